@@ -1,0 +1,71 @@
+/* Communicators: groups of ranks along axes of the mesh. Extension "weft.comm/1", tier torch.
+ *
+ * Starting a collective never waits; it returns a work that the caller owns. Every member of a group must issue the
+ * same sequence of collectives. Tensors are contiguous, live on the training's device and never require grad. A work
+ * keeps its tensors alive until it is both done and released. */
+#ifndef WEFT_COMM_H
+#define WEFT_COMM_H
+
+#include "types.h"
+
+WEFT_BEGIN_C
+
+#define WEFT_COMM_SERVICES "weft.comm/1"
+
+typedef struct weft_training weft_training;
+typedef struct weft_comm weft_comm; /* owned by the host, valid until the training is destroyed */
+typedef struct weft_work weft_work;
+
+/* The address of an at::Tensor, borrowed for the call; equal libtorch tag only. */
+typedef struct weft_at_tensor weft_at_tensor;
+
+#define WEFT_REDUCE_SUM 0
+#define WEFT_REDUCE_MAX 1
+#define WEFT_REDUCE_MIN 2
+
+typedef struct weft_comm_services {
+  uint64_t struct_size;
+
+  /* The group of ranks that differ from this one in the coordinates of `axes` only (a bit mask of 1 << WEFT_AXIS_*).
+   * [step] [no collective after the first call for these axes; the host makes them all before configure] since 0.1 */
+  weft_comm* (*comm)(weft_training* training, uint32_t axes);
+  uint32_t (*rank)(weft_comm* comm);
+  uint32_t (*size)(weft_comm* comm);
+
+  /* A group of some members of `comm`, given by their ranks in it. All of the parent call it with the same members, in
+   * the same order; `*out` is NULL on a rank that is not among them.
+   * [control] [blocks] since 0.1 */
+  weft_status (*subset)(weft_comm* comm, const uint32_t* members, uint32_t num_members, weft_comm** out,
+                        weft_error* error);
+
+  /* [step] [starts a collective, does not wait] since 0.1, for all that follow */
+  weft_status (*all_reduce)(weft_comm* comm, const weft_at_tensor* inout, uint32_t op, weft_work** own,
+                            weft_error* error);
+  /* output: size() times the elements of input, in the order of ranks. */
+  weft_status (*all_gather)(weft_comm* comm, const weft_at_tensor* output, const weft_at_tensor* input,
+                            weft_work** own, weft_error* error);
+  /* input: size() times the elements of output; this rank receives the part of its rank. */
+  weft_status (*reduce_scatter)(weft_comm* comm, const weft_at_tensor* output, const weft_at_tensor* input,
+                                uint32_t op, weft_work** own, weft_error* error);
+  weft_status (*broadcast)(weft_comm* comm, const weft_at_tensor* inout, uint32_t root, weft_work** own,
+                           weft_error* error);
+  /* Splits are elements of the first dimension, one per rank; NULL: equal parts. */
+  weft_status (*all_to_all)(weft_comm* comm, const weft_at_tensor* output, const weft_at_tensor* input,
+                            const int64_t* output_splits, const int64_t* input_splits, weft_work** own,
+                            weft_error* error);
+  weft_status (*send)(weft_comm* comm, const weft_at_tensor* tensor, uint32_t to, uint32_t tag, weft_work** own,
+                      weft_error* error);
+  weft_status (*recv)(weft_comm* comm, const weft_at_tensor* tensor, uint32_t from, uint32_t tag, weft_work** own,
+                      weft_error* error);
+  /* [control, step] [blocks until every member is here] */
+  weft_status (*barrier)(weft_comm* comm, weft_error* error);
+
+  /* Waits until the tensors hold the result. [any thread] [blocks] */
+  weft_status (*wait)(weft_work* work, weft_error* error);
+  /* Neither waits nor cancels. NULL is accepted. [any thread] [no collective] */
+  void (*release)(weft_work* work);
+} weft_comm_services;
+
+WEFT_END_C
+
+#endif

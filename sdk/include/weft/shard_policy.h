@@ -1,0 +1,97 @@
+/* A shard policy: which operation each part of a model family runs. Factory "weft.factory.shard_policy/1", tier c.
+ *
+ * A policy declares, the core performs. It reads a description of the model, never its data, and adds entries to a plan
+ * through the builder; it is pure and deterministic, so the plan can be printed, hashed and compared between ranks. */
+#ifndef WEFT_SHARD_POLICY_H
+#define WEFT_SHARD_POLICY_H
+
+#include "types.h"
+
+WEFT_BEGIN_C
+
+#define WEFT_FACTORY_SHARD_POLICY "weft.factory.shard_policy/1"
+
+typedef struct weft_model_description weft_model_description;
+typedef struct weft_plan weft_plan;
+
+/* One module of the model. Paths are relative to the base model. */
+typedef struct weft_node {
+  uint64_t struct_size;
+  weft_str path;       /* "h.0.attn.c_attn" */
+  weft_str kind;       /* "Conv1D", "Linear", "Embedding", "LayerNorm", "Dropout", "Attention", ... */
+  uint32_t num_params; /* of its own, not of its children */
+  uint32_t reserved;
+} weft_node;
+
+typedef struct weft_node_param {
+  uint64_t struct_size;
+  weft_str name; /* "weight" */
+  uint32_t ndim;
+  uint32_t reserved;
+  int64_t shape[WEFT_MAX_DIMS];
+} weft_node_param;
+
+/* The read-only description of a model. Borrowed for the call of build, and so is every string from it.
+ * [control] [no collective], all of them */
+typedef struct weft_model_view {
+  uint64_t struct_size;
+  const weft_model_description* model;
+  weft_str architecture; /* "GPT2LMHeadModel" */
+
+  /* A key of the configuration: 1 if it is there (`*out` gets it), 0 otherwise. */
+  uint32_t (*config)(const weft_model_description* model, weft_str key, weft_kv* out);
+  uint64_t (*num_nodes)(const weft_model_description* model);
+  uint32_t (*node)(const weft_model_description* model, uint64_t index, weft_node* out);
+  uint32_t (*node_param)(const weft_model_description* model, uint64_t node, uint32_t index, weft_node_param* out);
+  /* 1 if this host performs the operation ("weft.linear_column/1"). */
+  uint32_t (*has_operation)(const weft_model_description* model, weft_str operation);
+} weft_model_view;
+
+/* The sizes of the axes and the flags that a policy may look at. */
+typedef struct weft_parallel {
+  uint64_t struct_size;
+  uint32_t tensor_size;
+  uint32_t sequence_size;
+  uint32_t pipeline_size;
+  uint32_t data_size;
+  uint32_t fused_normalization;
+  uint32_t flash_attention;
+  uint32_t jit_fused;
+  uint32_t parallel_output;
+} weft_parallel;
+
+/* Adds to the plan. Patterns are paths in which `*` stands for one component (or a part of it), `[12]` for one
+ * character; several are separated by commas. Strings are copied. Errors are INVALID_ARGUMENT with the pattern; a
+ * pattern that matches nothing is reported by the host after build. [control] [no collective] since 0.1 */
+typedef struct weft_plan_builder {
+  uint64_t struct_size;
+  weft_plan* plan;
+
+  /* Every module that matches runs `operation` from now on. */
+  weft_status (*replace)(weft_plan* plan, weft_str pattern, weft_str operation, const weft_kv* attributes,
+                         uint64_t num_attributes, weft_error* error);
+  /* The integer attribute of every module that matches (its number of heads, say) is divided by `by`. */
+  weft_status (*divide)(weft_plan* plan, weft_str pattern, weft_str attribute, int64_t by, weft_error* error);
+  /* The two parameters are one. Asserts a tie that the model declares. */
+  weft_status (*tie)(weft_plan* plan, weft_str first, weft_str second, weft_error* error);
+  /* Refuses the model unless the integer `key` of its configuration is a multiple of `divisor`; the host writes the
+   * message, with the nearest legal sizes. */
+  weft_status (*require_divides)(weft_plan* plan, weft_str key, int64_t divisor, weft_error* error);
+} weft_plan_builder;
+
+typedef struct weft_shard_policy {
+  uint64_t struct_size;
+  weft_str name; /* of the family: "gpt2" */
+  weft_status (*build)(const weft_model_view* model, const weft_parallel* parallel, const weft_plan_builder* plan,
+                       weft_error* error);
+} weft_shard_policy;
+
+/* What get_factory(WEFT_FACTORY_SHARD_POLICY) returns. */
+typedef struct weft_shard_policy_factory {
+  uint64_t struct_size;
+  const weft_shard_policy* (*find)(weft_str name);
+} weft_shard_policy_factory;
+
+WEFT_END_C
+
+#endif

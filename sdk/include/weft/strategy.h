@@ -1,0 +1,122 @@
+/* A training strategy: when storage is bound, gathered, reduced and released. Factory "weft.factory.strategy/1", tier
+ * torch. C++ authors write a class over this table with weft/torch/strategy.hpp.
+ *
+ * Threads: "control" is the thread that runs the step; "engine" is the thread of the autograd engine, which is the same
+ * on CPU and the device's own on CUDA: a strategy relies neither on thread_local state nor on the current device.
+ * A slot that is NULL is not subscribed and costs nothing. After a failed step `destroy` is the only call. */
+#ifndef WEFT_STRATEGY_H
+#define WEFT_STRATEGY_H
+
+#include "training.h"
+#include "types.h"
+
+WEFT_BEGIN_C
+
+#define WEFT_FACTORY_STRATEGY "weft.factory.strategy/1"
+
+typedef struct weft_strategy weft_strategy;
+typedef struct weft_shard_sink weft_shard_sink;
+
+/* Sizes of the axes; their product is the number of ranks. The host fills ones before describe_mesh. */
+typedef struct weft_mesh {
+  uint64_t struct_size;
+  uint32_t size[WEFT_AXES];
+} weft_mesh;
+
+/* What a strategy is made with. Options are complete: the host has checked names, types and values against plugin.json
+ * and filled in the defaults. Borrowed for the call. */
+typedef struct weft_strategy_arguments {
+  uint64_t struct_size;
+  const weft_kv* options;
+  uint64_t num_options;
+  uint32_t world_size;
+  uint32_t rank;
+  weft_str precision; /* "fp32", "fp64", "bf16", "fp16" */
+} weft_strategy_arguments;
+
+typedef struct weft_backward_info {
+  uint64_t struct_size;
+  uint32_t index;       /* of the micro-batch within the accumulation */
+  uint32_t count;       /* how many there are; 0: unknown, the caller's own loop */
+  uint32_t synchronise; /* 0 under no_sync: gradients stay local */
+  uint32_t reserved;
+} weft_backward_info;
+
+/* One record of publish: elements [begin, begin + count) of this rank's box of one parameter. */
+#define WEFT_SHARD_COPY 1 /* a duplicate of a tied parameter that is counted elsewhere */
+typedef struct weft_shard {
+  uint64_t struct_size;
+  weft_param* param;
+  int64_t begin;
+  int64_t count;
+  const weft_at_tensor* value;    /* the master values: `count` elements, contiguous */
+  const weft_at_tensor* gradient; /* NULL: there is none (frozen, or before the first backward) */
+  uint32_t partition_axes;        /* over which the strategy split the box; the host adds the plan's */
+  uint32_t flags;
+} weft_shard;
+
+/* Takes one record; the tensors are kept until the strategy publishes again.  Extension "weft.publish/1". */
+#define WEFT_PUBLISH_SERVICES "weft.publish/1"
+typedef struct weft_publish_services {
+  uint64_t struct_size;
+  weft_status (*shard)(weft_shard_sink* sink, const weft_shard* shard, weft_error* error);
+} weft_publish_services;
+
+typedef struct weft_strategy_api {
+  uint64_t struct_size;
+
+  /* [control] [no collective] */
+  weft_status (*create)(const weft_strategy_arguments* arguments, weft_strategy** own, weft_error* error);
+  void (*destroy)(weft_strategy* strategy);
+
+  /* Opens axes. The host then checks the product, makes the communicators and applies the plan. NULL: every rank on
+   * the data axis. [control] [no collective] */
+  weft_status (*describe_mesh)(weft_strategy* strategy, weft_mesh* inout, weft_error* error);
+
+  /* Parameters are without memory and already cut by the plan; the strategy binds them. [control] [subset only] */
+  weft_status (*configure)(weft_strategy* strategy, weft_training* training, weft_error* error);
+
+  /* Once per unit and micro-batch, never during recomputation. [control] [may block] */
+  weft_status (*before_forward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
+  weft_status (*after_forward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
+
+  /* Around one backward. At end_backward every hook of this backward has fired. [control] [may block] */
+  weft_status (*begin_backward)(weft_strategy* strategy, const weft_backward_info* info, weft_error* error);
+  weft_status (*end_backward)(weft_strategy* strategy, const weft_backward_info* info, weft_error* error);
+
+  /* Before any work of the unit's backward, its recomputation included. Every unit that went forward gets exactly one
+   * pair of these per micro-batch, in strict reverse order, on every rank alike. [engine or control] [may block] */
+  weft_status (*before_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
+
+  /* The gradient has been accumulated into the tensor's .grad, which may be taken or reset here. Once per parameter and
+   * backward; not at all if it was not used; the order may differ between ranks. [engine] [only on earlier
+   * reductions of its own] */
+  weft_status (*gradient_ready)(weft_strategy* strategy, weft_param* param, weft_error* error);
+
+  /* The gradients of all parameters that the unit owns are complete. [engine or control] [may block] */
+  weft_status (*after_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
+
+  /* The order of units and micro-batches, training and evaluation. NULL: micro-batches in turn, all units, finish,
+   * backward. [control] [may block] */
+  weft_status (*run_step)(weft_strategy* strategy, weft_step* step, weft_error* error);
+
+  /* One record for each range of each parameter that this rank holds. Ranges are the same from configure on.
+   * [control] [no collective] */
+  weft_status (*publish)(weft_strategy* strategy, weft_shard_sink* sink, weft_error* error);
+
+  /* The host wrote the published values: refresh what is derived from them. NULL: nothing is. [control] [may block] */
+  weft_status (*values_changed)(weft_strategy* strategy, weft_error* error);
+
+  /* Forget all gradients. [control] [no collective] */
+  weft_status (*zero_gradients)(weft_strategy* strategy, weft_error* error);
+} weft_strategy_api;
+
+/* What get_factory(WEFT_FACTORY_STRATEGY) returns: the strategies of the library by name. */
+typedef struct weft_strategy_factory {
+  uint64_t struct_size;
+  const weft_strategy_api* (*find)(weft_str name);
+} weft_strategy_factory;
+
+WEFT_END_C
+
+#endif

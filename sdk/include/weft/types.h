@@ -1,0 +1,92 @@
+/* Values that cross the ABI. Strings are UTF-8 with a length, not terminated, and borrowed for the call unless said
+ * otherwise. No enum, bool, long or bit field crosses: their sizes depend on the compiler. */
+#ifndef WEFT_TYPES_H
+#define WEFT_TYPES_H
+
+#include <stdint.h>
+
+#include "macros.h"
+
+WEFT_BEGIN_C
+
+/* 0 is success; the codes are those of Abseil and gRPC. */
+typedef int32_t weft_status;
+#define WEFT_OK 0
+#define WEFT_CANCELLED 1
+#define WEFT_UNKNOWN 2
+#define WEFT_INVALID_ARGUMENT 3
+#define WEFT_DEADLINE_EXCEEDED 4
+#define WEFT_NOT_FOUND 5
+#define WEFT_ALREADY_EXISTS 6
+#define WEFT_PERMISSION_DENIED 7
+#define WEFT_RESOURCE_EXHAUSTED 8
+#define WEFT_FAILED_PRECONDITION 9
+#define WEFT_ABORTED 10
+#define WEFT_OUT_OF_RANGE 11
+#define WEFT_UNIMPLEMENTED 12
+#define WEFT_INTERNAL 13
+#define WEFT_UNAVAILABLE 14
+#define WEFT_DATA_LOSS 15
+
+typedef struct weft_str {
+  const char* data;
+  uint64_t size;
+} weft_str;
+
+/* A weft_str from a string literal, as a value and as an initialiser. */
+#ifdef __cplusplus
+#define WEFT_STR(literal) (weft_str{(literal), sizeof(literal) - 1})
+#else
+#define WEFT_STR(literal) ((weft_str){(literal), sizeof(literal) - 1})
+#endif
+
+/* A named, typed value: an option, an attribute of a plan, a key of a configuration. */
+#define WEFT_KIND_NONE 0
+#define WEFT_KIND_BOOL 1 /* integer is 0 or 1 */
+#define WEFT_KIND_INT 2
+#define WEFT_KIND_FLOAT 3
+#define WEFT_KIND_TEXT 4
+#define WEFT_KIND_JSON 5 /* text holds an array or an object */
+typedef struct weft_kv {
+  weft_str key;
+  uint32_t kind;
+  uint32_t reserved;
+  int64_t integer;
+  double real;
+  weft_str text;
+} weft_kv;
+
+/* Element types. The numbers are Weft's own; unknown ones are refused. */
+#define WEFT_F64 1
+#define WEFT_F32 2
+#define WEFT_F16 3
+#define WEFT_BF16 4
+#define WEFT_I64 5
+#define WEFT_I32 6
+#define WEFT_I16 7
+#define WEFT_I8 8
+#define WEFT_U8 9
+#define WEFT_BOOL 10
+
+/* Axes of the mesh of ranks; a set of axes is a bit mask of 1 << axis. Neighbouring ranks differ in TENSOR first. */
+#define WEFT_AXIS_DATA 0
+#define WEFT_AXIS_REPLICA 1 /* data parallel too, outside DATA: sharded over DATA, copied over REPLICA */
+#define WEFT_AXIS_PIPELINE 2
+#define WEFT_AXIS_SEQUENCE 3
+#define WEFT_AXIS_TENSOR 4
+#define WEFT_AXIS_EXPERT 5
+#define WEFT_AXES 8 /* the length of arrays indexed by axis */
+
+#define WEFT_MAX_DIMS 8
+
+/* What a plugin may use, and so what it must match. */
+#define WEFT_TIER_C 0      /* the C headers alone: same ABI */
+#define WEFT_TIER_TORCH 1  /* libtorch through weft/torch: same ABI and the same libtorch tag */
+#define WEFT_TIER_NATIVE 2 /* the engine's C++ API: same Weft build */
+
+/* Collects the text of a failure. Owned by the caller; one call writes it at most once. */
+typedef struct weft_error weft_error;
+
+WEFT_END_C
+
+#endif
