@@ -5,7 +5,7 @@ source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache_dir=${WEFT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/weft}
 wheel_dir=$cache_dir/wheels
 torch_version=2.11.0
-libtorch_dir=${WEFT_LIBTORCH:-$cache_dir/libtorch-$torch_version}
+libtorch_dir=$(realpath -m "${WEFT_LIBTORCH:-$cache_dir/libtorch-$torch_version}")
 system_python=/usr/bin/python3 # Debian's, whose version the pinned wheels are for
 
 # say TEXT: one line of progress. It goes to stderr, so that a script's stdout stays its answer.
