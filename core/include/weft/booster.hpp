@@ -1,0 +1,116 @@
+// Booster: puts a model, an optimizer and data under a strategy that is found by name at run time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "weft/data/dataset.hpp"
+#include "weft/model.hpp"
+#include "weft/optim/optimizer.hpp"
+#include "weft/optim/scheduler.hpp"
+#include "weft/state.hpp"
+#include "weft/world.hpp"
+
+namespace weft {
+
+struct BoosterOptions {
+  std::string strategy;        // by name; empty: the default plugin; "none": no strategy, one rank
+  std::string options = "{}";  // the strategy's own, JSON
+  std::string precision = "fp32";  // fp32, fp64
+  std::string recompute = "off";   // "off", "all", or a number of units
+  int64_t accumulate = 1;          // micro-batches per train_step
+  double max_grad_norm = 0;        // 0: no clipping in train_step
+  int64_t seed = 42;               // of initial values and dropout
+
+  // {"strategy": ..., "options": {...}, ...}; unknown keys are errors. From JSON text, or from a file.
+  static BoosterOptions parse(const std::string& json);
+  static BoosterOptions load(const std::string& path);
+};
+
+struct StepResult {
+  int64_t index = 0;  // of the step, from 1
+  double loss = 0;    // mean over every counted label of the global batch
+  std::optional<double> grad_norm;
+  double lr = 0;
+  bool updated = true;
+  double seconds = 0;
+  double tokens_per_second = 0;  // over all ranks
+};
+
+// The caller's own loss of the model's outputs.
+using Criterion = std::function<at::Tensor(const State& outputs, const Batch& batch)>;
+
+struct SaveOptions {
+  bool shard = false;
+  std::string prefix;
+  int64_t size_per_shard = 1024;  // MB
+  bool use_safetensors = true;
+};
+
+// What boost returns. Any part may be absent but the model.
+struct Job {
+  Model model;
+  optim::Optimizer optimizer;
+  Criterion criterion;
+  data::Loader data;
+  optim::Scheduler schedule;
+
+  // Forward, loss, backward, synchronisation, update and schedule. `batch` is this rank's part of the global batch.
+  StepResult train_step(const Batch& batch);
+  // The loss of a batch without gradients: sum and count of each term over all ranks, in one number.
+  struct Evaluation {
+    double loss = 0;
+    double labels = 0;
+  };
+  Evaluation evaluate(const Batch& batch);
+  // The outputs in evaluation mode under their Hugging Face names, of this rank's samples.
+  State forward(const Batch& batch);
+};
+
+class Booster {
+ public:
+  explicit Booster(BoosterOptions options, World world = launch());
+  const BoosterOptions& options() const;
+  const World& world() const;
+
+  Job boost(Model model, optim::Optimizer optimizer = {}, Criterion criterion = {}, data::Loader data = {},
+            optim::Scheduler schedule = {});
+
+  // Backward of a loss of the caller's own, averaged over the data-parallel ranks.
+  void backward(const at::Tensor& loss, optim::Optimizer& optimizer);
+  // While it lives gradients are accumulated locally and not synchronised.
+  class NoSync {
+   public:
+    explicit NoSync(Model model);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+
+   private:
+    Model model_;
+  };
+  NoSync no_sync(const Model& model) { return NoSync(model); }
+
+  data::Loader prepare_dataloader(std::shared_ptr<data::Dataset> dataset, int64_t batch_size, bool shuffle = false,
+                                  int64_t seed = 1024, bool drop_last = false, bool pin_memory = false,
+                                  int64_t num_workers = 0, std::shared_ptr<data::Sampler> sampler = nullptr);
+
+  // Checkpoints. Every rank calls; paths are local or on a shared file system. A folder appears only when it is complete.
+  void save_model(const Model& model, const std::string& path, const SaveOptions& options = {});
+  // Throws naming missing and unexpected entries if `strict`.
+  void load_model(Model& model, const std::string& path, bool strict = true);
+  void save_optimizer(const optim::Optimizer& optimizer, const std::string& path, const SaveOptions& options = {});
+  void load_optimizer(optim::Optimizer& optimizer, const std::string& path);
+  void save_lr_scheduler(const optim::Scheduler& scheduler, const std::string& path);
+  void load_lr_scheduler(optim::Scheduler& scheduler, const std::string& path);
+  // A model folder with training_state/ in it: optimizer, schedule, random generators, data position, step.
+  void save_training(const Job& job, const std::string& folder, const SaveOptions& options = {});
+  void load_training(Job& job, const std::string& folder);
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace weft

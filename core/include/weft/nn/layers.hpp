@@ -1,0 +1,84 @@
+// Layers. Parameters are made on the meta device in the dtype given; names and layouts are Hugging Face's. Shapes: B batch,
+// T sequence, C channels, H heads, D channels of a head, V vocabulary.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "weft/nn/operation.hpp"
+
+namespace weft::nn {
+
+// The base of all layers: kind() is what a shard policy sees.
+class Layer : public torch::nn::Module {
+ public:
+  virtual std::string kind() const = 0;
+  // An integer that a plan may divide ("num_heads"); null if the layer has none of that name.
+  virtual int64_t* attribute(std::string_view name) { return nullptr; }
+};
+
+// y = x w^T + b with weight (out, in), as torch.nn.Linear; with Layout::kInOut y = x w + b with weight (in, out), the
+// Conv1D of GPT-2.
+class Linear : public Layer {
+ public:
+  enum class Layout { kOutIn, kInOut };
+  Linear(int64_t in, int64_t out, bool bias, at::ScalarType dtype, Layout layout = Layout::kOutIn);
+  at::Tensor operator()(const at::Tensor& x) const;  // x: (..., in) -> (..., out)
+  std::string kind() const override { return layout == Layout::kOutIn ? "Linear" : "Conv1D"; }
+
+  at::Tensor weight, bias;  // bias may be undefined
+  const Layout layout;
+  std::shared_ptr<LinearOperation> operation;  // never null; the plan replaces it
+};
+
+class Embedding : public Layer {
+ public:
+  Embedding(int64_t count, int64_t channels, at::ScalarType dtype);
+  at::Tensor operator()(const at::Tensor& ids) const;  // ids: (B, T) int64 -> (B, T, C)
+  std::string kind() const override { return "Embedding"; }
+
+  at::Tensor weight;  // (V, C)
+};
+
+class LayerNorm : public Layer {
+ public:
+  LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype);
+  at::Tensor operator()(const at::Tensor& x) const;  // over the last dimension
+  std::string kind() const override { return "LayerNorm"; }
+
+  at::Tensor weight, bias;
+  const double epsilon;
+};
+
+class Dropout : public Layer {
+ public:
+  explicit Dropout(double probability) : probability(probability) {}
+  at::Tensor operator()(const at::Tensor& x) const;  // the identity in evaluation
+  std::string kind() const override { return "Dropout"; }
+
+  const double probability;
+};
+
+// Scaled dot-product attention. q, k, v: (B, H, T, D); `mask` is additive and broadcasts to (B, H, T, T), or undefined.
+struct AttentionOptions {
+  bool causal = false;
+  std::optional<double> scale;  // 1 / sqrt(D) if absent
+  double dropout = 0;           // in training
+};
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
+                     const AttentionOptions& options);
+
+// The activations of Hugging Face's ACT2FN by name ("gelu_new", "relu", ...); throws naming the known ones.
+using Activation = at::Tensor (*)(const at::Tensor&);
+Activation activation(std::string_view name);
+
+// The sum over all positions of the cross entropy of `logits` (..., V) with `labels` (...) int64; positions with
+// `ignored` labels count nothing.
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored = -100);
+// The number of labels that are not `ignored`.
+double count_labels(const at::Tensor& labels, int64_t ignored = -100);
+
+}  // namespace weft::nn

@@ -1,0 +1,44 @@
+// Learning-rate schedules: the factor of an optimizer's rates by step. Counting as PyTorch's: the rate of step k (from 0) is
+// factor(k) times the initial one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace weft::optim {
+
+class Optimizer;
+
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+  virtual double factor(int64_t step) const = 0;
+};
+
+struct ScheduleOptions {
+  int64_t warmup_steps = 0;
+  int64_t total_steps = 0;  // needed by those that end
+  double minimum_factor = 0;  // of cosine
+};
+
+// "constant", "linear_warmup" (then falls to 0 at total_steps), "cosine_warmup".
+std::shared_ptr<Schedule> schedule(std::string_view name, const ScheduleOptions& options);
+
+// A schedule at work on an optimizer. step() after each optimizer step.
+class Scheduler {
+ public:
+  Scheduler() = default;
+  Scheduler(Optimizer& optimizer, std::shared_ptr<Schedule> schedule);
+  explicit operator bool() const { return state_ != nullptr; }
+  void step();
+  int64_t last_step() const;
+  void seek(int64_t step);
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> state_;
+};
+
+}  // namespace weft::optim

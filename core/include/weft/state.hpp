@@ -1,0 +1,51 @@
+// Named tensors in order: what passes between units, a batch of samples, the outputs of a model.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft {
+
+// A handful of fields, looked up by name. Copies share the tensors.
+class State {
+ public:
+  using Field = std::pair<std::string, at::Tensor>;
+
+  State() = default;
+  State(std::initializer_list<Field> fields) : fields_(fields) {}
+
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  // The field, or null.
+  const at::Tensor* find(std::string_view name) const;
+  // Throws NOT_FOUND naming the fields that are there.
+  const at::Tensor& at(std::string_view name) const;
+  // Adds or replaces a field.
+  void set(std::string_view name, at::Tensor tensor);
+  // Does nothing if there is no such field.
+  void erase(std::string_view name);
+
+  size_t size() const { return fields_.size(); }
+  bool empty() const { return fields_.empty(); }
+  std::vector<Field>::iterator begin() { return fields_.begin(); }
+  std::vector<Field>::iterator end() { return fields_.end(); }
+  std::vector<Field>::const_iterator begin() const { return fields_.begin(); }
+  std::vector<Field>::const_iterator end() const { return fields_.end(); }
+
+ private:
+  std::vector<Field> fields_;
+};
+
+// Tensors named as a model's inputs and labels ("input_ids", "attention_mask", "labels", ...); the first dimension of
+// each counts samples.
+struct Batch : State {
+  using State::State;
+  // A stand-in: this rank got no sample of a short batch and runs one that counts nothing, so that it still takes part in
+  // every collective.
+  bool empty = false;
+};
+
+}  // namespace weft

@@ -1,0 +1,12 @@
+// Everything an application needs.
+#pragma once
+
+#include "weft/booster.hpp"
+#include "weft/config.hpp"
+#include "weft/data/dataset.hpp"
+#include "weft/error.hpp"
+#include "weft/model.hpp"
+#include "weft/optim/optimizer.hpp"
+#include "weft/optim/scheduler.hpp"
+#include "weft/state.hpp"
+#include "weft/world.hpp"
