@@ -1,0 +1,48 @@
+#include "base/files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/text.hpp"
+
+namespace weft {
+namespace {
+
+struct Descriptor {
+  explicit Descriptor(int number) : number(number) {}
+  Descriptor(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number >= 0) close(number);
+  }
+  int number;
+};
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
+  // Not blocking: a named pipe in the place of a file must not hold us up.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.number < 0) fail(WEFT_NOT_FOUND, "cannot open {}: {}", path.string(), std::strerror(errno));
+  struct stat status = {};
+  if (fstat(file.number, &status) != 0 || !S_ISREG(status.st_mode)) {
+    fail(WEFT_INVALID_ARGUMENT, "{} is not a regular file", path.string());
+  }
+  std::string bytes;
+  char buffer[1 << 14];
+  for (;;) {
+    const ssize_t count = read(file.number, buffer, sizeof(buffer));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(WEFT_DATA_LOSS, "cannot read {}: {}", path.string(), std::strerror(errno));
+    if (count == 0) return bytes;
+    bytes.append(buffer, static_cast<size_t>(count));
+    if (bytes.size() > max_bytes) {
+      fail(WEFT_INVALID_ARGUMENT, "{} is longer than the {} bytes that are read of such a file", path.string(), max_bytes);
+    }
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,171 @@
+// A training: one model under one strategy on this rank. Owns units, parameters' identity, hooks and the calls of the
+// autograd engine; the services in sdk/include/weft/training.h act on it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/nn/model.hpp"
+#include "weft/strategy.h"
+#include "weft/training.h"
+#include "weft/world.hpp"
+
+namespace weft {
+class Training;
+class ForwardRecord;
+}  // namespace weft
+
+// A parameter as strategies see it.
+struct weft_param {
+  weft::Training* training = nullptr;
+  std::string name;
+  uint32_t index = 0;
+  at::Tensor tensor;  // the module's own; its storage is bound by the strategy
+  std::vector<uint32_t> units;  // that use it, ascending
+  std::vector<int64_t> shape, offset, extent, local;
+  uint32_t partition_axes = 0;
+  uint32_t gradient_axes = 0;
+  bool frozen = false;
+  bool bound = false;
+  bool touched = false;  // got a gradient since the last update
+  int64_t count() const;
+};
+
+struct weft_unit {
+  weft::Training* training = nullptr;
+  uint32_t index = 0;
+  weft::nn::Unit* unit = nullptr;
+  std::vector<weft_param*> params;
+  bool recompute = false;
+};
+
+struct weft_state {
+  weft::State state;
+};
+
+struct weft_comm {
+  weft::Communicator communicator;
+  std::vector<std::unique_ptr<weft_comm>> subsets;
+};
+
+namespace weft {
+
+// One published range, as the host uses it.
+struct Shard {
+  weft_param* param = nullptr;
+  int64_t begin = 0;
+  int64_t count = 0;
+  at::Tensor value, gradient;  // gradient may be undefined
+  uint32_t partition_axes = 0; // the plan's and the strategy's
+  bool counts = false;         // this rank counts it: no other rank counts the same elements
+};
+
+// Where values come from when a strategy asks for them.
+class ParameterSource {
+ public:
+  virtual ~ParameterSource() = default;
+  // Elements [begin, begin + destination.numel()) of the whole parameter, flattened; false if the source does not have it.
+  virtual bool read(const std::string& name, at::IntArrayRef shape, int64_t begin, const at::Tensor& destination) = 0;
+};
+
+struct TrainingOptions {
+  std::string precision = "fp32";
+  std::string recompute = "off";
+  int64_t seed = 42;
+};
+
+class Training {
+ public:
+  // `strategy` lives as long as the process. Collective: every rank makes the same training.
+  Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api, std::string strategy_name,
+           const std::vector<weft_kv>& strategy_options, TrainingOptions options,
+           std::shared_ptr<ParameterSource> source);
+  ~Training();
+  Training(const Training&) = delete;
+
+  const World& world() const { return world_; }
+  nn::Model& model() const { return *model_; }
+  const std::string& strategy_name() const { return strategy_name_; }
+  const TrainingOptions& options() const { return options_; }
+  const std::vector<std::unique_ptr<weft_param>>& params() const { return params_; }
+  const std::vector<std::unique_ptr<weft_unit>>& units() const { return units_; }
+  weft_param* find_param(std::string_view name) const;  // canonical or tied name; null if there is none
+  at::ScalarType dtype() const;
+
+  // Coordinates and groups.
+  uint32_t axis_size(uint32_t axis) const { return mesh_.size[axis]; }
+  uint32_t coordinate(uint32_t axis) const { return coordinate_[axis]; }
+  uint32_t data_rank() const;  // over DATA and REPLICA
+  uint32_t data_size() const;
+  weft_comm* comm(uint32_t axes);
+
+  // Forward and backward of one step over micro-batches, through the strategy's schedule. Returns the loss of the global
+  // batch by term (already divided by the global counts) as this rank's part: the sum over ranks is the loss.
+  struct StepLoss {
+    std::vector<std::string> names;
+    at::Tensor parts;  // float64, one per term, weighted
+  };
+  StepLoss run_step(const std::vector<Batch>& micro_batches);
+  // Sums and counts of the loss terms over this rank's batch, without gradients; outputs on demand.
+  struct Forward {
+    State outputs;
+    std::vector<nn::LossTerm> terms;
+    std::vector<nn::LossCount> counts;
+  };
+  Forward run_forward(const Batch& batch, bool with_loss);
+
+  // The caller's own loop.
+  State forward(const Batch& batch);
+  void backward(const at::Tensor& loss);
+  void set_synchronise(bool synchronise) { synchronise_ = synchronise; }
+  bool synchronise() const { return synchronise_; }
+
+  std::vector<Shard> publish();
+  void values_changed();
+  void zero_gradients();
+  // Takes and clears what got a gradient since the last call, by parameter.
+  std::vector<bool> take_touched();
+
+  // Hook dispatch, for the boundary nodes.
+  void fire_before_backward(weft_unit& unit);
+  void fire_after_backward(weft_unit& unit);
+  void fire_gradient_ready(weft_param& param);
+
+ private:
+  friend class StepRunner;
+  friend struct Services;
+  void describe_mesh(const std::vector<weft_kv>& options);
+  void make_params();
+  void make_units();
+  void check_bound();
+  void forward_unit(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record);
+  void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients, uint32_t index,
+                    uint32_t count, bool synchronise);
+  void fail(const std::string& what);
+  void check_alive() const;
+
+  World world_;
+  std::shared_ptr<nn::Model> model_;
+  const weft_strategy_api* api_;
+  weft_strategy* strategy_ = nullptr;
+  std::string strategy_name_;
+  TrainingOptions options_;
+  std::shared_ptr<ParameterSource> source_;
+  weft_mesh mesh_{};
+  uint32_t coordinate_[WEFT_AXES] = {};
+  std::vector<std::pair<uint32_t, std::unique_ptr<weft_comm>>> comms_;
+  std::vector<std::unique_ptr<weft_param>> params_;
+  std::vector<std::unique_ptr<weft_unit>> units_;
+  std::vector<std::pair<std::string, at::Tensor>> buffers_;
+  std::vector<std::weak_ptr<ForwardRecord>> pending_;  // forwards whose backward is to come
+  bool synchronise_ = true;
+  std::string failure_;  // of the first failed step: the strategy is dead then
+};
+
+}  // namespace weft
+
+struct weft_training : weft::Training {
+  using weft::Training::Training;
+};
