@@ -1,0 +1,208 @@
+// The base class of strategies written in C++, and the plugin around one. Contracts: weft/strategy.h.
+//
+//   class Mine final : public weft::Strategy { ... };
+//   WEFT_STRATEGY(Mine, "mine")
+#pragma once
+
+#include <map>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "../define_plugin.h"
+#include "handles.hpp"
+
+namespace weft {
+inline namespace sdk_v0 {
+
+// The options of plugin.json, checked and complete: the host has refused unknown names and wrong types.
+class Options {
+ public:
+  Options() = default;
+  Options(const weft_kv* options, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) {
+      const weft_kv& o = options[i];
+      Value& value = values_[text(o.key)];
+      if (o.kind == WEFT_KIND_BOOL) value = o.integer != 0;
+      if (o.kind == WEFT_KIND_INT) value = o.integer;
+      if (o.kind == WEFT_KIND_FLOAT) value = o.real;
+      if (o.kind == WEFT_KIND_TEXT || o.kind == WEFT_KIND_JSON) value = text(o.text);
+    }
+  }
+  // T: bool, int64_t, double, std::string.
+  template <class T>
+  T get(const std::string& name) const {
+    const auto found = values_.find(name);
+    if (found == values_.end() || !std::holds_alternative<T>(found->second))
+      throw Error(WEFT_INTERNAL, "option \"" + name + "\" is not in the strategy's plugin.json with this type");
+    return std::get<T>(found->second);
+  }
+
+ private:
+  using Value = std::variant<std::monostate, bool, int64_t, double, std::string>;
+  std::map<std::string, Value> values_;
+};
+
+struct Backward {
+  uint32_t index;    // of the micro-batch
+  uint32_t count;    // of micro-batches; 0: unknown
+  bool synchronise;  // false under no_sync
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  virtual void describe_mesh(weft_mesh& mesh) { mesh.size[WEFT_AXIS_DATA] = world_size; }
+  virtual void configure(Training& training) = 0;
+  virtual void before_forward(Unit) {}
+  virtual void after_forward(Unit) {}
+  virtual void begin_backward(const Backward&) {}
+  virtual void end_backward(const Backward&) {}
+  virtual void before_backward(Unit) {}
+  virtual void gradient_ready(Parameter) {}
+  virtual void after_backward(Unit) {}
+  virtual void run_step(Step&) {}
+  virtual void publish(ShardSink&) const = 0;
+  virtual void values_changed() {}
+  virtual void zero_gradients() = 0;
+
+  Options options;
+  Training training;
+  uint32_t world_size = 1, rank = 0;
+  std::string precision;
+};
+
+// Runs `body` as the inside of a table's function: no exception leaves it, its text goes to the sink.
+template <class Body>
+weft_status guard(weft_error* error, const Body& body) noexcept {
+  weft_error* const outer = std::exchange(current_error, error);
+  weft_status status = WEFT_OK;
+  const auto fail = [&](weft_status code, const char* what) {
+    status = code;
+    host.host->error_set(error, code, str(what));
+  };
+  try {
+    body();
+  } catch (const HostFailure& failure) {
+    status = failure.status;
+  } catch (const Error& failure) {
+    fail(failure.status(), failure.what());
+  } catch (const std::exception& failure) {
+    fail(WEFT_INTERNAL, failure.what());
+  } catch (...) {
+    fail(WEFT_UNKNOWN, "an exception that is no std::exception");
+  }
+  current_error = outer;
+  return status;
+}
+
+template <class T>
+struct StrategyTable {
+  static Strategy& self(weft_strategy* strategy) { return *reinterpret_cast<Strategy*>(strategy); }
+
+  // A hook that T does not override stays NULL and costs nothing.
+  template <auto Base, auto Mine, class Wrapper, class Handle>
+  static constexpr auto hook() -> weft_status (*)(weft_strategy*, Handle*, weft_error*) {
+    if constexpr (std::is_same_v<decltype(Base), decltype(Mine)>) {
+      return nullptr;
+    } else {
+      return [](weft_strategy* s, Handle* h, weft_error* error) noexcept -> weft_status {
+        return guard(error, [&] {
+          Wrapper argument(h);
+          (self(s).*Base)(argument);
+        });
+      };
+    }
+  }
+  template <auto Base, auto Mine>
+  static constexpr auto backward_hook() -> weft_status (*)(weft_strategy*, const weft_backward_info*, weft_error*) {
+    if constexpr (std::is_same_v<decltype(Base), decltype(Mine)>) {
+      return nullptr;
+    } else {
+      return [](weft_strategy* s, const weft_backward_info* i, weft_error* error) noexcept -> weft_status {
+        return guard(error, [&] { (self(s).*Base)(Backward{i->index, i->count, i->synchronise != 0}); });
+      };
+    }
+  }
+
+  static weft_status create(const weft_strategy_arguments* arguments, weft_strategy** own, weft_error* error) noexcept {
+    return guard(error, [&] {
+      auto created = std::make_unique<T>();
+      created->options = Options(arguments->options, arguments->num_options);
+      created->world_size = arguments->world_size;
+      created->rank = arguments->rank;
+      created->precision = text(arguments->precision);
+      *own = reinterpret_cast<weft_strategy*>(static_cast<Strategy*>(created.release()));
+    });
+  }
+
+  static const weft_strategy_api* api() {
+    using S = Strategy;
+    static constexpr weft_strategy_api table = {
+        sizeof(weft_strategy_api),
+        &create,
+        [](weft_strategy* s) noexcept { delete &self(s); },
+        [](weft_strategy* s, weft_mesh* mesh, weft_error* error) noexcept -> weft_status {
+          return guard(error, [&] { self(s).describe_mesh(*mesh); });
+        },
+        [](weft_strategy* s, weft_training* training, weft_error* error) noexcept -> weft_status {
+          return guard(error, [&] {
+            self(s).training = Training(training);
+            self(s).configure(self(s).training);
+          });
+        },
+        hook<&S::before_forward, &T::before_forward, Unit, weft_unit>(),
+        hook<&S::after_forward, &T::after_forward, Unit, weft_unit>(),
+        backward_hook<&S::begin_backward, &T::begin_backward>(),
+        backward_hook<&S::end_backward, &T::end_backward>(),
+        hook<&S::before_backward, &T::before_backward, Unit, weft_unit>(),
+        hook<&S::gradient_ready, &T::gradient_ready, Parameter, weft_param>(),
+        hook<&S::after_backward, &T::after_backward, Unit, weft_unit>(),
+        hook<&S::run_step, &T::run_step, Step, weft_step>(),
+        [](weft_strategy* s, weft_shard_sink* sink, weft_error* error) noexcept -> weft_status {
+          return guard(error, [&] {
+            ShardSink wrapped(sink);
+            self(s).publish(wrapped);
+          });
+        },
+        std::is_same_v<decltype(&S::values_changed), decltype(&T::values_changed)>
+            ? nullptr
+            : +[](weft_strategy* s, weft_error* error) noexcept -> weft_status {
+                return guard(error, [&] { self(s).values_changed(); });
+              },
+        [](weft_strategy* s, weft_error* error) noexcept -> weft_status {
+          return guard(error, [&] { self(s).zero_gradients(); });
+        }};
+    return &table;
+  }
+};
+
+// Fetches the host's tables; false if this host lacks one.
+inline bool fetch_tables(const weft_host* table) {
+  host.host = table;
+  const auto fetch = [&](auto& out, const char* id) {
+    out = static_cast<std::remove_reference_t<decltype(out)>>(table->get_extension(str(id)));
+    return out != nullptr;
+  };
+  return fetch(host.model, WEFT_MODEL_SERVICES) && fetch(host.memory, WEFT_MEMORY_SERVICES) &&
+         fetch(host.comm, WEFT_COMM_SERVICES) && fetch(host.step, WEFT_STEP_SERVICES) &&
+         fetch(host.publish, WEFT_PUBLISH_SERVICES);
+}
+
+}  // namespace sdk_v0
+}  // namespace weft
+
+// The whole plugin around one strategy; id and version come from plugin.json through weft_add_plugin().
+#define WEFT_STRATEGY(T, strategy_name)                                                                      \
+  static const weft_strategy_api* weft_find_strategy(weft_str name) {                                        \
+    return weft::text(name) == strategy_name ? weft::StrategyTable<T>::api() : nullptr;                      \
+  }                                                                                                          \
+  static const weft_strategy_factory weft_strategies = {sizeof(weft_strategy_factory), weft_find_strategy};  \
+  static const weft_host* weft_host_of_plugin();                                                             \
+  static const void* weft_find_factory(weft_str id) {                                                        \
+    if (weft::text(id) != WEFT_FACTORY_STRATEGY) return nullptr;                                             \
+    return weft::fetch_tables(weft_host_of_plugin()) ? &weft_strategies : nullptr;                           \
+  }                                                                                                          \
+  WEFT_DEFINE_PLUGIN(WEFT_TIER_TORCH, WEFT_TORCH_TAG, weft_find_factory)                                     \
+  static const weft_host* weft_host_of_plugin() { return weft_plugin_host; }
