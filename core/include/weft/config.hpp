@@ -11,6 +11,7 @@ namespace weft {
 
 class Config {
  public:
+  Config();  // no keys
   // Throws INVALID_ARGUMENT unless `text` is a JSON object; `origin` (a path) appears in errors.
   static Config parse(std::string_view text, std::string origin);
   // Reads a config.json, or the one in a folder.
@@ -29,8 +30,9 @@ class Config {
 
   // architectures[0], or an error that says to pass --architecture.
   std::string architecture() const;
-  // A copy with one key changed.
+  // A copy with one key changed, to a text or to any value given as JSON text.
   Config with(std::string_view key, std::string_view text_value) const;
+  Config with_json(std::string_view key, std::string_view json_value) const;
 
   std::string dump() const;  // indented JSON, as Hugging Face writes it
   const std::string& origin() const { return origin_; }

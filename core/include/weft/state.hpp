@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,12 +41,12 @@ class State {
   std::vector<Field> fields_;
 };
 
-// Tensors named as a model's inputs and labels ("input_ids", "attention_mask", "labels", ...); the first dimension of
-// each counts samples.
+// Tensors named as a model's inputs and labels ("input_ids", "attention_mask", "labels", ...); the first
+// dimension of each counts samples.
 struct Batch : State {
   using State::State;
-  // A stand-in: this rank got no sample of a short batch and runs one that counts nothing, so that it still takes part in
-  // every collective.
+  // A stand-in: this rank got no sample of a short batch and runs one that counts nothing, so that it still
+  // takes part in every collective.
   bool empty = false;
 };
 
