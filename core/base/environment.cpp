@@ -20,7 +20,8 @@ std::optional<int64_t> environment_integer(const char* name) {
   const char* end = text->data() + text->size();
   const std::from_chars_result result = std::from_chars(text->data(), end, value);
   if (result.ec != std::errc() || result.ptr != end) {
-    fail(WEFT_INVALID_ARGUMENT, "environment variable {} is \"{}\", but must be an integer", name, printable(*text));
+    fail(WEFT_INVALID_ARGUMENT, "environment variable {} is \"{}\", but must be an integer", name,
+         printable(*text));
   }
   return value;
 }
@@ -34,7 +35,8 @@ bool environment_flag(const char* name) {
   for (const char* no : {"0", "false", "no", "off"}) {
     if (*text == no) return false;
   }
-  fail(WEFT_INVALID_ARGUMENT, "environment variable {} is \"{}\", but must be 1 or 0", name, printable(*text));
+  fail(WEFT_INVALID_ARGUMENT, "environment variable {} is \"{}\", but must be 1 or 0", name,
+       printable(*text));
 }
 
 std::vector<std::string> environment_list(const char* name) {

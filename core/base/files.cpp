@@ -40,7 +40,8 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
     if (count == 0) return bytes;
     bytes.append(buffer, static_cast<size_t>(count));
     if (bytes.size() > max_bytes) {
-      fail(WEFT_INVALID_ARGUMENT, "{} is longer than the {} bytes that are read of such a file", path.string(), max_bytes);
+      fail(WEFT_INVALID_ARGUMENT, "{} is longer than the {} bytes that are read of such a file",
+           path.string(), max_bytes);
     }
   }
 }

@@ -18,7 +18,8 @@ json parse_json(std::string_view text, std::string_view source) {
     if (event == json::parse_event_t::object_start) keys.emplace_back();
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      fail(WEFT_INVALID_ARGUMENT, "{}: the key {} appears twice in one object", source, printable(parsed.dump()));
+      fail(WEFT_INVALID_ARGUMENT, "{}: the key {} appears twice in one object", source,
+           printable(parsed.dump()));
     }
     return true;
   };
@@ -31,15 +32,23 @@ json parse_json(std::string_view text, std::string_view source) {
 
 const char* json_kind(const json& value) {
   switch (value.type()) {
-    case json::value_t::null: return "null";
-    case json::value_t::object: return "an object";
-    case json::value_t::array: return "an array";
-    case json::value_t::string: return "a text";
-    case json::value_t::boolean: return "true or false";
+    case json::value_t::null:
+      return "null";
+    case json::value_t::object:
+      return "an object";
+    case json::value_t::array:
+      return "an array";
+    case json::value_t::string:
+      return "a text";
+    case json::value_t::boolean:
+      return "true or false";
     case json::value_t::number_integer:
-    case json::value_t::number_unsigned: return "an integer";
-    case json::value_t::number_float: return "a number";
-    default: return "no JSON value";
+    case json::value_t::number_unsigned:
+      return "an integer";
+    case json::value_t::number_float:
+      return "a number";
+    default:
+      return "no JSON value";
   }
 }
 

@@ -1,5 +1,6 @@
 #include "base/sha256.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <fstream>

@@ -1,4 +1,5 @@
-// SHA-256 (FIPS 180-4), in portable C++: Boost has none, and a crypto library would be one more thing that libweft needs.
+// SHA-256 (FIPS 180-4), in portable C++: Boost has none, and a crypto library would be one more thing that
+// libweft needs.
 #pragma once
 
 #include <array>

@@ -1,0 +1,23 @@
+// The verbs of the command. A verb adds its subcommand to the application; its callback does the work.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace weft::cli {
+
+// Ends the command with this exit code; what there was to say has been said.
+struct Exit {
+  int code;
+};
+
+// Ends the command with exit code 2, as CLI11's own parse errors do.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A callback may throw weft::Error (exit code 1), UsageError (2) or Exit. main prints `weft: <verb>: <text>`.
+void add_plugins(CLI::App& application);
+
+}  // namespace weft::cli
