@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Loads a model folder with Hugging Face transformers and fails where a key is missing, unexpected or of another shape.
+"""Loads a model folder with transformers; fails where a key is missing, unexpected or of another shape.
 
     roundtrip.py MODEL_DIR CLASS [ORACLE.safetensors] [--tolerance 2e-5]
 
-With an oracle file (see <family>/generate.py) the model also runs on its input.* tensors and must give its output.*
-tensors, within the tolerance relative to the largest value of each; the largest difference of each is printed.
+With an oracle file (see <family>/generate.py) the model also runs on its input.* tensors and must give its
+output.* tensors, within the tolerance relative to the largest value of each; prints the largest differences.
 """
 
 import argparse
@@ -24,16 +24,19 @@ def load(folder, class_name):
     if not (Path(folder) / "config.json").is_file():
         sys.exit(f"roundtrip.py: no config.json in {folder}: give a model folder")
     model, report = model_class.from_pretrained(
-        folder, output_loading_info=True, attn_implementation="eager", dtype=torch.float32, local_files_only=True,
-        ignore_mismatched_sizes=True)
+        folder, output_loading_info=True, attn_implementation="eager", dtype=torch.float32,
+        local_files_only=True, ignore_mismatched_sizes=True)
     return model, {name: found for name, found in report.items() if found}
 
 
 def differences(model, oracle):
     """Yields name, largest absolute difference, and the same relative to the largest value of the oracle."""
     tensors = load_file(oracle)
-    group = {prefix: {name.split(".", 1)[1]: value for name, value in tensors.items() if name.startswith(prefix + ".")}
-             for prefix in ("input", "output", "defined")}
+    group = dict(input={}, output={}, defined={})
+    for name, value in tensors.items():
+        prefix, short_name = name.split(".", 1)
+        if prefix in group:
+            group[prefix][short_name] = value
     group["input"].pop("cotangent", None)
     if not group["output"]:
         sys.exit(f"roundtrip.py: {oracle} has no output.* tensor")
@@ -51,7 +54,7 @@ def differences(model, oracle):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="loads a model folder with transformers and checks keys and outputs")
+    parser = argparse.ArgumentParser(description="loads a model folder with transformers, checks it")
     parser.add_argument("folder", metavar="MODEL_DIR")
     parser.add_argument("class_name", metavar="CLASS")
     parser.add_argument("oracle", metavar="ORACLE", nargs="?")
@@ -67,7 +70,7 @@ def main():
         for name, absolute, relative in differences(model, options.oracle):
             print(f"{name}: max abs diff {absolute:.3e}, relative {relative:.1e}")
             if not relative <= options.tolerance:
-                failures.append(f"{name}: relative difference {relative:.1e}, allowed {options.tolerance:.1e}")
+                failures.append(f"{name}: relative difference {relative:.1e}, allowed {options.tolerance}")
     for failure in failures:
         print(f"roundtrip.py: {options.folder}: {failure}", file=sys.stderr)
     return 1 if failures else 0

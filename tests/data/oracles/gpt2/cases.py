@@ -1,6 +1,6 @@
-"""The GPT-2 oracle cases: for each a class, a config and a batch. Sizes are odd, so that no transposition goes unseen.
+"""The GPT-2 oracle cases: for each a class, a config and a batch. Odd sizes, so that no transposition goes unseen.
 
-B batch, C choices, T positions. The rows of a ragged batch are padded on the right, on the left, or not at all.
+B batch, C choices, T positions. Rows of a ragged batch are padded on the right, on the left, or not at all.
 """
 
 from dataclasses import dataclass
@@ -50,8 +50,8 @@ def ragged_mask(shape, right=(), left=()):
 
 
 def language_labels(random, input_ids, mask=None):
-    """The ids themselves; ignored at padding, at the first token after left padding (it is predicted from a position
-    that attends to nothing), and at a few places more."""
+    """The ids themselves; ignored at padding, at the first token after left padding (it is predicted from a
+    position that attends to nothing), and at a few places more."""
     labels = numpy.where(random.random(input_ids.shape) < 0.2, IGNORED, input_ids)
     if mask is not None:
         before = numpy.concatenate([mask[..., :1], mask[..., :-1]], axis=-1)
@@ -65,7 +65,8 @@ def base_inputs(random):
     mask = ragged_mask(shape, right={0: 3, 3: 2}, left={1: 4, 3: 1})
     cotangent = random.standard_normal((*shape, BASE_CONFIG["n_embd"])) * mask[..., None]
     return dict(
-        input_ids=tokens(random, *shape), attention_mask=mask, token_type_ids=random.integers(0, VOCABULARY, shape),
+        input_ids=tokens(random, *shape), attention_mask=mask,
+        token_type_ids=random.integers(0, VOCABULARY, shape),
         position_ids=random.integers(0, POSITIONS, shape), cotangent=cotangent,
     )
 
@@ -96,7 +97,8 @@ def choice_inputs(random):
 def last_choice_inputs(random):
     """Without mc_token_ids: the last position. One of the choices' labels is ignored."""
     input_ids = tokens(random, 3, 2, 7)
-    return dict(input_ids=input_ids, mc_labels=numpy.array([1, IGNORED, 0]), labels=language_labels(random, input_ids))
+    labels = language_labels(random, input_ids)
+    return dict(input_ids=input_ids, mc_labels=numpy.array([1, IGNORED, 0]), labels=labels)
 
 
 def mean_inputs(random):
@@ -111,7 +113,7 @@ def mean_inputs(random):
 
 
 def flat_inputs(random):
-    """(B, T) without choices: mc_logits is (B), and the loss is over the rows of the batch. Position ids are given."""
+    """(B, T) without choices: mc_logits is (B), and its loss is over the rows. Position ids are given."""
     shape = (4, 8)
     mask = ragged_mask(shape, right={2: 3})
     input_ids = tokens(random, *shape)
@@ -158,13 +160,14 @@ def token_inputs(random):
     labels = random.integers(0, 3, shape)
     labels = numpy.where((mask == 0) | (random.random(shape) < 0.25), IGNORED, labels)
     return dict(
-        input_ids=tokens(random, *shape), attention_mask=mask, token_type_ids=random.integers(0, VOCABULARY, shape),
+        input_ids=tokens(random, *shape), attention_mask=mask,
+        token_type_ids=random.integers(0, VOCABULARY, shape),
         labels=labels,
     )
 
 
 def answer_inputs(random):
-    """Positions beyond T are ignored, T itself too; negative ones count as 0. The loss is over all T, padding too."""
+    """Positions from T on are ignored; negative ones count as 0. The loss is over all T, padding too."""
     shape = (5, 11)
     mask = ragged_mask(shape, right={0: 3, 4: 6})
     return dict(
@@ -175,7 +178,8 @@ def answer_inputs(random):
 
 CASES = [
     Case("GPT2Model", "main", dict(activation_function="gelu_new"), base_inputs),
-    Case("GPT2LMHeadModel", "main", dict(activation_function="gelu_new", tie_word_embeddings=True), language_inputs),
+    Case("GPT2LMHeadModel", "main",
+         dict(activation_function="gelu_new", tie_word_embeddings=True), language_inputs),
     Case("GPT2LMHeadModel", "untied",
          dict(activation_function="gelu", tie_word_embeddings=False, scale_attn_by_inverse_layer_idx=True,
               reorder_and_upcast_attn=True, n_inner=29, layer_norm_epsilon=1e-3), full_length_inputs),
@@ -183,23 +187,27 @@ CASES = [
     Case("GPT2DoubleHeadsModel", "last_position",
          dict(activation_function="gelu_new", tie_word_embeddings=False, n_layer=1), last_choice_inputs),
     Case("GPT2DoubleHeadsModel", "mean",
-         dict(activation_function="silu", summary_type="mean", summary_activation="tanh", n_layer=1), mean_inputs),
+         dict(activation_function="silu", summary_type="mean", summary_activation="tanh", n_layer=1),
+         mean_inputs),
     Case("GPT2DoubleHeadsModel", "last_flat",
-         dict(activation_function="gelu_new", summary_type="last", summary_activation="tanh", n_layer=1), flat_inputs),
+         dict(activation_function="gelu_new", summary_type="last", summary_activation="tanh", n_layer=1),
+         flat_inputs),
     Case("GPT2ForSequenceClassification", "main",
          dict(activation_function="silu", scale_attn_weights=False, num_labels=3), class_inputs),
     Case("GPT2ForSequenceClassification", "multi_label",
          dict(activation_function="relu", num_labels=3, problem_type="multi_label_classification", n_layer=1),
          multi_label_inputs),
     Case("GPT2ForSequenceClassification", "regression",
-         dict(activation_function="tanh", num_labels=3, problem_type="regression", n_layer=1), regression_inputs),
+         dict(activation_function="tanh", num_labels=3, problem_type="regression", n_layer=1),
+         regression_inputs),
     Case("GPT2ForSequenceClassification", "single_regression",
          dict(activation_function="gelu", num_labels=1, n_layer=1), single_regression_inputs),
     Case("GPT2ForSequenceClassification", "no_padding_token",
          dict(num_labels=3, pad_token_id=None, problem_type="single_label_classification", n_layer=1),
          single_row_inputs),
     Case("GPT2ForTokenClassification", "main",
-         dict(activation_function="tanh", num_labels=3, classifier_dropout=0.0, scale_attn_by_inverse_layer_idx=True),
+         dict(activation_function="tanh", num_labels=3, classifier_dropout=0.0,
+              scale_attn_by_inverse_layer_idx=True),
          token_inputs),
     Case("GPT2ForQuestionAnswering", "main",
          dict(activation_function="gelu", n_inner=31, layer_norm_epsilon=1e-6, reorder_and_upcast_attn=True),

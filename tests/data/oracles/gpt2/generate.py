@@ -2,19 +2,19 @@
 """Makes the oracle tensors of the GPT-2 classes with Hugging Face transformers, one file a case:
 
     weight.<name>      a tensor of the checkpoint, under the name save_pretrained gives it (a tied one once)
-    input.<name>       an argument of forward; input.cotangent of GPT2Model is the weight of each of its outputs
+    input.<name>       an argument of forward; input.cotangent of GPT2Model weighs each of its outputs
     output.<name>      what forward returned; loss is the language (or only) loss, mc_loss that of the choices
-    grad.<name>        the gradient of loss + mc_loss, for GPT2Model of sum(cotangent * last_hidden_state)
-                       (exactly 0 where it cancels, as that of a bias before a softmax over choices or positions)
-    defined.<output>   shape of input_ids: 0 where a position attends to nothing. Hugging Face's own kernels differ
-                       there (eager: the mean over all values; scaled_dot_product_attention: zeros): do not compare
+    grad.<name>        the gradient of loss + mc_loss, for GPT2Model of sum(cotangent * last_hidden_state);
+                       exactly 0 where it cancels, as for a bias before a softmax over choices or positions
+    defined.<output>   shape of input_ids: 0 where a position attends to nothing. Hugging Face's own kernels
+                       differ there (eager: the mean of all values; fused: zeros), so it is not to be compared
 
 and in the metadata: class, case, transformers (its version), config (the text of config.json).
 
-Weights are fp32, the computation is in fp64 and stored as fp32, so that the files do not depend on the processor.
-The fp32 eager model is run beside it and must agree within its noise, relative to the largest value of the tensor:
-outputs 3e-6, gradients 2e-5 (measured: 1e-6 and 3.4e-6 at most; see --noise). A gradient that is 0 is measured against the
-largest of the file. So must the model with scaled_dot_product_attention in fp64.
+Weights are fp32; the computation is fp64, stored as fp32, so that the files do not depend on the processor.
+Two more runs must agree with it, relative to the largest value of each tensor (of all gradients, where a
+gradient is 0): fp32 eager within 3e-6 for outputs and 2e-5 for gradients, its noise (measured over these
+cases: at most 1e-6 and 3.4e-6; see --noise), and fp64 with scaled_dot_product_attention.
 
     generate.py            writes the files that are missing or differ
     generate.py --check    makes them again and compares with the files; exit status 1 where they differ
@@ -85,7 +85,8 @@ def restored(case, weights, config_text, dtype, attention):
 
 def run(model, inputs, dtype):
     """Returns the outputs and the gradient of every parameter."""
-    arguments = {name: value.to(dtype) if value.is_floating_point() else value for name, value in inputs.items()}
+    arguments = {name: value.to(dtype if value.is_floating_point() else value.dtype)
+                 for name, value in inputs.items()}
     cotangent = arguments.pop("cotangent", None)
     result = dict(model(**arguments))
     if cotangent is not None:
@@ -116,17 +117,18 @@ def difference(found, wanted, defined=None, scale_of_zero=1.0):
 
 
 def largest_differences(found, wanted, defined):
-    """found, wanted: (outputs, gradients) of two runs; `defined` names the outputs that have undefined positions."""
+    """found, wanted: (outputs, gradients) of two runs; `defined` has the outputs with undefined positions."""
     outputs = max(difference(found[0][name], wanted[0][name], defined.get(name)) for name in wanted[0])
     largest = max(value.abs().max().item() for value in wanted[1].values())
-    return outputs, max(difference(found[1][name], wanted[1][name], scale_of_zero=largest) for name in wanted[1])
+    gradients = max(difference(found[1][name], wanted[1][name], scale_of_zero=largest) for name in wanted[1])
+    return outputs, gradients
 
 
 def make(case):
     """Returns the tensors, the metadata and the noise (outputs, gradients) of fp32 eager."""
     random = numpy.random.Generator(numpy.random.PCG64(list(case.file_name.encode())))
     weights, config_text = checkpoint(random_model(case, random))
-    inputs = {name: torch.from_numpy(numpy.ascontiguousarray(value)) for name, value in case.inputs(random).items()}
+    inputs = {name: torch.from_numpy(value) for name, value in case.inputs(random).items()}
     inputs = {name: value.float() if value.is_floating_point() else value for name, value in inputs.items()}
 
     def results(dtype, attention):
@@ -137,17 +139,18 @@ def make(case):
                  for name, value in gradients.items()}
     exact = outputs, gradients
     mask = attended(inputs)
-    by_position = {name for name in outputs if mask is not None and outputs[name].shape[: mask.dim()] == mask.shape}
-    defined = {name: mask for name in by_position}
+    defined = {} if mask is None else {
+        name: mask for name, value in outputs.items() if value.shape[: mask.dim()] == mask.shape}
     noise = largest_differences(results(torch.float32, "eager"), exact, defined)
     kernels = largest_differences(results(torch.float64, "sdpa"), exact, defined)
     for what, found in (("fp32 eager", noise), ("scaled_dot_product_attention", kernels)):
         if not (found[0] <= NOISE_OF_OUTPUTS and found[1] <= NOISE_OF_GRADIENTS):
-            raise SystemExit(f"generate.py: {case.file_name}: {what} differs from fp64 eager by {found[0]:.1e} "
-                             f"(outputs) and {found[1]:.1e} (gradients)")
+            raise SystemExit(f"generate.py: {case.file_name}: {what} differs from fp64 eager by "
+                             f"{found[0]:.1e} (outputs) and {found[1]:.1e} (gradients)")
 
     tensors = {}
-    for prefix, group in dict(weight=weights, input=inputs, output=outputs, grad=gradients, defined=defined).items():
+    groups = dict(weight=weights, input=inputs, output=outputs, grad=gradients, defined=defined)
+    for prefix, group in groups.items():
         for name, value in group.items():
             value = value.float() if value.is_floating_point() else value
             tensors[f"{prefix}.{name}"] = value.clone().contiguous()
@@ -182,7 +185,8 @@ def main():
     parser.add_argument("--noise", action="store_true", help="print fp32 eager against fp64, write nothing")
     options = parser.parse_args()
     if transformers.__version__ != pinned_version():
-        sys.exit(f"generate.py: transformers is {transformers.__version__}, requirements.txt pins {pinned_version()}")
+        sys.exit(f"generate.py: transformers is {transformers.__version__}, "
+                 f"requirements.txt pins {pinned_version()}")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(1)
