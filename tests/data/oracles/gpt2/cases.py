@@ -1,4 +1,4 @@
-"""The GPT-2 oracle cases: for each a class, a config and a batch. Odd sizes, so that no transposition goes unseen.
+"""The GPT-2 oracle cases: for each a class, a config and a batch. Odd sizes let no transposition go unseen.
 
 B batch, C choices, T positions. Rows of a ragged batch are padded on the right, on the left, or not at all.
 """
