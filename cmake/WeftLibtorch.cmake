@@ -31,7 +31,7 @@ if(NOT weft_torch_version STREQUAL WEFT_TORCH_VERSION)
 endif()
 
 # What a library of tier `torch` must match exactly.
-set(WEFT_TORCH_TAG "torch=${weft_torch_version};cxx11abi=1;dist=gloo")
+set(WEFT_TORCH_TAG "torch=${weft_torch_version},cxx11abi=1,dist=gloo")
 
 add_library(weft_libtorch INTERFACE)
 add_library(weft::libtorch ALIAS weft_libtorch)

@@ -2,6 +2,7 @@
 // autograd engine; the services in sdk/include/weft/training.h act on it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,7 +60,9 @@ struct Shard {
   int64_t count = 0;
   at::Tensor value, gradient;  // gradient may be undefined
   uint32_t partition_axes = 0; // the plan's and the strategy's
-  bool counts = false;         // this rank counts it: no other rank counts the same elements
+  bool copy = false;           // a tied duplicate that is counted elsewhere
+  int64_t counted_begin = 0;   // the part that this rank counts in sums over all ranks: no other rank counts it
+  int64_t counted_count = 0;
 };
 
 // Where values come from when a strategy asks for them.
@@ -105,16 +108,20 @@ class Training {
   // batch by term (already divided by the global counts) as this rank's part: the sum over ranks is the loss.
   struct StepLoss {
     std::vector<std::string> names;
-    at::Tensor parts;  // float64, one per term, weighted
+    std::vector<double> parts;  // one per term, weighted
+    double total() const;
   };
-  StepLoss run_step(const std::vector<Batch>& micro_batches);
-  // Sums and counts of the loss terms over this rank's batch, without gradients; outputs on demand.
+  // The caller's own loss of the outputs instead of the model's: averaged over micro-batches and data-parallel ranks.
+  using Criterion = std::function<at::Tensor(const State& outputs, const Batch& batch)>;
+  StepLoss run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion = {});
+  // One forward without gradients through the strategy's schedule: the outputs, and the terms of the loss if the batch has
+  // labels (sums and counts over this rank's samples).
   struct Forward {
     State outputs;
     std::vector<nn::LossTerm> terms;
     std::vector<nn::LossCount> counts;
   };
-  Forward run_forward(const Batch& batch, bool with_loss);
+  Forward run_forward(const Batch& batch);
 
   // The caller's own loop.
   State forward(const Batch& batch);
@@ -128,23 +135,30 @@ class Training {
   // Takes and clears what got a gradient since the last call, by parameter.
   std::vector<bool> take_touched();
 
-  // Hook dispatch, for the boundary nodes.
+  // Hook dispatch. The boundaries of units and the post-accumulate hooks call the backward ones.
+  void fire_before_forward(weft_unit& unit);
+  void fire_after_forward(weft_unit& unit);
+  void fire_begin_backward(const weft_backward_info& info);
+  void fire_end_backward(const weft_backward_info& info);
   void fire_before_backward(weft_unit& unit);
   void fire_after_backward(weft_unit& unit);
   void fire_gradient_ready(weft_param& param);
 
  private:
-  friend class StepRunner;
   friend struct Services;
-  void describe_mesh(const std::vector<weft_kv>& options);
+  friend struct StepServices;
+  void describe_mesh();
   void make_params();
   void make_units();
   void check_bound();
   void forward_unit(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record);
-  void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients, uint32_t index,
-                    uint32_t count, bool synchronise);
-  void fail(const std::string& what);
+  void drive(weft_step& step);
+  void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                    const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record);
   void check_alive() const;
+  // Runs `body`; a failure makes this training unusable from then on.
+  template <class Body>
+  auto guarded_step(const Body& body);
 
   World world_;
   std::shared_ptr<nn::Model> model_;

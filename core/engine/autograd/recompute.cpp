@@ -1,0 +1,111 @@
+#include "autograd/recompute.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <mutex>
+
+#include "autograd/saved_tensor_hooks.hpp"
+#include "weft/error.hpp"
+
+namespace weft {
+
+namespace {
+
+at::Tensor generator_state() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+class GeneratorGuard {
+ public:
+  explicit GeneratorGuard(const at::Tensor& state) : saved_(generator_state()) { set(state); }
+  ~GeneratorGuard() { set(saved_); }
+
+ private:
+  static void set(const at::Tensor& state) {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_state(state);
+  }
+  at::Tensor saved_;
+};
+
+struct Frame {
+  std::string name;
+  std::function<void(State&)> function;
+  State input;  // detached
+  at::Tensor generator;
+  size_t num_saved = 0;
+  bool recomputed = false;
+  std::vector<at::Tensor> saved;
+
+  void recompute();
+};
+
+// In the second run: collects what operations save.
+class Collect final : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit Collect(Frame* frame) : frame_(frame) {}
+  void call_pack_hook(const at::Tensor& tensor) override { frame_->saved.push_back(tensor.detach()); }
+  at::Tensor call_unpack_hook() override {
+    throw Error(WEFT_INTERNAL, "the graph of a recomputation was used: backward inside a unit is not supported");
+  }
+
+ private:
+  Frame* frame_;
+};
+
+// In the first run: keeps a number instead of a tensor.
+class Defer final : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit Defer(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
+  ~Defer() override {
+    if (index_ < frame_->saved.size()) frame_->saved[index_].reset();
+  }
+  void call_pack_hook(const at::Tensor&) override { index_ = frame_->num_saved++; }
+  at::Tensor call_unpack_hook() override {
+    if (!frame_->recomputed) frame_->recompute();
+    return frame_->saved.at(index_);
+  }
+
+ private:
+  std::shared_ptr<Frame> frame_;
+  size_t index_ = SIZE_MAX;
+};
+
+void Frame::recompute() {
+  recomputed = true;
+  SavedTensorHooks hooks([this] { return std::make_unique<Collect>(this); });
+  GeneratorGuard guard(generator);
+  at::AutoGradMode with_gradients(true);
+  State state;
+  for (const auto& [field, tensor] : input) {
+    at::Tensor again = tensor.detach();
+    again.set_requires_grad(tensor.requires_grad());
+    state.set(field, again);
+  }
+  function(state);
+  if (saved.size() != num_saved)
+    throw Error(WEFT_INTERNAL, "recomputation of " + name + " saved " + std::to_string(saved.size()) + " tensors, its forward " +
+                                   std::to_string(num_saved) + ": it depends on more than its state");
+}
+
+}  // namespace
+
+void run_recomputed(const std::string& name, const std::function<void(State&)>& function, State& state) {
+  auto frame = std::make_shared<Frame>();
+  frame->name = name;
+  frame->function = function;
+  for (const auto& [field, tensor] : state) {
+    at::Tensor kept = tensor.defined() ? tensor.detach() : tensor;
+    if (kept.defined() && tensor.requires_grad()) kept.set_requires_grad(true);
+    frame->input.set(field, kept);
+  }
+  frame->generator = generator_state();
+  SavedTensorHooks hooks([frame] { return std::make_unique<Defer>(frame); });
+  function(state);
+}
+
+}  // namespace weft

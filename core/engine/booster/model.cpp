@@ -1,0 +1,90 @@
+#include "weft/model.hpp"
+
+#include <filesystem>
+
+#include "base/text.hpp"
+#include "booster/model_state.hpp"
+#include "booster/plugins.hpp"
+#include "checkpoint/format.hpp"
+
+namespace weft {
+
+at::ScalarType precision_dtype(std::string_view precision) {
+  if (precision == "fp32") return at::kFloat;
+  if (precision == "fp64") return at::kDouble;
+  fail(precision == "bf16" || precision == "fp16" ? WEFT_UNIMPLEMENTED : WEFT_INVALID_ARGUMENT,
+       "precision is \"{}\", must be \"fp32\" or \"fp64\" in this version", precision);
+}
+
+Model Model::open(const std::string& path, const std::string& architecture, const std::string& precision) {
+  const Config config = Config::load(path);
+  const std::string name = architecture.empty() ? config.architecture() : architecture;
+  const weft_loaded library = load_plugin("model", name);
+  Model model;
+  model.shared_ = std::make_shared<Shared>();
+  model.shared_->precision = precision;
+  model.shared_->library = plugin_identity(library);
+  model.shared_->module = plugin_factory<nn::ModelFactory>(library, nn::kModelFactory)
+                              .create(config, name, precision_dtype(precision));
+  if (model.shared_->module == nullptr)
+    fail(WEFT_NOT_FOUND, "model library {} says that it provides \"{}\", but makes none", view(library.path), name);
+  if (std::filesystem::is_directory(path) && checkpoint::recognises(path)) model.shared_->weights = path;
+  return model;
+}
+
+Model Model::adopt(std::shared_ptr<nn::Model> module) {
+  if (module == nullptr) fail(WEFT_INVALID_ARGUMENT, "Model::adopt: the module is null");
+  Model model;
+  model.shared_ = std::make_shared<Shared>();
+  model.shared_->module = std::move(module);
+  const auto parameters = model.shared_->module->parameters();
+  const bool fp64 = !parameters.empty() && parameters.front().scalar_type() == at::kDouble;
+  model.shared_->precision = fp64 ? "fp64" : "fp32";
+  return model;
+}
+
+Model::Shared& Model::shared() const {
+  if (shared_ == nullptr) fail(WEFT_FAILED_PRECONDITION, "there is no model: open one with weft::Model::open(...)");
+  return *shared_;
+}
+
+const Config& Model::config() const { return shared().module->config(); }
+nn::Model& Model::module() const { return *shared().module; }
+std::string Model::architecture() const { return shared().module->architecture(); }
+
+namespace {
+// The parameters by canonical name, tied ones once.
+std::vector<std::pair<std::string, at::Tensor>> own_parameters(const nn::Model& module) {
+  std::vector<std::pair<std::string, at::Tensor>> found;
+  const std::vector<nn::Tie> ties = module.ties();
+  for (const auto& item : module.named_parameters(true)) {
+    const bool alias = std::any_of(ties.begin(), ties.end(), [&](const nn::Tie& tie) { return tie.name == item.key(); });
+    if (!alias) found.emplace_back(item.key(), item.value());
+  }
+  return found;
+}
+}  // namespace
+
+optim::Parameters Model::parameters() const {
+  optim::Parameters result;
+  for (const auto& [name, tensor] : own_parameters(module()))
+    if (!module().frozen(name) && tensor.requires_grad()) result.names.push_back(name);
+  return result;
+}
+
+int64_t Model::num_elements() const {
+  int64_t total = 0;
+  for (const auto& [name, tensor] : own_parameters(module())) total += tensor.numel();
+  return total;
+}
+
+State Model::operator()(const Batch& batch) const {
+  if (shared().training == nullptr)
+    fail(WEFT_FAILED_PRECONDITION, "{} has no memory yet: boost it before calling it", architecture());
+  return shared().training->forward(batch);
+}
+
+void Model::train() const { module().train(true); }
+void Model::eval() const { module().train(false); }
+
+}  // namespace weft

@@ -1,0 +1,49 @@
+// Calls through C tables: a sink for the text, and statuses as exceptions.
+#pragma once
+
+#include <string>
+
+#include "base/text.hpp"
+#include "weft/error.hpp"
+#include "weft/runtime.h"
+
+namespace weft {
+
+class ErrorSink {
+ public:
+  ErrorSink() : error_(weft_error_create()) {}
+  ~ErrorSink() { weft_error_destroy(error_); }
+  ErrorSink(const ErrorSink&) = delete;
+  operator weft_error*() const { return error_; }
+
+  // Throws the text of a failed call; `who` comes in front if it is not empty.
+  void check(weft_status status, const std::string& who = "") const {
+    if (status == WEFT_OK) return;
+    const std::string what(view(weft_error_text(error_)));
+    throw Error(status, who.empty() || what.rfind(who, 0) == 0 ? what : who + ": " + what);
+  }
+
+ private:
+  weft_error* error_;
+};
+
+// The inside of a table's function: no exception leaves it.
+template <class Body>
+weft_status guarded(weft_error* error, const Body& body) noexcept {
+  const auto refuse = [&](weft_status status, std::string_view what) {
+    weft_error_set(error, status, borrow(what));
+    return status;
+  };
+  try {
+    body();
+    return WEFT_OK;
+  } catch (const Error& e) {
+    return refuse(e.status(), e.what());
+  } catch (const std::exception& e) {
+    return refuse(WEFT_INTERNAL, e.what());
+  } catch (...) {
+    return refuse(WEFT_UNKNOWN, "an exception that is no std::exception");
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,40 @@
+// The units that one forward ran, and which of their backward hooks have fired. Hooks come in strict reverse order whatever
+// the graph does: before one unit's hook fires, what is missing for later units is made up.
+#pragma once
+
+#include <vector>
+
+#include "training/training.hpp"
+
+namespace weft {
+
+class ForwardRecord {
+ public:
+  explicit ForwardRecord(Training& training) : training_(&training) {}
+
+  // In the order of execution.
+  void add(weft_unit& unit) { entries_.push_back({&unit}); }
+  size_t size() const { return entries_.size(); }
+
+  // Called by the boundaries of entry `index`.
+  void before_backward(size_t index);
+  void after_backward(size_t index);
+  // Fires whatever has not fired.
+  void complete();
+  bool fired_any() const { return fired_any_; }
+  bool done() const { return open_ == 0 && fired_any_; }
+
+ private:
+  struct Entry {
+    weft_unit* unit;
+  };
+  // Entries from open_ on are finished; entry open_ - 1 may have had its first hook.
+  void finish_later_than(size_t index);
+  Training* training_;
+  std::vector<Entry> entries_;
+  size_t open_ = SIZE_MAX;  // set to size() by the first hook
+  bool begun_ = false;      // entry open_ - 1 has had before_backward
+  bool fired_any_ = false;
+};
+
+}  // namespace weft

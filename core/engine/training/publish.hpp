@@ -1,0 +1,18 @@
+// What a strategy publishes: the records behind stepping, clipping, saving and comparing.
+#pragma once
+
+#include "training/training.hpp"
+
+struct weft_shard_sink {
+  const weft::Training* training;
+  std::vector<weft::Shard> shards;
+};
+
+namespace weft {
+
+// Checks one record and adds it. Which part of it this rank counts: the rank whose coordinate is 0 on the axes that do not
+// partition it counts, and on the data axes the replicas share the range out among themselves, so that every element counts
+// once on any mesh and no rank works for all.
+void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor& value, const at::Tensor& gradient);
+
+}  // namespace weft

@@ -1,0 +1,77 @@
+#include "training/single_rank.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include "base/text.hpp"
+#include "error_sink.hpp"
+#include "training/services.hpp"
+#include "training/training.hpp"
+
+struct weft_strategy {
+  weft_training* training = nullptr;
+};
+
+namespace weft {
+
+namespace {
+
+const weft_at_tensor* handle_of(const at::Tensor& tensor) { return reinterpret_cast<const weft_at_tensor*>(&tensor); }
+
+weft_status create(const weft_strategy_arguments* arguments, weft_strategy** own, weft_error* error) {
+  return guarded(error, [&] {
+    if (arguments->world_size != 1)
+      fail(WEFT_INVALID_ARGUMENT, "no strategy (\"none\") runs on one rank, but there are {}; name a strategy, torch_ddp say",
+           arguments->world_size);
+    *own = new weft_strategy;
+  });
+}
+
+weft_status configure(weft_strategy* strategy, weft_training* training, weft_error* error) {
+  return guarded(error, [&] {
+    strategy->training = training;
+    const auto& services = *static_cast<const weft_model_services*>(training_services(borrow(WEFT_MODEL_SERVICES)));
+    for (const auto& param : training->params()) {
+      const at::Tensor storage = at::empty(param->local, param->tensor.scalar_type());
+      ErrorSink inner;
+      inner.check(services.param_read(param.get(), 0, param->count(), handle_of(storage.view(-1)), inner));
+      inner.check(services.param_bind(param.get(), handle_of(storage), inner));
+    }
+  });
+}
+
+weft_status publish(weft_strategy* strategy, weft_shard_sink* sink, weft_error* error) {
+  return guarded(error, [&] {
+    const auto& services = *static_cast<const weft_publish_services*>(training_services(borrow(WEFT_PUBLISH_SERVICES)));
+    for (const auto& param : strategy->training->params()) {
+      const at::Tensor value = param->tensor.detach(), gradient = param->tensor.grad();
+      const weft_shard record{sizeof(record),     param.get(), 0, value.numel(), handle_of(value),
+                              gradient.defined() ? handle_of(gradient) : nullptr, 0, 0};
+      ErrorSink inner;
+      inner.check(services.shard(sink, &record, inner));
+    }
+  });
+}
+
+weft_status zero_gradients(weft_strategy* strategy, weft_error* error) {
+  return guarded(error, [&] {
+    for (const auto& param : strategy->training->params()) param->tensor.mutable_grad().reset();
+  });
+}
+
+}  // namespace
+
+const weft_strategy_api& single_rank() {
+  static const weft_strategy_api table = [] {
+    weft_strategy_api t{};
+    t.struct_size = sizeof(t);
+    t.create = &create;
+    t.destroy = [](weft_strategy* strategy) { delete strategy; };
+    t.configure = &configure;
+    t.publish = &publish;
+    t.zero_gradients = &zero_gradients;
+    return t;
+  }();
+  return table;
+}
+
+}  // namespace weft

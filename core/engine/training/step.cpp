@@ -1,0 +1,296 @@
+#include "training/step.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <numeric>
+
+#include "autograd/boundary.hpp"
+#include "autograd/recompute.hpp"
+#include "error_sink.hpp"
+#include "training/services.hpp"
+
+namespace weft {
+
+double Training::StepLoss::total() const { return std::accumulate(parts.begin(), parts.end(), 0.0); }
+
+template <class Body>
+auto Training::guarded_step(const Body& body) {
+  check_alive();
+  try {
+    return body();
+  } catch (const std::exception& e) {
+    failure_ = e.what();
+    throw;
+  }
+}
+
+void Training::forward_unit(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record) {
+  fire_before_forward(unit);
+  const bool hooks = record != nullptr && at::GradMode::is_enabled();
+  size_t entry = 0;
+  if (hooks) {
+    entry = record->size();
+    record->add(unit);
+    insert_boundary(state, [record, entry] { record->after_backward(entry); });
+  }
+  if (unit.recompute && hooks)
+    run_recomputed(unit.unit->name(), [u = unit.unit](State& s) { u->forward(s); }, state);
+  else
+    unit.unit->forward(state);
+  if (hooks) insert_boundary(state, [record, entry] { record->before_backward(entry); });
+  fire_after_forward(unit);
+}
+
+void Training::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                            const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record) {
+  fire_begin_backward(info);
+  if (!roots.empty()) torch::autograd::backward(roots, gradients);
+  // Units whose boundary never fired (integer inputs, frozen prefixes, outputs that nobody used).
+  if (record != nullptr) {
+    record->complete();
+  } else {
+    for (const std::weak_ptr<ForwardRecord>& pending : pending_)
+      if (const auto open = pending.lock(); open && open->fired_any()) open->complete();
+    std::erase_if(pending_, [](const auto& p) {
+      const auto open = p.lock();
+      return open == nullptr || open->fired_any();
+    });
+  }
+  fire_end_backward(info);
+}
+
+void Training::drive(weft_step& step) {
+  if (api_->run_step != nullptr) {
+    ErrorSink error;
+    error.check(api_->run_step(strategy_, &step, error), strategy_name_);
+    return;
+  }
+  const weft_step_services& services = *step_services();
+  ErrorSink error;
+  for (uint32_t micro = 0; micro < step.batches.size(); ++micro) {
+    weft_state state{model_->input(step.batches[micro])};
+    for (const auto& unit : units_) error.check(services.forward(&step, micro, unit.get(), &state, error));
+    error.check(services.finish(&step, micro, &state, error));
+    state.state = State();
+    if (step.training) error.check(services.backward(&step, micro, nullptr, nullptr, error));
+  }
+}
+
+namespace {
+
+// Divides each term of the loss by its count over all micro-batches and ranks.
+void scale_terms(weft_step& step) {
+  const Training& training = *step.owner;
+  std::vector<double> counts;
+  for (const Batch& batch : step.batches) {
+    const std::vector<nn::LossCount> terms = training.model().counts(batch);
+    if (terms.empty())
+      throw Error(WEFT_INVALID_ARGUMENT, training.model().architecture() +
+                                             ": the batch has no labels to train on; give the model's labels or a criterion");
+    counts.resize(terms.size());
+    for (size_t t = 0; t < terms.size(); ++t) {
+      if (!batch.empty) counts[t] += terms[t].count;
+      if (step.names.size() <= t) step.names.push_back(terms[t].name);
+    }
+  }
+  if (training.data_size() > 1) {
+    const at::Tensor sums = at::tensor(counts, at::kDouble);
+    step.owner->comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)
+        ->communicator.all_reduce(sums, ReduceOp::kSum, true)
+        .wait();
+    counts.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
+  }
+  for (size_t t = 0; t < counts.size(); ++t) {
+    if (!(counts[t] > 0))
+      throw Error(WEFT_INVALID_ARGUMENT, training.model().architecture() + ": no label of \"" + step.names[t] +
+                                             "\" counts in the global batch: the mean over none is undefined");
+    step.scales.push_back(1 / counts[t]);
+  }
+}
+
+}  // namespace
+
+Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion) {
+  return guarded_step([&] {
+    weft_step step;
+    step.owner = this;
+    step.synchronise_last = synchronise_;
+    step.batches = micro_batches;
+    step.criterion = criterion;
+    step.losses.resize(micro_batches.size());
+    for (size_t i = 0; i < micro_batches.size(); ++i) step.records.push_back(std::make_shared<ForwardRecord>(*this));
+    if (criterion) {
+      step.names = {"loss"};
+      step.scales = {1.0 / (static_cast<double>(data_size()) * static_cast<double>(micro_batches.size()))};
+    } else {
+      scale_terms(step);
+    }
+    step.parts.resize(step.scales.size());
+    at::AutoGradMode with_gradients(true);
+    drive(step);
+    return StepLoss{step.names, step.parts};
+  });
+}
+
+Training::Forward Training::run_forward(const Batch& batch) {
+  return guarded_step([&] {
+    weft_step step;
+    step.owner = this;
+    step.training = false;
+    step.batches = {batch};
+    step.records.resize(1);
+    step.forwards.resize(1);
+    at::NoGradGuard no_grad;
+    drive(step);
+    return std::move(step.forwards.front());
+  });
+}
+
+State Training::forward(const Batch& batch) {
+  return guarded_step([&] {
+    std::shared_ptr<ForwardRecord> record;
+    if (at::GradMode::is_enabled()) {
+      record = std::make_shared<ForwardRecord>(*this);
+      std::erase_if(pending_, [](const auto& p) { return p.expired(); });
+      pending_.push_back(record);
+    }
+    State state = model_->input(batch);
+    for (const auto& unit : units_) forward_unit(*unit, state, record);
+    return model_->outputs(state);
+  });
+}
+
+void Training::backward(const at::Tensor& loss) {
+  if (!loss.defined() || loss.numel() != 1)
+    throw Error(WEFT_INVALID_ARGUMENT, "backward needs a loss of one element, got " +
+                                           (loss.defined() ? std::to_string(loss.numel()) : std::string("no tensor")));
+  guarded_step([&] {
+    const weft_backward_info info{sizeof(info), 0, 0, synchronise_, 0};
+    // The caller's loss is a mean over its own samples; strategies sum over the data axes.
+    const at::Tensor scaled = data_size() > 1 ? loss / static_cast<double>(data_size()) : loss;
+    run_backward({scaled}, {at::Tensor()}, info, nullptr);
+    return 0;
+  });
+}
+
+struct StepServices {
+  static void finish(weft_step& step, uint32_t micro, State& last) {
+    const nn::Model& model = step.owner->model();
+    const Batch& batch = step.batches[micro];
+    if (!step.training) {
+      Training::Forward& forward = step.forwards[micro];
+      forward.outputs = model.outputs(last);
+      forward.counts = model.counts(batch);
+      if (!forward.counts.empty()) forward.terms = model.loss(last, batch);
+      return;
+    }
+    std::vector<at::Tensor> sums;
+    if (step.criterion) {
+      sums = {step.criterion(model.outputs(last), batch)};
+    } else {
+      for (const nn::LossTerm& term : model.loss(last, batch))
+        sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);
+    }
+    if (sums.size() != step.scales.size())
+      throw Error(WEFT_INTERNAL, model.architecture() + ": " + std::to_string(sums.size()) + " loss terms, but " +
+                                     std::to_string(step.scales.size()) + " counts");
+    at::Tensor total;
+    for (size_t t = 0; t < sums.size(); ++t) {
+      const at::Tensor scaled = sums[t] * (batch.empty ? 0.0 : step.scales[t]);
+      step.parts[t] += scaled.item<double>();
+      total = total.defined() ? total + scaled : scaled;
+    }
+    step.losses[micro] = total;
+  }
+
+  static void backward(weft_step& step, uint32_t micro, weft_state* outputs, weft_state* gradients) {
+    std::vector<at::Tensor> roots, grads;
+    if (outputs == nullptr) {
+      roots = {std::exchange(step.losses[micro], at::Tensor())};
+      grads = {at::Tensor()};
+    } else {
+      for (const auto& [name, tensor] : outputs->state) {
+        if (!tensor.requires_grad()) continue;
+        roots.push_back(tensor);
+        grads.push_back(gradients->state.at(name));
+      }
+    }
+    const auto count = static_cast<uint32_t>(step.batches.size());
+    const bool last = micro + 1 == count;
+    const weft_backward_info info{sizeof(info), micro, count, last && step.synchronise_last, 0};
+    step.owner->run_backward(roots, grads, info, step.records[micro]);
+    step.records[micro].reset();
+  }
+
+  static void check_micro(const weft_step& step, uint32_t micro) {
+    if (micro >= step.batches.size())
+      throw Error(WEFT_OUT_OF_RANGE, "micro-batch " + std::to_string(micro) + " of " + std::to_string(step.batches.size()));
+  }
+
+  static weft_status forward(weft_step* step, uint32_t micro, weft_unit* unit, weft_state* inout, weft_error* error) {
+    return guarded(error, [&] {
+      check_micro(*step, micro);
+      step->owner->forward_unit(*unit, inout->state, step->records[micro]);
+    });
+  }
+
+  static weft_status boundary(weft_step* step, uint32_t micro, weft_unit* entering, weft_state** own, weft_error* error) {
+    return guarded(error, [&] {
+      check_micro(*step, micro);
+      auto made = std::make_unique<weft_state>();
+      for (const nn::FieldShape& field : step->owner->model().boundary(step->batches[micro], entering->index)) {
+        at::Tensor tensor = at::empty(field.shape, field.dtype);
+        if (field.differentiable && step->training) tensor.set_requires_grad(true);
+        made->state.set(field.name, tensor);
+      }
+      *own = made.release();
+    });
+  }
+};
+
+const weft_step_services* step_services() {
+  static const weft_step_services table = [] {
+    weft_step_services t{};
+    t.struct_size = sizeof(t);
+    t.micro_count = [](weft_step* step) { return static_cast<uint32_t>(step->batches.size()); };
+    t.training = [](weft_step* step) -> uint32_t { return step->training; };
+    t.input = [](weft_step* step, uint32_t micro, weft_state** own, weft_error* error) {
+      return guarded(error, [&] {
+        StepServices::check_micro(*step, micro);
+        *own = new weft_state{step->owner->model().input(step->batches[micro])};
+      });
+    };
+    t.boundary = &StepServices::boundary;
+    t.forward = &StepServices::forward;
+    t.finish = [](weft_step* step, uint32_t micro, weft_state* last, weft_error* error) {
+      return guarded(error, [&] {
+        StepServices::check_micro(*step, micro);
+        StepServices::finish(*step, micro, last->state);
+      });
+    };
+    t.backward = [](weft_step* step, uint32_t micro, weft_state* outputs, weft_state* gradients, weft_error* error) {
+      return guarded(error, [&] {
+        StepServices::check_micro(*step, micro);
+        StepServices::backward(*step, micro, outputs, gradients);
+      });
+    };
+    t.state_create = [] { return new weft_state; };
+    t.state_destroy = [](weft_state* state) { delete state; };
+    t.state_size = [](weft_state* state) { return static_cast<uint32_t>(state->state.size()); };
+    t.state_name = [](weft_state* state, uint32_t index) { return borrow((state->state.begin() + index)->first); };
+    t.state_tensor = [](weft_state* state, uint32_t index) {
+      return reinterpret_cast<const weft_at_tensor*>(&(state->state.begin() + index)->second);
+    };
+    t.state_set = [](weft_state* state, weft_str name, const weft_at_tensor* tensor, weft_error* error) {
+      return guarded(error, [&] {
+        state->state.set(view(name), *reinterpret_cast<const at::Tensor*>(tensor));
+      });
+    };
+    return t;
+  }();
+  return &table;
+}
+
+}  // namespace weft

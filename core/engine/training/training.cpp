@@ -1,0 +1,243 @@
+#include "training/training.hpp"
+
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "autograd/saved_tensor_hooks.hpp"
+#include "error_sink.hpp"
+#include "nn/initialise.hpp"
+#include "training/dtypes.hpp"
+#include "training/forward_record.hpp"
+
+int64_t weft_param::count() const { return std::accumulate(local.begin(), local.end(), int64_t{1}, std::multiplies<>()); }
+
+namespace weft {
+
+namespace {
+
+// Slowest first: neighbouring ranks differ in the tensor axis.
+constexpr uint32_t kAxisOrder[] = {WEFT_AXIS_REPLICA,  WEFT_AXIS_DATA,     WEFT_AXIS_EXPERT,
+                                   WEFT_AXIS_PIPELINE, WEFT_AXIS_SEQUENCE, WEFT_AXIS_TENSOR};
+constexpr uint32_t kDataAxes = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA;
+
+}  // namespace
+
+Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api, std::string strategy_name,
+                   const std::vector<weft_kv>& strategy_options, TrainingOptions options,
+                   std::shared_ptr<ParameterSource> source)
+    : world_(std::move(world)),
+      model_(std::move(model)),
+      api_(api),
+      strategy_name_(std::move(strategy_name)),
+      options_(std::move(options)),
+      source_(std::move(source)) {
+  static const bool installed = (SavedTensorHooks::install(), true);
+  (void)installed;
+  make_units();
+  make_params();
+  const weft_strategy_arguments arguments{sizeof(arguments),
+                                          strategy_options.data(),
+                                          strategy_options.size(),
+                                          static_cast<uint32_t>(world_.size()),
+                                          static_cast<uint32_t>(world_.rank()),
+                                          borrow(options_.precision)};
+  ErrorSink error;
+  error.check(api_->create(&arguments, &strategy_, error), strategy_name_);
+  try {
+    describe_mesh();
+    error.check(api_->configure(strategy_, static_cast<weft_training*>(this), error), strategy_name_);
+    check_bound();
+  } catch (...) {
+    api_->destroy(strategy_);
+    throw;
+  }
+}
+
+Training::~Training() {
+  for (const auto& param : params_)
+    if (param->bound) param->tensor.mutable_grad().reset();
+  api_->destroy(strategy_);
+}
+
+void Training::describe_mesh() {
+  mesh_.struct_size = sizeof(mesh_);
+  std::fill(std::begin(mesh_.size), std::end(mesh_.size), 1u);
+  if (api_->describe_mesh != nullptr) {
+    ErrorSink error;
+    error.check(api_->describe_mesh(strategy_, &mesh_, error), strategy_name_);
+  } else {
+    mesh_.size[WEFT_AXIS_DATA] = static_cast<uint32_t>(world_.size());
+  }
+  uint64_t product = 1;
+  std::string sizes;
+  for (const uint32_t axis : kAxisOrder) {
+    product *= mesh_.size[axis];
+    sizes += (sizes.empty() ? "" : " x ") + std::to_string(mesh_.size[axis]);
+  }
+  if (product != static_cast<uint64_t>(world_.size()))
+    throw Error(WEFT_INVALID_ARGUMENT, strategy_name_ + ": a mesh of " + sizes + " (replica, data, expert, pipeline, " +
+                                           "sequence, tensor) needs " + std::to_string(product) + " ranks, but there are " +
+                                           std::to_string(world_.size()));
+  if (mesh_.size[WEFT_AXIS_TENSOR] > 1)
+    throw Error(WEFT_UNIMPLEMENTED, strategy_name_ + ": a tensor axis of " + std::to_string(mesh_.size[WEFT_AXIS_TENSOR]) +
+                                        " was asked for, but this version performs no tensor-parallel operation; use 1");
+  std::vector<int> order;
+  for (const uint32_t axis : kAxisOrder) order.push_back(static_cast<int>(mesh_.size[axis]));
+  const std::vector<int> place = world_.coordinate(order);
+  for (size_t i = 0; i < place.size(); ++i) coordinate_[kAxisOrder[i]] = static_cast<uint32_t>(place[i]);
+}
+
+weft_comm* Training::comm(uint32_t axes) {
+  for (const auto& [made, comm] : comms_)
+    if (made == axes) return comm.get();
+  std::vector<int> sizes, along;
+  for (const uint32_t axis : kAxisOrder) {
+    if (axes >> axis & 1) along.push_back(static_cast<int>(sizes.size()));
+    sizes.push_back(static_cast<int>(mesh_.size[axis]));
+  }
+  auto comm = std::make_unique<weft_comm>();
+  comm->communicator = world_.along(sizes, along);
+  comms_.emplace_back(axes, std::move(comm));
+  return comms_.back().second.get();
+}
+
+uint32_t Training::data_rank() const {
+  return coordinate_[WEFT_AXIS_REPLICA] * mesh_.size[WEFT_AXIS_DATA] + coordinate_[WEFT_AXIS_DATA];
+}
+uint32_t Training::data_size() const { return mesh_.size[WEFT_AXIS_REPLICA] * mesh_.size[WEFT_AXIS_DATA]; }
+
+void Training::make_units() {
+  const std::vector<nn::Unit*> units = model_->units();
+  if (units.empty()) throw Error(WEFT_INVALID_ARGUMENT, model_->architecture() + " has no units");
+  size_t recomputed = 0;
+  if (options_.recompute == "all") recomputed = units.size();
+  else if (options_.recompute != "off") {
+    size_t used = 0;
+    try {
+      recomputed = std::stoul(options_.recompute, &used);
+    } catch (const std::exception&) {
+      used = 0;
+    }
+    if (used != options_.recompute.size() || recomputed > units.size())
+      throw Error(WEFT_INVALID_ARGUMENT, "recompute is \"" + options_.recompute +
+                                             "\", must be \"off\", \"all\" or a number of units up to " +
+                                             std::to_string(units.size()));
+  }
+  for (nn::Unit* unit : units) {
+    auto made = std::make_unique<weft_unit>();
+    made->training = this;
+    made->index = static_cast<uint32_t>(units_.size());
+    made->unit = unit;
+    made->recompute = made->index < recomputed;
+    units_.push_back(std::move(made));
+  }
+}
+
+void Training::make_params() {
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (const auto& item : model_->named_parameters(true)) named.emplace_back(item.key(), item.value());
+  std::set<std::string> aliases;
+  for (const nn::Tie& tie : model_->ties()) aliases.insert(tie.name);
+  const auto param_of = [&](const at::Tensor& tensor) {
+    return std::find_if(params_.begin(), params_.end(), [&](const auto& p) { return p->tensor.is_same(tensor); });
+  };
+  for (const auto& [name, tensor] : named) {
+    if (aliases.count(name) || param_of(tensor) != params_.end()) continue;
+    auto param = std::make_unique<weft_param>();
+    param->training = this;
+    param->name = name;
+    param->index = static_cast<uint32_t>(params_.size());
+    param->tensor = tensor;
+    param->shape = param->extent = param->local = tensor.sizes().vec();
+    param->offset.assign(param->shape.size(), 0);
+    param->gradient_axes = kDataAxes;
+    param->frozen = model_->frozen(name) || !tensor.requires_grad();
+    params_.push_back(std::move(param));
+  }
+  for (const auto& unit : units_) {
+    for (torch::nn::Module* module : unit->unit->modules()) {
+      for (const at::Tensor& tensor : module->parameters(true)) {
+        const auto found = param_of(tensor);
+        if (found == params_.end())
+          throw Error(WEFT_INVALID_ARGUMENT, "unit " + unit->unit->name() + " uses a parameter that is not registered in " +
+                                                 model_->architecture());
+        if (std::find(unit->params.begin(), unit->params.end(), found->get()) != unit->params.end()) continue;
+        unit->params.push_back(found->get());
+        (*found)->units.push_back(unit->index);
+      }
+    }
+  }
+  for (const auto& param : params_)
+    if (param->units.empty())
+      throw Error(WEFT_INVALID_ARGUMENT, "parameter " + param->name + " of " + model_->architecture() +
+                                             " belongs to no unit: a unit must say that it uses its module");
+  for (const auto& item : model_->named_buffers(true)) buffers_.emplace_back(item.key(), item.value());
+}
+
+weft_param* Training::find_param(std::string_view name) const {
+  for (const nn::Tie& tie : model_->ties())
+    if (tie.name == name) return find_param(tie.canonical);
+  for (const auto& param : params_)
+    if (param->name == name) return param.get();
+  return nullptr;
+}
+
+at::ScalarType Training::dtype() const { return params_.front()->tensor.scalar_type(); }
+
+void Training::check_bound() {
+  if (mesh_.size[WEFT_AXIS_PIPELINE] > 1) return;
+  for (const auto& param : params_)
+    if (!param->bound)
+      throw Error(WEFT_INTERNAL, strategy_name_ + ": configure left parameter " + param->name + " without storage");
+}
+
+void Training::check_alive() const {
+  if (!failure_.empty())
+    throw Error(WEFT_FAILED_PRECONDITION, strategy_name_ + ": an earlier step failed (" + failure_ +
+                                              "), so the state of this training is undefined; start from a checkpoint");
+}
+
+// Runs one hook of the strategy; a NULL slot is not subscribed.
+#define WEFT_HOOK(slot, argument)                                            \
+  do {                                                                       \
+    if (api_->slot == nullptr) break;                                        \
+    ErrorSink error;                                                         \
+    error.check(api_->slot(strategy_, argument, error), strategy_name_);     \
+  } while (0)
+
+void Training::fire_before_forward(weft_unit& unit) { WEFT_HOOK(before_forward, &unit); }
+void Training::fire_after_forward(weft_unit& unit) { WEFT_HOOK(after_forward, &unit); }
+void Training::fire_before_backward(weft_unit& unit) { WEFT_HOOK(before_backward, &unit); }
+void Training::fire_after_backward(weft_unit& unit) { WEFT_HOOK(after_backward, &unit); }
+void Training::fire_gradient_ready(weft_param& param) {
+  param.touched = true;
+  WEFT_HOOK(gradient_ready, &param);
+}
+void Training::fire_begin_backward(const weft_backward_info& info) { WEFT_HOOK(begin_backward, &info); }
+void Training::fire_end_backward(const weft_backward_info& info) { WEFT_HOOK(end_backward, &info); }
+
+#undef WEFT_HOOK
+
+void Training::values_changed() {
+  if (api_->values_changed == nullptr) return;
+  ErrorSink error;
+  error.check(api_->values_changed(strategy_, error), strategy_name_);
+}
+
+void Training::zero_gradients() {
+  ErrorSink error;
+  error.check(api_->zero_gradients(strategy_, error), strategy_name_);
+}
+
+std::vector<bool> Training::take_touched() {
+  std::vector<bool> touched;
+  for (const auto& param : params_) touched.push_back(std::exchange(param->touched, false));
+  return touched;
+}
+
+}  // namespace weft
