@@ -35,7 +35,8 @@ std::vector<std::string> keys_of(const Json& object) {
   fail(WEFT_NOT_FOUND, "{}: no key \"{}\"{}", origin, key, did_you_mean(key, keys_of(object)));
 }
 
-[[noreturn]] void wrong(const Json& value, std::string_view key, const char* wanted, const std::string& origin) {
+[[noreturn]] void wrong(const Json& value, std::string_view key, const char* wanted,
+                        const std::string& origin) {
   const std::string shown = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must be {}", origin, key, printable(shown, 80), wanted);
 }
@@ -72,14 +73,16 @@ Config Config::load(const std::string& path) {
   if (fs::is_directory(file, ignored)) {
     file /= "config.json";
     if (!fs::exists(file, ignored)) {
-      fail(WEFT_NOT_FOUND, "{}: no config.json in this folder; give a Hugging Face model folder or a config.json",
-           path);
+      fail(WEFT_NOT_FOUND,
+           "{}: no config.json in this folder; give a Hugging Face model folder or a config.json", path);
     }
   }
   return parse(read_file(file, kLargestFile), file.string());
 }
 
-bool Config::has(std::string_view key) const { return find(values_->object, key) != nullptr; }
+bool Config::has(std::string_view key) const {
+  return find(values_->object, key) != nullptr;
+}
 
 int64_t Config::integer(std::string_view key) const {
   const Json* value = find(values_->object, key);
@@ -136,7 +139,8 @@ std::string Config::architecture() const {
   const std::vector<std::string> architectures = texts("architectures");
   if (architectures.empty()) {
     fail(WEFT_NOT_FOUND,
-         "{}: it names no model class (\"architectures\" is absent or empty); pass --architecture NAME", origin_);
+         "{}: it names no model class (\"architectures\" is absent or empty); pass --architecture NAME",
+         origin_);
   }
   return architectures.front();
 }
@@ -155,7 +159,9 @@ Config Config::with_json(std::string_view key, std::string_view value) const {
 }
 
 // Sorted keys, two spaces, ASCII, a line end: json.dumps(..., indent=2, sort_keys=True) + "\n" of Python.
-std::string Config::dump() const { return values_->object.dump(2, ' ', true) + "\n"; }
+std::string Config::dump() const {
+  return values_->object.dump(2, ' ', true) + "\n";
+}
 
 std::string Config::json(std::string_view key) const {
   const Json* value = find(values_->object, key);

@@ -27,7 +27,8 @@ const at::Tensor& State::at(std::string_view name) const {
   if (const at::Tensor* tensor = find(name)) return *tensor;
   const std::vector<std::string> names = names_of(*this);
   if (names.empty()) fail(WEFT_NOT_FOUND, "no tensor \"{}\": there are none", name);
-  fail(WEFT_NOT_FOUND, "no tensor \"{}\"{}; there are: {}", name, did_you_mean(name, names), fmt::join(names, ", "));
+  fail(WEFT_NOT_FOUND, "no tensor \"{}\"{}; there are: {}", name, did_you_mean(name, names),
+       fmt::join(names, ", "));
 }
 
 void State::set(std::string_view name, at::Tensor tensor) {

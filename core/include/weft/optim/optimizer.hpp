@@ -38,12 +38,15 @@ struct Slice {
   std::map<std::string, at::Tensor>* state;  // flat tensors of the same length, made by the rule on first use
 };
 
-// One update of many slices. `factor` multiplies every gradient (unscaling and clipping); `step` counts from 1.
+// One update of many slices, which share nothing; float and double. `factor` multiplies every gradient (unscaling and
+// clipping), in place. `step` counts from 1. Any range of a parameter may be a slice of its own.
 class Rule {
  public:
   virtual ~Rule() = default;
   virtual std::string name() const = 0;
   virtual Hyper defaults() const = 0;
+  // Throws INVALID_ARGUMENT for values that the rule does not allow. `options` has every option.
+  virtual void check(const Hyper& options) const = 0;
   virtual void update(std::vector<Slice>& slices, const Hyper& options, int64_t step, double factor) const = 0;
 };
 

@@ -1,5 +1,5 @@
-// Learning-rate schedules: the factor of an optimizer's rates by step. Counting as PyTorch's: the rate of step k (from 0) is
-// factor(k) times the initial one.
+// Learning-rate schedules: the factor of an optimizer's rates by step. Counting as PyTorch's: the rate of step k (from 0)
+// is factor(k) times the initial one.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,17 @@ class Schedule {
 
 struct ScheduleOptions {
   int64_t warmup_steps = 0;
-  int64_t total_steps = 0;  // needed by those that end
-  double minimum_factor = 0;  // of cosine
+  int64_t total_steps = 0;    // needed by those that end
+  double minimum_factor = 0;  // of cosine_warmup
 };
 
-// "constant", "linear_warmup" (then falls to 0 at total_steps), "cosine_warmup".
+// All rise linearly from 0 to 1 over warmup_steps, if there are any. Then "constant" stays at 1, "linear_warmup" falls
+// linearly to 0 at total_steps, "cosine_warmup" falls as half a cosine to minimum_factor; there both stay. Throws
+// NOT_FOUND with the nearest name, INVALID_ARGUMENT for options that do not fit.
 std::shared_ptr<Schedule> schedule(std::string_view name, const ScheduleOptions& options);
 
-// A schedule at work on an optimizer. step() after each optimizer step.
+// A schedule at work on an optimizer: sets the rate of each of its groups, now and after each step(), which follows the
+// optimizer's. A copy is the same scheduler.
 class Scheduler {
  public:
   Scheduler() = default;
@@ -38,6 +41,7 @@ class Scheduler {
 
  private:
   struct Shared;
+  Shared& shared() const;
   std::shared_ptr<Shared> state_;
 };
 

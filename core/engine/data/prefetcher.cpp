@@ -1,0 +1,71 @@
+#include "data/prefetcher.hpp"
+
+#include <utility>
+
+namespace weft::data {
+
+namespace {
+constexpr int64_t kBatchesPerThread = 2;  // PyTorch's prefetch_factor
+}
+
+Prefetcher::Prefetcher(int64_t num_threads) : depth_(kBatchesPerThread * num_threads) {
+  for (int64_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { run(); });
+}
+
+Prefetcher::~Prefetcher() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Prefetcher::restart(Fetch fetch, int64_t first, int64_t end) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++generation_;
+    fetch_ = std::make_shared<const Fetch>(std::move(fetch));
+    started_ = taken_ = first;
+    end_ = end;
+    slots_.clear();
+  }
+  work_.notify_all();
+}
+
+Batch Prefetcher::take() {
+  std::unique_lock lock(mutex_);
+  ready_.wait(lock, [&] { return slots_.count(taken_) != 0; });
+  const auto slot = slots_.find(taken_);
+  if (slot->second.failure) std::rethrow_exception(slot->second.failure);
+  Batch batch = std::move(slot->second.batch);
+  slots_.erase(slot);
+  ++taken_;
+  lock.unlock();
+  work_.notify_one();
+  return batch;
+}
+
+void Prefetcher::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [&] { return stop_ || (started_ < end_ && started_ < taken_ + depth_); });
+    if (stop_) return;
+    const int64_t index = started_++;
+    const int64_t generation = generation_;
+    const std::shared_ptr<const Fetch> fetch = fetch_;
+    lock.unlock();
+    Slot slot;
+    try {
+      slot.batch = (*fetch)(index);
+    } catch (...) {
+      slot.failure = std::current_exception();
+    }
+    lock.lock();
+    if (generation != generation_) continue;
+    slots_[index] = std::move(slot);
+    ready_.notify_one();
+  }
+}
+
+}  // namespace weft::data

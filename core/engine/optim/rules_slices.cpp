@@ -1,0 +1,92 @@
+#include "optim/rules_slices.hpp"
+
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace weft::optim {
+
+namespace {
+
+[[noreturn]] void refuse(const Rule& rule, const at::Tensor& tensor, const std::string& what) {
+  fail(WEFT_INTERNAL,
+       "optimizer {}: a {} of {} elements of {}; slices are flat, contiguous, on the CPU, of one length, and "
+       "all of float "
+       "or all of double",
+       rule.name(), what, tensor.defined() ? tensor.numel() : 0,
+       tensor.defined() ? toString(tensor.scalar_type()) : "no tensor");
+}
+
+// The kernels take bare pointers, so a tensor that does not match would be read beyond its end.
+bool matches(const at::Tensor& tensor, const at::Tensor& value) {
+  return tensor.defined() && tensor.dim() == 1 && tensor.is_contiguous() && tensor.is_cpu() &&
+         tensor.numel() == value.numel() && tensor.scalar_type() == value.scalar_type();
+}
+
+void check(const Rule& rule, const Slice& slice, const std::vector<std::string>& state_names) {
+  const at::Tensor& value = slice.value;
+  const bool is_master =
+      value.defined() && (value.scalar_type() == at::kFloat || value.scalar_type() == at::kDouble);
+  if (!is_master || !matches(value, value)) refuse(rule, value, "value");
+  if (!matches(slice.gradient, value)) refuse(rule, slice.gradient, "gradient");
+  for (const std::string& name : state_names) {
+    const auto state = slice.state->find(name);
+    if (state != slice.state->end() && state->second.defined() && !matches(state->second, value)) {
+      refuse(rule, state->second, name);
+    }
+  }
+}
+
+// Division by a float is exact enough for float gradients only.
+void apply_factor(Lists& lists, double factor) {
+  if (factor == 1.0) return;
+  if (lists.gradients.front().scalar_type() == at::kFloat) {
+    lists.divisor = at::full({}, 1.0 / factor, at::kFloat);
+  } else {
+    at::_foreach_mul_(lists.gradients, factor);
+  }
+}
+
+}  // namespace
+
+void check_at_least_zero(const Rule& rule, const Hyper& options, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const double value = options.at(name);
+    if (!(value >= 0))
+      fail(WEFT_INVALID_ARGUMENT, "optimizer {}: {} is {}, must be at least 0", rule.name(), name, value);
+  }
+}
+
+std::vector<Grouped> group(const Rule& rule, std::vector<Slice>& slices,
+                           const std::vector<std::string>& state_names, double factor) {
+  std::map<std::pair<at::ScalarType, bool>, Lists> groups;
+  for (Slice& slice : slices) {
+    check(rule, slice, state_names);
+    if (slice.value.numel() == 0) continue;
+    bool first = false;
+    for (const std::string& name : state_names) {
+      at::Tensor& state = (*slice.state)[name];
+      if (state.defined()) continue;
+      state = at::zeros_like(slice.value);
+      first = true;
+    }
+    Lists& lists = groups[{slice.value.scalar_type(), first}];
+    lists.values.push_back(slice.value);
+    lists.gradients.push_back(slice.gradient);
+    lists.states.resize(state_names.size());
+    for (size_t i = 0; i < state_names.size(); ++i)
+      lists.states[i].push_back(slice.state->at(state_names[i]));
+  }
+  std::vector<Grouped> grouped;
+  for (auto& [key, lists] : groups) {
+    apply_factor(lists, factor);
+    grouped.push_back({std::move(lists), key.second});
+  }
+  return grouped;
+}
+
+}  // namespace weft::optim
