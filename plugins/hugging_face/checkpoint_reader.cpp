@@ -1,0 +1,213 @@
+#include "checkpoint_reader.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <unordered_map>
+
+#include "box.hpp"
+#include "commit.hpp"
+#include "json.hpp"
+#include "names.hpp"
+#include "text.hpp"
+#include "torch_file.hpp"
+#include "zip.hpp"
+
+namespace weft::hugging_face {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kLookedFor =
+    "model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json";
+
+WeightFile open_weights(const std::string& path) {
+  MappedFile file(path);
+  const Bytes bytes = file.bytes();
+  if (looks_like_zip(bytes)) return open_torch_file(std::move(file));
+  if (looks_like_safetensors(bytes) || path.find(".safetensors") != std::string::npos) {
+    return open_safetensors(std::move(file));
+  }
+  if (path.ends_with(".bin") || path.ends_with(".pt") || path.ends_with(".pth"))
+    return open_torch_file(std::move(file));
+  fail(WEFT_DATA_LOSS, path, " is neither a safetensors file nor an archive of torch.save");
+}
+
+std::string list_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 10;
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) text += concat(i == 0 ? "" : ", ", names[i]);
+  return names.size() > kShown ? concat(text, " and ", names.size() - kShown, " more") : text;
+}
+
+// The one name that `candidates` leave, empty if there is none.
+std::string only_candidate(const Candidates& candidates, const std::string& folder) {
+  const std::vector<std::string>& names = candidates.plain.empty() ? candidates.prefixed : candidates.plain;
+  if (names.size() > 1) {
+    fail(WEFT_INVALID_ARGUMENT, folder, " holds several checkpoints (", list_text(names),
+         "); give the path of one of these files instead of the folder's");
+  }
+  return names.empty() ? "" : names.front();
+}
+
+struct Identity {
+  uint64_t device = 0, inode = 0;
+  bool operator==(const Identity&) const = default;
+};
+
+Identity identity(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
+
+// name -> file, checked: an index may name files of its own folder only.
+std::map<std::string, std::string> read_weight_map(const std::string& path, Bytes bytes) {
+  const Json json = parse_json(as_text(bytes), path);
+  const auto map = json.is_object() ? json.find("weight_map") : json.end();
+  if (map == json.end() || !map->is_object()) fail(WEFT_DATA_LOSS, path, ": no object \"weight_map\"");
+  std::map<std::string, std::string> weights;
+  for (const auto& [name, file] : map->items()) {
+    if (!file.is_string()) fail(WEFT_DATA_LOSS, path, ": tensor ", in_quotes(name), " has no file name");
+    const auto& file_name = file.get_ref<const std::string&>();
+    if (file_name.empty() || file_name.find('/') != std::string::npos ||
+        file_name.find('\0') != std::string::npos) {
+      fail(WEFT_DATA_LOSS, path, ": tensor ", in_quotes(name), " is said to be in ", in_quotes(file_name),
+           ", which is no file name of this folder");
+    }
+    weights.emplace(name, file_name);
+  }
+  return weights;
+}
+
+}  // namespace
+
+bool recognises(const std::string& path) noexcept {
+  try {
+    if (fs::is_directory(path)) {
+      const FolderView view(path);
+      for (bool safetensors : {true, false}) {
+        const Candidates found = find_candidates(view.names(), safetensors);
+        if (!found.plain.empty() || !found.prefixed.empty()) return true;
+      }
+      return false;
+    }
+    const MappedFile file(path);
+    return looks_like_safetensors(file.bytes()) || looks_like_zip(file.bytes()) ||
+           (is_index_name(fs::path(path).filename().string()) &&
+            as_text(file.bytes()).find("\"weight_map\"") != std::string_view::npos);
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+CheckpointReader::CheckpointReader(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) {
+    open_folder(path);
+  } else if (!fs::exists(status)) {
+    fail(WEFT_NOT_FOUND, "no checkpoint at ", path,
+         ": looked for a file of this name, and for a folder with ", kLookedFor);
+  } else if (is_index_name(fs::path(path).filename().string())) {
+    const fs::path folder = fs::path(path).parent_path();
+    open_index(folder.empty() ? "." : folder.string(), fs::path(path).filename().string());
+  } else {
+    files_.push_back(open_weights(path));
+    for (const StoredTensor& tensor : files_.back().tensors) tensors_.push_back(&tensor);
+  }
+}
+
+void CheckpointReader::open_folder(const std::string& folder) {
+  const FolderView view(folder);
+  std::string name = only_candidate(find_candidates(view.names(), true), folder);
+  if (name.empty()) name = only_candidate(find_candidates(view.names(), false), folder);
+  if (name.empty()) {
+    fail(WEFT_NOT_FOUND, "no checkpoint in the folder ", folder, ": looked for ", kLookedFor, "; it holds ",
+         view.names().empty() ? "nothing" : list_text(view.names()));
+  }
+  if (is_index_name(name)) {
+    open_index(folder, name);
+  } else {
+    files_.push_back(open_weights(view.path(name)));
+    for (const StoredTensor& tensor : files_.back().tensors) tensors_.push_back(&tensor);
+  }
+}
+
+void CheckpointReader::open_index(const std::string& folder, const std::string& name) {
+  const std::string path = FolderView(folder).path(name);
+  const MappedFile file(path);
+  const Identity before = identity(path);
+  open_shards(folder, path, file.bytes());
+  // A save that replaced the files meanwhile has moved the index first, so old and new shards are never
+  // mixed.
+  if (identity(FolderView(folder).path(name)) != before) {
+    fail(WEFT_UNAVAILABLE, path, " was replaced by another save while it was opened; open it again");
+  }
+}
+
+void CheckpointReader::open_shards(const std::string& folder, const std::string& index_path,
+                                   Bytes index_bytes) {
+  const std::map<std::string, std::string> weights = read_weight_map(index_path, index_bytes);
+  const FolderView view(folder);
+  std::unordered_map<std::string, std::size_t> opened;
+  for (const auto& [name, file] : weights) {
+    if (opened.contains(file)) continue;
+    const std::string path = view.path(file);
+    std::error_code error;
+    if (!fs::exists(path, error)) {
+      fail(WEFT_NOT_FOUND, "the shard ", path, " is missing: ", index_path, " says that it holds tensor ",
+           in_quotes(name));
+    }
+    opened.emplace(file, files_.size());
+    files_.push_back(open_weights(path));
+  }
+  std::vector<std::unordered_map<std::string_view, const StoredTensor*>> tensors(files_.size());
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    for (const StoredTensor& tensor : files_[i].tensors) tensors[i].emplace(tensor.name, &tensor);
+  }
+  for (const auto& [name, file] : weights) {
+    const auto& of_file = tensors[opened.at(file)];
+    const auto found = of_file.find(name);
+    if (found == of_file.end()) {
+      fail(WEFT_DATA_LOSS, view.path(file), " does not hold tensor ", in_quotes(name), ", though ",
+           index_path, " says so");
+    }
+    tensors_.push_back(found->second);
+  }
+}
+
+const StoredTensor& CheckpointReader::tensor(uint64_t index) const {
+  if (index >= tensors_.size()) {
+    fail(WEFT_OUT_OF_RANGE, "tensor ", index, " was asked for, the checkpoint has ", tensors_.size());
+  }
+  return *tensors_[index];
+}
+
+void CheckpointReader::read(uint64_t index, const int64_t* offset, const int64_t* extent, void* destination,
+                            uint64_t size_bytes) const {
+  const StoredTensor& stored = tensor(index);
+  const Box box = checked_box(stored, offset, extent, size_bytes);
+  if (size_bytes == 0) return;
+  if (destination == nullptr) {
+    fail(WEFT_INVALID_ARGUMENT, "tensor ", in_quotes(stored.name), ": the buffer to read into is null");
+  }
+  auto* next = static_cast<std::byte*>(destination);
+  for_each_run(box, stored.strides, stored.type->size_bytes, [&](int64_t position, int64_t num_bytes) {
+    std::memcpy(next, stored.data + position, static_cast<std::size_t>(num_bytes));
+    next += num_bytes;
+  });
+}
+
+const std::string* CheckpointReader::metadata(const std::string& key) const {
+  for (const WeightFile& file : files_) {
+    const auto found = file.metadata.find(key);
+    if (found != file.metadata.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+}  // namespace weft::hugging_face

@@ -1,0 +1,12 @@
+// CRC-32 as zip archives carry it (ISO-HDLC, reflected polynomial 0xEDB88320).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace weft::hugging_face {
+
+uint32_t crc32(std::span<const std::byte> bytes);
+
+}  // namespace weft::hugging_face

@@ -1,0 +1,185 @@
+#include "file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "checksum.hpp"
+#include "text.hpp"
+
+namespace weft::hugging_face {
+namespace {
+
+weft_status status_of(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      return WEFT_NOT_FOUND;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return WEFT_PERMISSION_DENIED;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return WEFT_RESOURCE_EXHAUSTED;
+    default:
+      return WEFT_UNAVAILABLE;
+  }
+}
+
+[[noreturn]] void fail_with_errno(int error_number, std::string_view action, const std::string& path) {
+  fail(status_of(error_number), "cannot ", action, " ", path, ": ", system_error(error_number));
+}
+
+}  // namespace
+
+std::string system_error(int error_number) {
+  return std::generic_category().message(error_number);
+}
+
+MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
+  const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail_with_errno(errno, "open", path_);
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor);
+    fail(WEFT_INVALID_ARGUMENT, path_, " is not a regular file");
+  }
+  size_ = static_cast<std::size_t>(status.st_size);
+  void* mapped = size_ == 0 ? nullptr : mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor, 0);
+  const int error_number = errno;
+  ::close(descriptor);
+  if (mapped == MAP_FAILED) fail_with_errno(error_number, "map", path_);
+  data_ = static_cast<const std::byte*>(mapped);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+std::string partial_path(const std::string& path) {
+  const std::filesystem::path whole(path);
+  return (whole.parent_path() / ("." + whole.filename().string() + ".partial")).string();
+}
+
+OutputFile::OutputFile(std::string path, uint64_t size) : path_(std::move(path)), size_(size) {
+  const std::string partial = partial_path(path_);
+  // Never written through an old name: a leftover may be mapped or linked elsewhere.
+  unlink(partial.c_str());
+  descriptor_ = open(partial.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail_with_errno(errno, "create", partial);
+  try {
+    reserve();
+  } catch (...) {
+    remove();
+    throw;
+  }
+}
+
+OutputFile::~OutputFile() {
+  if (is_owned_) remove();
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      size_(other.size_),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      is_owned_(std::exchange(other.is_owned_, false)) {}
+
+void OutputFile::reserve() {
+  if (size_ == 0) return;
+  const int error_number = posix_fallocate(descriptor_, 0, static_cast<off_t>(size_));
+  if (error_number == 0) return;
+  std::string room;
+  struct statvfs disk {};
+  if (fstatvfs(descriptor_, &disk) == 0) {
+    room = concat("; the disk has ", static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize, " bytes free");
+  }
+  fail(status_of(error_number), "cannot reserve ", size_, " bytes for ", path_, ": ",
+       system_error(error_number), room);
+}
+
+void OutputFile::write(uint64_t offset, Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail_with_errno(written < 0 ? errno : EIO, "write to", partial_path(path_));
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += static_cast<uint64_t>(written);
+  }
+}
+
+uint32_t OutputFile::checksum(uint64_t offset, uint64_t size) const {
+  if (size == 0) return 0;
+  void* mapped = mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor_, 0);
+  if (mapped == MAP_FAILED) fail_with_errno(errno, "map", partial_path(path_));
+  const uint32_t sum = crc32({static_cast<const std::byte*>(mapped) + offset, size});
+  munmap(mapped, size_);
+  return sum;
+}
+
+void OutputFile::sync() {
+  if (fsync(descriptor_) != 0) fail_with_errno(errno, "sync", partial_path(path_));
+  const int closed = ::close(std::exchange(descriptor_, -1));
+  if (closed != 0) fail_with_errno(errno, "close", partial_path(path_));
+}
+
+void OutputFile::remove() noexcept {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  unlink(partial_path(path_).c_str());
+  is_owned_ = false;
+}
+
+SaveLock::SaveLock(std::string path, const std::string& what) : path_(std::move(path)) {
+  for (;;) {
+    descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) fail_with_errno(errno, "create", path_);
+    // A file system without locks cannot exclude anybody; saving still works there.
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ::close(descriptor_);
+      fail(WEFT_UNAVAILABLE, "another save to ", what, " is under way (it holds ", path_,
+           "); wait for it to end");
+    }
+    // The previous holder removes the file: the lock counts only if it still has this name.
+    struct stat named {
+    }, held{};
+    if (stat(path_.c_str(), &named) == 0 && fstat(descriptor_, &held) == 0 && named.st_ino == held.st_ino)
+      return;
+    ::close(descriptor_);
+  }
+}
+
+SaveLock::~SaveLock() {
+  unlink(path_.c_str());
+  ::close(descriptor_);
+}
+
+void install_file(const std::string& path, bool again) {
+  if (std::rename(partial_path(path).c_str(), path.c_str()) == 0 || (again && errno == ENOENT)) return;
+  fail_with_errno(errno, "rename a complete file to", path);
+}
+
+void sync_folder(const std::string& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_with_errno(errno, "open", folder);
+  const int failed = fsync(descriptor) == 0 ? 0 : errno;
+  ::close(descriptor);
+  // Some file systems cannot sync a folder; they say EINVAL.
+  if (failed != 0 && failed != EINVAL) fail_with_errno(failed, "sync", folder);
+}
+
+}  // namespace weft::hugging_face

@@ -1,0 +1,39 @@
+// Messages: every failure of this plugin goes through fail().
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "weft/error.hpp"
+
+namespace weft::hugging_face {
+
+inline void append_text(std::string& out, std::string_view part) {
+  out += part;
+}
+template <typename T>
+requires std::is_arithmetic_v<T>
+void append_text(std::string& out, T number) {
+  out += std::to_string(number);
+}
+
+template <typename... Parts>
+std::string concat(const Parts&... parts) {
+  std::string out;
+  (append_text(out, parts), ...);
+  return out;
+}
+
+// In double quotes, with control characters escaped and at most 200 bytes: safe to print whatever a file
+// holds.
+std::string in_quotes(std::string_view text);
+
+// Throws weft::Error with the plugin's id in front of the text.
+template <typename... Parts>
+[[noreturn]] void fail(weft_status status, const Parts&... parts) {
+  throw Error(status, concat("hugging_face: ", parts...));
+}
+
+}  // namespace weft::hugging_face
