@@ -168,13 +168,14 @@ Writer::Writer(const std::string& path, const WriteOptions& options, const std::
 
 Writer::~Writer() { io_->abandon(writer_); }
 
-void Writer::write(size_t index, const at::Tensor& tensor) {
+void Writer::write(size_t index, int64_t begin, const at::Tensor& values) {
   const Entry& entry = entries_.at(index);
-  if (tensor.sizes() != at::IntArrayRef(entry.shape))
-    fail(WEFT_INTERNAL, "{}: tensor {} changed its shape while it was saved", path_, entry.name);
-  const at::Tensor bytes = tensor.detach().to(entry.dtype).contiguous();
+  const at::Tensor flat = values.detach().to(entry.dtype).contiguous().view(-1);
   ErrorSink error;
-  error.check(io_->write(writer_, index, nullptr, nullptr, bytes.data_ptr(), bytes.nbytes(), error));
+  for (const Box& box : boxes_of_range(entry.shape, begin, flat.numel())) {
+    const at::Tensor part = flat.narrow(0, box.begin, product(box.extent));
+    error.check(io_->write(writer_, index, box.offset.data(), box.extent.data(), part.data_ptr(), part.nbytes(), error));
+  }
 }
 
 void Writer::commit() {

@@ -61,8 +61,8 @@ class Writer {
   Writer(const std::string& path, const WriteOptions& options, const std::vector<Entry>& entries);
   ~Writer();
   Writer(const Writer&) = delete;
-  // The whole tensor; cast to the entry's dtype.
-  void write(size_t index, const at::Tensor& tensor);
+  // Elements [begin, begin + values.numel()) of the flattened tensor; cast to the entry's dtype.
+  void write(size_t index, int64_t begin, const at::Tensor& values);
   void commit();
 
  private:

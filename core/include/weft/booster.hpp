@@ -56,6 +56,8 @@ struct Job {
   Criterion criterion;
   data::Loader data;
   optim::Scheduler schedule;
+  int64_t accumulate = 1;    // micro-batches per train_step
+  double max_grad_norm = 0;  // clipping in train_step; 0: none
 
   // Forward, loss, backward, synchronisation, update and schedule. `batch` is this rank's part of the global batch.
   StepResult train_step(const Batch& batch);

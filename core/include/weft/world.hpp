@@ -78,6 +78,7 @@ class World {
  public:
   struct Ranks;
   World() = default;  // no world: launch() makes one
+  explicit World(std::shared_ptr<Ranks> ranks) : ranks_(std::move(ranks)) {}
 
   int rank() const;
   int size() const;
@@ -100,8 +101,6 @@ class World {
   void print_on_master(const std::string& line) const;
 
  private:
-  friend World launch(int rank, int world_size, const std::string& host, int port, std::chrono::milliseconds timeout);
-  explicit World(std::shared_ptr<Ranks> ranks) : ranks_(std::move(ranks)) {}
   std::shared_ptr<Ranks> ranks_;
 };
 

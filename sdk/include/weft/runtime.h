@@ -20,6 +20,9 @@ WEFT_EXPORT weft_str weft_error_text(const weft_error* error);
 /* Sets status and text; what host->error_set does. A null error is accepted. */
 WEFT_EXPORT void weft_error_set(weft_error* error, weft_status status, weft_str text);
 
+/* Writes one line to the process's log, as host->log; `from` is empty for the application itself. [any thread] */
+WEFT_EXPORT void weft_log(uint32_t level, weft_str from, weft_str text);
+
 /* Knows where plugins are and which were loaded. Several may exist; a library is loaded once per process. */
 typedef struct weft_runtime weft_runtime;
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "weft/nn/operation.hpp"
 
@@ -26,6 +27,8 @@ class Linear : public Layer {
  public:
   enum class Layout { kOutIn, kInOut };
   Linear(int64_t in, int64_t out, bool bias, at::ScalarType dtype, Layout layout = Layout::kOutIn);
+  // Of tensors that exist: a weight tied to that of another layer. `bias` may be undefined.
+  Linear(const at::Tensor& weight, const at::Tensor& bias, Layout layout = Layout::kOutIn);
   at::Tensor operator()(const at::Tensor& x) const;  // x: (..., in) -> (..., out)
   std::string kind() const override { return layout == Layout::kOutIn ? "Linear" : "Conv1D"; }
 
@@ -37,7 +40,7 @@ class Linear : public Layer {
 class Embedding : public Layer {
  public:
   Embedding(int64_t count, int64_t channels, at::ScalarType dtype);
-  at::Tensor operator()(const at::Tensor& ids) const;  // ids: (B, T) int64 -> (B, T, C)
+  at::Tensor operator()(const at::Tensor& ids) const;  // ids: (B, T) int64, all in range -> (B, T, C)
   std::string kind() const override { return "Embedding"; }
 
   at::Tensor weight;  // (V, C)
@@ -62,9 +65,15 @@ class Dropout : public Layer {
   const double probability;
 };
 
-// Scaled dot-product attention. q, k, v: (B, H, T, D); `mask` is additive and broadcasts to (B, H, T, T), or undefined.
+// Throws INVALID_ARGUMENT naming `what`, the value and its position unless all ids are 0 to count - 1 or `ignored`. Values
+// are looked at on the CPU only.
+void check_ids(const at::Tensor& ids, int64_t count, std::string_view what, std::optional<int64_t> ignored = {});
+
+// Scaled dot-product attention: softmax(scale q k^T + mask) v. q, k, v: (B, H, T, D), any strides with the last one 1; `mask`
+// is boolean (true: attend) or additive and broadcasts to (B, H, T, T), or undefined. What a row gives that may attend to
+// nothing is not defined, but finite.
 struct AttentionOptions {
-  bool causal = false;
+  bool causal = false;          // position i attends to 0 ... i; with a mask as well, where both allow it
   std::optional<double> scale;  // 1 / sqrt(D) if absent
   double dropout = 0;           // in training
 };

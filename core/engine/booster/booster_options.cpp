@@ -1,0 +1,47 @@
+#include <nlohmann/json.hpp>
+
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/option_table.hpp"
+#include "base/options.hpp"
+#include "base/text.hpp"
+#include "weft/booster.hpp"
+
+namespace weft {
+
+namespace {
+
+const OptionTable& booster_table() {
+  static const OptionTable table(nlohmann::json::parse(R"([
+    {"name": "strategy", "type": "text", "default": "", "doc": "strategy plugin by name; empty: the default; none: one rank"},
+    {"name": "options", "type": "json", "default": {}, "doc": "options of the strategy"},
+    {"name": "precision", "type": "text", "default": "fp32", "choices": ["fp32", "fp64"], "doc": "of parameters and arithmetic"},
+    {"name": "recompute", "type": "text", "default": "off", "doc": "off, all, or a number of units"},
+    {"name": "accumulate", "type": "int", "default": 1, "min": 1, "doc": "micro-batches per step"},
+    {"name": "max_grad_norm", "type": "float", "default": 0, "min": 0, "doc": "clipping by global norm; 0: none"},
+    {"name": "seed", "type": "int", "default": 42, "doc": "of initial values and dropout"}
+  ])"),
+                                 "booster");
+  return table;
+}
+
+BoosterOptions from_json(const nlohmann::json& given, const std::string& who) {
+  const Options values(booster_table(), given, who);
+  BoosterOptions options;
+  options.strategy = values.at("strategy").text;
+  options.options = values.at("options").text;
+  options.precision = values.at("precision").text;
+  options.recompute = values.at("recompute").text;
+  options.accumulate = values.at("accumulate").integer;
+  options.max_grad_norm = values.at("max_grad_norm").real;
+  options.seed = values.at("seed").integer;
+  return options;
+}
+
+}  // namespace
+
+BoosterOptions BoosterOptions::parse(const std::string& json) { return from_json(parse_json(json, "booster options"), "booster"); }
+
+BoosterOptions BoosterOptions::load(const std::string& path) { return from_json(parse_json(read_file(path, 1 << 20), path), path); }
+
+}  // namespace weft

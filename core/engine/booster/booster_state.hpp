@@ -1,0 +1,13 @@
+// The inside of a Booster.
+#pragma once
+
+#include "weft/booster.hpp"
+
+namespace weft {
+
+struct Booster::Shared {
+  BoosterOptions options;
+  World world;
+};
+
+}  // namespace weft

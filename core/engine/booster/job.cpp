@@ -1,0 +1,108 @@
+// One training step for every strategy, evaluation and forward.
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
+
+#include <chrono>
+#include <numeric>
+
+#include "base/text.hpp"
+#include "booster/model_state.hpp"
+#include "optim/optimizer_state.hpp"
+#include "weft/booster.hpp"
+
+namespace weft {
+
+namespace {
+
+Training& training_of(const Model& model) {
+  if (model.shared().training == nullptr) fail(WEFT_FAILED_PRECONDITION, "{} is not boosted", model.architecture());
+  return *model.shared().training;
+}
+
+int64_t num_samples(const Batch& batch) {
+  if (batch.State::empty()) fail(WEFT_INVALID_ARGUMENT, "the batch has no fields");
+  const State::Field& first = *batch.begin();
+  for (const auto& [name, tensor] : batch)
+    if (tensor.dim() == 0 || tensor.size(0) != first.second.size(0))
+      fail(WEFT_INVALID_ARGUMENT, "the fields of a batch must have as many samples: {} has {}, {} has {}", first.first,
+           first.second.size(0), name, tensor.dim() == 0 ? 0 : tensor.size(0));
+  return first.second.size(0);
+}
+
+// Micro-batches whose sizes differ by at most one; one that would be empty is a stand-in that counts nothing.
+std::vector<Batch> split(const Batch& batch, int64_t parts) {
+  if (parts == 1) return {batch};
+  const int64_t samples = num_samples(batch);
+  std::vector<Batch> micro;
+  for (int64_t p = 0; p < parts; ++p) {
+    const int64_t begin = samples * p / parts, end = samples * (p + 1) / parts;
+    Batch part;
+    part.empty = batch.empty || begin == end;
+    const int64_t from = std::min(begin, samples - 1), count = std::max<int64_t>(1, end - begin);
+    for (const auto& [name, tensor] : batch) part.set(name, tensor.narrow(0, from, count));
+    micro.push_back(std::move(part));
+  }
+  return micro;
+}
+
+// Positions that carry tokens, or samples for models without a sequence.
+double num_tokens(const Batch& batch) {
+  if (batch.empty) return 0;
+  const at::Tensor* ids = batch.find("input_ids");
+  return static_cast<double>(ids != nullptr ? ids->numel() : num_samples(batch));
+}
+
+}  // namespace
+
+StepResult Job::train_step(const Batch& batch) {
+  const auto start = std::chrono::steady_clock::now();
+  Training& training = training_of(model);
+  if (!optimizer) fail(WEFT_FAILED_PRECONDITION, "train_step needs an optimizer: pass one to Booster::boost");
+  if (!training.model().is_training()) model.train();
+  num_samples(batch);
+  const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);
+  StepResult result;
+  result.lr = optimizer.groups().front().options.at("lr");
+  const optim::Optimizer::Shared::Update update = optimizer.shared().update(max_grad_norm, {loss.total(), num_tokens(batch)});
+  training.zero_gradients();
+  if (schedule) schedule.step();
+  result.index = optimizer.steps();
+  result.updated = update.updated;
+  result.loss = update.extra[0];
+  if (max_grad_norm > 0) result.grad_norm = update.norm;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.tokens_per_second = update.extra[1] / result.seconds;
+  return result;
+}
+
+Job::Evaluation Job::evaluate(const Batch& batch) {
+  Training& training = training_of(model);
+  model.eval();
+  num_samples(batch);
+  const Training::Forward forward = training.run_forward(batch);
+  if (forward.terms.empty())
+    fail(WEFT_INVALID_ARGUMENT, "{}: the batch has no labels to evaluate on", model.architecture());
+  std::vector<double> sums;
+  for (size_t t = 0; t < forward.terms.size(); ++t) {
+    sums.push_back(batch.empty ? 0 : forward.terms[t].sum.item<double>() * forward.terms[t].weight);
+    sums.push_back(batch.empty ? 0 : forward.counts[t].count);
+  }
+  if (training.data_size() > 1) {
+    const at::Tensor all = at::tensor(sums, at::kDouble);
+    training.comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)->communicator.all_reduce(all, ReduceOp::kSum, true).wait();
+    sums.assign(all.data_ptr<double>(), all.data_ptr<double>() + all.numel());
+  }
+  Evaluation result;
+  for (size_t t = 0; t < sums.size(); t += 2) {
+    if (sums[t + 1] > 0) result.loss += sums[t] / sums[t + 1];
+    result.labels = std::max(result.labels, sums[t + 1]);
+  }
+  return result;
+}
+
+State Job::forward(const Batch& batch) {
+  model.eval();
+  return training_of(model).run_forward(batch).outputs;
+}
+
+}  // namespace weft

@@ -1,0 +1,143 @@
+#include "checkpoint/model_files.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.hpp"
+#include "log.hpp"
+
+namespace weft::checkpoint {
+
+namespace {
+
+std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
+
+std::string first_ten(const std::vector<std::string>& names) {
+  const auto end = names.begin() + static_cast<int64_t>(std::min<size_t>(names.size(), 10));
+  const std::string more = names.size() > 10 ? fmt::format(" and {} more", names.size() - 10) : "";
+  return fmt::format("{}{}", fmt::join(names.begin(), end, ", "), more);
+}
+
+// What stands in front of the parameter's name in the checkpoint, relative to the model's own names.
+struct Prefixes {
+  std::string removed;  // from the model's name
+  std::string added;    // in the checkpoint
+};
+
+Prefixes find_prefixes(const Reader& reader, const std::vector<std::string>& names, const std::string& base) {
+  const bool direct = std::any_of(names.begin(), names.end(), [&](const auto& n) { return reader.find(n).has_value(); });
+  if (direct && (base.empty() || std::any_of(names.begin(), names.end(), [&](const auto& n) {
+                   return n.starts_with(base) && reader.find(n);
+                 })))
+    return {};
+  if (!base.empty()) return {base, ""};
+  for (const std::string& name : names)
+    for (const Entry& entry : reader.entries())
+      if (entry.name.ends_with("." + name)) return {"", entry.name.substr(0, entry.name.size() - name.size())};
+  return {};
+}
+
+}  // namespace
+
+WeightMap::WeightMap(const Reader& reader, const nn::Model& model) {
+  std::map<std::string, std::vector<std::string>> aliases;  // by canonical name
+  std::set<std::string> alias_names;
+  for (const nn::Tie& tie : model.ties()) {
+    aliases[tie.canonical].push_back(tie.name);
+    alias_names.insert(tie.name);
+  }
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& item : model.named_parameters(true)) {
+    if (alias_names.count(item.key())) continue;
+    names.push_back(item.key());
+    shapes[item.key()] = item.value().sizes().vec();
+  }
+  const Prefixes prefixes = find_prefixes(reader, names, model.base_prefix());
+  const auto in_checkpoint = [&](const std::string& name) {
+    const std::string inner = name.starts_with(prefixes.removed) ? name.substr(prefixes.removed.size()) : name;
+    return reader.find(prefixes.added + inner);
+  };
+  std::set<size_t> used;
+  for (const std::string& name : names) {
+    std::optional<size_t> entry = in_checkpoint(name);
+    for (const std::string& alias : aliases[name]) {
+      const auto found = in_checkpoint(alias);
+      if (found) used.insert(*found);
+      if (!entry) entry = found;
+    }
+    if (!entry) {
+      missing_.push_back(name);
+      continue;
+    }
+    const Entry& stored = reader.entries()[*entry];
+    if (stored.shape != shapes[name])
+      fail(WEFT_INVALID_ARGUMENT, "{}: {} has shape {} there, but {} in {}; the configuration is not the checkpoint's",
+           reader.path(), stored.name, shape_text(stored.shape), shape_text(shapes[name]), model.architecture());
+    used.insert(*entry);
+    entry_of_[name] = *entry;
+  }
+  for (size_t i = 0; i < reader.entries().size(); ++i)
+    if (!used.count(i) && !model.ignored_on_load(reader.entries()[i].name)) unexpected_.push_back(reader.entries()[i].name);
+}
+
+std::optional<size_t> WeightMap::find(const std::string& parameter) const {
+  const auto found = entry_of_.find(parameter);
+  return found == entry_of_.end() ? std::nullopt : std::optional<size_t>(found->second);
+}
+
+void WeightMap::require_exact(const std::string& path, const nn::Model& model) const {
+  if (missing_.empty() && unexpected_.empty()) return;
+  fail(WEFT_INVALID_ARGUMENT, "{} does not hold exactly the parameters of {}: missing [{}], unexpected [{}]; load with strict=false "
+       "to take what matches", path, model.architecture(), first_ten(missing_), first_ten(unexpected_));
+}
+
+namespace {
+
+class WeightSource final : public ParameterSource {
+ public:
+  WeightSource(const std::string& path, const nn::Model& model) : reader_(path), map_(reader_, model) {
+    if (!map_.missing().empty())
+      log(WEFT_LOG_WARNING, fmt::format("{} of {} are not in {} and begin with initial values: {}", map_.missing().size(),
+                                        model.architecture(), path, first_ten(map_.missing())));
+    if (!map_.unexpected().empty())
+      log(WEFT_LOG_WARNING, fmt::format("{} entries of {} are not used by {}: {}", map_.unexpected().size(), path,
+                                        model.architecture(), first_ten(map_.unexpected())));
+  }
+  bool read(const std::string& name, at::IntArrayRef, int64_t begin, const at::Tensor& destination) override {
+    const auto entry = map_.find(name);
+    if (entry) reader_.read_range(*entry, begin, destination);
+    return entry.has_value();
+  }
+
+ private:
+  Reader reader_;
+  WeightMap map_;
+};
+
+}  // namespace
+
+std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model) {
+  return std::make_shared<WeightSource>(path, model);
+}
+
+void write_weights(const std::string& path, const WriteOptions& options, Training& training) {
+  std::vector<Entry> entries;
+  for (const auto& param : training.params()) entries.push_back({param->name, param->tensor.scalar_type(), param->shape});
+  Writer writer(path, options, entries);
+  for (const Shard& shard : training.publish())
+    if (!shard.copy) writer.write(shard.param->index, shard.begin, shard.value);
+  writer.commit();
+}
+
+void read_weights(const std::string& path, Training& training, bool strict) {
+  const Reader reader(path);
+  const WeightMap map(reader, training.model());
+  if (strict) map.require_exact(path, training.model());
+  at::NoGradGuard no_grad;
+  for (const Shard& shard : training.publish())
+    if (const auto entry = map.find(shard.param->name)) reader.read_range(*entry, shard.begin, shard.value);
+  training.values_changed();
+}
+
+}  // namespace weft::checkpoint

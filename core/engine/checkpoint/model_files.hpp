@@ -1,0 +1,39 @@
+// Weights of models in checkpoints, under the names of Hugging Face.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/format.hpp"
+#include "training/training.hpp"
+
+namespace weft::checkpoint {
+
+// Which entry of a checkpoint holds which parameter. Knows ties (written once, under any of their names) and the prefix of
+// the base model, which a checkpoint of the base alone does not have, and the other way round.
+class WeightMap {
+ public:
+  WeightMap(const Reader& reader, const nn::Model& model);
+  // The entry, or nothing: the parameter is not in the checkpoint.
+  std::optional<size_t> find(const std::string& parameter) const;
+  const std::vector<std::string>& missing() const { return missing_; }
+  const std::vector<std::string>& unexpected() const { return unexpected_; }
+  // Throws naming the first ten missing and unexpected entries.
+  void require_exact(const std::string& path, const nn::Model& model) const;
+
+ private:
+  std::map<std::string, size_t> entry_of_;
+  std::vector<std::string> missing_, unexpected_;
+};
+
+// Reads parameters from a checkpoint by ranges; says what it does not have.
+std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model);
+
+// Writes all parameters from this rank's shards, which must cover the model. `path` is a folder, or a file with an
+// extension.
+void write_weights(const std::string& path, const WriteOptions& options, Training& training);
+// Fills this rank's shards. Throws unless the entries match (`strict`) and the shapes do (always).
+void read_weights(const std::string& path, Training& training, bool strict);
+
+}  // namespace weft::checkpoint
