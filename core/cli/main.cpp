@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
   application.require_subcommand(1);
   application.footer("`weft VERB --help` shows the flags of a verb and an example.");
   add_plugins(application);
+  add_run(application);
 
   try {
     application.parse(argc, argv);

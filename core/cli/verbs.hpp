@@ -19,5 +19,6 @@ struct UsageError : std::runtime_error {
 
 // A callback may throw weft::Error (exit code 1), UsageError (2) or Exit. main prints `weft: <verb>: <text>`.
 void add_plugins(CLI::App& application);
+void add_run(CLI::App& application);
 
 }  // namespace weft::cli

@@ -1,0 +1,97 @@
+#include "host/launch/run_ranks.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <weft/error.hpp>
+
+#include "base/text.hpp"
+#include "verbs.hpp"
+
+namespace weft::cli {
+namespace {
+
+struct Flags {
+  launch::RunOptions options;
+  std::optional<int> num_ranks;
+  std::string program;  // stays empty
+  std::string hosts, hostfile, include, exclude;
+};
+
+void refuse_other_hosts(const Flags& flags) {
+  const std::pair<const char*, const std::string*> refused[] = {{"--hosts", &flags.hosts},
+                                                                {"--hostfile", &flags.hostfile},
+                                                                {"--include", &flags.include},
+                                                                {"--exclude", &flags.exclude}};
+  for (const auto& [flag, value] : refused) {
+    if (value->empty()) continue;
+    throw UsageError(
+        fmt::format("{} is \"{}\", but this version starts ranks on this host only\n"
+                    "On several hosts start the program itself with torchrun, srun or mpirun: Weft reads the "
+                    "ranks from their\n"
+                    "environment, for example `srun -N 2 --ntasks-per-node 4 PROGRAM` or\n"
+                    "`mpirun -x MASTER_ADDR=a --host a:4,b:4 -n 8 PROGRAM`",
+                    flag, printable(*value)));
+  }
+}
+
+void run(Flags& flags, std::vector<std::string> command, const std::vector<std::string>& known) {
+  refuse_other_hosts(flags);
+  const bool marked = !command.empty() && command.front() == "--";
+  if (marked) command.erase(command.begin());
+  if (!marked && !command.empty() && command.front().starts_with("-")) {
+    const std::string flag = command.front().substr(0, command.front().find('='));
+    throw UsageError(fmt::format("there is no flag {}{}\nA program whose name begins with - goes after --",
+                                 printable(flag), did_you_mean(flag, known)));
+  }
+  if (!flags.num_ranks) throw UsageError("-n is missing: weft run -n N PROGRAM ARGS");
+  if (command.empty()) throw UsageError("no program was given: weft run -n N PROGRAM ARGS");
+  flags.options.num_ranks = *flags.num_ranks;
+  flags.options.command = std::move(command);
+  int code = 0;
+  try {
+    code = launch::run_ranks(flags.options);
+  } catch (const Error& error) {
+    if (error.status() == WEFT_INVALID_ARGUMENT) throw UsageError(error.what());
+    throw;
+  }
+  throw Exit{code};
+}
+
+}  // namespace
+
+void add_run(CLI::App& application) {
+  CLI::App* verb = application.add_subcommand("run", "Start a program as the ranks of a job on this host");
+  const auto flags = std::make_shared<Flags>();
+  // The first word that is no flag begins the program, and what follows is the program's even where it looks
+  // like a flag of ours. An argument that takes no value makes CLI11 leave `--` and what follows to this
+  // verb.
+  verb->prefix_command();
+  verb->validate_positionals();
+  verb->add_option("PROGRAM", flags->program, "The program; all that follows it is the program's own")
+      ->check(CLI::Validator([](std::string&) { return std::string("left to remaining()"); }, ""));
+  verb->add_option("-n,--nproc-per-node", flags->num_ranks, "Ranks to start, required");
+  verb->add_option("--master-addr", flags->options.master_addr,
+                   "Address of this host at which the ranks meet")
+      ->capture_default_str();
+  verb->add_option("--master-port", flags->options.master_port,
+                   "Port at which they meet; a free one by default")
+      ->check(CLI::Range(1, 65535));
+  verb->add_option("--hosts", flags->hosts, "Refused: ranks start on this host only");
+  verb->add_option("--hostfile", flags->hostfile, "Refused as well");
+  verb->add_option("--include", flags->include, "Refused as well");
+  verb->add_option("--exclude", flags->exclude, "Refused as well");
+  verb->footer(
+      "The program gets torchrun's environment (RANK, WORLD_SIZE, ...). The first rank that fails ends the "
+      "others and is\n"
+      "reported with its last lines; its exit code is the command's. Signals are passed on.\n"
+      "Example: weft run -n 2 ./train_gpt2 --steps 100");
+  verb->callback([verb, flags] {
+    std::vector<std::string> known;
+    for (const CLI::Option* option : verb->get_options())
+      if (!option->get_positional()) known.push_back("--" + option->get_single_name());
+    run(*flags, verb->remaining(), known);
+  });
+}
+
+}  // namespace weft::cli

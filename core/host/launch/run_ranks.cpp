@@ -1,0 +1,75 @@
+#include <fstream>
+#include <iterator>
+
+#include "base/environment.hpp"
+#include "base/text.hpp"
+#include "host/launch/job.hpp"
+#include "host/launch/rank_environment.hpp"
+#include "host/launch/run_ranks.hpp"
+
+namespace weft::launch {
+namespace {
+
+constexpr const char* kLaunchedVariable = "WEFT_RUN_SELF";
+
+void refuse_nested_launch(const std::string& what) {
+  const RankEnvironment ranks = read_rank_environment();
+  if (ranks.world_size == 1) return;
+  const char* by = ranks.source == "torchrun"  ? "torchrun or `weft run` (RANK, WORLD_SIZE)"
+                   : ranks.source == "openmpi" ? "mpirun (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE)"
+                                               : "srun (SLURM_PROCID, SLURM_NTASKS)";
+  fail(WEFT_FAILED_PRECONDITION,
+       "{} starts ranks, but this process is rank {} of {} already, started by {}: use those ranks, or unset "
+       "these variables",
+       what, ranks.rank, ranks.world_size, by);
+}
+
+void check(const RunOptions& options) {
+  if (options.num_ranks < 1 || options.num_ranks > kMostRanksPerHost) {
+    fail(WEFT_INVALID_ARGUMENT, "-n is {}, but must be from 1 to {} ranks", options.num_ranks,
+         kMostRanksPerHost);
+  }
+  if (options.command.empty() || options.command.front().empty()) {
+    fail(WEFT_INVALID_ARGUMENT, "there is no program to run: give one after -n {}", options.num_ranks);
+  }
+}
+
+}  // namespace
+
+int run_ranks(const RunOptions& options) {
+  check(options);
+  refuse_nested_launch("weft " + options.verb);
+  return Job(options, options.command.front(), {kLaunchedVariable, ""}, /*listens=*/false).run();
+}
+
+bool must_launch(std::optional<int> num_ranks) {
+  if (!num_ranks) return false;
+  if (*num_ranks < 1 || *num_ranks > kMostRanksPerHost) {
+    fail(WEFT_INVALID_ARGUMENT, "-n is {}, but must be from 1 to {} ranks", *num_ranks, kMostRanksPerHost);
+  }
+  if (environment_flag(kLaunchedVariable)) return false;
+  refuse_nested_launch("-n");
+  return *num_ranks > 1;
+}
+
+int run_self(const std::string& verb, int num_ranks, int argc, const char* const* argv) {
+  RunOptions options;
+  options.num_ranks = num_ranks;
+  options.command.assign(argv, argv + argc);
+  options.verb = verb;
+  check(options);
+  return Job(options, "/proc/self/exe", {kLaunchedVariable, "1"}, /*listens=*/true).run();
+}
+
+int run_self(const std::string& verb, int num_ranks) {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<const char*> arguments;
+  for (size_t begin = 0; begin < text.size(); begin = text.find('\0', begin) + 1) {
+    arguments.push_back(text.c_str() + begin);
+    if (text.find('\0', begin) == std::string::npos) break;
+  }
+  return run_self(verb, num_ranks, static_cast<int>(arguments.size()), arguments.data());
+}
+
+}  // namespace weft::launch

@@ -1,0 +1,53 @@
+// Starts a program as the ranks of a job on this host, as torchrun does, and ends them together.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::launch {
+
+struct RunOptions {
+  int num_ranks = 1;
+  std::vector<std::string> command;  // the program, searched on PATH if it has no slash, and its arguments
+  std::string verb = "run";          // for messages: `weft: run: ...`
+  std::string master_addr = "127.0.0.1";
+  int master_port = 0;  // 0: a free one
+};
+
+// Runs the ranks until all have ended. They get RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR,
+// MASTER_PORT, and OMP_NUM_THREADS = cores / ranks (at least 1) if that is unset; WEFT_REPORT_FD
+// (failure_report.hpp) and, rank 0, WEFT_MASTER_LISTEN_FD (master_port.hpp).
+//
+// Output: stdout is this process's. So is rank 0's stderr where that is a terminal, so that it can draw a
+// progress bar; every
+//   other stderr passes through a pipe, forwarded at once and its last 20 lines kept for the report. Rank 0
+//   reads this process's stdin unless it is a terminal; other ranks read /dev/null.
+// Failure: the first rank that reports one, exits with a code other than 0 or is killed ends the job: the
+// others get SIGTERM,
+//   3 s later SIGKILL. It alone is explained on stderr, with its report and last lines: what the others say
+//   then follows from it.
+// Signals: each rank has a process group of its own, so Ctrl-C reaches this process only. It passes SIGINT,
+// SIGTERM, SIGHUP,
+//   SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCONT on to all ranks and waits for their end; a
+//   second SIGINT kills them. If this process is killed, so are the ranks.
+//
+// Returns 0; the exit code of the first failure, 128 + signal if it was killed; 128 + signal after SIGINT
+// (130), SIGTERM, SIGHUP or SIGQUIT; 127 if there is no such program, 126 if it cannot be executed. Failures
+// are explained on stderr. Throws INVALID_ARGUMENT if an option is wrong; FAILED_PRECONDITION if this process
+// is a rank already; UNAVAILABLE if the port is taken; RESOURCE_EXHAUSTED. Call it from the main thread,
+// before there are others. Blocks.
+int run_ranks(const RunOptions& options);
+
+// For a verb with -n: whether to call run_self(). False without -n, for one rank, and in a rank that
+// run_self() started. Throws INVALID_ARGUMENT if `num_ranks` is below 1; FAILED_PRECONDITION if it is given
+// though this process is a rank of another launcher.
+bool must_launch(std::optional<int> num_ranks);
+
+// As run_ranks(), with this very program and its arguments; must_launch() is false there.
+int run_self(const std::string& verb, int num_ranks, int argc, const char* const* argv);
+
+// This process's arguments, for callers that were not given them.
+int run_self(const std::string& verb, int num_ranks);
+
+}  // namespace weft::launch
