@@ -1,0 +1,137 @@
+#include "comm/group.hpp"
+
+#include <fmt/format.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "base/text.hpp"
+
+namespace weft {
+namespace comm {
+namespace {
+
+// c10d's errors carry a source position in front and a stack behind.
+std::string essence(const std::string& text) {
+  std::string line = text.substr(0, text.find('\n'));
+  const size_t stack = line.find("Exception raised from");
+  if (stack != std::string::npos) line.resize(stack);
+  if (!line.empty() && line.front() == '[') {
+    const size_t end = line.find("] ");
+    if (end != std::string::npos) line.erase(0, end + 2);
+  }
+  return printable(trim(line));
+}
+
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+Communicator::Group& require(const std::shared_ptr<Communicator::Group>& group) {
+  if (!group)
+    fail(WEFT_FAILED_PRECONDITION,
+         "communicator: there is none: this rank is not in the group, or launch() was not called");
+  return *group;
+}
+
+std::string what_happened(const std::string& text, std::chrono::milliseconds timeout) {
+  const std::string seconds = fmt::format("{:g} s", static_cast<double>(timeout.count()) / 1000);
+  if (contains(text, "imed out") || contains(text, "timeout")) return "timed out after " + seconds;
+  if (contains(text, "closed by peer") || contains(text, "reset by peer") || contains(text, "Broken pipe")) {
+    return "a peer closed the connection (" + essence(text) + ")";
+  }
+  return essence(text);
+}
+
+std::shared_ptr<Communicator::Group> make_group(std::shared_ptr<Rendezvous> rendezvous, std::string name,
+                                                std::vector<uint32_t> members, int rank) {
+  auto group = std::make_shared<Communicator::Group>();
+  group->name = std::move(name);
+  group->members = std::move(members);
+  group->rank = rank;
+  group->rendezvous = std::move(rendezvous);
+  if (group->size() == 1) return group;
+  const Rendezvous& meeting = *group->rendezvous;
+  try {
+    auto options = c10d::ProcessGroupGloo::Options::create(meeting.timeout);
+    options->devices.push_back(meeting.device);
+    const auto store = c10::make_intrusive<c10d::PrefixStore>("group/" + group->name, meeting.store);
+    group->backend = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, group->size(), options);
+    // A member that leaves right away would otherwise leave while others still connect.
+    group->backend->barrier()->wait();
+  } catch (const std::exception& error) {
+    fail(WEFT_UNAVAILABLE, "{}: the members could not connect: {}", group->who(),
+         what_happened(error.what(), meeting.timeout));
+  }
+  return group;
+}
+
+}  // namespace comm
+
+std::string Communicator::Group::who() const {
+  return fmt::format("communicator \"{}\": rank {} of {}", name, rank, size());
+}
+
+// The upper half of what c10d takes, so that they never meet the tags of send and recv.
+uint32_t Communicator::Group::next_tag() {
+  return (1u << 30) | (sequence++ & ((1u << 30) - 1));
+}
+
+std::string Communicator::Group::failed(const std::string& operation, int64_t bytes,
+                                        const std::string& text) {
+  std::string what =
+      fmt::format("{} of {} bytes: {}", operation, bytes, comm::what_happened(text, rendezvous->timeout));
+  const std::lock_guard lock(failing);
+  if (failure.empty()) failure = what;
+  return fmt::format("{}: {}", who(), what);
+}
+
+Work Communicator::Group::issue(const std::string& operation, int64_t bytes,
+                                const std::function<void(Work::Pending& pending)>& start,
+                                const std::shared_ptr<Group>& self) {
+  {
+    const std::lock_guard lock(failing);
+    if (!failure.empty()) {
+      fail(WEFT_UNAVAILABLE, "{}: {} of {} bytes: not started, the group has failed before: {}", who(),
+           operation, bytes, failure);
+    }
+  }
+  auto pending = std::make_shared<Work::Pending>();
+  pending->group = self;
+  pending->operation = operation;
+  pending->bytes = bytes;
+  const std::lock_guard lock(issuing);
+  try {
+    start(*pending);
+  } catch (const std::exception& error) {
+    throw Error(WEFT_UNAVAILABLE, failed(operation, bytes, error.what()));
+  }
+  return Work(std::move(pending));
+}
+
+void Work::Pending::wait() {
+  const std::lock_guard lock(mutex);
+  if (!failure.empty()) throw Error(WEFT_UNAVAILABLE, failure);
+  if (done) return;
+  try {
+    for (const auto& part : parts) part->wait();
+  } catch (const std::exception& error) {
+    failure = group->failed(operation, bytes, error.what());
+    throw Error(WEFT_UNAVAILABLE, failure);
+  }
+  if (finish) finish();
+  done = true;
+  parts.clear();
+  finish = nullptr;
+}
+
+Work::Pending::~Pending() {
+  if (done || !messages) return;
+  for (auto& part : parts) group->dropped.add(std::move(part));
+}
+
+void Work::wait() {
+  if (pending_) pending_->wait();
+}
+
+}  // namespace weft

@@ -1,0 +1,30 @@
+# weft_add_rank_test(NAME name SOURCES ... [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds])
+# A test binary that uses libtorch and the engine and may fork ranks (support/launch_ranks.hpp): GoogleTest's main, the
+# precompiled header, and one CTest test for all its cases. TIMEOUT: for the whole binary, 300 s unless given.
+function(weft_add_rank_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  weft_use_torch_pch(${arg_NAME})
+  target_link_libraries(${arg_NAME} PRIVATE weft_warnings weft_launch_ranks ${arg_LIBRARIES} GTest::gtest_main)
+  target_include_directories(${arg_NAME} PRIVATE
+    ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/core/engine ${PROJECT_SOURCE_DIR}/core)
+  set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
+  set_tests_properties(${arg_NAME} PROPERTIES
+    LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=1")
+endfunction()
+
+# The precompiled header was built with these flags and can be reused with no others.
+function(weft_use_torch_pch target)
+  target_compile_options(${target} PRIVATE -fPIC)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_precompile_headers(${target} REUSE_FROM weft_torch_pch)
+endfunction()
+
+add_library(weft_launch_ranks STATIC ${CMAKE_CURRENT_LIST_DIR}/launch_ranks.cpp)
+weft_use_torch_pch(weft_launch_ranks)
+target_include_directories(weft_launch_ranks PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+target_link_libraries(weft_launch_ranks PUBLIC weft::core weft::libtorch GTest::gtest PRIVATE weft_warnings)
