@@ -1,0 +1,111 @@
+#include "host/catalogue.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "host/load_error.hpp"
+#include "host/semantic_version.hpp"
+
+namespace weft::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostFolders = 4096;  // a search path that is not a folder of plugins must not take minutes
+
+// Names of the folders below, sorted: the order of readdir is random.
+std::vector<std::string> folders_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code code;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
+    if (is_plain_name(name) && entry->is_directory(code)) names.push_back(name);
+    if (names.size() == kMostFolders) break;
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Installed read_installed(size_t root, const fs::path& folder, const std::string& id,
+                         const std::string& version) {
+  Installed installed{root, folder, id, version, std::nullopt, std::nullopt};
+  try {
+    Manifest manifest = read_manifest(folder / "plugin.json");
+    if (manifest.id != id || manifest.version != version) {
+      throw LoadError(
+          Stage::kManifest, WEFT_INVALID_ARGUMENT,
+          fmt::format("{} is for {} {}, but lies in a folder for {} {}; rename the folder",
+                      (folder / "plugin.json").string(), manifest.id, manifest.version, id, version));
+    }
+    installed.manifest = std::move(manifest);
+  } catch (const Error& error) {
+    installed.problem = error.what();
+  }
+  return installed;
+}
+
+}  // namespace
+
+std::string Candidate::label() const {
+  return fmt::format("{} \"{}\" {}", library->kind, installed->id, installed->version);
+}
+
+Catalogue scan(SearchPaths paths) {
+  Catalogue catalogue;
+  for (size_t root = 0; root < paths.roots.size(); ++root) {
+    const fs::path& path = paths.roots[root].path;
+    std::error_code code;
+    catalogue.root_exists.push_back(fs::is_directory(path, code));
+    for (const std::string& id : folders_in(path)) {
+      std::vector<std::string> versions = folders_in(path / id);
+      std::erase_if(versions, [](const std::string& version) { return !is_version(version); });
+      std::stable_sort(versions.begin(), versions.end(),
+                       [](const auto& a, const auto& b) { return compare_versions(a, b) > 0; });
+      for (const std::string& version : versions) {
+        Installed installed = read_installed(root, path / id / version, id, version);
+        if (const auto reason = paths.left_out(id)) installed.problem = reason;
+        catalogue.plugins.push_back(std::move(installed));
+      }
+    }
+  }
+  catalogue.paths = std::move(paths);
+  return catalogue;
+}
+
+std::vector<Candidate> Catalogue::find(std::string_view kind, std::string_view name,
+                                       std::string_view version) const {
+  std::vector<Candidate> found;
+  for (const Installed& installed : plugins) {
+    if (installed.problem || !installed.manifest) continue;
+    if (!version.empty() && installed.version != version) continue;
+    for (const LibraryEntry& library : installed.manifest->libraries) {
+      const auto& names = library.provides;
+      const bool is_meant = name.empty() ? installed.manifest->is_default
+                                         : std::find(names.begin(), names.end(), name) != names.end();
+      const bool is_shadowed = std::any_of(found.begin(), found.end(), [&](const Candidate& other) {
+        return other.installed->id == installed.id && other.installed->version == installed.version &&
+               other.installed->root != installed.root;
+      });
+      if (library.kind == kind && is_meant && !is_shadowed) found.push_back({&installed, &library});
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+    return compare_versions(a.installed->version, b.installed->version) > 0;
+  });
+  return found;
+}
+
+std::vector<std::string> Catalogue::provided_names(std::string_view kind) const {
+  std::vector<std::string> names;
+  for (const Installed& installed : plugins) {
+    if (installed.problem || !installed.manifest) continue;
+    for (const LibraryEntry& library : installed.manifest->libraries) {
+      if (library.kind == kind) names.insert(names.end(), library.provides.begin(), library.provides.end());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace weft::host

@@ -1,0 +1,35 @@
+// What an ELF file says about itself, read without loading it. No size or offset in the file is trusted.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::host {
+
+struct ElfFile {
+  bool is_64_bit = false;
+  bool is_little_endian = false;
+  bool is_shared_object = false;
+  uint16_t machine = 0;                // EM_*
+  std::optional<std::string> note;     // the text of Weft's note
+  std::vector<std::string> needed;     // DT_NEEDED
+  std::vector<std::string> run_paths;  // DT_RPATH and DT_RUNPATH
+};
+
+// Throws LoadError: FIND if the file cannot be opened, NOTE if it is not ELF or cut off, or its tables point
+// outside. Of a file for another word size or byte order only the header is read.
+ElfFile read_elf(const std::filesystem::path& path);
+ElfFile parse_elf(std::string_view bytes, std::string_view source);
+
+// The lines "key=value" of a note. Throws LoadError (NOTE) for a line of another form or a key given twice.
+std::map<std::string, std::string> parse_note(std::string_view text, std::string_view source);
+
+std::string machine_name(uint16_t machine);  // "x86-64"
+uint16_t this_machine();                     // EM_* of this process
+
+}  // namespace weft::host

@@ -1,0 +1,93 @@
+#include "host/listing.hpp"
+
+#include <optional>
+
+#include "base/text.hpp"
+#include "host/inspect.hpp"
+#include "host/loader.hpp"
+
+namespace weft::host {
+namespace {
+
+using nlohmann::json;
+
+std::optional<std::string> find_problem(const Catalogue& catalogue, const Candidate& candidate,
+                                        const HostFacts& facts, bool deeply) {
+  if (candidate.installed->problem) return candidate.installed->problem;
+  try {
+    if (deeply) {
+      inspect(candidate, catalogue.paths.roots[candidate.installed->root].path, facts);
+    } else {
+      check_compatible(candidate, facts);
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return std::nullopt;
+}
+
+// The first folder with the same plugin in the same version is the one that counts.
+const Installed* find_shadow(const Catalogue& catalogue, const Installed& installed) {
+  for (const Installed& other : catalogue.plugins) {
+    if (&other == &installed) return nullptr;
+    if (!other.problem && other.id == installed.id && other.version == installed.version) return &other;
+  }
+  return nullptr;
+}
+
+bool is_loaded(const Candidate& candidate) {
+  std::error_code code;
+  const std::string path = std::filesystem::canonical(candidate.path(), code).string();
+  for (const LoadedLibrary* library : loaded_libraries()) {
+    if (library->path == path) return true;
+  }
+  return false;
+}
+
+json describe(const Catalogue& catalogue, const Installed& installed, const LibraryEntry& library,
+              const HostFacts& facts, bool deeply) {
+  const Candidate candidate = {&installed, &library};
+  json entry = {{"id", installed.id},
+                {"version", installed.version},
+                {"kind", library.kind},
+                {"provides", library.provides},
+                {"tier", tier_name(library.tier)},
+                {"folder", installed.folder.string()},
+                {"file", library.file},
+                {"default", installed.manifest->is_default},
+                {"description", installed.manifest->description},
+                {"loaded", is_loaded(candidate)}};
+  std::optional<std::string> problem = find_problem(catalogue, candidate, facts, deeply);
+  if (const Installed* shadow = find_shadow(catalogue, installed); shadow != nullptr && !problem) {
+    problem = fmt::format("the same version was found earlier, in {}", shadow->folder.string());
+  }
+  if (problem) entry["problem"] = *problem;
+  if (!installed.manifest->warnings.empty()) entry["warnings"] = installed.manifest->warnings;
+  return entry;
+}
+
+}  // namespace
+
+json make_listing(const Catalogue& catalogue, const HostFacts& facts, bool deeply) {
+  json listing = {{"plugins", json::array()}, {"searched", json::array()}, {"notes", catalogue.paths.notes}};
+  for (const Installed& installed : catalogue.plugins) {
+    if (!installed.manifest) {
+      listing["plugins"].push_back({{"id", installed.id},
+                                    {"version", installed.version},
+                                    {"folder", installed.folder.string()},
+                                    {"problem", installed.problem.value_or("")}});
+      continue;
+    }
+    for (const LibraryEntry& library : installed.manifest->libraries) {
+      listing["plugins"].push_back(describe(catalogue, installed, library, facts, deeply));
+    }
+  }
+  for (size_t i = 0; i < catalogue.paths.roots.size(); ++i) {
+    const Root& root = catalogue.paths.roots[i];
+    listing["searched"].push_back(
+        {{"path", root.path.string()}, {"from", root.origin}, {"exists", bool(catalogue.root_exists[i])}});
+  }
+  return listing;
+}
+
+}  // namespace weft::host

@@ -1,0 +1,155 @@
+#include "host/loader.hpp"
+
+#include <mutex>
+
+#include "base/text.hpp"
+#include "host/dynamic_library.hpp"
+#include "host/engine.hpp"
+#include "host/error.hpp"
+#include "host/inspect.hpp"
+#include "host/load_error.hpp"
+#include "host/log.hpp"
+#include "host/tables.hpp"
+
+namespace weft::host {
+namespace {
+
+struct Registry {
+  std::recursive_mutex mutex;  // the init of a plugin may load another
+  std::vector<const LoadedLibrary*> libraries;
+};
+
+Registry& registry() {
+  static Registry* registry = new Registry;  // never destroyed: see DynamicLibrary
+  return *registry;
+}
+
+void load_engine_for(const LibraryEntry& library, const HostFacts& facts) {
+  const weft_engine_table& engine = load_engine(facts);
+  if (view(engine.torch_tag) != library.torch_tag) {
+    throw LoadError(
+        Stage::kTorchTag, WEFT_FAILED_PRECONDITION,
+        fmt::format(
+            "built for libtorch \"{}\", this process has \"{}\"; rebuild it, or install its build for "
+            "this libtorch",
+            printable(library.torch_tag), view(engine.torch_tag)));
+  }
+}
+
+weft_plugin_query_fn open_library(const std::filesystem::path& path) {
+  void* symbol = nullptr;
+  try {
+    symbol = DynamicLibrary(path).find(WEFT_QUERY_SYMBOL);
+  } catch (const std::exception& error) {
+    throw LoadError(Stage::kDlopen, WEFT_FAILED_PRECONDITION,
+                    fmt::format("the system cannot load it: {}; `ldd -r {}` shows what it misses",
+                                error.what(), path.string()));
+  }
+  if (symbol == nullptr) {
+    throw LoadError(Stage::kEntry, WEFT_FAILED_PRECONDITION,
+                    fmt::format("it does not export {}; is there a WEFT_DEFINE_PLUGIN in its sources?",
+                                WEFT_QUERY_SYMBOL));
+  }
+  return reinterpret_cast<weft_plugin_query_fn>(symbol);
+}
+
+void start(const weft_plugin& plugin) {
+  if (!WEFT_HAS(&plugin, weft_plugin, init)) return;
+  weft_error error;
+  const weft_status status = plugin.init(&error);
+  if (status == WEFT_OK) return;
+  throw LoadError(Stage::kInit, status,
+                  fmt::format("its init failed: {}", error.text.empty() ? status_name(status) : error.text));
+}
+
+void check_names_are_free(const LoadedLibrary& library) {
+  for (const LoadedLibrary* other : registry().libraries) {
+    if (other->kind != library.kind || other->id == library.id) continue;
+    for (const std::string& name : library.provides) {
+      if (std::find(other->provides.begin(), other->provides.end(), name) == other->provides.end()) continue;
+      throw LoadError(
+          Stage::kRegister, WEFT_ALREADY_EXISTS,
+          fmt::format("{} \"{}\" is provided by {} {} already ({}); leave one out with WEFT_PLUGIN_DISABLE",
+                      library.kind, name, other->id, other->version, other->path));
+    }
+  }
+}
+
+LoadedLibrary* make_library(const Candidate& candidate, const std::filesystem::path& path) {
+  const LibraryEntry& entry = *candidate.library;
+  auto* library = new LoadedLibrary;
+  library->id = candidate.manifest().id;
+  library->version = candidate.manifest().version;
+  library->kind = entry.kind;
+  library->path = path.string();
+  library->digest = entry.sha256;
+  library->manifest = candidate.manifest().text;
+  library->provides = entry.provides;
+  library->tier = entry.tier;
+  return library;
+}
+
+// The stages after inspection; `library` is filled as they pass.
+void bring_up(LoadedLibrary& library, const Candidate& candidate, const HostFacts& facts) {
+  const bool uses_torch = candidate.library->tier != WEFT_TIER_C;
+  std::string torch_tag;
+  if (uses_torch) load_engine_for(*candidate.library, facts);
+  if (const weft_engine_table* engine = engine_if_loaded()) torch_tag = view(engine->torch_tag);
+
+  library.query = open_library(library.path);
+  const weft_query_request request = make_request(facts, torch_tag);
+  const weft_query_reply reply = negotiate(library.query, request, candidate.manifest(), *candidate.library);
+  check_tables(reply.plugin, *candidate.library);
+  library.plugin = reply.plugin;
+  library.abi_minor = reply.abi_minor;
+  check_one_torch(uses_torch);
+  check_names_are_free(library);
+  start(*library.plugin);
+}
+
+}  // namespace
+
+void check_one_torch(bool is_needed) {
+  for (const char* stem : {"libtorch_cpu", "libc10"}) {
+    const std::vector<std::string> found = mapped_libraries(stem);
+    if (found.size() > 1) {
+      throw LoadError(
+          Stage::kDoubleTorch, WEFT_FAILED_PRECONDITION,
+          fmt::format("there are {} {} in this process: {}; a library brought its own, link it against the "
+                      "libtorch of this Weft",
+                      found.size(), stem, fmt::join(found, ", ")));
+    }
+    if (found.empty() && is_needed) {
+      throw LoadError(
+          Stage::kDoubleTorch, WEFT_FAILED_PRECONDITION,
+          fmt::format("there is no {} in this process, though its tier needs one; install Weft again", stem));
+    }
+  }
+}
+
+const LoadedLibrary& load_library(const Candidate& candidate, const std::filesystem::path& root,
+                                  const HostFacts& facts) {
+  const std::lock_guard lock(registry().mutex);
+  std::error_code code;
+  const std::filesystem::path path = std::filesystem::canonical(candidate.path(), code);
+  if (!code) {
+    for (const LoadedLibrary* library : registry().libraries) {
+      if (library->path == path) return *library;
+    }
+  }
+  inspect(candidate, root, facts);
+  // On failure it is kept as well: the code of the library stays mapped and may hold pointers.
+  LoadedLibrary* library = make_library(candidate, path);
+  bring_up(*library, candidate, facts);
+  registry().libraries.push_back(library);
+  for (const std::string& warning : candidate.manifest().warnings)
+    log(WEFT_LOG_WARNING, library->id, warning);
+  return *library;
+}
+
+std::vector<const LoadedLibrary*> loaded_libraries() {
+  const std::lock_guard lock(registry().mutex);
+  return registry().libraries;
+}
+
+}  // namespace weft::host

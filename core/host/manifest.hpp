@@ -1,0 +1,43 @@
+// plugin.json: what a plugin says about itself before anything of it is loaded.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/option_table.hpp"
+#include "host/abi_range.hpp"
+
+namespace weft::host {
+
+constexpr size_t kLargestManifest = 1 << 20;
+
+struct LibraryEntry {
+  std::string file;  // a plain name, in the manifest's folder
+  std::string kind;  // "strategy", "shard_policy", "model", "checkpoint_io"
+  uint32_t tier = 0;
+  std::vector<std::string> provides;
+  std::string torch_tag;  // empty in tier c
+  std::string build_id;   // tier native only
+  std::string sha256;
+};
+
+struct Manifest {
+  std::string id, version, description, license, url;
+  bool is_default = false;
+  AbiRange abi;
+  std::vector<LibraryEntry> libraries;
+  OptionTable options;
+  std::string text;                   // the file
+  std::vector<std::string> warnings;  // unknown keys
+};
+
+// Throws LoadError (MANIFEST) naming `source`, the key, what it is and what it must be.
+Manifest parse_manifest(std::string_view text, std::string_view source);
+Manifest read_manifest(const std::filesystem::path& path);
+
+std::string_view tier_name(uint32_t tier);  // "c", "torch", "native"
+
+}  // namespace weft::host

@@ -1,0 +1,136 @@
+#include "host/resolve.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/text.hpp"
+#include "host/load_error.hpp"
+#include "host/log.hpp"
+
+namespace weft::host {
+namespace {
+
+struct Kind {
+  std::string_view id;
+  const char* nothing;  // "no strategy is called", before the name
+};
+constexpr std::array<Kind, 4> kKinds = {{{"strategy", "no strategy is called"},
+                                         {"shard_policy", "there is no shard policy for the family"},
+                                         {"model", "there is no model library for the architecture"},
+                                         {"checkpoint_io", "no checkpoint format is called"}}};
+
+const Kind& kind_of(std::string_view id) {
+  std::vector<std::string> ids;
+  for (const Kind& kind : kKinds) {
+    if (kind.id == id) return kind;
+    ids.emplace_back(kind.id);
+  }
+  fail(WEFT_INVALID_ARGUMENT, "the kind of plugin is \"{}\", must be one of {}{}", printable(id),
+       fmt::join(ids, ", "), did_you_mean(id, ids));
+}
+
+std::string searched_line(const Catalogue& catalogue) {
+  std::vector<std::string> paths;
+  for (const Root& root : catalogue.paths.roots) paths.push_back(root.path.string());
+  return fmt::format("\n(searched {}; `weft plugins doctor` tells what was passed over and why)",
+                     fmt::join(paths, ", "));
+}
+
+// "gemini 0.1.0, torch_ddp 0.1.0": what there is of this kind.
+std::string found_list(const Catalogue& catalogue, std::string_view kind, const std::string* id = nullptr) {
+  std::set<std::string> found;
+  for (const Installed& installed : catalogue.plugins) {
+    if (installed.problem || !installed.manifest || (id != nullptr && installed.id != *id)) continue;
+    for (const LibraryEntry& library : installed.manifest->libraries) {
+      if (library.kind == kind) found.insert(installed.id + " " + installed.version);
+    }
+  }
+  return found.empty() ? "nothing of this kind" : fmt::format("{}", fmt::join(found, ", "));
+}
+
+// Plugins of this name that a broken manifest or a filter keeps away, a line each.
+std::string passed_over(const Catalogue& catalogue, std::string_view name) {
+  std::string lines;
+  for (const Installed& installed : catalogue.plugins) {
+    if (!installed.problem) continue;
+    bool is_meant = installed.id == name;
+    if (installed.manifest) {
+      for (const LibraryEntry& library : installed.manifest->libraries) {
+        is_meant |=
+            std::find(library.provides.begin(), library.provides.end(), name) != library.provides.end();
+      }
+    }
+    if (is_meant)
+      lines += fmt::format("\npassed over: {}: {}", installed.folder.string(), *installed.problem);
+  }
+  return lines;
+}
+
+[[noreturn]] void refuse_unknown(const Catalogue& catalogue, const Kind& kind, std::string_view name,
+                                 std::string_view version) {
+  if (name.empty()) {
+    fail(WEFT_NOT_FOUND,
+         "no {} is the default (the plugin.json of the default one says \"default\": true). Found: {}{}",
+         kind.id, found_list(catalogue, kind.id), searched_line(catalogue));
+  }
+  const std::vector<Candidate> others = catalogue.find(kind.id, name, "");
+  if (!others.empty()) {
+    fail(WEFT_NOT_FOUND, "{} \"{}\" is not there in version {}. Found: {}{}", kind.id, name,
+         printable(version), found_list(catalogue, kind.id, &others.front().installed->id),
+         searched_line(catalogue));
+  }
+  const std::string hidden = passed_over(catalogue, name);
+  const std::string hint = did_you_mean(name, catalogue.provided_names(kind.id));
+  fail(WEFT_NOT_FOUND, "{} \"{}\"{} Found: {}{}{}", kind.nothing, printable(name),
+       !hidden.empty() ? " that can be loaded."
+       : hint.empty()  ? "."
+                       : hint,
+       found_list(catalogue, kind.id), hidden, searched_line(catalogue));
+}
+
+void refuse_several(const std::vector<Candidate>& candidates, const Kind& kind, std::string_view name) {
+  for (const Candidate& candidate : candidates) {
+    const Installed& first = *candidates.front().installed;
+    const Installed& other = *candidate.installed;
+    if (other.id == first.id) continue;
+    fail(WEFT_ALREADY_EXISTS,
+         "REGISTER: {} \"{}\" is provided twice, by {} {} in {} and by {} {} in {}; remove one, or leave one "
+         "out with "
+         "WEFT_PLUGIN_DISABLE={}",
+         kind.id, name.empty() ? "(default)" : name, first.id, first.version, first.folder.string(), other.id,
+         other.version, other.folder.string(), other.id);
+  }
+}
+
+}  // namespace
+
+const LoadedLibrary& resolve(const Catalogue& catalogue, const HostFacts& facts, std::string_view kind_id,
+                             std::string_view name, std::string_view version) {
+  const Kind& kind = kind_of(kind_id);
+  const std::vector<Candidate> candidates = catalogue.find(kind.id, name, version);
+  if (candidates.empty()) refuse_unknown(catalogue, kind, name, version);
+  refuse_several(candidates, kind, name);
+
+  std::vector<std::string> problems;
+  weft_status status = WEFT_FAILED_PRECONDITION;
+  for (const Candidate& candidate : candidates) {
+    try {
+      const LoadedLibrary& library =
+          load_library(candidate, catalogue.paths.roots[candidate.installed->root].path, facts);
+      for (const std::string& problem : problems) {
+        log(WEFT_LOG_WARNING, "plugins",
+            fmt::format("passed over {}; using version {}", problem, library.version));
+      }
+      return library;
+    } catch (const LoadError& error) {
+      problems.push_back(
+          fmt::format("{} at {}: {}", candidate.label(), candidate.path().string(), error.what()));
+      if (problems.size() == 1) status = error.status();
+      if (!error.is_incompatible()) throw Error(error.status(), problems.back() + searched_line(catalogue));
+    }
+  }
+  throw Error(status, fmt::format("{}{}", fmt::join(problems, "\n"), searched_line(catalogue)));
+}
+
+}  // namespace weft::host

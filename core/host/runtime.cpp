@@ -1,0 +1,116 @@
+#include "host/runtime.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "host/error.hpp"
+#include "host/listing.hpp"
+#include "host/resolve.hpp"
+
+namespace weft::host {
+namespace {
+
+using nlohmann::json;
+
+void check_pointer(const void* pointer, const char* function, const char* argument) {
+  if (pointer == nullptr) fail(WEFT_INVALID_ARGUMENT, "{}: {} is null", function, argument);
+}
+
+std::unique_ptr<weft_runtime> make_runtime(std::string_view options) {
+  constexpr const char* kWho = "weft_runtime_create: the options";
+  auto runtime = std::make_unique<weft_runtime>();
+  runtime->facts = this_host();
+  if (trim(options).empty()) return runtime;
+  const json object = parse_json(options, kWho);
+  if (!object.is_object())
+    fail(WEFT_INVALID_ARGUMENT, "{} are {}, must be an object", kWho, json_kind(object));
+  for (const auto& [key, value] : object.items()) {
+    const bool is_paths =
+        key == "plugin_paths" && value.is_array() &&
+        std::all_of(value.begin(), value.end(), [](const json& path) { return path.is_string(); });
+    if (is_paths) {
+      runtime->plugin_paths = value.get<std::vector<std::string>>();
+    } else if (key == "safe_mode" && value.is_boolean()) {
+      runtime->safe_mode = value.get<bool>();
+    } else if (key == "plugin_paths" || key == "safe_mode") {
+      fail(WEFT_INVALID_ARGUMENT, "{}: {} is {}, must be {}", kWho, key, json_kind(value),
+           key == "safe_mode" ? "true or false" : "an array of texts");
+    } else {
+      fail(WEFT_INVALID_ARGUMENT, "{} have an unknown key \"{}\"{} Keys: plugin_paths, safe_mode", kWho,
+           printable(key), did_you_mean(key, {"plugin_paths", "safe_mode"}));
+    }
+  }
+  find_search_paths(runtime->plugin_paths, runtime->safe_mode,
+                    runtime->facts.plugins);  // tells of mistakes now
+  return runtime;
+}
+
+}  // namespace
+
+weft_str own_text(const std::string& text) {
+  char* copy = new char[text.size() + 1];
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return {copy, text.size()};
+}
+
+}  // namespace weft::host
+
+using namespace weft;
+
+extern "C" {
+
+weft_str weft_version(void) {
+  return WEFT_STR(WEFT_VERSION);
+}
+
+weft_status weft_runtime_create(weft_str options, weft_runtime** own, weft_error* error) {
+  return guarded(error, [&] {
+    host::check_pointer(own, "weft_runtime_create", "own");
+    *own = host::make_runtime(view(options)).release();
+  });
+}
+
+void weft_runtime_destroy(weft_runtime* runtime) {
+  delete runtime;
+}
+
+weft_status weft_runtime_load(weft_runtime* runtime, weft_str kind, weft_str name, weft_str version,
+                              weft_loaded* out, weft_error* error) {
+  return guarded(error, [&] {
+    host::check_pointer(runtime, "weft_runtime_load", "runtime");
+    host::check_pointer(out, "weft_runtime_load", "out");
+    if (out->struct_size < sizeof(uint64_t) || out->struct_size > (1 << 16)) {
+      fail(WEFT_INVALID_ARGUMENT,
+           "weft_runtime_load: out->struct_size is {}, must be sizeof(weft_loaded), {}", out->struct_size,
+           sizeof(weft_loaded));
+    }
+    const host::Catalogue catalogue = runtime->scan();
+    const host::LoadedLibrary& library =
+        host::resolve(catalogue, runtime->facts, view(kind), view(name), view(version));
+    const weft_loaded loaded = {sizeof(weft_loaded),     library.plugin,           borrow(library.id),
+                                borrow(library.version), borrow(library.kind),     borrow(library.path),
+                                borrow(library.digest),  borrow(library.manifest), library.tier,
+                                library.abi_minor};
+    // An older caller has a shorter struct, a newer one keeps what this library does not know.
+    const uint64_t size = std::min<uint64_t>(out->struct_size, sizeof(weft_loaded));
+    std::memcpy(out, &loaded, size);
+    out->struct_size = size;
+  });
+}
+
+weft_status weft_runtime_list(weft_runtime* runtime, weft_str* own, weft_error* error) {
+  return guarded(error, [&] {
+    host::check_pointer(runtime, "weft_runtime_list", "runtime");
+    host::check_pointer(own, "weft_runtime_list", "own");
+    *own = host::own_text(host::make_listing(runtime->scan(), runtime->facts, false).dump());
+  });
+}
+
+void weft_text_destroy(weft_str text) {
+  delete[] text.data;
+}
+
+}  // extern "C"

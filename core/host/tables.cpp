@@ -1,0 +1,122 @@
+#include "host/tables.hpp"
+
+#include "base/text.hpp"
+#include "host/error.hpp"
+#include "host/host_table.hpp"
+#include "host/load_error.hpp"
+
+namespace weft::host {
+namespace {
+
+// No table of the ABI is near this size; a greater number is not a size.
+constexpr uint64_t kLargestTable = 1 << 16;
+
+// What every factory begins with; the tables that `find` returns begin with their size too.
+struct Factory {
+  uint64_t struct_size;
+  const uint64_t* (*find)(weft_str name);
+};
+
+template <typename... Arguments>
+[[noreturn]] void refuse(Stage stage, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  throw LoadError(stage, WEFT_FAILED_PRECONDITION,
+                  fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+void check_size(const char* what, uint64_t found, uint64_t least) {
+  if (found >= least && found <= kLargestTable) return;
+  refuse(Stage::kTableValidate,
+         "its {} says struct_size {}, must be at least {} and at most {}; set it to sizeof", what, found,
+         least, kLargestTable);
+}
+
+std::string text_or_empty(weft_str text) {
+  // A length that no id or tag has is not a length, and must not be followed.
+  if (text.data == nullptr || text.size > 4096) return "";
+  return std::string(view(text));
+}
+
+}  // namespace
+
+std::string factory_id(std::string_view kind) {
+  return fmt::format("weft.factory.{}/1", kind);
+}
+
+weft_query_request make_request(const HostFacts& facts, std::string_view torch_tag) {
+  weft_query_request request = {};
+  request.struct_size = sizeof(request);
+  request.abi_major = facts.abi.major;
+  request.abi_minor_min = facts.abi.minor_min;
+  request.abi_minor_max = facts.abi.minor;
+  request.host_version = borrow(facts.version);
+  request.torch_tag = borrow(torch_tag);
+  if (!torch_tag.empty()) request.build_id = borrow(facts.build_id);
+  request.host = &host_table();
+  return request;
+}
+
+weft_query_reply negotiate(weft_plugin_query_fn query, const weft_query_request& request,
+                           const Manifest& manifest, const LibraryEntry& library) {
+  weft_query_reply reply = {};
+  reply.struct_size = sizeof(reply);
+  weft_error error;
+  const weft_status status = query(&request, &reply, &error);
+  if (status != WEFT_OK) {
+    refuse(Stage::kNegotiate, "the plugin refuses this host (Weft {}, ABI {}.{}): {}",
+           view(request.host_version), request.abi_major, request.abi_minor_max,
+           error.text.empty() ? "it returned " + status_name(status) + " without a reason" : error.text);
+  }
+  if (reply.struct_size < sizeof(weft_query_reply) || reply.struct_size > kLargestTable) {
+    refuse(Stage::kNegotiate,
+           "its reply says struct_size {}, must be at least {}; set it to sizeof(weft_query_reply)",
+           reply.struct_size, sizeof(weft_query_reply));
+  }
+  const uint32_t low = std::max(request.abi_minor_min, manifest.abi.minor_min);
+  const uint32_t high = std::min(request.abi_minor_max, manifest.abi.minor);
+  if (reply.abi_minor < low || reply.abi_minor > high) {
+    refuse(Stage::kNegotiate,
+           "it agrees to ABI minor {}, but the host offered {} to {} and its manifest says {} to {}",
+           reply.abi_minor, request.abi_minor_min, request.abi_minor_max, manifest.abi.minor_min,
+           manifest.abi.minor);
+  }
+  const std::tuple<const char*, std::string, std::string> pairs[] = {
+      {"id", text_or_empty(reply.id), manifest.id},
+      {"version", text_or_empty(reply.version), manifest.version},
+      {"tier", std::string(tier_name(reply.tier)), std::string(tier_name(library.tier))},
+      {"libtorch tag", text_or_empty(reply.torch_tag), library.torch_tag}};
+  for (const auto& [what, found, wanted] : pairs) {
+    if (found != wanted) {
+      refuse(Stage::kNegotiate,
+             "the library says {} \"{}\", its manifest \"{}\"; they are not from one build", what,
+             printable(found), wanted);
+    }
+  }
+  return reply;
+}
+
+void check_tables(const weft_plugin* plugin, const LibraryEntry& library) {
+  if (plugin == nullptr) refuse(Stage::kTableValidate, "its reply has no table (plugin is null)");
+  check_size("table weft_plugin", plugin->struct_size, WEFT_END_OF(weft_plugin, get_factory));
+  if (plugin->get_factory == nullptr)
+    refuse(Stage::kTableValidate, "its table weft_plugin has no get_factory");
+  const std::string id = factory_id(library.kind);
+  const auto* factory = static_cast<const Factory*>(plugin->get_factory(borrow(id)));
+  if (factory == nullptr) {
+    refuse(Stage::kTableValidate, "its manifest says kind {}, but get_factory(\"{}\") is null", library.kind,
+           id);
+  }
+  check_size("factory", factory->struct_size, sizeof(Factory));
+  if (factory->find == nullptr)
+    refuse(Stage::kTableValidate, "the first function of its factory \"{}\" is null", id);
+  if (library.kind == "model") return;  // its factory makes models, it has no find
+  for (const std::string& name : library.provides) {
+    const uint64_t* table = factory->find(borrow(name));
+    if (table == nullptr) {
+      refuse(Stage::kTableValidate,
+             "its manifest says that it provides \"{}\", but its factory does not find that", name);
+    }
+    check_size("table of what it provides", *table, 2 * sizeof(uint64_t));
+  }
+}
+
+}  // namespace weft::host
