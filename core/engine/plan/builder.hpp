@@ -1,0 +1,55 @@
+// Runs a shard policy: shows it the model through the C table and records what it asks for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace weft::plan {
+
+struct Recording {
+  struct Replace {
+    std::string pattern;
+    std::string operation;
+    std::vector<Attribute> attributes;
+  };
+  struct Divide {
+    std::string pattern;
+    std::string attribute;
+    int64_t by;
+  };
+  struct Require {
+    std::string key;
+    int64_t divisor;
+  };
+
+  std::vector<Replace> replaces;
+  std::vector<Divide> divides;
+  std::vector<Tie> ties;
+  std::vector<Require> requires_divides;
+  std::vector<std::string> problems;  // calls that break the contract of the table
+  std::string refusal;                // what the policy said when it returned an error; empty if it agreed
+
+  // One line a call, sorted.
+  std::vector<std::string> lines() const;
+};
+
+// `order` holds the indices of the model's nodes in the order in which the policy sees them.
+Recording record(const ModelDescription& model, const std::vector<size_t>& order,
+                 const weft_shard_policy& policy, const ParallelSizes& sizes);
+
+// A key of the configuration as the policy sees it, with its text in `storage`; false for null and for what
+// is absent.
+class ConfigView {
+ public:
+  explicit ConfigView(const std::string& config_json);  // throws INVALID_ARGUMENT unless it is an object
+  const weft_kv* find(std::string_view key) const;
+  std::vector<std::string> keys() const;
+
+ private:
+  std::vector<Attribute> values_;  // sorted by key; the views point into it
+  std::vector<weft_kv> views_;
+};
+
+}  // namespace weft::plan

@@ -1,0 +1,62 @@
+#include "plan/describe_model.hpp"
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "weft/nn/layers.hpp"
+
+namespace weft::plan {
+namespace {
+
+// "transformer." or "transformer" -> "transformer."
+std::string with_dot(std::string prefix) {
+  if (!prefix.empty() && prefix.back() != '.') prefix += '.';
+  return prefix;
+}
+
+std::string relative(std::string_view name, std::string_view prefix) {
+  return std::string(name.substr(name.substr(0, prefix.size()) == prefix ? prefix.size() : 0));
+}
+
+Node describe_module(std::string path, const std::shared_ptr<torch::nn::Module>& module) {
+  Node node;
+  node.path = std::move(path);
+  node.kind = "Module";
+  if (const auto layer = std::dynamic_pointer_cast<nn::Layer>(module)) {
+    node.kind = layer->kind();
+    node.attribute = [layer](std::string_view name) -> std::optional<int64_t> {
+      const int64_t* value = layer->attribute(name);
+      return value ? std::optional(*value) : std::nullopt;
+    };
+  }
+  for (const auto& param : module->named_parameters(/*recurse=*/false)) {
+    node.params.push_back({param.key(), param.value().sizes().vec()});
+  }
+  return node;
+}
+
+}  // namespace
+
+ModelDescription describe_model(const nn::Model& model) {
+  ModelDescription description;
+  description.architecture = model.architecture();
+  description.config_json = model.config().dump();
+  const std::string prefix = with_dot(model.base_prefix());
+  for (const auto& item : model.named_modules("", /*include_self=*/false)) {
+    if (item.key() + "." == prefix) continue;
+    description.nodes.push_back(describe_module(relative(item.key(), prefix), item.value()));
+  }
+  for (const nn::Tie& tie : model.ties()) {
+    description.ties.push_back({relative(tie.name, prefix), relative(tie.canonical, prefix)});
+  }
+  return description;
+}
+
+std::string explain_model(const nn::Model& model, const weft_shard_policy* policy,
+                          const ParallelSizes& sizes) {
+  const ModelDescription description = describe_model(model);
+  return explain(policy ? build_plan(description, *policy, sizes) : empty_plan(description, sizes));
+}
+
+}  // namespace weft::plan

@@ -1,0 +1,21 @@
+// The bridge from a model to its plan.
+#pragma once
+
+#include <weft/shard_policy.h>
+
+#include <string>
+
+#include "plan/plan.hpp"
+#include "weft/nn/model.hpp"
+
+namespace weft::plan {
+
+// Every module but the root: a layer by its kind(), another module as "Module". Paths are relative to the
+// base model, which is no node itself; heads stand beside. `model` must outlive the description.
+ModelDescription describe_model(const nn::Model& model);
+
+// What `weft plan --explain` prints; without a policy (null) the empty plan.
+std::string explain_model(const nn::Model& model, const weft_shard_policy* policy,
+                          const ParallelSizes& sizes);
+
+}  // namespace weft::plan

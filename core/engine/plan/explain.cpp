@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "plan/operations.hpp"
+#include "plan/plan.hpp"
+
+namespace weft::plan {
+namespace {
+
+using Row = std::array<std::string, 5>;  // pattern, modules, operation, attributes, shapes
+
+std::string join(const std::vector<std::string>& texts, const char* separator = ", ") {
+  return fmt::format("{}", fmt::join(texts, separator));
+}
+
+template <class Nodes>
+std::string modules(const Nodes& nodes) {
+  std::vector<std::string> paths;
+  for (const auto& node : nodes) paths.push_back(node.path);
+  return fmt::format("{}: {}", nodes.size(), join(compress_paths(paths)));
+}
+
+// Only what differs from the operation's defaults.
+std::string attributes(const Replacement& entry) {
+  std::vector<std::string> texts;
+  const Operation* operation = find_operation(entry.operation);
+  for (const Attribute& attribute : entry.attributes) {
+    const bool is_standard =
+        operation && std::any_of(operation->attributes.begin(), operation->attributes.end(),
+                                 [&](const auto& rule) { return rule.standard == attribute; });
+    if (!is_standard) texts.push_back(fmt::format("{} = {}", attribute.key, value_text(attribute)));
+  }
+  return texts.empty() ? "-" : join(texts);
+}
+
+std::string shapes(const PlannedNode& node) {
+  std::vector<std::string> texts;
+  for (const ParameterCut& cut : node.params) {
+    std::string text = fmt::format("{} ({})", cut.name, fmt::join(cut.shape, ", "));
+    if (cut.local != cut.shape) text += fmt::format(" -> ({})", fmt::join(cut.local, ", "));
+    if (cut.dim >= 0 && cut.padded != cut.shape[static_cast<size_t>(cut.dim)])
+      text += fmt::format(" padded to {}", cut.padded);
+    texts.push_back(std::move(text));
+  }
+  return texts.empty() ? "-" : join(texts);
+}
+
+// Each text once, in the order of the first of its kind.
+void add_once(std::vector<std::string>& texts, std::string text) {
+  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
+}
+
+std::string shapes(const std::vector<PlannedNode>& nodes) {
+  std::vector<std::string> texts;
+  for (const PlannedNode& node : nodes) add_once(texts, shapes(node));
+  return join(texts, " | ");
+}
+
+std::string table(const std::vector<Row>& rows) {
+  Row header = {"pattern", "modules", "operation", "attributes", "shape -> of one rank"};
+  std::array<size_t, 5> widths = {};
+  const auto measure = [&](const Row& row) {
+    for (size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  };
+  measure(header);
+  std::for_each(rows.begin(), rows.end(), measure);
+  std::string text;
+  const auto print = [&](const Row& row) {
+    text += "  ";
+    for (size_t i = 0; i < row.size(); ++i)
+      text += fmt::format("{:<{}}{}", row[i], widths[i], i + 1 < row.size() ? "  " : "\n");
+  };
+  print(header);
+  std::for_each(rows.begin(), rows.end(), print);
+  return text;
+}
+
+std::string division(const Division& entry) {
+  std::vector<std::string> values;
+  for (const DividedNode& node : entry.nodes)
+    add_once(values, fmt::format("{} -> {}", node.before, node.after));
+  return fmt::format("divide      {}  {} {}  {}\n", entry.pattern, entry.attribute, join(values, " | "),
+                     modules(entry.nodes));
+}
+
+std::string requirement(const Requirement& entry) {
+  const std::string value = entry.value ? fmt::format("{}", *entry.value) : "(not in the configuration)";
+  return fmt::format("require     {} = {} is a multiple of {}\n", entry.key, value, entry.divisor);
+}
+
+// Modules of one shape share a line.
+std::string replicated(const std::vector<PlannedNode>& nodes) {
+  std::vector<std::string> seen;
+  std::string text;
+  for (const PlannedNode& node : nodes) {
+    const std::string shape = shapes(node);
+    if (std::find(seen.begin(), seen.end(), shape) != seen.end()) continue;
+    seen.push_back(shape);
+    std::vector<PlannedNode> alike;
+    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(alike),
+                 [&](const auto& other) { return shapes(other) == shape; });
+    text += fmt::format("replicated  {}  {}\n", modules(alike), shape);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string explain(const Plan& plan) {
+  const std::string policy = plan.policy.empty()
+                                 ? std::string("no policy, so every operation is the model's own")
+                                 : fmt::format("policy {}", plan.policy);
+  std::string text = fmt::format("plan of {} ({}), tensor_size {}, sequence_size {}\n", plan.architecture,
+                                 policy, plan.sizes.tensor, plan.sizes.sequence);
+  std::vector<Row> rows;
+  for (const Replacement& entry : plan.replacements) {
+    rows.push_back(
+        {entry.pattern, modules(entry.nodes), entry.operation, attributes(entry), shapes(entry.nodes)});
+  }
+  if (!rows.empty()) text += table(rows);
+  for (const Division& entry : plan.divisions) text += division(entry);
+  for (const Tie& entry : plan.ties) text += fmt::format("tie         {} = {}\n", entry.first, entry.second);
+  for (const Requirement& entry : plan.requirements) text += requirement(entry);
+  text += replicated(plan.replicated);
+  text += fmt::format("parameters  {}, {} on each rank of the tensor axis\n", plan.num_parameters,
+                      plan.num_local_parameters);
+  for (const std::string& reason : unsupported(plan)) text += fmt::format("refused     {}\n", reason);
+  return text + fmt::format("digest      {}\n", plan.digest);
+}
+
+}  // namespace weft::plan

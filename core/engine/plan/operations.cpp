@@ -1,0 +1,242 @@
+#include "plan/operations.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace weft::plan {
+namespace {
+
+Attribute flag(std::string key) {
+  return {.key = std::move(key), .kind = WEFT_KIND_BOOL};
+}
+Attribute integer(std::string key, int64_t value) {
+  return {.key = std::move(key), .kind = WEFT_KIND_INT, .integer = value};
+}
+Attribute text(std::string key, std::string value) {
+  return {.key = std::move(key), .kind = WEFT_KIND_TEXT, .text = std::move(value)};
+}
+
+const char* kind_name(uint32_t kind) {
+  switch (kind) {
+    case WEFT_KIND_BOOL:
+      return "a flag";
+    case WEFT_KIND_INT:
+      return "an integer";
+    case WEFT_KIND_FLOAT:
+      return "a real number";
+    case WEFT_KIND_TEXT:
+      return "a text";
+    case WEFT_KIND_JSON:
+      return "JSON";
+    default:
+      return "no value";
+  }
+}
+
+const AttributeRule* find_rule(const Operation& operation, std::string_view key) {
+  const auto found = std::find_if(operation.attributes.begin(), operation.attributes.end(),
+                                  [&](const AttributeRule& rule) { return rule.standard.key == key; });
+  return found == operation.attributes.end() ? nullptr : &*found;
+}
+
+std::string known_keys(const Operation& operation) {
+  if (operation.attributes.empty()) return "it has none";
+  std::vector<std::string> keys;
+  for (const AttributeRule& rule : operation.attributes) keys.push_back(rule.standard.key);
+  return fmt::format("it has {}", fmt::join(keys, ", "));
+}
+
+std::string value_problem(const AttributeRule& rule, const Attribute& given) {
+  if (given.kind != rule.standard.kind) {
+    return fmt::format("is {}, must be {}", kind_name(given.kind), kind_name(rule.standard.kind));
+  }
+  if (given.kind == WEFT_KIND_INT && given.integer < rule.minimum) {
+    return fmt::format("is {}, must be at least {}", given.integer, rule.minimum);
+  }
+  if (!rule.choices.empty() &&
+      std::find(rule.choices.begin(), rule.choices.end(), given.text) == rule.choices.end()) {
+    return fmt::format("is \"{}\", must be one of {}{}", printable(given.text), fmt::join(rule.choices, ", "),
+                       did_you_mean(given.text, rule.choices));
+  }
+  return "";
+}
+
+const Attribute* find_attribute(const std::vector<Attribute>& attributes, std::string_view key) {
+  const auto found =
+      std::find_if(attributes.begin(), attributes.end(), [&](const auto& a) { return a.key == key; });
+  return found == attributes.end() ? nullptr : &*found;
+}
+
+struct SplitRule {
+  int64_t dim = -1;
+  int64_t parts = 1;
+  bool pads = false;
+};
+
+SplitRule split_rule(Split split, const std::vector<Attribute>& attributes, std::string_view param) {
+  const Attribute* layout = find_attribute(attributes, "layout");
+  const Attribute* fused = find_attribute(attributes, "fused");
+  const bool in_out = layout && layout->text == "in_out";
+  const bool is_weight = param == "weight";
+  switch (split) {
+    case Split::kColumn:
+      return {.dim = is_weight && in_out ? 1 : 0, .parts = fused ? fused->integer : 1};
+    case Split::kRow:
+      return is_weight ? SplitRule{.dim = in_out ? 0 : 1} : SplitRule{};
+    case Split::kVocabulary:
+      return {.dim = 0, .pads = true};
+    case Split::kNone:
+      break;
+  }
+  return {};
+}
+
+// Splits `cut` along the rule's dimension over `ranks`; returns what does not fit.
+std::string split(ParameterCut& cut, const SplitRule& rule, int64_t ranks) {
+  if (rule.dim >= static_cast<int64_t>(cut.shape.size())) {
+    return fmt::format("has the shape ({}), but dimension {} is to be split", fmt::join(cut.shape, ", "),
+                       rule.dim);
+  }
+  const int64_t extent = cut.shape[static_cast<size_t>(rule.dim)];
+  if (extent % rule.parts != 0) {
+    return fmt::format("has {} elements along dimension {}, which are not {} equal parts (fused = {})",
+                       extent, rule.dim, rule.parts, rule.parts);
+  }
+  const int64_t part = extent / rule.parts;
+  const int64_t padded_part = rule.pads ? (part + ranks - 1) / ranks * ranks : part;
+  if (padded_part % ranks != 0) {
+    return fmt::format(
+        "has {} elements along dimension {}{}, not a multiple of tensor_size {}; the nearest tensor "
+        "sizes that divide it: {}",
+        part, rule.dim, rule.parts > 1 ? fmt::format(" in each of {} parts", rule.parts) : "", ranks,
+        nearest_divisors(part, ranks));
+  }
+  cut.dim = rule.dim;
+  cut.parts = rule.parts;
+  cut.padded = padded_part * rule.parts;
+  cut.local[static_cast<size_t>(rule.dim)] = cut.padded / ranks;
+  return "";
+}
+
+// The layout in which a kind of node keeps its weight; empty if that is not its question.
+std::string layout_of(const std::string& kind) {
+  if (kind == "Conv1D") return "in_out";
+  if (kind == "Linear") return "out_in";
+  return "";
+}
+
+}  // namespace
+
+const std::vector<Operation>& known_operations() {
+  static const AttributeRule kLayout = {text("layout", "out_in"), {"out_in", "in_out"}};
+  static const AttributeRule kFused = {.standard = integer("fused", 1), .choices = {}, .minimum = 1};
+  static const std::vector<Operation> kOperations = {
+      {"weft.attention/1", {"Attention"}, {{.standard = flag("flash"), .choices = {}}}, Split::kNone},
+      {"weft.dropout/1", {"Dropout"}, {{.standard = flag("split"), .choices = {}}}, Split::kNone},
+      {"weft.embedding_vocab/1", {"Embedding"}, {}, Split::kVocabulary},
+      {"weft.layer_norm/1", {"LayerNorm"}, {{.standard = flag("fused"), .choices = {}}}, Split::kNone},
+      {"weft.linear_column/1", {"Conv1D", "Linear"}, {kFused, kLayout}, Split::kColumn},
+      {"weft.linear_row/1", {"Conv1D", "Linear"}, {kLayout}, Split::kRow},
+      {"weft.linear_vocab/1",
+       {"Linear"},
+       {{.standard = flag("parallel_output"), .choices = {}}},
+       Split::kVocabulary},
+  };
+  return kOperations;
+}
+
+const Operation* find_operation(std::string_view id) {
+  const std::vector<Operation>& operations = known_operations();
+  const auto found =
+      std::find_if(operations.begin(), operations.end(), [&](const auto& o) { return o.id == id; });
+  return found == operations.end() ? nullptr : &*found;
+}
+
+std::string unknown_operation(std::string_view id) {
+  const std::string_view name = id.substr(0, id.rfind('/'));
+  std::vector<std::string> ids;
+  for (const Operation& operation : known_operations()) {
+    ids.push_back(operation.id);
+    if (std::string_view(operation.id).substr(0, operation.id.rfind('/')) == name) {
+      return fmt::format("this host has the operation \"{}\", not its revision \"{}\"", operation.id, id);
+    }
+  }
+  return fmt::format("no operation is called \"{}\"{} Known: {}", id,
+                     nearest(id, ids) ? did_you_mean(id, ids) : std::string("."), fmt::join(ids, ", "));
+}
+
+std::vector<Attribute> complete_attributes(const Operation& operation, const std::vector<Attribute>& given,
+                                           std::vector<std::string>& problems) {
+  std::vector<Attribute> complete;
+  for (const AttributeRule& rule : operation.attributes) complete.push_back(rule.standard);
+  std::vector<std::string> seen;
+  for (const Attribute& attribute : given) {
+    const AttributeRule* rule = find_rule(operation, attribute.key);
+    const std::string what = fmt::format("attribute \"{}\" of {}", printable(attribute.key), operation.id);
+    if (!rule) {
+      std::vector<std::string> keys;
+      for (const AttributeRule& known : operation.attributes) keys.push_back(known.standard.key);
+      problems.push_back(fmt::format("{} is unknown ({}){}", what, known_keys(operation),
+                                     did_you_mean(attribute.key, keys)));
+    } else if (std::find(seen.begin(), seen.end(), attribute.key) != seen.end()) {
+      problems.push_back(fmt::format("{} is given twice", what));
+    } else if (const std::string problem = value_problem(*rule, attribute); !problem.empty()) {
+      problems.push_back(fmt::format("{} {}", what, problem));
+    } else {
+      complete[static_cast<size_t>(rule - operation.attributes.data())] = attribute;
+    }
+    seen.push_back(attribute.key);
+  }
+  return complete;
+}
+
+PlannedNode whole_node(const Node& node) {
+  PlannedNode planned = {node.path, node.kind, {}};
+  for (const ParameterShape& param : node.params) {
+    planned.params.push_back({.name = param.name, .shape = param.shape, .local = param.shape});
+  }
+  return planned;
+}
+
+PlannedNode cut_node(const Node& node, const Operation& operation, const std::vector<Attribute>& attributes,
+                     const ParallelSizes& sizes, std::vector<std::string>& problems) {
+  PlannedNode planned = whole_node(node);
+  if (std::find(operation.kinds.begin(), operation.kinds.end(), node.kind) == operation.kinds.end()) {
+    problems.push_back(fmt::format("is of kind {}, but {} fits {} only", node.kind, operation.id,
+                                   fmt::join(operation.kinds, " and ")));
+    return planned;
+  }
+  const Attribute* layout = find_attribute(attributes, "layout");
+  if (layout && !layout_of(node.kind).empty() && layout->text != layout_of(node.kind)) {
+    problems.push_back(fmt::format("is a {}, whose layout is \"{}\", but the entry says layout = \"{}\"",
+                                   node.kind, layout_of(node.kind), layout->text));
+    return planned;
+  }
+  for (ParameterCut& cut : planned.params) {
+    const SplitRule rule = split_rule(operation.split, attributes, cut.name);
+    if (rule.dim < 0) continue;
+    const std::string problem = split(cut, rule, sizes.tensor);
+    if (!problem.empty()) problems.push_back(fmt::format("its {} {}", cut.name, problem));
+  }
+  return planned;
+}
+
+std::string nearest_divisors(int64_t value, int64_t size) {
+  int64_t below = 0, above = 0;
+  const auto consider = [&](int64_t divisor) {
+    if (divisor < size) below = std::max(below, divisor);
+    if (divisor > size && (above == 0 || divisor < above)) above = divisor;
+  };
+  for (int64_t i = 1; i <= value / i; ++i) {
+    if (value % i != 0) continue;
+    consider(i);
+    consider(value / i);
+  }
+  std::vector<int64_t> sizes;
+  if (below > 0) sizes.push_back(below);
+  if (above > 0) sizes.push_back(above);
+  return sizes.empty() ? "none" : fmt::format("{}", fmt::join(sizes, " and "));
+}
+
+}  // namespace weft::plan

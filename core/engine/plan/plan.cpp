@@ -1,0 +1,232 @@
+#include "plan/plan.hpp"
+
+#include <weft/macros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "plan/builder.hpp"
+#include "plan/validate.hpp"
+
+namespace weft::plan {
+namespace {
+
+void check_sizes(const ParallelSizes& sizes) {
+  for (const auto& [name, size] :
+       {std::pair("tensor_size", sizes.tensor), std::pair("sequence_size", sizes.sequence),
+        std::pair("pipeline_size", sizes.pipeline), std::pair("data_size", sizes.data)}) {
+    if (size < 1) fail(WEFT_INVALID_ARGUMENT, "plan: {} is {}, must be at least 1", name, size);
+  }
+}
+
+ModelDescription in_natural_order(ModelDescription model) {
+  std::sort(model.nodes.begin(), model.nodes.end(),
+            [](const Node& a, const Node& b) { return natural_less(a.path, b.path); });
+  for (size_t i = 0; i < model.nodes.size(); ++i) {
+    const Node& node = model.nodes[i];
+    if (i > 0 && node.path == model.nodes[i - 1].path) {
+      fail(WEFT_INVALID_ARGUMENT, "plan: {} has two modules at the path \"{}\"", model.architecture,
+           node.path);
+    }
+    for (const ParameterShape& param : node.params) {
+      if (param.shape.size() <= WEFT_MAX_DIMS) continue;
+      fail(WEFT_INVALID_ARGUMENT, "plan: {}.{} has {} dimensions, at most {} may be", node.path, param.name,
+           param.shape.size(), WEFT_MAX_DIMS);
+    }
+  }
+  return model;
+}
+
+// Far from the first order, and neighbours apart: from the middle outwards.
+std::vector<size_t> another_order(size_t size) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < size; ++i) order.push_back(i % 2 == 0 ? (size + i) / 2 : (size - i - 1) / 2);
+  return order;
+}
+
+void check_determinism(const Recording& first, const Recording& second, std::vector<std::string>& problems) {
+  const std::vector<std::string> a = first.lines(), b = second.lines();
+  if (a == b) return;
+  const auto [i, j] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  problems.push_back(
+      fmt::format("the policy is not deterministic: it was run twice, the second time with the modules in "
+                  "another order, and gave `{}`, "
+                  "then `{}`; it may depend on nothing but the model's description and the sizes",
+                  i == a.end() ? "nothing" : *i, j == b.end() ? "nothing" : *j));
+}
+
+[[noreturn]] void refuse(const std::string& policy, const Plan& plan,
+                         const std::vector<std::string>& problems) {
+  const std::string who = fmt::format("plan: policy \"{}\" on {} (tensor_size {}, sequence_size {})", policy,
+                                      plan.architecture, plan.sizes.tensor, plan.sizes.sequence);
+  if (problems.size() == 1) fail(WEFT_INVALID_ARGUMENT, "{}: {}", who, problems.front());
+  fail(WEFT_INVALID_ARGUMENT, "{}: {} problems\n  {}", who, problems.size(), fmt::join(problems, "\n  "));
+}
+
+int64_t num_elements(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+void finish(Plan& plan, const ModelDescription& model) {
+  std::set<std::string> aliases;
+  for (const TiedNames& tied : model.ties) aliases.insert(tied.name);
+  const auto count = [&](const PlannedNode& node) {
+    for (const ParameterCut& cut : node.params) {
+      if (aliases.contains(node.path + "." + cut.name)) continue;
+      plan.num_parameters += num_elements(cut.shape);
+      plan.num_local_parameters += num_elements(cut.local);
+    }
+  };
+  for (const Replacement& entry : plan.replacements)
+    std::for_each(entry.nodes.begin(), entry.nodes.end(), count);
+  std::for_each(plan.replicated.begin(), plan.replicated.end(), count);
+  plan.digest = sha256_hex(canonical_text(plan));
+}
+
+std::string canonical_params(const PlannedNode& node) {
+  std::string text;
+  for (const ParameterCut& cut : node.params) {
+    text += fmt::format(" {}({})", cut.name, fmt::join(cut.shape, ","));
+    if (cut.dim >= 0)
+      text += fmt::format("->({})dim={}parts={}padded={}", fmt::join(cut.local, ","), cut.dim, cut.parts,
+                          cut.padded);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string value_text(const Attribute& attribute) {
+  switch (attribute.kind) {
+    case WEFT_KIND_BOOL:
+      return attribute.integer != 0 ? "true" : "false";
+    case WEFT_KIND_INT:
+      return fmt::format("{}", attribute.integer);
+    case WEFT_KIND_FLOAT:
+      return fmt::format("{}", attribute.real);
+    default:
+      return nlohmann::json(attribute.text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  }
+}
+
+Plan build_plan(const ModelDescription& unordered, const weft_shard_policy& policy,
+                const ParallelSizes& sizes) {
+  if (!WEFT_HAS(&policy, weft_shard_policy, build)) {
+    fail(WEFT_INVALID_ARGUMENT,
+         "plan: the shard policy for {} has no build function (struct_size {}, at least {} wanted)",
+         unordered.architecture, policy.struct_size, WEFT_END_OF(weft_shard_policy, build));
+  }
+  const std::string name(view(policy.name));
+  if (!is_plain_name(name)) {
+    fail(WEFT_INVALID_ARGUMENT, "plan: the shard policy for {} is called \"{}\", which is no plain name",
+         unordered.architecture, printable(name));
+  }
+  check_sizes(sizes);
+  const ModelDescription model = in_natural_order(unordered);
+  std::vector<size_t> order(model.nodes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const Recording recording = record(model, order, policy, sizes);
+  std::vector<std::string> problems;
+  check_determinism(recording, record(model, another_order(order.size()), policy, sizes), problems);
+  if (!recording.refusal.empty()) problems.push_back(recording.refusal);
+  Plan plan = validate(model, sizes, recording, problems);
+  if (!problems.empty()) refuse(name, plan, problems);
+  plan.policy = name;
+  finish(plan, model);
+  return plan;
+}
+
+Plan empty_plan(const ModelDescription& unordered, const ParallelSizes& sizes) {
+  check_sizes(sizes);
+  for (const auto& [axis, size] :
+       {std::pair("tensor_size", sizes.tensor), std::pair("sequence_size", sizes.sequence)}) {
+    if (size == 1) continue;
+    fail(WEFT_FAILED_PRECONDITION,
+         "plan: {} is {}, but no shard policy for {} was found; set it to 1, or install a policy for this "
+         "architecture",
+         axis, size, unordered.architecture);
+  }
+  const ModelDescription model = in_natural_order(unordered);
+  std::vector<std::string> problems;
+  Plan plan = validate(model, sizes, {}, problems);
+  finish(plan, model);
+  return plan;
+}
+
+std::vector<std::string> unsupported(const Plan& plan) {
+  std::vector<std::string> reasons;
+  const ParallelSizes& sizes = plan.sizes;
+  if (sizes.tensor > 1) {
+    reasons.push_back(
+        fmt::format("tensor_size is {}: tensor parallelism comes with a later version of Weft; set it to 1 "
+                    "(the plan is valid and can be printed)",
+                    sizes.tensor));
+  }
+  if (sizes.sequence > 1) {
+    reasons.push_back(fmt::format(
+        "sequence_size is {}: sequence parallelism comes with a later version of Weft; set it to 1",
+        sizes.sequence));
+  }
+  if (sizes.jit_fused)
+    reasons.push_back("jit_fused is on: fused kernels come with a later version of Weft; switch it off");
+  const auto flagged = [&](const char* operation, const char* key) {
+    return std::any_of(plan.replacements.begin(), plan.replacements.end(), [&](const Replacement& entry) {
+      return entry.operation == operation &&
+             std::any_of(entry.attributes.begin(), entry.attributes.end(), [&](const Attribute& attribute) {
+               return attribute.key == key && attribute.integer != 0;
+             });
+    });
+  };
+  if (flagged("weft.layer_norm/1", "fused")) {
+    reasons.push_back(
+        "weft.layer_norm/1 with fused = true comes with a later version of Weft; switch fused_normalization "
+        "off");
+  }
+  if (flagged("weft.attention/1", "flash")) {
+    reasons.push_back(
+        "weft.attention/1 with flash = true comes with a later version of Weft; switch flash_attention off");
+  }
+  return reasons;
+}
+
+std::string canonical_text(const Plan& plan) {
+  std::vector<std::string> lines;
+  for (const Replacement& entry : plan.replacements) {
+    std::string operation = entry.operation;
+    for (const Attribute& attribute : entry.attributes)
+      operation += fmt::format(" {}={}", attribute.key, value_text(attribute));
+    for (const PlannedNode& node : entry.nodes) {
+      lines.push_back(
+          fmt::format("replace {} {} {}{}", node.path, node.kind, operation, canonical_params(node)));
+    }
+  }
+  for (const PlannedNode& node : plan.replicated) {
+    lines.push_back(fmt::format("keep {} {}{}", node.path, node.kind, canonical_params(node)));
+  }
+  for (const Division& entry : plan.divisions) {
+    for (const DividedNode& node : entry.nodes) {
+      lines.push_back(
+          fmt::format("divide {} {} {}->{}", node.path, entry.attribute, node.before, node.after));
+    }
+  }
+  for (const Tie& tie : plan.ties) {
+    lines.push_back(
+        fmt::format("tie {} {}", std::min(tie.first, tie.second), std::max(tie.first, tie.second)));
+  }
+  for (const Requirement& entry : plan.requirements) {
+    lines.push_back(fmt::format("require {} {}", entry.key, entry.divisor));
+  }
+  std::sort(lines.begin(), lines.end());
+  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+  return fmt::format("weft plan 1\narchitecture {}\npolicy {}\ntensor {}\nsequence {}\n{}{}",
+                     plan.architecture, plan.policy, plan.sizes.tensor, plan.sizes.sequence,
+                     fmt::join(lines, "\n"), lines.empty() ? "" : "\n");
+}
+
+}  // namespace weft::plan

@@ -1,0 +1,122 @@
+// A plan: which module runs which operation, what each rank of the tensor axis keeps of its parameters. Plain
+// data, made by build_plan from a shard policy; the same on every rank.
+#pragma once
+
+#include <weft/shard_policy.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/description.hpp"
+
+namespace weft::plan {
+
+// The sizes of the axes and the flags that a policy may look at.
+struct ParallelSizes {
+  uint32_t tensor = 1;
+  uint32_t sequence = 1;
+  uint32_t pipeline = 1;
+  uint32_t data = 1;
+  bool fused_normalization = false;
+  bool flash_attention = false;
+  bool jit_fused = false;
+  bool parallel_output = true;
+};
+
+// A typed value of an entry; `kind` is WEFT_KIND_*.
+struct Attribute {
+  std::string key;
+  uint32_t kind = WEFT_KIND_NONE;
+  int64_t integer = 0;  // BOOL and INT
+  double real = 0;      // FLOAT
+  std::string text;     // TEXT and JSON
+  bool operator==(const Attribute&) const = default;
+};
+std::string value_text(const Attribute& attribute);  // 3, true, "in_out"
+
+// What one rank of the tensor axis keeps of a parameter.
+struct ParameterCut {
+  std::string name;            // "weight"
+  std::vector<int64_t> shape;  // logical
+  std::vector<int64_t> local;
+  int64_t dim = -1;    // the dimension that the tensor axis splits, -1: every rank has all of it
+  int64_t parts = 1;   // of `dim`, each split by itself (3: q, k and v side by side)
+  int64_t padded = 0;  // the extent of `dim` with padding; equal to shape[dim] where there is none
+};
+
+struct PlannedNode {
+  std::string path;
+  std::string kind;
+  std::vector<ParameterCut> params;
+};
+
+struct Replacement {
+  std::string pattern;
+  std::string operation;
+  std::vector<Attribute> attributes;  // all that the operation has, sorted by key, defaults filled in
+  std::vector<PlannedNode> nodes;     // in natural order, never empty
+};
+
+struct DividedNode {
+  std::string path;
+  int64_t before = 0;
+  int64_t after = 0;
+};
+
+struct Division {
+  std::string pattern;
+  std::string attribute;
+  int64_t by = 1;
+  std::vector<DividedNode> nodes;
+};
+
+// Asserted by the policy and declared by the model.
+struct Tie {
+  std::string first;
+  std::string second;
+};
+
+struct Requirement {
+  std::string key;
+  int64_t divisor = 1;
+  std::optional<int64_t> value;  // empty if the configuration leaves the key out (allowed for divisor 1)
+};
+
+struct Plan {
+  std::string policy;  // the family; empty if the architecture has no policy
+  std::string architecture;
+  ParallelSizes sizes;
+  std::vector<Replacement> replacements;  // in the order of the policy
+  std::vector<Division> divisions;
+  std::vector<Tie> ties;
+  std::vector<Requirement> requirements;
+  std::vector<PlannedNode> replicated;  // the nodes with parameters that no entry replaces
+  int64_t num_parameters = 0;           // elements, tied ones once
+  int64_t num_local_parameters = 0;     // of these on each rank of the tensor axis, padding included
+  std::string digest;                   // SHA-256 of canonical_text, hexadecimal
+};
+
+// Runs the policy twice, the second time with the nodes in another order, and validates the plan as a whole.
+// Throws INVALID_ARGUMENT with every problem that was found: malformed patterns, patterns and names that
+// match nothing (with the nearest), unknown operations and attributes, modules that an operation does not
+// fit, two entries for one module, sizes that do not divide (with the nearest that do), ties that the model
+// does not declare, tied parameters cut in different ways, a policy that refuses or is not deterministic.
+Plan build_plan(const ModelDescription& model, const weft_shard_policy& policy, const ParallelSizes& sizes);
+
+// The plan of an architecture without a policy: no entry. Throws FAILED_PRECONDITION naming the architecture
+// if the tensor or the sequence axis has more than one rank.
+Plan empty_plan(const ModelDescription& model, const ParallelSizes& sizes);
+
+// One line for each thing in the plan that this version validates but does not perform; empty if it runs.
+std::vector<std::string> unsupported(const Plan& plan);
+
+// What the plan does to each module, sorted, one fact a line: equal texts mean equal plans, whatever the
+// order of entries and the spelling of patterns.
+std::string canonical_text(const Plan& plan);
+
+// The plan as a table for people, one line an entry.
+std::string explain(const Plan& plan);
+
+}  // namespace weft::plan

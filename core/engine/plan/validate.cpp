@@ -1,0 +1,288 @@
+#include "plan/validate.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+#include "plan/operations.hpp"
+#include "plan/pattern.hpp"
+
+namespace weft::plan {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+std::string list(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// `vendor.name/revision`
+bool is_operation_id(std::string_view id) {
+  const size_t slash = id.find('/');
+  if (slash == id.npos) return false;
+  const std::string_view name = id.substr(0, slash), revision = id.substr(slash + 1);
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (revision.empty() || revision[0] == '0' || !std::all_of(revision.begin(), revision.end(), is_digit))
+    return false;
+  const std::vector<std::string> words = split(name, '.');
+  const auto dots = static_cast<size_t>(std::count(name.begin(), name.end(), '.'));
+  return words.size() >= 2 && words.size() == dots + 1 && std::all_of(name.begin(), name.end(), [&](char c) {
+           return (c >= 'a' && c <= 'z') || is_digit(c) || c == '_' || c == '.';
+         });
+}
+
+// The same thing said of many nodes is one problem.
+class PerNode {
+ public:
+  void add(const std::string& problem, const std::string& path) {
+    const auto [found, fresh] = index_.emplace(problem, groups_.size());
+    if (fresh) groups_.push_back({problem, {}});
+    groups_[found->second].second.push_back(path);
+  }
+  // "<who>: <paths> <problem>"
+  void flush(const std::string& who, Problems& problems) const {
+    for (const auto& [problem, paths] : groups_) {
+      problems.push_back(fmt::format("{}: {} {}", who, list(compress_paths(paths)), problem));
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups_;
+  std::map<std::string, size_t> index_;
+};
+
+class Validator {
+ public:
+  Validator(const ModelDescription& model, const ParallelSizes& sizes, Problems& problems)
+      : model_(model), problems_(problems) {
+    plan_.architecture = model.architecture;
+    plan_.sizes = sizes;
+  }
+
+  Plan run(const Recording& recording) {
+    for (const Recording::Replace& entry : recording.replaces) replace(entry);
+    for (const Recording::Divide& entry : recording.divides) divide(entry);
+    for (const Tie& entry : recording.ties) tie(entry);
+    for (const Recording::Require& entry : recording.requires_divides)
+      require(entry, ConfigView(model_.config_json));
+    collisions();
+    keep_the_rest();
+    check_tied_cuts();
+    return std::move(plan_);
+  }
+
+ private:
+  void replace(const Recording::Replace& entry) {
+    const std::optional<Pattern> pattern = parse(entry.pattern, "replace");
+    if (!pattern) return;
+    const std::vector<const Node*> nodes = match(*pattern, "replace");
+    const std::string who = fmt::format("replace \"{}\"", pattern->text());
+    for (const Node* node : nodes) replaced_by_[node->path].push_back(plan_.replacements.size());
+    Replacement replacement = {pattern->text(), entry.operation, {}, {}};
+    const Operation* operation = find_operation(entry.operation);
+    if (!is_operation_id(entry.operation)) {
+      problems_.push_back(
+          fmt::format("{}: \"{}\" is no operation id; one is like \"weft.linear_row/1\": vendor.name in "
+                      "lower case, then its revision",
+                      who, printable(entry.operation)));
+    } else if (!operation) {
+      problems_.push_back(fmt::format("{}: {}", who, unknown_operation(entry.operation)));
+    } else {
+      fill(replacement, *operation, entry.attributes, nodes, who);
+    }
+    plan_.replacements.push_back(std::move(replacement));
+  }
+
+  void fill(Replacement& replacement, const Operation& operation, const std::vector<Attribute>& given,
+            const std::vector<const Node*>& nodes, const std::string& who) {
+    Problems wrong;
+    replacement.attributes = complete_attributes(operation, given, wrong);
+    for (const std::string& problem : wrong) problems_.push_back(fmt::format("{}: {}", who, problem));
+    PerNode per_node;
+    for (const Node* node : nodes) {
+      Problems found;
+      replacement.nodes.push_back(cut_node(*node, operation, replacement.attributes, plan_.sizes, found));
+      for (const std::string& problem : found) per_node.add(problem, node->path);
+    }
+    per_node.flush(who, problems_);
+  }
+
+  void divide(const Recording::Divide& entry) {
+    const std::optional<Pattern> pattern = parse(entry.pattern, "divide");
+    if (!pattern) return;
+    const std::string who = fmt::format("divide \"{}\"", pattern->text());
+    if (entry.by < 1)
+      problems_.push_back(fmt::format("{}: the divisor is {}, must be at least 1", who, entry.by));
+    Division division = {pattern->text(), entry.attribute, entry.by, {}};
+    PerNode per_node;
+    for (const Node* node : match(*pattern, "divide")) {
+      const auto value = node->attribute ? node->attribute(entry.attribute) : std::optional<int64_t>();
+      if (!value) {
+        per_node.add(
+            fmt::format("({}) has no integer attribute \"{}\"", node->kind, printable(entry.attribute)),
+            node->path);
+      } else if (!divided_.insert({node->path, entry.attribute}).second) {
+        per_node.add(fmt::format("has its \"{}\" divided by an earlier entry", entry.attribute), node->path);
+      } else if (entry.by >= 1 && (*value < 1 || *value % entry.by != 0)) {
+        per_node.add(fmt::format("has {} {}, not a multiple of {}; the nearest sizes that divide it: {}",
+                                 entry.attribute, *value, entry.by, nearest_divisors(*value, entry.by)),
+                     node->path);
+      } else if (entry.by >= 1) {
+        division.nodes.push_back({node->path, *value, *value / entry.by});
+      }
+    }
+    per_node.flush(who, problems_);
+    plan_.divisions.push_back(std::move(division));
+  }
+
+  void tie(const Tie& entry) {
+    const auto names = parameter_names();
+    const std::string who =
+        fmt::format("tie \"{}\" = \"{}\"", printable(entry.first), printable(entry.second));
+    bool known = true;
+    for (const std::string& name : {entry.first, entry.second}) {
+      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      known = false;
+      problems_.push_back(fmt::format("{}: the model has no parameter \"{}\"; the nearest: {}", who,
+                                      printable(name), list(nearest_names(name, compress_paths(names)))));
+    }
+    if (!known) return;
+    std::vector<std::string> declared;
+    for (const TiedNames& tied : model_.ties) {
+      if (tied.name == entry.first && tied.canonical == entry.second) return plan_.ties.push_back(entry);
+      if (tied.name == entry.second && tied.canonical == entry.first) return plan_.ties.push_back(entry);
+      declared.push_back(fmt::format("{} = {}", tied.name, tied.canonical));
+    }
+    problems_.push_back(fmt::format("{}: the model does not tie them; it declares {}", who,
+                                    declared.empty() ? "no tie" : list(declared)));
+  }
+
+  void require(const Recording::Require& entry, const ConfigView& config) {
+    const std::string who = fmt::format("require_divides \"{}\" by {}", printable(entry.key), entry.divisor);
+    const weft_kv* value = config.find(entry.key);
+    if (entry.divisor < 1) {
+      problems_.push_back(fmt::format("{}: the divisor must be at least 1", who));
+    } else if (!value && entry.divisor > 1) {
+      problems_.push_back(fmt::format("{}: the configuration has no such key{}", who,
+                                      did_you_mean(entry.key, config.keys())));
+    } else if (value && value->kind != WEFT_KIND_INT) {
+      problems_.push_back(fmt::format("{}: the configuration's value is no integer", who));
+    } else if (value && (value->integer < 1 || value->integer % entry.divisor != 0)) {
+      problems_.push_back(
+          fmt::format("\"{}\" is {}, not a multiple of {}; the nearest sizes that divide it: {}", entry.key,
+                      value->integer, entry.divisor, nearest_divisors(value->integer, entry.divisor)));
+    } else {
+      plan_.requirements.push_back(
+          {entry.key, entry.divisor, value ? std::optional(value->integer) : std::nullopt});
+    }
+  }
+
+  std::optional<Pattern> parse(const std::string& text, const char* slot) {
+    try {
+      return Pattern::parse(text);
+    } catch (const Error& error) {
+      problems_.push_back(fmt::format("{}: {}", slot, error.what()));
+      return std::nullopt;
+    }
+  }
+
+  std::vector<const Node*> match(const Pattern& pattern, const char* slot) {
+    std::vector<const Node*> nodes;
+    std::vector<bool> found(pattern.alternatives().size());
+    for (const Node& node : model_.nodes) {
+      bool any = false;
+      for (size_t i = 0; i < found.size(); ++i) {
+        if (!glob_matches(pattern.alternatives()[i], node.path)) continue;
+        any = found[i] = true;
+      }
+      if (any) nodes.push_back(&node);
+    }
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (found[i]) continue;
+      std::vector<std::string> paths;
+      for (const Node& node : model_.nodes) paths.push_back(node.path);
+      problems_.push_back(fmt::format("{}: pattern \"{}\" matches no module; the nearest: {}", slot,
+                                      pattern.alternatives()[i],
+                                      list(nearest_names(pattern.alternatives()[i], compress_paths(paths)))));
+    }
+    return nodes;
+  }
+
+  void collisions() {
+    std::map<std::vector<size_t>, std::vector<std::string>> groups;
+    for (const Node& node : model_.nodes) {
+      const auto found = replaced_by_.find(node.path);
+      if (found != replaced_by_.end() && found->second.size() > 1) groups[found->second].push_back(node.path);
+    }
+    for (const auto& [entries, paths] : groups) {
+      std::vector<std::string> named;
+      for (const size_t entry : entries) {
+        const Replacement& replacement = plan_.replacements[entry];
+        named.push_back(fmt::format("\"{}\" -> {}", replacement.pattern, printable(replacement.operation)));
+      }
+      problems_.push_back(fmt::format("{} replaced by {} entries: {}; a module has one operation",
+                                      list(compress_paths(paths)), entries.size(), list(named)));
+    }
+  }
+
+  void keep_the_rest() {
+    for (const Node& node : model_.nodes) {
+      if (!node.params.empty() && !replaced_by_.contains(node.path))
+        plan_.replicated.push_back(whole_node(node));
+    }
+  }
+
+  // One tensor cannot be cut in two ways.
+  void check_tied_cuts() {
+    std::map<std::string, const ParameterCut*> cuts;
+    const auto add = [&](const PlannedNode& node) {
+      for (const ParameterCut& cut : node.params) cuts[node.path + "." + cut.name] = &cut;
+    };
+    for (const Replacement& replacement : plan_.replacements)
+      std::for_each(replacement.nodes.begin(), replacement.nodes.end(), add);
+    std::for_each(plan_.replicated.begin(), plan_.replicated.end(), add);
+    for (const TiedNames& tied : model_.ties) {
+      const auto first = cuts.find(tied.name), second = cuts.find(tied.canonical);
+      if (first == cuts.end() || second == cuts.end()) continue;
+      const ParameterCut &a = *first->second, &b = *second->second;
+      if (a.dim == b.dim && a.parts == b.parts && a.local == b.local) continue;
+      problems_.push_back(
+          fmt::format("{} and {} are one parameter, but {} is {} and {} is {}; give both modules operations "
+                      "that cut it alike",
+                      tied.name, tied.canonical, tied.name, cut_text(a), tied.canonical, cut_text(b)));
+    }
+  }
+
+  static std::string cut_text(const ParameterCut& cut) {
+    if (cut.dim < 0) return "not split";
+    return fmt::format("split along dimension {}{}", cut.dim,
+                       cut.parts > 1 ? fmt::format(" in {} parts", cut.parts) : "");
+  }
+
+  std::vector<std::string> parameter_names() const {
+    std::vector<std::string> names;
+    for (const Node& node : model_.nodes) {
+      for (const ParameterShape& param : node.params) names.push_back(node.path + "." + param.name);
+    }
+    return names;
+  }
+
+  const ModelDescription& model_;
+  Problems& problems_;
+  Plan plan_;
+  std::map<std::string, std::vector<size_t>> replaced_by_;
+  std::set<std::pair<std::string, std::string>> divided_;
+};
+
+}  // namespace
+
+Plan validate(const ModelDescription& model, const ParallelSizes& sizes, const Recording& recording,
+              Problems& problems) {
+  problems.insert(problems.end(), recording.problems.begin(), recording.problems.end());
+  return Validator(model, sizes, problems).run(recording);
+}
+
+}  // namespace weft::plan
