@@ -61,8 +61,10 @@ void write_model_folder(const fs::path& folder, const Model& model, const SaveOp
   checkpoint::write_file(folder / "config.json", saved_config(model));
 }
 
-// Other files of the folder (a tokenizer, notes) stay; weights and configuration are replaced.
-bool keeps(const fs::path& name) { return name != "config.json" && !checkpoint::is_weight_file(name.string()); }
+// Other files of the folder (a tokenizer, step-N/) stay; weights, configuration and training state are replaced.
+bool keeps(const fs::path& name) {
+  return name != "config.json" && name != kStateFolder && !checkpoint::is_weight_file(name.string());
+}
 
 }  // namespace
 

@@ -63,28 +63,55 @@ StepResult Job::train_step(const Batch& batch) {
   const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);
   StepResult result;
   result.lr = optimizer.groups().front().options.at("lr");
-  const optim::Optimizer::Shared::Update update = optimizer.shared().update(max_grad_norm, {loss.total(), num_tokens(batch)});
+  const optim::Optimizer::Shared::Update update = optimizer.shared().update(
+      max_grad_norm, {loss.total(), num_tokens(batch), stop_requested->load() ? 1.0 : 0.0});
   training.zero_gradients();
   if (schedule) schedule.step();
   result.index = optimizer.steps();
   result.updated = update.updated;
   result.loss = update.extra[0];
+  result.stop = update.extra[2] > 0;
   if (max_grad_norm > 0) result.grad_norm = update.norm;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.tokens_per_second = update.extra[1] / result.seconds;
   return result;
 }
 
-Job::Evaluation Job::evaluate(const Batch& batch) {
+double Evaluation::loss() const {
+  double total = 0;
+  for (const Term& term : terms)
+    if (term.count > 0) total += term.weight * term.sum / term.count;
+  return total;
+}
+
+double Evaluation::labels() const {
+  double most = 0;
+  for (const Term& term : terms) most = std::max(most, term.count);
+  return most;
+}
+
+Evaluation& Evaluation::operator+=(const Evaluation& other) {
+  if (terms.empty()) terms = other.terms;
+  else
+    for (size_t t = 0; t < terms.size(); ++t) {
+      terms[t].sum += other.terms.at(t).sum;
+      terms[t].count += other.terms[t].count;
+    }
+  return *this;
+}
+
+Evaluation Job::evaluate(const Batch& batch) {
   Training& training = training_of(model);
   model.eval();
   num_samples(batch);
   const Training::Forward forward = training.run_forward(batch);
   if (forward.terms.empty())
     fail(WEFT_INVALID_ARGUMENT, "{}: the batch has no labels to evaluate on", model.architecture());
+  Evaluation result;
   std::vector<double> sums;
   for (size_t t = 0; t < forward.terms.size(); ++t) {
-    sums.push_back(batch.empty ? 0 : forward.terms[t].sum.item<double>() * forward.terms[t].weight);
+    result.terms.push_back({forward.terms[t].name, forward.terms[t].weight, 0, 0});
+    sums.push_back(batch.empty ? 0 : forward.terms[t].sum.item<double>());
     sums.push_back(batch.empty ? 0 : forward.counts[t].count);
   }
   if (training.data_size() > 1) {
@@ -92,10 +119,9 @@ Job::Evaluation Job::evaluate(const Batch& batch) {
     training.comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)->communicator.all_reduce(all, ReduceOp::kSum, true).wait();
     sums.assign(all.data_ptr<double>(), all.data_ptr<double>() + all.numel());
   }
-  Evaluation result;
-  for (size_t t = 0; t < sums.size(); t += 2) {
-    if (sums[t + 1] > 0) result.loss += sums[t] / sums[t + 1];
-    result.labels = std::max(result.labels, sums[t + 1]);
+  for (size_t t = 0; t < result.terms.size(); ++t) {
+    result.terms[t].sum = sums[2 * t];
+    result.terms[t].count = sums[2 * t + 1];
   }
   return result;
 }

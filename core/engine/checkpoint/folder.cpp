@@ -32,6 +32,18 @@ void sync_path(const fs::path& path, int flags) {
 
 fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
+// The same files under another name: hard links where the file system has them.
+void link_tree(const fs::path& from, const fs::path& to) {
+  if (fs::is_directory(fs::symlink_status(from))) {
+    fs::create_directory(to);
+    for (const fs::directory_entry& entry : fs::directory_iterator(from)) link_tree(entry.path(), to / entry.path().filename());
+    return;
+  }
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  if (error) fs::copy(from, to, fs::copy_options::copy_symlinks);
+}
+
 fs::path without_slash(fs::path path) { return path.has_filename() ? path : path.parent_path(); }
 
 }  // namespace
@@ -55,12 +67,8 @@ StagedFolder::StagedFolder(const fs::path& path, const std::function<bool(const 
     fail_with_errno("create", staging_);
   }
   if (!fs::is_directory(target_)) return;
-  for (const fs::directory_entry& entry : fs::directory_iterator(target_)) {
-    if (!entry.is_regular_file() || !keep(entry.path().filename())) continue;
-    const fs::path copy = staging_ / entry.path().filename();
-    fs::create_hard_link(entry.path(), copy, error);
-    if (error) fs::copy_file(entry.path(), copy);
-  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(target_))
+    if (keep(entry.path().filename())) link_tree(entry.path(), staging_ / entry.path().filename());
 }
 
 StagedFolder::~StagedFolder() {

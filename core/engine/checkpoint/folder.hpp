@@ -9,7 +9,8 @@ namespace weft::checkpoint {
 
 class StagedFolder {
  public:
-  // Makes the temporary folder. Files of an existing folder at `path` that `keep` admits go along (hard links).
+  // Makes the temporary folder. What an existing folder at `path` holds and `keep` admits by name goes
+  // along, folders too (hard links).
   StagedFolder(const std::filesystem::path& path, const std::function<bool(const std::filesystem::path& name)>& keep);
   ~StagedFolder();  // removes the temporary folder if publish() was not reached
   StagedFolder(const StagedFolder&) = delete;

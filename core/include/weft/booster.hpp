@@ -1,6 +1,7 @@
 // Booster: puts a model, an optimizer and data under a strategy that is found by name at run time.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -37,6 +38,19 @@ struct StepResult {
   bool updated = true;
   double seconds = 0;
   double tokens_per_second = 0;  // over all ranks
+  bool stop = false;             // some rank called Job::request_stop
+};
+
+// Sums of the loss over batches and ranks.
+struct Evaluation {
+  struct Term {
+    std::string name;
+    double weight = 1, sum = 0, count = 0;
+  };
+  std::vector<Term> terms;
+  double loss() const;    // each term divided by its own count
+  double labels() const;  // of the term with most
+  Evaluation& operator+=(const Evaluation& other);
 };
 
 // The caller's own loss of the model's outputs.
@@ -61,14 +75,14 @@ struct Job {
 
   // Forward, loss, backward, synchronisation, update and schedule. `batch` is this rank's part of the global batch.
   StepResult train_step(const Batch& batch);
-  // The loss of a batch without gradients: sum and count of each term over all ranks, in one number.
-  struct Evaluation {
-    double loss = 0;
-    double labels = 0;
-  };
+  // The loss of a batch without gradients, over all data-parallel ranks.
   Evaluation evaluate(const Batch& batch);
   // The outputs in evaluation mode under their Hugging Face names, of this rank's samples.
   State forward(const Batch& batch);
+
+  // Asks every rank to stop: the next step's result says so on all of them alike. From any thread or signal handler.
+  void request_stop() { *stop_requested = true; }
+  std::shared_ptr<std::atomic<bool>> stop_requested = std::make_shared<std::atomic<bool>>(false);
 };
 
 class Booster {

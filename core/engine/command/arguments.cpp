@@ -1,0 +1,93 @@
+#include "command/arguments.hpp"
+
+#include "base/json.hpp"
+#include "base/option_table.hpp"
+#include "base/options.hpp"
+#include "base/text.hpp"
+#include "booster/plugins.hpp"
+#include "weft/nn/model.hpp"
+
+namespace weft::command {
+
+bool given(const json& arguments, const char* key) { return arguments.contains(key) && !arguments.at(key).is_null(); }
+std::string text(const json& arguments, const char* key, const std::string& otherwise) {
+  return given(arguments, key) ? arguments.at(key).get<std::string>() : otherwise;
+}
+int64_t integer(const json& arguments, const char* key, int64_t otherwise) {
+  return given(arguments, key) ? arguments.at(key).get<int64_t>() : otherwise;
+}
+double real(const json& arguments, const char* key, double otherwise) {
+  return given(arguments, key) ? arguments.at(key).get<double>() : otherwise;
+}
+bool flag(const json& arguments, const char* key) { return given(arguments, key) && arguments.at(key).get<bool>(); }
+
+namespace {
+
+// `-o key=value` words by the option table of the strategy's manifest.
+std::string strategy_options(const std::string& strategy, const std::vector<std::string>& words) {
+  if (words.empty()) return "{}";
+  if (strategy == "none") return parse_assignments(OptionTable(), words, "no strategy (\"none\")").dump();
+  const weft_loaded loaded = load_plugin("strategy", strategy);
+  const std::string source = fmt::format("plugin.json of {}", view(loaded.id));
+  const json manifest = parse_json(view(loaded.manifest), source);
+  return parse_assignments(OptionTable(manifest.value("options", json::array()), source), words,
+                           fmt::format("strategy {}", view(loaded.id)))
+      .dump();
+}
+
+}  // namespace
+
+BoosterOptions booster_options(const json& arguments, const std::string& without) {
+  BoosterOptions options;
+  const std::vector<std::string> words = arguments.value("options", std::vector<std::string>());
+  if (given(arguments, "booster")) {
+    if (given(arguments, "strategy") || !words.empty())
+      fail(WEFT_INVALID_ARGUMENT, "--booster names the strategy and its options: leave --strategy and -o out, or write them there");
+    options = BoosterOptions::load(text(arguments, "booster"));
+  } else {
+    options.strategy = text(arguments, "strategy", without);
+    options.options = strategy_options(options.strategy, words);
+  }
+  const auto take = [&](const char* key, auto& field, auto read) {
+    if (given(arguments, key)) field = read(arguments, key, field);
+  };
+  take("precision", options.precision, text);
+  take("recompute", options.recompute, text);
+  take("accumulate", options.accumulate, integer);
+  take("max_grad_norm", options.max_grad_norm, real);
+  take("seed", options.seed, integer);
+  if (options.accumulate < 1) fail(WEFT_INVALID_ARGUMENT, "--accumulate is {}, must be at least 1", options.accumulate);
+  if (given(arguments, "max_grad_norm") && !(options.max_grad_norm > 0))
+    fail(WEFT_INVALID_ARGUMENT, "--max-grad-norm is {}, must be positive; leave it out for no clipping", options.max_grad_norm);
+  if (given(arguments, "micro_batch_size"))
+    fail(WEFT_UNIMPLEMENTED, "--micro-batch-size is for strategies with a pipeline, and this version has none; use --accumulate");
+  return options;
+}
+
+Model open_model(const json& arguments, const std::string& precision) {
+  return Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
+}
+
+std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model) {
+  const int64_t longest = model.module().max_sequence_length();
+  const int64_t length = integer(arguments, "sequence_length", longest);
+  const std::string path = text(arguments, key);
+  if (!path.ends_with(".safetensors")) {
+    if (length <= 0) fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be positive", length);
+    if (longest > 0 && length > longest)
+      fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, but {} takes at most {} positions", length, model.architecture(), longest);
+  }
+  const std::string type = text(arguments, "token_type", "uint16");
+  if (type != "uint16" && type != "uint32")
+    fail(WEFT_INVALID_ARGUMENT, "--token-type is \"{}\", must be uint16 or uint32", type);
+  return data::open(path, length, type == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32,
+                    model.module().vocabulary_size());
+}
+
+void check_device(const json& arguments) {
+  const std::string device = text(arguments, "device", "cpu");
+  if (device == "cuda") fail(WEFT_UNIMPLEMENTED, "--device cuda: this build of Weft has no CUDA library; use cpu");
+  if (device != "cpu") fail(WEFT_INVALID_ARGUMENT, "--device is \"{}\", must be cpu or cuda", device);
+}
+
+}  // namespace weft::command

@@ -1,0 +1,29 @@
+// The command's arguments, and what several verbs make of them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "weft/weft.hpp"
+
+namespace weft::command {
+
+using nlohmann::json;
+
+std::string text(const json& arguments, const char* key, const std::string& otherwise = "");
+int64_t integer(const json& arguments, const char* key, int64_t otherwise);
+double real(const json& arguments, const char* key, double otherwise);
+bool flag(const json& arguments, const char* key);
+bool given(const json& arguments, const char* key);
+
+// --strategy, -o, --booster, --precision, --recompute, --accumulate, --max-grad-norm, --seed. Without --strategy and
+// --booster: `without` ("none", or empty for the default plugin).
+BoosterOptions booster_options(const json& arguments, const std::string& without);
+// --model and --architecture.
+Model open_model(const json& arguments, const std::string& precision);
+// --data with --sequence-length and --token-type, for this model.
+std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model);
+// Checks --device.
+void check_device(const json& arguments);
+
+}  // namespace weft::command

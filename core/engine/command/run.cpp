@@ -1,0 +1,15 @@
+#include "base/text.hpp"
+#include "command/command.hpp"
+
+namespace weft::command {
+
+int run(std::string_view verb, const nlohmann::json& arguments) {
+  if (verb == "train") return train(arguments);
+  if (verb == "forward") return forward(arguments);
+  if (verb == "evaluate") return evaluate(arguments);
+  if (verb == "generate") return generate(arguments);
+  if (verb == "plan") return plan(arguments);
+  fail(WEFT_NOT_FOUND, "the engine has no verb \"{}\"", verb);
+}
+
+}  // namespace weft::command

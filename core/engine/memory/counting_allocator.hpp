@@ -1,0 +1,15 @@
+// Counts the bytes of CPU tensors: exact and deterministic, so memory formulas can be tests.
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+// Makes the counting allocator libtorch's CPU allocator. Once per process, before the tensors that are to be counted.
+void count_memory();
+
+int64_t allocated_bytes();       // now
+int64_t peak_allocated_bytes();  // the most since the last reset
+void reset_peak_allocated_bytes();
+
+}  // namespace weft
