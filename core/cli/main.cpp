@@ -15,12 +15,18 @@ namespace {
 constexpr int kFailure = 1;
 constexpr int kUsageError = 2;
 
-// The verbs on the command line as far as they were understood: "plugins show".
+// The last verb on the command line that was understood.
+const CLI::App* deepest_verb(const CLI::App& application) {
+  const CLI::App* app = &application;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return app;
+}
+
+// "plugins show".
 std::string verb_of(const CLI::App& application) {
   std::string verb;
-  for (const CLI::App* app = &application; !app->get_subcommands().empty();) {
-    app = app->get_subcommands().front();
-    verb += (verb.empty() ? "" : " ") + app->get_name();
+  for (const CLI::App* app = deepest_verb(application); app != &application; app = app->get_parent()) {
+    verb = app->get_name() + (verb.empty() ? "" : " " + verb);
   }
   return verb;
 }
@@ -37,13 +43,30 @@ int print_error(const CLI::App& application, const std::string& text, int code) 
   return code;
 }
 
-std::string unknown_verb_hint(const CLI::App& application, const std::vector<std::string>& words) {
-  std::vector<std::string> verbs;
-  for (const CLI::App* verb : application.get_subcommands({})) verbs.push_back(verb->get_name());
-  if (words.empty() || words.front().starts_with("-")) return "";
-  if (std::find(verbs.begin(), verbs.end(), words.front()) != verbs.end()) return "";
-  return fmt::format("there is no verb \"{}\"{}\nVerbs: {}; `weft --help` tells more",
-                     printable(words.front()), did_you_mean(words.front(), verbs), fmt::join(verbs, ", "));
+// What CLI11 found wrong, with the nearest verb or flag.
+std::string explain(const CLI::App& application, const CLI::ParseError& error,
+                    const std::vector<std::string>& words) {
+  const CLI::App* app = deepest_verb(application);
+  std::vector<std::string> verbs, flags;
+  for (const CLI::App* verb : app->get_subcommands({})) verbs.push_back(verb->get_name());
+  for (const CLI::Option* option : app->get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  const std::string list = fmt::format("\nVerbs: {}; `weft VERB --help` tells more", fmt::join(verbs, ", "));
+  for (const std::string& word : words) {
+    const bool is_extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr &&
+                          std::string_view(error.what()).find(word) != std::string_view::npos;
+    if (is_extra && word.starts_with("-")) {
+      const std::string flag = word.substr(0, word.find('='));
+      return fmt::format("there is no flag {}{}", printable(flag), did_you_mean(flag, flags));
+    }
+    if (is_extra && !verbs.empty()) {
+      return fmt::format("there is no verb \"{}\"{}{}", printable(word), did_you_mean(word, verbs), list);
+    }
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !verbs.empty())
+    return "a verb is missing" + list;
+  return error.what();
 }
 
 int run(int argc, char** argv) {
@@ -51,8 +74,13 @@ int run(int argc, char** argv) {
   application.set_version_flag("--version", "weft " + std::string(view(weft_version())));
   application.require_subcommand(1);
   application.footer("`weft VERB --help` shows the flags of a verb and an example.");
-  add_plugins(application);
+  add_train(application);
+  add_evaluate(application);
+  add_forward(application);
+  add_generate(application);
   add_run(application);
+  add_plugins(application);
+  add_plan(application);
 
   try {
     application.parse(argc, argv);
@@ -60,8 +88,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help, --version
     return application.exit(success);
   } catch (const CLI::ParseError& error) {
-    const std::string hint = unknown_verb_hint(application, std::vector<std::string>(argv + 1, argv + argc));
-    return print_error(application, hint.empty() ? error.what() : hint, kUsageError);
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    return print_error(application, explain(application, error, words), kUsageError);
   } catch (const UsageError& error) {
     return print_error(application, error.what(), kUsageError);
   } catch (const Exit& exit) {

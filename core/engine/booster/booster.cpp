@@ -13,6 +13,7 @@
 #include "base/options.hpp"
 #include "base/text.hpp"
 #include "booster/booster_state.hpp"
+#include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
 #include "checkpoint/model_files.hpp"
@@ -90,9 +91,12 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
     fail(WEFT_INVALID_ARGUMENT, "the model was opened in {}, but the booster's precision is {}; open it with the same", shared.precision,
          options.precision);
   ChosenStrategy strategy = choose_strategy(options);
-  require_agreement(shared_->world, fmt::format("  {}\n  {}\n  options {}\n  precision {} recompute {} seed {}\n  {}", strategy.identity,
-                                                shared.library, strategy.options.to_json().dump(), options.precision, options.recompute,
-                                                options.seed, model.config().dump()));
+  std::string policy;
+  const plan::Plan plan = make_plan(model.module(), {}, &policy);
+  require_agreement(shared_->world, fmt::format("  {}\n  {}\n  {}\n  options {}\n  precision {} recompute {} seed {}\n  plan {}\n  {}",
+                                                strategy.identity, shared.library, policy, strategy.options.to_json().dump(),
+                                                options.precision, options.recompute, options.seed, plan.digest,
+                                                model.config().dump()));
   if (data && data.options().ranks > shared_->world.size())
     fail(WEFT_INVALID_ARGUMENT, "the data loader splits batches over {} ranks, but there are {}", data.options().ranks,
          shared_->world.size());

@@ -1,0 +1,93 @@
+#include "engine_verb.hpp"
+
+#include <weft/error.hpp>
+
+#include "base/text.hpp"
+#include "host/command.h"
+#include "host/launch/failure_report.hpp"
+#include "host/launch/rank_environment.hpp"
+#include "host/launch/run_ranks.hpp"
+#include "verbs.hpp"
+
+namespace weft::cli {
+
+EngineVerb::EngineVerb(CLI::App& application, std::string name, const std::string& description, const std::string& footer)
+    : name_(std::move(name)), app_(application.add_subcommand(name_, description)) {
+  app_->footer(footer);
+  app_->callback([verb = *this]() mutable { verb.perform(); });
+}
+
+namespace {
+
+// A flag of type T that becomes the argument `key`.
+template <class T>
+CLI::Option* add(CLI::App& app, const std::string& flags, const char* key, const std::string& help,
+                 const std::shared_ptr<nlohmann::json>& arguments) {
+  return app.add_option_function<T>(flags, [arguments, key](const T& value) { (*arguments)[key] = value; }, help);
+}
+
+}  // namespace
+
+EngineVerb& EngineVerb::text(const std::string& flags, const char* key, const std::string& help, bool required) {
+  add<std::string>(*app_, flags, key, help, arguments_)->required(required);
+  return *this;
+}
+EngineVerb& EngineVerb::integer(const std::string& flags, const char* key, const std::string& help) {
+  add<int64_t>(*app_, flags, key, help, arguments_);
+  return *this;
+}
+EngineVerb& EngineVerb::real(const std::string& flags, const char* key, const std::string& help) {
+  add<double>(*app_, flags, key, help, arguments_);
+  return *this;
+}
+EngineVerb& EngineVerb::flag(const std::string& flags, const char* key, const std::string& help) {
+  app_->add_flag_callback(flags, [arguments = arguments_, key] { (*arguments)[key] = true; }, help);
+  return *this;
+}
+EngineVerb& EngineVerb::integers(const std::string& flags, const char* key, const std::string& help) {
+  add<std::vector<int64_t>>(*app_, flags, key, help, arguments_)->delimiter(',')->expected(1);
+  return *this;
+}
+EngineVerb& EngineVerb::reals(const std::string& flags, const char* key, const std::string& help) {
+  add<std::vector<double>>(*app_, flags, key, help, arguments_)->delimiter(',')->expected(1);
+  return *this;
+}
+EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const std::string& help) {
+  add<std::vector<std::string>>(*app_, flags, key, help, arguments_)->allow_extra_args(false);
+  return *this;
+}
+
+EngineVerb& EngineVerb::model_flags() {
+  text("--model", "model", "Hugging Face model folder, or a config.json for random initialisation", true);
+  return text("--architecture", "architecture", "Model class; default: architectures[0] of the configuration");
+}
+
+EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
+  text("--strategy", "strategy", "Strategy plugin by name, or none; default: " + without);
+  words("-o,--option", "options", "Option of the strategy, key=value; repeat for more (`weft plugins show NAME` lists them)");
+  text("--booster", "booster", "Strategy, options and the like as a JSON file");
+  text("--precision", "precision", "fp32 or fp64; default fp32");
+  return integer("--seed", "seed", "Default 42");
+}
+
+EngineVerb& EngineVerb::ranks_flag() {
+  app_->add_option("-n,--nproc-per-node", *num_ranks_, "Start this many ranks here; default 1. Absent under weft run, torchrun, SLURM, mpirun");
+  return *this;
+}
+
+void EngineVerb::perform() {
+  if (launch::must_launch(*num_ranks_)) throw Exit{launch::run_self(name_, **num_ranks_)};
+  const std::string arguments = arguments_->dump();
+  weft_error* const error = weft_error_create();
+  int32_t code = 0;
+  const weft_status status = weft_command(borrow(name_), borrow(arguments), &code, error);
+  const std::string failure(view(weft_error_text(error)));
+  weft_error_destroy(error);
+  if (status == WEFT_OK) throw Exit{code};
+  const launch::RankEnvironment ranks = launch::read_rank_environment();
+  if (ranks.world_size == 1 && !launch::has_report_channel()) throw Error(status, failure);
+  launch::report_failure(ranks.rank, failure);
+  throw Exit{1};
+}
+
+}  // namespace weft::cli

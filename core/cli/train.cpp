@@ -1,0 +1,38 @@
+#include "engine_verb.hpp"
+#include "verbs.hpp"
+
+namespace weft::cli {
+
+void add_train(CLI::App& application) {
+  EngineVerb verb(application, "train", "Train a model under a strategy",
+                  "Example: weft train --model samples/gpt2_bytes/config.json --data README.md --strategy torch_ddp -n 2 --steps 200 --save out");
+  verb.model_flags()
+      .text("--data", "data", "Text (bytes are tokens), .bin (tokens), or .safetensors (tensors named as the model's inputs)", true)
+      .text("--token-type", "token_type", "Of .bin data: uint16 or uint32; default uint16")
+      .strategy_flags("the default plugin")
+      .ranks_flag()
+      .integer("--batch-size", "batch_size", "Samples per step over all data-parallel ranks; default 8")
+      .integer("--micro-batch-size", "micro_batch_size", "For pipelines: refused in this version")
+      .integer("--accumulate", "accumulate", "Micro-batches per step; default 1")
+      .integer("--sequence-length", "sequence_length", "For text and .bin; default: the model's maximum")
+      .flag("--no-shuffle", "no_shuffle", "Samples in file order instead of shuffled by --seed")
+      .integer("--steps", "steps", "Steps in all, those before --resume included")
+      .integer("--epochs", "epochs", "Instead of --steps; default 1")
+      .text("--optimizer", "optimizer", "sgd, adam or adamw; default adamw")
+      .real("--lr", "lr", "Learning rate; default 1e-3")
+      .real("--weight-decay", "weight_decay", "Default: PyTorch's for the optimizer")
+      .real("--momentum", "momentum", "Of sgd; default 0")
+      .reals("--betas", "betas", "Of adam and adamw: 0.9,0.999")
+      .real("--eps", "eps", "Of adam and adamw; default 1e-8")
+      .text("--lr-scheduler", "lr_scheduler", "constant, linear_warmup or cosine_warmup; default constant")
+      .integer("--warmup-steps", "warmup_steps", "Default 0")
+      .real("--max-grad-norm", "max_grad_norm", "Clip by the global norm; default: no clipping")
+      .text("--recompute", "recompute", "off, all, or a number of units; default off")
+      .text("--device", "device", "cpu; cuda is refused by this build")
+      .text("--save", "save", "Folder for the model and training_state/")
+      .integer("--save-every", "save_every", "Also DIR/step-N/ every N steps")
+      .text("--resume", "resume", "Go on from a folder that --save wrote, or from its newest step-N/")
+      .text("--metrics", "metrics", "One JSON object a step: loss, grad_norm, lr, step_seconds, tokens_per_second, bytes");
+}
+
+}  // namespace weft::cli
