@@ -1,0 +1,133 @@
+// The program under test: the launcher (`run N COMMAND`, `self N STEPS`), or a rank that takes steps.
+//
+// `rank 0:STEP,STEP 1:STEP` gives each rank its own steps; `STEP,...` without a number is for all.
+//   say=TEXT out=TEXT   a line on stderr, stdout     lines=N      N lines on stderr
+//   report=TEXT         report_failure()             exit=N       ends with this code
+//   kill=N              kills itself                 ignore=N     ignores a signal
+//   on=N:CODE           exits with CODE on signal N  tell=N       writes a byte to the test on signal N
+//   ready               writes a byte to the test    wait         until killed
+//   give take           a byte from rank to rank     input        prints stdin
+//   facts               prints what read_rank_environment() and the launcher's variables say
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <weft/error.hpp>
+
+#include "base/environment.hpp"
+#include "base/text.hpp"
+#include "host/launch/failure_report.hpp"
+#include "host/launch/master_port.hpp"
+#include "host/launch/rank_environment.hpp"
+#include "host/launch/run_ranks.hpp"
+
+namespace {
+
+using namespace weft;
+using namespace weft::launch;
+
+int ready_fd = -1;
+int code_of_signal[NSIG] = {};
+
+void write_byte(int fd) {
+  if (write(fd, "!", 1) != 1) _exit(99);
+}
+
+void print(int fd, const std::string& line) {
+  if (write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size())) _exit(99);
+}
+
+void exit_on(int number) {
+  _exit(code_of_signal[number]);
+}
+void tell_on(int) {
+  write_byte(ready_fd);
+}
+
+void print_facts(const RankEnvironment& ranks) {
+  const std::optional<int> listen_fd = master_listen_fd(ranks);
+  print(
+      STDOUT_FILENO,
+      fmt::format("rank {} of {} local {} of {} at {}:{} by {}; report {} listen {} threads {} terminal {}\n",
+                  ranks.rank, ranks.world_size, ranks.local_rank, ranks.local_world_size, ranks.master_addr,
+                  ranks.master_port, ranks.source, has_report_channel(), listen_fd.has_value(),
+                  environment("OMP_NUM_THREADS").value_or("unset"), isatty(STDERR_FILENO) == 1));
+}
+
+void print_input() {
+  char text[256];
+  const ssize_t size = read(STDIN_FILENO, text, sizeof(text));
+  print(STDOUT_FILENO, fmt::format("input {}\n", std::string_view(text, size > 0 ? size : 0)));
+}
+
+void take(const RankEnvironment& ranks, const std::string& step) {
+  const size_t equals = step.find('=');
+  const std::string name = step.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : step.substr(equals + 1);
+  const int number = std::atoi(value.c_str());
+  char byte;
+  if (name == "say") print(STDERR_FILENO, value + "\n");
+  if (name == "out") print(STDOUT_FILENO, value + "\n");
+  if (name == "lines") {
+    for (int i = 1; i <= number; ++i) print(STDERR_FILENO, fmt::format("line {}\n", i));
+  }
+  if (name == "report") report_failure(ranks.rank, value);
+  if (name == "exit") _exit(number);
+  if (name == "kill") raise(number);
+  if (name == "ignore") signal(number, SIG_IGN);
+  if (name == "on") {
+    code_of_signal[number] = std::atoi(value.substr(value.find(':') + 1).c_str());
+    signal(number, exit_on);
+  }
+  if (name == "tell") signal(number, tell_on);
+  if (name == "ready") write_byte(ready_fd);
+  if (name == "wait") {
+    for (;;) pause();
+  }
+  if (name == "give") write_byte(static_cast<int>(environment_integer("TEST_GIVE_FD").value()));
+  if (name == "take" && read(static_cast<int>(environment_integer("TEST_TAKE_FD").value()), &byte, 1) != 1)
+    _exit(98);
+  if (name == "input") print_input();
+  if (name == "facts") print_facts(ranks);
+}
+
+int be_rank(const std::vector<std::string>& arguments) {
+  const RankEnvironment ranks = read_rank_environment();
+  ready_fd = static_cast<int>(environment_integer("TEST_READY_FD").value_or(-1));
+  const std::string own = fmt::format("{}:", ranks.rank);
+  for (const std::string& argument : arguments) {
+    const bool numbered = argument.size() > 1 && argument[0] >= '0' && argument[0] <= '9';
+    if (numbered && !argument.starts_with(own)) continue;
+    for (const std::string& step : split(numbered ? argument.substr(own.size()) : argument, ','))
+      take(ranks, step);
+  }
+  return 0;
+}
+
+int run(std::vector<std::string> arguments) {
+  const std::string mode = arguments.at(0);
+  if (mode == "rank") return be_rank({arguments.begin() + 1, arguments.end()});
+  RunOptions options;
+  options.num_ranks = std::atoi(arguments.at(1).c_str());
+  if (mode == "self") {
+    if (must_launch(options.num_ranks)) return run_self("self", options.num_ranks);
+    return be_rank({arguments.begin() + 2, arguments.end()});
+  }
+  if (const auto port = environment_integer("TEST_MASTER_PORT"))
+    options.master_port = static_cast<int>(*port);
+  if (const auto address = environment("TEST_MASTER_ADDR")) options.master_addr = *address;
+  options.command.assign(arguments.begin() + 2, arguments.end());
+  return run_ranks(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  return run({argv + 1, argv + argc});
+} catch (const weft::Error& error) {
+  std::fprintf(stderr, "error %d: %s\n", error.status(), error.what());
+  return 50;
+}
