@@ -7,62 +7,113 @@
  *   }
  *   WEFT_SHARD_POLICY("gpt2", build)
  *
- * Each macro returns from the function with the status of a call that fails. */
+ * Each statement returns from the function with the status of a call that fails. What is wrong with an entry
+ * (a pattern that matches nothing, an unknown attribute) is no failure here: the host tells all of it
+ * together after build. */
 #ifndef WEFT_POLICY_H
 #define WEFT_POLICY_H
 
 #include "define_plugin.h"
 #include "shard_policy.h"
 
-#define WEFT_POLICY_ARGUMENTS                                                                                  \
-  const weft_model_view *model, const weft_parallel *parallel, const weft_plan_builder *plan, weft_error *error
+#define WEFT_POLICY_ARGUMENTS                                                                 \
+  const weft_model_view *model, const weft_parallel *parallel, const weft_plan_builder *plan, \
+      weft_error *error
 
-#define WEFT_POLICY_TRY(call)                     \
-  do {                                            \
-    weft_status weft_policy_status = (call);      \
-    if (weft_policy_status != WEFT_OK) return weft_policy_status; \
-  } while (0)
-
-#define INT(key, value) {WEFT_POLICY_STR(key), WEFT_KIND_INT, 0, (value), 0.0, {0, 0}}
-#define FLAG(key, value) {WEFT_POLICY_STR(key), WEFT_KIND_BOOL, 0, (value) != 0, 0.0, {0, 0}}
-#define TEXT(key, value) {WEFT_POLICY_STR(key), WEFT_KIND_TEXT, 0, 0, 0.0, WEFT_POLICY_STR(value)}
-#define WEFT_POLICY_STR(literal) {(literal), sizeof(literal) - 1}
+/* Attributes of an entry. `key` and `text` are literals. */
+#define INT(key, value) weft_policy_integer(WEFT_STR(key), WEFT_KIND_INT, (int64_t)(value))
+#define FLAG(key, value) weft_policy_integer(WEFT_STR(key), WEFT_KIND_BOOL, (value) != 0)
+#define TEXT(key, text) weft_policy_text(WEFT_STR(key), WEFT_STR(text))
 
 /* ON(pattern, operation, attributes...): the modules that match run the operation. */
-#define ON(pattern, ...) WEFT_POLICY_ON(pattern, __VA_ARGS__, {{0, 0}, 0, 0, 0, 0.0, {0, 0}})
-#define WEFT_POLICY_ON(pattern, operation, ...)                                                               \
-  do {                                                                                                        \
-    const weft_kv weft_policy_attributes[] = {__VA_ARGS__};                                                   \
-    WEFT_POLICY_TRY(plan->replace(plan->plan, WEFT_STR(pattern), WEFT_STR(operation), weft_policy_attributes, \
-                                  sizeof(weft_policy_attributes) / sizeof(weft_kv) - 1, error));              \
+#define ON(pattern, ...) \
+  WEFT_POLICY_ON(pattern, __VA_ARGS__, weft_policy_integer(WEFT_STR(""), WEFT_KIND_NONE, 0))
+#define WEFT_POLICY_ON(pattern, operation, ...)                                                  \
+  do {                                                                                           \
+    const weft_kv weft_policy_attributes[] = {__VA_ARGS__};                                      \
+    WEFT_POLICY_TRY(plan->replace(plan->plan, WEFT_STR(pattern), WEFT_STR(operation),            \
+                                  weft_policy_attributes,                                        \
+                                  sizeof(weft_policy_attributes) / sizeof(weft_kv) - 1, error)); \
   } while (0)
+
+/* The integer attribute of the modules that match is divided by `by`. */
 #define DIVIDE(pattern, attribute, by) \
   WEFT_POLICY_TRY(plan->divide(plan->plan, WEFT_STR(pattern), WEFT_STR(attribute), (int64_t)(by), error))
+/* The two parameters are one. */
 #define TIE(first, second) WEFT_POLICY_TRY(plan->tie(plan->plan, WEFT_STR(first), WEFT_STR(second), error))
+/* The integer `key` of the configuration must be a multiple of `divisor`. */
 #define REQUIRE_DIVIDES(key, divisor) \
   WEFT_POLICY_TRY(plan->require_divides(plan->plan, WEFT_STR(key), (int64_t)(divisor), error))
 
-/* The whole plugin around one build function. The id and version of the plugin come from weft_add_plugin(). */
-#define WEFT_SHARD_POLICY(family, build_function)                                                             \
-  static const weft_shard_policy weft_policy_table = {sizeof(weft_shard_policy), WEFT_POLICY_STR(family),     \
-                                                      build_function};                                        \
-  static int weft_policy_equal(weft_str a, const char* b, uint64_t size) {                                    \
-    uint64_t i;                                                                                               \
-    if (a.size != size) return 0;                                                                             \
-    for (i = 0; i < size; ++i)                                                                                \
-      if (a.data[i] != b[i]) return 0;                                                                        \
-    return 1;                                                                                                 \
-  }                                                                                                           \
-  static const weft_shard_policy* weft_policy_find(weft_str name) {                                           \
-    return weft_policy_equal(name, family, sizeof(family) - 1) ? &weft_policy_table : NULL;                   \
-  }                                                                                                           \
-  static const weft_shard_policy_factory weft_policy_factory = {sizeof(weft_shard_policy_factory),            \
-                                                                weft_policy_find};                            \
-  static const void* weft_policy_get_factory(weft_str id) {                                                   \
-    return weft_policy_equal(id, WEFT_FACTORY_SHARD_POLICY, sizeof(WEFT_FACTORY_SHARD_POLICY) - 1)            \
-               ? &weft_policy_factory                                                                         \
-               : NULL;                                                                                        \
-  }                                                                                                           \
+/* Conditions: 1 if the model has a module at this path, no pattern; the flag `key` of the configuration,
+ * `otherwise` if it is absent; 1 if the host performs the operation. */
+#define HAS_MODULE(path) weft_policy_has_module(model, WEFT_STR(path))
+#define CONFIG_FLAG(key, otherwise) weft_policy_config_flag(model, WEFT_STR(key), otherwise)
+#define HAS_OPERATION(operation) (model->has_operation(model->model, WEFT_STR(operation)))
+
+#define WEFT_POLICY_TRY(call)                                     \
+  do {                                                            \
+    const weft_status weft_policy_status = (call);                \
+    if (weft_policy_status != WEFT_OK) return weft_policy_status; \
+  } while (0)
+
+/* Fields are set one by one: for an initialiser compilers may call memcpy or memset, of a C library. */
+static inline weft_kv weft_policy_integer(weft_str key, uint32_t kind, int64_t value) {
+  weft_kv kv;
+  kv.key = key;
+  kv.kind = kind;
+  kv.reserved = 0;
+  kv.integer = value;
+  kv.real = 0;
+  kv.text = WEFT_STR("");
+  return kv;
+}
+
+static inline weft_kv weft_policy_text(weft_str key, weft_str text) {
+  weft_kv kv;
+  kv.key = key;
+  kv.kind = WEFT_KIND_TEXT;
+  kv.reserved = 0;
+  kv.integer = 0;
+  kv.real = 0;
+  kv.text = text;
+  return kv;
+}
+
+static inline int weft_policy_equal(weft_str a, weft_str b) {
+  uint64_t i;
+  if (a.size != b.size) return 0;
+  for (i = 0; i < a.size; ++i)
+    if (a.data[i] != b.data[i]) return 0;
+  return 1;
+}
+
+static inline int weft_policy_has_module(const weft_model_view* model, weft_str path) {
+  weft_node node;
+  uint64_t i;
+  node.struct_size = sizeof(node);
+  for (i = 0; model->node(model->model, i, &node); ++i)
+    if (weft_policy_equal(node.path, path)) return 1;
+  return 0;
+}
+
+static inline int weft_policy_config_flag(const weft_model_view* model, weft_str key, int otherwise) {
+  weft_kv kv;
+  return model->config(model->model, key, &kv) && kv.kind == WEFT_KIND_BOOL ? kv.integer != 0 : otherwise;
+}
+
+/* The whole plugin around one build function. Its id and version come from weft_add_plugin(). */
+#define WEFT_SHARD_POLICY(family, build_function)                                                    \
+  static const weft_shard_policy weft_policy_table = {                                               \
+      sizeof(weft_shard_policy), {(family), sizeof(family) - 1}, build_function};                    \
+  static const weft_shard_policy* weft_policy_find(weft_str name) {                                  \
+    return weft_policy_equal(name, weft_policy_table.name) ? &weft_policy_table : NULL;              \
+  }                                                                                                  \
+  static const weft_shard_policy_factory weft_policy_factory = {sizeof(weft_shard_policy_factory),   \
+                                                                weft_policy_find};                   \
+  static const void* weft_policy_get_factory(weft_str id) {                                          \
+    return weft_policy_equal(id, WEFT_STR(WEFT_FACTORY_SHARD_POLICY)) ? &weft_policy_factory : NULL; \
+  }                                                                                                  \
   WEFT_DEFINE_PLUGIN(WEFT_TIER_C, "", weft_policy_get_factory)
 
 #endif

@@ -61,8 +61,9 @@ typedef struct weft_parallel {
 } weft_parallel;
 
 /* Adds to the plan. Patterns are paths in which `*` stands for one component (or a part of it), `[12]` for one
- * character; several are separated by commas. Strings are copied. Errors are INVALID_ARGUMENT with the pattern; a
- * pattern that matches nothing is reported by the host after build. [control] [no collective] since 0.1 */
+ * character; several are separated by commas. Strings are copied. What is wrong with an entry (a malformed pattern,
+ * one that matches nothing, an unknown operation) does not fail the call: the host reports all of it together after
+ * build. When a call fails, build returns its status. [control] [no collective] since 0.1 */
 typedef struct weft_plan_builder {
   uint64_t struct_size;
   weft_plan* plan;

@@ -1,0 +1,27 @@
+/* The GPT-2 family: GPT2Model and its heads. Weights are (in, out), as in Conv1D; q, k and v stand side by
+ * side in c_attn. The small heads (score, classifier, qa_outputs, multiple_choice_head) and the positions wpe
+ * have no entry: every rank has them whole. */
+#include <weft/policy.h>
+
+/* clang-format off */
+static weft_status build(WEFT_POLICY_ARGUMENTS) {
+  REQUIRE_DIVIDES("n_head", parallel->tensor_size);
+
+  ON("wte",               "weft.embedding_vocab/1");
+  ON("h.*.ln_[12], ln_f", "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
+  ON("h.*.attn.c_attn",   "weft.linear_column/1", TEXT("layout", "in_out"), INT("fused", 3));
+  ON("h.*.attn.c_proj",   "weft.linear_row/1",    TEXT("layout", "in_out"));
+  ON("h.*.mlp.c_fc",      "weft.linear_column/1", TEXT("layout", "in_out"));
+  ON("h.*.mlp.c_proj",    "weft.linear_row/1",    TEXT("layout", "in_out"));
+  ON("h.*.attn",          "weft.attention/1",     FLAG("flash", parallel->flash_attention));
+  DIVIDE("h.*.attn", "num_heads", parallel->tensor_size);
+
+  if (HAS_MODULE("lm_head")) {
+    ON("lm_head", "weft.linear_vocab/1", FLAG("parallel_output", parallel->parallel_output));
+    if (CONFIG_FLAG("tie_word_embeddings", 1)) TIE("lm_head.weight", "wte.weight");
+  }
+  return WEFT_OK;
+}
+/* clang-format on */
+
+WEFT_SHARD_POLICY("gpt2", build)
