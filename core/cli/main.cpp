@@ -53,20 +53,22 @@ std::string explain(const CLI::App& application, const CLI::ParseError& error,
     for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
   }
   const std::string list = fmt::format("\nVerbs: {}; `weft VERB --help` tells more", fmt::join(verbs, ", "));
+  const bool needs_verb = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !verbs.empty();
+  const bool has_extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   for (const std::string& word : words) {
-    const bool is_extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr &&
-                          std::string_view(error.what()).find(word) != std::string_view::npos;
-    if (is_extra && word.starts_with("-")) {
+    const bool is_unknown = std::string_view(error.what()).find(word) != std::string_view::npos && has_extra;
+    const bool is_verb =
+        app->get_name() == word || (app->get_parent() && app->get_parent()->get_name() == word);
+    if (!is_unknown && (!needs_verb || is_verb)) continue;
+    if (word.starts_with("-")) {
       const std::string flag = word.substr(0, word.find('='));
       return fmt::format("there is no flag {}{}", printable(flag), did_you_mean(flag, flags));
     }
-    if (is_extra && !verbs.empty()) {
+    if (!verbs.empty()) {
       return fmt::format("there is no verb \"{}\"{}{}", printable(word), did_you_mean(word, verbs), list);
     }
   }
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !verbs.empty())
-    return "a verb is missing" + list;
-  return error.what();
+  return needs_verb ? "a verb is missing" + list : error.what();
 }
 
 int run(int argc, char** argv) {

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "host/error.hpp"
 #include "host/listing.hpp"
+#include "host/log.hpp"
 #include "host/resolve.hpp"
 
 namespace weft::host {
@@ -64,6 +65,10 @@ extern "C" {
 
 weft_str weft_version(void) {
   return WEFT_STR(WEFT_VERSION);
+}
+
+void weft_log(uint32_t level, weft_str from, weft_str text) {
+  host::log(level, view(from), view(text));
 }
 
 weft_status weft_runtime_create(weft_str options, weft_runtime** own, weft_error* error) {

@@ -1,0 +1,38 @@
+#include "host/command.h"
+
+#include "base/text.hpp"
+#include "host/engine.hpp"
+#include "host/error.hpp"
+#include "host/listing.hpp"
+#include "host/runtime.hpp"
+#include "host/validate.hpp"
+
+using namespace weft;
+
+extern "C" {
+
+weft_status weft_command(weft_str verb, weft_str arguments, int32_t* exit_code, weft_error* error) {
+  weft_status status = WEFT_OK;
+  const weft_status opened = guarded(error, [&] {
+    const weft_engine_table& engine = host::load_engine(host::this_host());
+    if (!WEFT_HAS(&engine, weft_engine_table, command)) {
+      fail(WEFT_UNIMPLEMENTED, "the engine has no verb \"{}\"", view(verb));
+    }
+    status = engine.command(verb, arguments, exit_code, error);
+  });
+  return opened != WEFT_OK ? opened : status;
+}
+
+weft_status weft_plugins_doctor(weft_runtime* runtime, weft_str* own, weft_error* error) {
+  return guarded(error, [&] {
+    *own = host::own_text(host::make_listing(runtime->scan(), runtime->facts, true).dump());
+  });
+}
+
+weft_status weft_plugins_validate(weft_str file, weft_str* own, weft_error* error) {
+  return guarded(error, [&] {
+    *own = host::own_text(host::validate(std::string(view(file)), host::this_host()).dump());
+  });
+}
+
+}  // extern "C"

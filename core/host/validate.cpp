@@ -1,0 +1,153 @@
+#include "host/validate.hpp"
+
+#include <cstring>
+#include <functional>
+
+#include "base/text.hpp"
+#include "host/error.hpp"
+#include "host/load_error.hpp"
+#include "host/loader.hpp"
+#include "host/tables.hpp"
+
+namespace weft::host {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+class Report {
+ public:
+  void add(std::string_view name, bool passed, const std::string& text = "") {
+    checks_.push_back({{"name", name}, {"passed", passed}});
+    if (!text.empty()) checks_.back()["text"] = text;
+    passed_ &= passed;
+  }
+  // The stages up to the one that failed, or all of them.
+  void add_stages(const LoadError* error) {
+    for (int i = 0; i <= static_cast<int>(Stage::kRegister); ++i) {
+      const Stage stage = static_cast<Stage>(i);
+      const bool failed = error != nullptr && error->stage() == stage;
+      add(stage_name(stage), !failed, failed ? error->what() : "");
+      if (failed) return;
+    }
+  }
+  json checks() const { return checks_; }
+  bool passed() const { return passed_; }
+
+ private:
+  json checks_ = json::array();
+  bool passed_ = true;
+};
+
+// Asks with a request that must be refused: a status other than OK, and a reply that is as it was.
+void expect_refusal(Report& report, const char* name, weft_plugin_query_fn query,
+                    const weft_query_request& request, uint64_t reply_size = sizeof(weft_query_reply)) {
+  weft_query_reply reply;
+  std::memset(&reply, 0x5a, sizeof(reply));
+  reply.struct_size = reply_size;
+  const weft_query_reply before = reply;
+  weft_error error;
+  const weft_status status = query(&request, &reply, &error);
+  if (status == WEFT_OK) {
+    report.add(name, false, "it agreed");
+  } else if (std::memcmp(&reply, &before, sizeof(reply)) != 0) {
+    report.add(name, false, "it refused, but wrote into the reply");
+  } else {
+    report.add(name, true);
+  }
+}
+
+void try_negotiation(Report& report, const LoadedLibrary& library, const Manifest& manifest,
+                     const HostFacts& facts) {
+  const weft_query_request good = make_request(facts, facts.torch_tag);
+  weft_query_request request = good;
+  request.abi_major = facts.abi.major + 1;
+  expect_refusal(report, "refuses another major", library.query, request);
+  if (manifest.abi.minor_min > 0) {
+    request = good;
+    request.abi_minor_min = request.abi_minor_max = manifest.abi.minor_min - 1;
+    expect_refusal(report, "refuses a host that is too old", library.query, request);
+  }
+  request = good;
+  request.abi_minor_min = manifest.abi.minor + 1;
+  request.abi_minor_max = manifest.abi.minor + 2;
+  expect_refusal(report, "refuses a host that is too new", library.query, request);
+  for (const uint64_t size : {uint64_t{0}, uint64_t{8}}) {
+    request = good;
+    request.struct_size = size;
+    expect_refusal(report, size == 0 ? "refuses an empty request" : "refuses a short request", library.query,
+                   request);
+    expect_refusal(report, size == 0 ? "refuses an empty reply" : "refuses a short reply", library.query,
+                   good, size);
+  }
+  weft_query_reply reply = {};
+  reply.struct_size = sizeof(reply);
+  weft_error error;
+  const bool again = library.query(&good, &reply, &error) == WEFT_OK && reply.plugin == library.plugin;
+  report.add("answers the same when asked again", again);
+}
+
+void try_tables(Report& report, const LoadedLibrary& library) {
+  const weft_plugin& plugin = *library.plugin;
+  report.add("has no factory of an unknown id",
+             plugin.get_factory(WEFT_STR("weft.factory.none/1")) == nullptr);
+  report.add("has no factory of the empty id", plugin.get_factory(weft_str{nullptr, 0}) == nullptr);
+  const std::string id = factory_id(library.kind);
+  report.add("returns the same factory twice",
+             plugin.get_factory(borrow(id)) == plugin.get_factory(borrow(id)));
+  if (WEFT_HAS(&plugin, weft_plugin, get_extension)) {
+    report.add("has no extension of an unknown id", plugin.get_extension(WEFT_STR("weft.none/1")) == nullptr);
+  }
+}
+
+json validate_library(const Installed& installed, const LibraryEntry& entry, const HostFacts& facts,
+                      bool& passed) {
+  Report report;
+  const Candidate candidate = {&installed, &entry};
+  try {
+    // <root>/<id>/<version>/file
+    const LoadedLibrary& library =
+        load_library(candidate, installed.folder.parent_path().parent_path(), facts);
+    report.add_stages(nullptr);
+    try_negotiation(report, library, *installed.manifest, facts);
+    try_tables(report, library);
+  } catch (const LoadError& error) {
+    report.add_stages(&error);
+  }
+  passed &= report.passed();
+  return {{"file", candidate.path().string()},
+          {"id", installed.id},
+          {"version", installed.version},
+          {"kind", entry.kind},
+          {"checks", report.checks()}};
+}
+
+}  // namespace
+
+json validate(const fs::path& file, const HostFacts& facts) {
+  std::error_code code;
+  const fs::path path = fs::canonical(file, code);
+  if (code) fail(WEFT_NOT_FOUND, "{}: {}", file.string(), code.message());
+  const bool is_library = !fs::is_directory(path) && path.filename() != "plugin.json";
+  Installed installed;
+  installed.folder = fs::is_directory(path) ? path : path.parent_path();
+  installed.manifest = read_manifest(installed.folder / "plugin.json");
+  installed.id = installed.manifest->id;
+  installed.version = installed.manifest->version;
+
+  json report = {{"libraries", json::array()}};
+  bool passed = true;
+  for (const LibraryEntry& entry : installed.manifest->libraries) {
+    if (is_library && path.filename() != entry.file) continue;
+    report["libraries"].push_back(validate_library(installed, entry, facts, passed));
+  }
+  if (report["libraries"].empty()) {
+    fail(WEFT_NOT_FOUND, "{} is not among the libraries of {}", path.string(),
+         (installed.folder / "plugin.json").string());
+  }
+  report["passed"] = passed;
+  report["warnings"] = installed.manifest->warnings;
+  return report;
+}
+
+}  // namespace weft::host

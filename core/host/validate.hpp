@@ -1,0 +1,15 @@
+// Whether a plugin keeps the rules of the ABI: it is loaded and asked in ways that no host of today would.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "host/host_facts.hpp"
+
+namespace weft::host {
+
+// `file` is a library, a plugin.json or the folder of a plugin. Runs the plugin's code. Throws Error if there
+// is no plugin.json, or the library is not in it.
+nlohmann::json validate(const std::filesystem::path& file, const HostFacts& facts);
+
+}  // namespace weft::host
