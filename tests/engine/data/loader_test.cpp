@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <map>
 #include <set>
 #include <stdexcept>
 
+#include "data/prefetcher.hpp"
 #include "support/expect_error.hpp"
 #include "weft/data/dataset.hpp"
 
@@ -266,6 +268,40 @@ TEST_P(LoaderWithWorkers, ReadsAheadOnlySoFar) {
   Batch batch;
   ASSERT_TRUE(loader.next(batch));
   EXPECT_LE(data->calls, 1 + 2 * GetParam());
+}
+
+TEST_P(LoaderWithWorkers, DropsWhatItReadAheadWhenItSeeks) {
+  auto data = numbers(100);
+  Loader loader(data, options()), expected(numbers(100), options());
+  for (int64_t epoch = 1; epoch < 20; ++epoch) {
+    Batch batch;
+    ASSERT_TRUE(loader.next(batch));  // threads may be anywhere in batches 1, 2, ... of the epoch before
+    loader.seek({epoch, 1});
+    expected.seek({epoch, 1});
+    EXPECT_EQ(rest_of_epoch(loader), rest_of_epoch(expected)) << epoch;
+  }
+}
+
+// A fetch that was under way when the loader moved on: its batch is of the old epoch and must not be handed
+// out.
+TEST(Prefetcher, DropsABatchThatWasUnderWayAtARestart) {
+  std::promise<void> begun, release;
+  const auto number = [](int64_t value) {
+    Batch batch;
+    batch.set("input_ids", at::full({1}, value, at::kLong));
+    return batch;
+  };
+  Prefetcher prefetcher(1);
+  const auto old = [&, released = release.get_future().share()](int64_t) {
+    begun.set_value();
+    released.wait();
+    return number(0);
+  };
+  prefetcher.restart(old, 0, 1);
+  begun.get_future().wait();
+  prefetcher.restart([&](int64_t) { return number(1); }, 0, 1);
+  release.set_value();
+  EXPECT_EQ(values(prefetcher.take()), std::vector<int64_t>{1});
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, LoaderWithWorkers, testing::Values(0, 1, 4));

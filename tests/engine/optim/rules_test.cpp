@@ -109,6 +109,13 @@ TEST(Sgd, EqualsLibtorchs) {
           with([](auto& o) { o.momentum(0.9).nesterov(true).weight_decay(0.2); }));
 }
 
+TEST(Sgd, BeginsTheMomentumOfALateSliceWithItsGradient) {
+  Problem problem(at::kFloat);
+  std::vector<Slice> slices = {{problem.value, problem.gradients[0], &problem.state}};
+  rule("sgd")->update(slices, complete(*rule("sgd"), {{"momentum", 0.9}, {"dampening", 0.5}}), 7, 1.0);
+  EXPECT_TRUE(problem.state.at("momentum_buffer").equal(problem.gradients[0]));
+}
+
 TEST(Adam, EqualsLibtorchs) {
   for (const double decay : {0.0, 0.2}) {
     compare("adam", {{"lr", 0.1}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-6}, {"weight_decay", decay}},
