@@ -49,9 +49,9 @@ bool is_launch_variable(const std::string& entry) {
 }  // namespace
 
 Process::Process(const std::vector<std::string>& command, const ProcessOptions& options) {
-  int ready[2], hand[2];
-  if (pipe(ready) != 0 || pipe(hand) != 0) std::abort();  // both inherited through the launcher
-  const Descriptor ready_write(ready[1]), take(hand[0]), give(hand[1]);
+  int ready[2], to_0[2], to_1[2];  // all inherited through the launcher
+  if (pipe(ready) != 0 || pipe(to_0) != 0 || pipe(to_1) != 0) std::abort();
+  const Descriptor ready_write(ready[1]), take_0(to_0[0]), give_0(to_0[1]), take_1(to_1[0]), give_1(to_1[1]);
   ready_ = Descriptor(ready[0]);
   fcntl(ready_.get(), F_SETFD, FD_CLOEXEC);
   out_ = Descriptor(memfd_create("out", MFD_CLOEXEC));
@@ -64,9 +64,12 @@ Process::Process(const std::vector<std::string>& command, const ProcessOptions& 
   for (char** entry = environ; *entry != nullptr; ++entry) {
     if (!is_launch_variable(*entry)) environment.emplace_back(*entry);
   }
-  environment.push_back("TEST_READY_FD=" + std::to_string(ready_write.get()));
-  environment.push_back("TEST_GIVE_FD=" + std::to_string(give.get()));
-  environment.push_back("TEST_TAKE_FD=" + std::to_string(take.get()));
+  const std::pair<const char*, const Descriptor*> pipes[] = {{"TEST_READY_FD=", &ready_write},
+                                                             {"TEST_TAKE_FD_0=", &take_0},
+                                                             {"TEST_GIVE_FD_0=", &give_0},
+                                                             {"TEST_TAKE_FD_1=", &take_1},
+                                                             {"TEST_GIVE_FD_1=", &give_1}};
+  for (const auto& [name, end] : pipes) environment.push_back(name + std::to_string(end->get()));
   for (const auto& [name, value] : options.environment) environment.push_back(name + "=" + value);
   const int error = options.error_fd >= 0 ? options.error_fd : error_.get();
   pid_ = fork();

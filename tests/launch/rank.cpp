@@ -6,7 +6,8 @@
 //   kill=N              kills itself                 ignore=N     ignores a signal
 //   on=N:CODE           exits with CODE on signal N  tell=N       writes a byte to the test on signal N
 //   ready               writes a byte to the test    wait         until killed
-//   give take           a byte from rank to rank     input        prints stdin
+//   give=R take         a byte to rank R, from any   input        prints stdin
+//   dies=N              kills itself on signal N, after a byte to rank 0
 //   facts               prints what read_rank_environment() and the launcher's variables say
 #include <fcntl.h>
 #include <signal.h>
@@ -40,11 +41,24 @@ void print(int fd, const std::string& line) {
   if (write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size())) _exit(99);
 }
 
+// Pipes of the ranks 0 and 1, made by the test.
+int test_fd(const char* name, int rank) {
+  return static_cast<int>(environment_integer(fmt::format("{}_{}", name, rank).c_str()).value());
+}
+void give(int rank) {
+  write_byte(test_fd("TEST_GIVE_FD", rank));
+}
+
 void exit_on(int number) {
   _exit(code_of_signal[number]);
 }
 void tell_on(int) {
   write_byte(ready_fd);
+}
+
+void die_on(int) {
+  give(0);
+  raise(SIGKILL);
 }
 
 void print_facts(const RankEnvironment& ranks) {
@@ -87,9 +101,9 @@ void take(const RankEnvironment& ranks, const std::string& step) {
   if (name == "wait") {
     for (;;) pause();
   }
-  if (name == "give") write_byte(static_cast<int>(environment_integer("TEST_GIVE_FD").value()));
-  if (name == "take" && read(static_cast<int>(environment_integer("TEST_TAKE_FD").value()), &byte, 1) != 1)
-    _exit(98);
+  if (name == "give") give(number);
+  if (name == "take" && read(test_fd("TEST_TAKE_FD", ranks.rank), &byte, 1) != 1) _exit(98);
+  if (name == "dies") signal(number, die_on);
   if (name == "input") print_input();
   if (name == "facts") print_facts(ranks);
 }

@@ -83,22 +83,21 @@ TEST(RunRanks, EndsTheOthersWhenOneFails) {
 }
 
 TEST(RunRanks, TellsWhichRankWasKilled) {
-  Process process(launcher(2, {"0:ready,wait", "1:ready,take,kill=9", "0:give,wait"}));
-  const Output output = Process(launcher(2, {"0:give,wait", "1:take,kill=9"})).finish();
+  const Output output = Process(launcher(2, {"0:give=1,wait", "1:take,kill=9"})).finish();
   EXPECT_EQ(output.exit_code, 128 + SIGKILL);
   EXPECT_EQ(output.error, "weft: run: rank 1 was killed by signal 9 (SIGKILL); the other ranks were ended\n");
 }
 
 TEST(RunRanks, PrintsTheFirstReportOnly) {
-  const Output output = run_steps(2, {"0:ignore=15,take,report=connection closed,exit=5",
-                                      "1:report=disk is full\ntry another,give,exit=4"});
+  const Output output = run_steps(2, {"0:ignore=15,give=1,take,report=connection closed,exit=5",
+                                      "1:take,report=disk is full\ntry another,give=0,exit=4"});
   EXPECT_EQ(output.exit_code, 4);
   EXPECT_EQ(output.error, "weft: run: rank 1 failed: disk is full\n      try another\n");
 }
 
 TEST(RunRanks, BlamesAKilledRankRatherThanTheReportOfItsPeer) {
   const Output output =
-      run_steps(2, {"0:report=connection closed by peer,give,wait", "1:ignore=15,take,kill=9"});
+      run_steps(2, {"0:take,report=connection closed by peer,take,exit=1", "1:dies=15,give=0,wait"});
   EXPECT_EQ(output.exit_code, 128 + SIGKILL);
   EXPECT_EQ(output.error,
             "weft: run: rank 1 was killed by signal 9 (SIGKILL); the other ranks were ended\n"
@@ -113,7 +112,7 @@ TEST(RunRanks, FailsWithARankThatReportsButExitsWithZero) {
 
 TEST(RunRanks, KillsRanksThatIgnoreSigtermWithinTenSeconds) {
   const auto begin = std::chrono::steady_clock::now();
-  const Output output = run_steps(2, {"0:ignore=15,give,wait", "1:take,exit=9"});
+  const Output output = run_steps(2, {"0:ignore=15,give=1,wait", "1:take,exit=9"});
   EXPECT_EQ(output.exit_code, 9);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
@@ -121,7 +120,7 @@ TEST(RunRanks, KillsRanksThatIgnoreSigtermWithinTenSeconds) {
 TEST(RunRanks, EndsWhatARankStarted) {
   // The shell dies of SIGTERM, its child ignores it.
   const std::string script = fmt::format(
-      "if [ $RANK = 1 ]; then {0} rank take,exit=2; else {0} rank ignore=15,give,wait; fi", RANK_PROGRAM);
+      "if [ $RANK = 1 ]; then {0} rank take,exit=2; else {0} rank ignore=15,give=1,wait; fi", RANK_PROGRAM);
   Process process({RANK_PROGRAM, "run", "2", "sh", "-c", script + "; exit $?"});
   EXPECT_TRUE(process.wait_for_silence());
   EXPECT_EQ(process.finish().exit_code, 2);
@@ -137,14 +136,14 @@ TEST(RunRanks, KeepsTheLastTwentyLines) {
 }
 
 TEST(RunRanks, PassesOutputOnAsItIs) {
-  const Output output = run_steps(2, {"0:out=a,say=b,give", "1:take,out=c,say=d"});
+  const Output output = run_steps(2, {"0:out=a,say=b,give=1", "1:take,out=c,say=d"});
   EXPECT_EQ(output.exit_code, 0);
   EXPECT_EQ(output.out, "a\nc\n");
   EXPECT_THAT(output.error, testing::AnyOf("b\nd\n", "d\nb\n"));
 }
 
 TEST(RunRanks, GivesInputToRankZeroOnly) {
-  const Output output = run_steps(2, {"0:input,give", "1:take,input"}, {.input = "text"});
+  const Output output = run_steps(2, {"0:input,give=1", "1:take,input"}, {.input = "text"});
   EXPECT_EQ(output.out, "input text\ninput \n");
 }
 
@@ -152,7 +151,7 @@ TEST(RunRanks, LeavesTheTerminalToRankZero) {
   const Descriptor terminal(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   ASSERT_EQ(grantpt(terminal.get()) | unlockpt(terminal.get()), 0);
   const Descriptor slave(open(ptsname(terminal.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
-  const Output output = run_steps(2, {"0:facts,give", "1:take,facts"}, {.error_fd = slave.get()});
+  const Output output = run_steps(2, {"0:facts,give=1", "1:take,facts"}, {.error_fd = slave.get()});
   EXPECT_EQ(output.exit_code, 0);
   const std::vector<std::string> lines = split(output.out, '\n');
   ASSERT_EQ(lines.size(), 2U);
@@ -172,15 +171,16 @@ TEST(RunRanks, PassesSignalsOn) {
 }
 
 TEST(RunRanks, LetsInterruptedRanksFinishAndExitsWith130) {
-  // Rank 1 is done at once; rank 0 still saves.
-  Process process(launcher(2, {"0:tell=2,on=15:66,ready,wait", "1:on=2:130,ready,wait"}));
+  // Rank 1 is done at once; rank 0 still saves, until SIGUSR1.
+  Process process(launcher(2, {"0:tell=2,on=10:0,ready,wait", "1:on=2:130,on=10:130,ready,wait"}));
   ASSERT_TRUE(process.wait_for_ready(2));
   process.signal(SIGINT);
   ASSERT_TRUE(process.wait_for_ready(1));
   EXPECT_FALSE(process.ended(0));
-  process.signal(SIGTERM);
+  process.signal(SIGUSR1);
   const Output output = process.finish();
   EXPECT_EQ(output.exit_code, 130);
+  EXPECT_EQ(output.error, "");
 }
 
 TEST(RunRanks, SaysNothingWhenRanksDieOfCtrlC) {
