@@ -95,19 +95,19 @@ SplitRule split_rule(Split split, const std::vector<Attribute>& attributes, std:
 // Splits `cut` along the rule's dimension over `ranks`; returns what does not fit.
 std::string split(ParameterCut& cut, const SplitRule& rule, int64_t ranks) {
   if (rule.dim >= static_cast<int64_t>(cut.shape.size())) {
-    return fmt::format("has the shape ({}), but dimension {} is to be split", fmt::join(cut.shape, ", "),
+    return fmt::format("of shape ({}), but dimension {} is to be split", fmt::join(cut.shape, ", "),
                        rule.dim);
   }
   const int64_t extent = cut.shape[static_cast<size_t>(rule.dim)];
   if (extent % rule.parts != 0) {
-    return fmt::format("has {} elements along dimension {}, which are not {} equal parts (fused = {})",
+    return fmt::format("with {} elements along dimension {}, which are not {} equal parts (fused = {})",
                        extent, rule.dim, rule.parts, rule.parts);
   }
   const int64_t part = extent / rule.parts;
   const int64_t padded_part = rule.pads ? (part + ranks - 1) / ranks * ranks : part;
   if (padded_part % ranks != 0) {
     return fmt::format(
-        "has {} elements along dimension {}{}, not a multiple of tensor_size {}; the nearest tensor "
+        "with {} elements along dimension {}{}, not a multiple of tensor_size {}; the nearest tensor "
         "sizes that divide it: {}",
         part, rule.dim, rule.parts > 1 ? fmt::format(" in each of {} parts", rule.parts) : "", ranks,
         nearest_divisors(part, ranks));
@@ -217,7 +217,7 @@ PlannedNode cut_node(const Node& node, const Operation& operation, const std::ve
     const SplitRule rule = split_rule(operation.split, attributes, cut.name);
     if (rule.dim < 0) continue;
     const std::string problem = split(cut, rule, sizes.tensor);
-    if (!problem.empty()) problems.push_back(fmt::format("its {} {}", cut.name, problem));
+    if (!problem.empty()) problems.push_back(fmt::format("has a {} {}", cut.name, problem));
   }
   return planned;
 }

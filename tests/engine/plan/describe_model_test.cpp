@@ -1,0 +1,99 @@
+#include "plan/describe_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "invented_policy.hpp"
+#include "weft/nn/layers.hpp"
+
+namespace weft::plan::test {
+namespace {
+
+class Attention final : public nn::Layer {
+ public:
+  Attention()
+      : query(register_module("query", std::make_shared<nn::Linear>(4, 4, /*bias=*/false, at::kFloat))) {}
+  std::string kind() const override { return "Attention"; }
+  int64_t* attribute(std::string_view name) override { return name == "num_heads" ? &num_heads : nullptr; }
+  int64_t num_heads = 2;
+  std::shared_ptr<nn::Linear> query;
+};
+
+// base: { embed, attn: { query } }, head.
+class Small final : public nn::Model {
+ public:
+  Small() : nn::Model(Config::parse(R"({"heads": 2})", "test")) {
+    auto base = register_module("base", std::make_shared<torch::nn::Module>());
+    base->register_module("embed", std::make_shared<nn::Embedding>(5, 4, at::kFloat));
+    attention = base->register_module("attn", std::make_shared<Attention>());
+    register_module("head", std::make_shared<nn::Linear>(4, 5, /*bias=*/true, at::kFloat));
+  }
+  std::string architecture() const override { return "Small"; }
+  std::string base_prefix() const override { return "base."; }
+  std::vector<nn::Tie> ties() const override { return {{"head.weight", "base.embed.weight"}}; }
+
+  std::vector<nn::Unit*> units() override { return {}; }
+  State input(const Batch&) const override { return {}; }
+  std::vector<nn::LossTerm> loss(const State&, const Batch&) const override { return {}; }
+  std::vector<nn::LossCount> counts(const Batch&) const override { return {}; }
+  State outputs(const State&) const override { return {}; }
+  std::vector<nn::FieldShape> boundary(const Batch&, size_t) const override { return {}; }
+  nn::Initial initial(std::string_view) const override { return nn::Initial::constant(0); }
+
+  std::shared_ptr<Attention> attention;
+};
+
+const Node* find(const ModelDescription& model, std::string_view path) {
+  const auto found = std::find_if(model.nodes.begin(), model.nodes.end(),
+                                  [&](const Node& node) { return node.path == path; });
+  return found == model.nodes.end() ? nullptr : &*found;
+}
+
+TEST(DescribeModel, RefusesToPlanWithAPolicyOfAnotherModel) {
+  const Small model;
+  EXPECT_TELLS(
+      refusal(describe_model(model), policy([](const Call& c) { c.on("embd", "weft.embedding_vocab/1"); })),
+      "pattern \"embd\" matches no module; the nearest: embed");
+}
+
+TEST(DescribeModel, ListsPathsOfTheBaseModelAndHeadsBeside) {
+  const Small model;
+  const ModelDescription description = describe_model(model);
+  EXPECT_EQ(description.architecture, "Small");
+  EXPECT_EQ(description.nodes.size(), 4u);
+  EXPECT_EQ(find(description, "base"), nullptr);
+  ASSERT_NE(find(description, "embed"), nullptr);
+  EXPECT_EQ(find(description, "embed")->kind, "Embedding");
+  EXPECT_EQ(find(description, "embed")->params.at(0).shape, (std::vector<int64_t>{5, 4}));
+  ASSERT_NE(find(description, "attn.query"), nullptr);
+  EXPECT_EQ(find(description, "attn.query")->params.size(), 1u);  // no bias
+  ASSERT_NE(find(description, "head"), nullptr);
+  EXPECT_EQ(find(description, "head")->params.size(), 2u);
+  EXPECT_TRUE(find(description, "attn")->params.empty());
+  EXPECT_EQ(find(description, "attn")->attribute("num_heads"), 2);
+  EXPECT_EQ(find(description, "attn")->attribute("num_head"), std::nullopt);
+  ASSERT_EQ(description.ties.size(), 1u);
+  EXPECT_EQ(description.ties[0].canonical, "embed.weight");
+}
+
+TEST(DescribeModel, LeadsToAPlan) {
+  const Small model;
+  const weft_shard_policy split = policy([](const Call& c) {
+    c.require_divides("heads", c.parallel->tensor_size);
+    c.divide("attn", "num_heads", c.parallel->tensor_size);
+    c.on("attn.query", "weft.linear_column/1");
+    c.on("embed", "weft.embedding_vocab/1");
+    c.on("head", "weft.linear_vocab/1");
+    c.tie("embed.weight", "head.weight");
+  });
+  const std::string text = explain_model(model, &split, {.tensor = 2});
+  EXPECT_TELLS(text, "weight (4, 4) -> (2, 4)");
+  EXPECT_TELLS(text, "tie         embed.weight = head.weight");
+  EXPECT_TELLS(text, "parameters  41, 24 on each rank");
+  EXPECT_TELLS(explain_model(model, nullptr, {}), "no policy");
+  EXPECT_EQ(model.attention->num_heads, 2);  // a plan is a plan
+}
+
+}  // namespace
+}  // namespace weft::plan::test
