@@ -43,14 +43,22 @@ std::string list_text(const std::vector<std::string>& names) {
   return names.size() > kShown ? concat(text, " and ", names.size() - kShown, " more") : text;
 }
 
-// The one name that `candidates` leave, empty if there is none.
-std::string only_candidate(const Candidates& candidates, const std::string& folder) {
-  const std::vector<std::string>& names = candidates.plain.empty() ? candidates.prefixed : candidates.plain;
+// The only one of these names, empty if there is none.
+std::string only_candidate(const std::vector<std::string>& names, const std::string& folder) {
   if (names.size() > 1) {
     fail(WEFT_INVALID_ARGUMENT, folder, " holds several checkpoints (", list_text(names),
          "); give the path of one of these files instead of the folder's");
   }
   return names.empty() ? "" : names.front();
+}
+
+// True for a name that a save into a folder can replace.
+bool is_checkpoint_name(const std::string& name) {
+  for (bool safetensors : {true, false}) {
+    const Candidates found = find_candidates({name}, safetensors);
+    if (!found.plain.empty() || !found.prefixed.empty()) return true;
+  }
+  return is_index_name(name);
 }
 
 struct Identity {
@@ -106,25 +114,39 @@ bool recognises(const std::string& path) noexcept {
 
 CheckpointReader::CheckpointReader(const std::string& path) {
   std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (fs::is_directory(status)) {
+  if (fs::is_directory(path, error)) {
     open_folder(path);
-  } else if (!fs::exists(status)) {
+    return;
+  }
+  const std::string name = fs::path(path).filename().string();
+  const std::string folder =
+      fs::path(path).parent_path().empty() ? "." : fs::path(path).parent_path().string();
+  const std::string now =
+      is_checkpoint_name(name) && fs::is_directory(folder, error) ? FolderView(folder).path(name) : path;
+  if (!fs::exists(now, error)) {
     fail(WEFT_NOT_FOUND, "no checkpoint at ", path,
          ": looked for a file of this name, and for a folder with ", kLookedFor);
-  } else if (is_index_name(fs::path(path).filename().string())) {
-    const fs::path folder = fs::path(path).parent_path();
-    open_index(folder.empty() ? "." : folder.string(), fs::path(path).filename().string());
-  } else {
-    files_.push_back(open_weights(path));
-    for (const StoredTensor& tensor : files_.back().tensors) tensors_.push_back(&tensor);
   }
+  if (is_index_name(name)) {
+    open_index(folder, name);
+  } else {
+    open_file(now);
+  }
+}
+
+void CheckpointReader::open_file(const std::string& path) {
+  files_.push_back(open_weights(path));
+  for (const StoredTensor& tensor : files_.back().tensors) tensors_.push_back(&tensor);
 }
 
 void CheckpointReader::open_folder(const std::string& folder) {
   const FolderView view(folder);
-  std::string name = only_candidate(find_candidates(view.names(), true), folder);
-  if (name.empty()) name = only_candidate(find_candidates(view.names(), false), folder);
+  const Candidates safetensors = find_candidates(view.names(), true),
+                   torch = find_candidates(view.names(), false);
+  std::string name;
+  for (const auto* candidates : {&safetensors.plain, &torch.plain, &safetensors.prefixed, &torch.prefixed}) {
+    if (name.empty()) name = only_candidate(*candidates, folder);
+  }
   if (name.empty()) {
     fail(WEFT_NOT_FOUND, "no checkpoint in the folder ", folder, ": looked for ", kLookedFor, "; it holds ",
          view.names().empty() ? "nothing" : list_text(view.names()));
@@ -132,8 +154,7 @@ void CheckpointReader::open_folder(const std::string& folder) {
   if (is_index_name(name)) {
     open_index(folder, name);
   } else {
-    files_.push_back(open_weights(view.path(name)));
-    for (const StoredTensor& tensor : files_.back().tensors) tensors_.push_back(&tensor);
+    open_file(view.path(name));
   }
 }
 

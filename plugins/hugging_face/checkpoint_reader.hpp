@@ -14,7 +14,8 @@ bool recognises(const std::string& path) noexcept;
 
 class CheckpointReader {
  public:
-  // A folder is opened by its one index or single file (safetensors before torch's format). Errors: NOT_FOUND
+  // A folder is opened by its one index or single file: a plain name before one with a prefix, then
+  // safetensors before torch's format. Errors: NOT_FOUND
   // names what was looked for, or the missing shard and the index that names it; INVALID_ARGUMENT when a
   // folder holds several checkpoints; DATA_LOSS and UNIMPLEMENTED as the formats say.
   explicit CheckpointReader(const std::string& path);
@@ -29,6 +30,7 @@ class CheckpointReader {
   const std::string* metadata(const std::string& key) const;
 
  private:
+  void open_file(const std::string& path);
   void open_folder(const std::string& folder);
   void open_index(const std::string& folder, const std::string& name);
   void open_shards(const std::string& folder, const std::string& index_path, Bytes index_bytes);

@@ -1,0 +1,58 @@
+// Against Python's safetensors and torch, where WEFT_ORACLE_PYTHON names an interpreter that has them.
+#include <cstdlib>
+
+#include "support.hpp"
+
+namespace weft::hugging_face::test {
+namespace {
+
+// One script: torch takes seconds to import.
+constexpr const char* kScript = R"(
+import json, sys, zipfile, torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+folder = sys.argv[1]
+one = load_file(folder + "/one/model.safetensors")
+archive = torch.load(folder + "/weft.bin", weights_only=True)
+mapped = torch.load(folder + "/weft.bin", weights_only=True, mmap=True)
+index = json.load(open(folder + "/sharded/model.safetensors.index.json"))
+sharded = {}
+for name, file in index["weight_map"].items():
+    with safe_open(folder + "/sharded/" + file, "pt") as shard:
+        assert shard.metadata() == {"format": "pt"}
+        sharded[name] = shard.get_tensor(name)
+assert len(one) == 15 and one["empty"].shape == (0, 4) and one["scalar"].shape == ()
+assert index["metadata"]["total_size"] == sum(t.nbytes for t in one.values())
+def as_bytes(tensor):
+    flat = tensor.contiguous().reshape(-1)
+    return flat.byte() if flat.dtype == torch.bool else flat.view(torch.uint8)
+
+for other in (archive, mapped, sharded):
+    assert other.keys() == one.keys()
+    for name, tensor in one.items():
+        assert other[name].dtype == tensor.dtype and other[name].shape == tensor.shape, name
+        assert torch.equal(as_bytes(other[name]), as_bytes(tensor)), name
+assert zipfile.ZipFile(folder + "/weft.bin").testzip() is None
+
+save_file(one, folder + "/python.safetensors", metadata={"format": "pt"})
+torch.save(one, folder + "/python.bin")
+)";
+
+TEST(Python, ReadsWhatIsWrittenAndWritesTheSame) {
+  const char* interpreter = std::getenv("WEFT_ORACLE_PYTHON");
+  if (interpreter == nullptr || *interpreter == '\0') GTEST_SKIP() << "WEFT_ORACLE_PYTHON is not set";
+  TemporaryFolder folder;
+  save(folder / "one", varied_entries());
+  save(folder / "sharded", varied_entries(), {.shard = true, .size_per_shard = 1});
+  save(folder / "weft.bin", varied_entries());
+  write_file(folder / "script.py", kScript);
+  const std::string command =
+      std::string("'") + interpreter + "' '" + (folder / "script.py") + "' '" + folder.path() + "' 2>&1";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(read_file(folder / "one/model.safetensors"), read_file(folder / "python.safetensors"));
+  expect_holds(folder / "python.bin", varied_entries());
+}
+
+}  // namespace
+}  // namespace weft::hugging_face::test
