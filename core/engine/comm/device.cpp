@@ -17,6 +17,8 @@ namespace {
 
 using c10d::ProcessGroupGloo;
 
+constexpr const char* kInterfaceVariable = "GLOO_SOCKET_IFNAME";  // PyTorch's name for it
+
 std::set<std::string> interfaces() {
   std::set<std::string> names;
   ifaddrs* list = nullptr;
@@ -62,16 +64,17 @@ std::string local_address_towards(const std::string& host, int port) {
 
 }  // namespace
 
+void check_interface() {
+  const auto name = environment(kInterfaceVariable);
+  const std::set<std::string> names = interfaces();
+  if (!name || names.empty() || names.count(*name)) return;
+  fail(WEFT_INVALID_ARGUMENT, "launch: {} is \"{}\", which is no network interface of this host; it has {}",
+       kInterfaceVariable, printable(*name), fmt::join(names, ", "));
+}
+
 std::shared_ptr<::gloo::transport::Device> choose_device(const Job& job) {
-  if (const auto name = environment("GLOO_SOCKET_IFNAME")) {
-    const std::set<std::string> names = interfaces();
-    if (!names.count(*name)) {
-      fail(WEFT_INVALID_ARGUMENT,
-           "launch: GLOO_SOCKET_IFNAME is \"{}\", which is no network interface of this host; it has {}",
-           printable(*name), fmt::join(names, ", "));
-    }
+  if (const auto name = environment(kInterfaceVariable))
     return ProcessGroupGloo::createDeviceForInterface(*name);
-  }
   if (job.host_is_loopback) return ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
   std::string address = local_address_towards(job.host, job.port);
   // Debian's /etc/hosts gives a host's own name a loopback address, which other hosts cannot reach. The

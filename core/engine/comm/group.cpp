@@ -37,7 +37,8 @@ Communicator::Group& require(const std::shared_ptr<Communicator::Group>& group) 
 std::string what_happened(const std::string& text, std::chrono::milliseconds timeout) {
   const std::string seconds = fmt::format("{:g} s", static_cast<double>(timeout.count()) / 1000);
   if (contains(text, "imed out") || contains(text, "timeout")) return "timed out after " + seconds;
-  if (contains(text, "closed by peer") || contains(text, "reset by peer") || contains(text, "Broken pipe")) {
+  if (contains(text, "closed by peer") || contains(text, "reset by peer") || contains(text, "Broken pipe") ||
+      contains(text, "got 0 bytes")) {
     return "a peer closed the connection (" + essence(text) + ")";
   }
   return essence(text);

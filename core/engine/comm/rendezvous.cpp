@@ -1,10 +1,14 @@
 #include "comm/rendezvous.hpp"
 
+#include <c10/util/Logging.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "base/environment.hpp"
 #include "base/text.hpp"
 #include "comm/group.hpp"
 
@@ -15,6 +19,22 @@ std::string host_name() {
   char name[256] = "";
   gethostname(name, sizeof(name) - 1);
   return name;
+}
+
+// c10d logs every failed call with a stack, and throws it too; the exception is what we tell.
+// TORCH_CPP_LOG_LEVEL, which libtorch reads itself, brings the log back.
+void quiet_log() {
+  constexpr int kErrors = 2;
+  if (!environment("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, kErrors);
+}
+
+// A write to a peer that has died is to fail with an error. Gloo writes without asking for that, so without
+// this the signal would end the process with no word. A handler of the program's own stays.
+void ignore_broken_pipes() {
+  struct sigaction action {};
+  if (sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);
 }
 
 std::string rank_key(int rank) {
@@ -96,6 +116,9 @@ void Rendezvous::agree(const std::string& who, const std::string& key, const std
 }
 
 std::shared_ptr<Rendezvous> meet(Job& job, std::chrono::milliseconds timeout) {
+  quiet_log();
+  ignore_broken_pipes();
+  check_interface();
   auto rendezvous = std::make_shared<Rendezvous>();
   rendezvous->timeout = timeout;
   rendezvous->store = open_store(job, timeout);

@@ -26,6 +26,9 @@ struct Rendezvous {
 // Throws UNAVAILABLE that names the ranks that did not come, or what kept this one from the master.
 std::shared_ptr<Rendezvous> meet(Job& job, std::chrono::milliseconds timeout);
 
+// Throws INVALID_ARGUMENT if GLOO_SOCKET_IFNAME is set to what is no interface of this host. Asked before the
+// others come.
+void check_interface();
 // The address or interface that other ranks reach this one by; on one host always loopback.
 // GLOO_SOCKET_IFNAME wins.
 std::shared_ptr<::gloo::transport::Device> choose_device(const Job& job);

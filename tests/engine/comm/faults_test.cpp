@@ -1,0 +1,199 @@
+// Ranks that die, hang, never come or disagree: the others end with a message, and soon.
+#include <ATen/ATen.h>
+#include <signal.h>
+#include <unistd.h>
+#include <weft/error.hpp>
+
+#include <chrono>
+
+#include "support/launch_ranks.hpp"
+
+namespace weft {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+std::string error_of(const std::function<void()>& call, weft_status status = WEFT_UNAVAILABLE) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), status) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "did not fail";
+  return "";
+}
+
+#define EXPECT_SAYS(text, word) EXPECT_NE((text).find(word), std::string::npos) << (text)
+
+void expect_passed(const test::RankOutcome& outcome) { EXPECT_TRUE(outcome.passed) << outcome.how << outcome.output; }
+
+TEST(DeadPeer, EndsTheWaitOfTheOthers) {
+  const auto outcomes = test::run_ranks(3, [](int rank) {
+    const World world = launch(seconds(30));
+    const Communicator& group = world.communicator();
+    if (rank == 2) {
+      group.barrier();
+      raise(SIGKILL);
+    }
+    group.barrier();
+    const at::Tensor tensor = at::ones({1000}), whole = at::empty({3000});
+    const auto begin = Clock::now();
+    const std::string text = error_of([&] { group.all_reduce(tensor).wait(); });
+    EXPECT_SAYS(text, "communicator \"all\": rank " + std::to_string(rank) + " of 3: all_reduce of 4000 bytes: a peer closed");
+    const std::string again = error_of([&] { group.all_gather(whole, tensor).wait(); });
+    EXPECT_SAYS(again, "the group has failed before: all_reduce of 4000 bytes: a peer closed");
+    EXPECT_LT(Clock::now() - begin, seconds(5));
+  });
+  EXPECT_EQ(outcomes[2].how, "killed by signal 9 (Killed)");
+  expect_passed(outcomes[0]);
+  expect_passed(outcomes[1]);
+}
+
+TEST(DeadPeer, EndsMessagesAndCollectivesMadeOfThem) {
+  for (const std::string operation : {"all_gather", "reduce_scatter", "all_to_all", "recv", "broadcast", "barrier"}) {
+    const auto outcomes = test::run_ranks(2, [&](int rank) {
+      const World world = launch(seconds(30));
+      const Communicator& group = world.communicator();
+      group.barrier();
+      if (rank == 1) raise(SIGKILL);
+      const at::Tensor part = at::ones({1000}), whole = at::ones({2000});
+      const std::string text = error_of([&] {
+        if (operation == "all_gather") group.all_gather(whole, part).wait();
+        if (operation == "reduce_scatter") group.reduce_scatter(part, whole).wait();
+        if (operation == "all_to_all") group.all_to_all(at::empty({2000}), whole).wait();
+        if (operation == "recv") group.recv(part, 1, 3).wait();
+        if (operation == "broadcast") group.broadcast(part, 1).wait();
+        if (operation == "barrier") group.barrier();
+      });
+      EXPECT_SAYS(text, operation);
+      EXPECT_SAYS(text, "a peer closed the connection");
+      EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+      EXPECT_LT(text.size(), 250u) << text;
+    });
+    expect_passed(outcomes[0]);
+  }
+}
+
+TEST(Timeout, EndsTheWaitForAPeerThatHangs) {
+  for (const std::string operation : {"all_reduce", "all_gather", "reduce_scatter", "recv", "send", "broadcast", "barrier"}) {
+    const auto outcomes = test::run_ranks(
+        2,
+        [&](int rank) {
+          const World world = launch(milliseconds(400));
+          const Communicator& group = world.communicator();
+          const std::string process = group.broadcast_text(std::to_string(getpid()), 1);
+          if (rank == 1) pause();
+          const at::Tensor part = at::ones({4'000'000}), whole = at::empty({8'000'000});
+          const auto begin = Clock::now();
+          const std::string text = error_of([&] {
+            if (operation == "all_reduce") group.all_reduce(part).wait();
+            if (operation == "all_gather") group.all_gather(whole, part).wait();
+            if (operation == "reduce_scatter") group.reduce_scatter(part, whole).wait();
+            if (operation == "recv") group.recv(part, 1, 3).wait();
+            if (operation == "send") group.send(part, 1, 3).wait();
+            if (operation == "broadcast") group.broadcast(part, 1).wait();
+            if (operation == "barrier") group.barrier();
+          });
+          EXPECT_SAYS(text, operation);
+          EXPECT_SAYS(text, "timed out after 0.4 s");
+          EXPECT_LT(Clock::now() - begin, seconds(4)) << operation;
+          kill(std::stoi(process), SIGKILL);
+        });
+    expect_passed(outcomes[0]);
+  }
+}
+
+TEST(Launch, NamesTheRanksThatDidNotCome) {
+  const auto outcomes = test::run_ranks(3, [](int rank) {
+    if (rank == 1) return;
+    const std::string text = error_of([] { launch(milliseconds(500)); });
+    EXPECT_SAYS(text, "launch: rank " + std::to_string(rank) + " of 3 at 127.0.0.1:");
+    EXPECT_SAYS(text, rank == 0 ? "did not come: rank 1" : "rank 1");
+  });
+  expect_passed(outcomes[0]);
+}
+
+TEST(Launch, SaysThatThereIsNoMaster) {
+  const auto outcomes = test::run_ranks(1, [](int) {
+    close(std::stoi(std::getenv("WEFT_MASTER_LISTEN_FD")));
+    const int port = std::stoi(std::getenv("MASTER_PORT"));
+    const std::string text = error_of([&] { launch(1, 2, "127.0.0.1", port, milliseconds(300)); });
+    EXPECT_SAYS(text, "launch: rank 1 of 2 found no master at 127.0.0.1:");
+  });
+  expect_passed(outcomes[0]);
+}
+
+TEST(Launch, SaysThatThePortIsTaken) {
+  const auto outcomes = test::run_ranks(1, [](int) {
+    const int port = std::stoi(std::getenv("MASTER_PORT"));
+    unsetenv("WEFT_MASTER_LISTEN_FD");
+    const std::string text = error_of([&] { launch(0, 2, "127.0.0.1", port, milliseconds(300)); });
+    EXPECT_SAYS(text, "port " + std::to_string(port) + " is in use on this host");
+  });
+  expect_passed(outcomes[0]);
+}
+
+TEST(Launch, RefusesTwoProcessesOfOneRank) {
+  const auto outcomes = test::run_ranks(3, [](int rank) {
+    if (rank == 2) setenv("RANK", "1", 1);
+    if (rank == 2) setenv("LOCAL_RANK", "1", 1);
+    try {
+      launch(milliseconds(500));
+      ADD_FAILURE() << "joined";
+    } catch (const Error& error) {
+      std::printf("%s\n", error.what());
+    }
+  });
+  EXPECT_SAYS(outcomes[1].output + outcomes[2].output, "launch: rank 1 of 3 is at 127.0.0.1");
+  EXPECT_SAYS(outcomes[1].output + outcomes[2].output, "already");
+}
+
+TEST(Launch, RefusesRanksThatDisagreeOnTheirNumber) {
+  const auto outcomes = test::run_ranks(2, [](int rank) {
+    if (rank == 1) setenv("WORLD_SIZE", "3", 1);
+    try {
+      launch(milliseconds(500));
+      ADD_FAILURE() << "joined";
+    } catch (const Error& error) {
+      std::printf("%s\n", error.what());
+    }
+  });
+  EXPECT_SAYS(outcomes[0].output + outcomes[1].output, "launch: number of ranks: this rank gives");
+}
+
+TEST(Launch, NamesAnInterfaceThatIsNone) {
+  const auto outcomes = test::run_ranks(2, [](int) {
+    setenv("GLOO_SOCKET_IFNAME", "nonet7", 1);
+    const std::string text = error_of([] { launch(seconds(5)); }, WEFT_INVALID_ARGUMENT);
+    EXPECT_SAYS(text, "GLOO_SOCKET_IFNAME is \"nonet7\", which is no network interface of this host; it has ");
+    setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  });
+  for (const auto& outcome : outcomes) expect_passed(outcome);
+}
+
+TEST(Launch, UsesTheInterfaceThatIsNamed) {
+  const auto outcomes = test::run_ranks(2, [](int) {
+    setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+    launch(seconds(5)).block_all();
+  });
+  for (const auto& outcome : outcomes) expect_passed(outcome);
+}
+
+TEST(Subset, RefusesRanksThatDisagreeOnTheMembers) {
+  const auto outcomes = test::run_ranks(2, [](int rank) {
+    const World world = launch(milliseconds(500));
+    try {
+      world.communicator().subset(rank == 0 ? std::vector<uint32_t>{0, 1} : std::vector<uint32_t>{1, 0});
+      ADD_FAILURE() << "made";
+    } catch (const Error& error) {
+      std::printf("%s\n", error.what());
+    }
+  });
+  EXPECT_SAYS(outcomes[0].output + outcomes[1].output, "subset: this rank gives [");
+}
+
+}  // namespace
+}  // namespace weft
