@@ -1,0 +1,131 @@
+#include <sys/stat.h>
+
+#include "base/environment.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "host/expect_error.hpp"
+#include "host/temporary.hpp"
+
+namespace weft {
+namespace {
+
+using testing::ScopedEnvironment;
+using testing::TemporaryFolder;
+
+TEST(NearestName, IsNothingForANameThatIsFarFromAll) {
+  EXPECT_FALSE(nearest("zebra", {"gemini", "torch_ddp"}));
+  EXPECT_FALSE(nearest("", {"a"}));
+  EXPECT_FALSE(nearest("ab", {"xy"}));
+  EXPECT_EQ(did_you_mean("zebra", {"gemini"}), "");
+}
+
+TEST(NearestName, FindsSwappedMissingAndWrongLetters) {
+  EXPECT_EQ(nearest("gemnii", {"torch_ddp", "gemini"}), "gemini");
+  EXPECT_EQ(nearest("torchddp", {"torch_ddp", "torch_fsdp"}), "torch_ddp");
+  EXPECT_EQ(nearest("TORCH_DDP", {"torch_ddp"}), "torch_ddp");
+  EXPECT_EQ(did_you_mean("bucket_cap", {"bucket_cap_mb"}), "; did you mean \"bucket_cap_mb\"?");
+}
+
+TEST(EditDistance, CountsASwapOfNeighboursAsOne) {
+  EXPECT_EQ(edit_distance("abcd", "abdc"), 1u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+}
+
+TEST(Text, SplitsAndTrims) {
+  EXPECT_EQ(split("a::b:", ':'), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(trim(" \t a b \n"), "a b");
+  EXPECT_EQ(trim("  "), "");
+}
+
+TEST(Text, NamesAreNoPaths) {
+  for (const char* bad : {"", "..", ".hidden", "a/b", "a b", "a\nb"}) EXPECT_FALSE(is_plain_name(bad)) << bad;
+  for (const char* good : {"torch_ddp", "com.example.x-1", "1.2.3+b"})
+    EXPECT_TRUE(is_plain_name(good)) << good;
+}
+
+TEST(Text, PrintableHidesControlCharactersAndCuts) {
+  EXPECT_EQ(printable("a\x1b[31m\n"), "a\\x1b[31m\\x0a");
+  EXPECT_EQ(printable("abcdef", 3), "abc...");
+}
+
+TEST(Environment, RefusesWhatIsNoIntegerOrFlag) {
+  const ScopedEnvironment variable("WEFT_TEST_VALUE", "12x");
+  EXPECT_ERROR(environment_integer("WEFT_TEST_VALUE"), WEFT_INVALID_ARGUMENT, "WEFT_TEST_VALUE", "12x");
+  EXPECT_ERROR(environment_flag("WEFT_TEST_VALUE"), WEFT_INVALID_ARGUMENT, "WEFT_TEST_VALUE",
+               "must be 1 or 0");
+}
+
+TEST(Environment, CountsEmptyAsUnset) {
+  const ScopedEnvironment variable("WEFT_TEST_VALUE", "");
+  EXPECT_FALSE(environment("WEFT_TEST_VALUE"));
+  EXPECT_FALSE(environment_integer("WEFT_TEST_VALUE"));
+  EXPECT_FALSE(environment_flag("WEFT_TEST_VALUE"));
+  EXPECT_TRUE(environment_list("WEFT_TEST_VALUE").empty());
+}
+
+TEST(Environment, ReadsValues) {
+  {
+    const ScopedEnvironment variable("WEFT_TEST_VALUE", "-7");
+    EXPECT_EQ(environment_integer("WEFT_TEST_VALUE"), -7);
+  }
+  const ScopedEnvironment variable("WEFT_TEST_VALUE", "1");
+  EXPECT_TRUE(environment_flag("WEFT_TEST_VALUE"));
+}
+
+// The examples of FIPS 180-4 and its companion, and lengths around the block of 64 bytes (values by
+// sha256sum).
+TEST(Sha256, AgreesWithTheStandard) {
+  EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(sha256_hex(std::string(1000000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  EXPECT_EQ(sha256_hex(std::string(55, 'a')),
+            "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
+  EXPECT_EQ(sha256_hex(std::string(56, 'a')),
+            "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
+  EXPECT_EQ(sha256_hex(std::string(64, 'a')),
+            "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
+}
+
+TEST(Sha256, DoesNotDependOnThePieces) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += static_cast<char>(i * 7);
+  Sha256 hash;
+  for (size_t begin = 0, size = 1; begin < text.size(); begin += size, size = size % 97 + 1) {
+    hash.update(text.data() + begin, std::min(size, text.size() - begin));
+  }
+  EXPECT_EQ(hash.finish(), sha256_hex(text));
+  const TemporaryFolder folder;
+  EXPECT_EQ(sha256_file(folder.write("a", text)), sha256_hex(text));
+  EXPECT_ERROR(sha256_file(folder.path() / "b"), WEFT_NOT_FOUND, "b");
+}
+
+TEST(ReadFile, RefusesWhatIsNotThereTooLongOrNoFile) {
+  const TemporaryFolder folder;
+  EXPECT_ERROR(read_file(folder.path() / "none", 10), WEFT_NOT_FOUND, "none", "No such file");
+  EXPECT_ERROR(read_file(folder.path(), 10), WEFT_INVALID_ARGUMENT, "not a regular file");
+  EXPECT_ERROR(read_file(folder.write("long", "0123456789a"), 10), WEFT_INVALID_ARGUMENT,
+               "longer than the 10 bytes");
+  mkfifo((folder.path() / "pipe").c_str(), 0600);
+  EXPECT_ERROR(read_file(folder.path() / "pipe", 10), WEFT_INVALID_ARGUMENT, "not a regular file");
+  EXPECT_EQ(read_file(folder.write("short", "0123456789"), 10), "0123456789");
+}
+
+TEST(Json, RefusesWhatNobodyMeans) {
+  EXPECT_ERROR(parse_json("{\"a\": 1,", "x.json"), WEFT_INVALID_ARGUMENT, "x.json", "not valid JSON");
+  EXPECT_ERROR(parse_json("{\"a\": 1, \"a\": 2}", "x.json"), WEFT_INVALID_ARGUMENT, "x.json",
+               "\"a\" appears twice");
+  EXPECT_ERROR(parse_json(std::string(100000, '['), "x.json"), WEFT_INVALID_ARGUMENT, "x.json",
+               "nested deeper");
+  EXPECT_ERROR(parse_json("{\"a\": \"\xff\"}", "x.json"), WEFT_INVALID_ARGUMENT, "x.json", "not valid JSON");
+  EXPECT_ERROR(parse_json("", "x.json"), WEFT_INVALID_ARGUMENT, "x.json");
+  EXPECT_EQ(parse_json("{\"a\": {\"b\": 1}, \"b\": [{\"a\": 2}]}", "x.json")["b"][0]["a"], 2);
+}
+
+}  // namespace
+}  // namespace weft

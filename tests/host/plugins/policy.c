@@ -1,0 +1,92 @@
+/* A shard policy of which each macro makes another fault. */
+#include <weft/define_plugin.h>
+#include <weft/note.h>
+#include <weft/shard_policy.h>
+
+#ifndef PLUGIN_ABI
+#define PLUGIN_ABI "0.1-1"
+#endif
+#ifndef PLUGIN_TIER
+#define PLUGIN_TIER "c"
+#endif
+#ifndef PLUGIN_TORCH
+#define PLUGIN_TORCH ""
+#endif
+#ifndef PLUGIN_SAID_VERSION
+#define PLUGIN_SAID_VERSION PLUGIN_VERSION
+#endif
+
+#ifndef NO_NOTE
+WEFT_PLUGIN_NOTE("id=" PLUGIN_ID "\nversion=" PLUGIN_VERSION "\ntier=" PLUGIN_TIER "\nabi=" PLUGIN_ABI
+                 "\n"
+                 "torch=" PLUGIN_TORCH "\n");
+#endif
+
+#ifdef CALLS_MISSING_FUNCTION
+void weft_test_function_that_is_nowhere(void);
+#endif
+
+static weft_status build(const weft_model_view* model, const weft_parallel* parallel,
+                         const weft_plan_builder* plan, weft_error* error) {
+  return WEFT_OK;
+}
+
+static const weft_shard_policy policy = {sizeof(weft_shard_policy), {"any", 3}, build};
+
+static const weft_shard_policy* find(weft_str name) {
+  return &policy;
+}
+
+static const weft_shard_policy_factory factory = {sizeof(weft_shard_policy_factory), find};
+
+static const void* get_factory(weft_str id) {
+  const char wanted[] = WEFT_FACTORY_SHARD_POLICY;
+  uint64_t i;
+  if (id.size != sizeof(wanted) - 1) return NULL;
+  for (i = 0; i < id.size; ++i)
+    if (id.data[i] != wanted[i]) return NULL;
+  return &factory;
+}
+
+#ifndef NO_ENTRY
+static const weft_host* host;
+
+static weft_status init(weft_error* error) {
+#ifdef CALLS_MISSING_FUNCTION
+  weft_test_function_that_is_nowhere();
+#endif
+#ifdef FAILING_INIT
+  host->error_set(error, WEFT_RESOURCE_EXHAUSTED, WEFT_STR("there is no quince left"));
+  return WEFT_RESOURCE_EXHAUSTED;
+#endif
+  host->log(WEFT_LOG_DEBUG, WEFT_STR(PLUGIN_ID), WEFT_STR("started"));
+  return WEFT_OK;
+}
+
+static const weft_plugin plugin = {sizeof(weft_plugin), init, NULL, get_factory, NULL};
+
+WEFT_EXPORT weft_status weft_plugin_query_v1(const weft_query_request* request, weft_query_reply* reply,
+                                             weft_error* error) {
+  uint32_t agreed = 0;
+  weft_status status = weft_negotiate(request, WEFT_ABI_MINOR, &agreed, error);
+  if (status != WEFT_OK) return status;
+  if (reply == NULL || reply->struct_size < sizeof(weft_query_reply)) return WEFT_INVALID_ARGUMENT;
+#ifdef REFUSING
+  request->host->error_set(error, WEFT_FAILED_PRECONDITION, WEFT_STR("this machine has no quince"));
+  return WEFT_FAILED_PRECONDITION;
+#endif
+  host = request->host;
+  reply->struct_size = sizeof(weft_query_reply);
+  reply->abi_minor = agreed;
+  reply->tier = WEFT_TIER_C;
+  reply->id = WEFT_STR(PLUGIN_ID);
+  reply->version = WEFT_STR(PLUGIN_SAID_VERSION);
+  reply->torch_tag = WEFT_STR("");
+  reply->plugin = &plugin;
+  return WEFT_OK;
+}
+#else
+WEFT_EXPORT const void* weft_test_keep(void) {
+  return (const void*)&get_factory;
+}
+#endif

@@ -1,0 +1,83 @@
+#include "host/trust.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/sha256.hpp"
+#include "host/expect_error.hpp"
+#include "host/load_error.hpp"
+#include "host/temporary.hpp"
+
+namespace weft::host {
+namespace {
+
+class Trust : public ::testing::Test {
+ protected:
+  Trust() : file_(folder_.write("root/x/1.0.0/x.so", "bytes")), root_(folder_.path() / "root") {
+    chmod(file_.c_str(), 0644);
+    for (const char* part : {"root", "root/x", "root/x/1.0.0"}) chmod((folder_.path() / part).c_str(), 0755);
+  }
+  std::string find() const { return find_intruder(file_, root_).value_or(""); }
+
+  testing::TemporaryFolder folder_;
+  const std::filesystem::path file_, root_;
+};
+
+TEST_F(Trust, RefusesAFileThatEverybodyCanWrite) {
+  chmod(file_.c_str(), 0646);
+  EXPECT_NE(find().find("x.so can be written by everybody (mode 646); run: chmod o-w"), std::string::npos)
+      << find();
+}
+
+TEST_F(Trust, RefusesAFolderOnTheWayThatEverybodyCanWrite) {
+  for (const char* part : {"root", "root/x", "root/x/1.0.0"}) {
+    chmod((folder_.path() / part).c_str(), 0777);
+    EXPECT_NE(find().find("can be written by everybody"), std::string::npos) << part;
+    chmod((folder_.path() / part).c_str(), 0755);
+  }
+}
+
+TEST_F(Trust, RefusesAGroupOfOthers) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  ASSERT_EQ(chown(file_.c_str(), 0, 60000), 0);
+  chmod(file_.c_str(), 0664);
+  EXPECT_NE(find().find("can be written by group 60000"), std::string::npos) << find();
+}
+
+TEST_F(Trust, RefusesAStrangersFolderInASharedOne) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  chmod(root_.c_str(), 01777);
+  ASSERT_EQ(chown((root_ / "x").c_str(), 60000, 60000), 0);
+  EXPECT_NE(find().find("belongs to user 60000"), std::string::npos) << find();
+}
+
+TEST_F(Trust, RefusesALinkOutOfItsRoot) {
+  const auto outside = folder_.write("outside.so", "bytes");
+  std::filesystem::remove(file_);
+  std::filesystem::create_symlink(outside, file_);
+  EXPECT_NE(find().find("outside of its folder"), std::string::npos) << find();
+}
+
+TEST_F(Trust, RefusesAnotherDigestWithBoth) {
+  const std::string other = sha256_hex("other");
+  EXPECT_ERROR(check_trust(file_, root_, other), WEFT_DATA_LOSS, "TRUST", sha256_hex("bytes"), other,
+               "install the plugin");
+}
+
+TEST_F(Trust, AcceptsWhatOnlyTheOwnerCanWrite) {
+  EXPECT_EQ(find(), "");
+  chmod(root_.c_str(), 01777);  // as /tmp
+  EXPECT_EQ(find(), "");
+  EXPECT_NO_THROW(check_trust(file_, root_, sha256_hex("bytes")));
+}
+
+TEST_F(Trust, AcceptsALinkThatStaysInside) {
+  const auto target = folder_.write("root/x/1.0.0/real.so", "bytes");
+  chmod(target.c_str(), 0644);
+  std::filesystem::remove(file_);
+  std::filesystem::create_symlink("real.so", file_);
+  EXPECT_EQ(find(), "");
+}
+
+}  // namespace
+}  // namespace weft::host
