@@ -1,5 +1,5 @@
 # weft_add_rank_test(NAME name SOURCES ... [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds])
-# A test binary that uses libtorch and the engine and may fork ranks (support/launch_ranks.hpp): GoogleTest's main, the
+# A test binary that uses libtorch and the engine and may fork ranks (support/launch_ranks.hpp): the test main, the
 # precompiled header, and one CTest test for all its cases. TIMEOUT: for the whole binary, 300 s unless given.
 function(weft_add_rank_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS")

@@ -104,7 +104,8 @@ std::atomic<bool> Assertions::any_failed = false;
     passed = !Assertions::any_failed;
   } catch (const std::exception& error) {
     const std::string text = error.what();
-    std::printf("exception: %s\n", text.substr(0, text.find("Exception raised from")).c_str());  // c10's, with a stack
+    std::printf("exception: %s\n",
+                text.substr(0, text.find("Exception raised from")).c_str());  // c10's, with a stack
   } catch (...) {
     std::printf("exception that is no std::exception\n");
   }

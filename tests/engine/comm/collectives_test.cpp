@@ -7,12 +7,17 @@
 namespace weft {
 namespace {
 
-constexpr auto kAllTypes = {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kChar, at::kByte};
+constexpr auto kAllTypes = {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16,
+                            at::kLong,   at::kInt,   at::kChar, at::kByte};
 
-at::Tensor filled(int64_t count, double value, at::ScalarType dtype) { return at::full({count}, value, dtype); }
+at::Tensor filled(int64_t count, double value, at::ScalarType dtype) {
+  return at::full({count}, value, dtype);
+}
 
 // Of rank `rank`: values that tell ranks and places apart.
-at::Tensor ramp(int64_t count, int rank) { return at::arange(count, at::kDouble) + 100 * rank; }
+at::Tensor ramp(int64_t count, int rank) {
+  return at::arange(count, at::kDouble) + 100 * rank;
+}
 
 at::Tensor random(at::IntArrayRef shape, int rank, at::ScalarType dtype = at::kFloat) {
   at::manual_seed(17 + rank);
@@ -38,12 +43,15 @@ WEFT_RANKS_TEST(AllReduce, TakesTheLargestAndTheSmallest, 1, 2, 3) {
 
 WEFT_RANKS_TEST(AllReduce, OfBoolsIsOrForSumAndAndForMin, 2, 3) {
   const bool here = world.rank() == 0;
-  const auto bools = [](bool a, bool b, bool c) { return at::tensor({a ? 1 : 0, b ? 1 : 0, c ? 1 : 0}).to(at::kBool); };
+  const auto bools = [](bool a, bool b, bool c) {
+    return at::tensor({a ? 1 : 0, b ? 1 : 0, c ? 1 : 0}).to(at::kBool);
+  };
   const at::Tensor any = bools(here, true, false), all = any.clone();
   world.communicator().all_reduce(any).wait();
   world.communicator().all_reduce(all, ReduceOp::kMin).wait();
   EXPECT_TRUE(at::equal(any, bools(true, true, false)));
-  EXPECT_TRUE(at::equal(any.view(at::kByte), at::tensor({1, 1, 0}, at::kByte))) << "a bool is 0 or 1 in memory";
+  EXPECT_TRUE(at::equal(any.view(at::kByte), at::tensor({1, 1, 0}, at::kByte)))
+      << "a bool is 0 or 1 in memory";
   EXPECT_TRUE(at::equal(all, bools(false, true, false)));
 }
 
@@ -89,7 +97,9 @@ at::Tensor expected_part(const World& world, int64_t count, at::ScalarType dtype
     if (rank == 0) {
       result = part.clone();
     } else {
-      result = op == ReduceOp::kSum ? result + part : op == ReduceOp::kMax ? result.maximum(part) : result.minimum(part);
+      result = op == ReduceOp::kSum   ? result + part
+               : op == ReduceOp::kMax ? result.maximum(part)
+                                      : result.minimum(part);
     }
   }
   return result;
@@ -120,14 +130,16 @@ WEFT_RANKS_TEST(ReduceScatter, RoundsHalfPrecisionOnce, 2, 4) {
     world.communicator().reduce_scatter(output, input).wait();
     const at::Tensor exact = expected_part(world, 500, dtype, ReduceOp::kSum);
     EXPECT_TRUE(test::is_near(output, exact, dtype == at::kHalf ? test::kRoundingFp16 : test::kRoundingBf16));
-    EXPECT_LE((output != exact.to(at::kFloat).to(dtype)).sum().item<int64_t>(), 5) << "rounded more than once";
+    EXPECT_LE((output != exact.to(at::kFloat).to(dtype)).sum().item<int64_t>(), 5)
+        << "rounded more than once";
   }
 }
 
 WEFT_RANKS_TEST(ReduceScatter, WorksInPlace, 1, 2, 3) {
   const at::Tensor input = random({world.size(), 7}, world.rank(), at::kDouble);
   world.communicator().reduce_scatter(input[world.rank()], input).wait();
-  EXPECT_TRUE(test::is_near(input[world.rank()], expected_part(world, 7, at::kDouble, ReduceOp::kSum), test::kKernelFp64));
+  EXPECT_TRUE(test::is_near(input[world.rank()], expected_part(world, 7, at::kDouble, ReduceOp::kSum),
+                            test::kKernelFp64));
 }
 
 WEFT_RANKS_TEST(Broadcast, CopiesFromEachRoot, 1, 2, 3) {
@@ -153,7 +165,8 @@ WEFT_RANKS_TEST(AllToAll, ExchangesUnevenParts, 1, 2, 3) {
   std::vector<int64_t> splits;
   int64_t rows = 0;
   for (int peer = 0; peer < size; ++peer) rows += splits.emplace_back(world.rank() + peer);
-  const at::Tensor input = at::full({rows, 3}, world.rank(), at::kLong), output = at::full({rows, 3}, -1, at::kLong);
+  const at::Tensor input = at::full({rows, 3}, world.rank(), at::kLong),
+                   output = at::full({rows, 3}, -1, at::kLong);
   world.communicator().all_to_all(output, input, splits, splits).wait();
   int64_t row = 0;
   for (int peer = 0; peer < size; ++peer) {
@@ -165,7 +178,8 @@ WEFT_RANKS_TEST(AllToAll, ExchangesUnevenParts, 1, 2, 3) {
 WEFT_RANKS_TEST(SendAndReceive, MatchByTagAndNotByTime, 2) {
   const Communicator& group = world.communicator();
   if (world.rank() == 0) {
-    Work first = group.send(filled(2, 1, at::kFloat), 1, 7), second = group.send(filled(2, 2, at::kFloat), 1, 8);
+    Work first = group.send(filled(2, 1, at::kFloat), 1, 7),
+         second = group.send(filled(2, 2, at::kFloat), 1, 8);
     first.wait();
     second.wait();
   } else {

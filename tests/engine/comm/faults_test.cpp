@@ -28,7 +28,9 @@ std::string error_of(const std::function<void()>& call, weft_status status = WEF
 
 #define EXPECT_SAYS(text, word) EXPECT_NE((text).find(word), std::string::npos) << (text)
 
-void expect_passed(const test::RankOutcome& outcome) { EXPECT_TRUE(outcome.passed) << outcome.how << outcome.output; }
+void expect_passed(const test::RankOutcome& outcome) {
+  EXPECT_TRUE(outcome.passed) << outcome.how << outcome.output;
+}
 
 TEST(DeadPeer, EndsTheWaitOfTheOthers) {
   const auto outcomes = test::run_ranks(3, [](int rank) {
@@ -42,7 +44,8 @@ TEST(DeadPeer, EndsTheWaitOfTheOthers) {
     const at::Tensor tensor = at::ones({1000}), whole = at::empty({3000});
     const auto begin = Clock::now();
     const std::string text = error_of([&] { group.all_reduce(tensor).wait(); });
-    EXPECT_SAYS(text, "communicator \"all\": rank " + std::to_string(rank) + " of 3: all_reduce of 4000 bytes: a peer closed");
+    EXPECT_SAYS(text, "communicator \"all\": rank " + std::to_string(rank) +
+                          " of 3: all_reduce of 4000 bytes: a peer closed");
     const std::string again = error_of([&] { group.all_gather(whole, tensor).wait(); });
     EXPECT_SAYS(again, "the group has failed before: all_reduce of 4000 bytes: a peer closed");
     EXPECT_LT(Clock::now() - begin, seconds(5));
@@ -53,7 +56,8 @@ TEST(DeadPeer, EndsTheWaitOfTheOthers) {
 }
 
 TEST(DeadPeer, EndsMessagesAndCollectivesMadeOfThem) {
-  for (const std::string operation : {"all_gather", "reduce_scatter", "all_to_all", "recv", "broadcast", "barrier"}) {
+  for (const std::string operation :
+       {"all_gather", "reduce_scatter", "all_to_all", "recv", "broadcast", "barrier"}) {
     const auto outcomes = test::run_ranks(2, [&](int rank) {
       const World world = launch(seconds(30));
       const Communicator& group = world.communicator();
@@ -78,30 +82,29 @@ TEST(DeadPeer, EndsMessagesAndCollectivesMadeOfThem) {
 }
 
 TEST(Timeout, EndsTheWaitForAPeerThatHangs) {
-  for (const std::string operation : {"all_reduce", "all_gather", "reduce_scatter", "recv", "send", "broadcast", "barrier"}) {
-    const auto outcomes = test::run_ranks(
-        2,
-        [&](int rank) {
-          const World world = launch(milliseconds(400));
-          const Communicator& group = world.communicator();
-          const std::string process = group.broadcast_text(std::to_string(getpid()), 1);
-          if (rank == 1) pause();
-          const at::Tensor part = at::ones({4'000'000}), whole = at::empty({8'000'000});
-          const auto begin = Clock::now();
-          const std::string text = error_of([&] {
-            if (operation == "all_reduce") group.all_reduce(part).wait();
-            if (operation == "all_gather") group.all_gather(whole, part).wait();
-            if (operation == "reduce_scatter") group.reduce_scatter(part, whole).wait();
-            if (operation == "recv") group.recv(part, 1, 3).wait();
-            if (operation == "send") group.send(part, 1, 3).wait();
-            if (operation == "broadcast") group.broadcast(part, 1).wait();
-            if (operation == "barrier") group.barrier();
-          });
-          EXPECT_SAYS(text, operation);
-          EXPECT_SAYS(text, "timed out after 0.4 s");
-          EXPECT_LT(Clock::now() - begin, seconds(4)) << operation;
-          kill(std::stoi(process), SIGKILL);
-        });
+  for (const std::string operation :
+       {"all_reduce", "all_gather", "reduce_scatter", "recv", "send", "broadcast", "barrier"}) {
+    const auto outcomes = test::run_ranks(2, [&](int rank) {
+      const World world = launch(milliseconds(400));
+      const Communicator& group = world.communicator();
+      const std::string process = group.broadcast_text(std::to_string(getpid()), 1);
+      if (rank == 1) pause();
+      const at::Tensor part = at::ones({4'000'000}), whole = at::empty({8'000'000});
+      const auto begin = Clock::now();
+      const std::string text = error_of([&] {
+        if (operation == "all_reduce") group.all_reduce(part).wait();
+        if (operation == "all_gather") group.all_gather(whole, part).wait();
+        if (operation == "reduce_scatter") group.reduce_scatter(part, whole).wait();
+        if (operation == "recv") group.recv(part, 1, 3).wait();
+        if (operation == "send") group.send(part, 1, 3).wait();
+        if (operation == "broadcast") group.broadcast(part, 1).wait();
+        if (operation == "barrier") group.barrier();
+      });
+      EXPECT_SAYS(text, operation);
+      EXPECT_SAYS(text, "timed out after 0.4 s");
+      EXPECT_LT(Clock::now() - begin, seconds(4)) << operation;
+      kill(std::stoi(process), SIGKILL);
+    });
     expect_passed(outcomes[0]);
   }
 }
@@ -168,7 +171,8 @@ TEST(Launch, NamesAnInterfaceThatIsNone) {
   const auto outcomes = test::run_ranks(2, [](int) {
     setenv("GLOO_SOCKET_IFNAME", "nonet7", 1);
     const std::string text = error_of([] { launch(seconds(5)); }, WEFT_INVALID_ARGUMENT);
-    EXPECT_SAYS(text, "GLOO_SOCKET_IFNAME is \"nonet7\", which is no network interface of this host; it has ");
+    EXPECT_SAYS(text,
+                "GLOO_SOCKET_IFNAME is \"nonet7\", which is no network interface of this host; it has ");
     setenv("GLOO_SOCKET_IFNAME", "lo", 1);
   });
   for (const auto& outcome : outcomes) expect_passed(outcome);

@@ -14,17 +14,23 @@ void expect_refused(const std::function<void()>& call, const std::vector<std::st
     ADD_FAILURE() << "not refused; expected: " << words[0];
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), status) << error.what();
-    for (const std::string& word : words) EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    for (const std::string& word : words)
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
   }
 }
 
 WEFT_RANKS_TEST(Communicator, RefusesTensorsItCannotSend, 1, 2) {
   const Communicator& group = world.communicator();
-  const auto who = "communicator \"all\": rank " + std::to_string(world.rank()) + " of " + std::to_string(world.size());
+  const auto who =
+      "communicator \"all\": rank " + std::to_string(world.rank()) + " of " + std::to_string(world.size());
   expect_refused([&] { group.all_reduce({}); }, {who, "all_reduce", "undefined"});
-  expect_refused([&] { group.all_reduce(at::ones({4, 4}).t()[0].unsqueeze(0).expand({2, 4})); },
-                 {who, "[2, 4] is not contiguous"});
-  expect_refused([&] { group.broadcast(at::ones({2}).requires_grad_(), 0); }, {"broadcast", "requires grad", "detach()"});
+  expect_refused(
+      [&] {
+        group.all_reduce(at::ones({4, 4}).t()[0].unsqueeze(0).expand({2, 4}));
+      },
+      {who, "[2, 4] is not contiguous"});
+  expect_refused([&] { group.broadcast(at::ones({2}).requires_grad_(), 0); },
+                 {"broadcast", "requires grad", "detach()"});
   expect_refused([&] { group.all_reduce(at::ones({2}, at::kMeta)); }, {"is on meta, must be on the CPU"});
   expect_refused([&] { group.all_reduce(at::ones({2}, at::kShort)); }, {"cannot reduce Short", "bfloat16"});
   expect_refused([&] { group.all_reduce(at::ones({2}), static_cast<ReduceOp>(9)); }, {"reduce operation 9"});
@@ -39,7 +45,8 @@ WEFT_RANKS_TEST(Communicator, RefusesSizesThatDoNotMatch, 2) {
                  {"all_gather", "output has 7 elements, must have 2 times the 3 of input"});
   expect_refused([&] { group.reduce_scatter(at::empty({3}), at::ones({7})); },
                  {"reduce_scatter", "input has 7 elements, must have 2 times the 3 of output"});
-  expect_refused([&] { group.all_gather(at::empty({6}), at::ones({3}, at::kDouble)); }, {"output is Float, input is Double"});
+  expect_refused([&] { group.all_gather(at::empty({6}), at::ones({3}, at::kDouble)); },
+                 {"output is Float, input is Double"});
   const at::Tensor whole = at::empty({6});
   expect_refused([&] { group.all_gather(whole, whole.narrow(0, 1, 3)); }, {"overlaps the other tensor"});
   expect_refused([&] { group.reduce_scatter(whole.narrow(0, 1, 3), whole); }, {"overlaps the other tensor"});
@@ -68,7 +75,8 @@ WEFT_RANKS_TEST(Communicator, RefusesRanksAndTagsOutOfRange, 2) {
   expect_refused([&] { group.broadcast(tensor, -1); }, {"root is -1"});
   expect_refused([&] { group.send(tensor, 5, 0); }, {"send to 5", "must be 0 to 1"});
   expect_refused([&] { group.recv(tensor, world.rank(), 0); }, {"which is this one"});
-  expect_refused([&] { group.send(tensor, 1 - world.rank(), 1u << 30); }, {"tag is 1073741824, must be at most"});
+  expect_refused([&] { group.send(tensor, 1 - world.rank(), 1u << 30); },
+                 {"tag is 1073741824, must be at most"});
 }
 
 WEFT_RANKS_TEST(Subset, RefusesMembersThatAreNone, 2) {
@@ -86,7 +94,11 @@ TEST(Communicator, RefusesToWorkBeforeItIsMade) {
 }
 
 WEFT_RANKS_TEST(World, RefusesMeshesThatDoNotFit, 2) {
-  expect_refused([&] { world.coordinate({2, 2}); }, {"[2, 2] has 4 places, must have one for each of 2 ranks"});
+  expect_refused(
+      [&] {
+        world.coordinate({2, 2});
+      },
+      {"[2, 2] has 4 places, must have one for each of 2 ranks"});
   expect_refused([&] { world.coordinate({-1, -2}); }, {"less than 1"});
   expect_refused([&] { world.along({2}, {1}); }, {"no axis 1 among 1"});
   expect_refused([&] { world.priority_execution([] {}, 2); }, {"executor is 2, must be 0 to 1"});

@@ -8,7 +8,9 @@
 namespace weft {
 namespace {
 
-at::Tensor filled(int64_t count, double value) { return at::full({count}, value, at::kFloat); }
+at::Tensor filled(int64_t count, double value) {
+  return at::full({count}, value, at::kFloat);
+}
 
 WEFT_RANKS_TEST(Work, MayBeWaitedForInAnyOrder, 2, 3) {
   const Communicator& group = world.communicator();
@@ -97,7 +99,8 @@ WEFT_RANKS_TEST(Groups, WorkAtOnceFromThreadsOfTheirOwn, 2, 3) {
   for (int i = 0; i < kGroups; ++i) {
     threads.emplace_back([&, group = groups[i], i] {
       for (int round = 0; round < kRounds; ++round) {
-        const at::Tensor tensor = filled(1 + 1000 * i, round), output = at::empty({tensor.numel() * world.size()});
+        const at::Tensor tensor = filled(1 + 1000 * i, round),
+                         output = at::empty({tensor.numel() * world.size()});
         Work gather = group.all_gather(output, tensor.clone());
         group.all_reduce(tensor).wait();
         gather.wait();

@@ -19,7 +19,9 @@ int sum_of_ranks(const Communicator& group, int rank) {
 }
 
 TEST(Launch, WithoutAnEnvironmentIsOneRankWithoutNetwork) {
-  const auto descriptors = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
   const auto before = descriptors();
   const World world = launch();
   EXPECT_EQ(world.rank(), 0);
@@ -114,7 +116,8 @@ WEFT_RANKS_TEST(World, TellsTheOthersWhenTheExecutorFails, 3) {
     ADD_FAILURE() << "did not throw";
   } catch (const Error& error) {
     EXPECT_NE(world.rank(), 1);
-    EXPECT_NE(std::string(error.what()).find("rank 1, which goes first, failed: no disk"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("rank 1, which goes first, failed: no disk"), std::string::npos)
+        << error.what();
   } catch (const std::runtime_error& error) {
     EXPECT_EQ(world.rank(), 1);
   }
@@ -153,7 +156,8 @@ TEST(World, MayBeLeftInAnyOrder) {
 TEST(Launch, TakesExplicitRanks) {
   const auto outcomes = test::run_ranks(3, [](int rank) {
     const int port = std::stoi(std::getenv("MASTER_PORT"));
-    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    for (const char* name :
+         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
       unsetenv(name);
     }
     const World world = launch(2 - rank == 2 ? 0 : rank, 3, "127.0.0.1", port, std::chrono::seconds(20));
