@@ -19,7 +19,7 @@ class Safetensors : public testing::Test {
     expect_refused(status, parts, safetensors_bytes(header, std::string(data_size, 'x')));
   }
 
-  TemporaryFolder folder_;
+  TemporaryFolder folder_{TemporaryFolder::kInMemory};
 };
 
 const std::string kGood = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";

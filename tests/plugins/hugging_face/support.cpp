@@ -8,8 +8,10 @@
 
 namespace weft::hugging_face::test {
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "weft_hugging_face.XXXXXX").string();
+TemporaryFolder::TemporaryFolder(Place place) {
+  const bool in_memory = place == kInMemory && access("/dev/shm", W_OK) == 0;
+  std::string name =
+      ((in_memory ? fs::path("/dev/shm") : fs::temp_directory_path()) / "weft_hugging_face.XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
   path_ = name;
 }

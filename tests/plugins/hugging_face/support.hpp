@@ -20,7 +20,11 @@ namespace fs = std::filesystem;
 // Removed with all it holds at the end.
 class TemporaryFolder {
  public:
-  TemporaryFolder();
+  enum Place {
+    kOnDisk,
+    kInMemory
+  };  // in memory where the system has such a folder: nothing waits for a disk
+  explicit TemporaryFolder(Place place = kOnDisk);
   ~TemporaryFolder();
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
   std::string path() const { return path_.string(); }

@@ -62,7 +62,7 @@ class TorchFile : public testing::Test {
     expect_error(status, parts, [&] { CheckpointReader{path}; });
   }
 
-  TemporaryFolder folder_;
+  TemporaryFolder folder_{TemporaryFolder::kInMemory};
 };
 
 TEST_F(TorchFile, RefusesEveryGlobalButThoseOfTensors) {
@@ -149,18 +149,17 @@ TEST_F(TorchFile, SurvivesFlippedBytes) {
   const std::string good = read_file(std::string(WEFT_TEST_DATA) + "/torch_save.bin");
   uint64_t refused = 0;
   for (std::size_t at = 0; at < good.size(); ++at) {
-    for (char flip : {'\x01', '\x80'}) {
-      std::string bad = good;
-      bad[at] = static_cast<char>(bad[at] ^ flip);
-      write_file(folder_ / "x.bin", bad);
-      try {
-        const CheckpointReader reader(folder_ / "x.bin");
-        for (uint64_t i = 0; i < reader.num_tensors(); ++i) {
-          if (size_bytes(reader.tensor(i)) < 100'000) read_whole(reader, i);
-        }
-      } catch (const Error&) {
-        ++refused;
+    if (good[at] == 'Z') continue;  // padding
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ (at % 2 == 0 ? 0x01 : 0x80));
+    write_file(folder_ / "x.bin", bad);
+    try {
+      const CheckpointReader reader(folder_ / "x.bin");
+      for (uint64_t i = 0; i < reader.num_tensors(); ++i) {
+        if (size_bytes(reader.tensor(i)) < 100'000) read_whole(reader, i);
       }
+    } catch (const Error&) {
+      ++refused;
     }
   }
   EXPECT_GT(refused, 500u);
