@@ -1,5 +1,5 @@
-// Layers. Parameters are made on the meta device in the dtype given; names and layouts are Hugging Face's. Shapes: B batch,
-// T sequence, C channels, H heads, D channels of a head, V vocabulary.
+// Layers. Parameters are made on the meta device in the dtype given; names and layouts are Hugging Face's.
+// Shapes: B batch, T sequence, C channels, H heads, D channels of a head, V vocabulary.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -21,8 +21,8 @@ class Layer : public torch::nn::Module {
   virtual int64_t* attribute(std::string_view name) { return nullptr; }
 };
 
-// y = x w^T + b with weight (out, in), as torch.nn.Linear; with Layout::kInOut y = x w + b with weight (in, out), the
-// Conv1D of GPT-2.
+// y = x w^T + b with weight (out, in), as torch.nn.Linear; with Layout::kInOut y = x w + b with weight (in,
+// out), the Conv1D of GPT-2.
 class Linear : public Layer {
  public:
   enum class Layout { kOutIn, kInOut };
@@ -65,17 +65,19 @@ class Dropout : public Layer {
   const double probability;
 };
 
-// Throws INVALID_ARGUMENT naming `what`, the value and its position unless all ids are 0 to count - 1 or `ignored`. Values
-// are looked at on the CPU only.
-void check_ids(const at::Tensor& ids, int64_t count, std::string_view what, std::optional<int64_t> ignored = {});
+// Throws INVALID_ARGUMENT naming `what`, the value and its position unless all ids are 0 to count - 1 or
+// `ignored`. Values are looked at on the CPU only.
+void check_ids(const at::Tensor& ids, int64_t count, std::string_view what,
+               std::optional<int64_t> ignored = {});
 
-// Scaled dot-product attention: softmax(scale q k^T + mask) v. q, k, v: (B, H, T, D), any strides with the last one 1; `mask`
-// is boolean (true: attend) or additive and broadcasts to (B, H, T, T), or undefined. What a row gives that may attend to
-// nothing is not defined, but finite.
+// Scaled dot-product attention: softmax(scale q k^T + mask) v. q, k, v: (B, H, T, D), any strides with the
+// last one 1; `mask` is boolean (true: attend) or additive and broadcasts to (B, H, T, T), or undefined. What
+// a row gives that may attend to nothing is not defined, but finite.
 struct AttentionOptions {
   bool causal = false;          // position i attends to 0 ... i; with a mask as well, where both allow it
   std::optional<double> scale;  // 1 / sqrt(D) if absent
-  double dropout = 0;           // in training
+  double dropout = 0;           // of the probabilities
+  bool upcast = false;          // computes in fp32 what is given in fp16 or bf16
 };
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const AttentionOptions& options);
@@ -84,8 +86,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 using Activation = at::Tensor (*)(const at::Tensor&);
 Activation activation(std::string_view name);
 
-// The sum over all positions of the cross entropy of `logits` (..., V) with `labels` (...) int64; positions with
-// `ignored` labels count nothing.
+// The sum over all positions of the cross entropy of `logits` (..., V) with `labels` (...) int64; positions
+// with `ignored` labels count nothing.
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored = -100);
 // The number of labels that are not `ignored`.
 double count_labels(const at::Tensor& labels, int64_t ignored = -100);

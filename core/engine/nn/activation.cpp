@@ -1,0 +1,84 @@
+// The names and formulas of Hugging Face's ACT2FN (transformers/activations.py), but those with parameters of
+// their own.
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/erf.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/hardswish.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/mish.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/relu6.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/square.h>
+#include <ATen/ops/tanh.h>
+
+#include <numbers>
+
+#include "base/text.hpp"
+#include "weft/nn/layers.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+using at::Tensor;
+
+struct Named {
+  const char* name;
+  Activation function;
+};
+
+Tensor gelu(const Tensor& x) {
+  return at::gelu(x);
+}
+
+// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), in one kernel (Hendrycks and Gimpel, arXiv:1606.08415).
+Tensor gelu_tanh(const Tensor& x) {
+  return at::gelu(x, "tanh");
+}
+
+Tensor laplace(const Tensor& x) {
+  return 0.5 * (1.0 + at::erf((x - 0.707107) / (0.282095 * std::numbers::sqrt2)));
+}
+
+constexpr Named kActivations[] = {
+    {"gelu", gelu},
+    {"gelu_10", [](const Tensor& x) { return at::clamp(at::gelu(x), -10, 10); }},
+    {"gelu_accurate", gelu_tanh},
+    {"gelu_fast", gelu_tanh},
+    {"gelu_new", gelu_tanh},
+    {"gelu_python", gelu},
+    {"gelu_python_tanh", gelu_tanh},
+    {"gelu_pytorch_tanh", gelu_tanh},
+    {"hardswish", [](const Tensor& x) { return at::hardswish(x); }},
+    {"laplace", laplace},
+    {"leaky_relu", [](const Tensor& x) { return at::leaky_relu(x); }},
+    {"linear", [](const Tensor& x) { return x; }},
+    {"mish", [](const Tensor& x) { return at::mish(x); }},
+    {"quick_gelu", [](const Tensor& x) { return x * at::sigmoid(1.702 * x); }},
+    {"relu", [](const Tensor& x) { return at::relu(x); }},
+    {"relu2", [](const Tensor& x) { return at::square(at::relu(x)); }},
+    {"relu6", [](const Tensor& x) { return at::relu6(x); }},
+    {"sigmoid", [](const Tensor& x) { return at::sigmoid(x); }},
+    {"silu", [](const Tensor& x) { return at::silu(x); }},
+    {"sqrtsoftplus", [](const Tensor& x) { return at::sqrt(at::softplus(x)); }},
+    {"swish", [](const Tensor& x) { return at::silu(x); }},
+    {"tanh", [](const Tensor& x) { return at::tanh(x); }},
+};
+
+}  // namespace
+
+Activation activation(std::string_view name) {
+  std::vector<std::string> known;
+  for (const Named& candidate : kActivations) {
+    if (candidate.name == name) return candidate.function;
+    known.push_back(candidate.name);
+  }
+  fail(WEFT_INVALID_ARGUMENT, "no activation is called \"{}\"{}; there are: {}", printable(name, 60),
+       did_you_mean(name, known), fmt::join(known, ", "));
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,87 @@
+#include <ATen/Dispatch.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "base/text.hpp"
+#include "cpu/cross_entropy.hpp"
+#include "weft/nn/layers.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+kernels::CrossEntropyRows rows_of(const at::Tensor& logits, const at::Tensor& labels) {
+  return {labels.numel(), logits.size(-1), labels.const_data_ptr<int64_t>()};
+}
+
+// True if nobody but this backward can read the logits any more, so that the gradient may take their memory.
+bool last_reader(const at::Tensor& logits) {
+  constexpr size_t kSavedAndUnpacked = 2;
+  return !torch::autograd::get_current_graph_task_keep_graph() && logits.use_count() <= kSavedAndUnpacked &&
+         logits.storage().use_count() == 1;
+}
+
+// Keeps the logits themselves and one number a row; no probabilities.
+class CrossEntropySum : public torch::autograd::Function<CrossEntropySum> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& labels) {
+    const at::Tensor log_sum_exp = at::empty(labels.sizes(), logits.options());
+    double sum = 0;
+    AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "cross_entropy_forward", [&] {
+      sum = kernels::cross_entropy_forward(rows_of(logits, labels), logits.const_data_ptr<scalar_t>(),
+                                           log_sum_exp.mutable_data_ptr<scalar_t>());
+    });
+    context->save_for_backward({logits, labels, log_sum_exp});
+    return at::scalar_tensor(sum, logits.options());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (at::GradMode::is_enabled()) {
+      fail(WEFT_UNIMPLEMENTED,
+           "cross entropy: a gradient of its gradient was asked for (create_graph), which it has not");
+    }
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &logits = saved[0], &labels = saved[1], &log_sum_exp = saved[2];
+    const at::Tensor result = last_reader(logits) ? logits.detach() : at::empty_like(logits);
+    AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "cross_entropy_backward", [&] {
+      kernels::cross_entropy_backward(rows_of(logits, labels), logits.const_data_ptr<scalar_t>(),
+                                      log_sum_exp.const_data_ptr<scalar_t>(), gradients[0].item<scalar_t>(),
+                                      static_cast<scalar_t*>(result.data_ptr()));
+    });
+    return {result, at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored) {
+  const at::IntArrayRef rows = logits.sizes().slice(0, logits.dim() - 1);
+  if (labels.sizes() != rows) {
+    fail(WEFT_INVALID_ARGUMENT, "cross entropy: labels have the shape [{}], but logits [{}] want [{}]",
+         fmt::join(labels.sizes(), ", "), fmt::join(logits.sizes(), ", "), fmt::join(rows, ", "));
+  }
+  check_ids(labels, logits.size(-1), "cross entropy: labels", ignored);
+  const bool own_kernel =
+      logits.is_cpu() && (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kDouble);
+  if (!own_kernel) {
+    const at::Tensor exact = at::isReducedFloatingType(logits.scalar_type()) ? logits.to(at::kFloat) : logits;
+    return at::cross_entropy_loss(exact.reshape({-1, logits.size(-1)}), labels.reshape(-1), {},
+                                  at::Reduction::Sum, ignored);
+  }
+  const bool ignored_is_a_class = ignored >= 0 && ignored < logits.size(-1);
+  const at::Tensor counted = ignored_is_a_class ? labels.masked_fill(labels.eq(ignored), -1) : labels;
+  return CrossEntropySum::apply(logits.contiguous(), counted.contiguous());
+}
+
+double count_labels(const at::Tensor& labels, int64_t ignored) {
+  return labels.ne(ignored).sum().item<double>();
+}
+
+}  // namespace weft::nn

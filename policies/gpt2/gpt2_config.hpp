@@ -1,0 +1,50 @@
+// The keys of config.json that make a GPT-2: names and defaults as in Hugging Face's GPT2Config.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "weft/config.hpp"
+
+namespace weft::gpt2 {
+
+struct SummaryConfig {
+  enum class Type { kLast, kFirst, kMean, kClsIndex };
+  Type type = Type::kClsIndex;
+  bool use_projection = true;
+  bool project_to_labels = true;
+  std::string activation;  // empty: none
+  double first_dropout = 0.1;
+  double last_dropout = 0;
+};
+
+struct Gpt2Config {
+  int64_t vocab_size = 50257;
+  int64_t n_positions = 1024;
+  int64_t n_embd = 768;
+  int64_t n_layer = 12;
+  int64_t n_head = 12;
+  int64_t n_inner = 0;  // of the MLP; 4 n_embd where config.json has none
+  std::string activation_function = "gelu_new";
+  double resid_pdrop = 0.1;
+  double embd_pdrop = 0.1;
+  double attn_pdrop = 0.1;
+  double classifier_dropout = 0.1;  // of token classification
+  double layer_norm_epsilon = 1e-5;
+  double initializer_range = 0.02;
+  bool scale_attn_weights = true;
+  bool scale_attn_by_inverse_layer_idx = false;
+  bool reorder_and_upcast_attn = false;
+  bool tie_word_embeddings = true;
+  bool use_cache = true;
+  std::optional<int64_t> pad_token_id;
+  int64_t num_labels = 2;
+  std::string problem_type;  // empty: by num_labels and the labels' type
+  SummaryConfig summary;
+
+  // Throws INVALID_ARGUMENT or UNIMPLEMENTED naming file, key, value and what is possible.
+  static Gpt2Config read(const Config& config);
+};
+
+}  // namespace weft::gpt2

@@ -1,0 +1,111 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/tolerances.hpp"
+#include "weft/nn/layers.hpp"
+
+namespace weft::test {
+
+namespace {
+
+// B 3, H 2, T 9, D 5; strides as of a fused projection.
+struct Inputs {
+  at::Tensor fused, q, k, v;
+  explicit Inputs(at::ScalarType dtype = at::kDouble) {
+    at::manual_seed(11);
+    fused = at::randn({3, 9, 3, 2, 5}, dtype).requires_grad_(true);
+    q = fused.select(2, 0).transpose(1, 2);
+    k = fused.select(2, 1).transpose(1, 2);
+    v = fused.select(2, 2).transpose(1, 2);
+  }
+};
+
+// softmax(scale q k^T + mask) v, written down. `allowed`: (..., T, T)
+at::Tensor formula(const Inputs& in, const at::Tensor& allowed, double scale) {
+  const at::Tensor scores = at::matmul(in.q, in.k.transpose(-1, -2)) * scale;
+  return at::matmul(
+      scores.masked_fill(allowed.logical_not(), -std::numeric_limits<double>::infinity()).softmax(-1), in.v);
+}
+
+at::Tensor lower_triangle() {
+  return at::ones({9, 9}, at::kBool).tril();
+}
+
+// (B, 1, 1, T): the last two keys of row 0, the first three of row 2 are padding.
+at::Tensor padding() {
+  at::Tensor mask = at::ones({3, 1, 1, 9}, at::kBool);
+  mask.select(0, 0).slice(-1, 7, 9).fill_(false);
+  mask.select(0, 2).slice(-1, 0, 3).fill_(false);
+  return mask;
+}
+
+at::Tensor gradient(Inputs& in, const at::Tensor& output) {
+  at::manual_seed(3);
+  (output * at::randn(output.sizes(), output.options())).sum().backward();
+  const at::Tensor result = in.fused.grad().clone();
+  in.fused.mutable_grad().reset();
+  return result;
+}
+
+TEST(Attention, IsSoftmaxOfScaledScores) {
+  Inputs in;
+  const at::Tensor expected = formula(in, at::ones({9, 9}, at::kBool), 1 / std::sqrt(5.0));
+  const at::Tensor output = nn::attention(in.q, in.k, in.v, {}, {});
+  EXPECT_TRUE(is_near(output, expected, kKernelFp64));
+  EXPECT_TRUE(is_near(gradient(in, output), gradient(in, expected), 1e-12));
+}
+
+TEST(Attention, CausalSeesNoLaterKey) {
+  Inputs in;
+  const at::Tensor expected = formula(in, lower_triangle(), 0.3);
+  const at::Tensor output = nn::attention(in.q, in.k, in.v, {}, {.causal = true, .scale = 0.3});
+  EXPECT_TRUE(is_near(output, expected, kKernelFp64));
+  EXPECT_TRUE(is_near(gradient(in, output), gradient(in, expected), 1e-12));
+}
+
+TEST(Attention, CausalAndPaddingAreBothHeeded) {
+  Inputs in;
+  const at::Tensor allowed = lower_triangle().logical_and(padding());
+  const at::Tensor additive =
+      at::zeros({3, 1, 1, 9}, at::kDouble).masked_fill_(padding().logical_not(), -1e30);
+  const at::Tensor defined = allowed.any(-1).unsqueeze(-1).expand({3, 2, 9, 5});
+  const at::Tensor expected = formula(in, allowed, 1).masked_fill(defined.logical_not(), 0);
+  for (const at::Tensor& mask : {padding(), additive}) {
+    const at::Tensor output = nn::attention(in.q, in.k, in.v, mask, {.causal = true, .scale = 1});
+    EXPECT_TRUE(is_near(output.masked_fill(defined.logical_not(), 0), expected, kKernelFp64));
+  }
+}
+
+TEST(Attention, RowsWithoutAKeyAreFinite) {
+  Inputs in(at::kFloat);
+  const at::Tensor output = nn::attention(in.q, in.k, in.v, padding(), {.causal = true});
+  EXPECT_TRUE(output.isfinite().all().item<bool>());
+  EXPECT_TRUE(gradient(in, output).isfinite().all().item<bool>());
+}
+
+TEST(Attention, DropoutKeepsTheMean) {
+  Inputs in;
+  const at::Tensor expected = nn::attention(in.q, in.k, in.v, {}, {.causal = true});
+  EXPECT_FALSE(nn::attention(in.q, in.k, in.v, {}, {.causal = true, .dropout = 0.5}).equal(expected));
+  at::Tensor mean = at::zeros_like(expected);
+  at::manual_seed(1);
+  for (int i = 0; i < 4000; ++i)
+    mean += nn::attention(in.q, in.k, in.v, {}, {.causal = true, .dropout = 0.2}) / 4000;
+  EXPECT_TRUE(is_near(mean.detach(), expected.detach(), 0.03));
+}
+
+TEST(Attention, UpcastOfBf16RoundsTheResultOnly) {
+  Inputs in(at::kBFloat16);
+  const at::Tensor exact =
+      nn::attention(in.q.to(at::kFloat), in.k.to(at::kFloat), in.v.to(at::kFloat), {}, {});
+  const at::Tensor output = nn::attention(in.q, in.k, in.v, {}, {.upcast = true});
+  EXPECT_EQ(output.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(output.equal(exact.to(at::kBFloat16)));
+}
+
+}  // namespace
+
+}  // namespace weft::test

@@ -1,0 +1,151 @@
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "cpu/cross_entropy.hpp"
+#include "parallel.hpp"
+#include "support/expect_error.hpp"
+#include "support/tolerances.hpp"
+#include "weft/nn/layers.hpp"
+
+namespace weft::test {
+
+namespace {
+
+struct Case {
+  at::Tensor logits, labels;
+  Case(int64_t rows, int64_t classes, at::ScalarType dtype = at::kFloat) {
+    at::manual_seed(rows * 1000 + classes);
+    logits = (at::randn({rows, classes}, at::kDouble) * 5).to(dtype).requires_grad_(true);
+    labels = at::randint(classes, {rows}, at::kLong);
+    if (rows > 2) labels[1] = -100;
+  }
+  at::Tensor reference() const {
+    return at::cross_entropy_loss(logits.to(at::kDouble), labels, {}, at::Reduction::Sum, -100);
+  }
+};
+
+at::Tensor gradient(const at::Tensor& leaf, const at::Tensor& loss) {
+  leaf.mutable_grad().reset();
+  (loss * 0.25).backward();
+  return leaf.grad().clone();
+}
+
+TEST(CrossEntropy, RefusesLabelsOutOfRangeNamingThem) {
+  Case it(4, 7);
+  it.labels[3] = 7;
+  EXPECT_ERROR(nn::cross_entropy_sum(it.logits, it.labels), WEFT_INVALID_ARGUMENT, "7", "[3]", "0 to 6",
+               "-100");
+  EXPECT_ERROR(nn::cross_entropy_sum(it.logits, it.labels.slice(0, 0, 2)), WEFT_INVALID_ARGUMENT, "[2]",
+               "[4]", "[4, 7]");
+}
+
+TEST(CrossEntropy, AgreesWithLibtorchAtEverySize) {
+  for (int64_t classes : {1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 50, 1000}) {
+    for (int64_t rows : {1, 5, 70}) {
+      Case it(rows, classes);
+      const at::Tensor loss = nn::cross_entropy_sum(it.logits, it.labels), expected = it.reference();
+      EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-6 * (1 + expected.item<double>()))
+          << rows << " " << classes;
+      const at::Tensor wanted = gradient(it.logits, expected);
+      const at::Tensor found = gradient(it.logits, loss);
+      EXPECT_LE((found - wanted).abs().max().item<double>(), 1e-6 * 0.25) << rows << " " << classes;
+    }
+  }
+}
+
+TEST(CrossEntropy, IsExactInFp64) {
+  Case it(9, 37, at::kDouble);
+  const at::Tensor expected = it.reference(), loss = nn::cross_entropy_sum(it.logits, it.labels);
+  EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-12 * expected.item<double>());
+  const at::Tensor wanted = gradient(it.logits, expected);
+  EXPECT_TRUE(is_near(gradient(it.logits, loss), wanted, kKernelFp64));
+}
+
+TEST(CrossEntropy, StandsLargeLogits) {
+  at::Tensor logits = at::zeros({2, 40});
+  logits[0][3] = 3e38;
+  logits[1] = -3e38;
+  const at::Tensor loss = nn::cross_entropy_sum(logits.requires_grad_(true), at::tensor({3, 5}, at::kLong));
+  EXPECT_NEAR(loss.item<double>(), std::log(40.0), 1e-5);
+  EXPECT_TRUE(gradient(logits, loss).isfinite().all().item<bool>());
+  at::Tensor broken = at::zeros({1, 40});
+  broken[0][7] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(nn::cross_entropy_sum(broken, at::zeros({1}, at::kLong)).item<double>()));
+}
+
+TEST(CrossEntropy, IgnoresAnyLabelThatIsAskedFor) {
+  Case it(6, 5);
+  it.labels = at::tensor({0, 1, 2, 2, 4, 3}, at::kLong);
+  for (int64_t ignored : {2, 5}) {
+    const at::Tensor expected = at::cross_entropy_loss(it.logits, it.labels, {}, at::Reduction::Sum, ignored);
+    EXPECT_NEAR(nn::cross_entropy_sum(it.logits, it.labels, ignored).item<double>(), expected.item<double>(),
+                1e-5);
+  }
+  EXPECT_EQ(nn::count_labels(it.labels, 2), 4);
+}
+
+TEST(CrossEntropy, PutsTheGradientInTheMemoryOfLogitsThatNobodyHolds) {
+  Case it(6, 50);
+  const auto memory = [&](bool keep) {
+    at::Tensor logits = it.logits * 1.5;
+    const void* before = logits.data_ptr();
+    const void* after = nullptr;
+    logits.register_hook([&](const at::Tensor& gradient) { after = gradient.data_ptr(); });
+    const at::Tensor loss = nn::cross_entropy_sum(logits, it.labels);
+    const at::Tensor held = keep ? logits : at::Tensor(),
+                     value = keep ? logits.detach().clone() : at::Tensor();
+    logits.reset();
+    loss.backward();
+    if (keep) EXPECT_TRUE(held.equal(value));
+    return before == after;
+  };
+  EXPECT_TRUE(memory(false));
+  EXPECT_FALSE(memory(true));
+}
+
+TEST(CrossEntropy, CanBeTakenBackTwiceWhenTheGraphIsKept) {
+  Case it(6, 50);
+  const at::Tensor loss = nn::cross_entropy_sum(it.logits * 1.5, it.labels);
+  loss.backward({}, /*keep_graph=*/true);
+  const at::Tensor once = it.logits.grad().clone();
+  loss.backward();
+  EXPECT_TRUE(it.logits.grad().equal(once * 2));
+}
+
+TEST(CrossEntropy, RefusesAGradientOfItsGradient) {
+  Case it(6, 50);
+  EXPECT_ERROR(nn::cross_entropy_sum(it.logits, it.labels).backward({}, true, true), WEFT_UNIMPLEMENTED,
+               "create_graph");
+}
+
+TEST(CrossEntropy, SumsAlikeOnAnyNumberOfThreads) {
+  Case it(300, 1000);
+  const at::Tensor one = nn::cross_entropy_sum(it.logits, it.labels);
+  at::set_num_threads(3);
+  const at::Tensor three = nn::cross_entropy_sum(it.logits, it.labels);
+  at::set_num_threads(1);
+  EXPECT_TRUE(one.equal(three));
+}
+
+TEST(ParallelFor, CoversTheRangeOnceOnLibtorchsThreads) {
+  at::set_num_threads(3);
+  std::vector<int> visits(1000);
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  kernels::parallel_for(0, 1000, 10, [&](int64_t first, int64_t last) {
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    for (int64_t i = first; i < last; ++i) ++visits[i];
+  });
+  at::set_num_threads(1);
+  EXPECT_EQ(threads.size(), 3);
+  for (int count : visits) EXPECT_EQ(count, 1);
+}
+
+}  // namespace
+
+}  // namespace weft::test

@@ -1,0 +1,92 @@
+#include "weft/nn/layers.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "support/expect_error.hpp"
+#include "support/tolerances.hpp"
+
+namespace weft::test {
+
+namespace {
+
+void bind(at::Tensor& parameter, const at::Tensor& value) {
+  parameter.unsafeGetTensorImpl()->shallow_copy_from(value.variable_data().getIntrusivePtr());
+  parameter.set_requires_grad(true);
+}
+
+TEST(Layers, AreMadeWithoutMemory) {
+  const nn::Linear linear(3, 5, true, at::kBFloat16, nn::Linear::Layout::kInOut);
+  EXPECT_TRUE(linear.weight.is_meta());
+  EXPECT_TRUE(linear.weight.requires_grad());
+  EXPECT_EQ(linear.weight.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(linear.weight.sizes(), (at::IntArrayRef{3, 5}));
+  EXPECT_EQ(linear.kind(), "Conv1D");
+  const nn::Linear usual(3, 5, false, at::kFloat);
+  EXPECT_EQ(usual.weight.sizes(), (at::IntArrayRef{5, 3}));
+  EXPECT_FALSE(usual.bias.defined());
+  EXPECT_EQ(usual.kind(), "Linear");
+}
+
+TEST(Linear, LayoutsAgree) {
+  at::manual_seed(1);
+  nn::Linear in_out(3, 5, true, at::kDouble, nn::Linear::Layout::kInOut), out_in(3, 5, true, at::kDouble);
+  const at::Tensor weight = at::randn({3, 5}, at::kDouble), bias = at::randn({5}, at::kDouble);
+  bind(in_out.weight, weight);
+  bind(in_out.bias, bias);
+  bind(out_in.weight, weight.t().contiguous());
+  bind(out_in.bias, bias);
+  const at::Tensor x = at::randn({2, 4, 3}, at::kDouble);
+  const at::Tensor expected = at::matmul(x, weight) + bias;
+  EXPECT_TRUE(is_near(in_out(x), expected, kKernelFp64));
+  EXPECT_TRUE(is_near(out_in(x), expected, kKernelFp64));
+}
+
+TEST(Linear, RunsTheOperationOfThePlan) {
+  struct Negated final : nn::LinearOperation {
+    std::string id() const override { return "test.negated/1"; }
+    at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
+      return -at::linear(x, layer.weight);
+    }
+  };
+  nn::Linear linear(2, 2, false, at::kFloat);
+  EXPECT_EQ(linear.operation->id(), "weft.linear/1");
+  bind(linear.weight, at::eye(2));
+  linear.operation = std::make_shared<Negated>();
+  EXPECT_TRUE(linear(at::ones({1, 2})).equal(-at::ones({1, 2})));
+}
+
+TEST(Embedding, RefusesIdsOutOfRangeNamingThem) {
+  nn::Embedding embedding(4, 3, at::kFloat);
+  bind(embedding.weight, at::randn({4, 3}));
+  EXPECT_ERROR(embedding(at::tensor({0, 4}, at::kLong).view({1, 2})), WEFT_INVALID_ARGUMENT, "4", "[0, 1]",
+               "0 to 3");
+  EXPECT_ERROR(embedding(at::tensor({-1}, at::kLong)), WEFT_INVALID_ARGUMENT, "-1", "[0]");
+  EXPECT_ERROR(embedding(at::zeros({2})), WEFT_INVALID_ARGUMENT, "Float", "int64");
+  EXPECT_TRUE(embedding(at::tensor({2}, at::kLong))[0].equal(embedding.weight[2]));
+}
+
+TEST(LayerNorm, NormalisesTheLastDimension) {
+  nn::LayerNorm norm(6, 1e-3, at::kDouble);
+  at::manual_seed(2);
+  bind(norm.weight, at::randn({6}, at::kDouble));
+  bind(norm.bias, at::randn({6}, at::kDouble));
+  const at::Tensor x = at::randn({2, 3, 6}, at::kDouble) * 4 + 1;
+  const at::Tensor centred = x - x.mean(-1, true);
+  const at::Tensor expected =
+      centred / (centred.square().mean(-1, true) + 1e-3).sqrt() * norm.weight + norm.bias;
+  EXPECT_TRUE(is_near(norm(x), expected, kKernelFp64));
+}
+
+TEST(Dropout, IsTheIdentityInEvaluation) {
+  nn::Dropout dropout(0.5);
+  const at::Tensor x = at::ones({1000});
+  EXPECT_FALSE(dropout(x).equal(x));
+  EXPECT_NEAR(dropout(x).mean().item<double>(), 1, 0.2);
+  dropout.eval();
+  EXPECT_TRUE(dropout(x).equal(x));
+}
+
+}  // namespace
+
+}  // namespace weft::test

@@ -1,0 +1,82 @@
+// Losses and counts beyond what the oracles hold.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "oracle.hpp"
+#include "support/expect_error.hpp"
+#include "support/tolerances.hpp"
+
+namespace weft::test {
+
+namespace {
+
+std::map<std::string, double> counts_of(const nn::Model& model, const Batch& batch) {
+  std::map<std::string, double> counts;
+  for (const nn::LossCount& count : model.counts(batch)) counts[count.name] = count.count;
+  return counts;
+}
+
+TEST(Gpt2Loss, CountsNextTokensThatAreNotIgnored) {
+  const Oracle oracle = Oracle::load("GPT2LMHeadModel");
+  const auto model = make_gpt2(oracle.config, oracle.architecture);
+  const at::Tensor labels = oracle.inputs.at("labels");
+  const double expected = labels.slice(1, 1).ne(-100).sum().item<double>();
+  EXPECT_EQ(counts_of(*model, oracle.batch()), (std::map<std::string, double>{{"loss", expected}}));
+}
+
+TEST(Gpt2Loss, CountsEachTermForItself) {
+  const Oracle double_heads = Oracle::load("GPT2DoubleHeadsModel.last_position");
+  EXPECT_EQ(counts_of(*make_gpt2(double_heads.config, double_heads.architecture), double_heads.batch())
+                .at("mc_loss"),
+            2);
+  const Oracle answers =
+      Oracle::load("GPT2ForQuestionAnswering");  // starts 0 4 11 -3 2, ends 6 10 3 40 2 of 11
+  EXPECT_EQ(counts_of(*make_gpt2(answers.config, answers.architecture), answers.batch()),
+            (std::map<std::string, double>{{"start_loss", 4}, {"end_loss", 4}}));
+}
+
+TEST(Gpt2Loss, IsAbsentWithoutLabels) {
+  for (const std::string& file : Oracle::files()) {
+    const Oracle oracle = Oracle::load(file);
+    const auto model = make_gpt2(oracle.config, oracle.architecture);
+    bind(*model, oracle.weights);
+    Batch batch = oracle.batch();
+    for (const char* name : {"labels", "mc_labels", "start_positions", "end_positions"}) batch.erase(name);
+    EXPECT_TRUE(model->counts(batch).empty()) << file;
+    EXPECT_TRUE(model->loss(run(*model, batch), batch).empty()) << file;
+  }
+}
+
+TEST(Gpt2Loss, AStandInBatchCountsNothingAndHasZeroGradients) {
+  for (const std::string& file : Oracle::files()) {
+    const Oracle oracle = Oracle::load(file);
+    if (oracle.inputs.contains("cotangent")) continue;
+    const auto model = make_gpt2(oracle.config, oracle.architecture);
+    bind(*model, oracle.weights);
+    Batch batch = oracle.batch();
+    batch.empty = true;
+    for (const nn::LossCount& count : model->counts(batch)) EXPECT_EQ(count.count, 0) << file;
+    at::Tensor total = at::zeros({});
+    for (const nn::LossTerm& term : model->loss(run(*model, batch), batch)) total = total + term.sum;
+    total.backward();
+    for (const auto& item : model->named_parameters()) {
+      ASSERT_TRUE(item.value().grad().defined()) << file << " " << item.key();
+      EXPECT_TRUE(item.value().grad().eq(0).all().item<bool>()) << file << " " << item.key();
+    }
+  }
+}
+
+TEST(Gpt2Loss, OfBf16IsNearThatOfFp32) {
+  const Oracle oracle = Oracle::load("GPT2LMHeadModel");
+  const auto exact = make_gpt2(oracle.config, oracle.architecture);
+  const auto rounded = make_gpt2(oracle.config, oracle.architecture, at::kBFloat16);
+  bind(*exact, oracle.weights);
+  bind(*rounded, oracle.weights);
+  const Batch batch = oracle.batch();
+  const double expected = total_loss(*exact, run(*exact, batch), batch).item<double>();
+  EXPECT_NEAR(total_loss(*rounded, run(*rounded, batch), batch).item<double>(), expected, 0.03 * expected);
+}
+
+}  // namespace
+
+}  // namespace weft::test
