@@ -1,6 +1,7 @@
 // The one symbol by which libweft takes the engine's table.
 #include <nlohmann/json.hpp>
 
+#include "application/objects.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "command/command.hpp"
@@ -20,6 +21,7 @@ weft_status command(weft_str verb, weft_str arguments, int32_t* exit_code, weft_
 
 extern "C" WEFT_EXPORT const weft_engine_table* weft_engine_v0() {
   static const weft_engine_table table = {sizeof(weft_engine_table), WEFT_STR(WEFT_BUILD_ID), WEFT_STR(WEFT_TORCH_TAG),
-                                          &weft::training_services, &command};
+                                          &weft::training_services, &command,
+                                          &weft::application::table()};
   return &table;
 }

@@ -6,6 +6,8 @@
 #include <weft/host.h>
 #include <weft/types.h>
 
+#include "application_functions.h"
+
 WEFT_BEGIN_C
 
 typedef struct weft_engine_table {
@@ -19,6 +21,9 @@ typedef struct weft_engine_table {
   /* A verb of the command that needs tensors ("train", "evaluate", ...) with its arguments as JSON; `*exit_code` is the
    * command's. [control] [blocks] */
   weft_status (*command)(weft_str verb, weft_str arguments, int32_t* exit_code, weft_error* error);
+
+  /* What weft/booster.h and weft/tensor.h forward to. */
+  const weft_application_table* application;
 } weft_engine_table;
 
 #define WEFT_ENGINE_SYMBOL "weft_engine_v0"

@@ -77,6 +77,26 @@ StepResult Job::train_step(const Batch& batch) {
   return result;
 }
 
+double Job::accumulate_gradients(const Batch& batch, bool synchronise) {
+  Training& training = training_of(model);
+  if (!training.model().is_training()) model.train();
+  num_samples(batch);
+  const bool before = training.synchronise();
+  training.set_synchronise(synchronise);
+  Training::StepLoss loss;
+  try {
+    loss = training.run_step(split(batch, accumulate), criterion);
+  } catch (...) {
+    training.set_synchronise(before);
+    throw;
+  }
+  training.set_synchronise(before);
+  const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
+  if (training.data_size() > 1)
+    training.comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)->communicator.all_reduce(total, ReduceOp::kSum, true).wait();
+  return total.item<double>();
+}
+
 double Evaluation::loss() const {
   double total = 0;
   for (const Term& term : terms)

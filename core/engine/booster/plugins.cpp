@@ -1,11 +1,20 @@
 #include "booster/plugins.hpp"
 
+#include <atomic>
+
 #include "base/text.hpp"
 #include "error_sink.hpp"
 
 namespace weft {
 
+namespace {
+std::atomic<weft_runtime*> application_runtime = nullptr;
+}
+
+void use_plugin_runtime(weft_runtime* runtime) { application_runtime = runtime; }
+
 weft_runtime* plugin_runtime() {
+  if (weft_runtime* const given = application_runtime) return given;
   static weft_runtime* const runtime = [] {
     weft_runtime* made = nullptr;
     ErrorSink error;

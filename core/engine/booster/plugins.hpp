@@ -8,8 +8,10 @@
 
 namespace weft {
 
-// The process's runtime: made on first use, never destroyed.
+// The process's runtime: an application's, or one made on first use and never destroyed.
 weft_runtime* plugin_runtime();
+// From now on plugins are found through `runtime`, which must outlive the engine's use.
+void use_plugin_runtime(weft_runtime* runtime);
 
 // Loads what provides `name` (empty: the kind's default). Throws the loader's error.
 weft_loaded load_plugin(std::string_view kind, std::string_view name);

@@ -75,6 +75,9 @@ struct Job {
 
   // Forward, loss, backward, synchronisation, update and schedule. `batch` is this rank's part of the global batch.
   StepResult train_step(const Batch& batch);
+  // Forward, loss and backward alone, of a batch that is one of several: the loss is the mean over this batch's labels on
+  // all ranks. Without `synchronise` gradients stay local (no_sync).
+  double accumulate_gradients(const Batch& batch, bool synchronise = true);
   // The loss of a batch without gradients, over all data-parallel ranks.
   Evaluation evaluate(const Batch& batch);
   // The outputs in evaluation mode under their Hugging Face names, of this rank's samples.

@@ -45,8 +45,8 @@ typedef struct weft_checkpoint_io {
 
   /* Plans the files for all `entries` at `path` and reserves their space under temporary names, so that a full disk is
    * found here. Options: "shard" (bool: `path` is a folder, files of at most "size_per_shard" MB (int, default 1024) and
-   * an index; otherwise `path` is a file, or a folder that receives the format's usual file name), "prefix" (text, in
-   * front of the files' names), "use_safetensors" (bool, default true), "metadata.<key>" (text). An unknown option is
+   * an index; otherwise `path` is a file, or a folder that receives the format's usual file name), "prefix" (text, part
+   * of the files' names: model.PREFIX.safetensors), "use_safetensors" (bool, default true), "metadata.<key>" (text). An unknown option is
    * an error. [control, io] [no collective] */
   weft_status (*create)(weft_str path, const weft_kv* options, uint64_t num_options, const weft_tensor_entry* entries,
                         uint64_t num_entries, weft_checkpoint_writer** own, weft_error* error);

@@ -1,0 +1,187 @@
+// Making and destroying the objects of the C application API.
+#include "application/objects.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "application/handles.hpp"
+#include "base/json.hpp"
+#include "base/option_table.hpp"
+#include "base/options.hpp"
+#include "base/text.hpp"
+#include "booster/plugins.hpp"
+#include "error_sink.hpp"
+#include "training/dtypes.hpp"
+#include "weft/nn/model.hpp"
+
+namespace weft::application {
+
+void require(const void* pointer, const char* function, const char* argument) {
+  if (pointer == nullptr) fail(WEFT_INVALID_ARGUMENT, "{}: {} is null", function, argument);
+}
+
+const World& world() {
+  static const World joined = launch();
+  return joined;
+}
+
+namespace {
+
+nlohmann::json object_of(weft_str options, const char* function) {
+  if (trim(view(options)).empty()) return nlohmann::json::object();
+  return parse_json(view(options), fmt::format("{}: the options", function));
+}
+
+Options checked(weft_str options, const char* table, const char* function) {
+  return Options(OptionTable(nlohmann::json::parse(table), function), object_of(options, function), function);
+}
+
+optim::Hyper hyper_of(weft_str options) {
+  optim::Hyper hyper;
+  for (const auto& [key, value] : object_of(options, "weft_optimizer_create").items()) {
+    if (!value.is_number() && !value.is_boolean())
+      fail(WEFT_INVALID_ARGUMENT, "weft_optimizer_create: \"{}\" is {}, must be a number", key, json_kind(value));
+    hyper[key] = value.is_boolean() ? static_cast<double>(value.get<bool>()) : value.get<double>();
+  }
+  return hyper;
+}
+
+constexpr const char* kModelOptions = R"([
+  {"name": "architecture", "type": "text", "default": "", "doc": "model class instead of architectures[0]"},
+  {"name": "precision", "type": "text", "default": "fp32", "doc": "fp32 or fp64"}])";
+
+constexpr const char* kScheduleOptions = R"([
+  {"name": "warmup_steps", "type": "int", "default": 0, "doc": "steps from 0 to the full rate"},
+  {"name": "total_steps", "type": "int", "default": 0, "doc": "where schedules that end, end"},
+  {"name": "minimum_factor", "type": "float", "default": 0, "doc": "of cosine_warmup"}])";
+
+constexpr const char* kDataOptions = R"([
+  {"name": "batch_size", "type": "int", "default": 8, "min": 1, "doc": "samples over all data-parallel ranks"},
+  {"name": "sequence_length", "type": "int", "default": 0, "min": 0, "doc": "0: the model's maximum"},
+  {"name": "token_type", "type": "text", "default": "uint16", "choices": ["uint16", "uint32"], "doc": "of .bin files"},
+  {"name": "shuffle", "type": "bool", "default": true, "doc": "by seed and epoch"},
+  {"name": "seed", "type": "int", "default": 1024, "doc": "of the shuffling"},
+  {"name": "drop_last", "type": "bool", "default": false, "doc": "leave out a short last batch"},
+  {"name": "num_workers", "type": "int", "default": 0, "min": 0, "doc": "threads that fetch ahead"},
+  {"name": "pin_memory", "type": "bool", "default": false, "doc": "page-locked batches, for GPUs"}])";
+
+data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
+  const Options options = checked(given, kDataOptions, "weft_data_open");
+  const nn::Model& module = model.model.module();
+  const int64_t length = options.at("sequence_length").integer;
+  data::LoaderOptions loader;
+  loader.batch_size = options.at("batch_size").integer;
+  loader.rank = world().rank();
+  loader.ranks = world().size();
+  loader.shuffle = options.at("shuffle").integer != 0;
+  loader.seed = options.at("seed").integer;
+  loader.drop_last = options.at("drop_last").integer != 0;
+  loader.num_workers = options.at("num_workers").integer;
+  loader.pin_memory = options.at("pin_memory").integer != 0;
+  const auto type = options.at("token_type").text == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32;
+  return data::Loader(data::open(std::string(view(path)), length > 0 ? length : module.max_sequence_length(), type,
+                                 module.vocabulary_size()),
+                      loader);
+}
+
+}  // namespace
+
+weft_status tensor_create(uint32_t dtype, const int64_t* shape, uint32_t ndim, const void* data, uint64_t size_bytes,
+                          weft_tensor** own, weft_error* error) {
+  return guarded(error, [&] {
+    require(own, "weft_tensor_create", "own");
+    if (ndim > WEFT_MAX_DIMS) fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} dimensions, at most {}", ndim, WEFT_MAX_DIMS);
+    for (uint32_t d = 0; d < ndim; ++d)
+      if (shape[d] < 0) fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: dimension {} is {}", d, shape[d]);
+    const at::Tensor tensor = at::empty({shape, ndim}, scalar_type_of(dtype));
+    if (tensor.nbytes() != size_bytes)
+      fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} bytes given, the shape has {}", size_bytes, tensor.nbytes());
+    if (size_bytes > 0) {
+      require(data, "weft_tensor_create", "data");
+      std::memcpy(tensor.data_ptr(), data, size_bytes);
+    }
+    *own = new weft_tensor{tensor};
+  });
+}
+
+weft_status tensor_describe(const weft_tensor* tensor, weft_tensor_info* out, weft_error* error) {
+  return guarded(error, [&] {
+    require(tensor, "weft_tensor_describe", "tensor");
+    require(out, "weft_tensor_describe", "out");
+    if (out->struct_size < sizeof(weft_tensor_info))
+      fail(WEFT_INVALID_ARGUMENT, "weft_tensor_describe: out->struct_size is {}, must be {}", out->struct_size, sizeof(weft_tensor_info));
+    out->dtype = dtype_code(tensor->tensor.scalar_type());
+    out->ndim = static_cast<uint32_t>(tensor->tensor.dim());
+    std::copy(tensor->tensor.sizes().begin(), tensor->tensor.sizes().end(), out->shape);
+    out->size_bytes = tensor->tensor.nbytes();
+    out->data = tensor->tensor.data_ptr();
+  });
+}
+
+weft_status model_open(weft_runtime* runtime, weft_str path, weft_str options, weft_model** own, weft_error* error) {
+  return guarded(error, [&] {
+    require(runtime, "weft_model_open", "runtime");
+    require(own, "weft_model_open", "own");
+    use_plugin_runtime(runtime);
+    const Options values = checked(options, kModelOptions, "weft_model_open");
+    *own = new weft_model{Model::open(std::string(view(path)), values.at("architecture").text, values.at("precision").text)};
+  });
+}
+
+weft_status optimizer_create(weft_runtime* runtime, weft_model* model, weft_str name, weft_str options, weft_optimizer** own,
+                             weft_error* error) {
+  return guarded(error, [&] {
+    require(model, "weft_optimizer_create", "model");
+    require(own, "weft_optimizer_create", "own");
+    *own = new weft_optimizer{optim::Optimizer(view(name), model->model.parameters(), hyper_of(options))};
+  });
+}
+
+weft_status scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, weft_str name, weft_str options,
+                             weft_scheduler** own, weft_error* error) {
+  return guarded(error, [&] {
+    require(optimizer, "weft_scheduler_create", "optimizer");
+    require(own, "weft_scheduler_create", "own");
+    const Options values = checked(options, kScheduleOptions, "weft_scheduler_create");
+    const optim::ScheduleOptions schedule{values.at("warmup_steps").integer, values.at("total_steps").integer,
+                                          values.at("minimum_factor").real};
+    *own = new weft_scheduler{optim::Scheduler(optimizer->optimizer, optim::schedule(view(name), schedule))};
+  });
+}
+
+weft_status data_open(weft_runtime* runtime, weft_model* model, weft_str path, weft_str options, weft_data** own,
+                      weft_error* error) {
+  return guarded(error, [&] {
+    require(model, "weft_data_open", "model");
+    require(own, "weft_data_open", "own");
+    *own = new weft_data{open_loader(*model, path, options)};
+  });
+}
+
+weft_status booster_create(weft_runtime* runtime, weft_str options, weft_booster** own, weft_error* error) {
+  return guarded(error, [&] {
+    require(runtime, "weft_booster_create", "runtime");
+    require(own, "weft_booster_create", "own");
+    use_plugin_runtime(runtime);
+    const std::string json = trim(view(options)).empty() ? "{}" : std::string(view(options));
+    *own = new weft_booster{Booster(BoosterOptions::parse(json), world())};
+  });
+}
+
+weft_status booster_boost(weft_booster* booster, weft_model* model, weft_optimizer* optimizer, const weft_criterion* criterion,
+                          weft_data* data, weft_scheduler* scheduler, weft_job** own, weft_error* error) {
+  return guarded(error, [&] {
+    require(booster, "weft_booster_boost", "booster");
+    require(model, "weft_booster_boost", "model");
+    require(own, "weft_booster_boost", "own");
+    Job job = booster->booster.boost(model->model, optimizer != nullptr ? optimizer->optimizer : optim::Optimizer(),
+                                     criterion != nullptr ? criterion_of(*criterion) : Criterion(),
+                                     data != nullptr ? data->loader : data::Loader(),
+                                     scheduler != nullptr ? scheduler->scheduler : optim::Scheduler());
+    *own = new weft_job{booster->booster, std::move(job)};
+  });
+}
+
+}  // namespace weft::application

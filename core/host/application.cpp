@@ -1,0 +1,32 @@
+// weft/booster.h and weft/tensor.h: forwarded to the engine, which is opened here.
+#include "host/application_functions.h"
+#include "host/engine.hpp"
+#include "host/error.hpp"
+
+namespace {
+
+const weft_application_table* application_of(const weft_engine_table& engine) {
+  if (!WEFT_HAS(&engine, weft_engine_table, application))
+    throw weft::Error(WEFT_UNIMPLEMENTED, "the engine has no application interface; install Weft whole");
+  return engine.application;
+}
+
+}  // namespace
+
+#define WEFT_FORWARD(name, parameters, arguments)                                                      \
+  weft_status name parameters {                                                                        \
+    const weft_application_table* table = nullptr;                                                     \
+    const weft_status opened = weft::guarded(                                                          \
+        error, [&] { table = application_of(weft::host::load_engine(weft::host::this_host())); });     \
+    return opened == WEFT_OK ? table->name arguments : opened;                                         \
+  }
+// An object exists only if the engine does.
+#define WEFT_FORWARD_DESTROY(name, type)                                                                    \
+  void name(type* object) {                                                                                 \
+    if (object != nullptr) application_of(*weft::host::engine_if_loaded())->name(object);                   \
+  }
+
+extern "C" {
+WEFT_APPLICATION_STATUS_FUNCTIONS(WEFT_FORWARD)
+WEFT_APPLICATION_DESTROY_FUNCTIONS(WEFT_FORWARD_DESTROY)
+}

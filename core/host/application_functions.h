@@ -1,0 +1,93 @@
+/* Every function of weft/booster.h and weft/tensor.h that the engine performs, once: X(name, parameters, arguments). The
+ * private table and the forwarders of libweft are made from these lists; `error` is the last parameter of all in the first. */
+#ifndef WEFT_APPLICATION_FUNCTIONS_H
+#define WEFT_APPLICATION_FUNCTIONS_H
+
+#include <weft/booster.h>
+
+#define WEFT_APPLICATION_STATUS_FUNCTIONS(X)                                                                              \
+  X(weft_tensor_create,                                                                                                   \
+    (uint32_t dtype, const int64_t* shape, uint32_t ndim, const void* data, uint64_t size_bytes, weft_tensor** own,       \
+     weft_error* error),                                                                                                  \
+    (dtype, shape, ndim, data, size_bytes, own, error))                                                                   \
+  X(weft_tensor_describe, (const weft_tensor* tensor, weft_tensor_info* out, weft_error* error), (tensor, out, error))    \
+  X(weft_model_open, (weft_runtime * runtime, weft_str path, weft_str options, weft_model** own, weft_error* error),      \
+    (runtime, path, options, own, error))                                                                                 \
+  X(weft_optimizer_create,                                                                                                \
+    (weft_runtime * runtime, weft_model * model, weft_str name, weft_str options, weft_optimizer** own,                   \
+     weft_error* error),                                                                                                  \
+    (runtime, model, name, options, own, error))                                                                          \
+  X(weft_scheduler_create,                                                                                                \
+    (weft_runtime * runtime, weft_optimizer * optimizer, weft_str name, weft_str options, weft_scheduler** own,           \
+     weft_error* error),                                                                                                  \
+    (runtime, optimizer, name, options, own, error))                                                                      \
+  X(weft_data_open,                                                                                                       \
+    (weft_runtime * runtime, weft_model * model, weft_str path, weft_str options, weft_data** own, weft_error* error),    \
+    (runtime, model, path, options, own, error))                                                                          \
+  X(weft_booster_create, (weft_runtime * runtime, weft_str options, weft_booster** own, weft_error* error),               \
+    (runtime, options, own, error))                                                                                       \
+  X(weft_booster_boost,                                                                                                   \
+    (weft_booster * booster, weft_model * model, weft_optimizer * optimizer, const weft_criterion* criterion,             \
+     weft_data* data, weft_scheduler* scheduler, weft_job** own, weft_error* error),                                      \
+    (booster, model, optimizer, criterion, data, scheduler, own, error))                                                  \
+  X(weft_job_next, (weft_job * job, weft_step_result * out, weft_error * error), (job, out, error))                       \
+  X(weft_job_train_step,                                                                                                  \
+    (weft_job * job, const weft_field* batch, uint64_t num_fields, weft_step_result* out, weft_error* error),             \
+    (job, batch, num_fields, out, error))                                                                                 \
+  X(weft_job_evaluate,                                                                                                    \
+    (weft_job * job, const weft_field* batch, uint64_t num_fields, double* loss, weft_error* error),                      \
+    (job, batch, num_fields, loss, error))                                                                                \
+  X(weft_job_forward,                                                                                                     \
+    (weft_job * job, const weft_field* batch, uint64_t num_fields, weft_str output, weft_tensor** own,                    \
+     weft_error* error),                                                                                                  \
+    (job, batch, num_fields, output, own, error))                                                                         \
+  X(weft_job_backward,                                                                                                    \
+    (weft_job * job, const weft_field* batch, uint64_t num_fields, uint32_t synchronise, double* loss,                    \
+     weft_error* error),                                                                                                  \
+    (job, batch, num_fields, synchronise, loss, error))                                                                   \
+  X(weft_job_clip_grad_by_norm, (weft_job * job, double max_norm, double* norm, weft_error* error),                       \
+    (job, max_norm, norm, error))                                                                                         \
+  X(weft_job_clip_grad_by_value, (weft_job * job, double limit, weft_error* error), (job, limit, error))                  \
+  X(weft_job_step, (weft_job * job, weft_error * error), (job, error))                                                    \
+  X(weft_job_zero_grad, (weft_job * job, weft_error * error), (job, error))                                               \
+  X(weft_booster_save_model,                                                                                              \
+    (weft_booster * booster, weft_job * job, weft_str path, weft_str options, weft_error* error),                         \
+    (booster, job, path, options, error))                                                                                 \
+  X(weft_booster_load_model,                                                                                              \
+    (weft_booster * booster, weft_job * job, weft_str path, uint32_t strict, weft_error* error),                          \
+    (booster, job, path, strict, error))                                                                                  \
+  X(weft_booster_save_optimizer,                                                                                          \
+    (weft_booster * booster, weft_job * job, weft_str path, weft_str options, weft_error* error),                         \
+    (booster, job, path, options, error))                                                                                 \
+  X(weft_booster_load_optimizer, (weft_booster * booster, weft_job * job, weft_str path, weft_error* error),              \
+    (booster, job, path, error))                                                                                          \
+  X(weft_booster_save_lr_scheduler, (weft_booster * booster, weft_job * job, weft_str path, weft_error* error),           \
+    (booster, job, path, error))                                                                                          \
+  X(weft_booster_load_lr_scheduler, (weft_booster * booster, weft_job * job, weft_str path, weft_error* error),           \
+    (booster, job, path, error))                                                                                          \
+  X(weft_booster_save_training,                                                                                           \
+    (weft_booster * booster, weft_job * job, weft_str folder, weft_str options, weft_error* error),                       \
+    (booster, job, folder, options, error))                                                                               \
+  X(weft_booster_load_training, (weft_booster * booster, weft_job * job, weft_str folder, weft_error* error),             \
+    (booster, job, folder, error))
+
+#define WEFT_APPLICATION_DESTROY_FUNCTIONS(X)  \
+  X(weft_tensor_destroy, weft_tensor)          \
+  X(weft_model_destroy, weft_model)            \
+  X(weft_optimizer_destroy, weft_optimizer)    \
+  X(weft_scheduler_destroy, weft_scheduler)    \
+  X(weft_data_destroy, weft_data)              \
+  X(weft_booster_destroy, weft_booster)        \
+  X(weft_job_destroy, weft_job)
+
+#define WEFT_SLOT(name, parameters, arguments) weft_status(*name) parameters;
+#define WEFT_DESTROY_SLOT(name, type) void (*name)(type*);
+typedef struct weft_application_table {
+  uint64_t struct_size;
+  WEFT_APPLICATION_STATUS_FUNCTIONS(WEFT_SLOT)
+  WEFT_APPLICATION_DESTROY_FUNCTIONS(WEFT_DESTROY_SLOT)
+} weft_application_table;
+#undef WEFT_SLOT
+#undef WEFT_DESTROY_SLOT
+
+#endif

@@ -1,0 +1,126 @@
+/* Training from C: a model, an optimizer and data under a strategy that is found by name. Exported by libweft.so, which
+ * opens the engine (and libtorch) on first need; a program links libweft alone.
+ *
+ * All functions are [control]: one thread of a rank. "Collective" ones may block until every rank calls them. Options are
+ * JSON objects, empty for the defaults; an unknown key is an error that names the nearest. Objects are destroyed by the
+ * caller in any order; NULL is accepted. since 0.1 */
+#ifndef WEFT_BOOSTER_H
+#define WEFT_BOOSTER_H
+
+#include "runtime.h"
+#include "tensor.h"
+
+WEFT_BEGIN_C
+
+typedef struct weft_model weft_model;
+typedef struct weft_optimizer weft_optimizer;
+typedef struct weft_scheduler weft_scheduler;
+typedef struct weft_data weft_data;
+typedef struct weft_booster weft_booster;
+typedef struct weft_job weft_job;
+
+/* A model folder or a config.json; without memory until it is boosted. Options: "architecture", "precision" ("fp32"). */
+WEFT_EXPORT weft_status weft_model_open(weft_runtime* runtime, weft_str path, weft_str options, weft_model** own,
+                                        weft_error* error);
+WEFT_EXPORT void weft_model_destroy(weft_model* model);
+
+/* "sgd", "adam" or "adamw" over all parameters that train. Options: "lr", "weight_decay", "momentum", "beta1", ... with
+ * PyTorch's defaults. */
+WEFT_EXPORT weft_status weft_optimizer_create(weft_runtime* runtime, weft_model* model, weft_str name, weft_str options,
+                                              weft_optimizer** own, weft_error* error);
+WEFT_EXPORT void weft_optimizer_destroy(weft_optimizer* optimizer);
+
+/* "constant", "linear_warmup" or "cosine_warmup". Options: "warmup_steps", "total_steps", "minimum_factor". */
+WEFT_EXPORT weft_status weft_scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, weft_str name,
+                                              weft_str options, weft_scheduler** own, weft_error* error);
+WEFT_EXPORT void weft_scheduler_destroy(weft_scheduler* scheduler);
+
+/* Text, .bin tokens or .safetensors tensors for this model; joins the ranks of the job (collective). Options:
+ * "batch_size" (over all ranks, 8), "sequence_length", "token_type", "shuffle" (true), "seed" (1024), "drop_last",
+ * "num_workers", "pin_memory". */
+WEFT_EXPORT weft_status weft_data_open(weft_runtime* runtime, weft_model* model, weft_str path, weft_str options,
+                                       weft_data** own, weft_error* error);
+WEFT_EXPORT void weft_data_destroy(weft_data* data);
+
+/* Joins the ranks of the job (collective). Options: "strategy", "options", "precision", "recompute", "accumulate",
+ * "max_grad_norm", "seed". */
+WEFT_EXPORT weft_status weft_booster_create(weft_runtime* runtime, weft_str options, weft_booster** own,
+                                            weft_error* error);
+WEFT_EXPORT void weft_booster_destroy(weft_booster* booster);
+
+/* Named tensors. Borrowed for the call. */
+typedef struct weft_field {
+  weft_str name;
+  const weft_tensor* tensor;
+} weft_field;
+
+/* The caller's own loss of the model's outputs: sets `*loss` to a value, and `gradients[i]` to the derivative with respect
+ * to `outputs[i]` (of its shape and dtype), or leaves it NULL where the loss does not depend on it. Weft destroys the
+ * tensors that it sets. */
+typedef struct weft_criterion {
+  uint64_t struct_size;
+  void* context;
+  weft_status (*loss)(void* context, const weft_field* outputs, uint64_t num_outputs, const weft_field* batch,
+                      uint64_t num_batch, double* loss, weft_tensor** gradients, weft_error* error);
+} weft_criterion;
+
+/* Puts everything under the strategy (collective). Any of `optimizer`, `criterion` (NULL: the model's own loss), `data` and
+ * `scheduler` may be NULL. The criterion and its context must outlive the job. */
+WEFT_EXPORT weft_status weft_booster_boost(weft_booster* booster, weft_model* model, weft_optimizer* optimizer,
+                                           const weft_criterion* criterion, weft_data* data, weft_scheduler* scheduler,
+                                           weft_job** own, weft_error* error);
+WEFT_EXPORT void weft_job_destroy(weft_job* job);
+
+typedef struct weft_step_result {
+  uint64_t struct_size;
+  int64_t index; /* of the step, from 1 */
+  double loss;   /* mean over every counted label of the global batch */
+  double grad_norm; /* -1 without clipping */
+  double lr;
+  double seconds;
+  double tokens_per_second; /* over all ranks */
+} weft_step_result;
+
+/* Trains on the next batch of the job's data (collective). OUT_OF_RANGE once at the end of each epoch. */
+WEFT_EXPORT weft_status weft_job_next(weft_job* job, weft_step_result* out, weft_error* error);
+/* Trains on this rank's part of a batch (collective). */
+WEFT_EXPORT weft_status weft_job_train_step(weft_job* job, const weft_field* batch, uint64_t num_fields,
+                                            weft_step_result* out, weft_error* error);
+/* The loss of this rank's part of a batch without training, over all ranks (collective). */
+WEFT_EXPORT weft_status weft_job_evaluate(weft_job* job, const weft_field* batch, uint64_t num_fields, double* loss,
+                                          weft_error* error);
+/* One output of a forward in evaluation mode by its Hugging Face name ("logits") (collective). */
+WEFT_EXPORT weft_status weft_job_forward(weft_job* job, const weft_field* batch, uint64_t num_fields, weft_str output,
+                                         weft_tensor** own, weft_error* error);
+
+/* The caller's own loop: forward, loss and backward of one batch (collective), then clipping, the
+ * update and zeroing. `synchronise` 0 accumulates locally (no_sync). */
+WEFT_EXPORT weft_status weft_job_backward(weft_job* job, const weft_field* batch, uint64_t num_fields, uint32_t synchronise,
+                                          double* loss, weft_error* error);
+WEFT_EXPORT weft_status weft_job_clip_grad_by_norm(weft_job* job, double max_norm, double* norm, weft_error* error);
+WEFT_EXPORT weft_status weft_job_clip_grad_by_value(weft_job* job, double limit, weft_error* error);
+WEFT_EXPORT weft_status weft_job_step(weft_job* job, weft_error* error);
+WEFT_EXPORT weft_status weft_job_zero_grad(weft_job* job, weft_error* error);
+
+/* Checkpoints; all collective. Save options: "shard", "prefix", "size_per_shard" (MB), "use_safetensors". A folder appears
+ * only when it is complete. */
+WEFT_EXPORT weft_status weft_booster_save_model(weft_booster* booster, weft_job* job, weft_str path, weft_str options,
+                                                weft_error* error);
+WEFT_EXPORT weft_status weft_booster_load_model(weft_booster* booster, weft_job* job, weft_str path, uint32_t strict,
+                                                weft_error* error);
+WEFT_EXPORT weft_status weft_booster_save_optimizer(weft_booster* booster, weft_job* job, weft_str path, weft_str options,
+                                                    weft_error* error);
+WEFT_EXPORT weft_status weft_booster_load_optimizer(weft_booster* booster, weft_job* job, weft_str path, weft_error* error);
+WEFT_EXPORT weft_status weft_booster_save_lr_scheduler(weft_booster* booster, weft_job* job, weft_str path,
+                                                       weft_error* error);
+WEFT_EXPORT weft_status weft_booster_load_lr_scheduler(weft_booster* booster, weft_job* job, weft_str path,
+                                                       weft_error* error);
+/* The model folder with training_state/: all that going on exactly needs. */
+WEFT_EXPORT weft_status weft_booster_save_training(weft_booster* booster, weft_job* job, weft_str folder, weft_str options,
+                                                   weft_error* error);
+WEFT_EXPORT weft_status weft_booster_load_training(weft_booster* booster, weft_job* job, weft_str folder,
+                                                   weft_error* error);
+
+WEFT_END_C
+
+#endif
