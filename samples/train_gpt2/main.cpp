@@ -1,0 +1,38 @@
+// Trains a GPT-2 under a strategy that is found by name.
+//   train_gpt2 MODEL_FOLDER_OR_CONFIG DATA OUT [BOOSTER_OPTIONS_JSON]
+//   weft run -n 2 train_gpt2 config.json corpus.txt out '{"strategy": "torch_ddp", "options": {"bucket_cap_mb": 10}}'
+#include <weft/weft.hpp>
+
+#include <cstdio>
+#include <string>
+
+int main(int argc, char** argv) try {
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: train_gpt2 MODEL DATA OUT [BOOSTER_OPTIONS_JSON]\n");
+    return 2;
+  }
+  const weft::BoosterOptions options = weft::BoosterOptions::parse(argc > 4 ? argv[4] : "{}");
+  weft::World world = weft::launch();  // torchrun, SLURM, Open MPI or weft run; one rank without any
+
+  auto model = weft::Model::open(argv[1]);  // shapes only: memory comes when it is boosted
+  auto optimizer = weft::optim::AdamW(model.parameters(), {.lr = 1e-3, .weight_decay = 0.1});
+  const int64_t total_steps = 30;
+  weft::optim::Scheduler schedule(optimizer,
+                                  weft::optim::schedule("cosine_warmup", {.warmup_steps = 5, .total_steps = total_steps}));
+
+  weft::Booster booster(options, world);  // the strategy is found, checked and loaded by boost
+  auto data = booster.prepare_dataloader(weft::data::text(argv[2], 64), /*batch_size=*/4, /*shuffle=*/true);
+  auto job = booster.boost(model, optimizer, {}, data, schedule);  // {}: the model's own loss
+
+  while (optimizer.steps() < total_steps)
+    for (const weft::Batch& batch : job.data) {
+      const weft::StepResult step = job.train_step(batch);  // any strategy, accumulation included
+      world.print_on_master("step " + std::to_string(step.index) + " loss " + std::to_string(step.loss));
+      if (optimizer.steps() == total_steps) break;
+    }
+  booster.save_model(job.model, argv[3], {.shard = true});  // opens in transformers
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "train_gpt2: %s\n", error.what());
+  return 1;
+}
