@@ -17,12 +17,6 @@ function(weft_add_rank_test)
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=1")
 endfunction()
 
-# The precompiled header was built with these flags and can be reused with no others.
-function(weft_use_torch_pch target)
-  target_compile_options(${target} PRIVATE -fPIC)
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_precompile_headers(${target} REUSE_FROM weft_torch_pch)
-endfunction()
 
 add_library(weft_launch_ranks STATIC ${CMAKE_CURRENT_LIST_DIR}/launch_ranks.cpp)
 weft_use_torch_pch(weft_launch_ranks)

@@ -1,0 +1,124 @@
+// The time, processor time and memory of training steps on one fixed batch a rank, as one JSON line a rank.
+//   training_step MODE CONFIG BATCH SEQUENCE STEPS [BOOSTER_OPTIONS_JSON]
+// MODE booster: through weft::Booster. MODE loop: the same model and update rule in a hand-written libtorch loop on one rank,
+// to see what Booster itself costs.
+#include <ATen/Parallel.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/randint.h>
+#include <sys/resource.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <weft/nn/model.hpp>
+#include <weft/weft.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+double processor_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double resident_mib(const char* key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind(key, 0) == 0) return std::stod(line.substr(line.find(':') + 1)) / 1024;
+  return 0;
+}
+
+weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, int rank) {
+  at::Generator generator = at::detail::createCPUGenerator(1 + static_cast<uint64_t>(rank));
+  const at::Tensor ids = at::randint(0, model.module().vocabulary_size(), {size, length}, generator, at::kLong);
+  weft::Batch batch;
+  batch.set("input_ids", ids);
+  batch.set("labels", ids);
+  return batch;
+}
+
+// A step as one would write it by hand: storage for the parameters, forward, loss, backward, fused AdamW.
+class HandWritten {
+ public:
+  explicit HandWritten(weft::nn::Model& model) : model_(model) {
+    for (at::Tensor& parameter : model.parameters()) {
+      if (parameter.device() != at::kMeta) continue;
+      const at::Tensor storage = at::randn(parameter.sizes()) * 0.02;
+      parameter.unsafeGetTensorImpl()->shallow_copy_from(storage.variable_data().getIntrusivePtr());
+      parameter.set_requires_grad(true);
+      parameters_.push_back(parameter);
+      first_.push_back(at::zeros_like(storage));
+      second_.push_back(at::zeros_like(storage));
+      steps_.push_back(at::zeros({}));
+    }
+  }
+  double step(const weft::Batch& batch) {
+    weft::State state = model_.input(batch);
+    for (weft::nn::Unit* unit : model_.units()) unit->forward(state);
+    const at::Tensor loss = model_.loss(state, batch).front().sum / model_.counts(batch).front().count;
+    state = weft::State();
+    torch::autograd::backward({loss}, {at::Tensor()});
+    at::NoGradGuard no_grad;
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    for (at::Tensor& count : steps_) count += 1;
+    at::_fused_adamw_(parameters_, gradients, first_, second_, {}, steps_, 1e-3, 0.9, 0.999, 0.01, 1e-8, false, false);
+    for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+    return loss.item<double>();
+  }
+
+ private:
+  weft::nn::Model& model_;
+  std::vector<at::Tensor> parameters_, first_, second_, steps_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  if (argc < 6) {
+    std::fprintf(stderr, "usage: training_step booster|loop CONFIG BATCH SEQUENCE STEPS [BOOSTER_OPTIONS_JSON]\n");
+    return 2;
+  }
+  const std::string mode = argv[1];
+  const int64_t size = std::stoll(argv[3]), length = std::stoll(argv[4]), steps = std::stoll(argv[5]);
+  const weft::World world = weft::launch();
+  at::randint(0, 2, {1}).add_(1);  // libtorch is up
+  const double before = resident_mib("VmRSS");
+
+  auto model = weft::Model::open(argv[2]);
+  const weft::Batch batch = fixed_batch(model, size, length, world.rank());
+  std::function<double()> step;
+  if (mode == "booster") {
+    auto optimizer = weft::optim::AdamW(model.parameters(), {.lr = 1e-3, .weight_decay = 0.01});
+    weft::Booster booster(weft::BoosterOptions::parse(argc > 6 ? argv[6] : R"({"strategy": "none"})"), world);
+    auto job = std::make_shared<weft::Job>(booster.boost(model, optimizer));
+    step = [job, &batch] { return job->train_step(batch).loss; };
+  } else {
+    auto loop = std::make_shared<HandWritten>(model.module());
+    model.train();
+    step = [loop, &batch] { return loop->step(batch); };
+  }
+
+  std::vector<double> seconds, processor;
+  double loss = 0;
+  for (int64_t i = 0; i < steps; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const double used = processor_seconds();
+    loss = step();
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    processor.push_back(processor_seconds() - used);
+  }
+  nlohmann::json line = {{"rank", world.rank()}, {"world", world.size()}, {"tokens", size * length * world.size()},
+                         {"seconds", seconds}, {"processor_seconds", processor}, {"loss", loss},
+                         {"resident_mib_before", before}, {"resident_mib_peak", resident_mib("VmHWM")},
+                         {"communicated_bytes", weft::communicated_bytes()}};
+  std::printf("%s\n", line.dump().c_str());
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "training_step: %s\n", error.what());
+  return 1;
+}
