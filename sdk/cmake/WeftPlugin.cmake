@@ -13,7 +13,8 @@
 # weft_add_plugin(<id> [MANIFEST plugin.json.in] [OUTPUT_DIRECTORY dir] [NO_INSTALL] [<library arguments>])
 #   The result is <dir>/<id>/<version>/ with the libraries and plugin.json (with ABI range, libtorch tag, SHA-256 of each
 #   library); <dir> is lib/weft/<abi-major>/plugins of the build tree, and of the prefix after installation. Target
-#   weft_plugin_<id> makes all of it. Test plugin.<id>.abi checks what the libraries export and need.
+#   weft_plugin_<id> makes all of it. Test plugin.<id>.abi checks what the libraries export and need, test
+#   plugin.<id>.conformance loads them and tries them (`weft plugins validate`).
 # weft_plugin_library(<id> KIND strategy|shard_policy|model|checkpoint_io TIER c|torch|native SOURCES ...
 #                     [PROVIDES names...] [LIBRARIES targets...])
 #   PROVIDES are the names by which it is found, <id> if there are none. Call it in the folder of weft_add_plugin.
@@ -243,6 +244,13 @@ function(weft_finish_plugin_ id)
     add_test(NAME plugin.${id}.abi COMMAND ${CMAKE_COMMAND} -DCHECKS=${FOLDER}/checks.cmake -DNM=${CMAKE_NM}
       -DREADELF=${CMAKE_READELF} -P ${scripts}/WeftPluginCheck.cmake)
     set_tests_properties(plugin.${id}.abi PROPERTIES LABELS abi)
+    if(TARGET weft_command)
+      set(command $<TARGET_FILE:weft_command>)
+    else()
+      set(command ${WEFT_INCLUDE_DIR}/../bin/weft)
+    endif()
+    add_test(NAME plugin.${id}.conformance COMMAND ${command} plugins validate ${OUTPUT})
+    set_tests_properties(plugin.${id}.conformance PROPERTIES LABELS conformance TIMEOUT 120)
   endif()
   if(INSTALL)
     # As files: a library that is stripped or edited on the way no longer has the digest in its manifest.
