@@ -23,16 +23,20 @@ class Dataset {
 
 enum class TokenType { kUint16, kUint32 };
 
-// Consecutive windows of `sequence_length` tokens as input_ids and labels (int64, the same tensor: a causal model
-// shifts them itself); what is left at the end is not used. The file is mapped, not read. Throws NOT_FOUND, and
-// INVALID_ARGUMENT for a folder, an empty file, one that ends within a token or is shorter than one sample.
+// Consecutive windows of `sequence_length` tokens as input_ids and labels (int64, the same tensor: a causal
+// model shifts them itself); what is left at the end is not used. The file is mapped, not read. Throws
+// NOT_FOUND, and INVALID_ARGUMENT for a folder, an empty file, one that ends within a token or is shorter
+// than one sample.
 std::shared_ptr<Dataset> text(const std::string& path, int64_t sequence_length);  // bytes are tokens
-std::shared_ptr<Dataset> tokens(const std::string& path, int64_t sequence_length, TokenType type);  // little-endian
-// Tensors under the names of the model's inputs; the first dimension of each counts samples. Integers become int64.
+std::shared_ptr<Dataset> tokens(const std::string& path, int64_t sequence_length,
+                                TokenType type);  // little-endian
+// Tensors under the names of the model's inputs; the first dimension of each counts samples. Integers become
+// int64.
 std::shared_ptr<Dataset> tensors(const std::string& path);
-// By the file's name: .bin tokens, .safetensors tensors, otherwise text. If the vocabulary is not 0, reads through the
-// tokens and throws INVALID_ARGUMENT with the first one outside it and its position.
-std::shared_ptr<Dataset> open(const std::string& path, int64_t sequence_length, TokenType type, int64_t vocabulary_size);
+// By the file's name: .bin tokens, .safetensors tensors, otherwise text. If the vocabulary is not 0, reads
+// through the tokens and throws INVALID_ARGUMENT with the first one outside it and its position.
+std::shared_ptr<Dataset> open(const std::string& path, int64_t sequence_length, TokenType type,
+                              int64_t vocabulary_size);
 
 // The order in which samples are drawn: the indices of one epoch, the same on every rank.
 class Sampler {
@@ -50,15 +54,15 @@ struct LoaderOptions {
   bool shuffle = false;
   int64_t seed = 1024;
   bool drop_last = false;
-  bool pin_memory = false;  // refused where there is no GPU
-  int64_t num_workers = 0;  // threads that fetch ahead, two batches each
+  bool pin_memory = false;           // refused where there is no GPU
+  int64_t num_workers = 0;           // threads that fetch ahead, two batches each
   std::shared_ptr<Sampler> sampler;  // instead of shuffle and seed
 };
 
-// Batches of one epoch after another. Global batch k is samples [k B, (k+1) B) of the epoch's order; rank r takes the
-// r-th contiguous part. A short last batch splits into parts that differ by at most one; a rank without any gets the
-// batch's first sample as Batch::empty, its integer "...labels" -100 and its "..._positions" beyond every sequence.
-// Copies share the position. One thread at a time.
+// Batches of one epoch after another. Global batch k is samples [k B, (k+1) B) of the epoch's order; rank r
+// takes the r-th contiguous part. A short last batch splits into parts that differ by at most one; a rank
+// without any gets the batch's first sample as Batch::empty, its integer "...labels" -100 and its
+// "..._positions" beyond every sequence. Copies share the position. One thread at a time.
 class Loader {
  public:
   Loader() = default;
@@ -72,8 +76,8 @@ class Loader {
   // The next batch; after an epoch's last one false once, and the next epoch begins.
   bool next(Batch& batch);
 
-  // Where it stands: batches handed out of this epoch. Restoring it repeats exactly what would have followed. Throws
-  // OUT_OF_RANGE for a batch that the epoch does not have.
+  // Where it stands: batches handed out of this epoch. Restoring it repeats exactly what would have followed.
+  // Throws OUT_OF_RANGE for a batch that the epoch does not have.
   struct Position {
     int64_t epoch = 0;
     int64_t batch = 0;
