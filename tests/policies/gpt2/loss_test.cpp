@@ -39,7 +39,7 @@ TEST(Gpt2Loss, IsAbsentWithoutLabels) {
   for (const std::string& file : Oracle::files()) {
     const Oracle oracle = Oracle::load(file);
     const auto model = make_gpt2(oracle.config, oracle.architecture);
-    bind(*model, oracle.weights);
+    bind_weights(*model, oracle.weights);
     Batch batch = oracle.batch();
     for (const char* name : {"labels", "mc_labels", "start_positions", "end_positions"}) batch.erase(name);
     EXPECT_TRUE(model->counts(batch).empty()) << file;
@@ -52,7 +52,7 @@ TEST(Gpt2Loss, AStandInBatchCountsNothingAndHasZeroGradients) {
     const Oracle oracle = Oracle::load(file);
     if (oracle.inputs.contains("cotangent")) continue;
     const auto model = make_gpt2(oracle.config, oracle.architecture);
-    bind(*model, oracle.weights);
+    bind_weights(*model, oracle.weights);
     Batch batch = oracle.batch();
     batch.empty = true;
     for (const nn::LossCount& count : model->counts(batch)) EXPECT_EQ(count.count, 0) << file;
@@ -70,8 +70,8 @@ TEST(Gpt2Loss, OfBf16IsNearThatOfFp32) {
   const Oracle oracle = Oracle::load("GPT2LMHeadModel");
   const auto exact = make_gpt2(oracle.config, oracle.architecture);
   const auto rounded = make_gpt2(oracle.config, oracle.architecture, at::kBFloat16);
-  bind(*exact, oracle.weights);
-  bind(*rounded, oracle.weights);
+  bind_weights(*exact, oracle.weights);
+  bind_weights(*rounded, oracle.weights);
   const Batch batch = oracle.batch();
   const double expected = total_loss(*exact, run(*exact, batch), batch).item<double>();
   EXPECT_NEAR(total_loss(*rounded, run(*rounded, batch), batch).item<double>(), expected, 0.03 * expected);

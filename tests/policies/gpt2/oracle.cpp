@@ -75,7 +75,7 @@ std::shared_ptr<gpt2::Gpt2Model> make_gpt2(const Config& config, std::string_vie
   return std::make_shared<gpt2::Gpt2Model>(config, gpt2::find_architecture(architecture), dtype);
 }
 
-void bind(nn::Model& model, const Oracle::Tensors& weights) {
+void bind_weights(nn::Model& model, const Oracle::Tensors& weights) {
   const std::map<std::string, std::string> canonical = canonical_names(model);
   std::set<std::string> left;
   for (const auto& [name, value] : weights) left.insert(name);
@@ -96,7 +96,7 @@ void bind_random(nn::Model& model, int64_t seed) {
     if (!canonical_names(model).contains(item.key()))
       weights[item.key()] = at::randn(item.value().sizes()) * 0.3;
   }
-  bind(model, weights);
+  bind_weights(model, weights);
 }
 
 State run(nn::Model& model, const Batch& batch) {

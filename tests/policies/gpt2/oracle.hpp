@@ -31,7 +31,7 @@ struct Oracle {
 std::shared_ptr<gpt2::Gpt2Model> make_gpt2(const Config& config, std::string_view architecture,
                                            at::ScalarType dtype = at::kFloat);
 // As a strategy without splits does: storage behind every parameter, with the value of that name.
-void bind(nn::Model& model, const Oracle::Tensors& weights);
+void bind_weights(nn::Model& model, const Oracle::Tensors& weights);
 // Random values for every parameter, the same for the same seed.
 void bind_random(nn::Model& model, int64_t seed);
 

@@ -12,7 +12,7 @@ namespace {
 class Gpt2Parity : public testing::TestWithParam<std::string> {
  protected:
   Gpt2Parity() : oracle_(Oracle::load(GetParam())), model_(make_gpt2(oracle_.config, oracle_.architecture)) {
-    bind(*model_, oracle_.weights);
+    bind_weights(*model_, oracle_.weights);
   }
 
   // Only where Hugging Face defines it.
