@@ -26,7 +26,7 @@ struct OptionValue {
 class Options {
  public:
   Options() = default;
-  // `given` is an object or null; `who` is named in errors ("strategy torch_ddp"). Throws INVALID_ARGUMENT:
+  // `given` is an object or null; `who` is named in errors ("strategy NAME"). Throws INVALID_ARGUMENT:
   // an unknown option with the nearest name, a wrong type or value with option, got and wanted, a missing one
   // with its doc.
   Options(const OptionTable& table, const nlohmann::json& given, std::string_view who);

@@ -35,7 +35,7 @@ size_t edit_distance(std::string_view a, std::string_view b);
 // The candidate nearest to `name`, if one is near enough to be what was meant.
 std::optional<std::string> nearest(std::string_view name, const std::vector<std::string>& candidates);
 
-// `; did you mean "gemini"?`, or nothing.
+// `; did you mean "NAME"?`, or nothing.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
 std::vector<std::string> split(std::string_view text, char separator);  // empty parts are left out

@@ -46,7 +46,7 @@ void add_generate(CLI::App& application) {
 
 void add_plan(CLI::App& application) {
   EngineVerb verb(application, "plan", "The sharding plan of a model",
-                  "Example: weft plan --model samples/gpt2_bytes/config.json --explain");
+                  "Example: weft plan --model folder/config.json --explain");
   verb.model_flags()
       .flag("--explain", "explain", "Print every entry of the plan (the default in this version)")
       .integer("--tensor-size", "tensor_size", "Plan for this many tensor-parallel ranks; default 1");

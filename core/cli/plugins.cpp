@@ -240,7 +240,7 @@ void add_plugins(CLI::App& application) {
       "WEFT_PLUGIN_SAFE=1\nadmits only what was installed with Weft.\nExample: weft plugins list");
   add_verb(plugins, "list", "Every plugin that was found; reads manifests and loads nothing", nullptr,
            "weft plugins list --json", list);
-  add_verb(plugins, "show", "A plugin with its options; loads nothing", "NAME", "weft plugins show torch_ddp",
+  add_verb(plugins, "show", "A plugin with its options; loads nothing", "NAME", "weft plugins show NAME",
            show);
   add_verb(plugins, "doctor",
            "What was passed over and why: manifests, notes, permissions, digests; loads nothing", nullptr,

@@ -85,7 +85,7 @@ void add_run(CLI::App& application) {
       "The program gets torchrun's environment (RANK, WORLD_SIZE, ...). The first rank that fails ends the "
       "others and is\n"
       "reported with its last lines; its exit code is the command's. Signals are passed on.\n"
-      "Example: weft run -n 2 ./train_gpt2 --steps 100");
+      "Example: weft run -n 2 ./train --steps 100");
   verb->callback([verb, flags] {
     std::vector<std::string> known;
     for (const CLI::Option* option : verb->get_options())

@@ -5,7 +5,8 @@ namespace weft::cli {
 
 void add_train(CLI::App& application) {
   EngineVerb verb(application, "train", "Train a model under a strategy",
-                  "Example: weft train --model samples/gpt2_bytes/config.json --data README.md --strategy torch_ddp -n 2 --steps 200 --save out");
+                  "Example: weft train --model folder/config.json --data text.txt --strategy NAME -n 2 --steps 200 --save out\n"
+                  "Strategies: weft plugins list");
   verb.model_flags()
       .text("--data", "data", "Text (bytes are tokens), .bin (tokens), or .safetensors (tensors named as the model's inputs)", true)
       .text("--token-type", "token_type", "Of .bin data: uint16 or uint32; default uint16")

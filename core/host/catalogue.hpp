@@ -30,7 +30,7 @@ struct Candidate {
 
   const Manifest& manifest() const { return *installed->manifest; }
   std::filesystem::path path() const { return installed->folder / library->file; }
-  std::string label() const;  // `strategy "gemini" 1.4.0`
+  std::string label() const;  // `strategy "NAME" 1.4.0`
 };
 
 struct Catalogue {

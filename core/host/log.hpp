@@ -1,4 +1,4 @@
-// The log of the process, on stderr: `[rank 1] warning: torch_ddp: text`. WEFT_LOG sets what is shown: debug,
+// The log of the process, on stderr: `[rank 1] warning: PLUGIN: text`. WEFT_LOG sets what is shown: debug,
 // info (the default), warning, error or off.
 #pragma once
 

@@ -37,7 +37,7 @@ std::string searched_line(const Catalogue& catalogue) {
                      fmt::join(paths, ", "));
 }
 
-// "gemini 0.1.0, torch_ddp 0.1.0": what there is of this kind.
+// "first 0.1.0, second 0.1.0": what there is of this kind.
 std::string found_list(const Catalogue& catalogue, std::string_view kind, const std::string* id = nullptr) {
   std::set<std::string> found;
   for (const Installed& installed : catalogue.plugins) {

@@ -6,9 +6,9 @@
 # reads plugin.json.in beside the CMakeLists.txt: id, version, description, options and so on, with @VARIABLES@ replaced.
 # A plugin of several libraries names them one by one, each accepted or refused by itself:
 #
-#   weft_add_plugin(gpt2)
-#   weft_plugin_library(gpt2 KIND shard_policy TIER c PROVIDES gpt2 SOURCES policy.c)
-#   weft_plugin_library(gpt2 KIND model TIER native PROVIDES GPT2Model GPT2LMHeadModel SOURCES model.cpp)
+#   weft_add_plugin(my_family)
+#   weft_plugin_library(my_family KIND shard_policy TIER c PROVIDES my_family SOURCES policy.c)
+#   weft_plugin_library(my_family KIND model TIER native PROVIDES MyModel MyLMHeadModel SOURCES model.cpp)
 #
 # weft_add_plugin(<id> [MANIFEST plugin.json.in] [OUTPUT_DIRECTORY dir] [NO_INSTALL] [<library arguments>])
 #   The result is <dir>/<id>/<version>/ with the libraries and plugin.json (with ABI range, libtorch tag, SHA-256 of each

@@ -25,7 +25,7 @@ const Factory& plugin_factory(const weft_loaded& loaded, const char* id) {
   return *static_cast<const Factory*>(find_factory(loaded, id));
 }
 
-// "strategy torch_ddp 0.1.0 <digest> abi 0.1": what ranks compare before the first collective.
+// "strategy NAME 0.1.0 <digest> abi 0.1": what ranks compare before the first collective.
 std::string plugin_identity(const weft_loaded& loaded);
 
 }  // namespace weft

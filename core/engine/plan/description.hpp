@@ -31,7 +31,7 @@ struct TiedNames {
 };
 
 struct ModelDescription {
-  std::string architecture;        // "GPT2LMHeadModel"
+  std::string architecture;        // of the class, as in config.json's "architectures"
   std::string config_json = "{}";  // an object
   std::vector<Node> nodes;         // in any order, paths are unique
   std::vector<TiedNames> ties;

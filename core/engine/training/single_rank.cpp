@@ -20,7 +20,8 @@ const weft_at_tensor* handle_of(const at::Tensor& tensor) { return reinterpret_c
 weft_status create(const weft_strategy_arguments* arguments, weft_strategy** own, weft_error* error) {
   return guarded(error, [&] {
     if (arguments->world_size != 1)
-      fail(WEFT_INVALID_ARGUMENT, "no strategy (\"none\") runs on one rank, but there are {}; name a strategy, torch_ddp say",
+      fail(WEFT_INVALID_ARGUMENT,
+           "no strategy (\"none\") runs on one rank, but there are {}; name a strategy (`weft plugins list` shows them)",
            arguments->world_size);
     *own = new weft_strategy;
   });

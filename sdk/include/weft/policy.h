@@ -5,7 +5,7 @@
  *     ON("h.*.attn.c_attn", "weft.linear_column/1", TEXT("layout", "in_out"), INT("fused", 3));
  *     return WEFT_OK;
  *   }
- *   WEFT_SHARD_POLICY("gpt2", build)
+ *   WEFT_SHARD_POLICY("my_family", build)
  *
  * Each statement returns from the function with the status of a call that fails. What is wrong with an entry
  * (a pattern that matches nothing, an unknown attribute) is no failure here: the host tells all of it

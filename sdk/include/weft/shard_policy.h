@@ -36,7 +36,7 @@ typedef struct weft_node_param {
 typedef struct weft_model_view {
   uint64_t struct_size;
   const weft_model_description* model;
-  weft_str architecture; /* "GPT2LMHeadModel" */
+  weft_str architecture; /* the class, as in config.json's "architectures" */
 
   /* A key of the configuration: 1 if it is there (`*out` gets it), 0 otherwise. */
   uint32_t (*config)(const weft_model_description* model, weft_str key, weft_kv* out);
@@ -82,7 +82,7 @@ typedef struct weft_plan_builder {
 
 typedef struct weft_shard_policy {
   uint64_t struct_size;
-  weft_str name; /* of the family: "gpt2" */
+  weft_str name; /* of the family, as in config.json's "model_type" */
   weft_status (*build)(const weft_model_view* model, const weft_parallel* parallel, const weft_plan_builder* plan,
                        weft_error* error);
 } weft_shard_policy;

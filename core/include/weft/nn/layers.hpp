@@ -22,7 +22,7 @@ class Layer : public torch::nn::Module {
 };
 
 // y = x w^T + b with weight (out, in), as torch.nn.Linear; with Layout::kInOut y = x w + b with weight (in,
-// out), the Conv1D of GPT-2.
+// out), as in Conv1D of transformers.
 class Linear : public Layer {
  public:
   enum class Layout { kOutIn, kInOut };
