@@ -96,7 +96,7 @@ int generate(const json& arguments) {
     batch.set("input_ids", at::tensor(std::vector<int64_t>(tokens.begin() + static_cast<int64_t>(from), tokens.end()), at::kLong).unsqueeze(0));
     const State outputs = job.forward(batch);
     if (!outputs.has("logits") || outputs.at("logits").dim() != 3)
-      fail(WEFT_INVALID_ARGUMENT, "{} gives no logits over tokens; generate needs a language model, GPT2LMHeadModel say", module.architecture());
+      fail(WEFT_INVALID_ARGUMENT, "{} gives no logits over tokens; generate needs a causal language model", module.architecture());
     tokens.push_back(draw(outputs.at("logits")[0][-1], how, generator));
     say(tokens.back(), false);
     std::fflush(stdout);

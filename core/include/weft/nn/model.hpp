@@ -61,7 +61,7 @@ class Model : public torch::nn::Module {
   explicit Model(Config config) : config_(std::move(config)) {}
 
   const Config& config() const { return config_; }
-  // "GPT2LMHeadModel"
+  // of the class, as in config.json's "architectures"
   virtual std::string architecture() const = 0;
   // The path of the base model inside this one ("transformer."), empty if this is it.
   virtual std::string base_prefix() const { return ""; }
