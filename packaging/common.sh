@@ -42,3 +42,15 @@ run_quietly() {
   rm -f "$log"
   say "$text: $((SECONDS - begin)) s"
 }
+
+# configure PRESET: CMake, after dropping precompiled headers that are older than an update of the system's headers. Those
+# keep the dates of their packages, so Ninja sees no change, but clang does and refuses the precompiled header.
+configure() {
+  local preset=$1 header
+  if [[ -d $source_dir/build/$preset ]]; then
+    find "$source_dir/build/$preset" -name '*.pch' | while read -r header; do
+      if [[ -n $(find /var/lib/dpkg/info -name '*-dev*.list' -newer "$header" -print -quit) ]]; then rm "$header"; fi
+    done
+  fi
+  run_quietly "configuring build/$preset" cmake --preset "$preset" -DWEFT_LIBTORCH="$libtorch_dir"
+}
