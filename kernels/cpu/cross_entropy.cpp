@@ -1,7 +1,6 @@
 #include "cpu/cross_entropy.hpp"
 
 #include <cmath>
-#include <vector>
 
 #include "cpu/dispatch.hpp"
 #include "cpu/vector.hpp"
@@ -21,12 +20,12 @@ bool counts(const CrossEntropyRows& shape, int64_t row) {
   return shape.labels[row] >= 0 && shape.labels[row] < shape.classes;
 }
 
-// Subtracting the maximum first keeps exp in range.
-WEFT_INLINE void row_log_sum_exp_body(int64_t classes, const float* logits, float* result) {
+// Subtracting the largest first keeps exp in range.
+WEFT_INLINE void row_normaliser_body(int64_t classes, const float* logits, RowNormaliser<float>* result) {
   const float infinity = __builtin_inff();
   const Floats zero = {};
   const int64_t whole = classes / kLanes * kLanes;
-  Floats most = zero - infinity, x;
+  Floats most = zero - infinity, x, y;
   for (int64_t v = 0; v < whole; v += kLanes) {
     load(x, logits + v);
     maximum(most, x);
@@ -34,7 +33,7 @@ WEFT_INLINE void row_log_sum_exp_body(int64_t classes, const float* logits, floa
   load_part(x, logits + whole, classes - whole, -infinity);
   maximum(most, x);
   const float peak = largest(most);
-  Floats sum = zero, other = zero, y;
+  Floats sum = zero, other = zero;
   int64_t v = 0;
   for (; v + 2 * kLanes <= whole; v += 2 * kLanes) {  // two chains of additions
     load(x, logits + v);
@@ -53,96 +52,97 @@ WEFT_INLINE void row_log_sum_exp_body(int64_t classes, const float* logits, floa
     sum += x;
   }
   sum += other;
-  *result = peak + std::log(total(sum));
+  *result = {peak, std::log(total(sum))};
 }
-WEFT_DISPATCH(row_log_sum_exp, (int64_t classes, const float* logits, float* result),
+WEFT_DISPATCH(row_normaliser, (int64_t classes, const float* logits, RowNormaliser<float>* result),
               (classes, logits, result))
 
-WEFT_INLINE void scaled_softmax_body(int64_t classes, const float* logits, float log_sum_exp, float scale,
-                                     float* gradient) {
+WEFT_INLINE void scaled_softmax_body(int64_t classes, const float* logits,
+                                     const RowNormaliser<float>& normaliser, float scale, float* gradient) {
   const int64_t whole = classes / kLanes * kLanes;
   Floats x;
   for (int64_t v = 0; v < whole; v += kLanes) {
     load(x, logits + v);
-    x -= log_sum_exp;
+    x = x - normaliser.peak - normaliser.log_sum;
     exponential(x);
     x *= scale;
     store(x, gradient + v);
   }
   if (whole == classes) return;
-  load_part(x, logits + whole, classes - whole, log_sum_exp);
-  x -= log_sum_exp;
+  load_part(x, logits + whole, classes - whole, normaliser.peak);
+  x = x - normaliser.peak - normaliser.log_sum;
   exponential(x);
   x *= scale;
   store_part(x, gradient + whole, classes - whole);
 }
 WEFT_DISPATCH(scaled_softmax,
-              (int64_t classes, const float* logits, float log_sum_exp, float scale, float* gradient),
-              (classes, logits, log_sum_exp, scale, gradient))
+              (int64_t classes, const float* logits, const RowNormaliser<float>& normaliser, float scale,
+               float* gradient),
+              (classes, logits, normaliser, scale, gradient))
 
-float log_sum_exp_row(int64_t classes, const float* logits) {
-  float result;
-  row_log_sum_exp(classes, logits, &result);
+RowNormaliser<float> normaliser_of(int64_t classes, const float* logits) {
+  RowNormaliser<float> result;
+  row_normaliser(classes, logits, &result);
   return result;
 }
-double log_sum_exp_row(int64_t classes, const double* logits) {
-  return log_sum_exp_plain(classes, logits);
+RowNormaliser<double> normaliser_of(int64_t classes, const double* logits) {
+  return normaliser_plain(classes, logits);
 }
 
-void gradient_row(int64_t classes, const float* logits, int64_t label, float log_sum_exp, float scale,
-                  float* gradient) {
-  scaled_softmax(classes, logits, log_sum_exp, scale, gradient);
+void gradient_of(int64_t classes, const float* logits, int64_t label, RowNormaliser<float> normaliser,
+                 float scale, float* gradient) {
+  scaled_softmax(classes, logits, normaliser, scale, gradient);
   gradient[label] -= scale;
 }
-void gradient_row(int64_t classes, const double* logits, int64_t label, double log_sum_exp, double scale,
-                  double* gradient) {
-  cross_entropy_row_plain(classes, logits, label, log_sum_exp, scale, gradient);
+void gradient_of(int64_t classes, const double* logits, int64_t label, RowNormaliser<double> normaliser,
+                 double scale, double* gradient) {
+  cross_entropy_gradient_plain(classes, logits, label, normaliser, scale, gradient);
 }
 
 }  // namespace
 
 template <typename T>
-T log_sum_exp_plain(int64_t classes, const T* logits) {
+RowNormaliser<T> normaliser_plain(int64_t classes, const T* logits) {
   T peak = logits[0];
   for (int64_t v = 1; v < classes; ++v) peak = std::max(peak, logits[v]);
   T sum = 0;
   for (int64_t v = 0; v < classes; ++v) sum += std::exp(logits[v] - peak);
-  return peak + std::log(sum);
+  return {peak, std::log(sum)};
 }
 
 template <typename T>
-void cross_entropy_row_plain(int64_t classes, const T* logits, int64_t label, T log_sum_exp, T scale,
-                             T* gradient) {
+void cross_entropy_gradient_plain(int64_t classes, const T* logits, int64_t label,
+                                  RowNormaliser<T> normaliser, T scale, T* gradient) {
   for (int64_t v = 0; v < classes; ++v) {
-    gradient[v] = scale * (std::exp(logits[v] - log_sum_exp) - (v == label ? 1 : 0));
+    gradient[v] = scale * (std::exp(logits[v] - normaliser.peak - normaliser.log_sum) - (v == label ? 1 : 0));
   }
 }
 
 template <typename T>
-double cross_entropy_forward(const CrossEntropyRows& shape, const T* logits, T* log_sum_exp) {
+double cross_entropy_forward(const CrossEntropyRows& shape, const T* logits, RowNormaliser<T>* normalisers) {
   parallel_for(0, shape.rows, grain_of(shape.classes), [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
-      log_sum_exp[row] =
-          counts(shape, row) ? log_sum_exp_row(shape.classes, logits + row * shape.classes) : T(0);
+      if (counts(shape, row)) normalisers[row] = normaliser_of(shape.classes, logits + row * shape.classes);
     }
   });
   double sum = 0;
   for (int64_t row = 0; row < shape.rows; ++row) {
     if (!counts(shape, row)) continue;
-    sum += static_cast<double>(log_sum_exp[row]) - logits[row * shape.classes + shape.labels[row]];
+    const double logit = logits[row * shape.classes + shape.labels[row]];
+    sum += normalisers[row].peak - logit + normalisers[row].log_sum;
   }
   return sum;
 }
 
 template <typename T>
-void cross_entropy_backward(const CrossEntropyRows& shape, const T* logits, const T* log_sum_exp, T scale,
-                            T* gradient) {
+void cross_entropy_backward(const CrossEntropyRows& shape, const T* logits,
+                            const RowNormaliser<T>* normalisers, T scale, T* gradient) {
   parallel_for(0, shape.rows, grain_of(shape.classes), [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
       T* out = gradient + row * shape.classes;
       if (counts(shape, row)) {
-        gradient_row(shape.classes, logits + row * shape.classes, shape.labels[row], log_sum_exp[row], scale,
-                     out);
+        gradient_of(shape.classes, logits + row * shape.classes, shape.labels[row], normalisers[row], scale,
+                    out);
       } else {
         std::fill_n(out, shape.classes, T(0));
       }
@@ -150,11 +150,12 @@ void cross_entropy_backward(const CrossEntropyRows& shape, const T* logits, cons
   });
 }
 
-#define WEFT_INSTANTIATE(T)                                                                    \
-  template double cross_entropy_forward<T>(const CrossEntropyRows&, const T*, T*);             \
-  template void cross_entropy_backward<T>(const CrossEntropyRows&, const T*, const T*, T, T*); \
-  template T log_sum_exp_plain<T>(int64_t, const T*);                                          \
-  template void cross_entropy_row_plain<T>(int64_t, const T*, int64_t, T, T, T*);
+#define WEFT_INSTANTIATE(T)                                                                              \
+  template double cross_entropy_forward<T>(const CrossEntropyRows&, const T*, RowNormaliser<T>*);        \
+  template void cross_entropy_backward<T>(const CrossEntropyRows&, const T*, const RowNormaliser<T>*, T, \
+                                          T*);                                                           \
+  template RowNormaliser<T> normaliser_plain<T>(int64_t, const T*);                                      \
+  template void cross_entropy_gradient_plain<T>(int64_t, const T*, int64_t, RowNormaliser<T>, T, T*);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)
 

@@ -14,23 +14,29 @@ struct CrossEntropyRows {
   const int64_t* labels;
 };
 
-// log_sum_exp[row] = log(sum over v of exp(logits[row, v])), 0 for rows that count nothing. Returns the sum
-// over rows of log_sum_exp[row] - logits[row, label], added in the order of rows, whatever the number of
-// threads.
+// What backward needs of a row: log(sum over v of exp(logits[v])) = peak + log_sum, with the largest logit as
+// peak. Apart, since logits far from 0 would round their sum to coarse steps.
 template <typename T>
-double cross_entropy_forward(const CrossEntropyRows& shape, const T* logits, T* log_sum_exp);
+struct RowNormaliser {
+  T peak, log_sum;
+};
 
-// gradient[row, v] = scale (exp(logits[row, v] - log_sum_exp[row]) - [v is the label]), 0 for rows that count
+// Fills normalisers[row] (not for rows that count nothing) and returns the sum over rows of
+// log_sum + peak - logits[label], added in the order of rows, whatever the number of threads.
+template <typename T>
+double cross_entropy_forward(const CrossEntropyRows& shape, const T* logits, RowNormaliser<T>* normalisers);
+
+// gradient[row, v] = scale (exp(logits[row, v] - peak - log_sum) - [v is the label]), 0 for rows that count
 // nothing. `gradient` may be `logits`.
 template <typename T>
-void cross_entropy_backward(const CrossEntropyRows& shape, const T* logits, const T* log_sum_exp, T scale,
-                            T* gradient);
+void cross_entropy_backward(const CrossEntropyRows& shape, const T* logits,
+                            const RowNormaliser<T>* normalisers, T scale, T* gradient);
 
-// The same, by the formula: one row, no vectors, no threads. What the tests compare with.
+// The same for one row, by the formula; no vectors.
 template <typename T>
-T log_sum_exp_plain(int64_t classes, const T* logits);
+RowNormaliser<T> normaliser_plain(int64_t classes, const T* logits);
 template <typename T>
-void cross_entropy_row_plain(int64_t classes, const T* logits, int64_t label, T log_sum_exp, T scale,
-                             T* gradient);
+void cross_entropy_gradient_plain(int64_t classes, const T* logits, int64_t label,
+                                  RowNormaliser<T> normaliser, T scale, T* gradient);
 
 }  // namespace weft::kernels

@@ -21,7 +21,7 @@ constexpr const char* kConfig =
         "resid_pdrop": 0})";
 constexpr int64_t kSamples = 4, kPositions = 256;
 
-void bind(weft::nn::Model& model) {
+void bind_initial(weft::nn::Model& model) {
   at::manual_seed(1);
   for (auto& item : model.named_parameters()) {
     if (!item.value().is_meta()) continue;  // the second name of a tied one
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 10;
   weft::gpt2::Gpt2Model model(weft::Config::parse(kConfig, "benchmark"),
                               weft::gpt2::find_architecture("GPT2LMHeadModel"), at::kFloat);
-  bind(model);
+  bind_initial(model);
   const at::Tensor ids = at::randint(8192, {kSamples, kPositions}, at::kLong);
   const weft::Batch batch = {{"input_ids", ids}, {"labels", ids}};
   const double count = model.counts(batch).at(0).count;

@@ -1,7 +1,7 @@
 // The time, processor time and memory of training steps on one fixed batch a rank, as one JSON line a rank.
 //   training_step MODE CONFIG BATCH SEQUENCE STEPS [BOOSTER_OPTIONS_JSON]
-// MODE booster: through weft::Booster. MODE loop: the same model and update rule in a hand-written libtorch loop on one rank,
-// to see what Booster itself costs.
+// MODE booster: through weft::Booster. MODE loop: the same model and update rule in a hand-written libtorch
+// loop on one rank, to see what Booster itself costs.
 #include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/randint.h>
@@ -21,7 +21,9 @@ namespace {
 double processor_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -34,7 +36,8 @@ double resident_mib(const char* key) {
 
 weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, int rank) {
   at::Generator generator = at::detail::createCPUGenerator(1 + static_cast<uint64_t>(rank));
-  const at::Tensor ids = at::randint(0, model.module().vocabulary_size(), {size, length}, generator, at::kLong);
+  const at::Tensor ids =
+      at::randint(0, model.module().vocabulary_size(), {size, length}, generator, at::kLong);
   weft::Batch batch;
   batch.set("input_ids", ids);
   batch.set("labels", ids);
@@ -66,7 +69,8 @@ class HandWritten {
     std::vector<at::Tensor> gradients;
     for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
     for (at::Tensor& count : steps_) count += 1;
-    at::_fused_adamw_(parameters_, gradients, first_, second_, {}, steps_, 1e-3, 0.9, 0.999, 0.01, 1e-8, false, false);
+    at::_fused_adamw_(parameters_, gradients, first_, second_, {}, steps_, 1e-3, 0.9, 0.999, 0.01, 1e-8,
+                      false, false);
     for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
     return loss.item<double>();
   }
@@ -80,7 +84,8 @@ class HandWritten {
 
 int main(int argc, char** argv) try {
   if (argc < 6) {
-    std::fprintf(stderr, "usage: training_step booster|loop CONFIG BATCH SEQUENCE STEPS [BOOSTER_OPTIONS_JSON]\n");
+    std::fprintf(stderr,
+                 "usage: training_step booster|loop CONFIG BATCH SEQUENCE STEPS [BOOSTER_OPTIONS_JSON]\n");
     return 2;
   }
   const std::string mode = argv[1];
@@ -112,9 +117,14 @@ int main(int argc, char** argv) try {
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     processor.push_back(processor_seconds() - used);
   }
-  nlohmann::json line = {{"rank", world.rank()}, {"world", world.size()}, {"tokens", size * length * world.size()},
-                         {"seconds", seconds}, {"processor_seconds", processor}, {"loss", loss},
-                         {"resident_mib_before", before}, {"resident_mib_peak", resident_mib("VmHWM")},
+  nlohmann::json line = {{"rank", world.rank()},
+                         {"world", world.size()},
+                         {"tokens", size * length * world.size()},
+                         {"seconds", seconds},
+                         {"processor_seconds", processor},
+                         {"loss", loss},
+                         {"resident_mib_before", before},
+                         {"resident_mib_peak", resident_mib("VmHWM")},
                          {"communicated_bytes", weft::communicated_bytes()}};
   std::printf("%s\n", line.dump().c_str());
   return 0;

@@ -28,17 +28,22 @@ bool last_reader(const at::Tensor& logits) {
          logits.storage().use_count() == 1;
 }
 
-// Keeps the logits themselves and one number a row; no probabilities.
+template <typename T>
+kernels::RowNormaliser<T>* normalisers_in(const at::Tensor& pairs) {
+  return static_cast<kernels::RowNormaliser<T>*>(pairs.data_ptr());
+}
+
+// Keeps the logits themselves and two numbers a row; no probabilities.
 class CrossEntropySum : public torch::autograd::Function<CrossEntropySum> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& labels) {
-    const at::Tensor log_sum_exp = at::empty(labels.sizes(), logits.options());
+    const at::Tensor normalisers = at::empty({labels.numel(), 2}, logits.options());
     double sum = 0;
     AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "cross_entropy_forward", [&] {
       sum = kernels::cross_entropy_forward(rows_of(logits, labels), logits.const_data_ptr<scalar_t>(),
-                                           log_sum_exp.mutable_data_ptr<scalar_t>());
+                                           normalisers_in<scalar_t>(normalisers));
     });
-    context->save_for_backward({logits, labels, log_sum_exp});
+    context->save_for_backward({logits, labels, normalisers});
     return at::scalar_tensor(sum, logits.options());
   }
 
@@ -48,12 +53,12 @@ class CrossEntropySum : public torch::autograd::Function<CrossEntropySum> {
            "cross entropy: a gradient of its gradient was asked for (create_graph), which it has not");
     }
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &logits = saved[0], &labels = saved[1], &log_sum_exp = saved[2];
+    const at::Tensor &logits = saved[0], &labels = saved[1], &normalisers = saved[2];
     const at::Tensor result = last_reader(logits) ? logits.detach() : at::empty_like(logits);
     AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "cross_entropy_backward", [&] {
-      kernels::cross_entropy_backward(rows_of(logits, labels), logits.const_data_ptr<scalar_t>(),
-                                      log_sum_exp.const_data_ptr<scalar_t>(), gradients[0].item<scalar_t>(),
-                                      static_cast<scalar_t*>(result.data_ptr()));
+      kernels::cross_entropy_backward<scalar_t>(
+          rows_of(logits, labels), logits.const_data_ptr<scalar_t>(), normalisers_in<scalar_t>(normalisers),
+          gradients[0].item<scalar_t>(), static_cast<scalar_t*>(result.data_ptr()));
     });
     return {result, at::Tensor()};
   }
