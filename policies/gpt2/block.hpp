@@ -18,7 +18,7 @@ class Attention : public nn::Layer {
   std::string kind() const override { return "Attention"; }
   int64_t* attribute(std::string_view name) override { return name == "num_heads" ? &num_heads : nullptr; }
 
-  int64_t num_heads;  // on this rank
+  int64_t num_heads;  // of this part of the layer
   std::shared_ptr<nn::Linear> c_attn, c_proj;
   std::shared_ptr<nn::Dropout> attn_dropout, resid_dropout;
 

@@ -24,7 +24,7 @@ struct MasterPort {
 MasterPort reserve_master_port(const std::string& address, int port, bool listens);
 
 // In rank 0 of such a launcher: the socket bound to `ranks.master_port`, for
-// c10d::TCPStoreOptions::masterListenFd, which takes it over; use it once. Nothing elsewhere: rank 0 binds
+// masterListenFd of TCPStoreOptions in c10d, which takes it over; use it once. Nothing elsewhere: rank 0 binds
 // the port itself.
 std::optional<int> master_listen_fd(const RankEnvironment& ranks);
 
