@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Rules of the tree that a text search can hold: names that must not appear, homes that facts have, directions of includes.
+
+  check_rules.py ROOT     every offence with its file, line and rule; exit code 1 if there is one
+  check_rules.py --prove  each rule finds the offence that is written beside it
+"""
+import os
+import re
+import sys
+import tempfile
+from dataclasses import dataclass
+
+SOURCES = ("c", "h", "cpp", "hpp", "cuh", "cu")
+TOP = ("sdk", "core", "kernels", "plugins", "policies", "samples", "tests", "packaging", "cmake")
+CORE = r"(core|kernels|sdk/(?!docs/))"
+CODE = r"(sdk|core|kernels|plugins|policies|samples)/"
+# Parts of identifiers ("OPTModel", "t5_block") and whole words alike; the long names anywhere.
+FAMILY = (r"(?i:gpt|llama|bert|bloom|whisper|chatglm)|ViT|(?<![A-Za-z])(opt|OPT|t5|T5|vit)(?![a-z0-9])"
+          r"|(Opt|OPT|T5)(?=Model|For|Config|Attention|Block)")
+RANKS = (r"(?i:communicator|c10d|process_?group|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|all_?ranks)"
+         r"|\b(local_|this_)?ranks?\b|\b[Ww]orld(_size)?\b|\bweft_comm\b|\bmesh\b|\b[a-z]+_group\b")
+
+
+@dataclass
+class Rule:
+    name: str
+    where: str      # files, as a pattern of their path
+    forbidden: str  # in a line
+    offence: tuple  # a file and a line that break it
+    but: str = "(?!)"  # files where it may stand
+
+
+TORCH = r'#\s*include\s*[<"](torch|ATen|c10|caffe2)/'
+RULES = [
+    Rule("the core names no strategy", CORE, r"(?i)torch_ddp|torch_fsdp|low_level_zero|gemini|hybrid_parallel",
+         ("core/host/x.cpp", "// as Torch_DDP does")),
+    Rule("the core names no model family", CORE, FAMILY, ("core/include/weft/x.hpp", "class GPT2Block;")),
+    Rule("the core names no model family (short names)", CORE, FAMILY, ("kernels/x.cpp", "void t5_bias();")),
+    Rule("model libraries know no rank and no group", r"policies/.*\.[ch]pp$", RANKS,
+         ("policies/a/x.cpp", "if (world_size > 1) all_reduce(x);")),
+    Rule("c10d lives in core/engine/comm", CODE, r"c10d::|/c10d/", ("core/engine/booster/x.cpp", "c10d::Work* w;"),
+         but=r"core/engine/(comm/|pch\.hpp)"),
+    Rule("libraries are opened in core/host/dynamic_library.cpp", CODE, r"boost(/|::)dll|\bdl(m?open|v?sym)\s*\(",
+         ("core/host/x.cpp", "void* f = dlsym(library, name);"), but=r"core/host/dynamic_library\.cpp"),
+    Rule("the environment is read in core/base/environment.cpp", CODE, r"\b((secure_)?getenv|setenv|putenv|environ)\b",
+         ("plugins/a/x.cpp", 'getenv("HOME")'), but=r"core/base/environment\.cpp|core/host/launch/"),
+    Rule("no path of one machine", r"", r"(?<![\w.-])/(work|farm)/|\.\./shared", ("sdk/docs/x.md", "see /" + "work/x")),
+    Rule("no header includes all of torch", CODE + r".*\.(h|hpp)$", r"torch/(torch|all|extension)\.h",
+         ("core/include/weft/nn/x.hpp", "#include <torch/torch.h>"), but=r"core/engine/pch\.hpp"),
+    Rule("of public headers only weft/nn includes torch's Module", r"(sdk|core)/include/", r"#\s*include\s*<torch/",
+         ("core/include/weft/x.hpp", "#include <torch/nn/module.h>"), but=r"core/include/weft/nn/"),
+    Rule("weft/nn includes torch/nn/module.h at most", r"core/include/weft/nn/", r"<torch/(?!nn/module\.h)",
+         ("core/include/weft/nn/x.hpp", "#include <torch/nn/modules/linear.h>")),
+    Rule("public headers include ATen/core/Tensor.h and single operations at most", r"(sdk|core)/include/",
+         r"#\s*include\s*<ATen/(?!core/Tensor\.h|ops/)", ("sdk/include/weft/torch/x.hpp", "#include <ATen/ATen.h>")),
+    Rule("C headers of the SDK need stddef.h and stdint.h only", r"sdk/include/.*\.h$",
+         r"#\s*include\s*<(?!stddef\.h>|stdint\.h>)", ("sdk/include/weft/x.h", "#include <string.h>")),
+    Rule("shard policies in C include weft's C headers only", r"policies/.*\.c$", r"#\s*include(?!\s*<weft/\w+\.h>)",
+         ("policies/a/policy.c", "#include <string.h>")),
+    Rule("libweft and the command know no libtorch", r"core/(base|host|cli)/", TORCH,
+         ("core/host/x.cpp", "#include <ATen/core/Tensor.h>")),
+]
+
+# Folder of a source: what it may include. The engine shares with the host the private C tables and the launch's variables.
+DIRECTIONS = [
+    (r"sdk/include/", ["sdk/include/"]),
+    (r"core/base/", ["sdk/include/", "core/base/"]),
+    (r"core/host/", ["sdk/include/", "core/base/", "core/host/"]),
+    (r"core/cli/", ["sdk/include/", "core/base/", "core/host/", "core/cli/"]),
+    (r"core/include/", ["sdk/include/", "core/include/"]),
+    (r"core/engine/", ["sdk/include/", "core/base/", "core/include/", "core/engine/", "kernels/",
+                      "core/host/engine_table.h", "core/host/application_functions.h", "core/host/launch/"]),
+    (r"kernels/", ["kernels/"]),
+    (r"plugins/(\w+)/", ["sdk/include/", "plugins/{}/"]),
+    (r"policies/(\w+)/", ["sdk/include/", "core/include/", "core/base/", "policies/{}/"]),
+    (r"samples/(\w+)/", ["sdk/include/", "core/include/", "samples/{}/"]),
+]
+DIRECTION = "dependencies point one way (sdk <- core <- applications; plugins on the sdk alone)"
+ROOTS = ("sdk/include", "core/include", "core", "core/engine", "kernels", "")
+
+
+def files(root):
+    for top in TOP:
+        for folder, folders, names in os.walk(os.path.join(root, top)):
+            folders[:] = [f for f in folders if f not in ("build", "__pycache__") and not f.startswith(".")]
+            for name in names:
+                yield os.path.relpath(os.path.join(folder, name), root)
+    for name in os.listdir(root):
+        if os.path.isfile(os.path.join(root, name)) and name != ".git":
+            yield name
+
+
+def resolve(root, path, header):
+    """The file of this tree that an include means, or None: it is the compiler's or another library's."""
+    for folder in (os.path.dirname(path), *ROOTS):
+        candidate = os.path.normpath(os.path.join(folder, header))
+        if os.path.isfile(os.path.join(root, candidate)):
+            return candidate
+    return None
+
+
+def direction_offence(root, path, line):
+    include = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
+    if not include:
+        return False
+    for pattern, allowed in DIRECTIONS:
+        place = re.match(pattern, path)
+        if place:
+            target = resolve(root, path, include[1])
+            return target is not None and not target.startswith(tuple(a.format(*place.groups()) for a in allowed))
+    return False
+
+
+def offences(root):
+    for path in sorted(files(root)):
+        rules = [r for r in RULES if re.match(r.where, path) and not re.match(r.but, path)]
+        rules = [(r, re.compile(r.forbidden)) for r in rules]
+        try:
+            with open(os.path.join(root, path), encoding="utf-8") as file:
+                lines = file.read().splitlines()
+        except UnicodeDecodeError:
+            continue  # data, not text
+        for number, line in enumerate(lines, 1):
+            for rule, forbidden in rules:
+                if forbidden.search(line):
+                    yield path, number, rule.name, line.strip()
+            if path.endswith(SOURCES) and direction_offence(root, path, line):
+                yield path, number, DIRECTION, line.strip()
+
+
+def prove():
+    with tempfile.TemporaryDirectory() as root:
+        def write(path, text):
+            os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+            with open(os.path.join(root, path), "a", encoding="utf-8") as file:
+                file.write(text + "\n")
+
+        wanted = set()
+        for index, rule in enumerate(RULES):
+            path, line = rule.offence
+            path = os.path.join(os.path.dirname(path), f"{index}_{os.path.basename(path)}")
+            write(path, line)
+            wanted.add((path, rule.name))
+        for path, header in (("plugins/a/y.cpp", "base/text.hpp"), ("plugins/a/z.cpp", "../b/b.hpp"),
+                             ("core/host/y.cpp", "weft/booster.hpp"), ("kernels/y.cpp", "weft/types.h"),
+                             ("core/include/weft/y.hpp", "base/text.hpp"), ("policies/a/y.cpp", "host/loader.hpp")):
+            write(path, f'#include "{header}"')
+            wanted.add((path, DIRECTION))
+        for path in ("core/base/text.hpp", "core/host/loader.hpp", "core/include/weft/booster.hpp",
+                     "sdk/include/weft/types.h", "plugins/b/b.hpp"):
+            write(path, "#pragma once")
+        write("core/host/innocent.cpp", "#include <optional>  // adopt an option; vital bits, at5, rewritten\n")
+        found = {(path, rule) for path, _, rule, _ in offences(root)}
+    for path, rule in sorted(wanted - found):
+        print(f"not found: {path}: {rule}")
+    innocent = sorted((path, rule) for path, rule in found if "innocent" in path)
+    for path, rule in innocent:
+        print(f"wrongly found: {path}: {rule}")
+    print(f"{len(wanted & found)} of {len(wanted)} offences found")
+    return 1 if wanted - found or innocent else 0
+
+
+def main():
+    if sys.argv[1:] == ["--prove"]:
+        return prove()
+    if len(sys.argv) != 2 or not os.path.isdir(os.path.join(sys.argv[1], "sdk")):
+        sys.exit(__doc__)
+    count = 0
+    for path, number, rule, line in offences(sys.argv[1]):
+        print(f"{path}:{number}: {rule}: {line[:160]}")
+        count += 1
+    print(f"{count} offences against {len(RULES) + 1} rules")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
