@@ -28,6 +28,7 @@ class Process {
   explicit Process(const std::vector<std::string>& command, const ProcessOptions& options = {});
   ~Process();
 
+  pid_t id() const { return pid_; }
   void signal(int number) const;
   // Until this many ranks have taken the step `ready`, or `tell` by a signal.
   bool wait_for_ready(int count);

@@ -1,17 +1,15 @@
 #include "weft/booster.hpp"
 
-#include <ATen/Parallel.h>
-#include <ATen/core/Generator.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
 
-#include <chrono>
-#include <filesystem>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/environment.hpp"
 #include "base/json.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
+#include "booster/agreement.hpp"
 #include "booster/booster_state.hpp"
 #include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
@@ -35,7 +33,8 @@ struct ChosenStrategy {
 
 ChosenStrategy choose_strategy(const BoosterOptions& booster) {
   ChosenStrategy chosen;
-  const nlohmann::json given = parse_json(booster.options.empty() ? "{}" : booster.options, "options of the strategy");
+  const nlohmann::json given =
+      parse_json(booster.options.empty() ? "{}" : booster.options, "options of the strategy");
   if (booster.strategy == "none") {
     chosen.name = "none";
     chosen.api = &single_rank();
@@ -47,23 +46,56 @@ ChosenStrategy choose_strategy(const BoosterOptions& booster) {
   chosen.name = booster.strategy.empty() ? std::string(view(loaded.id)) : booster.strategy;
   const std::string source = fmt::format("plugin.json of {}", view(loaded.id));
   const nlohmann::json manifest = parse_json(view(loaded.manifest), source);
-  chosen.options = Options(OptionTable(manifest.value("options", nlohmann::json::array()), source), given, "strategy " + chosen.name);
+  chosen.options = Options(OptionTable(manifest.value("options", nlohmann::json::array()), source), given,
+                           "strategy " + chosen.name);
   const auto& factory = plugin_factory<weft_strategy_factory>(loaded, WEFT_FACTORY_STRATEGY);
   chosen.api = factory.find(borrow(chosen.name));
   if (chosen.api == nullptr)
-    fail(WEFT_FAILED_PRECONDITION, "plugin {} says that it provides strategy \"{}\", but makes none", view(loaded.path), chosen.name);
+    fail(WEFT_FAILED_PRECONDITION, "plugin {} says that it provides strategy \"{}\", but makes none",
+         view(loaded.path), chosen.name);
   chosen.identity = plugin_identity(loaded);
   return chosen;
 }
 
-// Every rank must have found the same plugins and the same configuration: what differs would be a hang later.
-void require_agreement(const World& world, const std::string& identity) {
-  if (world.size() == 1) return;
-  const std::vector<std::string> all = world.communicator().gather_text(identity);
-  for (size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != all[0])
-      fail(WEFT_FAILED_PRECONDITION, "ranks 0 and {} differ: rank 0 has\n{}\nrank {} has\n{}\ninstall the same plugins and give the "
-           "same options on every host", rank, all[0], rank, all[rank]);
+nlohmann::json optimizer_facts(const optim::Optimizer& optimizer, const optim::Scheduler& schedule) {
+  if (!optimizer) return nullptr;
+  nlohmann::json groups = nlohmann::json::array();
+  for (const optim::Group& group : optimizer.shared().groups)
+    groups.push_back({{"options", group.options}, {"parameters", group.parameters.names}});
+  nlohmann::json facts = {{"name", optimizer.rule().name()}, {"groups", groups}};
+  if (schedule) facts["schedule"] = schedule.schedule().identity();
+  return facts;
+}
+
+nlohmann::json data_facts(const data::Loader& data) {
+  if (!data) return nullptr;
+  const data::LoaderOptions& options = data.options();
+  return {{"samples", data.dataset().size()},
+          {"batch_size", options.batch_size},
+          {"ranks", options.ranks},
+          {"shuffle", options.shuffle},
+          {"seed", options.seed},
+          {"drop_last", options.drop_last}};
+}
+
+// The loader must give this rank its own part of the batch: another's would be trained on twice.
+void check_data(const data::Loader& data, const Training& training) {
+  if (!data) return;
+  const data::LoaderOptions& options = data.options();
+  if (options.ranks != training.data_size() || options.rank != training.data_rank())
+    fail(WEFT_INVALID_ARGUMENT,
+         "the data loader gives part {} of {} of every batch, but this rank is data-parallel rank {} of {}; "
+         "make the loader with Booster::prepare_dataloader",
+         options.rank, options.ranks, training.data_rank(), training.data_size());
+}
+
+void check(const BoosterOptions& options) {
+  if (options.accumulate < 1)
+    fail(WEFT_INVALID_ARGUMENT, "booster: accumulate is {}, must be at least 1", options.accumulate);
+  if (!(options.max_grad_norm >= 0) || std::isinf(options.max_grad_norm))
+    fail(WEFT_INVALID_ARGUMENT, "booster: max_grad_norm is {}, must be positive, or 0 for no clipping",
+         options.max_grad_norm);
+  precision_dtype(options.precision);
 }
 
 void seed_generator(int64_t seed, uint32_t data_rank) {
@@ -76,38 +108,58 @@ void seed_generator(int64_t seed, uint32_t data_rank) {
 }  // namespace
 
 Booster::Booster(BoosterOptions options, World world) : shared_(std::make_shared<Shared>()) {
+  check(options);
   shared_->options = std::move(options);
   shared_->world = std::move(world);
 }
 
-const BoosterOptions& Booster::options() const { return shared_->options; }
-const World& Booster::world() const { return shared_->world; }
+const BoosterOptions& Booster::options() const {
+  return shared_->options;
+}
+const World& Booster::world() const {
+  return shared_->world;
+}
 
-Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion, data::Loader data, optim::Scheduler schedule) {
+Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion, data::Loader data,
+                   optim::Scheduler schedule) {
   const BoosterOptions& options = shared_->options;
   Model::Shared& shared = model.shared();
-  if (shared.training != nullptr) fail(WEFT_FAILED_PRECONDITION, "{} is boosted already; open it again", model.architecture());
+  if (shared.training != nullptr)
+    fail(WEFT_FAILED_PRECONDITION, "{} is boosted already; open it again", model.architecture());
   if (shared.precision != options.precision)
-    fail(WEFT_INVALID_ARGUMENT, "the model was opened in {}, but the booster's precision is {}; open it with the same", shared.precision,
-         options.precision);
+    fail(WEFT_INVALID_ARGUMENT,
+         "the model was opened in {}, but the booster's precision is {}; open it with the same",
+         shared.precision, options.precision);
   ChosenStrategy strategy = choose_strategy(options);
   std::string policy;
   const plan::Plan plan = make_plan(model.module(), {}, &policy);
-  require_agreement(shared_->world, fmt::format("  {}\n  {}\n  {}\n  options {}\n  precision {} recompute {} seed {}\n  plan {}\n  {}",
-                                                strategy.identity, shared.library, policy, strategy.options.to_json().dump(),
-                                                options.precision, options.recompute, options.seed, plan.digest,
-                                                model.config().dump()));
-  if (data && data.options().ranks > shared_->world.size())
-    fail(WEFT_INVALID_ARGUMENT, "the data loader splits batches over {} ranks, but there are {}", data.options().ranks,
-         shared_->world.size());
   std::shared_ptr<ParameterSource> source;
-  if (!shared.weights.empty()) source = checkpoint::weight_source(shared.weights, model.module());
-  const std::vector<weft_kv> values(strategy.options.data(), strategy.options.data() + strategy.options.size());
-  shared.training = std::make_shared<weft_training>(
+  if (!shared.weights.empty())
+    source = checkpoint::weight_source(shared.weights, model.module(), shared_->world.is_master());
+  require_agreement(shared_->world, {{"strategy", strategy.identity},
+                                     {"strategy option", strategy.options.to_json()},
+                                     {"model library", shared.library},
+                                     {"shard policy", policy},
+                                     {"architecture", model.architecture()},
+                                     {"config.json", nlohmann::json::parse(model.config().dump())},
+                                     {"weights", shared.weights.empty() ? "initial values" : "a checkpoint"},
+                                     {"plan", plan.digest},
+                                     {"precision", options.precision},
+                                     {"recompute", options.recompute},
+                                     {"seed", options.seed},
+                                     {"accumulate", options.accumulate},
+                                     {"max_grad_norm", options.max_grad_norm},
+                                     {"optimizer", optimizer_facts(optimizer, schedule)},
+                                     {"data", data_facts(data)}});
+  const std::vector<weft_kv> values(strategy.options.data(),
+                                    strategy.options.data() + strategy.options.size());
+  const auto training = std::make_shared<weft_training>(
       shared_->world, shared.module, strategy.api, strategy.name, values,
       TrainingOptions{options.precision, options.recompute, options.seed}, std::move(source));
-  seed_generator(options.seed, shared.training->data_rank());
-  if (optimizer) optimizer.shared().attach(shared.training);
+  check_data(data, *training);
+  if (optimizer) optimizer.shared().attach(training);
+  shared.training = training;
+  seed_generator(options.seed, training->data_rank());
   Job job;
   job.model = std::move(model);
   job.optimizer = std::move(optimizer);
@@ -127,12 +179,16 @@ void Booster::backward(const at::Tensor& loss, optim::Optimizer& optimizer) {
 
 Booster::NoSync::NoSync(Model model) : model_(std::move(model)) {
   if (model_.shared().training == nullptr) fail(WEFT_FAILED_PRECONDITION, "no_sync needs a boosted model");
+  before_ = model_.shared().training->synchronise();
   model_.shared().training->set_synchronise(false);
 }
-Booster::NoSync::~NoSync() { model_.shared().training->set_synchronise(true); }
+Booster::NoSync::~NoSync() {
+  model_.shared().training->set_synchronise(before_);
+}
 
-data::Loader Booster::prepare_dataloader(std::shared_ptr<data::Dataset> dataset, int64_t batch_size, bool shuffle, int64_t seed,
-                                         bool drop_last, bool pin_memory, int64_t num_workers, std::shared_ptr<data::Sampler> sampler) {
+data::Loader Booster::prepare_dataloader(std::shared_ptr<data::Dataset> dataset, int64_t batch_size,
+                                         bool shuffle, int64_t seed, bool drop_last, bool pin_memory,
+                                         int64_t num_workers, std::shared_ptr<data::Sampler> sampler) {
   data::LoaderOptions options;
   options.ranks = shared_->world.size();
   options.rank = shared_->world.rank();

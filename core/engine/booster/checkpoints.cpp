@@ -49,6 +49,13 @@ checkpoint::WriteOptions write_options(const SaveOptions& options) {
   return {options.shard, options.prefix, options.size_per_shard, options.use_safetensors, {}};
 }
 
+// One file rather than a folder, by the path's extension.
+bool names_a_file(const std::string& path) {
+  for (const char* extension : {".safetensors", ".bin", ".pt", ".pth"})
+    if (fs::path(path).extension() == extension) return !fs::is_directory(path);
+  return false;
+}
+
 // The configuration as saved: the class that from_pretrained is to make.
 std::string saved_config(const Model& model) {
   nlohmann::json config = nlohmann::json::parse(model.config().dump());
@@ -61,9 +68,13 @@ void write_model_folder(const fs::path& folder, const Model& model, const SaveOp
   checkpoint::write_file(folder / "config.json", saved_config(model));
 }
 
-// Other files of the folder (a tokenizer, step-N/) stay; weights, configuration and training state are replaced.
-bool keeps(const fs::path& name) {
-  return name != "config.json" && name != kStateFolder && !checkpoint::is_weight_file(name.string());
+// Other files of the folder (a tokenizer, step-N/) stay; weights, configuration and training state are
+// replaced.
+auto keeps(const std::string& prefix) {
+  return [prefix](const fs::path& name) {
+    return name != "config.json" && name != kStateFolder &&
+           !checkpoint::is_weight_file(name.string(), prefix);
+  };
 }
 
 }  // namespace
@@ -71,72 +82,78 @@ bool keeps(const fs::path& name) {
 void Booster::save_model(const Model& model, const std::string& path, const SaveOptions& options) {
   Training& training = training_of(model, "save_model");
   on_master(world(), [&] {
-    if (!options.shard && fs::path(path).has_extension()) {
+    if (names_a_file(path)) {
       checkpoint::write_weights(path, write_options(options), training);
       return;
     }
-    checkpoint::StagedFolder folder(path, keeps);
+    checkpoint::StagedFolder folder(path, keeps(options.prefix));
     write_model_folder(folder.path(), model, options);
     folder.publish();
   });
 }
 
 void Booster::load_model(Model& model, const std::string& path, bool strict) {
-  if (model.shared().training == nullptr) {
-    model.shared().weights = path;
-    if (strict) {
-      const checkpoint::Reader reader(path);
-      checkpoint::WeightMap(reader, model.module()).require_exact(path, model.module());
-    }
+  if (model.shared().training != nullptr) {
+    checkpoint::read_weights(path, *model.shared().training, strict);
     return;
   }
-  checkpoint::read_weights(path, *model.shared().training, strict);
+  const checkpoint::Reader reader(path);
+  const checkpoint::WeightMap map(reader, model.module());
+  if (strict) map.require_exact(path, model.module());
+  model.shared().weights = path;
 }
 
-void Booster::save_optimizer(const optim::Optimizer& optimizer, const std::string& path, const SaveOptions& options) {
+void Booster::save_optimizer(const optim::Optimizer& optimizer, const std::string& path,
+                             const SaveOptions& options) {
   on_master(world(), [&] {
     if (!options.shard) {
       checkpoint::write_optimizer(path, write_options(options), optimizer);
       return;
     }
-    checkpoint::StagedFolder folder(path, [](const fs::path& name) { return !checkpoint::is_weight_file(name.string()); });
+    checkpoint::StagedFolder folder(path, [&](const fs::path& name) {
+      return !checkpoint::is_weight_file(name.string(), options.prefix);
+    });
     checkpoint::write_optimizer(folder.path().string(), write_options(options), optimizer);
     folder.publish();
   });
 }
 
-void Booster::load_optimizer(optim::Optimizer& optimizer, const std::string& path) { checkpoint::read_optimizer(path, optimizer); }
+void Booster::load_optimizer(optim::Optimizer& optimizer, const std::string& path) {
+  checkpoint::read_optimizer(path, optimizer);
+}
 
 void Booster::save_lr_scheduler(const optim::Scheduler& scheduler, const std::string& path) {
   on_master(world(), [&] {
-    checkpoint::replace_file(path, nlohmann::json{{"weft", "lr_scheduler"}, {"last_step", scheduler.last_step()}}.dump() + "\n");
+    nlohmann::json state = checkpoint::schedule_to_json(scheduler);
+    state["weft"] = "lr_scheduler";
+    checkpoint::replace_file(path, state.dump() + "\n");
   });
 }
 
 void Booster::load_lr_scheduler(optim::Scheduler& scheduler, const std::string& path) {
   const nlohmann::json state = parse_json(read_file(path, 1 << 16), path);
-  if (state.value("weft", "") != "lr_scheduler" || !state.contains("last_step") || !state["last_step"].is_number_integer())
+  if (!state.is_object() || !state.contains("weft") || state["weft"] != "lr_scheduler")
     fail(WEFT_INVALID_ARGUMENT, "{} holds no learning-rate schedule of Weft", path);
-  scheduler.seek(state["last_step"]);
+  checkpoint::read_schedule(state, path, scheduler);
 }
 
 void Booster::save_training(const Job& job, const std::string& path, const SaveOptions& options) {
-  Training& training = training_of(job.model, "save_training");
+  training_of(job.model, "save_training");
   const checkpoint::RandomStates random(world());
   on_master(world(), [&] {
-    checkpoint::StagedFolder folder(path, keeps);
+    checkpoint::StagedFolder folder(path, keeps(options.prefix));
     write_model_folder(folder.path(), job.model, options);
     fs::create_directory(folder.path() / kStateFolder);
-    const checkpoint::Progress progress{job.optimizer ? job.optimizer.steps() : 0};
-    checkpoint::write_training_state(folder.path() / kStateFolder, job, progress, random, training.strategy_name());
+    checkpoint::write_training_state(folder.path() / kStateFolder, job, random);
     folder.publish();
   });
 }
 
 void Booster::load_training(Job& job, const std::string& path) {
   Training& training = training_of(job.model, "load_training");
+  const checkpoint::SavedTraining saved(fs::path(path) / kStateFolder, job);
   checkpoint::read_weights(path, training, true);
-  checkpoint::read_training_state(fs::path(path) / kStateFolder, job, world());
+  saved.restore(job, world());
 }
 
 }  // namespace weft

@@ -1,9 +1,9 @@
 // One training step for every strategy, evaluation and forward.
-#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
 #include <chrono>
-#include <numeric>
+#include <limits>
 
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
@@ -15,7 +15,8 @@ namespace weft {
 namespace {
 
 Training& training_of(const Model& model) {
-  if (model.shared().training == nullptr) fail(WEFT_FAILED_PRECONDITION, "{} is not boosted", model.architecture());
+  if (model.shared().training == nullptr)
+    fail(WEFT_FAILED_PRECONDITION, "{} is not boosted", model.architecture());
   return *model.shared().training;
 }
 
@@ -24,8 +25,8 @@ int64_t num_samples(const Batch& batch) {
   const State::Field& first = *batch.begin();
   for (const auto& [name, tensor] : batch)
     if (tensor.dim() == 0 || tensor.size(0) != first.second.size(0))
-      fail(WEFT_INVALID_ARGUMENT, "the fields of a batch must have as many samples: {} has {}, {} has {}", first.first,
-           first.second.size(0), name, tensor.dim() == 0 ? 0 : tensor.size(0));
+      fail(WEFT_INVALID_ARGUMENT, "the fields of a batch must have as many samples: {} has {}, {} has {}",
+           first.first, first.second.size(0), name, tensor.dim() == 0 ? 0 : tensor.size(0));
   return first.second.size(0);
 }
 
@@ -62,7 +63,7 @@ StepResult Job::train_step(const Batch& batch) {
   num_samples(batch);
   const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);
   StepResult result;
-  result.lr = optimizer.groups().front().options.at("lr");
+  if (!optimizer.groups().empty()) result.lr = optimizer.groups().front().options.at("lr");
   const optim::Optimizer::Shared::Update update = optimizer.shared().update(
       max_grad_norm, {loss.total(), num_tokens(batch), stop_requested->load() ? 1.0 : 0.0});
   training.zero_gradients();
@@ -93,15 +94,42 @@ double Job::accumulate_gradients(const Batch& batch, bool synchronise) {
   training.set_synchronise(before);
   const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
   if (training.data_size() > 1)
-    training.comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)->communicator.all_reduce(total, ReduceOp::kSum, true).wait();
+    training.comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)
+        ->communicator.all_reduce(total, ReduceOp::kSum, true)
+        .wait();
   return total.item<double>();
 }
 
-double Evaluation::loss() const {
+namespace {
+
+template <class Includes>
+double weighted_mean(const std::vector<Evaluation::Term>& terms, const Includes& includes) {
   double total = 0;
-  for (const Term& term : terms)
-    if (term.count > 0) total += term.weight * term.sum / term.count;
-  return total;
+  bool counted = false;
+  for (const Evaluation::Term& term : terms) {
+    if (!(term.count > 0) || !includes(term)) continue;
+    total += term.weight * term.sum / term.count;
+    counted = true;
+  }
+  return counted ? total : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+double Evaluation::loss() const {
+  return weighted_mean(terms, [](const Term&) { return true; });
+}
+
+std::vector<std::pair<std::string, double>> Evaluation::outputs() const {
+  std::vector<std::pair<std::string, double>> result;
+  for (const Term& term : terms) {
+    if (std::any_of(result.begin(), result.end(),
+                    [&](const auto& made) { return made.first == term.output; }))
+      continue;
+    result.emplace_back(term.output,
+                        weighted_mean(terms, [&](const Term& other) { return other.output == term.output; }));
+  }
+  return result;
 }
 
 double Evaluation::labels() const {
@@ -111,44 +139,92 @@ double Evaluation::labels() const {
 }
 
 Evaluation& Evaluation::operator+=(const Evaluation& other) {
-  if (terms.empty()) terms = other.terms;
-  else
-    for (size_t t = 0; t < terms.size(); ++t) {
-      terms[t].sum += other.terms.at(t).sum;
-      terms[t].count += other.terms[t].count;
-    }
+  if (terms.empty()) {
+    terms = other.terms;
+    return *this;
+  }
+  if (terms.size() != other.terms.size())
+    fail(WEFT_INVALID_ARGUMENT, "evaluations of {} and of {} terms of the loss cannot be added", terms.size(),
+         other.terms.size());
+  for (size_t t = 0; t < terms.size(); ++t) {
+    terms[t].sum += other.terms[t].sum;
+    terms[t].count += other.terms[t].count;
+  }
   return *this;
 }
 
-Evaluation Job::evaluate(const Batch& batch) {
-  Training& training = training_of(model);
-  model.eval();
-  num_samples(batch);
-  const Training::Forward forward = training.run_forward(batch);
-  if (forward.terms.empty())
-    fail(WEFT_INVALID_ARGUMENT, "{}: the batch has no labels to evaluate on", model.architecture());
+namespace {
+
+// Evaluation mode while it lives.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(nn::Model& model) : model_(model), was_training_(model.is_training()) {
+    model_.train(false);
+  }
+  ~EvaluationMode() { model_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+
+ private:
+  nn::Model& model_;
+  bool was_training_;
+};
+
+// What this rank's samples add to the loss.
+Evaluation own_part(const Training::Forward& forward, const Criterion& criterion, const Batch& batch) {
   Evaluation result;
-  std::vector<double> sums;
+  if (criterion) {
+    const double samples = batch.empty ? 0 : static_cast<double>(num_samples(batch));
+    result.terms.push_back(
+        {"loss", 1, batch.empty ? 0 : samples * criterion(forward.outputs, batch).item<double>(), samples});
+    return result;
+  }
   for (size_t t = 0; t < forward.terms.size(); ++t) {
-    result.terms.push_back({forward.terms[t].name, forward.terms[t].weight, 0, 0});
-    sums.push_back(batch.empty ? 0 : forward.terms[t].sum.item<double>());
-    sums.push_back(batch.empty ? 0 : forward.counts[t].count);
-  }
-  if (training.data_size() > 1) {
-    const at::Tensor all = at::tensor(sums, at::kDouble);
-    training.comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)->communicator.all_reduce(all, ReduceOp::kSum, true).wait();
-    sums.assign(all.data_ptr<double>(), all.data_ptr<double>() + all.numel());
-  }
-  for (size_t t = 0; t < result.terms.size(); ++t) {
-    result.terms[t].sum = sums[2 * t];
-    result.terms[t].count = sums[2 * t + 1];
+    const nn::LossTerm& term = forward.terms[t];
+    result.terms.push_back({term.name, term.weight, batch.empty ? 0 : term.sum.item<double>(),
+                            batch.empty ? 0 : forward.counts[t].count, term.output});
   }
   return result;
 }
 
+void sum_over_ranks(Training& training, Evaluation& evaluation) {
+  if (training.data_size() == 1 || evaluation.terms.empty()) return;
+  std::vector<double> sums;
+  for (const Evaluation::Term& term : evaluation.terms) sums.insert(sums.end(), {term.sum, term.count});
+  const at::Tensor all = at::tensor(sums, at::kDouble);
+  training.comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)
+      ->communicator.all_reduce(all, ReduceOp::kSum, true)
+      .wait();
+  const double* summed = all.data_ptr<double>();
+  for (Evaluation::Term& term : evaluation.terms) {
+    term.sum = *summed++;
+    term.count = *summed++;
+  }
+}
+
+}  // namespace
+
+std::pair<State, Evaluation> Job::forward_and_evaluate(const Batch& batch) {
+  Training& training = training_of(model);
+  num_samples(batch);
+  const EvaluationMode mode(training.model());
+  const Training::Forward forward = training.run_forward(batch);
+  Evaluation evaluation = own_part(forward, criterion, batch);
+  sum_over_ranks(training, evaluation);
+  return {forward.outputs, evaluation};
+}
+
+Evaluation Job::evaluate(const Batch& batch) {
+  Evaluation evaluation = forward_and_evaluate(batch).second;
+  if (evaluation.terms.empty())
+    fail(WEFT_INVALID_ARGUMENT, "{}: the batch has no labels to evaluate on", model.architecture());
+  return evaluation;
+}
+
 State Job::forward(const Batch& batch) {
-  model.eval();
-  return training_of(model).run_forward(batch).outputs;
+  Training& training = training_of(model);
+  num_samples(batch);
+  const EvaluationMode mode(training.model());
+  return training.run_forward(batch).outputs;
 }
 
 }  // namespace weft

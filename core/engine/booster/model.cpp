@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
+#include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"
 
 namespace weft {
@@ -15,6 +16,15 @@ at::ScalarType precision_dtype(std::string_view precision) {
   fail(precision == "bf16" || precision == "fp16" ? WEFT_UNIMPLEMENTED : WEFT_INVALID_ARGUMENT,
        "precision is \"{}\", must be \"fp32\" or \"fp64\" in this version", precision);
 }
+
+namespace {
+// Weights that no format recognises, shards without their index say, must not become initial values.
+bool has_weight_files(const std::filesystem::path& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (checkpoint::is_weight_file(entry.path().filename().string(), "")) return true;
+  return false;
+}
+}  // namespace
 
 Model Model::open(const std::string& path, const std::string& architecture, const std::string& precision) {
   const Config config = Config::load(path);
@@ -27,8 +37,10 @@ Model Model::open(const std::string& path, const std::string& architecture, cons
   model.shared_->module = plugin_factory<nn::ModelFactory>(library, nn::kModelFactory)
                               .create(config, name, precision_dtype(precision));
   if (model.shared_->module == nullptr)
-    fail(WEFT_NOT_FOUND, "model library {} says that it provides \"{}\", but makes none", view(library.path), name);
-  if (std::filesystem::is_directory(path) && checkpoint::recognises(path)) model.shared_->weights = path;
+    fail(WEFT_NOT_FOUND, "model library {} says that it provides \"{}\", but makes none", view(library.path),
+         name);
+  if (std::filesystem::is_directory(path) && (checkpoint::recognises(path) || has_weight_files(path)))
+    model.shared_->weights = path;
   return model;
 }
 
@@ -44,13 +56,20 @@ Model Model::adopt(std::shared_ptr<nn::Model> module) {
 }
 
 Model::Shared& Model::shared() const {
-  if (shared_ == nullptr) fail(WEFT_FAILED_PRECONDITION, "there is no model: open one with weft::Model::open(...)");
+  if (shared_ == nullptr)
+    fail(WEFT_FAILED_PRECONDITION, "there is no model: open one with weft::Model::open(...)");
   return *shared_;
 }
 
-const Config& Model::config() const { return shared().module->config(); }
-nn::Model& Model::module() const { return *shared().module; }
-std::string Model::architecture() const { return shared().module->architecture(); }
+const Config& Model::config() const {
+  return shared().module->config();
+}
+nn::Model& Model::module() const {
+  return *shared().module;
+}
+std::string Model::architecture() const {
+  return shared().module->architecture();
+}
 
 namespace {
 // The parameters by canonical name, tied ones once.
@@ -58,7 +77,8 @@ std::vector<std::pair<std::string, at::Tensor>> own_parameters(const nn::Model& 
   std::vector<std::pair<std::string, at::Tensor>> found;
   const std::vector<nn::Tie> ties = module.ties();
   for (const auto& item : module.named_parameters(true)) {
-    const bool alias = std::any_of(ties.begin(), ties.end(), [&](const nn::Tie& tie) { return tie.name == item.key(); });
+    const bool alias =
+        std::any_of(ties.begin(), ties.end(), [&](const nn::Tie& tie) { return tie.name == item.key(); });
     if (!alias) found.emplace_back(item.key(), item.value());
   }
   return found;
@@ -84,7 +104,11 @@ State Model::operator()(const Batch& batch) const {
   return shared().training->forward(batch);
 }
 
-void Model::train() const { module().train(true); }
-void Model::eval() const { module().train(false); }
+void Model::train() const {
+  module().train(true);
+}
+void Model::eval() const {
+  module().train(false);
+}
 
 }  // namespace weft

@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <random>
 
 #include "base/text.hpp"
 
@@ -18,8 +21,8 @@ namespace {
 
 [[noreturn]] void fail_with_errno(const char* what, const fs::path& path) {
   const int code = errno;
-  fail(code == ENOSPC || code == EDQUOT ? WEFT_RESOURCE_EXHAUSTED : WEFT_UNAVAILABLE, "cannot {} {}: {}", what, path.string(),
-       std::strerror(code));
+  fail(code == ENOSPC || code == EDQUOT || code == EFBIG ? WEFT_RESOURCE_EXHAUSTED : WEFT_UNAVAILABLE,
+       "cannot {} {}: {}", what, path.string(), std::strerror(code));
 }
 
 void sync_path(const fs::path& path, int flags) {
@@ -30,13 +33,16 @@ void sync_path(const fs::path& path, int flags) {
   if (result != 0) fail_with_errno("sync", path);
 }
 
-fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+fs::path parent_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
 
 // The same files under another name: hard links where the file system has them.
 void link_tree(const fs::path& from, const fs::path& to) {
   if (fs::is_directory(fs::symlink_status(from))) {
     fs::create_directory(to);
-    for (const fs::directory_entry& entry : fs::directory_iterator(from)) link_tree(entry.path(), to / entry.path().filename());
+    for (const fs::directory_entry& entry : fs::directory_iterator(from))
+      link_tree(entry.path(), to / entry.path().filename());
     return;
   }
   std::error_code error;
@@ -44,46 +50,141 @@ void link_tree(const fs::path& from, const fs::path& to) {
   if (error) fs::copy(from, to, fs::copy_options::copy_symlinks);
 }
 
-fs::path without_slash(fs::path path) { return path.has_filename() ? path : path.parent_path(); }
+// Absolute, links followed, without a slash at the end: what is replaced is the folder, not a link to it.
+fs::path resolved(const fs::path& path) {
+  if (path.empty()) fail(WEFT_INVALID_ARGUMENT, "the path of the folder to save to is empty");
+  const fs::path absolute = fs::weakly_canonical(fs::absolute(path));
+  return absolute.has_filename() ? absolute : absolute.parent_path();
+}
+
+bool contains(const fs::path& folder, const fs::path& path) {
+  const auto [end, ignored] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return end == folder.end();
+}
+
+void check_target(const fs::path& target) {
+  const auto refuse = [&](const char* why) {
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} {}, and a save replaces the whole folder at once: name another, {} for example", target.string(),
+         why, (target / "model").string());
+  };
+  if (!target.has_filename()) refuse("is the root of the file system");
+  if (!fs::exists(target)) return;
+  if (!fs::is_directory(target))
+    fail(WEFT_ALREADY_EXISTS, "{} is a file; a checkpoint folder is to be written there: name another place",
+         target.string());
+  struct stat own = {}, parent = {};
+  if (::stat(target.c_str(), &own) == 0 && ::stat(parent_of(target).c_str(), &parent) == 0 &&
+      own.st_dev != parent.st_dev)
+    refuse("is a mount point");
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  if (!error && contains(target, here)) refuse("is (or holds) the folder that this process works in");
+}
+
+std::string staging_prefix(const fs::path& target) {
+  return "." + target.filename().string() + ".saving-";
+}
+
+int lock_folder(const fs::path& folder) {
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file >= 0 && ::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
+  if (file >= 0) ::close(file);
+  return -1;
+}
+
+// What killed saves left: nobody holds the lock. Without a target one of them may be all that there is.
+void remove_leftovers(const fs::path& target) {
+  if (!fs::exists(target)) return;
+  const std::string prefix = staging_prefix(target);
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent_of(target), error)) {
+    if (!entry.path().filename().string().starts_with(prefix)) continue;
+    const int lock = lock_folder(entry.path());
+    if (lock < 0) continue;
+    std::error_code ignored;
+    fs::remove_all(entry.path(), ignored);
+    ::close(lock);
+  }
+}
 
 }  // namespace
 
-bool is_weight_file(const std::string& name) {
-  const auto ends = [&](const char* suffix) { return name.ends_with(suffix); };
-  return ends(".safetensors") || ends(".safetensors.index.json") || ends(".bin.index.json") ||
-         (name.starts_with("pytorch_model") && ends(".bin"));
+bool is_weight_file(const std::string& name, const std::string& prefix) {
+  const std::string part = prefix.empty() ? "" : "." + prefix;
+  for (const auto& [stem, extension] :
+       {std::pair<std::string, std::string>{"model", ".safetensors"}, {"pytorch_model", ".bin"}}) {
+    const std::string head = stem + part;
+    if (name == head + extension || name == stem + extension + ".index" + part + ".json") return true;
+    if (!name.starts_with(head + "-") || !name.ends_with(extension)) continue;
+    const std::string numbers =
+        name.substr(head.size() + 1, name.size() - head.size() - 1 - extension.size());
+    if (numbers.find("-of-") != std::string::npos &&
+        numbers.find_first_not_of("0123456789-of") == std::string::npos)
+      return true;
+  }
+  return false;
+}
+
+void StagedFolder::check(const fs::path& path) {
+  const fs::path target = resolved(path);
+  check_target(target);
+  fs::path above = parent_of(target);
+  while (!fs::exists(above)) above = parent_of(above);
+  if (!fs::is_directory(above))
+    fail(WEFT_INVALID_ARGUMENT, "cannot save to {}: {} is no folder", target.string(), above.string());
+  if (::access(above.c_str(), W_OK | X_OK) != 0) fail_with_errno("write to the folder", above);
 }
 
 StagedFolder::StagedFolder(const fs::path& path, const std::function<bool(const fs::path&)>& keep)
-    : target_(without_slash(path)),
-      staging_(parent_of(target_) / ("." + target_.filename().string() + ".saving-" + std::to_string(::getpid()))) {
-  if (fs::exists(target_) && !fs::is_directory(target_))
-    fail(WEFT_ALREADY_EXISTS, "{} is a file; a checkpoint folder is to be written there: name another place", target_.string());
+    : target_(resolved(path)) {
+  check_target(target_);
   std::error_code error;
   fs::create_directories(parent_of(target_), error);
-  fs::remove_all(staging_, error);
-  if (!fs::create_directory(staging_, error)) {
-    errno = error.value();
-    fail_with_errno("create", staging_);
-  }
+  if (error) fail(WEFT_UNAVAILABLE, "cannot create {}: {}", parent_of(target_).string(), error.message());
+  remove_leftovers(target_);
+  make_staging();
   if (!fs::is_directory(target_)) return;
-  for (const fs::directory_entry& entry : fs::directory_iterator(target_))
-    if (keep(entry.path().filename())) link_tree(entry.path(), staging_ / entry.path().filename());
+  try {
+    fs::permissions(staging_, fs::status(target_).permissions());
+    for (const fs::directory_entry& entry : fs::directory_iterator(target_))
+      if (keep(entry.path().filename())) link_tree(entry.path(), staging_ / entry.path().filename());
+  } catch (const fs::filesystem_error& e) {
+    fs::remove_all(staging_, error);
+    ::close(lock_);
+    fail(e.code() == std::errc::no_space_on_device ? WEFT_RESOURCE_EXHAUSTED : WEFT_UNAVAILABLE,
+         "cannot take over the files of {}: {}", target_.string(), e.what());
+  }
+}
+
+void StagedFolder::make_staging() {
+  std::random_device random;
+  for (;;) {
+    staging_ = parent_of(target_) / fmt::format("{}{:08x}", staging_prefix(target_), random());
+    if (::mkdir(staging_.c_str(), 0777) == 0) break;
+    if (errno != EEXIST) fail_with_errno("create", staging_);
+  }
+  lock_ = lock_folder(staging_);  // -1 on file systems without locks: then leftovers stay
 }
 
 StagedFolder::~StagedFolder() {
   std::error_code ignored;
   fs::remove_all(staging_, ignored);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 void StagedFolder::publish() {
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(staging_))
-    sync_path(entry.path(), entry.is_directory() ? O_RDONLY | O_DIRECTORY : O_RDONLY);
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(staging_)) {
+    const fs::file_status kind = entry.symlink_status();
+    if (fs::is_directory(kind)) sync_path(entry.path(), O_RDONLY | O_DIRECTORY);
+    if (fs::is_regular_file(kind)) sync_path(entry.path(), O_RDONLY);
+  }
   sync_path(staging_, O_RDONLY | O_DIRECTORY);
   if (!fs::exists(target_)) {
     if (::rename(staging_.c_str(), target_.c_str()) != 0) fail_with_errno("put in place", target_);
   } else if (::renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
-    // A file system without exchange: the old folder steps aside and comes back if the new one cannot take its place.
+    // A file system without exchange: the old folder steps aside and comes back if the new one cannot take
+    // its place.
     const fs::path aside = staging_.string() + ".old";
     if (::rename(target_.c_str(), aside.c_str()) != 0) fail_with_errno("replace", target_);
     if (::rename(staging_.c_str(), target_.c_str()) != 0) {

@@ -19,18 +19,20 @@ const weft_checkpoint_io& default_format() {
     const weft_loaded loaded = load_plugin("checkpoint_io", "");
     const auto& factory = plugin_factory<weft_checkpoint_io_factory>(loaded, WEFT_FACTORY_CHECKPOINT_IO);
     const weft_checkpoint_io* found = factory.find(loaded.id);
-    if (found == nullptr) fail(WEFT_FAILED_PRECONDITION, "plugin {} has no checkpoint format of its name", view(loaded.id));
+    if (found == nullptr)
+      fail(WEFT_FAILED_PRECONDITION, "plugin {} has no checkpoint format of its name", view(loaded.id));
     return *found;
   }();
   return format;
 }
 
 int64_t product(const std::vector<int64_t>& sizes, size_t from = 0) {
-  return std::accumulate(sizes.begin() + static_cast<int64_t>(from), sizes.end(), int64_t{1}, std::multiplies<>());
+  return std::accumulate(sizes.begin() + static_cast<int64_t>(from), sizes.end(), int64_t{1},
+                         std::multiplies<>());
 }
 
-void add_boxes(const std::vector<int64_t>& shape, size_t dim, std::vector<int64_t> offset, int64_t begin, int64_t count,
-               int64_t at, std::vector<Box>& out) {
+void add_boxes(const std::vector<int64_t>& shape, size_t dim, std::vector<int64_t> offset, int64_t begin,
+               int64_t count, int64_t at, std::vector<Box>& out) {
   if (count == 0) return;
   std::vector<int64_t> extent(dim, 1);
   if (dim == shape.size()) {
@@ -69,9 +71,13 @@ std::vector<Box> boxes_of_range(const std::vector<int64_t>& shape, int64_t begin
   return boxes;
 }
 
-int64_t Entry::numel() const { return product(shape); }
+int64_t Entry::numel() const {
+  return product(shape);
+}
 
-bool recognises(const std::string& path) { return default_format().recognises(borrow(path)) != 0; }
+bool recognises(const std::string& path) {
+  return default_format().recognises(borrow(path)) != 0;
+}
 
 Reader::Reader(const std::string& path) : io_(&default_format()), path_(path), reader_(nullptr, io_->close) {
   ErrorSink error;
@@ -82,7 +88,9 @@ Reader::Reader(const std::string& path) : io_(&default_format()), path_(path), r
     weft_tensor_entry entry{};
     entry.struct_size = sizeof(entry);
     error.check(io_->tensor(reader, i, &entry, error));
-    entries_.push_back({std::string(view(entry.name)), scalar_type_of(entry.dtype), {entry.shape, entry.shape + entry.ndim}});
+    entries_.push_back({std::string(view(entry.name)),
+                        scalar_type_of(entry.dtype),
+                        {entry.shape, entry.shape + entry.ndim}});
     index_[entries_.back().name] = entries_.size() - 1;
   }
 }
@@ -100,7 +108,8 @@ std::optional<std::string> Reader::metadata(const std::string& key) const {
 void Reader::read_box(size_t index, const std::vector<int64_t>& offset, const std::vector<int64_t>& extent,
                       const at::Tensor& to) const {
   ErrorSink error;
-  error.check(io_->read(reader_.get(), index, offset.data(), extent.data(), to.data_ptr(), to.nbytes(), error));
+  error.check(
+      io_->read(reader_.get(), index, offset.data(), extent.data(), to.data_ptr(), to.nbytes(), error));
 }
 
 at::Tensor Reader::read(size_t index) const {
@@ -163,10 +172,13 @@ Writer::Writer(const std::string& path, const WriteOptions& options, const std::
     raw.push_back(e);
   }
   ErrorSink error;
-  error.check(io_->create(borrow(path), values.data(), values.size(), raw.data(), raw.size(), &writer_, error));
+  error.check(
+      io_->create(borrow(path), values.data(), values.size(), raw.data(), raw.size(), &writer_, error));
 }
 
-Writer::~Writer() { io_->abandon(writer_); }
+Writer::~Writer() {
+  io_->abandon(writer_);
+}
 
 void Writer::write(size_t index, int64_t begin, const at::Tensor& values) {
   const Entry& entry = entries_.at(index);
@@ -174,7 +186,8 @@ void Writer::write(size_t index, int64_t begin, const at::Tensor& values) {
   ErrorSink error;
   for (const Box& box : boxes_of_range(entry.shape, begin, flat.numel())) {
     const at::Tensor part = flat.narrow(0, box.begin, product(box.extent));
-    error.check(io_->write(writer_, index, box.offset.data(), box.extent.data(), part.data_ptr(), part.nbytes(), error));
+    error.check(io_->write(writer_, index, box.offset.data(), box.extent.data(), part.data_ptr(),
+                           part.nbytes(), error));
   }
 }
 

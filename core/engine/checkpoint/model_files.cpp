@@ -10,7 +10,9 @@ namespace weft::checkpoint {
 
 namespace {
 
-std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
 
 std::string first_ten(const std::vector<std::string>& names) {
   const auto end = names.begin() + static_cast<int64_t>(std::min<size_t>(names.size(), 10));
@@ -25,7 +27,8 @@ struct Prefixes {
 };
 
 Prefixes find_prefixes(const Reader& reader, const std::vector<std::string>& names, const std::string& base) {
-  const bool direct = std::any_of(names.begin(), names.end(), [&](const auto& n) { return reader.find(n).has_value(); });
+  const bool direct =
+      std::any_of(names.begin(), names.end(), [&](const auto& n) { return reader.find(n).has_value(); });
   if (direct && (base.empty() || std::any_of(names.begin(), names.end(), [&](const auto& n) {
                    return n.starts_with(base) && reader.find(n);
                  })))
@@ -33,7 +36,8 @@ Prefixes find_prefixes(const Reader& reader, const std::vector<std::string>& nam
   if (!base.empty()) return {base, ""};
   for (const std::string& name : names)
     for (const Entry& entry : reader.entries())
-      if (entry.name.ends_with("." + name)) return {"", entry.name.substr(0, entry.name.size() - name.size())};
+      if (entry.name.ends_with("." + name))
+        return {"", entry.name.substr(0, entry.name.size() - name.size())};
   return {};
 }
 
@@ -55,7 +59,8 @@ WeightMap::WeightMap(const Reader& reader, const nn::Model& model) {
   }
   const Prefixes prefixes = find_prefixes(reader, names, model.base_prefix());
   const auto in_checkpoint = [&](const std::string& name) {
-    const std::string inner = name.starts_with(prefixes.removed) ? name.substr(prefixes.removed.size()) : name;
+    const std::string inner =
+        name.starts_with(prefixes.removed) ? name.substr(prefixes.removed.size()) : name;
     return reader.find(prefixes.added + inner);
   };
   std::set<size_t> used;
@@ -72,13 +77,16 @@ WeightMap::WeightMap(const Reader& reader, const nn::Model& model) {
     }
     const Entry& stored = reader.entries()[*entry];
     if (stored.shape != shapes[name])
-      fail(WEFT_INVALID_ARGUMENT, "{}: {} has shape {} there, but {} in {}; the configuration is not the checkpoint's",
-           reader.path(), stored.name, shape_text(stored.shape), shape_text(shapes[name]), model.architecture());
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: {} has shape {} there, but {} in {}; the configuration is not the checkpoint's",
+           reader.path(), stored.name, shape_text(stored.shape), shape_text(shapes[name]),
+           model.architecture());
     used.insert(*entry);
     entry_of_[name] = *entry;
   }
   for (size_t i = 0; i < reader.entries().size(); ++i)
-    if (!used.count(i) && !model.ignored_on_load(reader.entries()[i].name)) unexpected_.push_back(reader.entries()[i].name);
+    if (!used.count(i) && !model.ignored_on_load(reader.entries()[i].name))
+      unexpected_.push_back(reader.entries()[i].name);
 }
 
 std::optional<size_t> WeightMap::find(const std::string& parameter) const {
@@ -88,21 +96,30 @@ std::optional<size_t> WeightMap::find(const std::string& parameter) const {
 
 void WeightMap::require_exact(const std::string& path, const nn::Model& model) const {
   if (missing_.empty() && unexpected_.empty()) return;
-  fail(WEFT_INVALID_ARGUMENT, "{} does not hold exactly the parameters of {}: missing [{}], unexpected [{}]; load with strict=false "
-       "to take what matches", path, model.architecture(), first_ten(missing_), first_ten(unexpected_));
+  fail(WEFT_INVALID_ARGUMENT,
+       "{} does not hold exactly the parameters of {}: missing [{}], unexpected [{}]; load with strict=false "
+       "to take what matches",
+       path, model.architecture(), first_ten(missing_), first_ten(unexpected_));
 }
 
 namespace {
 
 class WeightSource final : public ParameterSource {
  public:
-  WeightSource(const std::string& path, const nn::Model& model) : reader_(path), map_(reader_, model) {
+  WeightSource(const std::string& path, const nn::Model& model, bool speaks)
+      : reader_(path), map_(reader_, model) {
+    if (map_.empty())
+      fail(WEFT_INVALID_ARGUMENT, "{} holds no parameter of {}: it has {} entries ({}), wanted are [{}]",
+           path, model.architecture(), reader_.entries().size(), first_ten(map_.unexpected()),
+           first_ten(map_.missing()));
+    if (!speaks) return;
     if (!map_.missing().empty())
-      log(WEFT_LOG_WARNING, fmt::format("{} of {} are not in {} and begin with initial values: {}", map_.missing().size(),
-                                        model.architecture(), path, first_ten(map_.missing())));
+      log(WEFT_LOG_WARNING,
+          fmt::format("{} of {} are not in {} and begin with initial values: {}", map_.missing().size(),
+                      model.architecture(), path, first_ten(map_.missing())));
     if (!map_.unexpected().empty())
-      log(WEFT_LOG_WARNING, fmt::format("{} entries of {} are not used by {}: {}", map_.unexpected().size(), path,
-                                        model.architecture(), first_ten(map_.unexpected())));
+      log(WEFT_LOG_WARNING, fmt::format("{} entries of {} are not used by {}: {}", map_.unexpected().size(),
+                                        path, model.architecture(), first_ten(map_.unexpected())));
   }
   bool read(const std::string& name, at::IntArrayRef, int64_t begin, const at::Tensor& destination) override {
     const auto entry = map_.find(name);
@@ -117,13 +134,14 @@ class WeightSource final : public ParameterSource {
 
 }  // namespace
 
-std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model) {
-  return std::make_shared<WeightSource>(path, model);
+std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model, bool speaks) {
+  return std::make_shared<WeightSource>(path, model, speaks);
 }
 
 void write_weights(const std::string& path, const WriteOptions& options, Training& training) {
   std::vector<Entry> entries;
-  for (const auto& param : training.params()) entries.push_back({param->name, param->tensor.scalar_type(), param->shape});
+  for (const auto& param : training.params())
+    entries.push_back({param->name, param->tensor.scalar_type(), param->shape});
   Writer writer(path, options, entries);
   for (const Shard& shard : training.publish())
     if (!shard.copy) writer.write(shard.param->index, shard.begin, shard.value);

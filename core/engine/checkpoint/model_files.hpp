@@ -17,6 +17,7 @@ class WeightMap {
   WeightMap(const Reader& reader, const nn::Model& model);
   // The entry, or nothing: the parameter is not in the checkpoint.
   std::optional<size_t> find(const std::string& parameter) const;
+  bool empty() const { return entry_of_.empty(); }
   const std::vector<std::string>& missing() const { return missing_; }
   const std::vector<std::string>& unexpected() const { return unexpected_; }
   // Throws naming the first ten missing and unexpected entries.
@@ -27,8 +28,9 @@ class WeightMap {
   std::vector<std::string> missing_, unexpected_;
 };
 
-// Reads parameters from a checkpoint by ranges; says what it does not have.
-std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model);
+// Reads parameters from a checkpoint by ranges. Throws if it has none of the model's; `speaks`: logs what is missing and
+// what is not used.
+std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model, bool speaks);
 
 // Writes all parameters from this rank's shards, which must cover the model. `path` is a folder, or a file with an
 // extension.

@@ -10,7 +10,8 @@ namespace {
 class CheckpointTensors final : public TensorFile {
  public:
   explicit CheckpointTensors(const std::string& path) : reader_(path) {
-    for (const checkpoint::Entry& entry : reader_.entries()) entries_.push_back({entry.name, entry.dtype, entry.shape});
+    for (const checkpoint::Entry& entry : reader_.entries())
+      entries_.push_back({entry.name, entry.dtype, entry.shape});
   }
   const std::vector<Entry>& entries() const override { return entries_; }
   void read_rows(size_t entry, int64_t first_row, const at::Tensor& rows) const override {
@@ -24,6 +25,8 @@ class CheckpointTensors final : public TensorFile {
 
 }  // namespace
 
-std::unique_ptr<TensorFile> open_tensor_file(const std::string& path) { return std::make_unique<CheckpointTensors>(path); }
+std::unique_ptr<TensorFile> open_tensor_file(const std::string& path) {
+  return std::make_unique<CheckpointTensors>(path);
+}
 
 }  // namespace weft::data

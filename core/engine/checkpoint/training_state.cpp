@@ -3,17 +3,17 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
+#include <chrono>
 #include <mutex>
-#include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "booster/model_state.hpp"
 #include "checkpoint/folder.hpp"
 #include "log.hpp"
-#include "optim/optimizer_state.hpp"
 
 namespace weft::checkpoint {
 
@@ -23,94 +23,6 @@ using nlohmann::json;
 namespace {
 
 constexpr int kStateVersion = 1;
-constexpr const char* kGroupsKey = "weft.optimizer";
-
-json groups_to_json(const optim::Optimizer::Shared& shared) {
-  json groups = json::array();
-  for (const optim::Group& group : shared.groups)
-    groups.push_back({{"parameters", group.parameters.names}, {"options", group.options}, {"initial_lr", group.initial_lr}});
-  json steps = json::object();
-  for (const auto& [key, state] : shared.states) steps[shared.training->params()[key.first]->name] = state.steps;
-  return {{"version", kStateVersion}, {"rule", shared.rule->name()}, {"steps", shared.steps}, {"groups", groups},
-          {"parameter_steps", steps}};
-}
-
-const optim::Optimizer::Shared& boosted(const optim::Optimizer& optimizer) {
-  if (optimizer.shared().training == nullptr)
-    fail(WEFT_FAILED_PRECONDITION, "the optimizer is not boosted: its state exists only then");
-  return optimizer.shared();
-}
-
-// Options and rates of the saved groups. The parameters and the rule must be the same.
-void restore_groups(optim::Optimizer::Shared& shared, const json& saved, const std::string& path) {
-  if (saved.value("version", 0) != kStateVersion)
-    fail(WEFT_FAILED_PRECONDITION, "{}: optimizer state of version {}, this Weft reads {}", path, saved.value("version", 0), kStateVersion);
-  if (saved.at("rule") != shared.rule->name())
-    fail(WEFT_INVALID_ARGUMENT, "{}: state of optimizer \"{}\", but this job uses \"{}\"; use the same optimizer", path,
-         saved.at("rule").get<std::string>(), shared.rule->name());
-  const json& groups = saved.at("groups");
-  if (groups.size() != shared.groups.size())
-    fail(WEFT_INVALID_ARGUMENT, "{}: {} parameter groups, but this job has {}", path, groups.size(), shared.groups.size());
-  for (size_t g = 0; g < groups.size(); ++g) {
-    if (groups[g].at("parameters").get<std::vector<std::string>>() != shared.groups[g].parameters.names)
-      fail(WEFT_INVALID_ARGUMENT, "{}: the parameters of group {} are others than this job's", path, g);
-    shared.groups[g].options = groups[g].at("options").get<optim::Hyper>();
-    shared.groups[g].initial_lr = groups[g].at("initial_lr");
-  }
-  shared.steps = saved.at("steps");
-}
-
-}  // namespace
-
-void write_optimizer(const std::string& path, const WriteOptions& options, const optim::Optimizer& optimizer) {
-  const optim::Optimizer::Shared& shared = boosted(optimizer);
-  Training& training = *shared.training;
-  std::vector<Entry> entries;
-  std::map<std::string, size_t> index;
-  for (const auto& [key, state] : shared.states) {
-    const weft_param& param = *training.params()[key.first];
-    for (const auto& [name, tensor] : state.tensors)
-      if (index.emplace(param.name + "/" + name, entries.size()).second)
-        entries.push_back({param.name + "/" + name, tensor.scalar_type(), param.shape});
-  }
-  WriteOptions with_groups = options;
-  with_groups.metadata[kGroupsKey] = groups_to_json(shared).dump();
-  Writer writer(path, with_groups, entries);
-  for (const auto& [key, state] : shared.states)
-    for (const auto& [name, tensor] : state.tensors)
-      writer.write(index.at(training.params()[key.first]->name + "/" + name), key.second, tensor);
-  writer.commit();
-}
-
-void read_optimizer(const std::string& path, optim::Optimizer& optimizer) {
-  boosted(optimizer);
-  optim::Optimizer::Shared& shared = optimizer.shared();
-  const Reader reader(path);
-  const auto groups = reader.metadata(kGroupsKey);
-  if (!groups) fail(WEFT_INVALID_ARGUMENT, "{} holds no optimizer state of Weft (metadata \"{}\" is missing)", path, kGroupsKey);
-  const json saved = parse_json(*groups, path + ": " + kGroupsKey);
-  restore_groups(shared, saved, path);
-  std::map<std::pair<uint32_t, int64_t>, optim::RangeState> states;
-  for (const Shard& shard : shared.training->publish()) {
-    const std::string& name = shard.param->name;
-    if (!saved.at("parameter_steps").contains(name)) continue;
-    optim::RangeState state;
-    state.steps = saved.at("parameter_steps").at(name);
-    for (size_t e = 0; e < reader.entries().size(); ++e) {
-      const Entry& entry = reader.entries()[e];
-      if (!entry.name.starts_with(name + "/")) continue;
-      if (entry.shape != shard.param->shape)
-        fail(WEFT_INVALID_ARGUMENT, "{}: {} has {} elements, its parameter {}", path, entry.name, entry.numel(), shard.param->count());
-      const at::Tensor values = at::empty({shard.count}, entry.dtype);
-      reader.read_range(e, shard.begin, values);
-      state.tensors[entry.name.substr(name.size() + 1)] = values;
-    }
-    states[{shard.param->index, shard.begin}] = std::move(state);
-  }
-  shared.states = std::move(states);
-}
-
-namespace {
 
 at::Tensor generator_state() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
@@ -118,7 +30,62 @@ at::Tensor generator_state() {
   return generator.get_state();
 }
 
+// Of samples spread over the data: another file, another order of tokens or another sequence length shows.
+std::string fingerprint(const data::Dataset& dataset) {
+  constexpr int64_t kSamples = 16;
+  const int64_t count = std::min(kSamples, dataset.size());
+  Sha256 digest;
+  for (int64_t i = 0; i < count; ++i) {
+    const Batch sample = dataset.get({count == 1 ? 0 : (dataset.size() - 1) * i / (count - 1)});
+    for (const auto& [name, tensor] : sample) {
+      const std::string head = fmt::format("{} {} {}\n", name, c10::toString(tensor.scalar_type()),
+                                           fmt::join(tensor.sizes(), ","));
+      const at::Tensor values = tensor.contiguous();
+      digest.update(head.data(), head.size());
+      digest.update(values.data_ptr(), values.nbytes());
+    }
+  }
+  return digest.finish();
+}
+
+json data_to_json(const data::Loader& loader) {
+  const data::Loader::Position position = loader.position();
+  const data::LoaderOptions& options = loader.options();
+  return {{"epoch", position.epoch},
+          {"batch", position.batch},
+          {"batch_size", options.batch_size},
+          {"samples", loader.dataset().size()},
+          {"fingerprint", fingerprint(loader.dataset())},
+          {"shuffle", options.shuffle},
+          {"seed", options.seed}};
+}
+
+// What a reader of JSON from outside may meet at any key.
+template <class Body>
+auto reading(const std::string& path, const Body& body) {
+  try {
+    return body();
+  } catch (const json::exception& e) {
+    fail(WEFT_DATA_LOSS, "{} is damaged: {}", path, e.what());
+  }
+}
+
 }  // namespace
+
+json schedule_to_json(const optim::Scheduler& schedule) {
+  return {{"identity", schedule.schedule().identity()}, {"last_step", schedule.last_step()}};
+}
+
+void read_schedule(const json& saved, const std::string& path, optim::Scheduler& schedule) {
+  const auto [identity, step] = reading(path, [&] {
+    return std::pair(saved.at("identity").get<std::string>(), saved.at("last_step").get<int64_t>());
+  });
+  if (identity != schedule.schedule().identity())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: the learning-rate schedule was \"{}\", but this job has \"{}\"; give the same", path, identity,
+         schedule.schedule().identity());
+  schedule.seek(step);
+}
 
 RandomStates::RandomStates(const World& world) {
   const at::Tensor mine = generator_state().contiguous();
@@ -127,7 +94,8 @@ RandomStates::RandomStates(const World& world) {
 }
 
 void RandomStates::write(const fs::path& folder) const {
-  Writer writer((folder / "random.safetensors").string(), {}, {{"generators", at::kByte, states_.sizes().vec()}});
+  Writer writer((folder / "random.safetensors").string(), {},
+                {{"generators", at::kByte, states_.sizes().vec()}});
   writer.write(0, 0, states_);
   writer.commit();
 }
@@ -135,7 +103,8 @@ void RandomStates::write(const fs::path& folder) const {
 bool RandomStates::restore(const fs::path& folder, const World& world) {
   const Reader reader((folder / "random.safetensors").string());
   const auto entry = reader.find("generators");
-  if (!entry) fail(WEFT_DATA_LOSS, "{} has no entry \"generators\"", reader.path());
+  if (!entry || reader.entries()[*entry].shape.size() != 2 || reader.entries()[*entry].dtype != at::kByte)
+    fail(WEFT_DATA_LOSS, "{} has no entry \"generators\" of bytes, one row a rank", reader.path());
   if (reader.entries()[*entry].shape.at(0) != world.size()) return false;
   const at::Tensor mine = reader.read_rows(*entry, world.rank(), 1).view(-1);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
@@ -144,50 +113,122 @@ bool RandomStates::restore(const fs::path& folder, const World& world) {
   return true;
 }
 
-void write_training_state(const fs::path& folder, const Job& job, const Progress& progress, const RandomStates& random,
-                          const std::string& strategy) {
-  json state = {{"version", kStateVersion}, {"step", progress.step}, {"strategy", strategy}, {"threads", at::get_num_threads()}};
+void write_training_state(const fs::path& folder, const Job& job, const RandomStates& random) {
+  const Training& training = *job.model.shared().training;
+  json state = {
+      {"version", kStateVersion},
+      {"step", job.optimizer ? job.optimizer.steps() : 0},
+      {"strategy", training.strategy_name()},
+      {"precision", training.options().precision},
+      {"accumulate", job.accumulate},
+      {"max_grad_norm", job.max_grad_norm},
+      {"threads", at::get_num_threads()},
+      {"saved_at", std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)}};
   if (job.optimizer) write_optimizer((folder / "optimizer.safetensors").string(), {}, job.optimizer);
-  if (job.schedule) state["schedule"] = {{"last_step", job.schedule.last_step()}};
-  if (job.data) {
-    const data::Loader::Position position = job.data.position();
-    state["data"] = {{"epoch", position.epoch}, {"batch", position.batch}, {"batch_size", job.data.options().batch_size},
-                     {"seed", job.data.options().seed}, {"samples", job.data.dataset().size()}};
-  }
+  if (job.schedule) state["schedule"] = schedule_to_json(job.schedule);
+  if (job.data) state["data"] = data_to_json(job.data);
   random.write(folder);
   write_file(folder / "state.json", state.dump(2) + "\n");
 }
 
-Progress read_training_state(const fs::path& folder, Job& job, const World& world) {
-  const fs::path path = folder / "state.json";
-  if (!fs::exists(path))
-    fail(WEFT_NOT_FOUND, "{} does not exist: {} holds no training state to resume from (save one with --save)", path.string(),
-         folder.parent_path().string());
-  const json state = parse_json(read_file(path.string(), 1 << 20), path.string());
-  if (state.value("version", 0) != kStateVersion)
-    fail(WEFT_FAILED_PRECONDITION, "{}: training state of version {}, this Weft reads {}", path.string(), state.value("version", 0),
+std::optional<int64_t> saved_at(const fs::path& folder) {
+  const std::string path = (folder / "state.json").string();
+  if (!fs::exists(path)) return std::nullopt;
+  const json state = parse_json(read_file(path, 1 << 20), path);
+  return reading(path, [&] { return state.at("saved_at").get<int64_t>(); });
+}
+
+SavedTraining::SavedTraining(fs::path folder, const Job& job)
+    : folder_(std::move(folder)), path_((folder_ / "state.json").string()) {
+  if (!fs::exists(path_))
+    fail(WEFT_NOT_FOUND,
+         "{} does not exist: {} holds no training state to resume from (save one with --save)", path_,
+         folder_.parent_path().string());
+  state_ = parse_json(read_file(path_, 1 << 20), path_);
+  reading(path_, [&] { check(job); });
+}
+
+void SavedTraining::check(const Job& job) const {
+  const int version = state_.at("version");
+  if (version != kStateVersion)
+    fail(WEFT_FAILED_PRECONDITION, "{}: training state of version {}, this Weft reads {}", path_, version,
          kStateVersion);
+  const std::string precision = state_.at("precision");
+  const std::string& own = job.model.shared().training->options().precision;
+  if (precision != own)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: saved in precision {}, but this job's is {}; give the same (--precision)", path_, precision,
+         own);
+  if (job.optimizer && !fs::exists(folder_ / "optimizer.safetensors"))
+    fail(WEFT_NOT_FOUND, "{} has no optimizer.safetensors to resume the optimizer from", folder_.string());
+  const auto require_both = [&](const char* key, bool has) {
+    if (state_.contains(key) == has) return;
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: the job that was saved had {} {}, this one has {}; boost with the same parts", path_,
+         has ? "no" : "a", key, has ? "one" : "none");
+  };
   if (job.optimizer) {
-    if (!fs::exists(folder / "optimizer.safetensors"))
-      fail(WEFT_NOT_FOUND, "{} has no optimizer.safetensors to resume the optimizer from", folder.string());
-    read_optimizer((folder / "optimizer.safetensors").string(), job.optimizer);
+    require_both("schedule", static_cast<bool>(job.schedule));
+    require_both("data", static_cast<bool>(job.data));
   }
-  if (job.schedule && state.contains("schedule")) job.schedule.seek(state["schedule"].at("last_step"));
-  if (job.data && state.contains("data")) {
-    const json& data = state["data"];
-    if (data.at("samples") != job.data.dataset().size() || data.at("batch_size") != job.data.options().batch_size)
-      fail(WEFT_INVALID_ARGUMENT, "{}: the data position is of {} samples in batches of {}, but this job has {} in batches of {}; give the "
-           "same data and batch size", path.string(), data.at("samples").get<int64_t>(), data.at("batch_size").get<int64_t>(),
-           job.data.dataset().size(), job.data.options().batch_size);
-    job.data.seek({data.at("epoch"), data.at("batch")});
+  if (job.schedule && state_.contains("schedule")) {
+    optim::Scheduler schedule = job.schedule;
+    const int64_t before = schedule.last_step();
+    read_schedule(state_.at("schedule"), path_, schedule);
+    schedule.seek(before);
   }
-  if (!RandomStates::restore(folder, world))
-    log(WEFT_LOG_WARNING, fmt::format("{} was saved by another number of ranks: dropout masks will differ from a run that was not "
-                                      "interrupted", folder.string()));
-  if (state.value("threads", 0) != at::get_num_threads())
-    log(WEFT_LOG_WARNING, fmt::format("{} was saved with {} threads a rank, now {}: sums may round differently; set OMP_NUM_THREADS",
-                                      folder.string(), state.value("threads", 0), at::get_num_threads()));
-  return {state.at("step")};
+  if (job.data && state_.contains("data")) check_data(job.data);
+}
+
+void SavedTraining::check_data(const data::Loader& loader) const {
+  const json& saved = state_.at("data");
+  const json own = data_to_json(loader);
+  const auto refuse = [&](const std::string& text) {
+    fail(WEFT_INVALID_ARGUMENT, "{}: the data position is {}; give the same data, batch size and seed", path_,
+         text);
+  };
+  for (const char* key : {"samples", "batch_size"})
+    if (saved.at(key) != own.at(key))
+      refuse(fmt::format("of {} samples in batches of {}, but this job has {} in batches of {}",
+                         saved.at("samples").dump(), saved.at("batch_size").dump(), own.at("samples").dump(),
+                         own.at("batch_size").dump()));
+  if (saved.at("fingerprint") != own.at("fingerprint"))
+    refuse(fmt::format("of other data than this job's, with as many samples ({})", own.at("samples").dump()));
+  const bool shuffle = saved.at("shuffle");
+  if (shuffle != loader.options().shuffle)
+    refuse(fmt::format("of {} samples, but this job {} them", shuffle ? "shuffled" : "unshuffled",
+                       shuffle ? "does not shuffle" : "shuffles"));
+  if (shuffle && saved.at("seed") != own.at("seed"))
+    refuse(fmt::format("of samples shuffled by seed {}, but this job's is {}", saved.at("seed").dump(),
+                       own.at("seed").dump()));
+}
+
+void SavedTraining::warn_of_differences(const Job& job) const {
+  const auto warn = [&](const char* what, const json& own) {
+    if (state_.value(what, json()) == own) return;
+    log(WEFT_LOG_WARNING,
+        fmt::format("{}: {} was {}, is {}: the run will differ from one that was not interrupted", path_,
+                    what, state_.value(what, json()).dump(), own.dump()));
+  };
+  warn("accumulate", job.accumulate);
+  warn("max_grad_norm", job.max_grad_norm);
+  warn("threads", at::get_num_threads());
+}
+
+void SavedTraining::restore(Job& job, const World& world) const {
+  if (job.optimizer) read_optimizer((folder_ / "optimizer.safetensors").string(), job.optimizer);
+  if (job.schedule && state_.contains("schedule")) read_schedule(state_.at("schedule"), path_, job.schedule);
+  if (job.data && state_.contains("data"))
+    reading(path_, [&] { job.data.seek({state_.at("data").at("epoch"), state_.at("data").at("batch")}); });
+  const bool same_ranks = RandomStates::restore(folder_, world);
+  if (!world.is_master()) return;
+  warn_of_differences(job);
+  if (!same_ranks)
+    log(WEFT_LOG_WARNING,
+        fmt::format(
+            "{} was saved by another number of ranks than {}: dropout will differ from a run that was "
+            "not interrupted",
+            folder_.string(), world.size()));
 }
 
 }  // namespace weft::checkpoint

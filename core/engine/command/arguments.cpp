@@ -1,15 +1,20 @@
 #include "command/arguments.hpp"
 
+#include <filesystem>
+
 #include "base/json.hpp"
 #include "base/option_table.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
+#include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
 #include "weft/nn/model.hpp"
 
 namespace weft::command {
 
-bool given(const json& arguments, const char* key) { return arguments.contains(key) && !arguments.at(key).is_null(); }
+bool given(const json& arguments, const char* key) {
+  return arguments.contains(key) && !arguments.at(key).is_null();
+}
 std::string text(const json& arguments, const char* key, const std::string& otherwise) {
   return given(arguments, key) ? arguments.at(key).get<std::string>() : otherwise;
 }
@@ -19,7 +24,9 @@ int64_t integer(const json& arguments, const char* key, int64_t otherwise) {
 double real(const json& arguments, const char* key, double otherwise) {
   return given(arguments, key) ? arguments.at(key).get<double>() : otherwise;
 }
-bool flag(const json& arguments, const char* key) { return given(arguments, key) && arguments.at(key).get<bool>(); }
+bool flag(const json& arguments, const char* key) {
+  return given(arguments, key) && arguments.at(key).get<bool>();
+}
 
 namespace {
 
@@ -42,7 +49,8 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
   const std::vector<std::string> words = arguments.value("options", std::vector<std::string>());
   if (given(arguments, "booster")) {
     if (given(arguments, "strategy") || !words.empty())
-      fail(WEFT_INVALID_ARGUMENT, "--booster names the strategy and its options: leave --strategy and -o out, or write them there");
+      fail(WEFT_INVALID_ARGUMENT,
+           "--booster names the strategy and its options: leave --strategy and -o out, or write them there");
     options = BoosterOptions::load(text(arguments, "booster"));
   } else {
     options.strategy = text(arguments, "strategy", without);
@@ -56,16 +64,24 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
   take("accumulate", options.accumulate, integer);
   take("max_grad_norm", options.max_grad_norm, real);
   take("seed", options.seed, integer);
-  if (options.accumulate < 1) fail(WEFT_INVALID_ARGUMENT, "--accumulate is {}, must be at least 1", options.accumulate);
+  if (options.accumulate < 1)
+    fail(WEFT_INVALID_ARGUMENT, "--accumulate is {}, must be at least 1", options.accumulate);
   if (given(arguments, "max_grad_norm") && !(options.max_grad_norm > 0))
-    fail(WEFT_INVALID_ARGUMENT, "--max-grad-norm is {}, must be positive; leave it out for no clipping", options.max_grad_norm);
+    fail(WEFT_INVALID_ARGUMENT, "--max-grad-norm is {}, must be positive; leave it out for no clipping",
+         options.max_grad_norm);
   if (given(arguments, "micro_batch_size"))
-    fail(WEFT_UNIMPLEMENTED, "--micro-batch-size is for strategies with a pipeline, and this version has none; use --accumulate");
+    fail(WEFT_UNIMPLEMENTED,
+         "--micro-batch-size is for strategies with a pipeline, and this version has none; use --accumulate");
   return options;
 }
 
-Model open_model(const json& arguments, const std::string& precision) {
-  return Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
+Model open_model(const json& arguments, const std::string& precision, const World& world) {
+  const std::string path = text(arguments, "model");
+  Model model = Model::open(path, text(arguments, "architecture"), precision);
+  if (model.shared().weights.empty() && std::filesystem::is_directory(path))
+    world.print_on_master(
+        fmt::format("{} holds no weights: {} begins with initial values", path, model.architecture()));
+  return model;
 }
 
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model) {
@@ -75,7 +91,8 @@ std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key,
   if (!path.ends_with(".safetensors")) {
     if (length <= 0) fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be positive", length);
     if (longest > 0 && length > longest)
-      fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, but {} takes at most {} positions", length, model.architecture(), longest);
+      fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, but {} takes at most {} positions", length,
+           model.architecture(), longest);
   }
   const std::string type = text(arguments, "token_type", "uint16");
   if (type != "uint16" && type != "uint32")
@@ -86,7 +103,8 @@ std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key,
 
 void check_device(const json& arguments) {
   const std::string device = text(arguments, "device", "cpu");
-  if (device == "cuda") fail(WEFT_UNIMPLEMENTED, "--device cuda: this build of Weft has no CUDA library; use cpu");
+  if (device == "cuda")
+    fail(WEFT_UNIMPLEMENTED, "--device cuda: this build of Weft has no CUDA library; use cpu");
   if (device != "cpu") fail(WEFT_INVALID_ARGUMENT, "--device is \"{}\", must be cpu or cuda", device);
 }
 

@@ -19,8 +19,8 @@ bool given(const json& arguments, const char* key);
 // --strategy, -o, --booster, --precision, --recompute, --accumulate, --max-grad-norm, --seed. Without --strategy and
 // --booster: `without` ("none", or empty for the default plugin).
 BoosterOptions booster_options(const json& arguments, const std::string& without);
-// --model and --architecture.
-Model open_model(const json& arguments, const std::string& precision);
+// --model and --architecture. Says on the master that a folder without weights gives initial values.
+Model open_model(const json& arguments, const std::string& precision, const World& world);
 // --data with --sequence-length and --token-type, for this model.
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model);
 // Checks --device.

@@ -10,14 +10,19 @@
 #include "checkpoint/format.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "weft/nn/model.hpp"
 
 namespace weft::command {
 
 namespace {
 
-data::Loader sequential_loader(std::shared_ptr<data::Dataset> dataset, int64_t batch_size, const World& world) {
+// Batches in the order of the file. A batch size that was not asked for is rounded up to what the ranks can
+// share.
+data::Loader sequential_loader(const json& arguments, std::shared_ptr<data::Dataset> dataset,
+                               int64_t otherwise, const World& world) {
   data::LoaderOptions options;
-  options.batch_size = batch_size;
+  options.batch_size =
+      integer(arguments, "batch_size", (otherwise + world.size() - 1) / world.size() * world.size());
   options.rank = world.rank();
   options.ranks = world.size();
   return data::Loader(std::move(dataset), options);
@@ -31,7 +36,7 @@ struct Opened {
 
 Opened open_job(const json& arguments, const char* data_key, const World& world) {
   const BoosterOptions options = booster_options(arguments, world.size() == 1 ? "none" : "");
-  Model model = open_model(arguments, options.precision);
+  Model model = open_model(arguments, options.precision, world);
   auto dataset = open_data(arguments, data_key, model);
   Booster booster(options, world);
   return {world, booster.boost(std::move(model)), std::move(dataset)};
@@ -63,17 +68,24 @@ int evaluate(const json& arguments) {
   check_device(arguments);
   const World world = launch();
   Opened opened = open_job(arguments, "data", world);
-  data::Loader loader = sequential_loader(opened.dataset, integer(arguments, "batch_size", 8), world);
+  data::Loader loader = sequential_loader(arguments, opened.dataset, 8, world);
   Evaluation total;
   for (const Batch& batch : loader) total += opened.job.evaluate(batch);
+  if (!(total.labels() > 0))
+    fail(WEFT_INVALID_ARGUMENT, "{}: no label counts (all are -100): the mean over none is undefined",
+         text(arguments, "data"));
   if (!world.is_master()) return 0;
   const double loss = total.loss();
   if (flag(arguments, "json"))
-    std::printf("%s\n", json{{"loss", loss}, {"perplexity", std::exp(loss)}, {"labels", total.labels()},
-                             {"samples", opened.dataset->size()}}.dump().c_str());
+    std::printf("%s\n", json{{"loss", loss},
+                             {"perplexity", std::exp(loss)},
+                             {"labels", total.labels()},
+                             {"samples", opened.dataset->size()}}
+                            .dump()
+                            .c_str());
   else
-    std::printf("loss %.4f  perplexity %.3f  (%.0f labels, %lld samples)\n", loss, std::exp(loss), total.labels(),
-                static_cast<long long>(opened.dataset->size()));
+    std::printf("loss %.4f  perplexity %.3f  (%.0f labels, %lld samples)\n", loss, std::exp(loss),
+                total.labels(), static_cast<long long>(opened.dataset->size()));
   return 0;
 }
 
@@ -81,33 +93,29 @@ int forward(const json& arguments) {
   check_device(arguments);
   const World world = launch();
   Opened opened = open_job(arguments, "inputs", world);
-  const int64_t batch_size = integer(arguments, "batch_size", std::max<int64_t>(opened.dataset->size(), world.size()));
-  data::Loader loader = sequential_loader(opened.dataset, batch_size, world);
-  std::map<std::string, std::vector<at::Tensor>> parts;
-  std::vector<std::string> names;
+  data::Loader loader = sequential_loader(arguments, opened.dataset, opened.dataset->size(), world);
+  std::vector<std::pair<std::string, std::vector<at::Tensor>>> parts;  // in the order of the outputs
   Evaluation total;
-  bool labelled = true;
   for (const Batch& batch : loader) {
-    const State outputs = opened.job.forward(batch);
-    for (const auto& [name, tensor] : outputs) {
-      if (tensor.dim() == 0) continue;
-      if (parts.find(name) == parts.end()) names.push_back(name);
-      parts[name].push_back(gather_rows(tensor.contiguous(), batch.empty, world));
-    }
-    labelled = labelled && !opened.job.model.module().counts(batch).empty();
-    if (labelled) total += opened.job.evaluate(batch);
+    const auto [outputs, evaluation] = opened.job.forward_and_evaluate(batch);
+    if (parts.empty())
+      for (const auto& [name, tensor] : outputs) parts.emplace_back(name, std::vector<at::Tensor>());
+    for (auto& [name, tensors] : parts)
+      tensors.push_back(gather_rows(outputs.at(name).contiguous(), batch.empty, world));
+    total += evaluation;
   }
   if (!world.is_master()) return 0;
   std::vector<checkpoint::Entry> entries;
   std::vector<at::Tensor> tensors;
-  for (const std::string& name : names) tensors.push_back(at::cat(parts[name]));
-  if (labelled) {
-    names.push_back("loss");
-    tensors.push_back(at::full({}, total.loss(), tensors.front().options()));
-  }
-  for (size_t i = 0; i < names.size(); ++i) entries.push_back({names[i], tensors[i].scalar_type(), tensors[i].sizes().vec()});
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
+    tensors.push_back(tensor);
+  };
+  for (const auto& [name, rows] : parts) add(name, at::cat(rows));
+  for (const auto& [name, loss] : total.outputs())
+    add(name, at::full({}, loss, parts.front().second.front().options()));
   checkpoint::Writer writer(text(arguments, "output"), {}, entries);
-  for (size_t i = 0; i < names.size(); ++i) writer.write(i, 0, tensors[i].view(-1));
+  for (size_t i = 0; i < tensors.size(); ++i) writer.write(i, 0, tensors[i].view(-1));
   writer.commit();
   return 0;
 }

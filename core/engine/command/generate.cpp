@@ -32,9 +32,12 @@ Sampling sampling(const json& arguments) {
   s.top_k = integer(arguments, "top_k", 0);
   s.top_p = real(arguments, "top_p", 1);
   s.greedy = flag(arguments, "greedy");
-  if (!(s.temperature > 0)) fail(WEFT_INVALID_ARGUMENT, "--temperature is {}, must be positive; for no randomness use --greedy", s.temperature);
+  if (!(s.temperature > 0))
+    fail(WEFT_INVALID_ARGUMENT, "--temperature is {}, must be positive; for no randomness use --greedy",
+         s.temperature);
   if (s.top_k < 0) fail(WEFT_INVALID_ARGUMENT, "--top-k is {}, must not be negative", s.top_k);
-  if (!(s.top_p > 0 && s.top_p <= 1)) fail(WEFT_INVALID_ARGUMENT, "--top-p is {}, must be in (0, 1]", s.top_p);
+  if (!(s.top_p > 0 && s.top_p <= 1))
+    fail(WEFT_INVALID_ARGUMENT, "--top-p is {}, must be in (0, 1]", s.top_p);
   return s;
 }
 
@@ -53,13 +56,20 @@ int64_t draw(at::Tensor logits, const Sampling& s, at::Generator& generator) {
   return order[place].item<int64_t>();
 }
 
+bool has_tokenizer(const std::filesystem::path& folder) {
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json"})
+    if (std::filesystem::exists(folder / name)) return true;
+  return false;
+}
+
 std::vector<int64_t> prompt_tokens(const json& arguments, bool bytes) {
   if (given(arguments, "prompt") == given(arguments, "prompt_ids"))
     fail(WEFT_INVALID_ARGUMENT, "give one of --prompt TEXT and --prompt-ids 1,2,3");
   if (given(arguments, "prompt_ids")) return arguments.at("prompt_ids").get<std::vector<int64_t>>();
   if (!bytes)
-    fail(WEFT_INVALID_ARGUMENT, "--prompt works for models whose tokens are bytes (vocabulary of 256, no tokenizer in the folder); "
-                                "give token ids with --prompt-ids");
+    fail(WEFT_INVALID_ARGUMENT,
+         "--prompt works for models whose tokens are bytes (vocabulary of 256, no tokenizer in the folder); "
+         "give token ids with --prompt-ids");
   std::vector<int64_t> tokens;
   for (const char c : text(arguments, "prompt")) tokens.push_back(static_cast<unsigned char>(c));
   return tokens;
@@ -70,33 +80,47 @@ std::vector<int64_t> prompt_tokens(const json& arguments, bool bytes) {
 int generate(const json& arguments) {
   check_device(arguments);
   const World world = launch();
-  if (world.size() != 1) fail(WEFT_UNIMPLEMENTED, "generate runs on one rank, but there are {}", world.size());
+  if (world.size() != 1)
+    fail(WEFT_UNIMPLEMENTED, "generate runs on one rank, but there are {}", world.size());
   const BoosterOptions options = booster_options(arguments, "none");
-  Model model = open_model(arguments, options.precision);
+  Model model = open_model(arguments, options.precision, world);
   const nn::Model& module = model.module();
-  const std::string folder = text(arguments, "model");
-  const bool bytes = module.vocabulary_size() == 256 && !std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json");
+  const bool bytes = module.vocabulary_size() == 256 && !has_tokenizer(text(arguments, "model"));
   std::vector<int64_t> tokens = prompt_tokens(arguments, bytes);
   if (tokens.empty()) fail(WEFT_INVALID_ARGUMENT, "the prompt is empty: give at least one token");
+  for (const int64_t token : tokens)
+    if (token < 0 || token >= module.vocabulary_size())
+      fail(WEFT_INVALID_ARGUMENT, "--prompt-ids: {} is outside the model's vocabulary, which has 0 to {}",
+           token, module.vocabulary_size() - 1);
   const Sampling how = sampling(arguments);
   const int64_t count = integer(arguments, "max_new_tokens", 100);
   if (count < 0) fail(WEFT_INVALID_ARGUMENT, "--max-new-tokens is {}, must not be negative", count);
   at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(options.seed));
   Job job = Booster(options, world).boost(std::move(model));
   const auto say = [&](int64_t token, bool first) {
-    if (bytes) std::fputc(static_cast<int>(token), stdout);
-    else std::printf(first ? "%lld" : ",%lld", static_cast<long long>(token));
+    if (bytes)
+      std::fputc(static_cast<int>(token), stdout);
+    else
+      std::printf(first ? "%lld" : ",%lld", static_cast<long long>(token));
   };
   for (size_t i = 0; i < tokens.size(); ++i) say(tokens[i], i == 0);
   const int64_t longest = module.max_sequence_length();
   for (int64_t i = 0; i < count; ++i) {
     // Past the longest sequence the oldest tokens are left out.
-    const size_t from = longest > 0 && static_cast<int64_t>(tokens.size()) > longest ? tokens.size() - static_cast<size_t>(longest) : 0;
+    const size_t from = longest > 0 && static_cast<int64_t>(tokens.size()) > longest
+                            ? tokens.size() - static_cast<size_t>(longest)
+                            : 0;
     Batch batch;
-    batch.set("input_ids", at::tensor(std::vector<int64_t>(tokens.begin() + static_cast<int64_t>(from), tokens.end()), at::kLong).unsqueeze(0));
+    batch.set(
+        "input_ids",
+        at::tensor(std::vector<int64_t>(tokens.begin() + static_cast<int64_t>(from), tokens.end()), at::kLong)
+            .unsqueeze(0));
     const State outputs = job.forward(batch);
-    if (!outputs.has("logits") || outputs.at("logits").dim() != 3)
-      fail(WEFT_INVALID_ARGUMENT, "{} gives no logits over tokens; generate needs a causal language model", module.architecture());
+    if (!outputs.has("logits") || outputs.at("logits").dim() != 3 ||
+        outputs.at("logits").size(2) != module.vocabulary_size())
+      fail(WEFT_INVALID_ARGUMENT,
+           "{} gives no logits over tokens; generate needs a causal language model",
+           module.architecture());
     tokens.push_back(draw(outputs.at("logits")[0][-1], how, generator));
     say(tokens.back(), false);
     std::fflush(stdout);

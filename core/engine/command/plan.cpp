@@ -11,7 +11,7 @@
 namespace weft::command {
 
 int plan(const json& arguments) {
-  const Model model = open_model(arguments, "fp32");
+  const Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), "fp32");
   plan::ParallelSizes sizes;
   sizes.tensor = static_cast<uint32_t>(integer(arguments, "tensor_size", 1));
   std::string identity;

@@ -43,13 +43,17 @@ Progress::~Progress() {
 void Progress::step(const StepResult& result, int64_t step, int64_t peak_bytes) {
   const auto now = std::chrono::steady_clock::now();
   const bool last = step >= total_;
-  if (!speaks_ || (!last && now - last_ < (terminal_ ? std::chrono::nanoseconds(kBarInterval) : kLineInterval))) return;
+  if (!speaks_ ||
+      (!last && now - last_ < (terminal_ ? std::chrono::nanoseconds(kBarInterval) : kLineInterval)))
+    return;
   last_ = now;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
-  const double left = elapsed / static_cast<double>(std::max<int64_t>(1, step - first_)) * static_cast<double>(total_ - step);
+  const double left =
+      elapsed / static_cast<double>(std::max<int64_t>(1, step - first_)) * static_cast<double>(total_ - step);
   std::string line = fmt::format("step {}/{}  loss {:.4f}", step, total_, result.loss);
   if (result.grad_norm) line += fmt::format("  norm {:.3f}", *result.grad_norm);
-  line += fmt::format("  {}  peak {} MiB  {} left", rate(result.tokens_per_second), peak_bytes >> 20, clock_text(left));
+  line += fmt::format("  {}  peak {} MiB  {} left", rate(result.tokens_per_second), peak_bytes >> 20,
+                      clock_text(left));
   if (!terminal_) {
     std::fprintf(stderr, "%s\n", line.c_str());
     return;

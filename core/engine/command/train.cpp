@@ -2,15 +2,19 @@
 #include <ATen/ops/tensor.h>
 #include <signal.h>
 
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "base/text.hpp"
+#include "booster/model_state.hpp"
+#include "checkpoint/folder.hpp"
+#include "checkpoint/training_state.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "command/progress.hpp"
-#include "log.hpp"
 #include "memory/counting_allocator.hpp"
 #include "weft/nn/model.hpp"
 
@@ -20,9 +24,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Ctrl-C and SIGTERM end the step, save, and exit 130. A second one kills.
+// Ctrl-C and SIGTERM end the step and save. A second one kills.
 std::atomic<bool>* stop_flag = nullptr;
+std::atomic<int> stop_signal = 0;
 void on_signal(int signal) {
+  stop_signal = signal;
   if (stop_flag->exchange(true)) {
     ::signal(signal, SIG_DFL);
     ::raise(signal);
@@ -37,7 +43,23 @@ class StopSignals {
   ~StopSignals() {
     for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
   }
+  // Another rank may have been told and not this one.
+  int exit_code() const { return 128 + (stop_signal != 0 ? stop_signal.load() : SIGINT); }
 };
+
+void check_flags(const json& arguments) {
+  if (given(arguments, "steps") && given(arguments, "epochs"))
+    fail(WEFT_INVALID_ARGUMENT, "--steps and --epochs exclude each other; give one");
+  const std::pair<const char*, const char*> counts[] = {{"steps", "--steps"},
+                                                        {"epochs", "--epochs"},
+                                                        {"batch_size", "--batch-size"},
+                                                        {"save_every", "--save-every"}};
+  for (const auto& [key, name] : counts)
+    if (given(arguments, key) && integer(arguments, key, 1) < 1)
+      fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", name, integer(arguments, key, 1));
+  if (given(arguments, "save_every") && !given(arguments, "save"))
+    fail(WEFT_INVALID_ARGUMENT, "--save-every needs --save DIR, where its step-N/ folders go");
+}
 
 optim::Optimizer make_optimizer(const json& arguments, const Model& model) {
   optim::Hyper options;
@@ -50,126 +72,196 @@ optim::Optimizer make_optimizer(const json& arguments, const Model& model) {
   take("eps");
   if (given(arguments, "betas")) {
     const auto betas = arguments.at("betas").get<std::vector<double>>();
-    if (betas.size() != 2) fail(WEFT_INVALID_ARGUMENT, "--betas takes two numbers, 0.9,0.999 say; got {}", betas.size());
+    if (betas.size() != 2)
+      fail(WEFT_INVALID_ARGUMENT, "--betas takes two numbers, 0.9,0.999 say; got {}", betas.size());
     options["beta1"] = betas[0];
     options["beta2"] = betas[1];
   }
   return optim::Optimizer(text(arguments, "optimizer", "adamw"), model.parameters(), options);
 }
 
-data::Loader make_loader(const json& arguments, const Model& model, const World& world, int64_t accumulate) {
+data::Loader make_loader(const json& arguments, const Model& model, const World& world,
+                         const BoosterOptions& booster) {
   data::LoaderOptions options;
   options.batch_size = integer(arguments, "batch_size", 8);
   options.rank = world.rank();
   options.ranks = world.size();
   options.shuffle = !flag(arguments, "no_shuffle");
-  options.seed = integer(arguments, "seed", 42);
-  if (options.batch_size / options.ranks < accumulate)
-    fail(WEFT_INVALID_ARGUMENT, "--batch-size {} over {} ranks leaves {} samples a rank, fewer than --accumulate {}", options.batch_size,
-         options.ranks, options.batch_size / options.ranks, accumulate);
-  return data::Loader(open_data(arguments, "data", model), options);
+  options.seed = booster.seed;
+  data::Loader loader(open_data(arguments, "data", model), options);
+  if (options.batch_size / options.ranks < booster.accumulate)
+    fail(WEFT_INVALID_ARGUMENT,
+         "--batch-size {} over {} ranks leaves {} samples a rank, fewer than --accumulate {}",
+         options.batch_size, options.ranks, options.batch_size / options.ranks, booster.accumulate);
+  return loader;
 }
 
 int64_t total_steps(const json& arguments, const data::Loader& loader) {
-  if (given(arguments, "steps") && given(arguments, "epochs"))
-    fail(WEFT_INVALID_ARGUMENT, "--steps and --epochs exclude each other; give one");
-  const int64_t steps = given(arguments, "steps") ? integer(arguments, "steps", 0)
-                                                  : integer(arguments, "epochs", 1) * loader.batches_per_epoch();
-  if (steps < 1) fail(WEFT_INVALID_ARGUMENT, "--steps or --epochs must be at least 1");
-  return steps;
+  return given(arguments, "steps") ? integer(arguments, "steps", 0)
+                                   : integer(arguments, "epochs", 1) * loader.batches_per_epoch();
 }
 
-// The folder itself, or its newest step-N.
+// The folder itself or one of its step-N, whichever was saved last.
 std::string resume_folder(const std::string& path) {
-  if (fs::exists(fs::path(path) / "training_state")) return path;
-  int64_t newest = -1;
+  fs::path newest;
+  std::optional<int64_t> time = checkpoint::saved_at(fs::path(path) / "training_state");
+  if (time) newest = path;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("step-") || name.find_first_not_of("0123456789", 5) != std::string::npos || name.size() > 20) continue;
-    if (fs::exists(entry.path() / "training_state")) newest = std::max<int64_t>(newest, std::stoll(name.substr(5)));
+    if (!entry.path().filename().string().starts_with("step-")) continue;
+    const std::optional<int64_t> saved = checkpoint::saved_at(entry.path() / "training_state");
+    if (!saved || (time && *saved < *time)) continue;
+    time = saved;
+    newest = entry.path();
   }
-  if (newest < 0)
-    fail(WEFT_NOT_FOUND, "--resume {}: no training_state/ there and no step-N/ folder with one; save with --save first", path);
-  return (fs::path(path) / fmt::format("step-{}", newest)).string();
+  if (!time)
+    fail(WEFT_NOT_FOUND,
+         "--resume {}: no training_state/ there and no step-N/ folder with one; save with --save first",
+         path);
+  return newest.string();
+}
+
+// The saved options of the optimizer hold from here on; a flag that says otherwise would have no effect.
+void check_resumed_flags(const json& arguments, optim::Optimizer& optimizer, const std::string& folder) {
+  const auto check = [&](const char* key, const char* name, double wanted, double saved) {
+    if (given(arguments, key) && wanted != saved)
+      fail(WEFT_INVALID_ARGUMENT,
+           "{} is {}, but the run saved in {} has {}, which goes on; leave the flag out, or begin anew "
+           "from the weights with --model {}",
+           name, wanted, folder, saved, folder);
+  };
+  const optim::Group& group = optimizer.groups().front();
+  check("lr", "--lr", real(arguments, "lr", 0), group.initial_lr);
+  const std::pair<const char*, const char*> flags[] = {
+      {"weight_decay", "--weight-decay"}, {"momentum", "--momentum"}, {"eps", "--eps"}};
+  for (const auto& [key, name] : flags)
+    if (given(arguments, key)) check(key, name, real(arguments, key, 0), group.options.at(key));
+  if (!given(arguments, "betas")) return;
+  const auto betas = arguments.at("betas").get<std::vector<double>>();
+  check("betas", "the first of --betas", betas.at(0), group.options.at("beta1"));
+  check("betas", "the second of --betas", betas.at(1), group.options.at("beta2"));
 }
 
 class Metrics {
  public:
-  Metrics(const std::string& path, const World& world, bool resumed) : world_(world), wanted_(!path.empty()) {
+  Metrics(const std::string& path, const World& world) : path_(path), world_(world), wanted_(!path.empty()) {
     if (!wanted_ || !world_.is_master()) return;
-    file_.open(path, resumed ? std::ios::app : std::ios::trunc);
-    if (!file_) fail(WEFT_UNAVAILABLE, "--metrics: cannot write {}", path);
+    file_.open(path, std::ios::app);
+    if (!file_) fail(WEFT_UNAVAILABLE, "--metrics {}: cannot write there: {}", path, std::strerror(errno));
+  }
+  // A resumed run goes on in the file; another one begins it anew. What was sent until now is no step's.
+  void begin(bool resumed) {
+    before_ = communicated_bytes();
+    if (!file_.is_open() || resumed) return;
+    file_.close();
+    file_.open(path_, std::ios::trunc);
   }
   void write(const StepResult& result, int64_t step) {
     if (!wanted_) return;
     const at::Tensor peak = at::tensor({peak_allocated_bytes()}, at::kLong);
     world_.communicator().all_reduce(peak, ReduceOp::kMax, true).wait();
     json bytes = json::object();
-    for (const auto& [name, count] : communicated_bytes()) bytes[name] = count - std::exchange(before_[name], count);
+    for (const auto& [name, count] : communicated_bytes())
+      bytes[name] = count - std::exchange(before_[name], count);
     if (!world_.is_master()) return;
-    json line = {{"step", step}, {"loss", result.loss}, {"lr", result.lr}, {"step_seconds", result.seconds},
-                 {"tokens_per_second", result.tokens_per_second}, {"peak_memory_bytes", peak.item<int64_t>()},
+    json line = {{"step", step},
+                 {"loss", result.loss},
+                 {"lr", result.lr},
+                 {"step_seconds", result.seconds},
+                 {"tokens_per_second", result.tokens_per_second},
+                 {"peak_memory_bytes", peak.item<int64_t>()},
                  {"communicated_bytes", bytes}};
     if (result.grad_norm) line["grad_norm"] = *result.grad_norm;
     file_ << line.dump() << '\n' << std::flush;
-    if (!file_) fail(WEFT_RESOURCE_EXHAUSTED, "--metrics: writing failed (is the disk full?)");
+    if (!file_)
+      fail(WEFT_RESOURCE_EXHAUSTED, "--metrics {}: writing failed: {}", path_, std::strerror(errno));
   }
 
  private:
+  std::string path_;
   const World& world_;
   bool wanted_;
   std::ofstream file_;
   std::map<std::string, int64_t> before_;
 };
 
+std::string count_text(int64_t count) {
+  const auto number = static_cast<double>(count);
+  if (number >= 1e6) return fmt::format("{:.1f} M", number / 1e6);
+  return number >= 1e3 ? fmt::format("{:.1f} k", number / 1e3) : std::to_string(count);
+}
+
+void check_finite(const StepResult& result, int64_t step) {
+  const bool loss = std::isfinite(result.loss);
+  if (loss && std::isfinite(result.grad_norm.value_or(0))) return;
+  fail(WEFT_ABORTED, "the {} of step {} is {}: lower --lr, clip with --max-grad-norm, or check the data",
+       loss ? "gradient's norm" : "loss", step, loss ? *result.grad_norm : result.loss);
+}
+
+struct SavePlan {
+  std::string folder;  // empty: nowhere
+  int64_t every = 0;   // also step-N/; 0: at the end only
+};
+
+// Until the last step or a signal; true if it was a signal.
+bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, Metrics& metrics) {
+  Progress progress(job.optimizer.steps(), total, booster.world().is_master());
+  Batch batch;
+  for (int64_t step = job.optimizer.steps() + 1; step <= total; ++step) {
+    if (!job.data.next(batch) && !job.data.next(batch)) fail(WEFT_INTERNAL, "the data has no batch");
+    const StepResult result = job.train_step(batch);
+    check_finite(result, step);
+    metrics.write(result, step);
+    progress.step(result, step, peak_allocated_bytes());
+    if (result.stop) return true;
+    if (save.every > 0 && step % save.every == 0 && step < total)
+      booster.save_training(job, (fs::path(save.folder) / fmt::format("step-{}", step)).string());
+  }
+  return false;
+}
+
 }  // namespace
 
 int train(const json& arguments) {
   count_memory();
   check_device(arguments);
+  check_flags(arguments);
   const World world = launch();
   const BoosterOptions options = booster_options(arguments, "");
-  Model model = open_model(arguments, options.precision);
-  data::Loader loader = make_loader(arguments, model, world, options.accumulate);
+  const SavePlan save{text(arguments, "save"), integer(arguments, "save_every", 0)};
+  if (!save.folder.empty() && world.is_master()) checkpoint::StagedFolder::check(save.folder);
+  Model model = open_model(arguments, options.precision, world);
+  data::Loader loader = make_loader(arguments, model, world, options);
   const int64_t total = total_steps(arguments, loader);
   optim::Optimizer optimizer = make_optimizer(arguments, model);
   const optim::ScheduleOptions schedule_options{integer(arguments, "warmup_steps", 0), total, 0};
-  optim::Scheduler schedule(optimizer, optim::schedule(text(arguments, "lr_scheduler", "constant"), schedule_options));
+  optim::Scheduler schedule(optimizer,
+                            optim::schedule(text(arguments, "lr_scheduler", "constant"), schedule_options));
+  Metrics metrics(text(arguments, "metrics"), world);
 
   Booster booster(options, world);
   const int64_t elements = model.num_elements();
   Job job = booster.boost(model, optimizer, {}, loader, schedule);
-  const std::string resume = text(arguments, "resume");
-  if (!resume.empty()) booster.load_training(job, resume_folder(resume));
-  world.print_on_master(fmt::format("{}: {:.1f} M parameters, {} samples, {} ranks, strategy {}, {} steps", model.architecture(),
-                                    static_cast<double>(elements) / 1e6, loader.dataset().size(), world.size(),
-                                    options.strategy.empty() ? "default" : options.strategy, total));
-
-  const std::string save = text(arguments, "save");
-  const int64_t save_every = integer(arguments, "save_every", 0);
-  if (save_every > 0 && save.empty()) fail(WEFT_INVALID_ARGUMENT, "--save-every needs --save DIR");
-  Metrics metrics(text(arguments, "metrics"), world, !resume.empty());
-  StopSignals signals(job);
-  bool stopped = false;
-  {
-    Progress progress(job.optimizer.steps(), total, world.is_master());
-    Batch batch;
-    for (int64_t step = job.optimizer.steps() + 1; step <= total && !stopped; ++step) {
-      if (!job.data.next(batch) && !job.data.next(batch)) fail(WEFT_INTERNAL, "the data has no batch");
-      const StepResult result = job.train_step(batch);
-      if (!std::isfinite(result.loss))
-        fail(WEFT_ABORTED, "the loss of step {} is {}: lower --lr, clip with --max-grad-norm, or check the data", step, result.loss);
-      metrics.write(result, step);
-      progress.step(result, step, peak_allocated_bytes());
-      stopped = result.stop;
-      if (save_every > 0 && step % save_every == 0 && step < total && !stopped)
-        booster.save_training(job, (fs::path(save) / fmt::format("step-{}", step)).string());
-    }
+  if (given(arguments, "resume")) {
+    const std::string folder = resume_folder(text(arguments, "resume"));
+    booster.load_training(job, folder);
+    check_resumed_flags(arguments, job.optimizer, folder);
+    world.print_on_master(fmt::format("resumed {} after step {}", folder, job.optimizer.steps()));
   }
-  if (!save.empty()) booster.save_training(job, save);
-  if (!save.empty()) world.print_on_master(fmt::format("saved {}", save));
-  return stopped ? 130 : 0;
+  world.print_on_master(fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps",
+                                    model.architecture(), count_text(elements), loader.dataset().size(),
+                                    world.size(), world.size() == 1 ? "" : "s",
+                                    model.shared().training->strategy_name(), total));
+  metrics.begin(given(arguments, "resume"));
+  StopSignals signals(job);
+  const bool stopped = run_steps(booster, job, total, save, metrics);
+  if (stopped)
+    world.print_on_master(fmt::format("stopped after step {} of {}", job.optimizer.steps(), total));
+  if (!save.folder.empty()) {
+    booster.save_training(job, save.folder);
+    world.print_on_master(fmt::format("saved {}", save.folder));
+  }
+  return stopped ? signals.exit_code() : 0;
 }
 
 }  // namespace weft::command

@@ -20,7 +20,10 @@ double fraction(int64_t part, int64_t whole) {
 // Rises linearly from 0 to 1, then what the kind says of the part that is left.
 class Warmup : public Schedule {
  public:
-  explicit Warmup(const ScheduleOptions& options) : options_(options) {}
+  Warmup(std::string_view name, const ScheduleOptions& options) : name_(name), options_(options) {}
+  std::string identity() const final {
+    return fmt::format("{} warmup_steps={} minimum_factor={}", name_, options_.warmup_steps, options_.minimum_factor);
+  }
   double factor(int64_t step) const final {
     if (step < options_.warmup_steps) return fraction(step, options_.warmup_steps);
     const double progress =
@@ -30,6 +33,7 @@ class Warmup : public Schedule {
 
  protected:
   virtual double after(double progress) const = 0;
+  std::string name_;
   ScheduleOptions options_;
 };
 
@@ -83,9 +87,9 @@ std::shared_ptr<Schedule> schedule(std::string_view name, const ScheduleOptions&
          did_you_mean(name, kNames), fmt::join(kNames, ", "));
   }
   check(name, options);
-  if (name == "linear_warmup") return std::make_shared<Linear>(options);
-  if (name == "cosine_warmup") return std::make_shared<Cosine>(options);
-  return std::make_shared<Constant>(options);
+  if (name == "linear_warmup") return std::make_shared<Linear>(name, options);
+  if (name == "cosine_warmup") return std::make_shared<Cosine>(name, options);
+  return std::make_shared<Constant>(name, options);
 }
 
 struct Scheduler::Shared {
@@ -117,6 +121,10 @@ void Scheduler::step() {
 
 int64_t Scheduler::last_step() const {
   return shared().step;
+}
+
+const Schedule& Scheduler::schedule() const {
+  return *shared().schedule;
 }
 
 void Scheduler::seek(int64_t step) {

@@ -41,15 +41,17 @@ struct StepResult {
   bool stop = false;             // some rank called Job::request_stop
 };
 
-// Sums of the loss over batches and ranks.
+// Sums of the loss over batches and ranks; a criterion's own loss counts by samples.
 struct Evaluation {
   struct Term {
     std::string name;
     double weight = 1, sum = 0, count = 0;
+    std::string output = "loss";  // of Hugging Face's class that the term is part of
   };
   std::vector<Term> terms;
-  double loss() const;    // each term divided by its own count
+  double loss() const;    // each term divided by its own count; NaN if nothing counts
   double labels() const;  // of the term with most
+  std::vector<std::pair<std::string, double>> outputs() const;  // the losses that Hugging Face's class returns
   Evaluation& operator+=(const Evaluation& other);
 };
 
@@ -78,10 +80,13 @@ struct Job {
   // Forward, loss and backward alone, of a batch that is one of several: the loss is the mean over this batch's labels on
   // all ranks. Without `synchronise` gradients stay local (no_sync).
   double accumulate_gradients(const Batch& batch, bool synchronise = true);
-  // The loss of a batch without gradients, over all data-parallel ranks.
+  // The loss of a batch without gradients, over all data-parallel ranks: the criterion's, or the model's own. Evaluation and
+  // forward put the model into evaluation mode while they run.
   Evaluation evaluate(const Batch& batch);
   // The outputs in evaluation mode under their Hugging Face names, of this rank's samples.
   State forward(const Batch& batch);
+  // Both in one forward; without labels the evaluation has no terms.
+  std::pair<State, Evaluation> forward_and_evaluate(const Batch& batch);
 
   // Asks every rank to stop: the next step's result says so on all of them alike. From any thread or signal handler.
   void request_stop() { *stop_requested = true; }
@@ -108,6 +113,7 @@ class Booster {
 
    private:
     Model model_;
+    bool before_ = true;
   };
   NoSync no_sync(const Model& model) { return NoSync(model); }
 

@@ -34,6 +34,7 @@ struct LossTerm {
   std::string name;  // "loss", "lm_loss", "mc_loss"
   double weight = 1;
   at::Tensor sum;
+  std::string output = "loss";  // of Hugging Face's class that the term is part of
 };
 
 // How many labels of a batch a term averages over.

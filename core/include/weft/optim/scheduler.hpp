@@ -15,6 +15,8 @@ class Schedule {
  public:
   virtual ~Schedule() = default;
   virtual double factor(int64_t step) const = 0;
+  // For checkpoints: what it is with its options, but for the length of the run, which may change on the way.
+  virtual std::string identity() const { return ""; }
 };
 
 struct ScheduleOptions {
@@ -37,6 +39,7 @@ class Scheduler {
   explicit operator bool() const { return state_ != nullptr; }
   void step();
   int64_t last_step() const;
+  const Schedule& schedule() const;
   void seek(int64_t step);
 
  private:
