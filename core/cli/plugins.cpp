@@ -53,8 +53,9 @@ void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
 }
 
+// Manifests are other people's text: nothing in them may steer the terminal.
 std::string text_at(const json& entry, const char* key) {
-  return entry.value(key, std::string());
+  return printable(entry.value(key, std::string()), 4000);
 }
 
 std::string joined(const json& names) {

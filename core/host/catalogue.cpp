@@ -19,7 +19,8 @@ std::vector<std::string> folders_in(const fs::path& folder) {
   std::error_code code;
   for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
     const std::string name = entry->path().filename().string();
-    if (is_plain_name(name) && entry->is_directory(code)) names.push_back(name);
+    std::error_code own_code;  // a link that leads nowhere must not end the search
+    if (is_plain_name(name) && entry->is_directory(own_code)) names.push_back(name);
     if (names.size() == kMostFolders) break;
   }
   std::sort(names.begin(), names.end());

@@ -140,7 +140,15 @@ const LoadedLibrary& load_library(const Candidate& candidate, const std::filesys
   inspect(candidate, root, facts);
   // On failure it is kept as well: the code of the library stays mapped and may hold pointers.
   LoadedLibrary* library = make_library(candidate, path);
-  bring_up(*library, candidate, facts);
+  try {
+    bring_up(*library, candidate, facts);
+  } catch (const LoadError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw LoadError(
+        Stage::kNegotiate, WEFT_INTERNAL,
+        fmt::format("it threw a C++ exception, which must not leave a plugin: {}", printable(error.what())));
+  }
   registry().libraries.push_back(library);
   for (const std::string& warning : candidate.manifest().warnings)
     log(WEFT_LOG_WARNING, library->id, warning);

@@ -51,7 +51,8 @@ std::unique_ptr<weft_runtime> make_runtime(std::string_view options) {
 
 }  // namespace
 
-weft_str own_text(const std::string& text) {
+weft_str own_text(const json& value) {
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   char* copy = new char[text.size() + 1];
   std::memcpy(copy, text.c_str(), text.size() + 1);
   return {copy, text.size()};
@@ -110,7 +111,7 @@ weft_status weft_runtime_list(weft_runtime* runtime, weft_str* own, weft_error* 
   return guarded(error, [&] {
     host::check_pointer(runtime, "weft_runtime_list", "runtime");
     host::check_pointer(own, "weft_runtime_list", "own");
-    *own = host::own_text(host::make_listing(runtime->scan(), runtime->facts, false).dump());
+    *own = host::own_text(host::make_listing(runtime->scan(), runtime->facts, false));
   });
 }
 

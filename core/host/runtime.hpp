@@ -3,6 +3,7 @@
 
 #include <weft/runtime.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct weft_runtime {
 
 namespace weft::host {
 
-// A text for the caller to release with weft_text_destroy.
-weft_str own_text(const std::string& text);
+// JSON as a text for the caller to release with weft_text_destroy. Bytes that are not UTF-8 (of a path, say) are replaced.
+weft_str own_text(const nlohmann::json& value);
 
 }  // namespace weft::host

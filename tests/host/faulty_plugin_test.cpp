@@ -151,6 +151,12 @@ TEST_F(FaultyPlugin, OfAKindThatItIsNot) {
                "weft.factory.strategy/1");
 }
 
+TEST_F(FaultyPlugin, ThatThrows) {
+  install("throwing");
+  EXPECT_ERROR(root_.load(), WEFT_INTERNAL, "shard_policy \"alpha\" 1.0.0",
+               "a C++ exception, which must not leave a plugin", "quince");
+}
+
 TEST_F(FaultyPlugin, WhoseInitFails) {
   install("failing_init");
   EXPECT_ERROR(root_.load(), WEFT_RESOURCE_EXHAUSTED, "INIT", "there is no quince left");

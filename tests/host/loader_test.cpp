@@ -154,6 +154,15 @@ TEST(Catalogue, RefusesAFolderOfAnotherName) {
             std::string::npos);
 }
 
+TEST(Catalogue, IsNotEndedByALinkThatLeadsNowhere) {
+  PluginRoot root;
+  std::filesystem::create_symlink("/nowhere/at/all", root.path() / "aaa");
+  root.install("alpha_1.0.0", "alpha", "1.0.0");
+  std::filesystem::create_symlink("/nowhere/at/all", root.path() / "alpha" / "0.0.1");
+  root.install("beta_1.0.0", "beta", "1.0.0");
+  EXPECT_EQ(root.scan().plugins.size(), 2u);
+}
+
 TEST(Catalogue, IsEmptyWithoutAFolder) {
   SearchPaths paths;
   paths.roots = {{"/nowhere/at/all", "test"}};

@@ -12,11 +12,11 @@ static weft_status command(weft_str verb, weft_str arguments, int32_t* exit_code
   return WEFT_OK;
 }
 
-static const weft_engine_table table = {sizeof(weft_engine_table),
-                                        {ENGINE_BUILD, sizeof(ENGINE_BUILD) - 1},
-                                        {"torch=2.11.0", 12},
-                                        services,
-                                        command};
+static const weft_engine_table table = {.struct_size = sizeof(weft_engine_table),
+                                        .build_id = {ENGINE_BUILD, sizeof(ENGINE_BUILD) - 1},
+                                        .torch_tag = {"torch=2.11.0", 12},
+                                        .services = services,
+                                        .command = command};
 
 WEFT_EXPORT const weft_engine_table* weft_engine_v0(void) {
   return ENGINE_BUILD[0] == '\0' ? NULL : &table;
