@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Every public header compiles alone, and twice, before anything else is included.
+
+  check_headers.py c FOLDER --compiler gcc:g++ --compiler clang:clang++
+      headers *.h under FOLDER as C99, C11, C17 and as C++11, 17, 20, all warnings being errors
+  check_headers.py c++ FOLDER... --compiler clang++ [--include DIR]... [--define NAME=VALUE]...
+      headers *.hpp under the folders as C++20
+"""
+import argparse
+import itertools
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+
+
+def headers(folder, suffix):
+    for place, _, names in sorted(os.walk(folder)):
+        for name in sorted(names):
+            if name.endswith(suffix):
+                yield os.path.relpath(os.path.join(place, name), folder)
+
+
+def compile_alone(job):
+    command, header = job
+    # A translation unit needs a declaration.
+    source = f"#include <{header}>\n#include <{header}>\ntypedef int weft_one_declaration;\n"
+    done = subprocess.run([*command, "-fsyntax-only", "-"], input=source, text=True, capture_output=True)
+    return done.returncode == 0, " ".join(command[:4]), header, done.stderr
+
+
+def c_jobs(arguments):
+    folder = arguments.folders[0]
+    for pair in arguments.compiler:
+        c, cxx = pair.split(":")
+        for header in headers(folder, ".h"):
+            for standard in ("c99", "c11", "c17"):
+                yield [c, "-x", "c", f"-std={standard}", "-pedantic-errors", "-Wc++-compat", *WARNINGS, "-I", folder], header
+            for standard in ("c++11", "c++17", "c++20"):
+                yield [cxx, "-x", "c++", f"-std={standard}", "-pedantic-errors", *WARNINGS, "-I", folder], header
+
+
+def cxx_jobs(arguments):
+    options = list(itertools.chain.from_iterable(("-I", folder) for folder in arguments.folders))
+    options += list(itertools.chain.from_iterable(("-isystem", folder) for folder in arguments.include))
+    options += [f"-D{define}" for define in arguments.define]
+    for compiler in arguments.compiler:
+        for folder in arguments.folders:
+            for header in headers(folder, ".hpp"):
+                yield [compiler, "-x", "c++", "-std=c++20", *WARNINGS, "-Wno-unused-parameter", *options], header
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("language", choices=("c", "c++"))
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--compiler", action="append", required=True)
+    parser.add_argument("--include", action="append", default=[])
+    parser.add_argument("--define", action="append", default=[])
+    arguments = parser.parse_args()
+    jobs = list(c_jobs(arguments) if arguments.language == "c" else cxx_jobs(arguments))
+    if not jobs:
+        sys.exit(f"no header under {', '.join(arguments.folders)}")
+    failures = 0
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for passed, command, header, text in pool.map(compile_alone, jobs):
+            if not passed:
+                failures += 1
+                print(f"{header} does not compile alone: {command}\n{text}")
+    print(f"{len(jobs)} compilations, {failures} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
