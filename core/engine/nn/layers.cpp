@@ -1,7 +1,6 @@
 #include "weft/nn/layers.hpp"
 
 #include <ATen/ops/addmm.h>
-#include <ATen/ops/aminmax.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
@@ -9,9 +8,12 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 
+#include <torch/csrc/autograd/custom_function.h>
+
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "cpu/product.hpp"
 
 namespace weft::nn {
 
@@ -21,20 +23,64 @@ at::Tensor meta(at::IntArrayRef shape, at::ScalarType dtype) {
   return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kMeta));
 }
 
+at::Tensor rows_of(const at::Tensor& x) {
+  return x.reshape({-1, x.size(-1)});
+}
+
+at::Tensor with_last(const at::Tensor& rows, const at::Tensor& like) {
+  at::DimVector shape(like.sizes());
+  shape.back() = rows.size(-1);
+  return rows.view(shape);
+}
+
+// y = x w + b and its gradients as three products (product.hpp). w: (in, out), or (out, in) if `transposed`.
+class FastLinear : public torch::autograd::Function<FastLinear> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& w, const std::optional<at::Tensor>& b, bool transposed) {
+    context->save_for_backward({x, w});
+    context->saved_data["transposed"] = transposed;
+    context->saved_data["biased"] = b.has_value();
+    return with_last(kernels::product(rows_of(x), transposed ? w : w.t(), b.value_or(at::Tensor())), x);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    if (at::GradMode::is_enabled()) {
+      fail(WEFT_UNIMPLEMENTED,
+           "linear: a gradient of its gradient was asked for (create_graph), which it has not");
+    }
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &w = saved[1];
+    const bool transposed = context->saved_data["transposed"].toBool();
+    const at::Tensor rows = rows_of(x), dy = rows_of(gradients[0]);
+    torch::autograd::variable_list result(4);
+    if (context->needs_input_grad(0)) result[0] = with_last(kernels::product(dy, transposed ? w.t() : w), x);
+    if (context->needs_input_grad(1)) {
+      const at::Tensor dw = kernels::product(rows.t(), dy.t());
+      result[1] = transposed ? dw.t().contiguous() : dw;
+    }
+    if (context->saved_data["biased"].toBool() && context->needs_input_grad(2)) result[2] = dy.sum(0);
+    return result;
+  }
+};
+
 at::Tensor conv1d(const Linear& layer, const at::Tensor& x) {
   if (!layer.bias.defined()) return at::matmul(x, layer.weight);
   // One product with the bias in its result, over all leading dimensions at once.
-  at::DimVector shape(x.sizes());
-  shape.back() = layer.weight.size(1);
-  return at::addmm(layer.bias, x.reshape({-1, x.size(-1)}), layer.weight).view(shape);
+  return with_last(at::addmm(layer.bias, rows_of(x), layer.weight), x);
 }
 
 class PlainLinear final : public LinearOperation {
  public:
   std::string id() const override { return "weft.linear/1"; }
   at::Tensor forward(const Linear& layer, const at::Tensor& x) const override {
-    if (layer.layout == Linear::Layout::kInOut) return conv1d(layer, x);
-    return at::linear(x, layer.weight, layer.bias);
+    const bool transposed = layer.layout == Linear::Layout::kOutIn;
+    if (kernels::has_fast_product(x)) {
+      const std::optional<at::Tensor> bias = layer.bias.defined() ? std::optional(layer.bias) : std::nullopt;
+      return FastLinear::apply(x, layer.weight, bias, transposed);
+    }
+    return transposed ? at::linear(x, layer.weight, layer.bias) : conv1d(layer, x);
   }
 };
 

@@ -1,0 +1,63 @@
+#include "cpu/product.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
+
+#include <optional>
+#include <string_view>
+
+namespace weft::kernels {
+
+namespace {
+
+// Below this a call of oneDNN costs more to set up than it saves.
+constexpr int64_t kSmallestProduct = int64_t{1} << 21;
+
+// torch.ops.mkldnn._linear_pointwise: x wᵀ + b with oneDNN's inner product in fp32. It has no C++
+// declaration.
+using LinearPointwise = at::Tensor(const at::Tensor& x, const at::Tensor& w,
+                                   const std::optional<at::Tensor>& b, std::string_view fused,
+                                   c10::List<std::optional<at::Scalar>> scalars,
+                                   std::optional<std::string_view> algorithm);
+using Operator = c10::TypedOperatorHandle<LinearPointwise>;
+
+std::optional<Operator> find_operator() {
+  const auto schema = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+  if (!schema || !at::hasMKLDNN()) return std::nullopt;
+  return schema->typed<LinearPointwise>();
+}
+
+const std::optional<Operator>& onednn() {
+  static const std::optional<Operator> found = find_operator();
+  return found;
+}
+
+}  // namespace
+
+bool prefers_onednn() {
+#ifdef __x86_64__
+  static const bool prefers =
+      !__builtin_cpu_is("intel") && __builtin_cpu_supports("avx2") && onednn().has_value();
+  return prefers;
+#else
+  return false;
+#endif
+}
+
+bool has_fast_product(const at::Tensor& a) {
+  return a.is_cpu() && a.scalar_type() == at::kFloat && prefers_onednn();
+}
+
+at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  const bool large = a.size(0) * a.size(1) * b.size(0) >= kSmallestProduct;
+  if (large && has_fast_product(a)) {
+    return onednn()->call(a, b, bias.defined() ? std::optional(bias) : std::nullopt, "none",
+                          c10::List<std::optional<at::Scalar>>(), "");
+  }
+  return bias.defined() ? at::addmm(bias, a, b.t()) : at::mm(a, b.t());
+}
+
+}  // namespace weft::kernels
