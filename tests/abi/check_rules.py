@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rules of the tree that a text search can hold: names that must not appear, homes that facts have, directions of includes.
+"""Rules of the tree that a text search can hold: names that must not appear, homes of facts, directions of includes.
 
   check_rules.py ROOT     every offence with its file, line and rule; exit code 1 if there is one
   check_rules.py --prove  each rule finds the offence that is written beside it
@@ -61,7 +61,7 @@ RULES = [
          ("core/host/x.cpp", "#include <ATen/core/Tensor.h>")),
 ]
 
-# Folder of a source: what it may include. The engine shares with the host the private C tables and the launch's variables.
+# Folder of a source: what it may include. The engine shares with the host the private C tables and the launch.
 DIRECTIONS = [
     (r"sdk/include/", ["sdk/include/"]),
     (r"core/base/", ["sdk/include/", "core/base/"]),

@@ -14,6 +14,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+PEDANTIC = ["-pedantic-errors", *WARNINGS]
 
 
 def headers(folder, suffix):
@@ -37,9 +38,9 @@ def c_jobs(arguments):
         c, cxx = pair.split(":")
         for header in headers(folder, ".h"):
             for standard in ("c99", "c11", "c17"):
-                yield [c, "-x", "c", f"-std={standard}", "-pedantic-errors", "-Wc++-compat", *WARNINGS, "-I", folder], header
+                yield [c, "-x", "c", f"-std={standard}", "-Wc++-compat", *PEDANTIC, "-I", folder], header
             for standard in ("c++11", "c++17", "c++20"):
-                yield [cxx, "-x", "c++", f"-std={standard}", "-pedantic-errors", *WARNINGS, "-I", folder], header
+                yield [cxx, "-x", "c++", f"-std={standard}", *PEDANTIC, "-I", folder], header
 
 
 def cxx_jobs(arguments):
