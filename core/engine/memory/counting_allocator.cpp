@@ -11,28 +11,34 @@ namespace {
 
 std::atomic<int64_t> current{0}, peak{0};
 
-struct Allocation {
-  void* data;
+// In front of the data, whose address is the context too: code that takes raw memory asks for that.
+struct Header {
   int64_t bytes;
 };
+constexpr size_t kHeaderBytes = 64;  // keeps the data aligned as the allocator below gives it
+static_assert(sizeof(Header) <= kHeaderBytes);
 
-void release(void* context) {
-  auto* const allocation = static_cast<Allocation*>(context);
-  current -= allocation->bytes;
-  c10::free_cpu(allocation->data);
-  delete allocation;
+void release(void* data) {
+  if (data == nullptr) return;
+  char* const begin = static_cast<char*>(data) - kHeaderBytes;
+  current -= reinterpret_cast<const Header*>(begin)->bytes;
+  c10::free_cpu(begin);
 }
 
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    void* const data = c10::alloc_cpu(bytes);
+    if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::kCPU)};
+    char* const begin = static_cast<char*>(c10::alloc_cpu(bytes + kHeaderBytes));
+    *reinterpret_cast<Header*>(begin) = {static_cast<int64_t>(bytes)};
     const int64_t now = current += static_cast<int64_t>(bytes);
     int64_t seen = peak;
     while (now > seen && !peak.compare_exchange_weak(seen, now)) {
     }
-    return {data, new Allocation{data, static_cast<int64_t>(bytes)}, &release, c10::Device(c10::kCPU)};
+    char* const data = begin + kHeaderBytes;
+    return {data, data, &release, c10::Device(c10::kCPU)};
   }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
 };
 
