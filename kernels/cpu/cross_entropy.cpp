@@ -21,6 +21,7 @@ bool counts(const CrossEntropyRows& shape, int64_t row) {
 }
 
 // Subtracting the largest first keeps exp in range.
+template <InstructionSet>
 WEFT_INLINE void row_normaliser_body(int64_t classes, const float* logits, RowNormaliser<float>* result) {
   const float infinity = __builtin_inff();
   const Floats zero = {};
@@ -57,6 +58,7 @@ WEFT_INLINE void row_normaliser_body(int64_t classes, const float* logits, RowNo
 WEFT_DISPATCH(row_normaliser, (int64_t classes, const float* logits, RowNormaliser<float>* result),
               (classes, logits, result))
 
+template <InstructionSet>
 WEFT_INLINE void scaled_softmax_body(int64_t classes, const float* logits,
                                      const RowNormaliser<float>& normaliser, float scale, float* gradient) {
   const int64_t whole = classes / kLanes * kLanes;

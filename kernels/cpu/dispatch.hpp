@@ -26,13 +26,13 @@ inline InstructionSet instruction_set() {
 #ifdef __x86_64__
 #define WEFT_DISPATCH(name, parameters, arguments)                                                       \
   __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"))) void name##_avx512 parameters { \
-    name##_body arguments;                                                                               \
+    name##_body<InstructionSet::kAvx512> arguments;                                                      \
   }                                                                                                      \
   __attribute__((target("avx2,fma"))) void name##_avx2 parameters {                                      \
-    name##_body arguments;                                                                               \
+    name##_body<InstructionSet::kAvx2> arguments;                                                        \
   }                                                                                                      \
   void name##_portable parameters {                                                                      \
-    name##_body arguments;                                                                               \
+    name##_body<InstructionSet::kPortable> arguments;                                                    \
   }                                                                                                      \
   void name parameters {                                                                                 \
     switch (instruction_set()) {                                                                         \
@@ -45,9 +45,9 @@ inline InstructionSet instruction_set() {
     }                                                                                                    \
   }
 #else
-#define WEFT_DISPATCH(name, parameters, arguments) \
-  void name parameters {                           \
-    name##_body arguments;                         \
+#define WEFT_DISPATCH(name, parameters, arguments)    \
+  void name parameters {                              \
+    name##_body<InstructionSet::kPortable> arguments; \
   }
 #endif
 

@@ -26,6 +26,7 @@ WEFT_INLINE void slope(const Floats& x, Floats& result) {
   result = s + x * s * (1.0f - s) * inner;
 }
 
+template <InstructionSet>
 WEFT_INLINE void gelu_forward_body(int64_t count, const float* x, float* y) {
   const int64_t whole = count / kLanes * kLanes;
   Floats value, s;
@@ -43,6 +44,7 @@ WEFT_INLINE void gelu_forward_body(int64_t count, const float* x, float* y) {
 }
 WEFT_DISPATCH(gelu_forward, (int64_t count, const float* x, float* y), (count, x, y))
 
+template <InstructionSet>
 WEFT_INLINE void gelu_backward_body(int64_t count, const float* x, const float* dy, float* dx) {
   const int64_t whole = count / kLanes * kLanes;
   Floats value, up, result;

@@ -26,15 +26,10 @@ Attention::Attention(const Gpt2Config& config, int64_t layer, at::ScalarType dty
 
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& mask) const {
   const int64_t rows = x.size(0), positions = x.size(1);
-  // q | k | v side by side: views, no copies.
-  const std::vector<at::Tensor> qkv =
-      (*c_attn)(x).view({rows, positions, 3, num_heads, head_size_}).unbind(2);
   nn::AttentionOptions options = options_;
   if (is_training()) options.dropout = attn_dropout->probability;
-  const at::Tensor mixed =
-      nn::attention(qkv[0].transpose(1, 2), qkv[1].transpose(1, 2), qkv[2].transpose(1, 2), mask, options);
-  return (*resid_dropout)(
-      (*c_proj)(mixed.transpose(1, 2).reshape({rows, positions, num_heads * head_size_})));
+  const at::Tensor qkv = (*c_attn)(x).view({rows, positions, 3, num_heads, head_size_});
+  return (*resid_dropout)((*c_proj)(nn::self_attention(qkv, mask, options)));
 }
 
 Mlp::Mlp(const Gpt2Config& config, at::ScalarType dtype)

@@ -1,5 +1,6 @@
 #include "weft/nn/layers.hpp"
 
+#include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/embedding.h>
@@ -27,10 +28,11 @@ at::Tensor rows_of(const at::Tensor& x) {
   return x.reshape({-1, x.size(-1)});
 }
 
+// Not a view for autograd: nothing else holds the memory, so that who comes next may write over it.
 at::Tensor with_last(const at::Tensor& rows, const at::Tensor& like) {
   at::DimVector shape(like.sizes());
   shape.back() = rows.size(-1);
-  return rows.view(shape);
+  return at::_unsafe_view(rows, shape);
 }
 
 // y = x w + b and its gradients as three products (product.hpp). w: (in, out), or (out, in) if `transposed`.

@@ -79,6 +79,39 @@ TEST(Attention, CausalAndPaddingAreBothHeeded) {
   }
 }
 
+// The kernel and the general function on sizes around its blocks of 32 queries and 16 lanes, against the
+// formula in fp64.
+TEST(SelfAttention, AgreesWithTheFormulaAtEverySize) {
+  for (int64_t positions : {1, 5, 16, 31, 32, 33, 64, 100}) {
+    for (int64_t size : {6, 16, 48, 64}) {
+      for (bool causal : {false, true}) {
+        at::manual_seed(positions * 100 + size);
+        const at::Tensor qkv = (at::randn({2, positions, 3, 3, size}) * 1.5).requires_grad_(true);
+        const at::Tensor exact = qkv.detach().to(at::kDouble).requires_grad_(true);
+        const at::Tensor up = at::randn({2, positions, 3 * size});
+        const at::Tensor found = nn::self_attention(qkv, {}, {.causal = causal, .scale = 0.2});
+        const auto part = [&](int64_t index) { return exact.select(2, index).transpose(1, 2); };
+        at::Tensor scores = at::matmul(part(0), part(1).transpose(-1, -2)) * 0.2;
+        if (causal) {
+          const at::Tensor later = at::ones({positions, positions}, at::kBool).triu(1);
+          scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
+        }
+        const at::Tensor expected =
+            at::matmul(scores.softmax(-1), part(2)).transpose(1, 2).reshape({2, positions, 3 * size});
+        EXPECT_TRUE(is_near(found, expected, kKernelFp32)) << positions << " " << size << " " << causal;
+        (found * up).sum().backward();
+        (expected * up).sum().backward();
+        for (int64_t index : {0, 1, 2}) {
+          // Relative to the largest of all three: with one key those of q and k cancel.
+          const double error = (qkv.grad() - exact.grad()).select(2, index).abs().max().item<double>();
+          EXPECT_LE(error, 5 * kKernelFp32 * exact.grad().abs().max().item<double>())
+              << positions << " " << size << " " << causal << " " << index;
+        }
+      }
+    }
+  }
+}
+
 TEST(Attention, RowsWithoutAKeyAreFinite) {
   Inputs in(at::kFloat);
   const at::Tensor output = nn::attention(in.q, in.k, in.v, padding(), {.causal = true});

@@ -1,0 +1,267 @@
+#include "cpu/attention.hpp"
+
+#include <cmath>
+#include <memory>
+#include <new>
+
+#include "cpu/tile.hpp"
+#include "parallel.hpp"
+
+namespace weft::kernels {
+
+namespace {
+
+constexpr int64_t kQueries = 32;  // of a block: its scores, 32 x T floats, stay in the second cache
+
+int64_t padded(int64_t positions) {
+  return (positions + 2 * kLanes - 1) / (2 * kLanes) * (2 * kLanes);
+}
+
+class Scratch {
+ public:
+  explicit Scratch(int64_t size)
+      : data_(static_cast<float*>(::operator new(size * sizeof(float), kAlignment))) {}
+  ~Scratch() { ::operator delete(data_, kAlignment); }
+  Scratch(const Scratch&) = delete;
+  float* take(int64_t size) {
+    float* result = data_ + used_;
+    used_ += size;
+    return result;
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  float* data_;
+  int64_t used_ = 0;
+};
+
+// One head, contiguous, in the caches of one core.
+struct Head {
+  int64_t positions, size, row;  // row: of what has a column for each position
+  bool causal;
+  float scale;
+  ConstHeads q, k, v;
+};
+
+Head head_of(const AttentionShape& shape, const ConstHeads& q, const ConstHeads& k, const ConstHeads& v,
+             int64_t index) {
+  const auto at = [&](ConstHeads all) {
+    all.data += index / shape.heads * all.batch + index % shape.heads * all.head;
+    return all;
+  };
+  return {shape.positions, shape.size, padded(shape.positions), shape.causal, shape.scale, at(q),
+          at(k),           at(v)};
+}
+
+void copy_rows(const Head& head, const ConstHeads& from, float* to) {
+  for (int64_t t = 0; t < head.positions; ++t)
+    std::copy_n(from.data + t * from.position, head.size, to + t * head.size);
+}
+
+// (T, D) -> (D, row); the columns of no position are 0.
+void transpose_rows(const Head& head, const ConstHeads& from, float* to) {
+  for (int64_t first = 0; first < head.row; first += kLanes) {
+    for (int64_t d = 0; d < head.size; ++d) {
+      for (int64_t t = first; t < first + kLanes; ++t) {
+        to[d * head.row + t] = t < head.positions ? from.data[t * from.position + d] : 0;
+      }
+    }
+  }
+}
+
+// How many keys a block of queries up to `last` sees, padded; and one query.
+int64_t keys_of_block(const Head& head, int64_t last) {
+  return head.causal ? padded(last) : head.row;
+}
+int64_t keys_of_query(const Head& head, int64_t query) {
+  return head.causal ? query + 1 : head.positions;
+}
+
+// row = exp(scale row - shift) over the first `keys` of `width`, 0 behind them; returns the sum.
+WEFT_INLINE float exponentials(float* row, int64_t keys, int64_t width, float scale, float shift) {
+  Floats sum = {}, x;
+  int64_t j = 0;
+  for (; j + kLanes <= keys; j += kLanes) {
+    load(x, row + j);
+    x = x * scale - shift;
+    exponential(x);
+    store(x, row + j);
+    sum += x;
+  }
+  if (j < keys) {
+    load_part(x, row + j, keys - j, 0);
+    x = x * scale - shift;
+    exponential(x);
+    for (int64_t i = keys - j; i < kLanes; ++i) x[i] = 0;
+    store(x, row + j);
+    sum += x;
+    j += kLanes;
+  }
+  for (; j < width; ++j) row[j] = 0;
+  return total(sum);
+}
+
+WEFT_INLINE float maximum_of(const float* row, int64_t keys) {
+  const Floats lowest = Floats{} - __builtin_inff();
+  Floats most = lowest, x;
+  int64_t j = 0;
+  for (; j + kLanes <= keys; j += kLanes) {
+    load(x, row + j);
+    maximum(most, x);
+  }
+  load_part(x, row + j, keys - j, -__builtin_inff());
+  maximum(most, x);
+  return largest(most);
+}
+
+WEFT_INLINE float dot(const float* a, const float* b, int64_t size) {
+  Floats sum = {}, x, y;
+  for (int64_t d = 0; d < size; d += kLanes) {
+    load(x, a + d);
+    load(y, b + d);
+    sum += x * y;
+  }
+  return total(sum);
+}
+
+struct ForwardWork {
+  float *keys, *values, *scores;  // (D, row), (T, D), (queries, row)
+  static int64_t size(const AttentionShape& shape) {
+    const int64_t row = padded(shape.positions);
+    return shape.size * row + shape.positions * shape.size + kQueries * row;
+  }
+};
+
+template <InstructionSet kSet>
+WEFT_INLINE void forward_head_body(const Head& head, const ForwardWork& work, const Heads& out,
+                                   float* log_sum_exp) {
+  for (int64_t first = 0; first < head.positions; first += kQueries) {
+    const int64_t last = std::min(first + kQueries, head.positions), keys = keys_of_block(head, last);
+    const Scalars queries = {head.q.data + first * head.q.position, head.q.position, 1};
+    multiply<kSet>(last - first, keys, head.size, queries, {work.keys, head.row}, work.scores, head.row,
+                   false);
+    float* result = out.data + first * out.position;
+    for (int64_t query = first; query < last; ++query) {
+      float* row = work.scores + (query - first) * head.row;
+      const int64_t seen = keys_of_query(head, query);
+      // The largest of scale * score, whatever the sign of scale.
+      const float shift = head.scale * maximum_of(row, seen);
+      const float sum = exponentials(row, seen, keys, head.scale, shift);
+      log_sum_exp[query] = shift + std::log(sum);
+      const float share = 1 / sum;
+      for (int64_t j = 0; j < keys; ++j) row[j] *= share;
+    }
+    multiply<kSet>(last - first, head.size, std::min(keys, head.positions), {work.scores, head.row, 1},
+                   {work.values, head.size}, result, out.position, false);
+  }
+}
+WEFT_DISPATCH(forward_head, (const Head& head, const ForwardWork& work, const Heads& out, float* log_sum_exp),
+              (head, work, out, log_sum_exp))
+
+struct BackwardWork {
+  float *keys, *values;           // (D, row)
+  float* key_rows;                // (T, D)
+  float *key_sums, *value_sums;   // (row, D): their gradients
+  float *probabilities, *slopes;  // (queries, row)
+  static int64_t size(const AttentionShape& shape) {
+    const int64_t row = padded(shape.positions);
+    return 2 * shape.size * row + shape.positions * shape.size + 2 * row * shape.size + 2 * kQueries * row;
+  }
+};
+
+template <InstructionSet kSet>
+WEFT_INLINE void backward_head_body(const Head& head, const BackwardWork& work, const ConstHeads& out,
+                                    const ConstHeads& dout, const float* log_sum_exp, const Heads& dq) {
+  for (int64_t first = 0; first < head.positions; first += kQueries) {
+    const int64_t last = std::min(first + kQueries, head.positions), block = last - first;
+    const int64_t keys = keys_of_block(head, last), real = std::min(keys, head.positions);
+    const float* queries = head.q.data + first * head.q.position;
+    const float* up = dout.data + first * dout.position;
+    multiply<kSet>(block, keys, head.size, {queries, head.q.position, 1}, {work.keys, head.row},
+                   work.probabilities, head.row, false);
+    multiply<kSet>(block, keys, head.size, {up, dout.position, 1}, {work.values, head.row}, work.slopes,
+                   head.row, false);
+    for (int64_t query = first; query < last; ++query) {
+      float* p = work.probabilities + (query - first) * head.row;
+      float* slope = work.slopes + (query - first) * head.row;
+      exponentials(p, keys_of_query(head, query), keys, head.scale, log_sum_exp[query]);
+      // The softmax's own derivative: what all keys of the query have in common.
+      const float common = dot(out.data + query * out.position, dout.data + query * dout.position, head.size);
+      for (int64_t j = 0; j < keys; ++j) slope[j] = p[j] * (slope[j] - common) * head.scale;
+    }
+    multiply<kSet>(real, head.size, block, {work.probabilities, 1, head.row}, {up, dout.position},
+                   work.value_sums, head.size, true);
+    multiply<kSet>(real, head.size, block, {work.slopes, 1, head.row}, {queries, head.q.position},
+                   work.key_sums, head.size, true);
+    multiply<kSet>(block, head.size, real, {work.slopes, head.row, 1}, {work.key_rows, head.size},
+                   dq.data + first * dq.position, dq.position, false);
+  }
+}
+WEFT_DISPATCH(backward_head,
+              (const Head& head, const BackwardWork& work, const ConstHeads& out, const ConstHeads& dout,
+               const float* log_sum_exp, const Heads& dq),
+              (head, work, out, dout, log_sum_exp, dq))
+
+template <typename T>
+HeadsOf<T> one(HeadsOf<T> all, const AttentionShape& shape, int64_t index) {
+  all.data += index / shape.heads * all.batch + index % shape.heads * all.head;
+  return all;
+}
+
+void scatter_rows(const Head& head, const float* from, const Heads& to) {
+  for (int64_t t = 0; t < head.positions; ++t)
+    std::copy_n(from + t * head.size, head.size, to.data + t * to.position);
+}
+
+}  // namespace
+
+bool attention_takes(int64_t size) {
+  return size > 0 && size % kLanes == 0;
+}
+
+void attention_forward(const AttentionShape& shape, const ConstHeads& q, const ConstHeads& k,
+                       const ConstHeads& v, const Heads& out, float* log_sum_exp) {
+  parallel_for(0, shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
+    Scratch scratch(ForwardWork::size(shape));
+    const int64_t row = padded(shape.positions);
+    const ForwardWork work = {scratch.take(shape.size * row), scratch.take(shape.positions * shape.size),
+                              scratch.take(kQueries * row)};
+    for (int64_t index = begin; index < end; ++index) {
+      const Head head = head_of(shape, q, k, v, index);
+      transpose_rows(head, head.k, work.keys);
+      copy_rows(head, head.v, work.values);
+      forward_head(head, work, one(out, shape, index), log_sum_exp + index * shape.positions);
+    }
+  });
+}
+
+void attention_backward(const AttentionShape& shape, const ConstHeads& q, const ConstHeads& k,
+                        const ConstHeads& v, const ConstHeads& out, const ConstHeads& out_gradient,
+                        const float* log_sum_exp, const AttentionGradients& gradients) {
+  parallel_for(0, shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
+    Scratch scratch(BackwardWork::size(shape));
+    const int64_t row = padded(shape.positions);
+    BackwardWork work;
+    work.keys = scratch.take(shape.size * row);
+    work.values = scratch.take(shape.size * row);
+    work.key_rows = scratch.take(shape.positions * shape.size);
+    work.key_sums = scratch.take(row * shape.size);
+    work.value_sums = scratch.take(row * shape.size);
+    work.probabilities = scratch.take(kQueries * row);
+    work.slopes = scratch.take(kQueries * row);
+    for (int64_t index = begin; index < end; ++index) {
+      const Head head = head_of(shape, q, k, v, index);
+      transpose_rows(head, head.k, work.keys);
+      transpose_rows(head, head.v, work.values);
+      copy_rows(head, head.k, work.key_rows);
+      std::fill_n(work.key_sums, row * shape.size, 0.0f);
+      std::fill_n(work.value_sums, row * shape.size, 0.0f);
+      backward_head(head, work, one(out, shape, index), one(out_gradient, shape, index),
+                    log_sum_exp + index * shape.positions, one(gradients.q, shape, index));
+      scatter_rows(head, work.key_sums, one(gradients.k, shape, index));
+      scatter_rows(head, work.value_sums, one(gradients.v, shape, index));
+    }
+  });
+}
+
+}  // namespace weft::kernels
