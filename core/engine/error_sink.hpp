@@ -1,6 +1,7 @@
 // Calls through C tables: a sink for the text, and statuses as exceptions.
 #pragma once
 
+#include <exception>
 #include <string>
 
 #include "base/text.hpp"
@@ -27,6 +28,12 @@ class ErrorSink {
   weft_error* error_;
 };
 
+// Without the stack that libtorch appends to its texts.
+inline std::string_view text_of(const std::exception& e) {
+  const std::string_view what = e.what();
+  return what.substr(0, what.find("\nException raised from "));
+}
+
 // The inside of a table's function: no exception leaves it.
 template <class Body>
 weft_status guarded(weft_error* error, const Body& body) noexcept {
@@ -40,7 +47,7 @@ weft_status guarded(weft_error* error, const Body& body) noexcept {
   } catch (const Error& e) {
     return refuse(e.status(), e.what());
   } catch (const std::exception& e) {
-    return refuse(WEFT_INTERNAL, e.what());
+    return refuse(WEFT_INTERNAL, text_of(e));
   } catch (...) {
     return refuse(WEFT_UNKNOWN, "an exception that is no std::exception");
   }

@@ -2,9 +2,10 @@
 // buckets while backward runs.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
 
-#include <memory>
+#include <array>
+#include <string>
+#include <vector>
 
 #include "weft/torch/gradient_buckets.hpp"
 #include "weft/torch/strategy.hpp"
@@ -35,37 +36,60 @@ class DistributedDataParallel final : public weft::Strategy {
 
   void before_forward(weft::Unit unit) override {
     if (unit.index() != 0 || data_.size() == 1) return;
-    if (check_reduction_) check_last_reduction();
-    if (broadcast_buffers_)
-      for (const at::Tensor& buffer : buffers_) data_.broadcast(buffer, 0).wait();
+    if (check_reduction_) check_agreement(kForward);
+    if (!broadcast_buffers_) return;
+    std::vector<weft::Work> works;
+    for (const at::Tensor& buffer : buffers_) works.push_back(data_.broadcast(buffer, 0));
+    for (weft::Work& work : works) work.wait();
   }
 
   void begin_backward(const weft::Backward& backward) override {
+    if (check_reduction_ && data_.size() > 1) check_agreement(backward.synchronise ? kBackward : kLocalBackward);
     buckets_.begin(backward.synchronise);
+    ++backwards_;
     synchronised_ += backward.synchronise;
   }
   void gradient_ready(weft::Parameter parameter) override { buckets_.ready(parameter); }
   void end_backward(const weft::Backward&) override { buckets_.end(); }
 
   void publish(weft::ShardSink& sink) const override { buckets_.publish(sink, parameters_); }
+  void values_changed() override { changed_alone_ = changed_alone_ || buckets_.local(); }
   void zero_gradients() override { buckets_.zero(parameters_); }
 
  private:
-  // The sums of the last synchronised backward were all issued, on every rank alike.
-  void check_last_reduction() {
-    const int64_t started = synchronised_ ? static_cast<int64_t>(buckets_.started()) : 0;
-    const at::Tensor highest = at::tensor({synchronised_, started, -synchronised_, -started}, at::kLong);
-    data_.all_reduce(highest, WEFT_REDUCE_MAX).wait();
-    const int64_t* v = highest.data_ptr<int64_t>();
-    if (v[0] != -v[2] || v[1] != -v[3])
-      throw weft::Error(WEFT_FAILED_PRECONDITION,
-                        "torch_ddp: check_reduction: ranks disagree: between " + std::to_string(-v[2]) + " and " +
-                            std::to_string(v[0]) + " synchronised backwards, between " + std::to_string(-v[3]) + " and " +
-                            std::to_string(v[1]) + " sums in the last; every rank must run the same backwards");
-    if (synchronised_ && started != static_cast<int64_t>(buckets_.count()))
-      throw weft::Error(WEFT_FAILED_PRECONDITION,
-                        "torch_ddp: check_reduction: the last backward issued " + std::to_string(started) + " of " +
-                            std::to_string(buckets_.count()) + " sums; its gradients are not those of the global batch");
+  enum Phase : int64_t { kForward, kLocalBackward, kBackward };
+
+  // Every rank stands at the same place, the sums of the last synchronised backward were all issued, and nobody updated
+  // with gradients that were never summed. Otherwise the next collectives would meet the wrong partners, and hang.
+  void check_agreement(Phase phase) {
+    const int64_t missing = synchronised_ ? static_cast<int64_t>(buckets_.count() - buckets_.started()) : 0;
+    const std::array<int64_t, 5> own = {phase, backwards_, synchronised_, missing, changed_alone_};
+    const at::Tensor bounds = at::empty({2, 5}, at::kLong);
+    auto* const highest = bounds.data_ptr<int64_t>();
+    for (size_t i = 0; i < own.size(); ++i) {
+      highest[i] = own[i];
+      highest[own.size() + i] = -own[i];
+    }
+    data_.all_reduce(bounds, WEFT_REDUCE_MAX | WEFT_REDUCE_CONTROL).wait();
+    const auto lowest = [&](size_t i) { return -highest[own.size() + i]; };
+    static const char* const kPlaces[] = {"a forward", "a backward under no_sync", "a backward"};
+    if (highest[0] != lowest(0))
+      refuse(std::string("ranks disagree: some begin ") + kPlaces[lowest(0)] + ", others " + kPlaces[highest[0]] +
+             "; this one begins " + kPlaces[phase]);
+    for (const size_t i : {1, 2})
+      if (highest[i] != lowest(i))
+        refuse("ranks disagree: they ran between " + std::to_string(lowest(i)) + " and " + std::to_string(highest[i]) +
+               (i == 1 ? " backwards" : " synchronised backwards") + ", this one " + std::to_string(own[i]));
+    if (highest[3] != 0)
+      refuse("the last backward left out " + std::to_string(highest[3]) + " of " + std::to_string(buckets_.count()) +
+             " sums on some rank; its gradients are not those of the global batch");
+    if (highest[4] != 0)
+      refuse("parameters were updated with gradients that were never summed over the ranks, of backwards under no_sync "
+             "with no synchronised one after them; the ranks' parameters differ now");
+  }
+
+  [[noreturn]] static void refuse(const std::string& what) {
+    throw weft::Error(WEFT_FAILED_PRECONDITION, "torch_ddp: check_reduction: " + what);
   }
 
   weft::Communicator data_;
@@ -73,7 +97,8 @@ class DistributedDataParallel final : public weft::Strategy {
   std::vector<at::Tensor> buffers_;
   weft::GradientBuckets buckets_;
   bool broadcast_buffers_ = false, check_reduction_ = false;
-  int64_t synchronised_ = 0;  // backwards so far
+  int64_t backwards_ = 0, synchronised_ = 0;  // so far
+  bool changed_alone_ = false;                // an update was made with gradients of this rank alone
 };
 
 }  // namespace

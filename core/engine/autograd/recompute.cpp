@@ -32,10 +32,13 @@ class GeneratorGuard {
   at::Tensor saved_;
 };
 
+int64_t version_of(const at::Tensor& tensor) { return tensor.defined() ? static_cast<int64_t>(tensor._version()) : 0; }
+
 struct Frame {
   std::string name;
   std::function<void(State&)> function;
   State input;  // detached
+  std::vector<int64_t> versions;  // of the input's fields
   at::Tensor generator;
   size_t num_saved = 0;
   bool recomputed = false;
@@ -81,7 +84,15 @@ void Frame::recompute() {
   GeneratorGuard guard(generator);
   at::AutoGradMode with_gradients(true);
   State state;
+  size_t place = 0;
   for (const auto& [field, tensor] : input) {
+    if (version_of(tensor) != versions[place++])
+      throw Error(WEFT_INVALID_ARGUMENT, name + " changed its field \"" + field + "\" in place, so it cannot be recomputed; "
+                                         "let it make a new tensor");
+    if (!tensor.defined()) {
+      state.set(field, tensor);
+      continue;
+    }
     at::Tensor again = tensor.detach();
     again.set_requires_grad(tensor.requires_grad());
     state.set(field, again);
@@ -102,6 +113,7 @@ void run_recomputed(const std::string& name, const std::function<void(State&)>& 
     at::Tensor kept = tensor.defined() ? tensor.detach() : tensor;
     if (kept.defined() && tensor.requires_grad()) kept.set_requires_grad(true);
     frame->input.set(field, kept);
+    frame->versions.push_back(version_of(kept));
   }
   frame->generator = generator_state();
   SavedTensorHooks hooks([frame] { return std::make_unique<Defer>(frame); });

@@ -1,10 +1,27 @@
 #include "training/forward_record.hpp"
 
+#include "weft/error.hpp"
+
 namespace weft {
 
+// A boundary was reached. Hooks outside the host's own backward would go to a strategy that knows of no backward.
+void ForwardRecord::check_reachable(size_t index) const {
+  if (training_ == nullptr)
+    throw Error(WEFT_FAILED_PRECONDITION, "backward through a model whose training has ended; keep the model until backward is done");
+  if (!training_->in_backward())
+    throw Error(WEFT_FAILED_PRECONDITION, "backward through a boosted model must go through Booster::backward(loss, optimizer), "
+                                          "not the tensor's own backward()");
+  if (fired_any_ && open_ <= index)
+    throw Error(WEFT_FAILED_PRECONDITION, "unit " + entries_[index].unit->unit->name() + ": a second backward through one "
+                                          "forward; add up its losses and call backward once");
+}
+
 void ForwardRecord::finish_later_than(size_t index) {
-  if (!fired_any_) open_ = entries_.size();
-  fired_any_ = true;
+  if (!fired_any_) {
+    training_->complete_later_forwards(*this);
+    open_ = entries_.size();
+    fired_any_ = true;
+  }
   while (open_ > index + 1) {
     weft_unit& unit = *entries_[open_ - 1].unit;
     if (!begun_) training_->fire_before_backward(unit);
@@ -16,15 +33,15 @@ void ForwardRecord::finish_later_than(size_t index) {
 }
 
 void ForwardRecord::before_backward(size_t index) {
+  check_reachable(index);
   finish_later_than(index);
-  if (open_ != index + 1 || begun_) return;  // a second pass over the same graph
   begun_ = true;
   training_->fire_before_backward(*entries_[index].unit);
 }
 
 void ForwardRecord::after_backward(size_t index) {
+  check_reachable(index);
   finish_later_than(index);
-  if (open_ != index + 1) return;
   if (!begun_) training_->fire_before_backward(*entries_[index].unit);
   begun_ = false;
   open_ = index;
@@ -34,7 +51,7 @@ void ForwardRecord::after_backward(size_t index) {
 void ForwardRecord::complete() {
   if (entries_.empty()) return;
   finish_later_than(0);
-  if (open_ == 1) after_backward(0);
+  if (open_ > 0) after_backward(0);
 }
 
 }  // namespace weft

@@ -22,7 +22,8 @@ class ForwardRecord {
   // Fires whatever has not fired.
   void complete();
   bool fired_any() const { return fired_any_; }
-  bool done() const { return open_ == 0 && fired_any_; }
+  // The training ends before the graph: a backward is an error from now on.
+  void abandon() { training_ = nullptr; }
 
  private:
   struct Entry {
@@ -30,6 +31,7 @@ class ForwardRecord {
   };
   // Entries from open_ on are finished; entry open_ - 1 may have had its first hook.
   void finish_later_than(size_t index);
+  void check_reachable(size_t index) const;
   Training* training_;
   std::vector<Entry> entries_;
   size_t open_ = SIZE_MAX;  // set to size() by the first hook

@@ -22,16 +22,32 @@ std::pair<int64_t, int64_t> counted_part(const Training& training, uint32_t part
   return {begin, end - begin};
 }
 
+template <class Refuse>
+void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& param, int64_t count, const Refuse& refuse) {
+  if (!tensor.defined() || tensor.numel() != count)
+    refuse(std::to_string(tensor.defined() ? tensor.numel() : 0) + " " + what + " were given");
+  if (tensor.scalar_type() != param.tensor.scalar_type())
+    refuse(std::string(what) + " are of " + c10::toString(tensor.scalar_type()) + ", must be of " +
+           c10::toString(param.tensor.scalar_type()));
+  if (!tensor.is_contiguous()) refuse(std::string(what) + " are not contiguous");
+}
+
 }  // namespace
 
 void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor& value, const at::Tensor& gradient) {
   weft_param* const param = record.param;
-  if (param == nullptr || record.begin < 0 || record.count < 0 || record.begin + record.count > param->count() ||
-      value.numel() != record.count || (gradient.defined() && gradient.numel() != record.count))
-    throw Error(WEFT_INVALID_ARGUMENT,
-                "published range [" + std::to_string(record.begin) + ", " + std::to_string(record.begin + record.count) +
-                    ") of " + (param == nullptr ? "no parameter" : param->name) + " with " + std::to_string(value.numel()) +
-                    " values does not fit its " + std::to_string(param == nullptr ? 0 : param->count()) + " elements");
+  if (param == nullptr || param->training != sink.training)
+    throw Error(WEFT_INVALID_ARGUMENT, "a published range is of no parameter of this training");
+  const auto refuse = [&](const std::string& what) {
+    throw Error(WEFT_INVALID_ARGUMENT, "published range of " + param->name + ", " + std::to_string(record.count) +
+                                           " elements from " + std::to_string(record.begin) + " on: " + what);
+  };
+  if (record.begin < 0 || record.count < 0 || record.begin > param->count() || record.count > param->count() - record.begin)
+    refuse("the parameter has " + std::to_string(param->count()) + " elements here");
+  check_tensor(value, "values", *param, record.count, refuse);
+  if (gradient.defined()) check_tensor(gradient, "gradients", *param, record.count, refuse);
+  if (record.partition_axes >> WEFT_AXES != 0) refuse("partition_axes has bits beyond the axes of the mesh");
+  if ((record.flags & ~uint32_t{WEFT_SHARD_COPY}) != 0) refuse("its flags are unknown to this version");
   Shard shard;
   shard.param = param;
   shard.begin = record.begin;
@@ -46,6 +62,7 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
 }
 
 std::vector<Shard> Training::publish() {
+  check_alive();
   weft_shard_sink sink{this, {}};
   ErrorSink error;
   error.check(api_->publish(strategy_, &sink, error), strategy_name_);

@@ -4,6 +4,8 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <limits>
+
 #include "error_sink.hpp"
 #include "nn/initialise.hpp"
 #include "training/dtypes.hpp"
@@ -60,8 +62,8 @@ struct Services {
                                 weft_error* error) {
     return guarded(error, [&] {
       const at::Tensor& to = tensor_of(destination);
-      if (begin < 0 || count < 0 || begin + count > param->count() || to.numel() != count || !to.is_contiguous())
-        throw Error(WEFT_OUT_OF_RANGE, "read of [" + std::to_string(begin) + ", " + std::to_string(begin + count) + ") of " +
+      if (begin < 0 || count < 0 || begin > param->count() || count > param->count() - begin || to.numel() != count || !to.is_contiguous())
+        throw Error(WEFT_OUT_OF_RANGE, "read of " + std::to_string(count) + " elements from " + std::to_string(begin) + " on of " +
                                            param->name + " (" + std::to_string(param->count()) + " elements) into " +
                                            std::to_string(to.numel()) + " elements: must fit and be contiguous");
       if (count == 0) return;
@@ -74,13 +76,15 @@ struct Services {
 
   static weft_status param_bind(weft_param* param, const weft_at_tensor* storage, weft_error* error) {
     return guarded(error, [&] {
+      if (!tensor_of(storage).defined() || !tensor_of(storage).device().is_cpu())
+        throw Error(WEFT_INVALID_ARGUMENT, "storage for " + param->name + " must be a tensor on the CPU");
       const at::Tensor value = tensor_of(storage).variable_data();
       if (param->bound) throw Error(WEFT_FAILED_PRECONDITION, "parameter " + param->name + " has its storage already");
       if (value.sizes() != at::IntArrayRef(param->local) || value.scalar_type() != param->tensor.scalar_type())
-        throw Error(WEFT_INVALID_ARGUMENT, "storage for " + param->name + " has " + std::to_string(value.numel()) +
-                                               " elements of " + c10::toString(value.scalar_type()) + ", must be " +
-                                               std::to_string(param->count()) + " of " +
-                                               c10::toString(param->tensor.scalar_type()) + " in its shape");
+        throw Error(WEFT_INVALID_ARGUMENT, fmt::format("storage for {} has shape [{}] of {}, must be [{}] of {}", param->name,
+                                                       fmt::join(value.sizes(), ", "), c10::toString(value.scalar_type()),
+                                                       fmt::join(param->local, ", "),
+                                                       c10::toString(param->tensor.scalar_type())));
       // The TensorImpl stays, so the module's members, ties and handles all see the storage.
       param->tensor.unsafeGetTensorImpl()->shallow_copy_from(value.getIntrusivePtr());
       param->tensor.set_requires_grad(!param->frozen);
@@ -116,9 +120,11 @@ struct Services {
       t.param_bind = &param_bind;
       t.param_tensor = [](weft_param* param) { return handle_of(param->tensor); };
       t.buffer_count = [](weft_training* training) { return static_cast<uint32_t>(training->buffers_.size()); };
-      t.buffer_name = [](weft_training* training, uint32_t index) { return borrow(training->buffers_.at(index).first); };
+      t.buffer_name = [](weft_training* training, uint32_t index) {
+        return index < training->buffers_.size() ? borrow(training->buffers_[index].first) : weft_str{nullptr, 0};
+      };
       t.buffer_tensor = [](weft_training* training, uint32_t index) {
-        return handle_of(training->buffers_.at(index).second);
+        return index < training->buffers_.size() ? handle_of(training->buffers_[index].second) : nullptr;
       };
       return t;
     }();
@@ -159,7 +165,10 @@ struct Services {
         });
       };
       t.all_reduce = [](weft_comm* c, const weft_at_tensor* inout, uint32_t op, weft_work** own, weft_error* error) {
-        return start(own, error, [&] { return c->communicator.all_reduce(tensor_of(inout), static_cast<ReduceOp>(op)); });
+        return start(own, error, [&] {
+          const bool control = (op & WEFT_REDUCE_CONTROL) != 0;
+          return c->communicator.all_reduce(tensor_of(inout), static_cast<ReduceOp>(op & ~uint32_t{WEFT_REDUCE_CONTROL}), control);
+        });
       };
       t.all_gather = [](weft_comm* c, const weft_at_tensor* output, const weft_at_tensor* input, weft_work** own,
                         weft_error* error) {
@@ -195,6 +204,8 @@ struct Services {
         [](const weft_at_tensor* handle, int64_t elements, weft_error* error) {
           return guarded(error, [&] {
             const at::Tensor& tensor = tensor_of(handle);
+            if (elements < 0 || elements > std::numeric_limits<int64_t>::max() / static_cast<int64_t>(tensor.element_size()))
+              throw Error(WEFT_INVALID_ARGUMENT, "a storage cannot have " + std::to_string(elements) + " elements");
             at::native::resize_bytes_cpu(tensor.storage().unsafeGetStorageImpl(),
                                          static_cast<size_t>(elements) * tensor.element_size());
           });
@@ -206,6 +217,7 @@ struct Services {
     static const weft_publish_services table = {
         sizeof(weft_publish_services), [](weft_shard_sink* sink, const weft_shard* shard, weft_error* error) {
           return guarded(error, [&] {
+            if (shard->value == nullptr) throw Error(WEFT_INVALID_ARGUMENT, "a published range has no values");
             add_shard(*sink, *shard, tensor_of(shard->value),
                       shard->gradient != nullptr ? tensor_of(shard->gradient) : at::Tensor());
           });
@@ -213,8 +225,6 @@ struct Services {
     return &table;
   }
 };
-
-
 
 const void* training_services(weft_str id) {
   const std::string_view name(id.data, id.size);

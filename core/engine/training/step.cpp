@@ -2,9 +2,13 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "autograd/boundary.hpp"
 #include "autograd/recompute.hpp"
@@ -14,17 +18,6 @@
 namespace weft {
 
 double Training::StepLoss::total() const { return std::accumulate(parts.begin(), parts.end(), 0.0); }
-
-template <class Body>
-auto Training::guarded_step(const Body& body) {
-  check_alive();
-  try {
-    return body();
-  } catch (const std::exception& e) {
-    failure_ = e.what();
-    throw;
-  }
-}
 
 void Training::forward_unit(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record) {
   fire_before_forward(unit);
@@ -43,21 +36,33 @@ void Training::forward_unit(weft_unit& unit, State& state, const std::shared_ptr
   fire_after_forward(unit);
 }
 
+void Training::complete_later_forwards(const ForwardRecord& record) {
+  for (auto later = pending_.rbegin(); later != pending_.rend(); ++later) {
+    const auto open = later->lock();
+    if (open.get() == &record) return;
+    if (open != nullptr && open->fired_any()) open->complete();
+  }
+}
+
+// Units whose boundary never fired (integer inputs, frozen prefixes, outputs that nobody used). In the caller's own loop:
+// of every forward that this backward went through.
+void Training::complete_records(const std::shared_ptr<ForwardRecord>& record) {
+  if (record != nullptr) return record->complete();
+  for (auto pending = pending_.rbegin(); pending != pending_.rend(); ++pending)
+    if (const auto open = pending->lock(); open != nullptr && open->fired_any()) open->complete();
+  std::erase_if(pending_, [](const auto& p) {
+    const auto open = p.lock();
+    return open == nullptr || open->fired_any();
+  });
+}
+
 void Training::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                             const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record) {
   fire_begin_backward(info);
+  in_backward_ = true;
+  const auto leave = c10::make_scope_exit([this]() noexcept { in_backward_ = false; });
   if (!roots.empty()) torch::autograd::backward(roots, gradients);
-  // Units whose boundary never fired (integer inputs, frozen prefixes, outputs that nobody used).
-  if (record != nullptr) {
-    record->complete();
-  } else {
-    for (const std::weak_ptr<ForwardRecord>& pending : pending_)
-      if (const auto open = pending.lock(); open && open->fired_any()) open->complete();
-    std::erase_if(pending_, [](const auto& p) {
-      const auto open = p.lock();
-      return open == nullptr || open->fired_any();
-    });
-  }
+  complete_records(record);
   fire_end_backward(info);
 }
 
@@ -69,8 +74,8 @@ void Training::drive(weft_step& step) {
   }
   const weft_step_services& services = *step_services();
   ErrorSink error;
-  for (uint32_t micro = 0; micro < step.batches.size(); ++micro) {
-    weft_state state{model_->input(step.batches[micro])};
+  for (uint32_t micro = 0; micro < step.micro.size(); ++micro) {
+    weft_state state{model_->input(step.micro[micro].batch)};
     for (const auto& unit : units_) error.check(services.forward(&step, micro, unit.get(), &state, error));
     error.check(services.finish(&step, micro, &state, error));
     state.state = State();
@@ -84,12 +89,17 @@ namespace {
 void scale_terms(weft_step& step) {
   const Training& training = *step.owner;
   std::vector<double> counts;
-  for (const Batch& batch : step.batches) {
+  for (const MicroBatch& micro : step.micro) {
+    const Batch& batch = micro.batch;
     const std::vector<nn::LossCount> terms = training.model().counts(batch);
     if (terms.empty())
       throw Error(WEFT_INVALID_ARGUMENT, training.model().architecture() +
                                              ": the batch has no labels to train on; give the model's labels or a criterion");
-    counts.resize(terms.size());
+    if (step.names.empty()) counts.resize(terms.size());
+    if (terms.size() != counts.size())
+      throw Error(WEFT_INVALID_ARGUMENT, training.model().architecture() + ": the micro-batches have labels for " +
+                                             std::to_string(counts.size()) + " and for " + std::to_string(terms.size()) +
+                                             " terms of the loss; give all of them the same labels");
     for (size_t t = 0; t < terms.size(); ++t) {
       if (!batch.empty) counts[t] += terms[t].count;
       if (step.names.size() <= t) step.names.push_back(terms[t].name);
@@ -117,10 +127,8 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     weft_step step;
     step.owner = this;
     step.synchronise_last = synchronise_;
-    step.batches = micro_batches;
+    for (const Batch& batch : micro_batches) step.micro.emplace_back().batch = batch;
     step.criterion = criterion;
-    step.losses.resize(micro_batches.size());
-    for (size_t i = 0; i < micro_batches.size(); ++i) step.records.push_back(std::make_shared<ForwardRecord>(*this));
     if (criterion) {
       step.names = {"loss"};
       step.scales = {1.0 / (static_cast<double>(data_size()) * static_cast<double>(micro_batches.size()))};
@@ -128,6 +136,8 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
       scale_terms(step);
     }
     step.parts.resize(step.scales.size());
+    // From here on other ranks expect this one to go on.
+    disturbed_ = data_size() > 1;
     at::AutoGradMode with_gradients(true);
     drive(step);
     return StepLoss{step.names, step.parts};
@@ -139,8 +149,7 @@ Training::Forward Training::run_forward(const Batch& batch) {
     weft_step step;
     step.owner = this;
     step.training = false;
-    step.batches = {batch};
-    step.records.resize(1);
+    step.micro.emplace_back().batch = batch;
     step.forwards.resize(1);
     at::NoGradGuard no_grad;
     drive(step);
@@ -175,10 +184,27 @@ void Training::backward(const at::Tensor& loss) {
   });
 }
 
+namespace {
+
+// Zero, with the graph of everything that `state` holds.
+at::Tensor zero_of(const State& state) {
+  at::Tensor zero;
+  for (const auto& [name, tensor] : state) {
+    if (!tensor.defined() || !tensor.requires_grad()) continue;
+    const at::Tensor none = tensor.flatten().narrow(0, 0, 0).sum();
+    zero = zero.defined() ? zero + none : none;
+  }
+  return zero.defined() ? zero : at::zeros({});
+}
+
+}  // namespace
+
 struct StepServices {
   static void finish(weft_step& step, uint32_t micro, State& last) {
     const nn::Model& model = step.owner->model();
-    const Batch& batch = step.batches[micro];
+    const Batch& batch = step.micro[micro].batch;
+    if (std::exchange(step.micro[micro].finished, true))
+      throw Error(WEFT_FAILED_PRECONDITION, "micro-batch " + std::to_string(micro) + " is finished already");
     if (!step.training) {
       Training::Forward& forward = step.forwards[micro];
       forward.outputs = model.outputs(last);
@@ -187,7 +213,9 @@ struct StepServices {
       return;
     }
     std::vector<at::Tensor> sums;
-    if (step.criterion) {
+    if (step.criterion && batch.empty) {
+      sums = {zero_of(last)};  // a mean over no label would be NaN, and so would zero times it
+    } else if (step.criterion) {
       sums = {step.criterion(model.outputs(last), batch)};
     } else {
       for (const nn::LossTerm& term : model.loss(last, batch))
@@ -202,45 +230,70 @@ struct StepServices {
       step.parts[t] += scaled.item<double>();
       total = total.defined() ? total + scaled : scaled;
     }
-    step.losses[micro] = total;
+    step.micro[micro].loss = total;
   }
 
-  static void backward(weft_step& step, uint32_t micro, weft_state* outputs, weft_state* gradients) {
+  static void backward(weft_step& step, uint32_t index, weft_state* outputs, weft_state* gradients) {
+    MicroBatch& micro = step.micro[index];
+    const std::string what = "backward of micro-batch " + std::to_string(index);
+    if (!step.training) throw Error(WEFT_FAILED_PRECONDITION, what + ": this step only goes forward");
+    if (micro.pieces.empty()) throw Error(WEFT_FAILED_PRECONDITION, what + ": nothing went forward that has not been backward");
+    if ((outputs == nullptr) != (gradients == nullptr))
+      throw Error(WEFT_INVALID_ARGUMENT, what + " needs outputs and gradients, or neither to begin with the loss");
     std::vector<at::Tensor> roots, grads;
     if (outputs == nullptr) {
-      roots = {std::exchange(step.losses[micro], at::Tensor())};
+      if (!micro.loss.defined()) throw Error(WEFT_FAILED_PRECONDITION, what + " from the loss needs finish before it");
+      roots = {std::exchange(micro.loss, at::Tensor())};
       grads = {at::Tensor()};
     } else {
       for (const auto& [name, tensor] : outputs->state) {
-        if (!tensor.requires_grad()) continue;
+        if (!tensor.defined() || !tensor.requires_grad()) continue;
         roots.push_back(tensor);
         grads.push_back(gradients->state.at(name));
       }
     }
-    const auto count = static_cast<uint32_t>(step.batches.size());
-    const bool last = micro + 1 == count;
-    const weft_backward_info info{sizeof(info), micro, count, last && step.synchronise_last, 0};
-    step.owner->run_backward(roots, grads, info, step.records[micro]);
-    step.records[micro].reset();
+    // The last in the strategy's order, which need not be that of the micro-batches.
+    const Piece piece = std::move(micro.pieces.back());
+    micro.pieces.pop_back();
+    micro.backward_begun = true;
+    const bool last = std::all_of(step.micro.begin(), step.micro.end(),
+                                  [](const MicroBatch& m) { return m.backward_begun && m.pieces.empty(); });
+    const weft_backward_info info{sizeof(info), index, static_cast<uint32_t>(step.micro.size()), last && step.synchronise_last, 0};
+    step.owner->run_backward(roots, grads, info, piece.record);
   }
 
   static void check_micro(const weft_step& step, uint32_t micro) {
-    if (micro >= step.batches.size())
-      throw Error(WEFT_OUT_OF_RANGE, "micro-batch " + std::to_string(micro) + " of " + std::to_string(step.batches.size()));
+    if (micro >= step.micro.size())
+      throw Error(WEFT_OUT_OF_RANGE, "micro-batch " + std::to_string(micro) + " of " + std::to_string(step.micro.size()));
+  }
+
+  static void check_unit(const weft_step& step, const weft_unit* unit) {
+    if (unit == nullptr || unit->training != step.owner)
+      throw Error(WEFT_INVALID_ARGUMENT, "the unit is not one of this training");
   }
 
   static weft_status forward(weft_step* step, uint32_t micro, weft_unit* unit, weft_state* inout, weft_error* error) {
     return guarded(error, [&] {
       check_micro(*step, micro);
-      step->owner->forward_unit(*unit, inout->state, step->records[micro]);
+      check_unit(*step, unit);
+      std::shared_ptr<ForwardRecord> record;
+      if (step->training) {
+        std::vector<Piece>& pieces = step->micro[micro].pieces;
+        if (pieces.empty() || pieces.back().state != inout || pieces.back().next_unit != unit->index)
+          pieces.push_back({inout, 0, std::make_shared<ForwardRecord>(*step->owner)});
+        pieces.back().next_unit = unit->index + 1;
+        record = pieces.back().record;
+      }
+      step->owner->forward_unit(*unit, inout->state, record);
     });
   }
 
   static weft_status boundary(weft_step* step, uint32_t micro, weft_unit* entering, weft_state** own, weft_error* error) {
     return guarded(error, [&] {
       check_micro(*step, micro);
+      check_unit(*step, entering);
       auto made = std::make_unique<weft_state>();
-      for (const nn::FieldShape& field : step->owner->model().boundary(step->batches[micro], entering->index)) {
+      for (const nn::FieldShape& field : step->owner->model().boundary(step->micro[micro].batch, entering->index)) {
         at::Tensor tensor = at::empty(field.shape, field.dtype);
         if (field.differentiable && step->training) tensor.set_requires_grad(true);
         made->state.set(field.name, tensor);
@@ -254,12 +307,12 @@ const weft_step_services* step_services() {
   static const weft_step_services table = [] {
     weft_step_services t{};
     t.struct_size = sizeof(t);
-    t.micro_count = [](weft_step* step) { return static_cast<uint32_t>(step->batches.size()); };
+    t.micro_count = [](weft_step* step) { return static_cast<uint32_t>(step->micro.size()); };
     t.training = [](weft_step* step) -> uint32_t { return step->training; };
     t.input = [](weft_step* step, uint32_t micro, weft_state** own, weft_error* error) {
       return guarded(error, [&] {
         StepServices::check_micro(*step, micro);
-        *own = new weft_state{step->owner->model().input(step->batches[micro])};
+        *own = new weft_state{step->owner->model().input(step->micro[micro].batch)};
       });
     };
     t.boundary = &StepServices::boundary;
@@ -279,8 +332,11 @@ const weft_step_services* step_services() {
     t.state_create = [] { return new weft_state; };
     t.state_destroy = [](weft_state* state) { delete state; };
     t.state_size = [](weft_state* state) { return static_cast<uint32_t>(state->state.size()); };
-    t.state_name = [](weft_state* state, uint32_t index) { return borrow((state->state.begin() + index)->first); };
-    t.state_tensor = [](weft_state* state, uint32_t index) {
+    t.state_name = [](weft_state* state, uint32_t index) {
+      return index < state->state.size() ? borrow((state->state.begin() + index)->first) : weft_str{nullptr, 0};
+    };
+    t.state_tensor = [](weft_state* state, uint32_t index) -> const weft_at_tensor* {
+      if (index >= state->state.size()) return nullptr;
       return reinterpret_cast<const weft_at_tensor*>(&(state->state.begin() + index)->second);
     };
     t.state_set = [](weft_state* state, weft_str name, const weft_at_tensor* tensor, weft_error* error) {

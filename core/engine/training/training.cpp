@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <set>
 
@@ -13,6 +14,12 @@
 #include "nn/initialise.hpp"
 #include "training/dtypes.hpp"
 #include "training/forward_record.hpp"
+
+weft_param::~weft_param() {
+  if (!bound) return;
+  tensor.mutable_grad().reset();
+  torch::autograd::impl::set_post_acc_grad_hooks(tensor, nullptr);
+}
 
 int64_t weft_param::count() const { return std::accumulate(local.begin(), local.end(), int64_t{1}, std::multiplies<>()); }
 
@@ -59,8 +66,8 @@ Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_str
 }
 
 Training::~Training() {
-  for (const auto& param : params_)
-    if (param->bound) param->tensor.mutable_grad().reset();
+  for (const std::weak_ptr<ForwardRecord>& pending : pending_)
+    if (const auto open = pending.lock()) open->abandon();
   api_->destroy(strategy_);
 }
 
@@ -76,9 +83,14 @@ void Training::describe_mesh() {
   uint64_t product = 1;
   std::string sizes;
   for (const uint32_t axis : kAxisOrder) {
-    product *= mesh_.size[axis];
+    // Beyond the number of ranks it only has to stay too large.
+    product = std::min<uint64_t>(product * mesh_.size[axis], uint64_t{1} << 31);
     sizes += (sizes.empty() ? "" : " x ") + std::to_string(mesh_.size[axis]);
   }
+  for (uint32_t axis = 0; axis < WEFT_AXES; ++axis)
+    if (std::find(std::begin(kAxisOrder), std::end(kAxisOrder), axis) == std::end(kAxisOrder) && mesh_.size[axis] != 1)
+      throw Error(WEFT_INVALID_ARGUMENT, strategy_name_ + ": axis " + std::to_string(axis) + " of the mesh has size " +
+                                             std::to_string(mesh_.size[axis]) + ", but this version has no such axis; leave 1");
   if (product != static_cast<uint64_t>(world_.size()))
     throw Error(WEFT_INVALID_ARGUMENT, strategy_name_ + ": a mesh of " + sizes + " (replica, data, expert, pipeline, " +
                                            "sequence, tensor) needs " + std::to_string(product) + " ranks, but there are " +
@@ -90,20 +102,30 @@ void Training::describe_mesh() {
   for (const uint32_t axis : kAxisOrder) order.push_back(static_cast<int>(mesh_.size[axis]));
   const std::vector<int> place = world_.coordinate(order);
   for (size_t i = 0; i < place.size(); ++i) coordinate_[kAxisOrder[i]] = static_cast<uint32_t>(place[i]);
+  make_communicators();
+}
+
+// All of them now, in one order on every rank: asking for one later is no collective, whichever rank asks first.
+void Training::make_communicators() {
+  std::vector<int> sizes;
+  for (const uint32_t axis : kAxisOrder) {
+    if (mesh_.size[axis] > 1) open_axes_ |= 1u << axis;
+    sizes.push_back(static_cast<int>(mesh_.size[axis]));
+  }
+  for (uint32_t axes = 0; axes <= open_axes_; ++axes) {
+    if ((axes & ~open_axes_) != 0) continue;
+    std::vector<int> along;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (axes >> kAxisOrder[i] & 1) along.push_back(static_cast<int>(i));
+    comms_.emplace_back(axes, std::make_unique<weft_comm>());
+    comms_.back().second->communicator = world_.along(sizes, along);
+  }
 }
 
 weft_comm* Training::comm(uint32_t axes) {
   for (const auto& [made, comm] : comms_)
-    if (made == axes) return comm.get();
-  std::vector<int> sizes, along;
-  for (const uint32_t axis : kAxisOrder) {
-    if (axes >> axis & 1) along.push_back(static_cast<int>(sizes.size()));
-    sizes.push_back(static_cast<int>(mesh_.size[axis]));
-  }
-  auto comm = std::make_unique<weft_comm>();
-  comm->communicator = world_.along(sizes, along);
-  comms_.emplace_back(axes, std::move(comm));
-  return comms_.back().second.get();
+    if (made == (axes & open_axes_)) return comm.get();
+  return nullptr;  // before the mesh is known
 }
 
 uint32_t Training::data_rank() const {
@@ -117,13 +139,9 @@ void Training::make_units() {
   size_t recomputed = 0;
   if (options_.recompute == "all") recomputed = units.size();
   else if (options_.recompute != "off") {
-    size_t used = 0;
-    try {
-      recomputed = std::stoul(options_.recompute, &used);
-    } catch (const std::exception&) {
-      used = 0;
-    }
-    if (used != options_.recompute.size() || recomputed > units.size())
+    const char* const end = options_.recompute.data() + options_.recompute.size();
+    const auto [stop, problem] = std::from_chars(options_.recompute.data(), end, recomputed);
+    if (problem != std::errc() || stop != end || recomputed > units.size())
       throw Error(WEFT_INVALID_ARGUMENT, "recompute is \"" + options_.recompute +
                                              "\", must be \"off\", \"all\" or a number of units up to " +
                                              std::to_string(units.size()));
@@ -148,6 +166,9 @@ void Training::make_params() {
   };
   for (const auto& [name, tensor] : named) {
     if (aliases.count(name) || param_of(tensor) != params_.end()) continue;
+    if (tensor.dim() > WEFT_MAX_DIMS)
+      throw Error(WEFT_INVALID_ARGUMENT, "parameter " + name + " has " + std::to_string(tensor.dim()) + " dimensions, at most " +
+                                             std::to_string(WEFT_MAX_DIMS) + " are possible");
     auto param = std::make_unique<weft_param>();
     param->training = this;
     param->name = name;
@@ -206,6 +227,7 @@ void Training::check_alive() const {
 #define WEFT_HOOK(slot, argument)                                            \
   do {                                                                       \
     if (api_->slot == nullptr) break;                                        \
+    disturbed_ = true;                                                       \
     ErrorSink error;                                                         \
     error.check(api_->slot(strategy_, argument, error), strategy_name_);     \
   } while (0)
@@ -218,20 +240,30 @@ void Training::fire_gradient_ready(weft_param& param) {
   param.touched = true;
   WEFT_HOOK(gradient_ready, &param);
 }
-void Training::fire_begin_backward(const weft_backward_info& info) { WEFT_HOOK(begin_backward, &info); }
+void Training::fire_begin_backward(const weft_backward_info& info) {
+  disturbed_ = true;  // gradients change from here on
+  WEFT_HOOK(begin_backward, &info);
+}
 void Training::fire_end_backward(const weft_backward_info& info) { WEFT_HOOK(end_backward, &info); }
 
 #undef WEFT_HOOK
 
 void Training::values_changed() {
   if (api_->values_changed == nullptr) return;
-  ErrorSink error;
-  error.check(api_->values_changed(strategy_, error), strategy_name_);
+  guarded_step([&] {
+    disturbed_ = true;
+    ErrorSink error;
+    error.check(api_->values_changed(strategy_, error), strategy_name_);
+  });
 }
 
 void Training::zero_gradients() {
-  ErrorSink error;
-  error.check(api_->zero_gradients(strategy_, error), strategy_name_);
+  guarded_step([&] {
+    disturbed_ = true;
+    ErrorSink error;
+    error.check(api_->zero_gradients(strategy_, error), strategy_name_);
+  });
+  take_touched();  // what those gradients had touched
 }
 
 std::vector<bool> Training::take_touched() {

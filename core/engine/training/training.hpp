@@ -32,6 +32,10 @@ struct weft_param {
   bool bound = false;
   bool touched = false;  // got a gradient since the last update
   int64_t count() const;
+
+  weft_param() = default;
+  weft_param(const weft_param&) = delete;
+  ~weft_param();  // the module's tensor outlives it: takes the hook and the gradient away
 };
 
 struct weft_unit {
@@ -143,6 +147,10 @@ class Training {
   void fire_before_backward(weft_unit& unit);
   void fire_after_backward(weft_unit& unit);
   void fire_gradient_ready(weft_param& param);
+  // True while the host runs the autograd engine: hooks of backward mean something only then.
+  bool in_backward() const { return in_backward_; }
+  // One backward through several forwards: the hooks of later ones come first, missing ones too.
+  void complete_later_forwards(const ForwardRecord& record);
 
  private:
   friend struct Services;
@@ -156,9 +164,25 @@ class Training {
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                     const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record);
   void check_alive() const;
-  // Runs `body`; a failure makes this training unusable from then on.
+  // The fewer units took part, the more are made up for here.
+  void complete_records(const std::shared_ptr<ForwardRecord>& record);
+  // Runs `body`. A failure makes this training unusable from then on, unless nothing had happened yet that other ranks or
+  // the strategy know of: a batch that is refused harms nothing.
   template <class Body>
-  auto guarded_step(const Body& body);
+  auto guarded_step(const Body& body) {
+    check_alive();
+    disturbed_ = false;
+    try {
+      return body();
+    } catch (const std::exception& e) {
+      if (disturbed_) failure_ = e.what();
+      throw;
+    } catch (...) {
+      if (disturbed_) failure_ = "an exception that is no std::exception";
+      throw;
+    }
+  }
+  void make_communicators();
 
   World world_;
   std::shared_ptr<nn::Model> model_;
@@ -169,12 +193,15 @@ class Training {
   std::shared_ptr<ParameterSource> source_;
   weft_mesh mesh_{};
   uint32_t coordinate_[WEFT_AXES] = {};
-  std::vector<std::pair<uint32_t, std::unique_ptr<weft_comm>>> comms_;
+  std::vector<std::pair<uint32_t, std::unique_ptr<weft_comm>>> comms_;  // by set of axes that are larger than 1
+  uint32_t open_axes_ = 0;
   std::vector<std::unique_ptr<weft_param>> params_;
   std::vector<std::unique_ptr<weft_unit>> units_;
   std::vector<std::pair<std::string, at::Tensor>> buffers_;
   std::vector<std::weak_ptr<ForwardRecord>> pending_;  // forwards whose backward is to come
   bool synchronise_ = true;
+  bool in_backward_ = false;
+  bool disturbed_ = false;  // since the step began a hook ran, or a collective
   std::string failure_;  // of the first failed step: the strategy is dead then
 };
 

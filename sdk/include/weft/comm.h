@@ -22,6 +22,7 @@ typedef struct weft_at_tensor weft_at_tensor;
 #define WEFT_REDUCE_SUM 0
 #define WEFT_REDUCE_MAX 1
 #define WEFT_REDUCE_MIN 2
+#define WEFT_REDUCE_CONTROL 256 /* or-ed to the op of an all_reduce: bookkeeping, counted apart from what is trained */
 
 typedef struct weft_comm_services {
   uint64_t struct_size;

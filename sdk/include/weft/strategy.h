@@ -38,7 +38,7 @@ typedef struct weft_backward_info {
   uint64_t struct_size;
   uint32_t index;       /* of the micro-batch within the accumulation */
   uint32_t count;       /* how many there are; 0: unknown, the caller's own loop */
-  uint32_t synchronise; /* 0 under no_sync: gradients stay local */
+  uint32_t synchronise; /* 0 under no_sync, and before the last backward of a step: gradients stay local */
   uint32_t reserved;
 } weft_backward_info;
 
@@ -93,7 +93,9 @@ typedef struct weft_strategy_api {
    * reductions of its own] */
   weft_status (*gradient_ready)(weft_strategy* strategy, weft_param* param, weft_error* error);
 
-  /* The gradients of all parameters that the unit owns are complete. [engine or control] [may block] */
+  /* The gradients of all parameters that the unit owns are complete. Where a caller's loop runs one backward through
+   * several forwards, the hooks of the later ones come first, and gradients are complete at the last pair.
+   * [engine or control] [may block] */
   weft_status (*after_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
 
   /* The order of units and micro-batches, training and evaluation. NULL: micro-batches in turn, all units, finish,

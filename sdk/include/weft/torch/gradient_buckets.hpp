@@ -3,20 +3,22 @@
 //
 // Buckets are fixed when they are built, in the reverse order of the parameters, and always start in that order: backward
 // may complete them differently on each rank, and collectives must be issued identically everywhere.
-// Assignment as in PyTorch's DistributedDataParallel (compute_bucket_assignment_by_size): a first bucket of at most 1 MiB so
-// that communication starts early, then buckets of `capacity_bytes`; a bucket closes with the parameter that fills it.
+// Assignment as in PyTorch's DistributedDataParallel (compute_bucket_assignment_by_size): along the parameters, each dtype
+// by itself, a bucket closes with the parameter that fills it; a first one of 1 MiB, then `capacity_bytes`. The first comes
+// last in backward, when nothing is left to hide its sum behind, and so is small.
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "graph_faults.hpp"
 #include "handles.hpp"
 
 namespace weft {
@@ -36,15 +38,14 @@ class GradientBuckets {
   void build(const std::vector<Parameter>& parameters, Communicator data, GradientBucketOptions options) {
     data_ = data;
     options_ = options;
-    int64_t limit = options.first_bytes;
+    std::map<at::ScalarType, int64_t> limits;
     for (const Parameter& parameter : parameters) {
       const weft_param_info info = parameter.info();
       if (info.frozen) continue;
       const at::ScalarType dtype = scalar_type(info.working_dtype);
-      if (buckets_.empty() || buckets_.back().closed || buckets_.back().dtype != dtype)
-        buckets_.emplace_back().dtype = dtype;
-      Bucket& bucket = buckets_.back();
-      bucket.entries.push_back({parameter, text(info.name), bucket.size, info.count, false, true});
+      int64_t& limit = limits.try_emplace(dtype, std::min(options.first_bytes, options.capacity_bytes)).first->second;
+      Bucket& bucket = open_bucket(dtype);
+      bucket.entries.push_back({parameter, text(info.name), info.index, bucket.size, info.count, false, true});
       bucket.size += info.count;
       if (bucket.size * static_cast<int64_t>(c10::elementSize(dtype)) >= limit) {
         bucket.closed = true;
@@ -63,6 +64,7 @@ class GradientBuckets {
     if (summed_ && data_.rank() != 0)
       for_each([](Bucket&, Entry& entry) { entry.parameter.gradient().reset(); });
     summed_ = false;
+    local_ = true;
     active_ = synchronise;
     if (!synchronise) return;
     next_ = 0;
@@ -76,34 +78,34 @@ class GradientBuckets {
   }
 
   void ready(Parameter parameter) {
-    if (!active_) return;
     const Place place = places_.at(parameter.get());
     Bucket& bucket = buckets_[place.bucket];
     Entry& entry = bucket.entries[place.entry];
-    if (entry.ready)
-      throw Error(WEFT_FAILED_PRECONDITION, "parameter " + entry.name +
-                                                " has a gradient, but had none in the first backward: the graph is not "
-                                                "static; turn static_graph off");
+    if (options_.static_graph && graph_known_ && !entry.used) return faults_.note(entry.index, GraphFaults::kNewlyUsed);
+    if (active_ || options_.views) collect(bucket, entry);
+    if (!active_) return;
     entry.ready = true;
-    collect(bucket, entry);
     if (--bucket.missing == 0) start_complete();
   }
 
-  // After a backward: starts what is left, waits for all sums.
+  // After a backward: starts what is left, waits for all sums. Throws on every rank alike if a parameter of some rank broke
+  // the rules of the options.
   void end() {
     if (!active_) return;
     active_ = false;
+    const bool checked = options_.static_graph ? graph_known_ : !options_.find_unused;
     for_each([&](Bucket& bucket, Entry& entry) {
-      if (!entry.ready) finish_unused(bucket, entry);
+      if (options_.static_graph && !graph_known_) entry.used = entry.ready || entry.parameter.gradient().defined();
+      if (!entry.ready) finish_unused(bucket, entry, checked);
     });
+    graph_known_ = true;
     for (Bucket& bucket : buckets_) bucket.missing = 0;
     start_complete();
+    if (checked) faults_.start(data_);
     for (Bucket& bucket : buckets_) finish(bucket);
-    if (options_.static_graph && !graph_known_) {
-      for_each([](Bucket&, Entry& entry) { entry.used = entry.parameter.gradient().defined(); });
-      graph_known_ = true;
-    }
+    if (checked) faults_.finish([this](int64_t index) { return name_of(index); });
     summed_ = true;
+    local_ = false;
   }
 
   void publish(const ShardSink& sink, const std::vector<Parameter>& parameters) const {
@@ -114,8 +116,11 @@ class GradientBuckets {
 
   void zero(const std::vector<Parameter>& parameters) {
     for (const Parameter& parameter : parameters) parameter.gradient().reset();
-    summed_ = false;
+    summed_ = local_ = false;
   }
+
+  // True if there are gradients of this rank alone, from backwards without a sum after them.
+  bool local() const { return local_; }
 
   // How many sums the last backward issued, and how many a whole one issues.
   size_t started() const { return next_; }
@@ -134,6 +139,7 @@ class GradientBuckets {
   struct Entry {
     Parameter parameter;
     std::string name;
+    int64_t index;         // of the parameter
     int64_t begin, count;  // in the bucket
     bool ready = false;    // in this backward
     bool used = true;      // with a static graph
@@ -151,6 +157,21 @@ class GradientBuckets {
     size_t bucket, entry;
   };
 
+  Bucket& open_bucket(at::ScalarType dtype) {
+    for (Bucket& bucket : buckets_)
+      if (bucket.dtype == dtype && !bucket.closed) return bucket;
+    buckets_.emplace_back().dtype = dtype;
+    return buckets_.back();
+  }
+
+  std::string name_of(int64_t index) {
+    std::string name;
+    for_each([&](Bucket&, Entry& entry) {
+      if (entry.index == index) name = entry.name;
+    });
+    return name;
+  }
+
   template <class Action>
   void for_each(const Action& action) {
     for (Bucket& bucket : buckets_)
@@ -166,14 +187,10 @@ class GradientBuckets {
     if (options_.views) gradient = slice;
   }
 
-  void finish_unused(Bucket& bucket, Entry& entry) {
+  void finish_unused(Bucket& bucket, Entry& entry, bool checked) {
     if (entry.parameter.gradient().defined()) return collect(bucket, entry);  // from an earlier micro-batch
-    const bool allowed = options_.find_unused || (options_.static_graph && !graph_known_);
-    if (!allowed)
-      throw Error(WEFT_FAILED_PRECONDITION,
-                  "parameter " + entry.name + " got no gradient in this backward" +
-                      (options_.static_graph ? " but got one in the first: the graph is not static; turn static_graph off"
-                                             : ": it was not used; set find_unused_parameters=true if that is meant"));
+    if (checked)
+      faults_.note(entry.index, options_.static_graph ? GraphFaults::kNoLongerUsed : GraphFaults::kUnused);
     bucket.flat.narrow(0, entry.begin, entry.count).zero_();
   }
 
@@ -207,7 +224,9 @@ class GradientBuckets {
   size_t next_ = 0;
   bool active_ = false;       // in a backward that synchronises
   bool summed_ = false;       // the gradients are sums over all ranks
-  bool graph_known_ = false;  // static graph: `used` is filled
+  bool local_ = false;        // there are gradients that are not
+  bool graph_known_ = false;  // a backward was summed: with a static graph `used` is filled
+  GraphFaults faults_;
 };
 
 }  // namespace sdk_v0

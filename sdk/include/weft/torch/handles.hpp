@@ -53,6 +53,11 @@ inline at::ScalarType scalar_type(uint32_t dtype) {
   }
 }
 
+// Resizes the storage behind a tensor and its views to `elements` of its dtype; 0 frees the memory. Sizes stay.
+inline void resize_storage(const at::Tensor& tensor, int64_t elements) {
+  check(host.memory->resize_storage(handle(tensor), elements, current_error));
+}
+
 // A collective under way. Destroying it neither waits nor cancels.
 class Work {
  public:
@@ -84,6 +89,7 @@ class Communicator {
   uint32_t rank() const { return host.comm->rank(comm_); }
   uint32_t size() const { return host.comm->size(comm_); }
 
+  // `op`: WEFT_REDUCE_*, with WEFT_REDUCE_CONTROL or-ed to it for bookkeeping.
   Work all_reduce(const at::Tensor& inout, uint32_t op = WEFT_REDUCE_SUM) const {
     return start(host.comm->all_reduce, handle(inout), op);
   }
@@ -95,6 +101,17 @@ class Communicator {
   }
   Work broadcast(const at::Tensor& inout, uint32_t root) const {
     return start(host.comm->broadcast, handle(inout), root);
+  }
+  // Splits are elements of the first dimension, one per rank; empty: equal parts.
+  Work all_to_all(const at::Tensor& output, const at::Tensor& input, const std::vector<int64_t>& output_splits = {},
+                  const std::vector<int64_t>& input_splits = {}) const {
+    const auto splits = [this](const std::vector<int64_t>& s) {
+      if (!s.empty() && s.size() != size())
+        throw Error(WEFT_INVALID_ARGUMENT, "all_to_all: " + std::to_string(s.size()) + " splits for a group of " +
+                                               std::to_string(size()) + " ranks");
+      return s.empty() ? nullptr : s.data();
+    };
+    return start(host.comm->all_to_all, handle(output), handle(input), splits(output_splits), splits(input_splits));
   }
   Work send(const at::Tensor& value, uint32_t to, uint32_t tag) const {
     return start(host.comm->send, handle(value), to, tag);

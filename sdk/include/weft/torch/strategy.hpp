@@ -4,9 +4,13 @@
 //   WEFT_STRATEGY(Mine, "mine")
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <map>
+#include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -88,6 +92,8 @@ weft_status guard(weft_error* error, const Body& body) noexcept {
     status = failure.status;
   } catch (const Error& failure) {
     fail(failure.status(), failure.what());
+  } catch (const c10::Error& failure) {
+    fail(WEFT_INTERNAL, failure.what_without_backtrace());
   } catch (const std::exception& failure) {
     fail(WEFT_INTERNAL, failure.what());
   } catch (...) {
@@ -142,7 +148,7 @@ struct StrategyTable {
     static constexpr weft_strategy_api table = {
         sizeof(weft_strategy_api),
         &create,
-        [](weft_strategy* s) noexcept { delete &self(s); },
+        [](weft_strategy* s) noexcept { delete reinterpret_cast<Strategy*>(s); },
         [](weft_strategy* s, weft_mesh* mesh, weft_error* error) noexcept -> weft_status {
           return guard(error, [&] { self(s).describe_mesh(*mesh); });
         },

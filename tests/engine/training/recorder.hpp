@@ -1,0 +1,75 @@
+// A strategy as a bare table, in the test's own process: it holds whole parameters, sums gradients over the data axes at
+// the end of backward, and writes down every hook. And trainings on it.
+#pragma once
+
+#include <weft/strategy.h>
+#include <weft/training.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/training/toy_model.hpp"
+#include "training/training.hpp"
+
+namespace weft::test {
+
+class Recorder {
+ public:
+  Recorder();
+  Recorder(const Recorder&) = delete;
+
+  // "before_forward blocks.1", "gradient_ready wte.weight", "begin_backward 0 of 2 synchronised"
+  std::vector<std::string> events;
+  // Called for every event, whose hook it may make fail by throwing.
+  std::function<void(const std::string& event)> on_event;
+  // Called in configure instead of binding whole parameters.
+  std::function<void(weft_training*)> configure;
+  std::function<void(weft_mesh*)> describe_mesh;
+  std::function<void(weft_step*)> run_step;
+  std::function<void(weft_shard_sink*)> publish;
+  bool sums = true;  // over the data axes, at the end of a synchronised backward
+
+  const weft_strategy_api& api() const { return api_; }
+  weft_training* training = nullptr;
+  uint32_t world_size = 1;
+
+  // The events without those of gradient_ready, whose order the promises leave open; those after `from`.
+  std::vector<std::string> without_gradients(size_t from = 0) const;
+  std::vector<std::string> of(const std::string& hook) const;
+
+  void use_run_step();  // its slot is NULL unless `run_step` is set
+  void note(const std::string& event);
+  void end_backward(const weft_backward_info& info);
+  void bind_whole(weft_training* training);
+
+ private:
+  weft_strategy_api api_{};
+};
+
+const weft_model_services& model_services();
+const weft_comm_services& comm_services();
+const weft_memory_services& memory_services();
+const weft_step_services& the_step_services();
+const weft_publish_services& publish_services();
+inline const weft_at_tensor* handle_of(const at::Tensor& tensor) {
+  return reinterpret_cast<const weft_at_tensor*>(&tensor);
+}
+// Throws what a table's function says.
+void call(const std::function<weft_status(weft_error*)>& function);
+
+std::shared_ptr<weft_training> make_training(World world, std::shared_ptr<nn::Model> model, Recorder& recorder,
+                                             TrainingOptions options = {});
+// Without a strategy, on one rank.
+std::shared_ptr<weft_training> make_single(std::shared_ptr<nn::Model> model, TrainingOptions options = {});
+
+// Copies of what is published, by name; gradients undefined where there are none.
+std::map<std::string, at::Tensor> gradients_of(Training& training);
+std::map<std::string, at::Tensor> values_of(Training& training);
+
+// As the promises say: of each unit one pair, the later unit first.
+std::vector<std::string> backward_events(const std::vector<std::string>& units);
+
+}  // namespace weft::test

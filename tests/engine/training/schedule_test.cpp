@@ -1,0 +1,116 @@
+// Schedules of a strategy's own, and storage that comes and goes: a strategy found by name in the tree of the tests.
+#include <gtest/gtest.h>
+
+#include "engine/training/boosted.hpp"
+#include "support/expect_error.hpp"
+#include "support/launch_ranks.hpp"
+
+namespace weft::test {
+
+namespace {
+
+class Schedule : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { setenv("WEFT_PLUGIN_PATH", WEFT_TEST_PLUGINS, 1); }
+
+  static JobOptions scripted(const std::string& schedule, bool release = false) {
+    JobOptions options;
+    options.strategy = "scripted";
+    options.options = "{\"schedule\": \"" + schedule + "\", \"release\": " + (release ? "true" : "false") + "}";
+    options.precision = "fp64";
+    options.accumulate = 3;
+    return options;
+  }
+  static Tensors reference(const Batch& batch, JobOptions options = {}) {
+    options.precision = "fp64";
+    Job job = boost(one_rank(), toy(options), options);
+    return gradients_of_step(job, batch);
+  }
+};
+
+TEST_F(Schedule, IsRefusedWhatAScheduleMayNotDo) {
+  for (const auto& [mistake, text] : std::map<std::string, std::string>{{"micro-batch", "micro-batch 3 of 3"},
+                                                                        {"unit", "not one of this training"},
+                                                                        {"backward first", "nothing went forward"},
+                                                                        {"no finish", "needs finish"},
+                                                                        {"finish twice", "finished already"},
+                                                                        {"backward twice", "nothing went forward"}}) {
+    JobOptions options = scripted("wrong");
+    options.options = "{\"schedule\": \"wrong\", \"mistake\": \"" + mistake + "\"}";
+    Job job = boost(one_rank(), toy(options), options);
+    try {
+      job.train_step(toy_batch(6, 1));
+      ADD_FAILURE() << mistake;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << mistake << ": " << error.what();
+      EXPECT_EQ(std::string(error.what()).find("scripted"), 0) << error.what();
+    }
+  }
+}
+
+TEST_F(Schedule, IsRefusedABackwardInEvaluation) {
+  JobOptions options = scripted("wrong");
+  Job job = boost(one_rank(), toy(options), options);
+  EXPECT_ERROR(job.forward(toy_batch(6, 1)), WEFT_FAILED_PRECONDITION, "scripted", "only goes forward");
+}
+
+TEST_F(Schedule, OfTheStrategysOwnGivesTheSameGradients) {
+  const Batch batch = toy_batch(7, 2);
+  const Tensors expected = reference(batch);
+  for (const char* schedule : {"reverse", "all_forward", "two_stages"}) {
+    for (const char* recompute : {"off", "all"}) {
+      JobOptions options = scripted(schedule);
+      options.recompute = recompute;
+      Job job = boost(one_rank(), toy(options), options);
+      SCOPED_TRACE(std::string(schedule) + " " + recompute);
+      expect_near(gradients_of_step(job, batch), expected, kGradientFp64);
+    }
+  }
+}
+
+TEST_F(Schedule, SynchronisesWithTheMicroBatchThatComesLast) {
+  const Batch batch = toy_batch(12, 3);
+  const Tensors expected = reference(batch);
+  on_ranks({2}, [&](World& world) {
+    for (const char* schedule : {"reverse", "all_forward", "two_stages"}) {
+      const JobOptions options = scripted(schedule);
+      Job job = boost(world, toy(options), options);
+      SCOPED_TRACE(schedule);
+      expect_near(gradients_of_step(job, part_of(batch, world.rank() * 6, world.rank() * 6 + 6)), expected, kGradientFp64);
+    }
+  });
+}
+
+TEST_F(Schedule, CarriesEvaluationToo) {
+  JobOptions plain;
+  plain.precision = "fp64";
+  Job reference = boost(one_rank(), toy(plain), plain);
+  const State expected = reference.forward(toy_batch(4, 4));
+  for (const char* schedule : {"reverse", "two_stages"}) {
+    const JobOptions options = scripted(schedule, true);
+    Job job = boost(one_rank(), toy(options), options);
+    EXPECT_TRUE(job.forward(toy_batch(4, 4)).at("logits").equal(expected.at("logits"))) << schedule;
+    EXPECT_EQ(job.evaluate(toy_batch(4, 4)).loss(), reference.evaluate(toy_batch(4, 4)).loss());
+  }
+}
+
+TEST_F(Schedule, MayFreeParametersBetweenTheHooks) {
+  const Batch batch = toy_batch(7, 5);
+  const Tensors expected = reference(batch);
+  for (const char* recompute : {"off", "all", "2"}) {
+    JobOptions options = scripted("reverse", true);
+    options.recompute = recompute;
+    Job job = boost(one_rank(), toy(options), options);
+    job.train_step(batch);
+    // What the layers see is gone; what was published has stepped.
+    for (const auto& item : job.model.module().named_parameters())
+      EXPECT_EQ(item.value().storage().nbytes(), 0) << item.key();
+    Job plain = boost(one_rank(), toy(options), JobOptions{.precision = "fp64"});
+    plain.train_step(batch);
+    EXPECT_NEAR(job.evaluate(batch).loss(), plain.evaluate(batch).loss(), 1e-10) << recompute;
+  }
+}
+
+}  // namespace
+
+}  // namespace weft::test

@@ -1,0 +1,153 @@
+// A strategy as a third party would write one, on the SDK alone: schedules of its own, storage that comes and goes.
+#include <ATen/ATen.h>
+
+#include <memory>
+
+#include "weft/torch/strategy.hpp"
+
+namespace {
+
+class Scripted final : public weft::Strategy {
+ public:
+  void configure(weft::Training& made) override {
+    data_ = made.communicator(1u << WEFT_AXIS_DATA);
+    units_ = made.units();
+    release_ = options.get<bool>("release");
+    for (const weft::Parameter& parameter : made.parameters()) {
+      const weft_param_info info = parameter.info();
+      Held held{parameter, at::empty({info.count}, weft::scalar_type(info.working_dtype)), {}};
+      parameter.read(0, held.master);
+      held.working = held.master.clone();
+      parameter.bind(held.working);
+      if (release_) weft::resize_storage(held.working, 0);
+      held_.push_back(std::move(held));
+    }
+  }
+
+  void before_forward(weft::Unit unit) override { fill(unit); }
+  void after_forward(weft::Unit unit) override { drop(unit); }
+  void before_backward(weft::Unit unit) override { fill(unit); }
+  void after_backward(weft::Unit unit) override { drop(unit); }
+
+  void end_backward(const weft::Backward& backward) override {
+    if (!backward.synchronise) return;
+    for (const Held& held : held_) {
+      if (held.parameter.info().frozen) continue;
+      at::Tensor& gradient = held.parameter.gradient();
+      if (!gradient.defined()) gradient = at::zeros(held.parameter.tensor().sizes(), held.master.scalar_type());
+      data_.all_reduce(gradient).wait();
+    }
+  }
+
+  void run_step(weft::Step& step) override {
+    const std::string schedule = options.get<std::string>("schedule");
+    if (schedule == "reverse")
+      for (uint32_t micro = step.micro_count(); micro-- > 0;) whole(step, micro);
+    if (schedule == "all_forward") all_forward(step);
+    if (schedule == "two_stages")
+      for (uint32_t micro = 0; micro < step.micro_count(); ++micro) two_stages(step, micro);
+    if (schedule == "wrong") wrong(step);
+  }
+
+  void publish(weft::ShardSink& sink) const override {
+    for (const Held& held : held_) {
+      const at::Tensor gradient = held.parameter.gradient();
+      sink.shard(held.parameter, 0, held.master, gradient.defined() ? gradient.view(-1) : gradient, 0);
+    }
+  }
+  void values_changed() override {
+    if (release_) return;
+    for (const Held& held : held_) held.working.copy_(held.master);
+  }
+  void zero_gradients() override {
+    for (const Held& held : held_) held.parameter.gradient().reset();
+  }
+
+ private:
+  struct Held {
+    weft::Parameter parameter;
+    at::Tensor master, working;
+  };
+
+  void fill(weft::Unit unit) {
+    if (!release_) return;
+    for (const Held& held : held_) {
+      if (!held.parameter.used_by(unit)) continue;
+      weft::resize_storage(held.working, held.master.numel());
+      held.working.copy_(held.master);
+    }
+  }
+  void drop(weft::Unit unit) {
+    if (!release_) return;
+    for (const Held& held : held_)
+      if (held.parameter.used_by(unit)) weft::resize_storage(held.working, 0);
+  }
+
+  void whole(weft::Step& step, uint32_t micro) {
+    weft::State state = step.input(micro);
+    for (const weft::Unit unit : units_) step.forward(micro, unit, state);
+    step.finish(micro, state);
+    if (step.training()) step.backward(micro);
+  }
+
+  void all_forward(weft::Step& step) {
+    std::vector<weft::State> states;
+    for (uint32_t micro = 0; micro < step.micro_count(); ++micro) {
+      states.push_back(step.input(micro));
+      for (const weft::Unit unit : units_) step.forward(micro, unit, states.back());
+      step.finish(micro, states.back());
+    }
+    for (uint32_t micro = 0; step.training() && micro < step.micro_count(); ++micro) step.backward(micro);
+  }
+
+  // What a pipeline does between two ranks, on one: the second half sees nothing but what was sent.
+  void two_stages(weft::Step& step, uint32_t micro) {
+    const size_t half = units_.size() / 2;
+    weft::State first = step.input(micro);
+    for (size_t u = 0; u < half; ++u) step.forward(micro, units_[u], first);
+    weft::State second = step.boundary(micro, units_[half]);
+    for (uint32_t f = 0; f < second.size(); ++f) {
+      const at::Tensor& received = second.tensor(f);
+      at::NoGradGuard no_grad;
+      received.copy_(field(first, second.name(f)));
+    }
+    std::vector<std::pair<std::string, at::Tensor>> entered;
+    for (uint32_t f = 0; f < second.size(); ++f)
+      if (second.tensor(f).requires_grad()) entered.emplace_back(second.name(f), second.tensor(f));
+    for (size_t u = half; u < units_.size(); ++u) step.forward(micro, units_[u], second);
+    step.finish(micro, second);
+    if (!step.training()) return;
+    step.backward(micro);
+    weft::State gradients;
+    for (const auto& [name, tensor] : entered) gradients.set(name, tensor.grad());
+    step.backward(micro, first, gradients);
+  }
+  static at::Tensor field(const weft::State& state, const std::string& name) {
+    for (uint32_t f = 0; f < state.size(); ++f)
+      if (state.name(f) == name) return state.tensor(f).detach();
+    throw weft::Error(WEFT_NOT_FOUND, "the first half gave no " + name);
+  }
+
+  void wrong(weft::Step& step) {
+    const std::string mistake = options.get<std::string>("mistake");
+    if (mistake == "micro-batch") step.input(step.micro_count());
+    weft::State state = step.input(0);
+    if (mistake == "unit") step.forward(0, weft::Unit(), state);
+    if (mistake == "backward first") step.backward(0);
+    for (const weft::Unit unit : units_) step.forward(0, unit, state);
+    if (mistake == "no finish") step.backward(0);
+    step.finish(0, state);
+    if (mistake == "finish twice") step.finish(0, state);
+    step.backward(0);
+    if (mistake == "backward twice") step.backward(0);
+  }
+
+  weft::Communicator data_;
+  std::vector<weft::Unit> units_;
+  std::vector<Held> held_;
+  bool release_ = false;
+};
+
+}  // namespace
+
+WEFT_STRATEGY(Scripted, "scripted")
