@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "gpt2_model.hpp"
+#include "gpt2_policy.hpp"
 #include "invented_policy.hpp"
 #include "weft/nn/layers.hpp"
 
@@ -93,6 +95,31 @@ TEST(DescribeModel, LeadsToAPlan) {
   EXPECT_TELLS(text, "parameters  41, 24 on each rank");
   EXPECT_TELLS(explain_model(model, nullptr, {}), "no policy");
   EXPECT_EQ(model.attention->num_heads, 2);  // a plan is a plan
+}
+
+// The models and the policy as they are shipped. The invented description of the other tests must be the true
+// one.
+TEST(DescribeModel, PlansEveryGpt2Class) {
+  for (const char* architecture :
+       {"GPT2Model", "GPT2LMHeadModel", "GPT2DoubleHeadsModel", "GPT2ForSequenceClassification",
+        "GPT2ForTokenClassification", "GPT2ForQuestionAnswering"}) {
+    for (const bool tied : {true, false}) {
+      const Gpt2 invented = {.architecture = architecture, .tied = tied};
+      const Config config = Config::parse(
+          fmt::format(R"({{"vocab_size": {}, "n_positions": {}, "n_embd": {}, "n_layer": {}, "n_head": {},
+                                                          "num_labels": {}, "tie_word_embeddings": {}}})",
+                      invented.vocabulary, invented.positions, invented.embedding, invented.layers,
+                      invented.heads, invented.labels, tied),
+          "test");
+      const gpt2::Gpt2Model model(config, gpt2::find_architecture(architecture), at::kFloat);
+      for (const uint32_t size : {1u, 2u, 4u}) {
+        const Plan plan = build_plan(describe_model(model), gpt2_policy(), {.tensor = size});
+        const Plan wanted = build_plan(invented.describe(), gpt2_policy(), {.tensor = size});
+        EXPECT_EQ(canonical_text(plan), canonical_text(wanted)) << architecture << " on " << size;
+        EXPECT_EQ(plan.digest, wanted.digest);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,30 +1,12 @@
 // The real policy of GPT-2, compiled in as C.
-#include <weft/plugin.h>
-#include <weft/runtime.h>
-
 #include <algorithm>
 #include <random>
 
+#include "gpt2_policy.hpp"
 #include "invented_policy.hpp"
 
 namespace weft::plan::test {
 namespace {
-
-const weft_shard_policy& gpt2_policy() {
-  static const weft_host host = {sizeof(weft_host), weft_error_set, nullptr, nullptr};
-  const weft_query_request request = {
-      sizeof(weft_query_request), WEFT_ABI_MAJOR, WEFT_ABI_MINOR, WEFT_ABI_MINOR, 0,
-      WEFT_STR("0.1.0"),          {nullptr, 0},   {nullptr, 0},   &host};
-  weft_query_reply reply = {};
-  reply.struct_size = sizeof(reply);
-  if (weft_plugin_query_v1(&request, &reply, nullptr) != WEFT_OK)
-    throw Error(WEFT_INTERNAL, "the policy's entry failed");
-  const auto* factory = static_cast<const weft_shard_policy_factory*>(
-      reply.plugin->get_factory(WEFT_STR(WEFT_FACTORY_SHARD_POLICY)));
-  EXPECT_EQ(reply.plugin->get_factory(WEFT_STR("weft.factory.shard_policy/2")), nullptr);
-  EXPECT_EQ(factory->find(WEFT_STR("gpt")), nullptr);
-  return *factory->find(WEFT_STR("gpt2"));
-}
 
 const Replacement& entry_of(const Plan& plan, std::string_view path) {
   for (const Replacement& entry : plan.replacements) {
