@@ -1,0 +1,53 @@
+// On the SDK alone: its classes and the engine's have the same names.
+#include "plugins/torch_ddp/layout.hpp"
+
+#include <ATen/ATen.h>
+#include <weft/runtime.h>
+#include <weft/torch/gradient_buckets.hpp>
+#include <weft/torch/strategy.hpp>
+
+namespace weft {
+
+const void* training_services(weft_str id);  // the engine's
+
+namespace test {
+
+namespace {
+
+int64_t capacity = 0;
+std::vector<std::vector<std::string>>* result = nullptr;
+
+class LayoutStrategy final : public sdk_v0::Strategy {
+ public:
+  void configure(sdk_v0::Training& made) override {
+    for (const Parameter& parameter : made.parameters()) {
+      const at::Tensor storage = at::empty({parameter.info().count});
+      parameter.read(0, storage);
+      parameter.bind(storage);
+    }
+    GradientBucketOptions options;
+    options.capacity_bytes = capacity;
+    buckets_.build(made.parameters(), made.communicator(1u << WEFT_AXIS_DATA), options);
+    *result = buckets_.layout();
+  }
+  void publish(ShardSink&) const override {}
+  void zero_gradients() override {}
+
+ private:
+  GradientBuckets buckets_;
+};
+
+}  // namespace
+
+const weft_strategy_api* bucket_layout_strategy(int64_t capacity_bytes, std::vector<std::vector<std::string>>* layout) {
+  static const weft_host table = {sizeof(weft_host), [](weft_error* error, weft_status status, weft_str text) {
+                                    weft_error_set(error, status, text);
+                                  },
+                                  [](uint32_t, weft_str, weft_str) {}, &training_services};
+  capacity = capacity_bytes;
+  result = layout;
+  return fetch_tables(&table) ? StrategyTable<LayoutStrategy>::api() : nullptr;
+}
+
+}  // namespace test
+}  // namespace weft
