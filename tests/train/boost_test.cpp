@@ -1,0 +1,181 @@
+// What boost and the job refuse, and what every rank must have alike.
+#include <cmath>
+
+#include "support/expect_error.hpp"
+#include "support/launch_ranks.hpp"
+#include "support/tolerances.hpp"
+#include "train/job.hpp"
+#include "training/training.hpp"
+
+namespace weft::test {
+namespace {
+
+class Boost : public testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  JobOptions options_ = [this] {
+    JobOptions options;
+    options.model = folder_.file("config.json", config_json({.dropout = 0.1}));
+    options.data = folder_.file("data.txt", sample_text(17 * 32));
+    return options;
+  }();
+};
+
+TEST_F(Boost, NamesWhatRanksHaveNotAlike) {
+  const std::string other_model = folder_.file("other.json", config_json({.dropout = 0.2}));
+  const std::string longer = folder_.file("longer.txt", sample_text(18 * 32));
+  struct Case {
+    std::function<void(JobOptions&)> change;
+    std::vector<std::string> pieces;
+  };
+  const Case cases[] = {
+      {[](JobOptions& o) {
+         o.hyper = {{"weight_decay", 0.5}};
+       },
+       {"optimizer groups 0 options weight_decay: rank 0 has 0.01, rank 1 has 0.5"}},
+      {[](JobOptions& o) { o.optimizer = "adam"; }, {"optimizer name: rank 0 has adamw, rank 1 has adam"}},
+      {[](JobOptions& o) { o.optimizer = ""; }, {"optimizer: rank 0 has {", "rank 1 has null"}},
+      {[](JobOptions& o) { o.warmup_steps = 3; }, {"optimizer schedule", "warmup_steps=2", "warmup_steps=3"}},
+      {[](JobOptions& o) { o.strategy_options = R"({"bucket_cap_mb": 3})"; },
+       {"strategy option bucket_cap_mb: rank 0 has 25", "rank 1 has 3"}},
+      {[](JobOptions& o) { o.batch_size = 4; }, {"data batch_size: rank 0 has 8, rank 1 has 4"}},
+      {[](JobOptions& o) { o.data_seed = 1; }, {"data seed: rank 0 has 7, rank 1 has 1"}},
+      {[&](JobOptions& o) { o.data = longer; }, {"data samples: rank 0 has 17, rank 1 has 18"}},
+      {[&](JobOptions& o) { o.model = other_model; },
+       {"config.json attn_pdrop: rank 0 has 0.1, rank 1 has 0.2"}},
+      {[](JobOptions& o) { o.accumulate = 2; }, {"accumulate: rank 0 has 1, rank 1 has 2"}},
+      {[](JobOptions& o) { o.max_grad_norm = 2; }, {"max_grad_norm: rank 0 has 0", "rank 1 has 2"}},
+      {[](JobOptions& o) { o.seed = 1; }, {"seed: rank 0 has 42, rank 1 has 1"}},
+  };
+  on_ranks({2}, [&](World& world) {
+    for (const Case& c : cases) {
+      JobOptions options = options_;
+      if (world.rank() == 1) c.change(options);
+      try {
+        make_job(world, options);
+        ADD_FAILURE() << "not seen: " << c.pieces.front();
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        EXPECT_EQ(error.status(), WEFT_FAILED_PRECONDITION) << text;
+        EXPECT_NE(text.find("ranks 0 and 1 were not started alike"), std::string::npos) << text;
+        for (const std::string& piece : c.pieces) EXPECT_NE(text.find(piece), std::string::npos) << text;
+      }
+    }
+    make_job(world, options_);  // the world is as good as before
+  });
+}
+
+TEST_F(Boost, RefusesABatchPartOfAnotherRank) {
+  on_ranks({2}, [&](World& world) {
+    Booster booster({.strategy = "torch_ddp"}, world);
+    const auto dataset = data::text(options_.data, 32);
+    EXPECT_ERROR(booster.boost(Model::open(options_.model), {}, {}, data::Loader(dataset, {.batch_size = 8})),
+                 WEFT_INVALID_ARGUMENT, "part 0 of 1", "of 2", "prepare_dataloader");
+    EXPECT_ERROR(booster.prepare_dataloader(dataset, 0), WEFT_INVALID_ARGUMENT, "batch_size");
+    Job job = booster.boost(Model::open(options_.model), {}, {}, booster.prepare_dataloader(dataset, 4));
+    Batch batch;
+    ASSERT_TRUE(job.data.next(batch));
+    EXPECT_EQ(batch.at("input_ids").size(0), 4);
+  });
+}
+
+TEST_F(Boost, RefusesWrongOptionsBeforeAnythingHappens) {
+  on_ranks({1}, [&](World& world) {
+    EXPECT_ERROR(Booster({.accumulate = 0}, world), WEFT_INVALID_ARGUMENT, "accumulate is 0");
+    EXPECT_ERROR(Booster({.max_grad_norm = -1}, world), WEFT_INVALID_ARGUMENT, "max_grad_norm is -1");
+    EXPECT_ERROR(Booster({.precision = "bf16"}, world), WEFT_UNIMPLEMENTED, "\"bf16\"", "fp32");
+    EXPECT_ERROR(Booster({.precision = "fp31"}, world), WEFT_INVALID_ARGUMENT, "\"fp31\"");
+    EXPECT_ERROR(BoosterOptions::parse(R"({"stratgey": "none"})"), WEFT_INVALID_ARGUMENT, "stratgey",
+                 "strategy");
+    EXPECT_ERROR(BoosterOptions::parse(R"({"accumulate": "two"})"), WEFT_INVALID_ARGUMENT, "accumulate");
+    EXPECT_ERROR(Booster({.strategy = "torch_dpp"}, world).boost(Model::open(options_.model)), WEFT_NOT_FOUND,
+                 "torch_dpp", "torch_ddp");
+    EXPECT_ERROR(Booster({.strategy = "torch_ddp", .options = R"({"bucket_cap": 3})"}, world)
+                     .boost(Model::open(options_.model)),
+                 WEFT_INVALID_ARGUMENT, "bucket_cap", "bucket_cap_mb");
+    EXPECT_ERROR(Booster({.strategy = "none", .recompute = "some"}, world).boost(Model::open(options_.model)),
+                 WEFT_INVALID_ARGUMENT, "recompute is \"some\"", "all");
+    EXPECT_ERROR(Booster({.strategy = "none", .precision = "fp64"}, world).boost(Model::open(options_.model)),
+                 WEFT_INVALID_ARGUMENT, "opened in fp32", "fp64");
+  });
+}
+
+TEST_F(Boost, AFailedBoostLeavesTheModelToBeBoostedAgain) {
+  on_ranks({1}, [&](World& world) {
+    Booster booster({.strategy = "none"}, world);
+    const Model model = Model::open(options_.model);
+    EXPECT_ERROR(booster.boost(model, optim::AdamW({{"transformer.wte.wieght"}})), WEFT_NOT_FOUND,
+                 "transformer.wte.wieght", "transformer.wte.weight");
+    optim::Optimizer optimizer = optim::AdamW(model.parameters());
+    booster.boost(model, optimizer);
+    EXPECT_ERROR(booster.boost(model), WEFT_FAILED_PRECONDITION, "boosted already");
+    EXPECT_ERROR(booster.boost(Model::open(options_.model), optimizer), WEFT_FAILED_PRECONDITION,
+                 "belongs to a boosted model");
+  });
+}
+
+TEST_F(Boost, RefusesToTrainWithoutWhatItNeeds) {
+  on_ranks({1}, [&](World& world) {
+    const Model model = Model::open(options_.model);
+    Batch batch;
+    batch.set("input_ids", at::arange(32).view({1, 32}));
+    EXPECT_ERROR(model(batch), WEFT_FAILED_PRECONDITION, "boost it");
+    Job job = Booster({.strategy = "none"}, world).boost(model);
+    EXPECT_ERROR(job.train_step(batch), WEFT_FAILED_PRECONDITION, "needs an optimizer");
+    EXPECT_ERROR(job.evaluate(batch), WEFT_INVALID_ARGUMENT, "no labels");
+    EXPECT_ERROR(job.evaluate(Batch()), WEFT_INVALID_ARGUMENT, "no fields");
+    batch.set("labels", at::arange(64).view({2, 32}));
+    EXPECT_ERROR(job.evaluate(batch), WEFT_INVALID_ARGUMENT, "input_ids has 1, labels has 2");
+    EXPECT_ERROR(Booster::NoSync(Model::open(options_.model)), WEFT_FAILED_PRECONDITION, "boosted");
+  });
+}
+
+TEST_F(Boost, EvaluationLeavesTheModeAndTheGeneratorAlone) {
+  on_ranks({1, 2}, [&](World& world) {
+    Booster booster({}, world);
+    Job job = make_job(world, options_);
+    Job other = make_job(world, options_);
+    Batch batch;
+    ASSERT_TRUE(job.data.next(batch));
+    job.train_step(batch);
+    const at::Tensor logits = job.forward(batch).at("logits");
+    EXPECT_TRUE(at::equal(job.forward(batch).at("logits"), logits));  // no dropout
+    const double loss = job.evaluate(batch).loss();
+    EXPECT_TRUE(std::isfinite(loss));
+    EXPECT_TRUE(job.model.module().is_training());
+    const auto [outputs, evaluation] = job.forward_and_evaluate(batch);
+    EXPECT_TRUE(at::equal(outputs.at("logits"), logits));
+    EXPECT_EQ(evaluation.loss(), loss);
+  });
+}
+
+TEST_F(Boost, EvaluatesTheCriterionThatItTrainsOn) {
+  on_ranks({1, 2}, [&](World& world) {
+    const Criterion criterion = [](const State& outputs, const Batch&) {
+      return outputs.at("logits").square().mean();
+    };
+    Booster booster({.strategy = "torch_ddp"}, world);
+    const Model model = Model::open(options_.model);
+    Job job = booster.boost(model, optim::SGD(model.parameters(), {.lr = 0}), criterion);
+    Batch batch;
+    batch.set("input_ids", at::arange(64).view({2, 32}) + 64 * world.rank());
+    const at::Tensor mean = job.forward(batch).at("logits").square().mean().to(at::kDouble).view(1);
+    if (world.size() > 1) world.communicator().all_reduce(mean).wait();
+    EXPECT_NEAR(job.evaluate(batch).loss(), mean.item<double>() / world.size(), 1e-7);
+  });
+}
+
+TEST(Evaluation, IsTheWeightedMeanOverItsTerms) {
+  Evaluation evaluation;
+  EXPECT_TRUE(std::isnan(evaluation.loss()));
+  evaluation += Evaluation{{{"start", 0.5, 6, 2}, {"end", 0.5, 4, 4}, {"choice", 2, 3, 1, "mc_loss"}}};
+  evaluation += Evaluation{{{"start", 0.5, 6, 2}, {"end", 0.5, 0, 0}, {"choice", 2, 1, 3, "mc_loss"}}};
+  EXPECT_DOUBLE_EQ(evaluation.loss(), 0.5 * 3 + 0.5 * 1 + 2 * 1);
+  EXPECT_EQ(evaluation.labels(), 4);
+  EXPECT_EQ(evaluation.outputs(), (std::vector<std::pair<std::string, double>>{{"loss", 2}, {"mc_loss", 2}}));
+  const Evaluation other{{{"start", 1, 1, 1}}};
+  EXPECT_ERROR(evaluation += other, WEFT_INVALID_ARGUMENT, "3", "1 terms");
+}
+
+}  // namespace
+}  // namespace weft::test

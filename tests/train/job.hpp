@@ -1,0 +1,66 @@
+// A tiny job through the Booster, as the tests of checkpoints vary it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/temporary_folder.hpp"
+#include "train/samples.hpp"
+#include "weft/weft.hpp"
+
+namespace weft::test {
+
+struct JobOptions {
+  std::string model;  // config.json or a model folder
+  std::string architecture;
+  std::string data;  // empty: none
+  int64_t sequence_length = 32;
+  int64_t batch_size = 8;  // over all ranks
+  bool shuffle = true;
+  int64_t data_seed = 7;
+  std::string optimizer = "adamw";  // empty: none
+  optim::Hyper hyper = {};
+  std::string schedule = "cosine_warmup";  // empty: none
+  int64_t warmup_steps = 2;
+  std::string strategy = "torch_ddp";
+  std::string strategy_options = "{}";
+  std::string precision = "fp32";
+  int64_t accumulate = 1;
+  double max_grad_norm = 0;
+  int64_t seed = 42;
+};
+
+inline Job make_job(const World& world, const JobOptions& options) {
+  BoosterOptions booster_options;
+  booster_options.strategy = options.strategy;
+  booster_options.options = options.strategy_options;
+  booster_options.precision = options.precision;
+  booster_options.accumulate = options.accumulate;
+  booster_options.max_grad_norm = options.max_grad_norm;
+  booster_options.seed = options.seed;
+  Booster booster(booster_options, world);
+  Model model = Model::open(options.model, options.architecture, options.precision);
+  optim::Optimizer optimizer;
+  if (!options.optimizer.empty())
+    optimizer = optim::Optimizer(options.optimizer, model.parameters(), options.hyper);
+  optim::Scheduler schedule;
+  if (optimizer && !options.schedule.empty())
+    schedule = optim::Scheduler(optimizer, optim::schedule(options.schedule, {options.warmup_steps, 20, 0}));
+  data::Loader loader;
+  if (!options.data.empty())
+    loader =
+        booster.prepare_dataloader(data::text(options.data, options.sequence_length),
+                                   options.batch_size / world.size(), options.shuffle, options.data_seed);
+  return booster.boost(std::move(model), std::move(optimizer), {}, std::move(loader), std::move(schedule));
+}
+
+// Trains so many steps over one epoch after another; the losses.
+inline std::vector<double> train(Job& job, int64_t steps) {
+  std::vector<double> losses;
+  Batch batch;
+  while (static_cast<int64_t>(losses.size()) < steps)
+    if (job.data.next(batch)) losses.push_back(job.train_step(batch).loss);
+  return losses;
+}
+
+}  // namespace weft::test

@@ -1,0 +1,179 @@
+// A run that is interrupted, saved, and gone on with in new processes is the run that was not, bit for bit.
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/expect_error.hpp"
+#include "support/launch_ranks.hpp"
+#include "train/job.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kSteps = 8, kInterruptedAt = 4;
+
+// 17 samples: batches of 8, 8 and 1, of which on two ranks one is a stand-in.
+class Resume : public testing::Test {
+ protected:
+  Resume() {
+    options_.model = folder_.file("config.json", config_json({.dropout = 0.1}));
+    options_.data = folder_.file("data.txt", sample_text(17 * 32 + 3));
+    options_.accumulate = 2;
+    options_.max_grad_norm = 0.5;
+  }
+  std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
+
+  // In new processes: resumes `from` if it is not empty, trains, saves `to`; the losses are in the file
+  // `to`.losses.
+  void run(int ranks, int64_t steps, const std::string& from, const std::string& to) const {
+    on_ranks({ranks}, [&](World& world) {
+      Booster booster({}, world);
+      Job job = make_job(world, options_);
+      if (!from.empty()) booster.load_training(job, in(from));
+      const std::vector<double> losses = train(job, steps);
+      booster.save_training(job, in(to));
+      if (world.is_master()) std::ofstream(in(to) + ".losses") << nlohmann::json(losses).dump();
+    });
+  }
+  std::vector<double> losses(const std::string& name) const {
+    return nlohmann::json::parse(read_bytes(in(name) + ".losses"));
+  }
+
+  void expect_same_state(const std::string& one, const std::string& other) const {
+    for (const char* file :
+         {"model.safetensors", "training_state/optimizer.safetensors", "training_state/random.safetensors"})
+      EXPECT_TRUE(read_bytes(in(one) + "/" + file) == read_bytes(in(other) + "/" + file)) << file;
+  }
+
+  TemporaryFolder folder_;
+  JobOptions options_;
+};
+
+void expect_exact_resume(int ranks, const std::vector<double>& whole, const std::vector<double>& begin,
+                         const std::vector<double>& rest) {
+  std::vector<double> resumed = begin;
+  resumed.insert(resumed.end(), rest.begin(), rest.end());
+  EXPECT_EQ(resumed, whole) << ranks << " ranks";
+}
+
+TEST_F(Resume, IsBitwiseExact) {
+  for (const int ranks : {1, 2}) {
+    run(ranks, kSteps, "", "whole");
+    run(ranks, kInterruptedAt, "", "begin");
+    run(ranks, kSteps - kInterruptedAt, "begin", "rest");
+    expect_exact_resume(ranks, losses("whole"), losses("begin"), losses("rest"));
+    expect_same_state("whole", "rest");
+  }
+}
+
+TEST_F(Resume, IsExactAtTheEndOfAnEpochWithoutAStrategyAndWithSgd) {
+  options_.strategy = "none";
+  options_.optimizer = "sgd";
+  options_.hyper = {{"momentum", 0.9}, {"lr", 0.1}};
+  run(1, 6, "", "whole");
+  run(1, 3, "", "begin");
+  run(1, 3, "begin", "rest");
+  expect_exact_resume(1, losses("whole"), losses("begin"), losses("rest"));
+  expect_same_state("whole", "rest");
+}
+
+TEST_F(Resume, WorksOnAnotherNumberOfRanks) {
+  options_.model = folder_.file("config.json", config_json());  // dropout draws by rank
+  run(2, kSteps, "", "whole");
+  run(2, kInterruptedAt, "", "begin");
+  run(1, kSteps - kInterruptedAt, "begin", "rest");
+  const std::vector<double> whole = losses("whole"), rest = losses("rest");
+  for (size_t i = 0; i < rest.size(); ++i) EXPECT_NEAR(rest[i], whole[kInterruptedAt + i], 1e-5);
+}
+
+// What the job says about a state that another job saved.
+class ResumeRefusal : public Resume {
+ protected:
+  void SetUp() override { run(1, 3, "", "saved"); }
+  // `changed` resumes the state; afterwards its job is untouched.
+  void refuses(const JobOptions& changed, weft_status status,
+               std::initializer_list<std::string> pieces) const {
+    on_ranks({1}, [&](World& world) {
+      Booster booster({}, world);
+      Job job = make_job(world, changed);
+      EXPECT_TRUE(throws_error([&] { booster.load_training(job, in("saved")); }, status, pieces));
+      if (job.data) EXPECT_EQ(job.data.position().batch, 0);
+      if (job.optimizer) EXPECT_EQ(job.optimizer.steps(), 0);
+    });
+  }
+  template <class Change>
+  void refuses_with(const Change& change, std::initializer_list<std::string> pieces) const {
+    JobOptions changed = options_;
+    change(changed);
+    refuses(changed, WEFT_INVALID_ARGUMENT, pieces);
+  }
+  void rewrite_state(const std::string& key, const nlohmann::json& value) const {
+    const std::string path = in("saved") + "/training_state/state.json";
+    nlohmann::json state = nlohmann::json::parse(read_bytes(path));
+    state[key] = value;
+    std::ofstream(path) << state.dump();
+  }
+};
+
+TEST_F(ResumeRefusal, OfAnotherOptimizer) {
+  refuses_with([](JobOptions& o) { o.optimizer = "sgd"; },
+               {"state of optimizer \"adamw\"", "this job uses \"sgd\""});
+}
+
+TEST_F(ResumeRefusal, OfAnotherSchedule) {
+  refuses_with([](JobOptions& o) { o.schedule = "constant"; },
+               {"was \"cosine_warmup warmup_steps=2", "this job has \"constant warmup_steps=2"});
+  refuses_with([](JobOptions& o) { o.schedule = ""; }, {"had a schedule, this one has none"});
+}
+
+TEST_F(ResumeRefusal, OfOtherData) {
+  const std::string other = folder_.file("other.txt", sample_text(17 * 32 + 3, 2));
+  const std::string longer = folder_.file("longer.txt", sample_text(20 * 32));
+  refuses_with([&](JobOptions& o) { o.data = other; },
+               {"of other data than this job's, with as many samples (17)"});
+  refuses_with([&](JobOptions& o) { o.data = longer; }, {"17 samples in batches of 8, but this job has 20"});
+  refuses_with([](JobOptions& o) { o.sequence_length = 31; }, {"of other data"});
+  refuses_with([](JobOptions& o) { o.batch_size = 4; },
+               {"in batches of 8, but this job has 17 in batches of 4"});
+  refuses_with([](JobOptions& o) { o.shuffle = false; },
+               {"of shuffled samples, but this job does not shuffle them"});
+  refuses_with([](JobOptions& o) { o.data_seed = 8; }, {"shuffled by seed 7, but this job's is 8"});
+}
+
+TEST_F(ResumeRefusal, OfAnotherPrecision) {
+  refuses_with([](JobOptions& o) { o.precision = "fp64"; },
+               {"saved in precision fp32", "this job's is fp64", "--precision"});
+}
+
+TEST_F(ResumeRefusal, OfAnotherModel) {
+  const std::string deeper = folder_.file("deeper.json", config_json({.positions = 64}));
+  refuses_with([&](JobOptions& o) { o.model = deeper; }, {"transformer.wpe.weight", "(32, 12)", "(64, 12)"});
+}
+
+TEST_F(ResumeRefusal, OfAFolderWithoutATrainingState) {
+  fs::remove_all(in("saved") + "/training_state");
+  refuses(options_, WEFT_NOT_FOUND, {"saved/training_state/state.json does not exist", "--save"});
+}
+
+TEST_F(ResumeRefusal, OfAStateWithoutItsOptimizer) {
+  fs::remove(in("saved") + "/training_state/optimizer.safetensors");
+  refuses(options_, WEFT_NOT_FOUND, {"training_state has no optimizer.safetensors"});
+}
+
+TEST_F(ResumeRefusal, OfAnotherVersionAndOfDamage) {
+  rewrite_state("version", 2);
+  refuses(options_, WEFT_FAILED_PRECONDITION, {"state.json: training state of version 2, this Weft reads 1"});
+  rewrite_state("version", "one");
+  refuses(options_, WEFT_DATA_LOSS, {"state.json is damaged"});
+  rewrite_state("version", 1);
+  rewrite_state("data", 3);
+  refuses(options_, WEFT_DATA_LOSS, {"state.json is damaged"});
+  folder_.file("saved/training_state/state.json", "{\"version\": 1,");
+  refuses(options_, WEFT_INVALID_ARGUMENT, {"state.json"});
+}
+
+}  // namespace
+}  // namespace weft::test
