@@ -3,15 +3,30 @@
 #include <link.h>
 
 #include <boost/dll/shared_library.hpp>
+#include <deque>
+#include <mutex>
+#include <utility>
 
 namespace weft::host {
 
 using boost::dll::shared_library;
 
+namespace {
+
+// Keeps `library` open until the process ends, past every static destructor, and in sight of leak checkers.
+const shared_library& keep(shared_library library) {
+  static std::mutex mutex;
+  static auto& kept = *new std::deque<shared_library>;
+  const std::lock_guard lock(mutex);
+  return kept.emplace_back(std::move(library));
+}
+
+}  // namespace
+
 DynamicLibrary::DynamicLibrary(const std::filesystem::path& path)
-    // Never deleted, so never closed. The throwing constructor: it is the one that keeps the text of dlerror.
-    : library_(
-          new shared_library(path, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local)) {}
+    // The throwing constructor: it is the one that keeps the text of dlerror.
+    : library_(&keep(
+          shared_library(path, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local))) {}
 
 void* DynamicLibrary::find(const std::string& symbol) const {
   const auto* library = static_cast<const shared_library*>(library_);
