@@ -5,20 +5,21 @@ namespace weft::kernels {
 
 enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 
-inline InstructionSet instruction_set() {
+inline InstructionSet best_instruction_set() {
 #ifdef __x86_64__
-  static const InstructionSet best = [] {
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
-      return InstructionSet::kAvx512;
-    }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::kAvx2;
-    return InstructionSet::kPortable;
-  }();
-  return best;
-#else
-  return InstructionSet::kPortable;
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
+    return InstructionSet::kAvx512;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::kAvx2;
 #endif
+  return InstructionSet::kPortable;
+}
+
+// What kernels run with. A test sets a lesser one.
+inline InstructionSet& instruction_set() {
+  static InstructionSet used = best_instruction_set();
+  return used;
 }
 
 // Defines `name parameters`, which calls `name_body arguments`, an always-inline function, compiled for the

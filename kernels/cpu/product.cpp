@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "cpu/transpose.hpp"
+
 namespace weft::kernels {
 
 namespace {
@@ -54,10 +56,18 @@ bool has_fast_product(const at::Tensor& a) {
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   const bool large = a.size(0) * a.size(1) * b.size(0) >= kSmallestProduct;
   if (large && has_fast_product(a)) {
-    return onednn()->call(a, b, bias.defined() ? std::optional(bias) : std::nullopt, "none",
+    return onednn()->call(packed(a), b, bias.defined() ? std::optional(bias) : std::nullopt, "none",
                           c10::List<std::optional<at::Scalar>>(), "");
   }
   return bias.defined() ? at::addmm(bias, a, b.t()) : at::mm(a, b.t());
+}
+
+// oneDNN wants rows of its first operand, so one of the two is transposed first: the cheaper, where the
+// second one costs the transpose of the result as well.
+at::Tensor product_over_rows(const at::Tensor& a, const at::Tensor& b) {
+  if (!has_fast_product(a)) return at::mm(a.t(), b);
+  if (a.numel() <= b.numel() + a.size(1) * b.size(1)) return product(a.t(), b.t());
+  return packed(product(b.t(), a.t()).t());
 }
 
 }  // namespace weft::kernels

@@ -11,6 +11,9 @@ namespace weft::kernels {
 // gradient.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
 
+// aᵀ b, the gradient of a weight. a: (K, M), b: (K, N), contiguous -> (M, N), contiguous. Has no gradient.
+at::Tensor product_over_rows(const at::Tensor& a, const at::Tensor& b);
+
 // True where product() is more than at::addmm: a layer may then save itself a node of the graph of its own.
 bool has_fast_product(const at::Tensor& a);
 

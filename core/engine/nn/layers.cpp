@@ -59,8 +59,7 @@ class FastLinear : public torch::autograd::Function<FastLinear> {
     torch::autograd::variable_list result(4);
     if (context->needs_input_grad(0)) result[0] = with_last(kernels::product(dy, transposed ? w.t() : w), x);
     if (context->needs_input_grad(1)) {
-      const at::Tensor dw = kernels::product(rows.t(), dy.t());
-      result[1] = transposed ? dw.t().contiguous() : dw;
+      result[1] = transposed ? kernels::product_over_rows(dy, rows) : kernels::product_over_rows(rows, dy);
     }
     if (context->saved_data["biased"].toBool() && context->needs_input_grad(2)) result[2] = dy.sum(0);
     return result;

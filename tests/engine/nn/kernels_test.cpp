@@ -1,0 +1,181 @@
+// Kernels that layers are made of, against libtorch's in fp64.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "cpu/attention.hpp"
+#include "cpu/cross_entropy.hpp"
+#include "cpu/dispatch.hpp"
+#include "cpu/gelu.hpp"
+#include "cpu/product.hpp"
+#include "cpu/transpose.hpp"
+#include "support/expect_error.hpp"
+#include "support/tolerances.hpp"
+#include "weft/nn/layers.hpp"
+
+namespace weft::test {
+
+namespace {
+
+TEST(Gelu, AgreesWithLibtorchAtEverySizeAndValue) {
+  for (int64_t count : {1, 15, 16, 17, 1000}) {
+    const at::Tensor x = at::linspace(-12, 12, count, at::kFloat).requires_grad_(true);
+    const at::Tensor exact = x.detach().to(at::kDouble).requires_grad_(true);
+    const at::Tensor found = nn::activation("gelu_new")(x), expected = at::gelu(exact, "tanh");
+    EXPECT_LE((found - expected).abs().max().item<double>(), 2e-6) << count;
+    at::manual_seed(count);
+    const at::Tensor up = at::randn({count});
+    (found * up).sum().backward();
+    (expected * up).sum().backward();
+    EXPECT_TRUE(is_near(x.grad(), exact.grad(), kKernelFp32)) << count;
+  }
+}
+
+TEST(Gelu, IsFiniteAtTheEndsOfTheRange) {
+  const at::Tensor x = at::tensor({-1e4f, -100.f, 100.f, 1e4f}).requires_grad_(true);
+  const at::Tensor y = nn::activation("gelu_new")(x);
+  EXPECT_TRUE(y.equal(at::tensor({0.f, 0.f, 100.f, 1e4f})));
+  y.sum().backward();
+  EXPECT_TRUE(x.grad().equal(at::tensor({0.f, 0.f, 1.f, 1.f})));
+}
+
+TEST(Transpose, PacksEveryShape) {
+  for (int64_t rows : {1, 15, 16, 33, 200}) {
+    for (int64_t columns : {1, 16, 31, 470}) {
+      const at::Tensor x = at::randn({rows, columns}), packed = kernels::packed(x.t());
+      EXPECT_TRUE(packed.is_contiguous());
+      EXPECT_TRUE(packed.equal(x.t())) << rows << " " << columns;
+    }
+  }
+  const at::Tensor strided = at::randn({40, 40}).slice(1, 0, 20);
+  EXPECT_TRUE(kernels::packed(strided.t()).equal(strided.t()));
+}
+
+TEST(Product, AgreesInAllLayoutsBelowAndAboveTheLimit) {
+  at::manual_seed(4);
+  for (int64_t size : {7, 150}) {
+    const at::Tensor a = at::randn({size, size + 2}), b = at::randn({size + 3, size + 2}),
+                     bias = at::randn({size + 3});
+    const at::Tensor exact = at::mm(a.to(at::kDouble), b.to(at::kDouble).t());
+    for (const at::Tensor& left : {a, a.t().contiguous().t()}) {
+      for (const at::Tensor& right : {b, b.t().contiguous().t()}) {
+        EXPECT_TRUE(is_near(kernels::product(left, right), exact, kKernelFp32)) << size;
+        EXPECT_TRUE(is_near(kernels::product(left, right, bias), exact + bias, kKernelFp32)) << size;
+      }
+    }
+  }
+}
+
+TEST(Linear, HasTheGradientsOfItsProductInBothLayouts) {
+  at::manual_seed(6);
+  for (int64_t size : {4, 160}) {
+    for (const bool biased : {false, true}) {
+      const at::Tensor weight = at::randn({size, size + 8}), bias = at::randn({size + 8});
+      const at::Tensor x = at::randn({3, size, size}).requires_grad_(true),
+                       up = at::randn({3, size, size + 8});
+      const nn::Linear in_out(weight.clone().requires_grad_(true),
+                              biased ? bias.clone().requires_grad_(true) : at::Tensor(),
+                              nn::Linear::Layout::kInOut);
+      const nn::Linear out_in(weight.t().contiguous().requires_grad_(true),
+                              biased ? bias.clone().requires_grad_(true) : at::Tensor());
+      const at::Tensor exact = x.detach().to(at::kDouble), up64 = up.to(at::kDouble);
+      const at::Tensor dx = at::matmul(up64, weight.to(at::kDouble).t());
+      const at::Tensor dw = at::matmul(exact.reshape({-1, size}).t(), up64.reshape({-1, size + 8}));
+      for (const nn::Linear* linear : {&in_out, &out_in}) {
+        x.mutable_grad().reset();
+        ((*linear)(x)*up).sum().backward();
+        EXPECT_TRUE(is_near(x.grad(), dx, kKernelFp32));
+        EXPECT_TRUE(linear->weight.grad().is_contiguous());
+        EXPECT_TRUE(is_near(linear->weight.grad(), linear == &in_out ? dw : dw.t(), kKernelFp32));
+        if (biased) EXPECT_TRUE(is_near(linear->bias.grad(), up64.sum(at::IntArrayRef{0, 1}), kKernelFp32));
+      }
+    }
+  }
+}
+
+TEST(Linear, GivesNoGradientToWhatIsFrozen) {
+  const nn::Linear linear(at::randn({64, 64}), at::Tensor());
+  const at::Tensor x = at::randn({1024, 64}).requires_grad_(true);
+  linear(x).sum().backward();
+  EXPECT_TRUE(x.grad().defined());
+  const nn::Linear trained(at::randn({64, 64}).requires_grad_(true), at::Tensor());
+  trained(at::randn({1024, 64})).sum().backward();
+  EXPECT_TRUE(trained.weight.grad().defined());
+}
+
+// The processor's best is what everything else runs with.
+class EveryInstructionSet : public testing::TestWithParam<kernels::InstructionSet> {
+ protected:
+  void SetUp() override {
+    if (GetParam() > kernels::best_instruction_set()) GTEST_SKIP() << "this processor does not have it";
+    kernels::instruction_set() = GetParam();
+  }
+  void TearDown() override { kernels::instruction_set() = kernels::best_instruction_set(); }
+};
+
+float* data(const at::Tensor& x) {
+  return x.mutable_data_ptr<float>();
+}
+
+TEST_P(EveryInstructionSet, CrossEntropyAgrees) {
+  const at::Tensor logits = (at::randn({3, 77}) * 4).requires_grad_(true), gradient = at::empty({3, 77});
+  const at::Tensor labels = at::tensor({4, -100, 76}, at::kLong);
+  kernels::RowNormaliser<float> normalisers[3];
+  const kernels::CrossEntropyRows rows = {3, 77, labels.const_data_ptr<int64_t>()};
+  const double sum = kernels::cross_entropy_forward(rows, data(logits), normalisers);
+  kernels::cross_entropy_backward(rows, data(logits), normalisers, 0.5f, data(gradient));
+  const at::Tensor expected = at::cross_entropy_loss(logits.to(at::kDouble), labels, {}, at::Reduction::Sum);
+  (expected * 0.5).backward();
+  EXPECT_NEAR(sum, expected.item<double>(), 1e-5);
+  EXPECT_TRUE(is_near(gradient, logits.grad(), kKernelFp32));
+}
+
+TEST_P(EveryInstructionSet, GeluAgrees) {
+  const at::Tensor x = at::linspace(-9, 9, 333).requires_grad_(true), up = at::randn({333});
+  const at::Tensor y = at::empty({333}), dx = at::empty({333}),
+                   expected = at::gelu(x.to(at::kDouble), "tanh");
+  kernels::gelu_tanh_forward(333, data(x), data(y));
+  kernels::gelu_tanh_backward(333, data(x), data(up), data(dx));
+  (expected * up).sum().backward();
+  EXPECT_TRUE(is_near(y, expected, kKernelFp32));
+  EXPECT_TRUE(is_near(dx, x.grad(), kKernelFp32));
+}
+
+TEST_P(EveryInstructionSet, AttentionAgrees) {
+  constexpr int64_t kBatch = 2, kHeads = 3, kPositions = 75, kSize = 48;
+  const auto heads = [](const at::Tensor& x) {
+    return kernels::HeadsOf<float>{data(x), x.stride(0), x.stride(1), x.stride(2)};
+  };
+  const auto constant = [](const at::Tensor& x) {
+    return kernels::HeadsOf<const float>{data(x), x.stride(0), x.stride(1), x.stride(2)};
+  };
+  std::vector<at::Tensor> in, gradients;
+  for (int i = 0; i < 3; ++i)
+    in.push_back(at::randn({kBatch, kHeads, kPositions, kSize}).requires_grad_(true));
+  for (int i = 0; i < 3; ++i) gradients.push_back(at::empty_like(in[i]));
+  const at::Tensor out = at::empty_like(in[0]), up = at::randn_like(out),
+                   log_sums = at::empty({kBatch, kHeads, kPositions});
+  const kernels::AttentionShape shape = {kBatch, kHeads, kPositions, kSize, true, 0.3f};
+  kernels::attention_forward(shape, constant(in[0]), constant(in[1]), constant(in[2]), heads(out),
+                             data(log_sums));
+  kernels::attention_backward(shape, constant(in[0]), constant(in[1]), constant(in[2]), constant(out),
+                              constant(up), data(log_sums),
+                              {heads(gradients[0]), heads(gradients[1]), heads(gradients[2])});
+  const at::Tensor expected = at::scaled_dot_product_attention(in[0].to(at::kDouble), in[1].to(at::kDouble),
+                                                               in[2].to(at::kDouble), {}, 0, true, 0.3);
+  (expected * up).sum().backward();
+  EXPECT_TRUE(is_near(out, expected, kKernelFp32));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(is_near(gradients[i], in[i].grad(), 5 * kKernelFp32)) << i;
+}
+
+TEST_P(EveryInstructionSet, TransposeAgrees) {
+  const at::Tensor x = at::randn({147, 81});
+  EXPECT_TRUE(kernels::packed(x.t()).equal(x.t()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryInstructionSet,
+                         testing::Values(kernels::InstructionSet::kPortable, kernels::InstructionSet::kAvx2,
+                                         kernels::InstructionSet::kAvx512));
+
+}  // namespace
+
+}  // namespace weft::test
