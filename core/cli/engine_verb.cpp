@@ -45,11 +45,11 @@ EngineVerb& EngineVerb::flag(const std::string& flags, const char* key, const st
   return *this;
 }
 EngineVerb& EngineVerb::integers(const std::string& flags, const char* key, const std::string& help) {
-  add<std::vector<int64_t>>(*app_, flags, key, help, arguments_)->delimiter(',')->expected(1);
+  add<std::vector<int64_t>>(*app_, flags, key, help, arguments_)->delimiter(',')->allow_extra_args(false);
   return *this;
 }
 EngineVerb& EngineVerb::reals(const std::string& flags, const char* key, const std::string& help) {
-  add<std::vector<double>>(*app_, flags, key, help, arguments_)->delimiter(',')->expected(1);
+  add<std::vector<double>>(*app_, flags, key, help, arguments_)->delimiter(',')->allow_extra_args(false);
   return *this;
 }
 EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const std::string& help) {
@@ -76,7 +76,12 @@ EngineVerb& EngineVerb::ranks_flag() {
 }
 
 void EngineVerb::perform() {
-  if (launch::must_launch(*num_ranks_)) throw Exit{launch::run_self(name_, **num_ranks_)};
+  try {
+    if (launch::must_launch(*num_ranks_)) throw Exit{launch::run_self(name_, **num_ranks_)};
+  } catch (const Error& error) {
+    if (error.status() == WEFT_INVALID_ARGUMENT) throw UsageError(error.what());
+    throw;
+  }
   const std::string arguments = arguments_->dump();
   weft_error* const error = weft_error_create();
   int32_t code = 0;

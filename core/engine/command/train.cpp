@@ -145,9 +145,13 @@ void check_resumed_flags(const json& arguments, optim::Optimizer& optimizer, con
 class Metrics {
  public:
   Metrics(const std::string& path, const World& world) : path_(path), world_(world), wanted_(!path.empty()) {
-    if (!wanted_ || !world_.is_master()) return;
-    file_.open(path, std::ios::app);
-    if (!file_) fail(WEFT_UNAVAILABLE, "--metrics {}: cannot write there: {}", path, std::strerror(errno));
+    if (!wanted_) return;
+    // Every rank learns of a failure: the others would only tell that the master is gone.
+    world_.priority_execution([&] {
+      if (!world_.is_master()) return;
+      file_.open(path, std::ios::app);
+      if (!file_) fail(WEFT_UNAVAILABLE, "--metrics {}: cannot write there: {}", path, std::strerror(errno));
+    });
   }
   // A resumed run goes on in the file; another one begins it anew. What was sent until now is no step's.
   void begin(bool resumed) {
@@ -229,7 +233,10 @@ int train(const json& arguments) {
   const World world = launch();
   const BoosterOptions options = booster_options(arguments, "");
   const SavePlan save{text(arguments, "save"), integer(arguments, "save_every", 0)};
-  if (!save.folder.empty() && world.is_master()) checkpoint::StagedFolder::check(save.folder);
+  if (!save.folder.empty())
+    world.priority_execution([&] {
+      if (world.is_master()) checkpoint::StagedFolder::check(save.folder);
+    });
   Model model = open_model(arguments, options.precision, world);
   data::Loader loader = make_loader(arguments, model, world, options);
   const int64_t total = total_steps(arguments, loader);

@@ -1,0 +1,235 @@
+// What `weft train` refuses: each ends at once with a message that names what was asked, what was found and
+// what to do.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "train/command.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kUsage = 2, kFailed = 1;
+
+class Fault : public CommandTest {
+ protected:
+  // Of a training on one rank without a strategy, with more flags.
+  testing::AssertionResult refused(const Words& more, const std::vector<std::string>& pieces) const {
+    return refuses(train(Words{"--strategy", "none", "--steps", "1"} + more), kFailed, pieces);
+  }
+  testing::AssertionResult refused_model(const std::string& model,
+                                         const std::vector<std::string>& pieces) const {
+    return refuses({"train", "--model", model, "--data", data_, "--strategy", "none", "--steps", "1"},
+                   kFailed, pieces);
+  }
+  testing::AssertionResult refused_data(const std::string& data, const Words& more,
+                                        const std::vector<std::string>& pieces) const {
+    return refuses(
+        Words{"train", "--model", config_, "--data", data, "--strategy", "none", "--steps", "1"} + more,
+        kFailed, pieces);
+  }
+};
+
+TEST_F(Fault, UsageErrorsExitWithTwo) {
+  EXPECT_TRUE(refuses({"train", "--data", data_}, kUsage, {"weft: train: ", "--model", "required"}));
+  EXPECT_TRUE(
+      refuses(train({"--stpes", "3"}), kUsage, {"there is no flag --stpes; did you mean \"--steps\"?"}));
+  EXPECT_TRUE(refuses(train({"--steps", "three"}), kUsage, {"--steps", "three"}));
+  EXPECT_TRUE(refuses(train({"--lr", "fast"}), kUsage, {"--lr", "fast"}));
+  EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "0"}), kUsage, {"-n is 0"}));
+  EXPECT_TRUE(refuses({"trian"}, kUsage, {"there is no verb \"trian\"; did you mean \"train\"?"}));
+}
+
+TEST_F(Fault, UnknownNamesComeWithTheNearest) {
+  EXPECT_TRUE(
+      refuses(train({"--strategy", "torch_dpp"}), kFailed, {"torch_dpp", "did you mean", "torch_ddp"}));
+  EXPECT_TRUE(
+      refuses(train({"-o", "bucket_cap=3"}), kFailed, {"bucket_cap", "did you mean", "bucket_cap_mb"}));
+  EXPECT_TRUE(refuses(train({"-o", "bucket_cap_mb=big"}), kFailed, {"bucket_cap_mb", "big"}));
+  EXPECT_TRUE(refused({"-o", "bucket_cap_mb=3"}, {"no strategy (\"none\")", "bucket_cap_mb"}));
+  EXPECT_TRUE(refused({"--architecture", "GPT2LMHead"},
+                      {"no model library for the architecture \"GPT2LMHead\"", "gpt2"}));
+  EXPECT_TRUE(refused({"--optimizer", "adamm"}, {"no optimizer is called \"adamm\"", "adamw"}));
+  EXPECT_TRUE(refused({"--lr-scheduler", "cosine"},
+                      {"no learning-rate schedule is called \"cosine\"", "cosine_warmup"}));
+}
+
+TEST_F(Fault, BadValuesOfFlags) {
+  EXPECT_TRUE(refused({"--epochs", "1"}, {"--steps and --epochs exclude each other"}));
+  EXPECT_TRUE(refuses(train({"--steps", "0"}), kFailed, {"--steps is 0, must be at least 1"}));
+  EXPECT_TRUE(refuses(train({"--epochs", "-1"}), kFailed, {"--epochs is -1"}));
+  EXPECT_TRUE(refused({"--batch-size", "0"}, {"--batch-size is 0"}));
+  EXPECT_TRUE(refused({"--accumulate", "0"}, {"--accumulate is 0"}));
+  EXPECT_TRUE(refused({"--accumulate", "9"}, {"--batch-size 8 over 1 ranks", "--accumulate 9"}));
+  EXPECT_TRUE(refused({"--sequence-length", "33"}, {"--sequence-length is 33", "at most 32 positions"}));
+  EXPECT_TRUE(refused({"--sequence-length", "0"}, {"--sequence-length is 0"}));
+  EXPECT_TRUE(refused({"--token-type", "uint8"}, {"--token-type is \"uint8\"", "uint16 or uint32"}));
+  EXPECT_TRUE(refused({"--device", "cuda"}, {"--device cuda", "no CUDA", "cpu"}));
+  EXPECT_TRUE(refused({"--device", "tpu"}, {"--device is \"tpu\"", "cpu or cuda"}));
+  EXPECT_TRUE(refused({"--precision", "bf16"}, {"precision is \"bf16\"", "\"fp32\" or \"fp64\""}));
+  EXPECT_TRUE(refused({"--precision", "fp8"}, {"precision is \"fp8\""}));
+  EXPECT_TRUE(refused({"--micro-batch-size", "2"}, {"--micro-batch-size", "--accumulate"}));
+  EXPECT_TRUE(refused({"--max-grad-norm", "0"}, {"--max-grad-norm is 0", "leave it out"}));
+  EXPECT_TRUE(refused({"--warmup-steps", "5", "--lr-scheduler", "cosine_warmup"},
+                      {"warmup_steps is 5", "at most the 1 steps"}));
+  EXPECT_TRUE(refused({"--lr", "-1"}, {"lr is -1"}));
+  EXPECT_TRUE(refused({"--betas", "0.9"}, {"--betas takes two numbers"}));
+  EXPECT_TRUE(refused({"--betas", "0.9,1"}, {"beta2 is 1"}));
+  EXPECT_TRUE(refused({"--momentum", "0.9"}, {"optimizer adamw", "momentum"}));
+  EXPECT_TRUE(refused({"--recompute", "9"}, {"recompute is \"9\""}));
+  EXPECT_TRUE(refused({"--save-every", "1"}, {"--save-every needs --save"}));
+  EXPECT_TRUE(refused({"--save-every", "0", "--save", in("out")}, {"--save-every is 0"}));
+  EXPECT_FALSE(fs::exists(in("out")));
+}
+
+TEST_F(Fault, OfRanks) {
+  EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--strategy", "none"}), kFailed,
+                      {"one rank", "there are 2"}));
+  EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--batch-size", "3"}), kFailed,
+                      {"batch of 3 samples cannot be divided by the 2", "2 or 4"}));
+  EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--accumulate", "5"}), kFailed,
+                      {"--batch-size 8 over 2 ranks leaves 4 samples a rank"}));
+  const std::string weft = WEFT_PROGRAM, flags = " train --model " + config_ + " --data " + data_ +
+                                                 " --steps 1 --lr 0.00$((RANK+1))";
+  EXPECT_TRUE(refuses({"run", "-n", "2", "sh", "-c", "exec " + weft + flags}, kFailed,
+                      {"ranks 0 and 1 were not started alike",
+                       "optimizer groups 0 options lr: rank 0 has 0.001, rank 1 has 0.002"}));
+}
+
+TEST_F(Fault, OfTheBoosterFile) {
+  const auto refused_file = [&](const std::string& text, const Words& more,
+                                const std::vector<std::string>& pieces) {
+    return refuses(train(Words{"--booster", folder_.file("booster.json", text), "--steps", "1"} + more),
+                   kFailed, pieces);
+  };
+  EXPECT_TRUE(refused_file(R"({"stratgey": "none"})", {},
+                           {"booster.json", "stratgey", "did you mean \"strategy\"?"}));
+  EXPECT_TRUE(refused_file(R"({"strategy": "none",})", {}, {"booster.json"}));
+  EXPECT_TRUE(
+      refused_file(R"({"strategy": "torch_ddp", "options": {"bucket": 1}})", {}, {"torch_ddp", "bucket"}));
+  EXPECT_TRUE(refused_file(R"({"strategy": "none"})", {"--strategy", "none"},
+                           {"--booster names the strategy", "leave --strategy"}));
+  EXPECT_TRUE(refuses(train({"--booster", in("no.json")}), kFailed, {"no.json"}));
+}
+
+TEST_F(Fault, OfData) {
+  EXPECT_TRUE(refused_data(in("none.txt"), {}, {"none.txt: no such data file (--data)"}));
+  EXPECT_TRUE(refused_data(folder_.path(), {}, {"this is a folder"}));
+  EXPECT_TRUE(refused_data(folder_.file("empty.txt", ""), {}, {"empty.txt: the file is empty"}));
+  EXPECT_TRUE(refused_data(folder_.file("short.txt", "short"), {},
+                           {"short.txt: 5 tokens, shorter than one sample of 32"}));
+  EXPECT_TRUE(refused_data(folder_.file("zero.txt", std::string("a\0b", 3) + sample_text(99)), {},
+                           {"not text", ".bin"}));
+  EXPECT_TRUE(refused_data(folder_.file("odd.bin", "abc"), {}, {"odd.bin: 3 bytes", "--token-type"}));
+  EXPECT_TRUE(refused_data(folder_.file("big.bin", std::string(66, '\1')), {},
+                           {"token 257 at position 0", "0 to 255", "--token-type"}));
+  folder_.file("narrow.json", config_json({.vocabulary = 50}));
+  EXPECT_TRUE(refuses({"train", "--model", in("narrow.json"), "--data", data_, "--steps", "1"}, kFailed,
+                      {"data.txt: token", "at position 0", "0 to 49"}));
+}
+
+TEST_F(Fault, OfSafetensorsData) {
+  const auto refused_tensors = [&](const RawTensors& tensors, const std::vector<std::string>& pieces) {
+    return refused_data(folder_.file("data.safetensors", safetensors_bytes(tensors)), {}, pieces);
+  };
+  const RawTensors good = language_samples(8, 6);
+  RawTensors tensors = good;
+  tensors.erase("labels");
+  EXPECT_TRUE(refused_tensors(tensors, {"GPT2LMHeadModel", "no labels to train on"}));
+  tensors = good;
+  tensors["labels"] = int64_tensor({8, 6}, std::vector<int64_t>(48, -100));
+  EXPECT_TRUE(refused_tensors(tensors, {"no label of \"loss\" counts"}));
+  tensors["labels"] = int64_tensor({8, 6}, std::vector<int64_t>(48, 256));
+  EXPECT_TRUE(refused_tensors(tensors, {"labels", "256", "255"}));
+  tensors["labels"] = int64_tensor({8, 5}, std::vector<int64_t>(40));
+  EXPECT_TRUE(refused_tensors(tensors, {"labels", "[8, 5]", "[8, 6]"}));
+  tensors["labels"] = int64_tensor({7, 6}, std::vector<int64_t>(42));
+  EXPECT_TRUE(refused_tensors(tensors, {"\"labels\" has 7 samples", "has 8"}));
+  tensors = good;
+  tensors["label"] = tensors["labels"];
+  EXPECT_TRUE(refused_tensors(tensors, {"no input \"label\"; did you mean \"labels\"?"}));
+  tensors = good;
+  tensors["input_ids"] = float_tensor({8, 6}, std::vector<float>(48));
+  EXPECT_TRUE(refused_tensors(tensors, {"input_ids", "Float", "int64"}));
+  tensors["input_ids"] = int64_tensor({8, 6}, std::vector<int64_t>(48, 300));
+  EXPECT_TRUE(refused_tensors(tensors, {"token 300", "\"input_ids\", sample 0, position 0"}));
+  const std::string bytes = safetensors_bytes(good);
+  EXPECT_TRUE(refused_data(folder_.file("cut.safetensors", bytes.substr(0, bytes.size() - 8)), {},
+                           {"cut.safetensors"}));
+}
+
+TEST_F(Fault, OfConfigurations) {
+  EXPECT_TRUE(refused_model(in("none"), {"none"}));
+  EXPECT_TRUE(refused_model(folder_.file("text.json", "no JSON"), {"text.json"}));
+  EXPECT_TRUE(
+      refused_model(folder_.file("bare.json", "{}"), {"bare.json", "architectures", "--architecture"}));
+  EXPECT_TRUE(refused_model(
+      folder_.file("less.json", R"({"architectures": ["GPT2LMHeadModel"], "n_head": 5, "n_embd": 12})"),
+      {"less.json", "n_embd", "n_head"}));
+  EXPECT_TRUE(
+      refused_model(folder_.file("kind.json", R"({"architectures": ["GPT2LMHeadModel"], "n_layer": "two"})"),
+                    {"kind.json", "n_layer"}));
+  EXPECT_TRUE(refused_model(folder_.file("other.json", R"({"architectures": ["LlamaForCausalLM"]})"),
+                            {"LlamaForCausalLM"}));
+}
+
+// A model folder of which something is broken.
+class BrokenModel : public Fault {
+ protected:
+  void SetUp() override { weft_succeeds(train({"--strategy", "none", "--steps", "1", "--save", in("out")})); }
+  std::string weights() const { return read_bytes(in("out/model.safetensors")); }
+};
+
+TEST_F(BrokenModel, IsRefused) {
+  const std::string whole = weights();
+  folder_.file("out/model.safetensors", whole.substr(0, whole.size() - 100));
+  EXPECT_TRUE(refused_model(in("out"), {"model.safetensors"}));
+  folder_.file("out/model.safetensors", "");
+  EXPECT_TRUE(refused_model(in("out"), {"model.safetensors"}));
+  folder_.file("out/model.safetensors", whole);
+  folder_.file("out/config.json", config_json({.positions = 16}));
+  EXPECT_TRUE(refused_model(in("out"), {"transformer.wpe.weight", "(32, 12)", "(16, 12)"}));
+  fs::remove(in("out/config.json"));
+  EXPECT_TRUE(refused_model(in("out"), {"config.json"}));
+}
+
+TEST_F(BrokenModel, WithAMissingShardIsRefused) {
+  folder_.file("out/model.safetensors.index.json",
+               R"({"weight_map": {"transformer.wte.weight": "model-00001-of-00002.safetensors"}})");
+  fs::remove(in("out/model.safetensors"));
+  EXPECT_TRUE(refused_model(in("out"), {"model-00001-of-00002.safetensors"}));
+  fs::rename(in("out/model.safetensors.index.json"), in("out/model-00001-of-00002.safetensors"));
+  EXPECT_TRUE(refused_model(in("out"), {"no checkpoint in the folder", "model.safetensors.index.json"}));
+}
+
+TEST_F(Fault, OfPlacesToWrite) {
+  EXPECT_TRUE(refused({"--metrics", in("no/where.jsonl")},
+                      {"--metrics", "no/where.jsonl", "No such file or directory"}));
+  EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--metrics", folder_.path()}), kFailed,
+                      {"--metrics", "Is a directory"}));
+  EXPECT_TRUE(refused({"--save", data_}, {"data.txt is a file", "name another"}));
+  EXPECT_TRUE(refused({"--save", data_ + "/out"}, {"data.txt is no folder"}));
+  EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--save", "/proc"}), kFailed,
+                      {"/proc is a mount point", "/proc/model"}));
+}
+
+TEST_F(Fault, AFullDiskFailsTheJobAndKeepsTheLastSave) {
+  weft_succeeds(train({"--strategy", "none", "--steps", "1", "--save", in("out")}));
+  const std::string before = read_bytes(in("out/model.safetensors"));
+  const std::string flags =
+      " train --model " + config_ + " --data " + data_ + " --steps 2 -n 2 --save " + in("out");
+  const launch::Output output =
+      launch::Process({"sh", "-c", "ulimit -f 16; trap '' XFSZ; exec " WEFT_PROGRAM + flags},
+                      {.environment = {{"OMP_NUM_THREADS", "1"}}})
+          .finish();
+  EXPECT_EQ(output.exit_code, kFailed) << output.error;
+  EXPECT_THAT(output.error, testing::HasSubstr("model.safetensors"));
+  EXPECT_THAT(output.error, testing::HasSubstr("File too large"));
+  EXPECT_EQ(read_bytes(in("out/model.safetensors")), before);
+  weft_succeeds(train({"--strategy", "none", "--steps", "2", "--resume", in("out")}));
+}
+
+}  // namespace
+}  // namespace weft::test

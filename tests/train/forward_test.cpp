@@ -1,0 +1,96 @@
+// `weft forward`: full outputs under their Hugging Face names, the same on any number of ranks.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "train/command.hpp"
+
+namespace weft::test {
+namespace {
+
+constexpr double kFp32 = 1e-6;
+
+class Forward : public CommandTest {
+ protected:
+  // The outputs for `inputs` of a model with initial values.
+  RawTensors forward(const RawTensors& inputs, const Words& more = {}) const {
+    folder_.file("inputs.safetensors", safetensors_bytes(inputs));
+    weft_succeeds(Words{"forward", "--model", config_, "--inputs", in("inputs.safetensors"), "--output",
+                        in("out.safetensors")} +
+                  more);
+    return read_safetensors(in("out.safetensors"));
+  }
+  void expect_same(const RawTensors& actual, const RawTensors& expected) const {
+    ASSERT_EQ(actual.size(), expected.size());
+    for (const auto& [name, tensor] : expected) {
+      ASSERT_TRUE(actual.contains(name)) << name;
+      EXPECT_EQ(actual.at(name).shape, tensor.shape) << name;
+      EXPECT_LE(relative_difference(float_values(actual.at(name)), float_values(tensor)), kFp32) << name;
+    }
+  }
+};
+
+TEST_F(Forward, IsTheSameOnRanksAndInBatches) {
+  const RawTensors inputs = language_samples(5, 9);
+  const RawTensors outputs = forward(inputs);
+  EXPECT_EQ(outputs.at("logits").shape, (std::vector<int64_t>{5, 9, 256}));
+  EXPECT_EQ(outputs.at("loss").shape, std::vector<int64_t>());
+  EXPECT_NEAR(float_values(outputs.at("loss"))[0], std::log(256), 0.3);
+  for (const Words& more : {Words{"-n", "2"}, Words{"-n", "3"}, Words{"--batch-size", "2"},
+                            Words{"-n", "2", "--batch-size", "2"}})
+    expect_same(forward(inputs, more), outputs);
+}
+
+TEST_F(Forward, GivesNoLossWithoutLabels) {
+  RawTensors inputs = language_samples(2, 4);
+  const std::vector<float> logits = float_values(forward(inputs).at("logits"));
+  inputs.erase("labels");
+  const RawTensors outputs = forward(inputs);
+  EXPECT_EQ(outputs.size(), 1u);
+  EXPECT_EQ(float_values(outputs.at("logits")), logits);
+}
+
+TEST_F(Forward, NamesBothLossesOfTwoHeads) {
+  folder_.file("config.json", config_json({.architecture = "GPT2DoubleHeadsModel"}));
+  RawTensors inputs = language_samples(6, 5);
+  for (auto& [name, tensor] : inputs) tensor.shape = {3, 2, 5};
+  inputs["mc_token_ids"] = int64_tensor({3, 2}, {4, 3, 2, 4, 4, 1});
+  inputs["mc_labels"] = int64_tensor({3}, {0, 1, 1});
+  const RawTensors outputs = forward(inputs);
+  for (const char* name : {"logits", "mc_logits", "loss", "mc_loss"})
+    EXPECT_TRUE(outputs.contains(name)) << name;
+  EXPECT_NEAR(float_values(outputs.at("loss"))[0], std::log(256), 0.3);
+  EXPECT_NEAR(float_values(outputs.at("mc_loss"))[0], std::log(2), 0.2);
+  expect_same(forward(inputs, {"-n", "2"}), outputs);
+}
+
+TEST_F(Forward, RefusesInputsThatDoNotFit) {
+  const auto refused = [&](RawTensors inputs, const std::vector<std::string>& pieces) {
+    folder_.file("inputs.safetensors", safetensors_bytes(inputs));
+    return refuses({"forward", "--model", config_, "--inputs", in("inputs.safetensors"), "--output",
+                    in("no.safetensors")},
+                   1, pieces);
+  };
+  const RawTensors good = language_samples(2, 4);
+  RawTensors inputs = good;
+  inputs["input_ids"] = float_tensor({2, 4}, std::vector<float>(8));
+  EXPECT_TRUE(refused(inputs, {"input_ids", "Float", "int64"}));
+  inputs = good;
+  inputs["inputs_ids"] = inputs["input_ids"];
+  inputs.erase("input_ids");
+  EXPECT_TRUE(refused(inputs, {"inputs_ids", "did you mean \"input_ids\"?"}));
+  EXPECT_TRUE(refused({{"input_ids", int64_tensor({1, 2}, {1, 256})}}, {"token 256", "0 to 255"}));
+  EXPECT_TRUE(refused({{"input_ids", int64_tensor({1, 33}, std::vector<int64_t>(33))}}, {"33", "32"}));
+  EXPECT_TRUE(refused({}, {"no tensors"}));
+  folder_.file("inputs.safetensors", "");
+  EXPECT_TRUE(refuses(
+      {"forward", "--model", config_, "--inputs", in("inputs.safetensors"), "--output", in("o.safetensors")},
+      1, {"inputs.safetensors"}));
+  folder_.file("inputs.safetensors", safetensors_bytes(good));
+  EXPECT_TRUE(refuses({"forward", "--model", config_, "--inputs", in("inputs.safetensors"), "--output",
+                       in("no/where.safetensors")},
+                      1, {"no/where.safetensors", "no folder"}));
+}
+
+}  // namespace
+}  // namespace weft::test

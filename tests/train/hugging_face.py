@@ -1,0 +1,51 @@
+"""Transformers' side of hugging_face_test.cpp: once makes folders for Weft, once opens those of Weft.
+
+    hugging_face.py make FOLDER      FOLDER/{sharded,torch}: one random GPT2LMHeadModel; inputs.safetensors, expected.safetensors
+    hugging_face.py open FOLDER ORACLES    checks each FOLDER/<class> with roundtrip.py in ORACLES on FOLDER/<class>.safetensors
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import save_file
+
+
+def make(folder):
+    torch.manual_seed(3)
+    config = transformers.GPT2Config(vocab_size=131, n_positions=40, n_embd=60, n_layer=3, n_head=4, resid_pdrop=0.1,
+                                     bos_token_id=0, eos_token_id=0)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    model.save_pretrained(folder / "sharded", max_shard_size="100KB")
+    config.save_pretrained(folder / "torch")
+    torch.save(model.state_dict(), folder / "torch" / "pytorch_model.bin")
+    ids = torch.randint(0, 131, (5, 17))
+    mask = (torch.arange(17) < torch.tensor([[17], [9], [2], [17], [12]])).long()
+    labels = torch.where(mask.bool(), ids, -100)
+    inputs = dict(input_ids=ids, attention_mask=mask, labels=labels)
+    with torch.no_grad():
+        outputs = model(**inputs)
+    save_file(inputs, folder / "inputs.safetensors")
+    save_file(dict(logits=outputs.logits, loss=outputs.loss), folder / "expected.safetensors")
+    assert len(list((folder / "sharded").glob("*.safetensors"))) > 1
+
+
+def open_all(folder, oracles):
+    sys.path.insert(0, oracles)
+    import roundtrip
+    status = 0
+    for oracle in sorted(folder.glob("*.safetensors")):
+        sys.argv = ["roundtrip.py", str(folder / oracle.stem), oracle.stem, str(oracle)]
+        status |= roundtrip.main()
+    return status
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "make":
+        make(Path(sys.argv[2]))
+    else:
+        sys.exit(open_all(Path(sys.argv[2]), sys.argv[3]))

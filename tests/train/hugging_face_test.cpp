@@ -1,0 +1,107 @@
+// Model folders in both directions between Weft and Hugging Face transformers, where WEFT_ORACLE_PYTHON names
+// a Python that has it.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "train/command.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr double kTolerance = 2e-5;  // of support/tolerances.hpp, which needs libtorch
+
+class HuggingFace : public CommandTest {
+ protected:
+  void SetUp() override {
+    const char* python = std::getenv("WEFT_ORACLE_PYTHON");
+    if (python == nullptr || *python == '\0') GTEST_SKIP() << "WEFT_ORACLE_PYTHON is not set";
+    python_ = python;
+  }
+  Output transformers(const Words& words) const {
+    return launch::Process(Words{python_, WEFT_TRAIN_TESTS "/hugging_face.py"} + words).finish();
+  }
+
+  std::string python_;
+};
+
+TEST_F(HuggingFace, OpensWhatTransformersSaved) {
+  const Output made = transformers({"make", folder_.path()});
+  ASSERT_EQ(made.exit_code, 0) << made.error;
+  const RawTensors expected = read_safetensors(in("expected.safetensors"));
+  for (const std::string folder : {"sharded", "torch"}) {
+    weft_succeeds({"forward", "--model", in(folder), "--inputs", in("inputs.safetensors"), "--output",
+                   in(folder + ".out.safetensors")});
+    const RawTensors outputs = read_safetensors(in(folder + ".out.safetensors"));
+    for (const auto& [name, tensor] : expected)
+      EXPECT_LE(relative_difference(float_values(outputs.at(name)), float_values(tensor)), kTolerance)
+          << folder << " " << name;
+  }
+}
+
+// Every weight and bias random, so that none can be left out or swapped unseen.
+void randomise(const std::string& path) {
+  RawTensors tensors = read_safetensors(path);
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0, 0.3F);
+  for (auto& [name, tensor] : tensors) {
+    std::vector<float> values = float_values(tensor);
+    for (float& value : values) value += normal(random);
+    tensor = float_tensor(tensor.shape, values);
+  }
+  std::ofstream(path, std::ios::binary) << safetensors_bytes(tensors);
+}
+
+// Labels of two classes where there were labels of tokens.
+RawTensors with_classes(RawTensors samples) {
+  const std::string& labels = samples.at("labels").bytes;
+  std::vector<int64_t> values(labels.size() / sizeof(int64_t));
+  std::memcpy(values.data(), labels.data(), labels.size());
+  for (int64_t& value : values) value = value < 0 ? value : value % 2;
+  samples["labels"] = int64_tensor(samples.at("labels").shape, values);
+  return samples;
+}
+
+RawTensors with_choices(RawTensors samples) {
+  for (auto& [name, tensor] : samples) tensor.shape = {2, 2, 9};
+  samples["mc_token_ids"] = int64_tensor({2, 2}, {8, 1, 4, 0});
+  samples["mc_labels"] = int64_tensor({2}, {1, 0});
+  return samples;
+}
+
+TEST_F(HuggingFace, IsOpenedByTransformersWithEqualOutputs) {
+  weft_succeeds(train({"--strategy", "none", "--steps", "1", "--save", in("language")}));
+  randomise(in("language/model.safetensors"));
+  const RawTensors samples = language_samples(4, 9);
+  const std::pair<std::string, RawTensors> classes[] = {{"GPT2LMHeadModel", samples},
+                                                        {"GPT2ForTokenClassification", with_classes(samples)},
+                                                        {"GPT2DoubleHeadsModel", with_choices(samples)}};
+  fs::create_directories(in("classes"));
+  for (const auto& [name, inputs] : classes) {
+    folder_.file("inputs.safetensors", safetensors_bytes(inputs));
+    weft_succeeds({"train", "--model", in("language"), "--architecture", name, "--data",
+                   in("inputs.safetensors"), "-n", "2", "--batch-size", "4", "--steps", "2", "--save",
+                   in("classes/" + name)});
+    weft_succeeds({"forward", "--model", in("classes/" + name), "--inputs", in("inputs.safetensors"),
+                   "--output", in("outputs.safetensors")});
+    RawTensors oracle;
+    for (const auto& [field, tensor] : inputs) oracle["input." + field] = tensor;
+    for (const auto& [field, tensor] : read_safetensors(in("outputs.safetensors")))
+      oracle["output." + field] = tensor;
+    folder_.file("classes/" + name + ".safetensors", safetensors_bytes(oracle));
+  }
+  const Output opened = transformers({"open", in("classes"), WEFT_ORACLES});
+  EXPECT_EQ(opened.exit_code, 0) << opened.error << opened.out;
+  for (const char* output : {"logits", "mc_logits", "loss", "mc_loss"})
+    EXPECT_THAT(opened.out, HasSubstr(output));
+}
+
+}  // namespace
+}  // namespace weft::test
