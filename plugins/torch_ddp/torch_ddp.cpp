@@ -1,5 +1,5 @@
-// torch_ddp: data parallelism as PyTorch's DistributedDataParallel. Every rank holds the whole model; gradients are summed in
-// buckets while backward runs.
+// torch_ddp: data parallelism as PyTorch's DistributedDataParallel. Every rank holds the whole model;
+// gradients are summed in buckets while backward runs.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
@@ -44,7 +44,8 @@ class DistributedDataParallel final : public weft::Strategy {
   }
 
   void begin_backward(const weft::Backward& backward) override {
-    if (check_reduction_ && data_.size() > 1) check_agreement(backward.synchronise ? kBackward : kLocalBackward);
+    if (check_reduction_ && data_.size() > 1)
+      check_agreement(backward.synchronise ? kBackward : kLocalBackward);
     buckets_.begin(backward.synchronise);
     ++backwards_;
     synchronised_ += backward.synchronise;
@@ -59,8 +60,9 @@ class DistributedDataParallel final : public weft::Strategy {
  private:
   enum Phase : int64_t { kForward, kLocalBackward, kBackward };
 
-  // Every rank stands at the same place, the sums of the last synchronised backward were all issued, and nobody updated
-  // with gradients that were never summed. Otherwise the next collectives would meet the wrong partners, and hang.
+  // Every rank stands at the same place, the sums of the last synchronised backward were all issued, and
+  // nobody updated with gradients that were never summed. Otherwise the next collectives would meet the wrong
+  // partners, and hang.
   void check_agreement(Phase phase) {
     const int64_t missing = synchronised_ ? static_cast<int64_t>(buckets_.count() - buckets_.started()) : 0;
     const std::array<int64_t, 5> own = {phase, backwards_, synchronised_, missing, changed_alone_};
@@ -74,18 +76,22 @@ class DistributedDataParallel final : public weft::Strategy {
     const auto lowest = [&](size_t i) { return -highest[own.size() + i]; };
     static const char* const kPlaces[] = {"a forward", "a backward under no_sync", "a backward"};
     if (highest[0] != lowest(0))
-      refuse(std::string("ranks disagree: some begin ") + kPlaces[lowest(0)] + ", others " + kPlaces[highest[0]] +
-             "; this one begins " + kPlaces[phase]);
+      refuse(std::string("ranks disagree: some begin ") + kPlaces[lowest(0)] + ", others " +
+             kPlaces[highest[0]] + "; this one begins " + kPlaces[phase]);
     for (const size_t i : {1, 2})
       if (highest[i] != lowest(i))
-        refuse("ranks disagree: they ran between " + std::to_string(lowest(i)) + " and " + std::to_string(highest[i]) +
-               (i == 1 ? " backwards" : " synchronised backwards") + ", this one " + std::to_string(own[i]));
+        refuse("ranks disagree: they ran between " + std::to_string(lowest(i)) + " and " +
+               std::to_string(highest[i]) + (i == 1 ? " backwards" : " synchronised backwards") +
+               ", this one " + std::to_string(own[i]));
     if (highest[3] != 0)
-      refuse("the last backward left out " + std::to_string(highest[3]) + " of " + std::to_string(buckets_.count()) +
+      refuse("the last backward left out " + std::to_string(highest[3]) + " of " +
+             std::to_string(buckets_.count()) +
              " sums on some rank; its gradients are not those of the global batch");
     if (highest[4] != 0)
-      refuse("parameters were updated with gradients that were never summed over the ranks, of backwards under no_sync "
-             "with no synchronised one after them; the ranks' parameters differ now");
+      refuse(
+          "parameters were updated with gradients that were never summed over the ranks, of backwards under "
+          "no_sync "
+          "with no synchronised one after them; the ranks' parameters differ now");
   }
 
   [[noreturn]] static void refuse(const std::string& what) {

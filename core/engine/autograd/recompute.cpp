@@ -32,12 +32,14 @@ class GeneratorGuard {
   at::Tensor saved_;
 };
 
-int64_t version_of(const at::Tensor& tensor) { return tensor.defined() ? static_cast<int64_t>(tensor._version()) : 0; }
+int64_t version_of(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<int64_t>(tensor._version()) : 0;
+}
 
 struct Frame {
   std::string name;
   std::function<void(State&)> function;
-  State input;  // detached
+  State input;                    // detached
   std::vector<int64_t> versions;  // of the input's fields
   at::Tensor generator;
   size_t num_saved = 0;
@@ -53,7 +55,8 @@ class Collect final : public torch::autograd::SavedVariableHooks {
   explicit Collect(Frame* frame) : frame_(frame) {}
   void call_pack_hook(const at::Tensor& tensor) override { frame_->saved.push_back(tensor.detach()); }
   at::Tensor call_unpack_hook() override {
-    throw Error(WEFT_INTERNAL, "the graph of a recomputation was used: backward inside a unit is not supported");
+    throw Error(WEFT_INTERNAL,
+                "the graph of a recomputation was used: backward inside a unit is not supported");
   }
 
  private:
@@ -87,8 +90,9 @@ void Frame::recompute() {
   size_t place = 0;
   for (const auto& [field, tensor] : input) {
     if (version_of(tensor) != versions[place++])
-      throw Error(WEFT_INVALID_ARGUMENT, name + " changed its field \"" + field + "\" in place, so it cannot be recomputed; "
-                                         "let it make a new tensor");
+      throw Error(WEFT_INVALID_ARGUMENT, name + " changed its field \"" + field +
+                                             "\" in place, so it cannot be recomputed; "
+                                             "let it make a new tensor");
     if (!tensor.defined()) {
       state.set(field, tensor);
       continue;
@@ -99,8 +103,9 @@ void Frame::recompute() {
   }
   function(state);
   if (saved.size() != num_saved)
-    throw Error(WEFT_INTERNAL, "recomputation of " + name + " saved " + std::to_string(saved.size()) + " tensors, its forward " +
-                                   std::to_string(num_saved) + ": it depends on more than its state");
+    throw Error(WEFT_INTERNAL, "recomputation of " + name + " saved " + std::to_string(saved.size()) +
+                                   " tensors, its forward " + std::to_string(num_saved) +
+                                   ": it depends on more than its state");
 }
 
 }  // namespace

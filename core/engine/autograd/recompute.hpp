@@ -1,5 +1,6 @@
-// Non-reentrant recomputation: forward keeps the inputs of a function instead of what its operations save; the first
-// backward node that asks for a saved tensor runs the function again, with the random generator as it was.
+// Non-reentrant recomputation: forward keeps the inputs of a function instead of what its operations save;
+// the first backward node that asks for a saved tensor runs the function again, with the random generator as
+// it was.
 #pragma once
 
 #include <functional>
@@ -9,8 +10,8 @@
 
 namespace weft {
 
-// Runs `function` on `state` under recomputation. `function` depends on nothing but the state, parameters, buffers and the
-// random generator, and is alive until backward is done.
+// Runs `function` on `state` under recomputation. `function` depends on nothing but the state, parameters,
+// buffers and the random generator, and is alive until backward is done.
 void run_recomputed(const std::string& name, const std::function<void(State&)>& function, State& state);
 
 }  // namespace weft

@@ -19,9 +19,15 @@ class HookedEngine final : public torch::autograd::Engine {
   }
 };
 
-SavedTensorHooks::SavedTensorHooks(Make make) : make_(std::move(make)), outer_(innermost) { innermost = this; }
-SavedTensorHooks::~SavedTensorHooks() { innermost = outer_; }
+SavedTensorHooks::SavedTensorHooks(Make make) : make_(std::move(make)), outer_(innermost) {
+  innermost = this;
+}
+SavedTensorHooks::~SavedTensorHooks() {
+  innermost = outer_;
+}
 
-void SavedTensorHooks::install() { torch::autograd::set_default_engine_stub(&HookedEngine::instance); }
+void SavedTensorHooks::install() {
+  torch::autograd::set_default_engine_stub(&HookedEngine::instance);
+}
 
 }  // namespace weft

@@ -1,6 +1,6 @@
-// Default saved-tensor hooks for C++: while a guard lives, every tensor that an operation saves for backward goes through
-// the hooks that `make` makes. libtorch offers this to Python only; the engine asks its default engine for them, so Weft
-// installs an engine of its own that answers.
+// Default saved-tensor hooks for C++: while a guard lives, every tensor that an operation saves for backward
+// goes through the hooks that `make` makes. libtorch offers this to Python only; the engine asks its default
+// engine for them, so Weft installs an engine of its own that answers.
 #pragma once
 
 #include <torch/csrc/autograd/saved_variable_hooks.h>

@@ -12,33 +12,55 @@ namespace weft {
 
 inline uint32_t dtype_code(at::ScalarType type) {
   switch (type) {
-    case at::kDouble: return WEFT_F64;
-    case at::kFloat: return WEFT_F32;
-    case at::kHalf: return WEFT_F16;
-    case at::kBFloat16: return WEFT_BF16;
-    case at::kLong: return WEFT_I64;
-    case at::kInt: return WEFT_I32;
-    case at::kShort: return WEFT_I16;
-    case at::kChar: return WEFT_I8;
-    case at::kByte: return WEFT_U8;
-    case at::kBool: return WEFT_BOOL;
-    default: throw Error(WEFT_UNIMPLEMENTED, std::string("no dtype of Weft for ") + c10::toString(type));
+    case at::kDouble:
+      return WEFT_F64;
+    case at::kFloat:
+      return WEFT_F32;
+    case at::kHalf:
+      return WEFT_F16;
+    case at::kBFloat16:
+      return WEFT_BF16;
+    case at::kLong:
+      return WEFT_I64;
+    case at::kInt:
+      return WEFT_I32;
+    case at::kShort:
+      return WEFT_I16;
+    case at::kChar:
+      return WEFT_I8;
+    case at::kByte:
+      return WEFT_U8;
+    case at::kBool:
+      return WEFT_BOOL;
+    default:
+      throw Error(WEFT_UNIMPLEMENTED, std::string("no dtype of Weft for ") + c10::toString(type));
   }
 }
 
 inline at::ScalarType scalar_type_of(uint32_t code) {
   switch (code) {
-    case WEFT_F64: return at::kDouble;
-    case WEFT_F32: return at::kFloat;
-    case WEFT_F16: return at::kHalf;
-    case WEFT_BF16: return at::kBFloat16;
-    case WEFT_I64: return at::kLong;
-    case WEFT_I32: return at::kInt;
-    case WEFT_I16: return at::kShort;
-    case WEFT_I8: return at::kChar;
-    case WEFT_U8: return at::kByte;
-    case WEFT_BOOL: return at::kBool;
-    default: throw Error(WEFT_UNIMPLEMENTED, "dtype code " + std::to_string(code) + " is unknown to this version");
+    case WEFT_F64:
+      return at::kDouble;
+    case WEFT_F32:
+      return at::kFloat;
+    case WEFT_F16:
+      return at::kHalf;
+    case WEFT_BF16:
+      return at::kBFloat16;
+    case WEFT_I64:
+      return at::kLong;
+    case WEFT_I32:
+      return at::kInt;
+    case WEFT_I16:
+      return at::kShort;
+    case WEFT_I8:
+      return at::kChar;
+    case WEFT_U8:
+      return at::kByte;
+    case WEFT_BOOL:
+      return at::kBool;
+    default:
+      throw Error(WEFT_UNIMPLEMENTED, "dtype code " + std::to_string(code) + " is unknown to this version");
   }
 }
 

@@ -4,16 +4,20 @@
 
 namespace weft {
 
-// A boundary was reached. Hooks outside the host's own backward would go to a strategy that knows of no backward.
+// A boundary was reached. Hooks outside the host's own backward would go to a strategy that knows of no
+// backward.
 void ForwardRecord::check_reachable(size_t index) const {
   if (training_ == nullptr)
-    throw Error(WEFT_FAILED_PRECONDITION, "backward through a model whose training has ended; keep the model until backward is done");
+    throw Error(WEFT_FAILED_PRECONDITION,
+                "backward through a model whose training has ended; keep the model until backward is done");
   if (!training_->in_backward())
-    throw Error(WEFT_FAILED_PRECONDITION, "backward through a boosted model must go through Booster::backward(loss, optimizer), "
-                                          "not the tensor's own backward()");
+    throw Error(WEFT_FAILED_PRECONDITION,
+                "backward through a boosted model must go through Booster::backward(loss, optimizer), "
+                "not the tensor's own backward()");
   if (fired_any_ && open_ <= index)
-    throw Error(WEFT_FAILED_PRECONDITION, "unit " + entries_[index].unit->unit->name() + ": a second backward through one "
-                                          "forward; add up its losses and call backward once");
+    throw Error(WEFT_FAILED_PRECONDITION, "unit " + entries_[index].unit->unit->name() +
+                                              ": a second backward through one "
+                                              "forward; add up its losses and call backward once");
 }
 
 void ForwardRecord::finish_later_than(size_t index) {

@@ -1,5 +1,5 @@
-// The units that one forward ran, and which of their backward hooks have fired. Hooks come in strict reverse order whatever
-// the graph does: before one unit's hook fires, what is missing for later units is made up.
+// The units that one forward ran, and which of their backward hooks have fired. Hooks come in strict reverse
+// order whatever the graph does: before one unit's hook fires, what is missing for later units is made up.
 #pragma once
 
 #include <vector>

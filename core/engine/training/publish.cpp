@@ -23,7 +23,8 @@ std::pair<int64_t, int64_t> counted_part(const Training& training, uint32_t part
 }
 
 template <class Refuse>
-void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& param, int64_t count, const Refuse& refuse) {
+void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& param, int64_t count,
+                  const Refuse& refuse) {
   if (!tensor.defined() || tensor.numel() != count)
     refuse(std::to_string(tensor.defined() ? tensor.numel() : 0) + " " + what + " were given");
   if (tensor.scalar_type() != param.tensor.scalar_type())
@@ -34,15 +35,18 @@ void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& 
 
 }  // namespace
 
-void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor& value, const at::Tensor& gradient) {
+void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor& value,
+               const at::Tensor& gradient) {
   weft_param* const param = record.param;
   if (param == nullptr || param->training != sink.training)
     throw Error(WEFT_INVALID_ARGUMENT, "a published range is of no parameter of this training");
   const auto refuse = [&](const std::string& what) {
-    throw Error(WEFT_INVALID_ARGUMENT, "published range of " + param->name + ", " + std::to_string(record.count) +
-                                           " elements from " + std::to_string(record.begin) + " on: " + what);
+    throw Error(WEFT_INVALID_ARGUMENT, "published range of " + param->name + ", " +
+                                           std::to_string(record.count) + " elements from " +
+                                           std::to_string(record.begin) + " on: " + what);
   };
-  if (record.begin < 0 || record.count < 0 || record.begin > param->count() || record.count > param->count() - record.begin)
+  if (record.begin < 0 || record.count < 0 || record.begin > param->count() ||
+      record.count > param->count() - record.begin)
     refuse("the parameter has " + std::to_string(param->count()) + " elements here");
   check_tensor(value, "values", *param, record.count, refuse);
   if (gradient.defined()) check_tensor(gradient, "gradients", *param, record.count, refuse);
@@ -57,7 +61,8 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
   shard.partition_axes = record.partition_axes | param->partition_axes;
   shard.copy = (record.flags & WEFT_SHARD_COPY) != 0;
   if (!shard.copy)
-    std::tie(shard.counted_begin, shard.counted_count) = counted_part(*sink.training, shard.partition_axes, shard.count);
+    std::tie(shard.counted_begin, shard.counted_count) =
+        counted_part(*sink.training, shard.partition_axes, shard.count);
   sink.shards.push_back(std::move(shard));
 }
 

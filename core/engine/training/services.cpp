@@ -20,13 +20,19 @@ namespace weft {
 
 namespace {
 
-const at::Tensor& tensor_of(const weft_at_tensor* handle) { return *reinterpret_cast<const at::Tensor*>(handle); }
-const weft_at_tensor* handle_of(const at::Tensor& tensor) { return reinterpret_cast<const weft_at_tensor*>(&tensor); }
+const at::Tensor& tensor_of(const weft_at_tensor* handle) {
+  return *reinterpret_cast<const at::Tensor*>(handle);
+}
+const weft_at_tensor* handle_of(const at::Tensor& tensor) {
+  return reinterpret_cast<const weft_at_tensor*>(&tensor);
+}
 
 class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
  public:
   explicit ReadyHook(weft_param* param) : param_(param) {}
-  void operator()(const torch::autograd::Variable&) override { param_->training->fire_gradient_ready(*param_); }
+  void operator()(const torch::autograd::Variable&) override {
+    param_->training->fire_gradient_ready(*param_);
+  }
 
  private:
   weft_param* param_;
@@ -39,7 +45,8 @@ struct Services {
     return guarded(error, [&] {
       if (out->struct_size < sizeof(weft_param_info))
         throw Error(WEFT_INVALID_ARGUMENT, "weft_param_info of " + std::to_string(out->struct_size) +
-                                               " bytes is smaller than the host's " + std::to_string(sizeof(weft_param_info)));
+                                               " bytes is smaller than the host's " +
+                                               std::to_string(sizeof(weft_param_info)));
       out->name = borrow(param->name);
       out->index = param->index;
       out->frozen = param->frozen;
@@ -58,14 +65,16 @@ struct Services {
     });
   }
 
-  static weft_status param_read(weft_param* param, int64_t begin, int64_t count, const weft_at_tensor* destination,
-                                weft_error* error) {
+  static weft_status param_read(weft_param* param, int64_t begin, int64_t count,
+                                const weft_at_tensor* destination, weft_error* error) {
     return guarded(error, [&] {
       const at::Tensor& to = tensor_of(destination);
-      if (begin < 0 || count < 0 || begin > param->count() || count > param->count() - begin || to.numel() != count || !to.is_contiguous())
-        throw Error(WEFT_OUT_OF_RANGE, "read of " + std::to_string(count) + " elements from " + std::to_string(begin) + " on of " +
-                                           param->name + " (" + std::to_string(param->count()) + " elements) into " +
-                                           std::to_string(to.numel()) + " elements: must fit and be contiguous");
+      if (begin < 0 || count < 0 || begin > param->count() || count > param->count() - begin ||
+          to.numel() != count || !to.is_contiguous())
+        throw Error(WEFT_OUT_OF_RANGE,
+                    "read of " + std::to_string(count) + " elements from " + std::to_string(begin) +
+                        " on of " + param->name + " (" + std::to_string(param->count()) + " elements) into " +
+                        std::to_string(to.numel()) + " elements: must fit and be contiguous");
       if (count == 0) return;
       at::NoGradGuard no_grad;
       const Training& training = *param->training;
@@ -79,12 +88,14 @@ struct Services {
       if (!tensor_of(storage).defined() || !tensor_of(storage).device().is_cpu())
         throw Error(WEFT_INVALID_ARGUMENT, "storage for " + param->name + " must be a tensor on the CPU");
       const at::Tensor value = tensor_of(storage).variable_data();
-      if (param->bound) throw Error(WEFT_FAILED_PRECONDITION, "parameter " + param->name + " has its storage already");
-      if (value.sizes() != at::IntArrayRef(param->local) || value.scalar_type() != param->tensor.scalar_type())
-        throw Error(WEFT_INVALID_ARGUMENT, fmt::format("storage for {} has shape [{}] of {}, must be [{}] of {}", param->name,
-                                                       fmt::join(value.sizes(), ", "), c10::toString(value.scalar_type()),
-                                                       fmt::join(param->local, ", "),
-                                                       c10::toString(param->tensor.scalar_type())));
+      if (param->bound)
+        throw Error(WEFT_FAILED_PRECONDITION, "parameter " + param->name + " has its storage already");
+      if (value.sizes() != at::IntArrayRef(param->local) ||
+          value.scalar_type() != param->tensor.scalar_type())
+        throw Error(WEFT_INVALID_ARGUMENT,
+                    fmt::format("storage for {} has shape [{}] of {}, must be [{}] of {}", param->name,
+                                fmt::join(value.sizes(), ", "), c10::toString(value.scalar_type()),
+                                fmt::join(param->local, ", "), c10::toString(param->tensor.scalar_type())));
       // The TensorImpl stays, so the module's members, ties and handles all see the storage.
       param->tensor.unsafeGetTensorImpl()->shallow_copy_from(value.getIntrusivePtr());
       param->tensor.set_requires_grad(!param->frozen);
@@ -108,7 +119,9 @@ struct Services {
         for (uint32_t i = 0; i < capacity && i < unit->params.size(); ++i) out[i] = unit->params[i];
         return static_cast<uint32_t>(unit->params.size());
       };
-      t.param_count = [](weft_training* training) { return static_cast<uint32_t>(training->params().size()); };
+      t.param_count = [](weft_training* training) {
+        return static_cast<uint32_t>(training->params().size());
+      };
       t.param = [](weft_training* training, uint32_t index) {
         return index < training->params().size() ? training->params()[index].get() : nullptr;
       };
@@ -119,9 +132,12 @@ struct Services {
       t.param_read = &param_read;
       t.param_bind = &param_bind;
       t.param_tensor = [](weft_param* param) { return handle_of(param->tensor); };
-      t.buffer_count = [](weft_training* training) { return static_cast<uint32_t>(training->buffers_.size()); };
+      t.buffer_count = [](weft_training* training) {
+        return static_cast<uint32_t>(training->buffers_.size());
+      };
       t.buffer_name = [](weft_training* training, uint32_t index) {
-        return index < training->buffers_.size() ? borrow(training->buffers_[index].first) : weft_str{nullptr, 0};
+        return index < training->buffers_.size() ? borrow(training->buffers_[index].first)
+                                                 : weft_str{nullptr, 0};
       };
       t.buffer_tensor = [](weft_training* training, uint32_t index) {
         return index < training->buffers_.size() ? handle_of(training->buffers_[index].second) : nullptr;
@@ -143,7 +159,8 @@ struct Services {
       const auto splits = [&](const int64_t* s) {
         return s == nullptr ? std::vector<int64_t>() : std::vector<int64_t>(s, s + comm->communicator.size());
       };
-      return comm->communicator.all_to_all(tensor_of(output), tensor_of(input), splits(output_splits), splits(input_splits));
+      return comm->communicator.all_to_all(tensor_of(output), tensor_of(input), splits(output_splits),
+                                           splits(input_splits));
     });
   }
 
@@ -154,7 +171,8 @@ struct Services {
       t.comm = [](weft_training* training, uint32_t axes) { return training->comm(axes); };
       t.rank = [](weft_comm* c) { return static_cast<uint32_t>(c->communicator.rank()); };
       t.size = [](weft_comm* c) { return static_cast<uint32_t>(c->communicator.size()); };
-      t.subset = [](weft_comm* c, const uint32_t* members, uint32_t num_members, weft_comm** out, weft_error* error) {
+      t.subset = [](weft_comm* c, const uint32_t* members, uint32_t num_members, weft_comm** out,
+                    weft_error* error) {
         return guarded(error, [&] {
           Communicator made = c->communicator.subset({members, members + num_members});
           *out = nullptr;
@@ -164,33 +182,45 @@ struct Services {
           *out = c->subsets.back().get();
         });
       };
-      t.all_reduce = [](weft_comm* c, const weft_at_tensor* inout, uint32_t op, weft_work** own, weft_error* error) {
+      t.all_reduce = [](weft_comm* c, const weft_at_tensor* inout, uint32_t op, weft_work** own,
+                        weft_error* error) {
         return start(own, error, [&] {
           const bool control = (op & WEFT_REDUCE_CONTROL) != 0;
-          return c->communicator.all_reduce(tensor_of(inout), static_cast<ReduceOp>(op & ~uint32_t{WEFT_REDUCE_CONTROL}), control);
+          return c->communicator.all_reduce(
+              tensor_of(inout), static_cast<ReduceOp>(op & ~uint32_t{WEFT_REDUCE_CONTROL}), control);
         });
       };
-      t.all_gather = [](weft_comm* c, const weft_at_tensor* output, const weft_at_tensor* input, weft_work** own,
-                        weft_error* error) {
-        return start(own, error, [&] { return c->communicator.all_gather(tensor_of(output), tensor_of(input)); });
+      t.all_gather = [](weft_comm* c, const weft_at_tensor* output, const weft_at_tensor* input,
+                        weft_work** own, weft_error* error) {
+        return start(own, error,
+                     [&] { return c->communicator.all_gather(tensor_of(output), tensor_of(input)); });
       };
-      t.reduce_scatter = [](weft_comm* c, const weft_at_tensor* output, const weft_at_tensor* input, uint32_t op,
-                            weft_work** own, weft_error* error) {
+      t.reduce_scatter = [](weft_comm* c, const weft_at_tensor* output, const weft_at_tensor* input,
+                            uint32_t op, weft_work** own, weft_error* error) {
         return start(own, error, [&] {
-          return c->communicator.reduce_scatter(tensor_of(output), tensor_of(input), static_cast<ReduceOp>(op));
+          return c->communicator.reduce_scatter(tensor_of(output), tensor_of(input),
+                                                static_cast<ReduceOp>(op));
         });
       };
-      t.broadcast = [](weft_comm* c, const weft_at_tensor* inout, uint32_t root, weft_work** own, weft_error* error) {
-        return start(own, error, [&] { return c->communicator.broadcast(tensor_of(inout), static_cast<int>(root)); });
+      t.broadcast = [](weft_comm* c, const weft_at_tensor* inout, uint32_t root, weft_work** own,
+                       weft_error* error) {
+        return start(own, error,
+                     [&] { return c->communicator.broadcast(tensor_of(inout), static_cast<int>(root)); });
       };
       t.all_to_all = &all_to_all;
-      t.send = [](weft_comm* c, const weft_at_tensor* value, uint32_t to, uint32_t tag, weft_work** own, weft_error* error) {
-        return start(own, error, [&] { return c->communicator.send(tensor_of(value), static_cast<int>(to), tag); });
+      t.send = [](weft_comm* c, const weft_at_tensor* value, uint32_t to, uint32_t tag, weft_work** own,
+                  weft_error* error) {
+        return start(own, error,
+                     [&] { return c->communicator.send(tensor_of(value), static_cast<int>(to), tag); });
       };
-      t.recv = [](weft_comm* c, const weft_at_tensor* value, uint32_t from, uint32_t tag, weft_work** own, weft_error* error) {
-        return start(own, error, [&] { return c->communicator.recv(tensor_of(value), static_cast<int>(from), tag); });
+      t.recv = [](weft_comm* c, const weft_at_tensor* value, uint32_t from, uint32_t tag, weft_work** own,
+                  weft_error* error) {
+        return start(own, error,
+                     [&] { return c->communicator.recv(tensor_of(value), static_cast<int>(from), tag); });
       };
-      t.barrier = [](weft_comm* c, weft_error* error) { return guarded(error, [&] { c->communicator.barrier(); }); };
+      t.barrier = [](weft_comm* c, weft_error* error) {
+        return guarded(error, [&] { c->communicator.barrier(); });
+      };
       t.wait = [](weft_work* work, weft_error* error) { return guarded(error, [&] { work->work.wait(); }); };
       t.release = [](weft_work* work) { delete work; };
       return t;
@@ -200,12 +230,13 @@ struct Services {
 
   static const weft_memory_services* memory() {
     static const weft_memory_services table = {
-        sizeof(weft_memory_services),
-        [](const weft_at_tensor* handle, int64_t elements, weft_error* error) {
+        sizeof(weft_memory_services), [](const weft_at_tensor* handle, int64_t elements, weft_error* error) {
           return guarded(error, [&] {
             const at::Tensor& tensor = tensor_of(handle);
-            if (elements < 0 || elements > std::numeric_limits<int64_t>::max() / static_cast<int64_t>(tensor.element_size()))
-              throw Error(WEFT_INVALID_ARGUMENT, "a storage cannot have " + std::to_string(elements) + " elements");
+            if (elements < 0 ||
+                elements > std::numeric_limits<int64_t>::max() / static_cast<int64_t>(tensor.element_size()))
+              throw Error(WEFT_INVALID_ARGUMENT,
+                          "a storage cannot have " + std::to_string(elements) + " elements");
             at::native::resize_bytes_cpu(tensor.storage().unsafeGetStorageImpl(),
                                          static_cast<size_t>(elements) * tensor.element_size());
           });
@@ -217,7 +248,8 @@ struct Services {
     static const weft_publish_services table = {
         sizeof(weft_publish_services), [](weft_shard_sink* sink, const weft_shard* shard, weft_error* error) {
           return guarded(error, [&] {
-            if (shard->value == nullptr) throw Error(WEFT_INVALID_ARGUMENT, "a published range has no values");
+            if (shard->value == nullptr)
+              throw Error(WEFT_INVALID_ARGUMENT, "a published range has no values");
             add_shard(*sink, *shard, tensor_of(shard->value),
                       shard->gradient != nullptr ? tensor_of(shard->gradient) : at::Tensor());
           });

@@ -15,13 +15,16 @@ namespace weft {
 
 namespace {
 
-const weft_at_tensor* handle_of(const at::Tensor& tensor) { return reinterpret_cast<const weft_at_tensor*>(&tensor); }
+const weft_at_tensor* handle_of(const at::Tensor& tensor) {
+  return reinterpret_cast<const weft_at_tensor*>(&tensor);
+}
 
 weft_status create(const weft_strategy_arguments* arguments, weft_strategy** own, weft_error* error) {
   return guarded(error, [&] {
     if (arguments->world_size != 1)
       fail(WEFT_INVALID_ARGUMENT,
-           "no strategy (\"none\") runs on one rank, but there are {}; name a strategy (`weft plugins list` shows them)",
+           "no strategy (\"none\") runs on one rank, but there are {}; name a strategy (`weft plugins list` "
+           "shows them)",
            arguments->world_size);
     *own = new weft_strategy;
   });
@@ -30,7 +33,8 @@ weft_status create(const weft_strategy_arguments* arguments, weft_strategy** own
 weft_status configure(weft_strategy* strategy, weft_training* training, weft_error* error) {
   return guarded(error, [&] {
     strategy->training = training;
-    const auto& services = *static_cast<const weft_model_services*>(training_services(borrow(WEFT_MODEL_SERVICES)));
+    const auto& services =
+        *static_cast<const weft_model_services*>(training_services(borrow(WEFT_MODEL_SERVICES)));
     for (const auto& param : training->params()) {
       const at::Tensor storage = at::empty(param->local, param->tensor.scalar_type());
       ErrorSink inner;
@@ -42,11 +46,18 @@ weft_status configure(weft_strategy* strategy, weft_training* training, weft_err
 
 weft_status publish(weft_strategy* strategy, weft_shard_sink* sink, weft_error* error) {
   return guarded(error, [&] {
-    const auto& services = *static_cast<const weft_publish_services*>(training_services(borrow(WEFT_PUBLISH_SERVICES)));
+    const auto& services =
+        *static_cast<const weft_publish_services*>(training_services(borrow(WEFT_PUBLISH_SERVICES)));
     for (const auto& param : strategy->training->params()) {
       const at::Tensor value = param->tensor.detach(), gradient = param->tensor.grad();
-      const weft_shard record{sizeof(record),     param.get(), 0, value.numel(), handle_of(value),
-                              gradient.defined() ? handle_of(gradient) : nullptr, 0, 0};
+      const weft_shard record{sizeof(record),
+                              param.get(),
+                              0,
+                              value.numel(),
+                              handle_of(value),
+                              gradient.defined() ? handle_of(gradient) : nullptr,
+                              0,
+                              0};
       ErrorSink inner;
       inner.check(services.shard(sink, &record, inner));
     }

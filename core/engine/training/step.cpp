@@ -17,7 +17,9 @@
 
 namespace weft {
 
-double Training::StepLoss::total() const { return std::accumulate(parts.begin(), parts.end(), 0.0); }
+double Training::StepLoss::total() const {
+  return std::accumulate(parts.begin(), parts.end(), 0.0);
+}
 
 void Training::forward_unit(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record) {
   fire_before_forward(unit);
@@ -29,7 +31,8 @@ void Training::forward_unit(weft_unit& unit, State& state, const std::shared_ptr
     insert_boundary(state, [record, entry] { record->after_backward(entry); });
   }
   if (unit.recompute && hooks)
-    run_recomputed(unit.unit->name(), [u = unit.unit](State& s) { u->forward(s); }, state);
+    run_recomputed(
+        unit.unit->name(), [u = unit.unit](State& s) { u->forward(s); }, state);
   else
     unit.unit->forward(state);
   if (hooks) insert_boundary(state, [record, entry] { record->before_backward(entry); });
@@ -44,8 +47,8 @@ void Training::complete_later_forwards(const ForwardRecord& record) {
   }
 }
 
-// Units whose boundary never fired (integer inputs, frozen prefixes, outputs that nobody used). In the caller's own loop:
-// of every forward that this backward went through.
+// Units whose boundary never fired (integer inputs, frozen prefixes, outputs that nobody used). In the
+// caller's own loop: of every forward that this backward went through.
 void Training::complete_records(const std::shared_ptr<ForwardRecord>& record) {
   if (record != nullptr) return record->complete();
   for (auto pending = pending_.rbegin(); pending != pending_.rend(); ++pending)
@@ -68,6 +71,7 @@ void Training::run_backward(const std::vector<at::Tensor>& roots, const std::vec
 
 void Training::drive(weft_step& step) {
   if (api_->run_step != nullptr) {
+    disturbed_ = true;
     ErrorSink error;
     error.check(api_->run_step(strategy_, &step, error), strategy_name_);
     return;
@@ -93,13 +97,15 @@ void scale_terms(weft_step& step) {
     const Batch& batch = micro.batch;
     const std::vector<nn::LossCount> terms = training.model().counts(batch);
     if (terms.empty())
-      throw Error(WEFT_INVALID_ARGUMENT, training.model().architecture() +
-                                             ": the batch has no labels to train on; give the model's labels or a criterion");
+      throw Error(WEFT_INVALID_ARGUMENT,
+                  training.model().architecture() +
+                      ": the batch has no labels to train on; give the model's labels or a criterion");
     if (step.names.empty()) counts.resize(terms.size());
     if (terms.size() != counts.size())
-      throw Error(WEFT_INVALID_ARGUMENT, training.model().architecture() + ": the micro-batches have labels for " +
-                                             std::to_string(counts.size()) + " and for " + std::to_string(terms.size()) +
-                                             " terms of the loss; give all of them the same labels");
+      throw Error(WEFT_INVALID_ARGUMENT,
+                  training.model().architecture() + ": the micro-batches have labels for " +
+                      std::to_string(counts.size()) + " and for " + std::to_string(terms.size()) +
+                      " terms of the loss; give all of them the same labels");
     for (size_t t = 0; t < terms.size(); ++t) {
       if (!batch.empty) counts[t] += terms[t].count;
       if (step.names.size() <= t) step.names.push_back(terms[t].name);
@@ -114,8 +120,9 @@ void scale_terms(weft_step& step) {
   }
   for (size_t t = 0; t < counts.size(); ++t) {
     if (!(counts[t] > 0))
-      throw Error(WEFT_INVALID_ARGUMENT, training.model().architecture() + ": no label of \"" + step.names[t] +
-                                             "\" counts in the global batch: the mean over none is undefined");
+      throw Error(WEFT_INVALID_ARGUMENT,
+                  training.model().architecture() + ": no label of \"" + step.names[t] +
+                      "\" counts in the global batch: the mean over none is undefined");
     step.scales.push_back(1 / counts[t]);
   }
 }
@@ -173,8 +180,9 @@ State Training::forward(const Batch& batch) {
 
 void Training::backward(const at::Tensor& loss) {
   if (!loss.defined() || loss.numel() != 1)
-    throw Error(WEFT_INVALID_ARGUMENT, "backward needs a loss of one element, got " +
-                                           (loss.defined() ? std::to_string(loss.numel()) : std::string("no tensor")));
+    throw Error(WEFT_INVALID_ARGUMENT,
+                "backward needs a loss of one element, got " +
+                    (loss.defined() ? std::to_string(loss.numel()) : std::string("no tensor")));
   guarded_step([&] {
     const weft_backward_info info{sizeof(info), 0, 0, synchronise_, 0};
     // The caller's loss is a mean over its own samples; strategies sum over the data axes.
@@ -222,8 +230,8 @@ struct StepServices {
         sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);
     }
     if (sums.size() != step.scales.size())
-      throw Error(WEFT_INTERNAL, model.architecture() + ": " + std::to_string(sums.size()) + " loss terms, but " +
-                                     std::to_string(step.scales.size()) + " counts");
+      throw Error(WEFT_INTERNAL, model.architecture() + ": " + std::to_string(sums.size()) +
+                                     " loss terms, but " + std::to_string(step.scales.size()) + " counts");
     at::Tensor total;
     for (size_t t = 0; t < sums.size(); ++t) {
       const at::Tensor scaled = sums[t] * (batch.empty ? 0.0 : step.scales[t]);
@@ -237,12 +245,15 @@ struct StepServices {
     MicroBatch& micro = step.micro[index];
     const std::string what = "backward of micro-batch " + std::to_string(index);
     if (!step.training) throw Error(WEFT_FAILED_PRECONDITION, what + ": this step only goes forward");
-    if (micro.pieces.empty()) throw Error(WEFT_FAILED_PRECONDITION, what + ": nothing went forward that has not been backward");
+    if (micro.pieces.empty())
+      throw Error(WEFT_FAILED_PRECONDITION, what + ": nothing went forward that has not been backward");
     if ((outputs == nullptr) != (gradients == nullptr))
-      throw Error(WEFT_INVALID_ARGUMENT, what + " needs outputs and gradients, or neither to begin with the loss");
+      throw Error(WEFT_INVALID_ARGUMENT,
+                  what + " needs outputs and gradients, or neither to begin with the loss");
     std::vector<at::Tensor> roots, grads;
     if (outputs == nullptr) {
-      if (!micro.loss.defined()) throw Error(WEFT_FAILED_PRECONDITION, what + " from the loss needs finish before it");
+      if (!micro.loss.defined())
+        throw Error(WEFT_FAILED_PRECONDITION, what + " from the loss needs finish before it");
       roots = {std::exchange(micro.loss, at::Tensor())};
       grads = {at::Tensor()};
     } else {
@@ -258,13 +269,15 @@ struct StepServices {
     micro.backward_begun = true;
     const bool last = std::all_of(step.micro.begin(), step.micro.end(),
                                   [](const MicroBatch& m) { return m.backward_begun && m.pieces.empty(); });
-    const weft_backward_info info{sizeof(info), index, static_cast<uint32_t>(step.micro.size()), last && step.synchronise_last, 0};
+    const weft_backward_info info{sizeof(info), index, static_cast<uint32_t>(step.micro.size()),
+                                  last && step.synchronise_last, 0};
     step.owner->run_backward(roots, grads, info, piece.record);
   }
 
   static void check_micro(const weft_step& step, uint32_t micro) {
     if (micro >= step.micro.size())
-      throw Error(WEFT_OUT_OF_RANGE, "micro-batch " + std::to_string(micro) + " of " + std::to_string(step.micro.size()));
+      throw Error(WEFT_OUT_OF_RANGE,
+                  "micro-batch " + std::to_string(micro) + " of " + std::to_string(step.micro.size()));
   }
 
   static void check_unit(const weft_step& step, const weft_unit* unit) {
@@ -272,7 +285,8 @@ struct StepServices {
       throw Error(WEFT_INVALID_ARGUMENT, "the unit is not one of this training");
   }
 
-  static weft_status forward(weft_step* step, uint32_t micro, weft_unit* unit, weft_state* inout, weft_error* error) {
+  static weft_status forward(weft_step* step, uint32_t micro, weft_unit* unit, weft_state* inout,
+                             weft_error* error) {
     return guarded(error, [&] {
       check_micro(*step, micro);
       check_unit(*step, unit);
@@ -288,12 +302,14 @@ struct StepServices {
     });
   }
 
-  static weft_status boundary(weft_step* step, uint32_t micro, weft_unit* entering, weft_state** own, weft_error* error) {
+  static weft_status boundary(weft_step* step, uint32_t micro, weft_unit* entering, weft_state** own,
+                              weft_error* error) {
     return guarded(error, [&] {
       check_micro(*step, micro);
       check_unit(*step, entering);
       auto made = std::make_unique<weft_state>();
-      for (const nn::FieldShape& field : step->owner->model().boundary(step->micro[micro].batch, entering->index)) {
+      for (const nn::FieldShape& field :
+           step->owner->model().boundary(step->micro[micro].batch, entering->index)) {
         at::Tensor tensor = at::empty(field.shape, field.dtype);
         if (field.differentiable && step->training) tensor.set_requires_grad(true);
         made->state.set(field.name, tensor);
@@ -323,7 +339,8 @@ const weft_step_services* step_services() {
         StepServices::finish(*step, micro, last->state);
       });
     };
-    t.backward = [](weft_step* step, uint32_t micro, weft_state* outputs, weft_state* gradients, weft_error* error) {
+    t.backward = [](weft_step* step, uint32_t micro, weft_state* outputs, weft_state* gradients,
+                    weft_error* error) {
       return guarded(error, [&] {
         StepServices::check_micro(*step, micro);
         StepServices::backward(*step, micro, outputs, gradients);
@@ -333,16 +350,16 @@ const weft_step_services* step_services() {
     t.state_destroy = [](weft_state* state) { delete state; };
     t.state_size = [](weft_state* state) { return static_cast<uint32_t>(state->state.size()); };
     t.state_name = [](weft_state* state, uint32_t index) {
-      return index < state->state.size() ? borrow((state->state.begin() + index)->first) : weft_str{nullptr, 0};
+      return index < state->state.size() ? borrow((state->state.begin() + index)->first)
+                                         : weft_str{nullptr, 0};
     };
     t.state_tensor = [](weft_state* state, uint32_t index) -> const weft_at_tensor* {
       if (index >= state->state.size()) return nullptr;
       return reinterpret_cast<const weft_at_tensor*>(&(state->state.begin() + index)->second);
     };
     t.state_set = [](weft_state* state, weft_str name, const weft_at_tensor* tensor, weft_error* error) {
-      return guarded(error, [&] {
-        state->state.set(view(name), *reinterpret_cast<const at::Tensor*>(tensor));
-      });
+      return guarded(error,
+                     [&] { state->state.set(view(name), *reinterpret_cast<const at::Tensor*>(tensor)); });
     };
     return t;
   }();

@@ -6,8 +6,9 @@
 
 namespace weft {
 
-// What goes forward in one piece and backward in one call: units after each other on one state. A schedule with several
-// stages on this rank has several for one micro-batch; the last to go forward is the first to go backward.
+// What goes forward in one piece and backward in one call: units after each other on one state. A schedule
+// with several stages on this rank has several for one micro-batch; the last to go forward is the first to go
+// backward.
 struct Piece {
   const weft_state* state;
   uint32_t next_unit;
@@ -31,8 +32,8 @@ struct weft_step {
   std::vector<weft::MicroBatch> micro;
   weft::Training::Criterion criterion;
 
-  std::vector<std::string> names;   // of the loss terms
-  std::vector<double> scales;       // weight over global count
-  std::vector<double> parts;        // of the loss, this rank's
+  std::vector<std::string> names;                 // of the loss terms
+  std::vector<double> scales;                     // weight over global count
+  std::vector<double> parts;                      // of the loss, this rank's
   std::vector<weft::Training::Forward> forwards;  // of evaluation
 };

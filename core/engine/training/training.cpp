@@ -21,7 +21,9 @@ weft_param::~weft_param() {
   torch::autograd::impl::set_post_acc_grad_hooks(tensor, nullptr);
 }
 
-int64_t weft_param::count() const { return std::accumulate(local.begin(), local.end(), int64_t{1}, std::multiplies<>()); }
+int64_t weft_param::count() const {
+  return std::accumulate(local.begin(), local.end(), int64_t{1}, std::multiplies<>());
+}
 
 namespace weft {
 
@@ -34,9 +36,9 @@ constexpr uint32_t kDataAxes = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA;
 
 }  // namespace
 
-Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api, std::string strategy_name,
-                   const std::vector<weft_kv>& strategy_options, TrainingOptions options,
-                   std::shared_ptr<ParameterSource> source)
+Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api,
+                   std::string strategy_name, const std::vector<weft_kv>& strategy_options,
+                   TrainingOptions options, std::shared_ptr<ParameterSource> source)
     : world_(std::move(world)),
       model_(std::move(model)),
       api_(api),
@@ -88,16 +90,20 @@ void Training::describe_mesh() {
     sizes += (sizes.empty() ? "" : " x ") + std::to_string(mesh_.size[axis]);
   }
   for (uint32_t axis = 0; axis < WEFT_AXES; ++axis)
-    if (std::find(std::begin(kAxisOrder), std::end(kAxisOrder), axis) == std::end(kAxisOrder) && mesh_.size[axis] != 1)
-      throw Error(WEFT_INVALID_ARGUMENT, strategy_name_ + ": axis " + std::to_string(axis) + " of the mesh has size " +
-                                             std::to_string(mesh_.size[axis]) + ", but this version has no such axis; leave 1");
+    if (std::find(std::begin(kAxisOrder), std::end(kAxisOrder), axis) == std::end(kAxisOrder) &&
+        mesh_.size[axis] != 1)
+      throw Error(WEFT_INVALID_ARGUMENT, strategy_name_ + ": axis " + std::to_string(axis) +
+                                             " of the mesh has size " + std::to_string(mesh_.size[axis]) +
+                                             ", but this version has no such axis; leave 1");
   if (product != static_cast<uint64_t>(world_.size()))
-    throw Error(WEFT_INVALID_ARGUMENT, strategy_name_ + ": a mesh of " + sizes + " (replica, data, expert, pipeline, " +
-                                           "sequence, tensor) needs " + std::to_string(product) + " ranks, but there are " +
-                                           std::to_string(world_.size()));
+    throw Error(WEFT_INVALID_ARGUMENT, strategy_name_ + ": a mesh of " + sizes +
+                                           " (replica, data, expert, pipeline, " +
+                                           "sequence, tensor) needs " + std::to_string(product) +
+                                           " ranks, but there are " + std::to_string(world_.size()));
   if (mesh_.size[WEFT_AXIS_TENSOR] > 1)
-    throw Error(WEFT_UNIMPLEMENTED, strategy_name_ + ": a tensor axis of " + std::to_string(mesh_.size[WEFT_AXIS_TENSOR]) +
-                                        " was asked for, but this version performs no tensor-parallel operation; use 1");
+    throw Error(WEFT_UNIMPLEMENTED,
+                strategy_name_ + ": a tensor axis of " + std::to_string(mesh_.size[WEFT_AXIS_TENSOR]) +
+                    " was asked for, but this version performs no tensor-parallel operation; use 1");
   std::vector<int> order;
   for (const uint32_t axis : kAxisOrder) order.push_back(static_cast<int>(mesh_.size[axis]));
   const std::vector<int> place = world_.coordinate(order);
@@ -105,7 +111,8 @@ void Training::describe_mesh() {
   make_communicators();
 }
 
-// All of them now, in one order on every rank: asking for one later is no collective, whichever rank asks first.
+// All of them now, in one order on every rank: asking for one later is no collective, whichever rank asks
+// first.
 void Training::make_communicators() {
   std::vector<int> sizes;
   for (const uint32_t axis : kAxisOrder) {
@@ -131,13 +138,16 @@ weft_comm* Training::comm(uint32_t axes) {
 uint32_t Training::data_rank() const {
   return coordinate_[WEFT_AXIS_REPLICA] * mesh_.size[WEFT_AXIS_DATA] + coordinate_[WEFT_AXIS_DATA];
 }
-uint32_t Training::data_size() const { return mesh_.size[WEFT_AXIS_REPLICA] * mesh_.size[WEFT_AXIS_DATA]; }
+uint32_t Training::data_size() const {
+  return mesh_.size[WEFT_AXIS_REPLICA] * mesh_.size[WEFT_AXIS_DATA];
+}
 
 void Training::make_units() {
   const std::vector<nn::Unit*> units = model_->units();
   if (units.empty()) throw Error(WEFT_INVALID_ARGUMENT, model_->architecture() + " has no units");
   size_t recomputed = 0;
-  if (options_.recompute == "all") recomputed = units.size();
+  if (options_.recompute == "all")
+    recomputed = units.size();
   else if (options_.recompute != "off") {
     const char* const end = options_.recompute.data() + options_.recompute.size();
     const auto [stop, problem] = std::from_chars(options_.recompute.data(), end, recomputed);
@@ -162,13 +172,15 @@ void Training::make_params() {
   std::set<std::string> aliases;
   for (const nn::Tie& tie : model_->ties()) aliases.insert(tie.name);
   const auto param_of = [&](const at::Tensor& tensor) {
-    return std::find_if(params_.begin(), params_.end(), [&](const auto& p) { return p->tensor.is_same(tensor); });
+    return std::find_if(params_.begin(), params_.end(),
+                        [&](const auto& p) { return p->tensor.is_same(tensor); });
   };
   for (const auto& [name, tensor] : named) {
     if (aliases.count(name) || param_of(tensor) != params_.end()) continue;
     if (tensor.dim() > WEFT_MAX_DIMS)
-      throw Error(WEFT_INVALID_ARGUMENT, "parameter " + name + " has " + std::to_string(tensor.dim()) + " dimensions, at most " +
-                                             std::to_string(WEFT_MAX_DIMS) + " are possible");
+      throw Error(WEFT_INVALID_ARGUMENT, "parameter " + name + " has " + std::to_string(tensor.dim()) +
+                                             " dimensions, at most " + std::to_string(WEFT_MAX_DIMS) +
+                                             " are possible");
     auto param = std::make_unique<weft_param>();
     param->training = this;
     param->name = name;
@@ -185,7 +197,8 @@ void Training::make_params() {
       for (const at::Tensor& tensor : module->parameters(true)) {
         const auto found = param_of(tensor);
         if (found == params_.end())
-          throw Error(WEFT_INVALID_ARGUMENT, "unit " + unit->unit->name() + " uses a parameter that is not registered in " +
+          throw Error(WEFT_INVALID_ARGUMENT, "unit " + unit->unit->name() +
+                                                 " uses a parameter that is not registered in " +
                                                  model_->architecture());
         if (std::find(unit->params.begin(), unit->params.end(), found->get()) != unit->params.end()) continue;
         unit->params.push_back(found->get());
@@ -208,34 +221,46 @@ weft_param* Training::find_param(std::string_view name) const {
   return nullptr;
 }
 
-at::ScalarType Training::dtype() const { return params_.front()->tensor.scalar_type(); }
+at::ScalarType Training::dtype() const {
+  return params_.front()->tensor.scalar_type();
+}
 
 void Training::check_bound() {
   if (mesh_.size[WEFT_AXIS_PIPELINE] > 1) return;
   for (const auto& param : params_)
     if (!param->bound)
-      throw Error(WEFT_INTERNAL, strategy_name_ + ": configure left parameter " + param->name + " without storage");
+      throw Error(WEFT_INTERNAL,
+                  strategy_name_ + ": configure left parameter " + param->name + " without storage");
 }
 
 void Training::check_alive() const {
   if (!failure_.empty())
-    throw Error(WEFT_FAILED_PRECONDITION, strategy_name_ + ": an earlier step failed (" + failure_ +
-                                              "), so the state of this training is undefined; start from a checkpoint");
+    throw Error(WEFT_FAILED_PRECONDITION,
+                strategy_name_ + ": an earlier step failed (" + failure_ +
+                    "), so the state of this training is undefined; start from a checkpoint");
 }
 
 // Runs one hook of the strategy; a NULL slot is not subscribed.
-#define WEFT_HOOK(slot, argument)                                            \
-  do {                                                                       \
-    if (api_->slot == nullptr) break;                                        \
-    disturbed_ = true;                                                       \
-    ErrorSink error;                                                         \
-    error.check(api_->slot(strategy_, argument, error), strategy_name_);     \
+#define WEFT_HOOK(slot, argument)                                        \
+  do {                                                                   \
+    if (api_->slot == nullptr) break;                                    \
+    disturbed_ = true;                                                   \
+    ErrorSink error;                                                     \
+    error.check(api_->slot(strategy_, argument, error), strategy_name_); \
   } while (0)
 
-void Training::fire_before_forward(weft_unit& unit) { WEFT_HOOK(before_forward, &unit); }
-void Training::fire_after_forward(weft_unit& unit) { WEFT_HOOK(after_forward, &unit); }
-void Training::fire_before_backward(weft_unit& unit) { WEFT_HOOK(before_backward, &unit); }
-void Training::fire_after_backward(weft_unit& unit) { WEFT_HOOK(after_backward, &unit); }
+void Training::fire_before_forward(weft_unit& unit) {
+  WEFT_HOOK(before_forward, &unit);
+}
+void Training::fire_after_forward(weft_unit& unit) {
+  WEFT_HOOK(after_forward, &unit);
+}
+void Training::fire_before_backward(weft_unit& unit) {
+  WEFT_HOOK(before_backward, &unit);
+}
+void Training::fire_after_backward(weft_unit& unit) {
+  WEFT_HOOK(after_backward, &unit);
+}
 void Training::fire_gradient_ready(weft_param& param) {
   param.touched = true;
   WEFT_HOOK(gradient_ready, &param);
@@ -244,7 +269,9 @@ void Training::fire_begin_backward(const weft_backward_info& info) {
   disturbed_ = true;  // gradients change from here on
   WEFT_HOOK(begin_backward, &info);
 }
-void Training::fire_end_backward(const weft_backward_info& info) { WEFT_HOOK(end_backward, &info); }
+void Training::fire_end_backward(const weft_backward_info& info) {
+  WEFT_HOOK(end_backward, &info);
+}
 
 #undef WEFT_HOOK
 

@@ -1,5 +1,5 @@
-// A training: one model under one strategy on this rank. Owns units, parameters' identity, hooks and the calls of the
-// autograd engine; the services in sdk/include/weft/training.h act on it.
+// A training: one model under one strategy on this rank. Owns units, parameters' identity, hooks and the
+// calls of the autograd engine; the services in sdk/include/weft/training.h act on it.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct weft_param {
   weft::Training* training = nullptr;
   std::string name;
   uint32_t index = 0;
-  at::Tensor tensor;  // the module's own; its storage is bound by the strategy
+  at::Tensor tensor;            // the module's own; its storage is bound by the strategy
   std::vector<uint32_t> units;  // that use it, ascending
   std::vector<int64_t> shape, offset, extent, local;
   uint32_t partition_axes = 0;
@@ -62,10 +62,11 @@ struct Shard {
   weft_param* param = nullptr;
   int64_t begin = 0;
   int64_t count = 0;
-  at::Tensor value, gradient;  // gradient may be undefined
-  uint32_t partition_axes = 0; // the plan's and the strategy's
-  bool copy = false;           // a tied duplicate that is counted elsewhere
-  int64_t counted_begin = 0;   // the part that this rank counts in sums over all ranks: no other rank counts it
+  at::Tensor value, gradient;   // gradient may be undefined
+  uint32_t partition_axes = 0;  // the plan's and the strategy's
+  bool copy = false;            // a tied duplicate that is counted elsewhere
+  int64_t counted_begin =
+      0;  // the part that this rank counts in sums over all ranks: no other rank counts it
   int64_t counted_count = 0;
 };
 
@@ -73,8 +74,10 @@ struct Shard {
 class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
-  // Elements [begin, begin + destination.numel()) of the whole parameter, flattened; false if the source does not have it.
-  virtual bool read(const std::string& name, at::IntArrayRef shape, int64_t begin, const at::Tensor& destination) = 0;
+  // Elements [begin, begin + destination.numel()) of the whole parameter, flattened; false if the source does
+  // not have it.
+  virtual bool read(const std::string& name, at::IntArrayRef shape, int64_t begin,
+                    const at::Tensor& destination) = 0;
 };
 
 struct TrainingOptions {
@@ -86,8 +89,8 @@ struct TrainingOptions {
 class Training {
  public:
   // `strategy` lives as long as the process. Collective: every rank makes the same training.
-  Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api, std::string strategy_name,
-           const std::vector<weft_kv>& strategy_options, TrainingOptions options,
+  Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api,
+           std::string strategy_name, const std::vector<weft_kv>& strategy_options, TrainingOptions options,
            std::shared_ptr<ParameterSource> source);
   ~Training();
   Training(const Training&) = delete;
@@ -108,18 +111,20 @@ class Training {
   uint32_t data_size() const;
   weft_comm* comm(uint32_t axes);
 
-  // Forward and backward of one step over micro-batches, through the strategy's schedule. Returns the loss of the global
-  // batch by term (already divided by the global counts) as this rank's part: the sum over ranks is the loss.
+  // Forward and backward of one step over micro-batches, through the strategy's schedule. Returns the loss of
+  // the global batch by term (already divided by the global counts) as this rank's part: the sum over ranks
+  // is the loss.
   struct StepLoss {
     std::vector<std::string> names;
     std::vector<double> parts;  // one per term, weighted
     double total() const;
   };
-  // The caller's own loss of the outputs instead of the model's: averaged over micro-batches and data-parallel ranks.
+  // The caller's own loss of the outputs instead of the model's: averaged over micro-batches and
+  // data-parallel ranks.
   using Criterion = std::function<at::Tensor(const State& outputs, const Batch& batch)>;
   StepLoss run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion = {});
-  // One forward without gradients through the strategy's schedule: the outputs, and the terms of the loss if the batch has
-  // labels (sums and counts over this rank's samples).
+  // One forward without gradients through the strategy's schedule: the outputs, and the terms of the loss if
+  // the batch has labels (sums and counts over this rank's samples).
   struct Forward {
     State outputs;
     std::vector<nn::LossTerm> terms;
@@ -166,8 +171,8 @@ class Training {
   void check_alive() const;
   // The fewer units took part, the more are made up for here.
   void complete_records(const std::shared_ptr<ForwardRecord>& record);
-  // Runs `body`. A failure makes this training unusable from then on, unless nothing had happened yet that other ranks or
-  // the strategy know of: a batch that is refused harms nothing.
+  // Runs `body`. A failure makes this training unusable from then on, unless nothing had happened yet that
+  // other ranks or the strategy know of: a batch that is refused harms nothing.
   template <class Body>
   auto guarded_step(const Body& body) {
     check_alive();
@@ -193,7 +198,8 @@ class Training {
   std::shared_ptr<ParameterSource> source_;
   weft_mesh mesh_{};
   uint32_t coordinate_[WEFT_AXES] = {};
-  std::vector<std::pair<uint32_t, std::unique_ptr<weft_comm>>> comms_;  // by set of axes that are larger than 1
+  std::vector<std::pair<uint32_t, std::unique_ptr<weft_comm>>>
+      comms_;  // by set of axes that are larger than 1
   uint32_t open_axes_ = 0;
   std::vector<std::unique_ptr<weft_param>> params_;
   std::vector<std::unique_ptr<weft_unit>> units_;
@@ -202,7 +208,7 @@ class Training {
   bool synchronise_ = true;
   bool in_backward_ = false;
   bool disturbed_ = false;  // since the step began a hook ran, or a collective
-  std::string failure_;  // of the first failed step: the strategy is dead then
+  std::string failure_;     // of the first failed step: the strategy is dead then
 };
 
 }  // namespace weft

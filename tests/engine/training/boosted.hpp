@@ -31,12 +31,15 @@ inline Job boost(World world, Model model, const JobOptions& options = {}, const
   chosen.max_grad_norm = options.max_grad_norm;
   chosen.precision = options.precision;
   Booster booster(chosen, std::move(world));
-  optim::Optimizer optimizer = rule == "sgd" ? optim::SGD(model.parameters(), {.lr = 1})
-                                             : optim::AdamW(model.parameters(), {.lr = 1e-2, .weight_decay = 0.1});
+  optim::Optimizer optimizer = rule == "sgd"
+                                   ? optim::SGD(model.parameters(), {.lr = 1})
+                                   : optim::AdamW(model.parameters(), {.lr = 1e-2, .weight_decay = 0.1});
   return booster.boost(std::move(model), std::move(optimizer));
 }
 
-inline World one_rank() { return launch(0, 1, "localhost", 1); }
+inline World one_rank() {
+  return launch(0, 1, "localhost", 1);
+}
 
 inline Model toy(const JobOptions& options = {}, const std::string& keys = "") {
   return Model::adopt(make_toy(keys, options.precision == "fp64" ? at::kDouble : at::kFloat));
@@ -46,7 +49,8 @@ using Tensors = std::map<std::string, at::Tensor>;
 
 inline Tensors values_of(const Job& job) {
   Tensors values;
-  for (const auto& item : job.model.module().named_parameters()) values[item.key()] = item.value().detach().clone();
+  for (const auto& item : job.model.module().named_parameters())
+    values[item.key()] = item.value().detach().clone();
   return values;
 }
 
@@ -67,9 +71,12 @@ inline Tensors grad_fields_of(const Job& job) {
 
 inline void expect_near(const Tensors& actual, const Tensors& expected, double tolerance) {
   ASSERT_EQ(actual.size(), expected.size());
-  for (const auto& [name, tensor] : expected) EXPECT_TRUE(is_near(actual.at(name), tensor, tolerance)) << name;
+  for (const auto& [name, tensor] : expected)
+    EXPECT_TRUE(is_near(actual.at(name), tensor, tolerance)) << name;
 }
 
-inline void expect_equal(const Tensors& actual, const Tensors& expected) { expect_near(actual, expected, 0); }
+inline void expect_equal(const Tensors& actual, const Tensors& expected) {
+  expect_near(actual, expected, 0);
+}
 
 }  // namespace weft::test

@@ -46,17 +46,19 @@ TEST_P(FailingHook, ReachesTheCallerAndEndsTheTrainingAlone) {
   recorder.on_event = nullptr;
   for (const auto& use : std::vector<std::function<void()>>{
            [&] { training->run_step({toy_batch(4, 1)}); }, [&] { training->run_forward(toy_batch(4, 1)); },
-           [&] { training->forward(toy_batch(4, 1)); }, [&] { optimizer.step(); }, [&] { optimizer.zero_grad(); },
-           [&] { training->publish(); }})
-    EXPECT_ERROR(use(), WEFT_FAILED_PRECONDITION, "recorder", "an earlier step failed", "no memory left", "checkpoint");
+           [&] { training->forward(toy_batch(4, 1)); }, [&] { optimizer.step(); },
+           [&] { optimizer.zero_grad(); }, [&] { training->publish(); }})
+    EXPECT_ERROR(use(), WEFT_FAILED_PRECONDITION, "recorder", "an earlier step failed", "no memory left",
+                 "checkpoint");
   expect_a_later_job_works();
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, FailingHook,
-                         testing::Combine(testing::Values("before_forward blocks.1", "after_forward blocks.2", "begin_backward",
-                                                          "before_backward blocks.1", "gradient_ready blocks.1.linear.weight",
-                                                          "after_backward blocks.2", "after_backward embed", "end_backward",
-                                                          "values_changed", "zero_gradients"),
+                         testing::Combine(testing::Values("before_forward blocks.1", "after_forward blocks.2",
+                                                          "begin_backward", "before_backward blocks.1",
+                                                          "gradient_ready blocks.1.linear.weight",
+                                                          "after_backward blocks.2", "after_backward embed",
+                                                          "end_backward", "values_changed", "zero_gradients"),
                                           testing::Values("off", "all")));
 
 TEST(FailingStrategy, MakesNoTrainingWhenItsSetUpFails) {
@@ -69,6 +71,22 @@ TEST(FailingStrategy, MakesNoTrainingWhenItsSetUpFails) {
     EXPECT_EQ(recorder.of("destroy").size(), std::string(hook) == "create" ? 0 : 1);
   }
   expect_a_later_job_works();
+}
+
+TEST(FailingStrategy, IsNamedWhenItsMeshOrScheduleOrRecordsFail) {
+  const auto fails = [](auto&&...) { throw Error(WEFT_ABORTED, "no more"); };
+  Recorder mesh;
+  mesh.describe_mesh = fails;
+  EXPECT_ERROR(make_training(launch(), make_toy(), mesh), WEFT_ABORTED, "recorder: no more");
+  EXPECT_EQ(mesh.of("destroy").size(), 1);
+  Recorder schedule;
+  schedule.run_step = fails;
+  const auto training = make_training(launch(), make_toy(), schedule);
+  EXPECT_ERROR(training->run_step({toy_batch(2, 1)}), WEFT_ABORTED, "recorder: no more");
+  EXPECT_ERROR(training->run_step({toy_batch(2, 1)}), WEFT_FAILED_PRECONDITION, "an earlier step failed");
+  Recorder records;
+  records.publish = fails;
+  EXPECT_ERROR(make_training(launch(), make_toy(), records)->publish(), WEFT_ABORTED, "recorder: no more");
 }
 
 TEST(FailingStrategy, LeavesNoHooksOnTheModel) {
@@ -126,7 +144,8 @@ TEST(RefusedBatch, InTheMiddleOfAStepEndsTheTraining) {
   Batch wrong = toy_batch(4, 1);
   wrong.set("ids", wrong.at("ids") + 100);
   EXPECT_ERROR(training->run_step({toy_batch(4, 1), wrong}), WEFT_INVALID_ARGUMENT, "ids");
-  EXPECT_ERROR(training->run_step({toy_batch(4, 1)}), WEFT_FAILED_PRECONDITION, "none: an earlier step failed");
+  EXPECT_ERROR(training->run_step({toy_batch(4, 1)}), WEFT_FAILED_PRECONDITION,
+               "none: an earlier step failed");
 }
 
 TEST(OwnBackward, IsRefusedUnlessItGoesThroughTheHost) {
@@ -142,7 +161,8 @@ TEST(OwnBackward, IsRefusedASecondTimeThroughOneForward) {
   const auto training = make_single(make_toy());
   const at::Tensor logits = training->forward(toy_batch(2, 2)).at("logits");
   training->backward(logits.sum());
-  EXPECT_ERROR(training->backward(logits.square().sum()), WEFT_FAILED_PRECONDITION, "head", "second backward");
+  EXPECT_ERROR(training->backward(logits.square().sum()), WEFT_FAILED_PRECONDITION, "head",
+               "second backward");
 }
 
 TEST(OwnBackward, IsRefusedOnceTheTrainingIsGone) {
@@ -164,7 +184,8 @@ WEFT_RANKS_TEST(FailingHookOnOneRank, EndsItThere, 2) {
     if (event == "before_forward blocks.1") throw Error(WEFT_DATA_LOSS, "gone");
   };
   EXPECT_ERROR(training->run_forward(toy_batch(2, 1)), WEFT_DATA_LOSS, "recorder: gone");
-  EXPECT_ERROR(training->run_forward(toy_batch(2, 1)), WEFT_FAILED_PRECONDITION, "earlier step failed (recorder: gone)");
+  EXPECT_ERROR(training->run_forward(toy_batch(2, 1)), WEFT_FAILED_PRECONDITION,
+               "earlier step failed (recorder: gone)");
 }
 
 }  // namespace

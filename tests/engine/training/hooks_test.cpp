@@ -41,7 +41,8 @@ size_t place(const Names& events, const std::string& event) {
   return static_cast<size_t>(found - events.begin());
 }
 
-// gradient_ready comes between the first hook of the last unit that uses the parameter and the last of its owner.
+// gradient_ready comes between the first hook of the last unit that uses the parameter and the last of its
+// owner.
 void expect_gradients_inside_their_units(const Recorder& recorder) {
   for (const auto& param : recorder.training->params()) {
     const std::string ready = "gradient_ready " + param->name;
@@ -49,8 +50,10 @@ void expect_gradients_inside_their_units(const Recorder& recorder) {
     EXPECT_LE(times, 1) << param->name;
     if (times == 0) continue;
     const auto unit = [&](uint32_t index) { return kUnits.at(index); };
-    EXPECT_GT(place(recorder.events, ready), place(recorder.events, "before_backward " + unit(param->units.back())));
-    EXPECT_LT(place(recorder.events, ready), place(recorder.events, "after_backward " + unit(param->units.front())));
+    EXPECT_GT(place(recorder.events, ready),
+              place(recorder.events, "before_backward " + unit(param->units.back())));
+    EXPECT_LT(place(recorder.events, ready),
+              place(recorder.events, "after_backward " + unit(param->units.front())));
   }
 }
 
@@ -82,8 +85,8 @@ TEST(Hooks, TellEveryMicroBatchAndWhichOneSynchronises) {
   recorder.events.clear();
   training->run_step({part_of(batch, 0, 1), part_of(batch, 1, 4), part_of(batch, 4, 6)});
   EXPECT_EQ(recorder.without_gradients(),
-            joined({forward_events(), backward_of("0 of 3"), forward_events(), backward_of("1 of 3"), forward_events(),
-                    backward_of("2 of 3 synchronised")}));
+            joined({forward_events(), backward_of("0 of 3"), forward_events(), backward_of("1 of 3"),
+                    forward_events(), backward_of("2 of 3 synchronised")}));
   const auto whole = make_single(make_toy("", at::kDouble));
   whole->run_step({batch});
   expect_same_gradients(*training, *whole, kGradientFp64);
@@ -125,10 +128,12 @@ TEST(Hooks, FindTheGradientsOfAUnitCompleteAfterIt) {
   std::map<std::string, at::Tensor> seen;
   recorder.on_event = [&](const std::string& event) {
     for (const auto& param : training->params())
-      if (event == "after_backward " + kUnits.at(param->units.front())) seen[param->name] = param->tensor.grad().clone();
+      if (event == "after_backward " + kUnits.at(param->units.front()))
+        seen[param->name] = param->tensor.grad().clone();
   };
   training->run_step({toy_batch(4, 6)});
-  for (const auto& param : training->params()) EXPECT_TRUE(seen.at(param->name).equal(param->tensor.grad())) << param->name;
+  for (const auto& param : training->params())
+    EXPECT_TRUE(seen.at(param->name).equal(param->tensor.grad())) << param->name;
 }
 
 TEST(Hooks, AreNotReadyForWhatWasNotUsed) {
@@ -169,9 +174,9 @@ WEFT_RANKS_TEST(Hooks, AreTheSameOnEveryRankWhateverTheGraph, 2, 3) {
     Batch batch = with(toy_batch(3, 10 + world.rank(), /*gated=*/!odd), field, odd);
     training->run_step({batch});
     training->run_step({part_of(batch, 0, 1), part_of(batch, 1, 3)});
-    EXPECT_EQ(recorder.without_gradients(3), joined({forward_events(), backward_of("0 of 1 synchronised"), forward_events(),
-                                                     backward_of("0 of 2"), forward_events(),
-                                                     backward_of("1 of 2 synchronised")}));
+    EXPECT_EQ(recorder.without_gradients(3),
+              joined({forward_events(), backward_of("0 of 1 synchronised"), forward_events(),
+                      backward_of("0 of 2"), forward_events(), backward_of("1 of 2 synchronised")}));
     EXPECT_EQ(recorder.of("gradient_ready blocks.0.gate").size(), odd ? 0 : 3) << field;
     expect_same_sequence(world, recorder);
   }
@@ -210,7 +215,9 @@ TEST(OwnLoop, MayGoForwardSeveralTimesAndEvaluateBetween) {
   Recorder recorder;
   const auto training = make_training(launch(), make_toy("", at::kDouble), recorder);
   const auto reference = make_single(make_toy("", at::kDouble));
-  const auto loss_of = [](Training& t, int64_t seed) { return t.forward(toy_batch(3, seed)).at("logits").square().mean(); };
+  const auto loss_of = [](Training& t, int64_t seed) {
+    return t.forward(toy_batch(3, seed)).at("logits").square().mean();
+  };
   recorder.events.clear();
   const at::Tensor first = loss_of(*training, 20), second = loss_of(*training, 21);
   training->run_forward(toy_batch(2, 22));
@@ -218,9 +225,9 @@ TEST(OwnLoop, MayGoForwardSeveralTimesAndEvaluateBetween) {
   training->backward(first);
   training->run_forward(toy_batch(2, 22));
   training->backward(second);
-  EXPECT_EQ(recorder.without_gradients(),
-            joined({forward_events(), forward_events(), forward_events(), forward_events(), backward_of("0 of 0 synchronised"),
-                    forward_events(), backward_of("0 of 0 synchronised")}));
+  EXPECT_EQ(recorder.without_gradients(), joined({forward_events(), forward_events(), forward_events(),
+                                                  forward_events(), backward_of("0 of 0 synchronised"),
+                                                  forward_events(), backward_of("0 of 0 synchronised")}));
   for (const int64_t seed : {20, 21}) reference->backward(loss_of(*reference, seed));
   expect_same_gradients(*training, *reference, kGradientFp64);
 }
@@ -229,7 +236,9 @@ TEST(OwnLoop, TakesOneBackwardThroughSeveralForwards) {
   Recorder recorder;
   const auto training = make_training(launch(), make_toy("", at::kDouble), recorder);
   const auto reference = make_single(make_toy("", at::kDouble));
-  const auto loss_of = [](Training& t, int64_t seed) { return t.forward(toy_batch(3, seed)).at("logits").square().mean(); };
+  const auto loss_of = [](Training& t, int64_t seed) {
+    return t.forward(toy_batch(3, seed)).at("logits").square().mean();
+  };
   const at::Tensor sum = loss_of(*training, 24) + loss_of(*training, 25);
   recorder.events.clear();
   training->backward(sum);
@@ -242,8 +251,11 @@ TEST(OwnLoop, TakesOneBackwardThroughSeveralForwards) {
 }
 
 TEST(OwnLoop, TakesACriterionOfTheCallers) {
-  const auto training = make_single(make_toy("", at::kDouble)), reference = make_single(make_toy("", at::kDouble));
-  const auto criterion = [](const State& outputs, const Batch&) { return outputs.at("logits").square().mean(); };
+  const auto training = make_single(make_toy("", at::kDouble)),
+             reference = make_single(make_toy("", at::kDouble));
+  const auto criterion = [](const State& outputs, const Batch&) {
+    return outputs.at("logits").square().mean();
+  };
   const Batch batch = toy_batch(4, 26);
   const Training::StepLoss loss = training->run_step({part_of(batch, 0, 2), part_of(batch, 2, 4)}, criterion);
   const at::Tensor whole = criterion(reference->forward(batch), batch);

@@ -35,7 +35,8 @@ Outcome train(const std::string& recompute, const std::string& keys = kDropout) 
 
 TEST(Recompute, RefusesWhatIsNoNumberOfUnits) {
   for (const char* wrong : {"some", "6", "-1", "2x", ""})
-    EXPECT_ERROR(make_single(make_toy(), {"fp32", wrong, 42}), WEFT_INVALID_ARGUMENT, "recompute is \"", wrong, "up to 5");
+    EXPECT_ERROR(make_single(make_toy(), {"fp32", wrong, 42}), WEFT_INVALID_ARGUMENT, "recompute is \"",
+                 wrong, "up to 5");
 }
 
 TEST(Recompute, ChangesNoBitWithDropout) {
@@ -55,9 +56,12 @@ TEST(Recompute, FiresNoHookAgain) {
 
 TEST(Recompute, RunsTheFirstUnitsTwice) {
   using Runs = std::map<std::string, int>;
-  EXPECT_EQ(train("off").runs, (Runs{{"embed", 2}, {"blocks.0", 2}, {"blocks.1", 2}, {"blocks.2", 2}, {"head", 2}}));
-  EXPECT_EQ(train("3").runs, (Runs{{"embed", 4}, {"blocks.0", 4}, {"blocks.1", 4}, {"blocks.2", 2}, {"head", 2}}));
-  EXPECT_EQ(train("all").runs, (Runs{{"embed", 4}, {"blocks.0", 4}, {"blocks.1", 4}, {"blocks.2", 4}, {"head", 4}}));
+  EXPECT_EQ(train("off").runs,
+            (Runs{{"embed", 2}, {"blocks.0", 2}, {"blocks.1", 2}, {"blocks.2", 2}, {"head", 2}}));
+  EXPECT_EQ(train("3").runs,
+            (Runs{{"embed", 4}, {"blocks.0", 4}, {"blocks.1", 4}, {"blocks.2", 2}, {"head", 2}}));
+  EXPECT_EQ(train("all").runs,
+            (Runs{{"embed", 4}, {"blocks.0", 4}, {"blocks.1", 4}, {"blocks.2", 4}, {"head", 4}}));
 }
 
 TEST(Recompute, LeavesEvaluationAlone) {
@@ -84,7 +88,8 @@ TEST(Recompute, WorksInTheCallersOwnLoopOverSeveralForwards) {
     training->backward(first + second);
     gradients[recompute] = gradients_of(*training);
   }
-  for (const auto& [name, gradient] : gradients[0]) EXPECT_TRUE(gradients[1].at(name).equal(gradient)) << name;
+  for (const auto& [name, gradient] : gradients[0])
+    EXPECT_TRUE(gradients[1].at(name).equal(gradient)) << name;
 }
 
 TEST(Recompute, KeepsNoActivationsOfTheUnits) {

@@ -12,14 +12,18 @@ namespace {
 
 Recorder* making = nullptr;  // whose strategy `create` is to be
 
-Recorder& self(weft_strategy* strategy) { return *reinterpret_cast<Recorder*>(strategy); }
+Recorder& self(weft_strategy* strategy) {
+  return *reinterpret_cast<Recorder*>(strategy);
+}
 
 template <class Table>
 const Table& table(const char* id) {
   return *static_cast<const Table*>(training_services(borrow(id)));
 }
 
-std::string unit_event(const char* hook, weft_unit* unit) { return fmt::format("{} {}", hook, unit->unit->name()); }
+std::string unit_event(const char* hook, weft_unit* unit) {
+  return fmt::format("{} {}", hook, unit->unit->name());
+}
 
 std::string backward_event(const char* hook, const weft_backward_info& info) {
   return fmt::format("{} {} of {}{}", hook, info.index, info.count, info.synchronise ? " synchronised" : "");
@@ -77,8 +81,14 @@ Recorder::Recorder() {
       if (self(s).publish) return self(s).publish(sink);
       for (const auto& param : self(s).training->params()) {
         const at::Tensor value = param->tensor.detach(), gradient = param->tensor.grad();
-        const weft_shard shard{sizeof(shard), param.get(), 0, value.numel(), handle_of(value),
-                               gradient.defined() ? handle_of(gradient) : nullptr, 0, 0};
+        const weft_shard shard{sizeof(shard),
+                               param.get(),
+                               0,
+                               value.numel(),
+                               handle_of(value),
+                               gradient.defined() ? handle_of(gradient) : nullptr,
+                               0,
+                               0};
         call([&](weft_error* e) { return publish_services().shard(sink, &shard, e); });
       }
     });
@@ -153,19 +163,29 @@ std::vector<std::string> Recorder::of(const std::string& hook) const {
   return found;
 }
 
-const weft_model_services& model_services() { return table<weft_model_services>(WEFT_MODEL_SERVICES); }
-const weft_comm_services& comm_services() { return table<weft_comm_services>(WEFT_COMM_SERVICES); }
-const weft_memory_services& memory_services() { return table<weft_memory_services>(WEFT_MEMORY_SERVICES); }
-const weft_step_services& the_step_services() { return table<weft_step_services>(WEFT_STEP_SERVICES); }
-const weft_publish_services& publish_services() { return table<weft_publish_services>(WEFT_PUBLISH_SERVICES); }
+const weft_model_services& model_services() {
+  return table<weft_model_services>(WEFT_MODEL_SERVICES);
+}
+const weft_comm_services& comm_services() {
+  return table<weft_comm_services>(WEFT_COMM_SERVICES);
+}
+const weft_memory_services& memory_services() {
+  return table<weft_memory_services>(WEFT_MEMORY_SERVICES);
+}
+const weft_step_services& the_step_services() {
+  return table<weft_step_services>(WEFT_STEP_SERVICES);
+}
+const weft_publish_services& publish_services() {
+  return table<weft_publish_services>(WEFT_PUBLISH_SERVICES);
+}
 
 void call(const std::function<weft_status(weft_error*)>& function) {
   ErrorSink error;
   error.check(function(error));
 }
 
-std::shared_ptr<weft_training> make_training(World world, std::shared_ptr<nn::Model> model, Recorder& recorder,
-                                             TrainingOptions options) {
+std::shared_ptr<weft_training> make_training(World world, std::shared_ptr<nn::Model> model,
+                                             Recorder& recorder, TrainingOptions options) {
   making = &recorder;
   recorder.use_run_step();
   return std::make_shared<weft_training>(std::move(world), std::move(model), &recorder.api(), "recorder",
@@ -173,8 +193,8 @@ std::shared_ptr<weft_training> make_training(World world, std::shared_ptr<nn::Mo
 }
 
 std::shared_ptr<weft_training> make_single(std::shared_ptr<nn::Model> model, TrainingOptions options) {
-  return std::make_shared<weft_training>(launch(0, 1, "localhost", 1), std::move(model), &single_rank(), "none",
-                                         std::vector<weft_kv>(), options, nullptr);
+  return std::make_shared<weft_training>(launch(0, 1, "localhost", 1), std::move(model), &single_rank(),
+                                         "none", std::vector<weft_kv>(), options, nullptr);
 }
 
 std::map<std::string, at::Tensor> gradients_of(Training& training) {

@@ -1,5 +1,5 @@
-// A strategy as a bare table, in the test's own process: it holds whole parameters, sums gradients over the data axes at
-// the end of backward, and writes down every hook. And trainings on it.
+// A strategy as a bare table, in the test's own process: it holds whole parameters, sums gradients over the
+// data axes at the end of backward, and writes down every hook. And trainings on it.
 #pragma once
 
 #include <weft/strategy.h>
@@ -60,8 +60,8 @@ inline const weft_at_tensor* handle_of(const at::Tensor& tensor) {
 // Throws what a table's function says.
 void call(const std::function<weft_status(weft_error*)>& function);
 
-std::shared_ptr<weft_training> make_training(World world, std::shared_ptr<nn::Model> model, Recorder& recorder,
-                                             TrainingOptions options = {});
+std::shared_ptr<weft_training> make_training(World world, std::shared_ptr<nn::Model> model,
+                                             Recorder& recorder, TrainingOptions options = {});
 // Without a strategy, on one rank.
 std::shared_ptr<weft_training> make_single(std::shared_ptr<nn::Model> model, TrainingOptions options = {});
 

@@ -1,4 +1,5 @@
-// Schedules of a strategy's own, and storage that comes and goes: a strategy found by name in the tree of the tests.
+// Schedules of a strategy's own, and storage that comes and goes: a strategy found by name in the tree of the
+// tests.
 #include <gtest/gtest.h>
 
 #include "engine/training/boosted.hpp"
@@ -16,7 +17,8 @@ class Schedule : public testing::Test {
   static JobOptions scripted(const std::string& schedule, bool release = false) {
     JobOptions options;
     options.strategy = "scripted";
-    options.options = "{\"schedule\": \"" + schedule + "\", \"release\": " + (release ? "true" : "false") + "}";
+    options.options =
+        "{\"schedule\": \"" + schedule + "\", \"release\": " + (release ? "true" : "false") + "}";
     options.precision = "fp64";
     options.accumulate = 3;
     return options;
@@ -29,12 +31,13 @@ class Schedule : public testing::Test {
 };
 
 TEST_F(Schedule, IsRefusedWhatAScheduleMayNotDo) {
-  for (const auto& [mistake, text] : std::map<std::string, std::string>{{"micro-batch", "micro-batch 3 of 3"},
-                                                                        {"unit", "not one of this training"},
-                                                                        {"backward first", "nothing went forward"},
-                                                                        {"no finish", "needs finish"},
-                                                                        {"finish twice", "finished already"},
-                                                                        {"backward twice", "nothing went forward"}}) {
+  for (const auto& [mistake, text] :
+       std::map<std::string, std::string>{{"micro-batch", "micro-batch 3 of 3"},
+                                          {"unit", "not one of this training"},
+                                          {"backward first", "nothing went forward"},
+                                          {"no finish", "needs finish"},
+                                          {"finish twice", "finished already"},
+                                          {"backward twice", "nothing went forward"}}) {
     JobOptions options = scripted("wrong");
     options.options = "{\"schedule\": \"wrong\", \"mistake\": \"" + mistake + "\"}";
     Job job = boost(one_rank(), toy(options), options);
@@ -76,7 +79,8 @@ TEST_F(Schedule, SynchronisesWithTheMicroBatchThatComesLast) {
       const JobOptions options = scripted(schedule);
       Job job = boost(world, toy(options), options);
       SCOPED_TRACE(schedule);
-      expect_near(gradients_of_step(job, part_of(batch, world.rank() * 6, world.rank() * 6 + 6)), expected, kGradientFp64);
+      expect_near(gradients_of_step(job, part_of(batch, world.rank() * 6, world.rank() * 6 + 6)), expected,
+                  kGradientFp64);
     }
   });
 }

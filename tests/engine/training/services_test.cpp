@@ -21,7 +21,9 @@ void finish(const Start& start) {
 }
 
 void read(weft_param* param, int64_t begin, int64_t count, const at::Tensor& destination) {
-  call([&](weft_error* e) { return model_services().param_read(param, begin, count, handle_of(destination), e); });
+  call([&](weft_error* e) {
+    return model_services().param_read(param, begin, count, handle_of(destination), e);
+  });
 }
 
 void bind(weft_param* param, const at::Tensor& storage) {
@@ -34,8 +36,8 @@ TEST(Mesh, RefusesWhatDoesNotFitTheRanks) {
     recorder.describe_mesh = std::move(describe);
     make_training(launch(), make_toy(), recorder);
   };
-  EXPECT_ERROR(with_mesh([](weft_mesh* mesh) { mesh->size[WEFT_AXIS_DATA] = 3; }), WEFT_INVALID_ARGUMENT, "recorder",
-               "needs 3 ranks", "there are 1");
+  EXPECT_ERROR(with_mesh([](weft_mesh* mesh) { mesh->size[WEFT_AXIS_DATA] = 3; }), WEFT_INVALID_ARGUMENT,
+               "recorder", "needs 3 ranks", "there are 1");
   EXPECT_ERROR(with_mesh([](weft_mesh* mesh) { mesh->size[WEFT_AXIS_PIPELINE] = 0; }), WEFT_INVALID_ARGUMENT,
                "needs 0 ranks");
   EXPECT_ERROR(with_mesh([](weft_mesh* mesh) {
@@ -43,7 +45,8 @@ TEST(Mesh, RefusesWhatDoesNotFitTheRanks) {
                  for (const int axis : {WEFT_AXIS_PIPELINE, WEFT_AXIS_EXPERT}) mesh->size[axis] = 0x80000000;
                }),
                WEFT_INVALID_ARGUMENT, "ranks, but there are 1");
-  EXPECT_ERROR(with_mesh([](weft_mesh* mesh) { mesh->size[6] = 2; }), WEFT_INVALID_ARGUMENT, "axis 6", "no such axis");
+  EXPECT_ERROR(with_mesh([](weft_mesh* mesh) { mesh->size[6] = 2; }), WEFT_INVALID_ARGUMENT, "axis 6",
+               "no such axis");
 }
 
 WEFT_RANKS_TEST(Mesh, RefusesATensorAxis, 2) {
@@ -57,7 +60,9 @@ WEFT_RANKS_TEST(Mesh, RefusesATensorAxis, 2) {
 
 WEFT_RANKS_TEST(Mesh, HasAGroupForEverySetOfAxes, 4) {
   Recorder recorder;
-  recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[WEFT_AXIS_DATA] = mesh->size[WEFT_AXIS_REPLICA] = 2; };
+  recorder.describe_mesh = [](weft_mesh* mesh) {
+    mesh->size[WEFT_AXIS_DATA] = mesh->size[WEFT_AXIS_REPLICA] = 2;
+  };
   const auto training = make_training(world, make_toy(), recorder);
   EXPECT_EQ(training->data_size(), 4);
   EXPECT_EQ(training->data_rank(), world.rank());
@@ -96,7 +101,9 @@ WEFT_RANKS_TEST(Comm, ReducesAndGathers, 2, 3) {
   EXPECT_EQ(least.item<int64_t>(), 0);
 
   const at::Tensor all = at::empty({2 * size});
-  finish([&](auto own, auto e) { return comm.all_gather(data, handle_of(all), handle_of(at::full({2}, double(rank))), own, e); });
+  finish([&](auto own, auto e) {
+    return comm.all_gather(data, handle_of(all), handle_of(at::full({2}, double(rank))), own, e);
+  });
   EXPECT_TRUE(all.equal(at::arange(size).repeat_interleave(2).to(at::kFloat)));
   const at::Tensor part = at::empty({2});
   finish([&](auto own, auto e) {
@@ -124,7 +131,8 @@ WEFT_RANKS_TEST(Comm, SendsAndExchanges, 3) {
   EXPECT_TRUE(output.select(1, 0).equal(at::tensor({0., 1., 1., 2., 2., 2.}, at::kFloat)));
   const at::Tensor equal = at::empty({3});
   finish([&](auto own, auto e) {
-    return comm.all_to_all(data, handle_of(equal), handle_of(at::full({3}, double(rank))), nullptr, nullptr, own, e);
+    return comm.all_to_all(data, handle_of(equal), handle_of(at::full({3}, double(rank))), nullptr, nullptr,
+                           own, e);
   });
   EXPECT_TRUE(equal.equal(at::tensor({0., 1., 2.}, at::kFloat)));
 
@@ -164,7 +172,9 @@ WEFT_RANKS_TEST(Comm, RefusesWrongArgumentsBeforeAnythingIsSent, 2) {
   EXPECT_ERROR(reduce(at::Tensor(), WEFT_REDUCE_SUM), WEFT_INVALID_ARGUMENT, "undefined");
   EXPECT_ERROR(finish([&](auto own, auto e) { return comm.broadcast(data, handle_of(three), 2, own, e); }),
                WEFT_INVALID_ARGUMENT, "root", "2");
-  EXPECT_ERROR(finish([&](auto own, auto e) { return comm.all_gather(data, handle_of(three), handle_of(three), own, e); }),
+  EXPECT_ERROR(finish([&](auto own, auto e) {
+                 return comm.all_gather(data, handle_of(three), handle_of(three), own, e);
+               }),
                WEFT_INVALID_ARGUMENT, "output");
   reduce(three, WEFT_REDUCE_SUM);
   EXPECT_TRUE(three.equal(at::full({3}, 2.0)));
@@ -183,7 +193,8 @@ TEST(Parameters, AreReadByRanges) {
     EXPECT_ERROR(read(param, 0, 4, at::empty({4, 2}).select(1, 0)), WEFT_OUT_OF_RANGE, "contiguous");
     const at::Tensor whole = at::empty({36});
     read(param, 0, 36, whole);
-    for (const auto& [begin, count] : std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {5, 7}, {30, 6}, {36, 0}}) {
+    for (const auto& [begin, count] :
+         std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {5, 7}, {30, 6}, {36, 0}}) {
       const at::Tensor part = at::empty({count});
       read(param, begin, count, part);
       EXPECT_TRUE(part.equal(whole.narrow(0, begin, count))) << begin;
@@ -206,7 +217,8 @@ TEST(Parameters, AreBoundOnceToWhatFits) {
     const weft_at_tensor* const before = model_services().param_tensor(param);
     recorder.bind_whole(training);
     EXPECT_EQ(model_services().param_tensor(param), before);
-    EXPECT_ERROR(bind(param, at::empty({6, 6})), WEFT_FAILED_PRECONDITION, "blocks.1.linear.weight", "already");
+    EXPECT_ERROR(bind(param, at::empty({6, 6})), WEFT_FAILED_PRECONDITION, "blocks.1.linear.weight",
+                 "already");
   };
   const auto model = make_toy();
   const at::Tensor member = model->named_parameters()["head.weight"];
@@ -219,7 +231,8 @@ TEST(Parameters, AreBoundOnceToWhatFits) {
 TEST(Parameters, MustAllBeBound) {
   Recorder recorder;
   recorder.configure = [](weft_training*) {};
-  EXPECT_ERROR(make_training(launch(), make_toy(), recorder), WEFT_INTERNAL, "recorder", "wte.weight", "without storage");
+  EXPECT_ERROR(make_training(launch(), make_toy(), recorder), WEFT_INTERNAL, "recorder", "wte.weight",
+               "without storage");
 }
 
 TEST(Parameters, MayLieInOneBuffer) {
@@ -277,18 +290,26 @@ TEST(Publish, RefusesRecordsThatDoNotFit) {
     change(shard);
     return shard;
   };
-  const at::Tensor few = at::ones({35}), doubles = at::ones({36}, at::kDouble), strided = at::ones({36, 2}).select(1, 0);
-  EXPECT_ERROR(publish(refused([](auto& s) { s.param = nullptr; })), WEFT_INVALID_ARGUMENT, "recorder", "no parameter");
+  const at::Tensor few = at::ones({35}), doubles = at::ones({36}, at::kDouble),
+                   strided = at::ones({36, 2}).select(1, 0);
+  EXPECT_ERROR(publish(refused([](auto& s) { s.param = nullptr; })), WEFT_INVALID_ARGUMENT, "recorder",
+               "no parameter");
   EXPECT_ERROR(publish(refused([](auto& s) { s.value = nullptr; })), WEFT_INVALID_ARGUMENT, "no values");
-  EXPECT_ERROR(publish(refused([](auto& s) { s.begin = 1; })), WEFT_INVALID_ARGUMENT, "blocks.1.linear.weight",
-               "36 elements from 1");
-  EXPECT_ERROR(publish(refused([](auto& s) { s.begin = INT64_MAX; })), WEFT_INVALID_ARGUMENT, "36 elements here");
+  EXPECT_ERROR(publish(refused([](auto& s) { s.begin = 1; })), WEFT_INVALID_ARGUMENT,
+               "blocks.1.linear.weight", "36 elements from 1");
+  EXPECT_ERROR(publish(refused([](auto& s) { s.begin = INT64_MAX; })), WEFT_INVALID_ARGUMENT,
+               "36 elements here");
   EXPECT_ERROR(publish(refused([](auto& s) { s.count = -1; })), WEFT_INVALID_ARGUMENT, "-1 elements");
-  EXPECT_ERROR(publish(refused([&](auto& s) { s.value = handle_of(few); })), WEFT_INVALID_ARGUMENT, "35 values");
-  EXPECT_ERROR(publish(refused([&](auto& s) { s.gradient = handle_of(few); })), WEFT_INVALID_ARGUMENT, "35 gradients");
-  EXPECT_ERROR(publish(refused([&](auto& s) { s.gradient = handle_of(doubles); })), WEFT_INVALID_ARGUMENT, "Double", "Float");
-  EXPECT_ERROR(publish(refused([&](auto& s) { s.value = handle_of(strided); })), WEFT_INVALID_ARGUMENT, "not contiguous");
-  EXPECT_ERROR(publish(refused([](auto& s) { s.partition_axes = 1u << WEFT_AXES; })), WEFT_INVALID_ARGUMENT, "partition_axes");
+  EXPECT_ERROR(publish(refused([&](auto& s) { s.value = handle_of(few); })), WEFT_INVALID_ARGUMENT,
+               "35 values");
+  EXPECT_ERROR(publish(refused([&](auto& s) { s.gradient = handle_of(few); })), WEFT_INVALID_ARGUMENT,
+               "35 gradients");
+  EXPECT_ERROR(publish(refused([&](auto& s) { s.gradient = handle_of(doubles); })), WEFT_INVALID_ARGUMENT,
+               "Double", "Float");
+  EXPECT_ERROR(publish(refused([&](auto& s) { s.value = handle_of(strided); })), WEFT_INVALID_ARGUMENT,
+               "not contiguous");
+  EXPECT_ERROR(publish(refused([](auto& s) { s.partition_axes = 1u << WEFT_AXES; })), WEFT_INVALID_ARGUMENT,
+               "partition_axes");
   EXPECT_ERROR(publish(refused([](auto& s) { s.flags = 2; })), WEFT_INVALID_ARGUMENT, "flags");
   const std::vector<Shard> shards = publish(good);
   ASSERT_EQ(shards.size(), 1);
@@ -306,14 +327,16 @@ WEFT_RANKS_TEST(Publish, CountsEveryElementOnce, 4) {
     };
     const auto training = make_training(world, make_toy(), recorder);
     for (const auto& param : training->params()) {
-      weft_shard shard{sizeof(shard), param.get(), 0, param->count(), handle_of(param->tensor), nullptr, 0, 0};
+      weft_shard shard{sizeof(shard), param.get(), 0, param->count(), handle_of(param->tensor),
+                       nullptr,       0,           0};
       recorder.publish = [&](weft_shard_sink* sink) {
         call([&](weft_error* e) { return publish_services().shard(sink, &shard, e); });
       };
       const Shard whole = training->publish().front();
       const at::Tensor counted = at::zeros({param->count()});
       counted.narrow(0, whole.counted_begin, whole.counted_count).fill_(1);
-      // A tied duplicate counts nowhere; what is split over the data axis only with the replicas of its piece.
+      // A tied duplicate counts nowhere; what is split over the data axis only with the replicas of its
+      // piece.
       shard.flags = WEFT_SHARD_COPY;
       EXPECT_EQ(training->publish().front().counted_count, 0);
       shard.flags = 0;
@@ -332,10 +355,12 @@ WEFT_RANKS_TEST(Publish, CountsEveryElementOnce, 4) {
 
 TEST(Memory, RefusesNegativeSizes) {
   const at::Tensor tensor = at::ones({4});
-  EXPECT_ERROR(call([&](weft_error* e) { return memory_services().resize_storage(handle_of(tensor), -1, e); }),
-               WEFT_INVALID_ARGUMENT, "-1 elements");
-  EXPECT_ERROR(call([&](weft_error* e) { return memory_services().resize_storage(handle_of(tensor), INT64_MAX, e); }),
-               WEFT_INVALID_ARGUMENT, "elements");
+  EXPECT_ERROR(
+      call([&](weft_error* e) { return memory_services().resize_storage(handle_of(tensor), -1, e); }),
+      WEFT_INVALID_ARGUMENT, "-1 elements");
+  EXPECT_ERROR(
+      call([&](weft_error* e) { return memory_services().resize_storage(handle_of(tensor), INT64_MAX, e); }),
+      WEFT_INVALID_ARGUMENT, "elements");
   call([&](weft_error* e) { return memory_services().resize_storage(handle_of(tensor), 0, e); });
   EXPECT_EQ(tensor.storage().nbytes(), 0);
   EXPECT_EQ(tensor.numel(), 4);

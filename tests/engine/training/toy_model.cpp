@@ -47,7 +47,10 @@ class ToyModel::EmbedUnit final : public nn::Unit {
 class ToyModel::BlockUnit final : public nn::Unit {
  public:
   BlockUnit(ToyModel& model, size_t index)
-      : Unit("blocks." + std::to_string(index)), model_(model), index_(index), block_(uses(*model.blocks_[index])) {}
+      : Unit("blocks." + std::to_string(index)),
+        model_(model),
+        index_(index),
+        block_(uses(*model.blocks_[index])) {}
   void forward(State& state) override {
     ++model_.runs_[name()];
     at::Tensor x = state.at("x");
@@ -145,7 +148,9 @@ bool ToyModel::frozen(std::string_view parameter) const {
   return false;
 }
 
-at::Tensor ToyModel::scale() const { return blocks_[0]->scale; }
+at::Tensor ToyModel::scale() const {
+  return blocks_[0]->scale;
+}
 
 std::shared_ptr<ToyModel> make_toy(const std::string& keys, at::ScalarType dtype) {
   return std::make_shared<ToyModel>(Config::parse("{" + keys + "}", "toy"), dtype);

@@ -1,7 +1,7 @@
-// A small model with everything that training has to cope with: a parameter tied between the first and the last unit, one
-// that only some samples use, a unit that a batch may skip, integer fields between units, a buffer, dropout, frozen units.
-// Batches: B samples, T positions. Config keys: vocab, width, blocks, dropout, frozen (how many units from the first on;
-// the tied parameter with them), gated (default true).
+// A small model with everything that training has to cope with: a parameter tied between the first and the
+// last unit, one that only some samples use, a unit that a batch may skip, integer fields between units, a
+// buffer, dropout, frozen units. Batches: B samples, T positions. Config keys: vocab, width, blocks, dropout,
+// frozen (how many units from the first on; the tied parameter with them), gated (default true).
 #pragma once
 
 #include <weft/nn/layers.hpp>
@@ -20,8 +20,9 @@ class ToyModel final : public nn::Model {
 
   std::string architecture() const override { return "ToyModel"; }
   std::vector<nn::Unit*> units() override;
-  // ids (B, T) int64; kinds (B, T) int64, where a 1 uses blocks.0.gate; labels (B, T) or none; skip (B) int64: a 1 anywhere
-  // makes blocks.1 pass its state through; cut (B) int64: a 1 anywhere makes blocks.1 take its input as a constant.
+  // ids (B, T) int64; kinds (B, T) int64, where a 1 uses blocks.0.gate; labels (B, T) or none; skip (B)
+  // int64: a 1 anywhere makes blocks.1 pass its state through; cut (B) int64: a 1 anywhere makes blocks.1
+  // take its input as a constant.
   State input(const Batch& batch) const override;
   std::vector<nn::LossTerm> loss(const State& last, const Batch& batch) const override;
   std::vector<nn::LossCount> counts(const Batch& batch) const override;
@@ -57,8 +58,8 @@ class ToyModel final : public nn::Model {
 // With 3 blocks unless `keys` says otherwise: JSON members, "\"dropout\": 0.3".
 std::shared_ptr<ToyModel> make_toy(const std::string& keys = "", at::ScalarType dtype = at::kFloat);
 
-// Random ids, kinds and labels, the same for the same seed: labels are ignored (-100) for about a third of the positions,
-// no kind is 1 unless `gated`.
+// Random ids, kinds and labels, the same for the same seed: labels are ignored (-100) for about a third of
+// the positions, no kind is 1 unless `gated`.
 Batch toy_batch(int64_t samples, int64_t seed, bool gated = true);
 // Samples [begin, end).
 Batch part_of(const Batch& batch, int64_t begin, int64_t end);

@@ -9,7 +9,9 @@ namespace {
 
 constexpr const char* kUngated = "\"gated\": false";
 
-at::Tensor mean_square(const Job& job, const Batch& batch) { return job.model(batch).at("logits").square().mean(); }
+at::Tensor mean_square(const Job& job, const Batch& batch) {
+  return job.model(batch).at("logits").square().mean();
+}
 
 class OwnLoop : public testing::TestWithParam<bool> {
  protected:
@@ -21,7 +23,8 @@ class OwnLoop : public testing::TestWithParam<bool> {
     JobOptions plain;
     plain.precision = "fp64";
     Job alone = boost(one_rank(), toy(plain, kUngated), plain);
-    Booster({.strategy = "none", .precision = "fp64"}, one_rank()).backward(mean_square(alone, global) * times, alone.optimizer);
+    Booster({.strategy = "none", .precision = "fp64"}, one_rank())
+        .backward(mean_square(alone, global) * times, alone.optimizer);
     return grad_fields_of(alone);
   }
 };
@@ -53,11 +56,13 @@ TEST_P(OwnLoop, AddsUpTwoSynchronisedBackwards) {
     const Batch own = own_part(global, world);
     const int64_t samples = 8 / world.size();
     for (const int64_t half : {0, 1})
-      booster.backward(mean_square(job, part_of(own, half * samples / 2, (half + 1) * samples / 2)) / 2, job.optimizer);
+      booster.backward(mean_square(job, part_of(own, half * samples / 2, (half + 1) * samples / 2)) / 2,
+                       job.optimizer);
     expect_near(grad_fields_of(job), expected, kGradientFp64);
     // And then one that is not synchronised, and one that is.
     const auto again = [&](int64_t half) {
-      booster.backward(mean_square(job, part_of(own, half * samples / 2, (half + 1) * samples / 2)) / 2, job.optimizer);
+      booster.backward(mean_square(job, part_of(own, half * samples / 2, (half + 1) * samples / 2)) / 2,
+                       job.optimizer);
     };
     {
       const Booster::NoSync no_sync = booster.no_sync(job.model);
@@ -104,8 +109,8 @@ TEST(Clipping, IsThatOfTorchOverAllRanks) {
   };
   for (const double limit : {0.01, 1e6}) {
     double norm = 0, unused = 0;
-    const Tensors by_norm =
-        reference([&](std::vector<at::Tensor> p) { return torch::nn::utils::clip_grad_norm_(p, limit); }, &norm);
+    const Tensors by_norm = reference(
+        [&](std::vector<at::Tensor> p) { return torch::nn::utils::clip_grad_norm_(p, limit); }, &norm);
     const Tensors by_value = reference(
         [&](std::vector<at::Tensor> p) {
           torch::nn::utils::clip_grad_value_(p, limit);

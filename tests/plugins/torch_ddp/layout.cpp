@@ -39,11 +39,12 @@ class LayoutStrategy final : public sdk_v0::Strategy {
 
 }  // namespace
 
-const weft_strategy_api* bucket_layout_strategy(int64_t capacity_bytes, std::vector<std::vector<std::string>>* layout) {
-  static const weft_host table = {sizeof(weft_host), [](weft_error* error, weft_status status, weft_str text) {
-                                    weft_error_set(error, status, text);
-                                  },
-                                  [](uint32_t, weft_str, weft_str) {}, &training_services};
+const weft_strategy_api* bucket_layout_strategy(int64_t capacity_bytes,
+                                                std::vector<std::vector<std::string>>* layout) {
+  static const weft_host table = {
+      sizeof(weft_host),
+      [](weft_error* error, weft_status status, weft_str text) { weft_error_set(error, status, text); },
+      [](uint32_t, weft_str, weft_str) {}, &training_services};
   capacity = capacity_bytes;
   result = layout;
   return fetch_tables(&table) ? StrategyTable<LayoutStrategy>::api() : nullptr;

@@ -8,14 +8,17 @@ namespace {
 
 constexpr const char* kUngated = "\"gated\": false";
 
-Job boost_toy(const World& world, const JobOptions& options, const std::string& keys = "", const char* rule = "sgd") {
+Job boost_toy(const World& world, const JobOptions& options, const std::string& keys = "",
+              const char* rule = "sgd") {
   return boost(world, toy(options, keys), options, rule);
 }
 
 TEST(TorchDdpOptions, AreCheckedBeforeAnythingIsMade) {
   EXPECT_ERROR(boost_toy(one_rank(), ddp("{\"bucket_cap_mb\": -1}")), WEFT_INVALID_ARGUMENT, "bucket_cap_mb");
-  EXPECT_ERROR(boost_toy(one_rank(), ddp("{\"bucket_cap_mb\": 1e300}")), WEFT_INVALID_ARGUMENT, "bucket_cap_mb");
-  EXPECT_ERROR(boost_toy(one_rank(), ddp("{\"static_graphs\": true}")), WEFT_INVALID_ARGUMENT, "static_graph");
+  EXPECT_ERROR(boost_toy(one_rank(), ddp("{\"bucket_cap_mb\": 1e300}")), WEFT_INVALID_ARGUMENT,
+               "bucket_cap_mb");
+  EXPECT_ERROR(boost_toy(one_rank(), ddp("{\"static_graphs\": true}")), WEFT_INVALID_ARGUMENT,
+               "static_graph");
 }
 
 int64_t bytes_of(const char* collective) {
@@ -31,7 +34,8 @@ WEFT_RANKS_TEST(BucketCap, MovesNoByteTwiceWhateverTheSize, 2, 4) {
     for (const int64_t step : {1, 2}) {
       job.train_step(toy_batch(4, step));
       // 2 (P - 1) / P of the parameters' bytes, to the byte (the toy's tensors divide evenly by 4 ranks).
-      EXPECT_EQ(bytes_of("all_reduce") - before, step * 2 * elements * 4 * (world.size() - 1) / world.size()) << cap;
+      EXPECT_EQ(bytes_of("all_reduce") - before, step * 2 * elements * 4 * (world.size() - 1) / world.size())
+          << cap;
     }
     EXPECT_EQ(bytes_of("all_gather") + bytes_of("broadcast") + bytes_of("reduce_scatter"), 0);
   }
@@ -42,7 +46,8 @@ int64_t held_bytes(const std::string& options, int64_t* parameter_bytes) {
   count_memory();
   const int64_t before = allocated_bytes();
   JobOptions chosen = ddp(options);
-  Job job = boost_toy(one_rank(), chosen, "\"gated\": false, \"blocks\": 4, \"width\": 160, \"vocab\": 300", "adamw");
+  Job job = boost_toy(one_rank(), chosen, "\"gated\": false, \"blocks\": 4, \"width\": 160, \"vocab\": 300",
+                      "adamw");
   *parameter_bytes = job.model.num_elements() * 4;
   job.accumulate_gradients(toy_batch(2, 1));
   job.optimizer.step();
@@ -62,7 +67,9 @@ WEFT_RANKS_TEST(GradientAsBucketView, AccumulatesWithoutSynchronisationInTheBuck
   const JobOptions options = ddp("{\"gradient_as_bucket_view\": true}");
   Job job = boost_toy(world, options, kUngated);
   job.accumulate_gradients(toy_batch(2, 1), false);
-  const auto storage = [&] { return job.model.module().named_parameters()["wte.weight"].grad().storage().data(); };
+  const auto storage = [&] {
+    return job.model.module().named_parameters()["wte.weight"].grad().storage().data();
+  };
   const void* const before = storage();
   job.accumulate_gradients(toy_batch(2, 2), false);
   job.accumulate_gradients(toy_batch(2, 3), true);
@@ -74,9 +81,11 @@ TEST(FindUnusedParameters, OffIsAnErrorNamingTheParameterOnEveryRank) {
     on_ranks({2, 3}, [&](World& world) {
       Job job = boost_toy(world, ddp());
       const bool gated = !everywhere && world.rank() != 1;
-      EXPECT_ERROR(job.train_step(toy_batch(3, 1, gated)), WEFT_FAILED_PRECONDITION, "torch_ddp", "blocks.0.gate",
-                   gated ? "on another rank" : "on this rank", "find_unused_parameters=true");
-      EXPECT_ERROR(job.train_step(toy_batch(3, 1)), WEFT_FAILED_PRECONDITION, "earlier step failed", "blocks.0.gate");
+      EXPECT_ERROR(job.train_step(toy_batch(3, 1, gated)), WEFT_FAILED_PRECONDITION, "torch_ddp",
+                   "blocks.0.gate", gated ? "on another rank" : "on this rank",
+                   "find_unused_parameters=true");
+      EXPECT_ERROR(job.train_step(toy_batch(3, 1)), WEFT_FAILED_PRECONDITION, "earlier step failed",
+                   "blocks.0.gate");
     });
   }
 }
@@ -162,13 +171,13 @@ WEFT_RANKS_TEST(StaticGraph, RefusesAGraphThatChanges, 2) {
   {
     Job job = boost_toy(world, ddp("{\"static_graph\": true}"));
     job.train_step(toy_batch(3, 1));
-    EXPECT_ERROR(job.train_step(toy_batch(3, 2, world.rank() == 0)), WEFT_FAILED_PRECONDITION, "torch_ddp", "blocks.0.gate",
-                 "got one in the first", "turn static_graph off");
+    EXPECT_ERROR(job.train_step(toy_batch(3, 2, world.rank() == 0)), WEFT_FAILED_PRECONDITION, "torch_ddp",
+                 "blocks.0.gate", "got one in the first", "turn static_graph off");
   }
   Job job = boost_toy(world, ddp("{\"static_graph\": true}"));
   job.train_step(toy_batch(3, 1, false));
-  EXPECT_ERROR(job.train_step(toy_batch(3, 2, world.rank() == 1)), WEFT_FAILED_PRECONDITION, "torch_ddp", "blocks.0.gate",
-               "had none in the first", "turn static_graph off");
+  EXPECT_ERROR(job.train_step(toy_batch(3, 2, world.rank() == 1)), WEFT_FAILED_PRECONDITION, "torch_ddp",
+               "blocks.0.gate", "had none in the first", "turn static_graph off");
 }
 
 WEFT_RANKS_TEST(BroadcastBuffers, TakesThoseOfRankZeroBeforeEachForward, 2, 3) {
@@ -211,8 +220,10 @@ WEFT_RANKS_TEST(CheckReduction, CatchesAnUpdateWithGradientsThatWereNeverSummed,
     job.optimizer.step();
     job.optimizer.zero_grad();
     const auto next = [&] { job.train_step(toy_batch(4, 3)); };
-    if (check) EXPECT_ERROR(next(), WEFT_FAILED_PRECONDITION, "torch_ddp: check_reduction", "never summed", "no_sync");
-    else next();
+    if (check)
+      EXPECT_ERROR(next(), WEFT_FAILED_PRECONDITION, "torch_ddp: check_reduction", "never summed", "no_sync");
+    else
+      next();
   }
 }
 
@@ -223,8 +234,9 @@ WEFT_RANKS_TEST(CheckReduction, CatchesARankThatSkippedABackward, 2, 3) {
   booster.backward(loss(1), job.optimizer);
   const at::Tensor second = loss(2);
   // Rank 1 goes on to the next forward.
-  EXPECT_ERROR(world.rank() == 1 ? (void)loss(3) : booster.backward(second, job.optimizer), WEFT_FAILED_PRECONDITION,
-               "torch_ddp: check_reduction", "ranks disagree", world.rank() == 1 ? "this one begins a forward" : "this one begins a backward");
+  EXPECT_ERROR(world.rank() == 1 ? (void)loss(3) : booster.backward(second, job.optimizer),
+               WEFT_FAILED_PRECONDITION, "torch_ddp: check_reduction", "ranks disagree",
+               world.rank() == 1 ? "this one begins a forward" : "this one begins a backward");
 }
 
 WEFT_RANKS_TEST(CheckReduction, CatchesARankThatDoesNotSynchronise, 2) {
@@ -233,7 +245,8 @@ WEFT_RANKS_TEST(CheckReduction, CatchesARankThatDoesNotSynchronise, 2) {
   const at::Tensor loss = job.model(toy_batch(2, 1)).at("logits").square().mean();
   std::optional<Booster::NoSync> no_sync;
   if (world.rank() == 1) no_sync.emplace(job.model);
-  EXPECT_ERROR(booster.backward(loss, job.optimizer), WEFT_FAILED_PRECONDITION, "ranks disagree", "under no_sync");
+  EXPECT_ERROR(booster.backward(loss, job.optimizer), WEFT_FAILED_PRECONDITION, "ranks disagree",
+               "under no_sync");
 }
 
 }  // namespace

@@ -31,7 +31,9 @@ class Gpt2 : public testing::TestWithParam<std::tuple<std::string, std::string>>
   Batch batch(int64_t samples) const {
     const std::string& architecture = std::get<0>(GetParam());
     at::manual_seed(4);
-    const auto random = [](int64_t high, std::vector<int64_t> shape) { return at::randint(high, shape, at::kLong); };
+    const auto random = [](int64_t high, std::vector<int64_t> shape) {
+      return at::randint(high, shape, at::kLong);
+    };
     if (architecture == "GPT2ForSequenceClassification")
       return {{"input_ids", random(22, {samples, 7}) + 1}, {"labels", random(3, {samples})}};
     if (architecture == "GPT2DoubleHeadsModel") {
@@ -80,10 +82,12 @@ class Toy : public testing::TestWithParam<std::tuple<std::string, bool>> {};
 TEST_P(Toy, HasTheGradientsOfOneRankHoweverTheBatchSplits) {
   const std::string precision = std::get<0>(GetParam());
   const bool views = std::get<1>(GetParam());
-  const JobOptions options = ddp(std::string("{\"find_unused_parameters\": true, \"bucket_cap_mb\": 0.0001, ") +
-                                     "\"gradient_as_bucket_view\": " + (views ? "true" : "false") + "}",
-                                 precision);
-  // 2 samples on 3 ranks: one has none. The gate is used by the first samples only, labels are many in the last.
+  const JobOptions options =
+      ddp(std::string("{\"find_unused_parameters\": true, \"bucket_cap_mb\": 0.0001, ") +
+              "\"gradient_as_bucket_view\": " + (views ? "true" : "false") + "}",
+          precision);
+  // 2 samples on 3 ranks: one has none. The gate is used by the first samples only, labels are many in the
+  // last.
   for (const int64_t samples : {2, 5, 8}) {
     Batch global = toy_batch(samples, 1);
     global.at("kinds").narrow(0, 1, samples - 1).zero_();
@@ -137,7 +141,8 @@ class Samples final : public data::Dataset {
   int64_t size() const override { return all_.begin()->second.size(0); }
   Batch get(const std::vector<int64_t>& indices) const override {
     Batch picked;
-    for (const auto& [name, tensor] : all_) picked.set(name, tensor.index_select(0, at::tensor(indices, at::kLong)));
+    for (const auto& [name, tensor] : all_)
+      picked.set(name, tensor.index_select(0, at::tensor(indices, at::kLong)));
     return picked;
   }
 
@@ -152,7 +157,8 @@ TEST(TorchDdp, TrainsOnAShortLastBatchThatLeavesARankEmpty) {
   plain.strategy = "none";
   plain.options = "{}";
   Job alone = boost(one_rank(), toy(plain, "\"gated\": false"), plain);
-  const double first = alone.train_step(part_of(all, 0, 6)).loss, second = alone.train_step(part_of(all, 6, 7)).loss;
+  const double first = alone.train_step(part_of(all, 0, 6)).loss,
+               second = alone.train_step(part_of(all, 6, 7)).loss;
   const Tensors expected = values_of(alone);
   on_ranks({3}, [&](World& world) {
     BoosterOptions chosen;
@@ -186,7 +192,8 @@ TEST(TorchDdp, OnOneRankIsBitwiseNoStrategy) {
         options.accumulate = 2;
         options.recompute = recompute;
         Job job = boost(one_rank(), toy(options, "\"dropout\": 0.2"), options, "adamw");
-        for (int64_t step = 0; step < 5; ++step) losses[strategy].push_back(job.train_step(toy_batch(6, step)).loss);
+        for (int64_t step = 0; step < 5; ++step)
+          losses[strategy].push_back(job.train_step(toy_batch(6, step)).loss);
         values[strategy] = values_of(job);
       }
       EXPECT_EQ(losses[0], losses[1]) << views << recompute;

@@ -14,9 +14,10 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-std::vector<std::vector<size_t>> assignment(const std::vector<at::Tensor>& parameters, int64_t first, int64_t capacity) {
-  const auto [buckets, limits] =
-      c10d::compute_bucket_assignment_by_size(parameters, {static_cast<size_t>(first), static_cast<size_t>(capacity)});
+std::vector<std::vector<size_t>> assignment(const std::vector<at::Tensor>& parameters, int64_t first,
+                                            int64_t capacity) {
+  const auto [buckets, limits] = c10d::compute_bucket_assignment_by_size(
+      parameters, {static_cast<size_t>(first), static_cast<size_t>(capacity)});
   return {buckets.rbegin(), buckets.rend()};
 }
 
@@ -34,13 +35,14 @@ c10::intrusive_ptr<c10d::ProcessGroup> process_group(const World& world, const s
 // PyTorch's DistributedDataParallel without Python, around a model on one rank.
 class Oracle {
  public:
-  Oracle(const World& world, const std::string& file, Job& job, bool find_unused) : job_(job), find_unused_(find_unused) {
+  Oracle(const World& world, const std::string& file, Job& job, bool find_unused)
+      : job_(job), find_unused_(find_unused) {
     std::vector<at::Tensor> parameters = job.model.module().parameters();
     const size_t count = parameters.size();
-    reducer_ = std::make_shared<c10d::Reducer>(parameters, assignment(parameters, 64, 128), process_group(world, file),
-                                               std::vector<bool>(count, false), 128, find_unused, false,
-                                               std::unordered_map<size_t, std::string>(), 64, false, false,
-                                               std::vector<int64_t>());
+    reducer_ = std::make_shared<c10d::Reducer>(
+        parameters, assignment(parameters, 64, 128), process_group(world, file),
+        std::vector<bool>(count, false), 128, find_unused, false, std::unordered_map<size_t, std::string>(),
+        64, false, false, std::vector<int64_t>());
   }
 
   void backward(const Batch& batch) {
@@ -96,8 +98,8 @@ TEST(Buckets, AreThoseOfPyTorchsFirstAssignment) {
     const auto model = make_toy("\"blocks\": 6, \"width\": 300, \"vocab\": 500");
     std::vector<std::vector<std::string>> layout;
     const auto api = bucket_layout_strategy(capacity, &layout);
-    const auto training =
-        std::make_shared<weft_training>(one_rank(), model, api, "layout", std::vector<weft_kv>(), TrainingOptions(), nullptr);
+    const auto training = std::make_shared<weft_training>(one_rank(), model, api, "layout",
+                                                          std::vector<weft_kv>(), TrainingOptions(), nullptr);
     std::vector<at::Tensor> parameters;
     for (const auto& param : training->params()) parameters.push_back(param->tensor);
     std::vector<std::vector<std::string>> expected;

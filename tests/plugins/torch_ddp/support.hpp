@@ -18,7 +18,8 @@ inline JobOptions ddp(const std::string& options = "{}", const std::string& prec
   return chosen;
 }
 
-// This rank's samples of a global batch: parts that differ by at most one; a rank without any gets a stand-in.
+// This rank's samples of a global batch: parts that differ by at most one; a rank without any gets a
+// stand-in.
 inline Batch own_part(const Batch& batch, const World& world) {
   const int64_t samples = batch.begin()->second.size(0), rank = world.rank(), ranks = world.size();
   const int64_t begin = samples * rank / ranks, end = samples * (rank + 1) / ranks;

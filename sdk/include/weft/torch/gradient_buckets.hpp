@@ -1,11 +1,12 @@
-// Gradients of whole parameters in buckets that are summed over the data axes while backward runs. Shared by the
-// strategies that keep whole gradients on every rank.
+// Gradients of whole parameters in buckets that are summed over the data axes while backward runs. Shared by
+// the strategies that keep whole gradients on every rank.
 //
-// Buckets are fixed when they are built, in the reverse order of the parameters, and always start in that order: backward
-// may complete them differently on each rank, and collectives must be issued identically everywhere.
-// Assignment as in PyTorch's DistributedDataParallel (compute_bucket_assignment_by_size): along the parameters, each dtype
-// by itself, a bucket closes with the parameter that fills it; a first one of 1 MiB, then `capacity_bytes`. The first comes
-// last in backward, when nothing is left to hide its sum behind, and so is small.
+// Buckets are fixed when they are built, in the reverse order of the parameters, and always start in that
+// order: backward may complete them differently on each rank, and collectives must be issued identically
+// everywhere. Assignment as in PyTorch's DistributedDataParallel (compute_bucket_assignment_by_size): along
+// the parameters, each dtype by itself, a bucket closes with the parameter that fills it; a first one of 1
+// MiB, then `capacity_bytes`. The first comes last in backward, when nothing is left to hide its sum behind,
+// and so is small.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,8 +28,8 @@ inline namespace sdk_v0 {
 struct GradientBucketOptions {
   int64_t first_bytes = 1 << 20;
   int64_t capacity_bytes = 25 << 20;
-  bool views = false;        // .grad is a view of the bucket: no second copy of the gradients
-  bool find_unused = false;  // a parameter without gradient counts zero instead of being an error
+  bool views = false;         // .grad is a view of the bucket: no second copy of the gradients
+  bool find_unused = false;   // a parameter without gradient counts zero instead of being an error
   bool static_graph = false;  // the parameters used in the first backward are those used in all
 };
 
@@ -43,9 +44,11 @@ class GradientBuckets {
       const weft_param_info info = parameter.info();
       if (info.frozen) continue;
       const at::ScalarType dtype = scalar_type(info.working_dtype);
-      int64_t& limit = limits.try_emplace(dtype, std::min(options.first_bytes, options.capacity_bytes)).first->second;
+      int64_t& limit =
+          limits.try_emplace(dtype, std::min(options.first_bytes, options.capacity_bytes)).first->second;
       Bucket& bucket = open_bucket(dtype);
-      bucket.entries.push_back({parameter, text(info.name), info.index, bucket.size, info.count, false, true});
+      bucket.entries.push_back(
+          {parameter, text(info.name), info.index, bucket.size, info.count, false, true});
       bucket.size += info.count;
       if (bucket.size * static_cast<int64_t>(c10::elementSize(dtype)) >= limit) {
         bucket.closed = true;
@@ -55,7 +58,8 @@ class GradientBuckets {
     std::reverse(buckets_.begin(), buckets_.end());
     for (size_t b = 0; b < buckets_.size(); ++b) {
       buckets_[b].flat = at::zeros({buckets_[b].size}, buckets_[b].dtype);
-      for (size_t e = 0; e < buckets_[b].entries.size(); ++e) places_[buckets_[b].entries[e].parameter.get()] = {b, e};
+      for (size_t e = 0; e < buckets_[b].entries.size(); ++e)
+        places_[buckets_[b].entries[e].parameter.get()] = {b, e};
     }
   }
 
@@ -81,21 +85,23 @@ class GradientBuckets {
     const Place place = places_.at(parameter.get());
     Bucket& bucket = buckets_[place.bucket];
     Entry& entry = bucket.entries[place.entry];
-    if (options_.static_graph && graph_known_ && !entry.used) return faults_.note(entry.index, GraphFaults::kNewlyUsed);
+    if (options_.static_graph && graph_known_ && !entry.used)
+      return faults_.note(entry.index, GraphFaults::kNewlyUsed);
     if (active_ || options_.views) collect(bucket, entry);
     if (!active_) return;
     entry.ready = true;
     if (--bucket.missing == 0) start_complete();
   }
 
-  // After a backward: starts what is left, waits for all sums. Throws on every rank alike if a parameter of some rank broke
-  // the rules of the options.
+  // After a backward: starts what is left, waits for all sums. Throws on every rank alike if a parameter of
+  // some rank broke the rules of the options.
   void end() {
     if (!active_) return;
     active_ = false;
     const bool checked = options_.static_graph ? graph_known_ : !options_.find_unused;
     for_each([&](Bucket& bucket, Entry& entry) {
-      if (options_.static_graph && !graph_known_) entry.used = entry.ready || entry.parameter.gradient().defined();
+      if (options_.static_graph && !graph_known_)
+        entry.used = entry.ready || entry.parameter.gradient().defined();
       if (!entry.ready) finish_unused(bucket, entry, checked);
     });
     graph_known_ = true;
@@ -209,7 +215,8 @@ class GradientBuckets {
     bucket.work.wait();
     for (Entry& entry : bucket.entries) {
       at::Tensor& gradient = entry.parameter.gradient();
-      const at::Tensor slice = bucket.flat.narrow(0, entry.begin, entry.count).view(entry.parameter.tensor().sizes());
+      const at::Tensor slice =
+          bucket.flat.narrow(0, entry.begin, entry.count).view(entry.parameter.tensor().sizes());
       if (options_.views || !gradient.defined())
         gradient = options_.views ? slice : slice.clone();
       else

@@ -1,5 +1,5 @@
-// What parameters did that the options of a data-parallel strategy forbid, agreed on by all ranks: one that threw alone
-// would leave the others waiting for its sums.
+// What parameters did that the options of a data-parallel strategy forbid, agreed on by all ranks: one that
+// threw alone would leave the others waiting for its sums.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,13 +34,15 @@ class GraphFaults {
     const int64_t worst = *worst_.const_data_ptr<int64_t>();
     if (worst == 0) return;
     throw Error(WEFT_FAILED_PRECONDITION, "parameter " + name_of(worst / 4) +
-                                              (worst == own_ ? " on this rank" : " on another rank") + text_of(worst % 4));
+                                              (worst == own_ ? " on this rank" : " on another rank") +
+                                              text_of(worst % 4));
   }
 
  private:
   static std::string text_of(int64_t fault) {
     if (fault == kUnused)
-      return " got no gradient in this backward: it was not used; set find_unused_parameters=true if that is meant";
+      return " got no gradient in this backward: it was not used; set find_unused_parameters=true if that is "
+             "meant";
     return (fault == kNoLongerUsed ? " got no gradient in this backward but got one in the first"
                                    : " has a gradient but had none in the first backward") +
            std::string(": the graph is not static; turn static_graph off");

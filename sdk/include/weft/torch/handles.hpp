@@ -1,5 +1,6 @@
-// C++ values over the host's tables, for strategies. Copyable ones are a pointer; Work and State own what they hold.
-// A call that fails throws the status; the text already stands in the error sink of the hook that is running.
+// C++ values over the host's tables, for strategies. Copyable ones are a pointer; Work and State own what
+// they hold. A call that fails throws the status; the text already stands in the error sink of the hook that
+// is running.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,24 +37,37 @@ inline void check(weft_status status) {
   if (status != WEFT_OK) throw HostFailure{status};
 }
 
-inline weft_str str(std::string_view text) { return {text.data(), text.size()}; }
-inline std::string text(weft_str value) { return {value.data, value.size}; }
+inline weft_str str(std::string_view text) {
+  return {text.data(), text.size()};
+}
+inline std::string text(weft_str value) {
+  return {value.data, value.size};
+}
 inline const weft_at_tensor* handle(const at::Tensor& tensor) {
   return reinterpret_cast<const weft_at_tensor*>(&tensor);
 }
-inline const at::Tensor& tensor(const weft_at_tensor* handle) { return *reinterpret_cast<const at::Tensor*>(handle); }
+inline const at::Tensor& tensor(const weft_at_tensor* handle) {
+  return *reinterpret_cast<const at::Tensor*>(handle);
+}
 
 inline at::ScalarType scalar_type(uint32_t dtype) {
   switch (dtype) {
-    case WEFT_F64: return at::kDouble;
-    case WEFT_F32: return at::kFloat;
-    case WEFT_F16: return at::kHalf;
-    case WEFT_BF16: return at::kBFloat16;
-    default: throw Error(WEFT_UNIMPLEMENTED, "dtype " + std::to_string(dtype) + " is no floating-point type of this SDK");
+    case WEFT_F64:
+      return at::kDouble;
+    case WEFT_F32:
+      return at::kFloat;
+    case WEFT_F16:
+      return at::kHalf;
+    case WEFT_BF16:
+      return at::kBFloat16;
+    default:
+      throw Error(WEFT_UNIMPLEMENTED,
+                  "dtype " + std::to_string(dtype) + " is no floating-point type of this SDK");
   }
 }
 
-// Resizes the storage behind a tensor and its views to `elements` of its dtype; 0 frees the memory. Sizes stay.
+// Resizes the storage behind a tensor and its views to `elements` of its dtype; 0 frees the memory. Sizes
+// stay.
 inline void resize_storage(const at::Tensor& tensor, int64_t elements) {
   check(host.memory->resize_storage(handle(tensor), elements, current_error));
 }
@@ -96,22 +110,25 @@ class Communicator {
   Work all_gather(const at::Tensor& output, const at::Tensor& input) const {
     return start(host.comm->all_gather, handle(output), handle(input));
   }
-  Work reduce_scatter(const at::Tensor& output, const at::Tensor& input, uint32_t op = WEFT_REDUCE_SUM) const {
+  Work reduce_scatter(const at::Tensor& output, const at::Tensor& input,
+                      uint32_t op = WEFT_REDUCE_SUM) const {
     return start(host.comm->reduce_scatter, handle(output), handle(input), op);
   }
   Work broadcast(const at::Tensor& inout, uint32_t root) const {
     return start(host.comm->broadcast, handle(inout), root);
   }
   // Splits are elements of the first dimension, one per rank; empty: equal parts.
-  Work all_to_all(const at::Tensor& output, const at::Tensor& input, const std::vector<int64_t>& output_splits = {},
+  Work all_to_all(const at::Tensor& output, const at::Tensor& input,
+                  const std::vector<int64_t>& output_splits = {},
                   const std::vector<int64_t>& input_splits = {}) const {
     const auto splits = [this](const std::vector<int64_t>& s) {
       if (!s.empty() && s.size() != size())
-        throw Error(WEFT_INVALID_ARGUMENT, "all_to_all: " + std::to_string(s.size()) + " splits for a group of " +
-                                               std::to_string(size()) + " ranks");
+        throw Error(WEFT_INVALID_ARGUMENT, "all_to_all: " + std::to_string(s.size()) +
+                                               " splits for a group of " + std::to_string(size()) + " ranks");
       return s.empty() ? nullptr : s.data();
     };
-    return start(host.comm->all_to_all, handle(output), handle(input), splits(output_splits), splits(input_splits));
+    return start(host.comm->all_to_all, handle(output), handle(input), splits(output_splits),
+                 splits(input_splits));
   }
   Work send(const at::Tensor& value, uint32_t to, uint32_t tag) const {
     return start(host.comm->send, handle(value), to, tag);
@@ -122,7 +139,8 @@ class Communicator {
   void barrier() const { check(host.comm->barrier(comm_, current_error)); }
   Communicator subset(const std::vector<uint32_t>& members) const {
     weft_comm* out = nullptr;
-    check(host.comm->subset(comm_, members.data(), static_cast<uint32_t>(members.size()), &out, current_error));
+    check(
+        host.comm->subset(comm_, members.data(), static_cast<uint32_t>(members.size()), &out, current_error));
     return Communicator(out);
   }
 
@@ -188,7 +206,9 @@ class Unit {
   weft_unit* unit_ = nullptr;
 };
 
-bool Parameter::used_by(Unit unit) const { return host.model->param_used_by(param_, unit.get()) != 0; }
+bool Parameter::used_by(Unit unit) const {
+  return host.model->param_used_by(param_, unit.get()) != 0;
+}
 
 class Training {
  public:
@@ -196,7 +216,8 @@ class Training {
   explicit Training(weft_training* training) : training_(training) {}
   std::vector<Unit> units() const {
     std::vector<Unit> units;
-    for (uint32_t i = 0; i < host.model->unit_count(training_); ++i) units.emplace_back(host.model->unit(training_, i));
+    for (uint32_t i = 0; i < host.model->unit_count(training_); ++i)
+      units.emplace_back(host.model->unit(training_, i));
     return units;
   }
   std::vector<Parameter> parameters() const {
@@ -234,7 +255,9 @@ class State {
   weft_state* get() const { return state_; }
   uint32_t size() const { return host.step->state_size(state_); }
   std::string name(uint32_t index) const { return text(host.step->state_name(state_, index)); }
-  const at::Tensor& tensor(uint32_t index) const { return sdk_v0::tensor(host.step->state_tensor(state_, index)); }
+  const at::Tensor& tensor(uint32_t index) const {
+    return sdk_v0::tensor(host.step->state_tensor(state_, index));
+  }
   void set(std::string_view name, const at::Tensor& value) {
     check(host.step->state_set(state_, str(name), handle(value), current_error));
   }
@@ -265,7 +288,9 @@ class Step {
   void finish(uint32_t micro, State& last) const {
     check(host.step->finish(step_, micro, last.get(), current_error));
   }
-  void backward(uint32_t micro) const { check(host.step->backward(step_, micro, nullptr, nullptr, current_error)); }
+  void backward(uint32_t micro) const {
+    check(host.step->backward(step_, micro, nullptr, nullptr, current_error));
+  }
   void backward(uint32_t micro, State& outputs, State& gradients) const {
     check(host.step->backward(step_, micro, outputs.get(), gradients.get(), current_error));
   }
@@ -281,8 +306,14 @@ class ShardSink {
   // Elements [begin, begin + value.numel()) of this rank's box of `parameter`; `gradient` may be undefined.
   void shard(Parameter parameter, int64_t begin, const at::Tensor& value, const at::Tensor& gradient,
              uint32_t partition_axes, uint32_t flags = 0) const {
-    const weft_shard record{sizeof(weft_shard), parameter.get(), begin, value.numel(), handle(value),
-                            gradient.defined() ? handle(gradient) : nullptr, partition_axes, flags};
+    const weft_shard record{sizeof(weft_shard),
+                            parameter.get(),
+                            begin,
+                            value.numel(),
+                            handle(value),
+                            gradient.defined() ? handle(gradient) : nullptr,
+                            partition_axes,
+                            flags};
     check(host.publish->shard(sink_, &record, current_error));
   }
 

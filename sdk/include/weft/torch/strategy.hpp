@@ -39,7 +39,8 @@ class Options {
   T get(const std::string& name) const {
     const auto found = values_.find(name);
     if (found == values_.end() || !std::holds_alternative<T>(found->second))
-      throw Error(WEFT_INTERNAL, "option \"" + name + "\" is not in the strategy's plugin.json with this type");
+      throw Error(WEFT_INTERNAL,
+                  "option \"" + name + "\" is not in the strategy's plugin.json with this type");
     return std::get<T>(found->second);
   }
 
@@ -122,7 +123,8 @@ struct StrategyTable {
     }
   }
   template <auto Base, auto Mine>
-  static constexpr auto backward_hook() -> weft_status (*)(weft_strategy*, const weft_backward_info*, weft_error*) {
+  static constexpr auto backward_hook()
+      -> weft_status (*)(weft_strategy*, const weft_backward_info*, weft_error*) {
     if constexpr (std::is_same_v<decltype(Base), decltype(Mine)>) {
       return nullptr;
     } else {
@@ -132,7 +134,8 @@ struct StrategyTable {
     }
   }
 
-  static weft_status create(const weft_strategy_arguments* arguments, weft_strategy** own, weft_error* error) noexcept {
+  static weft_status create(const weft_strategy_arguments* arguments, weft_strategy** own,
+                            weft_error* error) noexcept {
     return guard(error, [&] {
       auto created = std::make_unique<T>();
       created->options = Options(arguments->options, arguments->num_options);
@@ -175,8 +178,8 @@ struct StrategyTable {
         std::is_same_v<decltype(&S::values_changed), decltype(&T::values_changed)>
             ? nullptr
             : +[](weft_strategy* s, weft_error* error) noexcept -> weft_status {
-                return guard(error, [&] { self(s).values_changed(); });
-              },
+          return guard(error, [&] { self(s).values_changed(); });
+        },
         [](weft_strategy* s, weft_error* error) noexcept -> weft_status {
           return guard(error, [&] { self(s).zero_gradients(); });
         }};
@@ -200,15 +203,17 @@ inline bool fetch_tables(const weft_host* table) {
 }  // namespace weft
 
 // The whole plugin around one strategy; id and version come from plugin.json through weft_add_plugin().
-#define WEFT_STRATEGY(T, strategy_name)                                                                      \
-  static const weft_strategy_api* weft_find_strategy(weft_str name) {                                        \
-    return weft::text(name) == strategy_name ? weft::StrategyTable<T>::api() : nullptr;                      \
-  }                                                                                                          \
-  static const weft_strategy_factory weft_strategies = {sizeof(weft_strategy_factory), weft_find_strategy};  \
-  static const weft_host* weft_host_of_plugin();                                                             \
-  static const void* weft_find_factory(weft_str id) {                                                        \
-    if (weft::text(id) != WEFT_FACTORY_STRATEGY) return nullptr;                                             \
-    return weft::fetch_tables(weft_host_of_plugin()) ? &weft_strategies : nullptr;                           \
-  }                                                                                                          \
-  WEFT_DEFINE_PLUGIN(WEFT_TIER_TORCH, WEFT_TORCH_TAG, weft_find_factory)                                     \
-  static const weft_host* weft_host_of_plugin() { return weft_plugin_host; }
+#define WEFT_STRATEGY(T, strategy_name)                                                                     \
+  static const weft_strategy_api* weft_find_strategy(weft_str name) {                                       \
+    return weft::text(name) == strategy_name ? weft::StrategyTable<T>::api() : nullptr;                     \
+  }                                                                                                         \
+  static const weft_strategy_factory weft_strategies = {sizeof(weft_strategy_factory), weft_find_strategy}; \
+  static const weft_host* weft_host_of_plugin();                                                            \
+  static const void* weft_find_factory(weft_str id) {                                                       \
+    if (weft::text(id) != WEFT_FACTORY_STRATEGY) return nullptr;                                            \
+    return weft::fetch_tables(weft_host_of_plugin()) ? &weft_strategies : nullptr;                          \
+  }                                                                                                         \
+  WEFT_DEFINE_PLUGIN(WEFT_TIER_TORCH, WEFT_TORCH_TAG, weft_find_factory)                                    \
+  static const weft_host* weft_host_of_plugin() {                                                           \
+    return weft_plugin_host;                                                                                \
+  }

@@ -1,4 +1,5 @@
-// A strategy as a third party would write one, on the SDK alone: schedules of its own, storage that comes and goes.
+// A strategy as a third party would write one, on the SDK alone: schedules of its own, storage that comes and
+// goes.
 #include <ATen/ATen.h>
 
 #include <memory>
@@ -34,7 +35,8 @@ class Scripted final : public weft::Strategy {
     for (const Held& held : held_) {
       if (held.parameter.info().frozen) continue;
       at::Tensor& gradient = held.parameter.gradient();
-      if (!gradient.defined()) gradient = at::zeros(held.parameter.tensor().sizes(), held.master.scalar_type());
+      if (!gradient.defined())
+        gradient = at::zeros(held.parameter.tensor().sizes(), held.master.scalar_type());
       data_.all_reduce(gradient).wait();
     }
   }
