@@ -11,7 +11,8 @@
 
 namespace weft::cli {
 
-EngineVerb::EngineVerb(CLI::App& application, std::string name, const std::string& description, const std::string& footer)
+EngineVerb::EngineVerb(CLI::App& application, std::string name, const std::string& description,
+                       const std::string& footer)
     : name_(std::move(name)), app_(application.add_subcommand(name_, description)) {
   app_->footer(footer);
   app_->callback([verb = *this]() mutable { verb.perform(); });
@@ -23,12 +24,14 @@ namespace {
 template <class T>
 CLI::Option* add(CLI::App& app, const std::string& flags, const char* key, const std::string& help,
                  const std::shared_ptr<nlohmann::json>& arguments) {
-  return app.add_option_function<T>(flags, [arguments, key](const T& value) { (*arguments)[key] = value; }, help);
+  return app.add_option_function<T>(
+      flags, [arguments, key](const T& value) { (*arguments)[key] = value; }, help);
 }
 
 }  // namespace
 
-EngineVerb& EngineVerb::text(const std::string& flags, const char* key, const std::string& help, bool required) {
+EngineVerb& EngineVerb::text(const std::string& flags, const char* key, const std::string& help,
+                             bool required) {
   add<std::string>(*app_, flags, key, help, arguments_)->required(required);
   return *this;
 }
@@ -41,7 +44,8 @@ EngineVerb& EngineVerb::real(const std::string& flags, const char* key, const st
   return *this;
 }
 EngineVerb& EngineVerb::flag(const std::string& flags, const char* key, const std::string& help) {
-  app_->add_flag_callback(flags, [arguments = arguments_, key] { (*arguments)[key] = true; }, help);
+  app_->add_flag_callback(
+      flags, [arguments = arguments_, key] { (*arguments)[key] = true; }, help);
   return *this;
 }
 EngineVerb& EngineVerb::integers(const std::string& flags, const char* key, const std::string& help) {
@@ -59,19 +63,22 @@ EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const s
 
 EngineVerb& EngineVerb::model_flags() {
   text("--model", "model", "Hugging Face model folder, or a config.json for random initialisation", true);
-  return text("--architecture", "architecture", "Model class; default: architectures[0] of the configuration");
+  return text("--architecture", "architecture",
+              "Model class; default: architectures[0] of the configuration");
 }
 
 EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
   text("--strategy", "strategy", "Strategy plugin by name, or none; default: " + without);
-  words("-o,--option", "options", "Option of the strategy, key=value; repeat for more (`weft plugins show NAME` lists them)");
+  words("-o,--option", "options",
+        "Option of the strategy, key=value; repeat for more (`weft plugins show NAME` lists them)");
   text("--booster", "booster", "Strategy, options and the like as a JSON file");
   text("--precision", "precision", "fp32 or fp64; default fp32");
   return integer("--seed", "seed", "Default 42");
 }
 
 EngineVerb& EngineVerb::ranks_flag() {
-  app_->add_option("-n,--nproc-per-node", *num_ranks_, "Start this many ranks here; default 1. Absent under weft run, torchrun, SLURM, mpirun");
+  app_->add_option("-n,--nproc-per-node", *num_ranks_,
+                   "Start this many ranks here; default 1. Absent under weft run, torchrun, SLURM, mpirun");
   return *this;
 }
 

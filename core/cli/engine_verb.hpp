@@ -13,7 +13,8 @@ namespace weft::cli {
 // Collects flags by the names of the engine's arguments; what was not given is left out.
 class EngineVerb {
  public:
-  EngineVerb(CLI::App& application, std::string name, const std::string& description, const std::string& footer);
+  EngineVerb(CLI::App& application, std::string name, const std::string& description,
+             const std::string& footer);
   CLI::App& app() { return *app_; }
 
   EngineVerb& text(const std::string& flags, const char* key, const std::string& help, bool required = false);

@@ -18,11 +18,13 @@ void add_evaluate(CLI::App& application) {
 }
 
 void add_forward(CLI::App& application) {
-  EngineVerb verb(application, "forward", "One forward pass; outputs under their Hugging Face names",
-                  "Example: weft forward --model out --inputs batch.safetensors --output outputs.safetensors");
+  EngineVerb verb(
+      application, "forward", "One forward pass; outputs under their Hugging Face names",
+      "Example: weft forward --model out --inputs batch.safetensors --output outputs.safetensors");
   verb.model_flags()
       .text("--inputs", "inputs", "A .safetensors file with tensors named as the model's inputs", true)
-      .text("--output", "output", "A .safetensors file: logits, last_hidden_state, loss if there are labels, ...", true)
+      .text("--output", "output",
+            "A .safetensors file: logits, last_hidden_state, loss if there are labels, ...", true)
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
       .integer("--batch-size", "batch_size", "Samples at a time over all ranks; default: all")
@@ -30,7 +32,8 @@ void add_forward(CLI::App& application) {
 }
 
 void add_generate(CLI::App& application) {
-  EngineVerb verb(application, "generate", "Continue a prompt", "Example: weft generate --model out --prompt \"The \" --max-new-tokens 200");
+  EngineVerb verb(application, "generate", "Continue a prompt",
+                  "Example: weft generate --model out --prompt \"The \" --max-new-tokens 200");
   verb.model_flags()
       .text("--prompt", "prompt", "Text, for models whose tokens are bytes")
       .integers("--prompt-ids", "prompt_ids", "Token ids: 1,2,3")

@@ -5,10 +5,13 @@ namespace weft::cli {
 
 void add_train(CLI::App& application) {
   EngineVerb verb(application, "train", "Train a model under a strategy",
-                  "Example: weft train --model folder/config.json --data text.txt --strategy NAME -n 2 --steps 200 --save out\n"
+                  "Example: weft train --model folder/config.json --data text.txt --strategy NAME -n 2 "
+                  "--steps 200 --save out\n"
                   "Strategies: weft plugins list");
   verb.model_flags()
-      .text("--data", "data", "Text (bytes are tokens), .bin (tokens), or .safetensors (tensors named as the model's inputs)", true)
+      .text("--data", "data",
+            "Text (bytes are tokens), .bin (tokens), or .safetensors (tensors named as the model's inputs)",
+            true)
       .text("--token-type", "token_type", "Of .bin data: uint16 or uint32; default uint16")
       .strategy_flags("the default plugin")
       .ranks_flag()
@@ -33,7 +36,8 @@ void add_train(CLI::App& application) {
       .text("--save", "save", "Folder for the model and training_state/")
       .integer("--save-every", "save_every", "Also DIR/step-N/ every N steps")
       .text("--resume", "resume", "Go on from a folder that --save wrote, or from its newest step-N/")
-      .text("--metrics", "metrics", "One JSON object a step: loss, grad_norm, lr, step_seconds, tokens_per_second, bytes");
+      .text("--metrics", "metrics",
+            "One JSON object a step: loss, grad_norm, lr, step_seconds, tokens_per_second, bytes");
 }
 
 }  // namespace weft::cli

@@ -13,15 +13,19 @@ namespace {
 
 weft_status command(weft_str verb, weft_str arguments, int32_t* exit_code, weft_error* error) {
   return weft::guarded(error, [&] {
-    *exit_code = weft::command::run(weft::view(verb), weft::parse_json(weft::view(arguments), "arguments of the command"));
+    *exit_code = weft::command::run(weft::view(verb),
+                                    weft::parse_json(weft::view(arguments), "arguments of the command"));
   });
 }
 
 }  // namespace
 
 extern "C" WEFT_EXPORT const weft_engine_table* weft_engine_v0() {
-  static const weft_engine_table table = {sizeof(weft_engine_table), WEFT_STR(WEFT_BUILD_ID), WEFT_STR(WEFT_TORCH_TAG),
-                                          &weft::training_services, &command,
+  static const weft_engine_table table = {sizeof(weft_engine_table),
+                                          WEFT_STR(WEFT_BUILD_ID),
+                                          WEFT_STR(WEFT_TORCH_TAG),
+                                          &weft::training_services,
+                                          &command,
                                           &weft::application::table()};
   return &table;
 }

@@ -5,6 +5,8 @@
 
 namespace weft {
 
-void log(uint32_t level, std::string_view text) { weft_log(level, borrow(""), borrow(text)); }
+void log(uint32_t level, std::string_view text) {
+  weft_log(level, borrow(""), borrow(text));
+}
 
 }  // namespace weft

@@ -13,17 +13,17 @@ const weft_application_table* application_of(const weft_engine_table& engine) {
 
 }  // namespace
 
-#define WEFT_FORWARD(name, parameters, arguments)                                                      \
-  weft_status name parameters {                                                                        \
-    const weft_application_table* table = nullptr;                                                     \
-    const weft_status opened = weft::guarded(                                                          \
-        error, [&] { table = application_of(weft::host::load_engine(weft::host::this_host())); });     \
-    return opened == WEFT_OK ? table->name arguments : opened;                                         \
+#define WEFT_FORWARD(name, parameters, arguments)                                                  \
+  weft_status name parameters {                                                                    \
+    const weft_application_table* table = nullptr;                                                 \
+    const weft_status opened = weft::guarded(                                                      \
+        error, [&] { table = application_of(weft::host::load_engine(weft::host::this_host())); }); \
+    return opened == WEFT_OK ? table->name arguments : opened;                                     \
   }
 // An object exists only if the engine does.
-#define WEFT_FORWARD_DESTROY(name, type)                                                                    \
-  void name(type* object) {                                                                                 \
-    if (object != nullptr) application_of(*weft::host::engine_if_loaded())->name(object);                   \
+#define WEFT_FORWARD_DESTROY(name, type)                                                  \
+  void name(type* object) {                                                               \
+    if (object != nullptr) application_of(*weft::host::engine_if_loaded())->name(object); \
   }
 
 extern "C" {

@@ -24,15 +24,13 @@ weft_status weft_command(weft_str verb, weft_str arguments, int32_t* exit_code, 
 }
 
 weft_status weft_plugins_doctor(weft_runtime* runtime, weft_str* own, weft_error* error) {
-  return guarded(error, [&] {
-    *own = host::own_text(host::make_listing(runtime->scan(), runtime->facts, true));
-  });
+  return guarded(error,
+                 [&] { *own = host::own_text(host::make_listing(runtime->scan(), runtime->facts, true)); });
 }
 
 weft_status weft_plugins_validate(weft_str file, weft_str* own, weft_error* error) {
-  return guarded(error, [&] {
-    *own = host::own_text(host::validate(std::string(view(file)), host::this_host()));
-  });
+  return guarded(error,
+                 [&] { *own = host::own_text(host::validate(std::string(view(file)), host::this_host())); });
 }
 
 }  // extern "C"

@@ -25,8 +25,8 @@ const shared_library& keep(shared_library library) {
 
 DynamicLibrary::DynamicLibrary(const std::filesystem::path& path)
     // The throwing constructor: it is the one that keeps the text of dlerror.
-    : library_(&keep(
-          shared_library(path, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local))) {}
+    : library_(
+          &keep(shared_library(path, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local))) {}
 
 void* DynamicLibrary::find(const std::string& symbol) const {
   const auto* library = static_cast<const shared_library*>(library_);

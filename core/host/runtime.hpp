@@ -23,7 +23,8 @@ struct weft_runtime {
 
 namespace weft::host {
 
-// JSON as a text for the caller to release with weft_text_destroy. Bytes that are not UTF-8 (of a path, say) are replaced.
+// JSON as a text for the caller to release with weft_text_destroy. Bytes that are not UTF-8 (of a path, say)
+// are replaced.
 weft_str own_text(const nlohmann::json& value);
 
 }  // namespace weft::host

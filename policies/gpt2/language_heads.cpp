@@ -183,7 +183,8 @@ class DoubleHeads final : public Head {
     if (batch.has(kChoiceLabels)) {
       const at::Tensor& logits = outputs.at(kChoiceLogits);
       const at::Tensor labels = batch.at(kChoiceLabels).to(at::kLong).reshape(-1);
-      terms.push_back({"mc_loss", 1, nn::cross_entropy_sum(logits.reshape({-1, logits.size(-1)}), labels), "mc_loss"});
+      terms.push_back(
+          {"mc_loss", 1, nn::cross_entropy_sum(logits.reshape({-1, logits.size(-1)}), labels), "mc_loss"});
     }
     return terms;
   }

@@ -1,5 +1,6 @@
-// The smallest useful strategy: every rank holds the model, gradients are summed one by one when backward is done.
-// Built with nothing but an installed Weft; `weft train --strategy late_sum` finds it through WEFT_PLUGIN_ADD_PATH.
+// The smallest useful strategy: every rank holds the model, gradients are summed one by one when backward is
+// done. Built with nothing but an installed Weft; `weft train --strategy late_sum` finds it through
+// WEFT_PLUGIN_ADD_PATH.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
@@ -33,7 +34,8 @@ class LateSum final : public weft::Strategy {
       gradient = gradient.contiguous();
       data_.all_reduce(gradient).wait();
     }
-    if (options.get<bool>("chatty")) weft::host.host->log(WEFT_LOG_INFO, weft::str("late_sum"), weft::str("summed"));
+    if (options.get<bool>("chatty"))
+      weft::host.host->log(WEFT_LOG_INFO, weft::str("late_sum"), weft::str("summed"));
   }
 
   void publish(weft::ShardSink& sink) const override {

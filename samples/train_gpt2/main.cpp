@@ -1,6 +1,7 @@
 // Trains a GPT-2 under a strategy that is found by name.
 //   train_gpt2 MODEL_FOLDER_OR_CONFIG DATA OUT [BOOSTER_OPTIONS_JSON]
-//   weft run -n 2 train_gpt2 config.json corpus.txt out '{"strategy": "torch_ddp", "options": {"bucket_cap_mb": 10}}'
+//   weft run -n 2 train_gpt2 config.json corpus.txt out '{"strategy": "torch_ddp", "options":
+//   {"bucket_cap_mb": 10}}'
 #include <weft/weft.hpp>
 
 #include <cstdio>
@@ -17,8 +18,8 @@ int main(int argc, char** argv) try {
   auto model = weft::Model::open(argv[1]);  // shapes only: memory comes when it is boosted
   auto optimizer = weft::optim::AdamW(model.parameters(), {.lr = 1e-3, .weight_decay = 0.1});
   const int64_t total_steps = 30;
-  weft::optim::Scheduler schedule(optimizer,
-                                  weft::optim::schedule("cosine_warmup", {.warmup_steps = 5, .total_steps = total_steps}));
+  weft::optim::Scheduler schedule(
+      optimizer, weft::optim::schedule("cosine_warmup", {.warmup_steps = 5, .total_steps = total_steps}));
 
   weft::Booster booster(options, world);  // the strategy is found, checked and loaded by boost
   auto data = booster.prepare_dataloader(weft::data::text(argv[2], 64), /*batch_size=*/4, /*shuffle=*/true);

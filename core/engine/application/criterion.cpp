@@ -12,7 +12,8 @@ namespace {
 
 // Forward gives the value; backward the gradients that came with it, scaled.
 struct GivenGradients : torch::autograd::Function<GivenGradients> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const torch::autograd::variable_list& outputs,
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const torch::autograd::variable_list& outputs,
                             const torch::autograd::variable_list& gradients, double loss) {
     context->save_for_backward(gradients);
     return at::full({}, loss, outputs.front().options());
@@ -20,7 +21,8 @@ struct GivenGradients : torch::autograd::Function<GivenGradients> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grad) {
     torch::autograd::variable_list result;
-    for (const at::Tensor& gradient : context->get_saved_variables()) result.push_back(gradient * grad.front());
+    for (const at::Tensor& gradient : context->get_saved_variables())
+      result.push_back(gradient * grad.front());
     result.resize(2 * result.size() + 1);
     return result;
   }
@@ -41,21 +43,25 @@ std::vector<weft_field> fields_of(const State& state, std::vector<weft_tensor>& 
 
 Criterion criterion_of(const weft_criterion& criterion) {
   if (criterion.struct_size < sizeof(weft_criterion) || criterion.loss == nullptr)
-    fail(WEFT_INVALID_ARGUMENT, "weft_booster_boost: the criterion has no loss function or a wrong struct_size");
+    fail(WEFT_INVALID_ARGUMENT,
+         "weft_booster_boost: the criterion has no loss function or a wrong struct_size");
   return [criterion](const State& outputs, const Batch& batch) {
     std::vector<weft_tensor> output_boxes, batch_boxes;
-    const std::vector<weft_field> output_fields = fields_of(outputs, output_boxes), batch_fields = fields_of(batch, batch_boxes);
+    const std::vector<weft_field> output_fields = fields_of(outputs, output_boxes),
+                                  batch_fields = fields_of(batch, batch_boxes);
     std::vector<weft_tensor*> raw(outputs.size(), nullptr);
     double loss = 0;
     ErrorSink error;
-    const weft_status status = criterion.loss(criterion.context, output_fields.data(), output_fields.size(), batch_fields.data(),
-                                              batch_fields.size(), &loss, raw.data(), error);
+    const weft_status status =
+        criterion.loss(criterion.context, output_fields.data(), output_fields.size(), batch_fields.data(),
+                       batch_fields.size(), &loss, raw.data(), error);
     torch::autograd::variable_list with_gradient, gradients;
     size_t i = 0;
     for (const auto& [name, tensor] : outputs) {
       const std::unique_ptr<weft_tensor> gradient(raw[i++]);
       if (gradient == nullptr || status != WEFT_OK) continue;
-      if (gradient->tensor.sizes() != tensor.sizes() || gradient->tensor.scalar_type() != tensor.scalar_type())
+      if (gradient->tensor.sizes() != tensor.sizes() ||
+          gradient->tensor.scalar_type() != tensor.scalar_type())
         fail(WEFT_INVALID_ARGUMENT, "criterion: the gradient of \"{}\" must have its shape and dtype", name);
       with_gradient.push_back(tensor);
       gradients.push_back(gradient->tensor);

@@ -42,7 +42,8 @@ optim::Hyper hyper_of(weft_str options) {
   optim::Hyper hyper;
   for (const auto& [key, value] : object_of(options, "weft_optimizer_create").items()) {
     if (!value.is_number() && !value.is_boolean())
-      fail(WEFT_INVALID_ARGUMENT, "weft_optimizer_create: \"{}\" is {}, must be a number", key, json_kind(value));
+      fail(WEFT_INVALID_ARGUMENT, "weft_optimizer_create: \"{}\" is {}, must be a number", key,
+           json_kind(value));
     hyper[key] = value.is_boolean() ? static_cast<double>(value.get<bool>()) : value.get<double>();
   }
   return hyper;
@@ -80,24 +81,27 @@ data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
   loader.drop_last = options.at("drop_last").integer != 0;
   loader.num_workers = options.at("num_workers").integer;
   loader.pin_memory = options.at("pin_memory").integer != 0;
-  const auto type = options.at("token_type").text == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32;
-  return data::Loader(data::open(std::string(view(path)), length > 0 ? length : module.max_sequence_length(), type,
-                                 module.vocabulary_size()),
+  const auto type =
+      options.at("token_type").text == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32;
+  return data::Loader(data::open(std::string(view(path)), length > 0 ? length : module.max_sequence_length(),
+                                 type, module.vocabulary_size()),
                       loader);
 }
 
 }  // namespace
 
-weft_status tensor_create(uint32_t dtype, const int64_t* shape, uint32_t ndim, const void* data, uint64_t size_bytes,
-                          weft_tensor** own, weft_error* error) {
+weft_status tensor_create(uint32_t dtype, const int64_t* shape, uint32_t ndim, const void* data,
+                          uint64_t size_bytes, weft_tensor** own, weft_error* error) {
   return guarded(error, [&] {
     require(own, "weft_tensor_create", "own");
-    if (ndim > WEFT_MAX_DIMS) fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} dimensions, at most {}", ndim, WEFT_MAX_DIMS);
+    if (ndim > WEFT_MAX_DIMS)
+      fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} dimensions, at most {}", ndim, WEFT_MAX_DIMS);
     for (uint32_t d = 0; d < ndim; ++d)
       if (shape[d] < 0) fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: dimension {} is {}", d, shape[d]);
     const at::Tensor tensor = at::empty({shape, ndim}, scalar_type_of(dtype));
     if (tensor.nbytes() != size_bytes)
-      fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} bytes given, the shape has {}", size_bytes, tensor.nbytes());
+      fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} bytes given, the shape has {}", size_bytes,
+           tensor.nbytes());
     if (size_bytes > 0) {
       require(data, "weft_tensor_create", "data");
       std::memcpy(tensor.data_ptr(), data, size_bytes);
@@ -111,7 +115,8 @@ weft_status tensor_describe(const weft_tensor* tensor, weft_tensor_info* out, we
     require(tensor, "weft_tensor_describe", "tensor");
     require(out, "weft_tensor_describe", "out");
     if (out->struct_size < sizeof(weft_tensor_info))
-      fail(WEFT_INVALID_ARGUMENT, "weft_tensor_describe: out->struct_size is {}, must be {}", out->struct_size, sizeof(weft_tensor_info));
+      fail(WEFT_INVALID_ARGUMENT, "weft_tensor_describe: out->struct_size is {}, must be {}",
+           out->struct_size, sizeof(weft_tensor_info));
     out->dtype = dtype_code(tensor->tensor.scalar_type());
     out->ndim = static_cast<uint32_t>(tensor->tensor.dim());
     std::copy(tensor->tensor.sizes().begin(), tensor->tensor.sizes().end(), out->shape);
@@ -120,18 +125,20 @@ weft_status tensor_describe(const weft_tensor* tensor, weft_tensor_info* out, we
   });
 }
 
-weft_status model_open(weft_runtime* runtime, weft_str path, weft_str options, weft_model** own, weft_error* error) {
+weft_status model_open(weft_runtime* runtime, weft_str path, weft_str options, weft_model** own,
+                       weft_error* error) {
   return guarded(error, [&] {
     require(runtime, "weft_model_open", "runtime");
     require(own, "weft_model_open", "own");
     use_plugin_runtime(runtime);
     const Options values = checked(options, kModelOptions, "weft_model_open");
-    *own = new weft_model{Model::open(std::string(view(path)), values.at("architecture").text, values.at("precision").text)};
+    *own = new weft_model{
+        Model::open(std::string(view(path)), values.at("architecture").text, values.at("precision").text)};
   });
 }
 
-weft_status optimizer_create(weft_runtime* runtime, weft_model* model, weft_str name, weft_str options, weft_optimizer** own,
-                             weft_error* error) {
+weft_status optimizer_create(weft_runtime* runtime, weft_model* model, weft_str name, weft_str options,
+                             weft_optimizer** own, weft_error* error) {
   return guarded(error, [&] {
     require(model, "weft_optimizer_create", "model");
     require(own, "weft_optimizer_create", "own");
@@ -139,8 +146,8 @@ weft_status optimizer_create(weft_runtime* runtime, weft_model* model, weft_str 
   });
 }
 
-weft_status scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, weft_str name, weft_str options,
-                             weft_scheduler** own, weft_error* error) {
+weft_status scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, weft_str name,
+                             weft_str options, weft_scheduler** own, weft_error* error) {
   return guarded(error, [&] {
     require(optimizer, "weft_scheduler_create", "optimizer");
     require(own, "weft_scheduler_create", "own");
@@ -151,8 +158,8 @@ weft_status scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, w
   });
 }
 
-weft_status data_open(weft_runtime* runtime, weft_model* model, weft_str path, weft_str options, weft_data** own,
-                      weft_error* error) {
+weft_status data_open(weft_runtime* runtime, weft_model* model, weft_str path, weft_str options,
+                      weft_data** own, weft_error* error) {
   return guarded(error, [&] {
     require(model, "weft_data_open", "model");
     require(own, "weft_data_open", "own");
@@ -170,16 +177,18 @@ weft_status booster_create(weft_runtime* runtime, weft_str options, weft_booster
   });
 }
 
-weft_status booster_boost(weft_booster* booster, weft_model* model, weft_optimizer* optimizer, const weft_criterion* criterion,
-                          weft_data* data, weft_scheduler* scheduler, weft_job** own, weft_error* error) {
+weft_status booster_boost(weft_booster* booster, weft_model* model, weft_optimizer* optimizer,
+                          const weft_criterion* criterion, weft_data* data, weft_scheduler* scheduler,
+                          weft_job** own, weft_error* error) {
   return guarded(error, [&] {
     require(booster, "weft_booster_boost", "booster");
     require(model, "weft_booster_boost", "model");
     require(own, "weft_booster_boost", "own");
-    Job job = booster->booster.boost(model->model, optimizer != nullptr ? optimizer->optimizer : optim::Optimizer(),
-                                     criterion != nullptr ? criterion_of(*criterion) : Criterion(),
-                                     data != nullptr ? data->loader : data::Loader(),
-                                     scheduler != nullptr ? scheduler->scheduler : optim::Scheduler());
+    Job job =
+        booster->booster.boost(model->model, optimizer != nullptr ? optimizer->optimizer : optim::Optimizer(),
+                               criterion != nullptr ? criterion_of(*criterion) : Criterion(),
+                               data != nullptr ? data->loader : data::Loader(),
+                               scheduler != nullptr ? scheduler->scheduler : optim::Scheduler());
     *own = new weft_job{booster->booster, std::move(job)};
   });
 }

@@ -5,19 +5,21 @@
 
 namespace weft::application {
 
-weft_status tensor_create(uint32_t dtype, const int64_t* shape, uint32_t ndim, const void* data, uint64_t size_bytes,
-                          weft_tensor** own, weft_error* error);
+weft_status tensor_create(uint32_t dtype, const int64_t* shape, uint32_t ndim, const void* data,
+                          uint64_t size_bytes, weft_tensor** own, weft_error* error);
 weft_status tensor_describe(const weft_tensor* tensor, weft_tensor_info* out, weft_error* error);
-weft_status model_open(weft_runtime* runtime, weft_str path, weft_str options, weft_model** own, weft_error* error);
-weft_status optimizer_create(weft_runtime* runtime, weft_model* model, weft_str name, weft_str options, weft_optimizer** own,
-                             weft_error* error);
-weft_status scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, weft_str name, weft_str options,
-                             weft_scheduler** own, weft_error* error);
-weft_status data_open(weft_runtime* runtime, weft_model* model, weft_str path, weft_str options, weft_data** own,
-                      weft_error* error);
+weft_status model_open(weft_runtime* runtime, weft_str path, weft_str options, weft_model** own,
+                       weft_error* error);
+weft_status optimizer_create(weft_runtime* runtime, weft_model* model, weft_str name, weft_str options,
+                             weft_optimizer** own, weft_error* error);
+weft_status scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, weft_str name,
+                             weft_str options, weft_scheduler** own, weft_error* error);
+weft_status data_open(weft_runtime* runtime, weft_model* model, weft_str path, weft_str options,
+                      weft_data** own, weft_error* error);
 weft_status booster_create(weft_runtime* runtime, weft_str options, weft_booster** own, weft_error* error);
-weft_status booster_boost(weft_booster* booster, weft_model* model, weft_optimizer* optimizer, const weft_criterion* criterion,
-                          weft_data* data, weft_scheduler* scheduler, weft_job** own, weft_error* error);
+weft_status booster_boost(weft_booster* booster, weft_model* model, weft_optimizer* optimizer,
+                          const weft_criterion* criterion, weft_data* data, weft_scheduler* scheduler,
+                          weft_job** own, weft_error* error);
 
 // The whole table.
 const weft_application_table& table();

@@ -13,7 +13,8 @@ Batch batch_of(const weft_field* fields, uint64_t num_fields) {
   if (num_fields > 0) require(fields, "weft_job", "batch");
   Batch batch;
   for (uint64_t i = 0; i < num_fields; ++i) {
-    if (fields[i].tensor == nullptr) fail(WEFT_INVALID_ARGUMENT, "field \"{}\" of the batch has no tensor", view(fields[i].name));
+    if (fields[i].tensor == nullptr)
+      fail(WEFT_INVALID_ARGUMENT, "field \"{}\" of the batch has no tensor", view(fields[i].name));
     batch.set(view(fields[i].name), fields[i].tensor->tensor);
   }
   return batch;
@@ -24,8 +25,10 @@ namespace {
 void fill(const StepResult& result, weft_step_result* out) {
   require(out, "weft_job", "out");
   if (out->struct_size < sizeof(weft_step_result))
-    fail(WEFT_INVALID_ARGUMENT, "weft_step_result.struct_size is {}, must be {}", out->struct_size, sizeof(weft_step_result));
-  *out = {sizeof(weft_step_result), result.index,   result.loss, result.grad_norm.value_or(-1), result.lr, result.seconds,
+    fail(WEFT_INVALID_ARGUMENT, "weft_step_result.struct_size is {}, must be {}", out->struct_size,
+         sizeof(weft_step_result));
+  *out = {sizeof(weft_step_result),      result.index, result.loss,
+          result.grad_norm.value_or(-1), result.lr,    result.seconds,
           result.tokens_per_second};
 }
 
@@ -36,7 +39,8 @@ SaveOptions save_options(weft_str given) {
     {"name": "size_per_shard", "type": "int", "default": 1024, "min": 1, "doc": "MB"},
     {"name": "use_safetensors", "type": "bool", "default": true, "doc": "false: pytorch_model.bin"}])"),
                                  "save options");
-  const nlohmann::json object = trim(view(given)).empty() ? nlohmann::json::object() : parse_json(view(given), "save options");
+  const nlohmann::json object =
+      trim(view(given)).empty() ? nlohmann::json::object() : parse_json(view(given), "save options");
   const Options values(table, object, "save options");
   return {values.at("shard").integer != 0, values.at("prefix").text, values.at("size_per_shard").integer,
           values.at("use_safetensors").integer != 0};
@@ -44,7 +48,8 @@ SaveOptions save_options(weft_str given) {
 
 // A function of a booster and a job on a path.
 template <class Body>
-weft_status checkpoint(weft_booster* booster, weft_job* job, weft_str path, weft_error* error, const Body& body) {
+weft_status checkpoint(weft_booster* booster, weft_job* job, weft_str path, weft_error* error,
+                       const Body& body) {
   return guarded(error, [&] {
     require(booster, "checkpoint", "booster");
     require(job, "checkpoint", "job");
@@ -52,8 +57,8 @@ weft_status checkpoint(weft_booster* booster, weft_job* job, weft_str path, weft
   });
 }
 
-weft_status job_backward(weft_job* job, const weft_field* fields, uint64_t num_fields, uint32_t synchronise, double* loss,
-                         weft_error* error) {
+weft_status job_backward(weft_job* job, const weft_field* fields, uint64_t num_fields, uint32_t synchronise,
+                         double* loss, weft_error* error) {
   return guarded(error, [&] {
     require(job, "weft_job_backward", "job");
     require(loss, "weft_job_backward", "loss");
@@ -61,8 +66,8 @@ weft_status job_backward(weft_job* job, const weft_field* fields, uint64_t num_f
   });
 }
 
-weft_status job_forward(weft_job* job, const weft_field* fields, uint64_t num_fields, weft_str output, weft_tensor** own,
-                        weft_error* error) {
+weft_status job_forward(weft_job* job, const weft_field* fields, uint64_t num_fields, weft_str output,
+                        weft_tensor** own, weft_error* error) {
   return guarded(error, [&] {
     require(job, "weft_job_forward", "job");
     require(own, "weft_job_forward", "own");
@@ -85,19 +90,23 @@ weft_application_table make_table() {
   t.weft_job_next = [](weft_job* job, weft_step_result* out, weft_error* error) {
     return guarded(error, [&] {
       require(job, "weft_job_next", "job");
-      if (!job->job.data) fail(WEFT_FAILED_PRECONDITION, "weft_job_next: the job has no data; boost it with some, or use weft_job_train_step");
+      if (!job->job.data)
+        fail(WEFT_FAILED_PRECONDITION,
+             "weft_job_next: the job has no data; boost it with some, or use weft_job_train_step");
       Batch batch;
       if (!job->job.data.next(batch)) fail(WEFT_OUT_OF_RANGE, "the end of the epoch");
       fill(job->job.train_step(batch), out);
     });
   };
-  t.weft_job_train_step = [](weft_job* job, const weft_field* fields, uint64_t num_fields, weft_step_result* out, weft_error* error) {
+  t.weft_job_train_step = [](weft_job* job, const weft_field* fields, uint64_t num_fields,
+                             weft_step_result* out, weft_error* error) {
     return guarded(error, [&] {
       require(job, "weft_job_train_step", "job");
       fill(job->job.train_step(batch_of(fields, num_fields)), out);
     });
   };
-  t.weft_job_evaluate = [](weft_job* job, const weft_field* fields, uint64_t num_fields, double* loss, weft_error* error) {
+  t.weft_job_evaluate = [](weft_job* job, const weft_field* fields, uint64_t num_fields, double* loss,
+                           weft_error* error) {
     return guarded(error, [&] {
       require(job, "weft_job_evaluate", "job");
       require(loss, "weft_job_evaluate", "loss");
@@ -131,17 +140,20 @@ weft_application_table make_table() {
       job->job.optimizer.zero_grad();
     });
   };
-  t.weft_booster_save_model = [](weft_booster* b, weft_job* j, weft_str path, weft_str options, weft_error* error) {
+  t.weft_booster_save_model = [](weft_booster* b, weft_job* j, weft_str path, weft_str options,
+                                 weft_error* error) {
     return checkpoint(b, j, path, error, [&](Booster& booster, Job& job, const std::string& to) {
       booster.save_model(job.model, to, save_options(options));
     });
   };
-  t.weft_booster_load_model = [](weft_booster* b, weft_job* j, weft_str path, uint32_t strict, weft_error* error) {
+  t.weft_booster_load_model = [](weft_booster* b, weft_job* j, weft_str path, uint32_t strict,
+                                 weft_error* error) {
     return checkpoint(b, j, path, error, [&](Booster& booster, Job& job, const std::string& from) {
       booster.load_model(job.model, from, strict != 0);
     });
   };
-  t.weft_booster_save_optimizer = [](weft_booster* b, weft_job* j, weft_str path, weft_str options, weft_error* error) {
+  t.weft_booster_save_optimizer = [](weft_booster* b, weft_job* j, weft_str path, weft_str options,
+                                     weft_error* error) {
     return checkpoint(b, j, path, error, [&](Booster& booster, Job& job, const std::string& to) {
       booster.save_optimizer(job.optimizer, to, save_options(options));
     });
@@ -161,7 +173,8 @@ weft_application_table make_table() {
       booster.load_lr_scheduler(job.schedule, from);
     });
   };
-  t.weft_booster_save_training = [](weft_booster* b, weft_job* j, weft_str folder, weft_str options, weft_error* error) {
+  t.weft_booster_save_training = [](weft_booster* b, weft_job* j, weft_str folder, weft_str options,
+                                    weft_error* error) {
     return checkpoint(b, j, folder, error, [&](Booster& booster, Job& job, const std::string& to) {
       booster.save_training(job, to, save_options(options));
     });

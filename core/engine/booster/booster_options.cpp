@@ -40,8 +40,12 @@ BoosterOptions from_json(const nlohmann::json& given, const std::string& who) {
 
 }  // namespace
 
-BoosterOptions BoosterOptions::parse(const std::string& json) { return from_json(parse_json(json, "booster options"), "booster"); }
+BoosterOptions BoosterOptions::parse(const std::string& json) {
+  return from_json(parse_json(json, "booster options"), "booster");
+}
 
-BoosterOptions BoosterOptions::load(const std::string& path) { return from_json(parse_json(read_file(path, 1 << 20), path), path); }
+BoosterOptions BoosterOptions::load(const std::string& path) {
+  return from_json(parse_json(read_file(path, 1 << 20), path), path);
+}
 
 }  // namespace weft

@@ -22,7 +22,8 @@ const weft_shard_policy* find_policy(const nn::Model& model, std::string* identi
   const weft_shard_policy* policy =
       plugin_factory<weft_shard_policy_factory>(loaded, WEFT_FACTORY_SHARD_POLICY).find(borrow(family));
   if (policy == nullptr)
-    fail(WEFT_FAILED_PRECONDITION, "plugin {} says that it provides policy \"{}\", but makes none", view(loaded.path), family);
+    fail(WEFT_FAILED_PRECONDITION, "plugin {} says that it provides policy \"{}\", but makes none",
+         view(loaded.path), family);
   return policy;
 }
 

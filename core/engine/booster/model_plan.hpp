@@ -8,7 +8,8 @@
 
 namespace weft {
 
-// The policy of the model's family (config key "model_type", otherwise the architecture), or null if none is installed.
+// The policy of the model's family (config key "model_type", otherwise the architecture), or null if none is
+// installed.
 const weft_shard_policy* find_policy(const nn::Model& model, std::string* identity);
 
 plan::Plan make_plan(const nn::Model& model, const plan::ParallelSizes& sizes, std::string* policy_identity);

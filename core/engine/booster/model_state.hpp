@@ -11,9 +11,9 @@ namespace weft {
 
 struct Model::Shared {
   std::shared_ptr<nn::Model> module;
-  std::string weights;    // folder or file that holds them; empty: initial values
-  std::string precision;  // that the module was made with
-  std::string library;    // identity of the model's library; empty for an application's own
+  std::string weights;                 // folder or file that holds them; empty: initial values
+  std::string precision;               // that the module was made with
+  std::string library;                 // identity of the model's library; empty for an application's own
   std::shared_ptr<Training> training;  // null before boost
 };
 

@@ -11,7 +11,9 @@ namespace {
 std::atomic<weft_runtime*> application_runtime = nullptr;
 }
 
-void use_plugin_runtime(weft_runtime* runtime) { application_runtime = runtime; }
+void use_plugin_runtime(weft_runtime* runtime) {
+  application_runtime = runtime;
+}
 
 weft_runtime* plugin_runtime() {
   if (weft_runtime* const given = application_runtime) return given;
@@ -35,14 +37,15 @@ weft_loaded load_plugin(std::string_view kind, std::string_view name) {
 const void* find_factory(const weft_loaded& loaded, const char* id) {
   const void* factory = loaded.plugin->get_factory(borrow(id));
   if (factory == nullptr)
-    fail(WEFT_FAILED_PRECONDITION, "plugin {} {} ({}) has no factory \"{}\"; it was built for another version of Weft",
-         view(loaded.id), view(loaded.version), view(loaded.path), id);
+    fail(WEFT_FAILED_PRECONDITION,
+         "plugin {} {} ({}) has no factory \"{}\"; it was built for another version of Weft", view(loaded.id),
+         view(loaded.version), view(loaded.path), id);
   return factory;
 }
 
 std::string plugin_identity(const weft_loaded& loaded) {
-  return fmt::format("{} {} {} {} abi {}.{}", view(loaded.kind), view(loaded.id), view(loaded.version), view(loaded.digest),
-                     WEFT_ABI_MAJOR, loaded.abi_minor);
+  return fmt::format("{} {} {} {} abi {}.{}", view(loaded.kind), view(loaded.id), view(loaded.version),
+                     view(loaded.digest), WEFT_ABI_MAJOR, loaded.abi_minor);
 }
 
 }  // namespace weft

@@ -39,7 +39,8 @@ class Reader {
   at::Tensor read_rows(size_t index, int64_t begin, int64_t count) const;
 
  private:
-  void read_box(size_t index, const std::vector<int64_t>& offset, const std::vector<int64_t>& extent, const at::Tensor& to) const;
+  void read_box(size_t index, const std::vector<int64_t>& offset, const std::vector<int64_t>& extent,
+                const at::Tensor& to) const;
   const weft_checkpoint_io* io_;
   std::string path_;
   std::unique_ptr<weft_checkpoint_reader, void (*)(weft_checkpoint_reader*)> reader_;

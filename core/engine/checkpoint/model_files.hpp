@@ -10,8 +10,8 @@
 
 namespace weft::checkpoint {
 
-// Which entry of a checkpoint holds which parameter. Knows ties (written once, under any of their names) and the prefix of
-// the base model, which a checkpoint of the base alone does not have, and the other way round.
+// Which entry of a checkpoint holds which parameter. Knows ties (written once, under any of their names) and
+// the prefix of the base model, which a checkpoint of the base alone does not have, and the other way round.
 class WeightMap {
  public:
   WeightMap(const Reader& reader, const nn::Model& model);
@@ -28,12 +28,12 @@ class WeightMap {
   std::vector<std::string> missing_, unexpected_;
 };
 
-// Reads parameters from a checkpoint by ranges. Throws if it has none of the model's; `speaks`: logs what is missing and
-// what is not used.
+// Reads parameters from a checkpoint by ranges. Throws if it has none of the model's; `speaks`: logs what is
+// missing and what is not used.
 std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model, bool speaks);
 
-// Writes all parameters from this rank's shards, which must cover the model. `path` is a folder, or a file with an
-// extension.
+// Writes all parameters from this rank's shards, which must cover the model. `path` is a folder, or a file
+// with an extension.
 void write_weights(const std::string& path, const WriteOptions& options, Training& training);
 // Fills this rank's shards. Throws unless the entries match (`strict`) and the shapes do (always).
 void read_weights(const std::string& path, Training& training, bool strict);

@@ -1,4 +1,5 @@
-// What a training needs beside its weights to go on exactly: optimizer, schedule, random generators, data position.
+// What a training needs beside its weights to go on exactly: optimizer, schedule, random generators, data
+// position.
 #pragma once
 
 #include <filesystem>
@@ -10,9 +11,10 @@
 
 namespace weft::checkpoint {
 
-// Optimizer state: one entry "<parameter>/<name>" for each state tensor, of the parameter's shape, and the groups as JSON in
-// the metadata. Every rank calls read; the master calls write. Reading replaces options and rates by the saved ones, and
-// throws if rule, groups, parameters, shapes or precision are others, before anything is changed.
+// Optimizer state: one entry "<parameter>/<name>" for each state tensor, of the parameter's shape, and the
+// groups as JSON in the metadata. Every rank calls read; the master calls write. Reading replaces options and
+// rates by the saved ones, and throws if rule, groups, parameters, shapes or precision are others, before
+// anything is changed.
 void write_optimizer(const std::string& path, const WriteOptions& options, const optim::Optimizer& optimizer);
 void read_optimizer(const std::string& path, optim::Optimizer& optimizer);
 
@@ -38,8 +40,8 @@ void write_training_state(const std::filesystem::path& folder, const Job& job, c
 // When the folder was written, in nanoseconds of the system's clock; nothing if it holds no training state.
 std::optional<int64_t> saved_at(const std::filesystem::path& folder);
 
-// Such a folder. Opening it throws if there is none, if it is damaged or of another version, and if the job has another
-// precision, schedule, data, batch size or order of samples than the one that saved it.
+// Such a folder. Opening it throws if there is none, if it is damaged or of another version, and if the job
+// has another precision, schedule, data, batch size or order of samples than the one that saved it.
 class SavedTraining {
  public:
   SavedTraining(std::filesystem::path folder, const Job& job);

@@ -16,7 +16,8 @@ double real(const json& arguments, const char* key, double otherwise);
 bool flag(const json& arguments, const char* key);
 bool given(const json& arguments, const char* key);
 
-// --strategy, -o, --booster, --precision, --recompute, --accumulate, --max-grad-norm, --seed. Without --strategy and
+// --strategy, -o, --booster, --precision, --recompute, --accumulate, --max-grad-norm, --seed. Without
+// --strategy and
 // --booster: `without` ("none", or empty for the default plugin).
 BoosterOptions booster_options(const json& arguments, const std::string& without);
 // --model and --architecture. Says on the master that a folder without weights gives initial values.

@@ -1,5 +1,5 @@
-// The verbs of the `weft` command that need tensors. Arguments are the command line's options as JSON; the command has
-// checked their types.
+// The verbs of the `weft` command that need tensors. Arguments are the command line's options as JSON; the
+// command has checked their types.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -118,8 +118,7 @@ int generate(const json& arguments) {
     const State outputs = job.forward(batch);
     if (!outputs.has("logits") || outputs.at("logits").dim() != 3 ||
         outputs.at("logits").size(2) != module.vocabulary_size())
-      fail(WEFT_INVALID_ARGUMENT,
-           "{} gives no logits over tokens; generate needs a causal language model",
+      fail(WEFT_INVALID_ARGUMENT, "{} gives no logits over tokens; generate needs a causal language model",
            module.architecture());
     tokens.push_back(draw(outputs.at("logits")[0][-1], how, generator));
     say(tokens.back(), false);

@@ -39,7 +39,9 @@ class CountingAllocator final : public c10::Allocator {
     return {data, data, &release, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
 };
 
 }  // namespace
@@ -53,8 +55,14 @@ void count_memory() {
   (void)allocator;
 }
 
-int64_t allocated_bytes() { return current; }
-int64_t peak_allocated_bytes() { return peak; }
-void reset_peak_allocated_bytes() { peak = current.load(); }
+int64_t allocated_bytes() {
+  return current;
+}
+int64_t peak_allocated_bytes() {
+  return peak;
+}
+void reset_peak_allocated_bytes() {
+  peak = current.load();
+}
 
 }  // namespace weft

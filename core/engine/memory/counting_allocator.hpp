@@ -5,7 +5,8 @@
 
 namespace weft {
 
-// Makes the counting allocator libtorch's CPU allocator. Once per process, before the tensors that are to be counted.
+// Makes the counting allocator libtorch's CPU allocator. Once per process, before the tensors that are to be
+// counted.
 void count_memory();
 
 int64_t allocated_bytes();       // now

@@ -38,12 +38,13 @@ double unit_interval(uint32_t high, uint32_t low) {
 // Element `index`: a block gives two numbers of 53 bits, so elements 2i and 2i + 1 share one.
 double value_at(const Initial& initial, uint64_t key, uint64_t name, int64_t index) {
   const uint64_t pair = static_cast<uint64_t>(index) / 2;
-  const Block b = philox({static_cast<uint32_t>(pair), static_cast<uint32_t>(pair >> 32), static_cast<uint32_t>(name),
-                          static_cast<uint32_t>(name >> 32)},
+  const Block b = philox({static_cast<uint32_t>(pair), static_cast<uint32_t>(pair >> 32),
+                          static_cast<uint32_t>(name), static_cast<uint32_t>(name >> 32)},
                          key);
   const double u = unit_interval(b[0], b[1]), v = unit_interval(b[2], b[3]);
   const bool second = index % 2 != 0;
-  if (initial.kind == Initial::Kind::kUniform) return initial.first + (initial.second - initial.first) * (second ? v : u);
+  if (initial.kind == Initial::Kind::kUniform)
+    return initial.first + (initial.second - initial.first) * (second ? v : u);
   const double radius = std::sqrt(-2 * std::log(u)), angle = 2 * M_PI * v;
   return initial.first + initial.second * radius * (second ? std::sin(angle) : std::cos(angle));
 }

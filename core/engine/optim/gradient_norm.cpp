@@ -14,7 +14,8 @@ double sum_of_squares(const T* data, int64_t count) {
   double sums[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
-    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += static_cast<double>(data[i + lane]) * static_cast<double>(data[i + lane]);
+    for (int lane = 0; lane < kLanes; ++lane)
+      sums[lane] += static_cast<double>(data[i + lane]) * static_cast<double>(data[i + lane]);
   for (; i < count; ++i) sums[0] += static_cast<double>(data[i]) * static_cast<double>(data[i]);
   double total = 0;
   for (const double sum : sums) total += sum;

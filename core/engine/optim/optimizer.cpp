@@ -18,12 +18,15 @@ namespace {
 
 Training& boosted(const Optimizer::Shared& shared, const char* what) {
   if (shared.training == nullptr)
-    fail(WEFT_FAILED_PRECONDITION, "{} needs an optimizer that was boosted: pass it to Booster::boost first", what);
+    fail(WEFT_FAILED_PRECONDITION, "{} needs an optimizer that was boosted: pass it to Booster::boost first",
+         what);
   return *shared.training;
 }
 
 // Multiplier that brings `norm` down to `max_norm`, as torch.nn.utils.clip_grad_norm_.
-double clip_factor(double norm, double max_norm) { return std::min(1.0, max_norm / (norm + 1e-6)); }
+double clip_factor(double norm, double max_norm) {
+  return std::min(1.0, max_norm / (norm + 1e-6));
+}
 
 void sum_over_ranks(const Training& training, std::vector<double>& values) {
   if (training.world().size() == 1) return;
@@ -46,12 +49,19 @@ Optimizer::Optimizer(std::string_view name, std::vector<Group> groups) : shared_
   shared_->groups = std::move(groups);
 }
 
-std::vector<Group>& Optimizer::groups() { return shared().groups; }
-const Rule& Optimizer::rule() const { return *shared().rule; }
-int64_t Optimizer::steps() const { return shared().steps; }
+std::vector<Group>& Optimizer::groups() {
+  return shared().groups;
+}
+const Rule& Optimizer::rule() const {
+  return *shared().rule;
+}
+int64_t Optimizer::steps() const {
+  return shared().steps;
+}
 
 Optimizer::Shared& Optimizer::shared() const {
-  if (shared_ == nullptr) fail(WEFT_FAILED_PRECONDITION, "there is no optimizer: make one with weft::optim::AdamW(...)");
+  if (shared_ == nullptr)
+    fail(WEFT_FAILED_PRECONDITION, "there is no optimizer: make one with weft::optim::AdamW(...)");
   return *shared_;
 }
 
@@ -68,7 +78,8 @@ void Optimizer::Shared::attach(std::shared_ptr<Training> boosted) {
         fail(WEFT_NOT_FOUND, "optimizer: {} has no parameter \"{}\"{}", boosted->model().architecture(), name,
              did_you_mean(name, known));
       if (group_of[param->index] >= 0 && group_of[param->index] != static_cast<int>(g))
-        fail(WEFT_INVALID_ARGUMENT, "optimizer: parameter {} is in two groups, {} and {}", name, group_of[param->index], g);
+        fail(WEFT_INVALID_ARGUMENT, "optimizer: parameter {} is in two groups, {} and {}", name,
+             group_of[param->index], g);
       group_of[param->index] = static_cast<int>(g);
     }
   }
@@ -94,24 +105,31 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector
   std::map<std::pair<int, int64_t>, std::vector<Slice>> batches;
   for (const Shard& shard : shards) {
     const int group = group_of[shard.param->index];
-    if (group < 0 || !shard.gradient.defined() || shard.count == 0 || !(sums[shard.param->index] > 0)) continue;
+    if (group < 0 || !shard.gradient.defined() || shard.count == 0 || !(sums[shard.param->index] > 0))
+      continue;
     RangeState& state = states[{shard.param->index, shard.begin}];
     ++state.steps;
     batches[{group, state.steps}].push_back({shard.value, shard.gradient, &state.tensors});
   }
   at::NoGradGuard no_grad;
-  for (auto& [key, slices] : batches) rule->update(slices, groups[static_cast<size_t>(key.first)].options, key.second, factor);
+  for (auto& [key, slices] : batches)
+    rule->update(slices, groups[static_cast<size_t>(key.first)].options, key.second, factor);
   boosted_training.values_changed();
   return result;
 }
 
-bool Optimizer::step() { return shared().update(0, {}).updated; }
+bool Optimizer::step() {
+  return shared().update(0, {}).updated;
+}
 
-void Optimizer::zero_grad() { boosted(shared(), "zero_grad").zero_gradients(); }
+void Optimizer::zero_grad() {
+  boosted(shared(), "zero_grad").zero_gradients();
+}
 
 double Optimizer::clip_grad_by_norm(double max_norm) {
   Training& training = boosted(shared(), "clip_grad_by_norm");
-  if (!(max_norm > 0)) fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_norm: the norm is {}, must be positive", max_norm);
+  if (!(max_norm > 0))
+    fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_norm: the norm is {}, must be positive", max_norm);
   const std::vector<Shard> shards = training.publish();
   std::vector<double> sums = {counted_sum_of_squares(shards)};
   sum_over_ranks(training, sums);
@@ -125,7 +143,8 @@ double Optimizer::clip_grad_by_norm(double max_norm) {
 
 void Optimizer::clip_grad_by_value(double limit) {
   Training& training = boosted(shared(), "clip_grad_by_value");
-  if (!(limit > 0)) fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_value: the limit is {}, must be positive", limit);
+  if (!(limit > 0))
+    fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_value: the limit is {}, must be positive", limit);
   at::NoGradGuard no_grad;
   for (const Shard& shard : training.publish())
     if (shard.gradient.defined()) at::Tensor(shard.gradient).clamp_(-limit, limit);

@@ -1,4 +1,5 @@
-// The inside of an optimizer: its groups, and after boost the state of every range that the strategy publishes.
+// The inside of an optimizer: its groups, and after boost the state of every range that the strategy
+// publishes.
 #pragma once
 
 #include <map>
@@ -29,9 +30,9 @@ struct Optimizer::Shared {
   // Binds the optimizer to a model; every name must be one of its parameters, in one group at most.
   void attach(std::shared_ptr<Training> boosted);
 
-  // One update over all ranks in one all-reduce: which parameters got a gradient anywhere, the norm if `max_norm` is
-  // positive, and `extra` numbers that the caller wants summed over the ranks that count them. Parameters touched on no rank
-  // stay as they are.
+  // One update over all ranks in one all-reduce: which parameters got a gradient anywhere, the norm if
+  // `max_norm` is positive, and `extra` numbers that the caller wants summed over the ranks that count them.
+  // Parameters touched on no rank stay as they are.
   struct Update {
     bool updated = true;
     double norm = 0;  // before clipping; only with max_norm

@@ -22,7 +22,8 @@ class Warmup : public Schedule {
  public:
   Warmup(std::string_view name, const ScheduleOptions& options) : name_(name), options_(options) {}
   std::string identity() const final {
-    return fmt::format("{} warmup_steps={} minimum_factor={}", name_, options_.warmup_steps, options_.minimum_factor);
+    return fmt::format("{} warmup_steps={} minimum_factor={}", name_, options_.warmup_steps,
+                       options_.minimum_factor);
   }
   double factor(int64_t step) const final {
     if (step < options_.warmup_steps) return fraction(step, options_.warmup_steps);

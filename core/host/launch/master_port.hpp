@@ -24,8 +24,8 @@ struct MasterPort {
 MasterPort reserve_master_port(const std::string& address, int port, bool listens);
 
 // In rank 0 of such a launcher: the socket bound to `ranks.master_port`, for
-// masterListenFd of TCPStoreOptions in c10d, which takes it over; use it once. Nothing elsewhere: rank 0 binds
-// the port itself.
+// masterListenFd of TCPStoreOptions in c10d, which takes it over; use it once. Nothing elsewhere: rank 0
+// binds the port itself.
 std::optional<int> master_listen_fd(const RankEnvironment& ranks);
 
 inline constexpr const char* kMasterListenVariable = "WEFT_MASTER_LISTEN_FD";

@@ -17,8 +17,8 @@
 namespace weft {
 
 struct BoosterOptions {
-  std::string strategy;        // by name; empty: the default plugin; "none": no strategy, one rank
-  std::string options = "{}";  // the strategy's own, JSON
+  std::string strategy;            // by name; empty: the default plugin; "none": no strategy, one rank
+  std::string options = "{}";      // the strategy's own, JSON
   std::string precision = "fp32";  // fp32, fp64
   std::string recompute = "off";   // "off", "all", or a number of units
   int64_t accumulate = 1;          // micro-batches per train_step
@@ -51,7 +51,8 @@ struct Evaluation {
   std::vector<Term> terms;
   double loss() const;    // each term divided by its own count; NaN if nothing counts
   double labels() const;  // of the term with most
-  std::vector<std::pair<std::string, double>> outputs() const;  // the losses that Hugging Face's class returns
+  std::vector<std::pair<std::string, double>> outputs()
+      const;  // the losses that Hugging Face's class returns
   Evaluation& operator+=(const Evaluation& other);
 };
 
@@ -75,20 +76,22 @@ struct Job {
   int64_t accumulate = 1;    // micro-batches per train_step
   double max_grad_norm = 0;  // clipping in train_step; 0: none
 
-  // Forward, loss, backward, synchronisation, update and schedule. `batch` is this rank's part of the global batch.
+  // Forward, loss, backward, synchronisation, update and schedule. `batch` is this rank's part of the global
+  // batch.
   StepResult train_step(const Batch& batch);
-  // Forward, loss and backward alone, of a batch that is one of several: the loss is the mean over this batch's labels on
-  // all ranks. Without `synchronise` gradients stay local (no_sync).
+  // Forward, loss and backward alone, of a batch that is one of several: the loss is the mean over this
+  // batch's labels on all ranks. Without `synchronise` gradients stay local (no_sync).
   double accumulate_gradients(const Batch& batch, bool synchronise = true);
-  // The loss of a batch without gradients, over all data-parallel ranks: the criterion's, or the model's own. Evaluation and
-  // forward put the model into evaluation mode while they run.
+  // The loss of a batch without gradients, over all data-parallel ranks: the criterion's, or the model's own.
+  // Evaluation and forward put the model into evaluation mode while they run.
   Evaluation evaluate(const Batch& batch);
   // The outputs in evaluation mode under their Hugging Face names, of this rank's samples.
   State forward(const Batch& batch);
   // Both in one forward; without labels the evaluation has no terms.
   std::pair<State, Evaluation> forward_and_evaluate(const Batch& batch);
 
-  // Asks every rank to stop: the next step's result says so on all of them alike. From any thread or signal handler.
+  // Asks every rank to stop: the next step's result says so on all of them alike. From any thread or signal
+  // handler.
   void request_stop() { *stop_requested = true; }
   std::shared_ptr<std::atomic<bool>> stop_requested = std::make_shared<std::atomic<bool>>(false);
 };
@@ -117,15 +120,18 @@ class Booster {
   };
   NoSync no_sync(const Model& model) { return NoSync(model); }
 
-  data::Loader prepare_dataloader(std::shared_ptr<data::Dataset> dataset, int64_t batch_size, bool shuffle = false,
-                                  int64_t seed = 1024, bool drop_last = false, bool pin_memory = false,
-                                  int64_t num_workers = 0, std::shared_ptr<data::Sampler> sampler = nullptr);
+  data::Loader prepare_dataloader(std::shared_ptr<data::Dataset> dataset, int64_t batch_size,
+                                  bool shuffle = false, int64_t seed = 1024, bool drop_last = false,
+                                  bool pin_memory = false, int64_t num_workers = 0,
+                                  std::shared_ptr<data::Sampler> sampler = nullptr);
 
-  // Checkpoints. Every rank calls; paths are local or on a shared file system. A folder appears only when it is complete.
+  // Checkpoints. Every rank calls; paths are local or on a shared file system. A folder appears only when it
+  // is complete.
   void save_model(const Model& model, const std::string& path, const SaveOptions& options = {});
   // Throws naming missing and unexpected entries if `strict`.
   void load_model(Model& model, const std::string& path, bool strict = true);
-  void save_optimizer(const optim::Optimizer& optimizer, const std::string& path, const SaveOptions& options = {});
+  void save_optimizer(const optim::Optimizer& optimizer, const std::string& path,
+                      const SaveOptions& options = {});
   void load_optimizer(optim::Optimizer& optimizer, const std::string& path);
   void save_lr_scheduler(const optim::Scheduler& scheduler, const std::string& path);
   void load_lr_scheduler(optim::Scheduler& scheduler, const std::string& path);

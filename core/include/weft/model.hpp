@@ -1,4 +1,5 @@
-// A model as applications hold it: opened from a folder or a configuration, without memory until it is boosted.
+// A model as applications hold it: opened from a folder or a configuration, without memory until it is
+// boosted.
 #pragma once
 
 #include <memory>
@@ -18,9 +19,10 @@ class Model;
 class Model {
  public:
   Model() = default;
-  // `path` is a model folder (config.json, optional weights) or a config.json. The architecture's library is found by name;
-  // `architecture` overrides architectures[0].
-  static Model open(const std::string& path, const std::string& architecture = "", const std::string& precision = "fp32");
+  // `path` is a model folder (config.json, optional weights) or a config.json. The architecture's library is
+  // found by name; `architecture` overrides architectures[0].
+  static Model open(const std::string& path, const std::string& architecture = "",
+                    const std::string& precision = "fp32");
   // A model of the application's own.
   static Model adopt(std::shared_ptr<nn::Model> module);
   explicit operator bool() const { return shared_ != nullptr; }
@@ -31,8 +33,8 @@ class Model {
   optim::Parameters parameters() const;  // all that train
   int64_t num_elements() const;          // of all parameters, tied ones once
 
-  // Forward of this rank's batch with the strategy's hooks, in the mode that train() and eval() set; the outputs under their
-  // Hugging Face names. Needs a boosted model.
+  // Forward of this rank's batch with the strategy's hooks, in the mode that train() and eval() set; the
+  // outputs under their Hugging Face names. Needs a boosted model.
   State operator()(const Batch& batch) const;
   void train() const;
   void eval() const;

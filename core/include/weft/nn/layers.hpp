@@ -82,7 +82,8 @@ struct AttentionOptions {
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const AttentionOptions& options);
 
-// The same of one tensor that holds all three, qkv: (B, T, 3, H, D) -> (B, T, H D). Faster where nothing is masked or dropped.
+// The same of one tensor that holds all three, qkv: (B, T, 3, H, D) -> (B, T, H D). Faster where nothing is
+// masked or dropped.
 at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options);
 
 // The activations of Hugging Face's ACT2FN by name ("gelu_new", "relu", ...); throws naming the known ones.

@@ -1,7 +1,8 @@
-// The base of every model that Weft trains: a tree of modules whose parameter names are Hugging Face's, cut into units.
+// The base of every model that Weft trains: a tree of modules whose parameter names are Hugging Face's, cut
+// into units.
 //
-// A model is built without memory (on the meta device); a strategy binds storage to its parameters later. It names no
-// rank and no group.
+// A model is built without memory (on the meta device); a strategy binds storage to its parameters later. It
+// names no rank and no group.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -28,8 +29,8 @@ struct Initial {
   static Initial uniform(double low, double high) { return {Kind::kUniform, low, high}; }
 };
 
-// One term of the loss: `sum` over the labels of this batch (a scalar that requires grad), to be divided by the global
-// count of its labels and multiplied by `weight`.
+// One term of the loss: `sum` over the labels of this batch (a scalar that requires grad), to be divided by
+// the global count of its labels and multiplied by `weight`.
 struct LossTerm {
   std::string name;  // "loss", "lm_loss", "mc_loss"
   double weight = 1;
@@ -74,7 +75,8 @@ class Model : public torch::nn::Module {
   // Throws INVALID_ARGUMENT naming the field, what was found and what is wanted.
   virtual State input(const Batch& batch) const = 0;
 
-  // The loss of what the last unit gave; empty if the batch has no labels. The same terms in the same order as counts().
+  // The loss of what the last unit gave; empty if the batch has no labels. The same terms in the same order
+  // as counts().
   virtual std::vector<LossTerm> loss(const State& last, const Batch& batch) const = 0;
   // Known before forward from the batch alone.
   virtual std::vector<LossCount> counts(const Batch& batch) const = 0;
@@ -100,11 +102,12 @@ class Model : public torch::nn::Module {
   Config config_;
 };
 
-// What a model library provides (factory "weft.factory.model/1", tier native). `architecture` is the name of a Hugging
-// Face class. The model is on the meta device, in `dtype`.
+// What a model library provides (factory "weft.factory.model/1", tier native). `architecture` is the name of
+// a Hugging Face class. The model is on the meta device, in `dtype`.
 struct ModelFactory {
   uint64_t struct_size = sizeof(ModelFactory);
-  std::shared_ptr<Model> (*create)(const Config& config, std::string_view architecture, at::ScalarType dtype) = nullptr;
+  std::shared_ptr<Model> (*create)(const Config& config, std::string_view architecture,
+                                   at::ScalarType dtype) = nullptr;
 };
 inline constexpr const char* kModelFactory = "weft.factory.model/1";
 

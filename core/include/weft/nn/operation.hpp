@@ -1,5 +1,5 @@
-// Operation slots: what a layer computes, apart from what it owns. A plan replaces the operation and leaves the layer, its
-// names and its parameters alone.
+// Operation slots: what a layer computes, apart from what it owns. A plan replaces the operation and leaves
+// the layer, its names and its parameters alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// A unit: the piece of a model that a strategy schedules as a whole (the embeddings, one block, the head). It maps State
-// to State. Hooks exist at the boundaries of units only.
+// A unit: the piece of a model that a strategy schedules as a whole (the embeddings, one block, the head). It
+// maps State to State. Hooks exist at the boundaries of units only.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -19,9 +19,9 @@ class Unit {
   Unit(const Unit&) = delete;
   Unit& operator=(const Unit&) = delete;
 
-  // Reads its fields from `state` and puts its results there; what later units do not need it erases. Called again with
-  // the same fields when the unit is recomputed, so it depends on nothing else but parameters, buffers and the random
-  // generator.
+  // Reads its fields from `state` and puts its results there; what later units do not need it erases. Called
+  // again with the same fields when the unit is recomputed, so it depends on nothing else but parameters,
+  // buffers and the random generator.
   virtual void forward(State& state) = 0;
 
   const std::string& name() const { return name_; }

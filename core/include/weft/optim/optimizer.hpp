@@ -1,5 +1,5 @@
-// Optimizers: update rules that the host applies to the shards that a strategy publishes, so every rule is right under
-// every strategy. Names, options and defaults are PyTorch's.
+// Optimizers: update rules that the host applies to the shards that a strategy publishes, so every rule is
+// right under every strategy. Names, options and defaults are PyTorch's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,12 +34,13 @@ struct Group {
 
 // One published range of one parameter with its state.
 struct Slice {
-  at::Tensor value, gradient;          // flat, of the master dtype
+  at::Tensor value, gradient;                // flat, of the master dtype
   std::map<std::string, at::Tensor>* state;  // flat tensors of the same length, made by the rule on first use
 };
 
-// One update of many slices, which share nothing; float and double. `factor` multiplies every gradient (unscaling and
-// clipping), in place. `step` counts from 1. Any range of a parameter may be a slice of its own.
+// One update of many slices, which share nothing; float and double. `factor` multiplies every gradient
+// (unscaling and clipping), in place. `step` counts from 1. Any range of a parameter may be a slice of its
+// own.
 class Rule {
  public:
   virtual ~Rule() = default;
@@ -47,7 +48,8 @@ class Rule {
   virtual Hyper defaults() const = 0;
   // Throws INVALID_ARGUMENT for values that the rule does not allow. `options` has every option.
   virtual void check(const Hyper& options) const = 0;
-  virtual void update(std::vector<Slice>& slices, const Hyper& options, int64_t step, double factor) const = 0;
+  virtual void update(std::vector<Slice>& slices, const Hyper& options, int64_t step,
+                      double factor) const = 0;
 };
 
 // "sgd", "adam", "adamw"; throws NOT_FOUND with the nearest name.
@@ -77,11 +79,12 @@ class Optimizer {
   const Rule& rule() const;
   int64_t steps() const;  // updates made
 
-  // Applies the gradients; what clip_* asked for happens here. Returns false if nothing was updated (an overflow). Blocks
-  // on one small all-reduce over all ranks.
+  // Applies the gradients; what clip_* asked for happens here. Returns false if nothing was updated (an
+  // overflow). Blocks on one small all-reduce over all ranks.
   bool step();
   void zero_grad();
-  // The global norm over every shard, before clipping; scales the gradients down to `max_norm` if it is larger. Blocks.
+  // The global norm over every shard, before clipping; scales the gradients down to `max_norm` if it is
+  // larger. Blocks.
   double clip_grad_by_norm(double max_norm);
   void clip_grad_by_value(double limit);
 

@@ -1,5 +1,5 @@
-// Learning-rate schedules: the factor of an optimizer's rates by step. Counting as PyTorch's: the rate of step k (from 0)
-// is factor(k) times the initial one.
+// Learning-rate schedules: the factor of an optimizer's rates by step. Counting as PyTorch's: the rate of
+// step k (from 0) is factor(k) times the initial one.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,14 @@ struct ScheduleOptions {
   double minimum_factor = 0;  // of cosine_warmup
 };
 
-// All rise linearly from 0 to 1 over warmup_steps, if there are any. Then "constant" stays at 1, "linear_warmup" falls
-// linearly to 0 at total_steps, "cosine_warmup" falls as half a cosine to minimum_factor; there both stay. Throws
-// NOT_FOUND with the nearest name, INVALID_ARGUMENT for options that do not fit.
+// All rise linearly from 0 to 1 over warmup_steps, if there are any. Then "constant" stays at 1,
+// "linear_warmup" falls linearly to 0 at total_steps, "cosine_warmup" falls as half a cosine to
+// minimum_factor; there both stay. Throws NOT_FOUND with the nearest name, INVALID_ARGUMENT for options that
+// do not fit.
 std::shared_ptr<Schedule> schedule(std::string_view name, const ScheduleOptions& options);
 
-// A schedule at work on an optimizer: sets the rate of each of its groups, now and after each step(), which follows the
-// optimizer's. A copy is the same scheduler.
+// A schedule at work on an optimizer: sets the rate of each of its groups, now and after each step(), which
+// follows the optimizer's. A copy is the same scheduler.
 class Scheduler {
  public:
   Scheduler() = default;
