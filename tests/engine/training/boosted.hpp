@@ -21,8 +21,7 @@ struct JobOptions {
   std::string precision = "fp32";
 };
 
-// "sgd" with a rate of 1: one step later the gradient is what the values lost. Or "adamw".
-inline Job boost(World world, Model model, const JobOptions& options = {}, const std::string& rule = "sgd") {
+inline Job boost(World world, Model model, const JobOptions& options, optim::Optimizer optimizer) {
   BoosterOptions chosen;
   chosen.strategy = options.strategy;
   chosen.options = options.options;
@@ -31,10 +30,15 @@ inline Job boost(World world, Model model, const JobOptions& options = {}, const
   chosen.max_grad_norm = options.max_grad_norm;
   chosen.precision = options.precision;
   Booster booster(chosen, std::move(world));
+  return booster.boost(std::move(model), std::move(optimizer));
+}
+
+// "sgd" with a rate of 1: one step later the gradient is what the values lost. Or "adamw".
+inline Job boost(World world, Model model, const JobOptions& options = {}, const std::string& rule = "sgd") {
   optim::Optimizer optimizer = rule == "sgd"
                                    ? optim::SGD(model.parameters(), {.lr = 1})
                                    : optim::AdamW(model.parameters(), {.lr = 1e-2, .weight_decay = 0.1});
-  return booster.boost(std::move(model), std::move(optimizer));
+  return boost(std::move(world), std::move(model), options, std::move(optimizer));
 }
 
 inline World one_rank() {

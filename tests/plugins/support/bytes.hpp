@@ -1,0 +1,32 @@
+// What a strategy holds and what it sends, counted.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "engine/training/boosted.hpp"
+
+namespace weft::test {
+
+// Keys of a toy model with 24 equal blocks of kEvenBlock elements and an embedding of about as many. All are
+// multiples of 64 bytes on 2, 3, 4 and 6 ranks, so that parts need no padding.
+inline constexpr const char* kEvenToy = R"("gated": false, "blocks": 24, "width": 192, "vocab": 192)";
+inline constexpr int64_t kEvenBlock = 192 * 192 + 3 * 192;
+
+// Bytes of CPU tensors that a job has on this rank.
+struct StateBytes {
+  double elements = 0;     // of the model
+  int64_t configured = 0;  // after boost
+  int64_t held = 0;        // when AdamW has stepped and the gradients are still there
+  int64_t between = 0;     // when they are zeroed
+  int64_t peak = 0;        // the most in forward and backward of the second step, activations too
+};
+
+// Of a toy model with `keys` on a batch of as few samples as there are ranks. Collective.
+StateBytes state_bytes(const World& world, const JobOptions& options, const std::string& keys = kEvenToy);
+
+// What `action` sent on this rank, by collective; those that sent nothing and "control" left out.
+std::map<std::string, int64_t> sent_bytes(const std::function<void()>& action);
+
+}  // namespace weft::test

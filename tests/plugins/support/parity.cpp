@@ -1,0 +1,130 @@
+#include "plugins/support/parity.hpp"
+
+#include "booster/model_state.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace weft::test {
+
+namespace {
+
+constexpr const char* kTinyGpt2 =
+    R"({"model_type": "gpt2", "vocab_size": 23, "n_positions": 9, "n_embd": 12, "n_head": 3, "n_layer": 2,
+        "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "initializer_range": 0.3})";
+
+Tensors gathered(const Job& job, at::Tensor Shard::*part) {
+  Training& training = *job.model.shared().training;
+  Tensors whole;
+  for (const auto& param : training.params()) whole[param->name] = at::zeros({param->count()}, at::kDouble);
+  for (const Shard& shard : training.publish())
+    if ((shard.*part).defined())
+      whole.at(shard.param->name)
+          .narrow(0, shard.begin + shard.counted_begin, shard.counted_count)
+          .copy_((shard.*part).narrow(0, shard.counted_begin, shard.counted_count));
+  for (const auto& param : training.params()) {
+    at::Tensor& tensor = whole.at(param->name);
+    if (training.world().size() > 1)
+      training.world().communicator().all_reduce(tensor, ReduceOp::kSum, true).wait();
+    tensor = tensor.view(param->shape);
+  }
+  return whole;
+}
+
+JobOptions without_strategy(JobOptions options) {
+  options.strategy = "none";
+  options.options = "{}";
+  return options;
+}
+
+Job boost_adamw(const World& world, const JobOptions& options, const Trial& trial) {
+  const Model model = trial.model(options);
+  return boost(world, model, options,
+               optim::AdamW(model.parameters(), {.lr = 1e-2, .eps = 1e-4, .weight_decay = 0.1}));
+}
+
+double gradient_tolerance(const std::string& precision) {
+  return precision == "fp64" ? kGradientFp64 : kGradientFp32;
+}
+
+}  // namespace
+
+Batch own_part(const Batch& batch, const World& world) {
+  const int64_t samples = batch.begin()->second.size(0), rank = world.rank(), ranks = world.size();
+  const int64_t begin = samples * rank / ranks, end = samples * (rank + 1) / ranks;
+  if (begin != end) return part_of(batch, begin, end);
+  Batch none = part_of(batch, 0, 1);
+  none.empty = true;
+  return none;
+}
+
+Model tiny_gpt2(const std::string& precision) {
+  const TemporaryFolder folder;
+  folder.file("config.json", kTinyGpt2);
+  return Model::open(folder.path() + "/config.json", "GPT2LMHeadModel", precision);
+}
+
+Batch gpt2_batch(int64_t samples, int64_t seed) {
+  at::manual_seed(static_cast<uint64_t>(seed));
+  Batch batch = {{"input_ids", at::randint(23, {samples, 7}, at::kLong)},
+                 {"labels", at::randint(23, {samples, 7}, at::kLong)}};
+  batch.at("labels").narrow(0, samples / 2, samples - samples / 2).narrow(1, 2, 5).fill_(-100);
+  return batch;
+}
+
+Tensors published_values(const Job& job) {
+  return gathered(job, &Shard::value);
+}
+Tensors published_gradients(const Job& job) {
+  return gathered(job, &Shard::gradient);
+}
+
+void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<int>& ranks,
+                                  const Trial& trial) {
+  const double tolerance = gradient_tolerance(options.precision);
+  const JobOptions plain = without_strategy(options);
+  Job alone = boost(one_rank(), trial.model(plain), plain);
+  const double loss = alone.accumulate_gradients(trial.batch(0));
+  const Tensors gradients = published_gradients(alone);
+  alone.optimizer.step();
+  const Tensors values = published_values(alone);
+  alone.optimizer.zero_grad();
+  const double next = alone.train_step(trial.batch(1)).loss;
+  on_ranks(ranks, [&](World& world) {
+    Job job = boost(world, trial.model(options), options);
+    EXPECT_NEAR(job.accumulate_gradients(own_part(trial.batch(0), world)), loss, tolerance * std::abs(loss));
+    expect_near(published_gradients(job), gradients, tolerance);
+    job.optimizer.step();
+    expect_near(published_values(job), values, tolerance);
+    job.optimizer.zero_grad();
+    EXPECT_NEAR(job.train_step(own_part(trial.batch(1), world)).loss, next, tolerance * std::abs(next));
+  });
+}
+
+void expect_steps_of_one_rank(const JobOptions& options, const std::vector<int>& ranks, const Trial& trial) {
+  constexpr int64_t kSteps = 20;
+  const JobOptions plain = without_strategy(options);
+  Job alone = boost_adamw(one_rank(), plain, trial);
+  const Tensors initial = published_values(alone);
+  std::vector<StepResult> expected;
+  for (int64_t step = 0; step < kSteps; ++step) expected.push_back(alone.train_step(trial.batch(step)));
+  const auto updates = [&](const Job& job) {
+    Tensors values = published_values(job);
+    for (auto& [name, value] : values) value = value - initial.at(name);
+    return values;
+  };
+  const Tensors expected_updates = updates(alone);
+  on_ranks(ranks, [&](World& world) {
+    Job job = boost_adamw(world, options, trial);
+    expect_equal(published_values(job), initial);
+    for (int64_t step = 0; step < kSteps; ++step) {
+      const StepResult result = job.train_step(own_part(trial.batch(step), world));
+      EXPECT_NEAR(result.loss, expected[step].loss, 1e-5) << "step " << step;
+      ASSERT_EQ(result.grad_norm.has_value(), expected[step].grad_norm.has_value());
+      if (result.grad_norm) {
+        EXPECT_NEAR(*result.grad_norm, *expected[step].grad_norm, 1e-4 * *expected[step].grad_norm);
+      }
+    }
+    expect_near(updates(job), expected_updates, 5e-4);
+  });
+}
+
+}  // namespace weft::test

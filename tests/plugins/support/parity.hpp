@@ -1,0 +1,48 @@
+// Any strategy on several ranks against one rank without a strategy, on the same global batches.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/training/boosted.hpp"
+#include "support/launch_ranks.hpp"
+
+namespace weft::test {
+
+// This rank's samples of a global batch: parts that differ by at most one; a rank without any gets a
+// stand-in.
+Batch own_part(const Batch& batch, const World& world);
+
+// GPT-2 with a language-model head, two layers wide enough for three heads, found through the registry.
+Model tiny_gpt2(const std::string& precision = "fp32");
+// For it. The labels that count are many in the first samples and few in the last, so that ranks differ.
+Batch gpt2_batch(int64_t samples, int64_t seed);
+
+// The whole tensors in fp64 by name, put together from what the ranks publish; gradients that nobody has are
+// zero. Collective. For strategies that open data axes only.
+Tensors published_values(const Job& job);
+Tensors published_gradients(const Job& job);
+
+// What is trained. A model is made anew for every job; batch(step) is the global one.
+struct Trial {
+  std::function<Model(const JobOptions&)> model = [](const JobOptions& options) {
+    return tiny_gpt2(options.precision);
+  };
+  std::function<Batch(int64_t step)> batch = [](int64_t step) { return gpt2_batch(7, step); };
+};
+
+// One backward and one SGD step with a rate of 1: the published gradient of every parameter, the values after
+// the step, and the loss of the next step, which the layers' own copies make.
+void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<int>& ranks = {2, 3, 4},
+                                  const Trial& trial = {});
+
+// 20 steps of AdamW (eps 1e-4: at 1e-8 it turns the rounding noise of gradients that are zero in exact
+// arithmetic into whole steps): each loss within 1e-5, the norms, and the updates of all parameters within
+// 5e-4.
+void expect_steps_of_one_rank(const JobOptions& options, const std::vector<int>& ranks = {2, 3, 4},
+                              const Trial& trial = {});
+
+}  // namespace weft::test
