@@ -43,7 +43,7 @@ void add_generate(CLI::App& application) {
       .real("--top-p", "top_p", "Draw from the likeliest tokens that reach this probability; default 1")
       .flag("--greedy", "greedy", "Always the likeliest token")
       .integer("--seed", "seed", "Of the draws; default 42")
-      .text("--precision", "precision", "fp32 or fp64; default fp32")
+      .text("--precision", "precision", "fp32, fp64, bf16 or fp16; default fp32")
       .text("--device", "device", "cpu; cuda is refused by this build");
 }
 

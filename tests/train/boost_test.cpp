@@ -83,7 +83,8 @@ TEST_F(Boost, RefusesWrongOptionsBeforeAnythingHappens) {
   on_ranks({1}, [&](World& world) {
     EXPECT_ERROR(Booster({.accumulate = 0}, world), WEFT_INVALID_ARGUMENT, "accumulate is 0");
     EXPECT_ERROR(Booster({.max_grad_norm = -1}, world), WEFT_INVALID_ARGUMENT, "max_grad_norm is -1");
-    EXPECT_ERROR(Booster({.precision = "bf16"}, world), WEFT_UNIMPLEMENTED, "\"bf16\"", "fp32");
+    EXPECT_ERROR(Booster({.options = R"({"precision": "bf16"})", .precision = "fp16"}, world),
+                 WEFT_INVALID_ARGUMENT, "\"fp16\"", "\"bf16\"");
     EXPECT_ERROR(Booster({.precision = "fp31"}, world), WEFT_INVALID_ARGUMENT, "\"fp31\"");
     EXPECT_ERROR(BoosterOptions::parse(R"({"stratgey": "none"})"), WEFT_INVALID_ARGUMENT, "stratgey",
                  "strategy");

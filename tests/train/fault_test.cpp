@@ -68,7 +68,6 @@ TEST_F(Fault, BadValuesOfFlags) {
   EXPECT_TRUE(refused({"--token-type", "uint8"}, {"--token-type is \"uint8\"", "uint16 or uint32"}));
   EXPECT_TRUE(refused({"--device", "cuda"}, {"--device cuda", "no CUDA", "cpu"}));
   EXPECT_TRUE(refused({"--device", "tpu"}, {"--device is \"tpu\"", "cpu or cuda"}));
-  EXPECT_TRUE(refused({"--precision", "bf16"}, {"precision is \"bf16\"", "\"fp32\" or \"fp64\""}));
   EXPECT_TRUE(refused({"--precision", "fp8"}, {"precision is \"fp8\""}));
   EXPECT_TRUE(refused({"--micro-batch-size", "2"}, {"--micro-batch-size", "--accumulate"}));
   EXPECT_TRUE(refused({"--max-grad-norm", "0"}, {"--max-grad-norm is 0", "leave it out"}));

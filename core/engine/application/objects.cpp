@@ -51,7 +51,7 @@ optim::Hyper hyper_of(weft_str options) {
 
 constexpr const char* kModelOptions = R"([
   {"name": "architecture", "type": "text", "default": "", "doc": "model class instead of architectures[0]"},
-  {"name": "precision", "type": "text", "default": "fp32", "doc": "fp32 or fp64"}])";
+  {"name": "precision", "type": "text", "default": "fp32", "doc": "fp32, fp64, bf16 or fp16"}])";
 
 constexpr const char* kScheduleOptions = R"([
   {"name": "warmup_steps", "type": "int", "default": 0, "doc": "steps from 0 to the full rate"},

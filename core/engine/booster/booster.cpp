@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "booster/agreement.hpp"
 #include "booster/booster_state.hpp"
+#include "booster/host_options.hpp"
 #include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
@@ -28,17 +29,19 @@ struct ChosenStrategy {
   std::string name;
   const weft_strategy_api* api = nullptr;
   Options options;
+  HostOptions host;
   std::string identity;
 };
 
 ChosenStrategy choose_strategy(const BoosterOptions& booster) {
   ChosenStrategy chosen;
-  const nlohmann::json given =
+  nlohmann::json given =
       parse_json(booster.options.empty() ? "{}" : booster.options, "options of the strategy");
   if (booster.strategy == "none") {
     chosen.name = "none";
     chosen.api = &single_rank();
     chosen.options = Options(OptionTable(), given, "no strategy (\"none\")");
+    chosen.host = host_options(booster, OptionTable(), chosen.options);
     chosen.identity = "none";
     return chosen;
   }
@@ -46,8 +49,11 @@ ChosenStrategy choose_strategy(const BoosterOptions& booster) {
   chosen.name = booster.strategy.empty() ? std::string(view(loaded.id)) : booster.strategy;
   const std::string source = fmt::format("plugin.json of {}", view(loaded.id));
   const nlohmann::json manifest = parse_json(view(loaded.manifest), source);
-  chosen.options = Options(OptionTable(manifest.value("options", nlohmann::json::array()), source), given,
-                           "strategy " + chosen.name);
+  const OptionTable table(manifest.value("options", nlohmann::json::array()), source);
+  if (table.find("precision") != nullptr && given.is_object())
+    given["precision"] = resolve_precision(booster);
+  chosen.options = Options(table, given, "strategy " + chosen.name);
+  chosen.host = host_options(booster, table, chosen.options);
   const auto& factory = plugin_factory<weft_strategy_factory>(loaded, WEFT_FACTORY_STRATEGY);
   chosen.api = factory.find(borrow(chosen.name));
   if (chosen.api == nullptr)
@@ -95,7 +101,6 @@ void check(const BoosterOptions& options) {
   if (!(options.max_grad_norm >= 0) || std::isinf(options.max_grad_norm))
     fail(WEFT_INVALID_ARGUMENT, "booster: max_grad_norm is {}, must be positive, or 0 for no clipping",
          options.max_grad_norm);
-  precision_dtype(options.precision);
 }
 
 void seed_generator(int64_t seed, uint32_t data_rank) {
@@ -109,12 +114,16 @@ void seed_generator(int64_t seed, uint32_t data_rank) {
 
 Booster::Booster(BoosterOptions options, World world) : shared_(std::make_shared<Shared>()) {
   check(options);
+  shared_->precision = resolve_precision(options);
   shared_->options = std::move(options);
   shared_->world = std::move(world);
 }
 
 const BoosterOptions& Booster::options() const {
   return shared_->options;
+}
+const std::string& Booster::precision() const {
+  return shared_->precision;
 }
 const World& Booster::world() const {
   return shared_->world;
@@ -126,10 +135,10 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   Model::Shared& shared = model.shared();
   if (shared.training != nullptr)
     fail(WEFT_FAILED_PRECONDITION, "{} is boosted already; open it again", model.architecture());
-  if (shared.precision != options.precision)
+  if (shared.precision != precision())
     fail(WEFT_INVALID_ARGUMENT,
          "the model was opened in {}, but the booster's precision is {}; open it with the same",
-         shared.precision, options.precision);
+         shared.precision, precision());
   ChosenStrategy strategy = choose_strategy(options);
   std::string policy;
   const plan::Plan plan = make_plan(model.module(), {}, &policy);
@@ -144,20 +153,30 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
                                      {"config.json", nlohmann::json::parse(model.config().dump())},
                                      {"weights", shared.weights.empty() ? "initial values" : "a checkpoint"},
                                      {"plan", plan.digest},
-                                     {"precision", options.precision},
+                                     {"precision", precision()},
+                                     {"mixed_precision", options.mixed_precision},
                                      {"recompute", options.recompute},
                                      {"seed", options.seed},
                                      {"accumulate", options.accumulate},
                                      {"max_grad_norm", options.max_grad_norm},
                                      {"optimizer", optimizer_facts(optimizer, schedule)},
                                      {"data", data_facts(data)}});
+  const HostOptions& host = strategy.host;
   const std::vector<weft_kv> values(strategy.options.data(),
                                     strategy.options.data() + strategy.options.size());
   const auto training = std::make_shared<weft_training>(
       shared_->world, shared.module, strategy.api, strategy.name, values,
-      TrainingOptions{options.precision, options.recompute, options.seed}, std::move(source));
+      TrainingOptions{precision(), options.recompute, options.seed, host.master_weights, host.cast_inputs,
+                      host.outputs_fp32, host.autocast},
+      std::move(source));
   check_data(data, *training);
-  if (optimizer) optimizer.shared().attach(training);
+  if (optimizer) {
+    optimizer.shared().attach(training);
+    optimizer.shared().max_norm = host.max_norm;
+    optimizer.shared().norm_type = host.norm_type;
+    if (host.scaler) optimizer.shared().scaler.emplace(*host.scaler);
+  }
+  if (host.scaler) training->set_loss_scale(host.scaler->initial_scale);
   shared.training = training;
   seed_generator(options.seed, training->data_rank());
   Job job;
@@ -167,7 +186,7 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   job.data = std::move(data);
   job.schedule = std::move(schedule);
   job.accumulate = options.accumulate;
-  job.max_grad_norm = options.max_grad_norm;
+  job.max_grad_norm = options.max_grad_norm > 0 ? options.max_grad_norm : host.max_norm;
   return job;
 }
 

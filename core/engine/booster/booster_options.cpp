@@ -15,7 +15,8 @@ const OptionTable& booster_table() {
   static const OptionTable table(nlohmann::json::parse(R"([
     {"name": "strategy", "type": "text", "default": "", "doc": "strategy plugin by name; empty: the default; none: one rank"},
     {"name": "options", "type": "json", "default": {}, "doc": "options of the strategy"},
-    {"name": "precision", "type": "text", "default": "fp32", "choices": ["fp32", "fp64"], "doc": "of parameters and arithmetic"},
+    {"name": "precision", "type": "text", "default": "", "doc": "of parameters and arithmetic: fp32, fp64, bf16, fp16; empty: the strategy's option, or fp32"},
+    {"name": "mixed_precision", "type": "json", "default": "", "doc": "fp16, bf16, fp16_naive, or an object with name and options"},
     {"name": "recompute", "type": "text", "default": "off", "doc": "off, all, or a number of units"},
     {"name": "accumulate", "type": "int", "default": 1, "min": 1, "doc": "micro-batches per step"},
     {"name": "max_grad_norm", "type": "float", "default": 0, "min": 0, "doc": "clipping by global norm; 0: none"},
@@ -31,6 +32,7 @@ BoosterOptions from_json(const nlohmann::json& given, const std::string& who) {
   options.strategy = values.at("strategy").text;
   options.options = values.at("options").text;
   options.precision = values.at("precision").text;
+  options.mixed_precision = values.at("mixed_precision").text;
   options.recompute = values.at("recompute").text;
   options.accumulate = values.at("accumulate").integer;
   options.max_grad_norm = values.at("max_grad_norm").real;

@@ -7,6 +7,7 @@ namespace weft {
 
 struct Booster::Shared {
   BoosterOptions options;
+  std::string precision;  // resolved
   World world;
 };
 

@@ -63,11 +63,12 @@ StepResult Job::train_step(const Batch& batch) {
   num_samples(batch);
   const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);
   StepResult result;
+  if (optimizer.shared().scaler) result.loss_scale = training.loss_scale();
   if (!optimizer.groups().empty()) result.lr = optimizer.groups().front().options.at("lr");
   const optim::Optimizer::Shared::Update update = optimizer.shared().update(
       max_grad_norm, {loss.total(), num_tokens(batch), stop_requested->load() ? 1.0 : 0.0});
   training.zero_gradients();
-  if (schedule) schedule.step();
+  if (schedule && update.updated) schedule.step();
   result.index = optimizer.steps();
   result.updated = update.updated;
   result.loss = update.extra[0];

@@ -13,8 +13,16 @@ namespace weft {
 at::ScalarType precision_dtype(std::string_view precision) {
   if (precision == "fp32") return at::kFloat;
   if (precision == "fp64") return at::kDouble;
-  fail(precision == "bf16" || precision == "fp16" ? WEFT_UNIMPLEMENTED : WEFT_INVALID_ARGUMENT,
-       "precision is \"{}\", must be \"fp32\" or \"fp64\" in this version", precision);
+  if (precision == "bf16") return at::kBFloat16;
+  if (precision == "fp16") return at::kHalf;
+  fail(WEFT_INVALID_ARGUMENT, "precision is \"{}\", must be \"fp32\", \"fp64\", \"bf16\" or \"fp16\"",
+       precision);
+}
+
+std::string precision_of(at::ScalarType dtype) {
+  for (const char* name : {"fp64", "bf16", "fp16"})
+    if (precision_dtype(name) == dtype) return name;
+  return "fp32";
 }
 
 namespace {
@@ -50,8 +58,7 @@ Model Model::adopt(std::shared_ptr<nn::Model> module) {
   model.shared_ = std::make_shared<Shared>();
   model.shared_->module = std::move(module);
   const auto parameters = model.shared_->module->parameters();
-  const bool fp64 = !parameters.empty() && parameters.front().scalar_type() == at::kDouble;
-  model.shared_->precision = fp64 ? "fp64" : "fp32";
+  model.shared_->precision = parameters.empty() ? "fp32" : precision_of(parameters.front().scalar_type());
   return model;
 }
 

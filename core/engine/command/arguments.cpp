@@ -60,6 +60,7 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
     if (given(arguments, key)) field = read(arguments, key, field);
   };
   take("precision", options.precision, text);
+  take("mixed_precision", options.mixed_precision, text);
   take("recompute", options.recompute, text);
   take("accumulate", options.accumulate, integer);
   take("max_grad_norm", options.max_grad_norm, real);

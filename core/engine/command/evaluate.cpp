@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "booster/host_options.hpp"
 #include "base/text.hpp"
 #include "checkpoint/format.hpp"
 #include "command/arguments.hpp"
@@ -36,7 +37,7 @@ struct Opened {
 
 Opened open_job(const json& arguments, const char* data_key, const World& world) {
   const BoosterOptions options = booster_options(arguments, world.size() == 1 ? "none" : "");
-  Model model = open_model(arguments, options.precision, world);
+  Model model = open_model(arguments, resolve_precision(options), world);
   auto dataset = open_data(arguments, data_key, model);
   Booster booster(options, world);
   return {world, booster.boost(std::move(model)), std::move(dataset)};

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "booster/host_options.hpp"
 #include "base/text.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
@@ -83,7 +84,7 @@ int generate(const json& arguments) {
   if (world.size() != 1)
     fail(WEFT_UNIMPLEMENTED, "generate runs on one rank, but there are {}", world.size());
   const BoosterOptions options = booster_options(arguments, "none");
-  Model model = open_model(arguments, options.precision, world);
+  Model model = open_model(arguments, resolve_precision(options), world);
   const nn::Model& module = model.module();
   const bool bytes = module.vocabulary_size() == 256 && !has_tokenizer(text(arguments, "model"));
   std::vector<int64_t> tokens = prompt_tokens(arguments, bytes);

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/text.hpp"
+#include "booster/host_options.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/training_state.hpp"
@@ -175,7 +176,8 @@ class Metrics {
                  {"tokens_per_second", result.tokens_per_second},
                  {"peak_memory_bytes", peak.item<int64_t>()},
                  {"communicated_bytes", bytes}};
-    if (result.grad_norm) line["grad_norm"] = *result.grad_norm;
+    if (result.grad_norm && std::isfinite(*result.grad_norm)) line["grad_norm"] = *result.grad_norm;
+    if (result.loss_scale) line["loss_scale"] = *result.loss_scale;
     file_ << line.dump() << '\n' << std::flush;
     if (!file_)
       fail(WEFT_RESOURCE_EXHAUSTED, "--metrics {}: writing failed: {}", path_, std::strerror(errno));
@@ -195,7 +197,14 @@ std::string count_text(int64_t count) {
   return number >= 1e3 ? fmt::format("{:.1f} k", number / 1e3) : std::to_string(count);
 }
 
-void check_finite(const StepResult& result, int64_t step) {
+// `skipped`: steps without an update in a row.
+void check_finite(const StepResult& result, int64_t step, int64_t skipped) {
+  constexpr int64_t kMostSkipped = 200;
+  if (skipped > kMostSkipped)
+    fail(WEFT_ABORTED,
+         "{} steps in a row overflowed, down to a loss scale of {}: lower --lr, check the data, or use bf16",
+         skipped, *result.loss_scale);
+  if (!result.updated && std::isfinite(result.loss)) return;
   const bool loss = std::isfinite(result.loss);
   if (loss && std::isfinite(result.grad_norm.value_or(0))) return;
   fail(WEFT_ABORTED, "the {} of step {} is {}: lower --lr, clip with --max-grad-norm, or check the data",
@@ -211,10 +220,12 @@ struct SavePlan {
 bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, Metrics& metrics) {
   Progress progress(job.optimizer.steps(), total, booster.world().is_master());
   Batch batch;
-  for (int64_t step = job.optimizer.steps() + 1; step <= total; ++step) {
+  int64_t skipped = 0;
+  for (int64_t step = job.optimizer.steps() + 1; step <= total; step = job.optimizer.steps() + 1) {
     if (!job.data.next(batch) && !job.data.next(batch)) fail(WEFT_INTERNAL, "the data has no batch");
     const StepResult result = job.train_step(batch);
-    check_finite(result, step);
+    skipped = result.updated ? 0 : skipped + 1;
+    check_finite(result, step, skipped);
     metrics.write(result, step);
     progress.step(result, step, peak_allocated_bytes());
     if (result.stop) return true;
@@ -237,7 +248,7 @@ int train(const json& arguments) {
     world.priority_execution([&] {
       if (world.is_master()) checkpoint::StagedFolder::check(save.folder);
     });
-  Model model = open_model(arguments, options.precision, world);
+  Model model = open_model(arguments, resolve_precision(options), world);
   data::Loader loader = make_loader(arguments, model, world, options);
   const int64_t total = total_steps(arguments, loader);
   optim::Optimizer optimizer = make_optimizer(arguments, model);

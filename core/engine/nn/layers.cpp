@@ -1,5 +1,6 @@
 #include "weft/nn/layers.hpp"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/dropout.h>
@@ -77,7 +78,8 @@ class PlainLinear final : public LinearOperation {
   std::string id() const override { return "weft.linear/1"; }
   at::Tensor forward(const Linear& layer, const at::Tensor& x) const override {
     const bool transposed = layer.layout == Linear::Layout::kOutIn;
-    if (kernels::has_fast_product(x)) {
+    // Autocast works on libtorch's own operations.
+    if (kernels::has_fast_product(x) && !at::autocast::is_autocast_enabled(at::kCPU)) {
       const std::optional<at::Tensor> bias = layer.bias.defined() ? std::optional(layer.bias) : std::nullopt;
       return FastLinear::apply(x, layer.weight, bias, transposed);
     }

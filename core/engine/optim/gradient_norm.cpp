@@ -3,37 +3,75 @@
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/text.hpp"
+
 namespace weft::optim {
 
 namespace {
 
-// In float64 whatever the dtype, without a converted copy.
-template <class T>
-double sum_of_squares(const T* data, int64_t count) {
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// `add(sum, |x|)` over the data in float64 whatever the dtype, without a converted copy; lanes keep the
+// additions independent.
+template <class T, class Add, class Merge>
+double accumulate(const T* data, int64_t count, const Add& add, const Merge& merge) {
   constexpr int kLanes = 8;
   double sums[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
     for (int lane = 0; lane < kLanes; ++lane)
-      sums[lane] += static_cast<double>(data[i + lane]) * static_cast<double>(data[i + lane]);
-  for (; i < count; ++i) sums[0] += static_cast<double>(data[i]) * static_cast<double>(data[i]);
+      sums[lane] = add(sums[lane], std::fabs(static_cast<double>(data[i + lane])));
+  for (; i < count; ++i) sums[0] = add(sums[0], std::fabs(static_cast<double>(data[i])));
   double total = 0;
-  for (const double sum : sums) total += sum;
+  for (const double sum : sums) total = merge(total, sum);
   return total;
+}
+
+template <class T>
+double part_of(const T* data, int64_t count, double p) {
+  const auto plus = [](double a, double b) { return a + b; };
+  if (p == 2)
+    return accumulate(
+        data, count, [](double sum, double x) { return sum + x * x; }, plus);
+  if (p == 1) return accumulate(data, count, plus, plus);
+  if (std::isinf(p)) {
+    // Comparisons with NaN are false: written so that it stays.
+    const auto larger = [](double a, double b) { return a >= b || std::isnan(a) ? a : b; };
+    return accumulate(data, count, larger, larger);
+  }
+  return accumulate(
+      data, count, [p](double sum, double x) { return sum + std::pow(x, p); }, plus);
 }
 
 }  // namespace
 
-double counted_sum_of_squares(const std::vector<Shard>& shards) {
+double counted_norm_part(const std::vector<Shard>& shards, double p) {
   double total = 0;
   for (const Shard& shard : shards) {
     if (!shard.gradient.defined() || shard.counted_count == 0) continue;
     const at::Tensor part = shard.gradient.narrow(0, shard.counted_begin, shard.counted_count);
-    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, part.scalar_type(), "sum_of_squares", [&] {
-      total += sum_of_squares(part.const_data_ptr<scalar_t>(), part.numel());
+    double value = 0;
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, part.scalar_type(), "gradient_norm", [&] {
+      value = part_of(part.const_data_ptr<scalar_t>(), part.numel(), p);
     });
+    if (!std::isfinite(value)) return kInfinity;
+    total = std::isinf(p) ? std::max(total, value) : total + value;
   }
   return total;
+}
+
+double norm_of_parts(double combined, double p) {
+  if (std::isinf(p)) return combined;
+  return p == 2 ? std::sqrt(combined) : std::pow(combined, 1 / p);
+}
+
+void check_norm_type(double p, const char* who) {
+  if (!(p > 0))
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be positive; infinity is the largest element", who, p);
 }
 
 }  // namespace weft::optim

@@ -7,7 +7,14 @@
 
 namespace weft::optim {
 
-// The sum of squares of the elements that this rank counts, in float64. Not finite if a gradient is not.
-double counted_sum_of_squares(const std::vector<Shard>& shards);
+// The sum of |g|^p over the elements that this rank counts, in float64; the largest |g| if p is infinite.
+// Infinity if a gradient is not finite.
+double counted_norm_part(const std::vector<Shard>& shards, double p);
+
+// The norm out of the parts of all ranks: their sum, or their largest if p is infinite.
+double norm_of_parts(double combined, double p);
+
+// Throws INVALID_ARGUMENT unless p is positive; `who` names the option.
+void check_norm_type(double p, const char* who);
 
 }  // namespace weft::optim

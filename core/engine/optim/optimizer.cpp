@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "base/text.hpp"
 #include "optim/gradient_norm.hpp"
@@ -28,11 +29,20 @@ double clip_factor(double norm, double max_norm) {
   return std::min(1.0, max_norm / (norm + 1e-6));
 }
 
-void sum_over_ranks(const Training& training, std::vector<double>& values) {
+void reduce_over_ranks(const Training& training, std::vector<double>& values, ReduceOp op) {
   if (training.world().size() == 1) return;
   const at::Tensor sums = at::tensor(values, at::kDouble);
-  training.world().communicator().all_reduce(sums, ReduceOp::kSum, true).wait();
+  training.world().communicator().all_reduce(sums, op, true).wait();
   values.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
+}
+
+// Puts the combined part of the norm into the place of this rank's: the last of `sums`.
+void reduce_with_norm(const Training& training, std::vector<double>& sums, size_t place, double norm_type) {
+  std::vector<double> largest = {std::exchange(sums[place], std::isinf(norm_type) ? 0.0 : sums[place])};
+  reduce_over_ranks(training, sums, ReduceOp::kSum);
+  if (!std::isinf(norm_type)) return;
+  reduce_over_ranks(training, largest, ReduceOp::kMax);
+  sums[place] = largest.front();
 }
 
 }  // namespace
@@ -91,49 +101,79 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector
   const std::vector<Shard> shards = boosted_training.publish();
   const std::vector<bool> touched = boosted_training.take_touched();
   std::vector<double> sums(touched.begin(), touched.end());
-  sums.push_back(max_norm > 0 ? counted_sum_of_squares(shards) : 0.0);
+  const size_t norm_place = sums.size();
+  const bool measured = max_norm > 0 || scaler;
+  sums.push_back(measured ? counted_norm_part(shards, norm_type) : 0);
   sums.insert(sums.end(), extra.begin(), extra.end());
-  sum_over_ranks(boosted_training, sums);
+  if (measured)
+    reduce_with_norm(boosted_training, sums, norm_place, norm_type);
+  else
+    reduce_over_ranks(boosted_training, sums, ReduceOp::kSum);
 
+  const double scale = scaler ? scaler->scale() : 1;
+  const double norm = norm_of_parts(sums[norm_place], norm_type);
   Update result;
   result.extra.assign(sums.end() - static_cast<int64_t>(extra.size()), sums.end());
-  result.norm = std::sqrt(sums[touched.size()]);
-  const double factor = max_norm > 0 ? clip_factor(result.norm, max_norm) : 1.0;
-  ++steps;
-
-  // Slices that share their options and their number of updates go to the rule together.
-  std::map<std::pair<int, int64_t>, std::vector<Slice>> batches;
-  for (const Shard& shard : shards) {
-    const int group = group_of[shard.param->index];
-    if (group < 0 || !shard.gradient.defined() || shard.count == 0 || !(sums[shard.param->index] > 0))
-      continue;
-    RangeState& state = states[{shard.param->index, shard.begin}];
-    ++state.steps;
-    batches[{group, state.steps}].push_back({shard.value, shard.gradient, &state.tensors});
+  result.norm = norm / scale;
+  result.updated = !scaler || std::isfinite(norm);
+  const double clip = max_norm > 0 ? clip_factor(result.norm, max_norm) : 1.0;
+  const double factor = clip * std::exchange(pending_clip, 1) / scale;
+  if (result.updated) apply(shards, sums, factor);
+  if (scaler) {
+    scaler->update(!result.updated);
+    boosted_training.set_loss_scale(scaler->scale());
   }
-  at::NoGradGuard no_grad;
-  for (auto& [key, slices] : batches)
-    rule->update(slices, groups[static_cast<size_t>(key.first)].options, key.second, factor);
   boosted_training.values_changed();
   return result;
 }
 
+// Slices that share their options and their number of updates go to the rule together; those whose gradients
+// have another dtype than their values alone, so that few converted gradients exist at a time.
+void Optimizer::Shared::apply(const std::vector<Shard>& shards, const std::vector<double>& touched,
+                              double factor) {
+  at::NoGradGuard no_grad;
+  ++steps;
+  std::map<std::pair<int, int64_t>, std::vector<Slice>> batches;
+  for (const Shard& shard : shards) {
+    const int group = group_of[shard.param->index];
+    if (group < 0 || !shard.gradient.defined() || shard.count == 0 || !(touched[shard.param->index] > 0))
+      continue;
+    RangeState& state = states[{shard.param->index, shard.begin}];
+    ++state.steps;
+    if (shard.gradient.scalar_type() == shard.value.scalar_type()) {
+      batches[{group, state.steps}].push_back({shard.value, shard.gradient, &state.tensors});
+      continue;
+    }
+    std::vector<Slice> one = {{shard.value, shard.gradient.to(shard.value.scalar_type()), &state.tensors}};
+    rule->update(one, groups[static_cast<size_t>(group)].options, state.steps, factor);
+  }
+  for (auto& [key, slices] : batches)
+    rule->update(slices, groups[static_cast<size_t>(key.first)].options, key.second, factor);
+}
+
 bool Optimizer::step() {
-  return shared().update(0, {}).updated;
+  return shared().update(shared().max_norm, {}).updated;
 }
 
 void Optimizer::zero_grad() {
+  shared().pending_clip = 1;
   boosted(shared(), "zero_grad").zero_gradients();
 }
 
-double Optimizer::clip_grad_by_norm(double max_norm) {
+double Optimizer::clip_grad_by_norm(double max_norm, double norm_type) {
   Training& training = boosted(shared(), "clip_grad_by_norm");
   if (!(max_norm > 0))
     fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_norm: the norm is {}, must be positive", max_norm);
+  check_norm_type(norm_type, "clip_grad_by_norm: norm_type");
   const std::vector<Shard> shards = training.publish();
-  std::vector<double> sums = {counted_sum_of_squares(shards)};
-  sum_over_ranks(training, sums);
-  const double norm = std::sqrt(sums[0]), factor = clip_factor(norm, max_norm);
+  std::vector<double> sums = {counted_norm_part(shards, norm_type)};
+  reduce_with_norm(training, sums, 0, norm_type);
+  const double norm = norm_of_parts(sums[0], norm_type) / training.loss_scale();
+  const double factor = clip_factor(norm, max_norm);
+  if (shared().scaler) {
+    if (std::isfinite(norm)) shared().pending_clip *= factor;
+    return norm;
+  }
   at::NoGradGuard no_grad;
   if (factor < 1)
     for (const Shard& shard : shards)
@@ -146,6 +186,7 @@ void Optimizer::clip_grad_by_value(double limit) {
   if (!(limit > 0))
     fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_value: the limit is {}, must be positive", limit);
   at::NoGradGuard no_grad;
+  limit *= training.loss_scale();
   for (const Shard& shard : training.publish())
     if (shard.gradient.defined()) at::Tensor(shard.gradient).clamp_(-limit, limit);
 }

@@ -22,15 +22,20 @@ std::pair<int64_t, int64_t> counted_part(const Training& training, uint32_t part
   return {begin, end - begin};
 }
 
+constexpr const char* kValues = "values";
+constexpr const char* kGradients = "gradients";
+
 template <class Refuse>
 void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& param, int64_t count,
                   const Refuse& refuse) {
   if (!tensor.defined() || tensor.numel() != count)
     refuse(std::to_string(tensor.defined() ? tensor.numel() : 0) + " " + what + " were given");
-  if (tensor.scalar_type() != param.tensor.scalar_type())
-    refuse(std::string(what) + " are of " + c10::toString(tensor.scalar_type()) + ", must be of " +
-           c10::toString(param.tensor.scalar_type()));
   if (!tensor.is_contiguous()) refuse(std::string(what) + " are not contiguous");
+  const at::ScalarType dtype = tensor.scalar_type(), master = param.training->master_dtype();
+  const bool gradient_of_layer = what == kGradients && dtype == param.tensor.scalar_type();
+  if (dtype != master && !gradient_of_layer)
+    refuse(std::string(what) + " are of " + c10::toString(dtype) + ", must be of " + c10::toString(master) +
+           (dtype == param.tensor.scalar_type() ? ": this strategy keeps no master weights" : ""));
 }
 
 }  // namespace
@@ -48,8 +53,8 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
   if (record.begin < 0 || record.count < 0 || record.begin > param->count() ||
       record.count > param->count() - record.begin)
     refuse("the parameter has " + std::to_string(param->count()) + " elements here");
-  check_tensor(value, "values", *param, record.count, refuse);
-  if (gradient.defined()) check_tensor(gradient, "gradients", *param, record.count, refuse);
+  check_tensor(value, kValues, *param, record.count, refuse);
+  if (gradient.defined()) check_tensor(gradient, kGradients, *param, record.count, refuse);
   if (record.partition_axes >> WEFT_AXES != 0) refuse("partition_axes has bits beyond the axes of the mesh");
   if ((record.flags & ~uint32_t{WEFT_SHARD_COPY}) != 0) refuse("its flags are unknown to this version");
   Shard shard;

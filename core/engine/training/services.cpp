@@ -54,7 +54,8 @@ struct Services {
       out->num_units = static_cast<uint32_t>(param->units.size());
       out->partition_axes = param->partition_axes;
       out->gradient_axes = param->gradient_axes;
-      out->working_dtype = out->master_dtype = dtype_code(param->tensor.scalar_type());
+      out->working_dtype = dtype_code(param->tensor.scalar_type());
+      out->master_dtype = dtype_code(param->training->master_dtype());
       out->ndim = static_cast<uint32_t>(param->shape.size());
       out->local_ndim = static_cast<uint32_t>(param->local.size());
       std::copy(param->shape.begin(), param->shape.end(), out->shape);

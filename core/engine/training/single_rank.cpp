@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include <vector>
+
 #include "base/text.hpp"
 #include "error_sink.hpp"
 #include "training/services.hpp"
@@ -9,6 +11,7 @@
 
 struct weft_strategy {
   weft_training* training = nullptr;
+  std::vector<at::Tensor> masters;  // by parameter; the parameter itself where it is of the master dtype
 };
 
 namespace weft {
@@ -36,10 +39,20 @@ weft_status configure(weft_strategy* strategy, weft_training* training, weft_err
     const auto& services =
         *static_cast<const weft_model_services*>(training_services(borrow(WEFT_MODEL_SERVICES)));
     for (const auto& param : training->params()) {
-      const at::Tensor storage = at::empty(param->local, param->tensor.scalar_type());
+      const at::Tensor master = at::empty(param->local, training->master_dtype());
       ErrorSink inner;
-      inner.check(services.param_read(param.get(), 0, param->count(), handle_of(storage.view(-1)), inner));
-      inner.check(services.param_bind(param.get(), handle_of(storage), inner));
+      inner.check(services.param_read(param.get(), 0, param->count(), handle_of(master.view(-1)), inner));
+      inner.check(services.param_bind(param.get(), handle_of(master.to(param->tensor.scalar_type())), inner));
+      strategy->masters.push_back(master);
+    }
+  });
+}
+
+weft_status values_changed(weft_strategy* strategy, weft_error* error) {
+  return guarded(error, [&] {
+    for (const auto& param : strategy->training->params()) {
+      const at::Tensor &master = strategy->masters[param->index], working = param->tensor.detach();
+      if (!working.is_alias_of(master)) working.copy_(master);
     }
   });
 }
@@ -49,7 +62,7 @@ weft_status publish(weft_strategy* strategy, weft_shard_sink* sink, weft_error* 
     const auto& services =
         *static_cast<const weft_publish_services*>(training_services(borrow(WEFT_PUBLISH_SERVICES)));
     for (const auto& param : strategy->training->params()) {
-      const at::Tensor value = param->tensor.detach(), gradient = param->tensor.grad();
+      const at::Tensor &value = strategy->masters[param->index], gradient = param->tensor.grad();
       const weft_shard record{sizeof(record),
                               param.get(),
                               0,
@@ -80,6 +93,7 @@ const weft_strategy_api& single_rank() {
     t.destroy = [](weft_strategy* strategy) { delete strategy; };
     t.configure = &configure;
     t.publish = &publish;
+    t.values_changed = &values_changed;
     t.zero_gradients = &zero_gradients;
     return t;
   }();

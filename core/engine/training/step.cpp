@@ -1,5 +1,6 @@
 #include "training/step.hpp"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -21,6 +22,54 @@ double Training::StepLoss::total() const {
   return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 
+namespace {
+
+// While it lives, operations of this thread that gain from it compute in a half-precision dtype. Casts of
+// weights are kept until the outermost one ends.
+class Autocast {
+ public:
+  explicit Autocast(std::optional<at::ScalarType> dtype) : active_(dtype) {
+    if (!active_) return;
+    was_enabled_ = at::autocast::is_autocast_enabled(at::kCPU);
+    before_ = at::autocast::get_autocast_dtype(at::kCPU);
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(at::kCPU, *dtype);
+    at::autocast::increment_nesting();
+  }
+  ~Autocast() {
+    if (!active_) return;
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(at::kCPU, was_enabled_);
+    at::autocast::set_autocast_dtype(at::kCPU, before_);
+  }
+  Autocast(const Autocast&) = delete;
+
+ private:
+  bool active_, was_enabled_ = false;
+  at::ScalarType before_ = at::kFloat;
+};
+
+State with_floating(State state, const auto& wanted, at::ScalarType dtype) {
+  for (const auto& [name, tensor] : State(state))
+    if (tensor.defined() && wanted(tensor.scalar_type())) state.set(name, tensor.to(dtype));
+  return state;
+}
+
+}  // namespace
+
+State Training::input(const Batch& batch) const {
+  State state = model_->input(batch);
+  if (!options_.cast_inputs) return state;
+  return with_floating(
+      std::move(state), [](at::ScalarType type) { return at::isFloatingType(type); }, dtype());
+}
+
+State Training::outputs(const State& last) const {
+  State outputs = model_->outputs(last);
+  if (!options_.outputs_fp32) return outputs;
+  return with_floating(std::move(outputs), &at::isReducedFloatingType, at::kFloat);
+}
+
 void Training::forward_unit(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record) {
   fire_before_forward(unit);
   const bool hooks = record != nullptr && at::GradMode::is_enabled();
@@ -30,11 +79,14 @@ void Training::forward_unit(weft_unit& unit, State& state, const std::shared_ptr
     record->add(unit);
     insert_boundary(state, [record, entry] { record->after_backward(entry); });
   }
+  const auto run = [u = unit.unit, dtype = options_.autocast](State& s) {
+    const Autocast autocast(dtype);
+    u->forward(s);
+  };
   if (unit.recompute && hooks)
-    run_recomputed(
-        unit.unit->name(), [u = unit.unit](State& s) { u->forward(s); }, state);
+    run_recomputed(unit.unit->name(), run, state);
   else
-    unit.unit->forward(state);
+    run(state);
   if (hooks) insert_boundary(state, [record, entry] { record->before_backward(entry); });
   fire_after_forward(unit);
 }
@@ -79,7 +131,7 @@ void Training::drive(weft_step& step) {
   const weft_step_services& services = *step_services();
   ErrorSink error;
   for (uint32_t micro = 0; micro < step.micro.size(); ++micro) {
-    weft_state state{model_->input(step.micro[micro].batch)};
+    weft_state state{input(step.micro[micro].batch)};
     for (const auto& unit : units_) error.check(services.forward(&step, micro, unit.get(), &state, error));
     error.check(services.finish(&step, micro, &state, error));
     state.state = State();
@@ -172,9 +224,9 @@ State Training::forward(const Batch& batch) {
       std::erase_if(pending_, [](const auto& p) { return p.expired(); });
       pending_.push_back(record);
     }
-    State state = model_->input(batch);
+    State state = input(batch);
     for (const auto& unit : units_) forward_unit(*unit, state, record);
-    return model_->outputs(state);
+    return outputs(state);
   });
 }
 
@@ -186,7 +238,8 @@ void Training::backward(const at::Tensor& loss) {
   guarded_step([&] {
     const weft_backward_info info{sizeof(info), 0, 0, synchronise_, 0};
     // The caller's loss is a mean over its own samples; strategies sum over the data axes.
-    const at::Tensor scaled = data_size() > 1 ? loss / static_cast<double>(data_size()) : loss;
+    const double factor = loss_scale_ / static_cast<double>(data_size());
+    const at::Tensor scaled = factor == 1 ? loss : loss * factor;
     run_backward({scaled}, {at::Tensor()}, info, nullptr);
     return 0;
   });
@@ -215,7 +268,7 @@ struct StepServices {
       throw Error(WEFT_FAILED_PRECONDITION, "micro-batch " + std::to_string(micro) + " is finished already");
     if (!step.training) {
       Training::Forward& forward = step.forwards[micro];
-      forward.outputs = model.outputs(last);
+      forward.outputs = step.owner->outputs(last);
       forward.counts = model.counts(batch);
       if (!forward.counts.empty()) forward.terms = model.loss(last, batch);
       return;
@@ -224,7 +277,7 @@ struct StepServices {
     if (step.criterion && batch.empty) {
       sums = {zero_of(last)};  // a mean over no label would be NaN, and so would zero times it
     } else if (step.criterion) {
-      sums = {step.criterion(model.outputs(last), batch)};
+      sums = {step.criterion(step.owner->outputs(last), batch)};
     } else {
       for (const nn::LossTerm& term : model.loss(last, batch))
         sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);
@@ -238,7 +291,8 @@ struct StepServices {
       step.parts[t] += scaled.item<double>();
       total = total.defined() ? total + scaled : scaled;
     }
-    step.micro[micro].loss = total;
+    const double scale = step.owner->loss_scale();
+    step.micro[micro].loss = scale == 1 ? total : total * scale;
   }
 
   static void backward(weft_step& step, uint32_t index, weft_state* outputs, weft_state* gradients) {
@@ -328,7 +382,7 @@ const weft_step_services* step_services() {
     t.input = [](weft_step* step, uint32_t micro, weft_state** own, weft_error* error) {
       return guarded(error, [&] {
         StepServices::check_micro(*step, micro);
-        *own = new weft_state{step->owner->model().input(step->micro[micro].batch)};
+        *own = new weft_state{step->owner->input(step->micro[micro].batch)};
       });
     };
     t.boundary = &StepServices::boundary;

@@ -225,6 +225,10 @@ at::ScalarType Training::dtype() const {
   return params_.front()->tensor.scalar_type();
 }
 
+at::ScalarType Training::master_dtype() const {
+  return options_.master_weights && at::isReducedFloatingType(dtype()) ? at::kFloat : dtype();
+}
+
 void Training::check_bound() {
   if (mesh_.size[WEFT_AXIS_PIPELINE] > 1) return;
   for (const auto& param : params_)

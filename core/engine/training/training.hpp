@@ -84,6 +84,10 @@ struct TrainingOptions {
   std::string precision = "fp32";
   std::string recompute = "off";
   int64_t seed = 42;
+  bool master_weights = true;              // fp32 masters of half-precision parameters
+  bool cast_inputs = true;                 // floating-point inputs take the working dtype
+  bool outputs_fp32 = false;               // half-precision outputs are given in fp32
+  std::optional<at::ScalarType> autocast = {};  // operations that gain from it run in this dtype
 };
 
 class Training {
@@ -102,7 +106,12 @@ class Training {
   const std::vector<std::unique_ptr<weft_param>>& params() const { return params_; }
   const std::vector<std::unique_ptr<weft_unit>>& units() const { return units_; }
   weft_param* find_param(std::string_view name) const;  // canonical or tied name; null if there is none
-  at::ScalarType dtype() const;
+  at::ScalarType dtype() const;                         // that the layers compute with
+  at::ScalarType master_dtype() const;                  // that the optimizer updates
+  // Multiplies every loss before its backward, so that gradients in fp16 do not vanish; who updates divides
+  // by it.
+  double loss_scale() const { return loss_scale_; }
+  void set_loss_scale(double scale) { loss_scale_ = scale; }
 
   // Coordinates and groups.
   uint32_t axis_size(uint32_t axis) const { return mesh_.size[axis]; }
@@ -131,6 +140,10 @@ class Training {
     std::vector<nn::LossCount> counts;
   };
   Forward run_forward(const Batch& batch);
+
+  // The model's, in the precisions that the options ask for.
+  State input(const Batch& batch) const;
+  State outputs(const State& last) const;
 
   // The caller's own loop.
   State forward(const Batch& batch);
@@ -205,6 +218,7 @@ class Training {
   std::vector<std::unique_ptr<weft_unit>> units_;
   std::vector<std::pair<std::string, at::Tensor>> buffers_;
   std::vector<std::weak_ptr<ForwardRecord>> pending_;  // forwards whose backward is to come
+  double loss_scale_ = 1;
   bool synchronise_ = true;
   bool in_backward_ = false;
   bool disturbed_ = false;  // since the step began a hook ran, or a collective

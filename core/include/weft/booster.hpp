@@ -17,13 +17,19 @@
 namespace weft {
 
 struct BoosterOptions {
-  std::string strategy;            // by name; empty: the default plugin; "none": no strategy, one rank
-  std::string options = "{}";      // the strategy's own, JSON
-  std::string precision = "fp32";  // fp32, fp64
-  std::string recompute = "off";   // "off", "all", or a number of units
-  int64_t accumulate = 1;          // micro-batches per train_step
-  double max_grad_norm = 0;        // 0: no clipping in train_step
-  int64_t seed = 42;               // of initial values and dropout
+  std::string strategy;        // by name; empty: the default plugin; "none": no strategy, one rank
+  std::string options = "{}";  // the strategy's own, JSON
+  // fp32, fp64, bf16, fp16 (half precision with fp32 master weights); empty: the strategy's option of this
+  // name, or fp32
+  std::string precision;
+  // For strategies without such an option. "bf16", "fp16": fp32 parameters, operations that gain from it in
+  // half precision (autocast), with fp16 a dynamic scale of the loss; "fp16_naive": parameters in fp16. Or
+  // JSON with options: {"name": "fp16", "init_scale": 1024}.
+  std::string mixed_precision;
+  std::string recompute = "off";  // "off", "all", or a number of units
+  int64_t accumulate = 1;         // micro-batches per train_step
+  double max_grad_norm = 0;       // 0: no clipping in train_step
+  int64_t seed = 42;              // of initial values and dropout
 
   // {"strategy": ..., "options": {...}, ...}; unknown keys are errors. From JSON text, or from a file.
   static BoosterOptions parse(const std::string& json);
@@ -35,7 +41,8 @@ struct StepResult {
   double loss = 0;    // mean over every counted label of the global batch
   std::optional<double> grad_norm;
   double lr = 0;
-  bool updated = true;
+  bool updated = true;  // false: a gradient overflowed, so nothing was updated, the schedule neither
+  std::optional<double> loss_scale;  // that this step's loss was multiplied by, with fp16
   double seconds = 0;
   double tokens_per_second = 0;  // over all ranks
   bool stop = false;             // some rank called Job::request_stop
@@ -100,6 +107,8 @@ class Booster {
  public:
   explicit Booster(BoosterOptions options, World world = launch());
   const BoosterOptions& options() const;
+  // What models are opened in: Model::open(path, "", booster.precision()).
+  const std::string& precision() const;
   const World& world() const;
 
   Job boost(Model model, optim::Optimizer optimizer = {}, Criterion criterion = {}, data::Loader data = {},

@@ -24,7 +24,18 @@ typedef struct weft_mesh {
 } weft_mesh;
 
 /* What a strategy is made with. Options are complete: the host has checked names, types and values against plugin.json
- * and filled in the defaults. Borrowed for the call. */
+ * and filled in the defaults. Borrowed for the call.
+ *
+ * The host performs these options for every strategy that lists them in its plugin.json; such a strategy "does its own
+ * precision" and refuses the booster's generic mixed_precision:
+ *   precision          text: "fp32", "fp64", "bf16", "fp16"; what the layers compute with (working_dtype)
+ *   master_weights     bool: with bf16 and fp16 the optimizer updates fp32 masters (master_dtype)
+ *   cast_inputs        bool: floating-point inputs of the model take the working dtype
+ *   force_outputs_fp32 bool: outputs in half precision are given in fp32
+ *   initial_scale min_scale max_scale growth_factor backoff_factor (float) growth_interval hysteresis (int):
+ *                      dynamic scale of the loss with fp16
+ *   max_norm           float: gradients are clipped to this global norm at each update; 0: not
+ *   norm_type          json: a positive number or "inf" */
 typedef struct weft_strategy_arguments {
   uint64_t struct_size;
   const weft_kv* options;

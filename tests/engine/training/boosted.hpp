@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "booster/model_state.hpp"
 #include "engine/training/toy_model.hpp"
 #include "support/tolerances.hpp"
 
@@ -19,6 +20,7 @@ struct JobOptions {
   int64_t accumulate = 1;
   double max_grad_norm = 0;
   std::string precision = "fp32";
+  std::string mixed_precision;
 };
 
 inline Job boost(World world, Model model, const JobOptions& options, optim::Optimizer optimizer) {
@@ -29,6 +31,7 @@ inline Job boost(World world, Model model, const JobOptions& options, optim::Opt
   chosen.accumulate = options.accumulate;
   chosen.max_grad_norm = options.max_grad_norm;
   chosen.precision = options.precision;
+  chosen.mixed_precision = options.mixed_precision;
   Booster booster(chosen, std::move(world));
   return booster.boost(std::move(model), std::move(optimizer));
 }
@@ -46,7 +49,7 @@ inline World one_rank() {
 }
 
 inline Model toy(const JobOptions& options = {}, const std::string& keys = "") {
-  return Model::adopt(make_toy(keys, options.precision == "fp64" ? at::kDouble : at::kFloat));
+  return Model::adopt(make_toy(keys, precision_dtype(options.precision)));
 }
 
 using Tensors = std::map<std::string, at::Tensor>;

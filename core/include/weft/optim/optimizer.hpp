@@ -83,9 +83,10 @@ class Optimizer {
   // overflow). Blocks on one small all-reduce over all ranks.
   bool step();
   void zero_grad();
-  // The global norm over every shard, before clipping; scales the gradients down to `max_norm` if it is
-  // larger. Blocks.
-  double clip_grad_by_norm(double max_norm);
+  // The global norm over every shard, of the gradients without the scale of the loss, before clipping; scales the
+  // gradients down to `max_norm` if it is larger (with a loss scale at the next step). `norm_type` infinity: the
+  // largest element. Blocks.
+  double clip_grad_by_norm(double max_norm, double norm_type = 2);
   void clip_grad_by_value(double limit);
 
   struct Shared;

@@ -1,0 +1,181 @@
+#include "booster/host_options.hpp"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "booster/model_state.hpp"
+#include "optim/gradient_norm.hpp"
+
+namespace weft {
+
+namespace {
+
+using nlohmann::json;
+
+json strategy_options(const BoosterOptions& booster) {
+  return parse_json(booster.options.empty() ? "{}" : booster.options, "options of the strategy");
+}
+
+// The booster's generic switch: its name and its own options.
+struct MixedPrecision {
+  std::string name;
+  Options options;
+};
+
+const OptionTable& options_of_mixed_precision(const std::string& name) {
+  static const OptionTable none;
+  // PyTorch's GradScaler.
+  static const OptionTable fp16(json::parse(R"([
+    {"name": "init_scale", "type": "float", "default": 65536, "doc": "first scale of the loss"},
+    {"name": "growth_factor", "type": "float", "default": 2, "doc": "of the scale"},
+    {"name": "backoff_factor", "type": "float", "default": 0.5, "doc": "of the scale after an overflow"},
+    {"name": "growth_interval", "type": "int", "default": 2000, "doc": "updates without overflow before it grows"}
+  ])"),
+                                "mixed_precision fp16");
+  static const OptionTable naive(json::parse(R"([
+    {"name": "initial_scale", "type": "float", "default": 4294967296, "doc": "first scale of the loss"},
+    {"name": "min_scale", "type": "float", "default": 1, "doc": "least scale"},
+    {"name": "growth_factor", "type": "float", "default": 2, "doc": "of the scale"},
+    {"name": "backoff_factor", "type": "float", "default": 0.5, "doc": "of the scale after overflows"},
+    {"name": "growth_interval", "type": "int", "default": 1000, "doc": "updates without overflow before it grows"},
+    {"name": "hysteresis", "type": "int", "default": 2, "doc": "overflows before it backs off"},
+    {"name": "max_scale", "type": "float", "default": 4294967296, "doc": "largest scale"}
+  ])"),
+                                 "mixed_precision fp16_naive");
+  if (name == "fp16") return fp16;
+  return name == "fp16_naive" ? naive : none;
+}
+
+// "fp16", or {"name": "fp16", "init_scale": 1024}.
+std::optional<MixedPrecision> mixed_precision(const BoosterOptions& booster) {
+  const std::string& text = booster.mixed_precision;
+  if (text.empty() || text == "\"\"" || text == "null") return std::nullopt;
+  json given = text.front() == '{' || text.front() == '"' ? parse_json(text, "mixed_precision") : json(text);
+  if (given.is_string()) given = {{"name", given}};
+  if (!given.is_object() || !given.value("name", json()).is_string())
+    fail(WEFT_INVALID_ARGUMENT,
+         "mixed_precision is {}, must be a name or {{\"name\": ..., options of it}}: fp16, bf16, fp16_naive",
+         given.dump());
+  MixedPrecision result;
+  result.name = given["name"];
+  given.erase("name");
+  if (result.name == "fp8")
+    fail(WEFT_UNIMPLEMENTED,
+         "mixed_precision \"fp8\" needs matrix products in 8 bits, which libtorch has for GPUs alone; use "
+         "bf16");
+  if (result.name == "fp16_apex")
+    fail(WEFT_UNIMPLEMENTED,
+         "mixed_precision \"fp16_apex\" is NVIDIA Apex's, a Python package; use fp16 (autocast) or "
+         "fp16_naive");
+  const std::vector<std::string> names = {"fp16", "bf16", "fp16_naive"};
+  if (std::find(names.begin(), names.end(), result.name) == names.end())
+    fail(WEFT_INVALID_ARGUMENT, "mixed_precision is \"{}\"{}; there are: {}", result.name,
+         did_you_mean(result.name, names), fmt::join(names, ", "));
+  result.options = Options(options_of_mixed_precision(result.name), given, "mixed_precision " + result.name);
+  return result;
+}
+
+// Reads what a table lists; the default elsewhere.
+class Listed {
+ public:
+  Listed(const OptionTable& table, const Options& options) : table_(table), options_(options) {}
+  bool has(const char* name) const { return table_.find(name) != nullptr; }
+  void take(const char* name, bool& value) const {
+    if (has(name)) value = options_.at(name).integer != 0;
+  }
+  void take(const char* name, int64_t& value) const {
+    if (has(name)) value = options_.at(name).integer;
+  }
+  void take(const char* name, double& value) const {
+    if (!has(name)) return;
+    const OptionValue& option = options_.at(name);
+    value = option.kind == WEFT_KIND_INT ? static_cast<double>(option.integer) : option.real;
+  }
+  optim::LossScalerOptions scaler(optim::LossScalerOptions scaler) const {
+    take("init_scale", scaler.initial_scale);
+    take("initial_scale", scaler.initial_scale);
+    take("min_scale", scaler.min_scale);
+    take("max_scale", scaler.max_scale);
+    take("growth_factor", scaler.growth_factor);
+    take("backoff_factor", scaler.backoff_factor);
+    take("growth_interval", scaler.growth_interval);
+    take("hysteresis", scaler.hysteresis);
+    return scaler;
+  }
+  // A number, or "inf".
+  void take_norm_type(double& value) const {
+    if (!has("norm_type")) return;
+    const json given = parse_json(options_.at("norm_type").text, "norm_type");
+    if (given.is_number())
+      value = given.get<double>();
+    else if (given == "inf" || given == "infinity")
+      value = std::numeric_limits<double>::infinity();
+    else
+      fail(WEFT_INVALID_ARGUMENT, "norm_type is {}, must be a positive number or \"inf\"", given.dump());
+    optim::check_norm_type(value, "norm_type");
+  }
+
+ private:
+  const OptionTable& table_;
+  const Options& options_;
+};
+
+}  // namespace
+
+std::string resolve_precision(const BoosterOptions& booster) {
+  std::string precision = booster.precision;
+  const auto agree = [&](const std::string& other, const char* whose) {
+    if (!precision.empty() && precision != other)
+      fail(WEFT_INVALID_ARGUMENT, "the precision of the job is \"{}\", but {} says \"{}\"; give one of them",
+           precision, whose, other);
+    precision = other;
+  };
+  const json options = strategy_options(booster);
+  if (options.is_object() && options.contains("precision") && options["precision"].is_string())
+    agree(options["precision"], "the strategy's option precision");
+  const std::optional<MixedPrecision> generic = mixed_precision(booster);
+  if (generic) agree(generic->name == "fp16_naive" ? "fp16" : "fp32", "mixed_precision");
+  if (precision.empty()) precision = "fp32";
+  precision_dtype(precision);
+  return precision;
+}
+
+HostOptions host_options(const BoosterOptions& booster, const OptionTable& table, const Options& options) {
+  HostOptions result;
+  const Listed listed(table, options);
+  const std::optional<MixedPrecision> generic = mixed_precision(booster);
+  if (generic && (listed.has("precision") || listed.has("mixed_precision")))
+    fail(WEFT_INVALID_ARGUMENT,
+         "strategy {} does its own precision: use its option {} in place of mixed_precision \"{}\"",
+         booster.strategy, listed.has("precision") ? "precision" : "mixed_precision", generic->name);
+  listed.take("master_weights", result.master_weights);
+  listed.take("cast_inputs", result.cast_inputs);
+  listed.take("force_outputs_fp32", result.outputs_fp32);
+  listed.take("max_norm", result.max_norm);
+  listed.take_norm_type(result.norm_type);
+  if (!(result.max_norm >= 0))
+    fail(WEFT_INVALID_ARGUMENT, "max_norm is {}, must be positive, or 0 for no clipping", result.max_norm);
+  if (result.max_norm > 0 && booster.max_grad_norm > 0 && result.max_norm != booster.max_grad_norm)
+    fail(WEFT_INVALID_ARGUMENT,
+         "the strategy's max_norm is {}, but the booster's max_grad_norm is {}; give one of them",
+         result.max_norm, booster.max_grad_norm);
+  if (generic && generic->name != "fp16_naive")
+    result.autocast = generic->name == "fp16" ? at::kHalf : at::kBFloat16;
+  if (generic && generic->name != "bf16") {
+    optim::LossScalerOptions defaults;
+    if (generic->name == "fp16") {
+      defaults.hysteresis = 1;
+      defaults.min_scale = std::numeric_limits<float>::min();
+      defaults.max_scale = std::numeric_limits<float>::max();
+    }
+    result.scaler = Listed(options_of_mixed_precision(generic->name), generic->options).scaler(defaults);
+  } else if (resolve_precision(booster) == "fp16") {
+    result.scaler = listed.scaler({});
+  }
+  return result;
+}
+
+}  // namespace weft

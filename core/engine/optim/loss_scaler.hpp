@@ -1,0 +1,39 @@
+// Dynamic scaling of the loss, so that gradients in fp16 neither vanish nor overflow. The rule is
+// Colossal-AI's DynamicGradScaler; with a hysteresis of 1 it is that of PyTorch's GradScaler.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+namespace weft::optim {
+
+struct LossScalerOptions {
+  double initial_scale = 65536;
+  double min_scale = 1;
+  double max_scale = 4294967296;  // 2^32
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  int64_t growth_interval = 1000;  // updates without overflow before the scale grows
+  int64_t hysteresis = 2;  // the overflow from which on the scale backs off, counted since it last grew
+};
+
+class LossScaler {
+ public:
+  // Throws INVALID_ARGUMENT naming the option, what it is and what it must be.
+  explicit LossScaler(const LossScalerOptions& options);
+
+  double scale() const { return scale_; }
+  // After every update, made or skipped; every rank with the same verdict.
+  void update(bool overflow);
+
+  // {"scale", "growth_steps", "overflows"}; reading throws INVALID_ARGUMENT if `state` is none.
+  nlohmann::json state() const;
+  void restore(const nlohmann::json& state);
+
+ private:
+  LossScalerOptions options_;
+  double scale_;
+  int64_t growth_steps_ = 0, overflows_ = 0;  // since the scale last grew, or since an overflow
+};
+
+}  // namespace weft::optim
