@@ -76,6 +76,12 @@ OptionSpec parse_spec(const json& entry, std::string_view source) {
   spec.doc = text_of(entry, "doc", source, false);
   spec.min = limit_of(entry, "min", spec, source);
   spec.max = limit_of(entry, "max", spec, source);
+  if (entry.contains("infinity")) {
+    if (spec.kind != WEFT_KIND_FLOAT || !entry.at("infinity").is_boolean())
+      fail(WEFT_INVALID_ARGUMENT, "{}: \"infinity\" of option {} must be true or false, and the option a float",
+           source, spec.name);
+    spec.infinity = entry.at("infinity").get<bool>();
+  }
   if (entry.contains("choices")) {
     if (!entry.at("choices").is_array() || entry.at("choices").empty()) {
       fail(WEFT_INVALID_ARGUMENT, "{}: \"choices\" of option {} must be a list of values", source, spec.name);
@@ -89,7 +95,7 @@ OptionSpec parse_spec(const json& entry, std::string_view source) {
     }
   }
   for (const auto& [key, value] : entry.items()) {
-    const std::vector<std::string> known = {"name", "type", "default", "choices", "min", "max", "doc"};
+    const std::vector<std::string> known = {"name", "type", "default", "choices", "min", "max", "infinity", "doc"};
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       fail(WEFT_INVALID_ARGUMENT, "{}: option {} has an unknown key \"{}\"{}", source, spec.name,
            printable(key), did_you_mean(key, known));
@@ -156,7 +162,7 @@ std::string wanted(const OptionSpec& spec) {
       text = "an integer";
       break;
     case WEFT_KIND_FLOAT:
-      text = "a number";
+      text = spec.infinity ? "a number or inf" : "a number";
       break;
     case WEFT_KIND_TEXT:
       text = "a text";
@@ -179,6 +185,7 @@ std::string wanted(const OptionSpec& spec) {
 
 void check_value(const OptionSpec& spec, const json& value, std::string_view who) {
   if (value.is_null() && spec.default_value && spec.default_value->is_null()) return;
+  if (spec.infinity && value == "inf") return;
   bool good = is_of_kind(value, spec.kind);
   if (good && !spec.choices.empty()) {
     good = std::find(spec.choices.begin(), spec.choices.end(), value) != spec.choices.end();

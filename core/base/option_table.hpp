@@ -4,7 +4,7 @@
 //   MiB"}]
 //
 // `type` is bool, int, float, text or json. Without `default` the option must be given; `null` as default is
-// "not set". `choices`, `min` and `max` limit the values.
+// "not set". `choices`, `min` and `max` limit the values; `"infinity": true` admits "inf" to a float.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ struct OptionSpec {
   std::optional<nlohmann::json> default_value;  // null: not set; nothing: the option must be given
   std::vector<nlohmann::json> choices;          // empty: every value
   std::optional<double> min, max;
+  bool infinity = false;  // of a float: "inf" is a value too
   std::string doc;
 };
 

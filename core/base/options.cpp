@@ -1,6 +1,8 @@
 #include "base/options.hpp"
 
 #include <charconv>
+#include <cmath>
+#include <limits>
 
 #include "base/json.hpp"
 #include "base/text.hpp"
@@ -23,7 +25,7 @@ OptionValue make_value(const OptionSpec& spec, const json& value) {
       result.integer = value.get<int64_t>();
       break;
     case WEFT_KIND_FLOAT:
-      result.real = value.get<double>();
+      result.real = value == "inf" ? std::numeric_limits<double>::infinity() : value.get<double>();
       break;
     case WEFT_KIND_TEXT:
       result.text = value.get<std::string>();
@@ -55,6 +57,7 @@ json parse_word(const OptionSpec& spec, const std::string& text, std::string_vie
       if (parse_number(text, integer)) return integer;
       break;
     case WEFT_KIND_FLOAT:
+      if (spec.infinity && text == "inf") return text;
       if (parse_number(text, real)) return real;
       break;
     case WEFT_KIND_TEXT:
@@ -103,7 +106,7 @@ json Options::to_json() const {
         entry = value.integer;
         break;
       case WEFT_KIND_FLOAT:
-        entry = value.real;
+        entry = std::isinf(value.real) ? json("inf") : json(value.real);
         break;
       case WEFT_KIND_TEXT:
         entry = value.text;

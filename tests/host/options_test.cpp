@@ -1,5 +1,7 @@
 #include "base/options.hpp"
 
+#include <limits>
+
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "host/expect_error.hpp"
@@ -40,6 +42,17 @@ TEST(Options, RefuseAWrongTypeWithGotAndWanted) {
   EXPECT_ERROR(check(R"({"tp_size": 1, "static_graph": 1})"), WEFT_INVALID_ARGUMENT, "must be true or false");
   EXPECT_ERROR(check(R"({"tp_size": 1, "betas": 3})"), WEFT_INVALID_ARGUMENT, "betas is 3");
   EXPECT_ERROR(check("[]"), WEFT_INVALID_ARGUMENT, "the options are an array, must be an object");
+}
+
+TEST(Options, TakeInfinityWhereTheTableSaysSo) {
+  const OptionTable table(
+      json::parse(R"([{"name": "norm_type", "type": "float", "default": 2, "infinity": true}])"), "plugin.json");
+  EXPECT_ERROR(Options(table, json::parse(R"({"norm_type": "nan"})"), "x"), WEFT_INVALID_ARGUMENT,
+               "must be a number or inf");
+  EXPECT_ERROR(check(R"({"tp_size": 1, "max_norm": "inf"})"), WEFT_INVALID_ARGUMENT, "max_norm is \"inf\"");
+  const Options options(table, parse_assignments(table, {"norm_type=inf"}, "x"), "x");
+  EXPECT_EQ(options.at("norm_type").real, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(options.to_json().dump(), R"({"norm_type":"inf"})");
 }
 
 TEST(Options, RefuseAValueOutOfRange) {

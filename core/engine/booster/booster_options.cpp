@@ -16,7 +16,7 @@ const OptionTable& booster_table() {
     {"name": "strategy", "type": "text", "default": "", "doc": "strategy plugin by name; empty: the default; none: one rank"},
     {"name": "options", "type": "json", "default": {}, "doc": "options of the strategy"},
     {"name": "precision", "type": "text", "default": "", "doc": "of parameters and arithmetic: fp32, fp64, bf16, fp16; empty: the strategy's option, or fp32"},
-    {"name": "mixed_precision", "type": "json", "default": "", "doc": "fp16, bf16, fp16_naive, or an object with name and options"},
+    {"name": "mixed_precision", "type": "text", "default": "", "doc": "fp16, bf16, fp16_naive, or an object with name and options"},
     {"name": "recompute", "type": "text", "default": "off", "doc": "off, all, or a number of units"},
     {"name": "accumulate", "type": "int", "default": 1, "min": 1, "doc": "micro-batches per step"},
     {"name": "max_grad_norm", "type": "float", "default": 0, "min": 0, "doc": "clipping by global norm; 0: none"},
@@ -26,7 +26,9 @@ const OptionTable& booster_table() {
   return table;
 }
 
-BoosterOptions from_json(const nlohmann::json& given, const std::string& who) {
+BoosterOptions from_json(nlohmann::json given, const std::string& who) {
+  if (given.is_object() && given.contains("mixed_precision") && given["mixed_precision"].is_object())
+    given["mixed_precision"] = given["mixed_precision"].dump();
   const Options values(booster_table(), given, who);
   BoosterOptions options;
   options.strategy = values.at("strategy").text;

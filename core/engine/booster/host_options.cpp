@@ -105,19 +105,6 @@ class Listed {
     take("hysteresis", scaler.hysteresis);
     return scaler;
   }
-  // A number, or "inf".
-  void take_norm_type(double& value) const {
-    if (!has("norm_type")) return;
-    const json given = parse_json(options_.at("norm_type").text, "norm_type");
-    if (given.is_number())
-      value = given.get<double>();
-    else if (given == "inf" || given == "infinity")
-      value = std::numeric_limits<double>::infinity();
-    else
-      fail(WEFT_INVALID_ARGUMENT, "norm_type is {}, must be a positive number or \"inf\"", given.dump());
-    optim::check_norm_type(value, "norm_type");
-  }
-
  private:
   const OptionTable& table_;
   const Options& options_;
@@ -155,7 +142,8 @@ HostOptions host_options(const BoosterOptions& booster, const OptionTable& table
   listed.take("cast_inputs", result.cast_inputs);
   listed.take("force_outputs_fp32", result.outputs_fp32);
   listed.take("max_norm", result.max_norm);
-  listed.take_norm_type(result.norm_type);
+  listed.take("norm_type", result.norm_type);
+  optim::check_norm_type(result.norm_type, "norm_type");
   if (!(result.max_norm >= 0))
     fail(WEFT_INVALID_ARGUMENT, "max_norm is {}, must be positive, or 0 for no clipping", result.max_norm);
   if (result.max_norm > 0 && booster.max_grad_norm > 0 && result.max_norm != booster.max_grad_norm)

@@ -35,7 +35,7 @@ typedef struct weft_mesh {
  *   initial_scale min_scale max_scale growth_factor backoff_factor (float) growth_interval hysteresis (int):
  *                      dynamic scale of the loss with fp16
  *   max_norm           float: gradients are clipped to this global norm at each update; 0: not
- *   norm_type          json: a positive number or "inf" */
+ *   norm_type          float, with "infinity": true: p of that norm */
 typedef struct weft_strategy_arguments {
   uint64_t struct_size;
   const weft_kv* options;
