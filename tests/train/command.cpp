@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -111,6 +112,15 @@ std::vector<pid_t> children_with(pid_t parent, const std::string& variable) {
     if (environment.find('\0' + variable + '\0') != std::string::npos) found.push_back(child);
   }
   return found;
+}
+
+void CommandTest::copy_trained_model() const {
+  static const TemporaryFolder trained;
+  static const Output output = weft_succeeds(
+      train({"--strategy", "none", "--steps", std::to_string(kTrainedSteps), "--lr",
+             std::to_string(kTrainedRate), "--save", trained.path() + "/out"}));
+  ASSERT_EQ(output.exit_code, 0);
+  std::filesystem::copy(trained.path() + "/out", in("out"), std::filesystem::copy_options::recursive);
 }
 
 Words CommandTest::train(const Words& more) const {

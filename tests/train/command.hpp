@@ -52,6 +52,11 @@ std::vector<pid_t> children_with(pid_t parent, const std::string& variable);
 // A folder with config.json and data.txt of a tiny model.
 class CommandTest : public testing::Test {
  protected:
+  // The model after kTrainedSteps steps at kTrainedRate in in("out"), with its training state. It is trained
+  // once for all tests of the process.
+  static constexpr int kTrainedSteps = 20;
+  static constexpr double kTrainedRate = 0.01;
+  void copy_trained_model() const;
   // weft train on it, with more flags.
   Words train(const Words& more = {}) const;
   std::string in(const std::string& name) const { return folder_.path() + "/" + name; }

@@ -11,7 +11,7 @@ namespace {
 class Evaluate : public CommandTest {
  protected:
   void SetUp() override {
-    weft_succeeds(train({"--strategy", "none", "--steps", "3", "--lr", "0.01", "--save", in("out")}));
+    copy_trained_model();
     folder_.file("samples.safetensors", safetensors_bytes(language_samples(7, 16)));
   }
   nlohmann::json evaluate(const std::string& data, const Words& more = {}) const {
@@ -34,8 +34,8 @@ TEST_F(Evaluate, IsTheLossOfTraining) {
 TEST_F(Evaluate, IsTheSameOnRanksAndInBatchesOfAnySize) {
   for (const char* data : {"data.txt", "samples.safetensors"}) {
     const nlohmann::json expected = evaluate(data);
-    for (const Words& more : {Words{"-n", "2"}, Words{"-n", "3"}, Words{"--batch-size", "5"},
-                              Words{"-n", "2", "--batch-size", "6"}}) {
+    for (const Words& more :
+         {Words{"-n", "3"}, Words{"--batch-size", "5"}, Words{"-n", "2", "--batch-size", "6"}}) {
       const nlohmann::json result = evaluate(data, more);
       EXPECT_NEAR(result.at("loss"), expected.at("loss"), 1e-6 * expected.at("loss").get<double>())
           << testing::PrintToString(more);

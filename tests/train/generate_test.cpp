@@ -10,9 +10,7 @@ using testing::StartsWith;
 
 class Generate : public CommandTest {
  protected:
-  void SetUp() override {
-    weft_succeeds(train({"--strategy", "none", "--steps", "20", "--lr", "0.01", "--save", in("out")}));
-  }
+  void SetUp() override { copy_trained_model(); }
   std::string generate(const Words& more, const Words& prompt = {"--prompt", "rank "},
                        const std::string& tokens = "12") const {
     return weft_succeeds(Words{"generate", "--model", in("out"), "--max-new-tokens", tokens} + prompt + more)
