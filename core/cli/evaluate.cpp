@@ -48,11 +48,20 @@ void add_generate(CLI::App& application) {
 }
 
 void add_plan(CLI::App& application) {
-  EngineVerb verb(application, "plan", "The sharding plan of a model",
-                  "Example: weft plan --model folder/config.json --explain");
+  EngineVerb verb(application, "plan",
+                  "What a model's training holds and sends under each strategy, and how the model is split",
+                  "Example: weft plan --model folder/config.json --world-size 8 --memory 80GiB");
   verb.model_flags()
-      .flag("--explain", "explain", "Print every entry of the plan (the default in this version)")
-      .integer("--tensor-size", "tensor_size", "Plan for this many tensor-parallel ranks; default 1");
+      .integer("--world-size", "world_size", "Ranks; default 1")
+      .text("--memory", "memory", "Of one rank, 80GiB: says which strategies fit")
+      .integer("--batch-size", "batch_size", "Samples of one rank in a micro-batch; default 1")
+      .integer("--sequence-length", "sequence_length", "Default: the model's maximum")
+      .text("--recompute", "recompute", "off, all, or a number of units; default off")
+      .strategy_flags("all that are installed")
+      .flag("--json", "json", "For scripts")
+      .flag("--explain", "explain", "Print every entry of the sharding plan")
+      .integer("--tensor-size", "tensor_size",
+               "With --explain: for this many tensor-parallel ranks; default 1");
 }
 
 }  // namespace weft::cli

@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "booster/agreement.hpp"
 #include "booster/booster_state.hpp"
-#include "booster/host_options.hpp"
+#include "booster/chosen_strategy.hpp"
 #include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
@@ -23,45 +23,6 @@
 namespace weft {
 
 namespace {
-
-// A strategy that is ready to be made: its table, checked options, and what ranks must agree on.
-struct ChosenStrategy {
-  std::string name;
-  const weft_strategy_api* api = nullptr;
-  Options options;
-  HostOptions host;
-  std::string identity;
-};
-
-ChosenStrategy choose_strategy(const BoosterOptions& booster) {
-  ChosenStrategy chosen;
-  nlohmann::json given =
-      parse_json(booster.options.empty() ? "{}" : booster.options, "options of the strategy");
-  if (booster.strategy == "none") {
-    chosen.name = "none";
-    chosen.api = &single_rank();
-    chosen.options = Options(OptionTable(), given, "no strategy (\"none\")");
-    chosen.host = host_options(booster, OptionTable(), chosen.options);
-    chosen.identity = "none";
-    return chosen;
-  }
-  const weft_loaded loaded = load_plugin("strategy", booster.strategy);
-  chosen.name = booster.strategy.empty() ? std::string(view(loaded.id)) : booster.strategy;
-  const std::string source = fmt::format("plugin.json of {}", view(loaded.id));
-  const nlohmann::json manifest = parse_json(view(loaded.manifest), source);
-  const OptionTable table(manifest.value("options", nlohmann::json::array()), source);
-  if (table.find("precision") != nullptr && given.is_object())
-    given["precision"] = resolve_precision(booster);
-  chosen.options = Options(table, given, "strategy " + chosen.name);
-  chosen.host = host_options(booster, table, chosen.options);
-  const auto& factory = plugin_factory<weft_strategy_factory>(loaded, WEFT_FACTORY_STRATEGY);
-  chosen.api = factory.find(borrow(chosen.name));
-  if (chosen.api == nullptr)
-    fail(WEFT_FAILED_PRECONDITION, "plugin {} says that it provides strategy \"{}\", but makes none",
-         view(loaded.path), chosen.name);
-  chosen.identity = plugin_identity(loaded);
-  return chosen;
-}
 
 nlohmann::json optimizer_facts(const optim::Optimizer& optimizer, const optim::Scheduler& schedule) {
   if (!optimizer) return nullptr;

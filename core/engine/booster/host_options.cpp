@@ -105,6 +105,7 @@ class Listed {
     take("hysteresis", scaler.hysteresis);
     return scaler;
   }
+
  private:
   const OptionTable& table_;
   const Options& options_;

@@ -1,7 +1,9 @@
 // `weft plan`.
+#include <array>
 #include <cstdio>
 
 #include "base/text.hpp"
+#include "booster/estimate.hpp"
 #include "booster/model_plan.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
@@ -10,13 +12,135 @@
 
 namespace weft::command {
 
+namespace {
+
+// 83886080, 80MiB, 1.5GiB.
+double parse_bytes(const std::string& given) {
+  size_t end = 0;
+  double number = 0;
+  try {
+    number = std::stod(given, &end);
+  } catch (const std::exception&) {
+    end = 0;
+  }
+  const std::string unit = given.substr(end);
+  constexpr std::array<std::pair<const char*, double>, 6> kUnits = {
+      {{"", 1}, {"B", 1}, {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.}}};
+  for (const auto& [name, factor] : kUnits)
+    if (end > 0 && number > 0 && unit == name) return number * factor;
+  fail(WEFT_INVALID_ARGUMENT,
+       "--memory is \"{}\", must be a positive size such as 80GiB (B, KiB, MiB, GiB, TiB)", given);
+}
+
+std::string size_text(double bytes) {
+  if (bytes >= 1073741824.) return fmt::format("{:.2f} GiB", bytes / 1073741824.);
+  if (bytes >= 1048576.) return fmt::format("{:.1f} MiB", bytes / 1048576.);
+  return fmt::format("{:.0f} KiB", bytes / 1024.);
+}
+
+double total_of(const weft_job_estimate& estimate, int64_t activations) {
+  return static_cast<double>(estimate.parameters + estimate.gradients + estimate.masters + estimate.states +
+                             estimate.transient + activations);
+}
+double sent_of(const weft_job_estimate& e) {
+  return static_cast<double>(e.sent_all_reduce + e.sent_reduce_scatter + e.sent_all_gather +
+                             e.sent_broadcast);
+}
+
+json to_json(const std::string& strategy, const std::optional<weft_job_estimate>& estimate,
+             std::optional<int64_t> activations) {
+  json row = {{"strategy", strategy}};
+  if (!estimate) return row;
+  row["bytes"] = {{"parameters", estimate->parameters},
+                  {"gradients", estimate->gradients},
+                  {"masters", estimate->masters},
+                  {"states", estimate->states},
+                  {"transient", estimate->transient}};
+  if (activations) row["bytes"]["activations"] = *activations;
+  row["bytes"]["total"] = total_of(*estimate, activations.value_or(0));
+  row["sent_bytes"] = {{"all_reduce", estimate->sent_all_reduce},
+                       {"reduce_scatter", estimate->sent_reduce_scatter},
+                       {"all_gather", estimate->sent_all_gather},
+                       {"broadcast", estimate->sent_broadcast}};
+  return row;
+}
+
+struct Row {
+  std::string strategy;
+  std::optional<weft_job_estimate> estimate;
+};
+
+void print_table(const std::vector<Row>& rows, std::optional<int64_t> activations, double memory) {
+  std::printf("%-18s %12s %12s %12s %12s %12s %12s %12s %14s\n", "strategy", "parameters", "gradients",
+              "masters", "states", "transient", "activations", "total", "sent per step");
+  for (const auto& [name, estimate] : rows) {
+    if (!estimate) {
+      std::printf("%-18s tells no estimate\n", name.c_str());
+      continue;
+    }
+    const double total = total_of(*estimate, activations.value_or(0));
+    std::printf("%-18s", name.c_str());
+    for (const int64_t bytes : {estimate->parameters, estimate->gradients, estimate->masters,
+                                estimate->states, estimate->transient})
+      std::printf(" %12s", size_text(static_cast<double>(bytes)).c_str());
+    std::printf(" %12s %12s %14s%s\n",
+                activations ? size_text(static_cast<double>(*activations)).c_str() : "unknown",
+                size_text(total).c_str(), size_text(sent_of(*estimate)).c_str(),
+                memory > 0 ? (total <= memory ? "  fits" : "  does not fit") : "");
+  }
+}
+
+}  // namespace
+
 int plan(const json& arguments) {
-  const Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), "fp32");
-  plan::ParallelSizes sizes;
-  sizes.tensor = static_cast<uint32_t>(integer(arguments, "tensor_size", 1));
-  std::string identity;
-  const weft_shard_policy* policy = find_policy(model.module(), &identity);
-  std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
+  EstimateOptions options;
+  options.precision = text(arguments, "precision", "fp32");
+  options.recompute = text(arguments, "recompute", "off");
+  options.world_size = integer(arguments, "world_size", 1);
+  options.batch_size = integer(arguments, "batch_size", 1);
+  for (const auto& [flag, value] :
+       {std::pair{"--world-size", options.world_size}, std::pair{"--batch-size", options.batch_size}})
+    if (value < 1) fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", flag, value);
+  const double memory = given(arguments, "memory") ? parse_bytes(text(arguments, "memory")) : 0;
+  const Model model =
+      Model::open(text(arguments, "model"), text(arguments, "architecture"), options.precision);
+  if (flag(arguments, "explain")) {
+    plan::ParallelSizes sizes;
+    sizes.tensor = static_cast<uint32_t>(integer(arguments, "tensor_size", 1));
+    std::string identity;
+    const weft_shard_policy* policy = find_policy(model.module(), &identity);
+    std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
+    if (!given(arguments, "world_size")) return 0;
+    std::printf("\n");
+  } else if (given(arguments, "tensor_size")) {
+    fail(WEFT_INVALID_ARGUMENT, "--tensor-size needs --explain: estimates are of data-parallel strategies");
+  }
+  const int64_t longest = model.module().max_sequence_length();
+  options.sequence_length = integer(arguments, "sequence_length", longest > 0 ? longest : 1024);
+  if (options.sequence_length < 1 || (longest > 0 && options.sequence_length > longest))
+    fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be from 1 to the model's {}",
+         options.sequence_length, longest);
+
+  const std::optional<int64_t> activations = activation_bytes(model, options);
+  std::vector<Row> rows;
+  if (given(arguments, "strategy")) {
+    const BoosterOptions booster = booster_options(arguments, "");
+    rows.push_back({booster.strategy, estimate_job(model, booster.strategy, booster.options, options)});
+  } else {
+    for (const std::string& name : strategy_names())
+      rows.push_back({name, estimate_job(model, name, "{}", options)});
+  }
+  if (flag(arguments, "json")) {
+    json all = json::array();
+    for (const Row& row : rows) all.push_back(to_json(row.strategy, row.estimate, activations));
+    std::printf("%s\n", all.dump().c_str());
+    return 0;
+  }
+  std::printf("%s, %s elements, %s, Adam; one of %lld ranks, %lld samples of %lld tokens a rank\n",
+              model.architecture().c_str(), fmt::format("{}", model.num_elements()).c_str(),
+              options.precision.c_str(), static_cast<long long>(options.world_size),
+              static_cast<long long>(options.batch_size), static_cast<long long>(options.sequence_length));
+  print_table(rows, activations, memory);
   return 0;
 }
 

@@ -78,9 +78,10 @@ class FusedSelfAttention : public torch::autograd::Function<FusedSelfAttention> 
     const kernels::AttentionShape shape = shape_of(qkv, causal, scale);
     const at::Tensor out = at::empty({shape.batch, shape.positions, shape.heads * shape.size}, qkv.options());
     const at::Tensor log_sum_exp = at::empty({shape.batch, shape.heads, shape.positions}, qkv.options());
-    kernels::attention_forward(shape, heads_of<const float>(qkv, 0), heads_of<const float>(qkv, 1),
-                               heads_of<const float>(qkv, 2), heads_of<float>(out, shape),
-                               log_sum_exp.mutable_data_ptr<float>());
+    if (!qkv.is_meta())
+      kernels::attention_forward(shape, heads_of<const float>(qkv, 0), heads_of<const float>(qkv, 1),
+                                 heads_of<const float>(qkv, 2), heads_of<float>(out, shape),
+                                 log_sum_exp.mutable_data_ptr<float>());
     context->save_for_backward({qkv, out, log_sum_exp});
     context->saved_data["causal"] = causal;
     context->saved_data["scale"] = scale;
@@ -113,8 +114,10 @@ class FusedSelfAttention : public torch::autograd::Function<FusedSelfAttention> 
 }  // namespace
 
 at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options) {
-  const bool fused = qkv.is_cpu() && qkv.scalar_type() == at::kFloat && qkv.stride(-1) == 1 &&
-                     !mask.defined() && options.dropout == 0 && kernels::attention_takes(qkv.size(4));
+  // Without memory the shapes of what is saved are told: an estimate counts them.
+  const bool fused = (qkv.is_cpu() || qkv.is_meta()) && qkv.scalar_type() == at::kFloat &&
+                     qkv.stride(-1) == 1 && !mask.defined() && options.dropout == 0 &&
+                     kernels::attention_takes(qkv.size(4));
   if (fused) {
     const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(qkv.size(4))));
     return FusedSelfAttention::apply(qkv, options.causal, scale);

@@ -6,6 +6,7 @@
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
@@ -67,6 +68,21 @@ class FastLinear : public torch::autograd::Function<FastLinear> {
   }
 };
 
+// What libtorch's operation would save, where it cannot run without memory: the input, and two numbers a row.
+class LayerNormOnMeta : public torch::autograd::Function<LayerNormOnMeta> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weight) {
+    const at::Tensor statistics = at::empty({rows_of(x).size(0)}, x.options());
+    context->save_for_backward({x, weight, statistics, at::empty_like(statistics)});
+    return at::empty_like(x);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list&) {
+    fail(WEFT_FAILED_PRECONDITION, "layer norm: the model has no memory; boost it before training");
+  }
+};
+
 at::Tensor conv1d(const Linear& layer, const at::Tensor& x) {
   if (!layer.bias.defined()) return at::matmul(x, layer.weight);
   // One product with the bias in its result, over all leading dimensions at once.
@@ -117,6 +133,11 @@ Embedding::Embedding(int64_t count, int64_t channels, at::ScalarType dtype) {
 
 at::Tensor Embedding::operator()(const at::Tensor& ids) const {
   check_ids(ids, weight.size(0), "embedding");
+  if (weight.is_meta()) {  // libtorch has no such operation without memory
+    at::DimVector shape(ids.sizes());
+    shape.push_back(weight.size(1));
+    return meta(shape, weight.scalar_type());
+  }
   return at::embedding(weight, ids);
 }
 
@@ -126,6 +147,7 @@ LayerNorm::LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype) : e
 }
 
 at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
+  if (x.is_meta()) return LayerNormOnMeta::apply(x, weight);
   return at::layer_norm(x, weight.sizes(), weight, bias, epsilon);
 }
 

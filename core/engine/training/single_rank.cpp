@@ -83,6 +83,20 @@ weft_status zero_gradients(weft_strategy* strategy, weft_error* error) {
   });
 }
 
+weft_status estimate(const weft_strategy_arguments*, const weft_job_shape* job, weft_job_estimate* out,
+                     weft_error*) {
+  int64_t elements = 0, trained = 0;
+  for (uint64_t i = 0; i < job->num_params; ++i) {
+    elements += job->params[i].elements;
+    trained += job->params[i].frozen ? 0 : job->params[i].elements;
+  }
+  out->parameters = elements * job->working_size;
+  out->gradients = trained * job->working_size;
+  out->masters = job->master_size == job->working_size ? 0 : elements * job->master_size;
+  out->states = trained * job->num_states * job->master_size;
+  return WEFT_OK;
+}
+
 }  // namespace
 
 const weft_strategy_api& single_rank() {
@@ -95,6 +109,7 @@ const weft_strategy_api& single_rank() {
     t.publish = &publish;
     t.values_changed = &values_changed;
     t.zero_gradients = &zero_gradients;
+    t.estimate = &estimate;
     return t;
   }();
   return table;

@@ -73,6 +73,42 @@ typedef struct weft_publish_services {
   weft_status (*shard)(weft_shard_sink* sink, const weft_shard* shard, weft_error* error);
 } weft_publish_services;
 
+/* A parameter of a model that has no memory, in the order of the model. */
+typedef struct weft_param_shape {
+  int64_t elements;
+  uint32_t first_unit; /* of the units that use it */
+  uint32_t last_unit;
+  uint32_t frozen; /* 1: never gets a gradient */
+  uint32_t reserved;
+} weft_param_shape;
+
+/* What is to be trained, for an estimate. Borrowed for the call. */
+typedef struct weft_job_shape {
+  uint64_t struct_size;
+  const weft_param_shape* params;
+  uint64_t num_params;
+  uint32_t num_units;
+  uint32_t working_size; /* bytes of an element that the layers compute with */
+  uint32_t master_size;  /* of one that the optimizer updates; equal to working_size: there are no masters */
+  uint32_t num_states;   /* elementwise states of the optimizer, of the master's size: 2 for Adam */
+} weft_job_shape;
+
+/* Bytes of one rank, the one with most. What is held when the optimizer steps, without activations; what forward and
+ * backward need beyond; what one step with one micro-batch sends, as c10d's algorithms move it: an all-reduce of n bytes
+ * sends 2 n (P-1)/P. */
+typedef struct weft_job_estimate {
+  uint64_t struct_size;
+  int64_t parameters; /* working copies */
+  int64_t gradients;
+  int64_t masters; /* where they are no working copies */
+  int64_t states;
+  int64_t transient;
+  int64_t sent_all_reduce;
+  int64_t sent_reduce_scatter;
+  int64_t sent_all_gather;
+  int64_t sent_broadcast;
+} weft_job_estimate;
+
 typedef struct weft_strategy_api {
   uint64_t struct_size;
 
@@ -122,6 +158,11 @@ typedef struct weft_strategy_api {
 
   /* Forget all gradients. [control] [no collective] */
   weft_status (*zero_gradients)(weft_strategy* strategy, weft_error* error);
+
+  /* What a job would hold and send, from shapes alone; `out` begins as zeros. NULL: unknown. [any thread]
+   * [no collective] */
+  weft_status (*estimate)(const weft_strategy_arguments* arguments, const weft_job_shape* job, weft_job_estimate* out,
+                          weft_error* error);
 } weft_strategy_api;
 
 /* What get_factory(WEFT_FACTORY_STRATEGY) returns: the strategies of the library by name. */

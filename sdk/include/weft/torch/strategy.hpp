@@ -146,6 +146,25 @@ struct StrategyTable {
     });
   }
 
+  // T may have a static `estimate(const Options&, uint32_t world_size, const weft_job_shape&,
+  // weft_job_estimate&)`.
+  static constexpr auto estimate_hook()
+      -> weft_status (*)(const weft_strategy_arguments*, const weft_job_shape*, weft_job_estimate*,
+                         weft_error*) {
+    if constexpr (!requires(const Options& o, const weft_job_shape& j, weft_job_estimate& e) {
+                    T::estimate(o, uint32_t{1}, j, e);
+                  }) {
+      return nullptr;
+    } else {
+      return [](const weft_strategy_arguments* arguments, const weft_job_shape* job, weft_job_estimate* out,
+                weft_error* error) noexcept -> weft_status {
+        return guard(error, [&] {
+          T::estimate(Options(arguments->options, arguments->num_options), arguments->world_size, *job, *out);
+        });
+      };
+    }
+  }
+
   static const weft_strategy_api* api() {
     using S = Strategy;
     static constexpr weft_strategy_api table = {
@@ -182,7 +201,8 @@ struct StrategyTable {
         },
         [](weft_strategy* s, weft_error* error) noexcept -> weft_status {
           return guard(error, [&] { self(s).zero_gradients(); });
-        }};
+        },
+        estimate_hook()};
     return &table;
   }
 };

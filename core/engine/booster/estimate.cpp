@@ -1,0 +1,167 @@
+#include "booster/estimate.hpp"
+
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "autograd/saved_tensor_hooks.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "booster/chosen_strategy.hpp"
+#include "booster/model_state.hpp"
+#include "booster/plugins.hpp"
+#include "error_sink.hpp"
+#include "training/training.hpp"
+
+namespace weft {
+
+namespace {
+
+using Storages = std::set<const c10::StorageImpl*>;
+
+// Counts the storage of what an operation saves, once each, those in `known` not at all; and keeps it, so
+// that no other storage takes its address.
+class Count final : public torch::autograd::SavedVariableHooks {
+ public:
+  Count(Storages* known, std::vector<at::Tensor>* saved, int64_t* bytes)
+      : known_(known), saved_(saved), bytes_(bytes) {}
+  void call_pack_hook(const at::Tensor& tensor) override {
+    tensor_ = tensor.detach();
+    if (!known_->insert(tensor.storage().unsafeGetStorageImpl()).second) return;
+    saved_->push_back(tensor_);
+    *bytes_ += static_cast<int64_t>(tensor.storage().nbytes());
+  }
+  at::Tensor call_unpack_hook() override { return tensor_; }
+
+ private:
+  Storages* known_;
+  std::vector<at::Tensor>* saved_;
+  int64_t* bytes_;
+  at::Tensor tensor_;
+};
+
+State on_meta(const State& state) {
+  State moved;
+  for (const auto& [name, tensor] : state) moved.set(name, tensor.defined() ? tensor.to(at::kMeta) : tensor);
+  return moved;
+}
+
+int64_t bytes_of(const State& state) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : state)
+    if (tensor.defined()) bytes += static_cast<int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+std::vector<weft_param_shape> param_shapes(const nn::Model& model, size_t* num_units) {
+  std::vector<weft_param_shape> shapes;
+  std::vector<at::Tensor> tensors;
+  const std::vector<nn::Unit*> units = const_cast<nn::Model&>(model).units();
+  *num_units = units.size();
+  for (const auto& item : model.named_parameters(true)) {
+    const auto same = [&](const at::Tensor& other) { return other.is_same(item.value()); };
+    if (std::any_of(tensors.begin(), tensors.end(), same)) continue;
+    weft_param_shape shape{item.value().numel(), UINT32_MAX, 0,
+                           model.frozen(item.key()) || !item.value().requires_grad(), 0};
+    for (uint32_t u = 0; u < units.size(); ++u)
+      for (const torch::nn::Module* module : units[u]->modules()) {
+        const std::vector<at::Tensor> used = module->parameters(true);
+        if (std::none_of(used.begin(), used.end(), same)) continue;
+        shape.first_unit = std::min(shape.first_unit, u);
+        shape.last_unit = u;
+      }
+    if (shape.first_unit == UINT32_MAX) shape.first_unit = 0;
+    tensors.push_back(item.value());
+    shapes.push_back(shape);
+  }
+  return shapes;
+}
+
+}  // namespace
+
+std::optional<int64_t> activation_bytes(const Model& model, const EstimateOptions& options) {
+  nn::Model& module = model.module();
+  static const bool installed = (SavedTensorHooks::install(), true);
+  (void)installed;
+  const Batch batch = {{"input_ids", at::zeros({options.batch_size, options.sequence_length}, at::kLong)}};
+  State state;
+  try {
+    state = on_meta(module.input(batch));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  Storages known;
+  for (const at::Tensor& parameter : module.parameters())
+    known.insert(parameter.storage().unsafeGetStorageImpl());
+  std::vector<at::Tensor> saved;
+  std::vector<State> kept;
+  int64_t bytes = 0, recomputed_bytes = 0;
+  const std::vector<nn::Unit*> units = module.units();
+  const size_t recomputed = options.recompute == "off"   ? 0
+                            : options.recompute == "all" ? units.size()
+                                                         : std::stoul(options.recompute);
+  at::AutoGradMode with_gradients(true);
+  for (size_t u = 0; u < units.size(); ++u) {
+    int64_t of_unit = 0;
+    const int64_t entering = bytes_of(state);
+    {
+      const SavedTensorHooks hooks([&] { return std::make_unique<Count>(&known, &saved, &of_unit); });
+      units[u]->forward(state);
+    }
+    // A recomputed unit keeps what enters it; one of them is alive at a time.
+    if (u < recomputed) recomputed_bytes = std::max(recomputed_bytes, of_unit);
+    bytes += u < recomputed ? entering : of_unit;
+    kept.push_back(state);
+  }
+  return bytes + recomputed_bytes + bytes_of(state);
+}
+
+std::optional<weft_job_estimate> estimate_job(const Model& model, const std::string& strategy,
+                                              const std::string& strategy_options,
+                                              const EstimateOptions& options) {
+  BoosterOptions booster;
+  booster.strategy = strategy;
+  booster.options = strategy_options;
+  booster.precision = options.precision;
+  const ChosenStrategy chosen = choose_strategy(booster);
+  if (chosen.api->estimate == nullptr) return std::nullopt;
+  size_t num_units = 0;
+  const std::vector<weft_param_shape> params = param_shapes(model.module(), &num_units);
+  const at::ScalarType working = precision_dtype(options.precision);
+  const bool masters = at::isReducedFloatingType(working) && chosen.host.master_weights;
+  constexpr uint32_t kStatesOfAdam = 2;
+  const auto size_of = [](at::ScalarType type) { return static_cast<uint32_t>(c10::elementSize(type)); };
+  const weft_job_shape shape{sizeof(shape),    params.data(),
+                             params.size(),    static_cast<uint32_t>(num_units),
+                             size_of(working), size_of(masters ? at::kFloat : working),
+                             kStatesOfAdam};
+  const weft_strategy_arguments arguments{sizeof(arguments),
+                                          chosen.options.data(),
+                                          chosen.options.size(),
+                                          static_cast<uint32_t>(options.world_size),
+                                          0,
+                                          borrow(options.precision)};
+  weft_job_estimate estimate{};
+  estimate.struct_size = sizeof(estimate);
+  ErrorSink error;
+  error.check(chosen.api->estimate(&arguments, &shape, &estimate, error), strategy);
+  return estimate;
+}
+
+std::vector<std::string> strategy_names() {
+  weft_str listing{};
+  ErrorSink error;
+  error.check(weft_runtime_list(plugin_runtime(), &listing, error));
+  const nlohmann::json found = parse_json(view(listing), "the list of plugins");
+  weft_text_destroy(listing);
+  std::set<std::string> names;
+  for (const nlohmann::json& plugin : found.at("plugins"))
+    if (plugin.value("kind", "") == "strategy" && !plugin.contains("problem"))
+      for (const nlohmann::json& name : plugin.at("provides")) names.insert(name.get<std::string>());
+  return {names.begin(), names.end()};
+}
+
+}  // namespace weft
