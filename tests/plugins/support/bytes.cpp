@@ -1,5 +1,8 @@
 #include "plugins/support/bytes.hpp"
 
+#include <gtest/gtest.h>
+
+#include "booster/estimate.hpp"
 #include "memory/counting_allocator.hpp"
 
 namespace weft::test {
@@ -21,6 +24,29 @@ StateBytes state_bytes(const World& world, const JobOptions& options, const std:
   job.optimizer.zero_grad();
   bytes.between = allocated_bytes() - before;
   return bytes;
+}
+
+void expect_estimate_is_counted(const World& world, const JobOptions& options) {
+  EstimateOptions shape;
+  shape.world_size = world.size();
+  shape.precision = options.precision;
+  const std::optional<weft_job_estimate> estimate =
+      estimate_job(toy(options, kEvenToy), options.strategy, options.options, shape);
+  ASSERT_TRUE(estimate) << options.strategy;
+  const StateBytes counted = state_bytes(world, options);
+  const int64_t held = estimate->parameters + estimate->gradients + estimate->masters + estimate->states;
+  EXPECT_NEAR(static_cast<double>(counted.held) / static_cast<double>(held), 1, 0.02) << options.options;
+
+  Job job = boost(world, toy(options, kEvenToy), options, "adamw");
+  for (int step = 0; step < 2; ++step) job.train_step(toy_batch(1, step));  // the first may differ
+  const std::map<std::string, int64_t> sent = sent_bytes([&] { job.train_step(toy_batch(1, 2)); });
+  std::map<std::string, int64_t> expected;
+  for (const auto& [collective, bytes] :
+       {std::pair{"all_reduce", estimate->sent_all_reduce},
+        std::pair{"reduce_scatter", estimate->sent_reduce_scatter},
+        std::pair{"all_gather", estimate->sent_all_gather}, std::pair{"broadcast", estimate->sent_broadcast}})
+    if (bytes != 0) expected[collective] = bytes;
+  EXPECT_EQ(sent, expected) << options.options;
 }
 
 std::map<std::string, int64_t> sent_bytes(const std::function<void()>& action) {

@@ -26,6 +26,10 @@ struct StateBytes {
 // Of a toy model with `keys` on a batch of as few samples as there are ranks. Collective.
 StateBytes state_bytes(const World& world, const JobOptions& options, const std::string& keys = kEvenToy);
 
+// The strategy's own estimate (what `weft plan` prints) against what a job of the even toy holds, within 2 %,
+// and what its steps send, to the byte. Collective.
+void expect_estimate_is_counted(const World& world, const JobOptions& options);
+
 // What `action` sent on this rank, by collective; those that sent nothing and "control" left out.
 std::map<std::string, int64_t> sent_bytes(const std::function<void()>& action);
 

@@ -1,5 +1,6 @@
 // Every option of torch_ddp, by its effect.
 #include "memory/counting_allocator.hpp"
+#include "plugins/support/bytes.hpp"
 #include "plugins/torch_ddp/support.hpp"
 
 namespace weft::test {
@@ -247,6 +248,16 @@ WEFT_RANKS_TEST(CheckReduction, CatchesARankThatDoesNotSynchronise, 2) {
   if (world.rank() == 1) no_sync.emplace(job.model);
   EXPECT_ERROR(booster.backward(loss, job.optimizer), WEFT_FAILED_PRECONDITION, "ranks disagree",
                "under no_sync");
+}
+
+WEFT_RANKS_TEST(TorchDdp, ItsEstimateIsWhatIsCounted, 2, 3) {
+  for (const char* given : {R"({"broadcast_buffers": false})",
+                            R"({"broadcast_buffers": false, "gradient_as_bucket_view": true})"}) {
+    JobOptions options;
+    options.strategy = "torch_ddp";
+    options.options = given;
+    expect_estimate_is_counted(world, options);
+  }
 }
 
 }  // namespace
