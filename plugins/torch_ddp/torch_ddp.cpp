@@ -20,9 +20,9 @@ class DistributedDataParallel final : public weft::Strategy {
     buffers_ = training.buffers();
     for (const weft::Parameter& parameter : parameters_) {
       const weft_param_info info = parameter.info();
-      const at::Tensor storage = at::empty({info.count}, weft::scalar_type(info.working_dtype));
-      parameter.read(0, storage);
-      parameter.bind(storage);
+      masters_.push_back(at::empty({info.count}, weft::scalar_type(info.master_dtype)));
+      parameter.read(0, masters_.back());
+      parameter.bind(masters_.back().to(weft::scalar_type(info.working_dtype)));
     }
     weft::GradientBucketOptions buckets;
     buckets.capacity_bytes = static_cast<int64_t>(options.get<double>("bucket_cap_mb") * (1 << 20));
@@ -53,8 +53,19 @@ class DistributedDataParallel final : public weft::Strategy {
   void gradient_ready(weft::Parameter parameter) override { buckets_.ready(parameter); }
   void end_backward(const weft::Backward&) override { buckets_.end(); }
 
-  void publish(weft::ShardSink& sink) const override { buckets_.publish(sink, parameters_); }
-  void values_changed() override { changed_alone_ = changed_alone_ || buckets_.local(); }
+  void publish(weft::ShardSink& sink) const override {
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const at::Tensor& gradient = parameters_[i].gradient();
+      sink.shard(parameters_[i], 0, masters_[i], gradient.defined() ? gradient.view(-1) : at::Tensor(), 0);
+    }
+  }
+  void values_changed() override {
+    changed_alone_ = changed_alone_ || buckets_.local();
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const at::Tensor working = parameters_[i].tensor().detach().view(-1);
+      if (!working.is_alias_of(masters_[i])) working.copy_(masters_[i]);
+    }
+  }
   void zero_gradients() override { buckets_.zero(parameters_); }
 
   static void estimate(const weft::Options& options, uint32_t world_size, const weft_job_shape& job,
@@ -115,6 +126,7 @@ class DistributedDataParallel final : public weft::Strategy {
 
   weft::Communicator data_;
   std::vector<weft::Parameter> parameters_;
+  std::vector<at::Tensor> masters_;  // by parameter, flat; with one dtype the parameters themselves
   std::vector<at::Tensor> buffers_;
   weft::GradientBuckets buckets_;
   bool broadcast_buffers_ = false, check_reduction_ = false;

@@ -110,6 +110,27 @@ TEST(HalfPrecision, GradientsOfHalfPrecisionCarryTheScaleOfTheLoss) {
   }
 }
 
+TEST(HalfPrecision, RanksTogetherHaveTheUpdatesOfOne) {
+  for (const JobOptions& options : {with_precision("bf16"), fp16()}) {
+    Job alone = boost(one_rank(), toy(options), options);
+    const Tensors before = masters_of(alone);
+    for (int step = 0; step < 2; ++step) alone.train_step(toy_batch(4, step));
+    Tensors expected = masters_of(alone);
+    for (auto& [name, value] : expected) value -= before.at(name);
+    on_ranks({2}, [&](World& world) {
+      JobOptions split = options;
+      split.strategy = "torch_ddp";
+      split.options = R"({"find_unused_parameters": true})";
+      Job job = boost(world, toy(split), split);
+      for (int step = 0; step < 2; ++step)
+        job.train_step(part_of(toy_batch(4, step), 2 * world.rank(), 2 * world.rank() + 2));
+      Tensors updates = masters_of(job);
+      for (auto& [name, value] : updates) value -= before.at(name);
+      expect_close(updates, expected, 0.01, 0.03);
+    });
+  }
+}
+
 TEST(LossScale, AnOverflowSkipsTheStepAndTrainingRecovers) {
   JobOptions options = mixed("fp16_naive");
   options.precision = "fp16";

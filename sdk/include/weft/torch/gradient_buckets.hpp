@@ -114,12 +114,6 @@ class GradientBuckets {
     local_ = false;
   }
 
-  void publish(const ShardSink& sink, const std::vector<Parameter>& parameters) const {
-    for (const Parameter& parameter : parameters)
-      sink.shard(parameter, 0, parameter.tensor().detach().view(-1),
-                 parameter.gradient().defined() ? parameter.gradient().view(-1) : at::Tensor(), 0);
-  }
-
   void zero(const std::vector<Parameter>& parameters) {
     for (const Parameter& parameter : parameters) parameter.gradient().reset();
     summed_ = local_ = false;
