@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -42,6 +43,13 @@ class Options {
       throw Error(WEFT_INTERNAL,
                   "option \"" + name + "\" is not in the strategy's plugin.json with this type");
     return std::get<T>(found->second);
+  }
+  // Nothing if the option is null.
+  template <class T>
+  std::optional<T> find(const std::string& name) const {
+    const auto found = values_.find(name);
+    if (found != values_.end() && std::holds_alternative<std::monostate>(found->second)) return std::nullopt;
+    return get<T>(name);
   }
 
  private:
