@@ -1,6 +1,8 @@
 // low_level_zero: ZeRO stages 1 and 2. Every rank holds the parameters; the gradients of a bucket are summed
 // to the ranks that own its parts while backward runs, and the updated parts are gathered after a step.
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "weft/torch/strategy.hpp"
 #include "weft/torch/zero_buckets.hpp"
@@ -21,6 +23,10 @@ class LowLevelZero final : public weft::Strategy {
       refuse(WEFT_UNIMPLEMENTED,
              "cpu_offload: this version trains on the CPU, where masters and optimizer state are already; "
              "leave it false");
+    if (!options.get<bool>("master_weights") && (precision == "bf16" || precision == "fp16"))
+      refuse(WEFT_UNIMPLEMENTED,
+             "master_weights=false: the optimizers of this version update fp32 and fp64, not " + precision +
+                 "; leave it true");
     const int64_t groups = options.get<int64_t>("extra_dp_size");
     if (world_size % groups != 0)
       refuse(WEFT_INVALID_ARGUMENT, "extra_dp_size is " + std::to_string(groups) + ", must divide the " +
@@ -36,7 +42,7 @@ class LowLevelZero final : public weft::Strategy {
       groups.push_back(training.communicator(1u << WEFT_AXIS_REPLICA));
     weft::ZeroBucketOptions chosen;
     chosen.stage = stage_;
-    chosen.capacity = static_cast<int64_t>(options.get<double>("reduce_bucket_size_in_m") * (1 << 20));
+    chosen.capacity = capacity_of(options);
     if (const auto dtype = options.find<std::string>("communication_dtype"))
       chosen.communication = dtype_of(*dtype);
     chosen.overlap_reduction = options.get<bool>("overlap_communication");
@@ -63,7 +69,44 @@ class LowLevelZero final : public weft::Strategy {
   void values_changed() override { buckets_.values_changed(); }
   void zero_gradients() override { buckets_.zero(); }
 
+  static void estimate(const weft::Options& options, uint32_t world_size, const weft_job_shape& job,
+                       weft_job_estimate& out) {
+    const int64_t ranks = world_size, size = job.working_size, stage = options.get<int64_t>("stage");
+    const weft::ZeroFill fill{capacity_of(options), ranks, weft::ZeroFill::alignment_of(size)};
+    int64_t padded = 0, frozen = 0, largest_bucket = 0, largest = 0, open = 0;
+    const auto close = [&] {
+      open = fill.close(open);
+      padded += open;
+      largest_bucket = std::max(largest_bucket, std::exchange(open, 0));
+    };
+    for (uint64_t i = job.num_params; i-- > 0;) {
+      const int64_t count = job.params[i].elements;
+      if (job.params[i].frozen) {
+        frozen += count;
+        continue;
+      }
+      if (!fill.takes(open, count)) close();
+      open = fill.append(open, count);
+      largest = std::max(largest, count);
+    }
+    close();
+    const auto dtype = options.find<std::string>("communication_dtype");
+    const int64_t sent_size = dtype ? static_cast<int64_t>(c10::elementSize(dtype_of(*dtype))) : size;
+    out.parameters = (padded + frozen) * size;
+    out.gradients = padded / (stage == 1 ? 1 : ranks) * size;
+    out.masters = job.master_size == job.working_size ? 0 : (padded / ranks + frozen) * job.master_size;
+    out.states = padded / ranks * job.num_states * job.master_size;
+    out.transient = largest * size + (stage == 1 ? 0 : 2 * largest_bucket * size) +
+                    largest_bucket / ranks * (ranks - 1) * sent_size;
+    out.sent_reduce_scatter = padded / ranks * (ranks - 1) * sent_size;
+    out.sent_all_gather = padded / ranks * (ranks - 1) * size;
+  }
+
  private:
+  static int64_t capacity_of(const weft::Options& options) {
+    return static_cast<int64_t>(options.get<double>("reduce_bucket_size_in_m") * (1 << 20));
+  }
+
   [[noreturn]] static void refuse(weft_status status, const std::string& what) {
     throw weft::Error(status, "low_level_zero: " + what);
   }

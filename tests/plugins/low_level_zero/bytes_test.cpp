@@ -22,6 +22,27 @@ WEFT_RANKS_TEST(Memory, IsThatOfTheFormula, 2, 3, 4) {
   EXPECT_NEAR(static_cast<double>(first.configured) / first.elements, 4, 0.08);
 }
 
+// Values and, in stage 1, gradients of two bytes; of a part fp32 masters and moments.
+WEFT_RANKS_TEST(Memory, InHalfPrecisionIsThatOfTheFormula, 2, 4) {
+  const double ranks = world.size();
+  const auto expect = [&](const JobOptions& options, double formula) {
+    const StateBytes bytes = state_bytes(world, options);
+    EXPECT_NEAR(static_cast<double>(bytes.held) / bytes.elements, formula, 0.02 * formula) << options.options;
+  };
+  for (const char* precision : {"bf16", "fp16"}) {
+    JobOptions first = even(1, "\"initial_scale\": 256"), second = even(2, "\"initial_scale\": 256");
+    first.precision = second.precision = precision;
+    expect(first, 4 + 12 / ranks);
+    expect(second, 2 + 14 / ranks);
+  }
+}
+
+// What `weft plan` prints.
+WEFT_RANKS_TEST(Memory, AndBytesSentAreAsEstimated, 2, 3) {
+  for (const char* keys : {"", "\"communication_dtype\": \"bf16\""})
+    for (const int64_t number : {1, 2}) expect_estimate_is_counted(world, even(number, keys));
+}
+
 // With larger buckets the peak rises by what they hold: in stage 1, whose gradients are there anyway, what
 // the peers send; in stage 2 besides one that is collected and one that is summed.
 WEFT_RANKS_TEST(Memory, AtThePeakHasTwoBucketsMore, 2, 4) {

@@ -1,15 +1,15 @@
 #include "plugins/support/parity.hpp"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "booster/model_state.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace weft::test {
 
 namespace {
-
-constexpr const char* kTinyGpt2 =
-    R"({"model_type": "gpt2", "vocab_size": 23, "n_positions": 9, "n_embd": 12, "n_head": 3, "n_layer": 2,
-        "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "initializer_range": 0.3})";
 
 Tensors gathered(const Job& job, at::Tensor Shard::*part) {
   Training& training = *job.model.shared().training;
@@ -62,9 +62,12 @@ Batch own_part(const Batch& batch, const World& world) {
   return none;
 }
 
-Model tiny_gpt2(const std::string& precision) {
+Model tiny_gpt2(const std::string& precision, int64_t width) {
   const TemporaryFolder folder;
-  folder.file("config.json", kTinyGpt2);
+  folder.file("config.json", fmt::format(R"({{"model_type": "gpt2", "vocab_size": 23, "n_positions": 9,
+      "n_embd": {}, "n_head": 3, "n_layer": 2, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+      "initializer_range": 0.3}})",
+                                         width));
   return Model::open(folder.path() + "/config.json", "GPT2LMHeadModel", precision);
 }
 
@@ -80,7 +83,9 @@ Tensors published_values(const Job& job) {
   return gathered(job, &Shard::value);
 }
 Tensors published_gradients(const Job& job) {
-  return gathered(job, &Shard::gradient);
+  Tensors gradients = gathered(job, &Shard::gradient);
+  for (auto& [name, gradient] : gradients) gradient.div_(job.model.shared().training->loss_scale());
+  return gradients;
 }
 
 void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<int>& ranks,
@@ -102,6 +107,25 @@ void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<i
     expect_near(published_values(job), values, tolerance);
     job.optimizer.zero_grad();
     EXPECT_NEAR(job.train_step(own_part(trial.batch(1), world)).loss, next, tolerance * std::abs(next));
+    end_together(world);
+  });
+}
+
+void expect_half_gradients_of_one_rank(const JobOptions& options, double rest, const std::vector<int>& ranks,
+                                       const Trial& trial) {
+  const JobOptions plain = without_strategy(options);
+  Job alone = boost(one_rank(), trial.model(plain), plain);
+  alone.accumulate_gradients(trial.batch(0));
+  const Tensors expected = published_gradients(alone);
+  on_ranks(ranks, [&](World& world) {
+    Job job = boost(world, trial.model(options), options);
+    job.accumulate_gradients(own_part(trial.batch(0), world));
+    for (const auto& [name, gradient] : published_gradients(job)) {
+      const at::Tensor reference = expected.at(name).flatten(), difference = gradient.flatten() - reference;
+      const double square = reference.dot(reference).item<double>();
+      EXPECT_LT(std::abs(difference.dot(reference).item<double>()) / square, 3e-3) << name;
+      EXPECT_LT(std::sqrt(difference.dot(difference).item<double>() / square), rest) << name;
+    }
     end_together(world);
   });
 }

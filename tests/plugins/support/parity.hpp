@@ -16,13 +16,13 @@ namespace weft::test {
 // stand-in.
 Batch own_part(const Batch& batch, const World& world);
 
-// GPT-2 with a language-model head, two layers wide enough for three heads, found through the registry.
-Model tiny_gpt2(const std::string& precision = "fp32");
+// GPT-2 with a language-model head, two layers and three heads, found through the registry.
+Model tiny_gpt2(const std::string& precision = "fp32", int64_t width = 12);
 // For it. The labels that count are many in the first samples and few in the last, so that ranks differ.
 Batch gpt2_batch(int64_t samples, int64_t seed);
 
-// The whole tensors in fp64 by name, put together from what the ranks publish; gradients that nobody has are
-// zero. Collective. For strategies that open data axes only.
+// The whole tensors in fp64 by name, put together from what the ranks publish; gradients without the scale of
+// the loss, zero where nobody has any. Collective. For strategies that open data axes only.
 Tensors published_values(const Job& job);
 Tensors published_gradients(const Job& job);
 
@@ -38,6 +38,15 @@ struct Trial {
 // the step, and the loss of the next step, which the layers' own copies make.
 void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<int>& ranks = {2, 3, 4},
                                   const Trial& trial = {});
+
+// bf16 and fp16 against the same precision on one rank, unless `trial` says otherwise on a width where
+// rounding evens out. Of each gradient the projection on the reference is within 0.3 % of 1: an element-wise
+// maximum cannot tell an error from rounding. What is left has at most `rest` of its 2-norm.
+void expect_half_gradients_of_one_rank(const JobOptions& options, double rest,
+                                       const std::vector<int>& ranks = {2, 3, 4},
+                                       const Trial& trial = {.model = [](const JobOptions& options) {
+                                         return tiny_gpt2(options.precision, 96);
+                                       }});
 
 // 20 steps of AdamW (eps 1e-4: at 1e-8 it turns the rounding noise of gradients that are zero in exact
 // arithmetic into whole steps): each loss within 1e-5, the norms, and the updates of all parameters within

@@ -21,6 +21,24 @@
 namespace weft {
 inline namespace sdk_v0 {
 
+// How parameters fill buckets, in reverse order: a bucket closes before it would exceed `capacity` elements;
+// a larger parameter has one to itself. Parameters and parts begin at multiples of 64 bytes, where fresh
+// tensors would: kernels are as fast, and as reproducible, on them.
+struct ZeroFill {
+  int64_t capacity, ranks, alignment;  // in elements
+
+  static int64_t alignment_of(int64_t element_bytes) { return 64 / element_bytes; }
+  bool takes(int64_t size, int64_t count) const { return size == 0 || size + count <= capacity; }
+  // The bucket after a parameter, and when it is closed.
+  int64_t append(int64_t size, int64_t count) const { return round_up(size + count, alignment); }
+  int64_t close(int64_t size) const { return round_up(size, alignment * ranks); }
+
+ private:
+  static int64_t round_up(int64_t count, int64_t multiple) {
+    return (count + multiple - 1) / multiple * multiple;
+  }
+};
+
 class ZeroValues {
  public:
   struct Entry {
@@ -39,14 +57,13 @@ class ZeroValues {
     size_t bucket, entry;
   };
 
-  // Fills and binds all parameters, in reverse order: a bucket closes before it would exceed `capacity`
-  // elements; a larger parameter has one to itself. Frozen ones are left whole on every rank.
+  // Fills and binds all parameters. Frozen ones are left whole on every rank.
   void build(const Training& training, NestedRanks ranks, int64_t capacity) {
     ranks_ = std::move(ranks);
     std::vector<Parameter> parameters = training.parameters();
     std::reverse(parameters.begin(), parameters.end());
     for (const Parameter& parameter : parameters) add(parameter, capacity);
-    for (Bucket& bucket : buckets_) allocate(bucket);
+    for (Bucket& bucket : buckets_) allocate(bucket, capacity);
     for (const Unit& unit : training.units()) {
       std::vector<size_t>& used = used_by_.emplace_back();
       for (const Parameter& parameter : unit.parameters())
@@ -89,36 +106,31 @@ class ZeroValues {
       const Bucket& bucket = buckets_[b];
       const at::Tensor masters = bucket.master.defined() ? bucket.master : ranks_.own(bucket.values);
       const at::Tensor gradients = sums(b);
-      for_each_owned(bucket, [&](Parameter parameter, int64_t begin, int64_t place, int64_t count) {
-        sink.shard(parameter, begin, masters.narrow(0, place, count),
-                   gradients.defined() ? gradients.narrow(0, place, count) : at::Tensor(), axes);
-      });
+      for (const Entry& entry : bucket.entries)
+        if (const Owned own = owned(bucket, entry); own.count > 0)
+          sink.shard(entry.parameter, own.begin, masters.narrow(0, own.place, own.count),
+                     gradients.defined() ? gradients.narrow(0, own.place, own.count) : at::Tensor(), axes);
     }
     for (const Frozen& frozen : frozen_) sink.shard(frozen.parameter, 0, frozen.master, at::Tensor(), 0);
   }
 
  private:
-  // Parameters and parts begin where fresh tensors would: kernels are as fast, and as reproducible, on them.
-  static constexpr int64_t kAlignmentBytes = 64;
-
   struct Frozen {
     Parameter parameter;
     at::Tensor values, master;  // the same where their dtypes are
   };
 
-  static int64_t round_up(int64_t count, int64_t multiple) {
-    return (count + multiple - 1) / multiple * multiple;
-  }
-  static int64_t alignment(at::ScalarType dtype) {
-    return kAlignmentBytes / static_cast<int64_t>(c10::elementSize(dtype));
+  ZeroFill fill(at::ScalarType dtype, int64_t capacity) const {
+    return {capacity, ranks_.size(), ZeroFill::alignment_of(static_cast<int64_t>(c10::elementSize(dtype)))};
   }
 
   void add(Parameter parameter, int64_t capacity) {
     const weft_param_info info = parameter.info();
     const at::ScalarType dtype = scalar_type(info.working_dtype), master = scalar_type(info.master_dtype);
     if (info.frozen) return add_frozen(parameter, info.count, dtype, master);
+    const ZeroFill rule = fill(dtype, capacity);
     if (buckets_.empty() || buckets_.back().dtype != dtype || buckets_.back().master_dtype != master ||
-        buckets_.back().size + info.count > capacity) {
+        !rule.takes(buckets_.back().size, info.count)) {
       buckets_.emplace_back();
       buckets_.back().dtype = dtype;
       buckets_.back().master_dtype = master;
@@ -126,40 +138,42 @@ class ZeroValues {
     Bucket& bucket = buckets_.back();
     places_[parameter.get()] = {buckets_.size() - 1, bucket.entries.size()};
     bucket.entries.push_back({parameter, bucket.size, info.count});
-    bucket.size = round_up(bucket.size + info.count, alignment(dtype));
+    bucket.size = rule.append(bucket.size, info.count);
   }
 
   void add_frozen(Parameter parameter, int64_t count, at::ScalarType dtype, at::ScalarType master) {
-    Frozen frozen{parameter, at::empty({count}, dtype), {}};
-    parameter.read(0, frozen.values);
+    Frozen frozen{parameter, {}, at::empty({count}, master)};
+    parameter.read(0, frozen.master);
+    frozen.values = frozen.master.to(dtype);
     parameter.bind(frozen.values);
-    frozen.master = frozen.values.to(master);
     frozen_.push_back(frozen);
   }
 
-  void allocate(Bucket& bucket) {
-    bucket.size = round_up(bucket.size, alignment(bucket.dtype) * ranks_.size());
+  void allocate(Bucket& bucket, int64_t capacity) {
+    bucket.size = fill(bucket.dtype, capacity).close(bucket.size);
     bucket.values = at::zeros({bucket.size}, bucket.dtype);
+    const bool masters = bucket.master_dtype != bucket.dtype;
+    if (masters) bucket.master = at::zeros({bucket.size / ranks_.size()}, bucket.master_dtype);
     for (const Entry& entry : bucket.entries) {
       const at::Tensor values = bucket.values.narrow(0, entry.begin, entry.count);
-      entry.parameter.read(0, values);
+      const at::Tensor read = masters ? at::empty({entry.count}, bucket.master_dtype) : values;
+      entry.parameter.read(0, read);
       entry.parameter.bind(values);
+      if (!masters) continue;
+      values.copy_(read);
+      if (const Owned own = owned(bucket, entry); own.count > 0)
+        bucket.master.narrow(0, own.place, own.count).copy_(read.narrow(0, own.begin, own.count));
     }
-    if (bucket.master_dtype == bucket.dtype) return;
-    bucket.master = at::zeros({bucket.size / ranks_.size()}, bucket.master_dtype);
-    for_each_owned(bucket, [&](Parameter parameter, int64_t begin, int64_t place, int64_t count) {
-      parameter.read(begin, bucket.master.narrow(0, place, count));
-    });
   }
 
-  // action(parameter, begin in the parameter, begin in the owned part, count)
-  template <class Action>
-  void for_each_owned(const Bucket& bucket, const Action& action) const {
+  // What this rank owns of a parameter: [begin, begin + count), at `place` in the owned part.
+  struct Owned {
+    int64_t begin, place, count;
+  };
+  Owned owned(const Bucket& bucket, const Entry& entry) const {
     const int64_t begin = ranks_.begin_of_own(bucket.size), end = begin + bucket.size / ranks_.size();
-    for (const Entry& entry : bucket.entries) {
-      const int64_t from = std::max(begin, entry.begin), to = std::min(end, entry.begin + entry.count);
-      if (from < to) action(entry.parameter, from - entry.begin, from - begin, to - from);
-    }
+    const int64_t from = std::max(begin, entry.begin), to = std::min(end, entry.begin + entry.count);
+    return {from - entry.begin, from - begin, to - from};
   }
 
   NestedRanks ranks_;
