@@ -1,5 +1,4 @@
 // Every option of torch_ddp, by its effect.
-#include "memory/counting_allocator.hpp"
 #include "plugins/support/bytes.hpp"
 #include "plugins/torch_ddp/support.hpp"
 
@@ -42,26 +41,15 @@ WEFT_RANKS_TEST(BucketCap, MovesNoByteTwiceWhateverTheSize, 2, 4) {
   }
 }
 
-// Bytes of CPU tensors at the moment when the optimizer has stepped and the gradients are still there.
-int64_t held_bytes(const std::string& options, int64_t* parameter_bytes) {
-  count_memory();
-  const int64_t before = allocated_bytes();
-  JobOptions chosen = ddp(options);
-  Job job = boost_toy(one_rank(), chosen, "\"gated\": false, \"blocks\": 4, \"width\": 160, \"vocab\": 300",
-                      "adamw");
-  *parameter_bytes = job.model.num_elements() * 4;
-  job.accumulate_gradients(toy_batch(2, 1));
-  job.optimizer.step();
-  return allocated_bytes() - before;
-}
-
 TEST(GradientAsBucketView, SavesOneCopyOfTheGradients) {
-  int64_t parameters = 0;
-  const double with = static_cast<double>(held_bytes("{\"gradient_as_bucket_view\": true}", &parameters));
-  const double without = static_cast<double>(held_bytes("{\"gradient_as_bucket_view\": false}", &parameters));
+  const auto held = [](const char* views) {
+    const StateBytes bytes =
+        state_bytes(one_rank(), ddp(std::string("{\"gradient_as_bucket_view\": ") + views + "}"));
+    return static_cast<double>(bytes.held) / bytes.elements;
+  };
   // Values, gradients and two moments; buckets besides.
-  EXPECT_NEAR(with / static_cast<double>(parameters), 4, 0.08);
-  EXPECT_NEAR(without / static_cast<double>(parameters), 5, 0.1);
+  EXPECT_NEAR(held("true"), 16, 0.32);
+  EXPECT_NEAR(held("false"), 20, 0.4);
 }
 
 WEFT_RANKS_TEST(GradientAsBucketView, AccumulatesWithoutSynchronisationInTheBuckets, 2) {

@@ -108,6 +108,11 @@ TEST_P(Toy, HasTheGradientsOfOneRankHoweverTheBatchSplits) {
 
 INSTANTIATE_TEST_SUITE_P(Precisions, Toy, testing::Combine(testing::Values("fp32", "fp64"), testing::Bool()));
 
+TEST(TorchDdp, HasTheGradientsAndStepsOfOneRank) {
+  for (const char* precision : {"fp32", "fp64"}) expect_gradients_of_one_rank(ddp("{}", precision));
+  expect_steps_of_one_rank(ddp());
+}
+
 TEST(TorchDdp, HasTheLossAndValuesOfOneRankAfterSteps) {
   JobOptions options = ddp("{}", "fp64");
   options.max_grad_norm = 0.05;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/training/boosted.hpp"
+#include "plugins/support/parity.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/temporary_folder.hpp"
@@ -16,17 +17,6 @@ inline JobOptions ddp(const std::string& options = "{}", const std::string& prec
   chosen.options = options;
   chosen.precision = precision;
   return chosen;
-}
-
-// This rank's samples of a global batch: parts that differ by at most one; a rank without any gets a
-// stand-in.
-inline Batch own_part(const Batch& batch, const World& world) {
-  const int64_t samples = batch.begin()->second.size(0), rank = world.rank(), ranks = world.size();
-  const int64_t begin = samples * rank / ranks, end = samples * (rank + 1) / ranks;
-  if (begin != end) return part_of(batch, begin, end);
-  Batch none = part_of(batch, 0, 1);
-  none.empty = true;
-  return none;
 }
 
 // The gradients that one backward leaves, and the loss.
