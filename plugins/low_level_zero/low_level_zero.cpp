@@ -60,9 +60,13 @@ class LowLevelZero final : public weft::Strategy {
       refuse(WEFT_FAILED_PRECONDITION,
              "no_sync is not possible in stage 2, where no rank keeps whole gradients: leave it out (every "
              "backward is summed, and the sums add up), or use stage 1");
+    one_forward_ = backward.count != 0;
     buckets_.begin(backward.synchronise || stage_ == 2);
   }
   void gradient_ready(weft::Parameter parameter) override { buckets_.ready(parameter); }
+  void after_backward(weft::Unit unit) override {
+    if (one_forward_) buckets_.unit_done(unit);
+  }
   void end_backward(const weft::Backward&) override { buckets_.end(); }
 
   void publish(weft::ShardSink& sink) const override { buckets_.publish(sink); }
@@ -125,6 +129,7 @@ class LowLevelZero final : public weft::Strategy {
   }
 
   int64_t stage_ = 1;
+  bool one_forward_ = true;  // the backward that runs goes through one forward
   weft::ZeroBuckets buckets_;
 };
 

@@ -38,6 +38,26 @@ WEFT_RANKS_TEST(OverlapCommunication, SumsWhileBackwardGoesOn, 2) {
   }
 }
 
+// A unit without any gradient holds nothing up: its buckets and those after it are summed with zeros.
+WEFT_RANKS_TEST(OverlapCommunication, DoesNotWaitForParametersWithoutGradient, 2) {
+  for (const int64_t number : {1, 2}) {
+    const JobOptions options = zero(stage(number) + ", " + buckets(1));
+    Job job = boost(world, toy(options), options);
+    const int64_t before = communicated_bytes().at("reduce_scatter");
+    int64_t at_last_gradient = 0;
+    job.model.module().named_parameters()["wte.weight"].register_hook([&](const at::Tensor& gradient) {
+      at_last_gradient = communicated_bytes().at("reduce_scatter") - before;
+      return gradient;
+    });
+    job.train_step(with(toy_batch(2, 1), "skip", 1));
+    // A bucket for every parameter; all have gone but that of the embedding.
+    int64_t others = 0;
+    for (const auto& param : job.model.shared().training->params())
+      if (param->name != "wte.weight") others += (param->count() + 31) / 32 * 16 * 4;
+    EXPECT_EQ(at_last_gradient, others);
+  }
+}
+
 // Rank 1 sends its values only when rank 0 has gone on.
 WEFT_RANKS_TEST(OverlapAllgather, GoesOnWhileValuesTravel, 2) {
   const JobOptions options = zero(buckets(40) + ", \"overlap_allgather\": true");

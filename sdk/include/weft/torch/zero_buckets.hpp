@@ -56,15 +56,22 @@ class ZeroBuckets {
     summed_ = false;
     local_ = options_.stage == 1;
     next_ = done_ = 0;
-    for (Gradients& bucket : gradients_) bucket.missing = bucket.layout->entries.size();
+    for (Gradients& bucket : gradients_) {
+      bucket.missing = bucket.layout->entries.size();
+      bucket.reached.assign(bucket.missing, false);
+    }
   }
 
   void ready(Parameter parameter) {
     const ZeroValues::Place place = values_.place(parameter);
     Gradients& bucket = gradients_[place.bucket];
     collect(bucket, place.entry);
-    --bucket.missing;
-    if (active_ && (options_.overlap_reduction || options_.stage == 2)) start_complete();
+    reach(place);
+  }
+
+  // In a backward through one forward: what `unit` owns and got no gradient gets none any more.
+  void unit_done(Unit unit) {
+    for (const ZeroValues::Place& place : values_.owned_by(unit)) reach(place);
   }
 
   // After a backward: starts what is left and waits for all. What got no gradient counts as zero.
@@ -111,14 +118,15 @@ class ZeroBuckets {
  private:
   struct Gradients {
     const ZeroValues::Bucket* layout = nullptr;
-    std::vector<bool> filled;  // by parameter: there is something in its part of `flat`
-    at::Tensor flat;           // stage 2: while gradients are collected and summed only
-    at::Tensor sent;           // `flat` under way, where it travels as another dtype
-    at::Tensor sums;           // stage 2: of the owned part, over all backwards since they were zeroed
-    bool summed = false;       // stage 2: `sums` holds some
-    bool first_sum = false;    // stage 2: the reduction under way writes to `sums` instead of adding
-    size_t missing = 0;        // parameters without gradient in this backward so far
-    size_t level = 0;          // of the reduction under way
+    std::vector<bool> filled;   // by parameter: there is something in its part of `flat`
+    std::vector<bool> reached;  // by parameter: this backward has nothing more for it
+    at::Tensor flat;            // stage 2: while gradients are collected and summed only
+    at::Tensor sent;            // `flat` under way, where it travels as another dtype
+    at::Tensor sums;            // stage 2: of the owned part, over all backwards since they were zeroed
+    bool summed = false;        // stage 2: `sums` holds some
+    bool first_sum = false;     // stage 2: the reduction under way writes to `sums` instead of adding
+    size_t missing = 0;         // how many are not reached
+    size_t level = 0;           // of the reduction under way
     Work reduction;
 
     bool is_one_gradient() const {
@@ -128,6 +136,14 @@ class ZeroBuckets {
   };
 
   const NestedRanks& ranks() const { return values_.ranks(); }
+
+  void reach(ZeroValues::Place place) {
+    Gradients& bucket = gradients_[place.bucket];
+    if (bucket.reached[place.entry]) return;
+    bucket.reached[place.entry] = true;
+    --bucket.missing;
+    if (active_ && (options_.overlap_reduction || options_.stage == 2)) start_complete();
+  }
 
   void collect(Gradients& bucket, size_t index) {
     at::NoGradGuard no_grad;

@@ -60,6 +60,7 @@ class ZeroValues {
   // Fills and binds all parameters. Frozen ones are left whole on every rank.
   void build(const Training& training, NestedRanks ranks, int64_t capacity) {
     ranks_ = std::move(ranks);
+    owned_by_.resize(training.units().size());
     std::vector<Parameter> parameters = training.parameters();
     std::reverse(parameters.begin(), parameters.end());
     for (const Parameter& parameter : parameters) add(parameter, capacity);
@@ -75,6 +76,8 @@ class ZeroValues {
   const NestedRanks& ranks() const { return ranks_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
   Place place(Parameter parameter) const { return places_.at(parameter.get()); }
+  // The parameters that `unit` owns: its backward completes their gradients.
+  const std::vector<Place>& owned_by(Unit unit) const { return owned_by_[unit.index()]; }
 
   // Waits for the values that `unit` uses.
   void wait_for(Unit unit) const {
@@ -137,6 +140,7 @@ class ZeroValues {
     }
     Bucket& bucket = buckets_.back();
     places_[parameter.get()] = {buckets_.size() - 1, bucket.entries.size()};
+    owned_by_[info.first_unit].push_back({buckets_.size() - 1, bucket.entries.size()});
     bucket.entries.push_back({parameter, bucket.size, info.count});
     bucket.size = rule.append(bucket.size, info.count);
   }
@@ -181,6 +185,7 @@ class ZeroValues {
   std::vector<Frozen> frozen_;
   std::unordered_map<weft_param*, Place> places_;
   std::vector<std::vector<size_t>> used_by_;  // buckets by unit
+  std::vector<std::vector<Place>> owned_by_;  // parameters by unit
 };
 
 }  // namespace sdk_v0
