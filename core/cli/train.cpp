@@ -22,14 +22,25 @@ void add_train(CLI::App& application) {
       .flag("--no-shuffle", "no_shuffle", "Samples in file order instead of shuffled by --seed")
       .integer("--steps", "steps", "Steps in all, those before --resume included")
       .integer("--epochs", "epochs", "Instead of --steps; default 1")
-      .text("--optimizer", "optimizer", "sgd, adam or adamw; default adamw")
-      .real("--lr", "lr", "Learning rate; default 1e-3")
-      .real("--weight-decay", "weight_decay", "Default: PyTorch's for the optimizer")
-      .real("--momentum", "momentum", "Of sgd; default 0")
-      .reals("--betas", "betas", "Of adam and adamw: 0.9,0.999")
-      .real("--eps", "eps", "Of adam and adamw; default 1e-8")
-      .text("--lr-scheduler", "lr_scheduler", "constant, linear_warmup or cosine_warmup; default constant")
-      .integer("--warmup-steps", "warmup_steps", "Default 0")
+      .text(
+          "--optimizer", "optimizer",
+          "sgd, adam, adamw, hybrid_adam, cpu_adam, fused_adam, lamb, lars, lion, adafactor or came; default "
+          "adamw")
+      .real("--lr", "lr", "Learning rate; default: the optimizer's (adamw 1e-3; came has none)")
+      .real("--weight-decay", "weight_decay", "Default: the optimizer's")
+      .real("--momentum", "momentum", "Of sgd and lars; default 0")
+      .reals("--betas", "betas", "Of the Adams, lamb and lion: 0.9,0.999; of came three numbers")
+      .real("--eps", "eps", "Of the Adams and lamb; default 1e-8, lamb 1e-6")
+      .words("--optimizer-option", "optimizer_options",
+             "Any option of the optimizer, key=value; repeat for more. A wrong key names those there are")
+      .text("--lr-scheduler", "lr_scheduler",
+            "constant, linear, linear_warmup, cosine_warmup, cosine_annealing, flat_annealing, multi_step, "
+            "step, "
+            "exponential, polynomial, plateau (the last seven also as NAME_warmup) or one_cycle; default "
+            "constant")
+      .integer("--warmup-steps", "warmup_steps", "Of constant and the _warmup forms; default 0")
+      .words("--lr-scheduler-option", "lr_scheduler_options",
+             "Option of the schedule, key=value: gamma=0.1, milestones=[30,60]; repeat for more")
       .real("--max-grad-norm", "max_grad_norm", "Clip by the global norm; default: no clipping")
       .text("--recompute", "recompute", "off, all, or a number of units; default off")
       .text("--device", "device", "cpu; cuda is refused by this build")

@@ -77,6 +77,16 @@ TEST_F(Fault, BadValuesOfFlags) {
   EXPECT_TRUE(refused({"--betas", "0.9"}, {"--betas takes two numbers"}));
   EXPECT_TRUE(refused({"--betas", "0.9,1"}, {"beta2 is 1"}));
   EXPECT_TRUE(refused({"--momentum", "0.9"}, {"optimizer adamw", "momentum"}));
+  EXPECT_TRUE(refused({"--optimizer-option", "weight_decy=1"}, {"adamw", "did you mean \"weight_decay\""}));
+  EXPECT_TRUE(refused({"--optimizer-option", "eps"}, {"\"eps\" is not of the form key=value"}));
+  EXPECT_TRUE(refused({"--optimizer-option", "eps=small"}, {"\"small\" must be a number"}));
+  EXPECT_TRUE(refused({"--lr", "1", "--optimizer-option", "lr=1"}, {"gives lr once more"}));
+  EXPECT_TRUE(refused({"--optimizer", "came"}, {"came", "lr must be given"}));
+  EXPECT_TRUE(refused({"--optimizer", "came", "--lr", "1", "--betas", "0.9,0.9"}, {"three numbers"}));
+  EXPECT_TRUE(refused({"--lr-scheduler", "step", "--lr-scheduler-option", "gama=0.5"},
+                      {"schedule step", "did you mean \"gamma\""}));
+  EXPECT_TRUE(refused({"--lr-scheduler", "step", "--warmup-steps", "1"}, {"no warm-up", "step_warmup"}));
+  EXPECT_TRUE(refused({"--lr-scheduler", "multi_step"}, {"milestones must be given"}));
   EXPECT_TRUE(refused({"--recompute", "9"}, {"recompute is \"9\""}));
   EXPECT_TRUE(refused({"--save-every", "1"}, {"--save-every needs --save"}));
   EXPECT_TRUE(refused({"--save-every", "0", "--save", in("out")}, {"--save-every is 0"}));

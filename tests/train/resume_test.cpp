@@ -80,6 +80,17 @@ TEST_F(Resume, IsExactAtTheEndOfAnEpochWithoutAStrategyAndWithSgd) {
   expect_same_state("whole", "rest");
 }
 
+TEST_F(Resume, IsExactWithStatesOfRowsAndColumnsAndAScheduleThatFollowsTheLoss) {
+  options_.optimizer = "came";
+  options_.hyper = {{"lr", 1e-3}};
+  options_.schedule = "plateau_warmup";
+  run(2, 6, "", "whole");
+  run(2, 3, "", "begin");
+  run(2, 3, "begin", "rest");
+  expect_exact_resume(2, losses("whole"), losses("begin"), losses("rest"));
+  expect_same_state("whole", "rest");
+}
+
 TEST_F(Resume, WorksOnAnotherNumberOfRanks) {
   options_.model = folder_.file("config.json", config_json());  // dropout draws by rank
   run(2, kSteps, "", "whole");

@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "booster/plugins.hpp"
 #include "error_sink.hpp"
+#include "optim/schedules.hpp"
 #include "training/dtypes.hpp"
 #include "weft/nn/model.hpp"
 
@@ -52,11 +53,6 @@ optim::Hyper hyper_of(weft_str options) {
 constexpr const char* kModelOptions = R"([
   {"name": "architecture", "type": "text", "default": "", "doc": "model class instead of architectures[0]"},
   {"name": "precision", "type": "text", "default": "fp32", "doc": "fp32, fp64, bf16 or fp16"}])";
-
-constexpr const char* kScheduleOptions = R"([
-  {"name": "warmup_steps", "type": "int", "default": 0, "doc": "steps from 0 to the full rate"},
-  {"name": "total_steps", "type": "int", "default": 0, "doc": "where schedules that end, end"},
-  {"name": "minimum_factor", "type": "float", "default": 0, "doc": "of cosine_warmup"}])";
 
 constexpr const char* kDataOptions = R"([
   {"name": "batch_size", "type": "int", "default": 8, "min": 1, "doc": "samples over all data-parallel ranks"},
@@ -151,10 +147,8 @@ weft_status scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, w
   return guarded(error, [&] {
     require(optimizer, "weft_scheduler_create", "optimizer");
     require(own, "weft_scheduler_create", "own");
-    const Options values = checked(options, kScheduleOptions, "weft_scheduler_create");
-    const optim::ScheduleOptions schedule{values.at("warmup_steps").integer, values.at("total_steps").integer,
-                                          values.at("minimum_factor").real};
-    *own = new weft_scheduler{optim::Scheduler(optimizer->optimizer, optim::schedule(view(name), schedule))};
+    *own = new weft_scheduler{optim::Scheduler(
+        optimizer->optimizer, optim::make_schedule(view(name), object_of(options, "weft_scheduler_create")))};
   });
 }
 

@@ -68,10 +68,11 @@ StepResult Job::train_step(const Batch& batch) {
   const optim::Optimizer::Shared::Update update = optimizer.shared().update(
       max_grad_norm, {loss.total(), num_tokens(batch), stop_requested->load() ? 1.0 : 0.0});
   training.zero_gradients();
-  if (schedule && update.updated) schedule.step();
   result.index = optimizer.steps();
   result.updated = update.updated;
   result.loss = update.extra[0];
+  if (schedule && update.updated)
+    schedule.schedule().follows_metric() ? schedule.step(result.loss) : schedule.step();
   result.stop = update.extra[2] > 0;
   if (max_grad_norm > 0) result.grad_norm = update.norm;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

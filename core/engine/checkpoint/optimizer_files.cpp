@@ -1,7 +1,7 @@
 // Optimizers in checkpoints.
 #include <ATen/ops/empty.h>
 
-#include <set>
+#include <algorithm>
 
 #include "base/json.hpp"
 #include "base/text.hpp"
@@ -30,8 +30,8 @@ json groups_to_json(const optim::Optimizer::Shared& shared) {
                       {"options", group.options},
                       {"initial_lr", group.initial_lr}});
   json steps = json::object();
-  for (const auto& [key, state] : shared.states)
-    steps[shared.training->params()[key.first]->name] = state.steps;
+  for (const auto& [index, state] : shared.parameters)
+    steps[shared.training->params()[index]->name] = state.steps;
   return {{"version", kVersion},
           {"rule", shared.rule->name()},
           {"steps", shared.steps},
@@ -82,31 +82,49 @@ Saved read_groups(const json& saved, const optim::Optimizer::Shared& shared, con
   return result;
 }
 
-// Every entry is state of a parameter of this model, in its shape and precision, and all have the same.
-void read_entries(const Reader& reader, const Training& training, Saved& saved) {
+// The states of `param` by the rule; none if it is not optimized.
+std::vector<optim::StateInfo> states_of(const optim::Optimizer::Shared& shared,
+                                        const std::vector<optim::Group>& groups, const weft_param& param) {
+  const int group = shared.group_of[param.index];
+  if (group < 0) return {};
+  return shared.rule->states(groups[static_cast<size_t>(group)].options, param.shape);
+}
+
+// Every entry is state of a parameter of this model as the rule wants it, and none is missing.
+void read_entries(const Reader& reader, const optim::Optimizer::Shared& shared, Saved& saved) {
+  const Training& training = *shared.training;
   for (size_t e = 0; e < reader.entries().size(); ++e) {
     const Entry& entry = reader.entries()[e];
     const size_t slash = entry.name.rfind('/');
     const std::string name = entry.name.substr(0, slash == std::string::npos ? 0 : slash);
     const weft_param* const param = training.find_param(name);
-    if (param == nullptr || !saved.parameter_steps.contains(name))
-      fail(WEFT_INVALID_ARGUMENT, "{}: {} is no state of a parameter of {}", reader.path(),
-           printable(entry.name, 80), training.model().architecture());
-    if (entry.shape != param->shape)
-      fail(WEFT_INVALID_ARGUMENT, "{}: {} has shape ({}), its parameter ({})", reader.path(), entry.name,
-           fmt::join(entry.shape, ", "), fmt::join(param->shape, ", "));
-    if (entry.dtype != training.dtype())
+    const auto states =
+        param == nullptr ? std::vector<optim::StateInfo>() : states_of(shared, saved.groups, *param);
+    const auto state = std::find_if(states.begin(), states.end(), [&](const optim::StateInfo& info) {
+      return entry.name.compare(slash + 1, std::string::npos, info.name) == 0;
+    });
+    if (state == states.end() || !saved.parameter_steps.contains(name))
+      fail(WEFT_INVALID_ARGUMENT, "{}: {} is no state of a parameter of {} under {}", reader.path(),
+           printable(entry.name, 80), training.model().architecture(), shared.rule->name());
+    const std::vector<int64_t> shape = optim::state_shape(state->kind, param->shape);
+    if (entry.shape != shape)
+      fail(WEFT_INVALID_ARGUMENT, "{}: {} has shape ({}), must have ({})", reader.path(), entry.name,
+           fmt::join(entry.shape, ", "), fmt::join(shape, ", "));
+    if (entry.dtype != training.master_dtype())
       fail(WEFT_INVALID_ARGUMENT, "{}: {} is of type {}, this job's precision is {}", reader.path(),
            entry.name, c10::toString(entry.dtype), training.options().precision);
     saved.entries[name].emplace_back(entry.name.substr(slash + 1), e);
   }
-  std::set<std::string> all;
-  for (const auto& [name, entries] : saved.entries)
-    for (const auto& entry : entries) all.insert(entry.first);
-  for (const auto& [name, steps] : saved.parameter_steps)
-    if (saved.entries[name].size() != all.size())
-      fail(WEFT_DATA_LOSS, "{}: {} has {} of the states ({})", reader.path(), name,
-           saved.entries[name].size(), fmt::join(all, ", "));
+  for (const auto& [name, steps] : saved.parameter_steps) {
+    const weft_param* const param = training.find_param(name);
+    if (param == nullptr)
+      fail(WEFT_INVALID_ARGUMENT, "{}: {} has no parameter {}", reader.path(),
+           training.model().architecture(), printable(name, 80));
+    const size_t wanted = states_of(shared, saved.groups, *param).size();
+    if (saved.entries[name].size() != wanted)
+      fail(WEFT_DATA_LOSS, "{}: {} has {} states, must have {}", reader.path(), name,
+           saved.entries[name].size(), wanted);
+  }
 }
 
 }  // namespace
@@ -117,18 +135,26 @@ void write_optimizer(const std::string& path, const WriteOptions& options,
   Training& training = *shared.training;
   std::vector<Entry> entries;
   std::map<std::string, size_t> index;
-  for (const auto& [key, state] : shared.states) {
-    const weft_param& param = *training.params()[key.first];
-    for (const auto& [name, tensor] : state.tensors)
+  const auto add = [&](const weft_param& param, const optim::States& states, const auto& shape_of) {
+    for (const auto& [name, tensor] : states)
       if (index.emplace(param.name + "/" + name, entries.size()).second)
-        entries.push_back({param.name + "/" + name, tensor.scalar_type(), param.shape});
+        entries.push_back({param.name + "/" + name, tensor.scalar_type(), shape_of(tensor)});
+  };
+  for (const auto& [key, states] : shared.ranges) {
+    const weft_param& param = *training.params()[key.first];
+    add(param, states, [&](const at::Tensor&) { return param.shape; });
   }
+  for (const auto& [p, state] : shared.parameters)
+    add(*training.params()[p], state.whole, [](const at::Tensor& tensor) { return tensor.sizes().vec(); });
   WriteOptions with_groups = options;
   with_groups.metadata[kGroupsKey] = groups_to_json(shared).dump();
   Writer writer(path, with_groups, entries);
-  for (const auto& [key, state] : shared.states)
-    for (const auto& [name, tensor] : state.tensors)
+  for (const auto& [key, states] : shared.ranges)
+    for (const auto& [name, tensor] : states)
       writer.write(index.at(training.params()[key.first]->name + "/" + name), key.second, tensor);
+  for (const auto& [p, state] : shared.parameters)
+    for (const auto& [name, tensor] : state.whole)
+      writer.write(index.at(training.params()[p]->name + "/" + name), 0, tensor.flatten());
   writer.commit();
 }
 
@@ -146,23 +172,34 @@ void read_optimizer(const std::string& path, optim::Optimizer& optimizer) {
   } catch (const json::exception& e) {
     fail(WEFT_DATA_LOSS, "{}: the optimizer's groups are damaged: {}", path, e.what());
   }
-  read_entries(reader, *shared.training, saved);
-  std::map<std::pair<uint32_t, int64_t>, optim::RangeState> states;
-  for (const Shard& shard : shared.training->publish()) {
-    const auto steps = saved.parameter_steps.find(shard.param->name);
-    if (steps == saved.parameter_steps.end()) continue;
-    optim::RangeState state;
-    state.steps = steps->second;
-    for (const auto& [name, entry] : saved.entries[shard.param->name]) {
-      const at::Tensor values = at::empty({shard.count}, reader.entries()[entry].dtype);
-      reader.read_range(entry, shard.begin, values);
-      state.tensors[name] = values;
-    }
-    states[{shard.param->index, shard.begin}] = std::move(state);
+  read_entries(reader, shared, saved);
+  std::map<uint32_t, optim::ParameterState> parameters;
+  std::map<std::pair<uint32_t, int64_t>, optim::States> ranges;
+  const auto each_state = [&](const weft_param& param, const auto& read) {
+    const auto states = states_of(shared, saved.groups, param);
+    for (const auto& [name, entry] : saved.entries[param.name])
+      for (const optim::StateInfo& info : states)
+        if (info.name == name) read(info, entry);
+  };
+  for (const auto& [name, steps] : saved.parameter_steps) {
+    const weft_param& param = *shared.training->find_param(name);
+    parameters[param.index].steps = steps;
+    each_state(param, [&](const optim::StateInfo& info, size_t entry) {
+      if (info.kind != optim::StateKind::kElementwise)
+        parameters[param.index].whole[info.name] = reader.read(entry);
+    });
   }
+  for (const Shard& shard : shared.training->publish())
+    each_state(*shard.param, [&](const optim::StateInfo& info, size_t entry) {
+      if (info.kind != optim::StateKind::kElementwise) return;
+      at::Tensor& values = ranges[{shard.param->index, shard.begin}][info.name];
+      values = at::empty({shard.count}, reader.entries()[entry].dtype);
+      reader.read_range(entry, shard.begin, values);
+    });
   shared.groups = std::move(saved.groups);
   shared.steps = saved.steps;
-  shared.states = std::move(states);
+  shared.parameters = std::move(parameters);
+  shared.ranges = std::move(ranges);
 }
 
 }  // namespace weft::checkpoint

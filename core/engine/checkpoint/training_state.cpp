@@ -73,17 +73,21 @@ auto reading(const std::string& path, const Body& body) {
 }  // namespace
 
 json schedule_to_json(const optim::Scheduler& schedule) {
-  return {{"identity", schedule.schedule().identity()}, {"last_step", schedule.last_step()}};
+  json state = {{"identity", schedule.schedule().identity()}, {"last_step", schedule.last_step()}};
+  if (schedule.schedule().follows_metric()) state["state"] = schedule.state();
+  return state;
 }
 
 void read_schedule(const json& saved, const std::string& path, optim::Scheduler& schedule) {
-  const auto [identity, step] = reading(path, [&] {
-    return std::pair(saved.at("identity").get<std::string>(), saved.at("last_step").get<int64_t>());
+  const auto [identity, step, state] = reading(path, [&] {
+    return std::tuple(saved.at("identity").get<std::string>(), saved.at("last_step").get<int64_t>(),
+                      saved.value("state", std::string()));
   });
   if (identity != schedule.schedule().identity())
     fail(WEFT_INVALID_ARGUMENT,
          "{}: the learning-rate schedule was \"{}\", but this job has \"{}\"; give the same", path, identity,
          schedule.schedule().identity());
+  if (schedule.schedule().follows_metric()) schedule.restore(state);
   schedule.seek(step);
 }
 
@@ -173,9 +177,11 @@ void SavedTraining::check(const Job& job) const {
   }
   if (job.schedule && state_.contains("schedule")) {
     optim::Scheduler schedule = job.schedule;
-    const int64_t before = schedule.last_step();
+    const int64_t step = schedule.last_step();
+    const std::string state = schedule.state();
     read_schedule(state_.at("schedule"), path_, schedule);
-    schedule.seek(before);
+    schedule.restore(state);
+    schedule.seek(step);
   }
   if (job.data && state_.contains("data")) check_data(job.data);
 }

@@ -15,6 +15,7 @@
 #include "checkpoint/training_state.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/optimizer_flags.hpp"
 #include "command/progress.hpp"
 #include "memory/counting_allocator.hpp"
 #include "weft/nn/model.hpp"
@@ -62,25 +63,6 @@ void check_flags(const json& arguments) {
     fail(WEFT_INVALID_ARGUMENT, "--save-every needs --save DIR, where its step-N/ folders go");
 }
 
-optim::Optimizer make_optimizer(const json& arguments, const Model& model) {
-  optim::Hyper options;
-  const auto take = [&](const char* key) {
-    if (given(arguments, key)) options[key] = real(arguments, key, 0);
-  };
-  take("lr");
-  take("weight_decay");
-  take("momentum");
-  take("eps");
-  if (given(arguments, "betas")) {
-    const auto betas = arguments.at("betas").get<std::vector<double>>();
-    if (betas.size() != 2)
-      fail(WEFT_INVALID_ARGUMENT, "--betas takes two numbers, 0.9,0.999 say; got {}", betas.size());
-    options["beta1"] = betas[0];
-    options["beta2"] = betas[1];
-  }
-  return optim::Optimizer(text(arguments, "optimizer", "adamw"), model.parameters(), options);
-}
-
 data::Loader make_loader(const json& arguments, const Model& model, const World& world,
                          const BoosterOptions& booster) {
   data::LoaderOptions options;
@@ -120,27 +102,6 @@ std::string resume_folder(const std::string& path) {
          "--resume {}: no training_state/ there and no step-N/ folder with one; save with --save first",
          path);
   return newest.string();
-}
-
-// The saved options of the optimizer hold from here on; a flag that says otherwise would have no effect.
-void check_resumed_flags(const json& arguments, optim::Optimizer& optimizer, const std::string& folder) {
-  const auto check = [&](const char* key, const char* name, double wanted, double saved) {
-    if (given(arguments, key) && wanted != saved)
-      fail(WEFT_INVALID_ARGUMENT,
-           "{} is {}, but the run saved in {} has {}, which goes on; leave the flag out, or begin anew "
-           "from the weights with --model {}",
-           name, wanted, folder, saved, folder);
-  };
-  const optim::Group& group = optimizer.groups().front();
-  check("lr", "--lr", real(arguments, "lr", 0), group.initial_lr);
-  const std::pair<const char*, const char*> flags[] = {
-      {"weight_decay", "--weight-decay"}, {"momentum", "--momentum"}, {"eps", "--eps"}};
-  for (const auto& [key, name] : flags)
-    if (given(arguments, key)) check(key, name, real(arguments, key, 0), group.options.at(key));
-  if (!given(arguments, "betas")) return;
-  const auto betas = arguments.at("betas").get<std::vector<double>>();
-  check("betas", "the first of --betas", betas.at(0), group.options.at("beta1"));
-  check("betas", "the second of --betas", betas.at(1), group.options.at("beta2"));
 }
 
 class Metrics {
@@ -252,9 +213,7 @@ int train(const json& arguments) {
   data::Loader loader = make_loader(arguments, model, world, options);
   const int64_t total = total_steps(arguments, loader);
   optim::Optimizer optimizer = make_optimizer(arguments, model);
-  const optim::ScheduleOptions schedule_options{integer(arguments, "warmup_steps", 0), total, 0};
-  optim::Scheduler schedule(optimizer,
-                            optim::schedule(text(arguments, "lr_scheduler", "constant"), schedule_options));
+  optim::Scheduler schedule = make_scheduler(arguments, optimizer, total);
   Metrics metrics(text(arguments, "metrics"), world);
 
   Booster booster(options, world);
@@ -263,7 +222,7 @@ int train(const json& arguments) {
   if (given(arguments, "resume")) {
     const std::string folder = resume_folder(text(arguments, "resume"));
     booster.load_training(job, folder);
-    check_resumed_flags(arguments, job.optimizer, folder);
+    check_resumed_flags(arguments, job.optimizer, job.schedule, folder);
     world.print_on_master(fmt::format("resumed {} after step {}", folder, job.optimizer.steps()));
   }
   world.print_on_master(fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps",

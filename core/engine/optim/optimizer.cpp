@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "optim/gradient_norm.hpp"
 #include "optim/optimizer_state.hpp"
+#include "optim/rounds.hpp"
 #include "optim/rules.hpp"
 #include "weft/error.hpp"
 
@@ -100,11 +101,14 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector
   Training& boosted_training = boosted(*this, "step");
   const std::vector<Shard> shards = boosted_training.publish();
   const std::vector<bool> touched = boosted_training.take_touched();
+  Rounds rounds(*this, shards);
   std::vector<double> sums(touched.begin(), touched.end());
   const size_t norm_place = sums.size();
   const bool measured = max_norm > 0 || scaler;
   sums.push_back(measured ? counted_norm_part(shards, norm_type) : 0);
   sums.insert(sums.end(), extra.begin(), extra.end());
+  const size_t rule_place = sums.size();
+  rounds.measure(sums);
   if (measured)
     reduce_with_norm(boosted_training, sums, norm_place, norm_type);
   else
@@ -113,42 +117,22 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector
   const double scale = scaler ? scaler->scale() : 1;
   const double norm = norm_of_parts(sums[norm_place], norm_type);
   Update result;
-  result.extra.assign(sums.end() - static_cast<int64_t>(extra.size()), sums.end());
+  const double* const after_norm = sums.data() + norm_place + 1;
+  result.extra.assign(after_norm, after_norm + extra.size());
   result.norm = norm / scale;
   result.updated = !scaler || std::isfinite(norm);
   const double clip = max_norm > 0 ? clip_factor(result.norm, max_norm) : 1.0;
   const double factor = clip * std::exchange(pending_clip, 1) / scale;
-  if (result.updated) apply(shards, sums, factor);
+  if (result.updated) {
+    ++steps;
+    rounds.run(sums.data(), sums.data() + rule_place, factor);
+  }
   if (scaler) {
     scaler->update(!result.updated);
     boosted_training.set_loss_scale(scaler->scale());
   }
   boosted_training.values_changed();
   return result;
-}
-
-// Slices that share their options and their number of updates go to the rule together; those whose gradients
-// have another dtype than their values alone, so that few converted gradients exist at a time.
-void Optimizer::Shared::apply(const std::vector<Shard>& shards, const std::vector<double>& touched,
-                              double factor) {
-  at::NoGradGuard no_grad;
-  ++steps;
-  std::map<std::pair<int, int64_t>, std::vector<Slice>> batches;
-  for (const Shard& shard : shards) {
-    const int group = group_of[shard.param->index];
-    if (group < 0 || !shard.gradient.defined() || shard.count == 0 || !(touched[shard.param->index] > 0))
-      continue;
-    RangeState& state = states[{shard.param->index, shard.begin}];
-    ++state.steps;
-    if (shard.gradient.scalar_type() == shard.value.scalar_type()) {
-      batches[{group, state.steps}].push_back({shard.value, shard.gradient, &state.tensors});
-      continue;
-    }
-    std::vector<Slice> one = {{shard.value, shard.gradient.to(shard.value.scalar_type()), &state.tensors}};
-    rule->update(one, groups[static_cast<size_t>(group)].options, state.steps, factor);
-  }
-  for (auto& [key, slices] : batches)
-    rule->update(slices, groups[static_cast<size_t>(key.first)].options, key.second, factor);
 }
 
 bool Optimizer::step() {

@@ -5,14 +5,19 @@
 
 #include "base/text.hpp"
 #include "optim/rules_adam.hpp"
+#include "optim/rules_factored.hpp"
+#include "optim/rules_layerwise.hpp"
+#include "optim/rules_lion.hpp"
 #include "optim/rules_sgd.hpp"
+#include "weft/optim/optimizer.hpp"
 
 namespace weft::optim {
 
 namespace {
 
 std::vector<std::shared_ptr<const Rule>> all_rules() {
-  return {sgd_rule(), adam_rule(), adamw_rule()};
+  return {sgd_rule(),  adam_rule(), adamw_rule(), hybrid_adam_rule(), cpu_adam_rule(), fused_adam_rule(),
+          lamb_rule(), lars_rule(), lion_rule(),  adafactor_rule(),   came_rule()};
 }
 
 }  // namespace
@@ -32,6 +37,14 @@ std::vector<std::string> rule_names() {
   return names;
 }
 
+std::vector<int64_t> state_shape(StateKind kind, at::IntArrayRef shape) {
+  std::vector<int64_t> result = shape.vec();
+  if (kind == StateKind::kScalar) return {};
+  if (kind == StateKind::kRow) result.pop_back();
+  if (kind == StateKind::kColumn) result.erase(result.end() - 2);
+  return result;
+}
+
 Hyper complete(const Rule& rule, Hyper given) {
   Hyper options = rule.defaults();
   for (const auto& [name, value] : given) {
@@ -48,6 +61,9 @@ Hyper complete(const Rule& rule, Hyper given) {
     }
     known->second = value;
   }
+  for (const auto& [name, value] : options)
+    if (std::isnan(value))
+      fail(WEFT_INVALID_ARGUMENT, "optimizer {}: {} must be given, it has no default", rule.name(), name);
   rule.check(options);
   return options;
 }

@@ -1,7 +1,7 @@
 // What the optimizer needs of a rule beyond its update.
 #pragma once
 
-#include "weft/optim/optimizer.hpp"
+#include "weft/optim/rule.hpp"
 
 namespace weft::optim {
 

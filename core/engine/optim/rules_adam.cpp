@@ -1,9 +1,10 @@
 #include "optim/rules_adam.hpp"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full.h>
+
+#include <limits>
 
 #include "base/text.hpp"
 #include "optim/rules_slices.hpp"
@@ -12,7 +13,7 @@ namespace weft::optim {
 
 namespace {
 
-class AdamRule final : public Rule {
+class AdamRule : public Rule {
  public:
   AdamRule(const char* name, double weight_decay, bool decoupled)
       : name_(name), weight_decay_(weight_decay), decoupled_(decoupled) {}
@@ -25,23 +26,26 @@ class AdamRule final : public Rule {
 
   void check(const Hyper& options) const override {
     check_at_least_zero(*this, options, {"lr", "eps", "weight_decay"});
-    for (const char* name : {"beta1", "beta2"}) {
-      const double beta = options.at(name);
-      if (!(beta >= 0 && beta < 1)) {
-        fail(WEFT_INVALID_ARGUMENT, "optimizer {}: {} is {}, must be at least 0 and below 1", name_, name,
-             beta);
-      }
-    }
+    check_betas(*this, options, {"beta1", "beta2"});
   }
 
-  void update(std::vector<Slice>& slices, const Hyper& options, int64_t step, double factor) const override {
-    const at::NoGradGuard no_grad;
+  std::vector<StateInfo> states(const Hyper&, at::IntArrayRef) const override {
+    return {{"exp_avg"}, {"exp_avg_sq"}};
+  }
+
+  void update(int, UpdateBatch& batch) const override {
+    apply(batch, static_cast<double>(batch.step), decoupled_);
+  }
+
+ protected:
+  // `step` is what the biases are corrected for.
+  void apply(UpdateBatch& batch, double step, bool decoupled) const {
     // The kernels have a count per tensor; here it is one for all, and they only read it.
-    const at::Tensor count = at::full({}, static_cast<double>(step), at::kFloat);
-    const auto kernel = decoupled_ ? adamw : adam;
-    for (const Grouped& part : group(*this, slices, {"exp_avg", "exp_avg_sq"}, factor)) {
+    const at::Tensor count = at::full({}, step, at::kFloat);
+    const Hyper& options = batch.options;
+    const auto kernel = decoupled ? adamw : adam;
+    for (const Grouped& part : group(*this, batch, {"exp_avg", "exp_avg_sq"}))
       kernel(part.lists, std::vector<at::Tensor>(part.lists.values.size(), count), options);
-    }
   }
 
  private:
@@ -64,14 +68,66 @@ class AdamRule final : public Rule {
   bool decoupled_;
 };
 
+// An option of Colossal-AI's that has but one value here.
+struct Fixed {
+  const char* name;
+  double value;
+  const char* reason;
+};
+
+const std::vector<Fixed> kNvme = {
+    {"nvme_offload_fraction", 0, "optimizer states cannot be offloaded to a disk in this version"}};
+const std::vector<Fixed> kFused = {
+    {"amsgrad", 0, "the AMSGrad variant does not exist, in Colossal-AI neither"},
+    {"set_grad_none", 1, "zero_grad lets the strategy decide what becomes of gradients"}};
+
+class ColossalAdam final : public AdamRule {
+ public:
+  ColossalAdam(const char* name, const std::vector<Fixed>& fixed) : AdamRule(name, 0, true), fixed_(fixed) {}
+
+  Hyper defaults() const override {
+    Hyper options = AdamRule::defaults();
+    options["bias_correction"] = options["adamw_mode"] = 1;
+    for (const Fixed& option : fixed_) options[option.name] = option.value;
+    return options;
+  }
+
+  void check(const Hyper& options) const override {
+    AdamRule::check(options);
+    check_switches(*this, options, {"bias_correction", "adamw_mode"});
+    for (const Fixed& option : fixed_)
+      if (options.at(option.name) != option.value)
+        fail(WEFT_UNIMPLEMENTED, "optimizer {}: {} is {}, can only be {}: {}", name(), option.name,
+             options.at(option.name), option.value, option.reason);
+  }
+
+  void update(int, UpdateBatch& batch) const override {
+    // After infinitely many steps there is no bias to correct.
+    const double step = batch.options.at("bias_correction") != 0 ? static_cast<double>(batch.step)
+                                                                 : std::numeric_limits<double>::infinity();
+    apply(batch, step, batch.options.at("adamw_mode") != 0);
+  }
+
+ private:
+  const std::vector<Fixed>& fixed_;
+};
+
 }  // namespace
 
 std::shared_ptr<const Rule> adam_rule() {
   return std::make_shared<AdamRule>("adam", 0.0, false);
 }
-
 std::shared_ptr<const Rule> adamw_rule() {
   return std::make_shared<AdamRule>("adamw", 0.01, true);
+}
+std::shared_ptr<const Rule> hybrid_adam_rule() {
+  return std::make_shared<ColossalAdam>("hybrid_adam", kNvme);
+}
+std::shared_ptr<const Rule> cpu_adam_rule() {
+  return std::make_shared<ColossalAdam>("cpu_adam", kNvme);
+}
+std::shared_ptr<const Rule> fused_adam_rule() {
+  return std::make_shared<ColossalAdam>("fused_adam", kFused);
 }
 
 }  // namespace weft::optim

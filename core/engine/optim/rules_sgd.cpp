@@ -1,6 +1,5 @@
 #include "optim/rules_sgd.hpp"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_sgd.h>
 
 #include "base/text.hpp"
@@ -20,23 +19,25 @@ class Sgd final : public Rule {
 
   void check(const Hyper& options) const override {
     check_at_least_zero(*this, options, {"lr", "momentum", "weight_decay"});
-    const double nesterov = options.at("nesterov");
-    if (nesterov != 0 && nesterov != 1) {
-      fail(WEFT_INVALID_ARGUMENT, "optimizer sgd: nesterov is {}, must be 0 or 1", nesterov);
-    }
-    if (nesterov != 0 && (options.at("momentum") == 0 || options.at("dampening") != 0)) {
+    check_switches(*this, options, {"nesterov"});
+    if (options.at("nesterov") != 0 && (options.at("momentum") == 0 || options.at("dampening") != 0)) {
       fail(WEFT_INVALID_ARGUMENT,
            "optimizer sgd: nesterov needs a momentum above 0 and no dampening; momentum is {}, dampening {}",
            options.at("momentum"), options.at("dampening"));
     }
   }
 
-  void update(std::vector<Slice>& slices, const Hyper& options, int64_t step, double factor) const override {
-    const at::NoGradGuard no_grad;
+  std::vector<StateInfo> states(const Hyper& options, at::IntArrayRef) const override {
+    if (options.at("momentum") == 0) return {};
+    return {{"momentum_buffer"}};
+  }
+
+  void update(int, UpdateBatch& batch) const override {
+    const Hyper& options = batch.options;
     const double momentum = options.at("momentum");
     std::vector<std::string> states;
     if (momentum != 0) states.emplace_back("momentum_buffer");
-    for (const Grouped& part : group(*this, slices, states, factor)) {
+    for (const Grouped& part : group(*this, batch, states)) {
       const Lists& lists = part.lists;
       at::_fused_sgd_(lists.values, lists.gradients,
                       momentum != 0 ? lists.states[0] : std::vector<at::Tensor>(), options.at("weight_decay"),

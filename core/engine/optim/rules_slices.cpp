@@ -35,10 +35,19 @@ void check(const Rule& rule, const Slice& slice, const std::vector<std::string>&
   if (!matches(slice.gradient, value)) refuse(rule, slice.gradient, "gradient");
   for (const std::string& name : state_names) {
     const auto state = slice.state->find(name);
-    if (state != slice.state->end() && state->second.defined() && !matches(state->second, value)) {
-      refuse(rule, state->second, name);
-    }
+    if (state != slice.state->end() && !matches(state->second, value)) refuse(rule, state->second, name);
   }
+}
+
+// True if a state was missing.
+bool make_states(const Slice& slice, const std::vector<std::string>& state_names) {
+  bool made = false;
+  for (const std::string& name : state_names) {
+    if (slice.state->contains(name)) continue;
+    slice.state->emplace(name, at::zeros_like(slice.value));
+    made = true;
+  }
+  return made;
 }
 
 // Division by a float is exact enough for float gradients only.
@@ -61,20 +70,35 @@ void check_at_least_zero(const Rule& rule, const Hyper& options, std::initialize
   }
 }
 
-std::vector<Grouped> group(const Rule& rule, std::vector<Slice>& slices,
-                           const std::vector<std::string>& state_names, double factor) {
+void check_betas(const Rule& rule, const Hyper& options, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const double beta = options.at(name);
+    if (!(beta >= 0 && beta < 1))
+      fail(WEFT_INVALID_ARGUMENT, "optimizer {}: {} is {}, must be at least 0 and below 1", rule.name(), name,
+           beta);
+  }
+}
+
+void check_switches(const Rule& rule, const Hyper& options, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const double value = options.at(name);
+    if (value != 0 && value != 1)
+      fail(WEFT_INVALID_ARGUMENT, "optimizer {}: {} is {}, must be 0 or 1", rule.name(), name, value);
+  }
+}
+
+void prepare(const Rule& rule, Slice& slice, const std::vector<std::string>& state_names) {
+  check(rule, slice, state_names);
+  make_states(slice, state_names);
+}
+
+std::vector<Grouped> group(const Rule& rule, UpdateBatch& batch,
+                           const std::vector<std::string>& state_names) {
   std::map<std::pair<at::ScalarType, bool>, Lists> groups;
-  for (Slice& slice : slices) {
+  for (Slice& slice : batch.slices) {
     check(rule, slice, state_names);
     if (slice.value.numel() == 0) continue;
-    bool first = false;
-    for (const std::string& name : state_names) {
-      at::Tensor& state = (*slice.state)[name];
-      if (state.defined()) continue;
-      state = at::zeros_like(slice.value);
-      first = true;
-    }
-    Lists& lists = groups[{slice.value.scalar_type(), first}];
+    Lists& lists = groups[{slice.value.scalar_type(), make_states(slice, state_names)}];
     lists.values.push_back(slice.value);
     lists.gradients.push_back(slice.gradient);
     lists.states.resize(state_names.size());
@@ -83,7 +107,7 @@ std::vector<Grouped> group(const Rule& rule, std::vector<Slice>& slices,
   }
   std::vector<Grouped> grouped;
   for (auto& [key, lists] : groups) {
-    apply_factor(lists, factor);
+    apply_factor(lists, batch.factor);
     grouped.push_back({std::move(lists), key.second});
   }
   return grouped;

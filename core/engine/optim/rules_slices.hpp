@@ -3,12 +3,15 @@
 
 #include <optional>
 
-#include "weft/optim/optimizer.hpp"
+#include "weft/optim/rule.hpp"
 
 namespace weft::optim {
 
-// Throws INVALID_ARGUMENT naming `rule`, option, got and wanted.
+// Throw INVALID_ARGUMENT naming `rule`, option, got and wanted.
 void check_at_least_zero(const Rule& rule, const Hyper& options, std::initializer_list<const char*> names);
+void check_betas(const Rule& rule, const Hyper& options, std::initializer_list<const char*> names);  // [0, 1)
+void check_switches(const Rule& rule, const Hyper& options,
+                    std::initializer_list<const char*> names);  // 0, 1
 
 // Tensors of slices side by side; `states` by the rule's own numbering.
 struct Lists {
@@ -25,7 +28,10 @@ struct Grouped {
   Lists lists;
   bool first = false;
 };
-std::vector<Grouped> group(const Rule& rule, std::vector<Slice>& slices,
-                           const std::vector<std::string>& state_names, double factor);
+std::vector<Grouped> group(const Rule& rule, UpdateBatch& batch, const std::vector<std::string>& state_names);
+
+// Throws INTERNAL unless value and gradient are flat tensors that a kernel may walk through side by side, and
+// so are the states by these names, which are made as zeros where they are missing.
+void prepare(const Rule& rule, Slice& slice, const std::vector<std::string>& state_names);
 
 }  // namespace weft::optim

@@ -24,13 +24,14 @@ WEFT_EXPORT weft_status weft_model_open(weft_runtime* runtime, weft_str path, we
                                         weft_error* error);
 WEFT_EXPORT void weft_model_destroy(weft_model* model);
 
-/* "sgd", "adam" or "adamw" over all parameters that train. Options: "lr", "weight_decay", "momentum", "beta1", ... with
- * PyTorch's defaults. */
+/* A rule of weft/optim/rule.hpp ("sgd", "adamw", "lamb", "adafactor", ...) over all parameters that train. Options: "lr",
+ * "weight_decay", "momentum", "beta1", ... with PyTorch's or Colossal-AI's defaults. */
 WEFT_EXPORT weft_status weft_optimizer_create(weft_runtime* runtime, weft_model* model, weft_str name, weft_str options,
                                               weft_optimizer** own, weft_error* error);
 WEFT_EXPORT void weft_optimizer_destroy(weft_optimizer* optimizer);
 
-/* "constant", "linear_warmup" or "cosine_warmup". Options: "warmup_steps", "total_steps", "minimum_factor". */
+/* "constant", "linear_warmup", "cosine_annealing_warmup" and more, with "warmup_steps", "total_steps" and options of
+ * their own: weft/optim/scheduler.hpp names them. */
 WEFT_EXPORT weft_status weft_scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, weft_str name,
                                               weft_str options, weft_scheduler** own, weft_error* error);
 WEFT_EXPORT void weft_scheduler_destroy(weft_scheduler* scheduler);

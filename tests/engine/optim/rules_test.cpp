@@ -17,7 +17,8 @@ using at::Tensor;
 using test::is_near;
 
 TEST(Rules, AreRefusedByUnknownNameWithTheNearest) {
-  EXPECT_ERROR(rule("adanw"), WEFT_NOT_FOUND, "\"adanw\"", "did you mean \"adamw\"", "sgd, adam, adamw");
+  EXPECT_ERROR(rule("adanw"), WEFT_NOT_FOUND, "\"adanw\"", "did you mean \"adamw\"",
+               "sgd, adam, adamw, hybrid_adam");
   for (const std::string& name : rule_names()) EXPECT_EQ(rule(name)->name(), name);
 }
 
@@ -33,7 +34,8 @@ TEST(Rules, RefuseValuesThatPyTorchRefuses) {
   for (const std::string& name : rule_names()) {
     EXPECT_ERROR(complete(*rule(name), {{"lr", -0.1}}), WEFT_INVALID_ARGUMENT, name, "lr is -0.1",
                  "at least 0");
-    EXPECT_ERROR(complete(*rule(name), {{"weight_decay", -1}}), WEFT_INVALID_ARGUMENT, "weight_decay is -1");
+    EXPECT_ERROR(complete(*rule(name), {{"lr", 1}, {"weight_decay", -1}}), WEFT_INVALID_ARGUMENT,
+                 "weight_decay is -1");
     EXPECT_ERROR(complete(*rule(name), {{"lr", std::numeric_limits<double>::quiet_NaN()}}),
                  WEFT_INVALID_ARGUMENT, "lr is nan", "finite");
   }
@@ -71,6 +73,21 @@ struct Problem {
   std::map<std::string, Tensor> state;
 };
 
+Slice slice_of(const Tensor& value, const Tensor& gradient, States* state) {
+  Slice slice;
+  slice.value = value;
+  slice.gradient = gradient;
+  slice.state = state;
+  return slice;
+}
+
+// An update of rules without sums.
+void update(const Rule& rule, std::vector<Slice> slices, const Hyper& options, int64_t step, double factor) {
+  const at::NoGradGuard no_grad;
+  UpdateBatch batch{options, step, factor, std::move(slices), {}};
+  rule.update(1, batch);
+}
+
 using MakeOracle = std::function<std::unique_ptr<torch::optim::Optimizer>(const Tensor&)>;
 
 void compare(const std::string& name, const Hyper& given, const MakeOracle& make_oracle) {
@@ -83,13 +100,43 @@ void compare(const std::string& name, const Hyper& given, const MakeOracle& make
       for (size_t i = 0; i < problem.gradients.size(); ++i) {
         problem.expected.mutable_grad() = problem.gradients[i] * factor;
         oracle->step();
-        std::vector<Slice> slices = {{problem.value, problem.gradients[i].clone(), &problem.state}};
-        under_test->update(slices, options, static_cast<int64_t>(i) + 1, factor);
+        update(*under_test, {slice_of(problem.value, problem.gradients[i].clone(), &problem.state)}, options,
+               static_cast<int64_t>(i) + 1, factor);
         EXPECT_TRUE(is_near(problem.value, problem.expected, dtype == at::kFloat ? 2e-7 : 2e-15))
             << name << " " << toString(dtype) << " step " << i + 1 << " factor " << factor;
       }
     }
   }
+}
+
+TEST(Rules, RefuseOptionsOfColossalAiThatWouldHaveNoEffect) {
+  for (const char* name : {"hybrid_adam", "cpu_adam"})
+    EXPECT_ERROR(complete(*rule(name), {{"nvme_offload_fraction", 0.5}}), WEFT_UNIMPLEMENTED, name,
+                 "nvme_offload_fraction is 0.5", "can only be 0");
+  EXPECT_ERROR(complete(*rule("fused_adam"), {{"amsgrad", 1}}), WEFT_UNIMPLEMENTED, "amsgrad is 1");
+  EXPECT_ERROR(complete(*rule("fused_adam"), {{"set_grad_none", 0}}), WEFT_UNIMPLEMENTED,
+               "set_grad_none is 0");
+}
+
+TEST(Rules, RefuseValuesThatTheirPapersExclude) {
+  EXPECT_ERROR(complete(*rule("lars"), {{"eeta", 0}}), WEFT_INVALID_ARGUMENT, "eeta is 0", "above 0");
+  EXPECT_ERROR(complete(*rule("lamb"), {{"beta2", 1}}), WEFT_INVALID_ARGUMENT, "lamb", "beta2 is 1");
+  EXPECT_ERROR(complete(*rule("lamb"), {{"adam", 2}}), WEFT_INVALID_ARGUMENT, "adam is 2", "0 or 1");
+  EXPECT_ERROR(complete(*rule("adafactor"), {{"decay_rate", 0.8}}), WEFT_INVALID_ARGUMENT,
+               "decay_rate is 0.8");
+  EXPECT_ERROR(complete(*rule("adafactor"), {{"warmup_init", 1}, {"relative_step", 0}}),
+               WEFT_INVALID_ARGUMENT, "warmup_init needs relative_step");
+  EXPECT_ERROR(complete(*rule("came"), {}), WEFT_INVALID_ARGUMENT, "lr must be given");
+  EXPECT_ERROR(complete(*rule("came"), {{"lr", 1}, {"clip_threshold", 0}}), WEFT_INVALID_ARGUMENT,
+               "clip_threshold is 0", "positive");
+}
+
+TEST(HybridAdam, LeavesTheBiasWhereItIsIfToldTo) {
+  Problem problem(at::kDouble);
+  update(*rule("hybrid_adam"), {slice_of(problem.value, problem.gradients[0], &problem.state)},
+         complete(*rule("hybrid_adam"), {{"lr", 0.1}, {"bias_correction", 0}}), 1, 1.0);
+  const Tensor &g = problem.gradients[0], moved = problem.expected.detach() - problem.value;
+  EXPECT_TRUE(is_near(moved, 0.1 * (0.1 * g) / ((0.001 * g * g).sqrt() + 1e-8), 1e-12));
 }
 
 TEST(Sgd, EqualsLibtorchs) {
@@ -111,8 +158,8 @@ TEST(Sgd, EqualsLibtorchs) {
 
 TEST(Sgd, BeginsTheMomentumOfALateSliceWithItsGradient) {
   Problem problem(at::kFloat);
-  std::vector<Slice> slices = {{problem.value, problem.gradients[0], &problem.state}};
-  rule("sgd")->update(slices, complete(*rule("sgd"), {{"momentum", 0.9}, {"dampening", 0.5}}), 7, 1.0);
+  std::vector<Slice> slices = {slice_of(problem.value, problem.gradients[0], &problem.state)};
+  update(*rule("sgd"), slices, complete(*rule("sgd"), {{"momentum", 0.9}, {"dampening", 0.5}}), 7, 1.0);
   EXPECT_TRUE(problem.state.at("momentum_buffer").equal(problem.gradients[0]));
 }
 
@@ -143,7 +190,10 @@ const std::vector<std::pair<std::string, Hyper>> kRules = {
     {"sgd", {{"weight_decay", 0.1}}},
     {"sgd", {{"momentum", 0.9}, {"weight_decay", 0.1}}},
     {"adam", {{"weight_decay", 0.1}}},
-    {"adamw", {}}};
+    {"adamw", {}},
+    {"hybrid_adam", {}},
+    {"fused_adam", {{"adamw_mode", 0}, {"weight_decay", 0.1}}},
+    {"lion", {{"lr", 0.1}, {"weight_decay", 0.1}}}};
 
 TEST(Rules, GiveTheSameForASliceAndForItsParts) {
   for (const auto& [name, given] : kRules) {
@@ -154,13 +204,14 @@ TEST(Rules, GiveTheSameForASliceAndForItsParts) {
       Problem whole(at::kFloat), parts(at::kFloat);
       std::map<std::string, Tensor> left_state, right_state;
       for (int64_t i = 0; i < 4; ++i) {
-        std::vector<Slice> one = {{whole.value, whole.gradients[i], &whole.state}};
-        rule(name)->update(one, options, i + 1, 0.5);
+        std::vector<Slice> one = {slice_of(whole.value, whole.gradients[i], &whole.state)};
+        update(*rule(name), one, options, i + 1, 0.5);
         const int64_t rest = parts.value.numel() - cut;
         std::vector<Slice> two = {
-            {parts.value.narrow(0, 0, cut), parts.gradients[i].narrow(0, 0, cut), &left_state},
-            {parts.value.narrow(0, cut, rest), parts.gradients[i].narrow(0, cut, rest), &right_state}};
-        rule(name)->update(two, options, i + 1, 0.5);
+            slice_of(parts.value.narrow(0, 0, cut), parts.gradients[i].narrow(0, 0, cut), &left_state),
+            slice_of(parts.value.narrow(0, cut, rest), parts.gradients[i].narrow(0, cut, rest),
+                     &right_state)};
+        update(*rule(name), two, options, i + 1, 0.5);
       }
       EXPECT_TRUE(is_near(parts.value, whole.value, tolerance)) << name << " cut at " << cut;
       for (const auto& [state_name, state] : whole.state) {
@@ -178,16 +229,16 @@ TEST(Rules, TakeSlicesOfBothTypesAndNewOnesAmongOld) {
     Problem a(at::kFloat, 10), b(at::kDouble, 20), late(at::kFloat, 30), empty(at::kFloat, 0);
     Problem a_alone(at::kFloat, 10), b_alone(at::kDouble, 20), late_alone(at::kFloat, 30);
     const auto slice = [](Problem& problem, int64_t i) {
-      return Slice{problem.value, problem.gradients[i].clone(), &problem.state};
+      return slice_of(problem.value, problem.gradients[i].clone(), &problem.state);
     };
     for (int64_t i = 0; i < 3; ++i) {
       std::vector<Slice> together = {slice(a, i), slice(empty, i), slice(b, i)};
       if (i > 0) together.push_back(slice(late, i));
-      rule(name)->update(together, options, i + 1, 0.3);
+      update(*rule(name), together, options, i + 1, 0.3);
       for (Problem* problem : {&a_alone, &b_alone, &late_alone}) {
         if (problem == &late_alone && i == 0) continue;
         std::vector<Slice> alone = {slice(*problem, i)};
-        rule(name)->update(alone, options, i + 1, 0.3);
+        update(*rule(name), alone, options, i + 1, 0.3);
       }
     }
     EXPECT_TRUE(a.value.equal(a_alone.value)) << name;
@@ -201,10 +252,10 @@ TEST(Rules, LeaveGradientsAloneWithoutAFactorAndScaleThemInPlaceWithOne) {
     for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
       Problem problem(dtype);
       const Tensor gradient = problem.gradients[0].clone();
-      std::vector<Slice> slices = {{problem.value, gradient, &problem.state}};
-      rule(name)->update(slices, complete(*rule(name), given), 1, 1.0);
+      std::vector<Slice> slices = {slice_of(problem.value, gradient, &problem.state)};
+      update(*rule(name), slices, complete(*rule(name), given), 1, 1.0);
       EXPECT_TRUE(gradient.equal(problem.gradients[0])) << name;
-      rule(name)->update(slices, complete(*rule(name), given), 2, 0.1);
+      update(*rule(name), slices, complete(*rule(name), given), 2, 0.1);
       EXPECT_TRUE(is_near(gradient, problem.gradients[0] * 0.1, dtype == at::kFloat ? 2e-7 : 2e-16)) << name;
     }
   }
@@ -213,8 +264,8 @@ TEST(Rules, LeaveGradientsAloneWithoutAFactorAndScaleThemInPlaceWithOne) {
 TEST(Rules, NameTheirStateAsPyTorchDoes) {
   const auto names = [](const char* name, const Hyper& given) {
     Problem problem(at::kFloat);
-    std::vector<Slice> slices = {{problem.value, problem.gradients[0], &problem.state}};
-    rule(name)->update(slices, complete(*rule(name), given), 1, 1.0);
+    std::vector<Slice> slices = {slice_of(problem.value, problem.gradients[0], &problem.state)};
+    update(*rule(name), slices, complete(*rule(name), given), 1, 1.0);
     std::vector<std::string> found;
     for (const auto& state : problem.state) found.push_back(state.first);
     return found;
@@ -225,32 +276,25 @@ TEST(Rules, NameTheirStateAsPyTorchDoes) {
   EXPECT_EQ(names("adamw", {}), (std::vector<std::string>{"exp_avg", "exp_avg_sq"}));
 }
 
-TEST(Rules, UpdateParametersThatRequireGrad) {
-  Problem problem(at::kFloat);
-  std::vector<Slice> slices = {{problem.expected, problem.gradients[0], &problem.state}};
-  rule("adamw")->update(slices, complete(*rule("adamw"), {}), 1, 1.0);
-  EXPECT_FALSE(problem.expected.equal(problem.value));
-}
-
 TEST(Rules, RefuseSlicesThatWouldBeReadBeyondTheirEnd) {
   for (const auto& entry : kRules) {
     const std::string& name = entry.first;
     const Hyper options = complete(*rule(name), entry.second);
-    const auto update = [&](const Tensor& value, const Tensor& gradient,
-                            std::map<std::string, Tensor> state = {}) {
-      std::vector<Slice> slices = {{value, gradient, &state}};
-      rule(name)->update(slices, options, 1, 1.0);
+    const auto run = [&](const Tensor& value, const Tensor& gradient,
+                         std::map<std::string, Tensor> state = {}) {
+      std::vector<Slice> slices = {slice_of(value, gradient, &state)};
+      update(*rule(name), slices, options, 1, 1.0);
     };
     const Tensor value = at::zeros({4});
-    EXPECT_ERROR(update(value, at::zeros({3})), WEFT_INTERNAL, name, "gradient of 3 elements");
-    EXPECT_ERROR(update(value, at::zeros({4}, at::kDouble)), WEFT_INTERNAL, "gradient", "Double");
-    EXPECT_ERROR(update(value, at::zeros({8}).slice(0, 0, 8, 2)), WEFT_INTERNAL, "gradient");
-    EXPECT_ERROR(update(value, {}), WEFT_INTERNAL, "gradient", "no tensor");
-    EXPECT_ERROR(update(at::zeros({4}, at::kBFloat16), value), WEFT_INTERNAL, "value", "BFloat16");
+    EXPECT_ERROR(run(value, at::zeros({3})), WEFT_INTERNAL, name, "gradient of 3 elements");
+    EXPECT_ERROR(run(value, at::zeros({4}, at::kDouble)), WEFT_INTERNAL, "gradient", "Double");
+    EXPECT_ERROR(run(value, at::zeros({8}).slice(0, 0, 8, 2)), WEFT_INTERNAL, "gradient");
+    EXPECT_ERROR(run(value, {}), WEFT_INTERNAL, "gradient", "no tensor");
+    EXPECT_ERROR(run(at::zeros({4}, at::kBFloat16), value), WEFT_INTERNAL, "value", "BFloat16");
   }
   std::map<std::string, Tensor> state = {{"exp_avg", at::zeros({3})}};
-  std::vector<Slice> slices = {{at::zeros({4}), at::zeros({4}), &state}};
-  EXPECT_ERROR(rule("adam")->update(slices, complete(*rule("adam"), {}), 1, 1.0), WEFT_INTERNAL,
+  std::vector<Slice> slices = {slice_of(at::zeros({4}), at::zeros({4}), &state)};
+  EXPECT_ERROR(update(*rule("adam"), slices, complete(*rule("adam"), {}), 1, 1.0), WEFT_INTERNAL,
                "exp_avg of 3");
 }
 

@@ -1,6 +1,11 @@
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numbers>
+#include <set>
 
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "optim/schedules.hpp"
 #include "support/expect_error.hpp"
 #include "weft/optim/optimizer.hpp"
 #include "weft/optim/scheduler.hpp"
@@ -8,9 +13,11 @@
 namespace weft::optim {
 namespace {
 
+using nlohmann::json;
+
 TEST(Schedule, IsRefusedByUnknownNameWithTheNearest) {
   EXPECT_ERROR(schedule("cosine_warmpu", {}), WEFT_NOT_FOUND, "\"cosine_warmpu\"",
-               "did you mean \"cosine_warmup\"", "constant, linear_warmup, cosine_warmup");
+               "did you mean \"cosine_warmup\"", "constant, linear, linear_warmup, cosine_warmup");
 }
 
 TEST(Schedule, IsRefusedForOptionsThatDoNotFit) {
@@ -21,7 +28,7 @@ TEST(Schedule, IsRefusedForOptionsThatDoNotFit) {
                  "warmup_steps is 11", "at most the 10");
   }
   EXPECT_ERROR(schedule("linear_warmup", {.total_steps = 10, .minimum_factor = 0.1}), WEFT_INVALID_ARGUMENT,
-               "minimum_factor is 0.1", "only cosine_warmup");
+               "linear_warmup", "no option is called \"minimum_factor\"");
   EXPECT_ERROR(schedule("cosine_warmup", {.total_steps = 10, .minimum_factor = 1.5}), WEFT_INVALID_ARGUMENT,
                "minimum_factor is 1.5", "0 to 1");
 }
@@ -61,6 +68,100 @@ TEST(Schedule, FollowsItsFormula) {
     EXPECT_NEAR(cosine->factor(step), step < warmup ? rise : (1 + std::cos(std::numbers::pi * progress)) / 2,
                 1e-15);
   }
+}
+
+const json& oracle() {
+  static const std::string path = WEFT_ORACLES "/schedules/rates.json";
+  static const json made = parse_json(read_file(path, 1 << 20), path);
+  return made;
+}
+
+// A scheduler at work on an SGD under a case of the oracle.
+Scheduler make_scheduler(const json& one, Optimizer& optimizer) {
+  json options = one.at("options");
+  options["total_steps"] = oracle().at("total_steps");
+  optimizer = Optimizer("sgd", {{"weight"}}, {{"lr", oracle().at("lr").get<double>()}, {"momentum", 0.9}});
+  return Scheduler(optimizer, make_schedule(one.at("schedule").get<std::string>(), options));
+}
+
+void advance(Scheduler& scheduler) {
+  if (scheduler.schedule().follows_metric())
+    scheduler.step(oracle().at("metrics").at(static_cast<size_t>(scheduler.last_step())).get<double>());
+  else
+    scheduler.step();
+}
+
+// `step` is the scheduler's.
+void expect_rate(const json& one, Optimizer& optimizer, size_t step) {
+  const json& wanted = one.at("rates").at(step);
+  const Hyper& options = optimizer.groups()[0].options;
+  const std::string what = one.at("schedule").get<std::string>() + " " + one.at("options").dump() + " step " +
+                           std::to_string(step);
+  EXPECT_NEAR(options.at("lr"), wanted.is_array() ? wanted[0].get<double>() : wanted.get<double>(), 1e-14)
+      << what;
+  EXPECT_NEAR(options.at("momentum"), wanted.is_array() ? wanted[1].get<double>() : 0.9, 1e-14) << what;
+}
+
+TEST(Schedule, EqualsTheOracle) {
+  std::set<std::string> tested;
+  for (const json& one : oracle().at("cases")) {
+    Optimizer optimizer;
+    Scheduler scheduler = make_scheduler(one, optimizer);
+    for (size_t step = 0; step < one.at("rates").size(); ++step, advance(scheduler))
+      expect_rate(one, optimizer, step);
+    tested.insert(one.at("schedule").get<std::string>());
+  }
+  for (const std::string& name : schedule_names()) EXPECT_TRUE(tested.contains(name)) << name;
+}
+
+TEST(Schedule, GoesOnFromItsSavedState) {
+  for (const json& one : oracle().at("cases")) {
+    Optimizer first, second;
+    Scheduler saved = make_scheduler(one, first), loaded = make_scheduler(one, second);
+    for (int step = 0; step < 11; ++step) advance(saved);
+    loaded.restore(saved.state());
+    loaded.seek(saved.last_step());
+    for (size_t step = 11; step < one.at("rates").size(); ++step, advance(loaded))
+      expect_rate(one, second, step);
+  }
+}
+
+TEST(Schedule, RefusesWhatItDoesNotHave) {
+  EXPECT_ERROR(schedule("step", {.more = R"({"gama": 0.5})"}), WEFT_INVALID_ARGUMENT, "schedule step",
+               "did you mean \"gamma\"");
+  EXPECT_ERROR(schedule("step", {.more = R"({"step_size": 0})"}), WEFT_INVALID_ARGUMENT, "step_size is 0");
+  EXPECT_ERROR(schedule("step", {.warmup_steps = 2}), WEFT_INVALID_ARGUMENT, "no warm-up", "step_warmup");
+  EXPECT_ERROR(schedule("one_cycle", {.warmup_steps = 2, .total_steps = 9}), WEFT_INVALID_ARGUMENT,
+               "pct_start");
+  EXPECT_ERROR(schedule("multi_step", {}), WEFT_INVALID_ARGUMENT, "milestones must be given");
+  for (const char* list : {"[]", "[3, 1]", "[0.5]", "{}"})
+    EXPECT_ERROR(schedule("multi_step", {.more = std::string(R"({"milestones": )") + list + "}"}),
+                 WEFT_INVALID_ARGUMENT, "milestones are", "ascending");
+  EXPECT_ERROR(schedule("plateau", {.more = R"({"factor": 1})"}), WEFT_INVALID_ARGUMENT, "factor is 1");
+  EXPECT_ERROR(schedule("plateau", {.more = R"({"mode": "least"})"}), WEFT_INVALID_ARGUMENT, "mode", "min");
+}
+
+TEST(Scheduler, WantsAMetricOfThoseAloneThatFollowOne) {
+  Optimizer adamw = AdamW({{"weight"}});
+  Scheduler plateau(adamw, schedule("plateau", {})), constant(adamw, schedule("constant", {}));
+  EXPECT_ERROR(plateau.step(), WEFT_FAILED_PRECONDITION, "plateau", "step(metric)");
+  EXPECT_ERROR(constant.step(1.0), WEFT_FAILED_PRECONDITION, "constant", "follows no metric");
+  EXPECT_ERROR(plateau.restore("{}"), WEFT_INVALID_ARGUMENT, "no state of schedule plateau");
+  EXPECT_ERROR(constant.restore("{}"), WEFT_INVALID_ARGUMENT, "constant has no state");
+}
+
+TEST(Scheduler, MovesTheMomentumThatThereIs) {
+  const auto cycle = schedule("one_cycle", {.total_steps = 10});
+  Optimizer adamw = AdamW({{"weight"}}), adafactor("adafactor", {{"weight"}}), lars("lars", {{"weight"}});
+  Scheduler(adamw, cycle);
+  EXPECT_EQ(adamw.groups()[0].options.at("beta1"), 0.95);
+  Scheduler(lars, cycle);
+  EXPECT_EQ(lars.groups()[0].options.at("momentum"), 0.95);
+  Scheduler(adafactor, schedule("one_cycle", {.total_steps = 10, .more = R"({"cycle_momentum": false})"}));
+  EXPECT_EQ(adafactor.groups()[0].options.at("beta1"), 0);
+  Optimizer step_only("sgd", {{"weight"}});
+  Scheduler(step_only, cycle);
+  EXPECT_EQ(step_only.groups()[0].options.at("momentum"), 0.95);
 }
 
 TEST(Schedule, StaysWhereItEnded) {

@@ -158,4 +158,48 @@ void expect_steps_of_one_rank(const JobOptions& options, const std::vector<int>&
   });
 }
 
+namespace {
+
+// Two groups, with options that use every state; `eps` keeps what is zero in exact arithmetic from becoming
+// whole steps.
+optim::Optimizer make_optimizer(const std::string& rule, const Model& model) {
+  optim::Hyper options = {{"lr", 1e-2}, {"weight_decay", 0.1}};
+  const optim::Hyper known = optim::rule(rule)->defaults();
+  if (known.contains("momentum")) options["momentum"] = 0.9;
+  if (known.contains("eps")) options["eps"] = 1e-4;
+  if (known.contains("eeta")) options["eeta"] = 0.1;
+  if (rule == "adafactor") options["beta1"] = 0.9;
+  std::vector<optim::Group> groups(2, {{}, options});
+  groups[1].options["lr"] = 2e-2;
+  groups[1].options["weight_decay"] = 0;
+  size_t next = 0;
+  for (const std::string& name : model.parameters().names)
+    groups[next++ % 2].parameters.names.push_back(name);
+  return optim::Optimizer(rule, groups);
+}
+
+Tensors values_after_steps(const World& world, const JobOptions& options, const std::string& rule) {
+  const Model model = toy(options, "\"gated\": false");
+  Job job = boost(world, model, options, make_optimizer(rule, model));
+  for (int64_t step = 0; step < 4; ++step) job.train_step(own_part(toy_batch(7, step), world));
+  return published_values(job);
+}
+
+}  // namespace
+
+void expect_rules_of_one_rank(JobOptions options, const std::vector<int>& ranks) {
+  options.precision = "fp64";
+  options.max_grad_norm = 0.05;
+  const JobOptions plain = without_strategy(options);
+  std::map<std::string, Tensors> expected;
+  for (const std::string& rule : optim::rule_names())
+    expected[rule] = values_after_steps(one_rank(), plain, rule);
+  on_ranks(ranks, [&](World& world) {
+    for (const auto& [rule, values] : expected) {
+      SCOPED_TRACE(rule);
+      expect_near(values_after_steps(world, options, rule), values, 1e-9);
+    }
+  });
+}
+
 }  // namespace weft::test

@@ -54,4 +54,7 @@ void expect_half_gradients_of_one_rank(const JobOptions& options, double rest,
 void expect_steps_of_one_rank(const JobOptions& options, const std::vector<int>& ranks = {2, 3, 4},
                               const Trial& trial = {});
 
+// Some steps of every update rule, clipped by the norm, in fp64: the values of all parameters within 1e-9.
+void expect_rules_of_one_rank(JobOptions options, const std::vector<int>& ranks = {2, 3});
+
 }  // namespace weft::test

@@ -185,6 +185,10 @@ TEST(TorchDdp, TrainsOnAShortLastBatchThatLeavesARankEmpty) {
   });
 }
 
+TEST(TorchDdp, UpdatesByEveryRuleAsOneRank) {
+  expect_rules_of_one_rank(ddp("{}", "fp64"));
+}
+
 TEST(TorchDdp, OnOneRankIsBitwiseNoStrategy) {
   for (const char* views : {"false", "true"}) {
     for (const char* recompute : {"off", "all"}) {

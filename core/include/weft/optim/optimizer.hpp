@@ -2,14 +2,13 @@
 // right under every strategy. Names, options and defaults are PyTorch's.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "weft/optim/rule.hpp"
 
 namespace weft {
 class Training;
@@ -23,38 +22,11 @@ struct Parameters {
   std::vector<std::string> names;
 };
 
-// The options of one group; what a rule does not know is refused when the optimizer is made.
-using Hyper = std::map<std::string, double>;
-
 struct Group {
   Parameters parameters;
   Hyper options;  // complete: the rule's defaults filled in; "lr" always there
   double initial_lr = 0;
 };
-
-// One published range of one parameter with its state.
-struct Slice {
-  at::Tensor value, gradient;                // flat, of the master dtype
-  std::map<std::string, at::Tensor>* state;  // flat tensors of the same length, made by the rule on first use
-};
-
-// One update of many slices, which share nothing; float and double. `factor` multiplies every gradient
-// (unscaling and clipping), in place. `step` counts from 1. Any range of a parameter may be a slice of its
-// own.
-class Rule {
- public:
-  virtual ~Rule() = default;
-  virtual std::string name() const = 0;
-  virtual Hyper defaults() const = 0;
-  // Throws INVALID_ARGUMENT for values that the rule does not allow. `options` has every option.
-  virtual void check(const Hyper& options) const = 0;
-  virtual void update(std::vector<Slice>& slices, const Hyper& options, int64_t step,
-                      double factor) const = 0;
-};
-
-// "sgd", "adam", "adamw"; throws NOT_FOUND with the nearest name.
-std::shared_ptr<const Rule> rule(std::string_view name);
-std::vector<std::string> rule_names();
 
 struct SGDOptions {
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;

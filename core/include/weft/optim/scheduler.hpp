@@ -1,11 +1,13 @@
-// Learning-rate schedules: the factor of an optimizer's rates by step. Counting as PyTorch's: the rate of
-// step k (from 0) is factor(k) times the initial one.
+// Learning-rate schedules: the rates of an optimizer's groups by step. Counting as PyTorch's: step 0 is the
+// first, whose rate holds from the beginning on.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft::optim {
 
@@ -14,34 +16,67 @@ class Optimizer;
 class Schedule {
  public:
   virtual ~Schedule() = default;
-  virtual double factor(int64_t step) const = 0;
+  // Of a group whose rate was made `initial`.
+  virtual double rate(double initial, int64_t step) const = 0;
+  double factor(int64_t step) const { return rate(1, step); }
+  // The momentum of that step (beta1 of rules that have one), where the schedule moves it too.
+  virtual std::optional<double> momentum(int64_t step) const { return std::nullopt; }
   // For checkpoints: what it is with its options, but for the length of the run, which may change on the way.
   virtual std::string identity() const { return ""; }
+
+  // A schedule that follows a metric is told that of every step, equal on all ranks. state() is what it makes
+  // of it, as JSON; restore() throws INVALID_ARGUMENT for another's.
+  virtual bool follows_metric() const { return false; }
+  virtual void observe(int64_t step, double metric) {}
+  virtual std::string state() const { return ""; }
+  virtual void restore(const std::string& state) {}
 };
 
 struct ScheduleOptions {
   int64_t warmup_steps = 0;
   int64_t total_steps = 0;    // needed by those that end
   double minimum_factor = 0;  // of cosine_warmup
+  std::string more = "{}";    // the other options, as a JSON object: {"milestones": [30, 60], "gamma": 0.2}
 };
 
-// All rise linearly from 0 to 1 over warmup_steps, if there are any. Then "constant" stays at 1,
-// "linear_warmup" falls linearly to 0 at total_steps, "cosine_warmup" falls as half a cosine to
-// minimum_factor; there both stay. Throws NOT_FOUND with the nearest name, INVALID_ARGUMENT for options that
-// do not fit.
+// Names, options and defaults are Colossal-AI's, its classes in snake case:
+//   linear                    falls to 0 at total_steps
+//   cosine_annealing          falls as half a cosine to `eta_min`
+//   flat_annealing            the same, after a share `pct_start` = 0.72 of the steps
+//   multi_step, step          times `gamma` = 0.1 at each of `milestones`, or every `step_size` steps
+//   exponential               times `gamma` = 1 each step
+//   polynomial                falls to `end_lr` = 1e-4 with `power` = 1
+//   plateau                   times `factor` = 0.1 when the metric has not improved for `patience` = 10
+//   steps;
+//                             `mode threshold threshold_mode cooldown min_lr eps` as PyTorch's
+//   one_cycle                 `pct_start anneal_strategy cycle_momentum base_momentum max_momentum div_factor
+//                             final_div_factor three_phase` as PyTorch's; the optimizer's rate is the largest
+// The forms with _warmup (but linear's) rise over warmup_steps by (k + 1) / warmup_steps first; what follows
+// counts from there. As in transformers, these rise by k / warmup_steps, from 0 on:
+//   constant, linear_warmup, cosine_warmup (to minimum_factor)
+// At total_steps they stay where they are. Throws NOT_FOUND with the nearest name, INVALID_ARGUMENT for
+// options that do not fit.
 std::shared_ptr<Schedule> schedule(std::string_view name, const ScheduleOptions& options);
+std::vector<std::string> schedule_names();
 
 // A schedule at work on an optimizer: sets the rate of each of its groups, now and after each step(), which
 // follows the optimizer's. A copy is the same scheduler.
 class Scheduler {
  public:
   Scheduler() = default;
+  // Throws INVALID_ARGUMENT if the schedule moves the momentum of a rule that has none.
   Scheduler(Optimizer& optimizer, std::shared_ptr<Schedule> schedule);
   explicit operator bool() const { return state_ != nullptr; }
+  // The second form for schedules that follow a metric; Job::train_step gives them the loss. Each throws
+  // FAILED_PRECONDITION for the other kind.
   void step();
+  void step(double metric);
   int64_t last_step() const;
   const Schedule& schedule() const;
   void seek(int64_t step);
+  // Schedule::state and restore; the rates follow.
+  std::string state() const;
+  void restore(const std::string& state);
 
  private:
   struct Shared;

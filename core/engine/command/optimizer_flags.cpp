@@ -1,0 +1,94 @@
+#include "command/optimizer_flags.hpp"
+
+#include <charconv>
+
+#include "base/options.hpp"
+#include "base/text.hpp"
+#include "command/arguments.hpp"
+#include "optim/schedules.hpp"
+
+namespace weft::command {
+
+namespace {
+
+struct Given {
+  std::string flag;  // as the user wrote it
+  double value;
+};
+
+double number(const std::string& word, const std::string& text) {
+  if (text == "true" || text == "false") return text == "true" ? 1 : 0;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    fail(WEFT_INVALID_ARGUMENT, "--optimizer-option {}: \"{}\" must be a number, true or false",
+         printable(word), printable(text));
+  return value;
+}
+
+// By the rule's name of the option.
+std::map<std::string, Given> given_options(const json& arguments) {
+  std::map<std::string, Given> options;
+  const auto add = [&](const std::string& name, const std::string& flag, double value) {
+    if (!options.emplace(name, Given{flag, value}).second)
+      fail(WEFT_INVALID_ARGUMENT, "{} gives {} once more; give it once", flag, name);
+  };
+  const std::pair<const char*, const char*> flags[] = {
+      {"lr", "--lr"}, {"weight_decay", "--weight-decay"}, {"momentum", "--momentum"}, {"eps", "--eps"}};
+  for (const auto& [key, flag] : flags)
+    if (given(arguments, key)) add(key, flag, real(arguments, key, 0));
+  if (given(arguments, "betas")) {
+    const auto betas = arguments.at("betas").get<std::vector<double>>();
+    const size_t wanted = text(arguments, "optimizer") == "came" ? 3 : 2;
+    if (betas.size() != wanted)
+      fail(WEFT_INVALID_ARGUMENT, "--betas takes {} numbers, {} say; got {}", wanted == 2 ? "two" : "three",
+           wanted == 2 ? "0.9,0.999" : "0.9,0.999,0.9999", betas.size());
+    for (size_t i = 0; i < betas.size(); ++i)
+      add(fmt::format("beta{}", i + 1), fmt::format("number {} of --betas", i + 1), betas[i]);
+  }
+  for (const std::string& word : arguments.value("optimizer_options", std::vector<std::string>())) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0)
+      fail(WEFT_INVALID_ARGUMENT, "--optimizer-option: \"{}\" is not of the form key=value", printable(word));
+    add(word.substr(0, equals), "--optimizer-option " + word, number(word, word.substr(equals + 1)));
+  }
+  return options;
+}
+
+}  // namespace
+
+optim::Optimizer make_optimizer(const json& arguments, const Model& model) {
+  optim::Hyper options;
+  for (const auto& [name, one] : given_options(arguments)) options[name] = one.value;
+  return optim::Optimizer(text(arguments, "optimizer", "adamw"), model.parameters(), options);
+}
+
+optim::Scheduler make_scheduler(const json& arguments, optim::Optimizer& optimizer, int64_t total) {
+  const std::string name = text(arguments, "lr_scheduler", "constant");
+  json options = parse_assignments(optim::schedule_options(name),
+                                   arguments.value("lr_scheduler_options", std::vector<std::string>()),
+                                   "schedule " + name);
+  for (const char* key : {"warmup_steps", "total_steps"})
+    if (options.contains(key))
+      fail(WEFT_INVALID_ARGUMENT, "--lr-scheduler-option {}: give it as {}", key,
+           key[0] == 'w' ? "--warmup-steps" : "--steps or --epochs");
+  options["warmup_steps"] = integer(arguments, "warmup_steps", 0);
+  options["total_steps"] = total;
+  return optim::Scheduler(optimizer, optim::make_schedule(name, options));
+}
+
+void check_resumed_flags(const json& arguments, optim::Optimizer& optimizer, const optim::Scheduler& schedule,
+                         const std::string& folder) {
+  const optim::Group& group = optimizer.groups().front();
+  for (const auto& [name, one] : given_options(arguments)) {
+    if (schedule.schedule().momentum(0) && (name == "momentum" || name == "beta1")) continue;
+    const double saved = name == "lr" ? group.initial_lr : group.options.at(name);
+    if (one.value != saved)
+      fail(WEFT_INVALID_ARGUMENT,
+           "{} is {}, but the run saved in {} has {}, which goes on; leave the flag out, or begin anew "
+           "from the weights with --model {}",
+           one.flag, one.value, folder, saved, folder);
+  }
+}
+
+}  // namespace weft::command

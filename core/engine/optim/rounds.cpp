@@ -1,0 +1,142 @@
+#include "optim/rounds.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+
+namespace weft::optim {
+
+Rounds::Rounds(Optimizer::Shared& shared, const std::vector<Shard>& shards)
+    : shared_(shared), shards_(shards), parameters_(shared.group_of.size()) {
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    parameters_[p].shape = shared.training->params()[p]->shape;
+    parameters_[p].dtype = shared.training->master_dtype();
+  }
+}
+
+namespace {
+
+// Rules want gradients of the master dtype.
+void convert_gradient(Slice& slice) {
+  slice.gradient = slice.gradient.to(slice.value.scalar_type());
+}
+
+}  // namespace
+
+Slice Rounds::slice_of(const Shard& shard) {
+  Slice slice;
+  slice.value = shard.value;
+  slice.gradient = shard.gradient;
+  slice.parameter = &parameters_[shard.param->index];
+  slice.offset = shard.param->offset;
+  slice.extent = shard.param->extent;
+  slice.begin = shard.begin;
+  slice.counted_begin = shard.counted_begin;
+  slice.counted_count = shard.counted_count;
+  return slice;
+}
+
+void Rounds::measure(std::vector<double>& sums) {
+  const at::NoGradGuard no_grad;
+  for (size_t p = 0; p < parameters_.size(); ++p)
+    if (shared_.group_of[p] >= 0)
+      parameters_[p].partial.assign(static_cast<size_t>(shared_.rule->num_sums(0, parameters_[p].shape)),
+                                    0.0);
+  for (const Shard& shard : shards_) {
+    const size_t p = shard.param->index;
+    if (parameters_[p].partial.empty() || !shard.gradient.defined() || shard.counted_count == 0) continue;
+    Slice slice = slice_of(shard);
+    convert_gradient(slice);
+    shared_.rule->measure(slice, shared_.groups[static_cast<size_t>(shared_.group_of[p])].options);
+  }
+  for (const Whole& parameter : parameters_)
+    sums.insert(sums.end(), parameter.partial.begin(), parameter.partial.end());
+}
+
+std::vector<UpdateBatch> Rounds::make_batches(const double* touched, double factor) {
+  std::map<std::pair<int, int64_t>, UpdateBatch> batches;
+  const auto batch_of = [&](size_t p) -> UpdateBatch* {
+    const int group = shared_.group_of[p];
+    if (group < 0 || !(touched[p] > 0)) return nullptr;
+    const int64_t step = shared_.parameters[static_cast<uint32_t>(p)].steps;
+    const Hyper& options = shared_.groups[static_cast<size_t>(group)].options;
+    return &batches.try_emplace({group, step}, UpdateBatch{options, step, factor, {}, {}}).first->second;
+  };
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    if (shared_.group_of[p] < 0 || !(touched[p] > 0)) continue;
+    ParameterState& state = shared_.parameters[static_cast<uint32_t>(p)];
+    ++state.steps;
+    parameters_[p].state = &state.whole;
+    batch_of(p)->parameters.push_back(&parameters_[p]);
+  }
+  for (const Shard& shard : shards_) {
+    UpdateBatch* const batch = batch_of(shard.param->index);
+    if (batch == nullptr || !shard.gradient.defined() || shard.count == 0) continue;
+    batch->slices.push_back(slice_of(shard));
+    batch->slices.back().state = &shared_.ranges[{shard.param->index, shard.begin}];
+  }
+  std::vector<UpdateBatch> result;
+  for (auto& entry : batches) result.push_back(std::move(entry.second));
+  return result;
+}
+
+void Rounds::sum_over_ranks(std::vector<UpdateBatch>& batches) const {
+  std::vector<double> all;
+  for (const UpdateBatch& batch : batches)
+    for (const Whole* parameter : batch.parameters)
+      all.insert(all.end(), parameter->partial.begin(), parameter->partial.end());
+  const World& world = shared_.training->world();
+  if (world.size() > 1 && !all.empty()) {
+    const at::Tensor sums = at::from_blob(all.data(), {static_cast<int64_t>(all.size())}, at::kDouble);
+    world.communicator().all_reduce(sums, ReduceOp::kSum, true).wait();
+  }
+  const double* next = all.data();
+  for (UpdateBatch& batch : batches)
+    for (Whole* parameter : batch.parameters) {
+      parameter->sums.emplace_back(next, next + parameter->partial.size());
+      next += parameter->partial.size();
+    }
+}
+
+// Of the gradients that need another dtype only one is there at a time, unless later rounds need them too.
+void Rounds::update(int round, UpdateBatch& batch) const {
+  const Rule& rule = *shared_.rule;
+  if (rule.rounds() > 1) {
+    for (Slice& slice : batch.slices) convert_gradient(slice);
+    return rule.update(round, batch);
+  }
+  UpdateBatch alone{batch.options, batch.step, batch.factor, {}, batch.parameters};
+  const auto differs = [](const Slice& slice) {
+    return slice.gradient.scalar_type() != slice.value.scalar_type();
+  };
+  for (const Slice& slice : batch.slices) {
+    if (!differs(slice)) continue;
+    alone.slices = {slice};
+    convert_gradient(alone.slices.front());
+    rule.update(round, alone);
+  }
+  std::erase_if(batch.slices, differs);
+  rule.update(round, batch);
+}
+
+void Rounds::run(const double* touched, const double* measured, double factor) {
+  const at::NoGradGuard no_grad;
+  const Rule& rule = *shared_.rule;
+  for (Whole& parameter : parameters_) {
+    parameter.sums.emplace_back(measured, measured + parameter.partial.size());
+    measured += parameter.partial.size();
+  }
+  std::vector<UpdateBatch> batches = make_batches(touched, factor);
+  for (int round = 1; round <= rule.rounds(); ++round) {
+    for (UpdateBatch& batch : batches) {
+      for (Whole* parameter : batch.parameters)
+        parameter->partial.assign(
+            round < rule.rounds() ? static_cast<size_t>(rule.num_sums(round, parameter->shape)) : 0, 0.0);
+      update(round, batch);
+    }
+    if (round < rule.rounds()) sum_over_ranks(batches);
+  }
+}
+
+}  // namespace weft::optim

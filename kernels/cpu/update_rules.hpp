@@ -1,0 +1,60 @@
+// One pass of an optimizer's update rule over n elements: w values, g gradients, the rest state. Each reads
+// and writes what it needs once. T is float or double; sums are added up in double.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::kernels {
+
+// Multiplies g by `scale` first, in place, as do the other two that have it.
+struct LionOptions {
+  double lr, beta1, beta2, weight_decay, scale;
+};
+// Chen et al. 2023, arXiv:2302.06675, Algorithm 2; m is the momentum.
+template <class T>
+void lion(int64_t n, T* w, T* g, T* m, const LionOptions& options);
+
+struct LarsOptions {
+  double rate, momentum, weight_decay, scale;
+};
+// v = momentum v + rate (g + weight_decay w), w -= v (You et al. 2017, arXiv:1708.03888, Algorithm 1). v may
+// be null without momentum.
+template <class T>
+void lars(int64_t n, T* w, T* g, T* v, const LarsOptions& options);
+
+// You et al. 2020, arXiv:1904.00962, Algorithm 2, with the direction
+//   u = (m / correction1) / (sqrt(v / correction2) + eps) + weight_decay w.
+struct LambOptions {
+  double beta1, beta2, eps, weight_decay, correction1, correction2, scale;
+};
+// Updates the moments; adds the squares of w and of u to sums[0] and sums[1].
+template <class T>
+void lamb_moments(int64_t n, const T* w, T* g, T* m, T* v, const LambOptions& options, double* sums);
+// w -= rate u.
+template <class T>
+void lamb_step(int64_t n, T* w, const T* m, const T* v, const LambOptions& options, double rate);
+
+template <class T>
+double sum_of_squares(int64_t n, const T* x);
+
+// The pieces of Adafactor (Shazeer, Stern 2018, arXiv:1804.04235) and CAME (Luo et al. 2023,
+// arXiv:2307.02047) on a part of one row of a matrix, on the caller's thread: g times c, a factor per column,
+// times `row`, the factor of the row.
+
+// Adds g^2 to `columns`, returns its sum.
+template <class T>
+double squares(int64_t n, const T* g, double* columns);
+// The sum of (g c)^2.
+template <class T>
+double scaled_squares(int64_t n, const T* g, const T* c);
+// m = beta m + (1 - beta) row g c.
+template <class T>
+void scaled_average(int64_t n, T* m, const T* g, const T* c, double row, double beta);
+// Adds (row g c - m)^2 to `columns`, returns its sum.
+template <class T>
+double instability(int64_t n, const T* m, const T* g, const T* c, double row, double* columns);
+// w = keep w - row g c.
+template <class T>
+void scaled_step(int64_t n, T* w, const T* g, const T* c, double row, double keep);
+
+}  // namespace weft::kernels
