@@ -124,6 +124,9 @@ std::string resolve_precision(const BoosterOptions& booster) {
   const json options = strategy_options(booster);
   if (options.is_object() && options.contains("precision") && options["precision"].is_string())
     agree(options["precision"], "the strategy's option precision");
+  if (const json& mixed = options.is_object() ? options.value("mixed_precision", json()) : json();
+      mixed.is_object() && mixed.contains("param_dtype") && mixed["param_dtype"].is_string())
+    agree(mixed["param_dtype"], "the strategy's mixed_precision.param_dtype");
   const std::optional<MixedPrecision> generic = mixed_precision(booster);
   if (generic) agree(generic->name == "fp16_naive" ? "fp16" : "fp32", "mixed_precision");
   if (precision.empty()) precision = "fp32";

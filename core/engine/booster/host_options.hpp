@@ -21,8 +21,8 @@ struct HostOptions {
   double max_norm = 0, norm_type = 2;
 };
 
-// The precision of a job: the booster's, its strategy's option, or "fp32". Throws INVALID_ARGUMENT if they
-// differ, and for names that are none.
+// The precision of a job: the booster's, its strategy's option `precision` or `param_dtype` in
+// `mixed_precision`, or "fp32". Throws INVALID_ARGUMENT if they differ, and for names that are none.
 std::string resolve_precision(const BoosterOptions& booster);
 
 // Throws INVALID_ARGUMENT or UNIMPLEMENTED naming the option, what was found and what is possible. `table`

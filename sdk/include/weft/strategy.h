@@ -120,7 +120,7 @@ typedef struct weft_strategy_api {
    * the data axis. [control] [no collective] */
   weft_status (*describe_mesh)(weft_strategy* strategy, weft_mesh* inout, weft_error* error);
 
-  /* Parameters are without memory and already cut by the plan; the strategy binds them. [control] [subset only] */
+  /* Parameters are without memory and already cut by the plan; the strategy binds them. [control] [may block] */
   weft_status (*configure)(weft_strategy* strategy, weft_training* training, weft_error* error);
 
   /* Once per unit and micro-batch, never during recomputation. [control] [may block] */

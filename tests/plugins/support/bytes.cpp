@@ -1,6 +1,11 @@
 #include "plugins/support/bytes.hpp"
 
 #include <gtest/gtest.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <filesystem>
 
 #include "booster/estimate.hpp"
 #include "memory/counting_allocator.hpp"
@@ -56,6 +61,18 @@ std::map<std::string, int64_t> sent_bytes(const std::function<void()>& action) {
   for (const auto& [collective, bytes] : communicated_bytes())
     if (collective != "control" && bytes != before.at(collective))
       sent[collective] = bytes - before.at(collective);
+  return sent;
+}
+
+int64_t kernel_sent_bytes() {
+  int64_t sent = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    tcp_info info{};
+    socklen_t size = sizeof(info);
+    const int descriptor = std::stoi(entry.path().filename());
+    if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0)
+      sent += static_cast<int64_t>(info.tcpi_bytes_sent);
+  }
   return sent;
 }
 

@@ -33,4 +33,7 @@ void expect_estimate_is_counted(const World& world, const JobOptions& options);
 // What `action` sent on this rank, by collective; those that sent nothing and "control" left out.
 std::map<std::string, int64_t> sent_bytes(const std::function<void()>& action);
 
+// What the kernel says that the TCP sockets of this process have sent.
+int64_t kernel_sent_bytes();
+
 }  // namespace weft::test

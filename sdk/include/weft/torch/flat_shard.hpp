@@ -121,13 +121,15 @@ class FlatShard {
     gradients_.narrow(0, used_, gradients_.numel() - used_).zero_();
     if (layout_.group.size() == 1) {
       sum_ = std::exchange(gradients_, at::Tensor());
-    } else {
-      sum_ = at::empty({part_}, reduce_dtype_);
-      reduced_ = std::exchange(gradients_, at::Tensor());
-      reducing_ = layout_.group.reduce_scatter(sum_, reduced_);
+      if (layout_.replicas.size() > 1) reducing_ = layout_.replicas.all_reduce(sum_);
+      return;
     }
+    sum_ = at::empty({part_}, reduce_dtype_);
+    reduced_ = std::exchange(gradients_, at::Tensor());
+    reducing_ = layout_.group.reduce_scatter(sum_, reduced_);
   }
   void replicate() {
+    if (layout_.group.size() == 1) return;  // it is under way
     reducing_.wait();
     reduced_.reset();
     if (layout_.replicas.size() > 1) reducing_ = layout_.replicas.all_reduce(sum_);

@@ -1,0 +1,229 @@
+// torch_fsdp: PyTorch's FullyShardedDataParallel. Each rank keeps a part of every parameter; the units that
+// are wrapped together are gathered when they run, and their gradients are summed and divided as backward
+// passes.
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "estimate.hpp"
+#include "settings.hpp"
+#include "weft/torch/flat_shard.hpp"
+#include "weft/torch/strategy.hpp"
+
+namespace torch_fsdp {
+
+namespace {
+
+constexpr uint32_t kData = 1u << WEFT_AXIS_DATA, kReplicas = 1u << WEFT_AXIS_REPLICA;
+
+class FullyShardedDataParallel final : public weft::Strategy {
+ public:
+  void describe_mesh(weft_mesh& mesh) override {
+    settings_ = Settings::read(options, world_size);
+    // Those that hold the whole model are replicas along the data axis, too.
+    const bool hybrid = settings_.sharding == Sharding::kHybrid;
+    mesh.size[WEFT_AXIS_DATA] = hybrid ? settings_.hybrid_size : world_size;
+    mesh.size[WEFT_AXIS_REPLICA] = hybrid ? world_size / settings_.hybrid_size : 1;
+  }
+
+  void configure(weft::Training& training) override {
+    make_wraps(training.units());
+    make_shards(training);
+    const weft::Communicator world = training.communicator(kData | kReplicas);
+    for (Shard& shard : shards_) {
+      const at::ScalarType working = shard.flat.dtype();
+      shard.flat.close(layout(training, shard.ignored), settings_.reduce_dtype.value_or(working));
+      if (settings_.synchronise_states) shard.flat.take_values_of(world, 0);
+    }
+    for (at::Tensor buffer : training.buffers()) {
+      if (settings_.synchronise_states) world.broadcast(buffer, 0).wait();
+      if (settings_.buffer_dtype && buffer.is_floating_point())
+        buffer.set_data(buffer.to(*settings_.buffer_dtype));
+    }
+  }
+
+  void before_forward(weft::Unit unit) override {
+    const size_t wrap = wrap_of_[unit.index()];
+    gather(wrap);
+    if (settings_.forward_prefetch && unit.index() == wraps_[wrap].first) prefetch(wrap, 1);
+  }
+  void after_forward(weft::Unit unit) override {
+    const size_t wrap = wrap_of_[unit.index()];
+    if (unit.index() != wraps_[wrap].last) return;
+    // Backward comes next, and begins with the last.
+    const bool needed =
+        at::GradMode::is_enabled() && (!settings_.reshard_after_forward() || wrap + 1 == wraps_.size());
+    for (Shard* shard : wraps_[wrap].shards)
+      if (shard->last == wrap && !needed) shard->flat.release();
+  }
+
+  void begin_backward(const weft::Backward& backward) override { synchronise_ = backward.synchronise; }
+  void before_backward(weft::Unit unit) override {
+    const size_t wrap = wrap_of_[unit.index()];
+    gather(wrap);
+    if (settings_.backward == Prefetch::kBefore && unit.index() == wraps_[wrap].last) prefetch(wrap, -1);
+  }
+  void gradient_ready(weft::Parameter parameter) override {
+    shard_of_.at(parameter.get())->flat.collect(parameter);
+  }
+  void after_backward(weft::Unit unit) override {
+    const size_t wrap = wrap_of_[unit.index()];
+    if (unit.index() != wraps_[wrap].first) return;
+    // What is kept after forward is kept between backwards, too, until the values change.
+    const bool release = synchronise_ || settings_.reshard_after_forward();
+    for (Shard* shard : wraps_[wrap].shards)
+      if (shard->first == wrap && release) shard->flat.release();
+    if (settings_.backward == Prefetch::kAfter) prefetch(wrap, -1);
+    if (!synchronise_) return;
+    for (Shard* shard : wraps_[wrap].shards)
+      if (shard->first == wrap && !shard->flat.frozen()) reduce(*shard);
+  }
+  void end_backward(const weft::Backward&) override { finish_reductions(); }
+
+  void publish(weft::ShardSink& sink) const override {
+    for (const Shard& shard : shards_) shard.flat.publish(sink);
+  }
+  void values_changed() override {
+    for (Shard& shard : shards_) shard.flat.release();
+  }
+  void zero_gradients() override {
+    for (Shard& shard : shards_) shard.flat.zero();
+  }
+
+  static void estimate(const weft::Options& options, uint32_t world_size, const weft_job_shape& job,
+                       weft_job_estimate& out) {
+    torch_fsdp::estimate(options, world_size, job, out);
+  }
+
+ private:
+  struct Shard {
+    weft::FlatShard flat;
+    size_t first = 0, last = 0;  // wraps that use it
+    bool ignored = false;
+  };
+  // Units that are gathered together.
+  struct Wrap {
+    uint32_t first = 0, last = 0;
+    std::vector<Shard*> shards;
+  };
+
+  weft::FlatShardLayout layout(const weft::Training& training, bool ignored) const {
+    if (ignored || settings_.sharding == Sharding::kNone)
+      return {training.communicator(0), training.communicator(kData | kReplicas), 0};
+    return {training.communicator(kData), training.communicator(kReplicas), kData};
+  }
+
+  void make_wraps(const std::vector<weft::Unit>& units) {
+    std::vector<int64_t> elements;
+    for (const weft::Unit& unit : units) {
+      elements.push_back(0);
+      for (const weft::Parameter& parameter : unit.parameters())
+        if (const weft_param_info info = parameter.info(); info.first_unit == unit.index())
+          elements.back() += info.count;
+    }
+    wrap_of_ = wrap_units(elements, settings_);
+    wraps_.resize(wrap_of_.back() + 1);
+    for (const weft::Unit& unit : units) {
+      Wrap& wrap = wraps_[wrap_of_[unit.index()]];
+      if (unit.index() == 0 || wrap_of_[unit.index() - 1] != wrap_of_[unit.index()])
+        wrap.first = unit.index();
+      wrap.last = unit.index();
+    }
+  }
+
+  // One for each set of wraps that share parameters, so that a tied weight is gathered for all of its users.
+  void make_shards(const weft::Training& training) {
+    using Users = std::vector<size_t>;
+    std::map<std::tuple<Users, bool, uint32_t, uint32_t, bool>, Shard*> made;
+    const std::vector<weft::Unit> units = training.units();
+    std::vector<bool> known(settings_.ignored_modules.size());
+    for (const weft::Parameter& parameter : training.parameters()) {
+      const weft_param_info info = parameter.info();
+      Users users;
+      for (const weft::Unit& unit : units)
+        if (parameter.used_by(unit) && (users.empty() || users.back() != wrap_of_[unit.index()]))
+          users.push_back(wrap_of_[unit.index()]);
+      const bool ignored = is_ignored(weft::text(info.name), known), frozen = info.frozen != 0;
+      const auto key = [&](bool f) {
+        return std::tuple(users, ignored, info.working_dtype, info.master_dtype, f);
+      };
+      if (!settings_.mixes_frozen && !ignored && made.contains(key(!frozen)))
+        refuse(weft::text(info.name) + (frozen ? " is frozen and others" : " is trainable and others") +
+               " of its unit are not, but both would be one flat parameter; set use_orig_params=true");
+      Shard*& shard = made[key(frozen)];
+      if (shard == nullptr) {
+        shard = &shards_.emplace_back();
+        shard->first = users.front();
+        shard->last = users.back();
+        shard->ignored = ignored;
+        for (const size_t wrap : users) wraps_[wrap].shards.push_back(shard);
+      }
+      shard->flat.add(parameter);
+      shard_of_[parameter.get()] = shard;
+    }
+    for (size_t i = 0; i < known.size(); ++i)
+      if (!known[i])
+        refuse("ignored_modules: no module \"" + settings_.ignored_modules[i] + "\" has parameters");
+  }
+
+  bool is_ignored(const std::string& name, std::vector<bool>& known) const {
+    bool ignored = false;
+    for (size_t i = 0; i < known.size(); ++i) {
+      if (!name.starts_with(settings_.ignored_modules[i] + ".")) continue;
+      known[i] = ignored = true;
+    }
+    return ignored;
+  }
+
+  void gather(size_t wrap) {
+    for (Shard* shard : wraps_[wrap].shards) shard->flat.start();
+    for (Shard* shard : wraps_[wrap].shards) shard->flat.gather();
+  }
+  void prefetch(size_t wrap, int direction) {
+    for (size_t next = wrap + direction; next < wraps_.size(); next += direction) {
+      for (Shard* shard : wraps_[next].shards) shard->flat.start();
+      if (settings_.limit_gathers) break;
+    }
+  }
+
+  // At most one reduction over the group and one over the replicas are under way: gradients of whole units
+  // must not pile up.
+  void reduce(Shard& shard) {
+    if (&shard == scattering_ || &shard == replicating_) finish_reductions();
+    if (replicating_ != nullptr) replicating_->flat.finish();
+    if (scattering_ != nullptr) scattering_->flat.replicate();
+    replicating_ = std::exchange(scattering_, &shard);
+    shard.flat.reduce();
+  }
+  void finish_reductions() {
+    if (replicating_ != nullptr) replicating_->flat.finish();
+    replicating_ = std::exchange(scattering_, nullptr);
+    if (replicating_ == nullptr) return;
+    replicating_->flat.replicate();
+    replicating_->flat.finish();
+    replicating_ = nullptr;
+  }
+
+  [[noreturn]] static void refuse(const std::string& what) {
+    throw weft::Error(WEFT_INVALID_ARGUMENT, "torch_fsdp: " + what);
+  }
+
+  Settings settings_;
+  std::deque<Shard> shards_;
+  std::vector<Wrap> wraps_;
+  std::vector<size_t> wrap_of_;  // by unit
+  std::map<weft_param*, Shard*> shard_of_;
+  bool synchronise_ = true;
+  Shard *scattering_ = nullptr, *replicating_ = nullptr;
+};
+
+}  // namespace
+
+}  // namespace torch_fsdp
+
+WEFT_STRATEGY(torch_fsdp::FullyShardedDataParallel, "torch_fsdp")
