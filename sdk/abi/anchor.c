@@ -7,6 +7,7 @@
 #include <weft/comm.h>
 #include <weft/host.h>
 #include <weft/plugin.h>
+#include <weft/pools.h>
 #include <weft/runtime.h>
 #include <weft/shard_policy.h>
 #include <weft/strategy.h>

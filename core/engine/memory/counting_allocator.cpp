@@ -9,7 +9,18 @@ namespace weft {
 
 namespace {
 
-std::atomic<int64_t> current{0}, peak{0};
+struct Meter {
+  std::atomic<int64_t> current{0}, peak{0};
+
+  void add(int64_t bytes) {
+    const int64_t now = current += bytes;
+    int64_t seen = peak;
+    while (now > seen && !peak.compare_exchange_weak(seen, now)) {
+    }
+  }
+  void reset_peak() { peak = current.load(); }
+};
+Meter allocated, unpooled;
 
 // In front of the data, whose address is the context too: code that takes raw memory asks for that.
 struct Header {
@@ -21,7 +32,9 @@ static_assert(sizeof(Header) <= kHeaderBytes);
 void release(void* data) {
   if (data == nullptr) return;
   char* const begin = static_cast<char*>(data) - kHeaderBytes;
-  current -= reinterpret_cast<const Header*>(begin)->bytes;
+  const int64_t bytes = reinterpret_cast<const Header*>(begin)->bytes;
+  allocated.add(-bytes);
+  unpooled.add(-bytes);
   c10::free_cpu(begin);
 }
 
@@ -31,10 +44,8 @@ class CountingAllocator final : public c10::Allocator {
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::kCPU)};
     char* const begin = static_cast<char*>(c10::alloc_cpu(bytes + kHeaderBytes));
     *reinterpret_cast<Header*>(begin) = {static_cast<int64_t>(bytes)};
-    const int64_t now = current += static_cast<int64_t>(bytes);
-    int64_t seen = peak;
-    while (now > seen && !peak.compare_exchange_weak(seen, now)) {
-    }
+    allocated.add(static_cast<int64_t>(bytes));
+    unpooled.add(static_cast<int64_t>(bytes));
     char* const data = begin + kHeaderBytes;
     return {data, data, &release, c10::Device(c10::kCPU)};
   }
@@ -56,13 +67,27 @@ void count_memory() {
 }
 
 int64_t allocated_bytes() {
-  return current;
+  return allocated.current;
 }
 int64_t peak_allocated_bytes() {
-  return peak;
+  return allocated.peak;
 }
 void reset_peak_allocated_bytes() {
-  peak = current.load();
+  allocated.reset_peak();
+}
+
+int64_t unpooled_bytes() {
+  return unpooled.current;
+}
+int64_t peak_unpooled_bytes() {
+  return unpooled.peak;
+}
+void reset_peak_unpooled_bytes() {
+  unpooled.reset_peak();
+}
+
+void count_pooled(int64_t bytes) {
+  allocated.add(bytes);
 }
 
 }  // namespace weft

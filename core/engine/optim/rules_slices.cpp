@@ -2,11 +2,11 @@
 
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <utility>
 
 #include "base/text.hpp"
+#include "memory/pools.hpp"
 
 namespace weft::optim {
 
@@ -44,7 +44,7 @@ bool make_states(const Slice& slice, const std::vector<std::string>& state_names
   bool made = false;
   for (const std::string& name : state_names) {
     if (slice.state->contains(name)) continue;
-    slice.state->emplace(name, at::zeros_like(slice.value));
+    slice.state->emplace(name, memory::zeros_like(slice.value));
     made = true;
   }
   return made;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "error_sink.hpp"
+#include "memory/services.hpp"
 #include "nn/initialise.hpp"
 #include "training/dtypes.hpp"
 #include "training/publish.hpp"
@@ -264,6 +265,7 @@ const void* training_services(weft_str id) {
   if (name == WEFT_MODEL_SERVICES) return Services::model();
   if (name == WEFT_COMM_SERVICES) return Services::comm();
   if (name == WEFT_MEMORY_SERVICES) return Services::memory();
+  if (name == WEFT_POOL_SERVICES) return pool_services();
   if (name == WEFT_STEP_SERVICES) return step_services();
   if (name == WEFT_PUBLISH_SERVICES) return Services::publish();
   return nullptr;

@@ -1,0 +1,166 @@
+#include "memory/pools.hpp"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "base/bytes.hpp"
+#include "base/environment.hpp"
+#include "base/text.hpp"
+#include "memory/counting_allocator.hpp"
+#include "weft/error.hpp"
+
+namespace weft::memory {
+
+namespace {
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+// Memory of one pool. A block's header stands apart from its data, which begins on a page where it is locked.
+class PoolAllocator final : public c10::Allocator {
+ public:
+  explicit PoolAllocator(Pool pool, int64_t capacity = kNoLimit) : pool(pool), capacity(capacity) {}
+
+  c10::DataPtr allocate(size_t bytes) override {
+    if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::kCPU)};
+    const auto wanted = static_cast<int64_t>(bytes);
+    take(wanted);
+    void* data = nullptr;
+    try {
+      data = pool == Pool::kPinned ? locked_pages(bytes) : c10::alloc_cpu(bytes);
+    } catch (...) {
+      used -= wanted;
+      throw;
+    }
+    count_pooled(wanted);
+    return {data, new Block{this, data, wanted}, &release, c10::Device(c10::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+
+  const Pool pool;
+  std::atomic<int64_t> capacity, used{0}, peak{0}, received{0};
+
+ private:
+  struct Block {
+    PoolAllocator* allocator;
+    void* data;
+    int64_t bytes;
+  };
+
+  // Reserves the bytes first: the limit is never exceeded, whatever other threads take.
+  void take(int64_t wanted) {
+    int64_t now = used;
+    do {
+      if (wanted > capacity - now)
+        fail(WEFT_RESOURCE_EXHAUSTED,
+             "out of accelerator memory: {} wanted, but {} of {} are in use; offload more, use smaller "
+             "chunks or "
+             "raise WEFT_ACCELERATOR_MEMORY",
+             format_bytes(wanted), format_bytes(now), format_bytes(capacity));
+    } while (!used.compare_exchange_weak(now, now + wanted));
+    now += wanted;
+    int64_t seen = peak;
+    while (now > seen && !peak.compare_exchange_weak(seen, now)) {
+    }
+  }
+
+  static void* locked_pages(size_t bytes) {
+    void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+      fail(WEFT_RESOURCE_EXHAUSTED, "no memory for {} of pinned pages: {}",
+           format_bytes(static_cast<int64_t>(bytes)), std::strerror(errno));
+    if (mlock(data, bytes) == 0) return data;
+    const int problem = errno;
+    munmap(data, bytes);
+    fail(WEFT_RESOURCE_EXHAUSTED,
+         "the system does not lock {} of memory: {}; raise the limit (`ulimit -l`) or do without pinned "
+         "memory",
+         format_bytes(static_cast<int64_t>(bytes)), std::strerror(problem));
+  }
+
+  static void release(void* context) {
+    if (context == nullptr) return;
+    const auto* const block = static_cast<Block*>(context);
+    if (block->allocator->pool == Pool::kPinned)
+      munmap(block->data, static_cast<size_t>(block->bytes));
+    else
+      c10::free_cpu(block->data);
+    block->allocator->used -= block->bytes;
+    count_pooled(-block->bytes);
+    delete block;
+  }
+};
+
+PoolAllocator& allocator_of(Pool pool) {
+  // Never destroyed: tensors outlive main.
+  static const std::array<PoolAllocator*, WEFT_POOLS> pools = [] {
+    const auto limit = environment("WEFT_ACCELERATOR_MEMORY");
+    const int64_t capacity = limit ? parse_bytes(*limit, "environment variable WEFT_ACCELERATOR_MEMORY") : 0;
+    return std::array{new PoolAllocator(Pool::kHost),
+                      new PoolAllocator(Pool::kAccelerator, capacity > 0 ? capacity : kNoLimit),
+                      new PoolAllocator(Pool::kPinned)};
+  }();
+  return *pools.at(static_cast<size_t>(pool));
+}
+
+PoolAllocator* allocator_of(const at::Tensor& tensor) {
+  return dynamic_cast<PoolAllocator*>(tensor.storage().allocator());
+}
+
+}  // namespace
+
+PoolUse pool_use(Pool pool) {
+  const PoolAllocator& allocator = allocator_of(pool);
+  return {allocator.capacity, allocator.used, allocator.peak, allocator.received};
+}
+
+void reset_peak(Pool pool) {
+  PoolAllocator& allocator = allocator_of(pool);
+  allocator.peak = allocator.used.load();
+}
+
+void limit_accelerator(int64_t bytes) {
+  PoolAllocator& accelerator = allocator_of(Pool::kAccelerator);
+  const int64_t capacity = bytes > 0 ? bytes : kNoLimit;
+  if (accelerator.used > capacity)
+    fail(WEFT_RESOURCE_EXHAUSTED, "the accelerator's memory cannot be limited to {}: {} are in use",
+         format_bytes(capacity), format_bytes(accelerator.used));
+  accelerator.capacity = capacity;
+}
+
+at::Tensor allocate(Pool pool, int64_t elements, at::ScalarType dtype) {
+  return at::detail::empty_generic({elements}, &allocator_of(pool),
+                                   c10::DispatchKeySet(c10::DispatchKey::CPU), dtype, std::nullopt);
+}
+
+Pool pool_of(const at::Tensor& tensor) {
+  const PoolAllocator* const allocator = allocator_of(tensor);
+  return allocator != nullptr ? allocator->pool : Pool::kHost;
+}
+
+at::Tensor zeros_like(const at::Tensor& like) {
+  if (allocator_of(like) == nullptr) return at::zeros_like(like);
+  return allocate(pool_of(like), like.numel(), like.scalar_type()).zero_().view(like.sizes());
+}
+
+void copy(const at::Tensor& to, const at::Tensor& from) {
+  at::Tensor(to).copy_(from);
+  const bool up = pool_of(to) == Pool::kAccelerator, down = pool_of(from) == Pool::kAccelerator;
+  if (up == down) return;
+  // The side with the narrower dtype converts.
+  PoolAllocator& receiver = allocator_of(up ? Pool::kAccelerator : Pool::kHost);
+  receiver.received += static_cast<int64_t>(std::min(to.nbytes(), from.nbytes()));
+}
+
+}  // namespace weft::memory

@@ -1,0 +1,79 @@
+#include "memory/services.hpp"
+
+#include <c10/core/GradMode.h>
+
+#include <limits>
+
+#include "base/text.hpp"
+#include "error_sink.hpp"
+#include "memory/counting_allocator.hpp"
+#include "memory/pools.hpp"
+#include "training/dtypes.hpp"
+
+namespace weft {
+
+namespace {
+
+using memory::Pool;
+
+const at::Tensor& tensor_of(const weft_at_tensor* handle) {
+  return *reinterpret_cast<const at::Tensor*>(handle);
+}
+
+Pool checked_pool(uint32_t pool) {
+  if (pool >= WEFT_POOLS)
+    fail(WEFT_INVALID_ARGUMENT, "memory pool {} is none of 0 (host), 1 (accelerator), 2 (pinned)", pool);
+  return static_cast<Pool>(pool);
+}
+
+void check_elements(int64_t elements, size_t element_size) {
+  if (elements < 0 || elements > std::numeric_limits<int64_t>::max() / static_cast<int64_t>(element_size))
+    fail(WEFT_INVALID_ARGUMENT, "a storage cannot have {} elements", elements);
+}
+
+weft_status pool_info(uint32_t pool, weft_pool_info* out, weft_error* error) {
+  return guarded(error, [&] {
+    if (out->struct_size < sizeof(weft_pool_info))
+      fail(WEFT_INVALID_ARGUMENT, "weft_pool_info of {} bytes is smaller than the host's {}",
+           out->struct_size, sizeof(weft_pool_info));
+    const memory::PoolUse use = memory::pool_use(checked_pool(pool));
+    const bool accelerator = pool == WEFT_POOL_ACCELERATOR;
+    out->capacity = use.capacity;
+    out->used = use.used;
+    out->peak = use.peak;
+    out->received = use.received;
+    out->computing = accelerator ? unpooled_bytes() : 0;
+    out->computing_peak = accelerator ? peak_unpooled_bytes() : 0;
+  });
+}
+
+weft_status allocate(uint32_t pool, uint32_t dtype, int64_t elements, weft_at_tensor* out,
+                     weft_error* error) {
+  return guarded(error, [&] {
+    const at::ScalarType type = scalar_type_of(dtype);
+    check_elements(elements, c10::elementSize(type));
+    // Who places memory also asks what computing takes.
+    count_memory();
+    *reinterpret_cast<at::Tensor*>(out) = memory::allocate(checked_pool(pool), elements, type);
+  });
+}
+
+weft_status copy(const weft_at_tensor* to, const weft_at_tensor* from, weft_error* error) {
+  return guarded(error, [&] {
+    if (tensor_of(to).sizes() != tensor_of(from).sizes())
+      fail(WEFT_INVALID_ARGUMENT, "copy of {} elements into {}: the shapes must be equal",
+           tensor_of(from).numel(), tensor_of(to).numel());
+    at::NoGradGuard no_grad;
+    memory::copy(tensor_of(to), tensor_of(from));
+  });
+}
+
+}  // namespace
+
+const weft_pool_services* pool_services() {
+  static const weft_pool_services table = {sizeof(table), &pool_info, &reset_peak_unpooled_bytes, &allocate,
+                                           &copy};
+  return &table;
+}
+
+}  // namespace weft

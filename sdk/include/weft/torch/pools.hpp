@@ -1,0 +1,48 @@
+// Pools of memory, for strategies that place what they hold. Contracts: weft/pools.h.
+#pragma once
+
+#include <string>
+
+#include "../pools.h"
+#include "handles.hpp"
+
+namespace weft {
+inline namespace sdk_v0 {
+
+// The host's table. Throws UNIMPLEMENTED if this host has none.
+inline const weft_pool_services& pools() {
+  static const auto* const table =
+      static_cast<const weft_pool_services*>(host.host->get_extension(str(WEFT_POOL_SERVICES)));
+  if (table == nullptr)
+    throw Error(WEFT_UNIMPLEMENTED, "this host has no pools of memory (" WEFT_POOL_SERVICES ")");
+  return *table;
+}
+
+inline uint32_t dtype_code(at::ScalarType type) {
+  for (const uint32_t code : {WEFT_F64, WEFT_F32, WEFT_F16, WEFT_BF16})
+    if (scalar_type(code) == type) return code;
+  throw Error(WEFT_UNIMPLEMENTED,
+              std::string(c10::toString(type)) + " is no floating-point type of this SDK");
+}
+
+// A flat tensor without values in a pool, WEFT_POOL_*. Its storage may be resized, and stays there.
+inline at::Tensor allocate(uint32_t pool, int64_t elements, at::ScalarType type) {
+  at::Tensor made;
+  check(pools().allocate(pool, dtype_code(type), elements, reinterpret_cast<weft_at_tensor*>(&made),
+                         current_error));
+  return made;
+}
+
+inline void copy_values(const at::Tensor& to, const at::Tensor& from) {
+  check(pools().copy(handle(to), handle(from), current_error));
+}
+
+inline weft_pool_info pool_info(uint32_t pool) {
+  weft_pool_info info{};
+  info.struct_size = sizeof(info);
+  check(pools().info(pool, &info, current_error));
+  return info;
+}
+
+}  // namespace sdk_v0
+}  // namespace weft
