@@ -1,0 +1,162 @@
+#include "chunk.hpp"
+
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace weft::gemini {
+
+template <class Visit>
+void Chunk::for_each_own(const Visit& visit) const {
+  const int64_t low = options_.group.rank() * part_, high = low + part_;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    const int64_t begin = std::max(low, place.offset), end = std::min(high, place.offset + place.count);
+    if (begin < end) visit(i, begin - place.offset, begin - low, end - begin);
+  }
+}
+
+Chunk::Chunk(int64_t size, std::vector<Place> places, const std::vector<Parameter>& parameters,
+             const ChunkOptions& options)
+    : options_(options), places_(std::move(places)), states_(places_.size(), TensorState::kFree) {
+  const at::NoGradGuard no_grad;
+  part_ = size / options_.group.size();
+  const weft_param_info first = parameters[places_.front().parameter].info();
+  buffer_ = allocate(WEFT_POOL_ACCELERATOR, size, scalar_type(first.working_dtype));
+  for (const Place& place : places_) {
+    const Parameter& parameter = parameters[place.parameter];
+    parameter.bind(buffer_.narrow(0, place.offset, place.count));
+    parameters_.push_back(parameter);
+    trained_.push_back(parameter.info().frozen == 0);
+    frozen_ = frozen_ && !trained_.back();
+  }
+  free_buffer();
+  const uint32_t home = std::exchange(options_.home, options_.made_in);
+  master_ = allocate(options_.made_in, part_, scalar_type(first.master_dtype)).zero_();
+  for_each_own([&](size_t i, int64_t begin, int64_t at, int64_t count) {
+    parameters_[i].read(begin, master_.narrow(0, at, count));
+  });
+  move_home(home);
+}
+
+int64_t Chunk::gradient_bytes() const {
+  return part_ * static_cast<int64_t>(c10::elementSize(options_.gradient_dtype));
+}
+
+void Chunk::free_buffer() {
+  resize_storage(buffer_, 0);
+  gathered_ = false;
+}
+
+void Chunk::start() {
+  if (gathered_ || gathering_) return;
+  const at::NoGradGuard no_grad;
+  resize_storage(buffer_, buffer_.numel());
+  if (shard_.defined() && !std::exchange(shard_is_fresh_, true)) copy_values(shard_, master_);
+  copy_values(own_part(), shard_.defined() ? shard_ : master_);
+  gathering_ = options_.group.all_gather(buffer_, own_part());
+}
+
+void Chunk::gather() {
+  if (gathered_) return;
+  start();
+  gathering_.wait();
+  gathered_ = true;
+  for (size_t i = 0; i < states_.size(); ++i) set_state(i, TensorState::kHold);
+}
+
+void Chunk::release() {
+  if (gathering_) gather();
+  if (!gathered_) return;
+  for (size_t i = 0; i < states_.size(); ++i) set_state(i, TensorState::kFree);
+  free_buffer();
+}
+
+bool Chunk::may_be_released() const {
+  return gathered_ && !reducing_ && std::all_of(states_.begin(), states_.end(), [](TensorState state) {
+           return state == TensorState::kHold || state == TensorState::kHoldAfterBackward;
+         });
+}
+
+void Chunk::set_state(size_t place, TensorState state) {
+  TensorState& now = states_[place];
+  if (now == state) return;
+  if (!may_become(now, state))
+    throw Error(WEFT_INTERNAL, "gemini: parameter " + text(parameters_[place].info().name) + " is " +
+                                   name(now) + " and cannot become " + name(state));
+  now = state;
+}
+
+void Chunk::collect(size_t place) {
+  at::Tensor& field = parameters_[place].gradient();
+  // Without a buffer the gradient waits in its field: one backward through several forwards gives it late.
+  if (!gathered_ || reducing_ || !field.defined()) return;
+  const at::NoGradGuard no_grad;
+  const at::Tensor gradient = std::exchange(field, at::Tensor());
+  buffer_.narrow(0, places_[place].offset, places_[place].count).view(gradient.sizes()).copy_(gradient);
+  set_state(place, TensorState::kHoldAfterBackward);
+  set_state(place, TensorState::kReadyForReduce);
+}
+
+void Chunk::reduce() {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (states_[i] != TensorState::kReadyForReduce) collect(i);
+    if (states_[i] != TensorState::kReadyForReduce)
+      buffer_.narrow(0, places_[i].offset, places_[i].count).zero_();
+  }
+  if (options_.group.size() > 1) summing_ = options_.group.reduce_scatter(own_part(), buffer_);
+  reducing_ = true;
+}
+
+void Chunk::finish() {
+  if (!reducing_) return;
+  const at::NoGradGuard no_grad;
+  summing_.wait();
+  const at::Tensor sum = own_part();
+  if (options_.replicas.size() > 1) options_.replicas.all_reduce(sum).wait();
+  if (gradient_.defined() && options_.home == WEFT_POOL_ACCELERATOR) {
+    gradient_.add_(sum);
+  } else {
+    const at::Tensor before =
+        std::exchange(gradient_, allocate(options_.home, part_, options_.gradient_dtype));
+    copy_values(gradient_, sum);
+    if (before.defined()) gradient_.add_(before);
+  }
+  reducing_ = false;
+  for (size_t i = 0; i < states_.size(); ++i) set_state(i, TensorState::kHold);
+  for (size_t i = 0; i < states_.size(); ++i) set_state(i, TensorState::kFree);
+  free_buffer();
+}
+
+void Chunk::keep_shard() {
+  shard_ = allocate(WEFT_POOL_ACCELERATOR, part_, buffer_.scalar_type());
+  shard_is_fresh_ = false;
+}
+
+void Chunk::values_changed() {
+  shard_is_fresh_ = false;
+  release();
+}
+
+void Chunk::move_home(uint32_t pool) {
+  if (pool == std::exchange(options_.home, pool)) return;
+  for (at::Tensor* kept : {&master_, &gradient_}) {
+    if (!kept->defined()) continue;
+    const at::Tensor moved = allocate(pool, part_, kept->scalar_type());
+    copy_values(moved, *kept);
+    *kept = moved;
+  }
+}
+
+void Chunk::publish(const ShardSink& sink) const {
+  for_each_own([&](size_t i, int64_t begin, int64_t at, int64_t count) {
+    const bool has_gradient = trained_[i] && gradient_.defined();
+    sink.shard(parameters_[i], begin, master_.narrow(0, at, count),
+               has_gradient ? gradient_.narrow(0, at, count) : at::Tensor(), options_.partition_axes);
+  });
+}
+
+}  // namespace weft::gemini

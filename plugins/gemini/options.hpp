@@ -1,0 +1,27 @@
+// The strategy's options, checked together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "chunk_search.hpp"
+#include "placement.hpp"
+#include "weft/pools.h"
+#include "weft/torch/strategy.hpp"
+
+namespace weft::gemini {
+
+struct GeminiOptions {
+  SearchOptions search;
+  PlacementOptions placement;
+  int64_t max_prefetch = 0;
+  int64_t replicas = 1;  // ranks that keep the same parts
+  bool async_reduce = true, accumulate = false, pin_memory = false, verbose = false;
+  uint32_t made_in = WEFT_POOL_ACCELERATOR;  // master values, before they go to their place
+  std::string memstats;                      // file; empty: none
+};
+
+// Throws INVALID_ARGUMENT for options that contradict each other or the number of ranks.
+GeminiOptions parse(const Options& options, uint32_t world_size);
+
+}  // namespace weft::gemini

@@ -1,0 +1,166 @@
+// Each option of gemini by its effect, and what it refuses.
+#include "plugins/gemini/support.hpp"
+
+#include <filesystem>
+
+#include "support/temporary_folder.hpp"
+
+namespace weft::test {
+
+namespace {
+
+using memory::Pool;
+
+Job boost_even(const World& world, const std::string& members, const char* rule = "adamw") {
+  const JobOptions options = gemini(std::string(kEvenChunks) + (members.empty() ? "" : ", " + members));
+  return boost(world, toy(options, kEvenToy), options, rule);
+}
+
+int64_t used(Pool pool) {
+  return memory::pool_use(pool).used;
+}
+
+// All chunks together, of the parameters' dtype.
+constexpr int64_t kAll = kChunks * kChunkBytes;
+
+TEST(GeminiOptions, AreCheckedTogether) {
+  const auto refuses = [](const std::string& members, const auto&... parts) {
+    EXPECT_ERROR(boost_even(one_rank(), members), WEFT_INVALID_ARGUMENT, parts...);
+  };
+  refuses("\"placement_policy\": \"best\"", "placement_policy", "best");
+  refuses("\"shard_param_frac\": 1.5", "shard_param_frac");
+  refuses("\"offload_param_frac\": 1", "offload_param_frac", "offload_optim_frac=1");
+  refuses("\"gpu_margin_mem_ratio\": 0.5", "gpu_margin_mem_ratio", "placement_policy=auto");
+  refuses("\"memstats\": \"file\"", "memstats", "placement_policy=auto");
+  refuses("\"extra_dp_size\": 3", "extra_dp_size is 3", "the 1 ranks");
+  refuses("\"max_prefetchs\": 3", "max_prefetchs", "max_prefetch");
+  const auto refuses_chunks = [](const std::string& config, const auto&... parts) {
+    const JobOptions options = gemini("\"chunk_config_dict\": " + config);
+    EXPECT_ERROR(boost(one_rank(), toy(options), options), WEFT_INVALID_ARGUMENT, "chunk_config_dict",
+                 parts...);
+  };
+  refuses_chunks("{\"size\": 3}", "has a \"size\"");
+  refuses_chunks("{\"chunk_size\": 0}", "no positive integer");
+  refuses_chunks("{\"chunk_size\": 3, \"keep_gathered\": 1}", "neither true nor false");
+}
+
+WEFT_RANKS_TEST(GradientAccumulation, IsRefusedWithoutItsOption, 2) {
+  {
+    JobOptions options = gemini("");
+    options.accumulate = 2;
+    Job job = boost(world, toy(options), options);
+    EXPECT_ERROR(job.train_step(toy_batch(2, 1)), WEFT_FAILED_PRECONDITION, "gemini",
+                 "accumulation and no_sync", "enable_gradient_accumulation=true");
+  }
+  Job job = boost(world, toy(gemini("")), gemini(""));
+  job.accumulate_gradients(toy_batch(2, 1));
+  EXPECT_ERROR(job.accumulate_gradients(toy_batch(2, 1)), WEFT_FAILED_PRECONDITION,
+               "second backward before zero_grad", "enable_gradient_accumulation=true");
+}
+
+WEFT_RANKS_TEST(GradientAccumulation, AddsSynchronisedAndUnsynchronisedBackwards, 2) {
+  const JobOptions options = gemini("\"enable_gradient_accumulation\": true", "fp64");
+  Job job = boost(world, toy(options, "\"gated\": false"), options);
+  job.accumulate_gradients(toy_batch(2, 1, false), false);
+  const Tensors first = published_gradients(job);
+  job.optimizer.zero_grad();
+  job.accumulate_gradients(toy_batch(2, 2, false), true);
+  Tensors both = published_gradients(job);
+  for (auto& [name, gradient] : both) gradient += first.at(name);
+  job.optimizer.zero_grad();
+  job.accumulate_gradients(toy_batch(2, 1, false), false);
+  job.accumulate_gradients(toy_batch(2, 2, false), true);
+  expect_near(published_gradients(job), both, kGradientFp64);
+}
+
+// Values, then values, gradients and two moments.
+TEST(OffloadOptimFrac, IsThePartThatIsTheHosts) {
+  for (const double fraction : {0.0, 0.6, 1.0}) {
+    const int64_t host = used(Pool::kHost), accelerator = used(Pool::kAccelerator);
+    Job job = boost_even(one_rank(), "\"offload_optim_frac\": " + std::to_string(fraction));
+    const auto part = static_cast<int64_t>(fraction * kChunks) * kChunkBytes;
+    EXPECT_EQ(used(Pool::kHost) - host, part);
+    job.accumulate_gradients(toy_batch(1, 1, false));
+    job.optimizer.step();
+    EXPECT_NEAR(static_cast<double>(used(Pool::kHost) - host), 4.0 * part, 0.01 * kAll);
+    // The working values stay on the accelerator too.
+    EXPECT_NEAR(static_cast<double>(used(Pool::kAccelerator) - accelerator), 4.0 * (kAll - part) + part,
+                0.01 * kAll);
+  }
+}
+
+TEST(OffloadParamFrac, IsThePartThatIsBroughtForEachGather) {
+  for (const double fraction : {0.0, 0.4, 1.0}) {
+    const int64_t accelerator = used(Pool::kAccelerator);
+    Job job = boost_even(one_rank(),
+                         "\"offload_optim_frac\": 1, \"offload_param_frac\": " + std::to_string(fraction));
+    const auto offloaded = static_cast<int64_t>(fraction * kChunks);
+    EXPECT_EQ(used(Pool::kAccelerator) - accelerator, (kChunks - offloaded) * kChunkBytes);
+    job.train_step(toy_batch(1, 1, false));
+    const int64_t before = memory::pool_use(Pool::kAccelerator).received;
+    job.train_step(toy_batch(1, 2, false));
+    // Chunk 0 is gathered once a step, the others twice; what stays is refreshed once.
+    const int64_t brought = offloaded == 0 ? kChunks : 2 * offloaded - 1 + kChunks - offloaded;
+    EXPECT_EQ(memory::pool_use(Pool::kAccelerator).received - before, brought * kChunkBytes);
+  }
+}
+
+TEST(PinMemory, LocksWhatIsTheHosts) {
+  const int64_t host = used(Pool::kHost), pinned = used(Pool::kPinned);
+  Job job = boost_even(one_rank(), "\"placement_policy\": \"cpu\", \"pin_memory\": true");
+  EXPECT_EQ(used(Pool::kHost) - host, 0);
+  EXPECT_EQ(used(Pool::kPinned) - pinned, kAll);
+}
+
+TEST(ChunkInitDevice, IsWhereValuesAreMade) {
+  for (const char* device : {"cpu", "cuda"}) {
+    const int64_t down = memory::pool_use(Pool::kHost).received,
+                  up = memory::pool_use(Pool::kAccelerator).received;
+    Job offloaded = boost_even(
+        one_rank(), std::string("\"placement_policy\": \"cpu\", \"chunk_init_device\": \"") + device + "\"");
+    EXPECT_EQ(memory::pool_use(Pool::kHost).received - down, std::string(device) == "cpu" ? 0 : kAll);
+    Job kept = boost_even(one_rank(), std::string("\"chunk_init_device\": \"") + device + "\"");
+    EXPECT_EQ(memory::pool_use(Pool::kAccelerator).received - up, std::string(device) == "cpu" ? kAll : 0);
+  }
+}
+
+TEST(MinChunkSize, MakesASmallModelOneChunk) {
+  on_ranks({2}, [](World& world) {
+    const JobOptions options = gemini("");
+    Job job = boost(world, toy(options, kEvenToy), options);
+    const Batch batch = toy_batch(2, 1, false);
+    job.train_step(own_part(batch, world));
+    const auto sent = sent_bytes([&] { job.train_step(own_part(batch, world)); });
+    const int64_t elements = job.model.num_elements();
+    const std::map<std::string, int64_t> expected = {{"all_gather", elements * 2},
+                                                     {"reduce_scatter", elements * 2}};
+    EXPECT_EQ(sent, expected);
+  });
+}
+
+TEST(Memstats, AreWrittenAfterTheFirstStepAndSpareTheNextJobItsWarmUp) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/statistics.json";
+  const std::string options = "\"placement_policy\": \"auto\", \"memstats\": \"" + path + "\"";
+  on_ranks({2}, [&](World& world) {
+    // The warm-up leaves 20 % to chunks: too little for one step of all, so that chunks are evicted.
+    const AcceleratorLimit limit(2 * kAll);
+    const Batch batch = toy_batch(2, 1, false);
+    const auto first_step = [&] {
+      Job job = boost_even(world, options);
+      return sent_bytes([&] { job.train_step(own_part(batch, world)); }).at("all_gather");
+    };
+    const int64_t without = first_step();
+    world.communicator().barrier();
+    EXPECT_TRUE(std::filesystem::exists(path));
+    EXPECT_LT(first_step(), without);
+    const JobOptions other = gemini(options);
+    Job job = boost(world, toy(other), other);
+    EXPECT_ERROR(job.train_step(own_part(batch, world)), WEFT_FAILED_PRECONDITION, "memstats", path,
+                 "another model");
+  });
+}
+
+}  // namespace
+
+}  // namespace weft::test

@@ -1,0 +1,208 @@
+// gemini on several ranks against one rank on the same global batches.
+#include <cmath>
+
+#include "plugins/gemini/support.hpp"
+
+namespace weft::test {
+
+namespace {
+
+// Chunks of about 600 elements: larger than any parameter of the small models, smaller than a layer.
+constexpr const char* kSmallChunks =
+    R"("search_range_m": 0.0005, "hidden_dim": 12, "min_chunk_size_m": 0.0005)";
+
+std::string with_chunks(const std::string& more = "") {
+  return kSmallChunks + (more.empty() ? "" : ", " + more);
+}
+
+Trial toy_trial() {
+  Trial trial;
+  trial.model = [](const JobOptions& options) { return toy(options, "\"vocab\": 21, \"width\": 8"); };
+  trial.batch = [](int64_t step) {
+    // The gate is used by the first sample only, and not at all in odd steps; labels are many in the last
+    // samples.
+    Batch batch = toy_batch(5, step, step % 2 == 0);
+    batch.at("kinds").narrow(0, 1, 4).zero_();
+    batch.at("labels").narrow(0, 0, 2).narrow(1, 1, 4).fill_(-100);
+    return batch;
+  };
+  return trial;
+}
+
+class Precisions : public testing::TestWithParam<std::string> {};
+
+TEST_P(Precisions, GradientsAreThoseOfOneRank) {
+  expect_gradients_of_one_rank(gemini(with_chunks(), GetParam()));
+}
+
+TEST_P(Precisions, GradientsOfATiedAndAnUnusedParameterAreThoseOfOneRank) {
+  expect_gradients_of_one_rank(gemini(R"("chunk_config_dict": {"chunk_size": 120})", GetParam()), {2, 3, 4},
+                               toy_trial());
+}
+
+INSTANTIATE_TEST_SUITE_P(Gemini, Precisions, testing::Values("fp32", "fp64"));
+
+class Options : public testing::TestWithParam<std::string> {};
+
+TEST_P(Options, ChangeNoGradient) {
+  expect_gradients_of_one_rank(gemini(with_chunks(GetParam()), "fp64"), {2, 4});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Gemini, Options,
+    testing::Values(R"("placement_policy": "cpu")", R"("placement_policy": "cuda")",
+                    R"("placement_policy": "const")", R"("placement_policy": "auto", "max_prefetch": 2)",
+                    R"("shard_param_frac": 0.4)", R"("offload_optim_frac": 0.5, "max_prefetch": 3)",
+                    R"("offload_optim_frac": 1, "offload_param_frac": 0.5, "pin_memory": true)",
+                    R"("enable_async_reduce": false)", R"("max_prefetch": 100)", R"("extra_dp_size": 2)",
+                    R"("strict_ddp_mode": true)", R"("chunk_init_device": "cpu")"));
+
+TEST(Gemini, TwentyStepsAreThoseOfOneRank) {
+  expect_steps_of_one_rank(gemini(with_chunks()), {2, 3});
+}
+
+TEST(Gemini, RecomputationAndClippingChangeNothing) {
+  JobOptions options = gemini(with_chunks("\"max_prefetch\": 1"), "fp64");
+  options.recompute = "all";
+  options.max_grad_norm = 0.05;
+  expect_gradients_of_one_rank(options, {2, 3});
+}
+
+TEST(Gemini, FrozenUnitsAreThoseOfOneRank) {
+  Trial trial = toy_trial();
+  trial.model = [](const JobOptions& options) {
+    return toy(options, R"("vocab": 21, "width": 8, "frozen": 2, "gated": false)");
+  };
+  trial.batch = [](int64_t step) { return toy_batch(5, step, false); };
+  for (const char* policy : {"static", "auto"})
+    expect_gradients_of_one_rank(
+        gemini(
+            std::string(R"("chunk_config_dict": {"chunk_size": 120}, "placement_policy": ")") + policy + "\"",
+            "fp64"),
+        {2, 3}, trial);
+}
+
+TEST(Gemini, AccumulationIsThatOfOneRank) {
+  for (const char* policy : {"static", "auto"}) {
+    JobOptions options =
+        gemini(with_chunks(std::string(R"("enable_gradient_accumulation": true, "placement_policy": ")") +
+                           policy + "\""),
+               "fp64");
+    options.accumulate = 3;
+    expect_gradients_of_one_rank(options, {2});
+  }
+}
+
+TEST(Gemini, EvaluationBetweenForwardAndStepChangesNothing) {
+  on_ranks({2}, [&](World& world) {
+    const JobOptions options = gemini(with_chunks(), "fp64");
+    const auto train = [&](bool evaluates) {
+      Job job = boost(world, tiny_gpt2("fp64"), options, "adamw");
+      for (int64_t step = 0; step < 3; ++step) {
+        if (evaluates) job.evaluate(own_part(gpt2_batch(4, 9), world));
+        job.accumulate_gradients(own_part(gpt2_batch(4, step), world));
+        if (evaluates) job.evaluate(own_part(gpt2_batch(4, 8), world));
+        job.optimizer.step();
+        job.optimizer.zero_grad();
+      }
+      return published_values(job);
+    };
+    expect_equal(train(true), train(false));
+  });
+}
+
+// One SGD step with a rate of 1, which the fp32 masters show.
+Tensors update(Job& job, const Batch& batch) {
+  Tensors values = published_values(job);
+  EXPECT_TRUE(job.train_step(batch).updated);
+  for (const auto& [name, after] : published_values(job)) values.at(name) -= after;
+  return values;
+}
+
+class HalfPrecision : public testing::TestWithParam<std::tuple<const char*, const char*, double>> {};
+
+// Length along the gradients of one rank within 0.3 %; what rounding leaves beside it is stated here.
+TEST_P(HalfPrecision, GradientsAreThoseOfOneRankUpToRounding) {
+  const auto& [precision, more, rest] = GetParam();
+  JobOptions plain;
+  plain.precision = precision;
+  if (plain.precision == "fp16") plain.mixed_precision = R"({"name": "fp16_naive", "initial_scale": 256})";
+  // Wide enough for roundings to cancel in each tensor's projection.
+  const auto model = [&](const JobOptions& options) {
+    return toy(options, R"("gated": false, "width": 96, "vocab": 40)");
+  };
+  const Batch global = toy_batch(7, 1, false);
+  Job alone = boost(one_rank(), model(plain), plain);
+  const Tensors expected = update(alone, global);
+  on_ranks({2, 3}, [&, more = more, rest = rest](World& world) {
+    const JobOptions options =
+        gemini(std::string(R"("initial_scale": 256, "chunk_config_dict": {"chunk_size": 9400})") + more,
+               plain.precision);
+    Job job = boost(world, model(options), options);
+    const Tensors actual = update(job, own_part(global, world));
+    for (const auto& [name, reference] : expected) {
+      const at::Tensor value = actual.at(name).flatten(), wanted = reference.flatten();
+      const double square = wanted.dot(wanted).item<double>();
+      // Those that cancel, such as the key bias, are rounding alone.
+      if (square < 1e-6) continue;
+      EXPECT_NEAR(value.dot(wanted).item<double>() / square, 1, 0.003) << name;
+      EXPECT_LT((value - wanted).norm().item<double>(), rest * std::sqrt(square)) << name;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Gemini, HalfPrecision,
+                         testing::Values(std::tuple("bf16", "", 0.02), std::tuple("fp16", "", 0.003),
+                                         std::tuple("bf16", R"(, "placement_policy": "auto")", 0.02),
+                                         std::tuple("fp16", R"(, "offload_optim_frac": 1)", 0.003),
+                                         std::tuple("bf16", R"(, "enable_gradient_accumulation": true)",
+                                                    0.02)));
+
+TEST(HalfPrecision, AnOverflowOnOneRankSkipsTheStepOnAllAndTrainingRecovers) {
+  on_ranks({2}, [](World& world) {
+    const JobOptions options =
+        gemini(with_chunks(R"("initial_scale": 1024, "hysteresis": 1, "growth_interval": 2)"), "fp16");
+    Job job = boost(world, tiny_gpt2("fp16"), options);
+    int step = 0;
+    job.criterion = [&](const State& outputs, const Batch&) {
+      const at::Tensor mean = outputs.at("logits").to(at::kFloat).mean();
+      return step == 1 && world.rank() == 1 ? mean * 3e38 * 3e38 : mean;
+    };
+    const auto train = [&] { return job.train_step(own_part(gpt2_batch(4, 1), world)); };
+    EXPECT_TRUE(train().updated);
+    step = 1;
+    const Tensors before = published_values(job);
+    EXPECT_FALSE(train().updated);
+    expect_equal(published_values(job), before);
+    step = 2;
+    const StepResult result = train();
+    EXPECT_TRUE(result.updated);
+    EXPECT_EQ(result.loss_scale, 512.);
+    EXPECT_FALSE(at::equal(published_values(job).begin()->second, before.begin()->second));
+  });
+}
+
+// One backward through two forwards: hooks of the later forward come first, gradients at the end.
+TEST(Gemini, OneBackwardThroughTwoForwardsIsThatOfOneRank) {
+  const auto run = [](const World& world, const JobOptions& options) {
+    Job job = boost(world, tiny_gpt2("fp64"), options);
+    BoosterOptions chosen;
+    chosen.strategy = options.strategy;
+    Booster booster(chosen, world);
+    const auto loss = [&](int64_t seed) {
+      return job.model({{"input_ids", gpt2_batch(3, seed).at("input_ids")}}).at("logits").square().mean();
+    };
+    booster.backward(loss(1) + 2 * loss(2), job.optimizer);
+    return published_gradients(job);
+  };
+  JobOptions plain;
+  plain.precision = "fp64";
+  const Tensors expected = run(one_rank(), plain);
+  on_ranks({2}, [&](World& world) {
+    expect_near(run(world, gemini(with_chunks(), "fp64")), expected, kGradientFp64);
+  });
+}
+
+}  // namespace
+
+}  // namespace weft::test
