@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "chunk.hpp"
+#include "estimate.hpp"
 #include "options.hpp"
 #include "room.hpp"
 #include "trace.hpp"
@@ -35,8 +36,18 @@ class Gemini final : public Strategy {
  public:
   void describe_mesh(weft_mesh& mesh) override {
     chosen_ = parse(options, world_size);
+    if (!options.get<bool>("master_weights") && (precision == "bf16" || precision == "fp16"))
+      throw Error(WEFT_UNIMPLEMENTED,
+                  "gemini: master_weights=false: the optimizers of this version update fp32 and "
+                  "fp64, not " +
+                      precision);
     mesh.size[WEFT_AXIS_REPLICA] = static_cast<uint32_t>(chosen_.replicas);
     mesh.size[WEFT_AXIS_DATA] = world_size / mesh.size[WEFT_AXIS_REPLICA];
+  }
+
+  static void estimate(const Options& given, uint32_t ranks, const weft_job_shape& job,
+                       weft_job_estimate& out) {
+    gemini::estimate(parse(given, ranks), ranks, job, out);
   }
 
   void configure(Training& made) override {
@@ -239,13 +250,13 @@ class Gemini final : public Strategy {
   }
 
   void prefetch(size_t operation, bool training) {
-    int64_t under_way = 0;
+    int64_t under_way =
+        std::count_if(chunks_.begin(), chunks_.end(), [](const auto& chunk) { return chunk->on_the_way(); });
     const size_t end = training ? trace_.operations() : trace_.units();
     for (size_t next = operation + 1; next < end; ++next)
       for (const size_t id : trace_.chunks_of(trace_.unit_of(next))) {
-        Chunk& chunk = *chunks_[id];
         if (under_way >= chosen_.max_prefetch) return;
-        if (chunk.on_the_way()) ++under_way;
+        Chunk& chunk = *chunks_[id];
         if (chunk.gathered() || chunk.on_the_way()) continue;
         if (placement_.evicts && chunk.bytes() > room(operation) - in_use()) return;
         chunk.start();

@@ -33,6 +33,15 @@ WEFT_RANKS_TEST(GeminiBytes, AreTheSameWithRecomputation, 2) {
   EXPECT_EQ(sent_by_a_step(world, options), chunks(world, 2 * kChunks - 1, kChunks));
 }
 
+WEFT_RANKS_TEST(GeminiBytes, HeldAndSentAreAsEstimated, 2, 3) {
+  for (const char* more : {"", ", \"shard_param_frac\": 0.5", ", \"offload_optim_frac\": 0.4",
+                           ", \"enable_gradient_accumulation\": true", ", \"placement_policy\": \"auto\""})
+    for (const char* precision : {"fp32", "bf16"})
+      expect_estimate_is_counted(world, gemini(std::string(kEvenChunks) + more, precision));
+  expect_estimate_is_counted(world, gemini(""));
+  expect_estimate_is_counted(world, gemini("\"strict_ddp_mode\": true"));
+}
+
 // What stays gathered from forward to backward is gathered once: all, or the last 12 of 25.
 WEFT_RANKS_TEST(GeminiBytes, FallWithWhatStaysGathered, 2) {
   const std::string keys = std::string(kEvenChunks) + ", ";

@@ -1,6 +1,7 @@
 // Each option of gemini by its effect, and what it refuses.
 #include "plugins/gemini/support.hpp"
 
+#include <cmath>
 #include <filesystem>
 
 #include "support/temporary_folder.hpp"
@@ -42,6 +43,36 @@ TEST(GeminiOptions, AreCheckedTogether) {
   refuses_chunks("{\"size\": 3}", "has a \"size\"");
   refuses_chunks("{\"chunk_size\": 0}", "no positive integer");
   refuses_chunks("{\"chunk_size\": 3, \"keep_gathered\": 1}", "neither true nor false");
+}
+
+TEST(MasterWeights, AreNotLeftOutInHalfPrecision) {
+  const JobOptions options = gemini("\"master_weights\": false", "bf16");
+  EXPECT_ERROR(boost(one_rank(), toy(options), options), WEFT_UNIMPLEMENTED, "gemini: master_weights=false",
+               "not bf16");
+  const JobOptions single = gemini("\"master_weights\": false");
+  boost(one_rank(), toy(single), single).train_step(toy_batch(2, 1));
+}
+
+TEST(ForceOutputsFp32, GivesOutputsOfHalfPrecisionInFp32) {
+  for (const bool forced : {false, true}) {
+    const JobOptions options = gemini(forced ? "\"force_outputs_fp32\": true" : "", "bf16");
+    Job job = boost(one_rank(), toy(options), options);
+    EXPECT_EQ(job.forward(toy_batch(2, 1)).at("logits").scalar_type(), forced ? at::kFloat : at::kBFloat16);
+  }
+}
+
+TEST(MaxNorm, ClipsByTheNormOfItsType) {
+  for (const char* type : {"2", "1", "\"inf\""}) {
+    const JobOptions options = gemini(std::string("\"max_norm\": 1e-3, \"norm_type\": ") + type, "fp64");
+    Job job = boost(one_rank(), toy(options, "\"gated\": false"), options);
+    const Tensors before = published_values(job);
+    job.train_step(toy_batch(2, 1, false));
+    std::vector<at::Tensor> updates;
+    for (const auto& [name, value] : published_values(job))
+      updates.push_back((before.at(name) - value).flatten());
+    const double p = std::string(type) == "2" ? 2 : std::string(type) == "1" ? 1 : INFINITY;
+    EXPECT_NEAR(at::cat(updates).norm(p).item<double>(), 1e-3, 1e-6) << type;
+  }
 }
 
 WEFT_RANKS_TEST(GradientAccumulation, IsRefusedWithoutItsOption, 2) {
@@ -136,6 +167,63 @@ TEST(MinChunkSize, MakesASmallModelOneChunk) {
                                                      {"reduce_scatter", elements * 2}};
     EXPECT_EQ(sent, expected);
   });
+}
+
+WEFT_RANKS_TEST(ChunkSearchOptions, DecideTheSizeOfChunks, 2) {
+  const auto gathered = [&](const std::string& members) {
+    const JobOptions options = gemini(members);
+    Job job = boost(world, toy(options, kEvenToy), options);
+    const Batch batch = own_part(toy_batch(2, 1, false), world);
+    return sent_bytes([&] { job.train_step(batch); }).at("all_gather");
+  };
+  // The embedding fits into the least chunk, and so does each layer.
+  EXPECT_EQ(gathered(R"("hidden_dim": 37440, "search_range_m": 0, "min_chunk_size_m": 0.01)"),
+            (2 * kChunks - 1) * kChunkBytes / 2);
+  // Twice as large: 13 chunks, of which the first is gathered once and the last holds half.
+  EXPECT_EQ(gathered(R"("hidden_dim": 74880, "search_range_m": 0, "min_chunk_size_m": 0.01)"),
+            (2 * 13 - 1) * kChunkBytes);
+  // The search prefers what wastes least.
+  EXPECT_LE(gathered(R"("hidden_dim": 192, "search_range_m": 0.02, "min_chunk_size_m": 0.07)"),
+            (2 * 13 - 1) * kChunkBytes);
+}
+
+// The most that gathered chunks take in the second step, which begins with nothing on the accelerator.
+int64_t most_gathered(const World& world, const std::string& members) {
+  Job job = boost_even(world, "\"placement_policy\": \"cpu\", " + members);
+  job.train_step(own_part(toy_batch(2, 1, false), world));
+  const int64_t before = used(Pool::kAccelerator);
+  memory::reset_peak(Pool::kAccelerator);
+  job.train_step(own_part(toy_batch(2, 2, false), world));
+  return memory::pool_use(Pool::kAccelerator).peak - before;
+}
+
+// Two of a unit and the tied one; with more ahead, as many more.
+WEFT_RANKS_TEST(MaxPrefetch, GathersAhead, 2) {
+  for (const int64_t ahead : {0, 1, 4})
+    EXPECT_EQ(
+        most_gathered(world, "\"enable_async_reduce\": false, \"max_prefetch\": " + std::to_string(ahead)),
+        (3 + ahead) * kChunkBytes);
+}
+
+// One chunk is still being summed while the next unit's are gathered.
+WEFT_RANKS_TEST(AsyncReduce, OverlapsWithTheNextUnit, 2) {
+  EXPECT_EQ(most_gathered(world, "\"enable_async_reduce\": true"), 4 * kChunkBytes);
+}
+
+TEST(Verbose, LogsTheSearchAndTheWarmUp) {
+  for (const bool verbose : {false, true}) {
+    testing::internal::CaptureStderr();
+    Job job = boost_even(one_rank(), std::string("\"placement_policy\": \"auto\", \"verbose\": ") +
+                                         (verbose ? "true" : "false"));
+    job.train_step(toy_batch(1, 1, false));
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(
+        log.find("used number: 0.89 * 2^20, wasted number: 0.00 * 2^20, total wasted percentage is 0.06%") !=
+            std::string::npos,
+        verbose)
+        << log;
+    EXPECT_EQ(log.find("warm-up is completed") != std::string::npos, verbose) << log;
+  }
 }
 
 TEST(Memstats, AreWrittenAfterTheFirstStepAndSpareTheNextJobItsWarmUp) {
