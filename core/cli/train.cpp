@@ -46,6 +46,7 @@ void add_train(CLI::App& application) {
       .text("--device", "device", "cpu; cuda is refused by this build")
       .text("--save", "save", "Folder for the model and training_state/")
       .integer("--save-every", "save_every", "Also DIR/step-N/ every N steps")
+      .flag("--save-async", "save_async", "Write step-N/ while training goes on; takes memory for a copy")
       .text("--resume", "resume", "Go on from a folder that --save wrote, or from its newest step-N/")
       .text("--metrics", "metrics",
             "One JSON object a step: loss, grad_norm, lr, step_seconds, tokens_per_second, bytes");

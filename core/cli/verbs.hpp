@@ -25,5 +25,6 @@ void add_evaluate(CLI::App& application);
 void add_forward(CLI::App& application);
 void add_generate(CLI::App& application);
 void add_plan(CLI::App& application);
+void add_convert(CLI::App& application);
 
 }  // namespace weft::cli

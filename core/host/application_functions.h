@@ -30,6 +30,7 @@
     (weft_booster * booster, weft_model * model, weft_optimizer * optimizer, const weft_criterion* criterion,             \
      weft_data* data, weft_scheduler* scheduler, weft_job** own, weft_error* error),                                      \
     (booster, model, optimizer, criterion, data, scheduler, own, error))                                                  \
+  X(weft_booster_take_over, (weft_booster * booster, weft_job * job, weft_error * error), (booster, job, error))          \
   X(weft_job_next, (weft_job * job, weft_step_result * out, weft_error * error), (job, out, error))                       \
   X(weft_job_train_step,                                                                                                  \
     (weft_job * job, const weft_field* batch, uint64_t num_fields, weft_step_result* out, weft_error* error),             \

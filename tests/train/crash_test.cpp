@@ -129,5 +129,40 @@ TEST_F(Save, OnAFullDiskFailsOnEveryRankAndLeavesTheLastOne) {
   });
 }
 
+// The kernel kills the rank as it begins a file longer than the limit: in the middle of its part.
+TEST_F(Save, ARankKilledInTheMiddleLeavesTheLastOne) {
+  on_ranks({2}, [&](World& world) {
+    Booster booster({}, world);
+    Job job = make_job(world, options_);
+    train(job, 1);
+    booster.save_training(job, in("out"));
+  });
+  for (const int killed : {0, 1}) {
+    const auto outcomes = run_ranks(2, [&](int rank) {
+      World world = launch();
+      Booster booster({}, world);
+      Job job = make_job(world, options_);
+      train(job, 2);
+      if (rank == killed) {
+        signal(SIGXFSZ, [](int) { raise(SIGKILL); });
+        const rlimit small = {20000, RLIM_INFINITY};
+        setrlimit(RLIMIT_FSIZE, &small);
+      }
+      booster.save_training(job, in("out"));
+    });
+    EXPECT_NE(outcomes[killed].how.find("signal 9"), std::string::npos) << outcomes[killed].how;
+    EXPECT_FALSE(outcomes[1 - killed].passed);
+    on_ranks({1, 2}, [&](World& world) { EXPECT_EQ(loaded_step(world), 1); });
+  }
+  on_ranks({2}, [&](World& world) {
+    Booster booster({}, world);
+    Job job = make_job(world, options_);
+    train(job, 2);
+    booster.save_training(job, in("out"));
+    EXPECT_EQ(loaded_step(world), 2);
+    if (world.is_master()) EXPECT_EQ(others(), std::vector<std::string>());
+  });
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -1,6 +1,7 @@
 // A tiny job through the Booster, as the tests of checkpoints vary it.
 #pragma once
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct JobOptions {
 };
 
 inline Job make_job(const World& world, const JobOptions& options) {
+  setenv("WEFT_PLUGIN_ADD_PATH", WEFT_TEST_PLUGINS, 1);
   BoosterOptions booster_options;
   booster_options.strategy = options.strategy;
   booster_options.options = options.strategy_options;

@@ -43,8 +43,8 @@ class Resume : public testing::Test {
   }
 
   void expect_same_state(const std::string& one, const std::string& other) const {
-    for (const char* file :
-         {"model.safetensors", "training_state/optimizer.safetensors", "training_state/random.safetensors"})
+    for (const char* file : {"model.safetensors", "training_state/index.json",
+                             "training_state/part-00000.safetensors", "training_state/random.safetensors"})
       EXPECT_TRUE(read_bytes(in(one) + "/" + file) == read_bytes(in(other) + "/" + file)) << file;
   }
 
@@ -98,6 +98,15 @@ TEST_F(Resume, WorksOnAnotherNumberOfRanks) {
   run(1, kSteps - kInterruptedAt, "begin", "rest");
   const std::vector<double> whole = losses("whole"), rest = losses("rest");
   for (size_t i = 0; i < rest.size(); ++i) EXPECT_NEAR(rest[i], whole[kInterruptedAt + i], 1e-5);
+}
+
+TEST_F(Resume, WorksInAnotherPrecision) {
+  run(1, kSteps, "", "whole");
+  run(1, kInterruptedAt, "", "begin");
+  options_.precision = "fp64";
+  options_.model = folder_.file("config.json", config_json());
+  run(1, kSteps - kInterruptedAt, "begin", "rest");
+  EXPECT_EQ(losses("rest").size(), losses("whole").size() - kInterruptedAt);
 }
 
 // What the job says about a state that another job saved.
@@ -154,11 +163,6 @@ TEST_F(ResumeRefusal, OfOtherData) {
   refuses_with([](JobOptions& o) { o.data_seed = 8; }, {"shuffled by seed 7, but this job's is 8"});
 }
 
-TEST_F(ResumeRefusal, OfAnotherPrecision) {
-  refuses_with([](JobOptions& o) { o.precision = "fp64"; },
-               {"saved in precision fp32", "this job's is fp64", "--precision"});
-}
-
 TEST_F(ResumeRefusal, OfAnotherModel) {
   const std::string deeper = folder_.file("deeper.json", config_json({.positions = 64}));
   refuses_with([&](JobOptions& o) { o.model = deeper; }, {"transformer.wpe.weight", "(32, 12)", "(64, 12)"});
@@ -169,20 +173,34 @@ TEST_F(ResumeRefusal, OfAFolderWithoutATrainingState) {
   refuses(options_, WEFT_NOT_FOUND, {"saved/training_state/state.json does not exist", "--save"});
 }
 
-TEST_F(ResumeRefusal, OfAStateWithoutItsOptimizer) {
-  fs::remove(in("saved") + "/training_state/optimizer.safetensors");
-  refuses(options_, WEFT_NOT_FOUND, {"training_state has no optimizer.safetensors"});
+TEST_F(ResumeRefusal, OfAStateWithoutItsTensors) {
+  const std::string state = in("saved") + "/training_state/";
+  const std::string index = read_bytes(state + "index.json");
+  fs::rename(state + "part-00000.safetensors", state + "away");
+  refuses(options_, WEFT_NOT_FOUND, {"part-00000.safetensors"});
+  fs::remove(state + "index.json");
+  refuses(options_, WEFT_NOT_FOUND, {"training_state/index.json"});
+  // The parts of the embedding leave its last row out.
+  nlohmann::json changed = nlohmann::json::parse(index);
+  changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"][0]["extent"][0] = 255;
+  std::ofstream(state + "index.json") << changed.dump();
+  refuses(options_, WEFT_DATA_LOSS,
+          {"the parts of transformer.wte.weight/exp_avg have 3060 elements", "3072"});
+  changed = nlohmann::json::parse(index);
+  changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"][0]["file"] = "../model.safetensors";
+  std::ofstream(state + "index.json") << changed.dump();
+  refuses(options_, WEFT_DATA_LOSS, {"names no file of the folder"});
 }
 
 TEST_F(ResumeRefusal, OfAnotherVersionAndOfDamage) {
-  rewrite_state("version", 2);
-  refuses(options_, WEFT_FAILED_PRECONDITION, {"state.json: training state of version 2, this Weft reads 1"});
+  rewrite_state("version", 1);
+  refuses(options_, WEFT_FAILED_PRECONDITION, {"state.json: training state of version 1, this Weft reads 2"});
   rewrite_state("version", "one");
   refuses(options_, WEFT_DATA_LOSS, {"state.json is damaged"});
-  rewrite_state("version", 1);
+  rewrite_state("version", 2);
   rewrite_state("data", 3);
   refuses(options_, WEFT_DATA_LOSS, {"state.json is damaged"});
-  folder_.file("saved/training_state/state.json", "{\"version\": 1,");
+  folder_.file("saved/training_state/state.json", "{\"version\": 2,");
   refuses(options_, WEFT_INVALID_ARGUMENT, {"state.json"});
 }
 

@@ -37,13 +37,14 @@ SaveOptions save_options(weft_str given) {
     {"name": "shard", "type": "bool", "default": false, "doc": "several files with an index"},
     {"name": "prefix", "type": "text", "default": "", "doc": "in the files' names"},
     {"name": "size_per_shard", "type": "int", "default": 1024, "min": 1, "doc": "MB"},
-    {"name": "use_safetensors", "type": "bool", "default": true, "doc": "false: pytorch_model.bin"}])"),
+    {"name": "use_safetensors", "type": "bool", "default": true, "doc": "false: pytorch_model.bin"},
+    {"name": "background", "type": "bool", "default": false, "doc": "write in a thread"}])"),
                                  "save options");
   const nlohmann::json object =
       trim(view(given)).empty() ? nlohmann::json::object() : parse_json(view(given), "save options");
   const Options values(table, object, "save options");
   return {values.at("shard").integer != 0, values.at("prefix").text, values.at("size_per_shard").integer,
-          values.at("use_safetensors").integer != 0};
+          values.at("use_safetensors").integer != 0, values.at("background").integer != 0};
 }
 
 // A function of a booster and a job on a path.
@@ -138,6 +139,14 @@ weft_application_table make_table() {
     return guarded(error, [&] {
       require(job, "weft_job_zero_grad", "job");
       job->job.optimizer.zero_grad();
+    });
+  };
+  t.weft_booster_take_over = [](weft_booster* b, weft_job* j, weft_error* error) {
+    return guarded(error, [&] {
+      require(b, "weft_booster_take_over", "booster");
+      require(j, "weft_booster_take_over", "job");
+      b->booster.take_over(j->job);
+      j->booster = b->booster;
     });
   };
   t.weft_booster_save_model = [](weft_booster* b, weft_job* j, weft_str path, weft_str options,

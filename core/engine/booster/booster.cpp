@@ -90,56 +90,48 @@ const World& Booster::world() const {
   return shared_->world;
 }
 
+Booster::Shared::Made Booster::Shared::make_training(const Job& job,
+                                                     std::shared_ptr<ParameterSource> source) const {
+  const Model::Shared& model = job.model.shared();
+  if (model.precision != precision)
+    fail(WEFT_INVALID_ARGUMENT,
+         "the model was opened in {}, but the booster's precision is {}; open it with the same",
+         model.precision, precision);
+  ChosenStrategy strategy = choose_strategy(options);
+  std::string policy;
+  const plan::Plan plan = make_plan(*model.module, {}, &policy);
+  require_agreement(world, {{"strategy", strategy.identity},
+                            {"strategy option", strategy.options.to_json()},
+                            {"model library", model.library},
+                            {"shard policy", policy},
+                            {"architecture", job.model.architecture()},
+                            {"config.json", nlohmann::json::parse(job.model.config().dump())},
+                            {"weights", model.weights.empty() ? "initial values" : "a checkpoint"},
+                            {"plan", plan.digest},
+                            {"precision", precision},
+                            {"mixed_precision", options.mixed_precision},
+                            {"recompute", options.recompute},
+                            {"seed", options.seed},
+                            {"accumulate", job.accumulate},
+                            {"max_grad_norm", job.max_grad_norm},
+                            {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
+                            {"data", data_facts(job.data)}});
+  HostOptions& host = strategy.host;
+  const std::vector<weft_kv> values(strategy.options.data(),
+                                    strategy.options.data() + strategy.options.size());
+  auto training = std::make_shared<weft_training>(
+      world, model.module, strategy.api, strategy.name, values,
+      TrainingOptions{precision, options.recompute, options.seed, host.master_weights, host.cast_inputs,
+                      host.outputs_fp32, host.autocast},
+      std::move(source));
+  check_data(job.data, *training);
+  if (host.scaler) training->set_loss_scale(host.scaler->initial_scale);
+  return {std::move(training), std::move(host)};
+}
+
 Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion, data::Loader data,
                    optim::Scheduler schedule) {
   const BoosterOptions& options = shared_->options;
-  Model::Shared& shared = model.shared();
-  if (shared.training != nullptr)
-    fail(WEFT_FAILED_PRECONDITION, "{} is boosted already; open it again", model.architecture());
-  if (shared.precision != precision())
-    fail(WEFT_INVALID_ARGUMENT,
-         "the model was opened in {}, but the booster's precision is {}; open it with the same",
-         shared.precision, precision());
-  ChosenStrategy strategy = choose_strategy(options);
-  std::string policy;
-  const plan::Plan plan = make_plan(model.module(), {}, &policy);
-  std::shared_ptr<ParameterSource> source;
-  if (!shared.weights.empty())
-    source = checkpoint::weight_source(shared.weights, model.module(), shared_->world.is_master());
-  require_agreement(shared_->world, {{"strategy", strategy.identity},
-                                     {"strategy option", strategy.options.to_json()},
-                                     {"model library", shared.library},
-                                     {"shard policy", policy},
-                                     {"architecture", model.architecture()},
-                                     {"config.json", nlohmann::json::parse(model.config().dump())},
-                                     {"weights", shared.weights.empty() ? "initial values" : "a checkpoint"},
-                                     {"plan", plan.digest},
-                                     {"precision", precision()},
-                                     {"mixed_precision", options.mixed_precision},
-                                     {"recompute", options.recompute},
-                                     {"seed", options.seed},
-                                     {"accumulate", options.accumulate},
-                                     {"max_grad_norm", options.max_grad_norm},
-                                     {"optimizer", optimizer_facts(optimizer, schedule)},
-                                     {"data", data_facts(data)}});
-  const HostOptions& host = strategy.host;
-  const std::vector<weft_kv> values(strategy.options.data(),
-                                    strategy.options.data() + strategy.options.size());
-  const auto training = std::make_shared<weft_training>(
-      shared_->world, shared.module, strategy.api, strategy.name, values,
-      TrainingOptions{precision(), options.recompute, options.seed, host.master_weights, host.cast_inputs,
-                      host.outputs_fp32, host.autocast},
-      std::move(source));
-  check_data(data, *training);
-  if (optimizer) {
-    optimizer.shared().attach(training);
-    optimizer.shared().max_norm = host.max_norm;
-    optimizer.shared().norm_type = host.norm_type;
-    if (host.scaler) optimizer.shared().scaler.emplace(*host.scaler);
-  }
-  if (host.scaler) training->set_loss_scale(host.scaler->initial_scale);
-  shared.training = training;
-  seed_generator(options.seed, training->data_rank());
   Job job;
   job.model = std::move(model);
   job.optimizer = std::move(optimizer);
@@ -147,7 +139,26 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   job.data = std::move(data);
   job.schedule = std::move(schedule);
   job.accumulate = options.accumulate;
-  job.max_grad_norm = options.max_grad_norm > 0 ? options.max_grad_norm : host.max_norm;
+  job.max_grad_norm = options.max_grad_norm;
+  Model::Shared& boosted = job.model.shared();
+  if (boosted.training != nullptr)
+    fail(WEFT_FAILED_PRECONDITION,
+         "{} is boosted already; open it again, or move its job to another strategy with take_over",
+         job.model.architecture());
+  std::shared_ptr<ParameterSource> source;
+  if (!boosted.weights.empty())
+    source = checkpoint::weight_source(boosted.weights, job.model.module(), shared_->world.is_master());
+  const auto [training, host] = shared_->make_training(job, std::move(source));
+  if (job.optimizer) {
+    optim::Optimizer::Shared& optimizing = job.optimizer.shared();
+    optimizing.attach(training);
+    optimizing.max_norm = host.max_norm;
+    optimizing.norm_type = host.norm_type;
+    if (host.scaler) optimizing.scaler.emplace(*host.scaler);
+  }
+  if (!(job.max_grad_norm > 0)) job.max_grad_norm = host.max_norm;
+  boosted.training = training;
+  seed_generator(options.seed, training->data_rank());
   return job;
 }
 

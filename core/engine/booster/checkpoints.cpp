@@ -1,6 +1,8 @@
-// Booster's checkpoints: the master writes, every rank learns how it went.
+// Booster's checkpoints: what is to be saved is taken at once and written now or in the background.
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
 
 #include "base/files.hpp"
 #include "base/json.hpp"
@@ -9,7 +11,9 @@
 #include "booster/model_state.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/model_files.hpp"
+#include "checkpoint/outcome.hpp"
 #include "checkpoint/training_state.hpp"
+#include "log.hpp"
 #include "weft/booster.hpp"
 
 namespace weft {
@@ -18,29 +22,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kStateFolder = "training_state";
-
 Training& training_of(const Model& model, const char* what) {
   if (model.shared().training == nullptr) fail(WEFT_FAILED_PRECONDITION, "{} needs a boosted model", what);
   return *model.shared().training;
-}
-
-// Runs `action` on the master; a failure there is thrown on every rank, after all have come here.
-template <class Action>
-void on_master(const World& world, const Action& action) {
-  std::string outcome = "0 ";
-  if (world.is_master()) {
-    try {
-      action();
-    } catch (const Error& e) {
-      outcome = fmt::format("{} {}", e.status(), e.what());
-    } catch (const std::exception& e) {
-      outcome = fmt::format("{} {}", WEFT_INTERNAL, e.what());
-    }
-  }
-  outcome = world.communicator().broadcast_text(outcome, 0);
-  const weft_status status = std::stoi(outcome);
-  if (status != WEFT_OK) throw Error(status, outcome.substr(outcome.find(' ') + 1));
 }
 
 checkpoint::WriteOptions write_options(const SaveOptions& options) {
@@ -63,38 +47,116 @@ std::string saved_config(const Model& model) {
   return config.dump(2) + "\n";
 }
 
-void write_model_folder(const fs::path& folder, const Model& model, const SaveOptions& options) {
-  checkpoint::write_weights(folder.string(), write_options(options), training_of(model, "save_model"));
-  checkpoint::write_file(folder / "config.json", saved_config(model));
-}
-
 // Other files of the folder (a tokenizer, step-N/) stay; weights, configuration and training state are
 // replaced.
 auto keeps(const std::string& prefix) {
   return [prefix](const fs::path& name) {
-    return name != "config.json" && name != kStateFolder &&
+    return name != "config.json" && name != checkpoint::kStateFolder &&
            !checkpoint::is_weight_file(name.string(), prefix);
   };
 }
 
+// Training goes on while these are written: copies. The master alone needs what others answer for.
+void copy_pieces(checkpoint::Pieces& pieces, bool is_master) {
+  if (!is_master) std::erase_if(pieces, [](const checkpoint::Piece& piece) { return !piece.counted; });
+  for (checkpoint::Piece& piece : pieces) piece.values = piece.values.clone();
+}
+
+// The folder under way, of which the master has the place; every rank knows its path.
+class SharedStaging {
+ public:
+  SharedStaging(const Communicator& ranks, const std::string& path, const std::string& prefix)
+      : ranks_(ranks) {
+    checkpoint::on_master(ranks_, [&] { folder_.emplace(path, keeps(prefix)); });
+    path_ = ranks_.broadcast_text(folder_ ? folder_->path().string() : "", 0);
+  }
+  const fs::path& path() const { return path_; }
+  // A folder in it that all ranks write to.
+  fs::path make_shared_folder(const char* name) const {
+    const fs::path made = path_ / name;
+    checkpoint::on_master(ranks_, [&] { fs::create_directory(made); });
+    checkpoint::on_every_rank(ranks_, [&] {
+      if (!fs::is_directory(made))
+        fail(WEFT_FAILED_PRECONDITION,
+             "{} is not there on rank {}: all ranks write the training state, so the folder has to be on a "
+             "file system that they share",
+             made.string(), ranks_.rank());
+    });
+    return made;
+  }
+  void publish() {
+    checkpoint::on_master(ranks_, [&] { folder_->publish(); });
+  }
+
+ private:
+  Communicator ranks_;
+  std::optional<checkpoint::StagedFolder> folder_;  // on the master
+  fs::path path_;
+};
+
+// What a model folder holds beside training_state/, and how to write it.
+struct ModelSnapshot {
+  std::string config;
+  checkpoint::WriteOptions options;
+  checkpoint::Pieces pieces;
+
+  void write(const fs::path& folder, const Communicator& ranks) const {
+    checkpoint::write_gathered(folder.string(), options, ranks, pieces);
+    checkpoint::on_master(ranks, [&] { checkpoint::write_file(folder / "config.json", config); });
+  }
+};
+
 }  // namespace
 
+void Booster::Shared::save(bool background, std::function<void(const Communicator&)> write) {
+  if (!background) return write(world.communicator());
+  if (!background_) {
+    std::vector<uint32_t> all(world.size());
+    std::iota(all.begin(), all.end(), 0u);
+    background_ = world.communicator().subset(all);
+  }
+  saving_ = std::async(std::launch::async, [write = std::move(write), ranks = background_] { write(ranks); });
+}
+
+void Booster::Shared::finish_saving() {
+  if (saving_.valid()) saving_.get();
+}
+
+Booster::Shared::~Shared() {
+  try {
+    finish_saving();
+  } catch (const std::exception& e) {
+    log(WEFT_LOG_ERROR, fmt::format("the save in the background failed: {}", e.what()));
+  }
+}
+
+void Booster::finish_saving() {
+  shared_->finish_saving();
+}
+
 void Booster::save_model(const Model& model, const std::string& path, const SaveOptions& options) {
+  finish_saving();
   Training& training = training_of(model, "save_model");
-  on_master(world(), [&] {
-    if (names_a_file(path)) {
-      checkpoint::write_weights(path, write_options(options), training);
-      return;
-    }
-    checkpoint::StagedFolder folder(path, keeps(options.prefix));
-    write_model_folder(folder.path(), model, options);
-    folder.publish();
+  ModelSnapshot snapshot{saved_config(model), write_options(options),
+                         checkpoint::held_values(training.publish())};
+  if (options.background) copy_pieces(snapshot.pieces, world().is_master());
+  shared_->save(options.background, [path, snapshot = std::move(snapshot)](const Communicator& ranks) {
+    bool is_file = names_a_file(path);
+    is_file = ranks.broadcast_text(is_file ? "file" : "folder", 0) == "file";
+    if (is_file) return checkpoint::write_gathered(path, snapshot.options, ranks, snapshot.pieces);
+    SharedStaging staging(ranks, path, snapshot.options.prefix);
+    snapshot.write(staging.path(), ranks);
+    staging.publish();
   });
 }
 
 void Booster::load_model(Model& model, const std::string& path, bool strict) {
+  finish_saving();
   if (model.shared().training != nullptr) {
-    checkpoint::read_weights(path, *model.shared().training, strict);
+    Training& training = *model.shared().training;
+    checkpoint::on_every_rank(world().communicator(),
+                              [&] { checkpoint::read_weights(path, training, training.publish(), strict); });
+    training.values_changed();
     return;
   }
   const checkpoint::Reader reader(path);
@@ -105,25 +167,27 @@ void Booster::load_model(Model& model, const std::string& path, bool strict) {
 
 void Booster::save_optimizer(const optim::Optimizer& optimizer, const std::string& path,
                              const SaveOptions& options) {
-  on_master(world(), [&] {
-    if (!options.shard) {
-      checkpoint::write_optimizer(path, write_options(options), optimizer);
-      return;
-    }
-    checkpoint::StagedFolder folder(path, [&](const fs::path& name) {
-      return !checkpoint::is_weight_file(name.string(), options.prefix);
-    });
-    checkpoint::write_optimizer(folder.path().string(), write_options(options), optimizer);
-    folder.publish();
-  });
+  finish_saving();
+  checkpoint::OptimizerSnapshot snapshot = checkpoint::take_snapshot(optimizer, world().communicator());
+  checkpoint::WriteOptions written = write_options(options);
+  written.metadata = {{checkpoint::kOptimizerKey, snapshot.description.dump()}};
+  if (options.background) copy_pieces(snapshot.pieces, world().is_master());
+  shared_->save(options.background,
+                [path, written, pieces = std::move(snapshot.pieces)](const Communicator& ranks) {
+                  if (!written.shard) return checkpoint::write_gathered(path, written, ranks, pieces);
+                  SharedStaging staging(ranks, path, written.prefix);
+                  checkpoint::write_gathered(staging.path().string(), written, ranks, pieces);
+                  staging.publish();
+                });
 }
 
 void Booster::load_optimizer(optim::Optimizer& optimizer, const std::string& path) {
-  checkpoint::read_optimizer(path, optimizer);
+  finish_saving();
+  checkpoint::on_every_rank(world().communicator(), [&] { checkpoint::read_optimizer(path, optimizer); });
 }
 
 void Booster::save_lr_scheduler(const optim::Scheduler& scheduler, const std::string& path) {
-  on_master(world(), [&] {
+  checkpoint::on_master(world().communicator(), [&] {
     nlohmann::json state = checkpoint::schedule_to_json(scheduler);
     state["weft"] = "lr_scheduler";
     checkpoint::replace_file(path, state.dump() + "\n");
@@ -138,22 +202,33 @@ void Booster::load_lr_scheduler(optim::Scheduler& scheduler, const std::string& 
 }
 
 void Booster::save_training(const Job& job, const std::string& path, const SaveOptions& options) {
-  training_of(job.model, "save_training");
-  const checkpoint::RandomStates random(world());
-  on_master(world(), [&] {
-    checkpoint::StagedFolder folder(path, keeps(options.prefix));
-    write_model_folder(folder.path(), job.model, options);
-    fs::create_directory(folder.path() / kStateFolder);
-    checkpoint::write_training_state(folder.path() / kStateFolder, job, random);
-    folder.publish();
+  finish_saving();
+  const std::vector<Shard> shards = training_of(job.model, "save_training").publish();
+  ModelSnapshot model{saved_config(job.model), write_options(options), checkpoint::held_values(shards)};
+  checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(job, world(), shards);
+  if (options.background) {
+    copy_pieces(model.pieces, world().is_master());
+    copy_pieces(state.pieces, false);
+  }
+  shared_->save(options.background, [path, model = std::move(model),
+                                     state = std::move(state)](const Communicator& ranks) {
+    SharedStaging staging(ranks, path, model.options.prefix);
+    model.write(staging.path(), ranks);
+    checkpoint::write_training_state(staging.make_shared_folder(checkpoint::kStateFolder), ranks, state);
+    staging.publish();
   });
 }
 
 void Booster::load_training(Job& job, const std::string& path) {
+  finish_saving();
   Training& training = training_of(job.model, "load_training");
-  const checkpoint::SavedTraining saved(fs::path(path) / kStateFolder, job);
-  checkpoint::read_weights(path, training, true);
-  saved.restore(job, world());
+  std::optional<checkpoint::SavedTraining> saved;
+  checkpoint::on_every_rank(world().communicator(), [&] {
+    saved.emplace(path, job);
+    saved->read(training.publish());
+  });
+  training.values_changed();
+  saved->restore(job, world());
 }
 
 }  // namespace weft

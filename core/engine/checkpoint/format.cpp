@@ -2,8 +2,6 @@
 
 #include <ATen/ops/empty.h>
 
-#include <numeric>
-
 #include "base/text.hpp"
 #include "booster/plugins.hpp"
 #include "error_sink.hpp"
@@ -26,53 +24,29 @@ const weft_checkpoint_io& default_format() {
   return format;
 }
 
-int64_t product(const std::vector<int64_t>& sizes, size_t from = 0) {
-  return std::accumulate(sizes.begin() + static_cast<int64_t>(from), sizes.end(), int64_t{1},
-                         std::multiplies<>());
-}
-
-void add_boxes(const std::vector<int64_t>& shape, size_t dim, std::vector<int64_t> offset, int64_t begin,
-               int64_t count, int64_t at, std::vector<Box>& out) {
-  if (count == 0) return;
-  std::vector<int64_t> extent(dim, 1);
-  if (dim == shape.size()) {
-    out.push_back({std::move(offset), std::move(extent), at});
-    return;
-  }
-  const int64_t row = product(shape, dim + 1);
-  // A partial first row, whole rows, a partial last row.
-  const int64_t head = begin % row == 0 ? 0 : std::min(count, row - begin % row);
-  const auto partial = [&](int64_t start, int64_t length, int64_t position) {
-    std::vector<int64_t> inside = offset;
-    inside.push_back(start / row);
-    add_boxes(shape, dim + 1, std::move(inside), start % row, length, position, out);
-  };
-  if (head > 0) partial(begin, head, at);
-  const int64_t rows = (count - head) / row;
-  if (rows > 0) {
-    Box box{offset, extent, at + head};
-    box.offset.push_back((begin + head) / row);
-    box.extent.push_back(rows);
-    for (size_t d = dim + 1; d < shape.size(); ++d) {
-      box.offset.push_back(0);
-      box.extent.push_back(shape[d]);
-    }
-    out.push_back(std::move(box));
-  }
-  const int64_t done = head + rows * row;
-  if (done < count) partial(begin + done, count - done, at + done);
-}
-
 }  // namespace
 
-std::vector<Box> boxes_of_range(const std::vector<int64_t>& shape, int64_t begin, int64_t count) {
-  std::vector<Box> boxes;
-  add_boxes(shape, 0, {}, begin, count, 0, boxes);
-  return boxes;
+int64_t Entry::numel() const {
+  return whole(shape).numel();
 }
 
-int64_t Entry::numel() const {
-  return product(shape);
+std::optional<size_t> TensorSource::find(const std::string& name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? std::nullopt : std::optional<size_t>(found->second);
+}
+
+void TensorSource::add(Entry entry) {
+  index_[entry.name] = entries_.size();
+  entries_.push_back(std::move(entry));
+}
+
+void TensorSource::read_range(size_t index, int64_t begin, const at::Tensor& destination) const {
+  const at::Tensor flat = destination.view(-1);
+  int64_t done = 0;
+  for (const Box& box : boxes_of_range(whole(entries_.at(index).shape), begin, flat.numel())) {
+    read(index, box, flat.narrow(0, done, box.numel()).view(box.extent));
+    done += box.numel();
+  }
 }
 
 bool recognises(const std::string& path) {
@@ -88,16 +62,10 @@ Reader::Reader(const std::string& path) : io_(&default_format()), path_(path), r
     weft_tensor_entry entry{};
     entry.struct_size = sizeof(entry);
     error.check(io_->tensor(reader, i, &entry, error));
-    entries_.push_back({std::string(view(entry.name)),
-                        scalar_type_of(entry.dtype),
-                        {entry.shape, entry.shape + entry.ndim}});
-    index_[entries_.back().name] = entries_.size() - 1;
+    add({std::string(view(entry.name)),
+         scalar_type_of(entry.dtype),
+         {entry.shape, entry.shape + entry.ndim}});
   }
-}
-
-std::optional<size_t> Reader::find(const std::string& name) const {
-  const auto found = index_.find(name);
-  return found == index_.end() ? std::nullopt : std::optional<size_t>(found->second);
 }
 
 std::optional<std::string> Reader::metadata(const std::string& key) const {
@@ -105,44 +73,21 @@ std::optional<std::string> Reader::metadata(const std::string& key) const {
   return text.data == nullptr ? std::nullopt : std::optional<std::string>(view(text));
 }
 
-void Reader::read_box(size_t index, const std::vector<int64_t>& offset, const std::vector<int64_t>& extent,
-                      const at::Tensor& to) const {
+void Reader::read(size_t index, const Box& box, const at::Tensor& destination) const {
+  const at::ScalarType dtype = entries().at(index).dtype;
+  const bool direct = destination.scalar_type() == dtype && destination.is_contiguous();
+  const at::Tensor to = direct ? destination : at::empty(box.extent, dtype);
   ErrorSink error;
-  error.check(
-      io_->read(reader_.get(), index, offset.data(), extent.data(), to.data_ptr(), to.nbytes(), error));
+  error.check(io_->read(reader_.get(), index, box.offset.data(), box.extent.data(), to.data_ptr(),
+                        to.nbytes(), error));
+  if (!direct) destination.copy_(to);
 }
 
-at::Tensor Reader::read(size_t index) const {
-  const at::Tensor tensor = at::empty(entries_.at(index).shape, entries_[index].dtype);
-  ErrorSink error;
-  error.check(io_->read(reader_.get(), index, nullptr, nullptr, tensor.data_ptr(), tensor.nbytes(), error));
+at::Tensor TensorSource::read(size_t index) const {
+  const Entry& entry = entries().at(index);
+  const at::Tensor tensor = at::empty(entry.shape, entry.dtype);
+  read(index, whole(entry.shape), tensor);
   return tensor;
-}
-
-void Reader::read_range(size_t index, int64_t begin, const at::Tensor& destination) const {
-  const Entry& entry = entries_.at(index);
-  const at::Tensor flat = destination.view(-1);
-  for (const Box& box : boxes_of_range(entry.shape, begin, flat.numel())) {
-    std::vector<int64_t> extent = box.extent;
-    const int64_t count = product(extent);
-    const at::Tensor part = flat.narrow(0, box.begin, count);
-    if (entry.dtype == destination.scalar_type()) {
-      read_box(index, box.offset, extent, part);
-    } else {
-      const at::Tensor raw = at::empty({count}, entry.dtype);
-      read_box(index, box.offset, extent, raw);
-      part.copy_(raw);
-    }
-  }
-}
-
-at::Tensor Reader::read_rows(size_t index, int64_t begin, int64_t count) const {
-  std::vector<int64_t> extent = entries_.at(index).shape, offset(extent.size(), 0);
-  extent[0] = count;
-  offset[0] = begin;
-  const at::Tensor rows = at::empty(extent, entries_[index].dtype);
-  read_box(index, offset, extent, rows);
-  return rows;
 }
 
 Writer::Writer(const std::string& path, const WriteOptions& options, const std::vector<Entry>& entries)
@@ -180,15 +125,11 @@ Writer::~Writer() {
   io_->abandon(writer_);
 }
 
-void Writer::write(size_t index, int64_t begin, const at::Tensor& values) {
-  const Entry& entry = entries_.at(index);
-  const at::Tensor flat = values.detach().to(entry.dtype).contiguous().view(-1);
+void Writer::write(size_t index, const Box& box, const at::Tensor& values) {
+  const at::Tensor part = values.detach().to(entries_.at(index).dtype).contiguous();
   ErrorSink error;
-  for (const Box& box : boxes_of_range(entry.shape, begin, flat.numel())) {
-    const at::Tensor part = flat.narrow(0, box.begin, product(box.extent));
-    error.check(io_->write(writer_, index, box.offset.data(), box.extent.data(), part.data_ptr(),
-                           part.nbytes(), error));
-  }
+  error.check(io_->write(writer_, index, box.offset.data(), box.extent.data(), part.data_ptr(), part.nbytes(),
+                         error));
 }
 
 void Writer::commit() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/box.hpp"
 #include "weft/checkpoint_io.h"
 
 namespace weft::checkpoint {
@@ -20,32 +21,42 @@ struct Entry {
   int64_t numel() const;
 };
 
+// Named tensors that are read by parts, wherever they lie. Reading is safe from several threads.
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::optional<size_t> find(const std::string& name) const;
+  // One box of a tensor into `destination`, which has the box's extent and any strides; casts.
+  virtual void read(size_t index, const Box& box, const at::Tensor& destination) const = 0;
+  at::Tensor read(size_t index) const;  // whole, in its own dtype
+  // Elements [begin, begin + destination.numel()) of the flattened tensor, cast to the destination's dtype.
+  void read_range(size_t index, int64_t begin, const at::Tensor& destination) const;
+
+ protected:
+  void add(Entry entry);
+
+ private:
+  std::vector<Entry> entries_;
+  std::map<std::string, size_t> index_;
+};
+
 // True if the format recognises this file or folder.
 bool recognises(const std::string& path);
 
-// An open checkpoint. Reading is safe from several threads.
-class Reader {
+// An open checkpoint.
+class Reader final : public TensorSource {
  public:
   explicit Reader(const std::string& path);  // throws what the format says
-  const std::vector<Entry>& entries() const { return entries_; }
   const std::string& path() const { return path_; }
-  std::optional<size_t> find(const std::string& name) const;
   std::optional<std::string> metadata(const std::string& key) const;
-  // The whole tensor, in its own dtype.
-  at::Tensor read(size_t index) const;
-  // Elements [begin, begin + destination.numel()) of the flattened tensor, cast to the destination's dtype.
-  void read_range(size_t index, int64_t begin, const at::Tensor& destination) const;
-  // Rows [begin, begin + count) of the first dimension.
-  at::Tensor read_rows(size_t index, int64_t begin, int64_t count) const;
+  using TensorSource::read;
+  void read(size_t index, const Box& box, const at::Tensor& destination) const override;
 
  private:
-  void read_box(size_t index, const std::vector<int64_t>& offset, const std::vector<int64_t>& extent,
-                const at::Tensor& to) const;
   const weft_checkpoint_io* io_;
   std::string path_;
   std::unique_ptr<weft_checkpoint_reader, void (*)(weft_checkpoint_reader*)> reader_;
-  std::vector<Entry> entries_;
-  std::map<std::string, size_t> index_;
 };
 
 struct WriteOptions {
@@ -62,8 +73,8 @@ class Writer {
   Writer(const std::string& path, const WriteOptions& options, const std::vector<Entry>& entries);
   ~Writer();
   Writer(const Writer&) = delete;
-  // Elements [begin, begin + values.numel()) of the flattened tensor; cast to the entry's dtype.
-  void write(size_t index, int64_t begin, const at::Tensor& values);
+  // One box of a tensor; cast to the entry's dtype.
+  void write(size_t index, const Box& box, const at::Tensor& values);
   void commit();
 
  private:
@@ -72,12 +83,5 @@ class Writer {
   std::vector<Entry> entries_;
   std::string path_;
 };
-
-// The boxes of a row-major tensor of `shape` that cover the flat range [begin, begin + count), in order.
-struct Box {
-  std::vector<int64_t> offset, extent;
-  int64_t begin = 0;  // of the box within the range
-};
-std::vector<Box> boxes_of_range(const std::vector<int64_t>& shape, int64_t begin, int64_t count);
 
 }  // namespace weft::checkpoint

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "checkpoint/outcome.hpp"
 #include "log.hpp"
 
 namespace weft::checkpoint {
@@ -138,24 +139,65 @@ std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn
   return std::make_shared<WeightSource>(path, model, speaks);
 }
 
-void write_weights(const std::string& path, const WriteOptions& options, Training& training) {
-  std::vector<Entry> entries;
-  for (const auto& param : training.params())
-    entries.push_back({param->name, param->tensor.scalar_type(), param->shape});
-  Writer writer(path, options, entries);
-  for (const Shard& shard : training.publish())
-    if (!shard.copy) writer.write(shard.param->index, shard.begin, shard.value);
-  writer.commit();
+namespace {
+
+Entry entry_of(const weft_param& param) {
+  return {param.name, param.tensor.scalar_type(), param.shape};
 }
 
-void read_weights(const std::string& path, Training& training, bool strict) {
+}  // namespace
+
+Pieces held_values(const std::vector<Shard>& shards) {
+  Pieces pieces;
+  for (const Shard& shard : shards)
+    add_held(shard, entry_of(*shard.param), shard.param->index, shard.value, pieces);
+  return pieces;
+}
+
+Pieces wanted_values(const std::vector<Shard>& shards) {
+  Pieces pieces;
+  for (const Shard& shard : shards)
+    add_wanted(shard, entry_of(*shard.param), shard.param->index, shard.value, pieces);
+  return pieces;
+}
+
+void write_gathered(const std::string& path, const WriteOptions& options, const Communicator& ranks,
+                    const Pieces& pieces) {
+  const std::vector<Placement> placements = gather_placements(ranks, pieces);
+  std::vector<Entry> entries;
+  for (const Placement& placement : placements) {
+    if (!placement.is_whole())
+      fail(WEFT_INTERNAL, "the ranks together do not hold {} exactly once", placement.tensor.name);
+    entries.push_back(placement.tensor);
+  }
+  std::optional<Writer> writer;
+  on_master(ranks, [&] { writer.emplace(path, options, entries); });
+  const PiecesByName own = by_name(pieces);
+  Deferred writing;  // a full disk must not leave the others waiting for the master
+  for (size_t i = 0; i < placements.size(); ++i)
+    exchange(ranks, placements[i], own, {{0, whole(entries[i].shape)}},
+             [&](const Box& part, const at::Tensor& values) {
+               writing.run([&] { writer->write(i, part, values); });
+             });
+  on_master(ranks, [&] {
+    writing.rethrow();
+    writer->commit();
+  });
+}
+
+void read_weights(const std::string& path, const Training& training, const std::vector<Shard>& shards,
+                  bool strict, const TensorSource* masters) {
   const Reader reader(path);
   const WeightMap map(reader, training.model());
   if (strict) map.require_exact(path, training.model());
   at::NoGradGuard no_grad;
-  for (const Shard& shard : training.publish())
-    if (const auto entry = map.find(shard.param->name)) reader.read_range(*entry, shard.begin, shard.value);
-  training.values_changed();
+  for (const Piece& piece : wanted_values(shards)) {
+    const std::string& name = piece.tensor.name;
+    if (const auto master = masters == nullptr ? std::nullopt : masters->find(name))
+      masters->read(*master, piece.box, piece.values);
+    else if (const auto entry = map.find(name))
+      reader.read(*entry, piece.box, piece.values);
+  }
 }
 
 }  // namespace weft::checkpoint

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/format.hpp"
-#include "training/training.hpp"
+#include "checkpoint/piece.hpp"
 
 namespace weft::checkpoint {
 
@@ -32,10 +31,19 @@ class WeightMap {
 // missing and what is not used.
 std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model, bool speaks);
 
-// Writes all parameters from this rank's shards, which must cover the model. `path` is a folder, or a file
-// with an extension.
-void write_weights(const std::string& path, const WriteOptions& options, Training& training);
-// Fills this rank's shards. Throws unless the entries match (`strict`) and the shapes do (always).
-void read_weights(const std::string& path, Training& training, bool strict);
+// What the strategy published, named as the parameters and in the dtype that the model computes with.
+Pieces held_values(const std::vector<Shard>& shards);
+Pieces wanted_values(const std::vector<Shard>& shards);
+
+// The whole tensors, written by the master: what it does not hold the other ranks send, one tensor at a time,
+// so it holds at most one beside the pieces. `path` is the master's: a folder, or a file with an extension.
+// Collective; throws on every rank alike.
+void write_gathered(const std::string& path, const WriteOptions& options, const Communicator& ranks,
+                    const Pieces& pieces);
+
+// Fills this rank's shards; the strategy is to be told (values_changed). Throws unless the entries match
+// (`strict`) and the shapes do (always). What `masters` has under a parameter's name goes before the file's.
+void read_weights(const std::string& path, const Training& training, const std::vector<Shard>& shards,
+                  bool strict, const TensorSource* masters = nullptr);
 
 }  // namespace weft::checkpoint

@@ -13,6 +13,8 @@
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/folder.hpp"
+#include "checkpoint/model_files.hpp"
+#include "checkpoint/outcome.hpp"
 #include "log.hpp"
 
 namespace weft::checkpoint {
@@ -22,12 +24,21 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kStateVersion = 1;
+constexpr size_t kLargestState = size_t{1} << 28;  // every parameter's name stands in it
+constexpr int kStateVersion = 2;
 
 at::Tensor generator_state() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   std::lock_guard<std::mutex> lock(generator.mutex());
   return generator.get_state();
+}
+
+// Of all ranks. Collective.
+at::Tensor gather_generators(const World& world) {
+  const at::Tensor mine = generator_state().contiguous();
+  const at::Tensor all = at::empty({world.size(), mine.numel()}, at::kByte);
+  world.communicator().all_gather(all.view(-1), mine, true).wait();
+  return all;
 }
 
 // Of samples spread over the data: another file, another order of tokens or another sequence length shows.
@@ -91,65 +102,72 @@ void read_schedule(const json& saved, const std::string& path, optim::Scheduler&
   schedule.seek(step);
 }
 
-RandomStates::RandomStates(const World& world) {
-  const at::Tensor mine = generator_state().contiguous();
-  states_ = at::empty({world.size(), mine.numel()}, at::kByte);
-  world.communicator().all_gather(states_.view(-1), mine, true).wait();
-}
-
-void RandomStates::write(const fs::path& folder) const {
-  Writer writer((folder / "random.safetensors").string(), {},
-                {{"generators", at::kByte, states_.sizes().vec()}});
-  writer.write(0, 0, states_);
-  writer.commit();
-}
-
-bool RandomStates::restore(const fs::path& folder, const World& world) {
-  const Reader reader((folder / "random.safetensors").string());
-  const auto entry = reader.find("generators");
-  if (!entry || reader.entries()[*entry].shape.size() != 2 || reader.entries()[*entry].dtype != at::kByte)
-    fail(WEFT_DATA_LOSS, "{} has no entry \"generators\" of bytes, one row a rank", reader.path());
-  if (reader.entries()[*entry].shape.at(0) != world.size()) return false;
-  const at::Tensor mine = reader.read_rows(*entry, world.rank(), 1).view(-1);
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_state(mine);
-  return true;
-}
-
-void write_training_state(const fs::path& folder, const Job& job, const RandomStates& random) {
+TrainingSnapshot take_snapshot(const Job& job, const World& world, const std::vector<Shard>& shards) {
   const Training& training = *job.model.shared().training;
-  json state = {
+  TrainingSnapshot snapshot;
+  snapshot.state = {
       {"version", kStateVersion},
       {"step", job.optimizer ? job.optimizer.steps() : 0},
       {"strategy", training.strategy_name()},
+      {"ranks", world.size()},
       {"precision", training.options().precision},
       {"accumulate", job.accumulate},
       {"max_grad_norm", job.max_grad_norm},
       {"threads", at::get_num_threads()},
       {"saved_at", std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)}};
-  if (job.optimizer) write_optimizer((folder / "optimizer.safetensors").string(), {}, job.optimizer);
-  if (job.schedule) state["schedule"] = schedule_to_json(job.schedule);
-  if (job.data) state["data"] = data_to_json(job.data);
-  random.write(folder);
-  write_file(folder / "state.json", state.dump(2) + "\n");
+  if (job.optimizer) {
+    OptimizerSnapshot optimizer = take_snapshot(job.optimizer, world.communicator());
+    snapshot.state["optimizer"] = std::move(optimizer.description);
+    snapshot.pieces = std::move(optimizer.pieces);
+  }
+  if (job.schedule) snapshot.state["schedule"] = schedule_to_json(job.schedule);
+  if (job.data) snapshot.state["data"] = data_to_json(job.data);
+  snapshot.generators = gather_generators(world);
+  for (const Shard& shard : shards) {
+    const weft_param& param = *shard.param;
+    const at::ScalarType master = shard.value.scalar_type();
+    if (master != param.tensor.scalar_type())
+      add_held(shard, {param.name, master, param.shape}, param.index, shard.value, snapshot.pieces);
+  }
+  return snapshot;
+}
+
+void write_training_state(const fs::path& folder, const Communicator& ranks,
+                          const TrainingSnapshot& snapshot) {
+  write_parts(folder.string(), ranks, snapshot.pieces);
+  on_master(ranks, [&] {
+    const std::vector<int64_t> shape = snapshot.generators.sizes().vec();
+    Writer writer((folder / "random.safetensors").string(), {}, {{"generators", at::kByte, shape}});
+    writer.write(0, whole(shape), snapshot.generators);
+    writer.commit();
+    write_file(folder / "state.json", snapshot.state.dump(2) + "\n");
+  });
 }
 
 std::optional<int64_t> saved_at(const fs::path& folder) {
   const std::string path = (folder / "state.json").string();
   if (!fs::exists(path)) return std::nullopt;
-  const json state = parse_json(read_file(path, 1 << 20), path);
+  const json state = parse_json(read_file(path, kLargestState), path);
   return reading(path, [&] { return state.at("saved_at").get<int64_t>(); });
 }
 
-SavedTraining::SavedTraining(fs::path folder, const Job& job)
-    : folder_(std::move(folder)), path_((folder_ / "state.json").string()) {
+SavedTraining::SavedTraining(const fs::path& model_folder, const Job& job)
+    : model_folder_(model_folder.string()),
+      folder_(model_folder / kStateFolder),
+      path_((folder_ / "state.json").string()),
+      training_(*job.model.shared().training) {
   if (!fs::exists(path_))
     fail(WEFT_NOT_FOUND,
          "{} does not exist: {} holds no training state to resume from (save one with --save)", path_,
-         folder_.parent_path().string());
-  state_ = parse_json(read_file(path_, 1 << 20), path_);
+         model_folder_);
+  state_ = parse_json(read_file(path_, kLargestState), path_);
   reading(path_, [&] { check(job); });
+  parts_ = std::make_unique<PartsReader>(folder_.string());
+  if (!job.optimizer) return;
+  std::vector<Entry> states;
+  for (const Entry& entry : parts_->entries())
+    if (training_.find_param(entry.name) == nullptr) states.push_back(entry);
+  optimizer_ = std::make_unique<SavedOptimizer>(state_.at("optimizer"), states, job.optimizer, path_);
 }
 
 void SavedTraining::check(const Job& job) const {
@@ -157,20 +175,14 @@ void SavedTraining::check(const Job& job) const {
   if (version != kStateVersion)
     fail(WEFT_FAILED_PRECONDITION, "{}: training state of version {}, this Weft reads {}", path_, version,
          kStateVersion);
-  const std::string precision = state_.at("precision");
-  const std::string& own = job.model.shared().training->options().precision;
-  if (precision != own)
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: saved in precision {}, but this job's is {}; give the same (--precision)", path_, precision,
-         own);
-  if (job.optimizer && !fs::exists(folder_ / "optimizer.safetensors"))
-    fail(WEFT_NOT_FOUND, "{} has no optimizer.safetensors to resume the optimizer from", folder_.string());
   const auto require_both = [&](const char* key, bool has) {
     if (state_.contains(key) == has) return;
     fail(WEFT_INVALID_ARGUMENT,
          "{}: the job that was saved had {} {}, this one has {}; boost with the same parts", path_,
          has ? "no" : "a", key, has ? "one" : "none");
   };
+  if (job.optimizer && !state_.contains("optimizer"))
+    fail(WEFT_NOT_FOUND, "{}: the job that was saved had no optimizer to resume from", path_);
   if (job.optimizer) {
     require_both("schedule", static_cast<bool>(job.schedule));
     require_both("data", static_cast<bool>(job.data));
@@ -216,17 +228,40 @@ void SavedTraining::warn_of_differences(const Job& job) const {
         fmt::format("{}: {} was {}, is {}: the run will differ from one that was not interrupted", path_,
                     what, state_.value(what, json()).dump(), own.dump()));
   };
+  warn("precision", training_.options().precision);
   warn("accumulate", job.accumulate);
   warn("max_grad_norm", job.max_grad_norm);
   warn("threads", at::get_num_threads());
 }
 
-void SavedTraining::restore(Job& job, const World& world) const {
-  if (job.optimizer) read_optimizer((folder_ / "optimizer.safetensors").string(), job.optimizer);
+void SavedTraining::read(const std::vector<Shard>& shards) {
+  if (optimizer_ != nullptr)
+    for (const Piece& piece : optimizer_->wanted_states(shards))
+      parts_->read(*parts_->find(piece.tensor.name), piece.box, piece.values);
+  read_weights(model_folder_, training_, shards, true, parts_.get());
+}
+
+bool SavedTraining::restore_generator(const World& world) const {
+  const Reader reader((folder_ / "random.safetensors").string());
+  const auto entry = reader.find("generators");
+  if (!entry || reader.entries()[*entry].shape.size() != 2 || reader.entries()[*entry].dtype != at::kByte)
+    fail(WEFT_DATA_LOSS, "{} has no entry \"generators\" of bytes, one row a rank", reader.path());
+  const std::vector<int64_t>& shape = reader.entries()[*entry].shape;
+  if (shape[0] != world.size()) return false;
+  const at::Tensor mine = at::empty({shape[1]}, at::kByte);
+  reader.read_range(*entry, world.rank() * shape[1], mine);
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(mine);
+  return true;
+}
+
+void SavedTraining::restore(Job& job, const World& world) {
+  if (optimizer_ != nullptr) optimizer_->apply(job.optimizer);
   if (job.schedule && state_.contains("schedule")) read_schedule(state_.at("schedule"), path_, job.schedule);
   if (job.data && state_.contains("data"))
     reading(path_, [&] { job.data.seek({state_.at("data").at("epoch"), state_.at("data").at("batch")}); });
-  const bool same_ranks = RandomStates::restore(folder_, world);
+  const bool same_ranks = restore_generator(world);
   if (!world.is_master()) return;
   warn_of_differences(job);
   if (!same_ranks)

@@ -3,58 +3,62 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "checkpoint/format.hpp"
+#include "checkpoint/optimizer_files.hpp"
+#include "checkpoint/parts.hpp"
 #include "weft/booster.hpp"
 
 namespace weft::checkpoint {
 
-// Optimizer state: one entry "<parameter>/<name>" for each state tensor, of the parameter's shape, and the
-// groups as JSON in the metadata. Every rank calls read; the master calls write. Reading replaces options and
-// rates by the saved ones, and throws if rule, groups, parameters, shapes or precision are others, before
-// anything is changed.
-void write_optimizer(const std::string& path, const WriteOptions& options, const optim::Optimizer& optimizer);
-void read_optimizer(const std::string& path, optim::Optimizer& optimizer);
+inline constexpr const char* kStateFolder = "training_state";
 
 // The schedule's file: who it is and where it stands. Reading throws if it is of another schedule.
 nlohmann::json schedule_to_json(const optim::Scheduler& schedule);
 void read_schedule(const nlohmann::json& saved, const std::string& path, optim::Scheduler& schedule);
 
-// The generators of all ranks. Collective.
-class RandomStates {
- public:
-  explicit RandomStates(const World& world);              // gathers
-  void write(const std::filesystem::path& folder) const;  // on the master
-  // Sets this rank's generator; false if the state is of another number of ranks.
-  static bool restore(const std::filesystem::path& folder, const World& world);
-
- private:
-  at::Tensor states_;  // (ranks, bytes)
+// What the folder training_state/ of a model folder holds: state.json, the generators of all ranks, and in
+// parts (parts.hpp) the optimizer's state, and the values where the strategy keeps them in another dtype than
+// the model's, under the parameters' names.
+struct TrainingSnapshot {
+  nlohmann::json state;
+  at::Tensor generators;  // (ranks, bytes)
+  Pieces pieces;
 };
-
-// Writes the folder training_state/ of a model folder.
-void write_training_state(const std::filesystem::path& folder, const Job& job, const RandomStates& random);
+// Collective. The pieces are views of what is trained.
+TrainingSnapshot take_snapshot(const Job& job, const World& world, const std::vector<Shard>& shards);
+// Collective; throws on every rank alike. All ranks see `folder`, which exists.
+void write_training_state(const std::filesystem::path& folder, const Communicator& ranks,
+                          const TrainingSnapshot& snapshot);
 
 // When the folder was written, in nanoseconds of the system's clock; nothing if it holds no training state.
 std::optional<int64_t> saved_at(const std::filesystem::path& folder);
 
-// Such a folder. Opening it throws if there is none, if it is damaged or of another version, and if the job
-// has another precision, schedule, data, batch size or order of samples than the one that saved it.
+// Such a folder in a model folder. Opening it throws if there is none, if it is damaged or of another
+// version, and if the job has another optimizer, schedule, data, batch size or order of samples than the one
+// that saved it; strategy, number of ranks and precision may be others. Nothing of the job has changed then.
 class SavedTraining {
  public:
-  SavedTraining(std::filesystem::path folder, const Job& job);
-  // Optimizer, schedule, data position and random generators.
-  void restore(Job& job, const World& world) const;
+  SavedTraining(const std::filesystem::path& model_folder, const Job& job);
+  // Fills the shards with values and makes the optimizer's state; the rest of the job is as it was.
+  void read(const std::vector<Shard>& shards);
+  // Optimizer, schedule, data position and random generators; tells on the master what differs.
+  void restore(Job& job, const World& world);
 
  private:
   void check(const Job& job) const;
   void check_data(const data::Loader& loader) const;
   void warn_of_differences(const Job& job) const;
+  bool restore_generator(const World& world) const;  // false: of another number of ranks
+  std::string model_folder_;
   std::filesystem::path folder_;
   std::string path_;  // of state.json
   nlohmann::json state_;
+  std::unique_ptr<PartsReader> parts_;
+  std::unique_ptr<SavedOptimizer> optimizer_;
+  const Training& training_;
 };
 
 }  // namespace weft::checkpoint

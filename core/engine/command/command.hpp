@@ -12,6 +12,7 @@ int train(const nlohmann::json& arguments);
 int forward(const nlohmann::json& arguments);
 int evaluate(const nlohmann::json& arguments);
 int generate(const nlohmann::json& arguments);
+int convert(const nlohmann::json& arguments);
 int plan(const nlohmann::json& arguments);
 
 // Runs a verb by name.

@@ -116,7 +116,8 @@ int forward(const json& arguments) {
   for (const auto& [name, loss] : total.outputs())
     add(name, at::full({}, loss, parts.front().second.front().options()));
   checkpoint::Writer writer(text(arguments, "output"), {}, entries);
-  for (size_t i = 0; i < tensors.size(); ++i) writer.write(i, 0, tensors[i].view(-1));
+  for (size_t i = 0; i < tensors.size(); ++i)
+    writer.write(i, checkpoint::whole(entries[i].shape), tensors[i]);
   writer.commit();
   return 0;
 }

@@ -8,6 +8,7 @@ int run(std::string_view verb, const nlohmann::json& arguments) {
   if (verb == "forward") return forward(arguments);
   if (verb == "evaluate") return evaluate(arguments);
   if (verb == "generate") return generate(arguments);
+  if (verb == "convert") return convert(arguments);
   if (verb == "plan") return plan(arguments);
   fail(WEFT_NOT_FOUND, "the engine has no verb \"{}\"", verb);
 }

@@ -61,6 +61,8 @@ void check_flags(const json& arguments) {
       fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", name, integer(arguments, key, 1));
   if (given(arguments, "save_every") && !given(arguments, "save"))
     fail(WEFT_INVALID_ARGUMENT, "--save-every needs --save DIR, where its step-N/ folders go");
+  if (flag(arguments, "save_async") && !given(arguments, "save_every"))
+    fail(WEFT_INVALID_ARGUMENT, "--save-async is for the step-N/ folders of --save-every; give both");
 }
 
 data::Loader make_loader(const json& arguments, const Model& model, const World& world,
@@ -175,6 +177,7 @@ void check_finite(const StepResult& result, int64_t step, int64_t skipped) {
 struct SavePlan {
   std::string folder;  // empty: nowhere
   int64_t every = 0;   // also step-N/; 0: at the end only
+  bool background = false;
 };
 
 // Until the last step or a signal; true if it was a signal.
@@ -191,7 +194,8 @@ bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, 
     progress.step(result, step, peak_allocated_bytes());
     if (result.stop) return true;
     if (save.every > 0 && step % save.every == 0 && step < total)
-      booster.save_training(job, (fs::path(save.folder) / fmt::format("step-{}", step)).string());
+      booster.save_training(job, (fs::path(save.folder) / fmt::format("step-{}", step)).string(),
+                            {.background = save.background});
   }
   return false;
 }
@@ -204,7 +208,8 @@ int train(const json& arguments) {
   check_flags(arguments);
   const World world = launch();
   const BoosterOptions options = booster_options(arguments, "");
-  const SavePlan save{text(arguments, "save"), integer(arguments, "save_every", 0)};
+  const SavePlan save{text(arguments, "save"), integer(arguments, "save_every", 0),
+                      flag(arguments, "save_async")};
   if (!save.folder.empty())
     world.priority_execution([&] {
       if (world.is_master()) checkpoint::StagedFolder::check(save.folder);

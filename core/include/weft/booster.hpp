@@ -71,6 +71,9 @@ struct SaveOptions {
   std::string prefix;
   int64_t size_per_shard = 1024;  // MB
   bool use_safetensors = true;
+  // Returns when a copy of this rank's part has been taken and writes in a thread. The next save or load, the
+  // Booster's end and finish_saving() wait for it; what failed there is thrown by the former and the latter.
+  bool background = false;
 };
 
 // What boost returns. Any part may be absent but the model.
@@ -114,6 +117,12 @@ class Booster {
   Job boost(Model model, optim::Optimizer optimizer = {}, Criterion criterion = {}, data::Loader data = {},
             optim::Scheduler schedule = {});
 
+  // Moves a job from the strategy it runs under to this Booster's, without the disk: values, optimizer state
+  // and schedule, data position, random generators, accumulation and clipping go on as they are. Between
+  // steps, without pending gradients. In memory: both layouts and one tensor. Collective. If it throws, the
+  // job goes on under its old strategy.
+  void take_over(Job& job);
+
   // Backward of a loss of the caller's own, averaged over the data-parallel ranks.
   void backward(const at::Tensor& loss, optim::Optimizer& optimizer);
   // While it lives gradients are accumulated locally and not synchronised.
@@ -134,8 +143,10 @@ class Booster {
                                   bool pin_memory = false, int64_t num_workers = 0,
                                   std::shared_ptr<data::Sampler> sampler = nullptr);
 
-  // Checkpoints. Every rank calls; paths are local or on a shared file system. A folder appears only when it
-  // is complete.
+  // Checkpoints. Every rank calls. A folder appears only when it is complete. The master writes models and
+  // optimizers, one tensor at a time, whatever the other ranks hold; a training state is written by all ranks
+  // at once, into a file system that they share. What is saved under one strategy and number of ranks loads
+  // under any other.
   void save_model(const Model& model, const std::string& path, const SaveOptions& options = {});
   // Throws naming missing and unexpected entries if `strict`.
   void load_model(Model& model, const std::string& path, bool strict = true);
@@ -147,6 +158,8 @@ class Booster {
   // A model folder with training_state/ in it: optimizer, schedule, random generators, data position, step.
   void save_training(const Job& job, const std::string& folder, const SaveOptions& options = {});
   void load_training(Job& job, const std::string& folder);
+  // Waits for a save in the background and throws what went wrong there.
+  void finish_saving();
 
  private:
   struct Shared;

@@ -70,6 +70,10 @@ typedef struct weft_criterion {
 WEFT_EXPORT weft_status weft_booster_boost(weft_booster* booster, weft_model* model, weft_optimizer* optimizer,
                                            const weft_criterion* criterion, weft_data* data, weft_scheduler* scheduler,
                                            weft_job** own, weft_error* error);
+/* Moves a job from the strategy it runs under to this booster's, in memory (collective): values, optimizer, scheduler
+ * and data position go on as they are. Between steps, without pending gradients. On failure the job goes on as it was.
+ * FAILED_PRECONDITION if gradients are pending. */
+WEFT_EXPORT weft_status weft_booster_take_over(weft_booster* booster, weft_job* job, weft_error* error);
 WEFT_EXPORT void weft_job_destroy(weft_job* job);
 
 typedef struct weft_step_result {
@@ -103,8 +107,8 @@ WEFT_EXPORT weft_status weft_job_clip_grad_by_value(weft_job* job, double limit,
 WEFT_EXPORT weft_status weft_job_step(weft_job* job, weft_error* error);
 WEFT_EXPORT weft_status weft_job_zero_grad(weft_job* job, weft_error* error);
 
-/* Checkpoints; all collective. Save options: "shard", "prefix", "size_per_shard" (MB), "use_safetensors". A folder appears
- * only when it is complete. */
+/* Checkpoints; all collective. Save options: "shard", "prefix", "size_per_shard" (MB), "use_safetensors", "background" (writes
+ * in a thread; the next save or load waits and fails if that failed). A folder appears only when it is complete. */
 WEFT_EXPORT weft_status weft_booster_save_model(weft_booster* booster, weft_job* job, weft_str path, weft_str options,
                                                 weft_error* error);
 WEFT_EXPORT weft_status weft_booster_load_model(weft_booster* booster, weft_job* job, weft_str path, uint32_t strict,

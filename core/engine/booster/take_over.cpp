@@ -1,0 +1,148 @@
+// A job moves from one strategy to another within the process.
+#include "base/text.hpp"
+#include "booster/booster_state.hpp"
+#include "booster/model_state.hpp"
+#include "checkpoint/optimizer_files.hpp"
+#include "checkpoint/outcome.hpp"
+#include "error_sink.hpp"
+#include "training/services.hpp"
+
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+namespace weft {
+
+namespace {
+
+// The values come afterwards, from the ranks that have them.
+class NoValues final : public ParameterSource {
+ public:
+  bool read(const std::string&, at::IntArrayRef, int64_t, const at::Tensor& destination) override {
+    destination.zero_();
+    return true;
+  }
+};
+
+// The model's tensors without the training they are bound to, which keeps its storage. Gives them back unless
+// another training is to have them for good.
+class UnboundModel {
+ public:
+  explicit UnboundModel(Training& training) : training_(training) {
+    for (const auto& param : training.params()) {
+      storage_.push_back(param->bound ? param->tensor.variable_data() : at::Tensor());
+      if (!param->bound) continue;
+      param->tensor.mutable_grad().reset();
+      torch::autograd::impl::set_post_acc_grad_hooks(param->tensor, nullptr);
+      param->bound = false;
+    }
+  }
+  ~UnboundModel() {
+    if (!gives_back_) return;
+    const auto& services =
+        *static_cast<const weft_model_services*>(training_services(borrow(WEFT_MODEL_SERVICES)));
+    for (const auto& param : training_.params())
+      if (const at::Tensor& storage = storage_[param->index]; storage.defined())
+        services.param_bind(param.get(), reinterpret_cast<const weft_at_tensor*>(&storage), ErrorSink());
+  }
+  UnboundModel(const UnboundModel&) = delete;
+  void keep_unbound() { gives_back_ = false; }
+
+ private:
+  Training& training_;
+  std::vector<at::Tensor> storage_;
+  bool gives_back_ = true;
+};
+
+void check_quiet(const Training& training) {
+  for (const auto& param : training.params())
+    if (param->touched)
+      fail(WEFT_FAILED_PRECONDITION,
+           "take_over: {} has a gradient that no step has used; call step and zero_grad first", param->name);
+}
+
+// Master values under the parameters' names, in their own dtype.
+template <class Add>
+checkpoint::Pieces master_pieces(const std::vector<Shard>& shards, const Add& add) {
+  checkpoint::Pieces pieces;
+  for (const Shard& shard : shards) {
+    const weft_param& param = *shard.param;
+    add(shard, {param.name, shard.value.scalar_type(), param.shape}, param.index, shard.value, pieces);
+  }
+  return pieces;
+}
+
+void append(checkpoint::Pieces& pieces, checkpoint::Pieces more) {
+  std::move(more.begin(), more.end(), std::back_inserter(pieces));
+}
+
+// Fills `wanted` on every rank from what all hold.
+void fill(const Communicator& ranks, const std::vector<checkpoint::Placement>& placements,
+          const checkpoint::Pieces& held, const checkpoint::Pieces& wanted) {
+  std::map<std::string, std::vector<checkpoint::Wanted>> boxes;
+  for (const checkpoint::Placement& placement : checkpoint::gather_placements(ranks, wanted))
+    for (const checkpoint::Placement::Part& part : placement.parts)
+      boxes[placement.tensor.name].push_back({part.rank, part.box});
+  const checkpoint::PiecesByName own = checkpoint::by_name(held), targets = checkpoint::by_name(wanted);
+  at::NoGradGuard no_grad;
+  for (const checkpoint::Placement& placement : placements) {
+    const std::string& name = placement.tensor.name;
+    checkpoint::exchange(ranks, placement, own, boxes[name],
+                         [&](const checkpoint::Box& part, const at::Tensor& values) {
+                           for (const checkpoint::Piece* target : targets.at(name))
+                             if (checkpoint::intersection(target->box, part) == part)
+                               checkpoint::view_of(target->values, target->box, part).copy_(values);
+                         });
+  }
+}
+
+}  // namespace
+
+void Booster::take_over(Job& job) {
+  finish_saving();
+  Model::Shared& model = job.model.shared();
+  if (model.training == nullptr)
+    fail(WEFT_FAILED_PRECONDITION, "take_over: {} is not boosted; use boost", job.model.architecture());
+  const std::shared_ptr<Training> before = model.training;
+  const Communicator& ranks = world().communicator();
+  checkpoint::on_every_rank(ranks, [&] { check_quiet(*before); });
+  before->zero_gradients();
+
+  checkpoint::Pieces held = master_pieces(before->publish(), checkpoint::add_held);
+  std::optional<checkpoint::OptimizerSnapshot> snapshot;
+  if (job.optimizer) {
+    snapshot = checkpoint::take_snapshot(job.optimizer, ranks);
+    append(held, std::move(snapshot->pieces));
+  }
+  const std::vector<checkpoint::Placement> placements = checkpoint::gather_placements(ranks, held);
+  std::optional<checkpoint::SavedOptimizer> states;
+  if (job.optimizer) {
+    std::vector<checkpoint::Entry> entries;
+    for (const checkpoint::Placement& placement : placements)
+      if (before->find_param(placement.tensor.name) == nullptr) entries.push_back(placement.tensor);
+    states.emplace(snapshot->description, entries, job.optimizer, "take_over");
+  }
+
+  UnboundModel unbound(*before);
+  const auto [after, host] = shared_->make_training(job, std::make_shared<NoValues>());
+  const std::vector<Shard> shards = after->publish();
+  checkpoint::Pieces wanted = master_pieces(shards, checkpoint::add_wanted);
+  if (states) append(wanted, states->wanted_states(shards));
+  fill(ranks, placements, held, wanted);
+  after->values_changed();
+  after->set_synchronise(before->synchronise());
+  if (job.optimizer) {
+    optim::Optimizer::Shared& optimizer = job.optimizer.shared();
+    optimizer.training = after;
+    optimizer.scaler.reset();
+    if (host.scaler) optimizer.scaler.emplace(*host.scaler);
+    states->apply(job.optimizer);
+    if (host.max_norm > 0) {
+      optimizer.max_norm = job.max_grad_norm = host.max_norm;
+      optimizer.norm_type = host.norm_type;
+    }
+  }
+  model.training = after;
+  unbound.keep_unbound();
+}
+
+}  // namespace weft

@@ -1,0 +1,181 @@
+#include "checkpoint/parts.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "checkpoint/folder.hpp"
+#include "checkpoint/outcome.hpp"
+
+namespace weft::checkpoint {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr int kVersion = 1;
+constexpr uint64_t kLargestIndex = uint64_t{1} << 30;
+
+constexpr std::pair<const char*, at::ScalarType> kTypes[] = {
+    {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf},  {"BF16", at::kBFloat16},
+    {"I64", at::kLong},   {"I32", at::kInt},   {"I16", at::kShort}, {"I8", at::kChar},
+    {"U8", at::kByte},    {"BOOL", at::kBool}};
+
+std::string name_of(at::ScalarType type) {
+  for (const auto& [name, known] : kTypes)
+    if (known == type) return name;
+  fail(WEFT_UNIMPLEMENTED, "tensors of {} cannot be saved", c10::toString(type));
+}
+
+at::ScalarType type_named(const std::string& name, const std::string& path) {
+  for (const auto& [known, type] : kTypes)
+    if (name == known) return type;
+  fail(WEFT_DATA_LOSS, "{}: dtype \"{}\" is unknown", path, printable(name, 20));
+}
+
+std::string file_of(int part) {
+  return fmt::format("part-{:05}.safetensors", part);
+}
+
+// "wte.weight[0:16,0:12]"; the whole tensor goes by its own name.
+std::string entry_name(const Entry& tensor, const Box& box) {
+  if (box == whole(tensor.shape)) return tensor.name;
+  std::vector<std::string> ranges;
+  for (size_t d = 0; d < box.offset.size(); ++d)
+    ranges.push_back(fmt::format("{}:{}", box.offset[d], box.offset[d] + box.extent[d]));
+  return fmt::format("{}[{}]", tensor.name, fmt::join(ranges, ","));
+}
+
+void write_own_file(const std::string& path, const Pieces& pieces) {
+  std::vector<Entry> entries;
+  std::vector<const Piece*> counted;
+  for (const Piece& piece : pieces) {
+    if (!piece.counted) continue;
+    counted.push_back(&piece);
+    entries.push_back({entry_name(piece.tensor, piece.box), piece.tensor.dtype, piece.box.extent});
+  }
+  if (counted.empty()) return;
+  Writer writer(path, {}, entries);
+  for (size_t i = 0; i < counted.size(); ++i) writer.write(i, whole(entries[i].shape), counted[i]->values);
+  writer.commit();
+}
+
+void write_index(const std::string& folder, const std::vector<Placement>& placements) {
+  json tensors = json::object();
+  for (const Placement& placement : placements) {
+    json parts = json::array();
+    for (const Placement::Part& part : placement.parts)
+      if (part.counted)
+        parts.push_back({{"file", file_of(part.rank)},
+                         {"entry", entry_name(placement.tensor, part.box)},
+                         {"offset", part.box.offset},
+                         {"extent", part.box.extent}});
+    tensors[placement.tensor.name] = {{"dtype", name_of(placement.tensor.dtype)},
+                                      {"shape", placement.tensor.shape},
+                                      {"parts", std::move(parts)}};
+  }
+  const json index = {{"version", kVersion}, {"tensors", std::move(tensors)}};
+  write_file(fs::path(folder) / "index.json", index.dump() + "\n");
+}
+
+}  // namespace
+
+void write_parts(const std::string& folder, const Communicator& ranks, const Pieces& pieces) {
+  const std::vector<Placement> placements = gather_placements(ranks, pieces);
+  for (const Placement& placement : placements)
+    if (!placement.is_whole())
+      fail(WEFT_INTERNAL, "the ranks together do not hold {} exactly once", placement.tensor.name);
+  on_every_rank(ranks, [&] {
+    write_own_file((fs::path(folder) / file_of(ranks.rank())).string(), pieces);
+    if (ranks.rank() == 0) write_index(folder, placements);
+  });
+}
+
+void write_parts(const std::string& folder, int count, const TensorSource& source) {
+  const std::vector<Entry>& entries = source.entries();
+  int64_t total = 0, before = 0;
+  for (const Entry& entry : entries) total += entry.numel();
+  std::vector<std::vector<size_t>> files(count);
+  std::vector<Placement> placements;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const int file = static_cast<int>(before * count / std::max<int64_t>(total, 1));
+    files[file].push_back(i);
+    placements.push_back({entries[i], {{file, whole(entries[i].shape), true}}});
+    before += entries[i].numel();
+  }
+  for (int file = 0; file < count; ++file) {
+    if (files[file].empty()) continue;
+    std::vector<Entry> held;
+    for (const size_t i : files[file]) held.push_back(entries[i]);
+    Writer writer((fs::path(folder) / file_of(file)).string(), {}, held);
+    for (size_t i = 0; i < held.size(); ++i)
+      writer.write(i, whole(held[i].shape), source.read(files[file][i]));
+    writer.commit();
+  }
+  write_index(folder, placements);
+}
+
+PartsReader::PartsReader(std::string folder) : folder_(std::move(folder)) {
+  const std::string path = (fs::path(folder_) / "index.json").string();
+  const json index = parse_json(read_file(path, kLargestIndex), path);
+  try {
+    if (const int version = index.at("version"); version != kVersion)
+      fail(WEFT_FAILED_PRECONDITION, "{}: index of version {}, this Weft reads {}", path, version, kVersion);
+    for (const auto& [name, tensor] : index.at("tensors").items()) {
+      Entry entry{name, type_named(tensor.at("dtype"), path), tensor.at("shape")};
+      std::vector<Part> parts;
+      int64_t held = 0;
+      for (const json& part : tensor.at("parts")) {
+        parts.push_back({part.at("file"), part.at("entry"), {part.at("offset"), part.at("extent")}});
+        const Part& read = parts.back();
+        const bool fits = read.box.offset.size() == entry.shape.size() &&
+                          read.box.extent.size() == entry.shape.size() &&
+                          intersection(read.box, whole(entry.shape)) == read.box;
+        if (!fits || fs::path(read.file).filename() != read.file)
+          fail(WEFT_DATA_LOSS, "{}: a part of {} does not fit the tensor, or names no file of the folder",
+               path, printable(name, 80));
+        held += read.box.numel();
+      }
+      if (held != entry.numel())
+        fail(WEFT_DATA_LOSS, "{}: the parts of {} have {} elements, the tensor {}", path, printable(name, 80),
+             held, entry.numel());
+      add(std::move(entry));
+      parts_.push_back(std::move(parts));
+    }
+  } catch (const json::exception& e) {
+    fail(WEFT_DATA_LOSS, "{} is damaged: {}", path, e.what());
+  }
+}
+
+const Reader& PartsReader::open(const std::string& file) const {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Reader>& reader = open_[file];
+  if (reader == nullptr) reader = std::make_unique<Reader>((fs::path(folder_) / file).string());
+  return *reader;
+}
+
+void PartsReader::read(size_t index, const Box& box, const at::Tensor& destination) const {
+  const Entry& entry = entries().at(index);
+  int64_t done = 0;
+  for (const Part& part : parts_.at(index)) {
+    const auto shared = intersection(part.box, box);
+    if (!shared) continue;
+    const Reader& reader = open(part.file);
+    const auto stored = reader.find(part.entry);
+    if (!stored || reader.entries()[*stored].shape != part.box.extent ||
+        reader.entries()[*stored].dtype != entry.dtype)
+      fail(WEFT_DATA_LOSS, "{} has no entry {} as index.json describes it", reader.path(),
+           printable(part.entry, 80));
+    Box within = *shared;
+    for (size_t d = 0; d < within.offset.size(); ++d) within.offset[d] -= part.box.offset[d];
+    reader.read(*stored, within, view_of(destination, box, *shared));
+    done += shared->numel();
+  }
+  if (done != box.numel())
+    fail(WEFT_DATA_LOSS, "{}: parts of {} overlap or are missing", folder_, printable(entry.name, 80));
+}
+
+}  // namespace weft::checkpoint

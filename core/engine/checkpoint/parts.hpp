@@ -1,0 +1,39 @@
+// Tensors saved in parts: a file for each rank that has any, and index.json, which tells where every part
+// lies: {"version": 1, "tensors": {NAME: {"dtype": "F32", "shape": [...], "parts": [{"file":
+// "part-00000.safetensors", "entry": ..., "offset": [...], "extent": [...]}]}}}.
+#pragma once
+
+#include <mutex>
+
+#include "checkpoint/piece.hpp"
+
+namespace weft::checkpoint {
+
+// Every rank writes the pieces that it counts into a file of its own in `folder`, which all see; the master
+// the index. Collective; throws on every rank alike.
+void write_parts(const std::string& folder, const Communicator& ranks, const Pieces& pieces);
+
+// Whole tensors in so many files of about the same size, by one process; holds one of them at a time.
+void write_parts(const std::string& folder, int count, const TensorSource& source);
+
+class PartsReader final : public TensorSource {
+ public:
+  // Reads and checks the index; files are opened as they are needed.
+  explicit PartsReader(std::string folder);
+  using TensorSource::read;
+  void read(size_t index, const Box& box, const at::Tensor& destination) const override;
+
+ private:
+  struct Part {
+    std::string file, entry;
+    Box box;
+  };
+  const Reader& open(const std::string& file) const;
+
+  std::string folder_;
+  std::vector<std::vector<Part>> parts_;  // by tensor
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::unique_ptr<Reader>> open_;
+};
+
+}  // namespace weft::checkpoint

@@ -1,0 +1,147 @@
+#include "checkpoint/piece.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "training/dtypes.hpp"
+
+namespace weft::checkpoint {
+
+using nlohmann::json;
+
+namespace {
+
+void add_range(const Shard& shard, int64_t begin, int64_t count, const Piece& like, const at::Tensor& values,
+               Pieces& out) {
+  for (Box& box : boxes_of_range({shard.param->offset, shard.param->extent}, shard.begin + begin, count)) {
+    const int64_t elements = box.numel();
+    Piece piece = like;
+    piece.values = values.narrow(0, begin, elements).view(box.extent);
+    piece.box = std::move(box);
+    out.push_back(std::move(piece));
+    begin += elements;
+  }
+}
+
+}  // namespace
+
+void add_held(const Shard& shard, const Entry& tensor, int64_t order, const at::Tensor& values, Pieces& out) {
+  if (shard.counted_count < shard.count)
+    add_range(shard, 0, shard.count, {tensor, order, {}, {}, false}, values, out);
+  add_range(shard, shard.counted_begin, shard.counted_count, {tensor, order, {}, {}, true}, values, out);
+}
+
+void add_wanted(const Shard& shard, const Entry& tensor, int64_t order, const at::Tensor& values,
+                Pieces& out) {
+  add_range(shard, 0, shard.count, {tensor, order, {}, {}, true}, values, out);
+}
+
+bool Placement::is_whole() const {
+  int64_t counted = 0;
+  for (const Part& part : parts) counted += part.counted ? part.box.numel() : 0;
+  return counted == tensor.numel();
+}
+
+std::vector<Placement> gather_placements(const Communicator& ranks, const Pieces& own) {
+  json described = json::array();
+  for (const Piece& piece : own)
+    described.push_back({piece.order, piece.tensor.name, dtype_code(piece.tensor.dtype), piece.tensor.shape,
+                         piece.box.offset, piece.box.extent, piece.counted});
+  const std::vector<std::string> all = ranks.gather_text(described.dump());
+  std::map<std::pair<int64_t, std::string>, Placement> placements;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    for (const json& part : json::parse(all[rank])) {
+      const Entry tensor{part[1], scalar_type_of(part[2]), part[3]};
+      Placement& placement = placements[{part[0], tensor.name}];
+      if (placement.parts.empty()) placement.tensor = tensor;
+      if (placement.tensor.dtype != tensor.dtype || placement.tensor.shape != tensor.shape)
+        fail(WEFT_INTERNAL, "{} is ({}) of {} on rank {}, but ({}) of {} on rank {}", tensor.name,
+             fmt::join(placement.tensor.shape, ", "), c10::toString(placement.tensor.dtype),
+             placement.parts.front().rank, fmt::join(tensor.shape, ", "), c10::toString(tensor.dtype), rank);
+      placement.parts.push_back({static_cast<int>(rank), {part[4], part[5]}, part[6]});
+    }
+  }
+  std::vector<Placement> ordered;
+  for (auto& [key, placement] : placements) ordered.push_back(std::move(placement));
+  return ordered;
+}
+
+PiecesByName by_name(const Pieces& pieces) {
+  PiecesByName named;
+  for (const Piece& piece : pieces) named[piece.tensor.name].push_back(&piece);
+  return named;
+}
+
+namespace {
+
+struct Transfer {
+  int from, to;
+  Box part;
+};
+
+// What a rank has itself it is not sent; of what several hold only the rank that counts it sends.
+std::vector<Transfer> plan_transfers(const Placement& placement, const std::vector<Wanted>& wanted) {
+  std::vector<Transfer> transfers;
+  for (const Wanted& want : wanted) {
+    const bool has_it = std::any_of(placement.parts.begin(), placement.parts.end(), [&](const auto& part) {
+      return part.rank == want.rank && intersection(part.box, want.box) == want.box;
+    });
+    if (has_it) {
+      transfers.push_back({want.rank, want.rank, want.box});
+      continue;
+    }
+    for (const Placement::Part& part : placement.parts) {
+      if (!part.counted) continue;
+      if (auto shared = intersection(part.box, want.box))
+        transfers.push_back({part.rank, want.rank, std::move(*shared)});
+    }
+  }
+  return transfers;
+}
+
+at::Tensor own_part(const std::vector<const Piece*>& own, const Box& part) {
+  for (const Piece* piece : own)
+    if (intersection(piece->box, part) == part) return view_of(piece->values, piece->box, part);
+  fail(WEFT_INTERNAL, "a part of a tensor that was said to be on this rank is not here");
+}
+
+}  // namespace
+
+void exchange(const Communicator& ranks, const Placement& placement, const PiecesByName& own,
+              const std::vector<Wanted>& wanted,
+              const std::function<void(const Box& part, const at::Tensor& values)>& take) {
+  constexpr uint32_t kTag = 0;  // messages of a pair arrive in the order of the plan
+  const auto found = own.find(placement.tensor.name);
+  const std::vector<const Piece*> mine = found == own.end() ? std::vector<const Piece*>() : found->second;
+  const at::ScalarType dtype = placement.tensor.dtype;
+  const auto own_values = [&](const Box& part) { return own_part(mine, part).to(dtype).contiguous(); };
+  struct Received {
+    const Box* part;
+    at::Tensor values;
+    Work work;
+  };
+  std::vector<Received> received;
+  std::vector<Work> sent;
+  const std::vector<Transfer> transfers = plan_transfers(placement, wanted);
+  for (const Transfer& transfer : transfers) {
+    if (transfer.from == transfer.to) {
+      if (transfer.to == ranks.rank()) take(transfer.part, own_values(transfer.part));
+    } else if (transfer.from == ranks.rank()) {
+      sent.push_back(ranks.send(own_values(transfer.part), transfer.to, kTag));
+    } else if (transfer.to == ranks.rank()) {
+      const at::Tensor values = at::empty(transfer.part.extent, dtype);
+      received.push_back({&transfer.part, values, ranks.recv(values, transfer.from, kTag)});
+    }
+  }
+  for (Received& message : received) {
+    message.work.wait();
+    take(*message.part, message.values);
+    message.values.reset();
+  }
+  for (Work& work : sent) work.wait();
+}
+
+}  // namespace weft::checkpoint

@@ -1,0 +1,202 @@
+// What is saved under one strategy and number of ranks goes on under any other.
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+#include "memory/counting_allocator.hpp"
+#include "support/launch_ranks.hpp"
+#include "train/job.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A layout of the training state over ranks. One line a layout: each loads what each has saved.
+struct Layout {
+  const char* name;
+  int ranks;
+  const char* strategy;
+  const char* options = "{}";
+};
+constexpr Layout kLayouts[] = {
+    {"OneRank", 1, "none"},
+    {"TorchDdpOn2", 2, "torch_ddp"},
+    {"TorchDdpOn4", 4, "torch_ddp"},
+    {"ZeroStage1On2", 2, "low_level_zero", R"({"stage": 1})"},
+    {"ZeroStage2On3", 3, "low_level_zero", R"({"stage": 2})"},
+    {"TorchFsdpOn2", 2, "torch_fsdp"},
+    {"GeminiOn2", 2, "gemini"},
+    {"SlicesOn2", 2, "slices"},
+    {"TurnedSlicesOn3", 3, "slices", R"({"turn": 1})"},
+    {"SlicesOn4", 4, "slices"},
+};
+
+void PrintTo(const Layout& layout, std::ostream* out) {
+  *out << layout.name;
+}
+
+class Resharding : public testing::TestWithParam<Layout> {
+ protected:
+  static constexpr int64_t kBefore = 3, kAfter = 3;
+
+  Resharding() {
+    options_.model = folder_.file("config.json", config_json());
+    options_.data = folder_.file("data.txt", sample_text(120 * 32 + 3));
+    options_.batch_size = 12;
+    options_.max_grad_norm = 0.5;
+    options_.hyper = {{"eps", 1e-4}};
+  }
+  std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
+  Job make(const World& world, const Layout& layout) const {
+    JobOptions options = options_;
+    options.strategy = layout.strategy;
+    options.strategy_options = layout.options;
+    return make_job(world, options);
+  }
+  // Whole tensors in files: parameters, moments and counts.
+  void gather(Booster& booster, const Job& job, const std::string& name) const {
+    booster.save_model(job.model, in(name + ".model"));
+    booster.save_optimizer(job.optimizer, in(name + ".safetensors"));
+  }
+  void save(const Layout& layout) const {
+    on_ranks({layout.ranks}, [&](World& world) {
+      Booster booster({}, world);
+      Job job = make(world, layout);
+      train(job, kBefore);
+      booster.save_training(job, in("saved"));
+      gather(booster, job, "saved");
+      const std::vector<double> losses = train(job, kAfter);
+      if (world.is_master()) std::ofstream(in("losses")) << nlohmann::json(losses).dump();
+    });
+  }
+  void expect_loads(const Layout& layout) const {
+    SCOPED_TRACE(layout.name);
+    on_ranks({layout.ranks}, [&](World& world) {
+      Booster booster({}, world);
+      Job job = make(world, layout);
+      booster.load_training(job, in("saved"));
+      EXPECT_EQ(job.optimizer.steps(), kBefore);
+      gather(booster, job, layout.name);
+      if (world.is_master())
+        for (const char* file : {".model/model.safetensors", ".safetensors"})
+          EXPECT_TRUE(read_bytes(in(layout.name) + file) == read_bytes(in("saved") + file)) << file;
+      const std::vector<double> expected = nlohmann::json::parse(read_bytes(in("losses")));
+      const std::vector<double> losses = train(job, kAfter);
+      for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-5);
+    });
+  }
+
+  TemporaryFolder folder_;
+  JobOptions options_;
+};
+
+TEST_P(Resharding, LoadsUnderEveryLayout) {
+  save(GetParam());
+  for (const Layout& layout : kLayouts) expect_loads(layout);
+}
+
+// CAME has states by row and by column, and elementwise ones.
+TEST_P(Resharding, StatesOfWholeParametersMoveToo) {
+  options_.optimizer = "came";
+  options_.hyper = {{"lr", 1e-3}};
+  save(GetParam());
+  expect_loads({"One", 1, "none"});
+  expect_loads({"Turned", 3, "slices", R"({"turn": 1})"});
+}
+
+// The files tell what happened: every rank wrote, and no rank what another wrote.
+TEST_P(Resharding, EveryRankWritesItsPart) {
+  save(GetParam());
+  RawTensors whole = read_safetensors(in("saved.safetensors"));
+  size_t bytes = 0, expected = 0;
+  for (const auto& [name, tensor] : whole) expected += tensor.bytes.size();
+  for (int rank = 0; rank < GetParam().ranks; ++rank) {
+    const RawTensors part =
+        read_safetensors(in("saved/training_state/part-0000" + std::to_string(rank) + ".safetensors"));
+    size_t own = 0;
+    for (const auto& [name, tensor] : part) own += tensor.bytes.size();
+    EXPECT_NEAR(static_cast<double>(own), static_cast<double>(expected) / GetParam().ranks, 2000) << rank;
+    bytes += own;
+  }
+  EXPECT_EQ(bytes, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Resharding, testing::ValuesIn(kLayouts),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+class TakeOver : public Resharding {};
+
+// The rest of the run under another strategy is the rest of the run.
+TEST_P(TakeOver, GoesOnUnderEveryLayoutOfAsManyRanks) {
+  const Layout& before = GetParam();
+  save(before);
+  for (const Layout& after : kLayouts) {
+    if (after.ranks != before.ranks) continue;
+    SCOPED_TRACE(after.name);
+    on_ranks({before.ranks}, [&](World& world) {
+      Job job = make(world, before);
+      train(job, kBefore);
+      Booster next({.strategy = after.strategy, .options = after.options, .max_grad_norm = 0.5}, world);
+      next.take_over(job);
+      EXPECT_EQ(job.optimizer.steps(), kBefore);
+      gather(next, job, after.name);
+      if (world.is_master())
+        for (const char* file : {".model/model.safetensors", ".safetensors"})
+          EXPECT_TRUE(read_bytes(in(after.name) + file) == read_bytes(in("saved") + file)) << file;
+      const std::vector<double> expected = nlohmann::json::parse(read_bytes(in("losses")));
+      const std::vector<double> losses = train(job, kAfter);
+      for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-5);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, TakeOver, testing::ValuesIn(kLayouts),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+// One embedding is most of the model: what is held at once beside the shards is that tensor and no more.
+class Memory : public Resharding {
+ protected:
+  static constexpr int64_t kVocabulary = 30000, kLargest = kVocabulary * 12 * 4, kSlack = 200000;
+  Memory() { options_.model = folder_.file("config.json", config_json({.vocabulary = kVocabulary})); }
+};
+
+TEST_P(Memory, OfASaveIsOneTensorBesideTheShards) {
+  on_ranks({GetParam().ranks}, [&](World& world) {
+    count_memory();
+    Booster booster({}, world);
+    Job job = make(world, GetParam());
+    train(job, 1);
+    const int64_t before = allocated_bytes();
+    reset_peak_allocated_bytes();
+    booster.save_training(job, in("saved"));
+    EXPECT_LE(peak_allocated_bytes() - before, kLargest + kSlack);
+    EXPECT_LE(allocated_bytes(), before + kSlack);
+    reset_peak_allocated_bytes();
+    booster.load_training(job, in("saved"));
+    EXPECT_LE(peak_allocated_bytes() - before, 2 * kLargest + kSlack);  // the new moments, before the old go
+  });
+}
+
+TEST_P(Memory, OfATakeOverIsBothLayoutsAndOneTensor) {
+  for (const Layout& after : kLayouts) {
+    if (after.ranks != GetParam().ranks) continue;
+    on_ranks({after.ranks}, [&](World& world) {
+      count_memory();
+      Job job = make(world, GetParam());
+      train(job, 1);
+      const int64_t before = allocated_bytes();
+      reset_peak_allocated_bytes();
+      Booster next({.strategy = after.strategy, .options = after.options}, world);
+      next.take_over(job);
+      EXPECT_LE(peak_allocated_bytes(), before + allocated_bytes() + kLargest + kSlack);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Memory, testing::ValuesIn(kLayouts),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,80 @@
+// A strategy of the tests: the model's elements in a row, cut into as many slices as there are ranks.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "weft/torch/strategy.hpp"
+
+namespace {
+
+class Slices final : public weft::Strategy {
+ public:
+  void configure(weft::Training& made) override {
+    data_ = made.communicator(1u << WEFT_AXIS_DATA);
+    const std::vector<weft::Parameter> parameters = made.parameters();
+    int64_t total = 0;
+    for (const weft::Parameter& parameter : parameters) total += parameter.info().count;
+    const int64_t size = data_.size();
+    const int64_t place = (data_.rank() + options.get<int64_t>("turn")) % size;
+    const int64_t begin = total * place / size, end = total * (place + 1) / size;
+    int64_t first = 0;
+    for (const weft::Parameter& parameter : parameters) {
+      if (options.get<bool>("fail") && held_.size() * 2 > parameters.size())
+        throw weft::Error(WEFT_INTERNAL, "slices: told to fail");
+      const weft_param_info info = parameter.info();
+      Held held{parameter, at::empty({info.count}, weft::scalar_type(info.working_dtype)), {}, 0};
+      parameter.read(0, held.working);
+      parameter.bind(held.working);
+      const int64_t from = std::clamp<int64_t>(begin - first, 0, info.count);
+      const int64_t to = std::clamp<int64_t>(end - first, 0, info.count);
+      held.begin = from;
+      held.master =
+          held.working.narrow(0, from, to - from).to(weft::scalar_type(info.master_dtype), false, true);
+      held_.push_back(std::move(held));
+      first += info.count;
+    }
+  }
+
+  void end_backward(const weft::Backward& backward) override {
+    if (!backward.synchronise) return;
+    for (const Held& held : held_) {
+      if (held.parameter.info().frozen) continue;
+      at::Tensor& gradient = held.parameter.gradient();
+      if (!gradient.defined()) gradient = at::zeros_like(held.parameter.tensor());
+      data_.all_reduce(gradient).wait();
+    }
+  }
+
+  void publish(weft::ShardSink& sink) const override {
+    for (const Held& held : held_) {
+      if (held.master.numel() == 0) continue;
+      at::Tensor gradient = held.parameter.gradient();
+      if (gradient.defined())
+        gradient = gradient.view(-1).narrow(0, held.begin, held.master.numel()).to(held.master.scalar_type());
+      sink.shard(held.parameter, held.begin, held.master, gradient, 1u << WEFT_AXIS_DATA);
+    }
+  }
+  void values_changed() override {
+    for (const Held& held : held_) {
+      held.working.zero_();
+      held.working.narrow(0, held.begin, held.master.numel()).copy_(held.master);
+      data_.all_reduce(held.working).wait();
+    }
+  }
+  void zero_gradients() override {
+    for (const Held& held : held_) held.parameter.gradient().reset();
+  }
+
+ private:
+  struct Held {
+    weft::Parameter parameter;
+    at::Tensor working, master;
+    int64_t begin;
+  };
+  weft::Communicator data_;
+  std::vector<Held> held_;
+};
+
+}  // namespace
+
+WEFT_STRATEGY(Slices, "slices")

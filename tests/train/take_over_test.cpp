@@ -1,0 +1,90 @@
+// What a job keeps when its strategy changes, and what is refused.
+#include "support/expect_error.hpp"
+#include "support/launch_ranks.hpp"
+#include "train/job.hpp"
+#include "weft/nn/model.hpp"
+
+namespace weft::test {
+namespace {
+
+class LiveSwitch : public testing::Test {
+ protected:
+  Job make(const World& world, const std::string& strategy) const {
+    JobOptions options = options_;
+    options.strategy = strategy;
+    return make_job(world, options);
+  }
+  static Booster under(const World& world, const std::string& strategy, const std::string& options = "{}") {
+    return Booster({.strategy = strategy, .options = options}, world);
+  }
+
+  TemporaryFolder folder_;
+  JobOptions options_ = [this] {
+    JobOptions options;
+    options.model = folder_.file("config.json", config_json({.dropout = 0.1}));
+    options.data = folder_.file("data.txt", sample_text(17 * 32 + 3));
+    return options;
+  }();
+};
+
+TEST_F(LiveSwitch, KeepsDropoutScheduleAndDataPosition) {
+  on_ranks({2}, [&](World& world) {
+    Job whole = make(world, "torch_ddp");
+    const std::vector<double> expected = train(whole, 6);
+    Job job = make(world, "torch_ddp");
+    train(job, 2);
+    Booster slices = under(world, "slices"), back = under(world, "torch_ddp");
+    slices.take_over(job);
+    std::vector<double> losses = train(job, 2);
+    back.take_over(job);
+    for (const double loss : train(job, 2)) losses.push_back(loss);
+    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i + 2], 1e-5);
+    EXPECT_EQ(job.schedule.last_step(), 6);
+  });
+}
+
+TEST_F(LiveSwitch, AnUntrainedJobAndOneWithoutOptimizerMoveToo) {
+  options_.optimizer = options_.data = "";
+  on_ranks({2}, [&](World& world) {
+    Job job = make(world, "slices");
+    const at::Tensor before = job.model.module().named_parameters(true)["transformer.wte.weight"].clone();
+    Booster ddp = under(world, "torch_ddp");
+    ddp.take_over(job);
+    EXPECT_TRUE(at::equal(job.model.module().named_parameters(true)["transformer.wte.weight"], before));
+  });
+}
+
+TEST_F(LiveSwitch, AStrategyThatCannotBeMadeLeavesTheJobAsItWas) {
+  on_ranks({2}, [&](World& world) {
+    Job whole = make(world, "torch_ddp");
+    const std::vector<double> expected = train(whole, 4);
+    Job job = make(world, "torch_ddp");
+    train(job, 2);
+    Booster unknown = under(world, "slizes"), failing = under(world, "slices", R"({"fail": true})");
+    Booster precise({.strategy = "slices", .precision = "fp64"}, world);
+    EXPECT_ERROR(unknown.take_over(job), WEFT_NOT_FOUND, "\"slizes\"", "slices");
+    EXPECT_ERROR(failing.take_over(job), WEFT_INTERNAL, "told to fail");
+    EXPECT_ERROR(precise.take_over(job), WEFT_INVALID_ARGUMENT, "opened in fp32");
+    const std::vector<double> losses = train(job, 2);
+    for (size_t i = 0; i < losses.size(); ++i) EXPECT_EQ(losses[i], expected[i + 2]);
+  });
+}
+
+TEST_F(LiveSwitch, RefusesPendingGradientsAndWhatIsNotBoosted) {
+  on_ranks({2}, [&](World& world) {
+    Job job = make(world, "torch_ddp");
+    Batch batch;
+    ASSERT_TRUE(job.data.next(batch));
+    job.accumulate_gradients(batch, false);
+    Booster slices = under(world, "slices");
+    EXPECT_ERROR(slices.take_over(job), WEFT_FAILED_PRECONDITION, "has a gradient that no step has used");
+    job.optimizer.zero_grad();
+    slices.take_over(job);
+    Job loose;
+    loose.model = Model::open(options_.model);
+    EXPECT_ERROR(slices.take_over(loose), WEFT_FAILED_PRECONDITION, "not boosted");
+  });
+}
+
+}  // namespace
+}  // namespace weft::test
