@@ -90,10 +90,14 @@ void EngineVerb::perform() {
     if (error.status() == WEFT_INVALID_ARGUMENT) throw UsageError(error.what());
     throw;
   }
-  const std::string arguments = arguments_->dump();
+  perform_in_engine(name_, *arguments_);
+}
+
+void perform_in_engine(const std::string& verb, const nlohmann::json& arguments) {
+  const std::string text = arguments.dump();
   weft_error* const error = weft_error_create();
   int32_t code = 0;
-  const weft_status status = weft_command(borrow(name_), borrow(arguments), &code, error);
+  const weft_status status = weft_command(borrow(verb), borrow(text), &code, error);
   const std::string failure(view(weft_error_text(error)));
   weft_error_destroy(error);
   if (status == WEFT_OK) throw Exit{code};

@@ -10,6 +10,9 @@
 
 namespace weft::cli {
 
+// Performs a verb in the engine with these arguments and ends the command.
+[[noreturn]] void perform_in_engine(const std::string& verb, const nlohmann::json& arguments);
+
 // Collects flags by the names of the engine's arguments; what was not given is left out.
 class EngineVerb {
  public:

@@ -83,6 +83,7 @@ int run(int argc, char** argv) {
   add_run(application);
   add_plugins(application);
   add_plan(application);
+  add_check(application);
   add_convert(application);
 
   try {

@@ -175,7 +175,7 @@ void show(const Flags& flags) {
 }
 
 void doctor(const Flags& flags) {
-  const json listing = call_with_runtime(weft_plugins_doctor);
+  const json listing = inspect_plugins();
   if (flags.as_json) return print(listing.dump(2) + "\n");
   print(searched_text(listing));
   size_t num_good = 0;
@@ -230,6 +230,10 @@ CLI::App* add_verb(CLI::App* plugins, const char* name, const char* what, const 
 }
 
 }  // namespace
+
+json inspect_plugins() {
+  return call_with_runtime(weft_plugins_doctor);
+}
 
 void add_plugins(CLI::App& application) {
   CLI::App* plugins = application.add_subcommand("plugins", "What can be loaded, from where, and why not");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
@@ -25,6 +26,10 @@ void add_evaluate(CLI::App& application);
 void add_forward(CLI::App& application);
 void add_generate(CLI::App& application);
 void add_plan(CLI::App& application);
+void add_check(CLI::App& application);
 void add_convert(CLI::App& application);
+
+// What `weft plugins doctor --json` says.
+nlohmann::json inspect_plugins();
 
 }  // namespace weft::cli

@@ -14,6 +14,7 @@ int evaluate(const nlohmann::json& arguments);
 int generate(const nlohmann::json& arguments);
 int convert(const nlohmann::json& arguments);
 int plan(const nlohmann::json& arguments);
+int check(const nlohmann::json& arguments);
 
 // Runs a verb by name.
 int run(std::string_view verb, const nlohmann::json& arguments);

@@ -10,6 +10,7 @@ int run(std::string_view verb, const nlohmann::json& arguments) {
   if (verb == "generate") return generate(arguments);
   if (verb == "convert") return convert(arguments);
   if (verb == "plan") return plan(arguments);
+  if (verb == "check") return check(arguments);
   fail(WEFT_NOT_FOUND, "the engine has no verb \"{}\"", verb);
 }
 

@@ -1,0 +1,24 @@
+#include <weft/runtime.h>
+
+#include <memory>
+
+#include "base/text.hpp"
+#include "engine_verb.hpp"
+#include "verbs.hpp"
+
+namespace weft::cli {
+
+// What there is without the engine is found here: the engine may be what is broken.
+void add_check(CLI::App& application) {
+  CLI::App* const verb = application.add_subcommand("check", "Whether this installation is whole");
+  const auto as_json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *as_json, "For scripts");
+  verb->footer("Exit code 1 if something is broken.\nExample: weft check");
+  verb->callback([as_json] {
+    perform_in_engine("check", {{"json", *as_json},
+                                {"version", std::string(view(weft_version()))},
+                                {"plugins", inspect_plugins().at("plugins")}});
+  });
+}
+
+}  // namespace weft::cli

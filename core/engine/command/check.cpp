@@ -1,0 +1,72 @@
+// `weft check`: that this code runs shows that the engine and its libtorch could be loaded.
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "base/text.hpp"
+#include "command/arguments.hpp"
+#include "command/command.hpp"
+#include "cpu/dispatch.hpp"
+
+namespace weft::command {
+
+namespace {
+
+const char* kernels_name() {
+  switch (kernels::instruction_set()) {
+    case kernels::InstructionSet::kAvx512:
+      return "AVX-512";
+    case kernels::InstructionSet::kAvx2:
+      return "AVX2";
+    case kernels::InstructionSet::kPortable:
+      return "portable: this processor has no AVX2, training is slow";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+int check(const json& arguments) {
+  constexpr const char* kNoCuda = "not in this build: training runs on the CPU, --device cuda is refused";
+  const std::pair<const char*, std::string> facts[] = {
+      {"weft", arguments.at("version").get<std::string>()},
+      {"compiler", __VERSION__},
+      {"libtorch", TORCH_VERSION},
+      {"kernels", kernels_name()},
+      {"libtorch_kernels", at::get_cpu_capability()},
+      {"threads",
+       fmt::format("{} of {} processors", at::get_num_threads(), std::thread::hardware_concurrency())},
+      {"gloo", "in libtorch"},
+      {"cuda", kNoCuda},
+      {"nccl", "not in this build: ranks communicate by Gloo"}};
+  json problems = json::array();
+  bool has_strategy = false;
+  for (const json& plugin : arguments.at("plugins")) {
+    if (plugin.contains("problem"))
+      problems.push_back(fmt::format("plugin {} {} cannot be loaded: {}", text(plugin, "id"),
+                                     text(plugin, "version"), text(plugin, "problem")));
+    else
+      has_strategy = has_strategy || text(plugin, "kind") == "strategy";
+  }
+  if (!has_strategy)
+    problems.push_back(
+        "no strategy was found: build or install the plugins, or name their folder in WEFT_PLUGIN_ADD_PATH");
+  const size_t num_plugins = arguments.at("plugins").size();
+  if (flag(arguments, "json")) {
+    json report = {{"plugins", num_plugins}, {"problems", problems}};
+    for (const auto& [name, fact] : facts) report[name] = fact;
+    std::printf("%s\n", report.dump(2).c_str());
+  } else {
+    for (const auto& [name, fact] : facts) std::printf("%-17s %s\n", name, fact.c_str());
+    std::printf("%-17s %zu libraries\n", "plugins", num_plugins);
+    for (const json& problem : problems)
+      std::printf("%-17s %s\n", "problem", printable(problem.get<std::string>(), 4000).c_str());
+    if (!problems.empty()) std::printf("`weft plugins doctor` tells more of each plugin\n");
+  }
+  return problems.empty() ? 0 : 1;
+}
+
+}  // namespace weft::command
