@@ -76,6 +76,7 @@ std::vector<Shard> Training::publish() {
   weft_shard_sink sink{this, {}};
   ErrorSink error;
   error.check(api_->publish(strategy_, &sink, error), strategy_name_);
+  check_ranges(sink.shards);
   return std::move(sink.shards);
 }
 

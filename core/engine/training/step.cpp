@@ -126,6 +126,7 @@ void Training::drive(weft_step& step) {
     disturbed_ = true;
     ErrorSink error;
     error.check(api_->run_step(strategy_, &step, error), strategy_name_);
+    check_driven(step);
     return;
   }
   const weft_step_services& services = *step_services();
@@ -352,6 +353,7 @@ struct StepServices {
         pieces.back().next_unit = unit->index + 1;
         record = pieces.back().record;
       }
+      ++step->micro[micro].forwards;
       step->owner->forward_unit(*unit, inout->state, record);
     });
   }

@@ -18,6 +18,7 @@ struct Piece {
 struct MicroBatch {
   Batch batch;
   std::vector<Piece> pieces;  // awaiting backward
+  uint32_t forwards = 0;      // of units
   at::Tensor loss;            // scaled, awaiting backward
   bool finished = false;
   bool backward_begun = false;

@@ -61,6 +61,7 @@ Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_str
     describe_mesh();
     error.check(api_->configure(strategy_, static_cast<weft_training*>(this), error), strategy_name_);
     check_bound();
+    check_published();
   } catch (...) {
     api_->destroy(strategy_);
     throw;
@@ -76,12 +77,14 @@ Training::~Training() {
 void Training::describe_mesh() {
   mesh_.struct_size = sizeof(mesh_);
   std::fill(std::begin(mesh_.size), std::end(mesh_.size), 1u);
-  if (api_->describe_mesh != nullptr) {
+  require_one_mesh([&] {
+    if (api_->describe_mesh == nullptr) {
+      mesh_.size[WEFT_AXIS_DATA] = static_cast<uint32_t>(world_.size());
+      return;
+    }
     ErrorSink error;
     error.check(api_->describe_mesh(strategy_, &mesh_, error), strategy_name_);
-  } else {
-    mesh_.size[WEFT_AXIS_DATA] = static_cast<uint32_t>(world_.size());
-  }
+  });
   uint64_t product = 1;
   std::string sizes;
   for (const uint32_t axis : kAxisOrder) {
@@ -227,14 +230,6 @@ at::ScalarType Training::dtype() const {
 
 at::ScalarType Training::master_dtype() const {
   return options_.master_weights && at::isReducedFloatingType(dtype()) ? at::kFloat : dtype();
-}
-
-void Training::check_bound() {
-  if (mesh_.size[WEFT_AXIS_PIPELINE] > 1) return;
-  for (const auto& param : params_)
-    if (!param->bound)
-      throw Error(WEFT_INTERNAL,
-                  strategy_name_ + ": configure left parameter " + param->name + " without storage");
 }
 
 void Training::check_alive() const {

@@ -2,6 +2,7 @@
 // calls of the autograd engine; the services in sdk/include/weft/training.h act on it.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -176,7 +177,12 @@ class Training {
   void describe_mesh();
   void make_params();
   void make_units();
-  void check_bound();
+  // Whether the strategy keeps its promises (promises.cpp).
+  void require_one_mesh(const std::function<void()>& describe);
+  void check_bound() const;
+  void check_published();
+  void check_ranges(const std::vector<Shard>& shards) const;
+  void check_driven(const weft_step& step) const;
   void forward_unit(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record);
   void drive(weft_step& step);
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
@@ -217,6 +223,7 @@ class Training {
   std::vector<std::unique_ptr<weft_param>> params_;
   std::vector<std::unique_ptr<weft_unit>> units_;
   std::vector<std::pair<std::string, at::Tensor>> buffers_;
+  std::vector<std::array<int64_t, 3>> ranges_;         // what is published: parameter, begin, count
   std::vector<std::weak_ptr<ForwardRecord>> pending_;  // forwards whose backward is to come
   double loss_scale_ = 1;
   bool synchronise_ = true;

@@ -1,4 +1,5 @@
 // What fails, and what is left afterwards.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "engine/training/recorder.hpp"
@@ -16,6 +17,23 @@ void step_and_update(const std::shared_ptr<weft_training>& training, optim::Opti
   training->run_step({toy_batch(4, 1)});
   optimizer.step();
   optimizer.zero_grad();
+}
+
+// Drives a step as the host does, but for what is left out.
+void drive(Recorder& recorder, weft_step* step, const std::string& left_out) {
+  const weft_step_services& services = the_step_services();
+  const uint32_t count = services.micro_count(step) - (left_out == "micro-batch" ? 1 : 0);
+  for (uint32_t micro = 0; micro < count; ++micro) {
+    weft_state* state = nullptr;
+    call([&](weft_error* e) { return services.input(step, micro, &state, e); });
+    for (const auto& unit : recorder.training->units())
+      if (left_out != "unit" || unit->index != 2)
+        call([&](weft_error* e) { return services.forward(step, micro, unit.get(), state, e); });
+    if (left_out != "finish") call([&](weft_error* e) { return services.finish(step, micro, state, e); });
+    if (services.training(step) != 0 && left_out != "backward")
+      call([&](weft_error* e) { return services.backward(step, micro, nullptr, nullptr, e); });
+    services.state_destroy(state);
+  }
 }
 
 void expect_a_later_job_works() {
@@ -73,20 +91,141 @@ TEST(FailingStrategy, MakesNoTrainingWhenItsSetUpFails) {
   expect_a_later_job_works();
 }
 
+constexpr auto kFails = [](auto&&...) { throw Error(WEFT_ABORTED, "no more"); };
+
 TEST(FailingStrategy, IsNamedWhenItsMeshOrScheduleOrRecordsFail) {
-  const auto fails = [](auto&&...) { throw Error(WEFT_ABORTED, "no more"); };
   Recorder mesh;
-  mesh.describe_mesh = fails;
+  mesh.describe_mesh = kFails;
   EXPECT_ERROR(make_training(launch(), make_toy(), mesh), WEFT_ABORTED, "recorder: no more");
   EXPECT_EQ(mesh.of("destroy").size(), 1);
-  Recorder schedule;
-  schedule.run_step = fails;
-  const auto training = make_training(launch(), make_toy(), schedule);
-  EXPECT_ERROR(training->run_step({toy_batch(2, 1)}), WEFT_ABORTED, "recorder: no more");
-  EXPECT_ERROR(training->run_step({toy_batch(2, 1)}), WEFT_FAILED_PRECONDITION, "an earlier step failed");
   Recorder records;
-  records.publish = fails;
-  EXPECT_ERROR(make_training(launch(), make_toy(), records)->publish(), WEFT_ABORTED, "recorder: no more");
+  records.publish = kFails;
+  EXPECT_ERROR(make_training(launch(), make_toy(), records), WEFT_ABORTED, "recorder: no more");
+  EXPECT_EQ(records.of("destroy").size(), 1);
+  Recorder later;
+  const auto training = make_training(launch(), make_toy(), later);
+  later.publish = kFails;
+  EXPECT_ERROR(training->publish(), WEFT_ABORTED, "recorder: no more");
+  Recorder schedule;
+  schedule.run_step = kFails;
+  const auto driven = make_training(launch(), make_toy(), schedule);
+  EXPECT_ERROR(driven->run_step({toy_batch(2, 1)}), WEFT_ABORTED, "recorder: no more");
+  EXPECT_ERROR(driven->run_step({toy_batch(2, 1)}), WEFT_FAILED_PRECONDITION, "an earlier step failed");
+}
+
+// On one rank alone, while the training is made: both learn of it, and neither waits for the other.
+WEFT_RANKS_TEST(FailingStrategyOnOneRank, EndsTheSetUpOfAll, 2) {
+  const std::string text = world.rank() == 1 ? "recorder: no more" : "rank 1 failed: recorder: no more";
+  Recorder mesh, records;
+  if (world.rank() == 1) mesh.describe_mesh = kFails;
+  if (world.rank() == 1) records.publish = kFails;
+  EXPECT_ERROR(make_training(world, make_toy(), mesh), WEFT_ABORTED, text);
+  EXPECT_ERROR(make_training(world, make_toy(), records), WEFT_ABORTED, text);
+  world.block_all();
+}
+
+// Later its process ends, and with it what the other one waits for.
+WEFT_RANKS_TEST(FailingStrategyOnOneRank, EndsTheStepOfAll, 2) {
+  Recorder recorder;
+  recorder.run_step = [&](weft_step* step) {
+    if (world.rank() == 1) kFails();
+    drive(recorder, step, "");
+  };
+  const auto training = make_training(world, make_toy(), recorder);
+  if (world.rank() == 1)
+    EXPECT_ERROR(training->run_step({toy_batch(2, 1)}), WEFT_ABORTED, "recorder: no more");
+  else
+    EXPECT_ERROR(training->run_step({toy_batch(2, 1)}), WEFT_UNAVAILABLE, "a peer closed the connection");
+}
+
+WEFT_RANKS_TEST(FailingStrategyOnOneRank, EndsTheUpdateOfAll, 2) {
+  Recorder recorder;
+  const auto training = make_training(world, make_toy(), recorder);
+  optim::Optimizer optimizer = optim::SGD({{"wte.weight"}}, {.lr = 0.1});
+  optimizer.shared().attach(training);
+  training->run_step({toy_batch(2, 1)});
+  if (world.rank() == 1) {
+    recorder.publish = kFails;
+    EXPECT_ERROR(optimizer.step(), WEFT_ABORTED, "recorder: no more");
+  } else {
+    EXPECT_ERROR(optimizer.step(), WEFT_UNAVAILABLE, "a peer closed the connection");
+  }
+}
+
+WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItsMeshesDiffer, 2) {
+  Recorder recorder;
+  recorder.describe_mesh = [&](weft_mesh* mesh) {
+    if (world.rank() == 1) std::swap(mesh->size[WEFT_AXIS_DATA], mesh->size[WEFT_AXIS_REPLICA]);
+  };
+  EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_INTERNAL, "recorder", "the mesh is 2 x 1 x 1",
+               "on rank 0, but 1 x 2 x 1", "on rank 1");
+}
+
+TEST(LyingStrategy, IsRefusedWhereItsScheduleLeavesSomethingOut) {
+  const std::pair<std::string, std::string> mistakes[] = {
+      {"micro-batch", "with 0 forwards of the 5 units of micro-batch 1 of 2"},
+      {"unit", "with 4 forwards of the 5 units of micro-batch 0 of 2"},
+      {"backward", "without backward of micro-batch 0 of 2"}};
+  for (const auto& [left_out, text] : mistakes) {
+    Recorder recorder;
+    recorder.run_step = [&, l = left_out](weft_step* step) { drive(recorder, step, l); };
+    const auto training = make_training(launch(), make_toy(), recorder);
+    EXPECT_ERROR(training->run_step({toy_batch(2, 1), toy_batch(2, 2)}), WEFT_INTERNAL,
+                 "recorder: run_step returned " + text);
+  }
+  Recorder recorder;
+  recorder.run_step = [&](weft_step* step) { drive(recorder, step, "finish"); };
+  const auto training = make_training(launch(), make_toy(), recorder);
+  EXPECT_ERROR(training->run_forward(toy_batch(2, 1)), WEFT_INTERNAL,
+               "run_step returned without finish of micro-batch 0 of 1");
+}
+
+// Publishes every parameter whole but one, of which `change` makes the record, or none if it says so.
+void publish_with(Recorder& recorder, weft_shard_sink* sink, const std::function<bool(weft_shard&)>& change) {
+  for (const auto& param : recorder.training->params()) {
+    const at::Tensor value = param->tensor.detach().view(-1);
+    weft_shard shard{sizeof(shard), param.get(), 0, value.numel(), handle_of(value), nullptr, 0, 0};
+    at::Tensor part = value;
+    if (param->name == "blocks.1.linear.weight") {
+      if (!change(shard)) continue;
+      part = value.narrow(0, shard.begin, shard.count);
+      shard.value = handle_of(part);
+    }
+    call([&](weft_error* e) { return publish_services().shard(sink, &shard, e); });
+  }
+}
+
+WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItDoesNotPublishEachElementOnce, 1, 2) {
+  const auto refused = [&](const std::function<bool(weft_shard&)>& change, int64_t counted) {
+    Recorder recorder;
+    recorder.publish = [&](weft_shard_sink* sink) { publish_with(recorder, sink, change); };
+    EXPECT_ERROR(
+        make_training(world, make_toy(), recorder), WEFT_INTERNAL,
+        fmt::format("recorder: the ranges published of blocks.1.linear.weight count {} elements over "
+                    "all ranks, but it has 36",
+                    counted));
+  };
+  refused([](weft_shard&) { return false; }, 0);
+  refused([](weft_shard& shard) { return shard.count = 35, true; }, 35);
+  if (world.size() == 1) return;
+  // Whole on both, but said to be split; split, but said to be whole.
+  refused([](weft_shard& shard) { return shard.partition_axes = 1u << WEFT_AXIS_DATA, true; }, 72);
+  refused(
+      [&](weft_shard& shard) {
+        shard.begin = world.rank() * 18;
+        shard.count = 18;
+        return true;
+      },
+      18);
+}
+
+TEST(LyingStrategy, IsRefusedWhenItsRangesChange) {
+  Recorder recorder;
+  const auto training = make_training(launch(), make_toy(), recorder);
+  recorder.publish = [&](weft_shard_sink* sink) {
+    publish_with(recorder, sink, [](weft_shard& shard) { return shard.count = 35, true; });
+  };
+  EXPECT_ERROR(training->publish(), WEFT_INTERNAL, "recorder", "ranges are not the", "must not change");
 }
 
 TEST(FailingStrategy, LeavesNoHooksOnTheModel) {

@@ -6,6 +6,7 @@
 #include "error_sink.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
+#include "training/publish.hpp"
 
 namespace weft::test {
 
@@ -272,6 +273,13 @@ TEST(Buffers, ArePresentedWithTheirValues) {
   EXPECT_EQ(model.param(training.get(), 99), nullptr);
 }
 
+// What the host makes of one record.
+Shard published(const Training& training, const weft_shard& record) {
+  weft_shard_sink sink{&training, {}};
+  call([&](weft_error* e) { return publish_services().shard(&sink, &record, e); });
+  return sink.shards.at(0);
+}
+
 TEST(Publish, RefusesRecordsThatDoNotFit) {
   Recorder recorder;
   const auto training = make_training(launch(), make_toy(), recorder);
@@ -279,10 +287,7 @@ TEST(Publish, RefusesRecordsThatDoNotFit) {
   const at::Tensor values = at::ones({36});
   const auto publish = [&](weft_shard shard) {
     shard.struct_size = sizeof(shard);
-    recorder.publish = [shard](weft_shard_sink* sink) {
-      call([&](weft_error* e) { return publish_services().shard(sink, &shard, e); });
-    };
-    return training->publish();
+    return published(*training, shard);
   };
   const weft_shard good{0, param, 0, 36, handle_of(values), handle_of(values), 0, 0};
   const auto refused = [&](auto change) {
@@ -292,8 +297,7 @@ TEST(Publish, RefusesRecordsThatDoNotFit) {
   };
   const at::Tensor few = at::ones({35}), doubles = at::ones({36}, at::kDouble),
                    strided = at::ones({36, 2}).select(1, 0);
-  EXPECT_ERROR(publish(refused([](auto& s) { s.param = nullptr; })), WEFT_INVALID_ARGUMENT, "recorder",
-               "no parameter");
+  EXPECT_ERROR(publish(refused([](auto& s) { s.param = nullptr; })), WEFT_INVALID_ARGUMENT, "no parameter");
   EXPECT_ERROR(publish(refused([](auto& s) { s.value = nullptr; })), WEFT_INVALID_ARGUMENT, "no values");
   EXPECT_ERROR(publish(refused([](auto& s) { s.begin = 1; })), WEFT_INVALID_ARGUMENT,
                "blocks.1.linear.weight", "36 elements from 1");
@@ -311,10 +315,9 @@ TEST(Publish, RefusesRecordsThatDoNotFit) {
   EXPECT_ERROR(publish(refused([](auto& s) { s.partition_axes = 1u << WEFT_AXES; })), WEFT_INVALID_ARGUMENT,
                "partition_axes");
   EXPECT_ERROR(publish(refused([](auto& s) { s.flags = 2; })), WEFT_INVALID_ARGUMENT, "flags");
-  const std::vector<Shard> shards = publish(good);
-  ASSERT_EQ(shards.size(), 1);
-  EXPECT_EQ(shards[0].counted_count, 36);
-  EXPECT_TRUE(shards[0].gradient.equal(values));
+  const Shard taken = publish(good);
+  EXPECT_EQ(taken.counted_count, 36);
+  EXPECT_TRUE(taken.gradient.equal(values));
 }
 
 // Every element is counted by one rank, whoever holds copies.
@@ -329,22 +332,19 @@ WEFT_RANKS_TEST(Publish, CountsEveryElementOnce, 4) {
     for (const auto& param : training->params()) {
       weft_shard shard{sizeof(shard), param.get(), 0, param->count(), handle_of(param->tensor),
                        nullptr,       0,           0};
-      recorder.publish = [&](weft_shard_sink* sink) {
-        call([&](weft_error* e) { return publish_services().shard(sink, &shard, e); });
-      };
-      const Shard whole = training->publish().front();
+      const Shard whole = published(*training, shard);
       const at::Tensor counted = at::zeros({param->count()});
       counted.narrow(0, whole.counted_begin, whole.counted_count).fill_(1);
       // A tied duplicate counts nowhere; what is split over the data axis only with the replicas of its
       // piece.
       shard.flags = WEFT_SHARD_COPY;
-      EXPECT_EQ(training->publish().front().counted_count, 0);
+      EXPECT_EQ(published(*training, shard).counted_count, 0);
       shard.flags = 0;
       shard.partition_axes = 1u << WEFT_AXIS_DATA;
       shard.count = param->count() / 2;
       const at::Tensor half = param->tensor.detach().view(-1).narrow(0, 0, shard.count);
       shard.value = handle_of(half);
-      const at::Tensor pieces = at::tensor({training->publish().front().counted_count}, at::kLong);
+      const at::Tensor pieces = at::tensor({published(*training, shard).counted_count}, at::kLong);
       world.communicator().all_reduce(counted).wait();
       world.communicator().all_reduce(pieces).wait();
       EXPECT_TRUE(counted.equal(at::ones({param->count()}))) << param->name;
