@@ -67,6 +67,9 @@ def check_two_libraries(libraries, nm, readelf):
     engine = Library(os.path.join(libraries, "libweft_engine.so"), nm, readelf)
     exported = sorted(name for name in engine.defined if not name.startswith("_Z"))
     expect(exported == ["weft_engine_v0"], f"libweft_engine.so exports {exported} in C, must be weft_engine_v0 alone")
+    foreign = re.compile(r"_ZT?[A-Z]*N?K?(St.*)?(3fmt|6spdlog|8nlohmann|5boost)")
+    leaked = [name for name in engine.defined if re.match(foreign, name)]
+    expect(not leaked, f"libweft_engine.so exports what it compiled in of other libraries: {leaked[:5]}")
     unique = [name for name, kind in engine.defined.items() if kind == "u"]
     expect(not unique, f"libweft_engine.so has unique symbols: {unique[:5]}")
     host = Library(os.path.join(libraries, "libweft.so"), nm, readelf)
