@@ -116,9 +116,9 @@ std::vector<pid_t> children_with(pid_t parent, const std::string& variable) {
 
 void CommandTest::copy_trained_model() const {
   static const TemporaryFolder trained;
-  static const Output output = weft_succeeds(
-      train({"--strategy", "none", "--steps", std::to_string(kTrainedSteps), "--lr",
-             std::to_string(kTrainedRate), "--save", trained.path() + "/out"}));
+  static const Output output =
+      weft_succeeds(train({"--strategy", "none", "--steps", std::to_string(kTrainedSteps), "--lr",
+                           std::to_string(kTrainedRate), "--save", trained.path() + "/out"}));
   ASSERT_EQ(output.exit_code, 0);
   std::filesystem::copy(trained.path() + "/out", in("out"), std::filesystem::copy_options::recursive);
 }

@@ -1,7 +1,7 @@
-"""Transformers' side of hugging_face_test.cpp: once makes folders for Weft, once opens those of Weft.
+"""Transformers' side of hugging_face_test.cpp.
 
-    hugging_face.py make FOLDER      FOLDER/{sharded,torch}: one random GPT2LMHeadModel; inputs.safetensors, expected.safetensors
-    hugging_face.py open FOLDER ORACLES    checks each FOLDER/<class> with roundtrip.py in ORACLES on FOLDER/<class>.safetensors
+    hugging_face.py CLASSES ORACLES MADE    checks each CLASSES/<class> with roundtrip.py in ORACLES on CLASSES/<class>.safetensors;
+                                            MADE/{sharded,torch}: one random GPT2LMHeadModel; inputs.safetensors, expected.safetensors
 """
 
 import sys
@@ -45,7 +45,5 @@ def open_all(folder, oracles):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "make":
-        make(Path(sys.argv[2]))
-    else:
-        sys.exit(open_all(Path(sys.argv[2]), sys.argv[3]))
+    make(Path(sys.argv[3]))
+    sys.exit(open_all(Path(sys.argv[1]), sys.argv[2]))
