@@ -43,8 +43,9 @@ std::map<std::string, Given> given_options(const json& arguments) {
     if (betas.size() != wanted)
       fail(WEFT_INVALID_ARGUMENT, "--betas takes {} numbers, {} say; got {}", wanted == 2 ? "two" : "three",
            wanted == 2 ? "0.9,0.999" : "0.9,0.999,0.9999", betas.size());
-    for (size_t i = 0; i < betas.size(); ++i)
-      add(fmt::format("beta{}", i + 1), fmt::format("number {} of --betas", i + 1), betas[i]);
+    constexpr const char* kPlaces[] = {"the first of --betas", "the second of --betas",
+                                       "the third of --betas"};
+    for (size_t i = 0; i < betas.size(); ++i) add(fmt::format("beta{}", i + 1), kPlaces[i], betas[i]);
   }
   for (const std::string& word : arguments.value("optimizer_options", std::vector<std::string>())) {
     const size_t equals = word.find('=');

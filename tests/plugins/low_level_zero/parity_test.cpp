@@ -34,6 +34,11 @@ TEST_P(Stage, HasTheGradientsOfOneRankWithOtherOptions) {
   expect_steps_of_one_rank(options("\"extra_dp_size\": 2, \"overlap_allgather\": true"), {4});
 }
 
+TEST_P(Stage, UpdatesByEveryRuleAsOneRank) {
+  expect_rules_of_one_rank(options());
+  expect_rules_of_one_rank(options("\"extra_dp_size\": 2"), {4});
+}
+
 // The toy model's gate is used by the first sample only: on one rank, and in one micro-batch.
 TEST_P(Stage, CountsZeroForParametersWithoutGradient) {
   const auto batch = [](int64_t samples, int64_t gated) {
