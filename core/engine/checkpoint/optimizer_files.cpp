@@ -7,6 +7,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "checkpoint/model_files.hpp"
+#include "memory/pools.hpp"
 
 namespace weft::checkpoint {
 
@@ -175,7 +176,9 @@ Pieces SavedOptimizer::wanted_states(const std::vector<Shard>& shards) {
       const Entry& entry = entries_.at(param.name).at(info.name);
       if (info.kind != optim::StateKind::kElementwise) continue;
       at::Tensor& values = ranges_[{param.index, shard.begin}][info.name];
-      values = make(entry, {shard.count}, shard.value.scalar_type());
+      // Where the values are: what the optimizer keeps beside them counts in their pool of memory.
+      values = at::isFloatingType(entry.dtype) ? memory::zeros_like(shard.value)
+                                               : make(entry, {shard.count}, entry.dtype);
       add_wanted(shard, entry, param.index, values, pieces);
     }
   }
