@@ -104,6 +104,8 @@ std::optional<int64_t> activation_bytes(const Model& model, const EstimateOption
                             : options.recompute == "all" ? units.size()
                                                          : std::stoul(options.recompute);
   at::AutoGradMode with_gradients(true);
+  const bool was_training = module.is_training();
+  module.train(false);  // masks of dropout would be drawn
   for (size_t u = 0; u < units.size(); ++u) {
     int64_t of_unit = 0;
     const int64_t entering = bytes_of(state);
@@ -116,6 +118,7 @@ std::optional<int64_t> activation_bytes(const Model& model, const EstimateOption
     bytes += u < recomputed ? entering : of_unit;
     kept.push_back(state);
   }
+  module.train(was_training);
   return bytes + recomputed_bytes + bytes_of(state);
 }
 

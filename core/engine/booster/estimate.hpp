@@ -19,7 +19,7 @@ struct EstimateOptions {
   std::string recompute = "off";
 };
 
-// Bytes that the operations of one forward save for backward, or nothing if the model has no input_ids.
+// Bytes that the operations of one forward save for backward, without dropout; nothing if the model has no input_ids.
 std::optional<int64_t> activation_bytes(const Model& model, const EstimateOptions& options);
 
 // One strategy by name ("none" too) with its options as JSON. Nothing if the strategy tells no estimate.

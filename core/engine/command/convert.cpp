@@ -78,14 +78,14 @@ void copy_other_files(const fs::path& from, const fs::path& to, const Dtype* dty
   for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_regular_file() || name.starts_with(".") || checkpoint::is_weight_file(name, "")) continue;
+    fs::remove(to / name);  // a link to the very same file where a folder is converted in place
     if (name != "config.json" || dtype == nullptr) {
-      fs::copy_file(entry.path(), to / name, fs::copy_options::overwrite_existing);
+      fs::copy_file(entry.path(), to / name);
       continue;
     }
     json config = parse_json(read_file(entry.path(), 1 << 24), entry.path().string());
     for (const char* key : {"torch_dtype", "dtype"})
       if (config.contains(key)) config[key] = dtype->torch_name;
-    fs::remove(to / name);
     checkpoint::write_file(to / name, config.dump(2) + "\n");
   }
 }

@@ -136,7 +136,7 @@ int plan(const json& arguments) {
     std::printf("%s\n", all.dump().c_str());
     return 0;
   }
-  std::printf("%s, %s elements, %s, Adam; one of %lld ranks, %lld samples of %lld tokens a rank\n",
+  std::printf("%s, %s elements, %s, Adam; one of %lld ranks, %lld samples of %lld tokens a rank, no dropout\n",
               model.architecture().c_str(), fmt::format("{}", model.num_elements()).c_str(),
               options.precision.c_str(), static_cast<long long>(options.world_size),
               static_cast<long long>(options.batch_size), static_cast<long long>(options.sequence_length));

@@ -114,10 +114,11 @@ class FusedSelfAttention : public torch::autograd::Function<FusedSelfAttention> 
 }  // namespace
 
 at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options) {
-  // Without memory the shapes of what is saved are told: an estimate counts them.
-  const bool fused = (qkv.is_cpu() || qkv.is_meta()) && qkv.scalar_type() == at::kFloat &&
-                     qkv.stride(-1) == 1 && !mask.defined() && options.dropout == 0 &&
-                     kernels::attention_takes(qkv.size(4));
+  // Without memory (meta) it tells the shapes of what a fused kernel of any dtype saves: an estimate counts
+  // them.
+  const bool own_kernel = qkv.is_meta() || (qkv.is_cpu() && qkv.scalar_type() == at::kFloat &&
+                                            kernels::attention_takes(qkv.size(4)));
+  const bool fused = own_kernel && qkv.stride(-1) == 1 && !mask.defined() && options.dropout == 0;
   if (fused) {
     const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(qkv.size(4))));
     return FusedSelfAttention::apply(qkv, options.causal, scale);

@@ -88,7 +88,7 @@ int64_t sent_by_kernel() {
     socklen_t size = sizeof(info);
     const int descriptor = std::stoi(entry.path().filename());
     if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
-    sent += static_cast<int64_t>(info.tcpi_bytes_sent);
+    sent += static_cast<int64_t>(info.tcpi_bytes_sent - info.tcpi_bytes_retrans);
   }
   return sent;
 }

@@ -20,20 +20,25 @@ std::vector<std::vector<std::string>>* result = nullptr;
 class LayoutStrategy final : public sdk_v0::Strategy {
  public:
   void configure(sdk_v0::Training& made) override {
-    for (const Parameter& parameter : made.parameters()) {
+    parameters_ = made.parameters();
+    for (const Parameter& parameter : parameters_) {
       const at::Tensor storage = at::empty({parameter.info().count});
       parameter.read(0, storage);
       parameter.bind(storage);
     }
     GradientBucketOptions options;
     options.capacity_bytes = capacity;
-    buckets_.build(made.parameters(), made.communicator(1u << WEFT_AXIS_DATA), options);
+    buckets_.build(parameters_, made.communicator(1u << WEFT_AXIS_DATA), options);
     *result = buckets_.layout();
   }
-  void publish(ShardSink&) const override {}
+  void publish(ShardSink& sink) const override {
+    for (const Parameter& parameter : parameters_)
+      sink.shard(parameter, 0, parameter.tensor().detach().view(-1), at::Tensor(), 0);
+  }
   void zero_gradients() override {}
 
  private:
+  std::vector<Parameter> parameters_;
   GradientBuckets buckets_;
 };
 
