@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -56,26 +57,22 @@ int64_t bytes_of(const State& state) {
   return bytes;
 }
 
-std::vector<weft_param_shape> param_shapes(const nn::Model& model, size_t* num_units) {
-  std::vector<weft_param_shape> shapes;
-  std::vector<at::Tensor> tensors;
-  const std::vector<nn::Unit*> units = const_cast<nn::Model&>(model).units();
+std::vector<weft_param_shape> param_shapes(nn::Model& model, size_t* num_units) {
+  const std::vector<nn::Unit*> units = model.units();
   *num_units = units.size();
+  std::map<const c10::TensorImpl*, std::pair<uint32_t, uint32_t>> users;  // first and last unit
+  for (uint32_t u = 0; u < units.size(); ++u)
+    for (const torch::nn::Module* module : units[u]->modules())
+      for (const at::Tensor& parameter : module->parameters(true))
+        users.try_emplace(parameter.unsafeGetTensorImpl(), u, u).first->second.second = u;
+  std::vector<weft_param_shape> shapes;
+  std::set<const c10::TensorImpl*> seen;
   for (const auto& item : model.named_parameters(true)) {
-    const auto same = [&](const at::Tensor& other) { return other.is_same(item.value()); };
-    if (std::any_of(tensors.begin(), tensors.end(), same)) continue;
-    weft_param_shape shape{item.value().numel(), UINT32_MAX, 0,
-                           model.frozen(item.key()) || !item.value().requires_grad(), 0};
-    for (uint32_t u = 0; u < units.size(); ++u)
-      for (const torch::nn::Module* module : units[u]->modules()) {
-        const std::vector<at::Tensor> used = module->parameters(true);
-        if (std::none_of(used.begin(), used.end(), same)) continue;
-        shape.first_unit = std::min(shape.first_unit, u);
-        shape.last_unit = u;
-      }
-    if (shape.first_unit == UINT32_MAX) shape.first_unit = 0;
-    tensors.push_back(item.value());
-    shapes.push_back(shape);
+    const at::Tensor& parameter = item.value();
+    if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+    const auto [first, last] = users[parameter.unsafeGetTensorImpl()];
+    shapes.push_back(
+        {parameter.numel(), first, last, model.frozen(item.key()) || !parameter.requires_grad(), 0});
   }
   return shapes;
 }
