@@ -75,6 +75,7 @@ int evaluate(const json& arguments) {
   if (!(total.labels() > 0))
     fail(WEFT_INVALID_ARGUMENT, "{}: no label counts (all are -100): the mean over none is undefined",
          text(arguments, "data"));
+  world.block_all();
   if (!world.is_master()) return 0;
   const double loss = total.loss();
   if (flag(arguments, "json"))
@@ -105,6 +106,7 @@ int forward(const json& arguments) {
       tensors.push_back(gather_rows(outputs.at(name).contiguous(), batch.empty, world));
     total += evaluation;
   }
+  world.block_all();
   if (!world.is_master()) return 0;
   std::vector<checkpoint::Entry> entries;
   std::vector<at::Tensor> tensors;

@@ -243,6 +243,7 @@ int train(const json& arguments) {
     booster.save_training(job, save.folder);
     world.print_on_master(fmt::format("saved {}", save.folder));
   }
+  world.block_all();
   return stopped ? signals.exit_code() : 0;
 }
 
