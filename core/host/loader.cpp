@@ -1,5 +1,6 @@
 #include "host/loader.hpp"
 
+#include <deque>
 #include <mutex>
 
 #include "base/text.hpp"
@@ -15,7 +16,8 @@ namespace weft::host {
 namespace {
 
 struct Registry {
-  std::recursive_mutex mutex;  // the init of a plugin may load another
+  std::recursive_mutex mutex;       // the init of a plugin may load another
+  std::deque<LoadedLibrary> tried;  // those that failed too: their code stays mapped and may hold pointers
   std::vector<const LoadedLibrary*> libraries;
 };
 
@@ -75,17 +77,17 @@ void check_names_are_free(const LoadedLibrary& library) {
   }
 }
 
-LoadedLibrary* make_library(const Candidate& candidate, const std::filesystem::path& path) {
+LoadedLibrary& make_library(const Candidate& candidate, const std::filesystem::path& path) {
   const LibraryEntry& entry = *candidate.library;
-  auto* library = new LoadedLibrary;
-  library->id = candidate.manifest().id;
-  library->version = candidate.manifest().version;
-  library->kind = entry.kind;
-  library->path = path.string();
-  library->digest = entry.sha256;
-  library->manifest = candidate.manifest().text;
-  library->provides = entry.provides;
-  library->tier = entry.tier;
+  LoadedLibrary& library = registry().tried.emplace_back();
+  library.id = candidate.manifest().id;
+  library.version = candidate.manifest().version;
+  library.kind = entry.kind;
+  library.path = path.string();
+  library.digest = entry.sha256;
+  library.manifest = candidate.manifest().text;
+  library.provides = entry.provides;
+  library.tier = entry.tier;
   return library;
 }
 
@@ -138,10 +140,9 @@ const LoadedLibrary& load_library(const Candidate& candidate, const std::filesys
     }
   }
   inspect(candidate, root, facts);
-  // On failure it is kept as well: the code of the library stays mapped and may hold pointers.
-  LoadedLibrary* library = make_library(candidate, path);
+  LoadedLibrary& library = make_library(candidate, path);
   try {
-    bring_up(*library, candidate, facts);
+    bring_up(library, candidate, facts);
   } catch (const LoadError&) {
     throw;
   } catch (const std::exception& error) {
@@ -149,10 +150,9 @@ const LoadedLibrary& load_library(const Candidate& candidate, const std::filesys
         Stage::kNegotiate, WEFT_INTERNAL,
         fmt::format("it threw a C++ exception, which must not leave a plugin: {}", printable(error.what())));
   }
-  registry().libraries.push_back(library);
-  for (const std::string& warning : candidate.manifest().warnings)
-    log(WEFT_LOG_WARNING, library->id, warning);
-  return *library;
+  registry().libraries.push_back(&library);
+  for (const std::string& warning : candidate.manifest().warnings) log(WEFT_LOG_WARNING, library.id, warning);
+  return library;
 }
 
 std::vector<const LoadedLibrary*> loaded_libraries() {

@@ -4,6 +4,9 @@
 #include "host/error.hpp"
 #include "host/host_table.hpp"
 #include "host/load_error.hpp"
+#include "weft/checkpoint_io.h"
+#include "weft/shard_policy.h"
+#include "weft/strategy.h"
 
 namespace weft::host {
 namespace {
@@ -11,10 +14,10 @@ namespace {
 // No table of the ABI is near this size; a greater number is not a size.
 constexpr uint64_t kLargestTable = 1 << 16;
 
-// What every factory begins with; the tables that `find` returns begin with their size too.
+// What every factory begins with.
 struct Factory {
   uint64_t struct_size;
-  const uint64_t* (*find)(weft_str name);
+  void (*first)();
 };
 
 template <typename... Arguments>
@@ -34,6 +37,18 @@ std::string text_or_empty(weft_str text) {
   // A length that no id or tag has is not a length, and must not be followed.
   if (text.data == nullptr || text.size > 4096) return "";
   return std::string(view(text));
+}
+
+// The tables that `find` returns begin with their size too.
+template <class KindFactory>
+void check_provided(const void* factory, const LibraryEntry& library) {
+  for (const std::string& name : library.provides) {
+    const auto* table = static_cast<const KindFactory*>(factory)->find(borrow(name));
+    if (table == nullptr)
+      refuse(Stage::kTableValidate,
+             "its manifest says that it provides \"{}\", but its factory does not find that", name);
+    check_size("table of what it provides", table->struct_size, 2 * sizeof(uint64_t));
+  }
 }
 
 }  // namespace
@@ -106,17 +121,12 @@ void check_tables(const weft_plugin* plugin, const LibraryEntry& library) {
            id);
   }
   check_size("factory", factory->struct_size, sizeof(Factory));
-  if (factory->find == nullptr)
+  if (factory->first == nullptr)
     refuse(Stage::kTableValidate, "the first function of its factory \"{}\" is null", id);
-  if (library.kind == "model") return;  // its factory makes models, it has no find
-  for (const std::string& name : library.provides) {
-    const uint64_t* table = factory->find(borrow(name));
-    if (table == nullptr) {
-      refuse(Stage::kTableValidate,
-             "its manifest says that it provides \"{}\", but its factory does not find that", name);
-    }
-    check_size("table of what it provides", *table, 2 * sizeof(uint64_t));
-  }
+  // The factory of a model makes models and finds no table.
+  if (library.kind == "strategy") check_provided<weft_strategy_factory>(factory, library);
+  if (library.kind == "shard_policy") check_provided<weft_shard_policy_factory>(factory, library);
+  if (library.kind == "checkpoint_io") check_provided<weft_checkpoint_io_factory>(factory, library);
 }
 
 }  // namespace weft::host

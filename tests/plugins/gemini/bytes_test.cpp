@@ -34,16 +34,7 @@ WEFT_RANKS_TEST(GeminiBytes, AreTheSameWithRecomputation, 2) {
 }
 
 WEFT_RANKS_TEST(GeminiBytes, AgreeWithTheKernel, 2) {
-  const JobOptions options = gemini(kEvenChunks);
-  Job job = boost(world, toy(options, kEvenToy), options, "adamw");
-  const Batch batch = own_part(toy_batch(2, 1, false), world);
-  job.train_step(batch);
-  world.communicator().barrier();
-  const int64_t before = kernel_sent_bytes();
-  int64_t counted = 0;
-  for (const auto& [collective, bytes] : sent_bytes([&] { job.train_step(batch); })) counted += bytes;
-  world.communicator().barrier();
-  EXPECT_NEAR(static_cast<double>(kernel_sent_bytes() - before) / static_cast<double>(counted), 1, 0.05);
+  expect_kernel_agrees(world, gemini(kEvenChunks));
 }
 
 WEFT_RANKS_TEST(GeminiBytes, HeldAndSentAreAsEstimated, 2, 3) {

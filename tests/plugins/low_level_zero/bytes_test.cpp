@@ -142,6 +142,10 @@ WEFT_RANKS_TEST(ExtraDpSize, SumsInsideGroupsFirst, 4) {
   }
 }
 
+WEFT_RANKS_TEST(Memory, AndBytesSentAreTheKernelsToo, 2) {
+  for (const int64_t number : {1, 2}) expect_kernel_agrees(world, even(number));
+}
+
 }  // namespace
 
 }  // namespace weft::test

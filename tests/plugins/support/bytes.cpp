@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <linux/tcp.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "booster/estimate.hpp"
 #include "memory/counting_allocator.hpp"
@@ -74,6 +77,40 @@ int64_t kernel_sent_bytes() {
       sent += static_cast<int64_t>(info.tcpi_bytes_sent - info.tcpi_bytes_retrans);
   }
   return sent;
+}
+
+namespace {
+
+int64_t resident_bytes() {
+  malloc_trim(0);
+  std::ifstream file("/proc/self/statm");
+  int64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace
+
+void expect_kernel_agrees(const World& world, const JobOptions& options) {
+  count_memory();
+  const Batch batch = toy_batch(1, 1);
+  boost(world, toy(options, kEvenToy), options, "adamw").train_step(batch);  // code and tables are there now
+  const int64_t resident = resident_bytes(), allocated = allocated_bytes();
+  Job job = boost(world, toy(options, R"("gated": false, "blocks": 24, "width": 576, "vocab": 576)"), options,
+                  "adamw");
+  job.train_step(batch);
+  const int64_t before = kernel_sent_bytes();
+  int64_t counted = 0;
+  for (const auto& [collective, bytes] : sent_bytes([&] { job.train_step(batch); })) counted += bytes;
+  world.communicator().barrier();
+  const auto sent = static_cast<double>(kernel_sent_bytes() - before);
+  EXPECT_NEAR(sent / static_cast<double>(counted), 1, 0.05) << sent << " sent, counted " << counted;
+  job.accumulate_gradients(batch);
+  job.optimizer.step();
+  const auto grown = static_cast<double>(resident_bytes() - resident);
+  const auto held = static_cast<double>(allocated_bytes() - allocated);
+  EXPECT_NEAR(grown / held, 1, 0.1) << options.strategy << " grew by " << grown << ", counted " << held;
+  world.communicator().barrier();
 }
 
 }  // namespace weft::test

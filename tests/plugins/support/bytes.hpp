@@ -36,4 +36,8 @@ std::map<std::string, int64_t> sent_bytes(const std::function<void()>& action);
 // What the kernel says that the TCP sockets of this process have sent.
 int64_t kernel_sent_bytes();
 
+// The counts against the kernel's: what a step sends within 5 %, and what the process has grown by
+// when the optimizer has stepped, within 10 %. Collective.
+void expect_kernel_agrees(const World& world, const JobOptions& options);
+
 }  // namespace weft::test

@@ -248,6 +248,10 @@ WEFT_RANKS_TEST(TorchDdp, ItsEstimateIsWhatIsCounted, 2, 3) {
   }
 }
 
+WEFT_RANKS_TEST(TorchDdp, HoldsAndSendsWhatTheKernelSays, 2) {
+  expect_kernel_agrees(world, ddp(R"({"broadcast_buffers": false, "gradient_as_bucket_view": true})"));
+}
+
 }  // namespace
 
 }  // namespace weft::test
