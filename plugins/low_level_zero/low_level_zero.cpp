@@ -9,12 +9,6 @@
 
 namespace {
 
-at::ScalarType dtype_of(const std::string& precision) {
-  if (precision == "fp64") return at::kDouble;
-  if (precision == "bf16") return at::kBFloat16;
-  return precision == "fp16" ? at::kHalf : at::kFloat;
-}
-
 class LowLevelZero final : public weft::Strategy {
  public:
   // Neighbours share a group, replicas of the groups lie further apart.
@@ -44,7 +38,7 @@ class LowLevelZero final : public weft::Strategy {
     chosen.stage = stage_;
     chosen.capacity = capacity_of(options);
     if (const auto dtype = options.find<std::string>("communication_dtype"))
-      chosen.communication = dtype_of(*dtype);
+      chosen.communication = weft::dtype_named(*dtype);
     chosen.overlap_reduction = options.get<bool>("overlap_communication");
     chosen.overlap_gather = options.get<bool>("overlap_allgather");
     buckets_.build(training, weft::NestedRanks(std::move(groups)),
@@ -95,7 +89,8 @@ class LowLevelZero final : public weft::Strategy {
     }
     close();
     const auto dtype = options.find<std::string>("communication_dtype");
-    const int64_t sent_size = dtype ? static_cast<int64_t>(c10::elementSize(dtype_of(*dtype))) : size;
+    const int64_t sent_size =
+        dtype ? static_cast<int64_t>(c10::elementSize(*weft::dtype_named(*dtype))) : size;
     out.parameters = (padded + frozen) * size;
     out.gradients = padded / (stage == 1 ? 1 : ranks) * size;
     out.masters = job.master_size == job.working_size ? 0 : (padded / ranks + frozen) * job.master_size;

@@ -18,13 +18,11 @@ constexpr int64_t kDefaultWrapElements = 100'000'000;  // as in plugin.json
 }
 
 at::ScalarType dtype_of(const std::string& key, const json& value) {
-  static const std::map<json, at::ScalarType> kNames = {
-      {"fp32", at::kFloat}, {"fp64", at::kDouble}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}};
-  const auto found = kNames.find(value);
-  if (found == kNames.end())
+  const auto dtype = value.is_string() ? weft::dtype_named(value.get<std::string>()) : std::nullopt;
+  if (!dtype)
     refuse(WEFT_INVALID_ARGUMENT,
            "mixed_precision: " + key + " is " + value.dump() + ", must be fp32, fp64, bf16 or fp16");
-  return found->second;
+  return *dtype;
 }
 
 void read_mixed_precision(const json& object, Settings& settings) {

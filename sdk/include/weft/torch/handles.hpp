@@ -1,6 +1,5 @@
-// C++ values over the host's tables, for strategies. Copyable ones are a pointer; Work and State own what
-// they hold. A call that fails throws the status; the text already stands in the error sink of the hook that
-// is running.
+// What a strategy sees of a training, as C++ values over the host's tables. Copyable ones are a pointer;
+// State owns what it holds.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,149 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "../error.hpp"
-#include "../host.h"
-#include "../strategy.h"
+#include "communicator.hpp"
 
 namespace weft {
 inline namespace sdk_v0 {
-
-// The host's tables, fetched once by the plugin's entry; the sink of the running call.
-struct HostTables {
-  const weft_host* host = nullptr;
-  const weft_model_services* model = nullptr;
-  const weft_memory_services* memory = nullptr;
-  const weft_comm_services* comm = nullptr;
-  const weft_step_services* step = nullptr;
-  const weft_publish_services* publish = nullptr;
-};
-inline HostTables host;
-inline thread_local weft_error* current_error = nullptr;
-
-// Thrown when a host call failed: its text is in the sink already.
-struct HostFailure {
-  weft_status status;
-};
-inline void check(weft_status status) {
-  if (status != WEFT_OK) throw HostFailure{status};
-}
-
-inline weft_str str(std::string_view text) {
-  return {text.data(), text.size()};
-}
-inline std::string text(weft_str value) {
-  return {value.data, value.size};
-}
-inline const weft_at_tensor* handle(const at::Tensor& tensor) {
-  return reinterpret_cast<const weft_at_tensor*>(&tensor);
-}
-inline const at::Tensor& tensor(const weft_at_tensor* handle) {
-  return *reinterpret_cast<const at::Tensor*>(handle);
-}
-
-inline at::ScalarType scalar_type(uint32_t dtype) {
-  switch (dtype) {
-    case WEFT_F64:
-      return at::kDouble;
-    case WEFT_F32:
-      return at::kFloat;
-    case WEFT_F16:
-      return at::kHalf;
-    case WEFT_BF16:
-      return at::kBFloat16;
-    default:
-      throw Error(WEFT_UNIMPLEMENTED,
-                  "dtype " + std::to_string(dtype) + " is no floating-point type of this SDK");
-  }
-}
-
-// Resizes the storage behind a tensor and its views to `elements` of its dtype; 0 frees the memory. Sizes
-// stay.
-inline void resize_storage(const at::Tensor& tensor, int64_t elements) {
-  check(host.memory->resize_storage(handle(tensor), elements, current_error));
-}
-
-// A collective under way. Destroying it neither waits nor cancels.
-class Work {
- public:
-  Work() = default;
-  explicit Work(weft_work* work) : work_(work) {}
-  Work(Work&& other) noexcept : work_(std::exchange(other.work_, nullptr)) {}
-  Work& operator=(Work&& other) noexcept {
-    std::swap(work_, other.work_);
-    return *this;
-  }
-  ~Work() { host.comm->release(work_); }
-  explicit operator bool() const { return work_ != nullptr; }
-  // Until the tensors hold the result. Does nothing if there is no work.
-  void wait() {
-    if (work_ == nullptr) return;
-    check(host.comm->wait(work_, current_error));
-    host.comm->release(std::exchange(work_, nullptr));
-  }
-
- private:
-  weft_work* work_ = nullptr;
-};
-
-class Communicator {
- public:
-  Communicator() = default;
-  explicit Communicator(weft_comm* comm) : comm_(comm) {}
-  explicit operator bool() const { return comm_ != nullptr; }
-  uint32_t rank() const { return host.comm->rank(comm_); }
-  uint32_t size() const { return host.comm->size(comm_); }
-
-  // `op`: WEFT_REDUCE_*, with WEFT_REDUCE_CONTROL or-ed to it for bookkeeping.
-  Work all_reduce(const at::Tensor& inout, uint32_t op = WEFT_REDUCE_SUM) const {
-    return start(host.comm->all_reduce, handle(inout), op);
-  }
-  Work all_gather(const at::Tensor& output, const at::Tensor& input) const {
-    return start(host.comm->all_gather, handle(output), handle(input));
-  }
-  Work reduce_scatter(const at::Tensor& output, const at::Tensor& input,
-                      uint32_t op = WEFT_REDUCE_SUM) const {
-    return start(host.comm->reduce_scatter, handle(output), handle(input), op);
-  }
-  Work broadcast(const at::Tensor& inout, uint32_t root) const {
-    return start(host.comm->broadcast, handle(inout), root);
-  }
-  // Splits are elements of the first dimension, one per rank; empty: equal parts.
-  Work all_to_all(const at::Tensor& output, const at::Tensor& input,
-                  const std::vector<int64_t>& output_splits = {},
-                  const std::vector<int64_t>& input_splits = {}) const {
-    const auto splits = [this](const std::vector<int64_t>& s) {
-      if (!s.empty() && s.size() != size())
-        throw Error(WEFT_INVALID_ARGUMENT, "all_to_all: " + std::to_string(s.size()) +
-                                               " splits for a group of " + std::to_string(size()) + " ranks");
-      return s.empty() ? nullptr : s.data();
-    };
-    return start(host.comm->all_to_all, handle(output), handle(input), splits(output_splits),
-                 splits(input_splits));
-  }
-  Work send(const at::Tensor& value, uint32_t to, uint32_t tag) const {
-    return start(host.comm->send, handle(value), to, tag);
-  }
-  Work recv(const at::Tensor& value, uint32_t from, uint32_t tag) const {
-    return start(host.comm->recv, handle(value), from, tag);
-  }
-  void barrier() const { check(host.comm->barrier(comm_, current_error)); }
-  Communicator subset(const std::vector<uint32_t>& members) const {
-    weft_comm* out = nullptr;
-    check(
-        host.comm->subset(comm_, members.data(), static_cast<uint32_t>(members.size()), &out, current_error));
-    return Communicator(out);
-  }
-
- private:
-  template <class Function, class... Arguments>
-  Work start(Function function, Arguments... arguments) const {
-    weft_work* work = nullptr;
-    check(function(comm_, arguments..., &work, current_error));
-    return Work(work);
-  }
-  weft_comm* comm_ = nullptr;
-};
 
 class Unit;
 

@@ -1,0 +1,83 @@
+// The host's tables and the values that cross them, for strategies in C++. A call that fails throws the
+// status; the text already stands in the error sink of the hook that is running.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "../error.hpp"
+#include "../host.h"
+#include "../strategy.h"
+
+namespace weft {
+inline namespace sdk_v0 {
+
+// The host's tables, fetched once by the plugin's entry; the sink of the running call.
+struct HostTables {
+  const weft_host* host = nullptr;
+  const weft_model_services* model = nullptr;
+  const weft_memory_services* memory = nullptr;
+  const weft_comm_services* comm = nullptr;
+  const weft_step_services* step = nullptr;
+  const weft_publish_services* publish = nullptr;
+};
+inline HostTables host;
+inline thread_local weft_error* current_error = nullptr;
+
+// Thrown when a host call failed: its text is in the sink already.
+struct HostFailure {
+  weft_status status;
+};
+inline void check(weft_status status) {
+  if (status != WEFT_OK) throw HostFailure{status};
+}
+
+inline weft_str str(std::string_view text) {
+  return {text.data(), text.size()};
+}
+inline std::string text(weft_str value) {
+  return {value.data, value.size};
+}
+inline const weft_at_tensor* handle(const at::Tensor& tensor) {
+  return reinterpret_cast<const weft_at_tensor*>(&tensor);
+}
+inline const at::Tensor& tensor(const weft_at_tensor* handle) {
+  return *reinterpret_cast<const at::Tensor*>(handle);
+}
+
+inline at::ScalarType scalar_type(uint32_t dtype) {
+  switch (dtype) {
+    case WEFT_F64:
+      return at::kDouble;
+    case WEFT_F32:
+      return at::kFloat;
+    case WEFT_F16:
+      return at::kHalf;
+    case WEFT_BF16:
+      return at::kBFloat16;
+    default:
+      throw Error(WEFT_UNIMPLEMENTED,
+                  "dtype " + std::to_string(dtype) + " is no floating-point type of this SDK");
+  }
+}
+
+// Resizes the storage behind a tensor and its views to `elements` of its dtype; 0 frees the memory. Sizes
+// stay.
+inline void resize_storage(const at::Tensor& tensor, int64_t elements) {
+  check(host.memory->resize_storage(handle(tensor), elements, current_error));
+}
+
+// The dtype that options call "fp64", "fp32", "bf16", "fp16"; nothing for other names.
+inline std::optional<at::ScalarType> dtype_named(std::string_view name) {
+  if (name == "fp64") return at::kDouble;
+  if (name == "fp32") return at::kFloat;
+  if (name == "bf16") return at::kBFloat16;
+  if (name == "fp16") return at::kHalf;
+  return std::nullopt;
+}
+
+}  // namespace sdk_v0
+}  // namespace weft
