@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "zero_values.hpp"
+#include "zero_gradients.hpp"
 
 namespace weft {
 inline namespace sdk_v0 {
@@ -39,12 +39,15 @@ class ZeroBuckets {
     axes_ = axes;
     options_ = options;
     values_.build(training, std::move(ranks), options.capacity);
+    int64_t largest = 0;  // that does not exceed the capacity
     for (const ZeroValues::Bucket& layout : values_.buckets()) {
-      Gradients& bucket = gradients_.emplace_back();
+      ZeroGradients& bucket = gradients_.emplace_back();
       bucket.layout = &layout;
       bucket.filled.resize(layout.entries.size());
-      if (layout.size <= options.capacity) spare_elements_ = std::max(spare_elements_, layout.size);
+      if (layout.size <= options.capacity) largest = std::max(largest, layout.size);
     }
+    // In stage 2 a bucket collects in what the one before the last has left.
+    if (options.stage == 2) memory_.keep_spares_of(largest);
   }
 
   void before_forward(Unit unit) { values_.wait_for(unit); }
@@ -52,11 +55,12 @@ class ZeroBuckets {
   // Before a backward. Without `synchronise`, which stage 2 cannot do, gradients stay on this rank.
   void begin(bool synchronise) {
     active_ = synchronise || ranks().size() == 1;
-    if (summed_) keep_own_sums();
+    if (summed_)
+      for (ZeroGradients& bucket : gradients_) bucket.keep_own_sums(ranks());
     summed_ = false;
     local_ = options_.stage == 1;
     next_ = done_ = 0;
-    for (Gradients& bucket : gradients_) {
+    for (ZeroGradients& bucket : gradients_) {
       bucket.missing = bucket.layout->entries.size();
       bucket.reached.assign(bucket.missing, false);
     }
@@ -64,8 +68,7 @@ class ZeroBuckets {
 
   void ready(Parameter parameter) {
     const ZeroValues::Place place = values_.place(parameter);
-    Gradients& bucket = gradients_[place.bucket];
-    collect(bucket, place.entry);
+    gradients_[place.bucket].collect(place.entry, memory_);
     reach(place);
   }
 
@@ -78,10 +81,10 @@ class ZeroBuckets {
   void end() {
     if (!active_) return;
     at::NoGradGuard no_grad;
-    for (Gradients& bucket : gradients_) bucket.missing = 0;
+    for (ZeroGradients& bucket : gradients_) bucket.missing = 0;
     start_complete();
     while (done_ < next_) advance();
-    spare_.clear();
+    memory_.free();
     summed_ = options_.stage == 1;
     local_ = false;
   }
@@ -93,7 +96,7 @@ class ZeroBuckets {
                   "the last backward ran under no_sync, so its gradients were never summed over the ranks; "
                   "run the last backward of a step without it, or zero the gradients");
     values_.publish(sink, axes_, [this](size_t b) {
-      const Gradients& bucket = gradients_[b];
+      const ZeroGradients& bucket = gradients_[b];
       if (options_.stage == 2) return bucket.summed ? bucket.sums : at::Tensor();
       return summed_ ? ranks().own(bucket.flat) : at::Tensor();
     });
@@ -105,7 +108,7 @@ class ZeroBuckets {
   }
 
   void zero() {
-    for (Gradients& bucket : gradients_) {
+    for (ZeroGradients& bucket : gradients_) {
       bucket.summed = false;
       std::fill(bucket.filled.begin(), bucket.filled.end(), false);
       if (bucket.is_one_gradient()) bucket.flat.reset();
@@ -116,100 +119,14 @@ class ZeroBuckets {
   const ZeroValues& values() const { return values_; }
 
  private:
-  struct Gradients {
-    const ZeroValues::Bucket* layout = nullptr;
-    std::vector<bool> filled;   // by parameter: there is something in its part of `flat`
-    std::vector<bool> reached;  // by parameter: this backward has nothing more for it
-    at::Tensor flat;            // stage 2: while gradients are collected and summed only
-    at::Tensor sent;            // `flat` under way, where it travels as another dtype
-    at::Tensor sums;            // stage 2: of the owned part, over all backwards since they were zeroed
-    bool summed = false;        // stage 2: `sums` holds some
-    bool first_sum = false;     // stage 2: the reduction under way writes to `sums` instead of adding
-    size_t missing = 0;         // how many are not reached
-    size_t level = 0;           // of the reduction under way
-    Work reduction;
-
-    bool is_one_gradient() const {
-      return layout->entries.size() == 1 && layout->entries[0].count == layout->size;
-    }
-    const at::Tensor& travelling() const { return sent.defined() ? sent : flat; }
-  };
-
   const NestedRanks& ranks() const { return values_.ranks(); }
 
   void reach(ZeroValues::Place place) {
-    Gradients& bucket = gradients_[place.bucket];
+    ZeroGradients& bucket = gradients_[place.bucket];
     if (bucket.reached[place.entry]) return;
     bucket.reached[place.entry] = true;
     --bucket.missing;
     if (active_ && (options_.overlap_reduction || options_.stage == 2)) start_complete();
-  }
-
-  void collect(Gradients& bucket, size_t index) {
-    at::NoGradGuard no_grad;
-    const ZeroValues::Entry& entry = bucket.layout->entries[index];
-    at::Tensor& gradient = entry.parameter.gradient();
-    if (bucket.is_one_gradient() && !bucket.filled[index] && owns_its_memory(gradient)) {
-      bucket.flat = gradient.detach().view(-1);
-    } else {
-      if (!bucket.flat.defined()) bucket.flat = memory_for(bucket);
-      const at::Tensor place = bucket.flat.narrow(0, entry.begin, entry.count).view(gradient.sizes());
-      bucket.filled[index] ? place.add_(gradient) : place.copy_(gradient);
-    }
-    bucket.filled[index] = true;
-    gradient.reset();
-  }
-
-  static bool owns_its_memory(const at::Tensor& gradient) {
-    return gradient.is_contiguous() && gradient.use_count() == 1 && gradient.storage().use_count() == 1 &&
-           gradient.storage().nbytes() == gradient.nbytes();
-  }
-
-  // In stage 2 a bucket collects in what the one before the last has left: pages that are mapped.
-  at::Tensor memory_for(const Gradients& bucket) {
-    const int64_t size = bucket.layout->size;
-    const at::ScalarType dtype = bucket.layout->dtype;
-    if (options_.stage == 1 || size > spare_elements_) return at::empty({size}, dtype);
-    const auto found = std::find_if(spare_.begin(), spare_.end(),
-                                    [&](const at::Tensor& spare) { return spare.scalar_type() == dtype; });
-    if (found == spare_.end()) return at::empty({spare_elements_}, dtype).narrow(0, 0, size);
-    const at::Tensor memory = *found;
-    spare_.erase(found);
-    return memory.narrow(0, 0, size);
-  }
-
-  void release_memory(Gradients& bucket) {
-    const auto elements =
-        static_cast<int64_t>(bucket.flat.storage().nbytes() / c10::elementSize(bucket.layout->dtype));
-    if (elements == spare_elements_) spare_.push_back(bucket.flat.as_strided({elements}, {1}));
-    bucket.flat.reset();
-    std::fill(bucket.filled.begin(), bucket.filled.end(), false);
-  }
-
-  // Sums are counted once in the next sum: by their owners.
-  void keep_own_sums() {
-    for (Gradients& bucket : gradients_) {
-      const int64_t size = bucket.layout->size, begin = ranks().begin_of_own(size),
-                    end = begin + size / ranks().size();
-      bucket.flat.narrow(0, 0, begin).zero_();
-      bucket.flat.narrow(0, end, size - end).zero_();
-      std::fill(bucket.filled.begin(), bucket.filled.end(), true);
-    }
-  }
-
-  void clear_unfilled(Gradients& bucket) {
-    if (!bucket.flat.defined()) bucket.flat = memory_for(bucket);
-    int64_t clear_from = 0;
-    const auto clear_to = [&](int64_t end) {
-      if (clear_from < end) bucket.flat.narrow(0, clear_from, end - clear_from).zero_();
-    };
-    for (size_t e = 0; e < bucket.filled.size(); ++e) {
-      if (!bucket.filled[e]) continue;
-      const ZeroValues::Entry& entry = bucket.layout->entries[e];
-      clear_to(entry.begin);
-      clear_from = entry.begin + entry.count;
-    }
-    clear_to(bucket.layout->size);
   }
 
   void start_complete() {
@@ -221,15 +138,15 @@ class ZeroBuckets {
     }
   }
 
-  void start(Gradients& bucket) {
-    clear_unfilled(bucket);
+  void start(ZeroGradients& bucket) {
+    bucket.clear_unfilled(memory_);
     if (options_.communication && *options_.communication != bucket.layout->dtype)
       bucket.sent = bucket.flat.to(*options_.communication);
     bucket.level = 0;
     reduce(bucket);
   }
 
-  void reduce(Gradients& bucket) {
+  void reduce(ZeroGradients& bucket) {
     const bool to_sums = options_.stage == 2 && bucket.level + 1 == ranks().levels();
     if (to_sums && !bucket.sums.defined())
       bucket.sums = at::empty({bucket.layout->size / ranks().size()}, bucket.layout->dtype);
@@ -242,7 +159,7 @@ class ZeroBuckets {
   // Every bucket under way by one level.
   void advance() {
     for (size_t b = done_; b < next_; ++b) {
-      Gradients& bucket = gradients_[b];
+      ZeroGradients& bucket = gradients_[b];
       bucket.reduction.wait();
       if (++bucket.level < ranks().levels()) {
         reduce(bucket);
@@ -253,28 +170,27 @@ class ZeroBuckets {
     }
   }
 
-  void finish(Gradients& bucket) {
+  void finish(ZeroGradients& bucket) {
     const at::Tensor own = ranks().own(bucket.travelling());
     if (options_.stage == 1) {
       if (bucket.sent.defined()) ranks().own(bucket.flat).copy_(own);
     } else {
       if (!bucket.first_sum) bucket.summed ? bucket.sums.add_(own) : bucket.sums.copy_(own);
       bucket.summed = true;
-      release_memory(bucket);
+      bucket.release(memory_);
     }
     bucket.sent.reset();
   }
 
   ZeroValues values_;
-  std::vector<Gradients> gradients_;
+  std::vector<ZeroGradients> gradients_;
   uint32_t axes_ = 0;
   ZeroBucketOptions options_;
-  std::vector<at::Tensor> spare_;  // memory that finished buckets left, until end()
-  int64_t spare_elements_ = 0;     // of each: the largest bucket that does not exceed the capacity
-  size_t done_ = 0, next_ = 0;     // buckets [done_, next_) are under way
-  bool active_ = false;            // in a backward that synchronises
-  bool summed_ = false;            // stage 1: the owned parts are sums over all ranks
-  bool local_ = false;             // stage 1: there are gradients that no sum contains
+  GradientMemory memory_;
+  size_t done_ = 0, next_ = 0;  // buckets [done_, next_) are under way
+  bool active_ = false;         // in a backward that synchronises
+  bool summed_ = false;         // stage 1: the owned parts are sums over all ranks
+  bool local_ = false;          // stage 1: there are gradients that no sum contains
 };
 
 }  // namespace sdk_v0
