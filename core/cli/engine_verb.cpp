@@ -72,7 +72,7 @@ EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
   words("-o,--option", "options",
         "Option of the strategy, key=value; repeat for more (`weft plugins show NAME` lists them)");
   text("--booster", "booster", "Strategy, options and the like as a JSON file");
-  text("--precision", "precision", "fp32, fp64, bf16 or fp16; default fp32");
+  text("--precision", "precision", "fp32, fp64, bf16 or fp16; default fp32, or the strategy's option");
   text("--mixed-precision", "mixed_precision", "bf16, fp16 (autocast) or fp16_naive");
   return integer("--seed", "seed", "Default 42");
 }

@@ -57,7 +57,9 @@ void add_plan(CLI::App& application) {
       .integer("--batch-size", "batch_size", "Samples of one rank in a micro-batch; default 1")
       .integer("--sequence-length", "sequence_length", "Default: the model's maximum")
       .text("--recompute", "recompute", "off, all, or a number of units; default off")
-      .strategy_flags("all that are installed")
+      .text("--strategy", "strategy", "Strategy plugin by name, or none; default: all that are installed")
+      .words("-o,--option", "options", "With --strategy: option of it, key=value; repeat for more")
+      .text("--precision", "precision", "fp32, fp64, bf16 or fp16; default fp32, or the strategy's option")
       .flag("--json", "json", "For scripts")
       .flag("--explain", "explain", "Print every entry of the sharding plan")
       .integer("--tensor-size", "tensor_size",

@@ -17,6 +17,19 @@ function(weft_add_rank_test)
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=1")
 endfunction()
 
+# weft_add_strategy_test(STRATEGY SOURCES ... [LIBRARIES ...] [TIMEOUT seconds])
+# plugin_<STRATEGY>: the strategy, found by name, with the model and the comparisons of tests/plugins/support.
+function(weft_add_strategy_test strategy)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBRARIES")
+  weft_add_rank_test(NAME plugin_${strategy} LABELS parity TIMEOUT "${arg_TIMEOUT}"
+    SOURCES
+      ${PROJECT_SOURCE_DIR}/tests/engine/training/toy_model.cpp
+      ${PROJECT_SOURCE_DIR}/tests/plugins/support/bytes.cpp
+      ${PROJECT_SOURCE_DIR}/tests/plugins/support/parity.cpp
+      ${arg_SOURCES}
+    LIBRARIES weft_base weft_host ${arg_LIBRARIES})
+  add_dependencies(plugin_${strategy} weft_plugin_${strategy} weft_plugin_gpt2)
+endfunction()
 
 add_library(weft_launch_ranks STATIC ${CMAKE_CURRENT_LIST_DIR}/launch_ranks.cpp)
 weft_use_torch_pch(weft_launch_ranks)

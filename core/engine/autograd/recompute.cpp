@@ -3,10 +3,11 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
+#include <charconv>
 #include <mutex>
 
 #include "autograd/saved_tensor_hooks.hpp"
-#include "weft/error.hpp"
+#include "base/text.hpp"
 
 namespace weft {
 
@@ -123,6 +124,18 @@ void run_recomputed(const std::string& name, const std::function<void(State&)>& 
   frame->generator = generator_state();
   SavedTensorHooks hooks([frame] { return std::make_unique<Defer>(frame); });
   function(state);
+}
+
+size_t num_recomputed(const std::string& recompute, size_t num_units) {
+  if (recompute == "off") return 0;
+  if (recompute == "all") return num_units;
+  size_t number = 0;
+  const char* const end = recompute.data() + recompute.size();
+  const auto [stop, problem] = std::from_chars(recompute.data(), end, number);
+  if (problem != std::errc() || stop != end || number > num_units)
+    fail(WEFT_INVALID_ARGUMENT, "recompute is \"{}\", must be \"off\", \"all\" or a number of units up to {}",
+         recompute, num_units);
+  return number;
 }
 
 }  // namespace weft

@@ -14,4 +14,8 @@ namespace weft {
 // buffers and the random generator, and is alive until backward is done.
 void run_recomputed(const std::string& name, const std::function<void(State&)>& function, State& state);
 
+// How many of a model's units, the first ones, "off", "all" or a number says. Throws INVALID_ARGUMENT for
+// anything else, and for more than there are.
+size_t num_recomputed(const std::string& recompute, size_t num_units);
+
 }  // namespace weft

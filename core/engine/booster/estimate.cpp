@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "autograd/recompute.hpp"
 #include "autograd/saved_tensor_hooks.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
@@ -79,11 +80,12 @@ std::vector<weft_param_shape> param_shapes(nn::Model& model, size_t* num_units) 
 
 }  // namespace
 
-std::optional<int64_t> activation_bytes(const Model& model, const EstimateOptions& options) {
+std::optional<int64_t> activation_bytes(const Model& model, const std::string& recompute,
+                                        const MicroBatchShape& shape) {
   nn::Model& module = model.module();
   static const bool installed = (SavedTensorHooks::install(), true);
   (void)installed;
-  const Batch batch = {{"input_ids", at::zeros({options.batch_size, options.sequence_length}, at::kLong)}};
+  const Batch batch = {{"input_ids", at::zeros({shape.batch_size, shape.sequence_length}, at::kLong)}};
   State state;
   try {
     state = on_meta(module.input(batch));
@@ -97,9 +99,7 @@ std::optional<int64_t> activation_bytes(const Model& model, const EstimateOption
   std::vector<State> kept;
   int64_t bytes = 0, recomputed_bytes = 0;
   const std::vector<nn::Unit*> units = module.units();
-  const size_t recomputed = options.recompute == "off"   ? 0
-                            : options.recompute == "all" ? units.size()
-                                                         : std::stoul(options.recompute);
+  const size_t recomputed = num_recomputed(recompute, units.size());
   at::AutoGradMode with_gradients(true);
   const bool was_training = module.is_training();
   module.train(false);  // masks of dropout would be drawn
@@ -119,18 +119,18 @@ std::optional<int64_t> activation_bytes(const Model& model, const EstimateOption
   return bytes + recomputed_bytes + bytes_of(state);
 }
 
-std::optional<weft_job_estimate> estimate_job(const Model& model, const std::string& strategy,
-                                              const std::string& strategy_options,
-                                              const EstimateOptions& options) {
-  BoosterOptions booster;
-  booster.strategy = strategy;
-  booster.options = strategy_options;
-  booster.precision = options.precision;
+std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterOptions& booster,
+                                              int64_t world_size) {
   const ChosenStrategy chosen = choose_strategy(booster);
+  if (chosen.host.autocast)
+    fail(WEFT_UNIMPLEMENTED,
+         "there is no estimate of autocast (mixed_precision {}); leave it out: what fits then, fits with it",
+         booster.mixed_precision);
   if (chosen.api->estimate == nullptr) return std::nullopt;
   size_t num_units = 0;
   const std::vector<weft_param_shape> params = param_shapes(model.module(), &num_units);
-  const at::ScalarType working = precision_dtype(options.precision);
+  const std::string precision = resolve_precision(booster);
+  const at::ScalarType working = precision_dtype(precision);
   const bool masters = at::isReducedFloatingType(working) && chosen.host.master_weights;
   constexpr uint32_t kStatesOfAdam = 2;
   const auto size_of = [](at::ScalarType type) { return static_cast<uint32_t>(c10::elementSize(type)); };
@@ -138,16 +138,13 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const std::str
                              params.size(),    static_cast<uint32_t>(num_units),
                              size_of(working), size_of(masters ? at::kFloat : working),
                              kStatesOfAdam};
-  const weft_strategy_arguments arguments{sizeof(arguments),
-                                          chosen.options.data(),
-                                          chosen.options.size(),
-                                          static_cast<uint32_t>(options.world_size),
-                                          0,
-                                          borrow(options.precision)};
+  const weft_strategy_arguments arguments{
+      sizeof(arguments), chosen.options.data(), chosen.options.size(), static_cast<uint32_t>(world_size), 0,
+      borrow(precision)};
   weft_job_estimate estimate{};
   estimate.struct_size = sizeof(estimate);
   ErrorSink error;
-  error.check(chosen.api->estimate(&arguments, &shape, &estimate, error), strategy);
+  error.check(chosen.api->estimate(&arguments, &shape, &estimate, error), chosen.name);
   return estimate;
 }
 

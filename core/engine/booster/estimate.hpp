@@ -6,26 +6,26 @@
 #include <string>
 #include <vector>
 
+#include "weft/booster.hpp"
 #include "weft/model.hpp"
 #include "weft/strategy.h"
 
 namespace weft {
 
-struct EstimateOptions {
-  int64_t world_size = 1;
+struct MicroBatchShape {
   int64_t batch_size = 1;  // of one rank
   int64_t sequence_length = 0;
-  std::string precision = "fp32";
-  std::string recompute = "off";
 };
 
-// Bytes that the operations of one forward save for backward, without dropout; nothing if the model has no input_ids.
-std::optional<int64_t> activation_bytes(const Model& model, const EstimateOptions& options);
+// Bytes that the operations of one forward save for backward, without dropout; nothing if the model has no
+// input_ids. `recompute` as in BoosterOptions.
+std::optional<int64_t> activation_bytes(const Model& model, const std::string& recompute,
+                                        const MicroBatchShape& shape);
 
-// One strategy by name ("none" too) with its options as JSON. Nothing if the strategy tells no estimate.
-std::optional<weft_job_estimate> estimate_job(const Model& model, const std::string& strategy,
-                                              const std::string& strategy_options,
-                                              const EstimateOptions& options);
+// One rank of `world_size` under the booster's strategy, in its precision. Nothing if the strategy tells no
+// estimate; autocast is UNIMPLEMENTED.
+std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterOptions& booster,
+                                              int64_t world_size);
 
 // The strategies that are installed, by name.
 std::vector<std::string> strategy_names();

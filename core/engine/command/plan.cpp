@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "booster/estimate.hpp"
+#include "booster/host_options.hpp"
 #include "booster/model_plan.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
@@ -90,45 +91,52 @@ void print_table(const std::vector<Row>& rows, std::optional<int64_t> activation
   }
 }
 
+void explain(const Model& model, const json& arguments) {
+  plan::ParallelSizes sizes;
+  sizes.tensor = static_cast<uint32_t>(integer(arguments, "tensor_size", 1));
+  std::string identity;
+  const weft_shard_policy* policy = find_policy(model.module(), &identity);
+  std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
+}
+
+int64_t at_least_one(const json& arguments, const char* name, const char* flag) {
+  const int64_t value = integer(arguments, name, 1);
+  if (value < 1) fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", flag, value);
+  return value;
+}
+
 }  // namespace
 
 int plan(const json& arguments) {
-  EstimateOptions options;
-  options.precision = text(arguments, "precision", "fp32");
-  options.recompute = text(arguments, "recompute", "off");
-  options.world_size = integer(arguments, "world_size", 1);
-  options.batch_size = integer(arguments, "batch_size", 1);
-  for (const auto& [flag, value] :
-       {std::pair{"--world-size", options.world_size}, std::pair{"--batch-size", options.batch_size}})
-    if (value < 1) fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", flag, value);
+  if (arguments.contains("options") && !arguments.at("options").empty() && !given(arguments, "strategy"))
+    fail(WEFT_INVALID_ARGUMENT, "-o needs --strategy: options are of one strategy");
+  BoosterOptions booster = booster_options(arguments, "none");
+  const std::string precision = resolve_precision(booster);
+  const int64_t world_size = at_least_one(arguments, "world_size", "--world-size");
+  MicroBatchShape micro_batch;
+  micro_batch.batch_size = at_least_one(arguments, "batch_size", "--batch-size");
   const double memory = given(arguments, "memory") ? parse_bytes(text(arguments, "memory")) : 0;
-  const Model model =
-      Model::open(text(arguments, "model"), text(arguments, "architecture"), options.precision);
+  const Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
   if (flag(arguments, "explain")) {
-    plan::ParallelSizes sizes;
-    sizes.tensor = static_cast<uint32_t>(integer(arguments, "tensor_size", 1));
-    std::string identity;
-    const weft_shard_policy* policy = find_policy(model.module(), &identity);
-    std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
+    explain(model, arguments);
     if (!given(arguments, "world_size")) return 0;
     std::printf("\n");
   } else if (given(arguments, "tensor_size")) {
     fail(WEFT_INVALID_ARGUMENT, "--tensor-size needs --explain: estimates are of data-parallel strategies");
   }
   const int64_t longest = model.module().max_sequence_length();
-  options.sequence_length = integer(arguments, "sequence_length", longest > 0 ? longest : 1024);
-  if (options.sequence_length < 1 || (longest > 0 && options.sequence_length > longest))
+  micro_batch.sequence_length = integer(arguments, "sequence_length", longest > 0 ? longest : 1024);
+  if (micro_batch.sequence_length < 1 || (longest > 0 && micro_batch.sequence_length > longest))
     fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be from 1 to the model's {}",
-         options.sequence_length, longest);
+         micro_batch.sequence_length, longest);
 
-  const std::optional<int64_t> activations = activation_bytes(model, options);
+  const std::optional<int64_t> activations =
+      activation_bytes(model, text(arguments, "recompute", "off"), micro_batch);
   std::vector<Row> rows;
-  if (given(arguments, "strategy")) {
-    const BoosterOptions booster = booster_options(arguments, "");
-    rows.push_back({booster.strategy, estimate_job(model, booster.strategy, booster.options, options)});
-  } else {
-    for (const std::string& name : strategy_names())
-      rows.push_back({name, estimate_job(model, name, "{}", options)});
+  for (const std::string& name :
+       given(arguments, "strategy") ? std::vector{booster.strategy} : strategy_names()) {
+    booster.strategy = name;
+    rows.push_back({name, estimate_job(model, booster, world_size)});
   }
   if (flag(arguments, "json")) {
     json all = json::array();
@@ -136,10 +144,12 @@ int plan(const json& arguments) {
     std::printf("%s\n", all.dump().c_str());
     return 0;
   }
-  std::printf("%s, %s elements, %s, Adam; one of %lld ranks, %lld samples of %lld tokens a rank, no dropout\n",
-              model.architecture().c_str(), fmt::format("{}", model.num_elements()).c_str(),
-              options.precision.c_str(), static_cast<long long>(options.world_size),
-              static_cast<long long>(options.batch_size), static_cast<long long>(options.sequence_length));
+  std::printf(
+      "%s",
+      fmt::format("{}, {} elements, {}, Adam; one of {} ranks, {} samples of {} tokens a rank, no dropout\n",
+                  model.architecture(), model.num_elements(), precision, world_size, micro_batch.batch_size,
+                  micro_batch.sequence_length)
+          .c_str());
   print_table(rows, activations, memory);
   return 0;
 }

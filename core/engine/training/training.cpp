@@ -5,10 +5,10 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <set>
 
+#include "autograd/recompute.hpp"
 #include "autograd/saved_tensor_hooks.hpp"
 #include "error_sink.hpp"
 #include "nn/initialise.hpp"
@@ -148,17 +148,7 @@ uint32_t Training::data_size() const {
 void Training::make_units() {
   const std::vector<nn::Unit*> units = model_->units();
   if (units.empty()) throw Error(WEFT_INVALID_ARGUMENT, model_->architecture() + " has no units");
-  size_t recomputed = 0;
-  if (options_.recompute == "all")
-    recomputed = units.size();
-  else if (options_.recompute != "off") {
-    const char* const end = options_.recompute.data() + options_.recompute.size();
-    const auto [stop, problem] = std::from_chars(options_.recompute.data(), end, recomputed);
-    if (problem != std::errc() || stop != end || recomputed > units.size())
-      throw Error(WEFT_INVALID_ARGUMENT, "recompute is \"" + options_.recompute +
-                                             "\", must be \"off\", \"all\" or a number of units up to " +
-                                             std::to_string(units.size()));
-  }
+  const size_t recomputed = num_recomputed(options_.recompute, units.size());
   for (nn::Unit* unit : units) {
     auto made = std::make_unique<weft_unit>();
     made->training = this;

@@ -9,67 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "training/handles.hpp"
 #include "weft/nn/model.hpp"
 #include "weft/strategy.h"
-#include "weft/training.h"
-#include "weft/world.hpp"
 
 namespace weft {
-class Training;
+
 class ForwardRecord;
-}  // namespace weft
-
-// A parameter as strategies see it.
-struct weft_param {
-  weft::Training* training = nullptr;
-  std::string name;
-  uint32_t index = 0;
-  at::Tensor tensor;            // the module's own; its storage is bound by the strategy
-  std::vector<uint32_t> units;  // that use it, ascending
-  std::vector<int64_t> shape, offset, extent, local;
-  uint32_t partition_axes = 0;
-  uint32_t gradient_axes = 0;
-  bool frozen = false;
-  bool bound = false;
-  bool touched = false;  // got a gradient since the last update
-  int64_t count() const;
-
-  weft_param() = default;
-  weft_param(const weft_param&) = delete;
-  ~weft_param();  // the module's tensor outlives it: takes the hook and the gradient away
-};
-
-struct weft_unit {
-  weft::Training* training = nullptr;
-  uint32_t index = 0;
-  weft::nn::Unit* unit = nullptr;
-  std::vector<weft_param*> params;
-  bool recompute = false;
-};
-
-struct weft_state {
-  weft::State state;
-};
-
-struct weft_comm {
-  weft::Communicator communicator;
-  std::vector<std::unique_ptr<weft_comm>> subsets;
-};
-
-namespace weft {
-
-// One published range, as the host uses it.
-struct Shard {
-  weft_param* param = nullptr;
-  int64_t begin = 0;
-  int64_t count = 0;
-  at::Tensor value, gradient;   // gradient may be undefined
-  uint32_t partition_axes = 0;  // the plan's and the strategy's
-  bool copy = false;            // a tied duplicate that is counted elsewhere
-  int64_t counted_begin =
-      0;  // the part that this rank counts in sums over all ranks: no other rank counts it
-  int64_t counted_count = 0;
-};
 
 // Where values come from when a strategy asks for them.
 class ParameterSource {
@@ -85,9 +31,9 @@ struct TrainingOptions {
   std::string precision = "fp32";
   std::string recompute = "off";
   int64_t seed = 42;
-  bool master_weights = true;              // fp32 masters of half-precision parameters
-  bool cast_inputs = true;                 // floating-point inputs take the working dtype
-  bool outputs_fp32 = false;               // half-precision outputs are given in fp32
+  bool master_weights = true;                   // fp32 masters of half-precision parameters
+  bool cast_inputs = true;                      // floating-point inputs take the working dtype
+  bool outputs_fp32 = false;                    // half-precision outputs are given in fp32
   std::optional<at::ScalarType> autocast = {};  // operations that gain from it run in this dtype
 };
 

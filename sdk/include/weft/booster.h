@@ -19,7 +19,8 @@ typedef struct weft_data weft_data;
 typedef struct weft_booster weft_booster;
 typedef struct weft_job weft_job;
 
-/* A model folder or a config.json; without memory until it is boosted. Options: "architecture", "precision" ("fp32"). */
+/* A model folder or a config.json; without memory until it is boosted. Options: "architecture",
+ * "precision" ("fp32"), which is to be the booster's. */
 WEFT_EXPORT weft_status weft_model_open(weft_runtime* runtime, weft_str path, weft_str options, weft_model** own,
                                         weft_error* error);
 WEFT_EXPORT void weft_model_destroy(weft_model* model);
@@ -43,8 +44,8 @@ WEFT_EXPORT weft_status weft_data_open(weft_runtime* runtime, weft_model* model,
                                        weft_data** own, weft_error* error);
 WEFT_EXPORT void weft_data_destroy(weft_data* data);
 
-/* Joins the ranks of the job (collective). Options: "strategy", "options", "precision", "recompute", "accumulate",
- * "max_grad_norm", "seed". */
+/* Joins the ranks of the job (collective). Options: "strategy", "options", "precision", "mixed_precision",
+ * "recompute", "accumulate", "max_grad_norm", "seed"; weft/booster.hpp tells their values. */
 WEFT_EXPORT weft_status weft_booster_create(weft_runtime* runtime, weft_str options, weft_booster** own,
                                             weft_error* error);
 WEFT_EXPORT void weft_booster_destroy(weft_booster* booster);

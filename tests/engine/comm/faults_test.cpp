@@ -188,14 +188,6 @@ TEST(Launch, NamesAnInterfaceThatIsNone) {
   for (const auto& outcome : outcomes) expect_passed(outcome);
 }
 
-TEST(Launch, UsesTheInterfaceThatIsNamed) {
-  const auto outcomes = test::run_ranks(2, [](int) {
-    setenv("GLOO_SOCKET_IFNAME", "lo", 1);
-    launch(seconds(5)).block_all();
-  });
-  for (const auto& outcome : outcomes) expect_passed(outcome);
-}
-
 TEST(Subset, RefusesRanksThatDisagreeOnTheMembers) {
   const auto outcomes = test::run_ranks(2, [](int rank) {
     const World world = launch(kShort);

@@ -35,11 +35,12 @@ StateBytes state_bytes(const World& world, const JobOptions& options, const std:
 }
 
 void expect_estimate_is_counted(const World& world, const JobOptions& options) {
-  EstimateOptions shape;
-  shape.world_size = world.size();
-  shape.precision = options.precision;
+  BoosterOptions booster;
+  booster.strategy = options.strategy;
+  booster.options = options.options;
+  booster.precision = options.precision;
   const std::optional<weft_job_estimate> estimate =
-      estimate_job(toy(options, kEvenToy), options.strategy, options.options, shape);
+      estimate_job(toy(options, kEvenToy), booster, world.size());
   ASSERT_TRUE(estimate) << options.strategy;
   const StateBytes counted = state_bytes(world, options);
   const int64_t held = estimate->parameters + estimate->gradients + estimate->masters + estimate->states;

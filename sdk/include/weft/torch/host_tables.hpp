@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "../error.hpp"
 #include "../host.h"
@@ -27,6 +28,25 @@ struct HostTables {
 inline HostTables host;
 inline thread_local weft_error* current_error = nullptr;
 
+inline weft_str str(std::string_view text) {
+  return {text.data(), text.size()};
+}
+inline std::string text(weft_str value) {
+  return {value.data, value.size};
+}
+
+// Fetches the host's tables; false if this host lacks one.
+inline bool fetch_tables(const weft_host* table) {
+  host.host = table;
+  const auto fetch = [&](auto& out, const char* id) {
+    out = static_cast<std::remove_reference_t<decltype(out)>>(table->get_extension(str(id)));
+    return out != nullptr;
+  };
+  return fetch(host.model, WEFT_MODEL_SERVICES) && fetch(host.memory, WEFT_MEMORY_SERVICES) &&
+         fetch(host.comm, WEFT_COMM_SERVICES) && fetch(host.step, WEFT_STEP_SERVICES) &&
+         fetch(host.publish, WEFT_PUBLISH_SERVICES);
+}
+
 // Thrown when a host call failed: its text is in the sink already.
 struct HostFailure {
   weft_status status;
@@ -35,12 +55,6 @@ inline void check(weft_status status) {
   if (status != WEFT_OK) throw HostFailure{status};
 }
 
-inline weft_str str(std::string_view text) {
-  return {text.data(), text.size()};
-}
-inline std::string text(weft_str value) {
-  return {value.data, value.size};
-}
 inline const weft_at_tensor* handle(const at::Tensor& tensor) {
   return reinterpret_cast<const weft_at_tensor*>(&tensor);
 }

@@ -6,56 +6,17 @@
 
 #include <c10/util/Exception.h>
 
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
-#include <vector>
 
 #include "../define_plugin.h"
 #include "handles.hpp"
+#include "options.hpp"
 
 namespace weft {
 inline namespace sdk_v0 {
-
-// The options of plugin.json, checked and complete: the host has refused unknown names and wrong types.
-class Options {
- public:
-  Options() = default;
-  Options(const weft_kv* options, uint64_t count) {
-    for (uint64_t i = 0; i < count; ++i) {
-      const weft_kv& o = options[i];
-      Value& value = values_[text(o.key)];
-      if (o.kind == WEFT_KIND_BOOL) value = o.integer != 0;
-      if (o.kind == WEFT_KIND_INT) value = o.integer;
-      if (o.kind == WEFT_KIND_FLOAT) value = o.real;
-      if (o.kind == WEFT_KIND_TEXT || o.kind == WEFT_KIND_JSON) value = text(o.text);
-    }
-  }
-  // T: bool, int64_t, double, std::string.
-  template <class T>
-  T get(const std::string& name) const {
-    const auto found = values_.find(name);
-    if (found == values_.end() || !std::holds_alternative<T>(found->second))
-      throw Error(WEFT_INTERNAL,
-                  "option \"" + name + "\" is not in the strategy's plugin.json with this type");
-    return std::get<T>(found->second);
-  }
-  // Nothing if the option is null.
-  template <class T>
-  std::optional<T> find(const std::string& name) const {
-    const auto found = values_.find(name);
-    if (found != values_.end() && std::holds_alternative<std::monostate>(found->second)) return std::nullopt;
-    return get<T>(name);
-  }
-
- private:
-  using Value = std::variant<std::monostate, bool, int64_t, double, std::string>;
-  std::map<std::string, Value> values_;
-};
 
 struct Backward {
   uint32_t index;    // of the micro-batch
@@ -214,18 +175,6 @@ struct StrategyTable {
     return &table;
   }
 };
-
-// Fetches the host's tables; false if this host lacks one.
-inline bool fetch_tables(const weft_host* table) {
-  host.host = table;
-  const auto fetch = [&](auto& out, const char* id) {
-    out = static_cast<std::remove_reference_t<decltype(out)>>(table->get_extension(str(id)));
-    return out != nullptr;
-  };
-  return fetch(host.model, WEFT_MODEL_SERVICES) && fetch(host.memory, WEFT_MEMORY_SERVICES) &&
-         fetch(host.comm, WEFT_COMM_SERVICES) && fetch(host.step, WEFT_STEP_SERVICES) &&
-         fetch(host.publish, WEFT_PUBLISH_SERVICES);
-}
 
 }  // namespace sdk_v0
 }  // namespace weft

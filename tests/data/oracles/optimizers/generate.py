@@ -8,14 +8,15 @@ parameters at a time, in numpy; so is Adafactor, whose defaults must agree with 
     generate.py --check    makes it again and compares; exit status 1 where it differs
 """
 
-import argparse
-import json
 import math
 import sys
 from pathlib import Path
 
 import numpy
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import json_oracle
 
 FILE = Path(__file__).resolve().parent / "rules.json"
 SHAPES = {"matrix": (3, 4), "kernel": (2, 2, 3), "bias": (5,)}
@@ -230,30 +231,5 @@ def make():
             "gradients": [flat(gradient) for gradient in gradients], "cases": cases}
 
 
-def same(a, b):
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)):
-        return isinstance(b, (list, tuple)) and len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, float):
-        return abs(a - b) <= TOLERANCE * max(1, abs(a))
-    return a == b
-
-
-def main():
-    parser = argparse.ArgumentParser(description="Parameters after updates by every rule")
-    parser.add_argument("--check", action="store_true", help="compare with the file, write nothing")
-    check = parser.parse_args().check
-    made = make()
-    agrees = FILE.is_file() and same(made, json.loads(FILE.read_text()))
-    if check:
-        print(f"generate.py: {FILE.name} {'agrees' if agrees else 'differs'}")
-        return 0 if agrees else 1
-    if not agrees:
-        FILE.write_text(json.dumps(made, separators=(",", ":")).replace('},{', '},\n{') + "\n")
-        print(f"{FILE.name}: written, {FILE.stat().st_size} bytes")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(json_oracle.main(FILE, make, TOLERANCE, "Parameters after updates by every rule"))

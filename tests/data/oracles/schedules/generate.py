@@ -8,14 +8,15 @@ schedule itself over the steps that are left. linear_warmup, cosine_warmup and c
     generate.py --check    makes it again and compares; exit status 1 where it differs
 """
 
-import argparse
-import json
 import sys
 from pathlib import Path
 
 import torch
 import transformers
 from torch.optim import lr_scheduler
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import json_oracle
 
 FILE = Path(__file__).resolve().parent / "rates.json"
 BASE = 0.5
@@ -124,30 +125,5 @@ def make():
             "cases": [{"schedule": name, "options": options, "rates": rates} for name, options, rates in cases()]}
 
 
-def same(a, b):
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list):
-        return isinstance(b, list) and len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, float):
-        return abs(a - b) <= TOLERANCE
-    return a == b
-
-
-def main():
-    parser = argparse.ArgumentParser(description="Rates of every learning-rate schedule")
-    parser.add_argument("--check", action="store_true", help="compare with the file, write nothing")
-    check = parser.parse_args().check
-    made = make()
-    agrees = FILE.is_file() and same(made, json.loads(FILE.read_text()))
-    if check:
-        print(f"generate.py: {FILE.name} {'agrees' if agrees else 'differs'}")
-        return 0 if agrees else 1
-    if not agrees:
-        FILE.write_text(json.dumps(made, separators=(",", ":")).replace("},{", "},\n{") + "\n")
-        print(f"{FILE.name}: written, {FILE.stat().st_size} bytes")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(json_oracle.main(FILE, make, TOLERANCE, "Rates of every learning-rate schedule"))

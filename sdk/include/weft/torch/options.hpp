@@ -1,0 +1,51 @@
+// The options of a strategy as its plugin.json lists them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "host_tables.hpp"
+
+namespace weft {
+inline namespace sdk_v0 {
+
+// The options of plugin.json, checked and complete: the host has refused unknown names and wrong types.
+class Options {
+ public:
+  Options() = default;
+  Options(const weft_kv* options, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) {
+      const weft_kv& o = options[i];
+      Value& value = values_[text(o.key)];
+      if (o.kind == WEFT_KIND_BOOL) value = o.integer != 0;
+      if (o.kind == WEFT_KIND_INT) value = o.integer;
+      if (o.kind == WEFT_KIND_FLOAT) value = o.real;
+      if (o.kind == WEFT_KIND_TEXT || o.kind == WEFT_KIND_JSON) value = text(o.text);
+    }
+  }
+  // T: bool, int64_t, double, std::string.
+  template <class T>
+  T get(const std::string& name) const {
+    const auto found = values_.find(name);
+    if (found == values_.end() || !std::holds_alternative<T>(found->second))
+      throw Error(WEFT_INTERNAL,
+                  "option \"" + name + "\" is not in the strategy's plugin.json with this type");
+    return std::get<T>(found->second);
+  }
+  // Nothing if the option is null.
+  template <class T>
+  std::optional<T> find(const std::string& name) const {
+    const auto found = values_.find(name);
+    if (found != values_.end() && std::holds_alternative<std::monostate>(found->second)) return std::nullopt;
+    return get<T>(name);
+  }
+
+ private:
+  using Value = std::variant<std::monostate, bool, int64_t, double, std::string>;
+  std::map<std::string, Value> values_;
+};
+
+}  // namespace sdk_v0
+}  // namespace weft
