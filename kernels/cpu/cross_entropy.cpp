@@ -16,8 +16,11 @@ int64_t grain_of(int64_t classes) {
   return std::max<int64_t>(1, kValuesOfATask / std::max<int64_t>(1, classes));
 }
 
-bool counts(const CrossEntropyRows& shape, int64_t row) {
+bool has_label(const CrossEntropyRows& shape, int64_t row) {
   return shape.labels[row] >= 0 && shape.labels[row] < shape.classes;
+}
+bool counts(const CrossEntropyRows& shape, int64_t row) {
+  return has_label(shape, row) || shape.labels[row] == kElsewhere;
 }
 
 // Subtracting the largest first keeps exp in range.
@@ -94,7 +97,7 @@ RowNormaliser<double> normaliser_of(int64_t classes, const double* logits) {
 void gradient_of(int64_t classes, const float* logits, int64_t label, RowNormaliser<float> normaliser,
                  float scale, float* gradient) {
   scaled_softmax(classes, logits, normaliser, scale, gradient);
-  gradient[label] -= scale;
+  if (label >= 0) gradient[label] -= scale;
 }
 void gradient_of(int64_t classes, const double* logits, int64_t label, RowNormaliser<double> normaliser,
                  double scale, double* gradient) {
@@ -129,7 +132,7 @@ double cross_entropy_forward(const CrossEntropyRows& shape, const T* logits, Row
   });
   double sum = 0;
   for (int64_t row = 0; row < shape.rows; ++row) {
-    if (!counts(shape, row)) continue;
+    if (!has_label(shape, row)) continue;
     const double logit = logits[row * shape.classes + shape.labels[row]];
     sum += normalisers[row].peak - logit + normalisers[row].log_sum;
   }

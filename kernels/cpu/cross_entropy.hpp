@@ -7,7 +7,9 @@
 
 namespace weft::kernels {
 
-// Rows of V contiguous values. A row with a label outside [0, V) (the ignored ones) counts nothing.
+// Rows of V contiguous values. A row with a label outside [0, V) (the ignored ones) counts nothing; one with
+// the label kElsewhere counts, but its label is among the classes of another rank.
+constexpr int64_t kElsewhere = INT64_MIN;
 struct CrossEntropyRows {
   int64_t rows;
   int64_t classes;
@@ -22,7 +24,8 @@ struct RowNormaliser {
 };
 
 // Fills normalisers[row] (not for rows that count nothing) and returns the sum over rows of
-// log_sum + peak - logits[label], added in the order of rows, whatever the number of threads.
+// log_sum + peak - logits[label] (of rows whose label is here), added in the order of rows, whatever the
+// number of threads.
 template <typename T>
 double cross_entropy_forward(const CrossEntropyRows& shape, const T* logits, RowNormaliser<T>* normalisers);
 

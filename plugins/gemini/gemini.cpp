@@ -35,14 +35,14 @@ double mega(int64_t value) {
 class Gemini final : public Strategy {
  public:
   void describe_mesh(weft_mesh& mesh) override {
-    chosen_ = parse(options, world_size);
+    chosen_ = parse(options, data_ranks(mesh));
     if (!options.get<bool>("master_weights") && (precision == "bf16" || precision == "fp16"))
       throw Error(WEFT_UNIMPLEMENTED,
                   "gemini: master_weights=false: the optimizers of this version update fp32 and "
                   "fp64, not " +
                       precision);
     mesh.size[WEFT_AXIS_REPLICA] = static_cast<uint32_t>(chosen_.replicas);
-    mesh.size[WEFT_AXIS_DATA] = world_size / mesh.size[WEFT_AXIS_REPLICA];
+    mesh.size[WEFT_AXIS_DATA] = data_ranks(mesh) / mesh.size[WEFT_AXIS_REPLICA];
   }
 
   static void estimate(const Options& given, uint32_t ranks, const weft_job_shape& job,

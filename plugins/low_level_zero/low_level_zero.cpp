@@ -22,11 +22,12 @@ class LowLevelZero final : public weft::Strategy {
              "master_weights=false: the optimizers of this version update fp32 and fp64, not " + precision +
                  "; leave it true");
     const int64_t groups = options.get<int64_t>("extra_dp_size");
-    if (world_size % groups != 0)
+    const uint32_t ranks = data_ranks(mesh);
+    if (ranks % groups != 0)
       refuse(WEFT_INVALID_ARGUMENT, "extra_dp_size is " + std::to_string(groups) + ", must divide the " +
-                                        std::to_string(world_size) + " ranks");
+                                        std::to_string(ranks) + " data-parallel ranks");
     mesh.size[WEFT_AXIS_REPLICA] = static_cast<uint32_t>(groups);
-    mesh.size[WEFT_AXIS_DATA] = static_cast<uint32_t>(world_size / groups);
+    mesh.size[WEFT_AXIS_DATA] = static_cast<uint32_t>(ranks / groups);
   }
 
   void configure(weft::Training& training) override {
@@ -116,10 +117,11 @@ class LowLevelZero final : public weft::Strategy {
       padded += bucket.size;
       for (const auto& entry : bucket.entries) elements += entry.count;
     }
-    const std::string text = "stage " + std::to_string(stage_) + ": " +
-                             std::to_string(buckets_.values().buckets().size()) + " buckets of " +
-                             std::to_string(elements) + " elements and " + std::to_string(padded - elements) +
-                             " of padding; this rank updates " + std::to_string(padded / world_size);
+    const std::string text =
+        "stage " + std::to_string(stage_) + ": " + std::to_string(buckets_.values().buckets().size()) +
+        " buckets of " + std::to_string(elements) + " elements and " + std::to_string(padded - elements) +
+        " of padding; this rank updates " +
+        std::to_string(padded / training.communicator(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA).size());
     weft::host.host->log(WEFT_LOG_INFO, weft::str("low_level_zero"), weft::str(text));
   }
 

@@ -9,6 +9,7 @@
 
 #include "weft/torch/gradient_buckets.hpp"
 #include "weft/torch/strategy.hpp"
+#include "weft/torch/whole_values.hpp"
 
 namespace {
 
@@ -16,20 +17,14 @@ class DistributedDataParallel final : public weft::Strategy {
  public:
   void configure(weft::Training& training) override {
     data_ = training.communicator(1u << WEFT_AXIS_DATA);
-    parameters_ = training.parameters();
+    values_.build(training);
     buffers_ = training.buffers();
-    for (const weft::Parameter& parameter : parameters_) {
-      const weft_param_info info = parameter.info();
-      masters_.push_back(at::empty({info.count}, weft::scalar_type(info.master_dtype)));
-      parameter.read(0, masters_.back());
-      parameter.bind(masters_.back().to(weft::scalar_type(info.working_dtype)));
-    }
     weft::GradientBucketOptions buckets;
     buckets.capacity_bytes = static_cast<int64_t>(options.get<double>("bucket_cap_mb") * (1 << 20));
     buckets.views = options.get<bool>("gradient_as_bucket_view");
     buckets.find_unused = options.get<bool>("find_unused_parameters");
     buckets.static_graph = options.get<bool>("static_graph");
-    buckets_.build(parameters_, data_, buckets);
+    buckets_.build(values_.parameters(), data_, buckets);
     broadcast_buffers_ = options.get<bool>("broadcast_buffers") && !buffers_.empty();
     check_reduction_ = options.get<bool>("check_reduction");
   }
@@ -53,20 +48,12 @@ class DistributedDataParallel final : public weft::Strategy {
   void gradient_ready(weft::Parameter parameter) override { buckets_.ready(parameter); }
   void end_backward(const weft::Backward&) override { buckets_.end(); }
 
-  void publish(weft::ShardSink& sink) const override {
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const at::Tensor& gradient = parameters_[i].gradient();
-      sink.shard(parameters_[i], 0, masters_[i], gradient.defined() ? gradient.view(-1) : at::Tensor(), 0);
-    }
-  }
+  void publish(weft::ShardSink& sink) const override { values_.publish(sink); }
   void values_changed() override {
     changed_alone_ = changed_alone_ || buckets_.local();
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const at::Tensor working = parameters_[i].tensor().detach().view(-1);
-      if (!working.is_alias_of(masters_[i])) working.copy_(masters_[i]);
-    }
+    values_.refresh();
   }
-  void zero_gradients() override { buckets_.zero(parameters_); }
+  void zero_gradients() override { buckets_.zero(values_.parameters()); }
 
   static void estimate(const weft::Options& options, uint32_t world_size, const weft_job_shape& job,
                        weft_job_estimate& out) {
@@ -125,8 +112,7 @@ class DistributedDataParallel final : public weft::Strategy {
   }
 
   weft::Communicator data_;
-  std::vector<weft::Parameter> parameters_;
-  std::vector<at::Tensor> masters_;  // by parameter, flat; with one dtype the parameters themselves
+  weft::WholeValues values_;
   std::vector<at::Tensor> buffers_;
   weft::GradientBuckets buckets_;
   bool broadcast_buffers_ = false, check_reduction_ = false;

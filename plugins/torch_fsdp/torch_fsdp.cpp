@@ -24,11 +24,12 @@ constexpr uint32_t kData = 1u << WEFT_AXIS_DATA, kReplicas = 1u << WEFT_AXIS_REP
 class FullyShardedDataParallel final : public weft::Strategy {
  public:
   void describe_mesh(weft_mesh& mesh) override {
-    settings_ = Settings::read(options, world_size);
+    const uint32_t ranks = data_ranks(mesh);
+    settings_ = Settings::read(options, ranks);
     // Those that hold the whole model are replicas along the data axis, too.
     const bool hybrid = settings_.sharding == Sharding::kHybrid;
-    mesh.size[WEFT_AXIS_DATA] = hybrid ? settings_.hybrid_size : world_size;
-    mesh.size[WEFT_AXIS_REPLICA] = hybrid ? world_size / settings_.hybrid_size : 1;
+    mesh.size[WEFT_AXIS_DATA] = hybrid ? settings_.hybrid_size : ranks;
+    mesh.size[WEFT_AXIS_REPLICA] = hybrid ? ranks / settings_.hybrid_size : 1;
   }
 
   void configure(weft::Training& training) override {

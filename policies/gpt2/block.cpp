@@ -28,6 +28,7 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& mask) co
   const int64_t rows = x.size(0), positions = x.size(1);
   nn::AttentionOptions options = options_;
   if (is_training()) options.dropout = attn_dropout->probability;
+  options.stream = attn_dropout->stream;
   const at::Tensor qkv = (*c_attn)(x).view({rows, positions, 3, num_heads, head_size_});
   return (*resid_dropout)((*c_proj)(nn::self_attention(qkv, mask, options)));
 }

@@ -38,11 +38,6 @@ nn::LossCount count_next_tokens(const char* name, const Batch& batch) {
   return {name, nn::count_labels(labels.narrow(-1, 1, labels.size(-1) - 1))};
 }
 
-nn::LossTerm next_token_loss(const char* name, const State& outputs, const Batch& batch) {
-  const at::Tensor& labels = batch.at(kLabels);
-  return {name, 1, nn::cross_entropy_sum(outputs.at(kLogits), next_tokens(labels.to(at::kLong)))};
-}
-
 class LanguageHead final : public Head {
  public:
   explicit LanguageHead(const HeadSetting& setting)
@@ -60,6 +55,10 @@ class LanguageHead final : public Head {
     state.erase(kHidden);
   }
   at::Tensor logits(const at::Tensor& hidden) const { return (*lm_head_)(hidden); }
+  nn::LossTerm next_token_loss(const char* name, const State& outputs, const Batch& batch) const {
+    const at::Tensor labels = next_tokens(batch.at(kLabels).to(at::kLong));
+    return {name, 1, nn::cross_entropy_sum(*lm_head_, outputs.at(kLogits), labels)};
+  }
   std::vector<nn::LossTerm> loss(const State& outputs, const Batch& batch) const override {
     if (!batch.has(kLabels)) return {};
     return {next_token_loss("loss", outputs, batch)};
@@ -179,7 +178,7 @@ class DoubleHeads final : public Head {
   }
   std::vector<nn::LossTerm> loss(const State& outputs, const Batch& batch) const override {
     std::vector<nn::LossTerm> terms;
-    if (batch.has(kLabels)) terms.push_back(next_token_loss("lm_loss", outputs, batch));
+    if (batch.has(kLabels)) terms.push_back(language_.next_token_loss("lm_loss", outputs, batch));
     if (batch.has(kChoiceLabels)) {
       const at::Tensor& logits = outputs.at(kChoiceLogits);
       const at::Tensor labels = batch.at(kChoiceLabels).to(at::kLong).reshape(-1);

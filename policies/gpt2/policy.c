@@ -14,6 +14,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   ON("h.*.mlp.c_fc",      "weft.linear_column/1", TEXT("layout", "in_out"));
   ON("h.*.mlp.c_proj",    "weft.linear_row/1",    TEXT("layout", "in_out"));
   ON("h.*.attn",          "weft.attention/1",     FLAG("flash", parallel->flash_attention));
+  ON("h.*.attn.attn_dropout", "weft.dropout/1",   FLAG("split", 1));
   DIVIDE("h.*.attn", "num_heads", parallel->tensor_size);
 
   if (HAS_MODULE("lm_head")) {

@@ -22,6 +22,17 @@
 #   WEFT_TORCH_TAG in tiers torch and native, and WEFT_BUILD_ID in tier native.
 include_guard(GLOBAL)
 
+# The options of a strategy whose tensor axis the host opens (weft/strategy.h): @WEFT_TENSOR_OPTIONS@ among the "options" of
+# its plugin.json.in.
+set(WEFT_TENSOR_OPTIONS [[{"name": "tp_size", "type": "int", "default": 1, "min": 1,
+     "doc": "ranks that split each layer by the model's shard policy; the others are data-parallel"},
+    {"name": "parallel_output", "type": "bool", "default": true,
+     "doc": "logits stay split over the tensor-parallel ranks; false: every rank has all of them"},
+    {"name": "make_vocab_size_divisible_by", "type": "int", "default": 1, "min": 1,
+     "doc": "the tensor-parallel ranks split a vocabulary at multiples of it; nothing is padded"},
+    {"name": "custom_policy", "type": "text", "default": null,
+     "doc": "a shard policy by name, in place of that of the model's family"}]])
+
 function(weft_add_plugin id)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "MANIFEST;OUTPUT_DIRECTORY;KIND;TIER" "SOURCES;PROVIDES;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS)

@@ -70,8 +70,6 @@ data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
   const int64_t length = options.at("sequence_length").integer;
   data::LoaderOptions loader;
   loader.batch_size = options.at("batch_size").integer;
-  loader.rank = world().rank();
-  loader.ranks = world().size();
   loader.shuffle = options.at("shuffle").integer != 0;
   loader.seed = options.at("seed").integer;
   loader.drop_last = options.at("drop_last").integer != 0;
@@ -178,6 +176,8 @@ weft_status booster_boost(weft_booster* booster, weft_model* model, weft_optimiz
     require(booster, "weft_booster_boost", "booster");
     require(model, "weft_booster_boost", "model");
     require(own, "weft_booster_boost", "own");
+    const Booster& ranks = booster->booster;
+    if (data != nullptr) data->loader = data->loader.for_rank(ranks.data_rank(), ranks.data_size());
     Job job =
         booster->booster.boost(model->model, optimizer != nullptr ? optimizer->optimizer : optim::Optimizer(),
                                criterion != nullptr ? criterion_of(*criterion) : Criterion(),

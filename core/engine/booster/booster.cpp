@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
+#include <c10/util/ScopeExit.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -46,14 +47,14 @@ nlohmann::json data_facts(const data::Loader& data) {
 }
 
 // The loader must give this rank its own part of the batch: another's would be trained on twice.
-void check_data(const data::Loader& data, const Training& training) {
+void check_data(const data::Loader& data, const Mesh& mesh) {
   if (!data) return;
   const data::LoaderOptions& options = data.options();
-  if (options.ranks != training.data_size() || options.rank != training.data_rank())
+  if (options.ranks != mesh.data_size() || options.rank != mesh.data_rank())
     fail(WEFT_INVALID_ARGUMENT,
          "the data loader gives part {} of {} of every batch, but this rank is data-parallel rank {} of {}; "
          "make the loader with Booster::prepare_dataloader",
-         options.rank, options.ranks, training.data_rank(), training.data_size());
+         options.rank, options.ranks, mesh.data_rank(), mesh.data_size());
 }
 
 void check(const BoosterOptions& options) {
@@ -89,6 +90,30 @@ const std::string& Booster::precision() const {
 const World& Booster::world() const {
   return shared_->world;
 }
+int64_t Booster::data_rank() const {
+  return shared_->mesh().data_rank();
+}
+int64_t Booster::data_size() const {
+  return shared_->mesh().data_size();
+}
+
+const Mesh& Booster::Shared::mesh() {
+  if (mesh_) return *mesh_;
+  const ChosenStrategy chosen = choose_strategy(options);
+  const weft_strategy_arguments arguments{sizeof(arguments),
+                                          chosen.options.data(),
+                                          chosen.options.size(),
+                                          static_cast<uint32_t>(world.size()),
+                                          static_cast<uint32_t>(world.rank()),
+                                          borrow(precision)};
+  ErrorSink error;
+  weft_strategy* strategy = nullptr;
+  error.check(chosen.api->create(&arguments, &strategy, error), chosen.name);
+  const auto destroy = c10::make_scope_exit([&] { chosen.api->destroy(strategy); });
+  mesh_ = Mesh(described_mesh(*chosen.api, strategy, chosen.name, world, chosen.host.plan_flags.tensor),
+               world, chosen.name);
+  return *mesh_;
+}
 
 Booster::Shared::Made Booster::Shared::make_training(const Job& job,
                                                      std::shared_ptr<ParameterSource> source) const {
@@ -98,16 +123,12 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
          "the model was opened in {}, but the booster's precision is {}; open it with the same",
          model.precision, precision);
   ChosenStrategy strategy = choose_strategy(options);
-  std::string policy;
-  const plan::Plan plan = make_plan(*model.module, {}, &policy);
   require_agreement(world, {{"strategy", strategy.identity},
                             {"strategy option", strategy.options.to_json()},
                             {"model library", model.library},
-                            {"shard policy", policy},
                             {"architecture", job.model.architecture()},
                             {"config.json", nlohmann::json::parse(job.model.config().dump())},
                             {"weights", model.weights.empty() ? "initial values" : "a checkpoint"},
-                            {"plan", plan.digest},
                             {"precision", precision},
                             {"mixed_precision", options.mixed_precision},
                             {"recompute", options.recompute},
@@ -122,9 +143,16 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
   auto training = std::make_shared<weft_training>(
       world, model.module, strategy.api, strategy.name, values,
       TrainingOptions{precision, options.recompute, options.seed, host.master_weights, host.cast_inputs,
-                      host.outputs_fp32, host.autocast},
-      std::move(source));
-  check_data(job.data, *training);
+                      host.outputs_fp32, host.autocast, host.plan_flags.tensor},
+      std::move(source), [&](const Mesh& mesh) {
+        plan::ParallelSizes sizes = host.plan_flags;
+        sizes.tensor = mesh.size(WEFT_AXIS_TENSOR);
+        std::string policy;
+        plan::Plan plan = make_plan(*model.module, sizes, host.custom_policy, &policy);
+        require_agreement(world, {{"shard policy", policy}, {"plan", plan.digest}});
+        return plan;
+      });
+  check_data(job.data, training->mesh());
   if (host.scaler) training->set_loss_scale(host.scaler->initial_scale);
   return {std::move(training), std::move(host)};
 }
@@ -158,7 +186,7 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   }
   if (!(job.max_grad_norm > 0)) job.max_grad_norm = host.max_norm;
   boosted.training = training;
-  seed_generator(options.seed, training->data_rank());
+  seed_generator(options.seed, training->mesh().data_rank());
   return job;
 }
 
@@ -181,8 +209,8 @@ data::Loader Booster::prepare_dataloader(std::shared_ptr<data::Dataset> dataset,
                                          bool shuffle, int64_t seed, bool drop_last, bool pin_memory,
                                          int64_t num_workers, std::shared_ptr<data::Sampler> sampler) {
   data::LoaderOptions options;
-  options.ranks = shared_->world.size();
-  options.rank = shared_->world.rank();
+  options.ranks = data_size();
+  options.rank = data_rank();
   options.batch_size = batch_size * options.ranks;
   options.shuffle = shuffle;
   options.seed = seed;

@@ -23,6 +23,9 @@ struct Booster::Shared {
   };
   Made make_training(const Job& job, std::shared_ptr<ParameterSource> source) const;
 
+  // As the strategy describes it, before anything is boosted. No collective.
+  const Mesh& mesh();
+
   ~Shared();  // waits for a save under way
 
   // Runs `write` now, or in a thread with communicators of its own, which training does not use meanwhile.
@@ -31,6 +34,7 @@ struct Booster::Shared {
   void finish_saving();
 
  private:
+  std::optional<Mesh> mesh_;
   Communicator background_;  // made when it is needed first
   std::future<void> saving_;
 };

@@ -126,6 +126,9 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
     fail(WEFT_UNIMPLEMENTED,
          "there is no estimate of autocast (mixed_precision {}); leave it out: what fits then, fits with it",
          booster.mixed_precision);
+  if (chosen.host.plan_flags.tensor > 1)
+    fail(WEFT_UNIMPLEMENTED, "there is no estimate of tensor parallelism yet (tp_size {}); leave it 1",
+         chosen.host.plan_flags.tensor);
   if (chosen.api->estimate == nullptr) return std::nullopt;
   size_t num_units = 0;
   const std::vector<weft_param_shape> params = param_shapes(model.module(), &num_units);

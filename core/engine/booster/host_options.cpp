@@ -86,6 +86,9 @@ class Listed {
   void take(const char* name, bool& value) const {
     if (has(name)) value = options_.at(name).integer != 0;
   }
+  void take(const char* name, std::string& value) const {
+    if (has(name) && options_.at(name).kind == WEFT_KIND_TEXT) value = options_.at(name).text;
+  }
   void take(const char* name, int64_t& value) const {
     if (has(name)) value = options_.at(name).integer;
   }
@@ -137,6 +140,15 @@ std::string resolve_precision(const BoosterOptions& booster) {
 HostOptions host_options(const BoosterOptions& booster, const OptionTable& table, const Options& options) {
   HostOptions result;
   const Listed listed(table, options);
+  int64_t tensor_size = 1;
+  listed.take("tp_size", tensor_size);
+  result.plan_flags.tensor = static_cast<uint32_t>(tensor_size);
+  listed.take("parallel_output", result.plan_flags.parallel_output);
+  listed.take("make_vocab_size_divisible_by", result.plan_flags.vocabulary_multiple);
+  listed.take("enable_fused_normalization", result.plan_flags.fused_normalization);
+  listed.take("enable_flash_attention", result.plan_flags.flash_attention);
+  listed.take("enable_jit_fused", result.plan_flags.jit_fused);
+  listed.take("custom_policy", result.custom_policy);
   const std::optional<MixedPrecision> generic = mixed_precision(booster);
   if (generic && (listed.has("precision") || listed.has("mixed_precision")))
     fail(WEFT_INVALID_ARGUMENT,

@@ -10,6 +10,7 @@
 
 #include "base/options.hpp"
 #include "optim/loss_scaler.hpp"
+#include "plan/plan.hpp"
 #include "weft/booster.hpp"
 
 namespace weft {
@@ -19,6 +20,9 @@ struct HostOptions {
   std::optional<at::ScalarType> autocast;
   std::optional<optim::LossScalerOptions> scaler;
   double max_norm = 0, norm_type = 2;
+  plan::ParallelSizes
+      plan_flags;             // what the plan may look at: flags, and the tensor axis that the host opens
+  std::string custom_policy;  // the shard policy by name; empty: the model family's
 };
 
 // The precision of a job: the booster's, its strategy's option `precision` or `param_dtype` in

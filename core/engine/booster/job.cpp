@@ -46,9 +46,10 @@ std::vector<Batch> split(const Batch& batch, int64_t parts) {
   return micro;
 }
 
-// Positions that carry tokens, or samples for models without a sequence.
-double num_tokens(const Batch& batch) {
-  if (batch.empty) return 0;
+// Positions that carry tokens, or samples for models without a sequence; nothing where another rank counts
+// them.
+double num_tokens(const Training& training, const Batch& batch) {
+  if (batch.empty || !training.mesh().speaks_for_samples()) return 0;
   const at::Tensor* ids = batch.find("input_ids");
   return static_cast<double>(ids != nullptr ? ids->numel() : num_samples(batch));
 }
@@ -66,7 +67,7 @@ StepResult Job::train_step(const Batch& batch) {
   if (optimizer.shared().scaler) result.loss_scale = training.loss_scale();
   if (!optimizer.groups().empty()) result.lr = optimizer.groups().front().options.at("lr");
   const optim::Optimizer::Shared::Update update = optimizer.shared().update(
-      max_grad_norm, {loss.total(), num_tokens(batch), stop_requested->load() ? 1.0 : 0.0});
+      max_grad_norm, {loss.total(), num_tokens(training, batch), stop_requested->load() ? 1.0 : 0.0});
   training.zero_gradients();
   result.index = optimizer.steps();
   result.updated = update.updated;
@@ -95,10 +96,8 @@ double Job::accumulate_gradients(const Batch& batch, bool synchronise) {
   }
   training.set_synchronise(before);
   const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
-  if (training.data_size() > 1)
-    training.comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)
-        ->communicator.all_reduce(total, ReduceOp::kSum, true)
-        .wait();
+  if (training.world().size() > 1)
+    training.world().communicator().all_reduce(total, ReduceOp::kSum, true).wait();
   return total.item<double>();
 }
 
@@ -189,7 +188,7 @@ Evaluation own_part(const Training::Forward& forward, const Criterion& criterion
 }
 
 void sum_over_ranks(Training& training, Evaluation& evaluation) {
-  if (training.data_size() == 1 || evaluation.terms.empty()) return;
+  if (training.mesh().data_size() == 1 || evaluation.terms.empty()) return;
   std::vector<double> sums;
   for (const Evaluation::Term& term : evaluation.terms) sums.insert(sums.end(), {term.sum, term.count});
   const at::Tensor all = at::tensor(sums, at::kDouble);

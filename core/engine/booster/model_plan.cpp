@@ -8,13 +8,13 @@
 
 namespace weft {
 
-const weft_shard_policy* find_policy(const nn::Model& model, std::string* identity) {
-  const std::string family = model.config().text("model_type", model.architecture());
+const weft_shard_policy* find_policy(const nn::Model& model, const std::string& name, std::string* identity) {
+  const std::string family = name.empty() ? model.config().text("model_type", model.architecture()) : name;
   weft_loaded loaded{};
   try {
     loaded = load_plugin("shard_policy", family);
   } catch (const Error& error) {
-    if (error.status() != WEFT_NOT_FOUND) throw;
+    if (error.status() != WEFT_NOT_FOUND || !name.empty()) throw;
     *identity = "no policy for " + model.architecture();
     return nullptr;
   }
@@ -27,8 +27,9 @@ const weft_shard_policy* find_policy(const nn::Model& model, std::string* identi
   return policy;
 }
 
-plan::Plan make_plan(const nn::Model& model, const plan::ParallelSizes& sizes, std::string* policy_identity) {
-  const weft_shard_policy* policy = find_policy(model, policy_identity);
+plan::Plan make_plan(const nn::Model& model, const plan::ParallelSizes& sizes, const std::string& policy_name,
+                     std::string* policy_identity) {
+  const weft_shard_policy* policy = find_policy(model, policy_name, policy_identity);
   const plan::ModelDescription description = plan::describe_model(model);
   if (policy != nullptr) return plan::build_plan(description, *policy, sizes);
   log(WEFT_LOG_INFO, fmt::format("no shard policy for {}: data axes only", model.architecture()));

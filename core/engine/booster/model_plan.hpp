@@ -8,10 +8,11 @@
 
 namespace weft {
 
-// The policy of the model's family (config key "model_type", otherwise the architecture), or null if none is
-// installed.
-const weft_shard_policy* find_policy(const nn::Model& model, std::string* identity);
+// The policy called `name`, or if that is empty the model's family's (config key "model_type", otherwise the
+// architecture): null if none is installed. `identity`: what ranks compare.
+const weft_shard_policy* find_policy(const nn::Model& model, const std::string& name, std::string* identity);
 
-plan::Plan make_plan(const nn::Model& model, const plan::ParallelSizes& sizes, std::string* policy_identity);
+plan::Plan make_plan(const nn::Model& model, const plan::ParallelSizes& sizes, const std::string& policy_name,
+                     std::string* policy_identity);
 
 }  // namespace weft

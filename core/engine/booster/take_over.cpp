@@ -7,6 +7,7 @@
 #include "error_sink.hpp"
 #include "training/services.hpp"
 
+#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -17,7 +18,7 @@ namespace {
 // The values come afterwards, from the ranks that have them.
 class NoValues final : public ParameterSource {
  public:
-  bool read(const std::string&, at::IntArrayRef, int64_t, const at::Tensor& destination) override {
+  bool read(const std::string&, const checkpoint::Box&, const at::Tensor& destination) override {
     destination.zero_();
     return true;
   }
@@ -33,11 +34,16 @@ class UnboundModel {
       if (!param->bound) continue;
       param->tensor.mutable_grad().reset();
       torch::autograd::impl::set_post_acc_grad_hooks(param->tensor, nullptr);
+      // Whole again and without memory, as the model was made.
+      const at::Tensor whole = at::empty(param->shape, param->tensor.options().device(at::kMeta));
+      param->tensor.unsafeGetTensorImpl()->shallow_copy_from(whole.getIntrusivePtr());
       param->bound = false;
     }
+    training.lift_plan();
   }
   ~UnboundModel() {
     if (!gives_back_) return;
+    training_.put_plan_back();
     const auto& services =
         *static_cast<const weft_model_services*>(training_services(borrow(WEFT_MODEL_SERVICES)));
     for (const auto& param : training_.params())

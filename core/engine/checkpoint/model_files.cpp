@@ -122,9 +122,9 @@ class WeightSource final : public ParameterSource {
       log(WEFT_LOG_WARNING, fmt::format("{} entries of {} are not used by {}: {}", map_.unexpected().size(),
                                         path, model.architecture(), first_ten(map_.unexpected())));
   }
-  bool read(const std::string& name, at::IntArrayRef, int64_t begin, const at::Tensor& destination) override {
+  bool read(const std::string& name, const Box& box, const at::Tensor& destination) override {
     const auto entry = map_.find(name);
-    if (entry) reader_.read_range(*entry, begin, destination);
+    if (entry) reader_.read(*entry, box, destination);
     return entry.has_value();
   }
 

@@ -59,7 +59,8 @@ void write_own_file(const std::string& path, const Pieces& pieces) {
   }
   if (counted.empty()) return;
   Writer writer(path, {}, entries);
-  for (size_t i = 0; i < counted.size(); ++i) writer.write(i, whole(entries[i].shape), counted[i]->values);
+  for (size_t i = 0; i < counted.size(); ++i)
+    writer.write(i, whole(entries[i].shape), counted[i]->values.contiguous());
   writer.commit();
 }
 

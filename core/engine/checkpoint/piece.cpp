@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "training/dtypes.hpp"
+#include "training/part.hpp"
 
 namespace weft::checkpoint {
 
@@ -16,14 +17,13 @@ namespace {
 
 void add_range(const Shard& shard, int64_t begin, int64_t count, const Piece& like, const at::Tensor& values,
                Pieces& out) {
-  for (Box& box : boxes_of_range({shard.param->offset, shard.param->extent}, shard.begin + begin, count)) {
-    const int64_t elements = box.numel();
-    Piece piece = like;
-    piece.values = values.narrow(0, begin, elements).view(box.extent);
-    piece.box = std::move(box);
-    out.push_back(std::move(piece));
-    begin += elements;
-  }
+  for_each_box(*shard.param, shard.begin + begin, count, values.narrow(0, begin, count),
+               [&](const Box& box, const at::Tensor& held) {
+                 Piece piece = like;
+                 piece.box = box;
+                 piece.values = held;
+                 out.push_back(std::move(piece));
+               });
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Piece {
   Entry tensor;       // as a whole; its dtype is the one that is saved and sent
   int64_t order = 0;  // among all tensors
   Box box;
-  at::Tensor values;    // of the box's extent, contiguous
+  at::Tensor values;    // of the box's extent, with any strides
   bool counted = true;  // false: another rank holds the same elements and answers for them
 };
 using Pieces = std::vector<Piece>;

@@ -6,10 +6,11 @@
 #include <cmath>
 #include <cstdio>
 
-#include "booster/host_options.hpp"
 #include "base/text.hpp"
+#include "booster/host_options.hpp"
 #include "checkpoint/format.hpp"
 #include "command/arguments.hpp"
+#include "booster/model_state.hpp"
 #include "command/command.hpp"
 #include "weft/nn/model.hpp"
 
@@ -20,17 +21,17 @@ namespace {
 // Batches in the order of the file. A batch size that was not asked for is rounded up to what the ranks can
 // share.
 data::Loader sequential_loader(const json& arguments, std::shared_ptr<data::Dataset> dataset,
-                               int64_t otherwise, const World& world) {
+                               int64_t otherwise, const Booster& booster) {
   data::LoaderOptions options;
+  options.rank = booster.data_rank();
+  options.ranks = booster.data_size();
   options.batch_size =
-      integer(arguments, "batch_size", (otherwise + world.size() - 1) / world.size() * world.size());
-  options.rank = world.rank();
-  options.ranks = world.size();
+      integer(arguments, "batch_size", (otherwise + options.ranks - 1) / options.ranks * options.ranks);
   return data::Loader(std::move(dataset), options);
 }
 
 struct Opened {
-  World world;
+  Booster booster;
   Job job;
   std::shared_ptr<data::Dataset> dataset;
 };
@@ -40,7 +41,8 @@ Opened open_job(const json& arguments, const char* data_key, const World& world)
   Model model = open_model(arguments, resolve_precision(options), world);
   auto dataset = open_data(arguments, data_key, model);
   Booster booster(options, world);
-  return {world, booster.boost(std::move(model)), std::move(dataset)};
+  Job job = booster.boost(std::move(model));
+  return {std::move(booster), std::move(job), std::move(dataset)};
 }
 
 // The rows of every rank, in order, on the master: ranks hold `rows[r]` each. Collective.
@@ -69,7 +71,7 @@ int evaluate(const json& arguments) {
   check_device(arguments);
   const World world = launch();
   Opened opened = open_job(arguments, "data", world);
-  data::Loader loader = sequential_loader(arguments, opened.dataset, 8, world);
+  data::Loader loader = sequential_loader(arguments, opened.dataset, 8, opened.booster);
   Evaluation total;
   for (const Batch& batch : loader) total += opened.job.evaluate(batch);
   if (!(total.labels() > 0))
@@ -95,15 +97,16 @@ int forward(const json& arguments) {
   check_device(arguments);
   const World world = launch();
   Opened opened = open_job(arguments, "inputs", world);
-  data::Loader loader = sequential_loader(arguments, opened.dataset, opened.dataset->size(), world);
+  data::Loader loader = sequential_loader(arguments, opened.dataset, opened.dataset->size(), opened.booster);
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> parts;  // in the order of the outputs
   Evaluation total;
+  const bool counts = opened.job.model.shared().training->mesh().speaks_for_samples();
   for (const Batch& batch : loader) {
     const auto [outputs, evaluation] = opened.job.forward_and_evaluate(batch);
     if (parts.empty())
       for (const auto& [name, tensor] : outputs) parts.emplace_back(name, std::vector<at::Tensor>());
     for (auto& [name, tensors] : parts)
-      tensors.push_back(gather_rows(outputs.at(name).contiguous(), batch.empty, world));
+      tensors.push_back(gather_rows(outputs.at(name).contiguous(), batch.empty || !counts, world));
     total += evaluation;
   }
   world.block_all();

@@ -95,7 +95,7 @@ void explain(const Model& model, const json& arguments) {
   plan::ParallelSizes sizes;
   sizes.tensor = static_cast<uint32_t>(integer(arguments, "tensor_size", 1));
   std::string identity;
-  const weft_shard_policy* policy = find_policy(model.module(), &identity);
+  const weft_shard_policy* policy = find_policy(model.module(), "", &identity);
   std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
 }
 

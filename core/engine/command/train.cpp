@@ -65,19 +65,18 @@ void check_flags(const json& arguments) {
     fail(WEFT_INVALID_ARGUMENT, "--save-async is for the step-N/ folders of --save-every; give both");
 }
 
-data::Loader make_loader(const json& arguments, const Model& model, const World& world,
-                         const BoosterOptions& booster) {
+data::Loader make_loader(const json& arguments, const Model& model, const Booster& booster) {
   data::LoaderOptions options;
   options.batch_size = integer(arguments, "batch_size", 8);
-  options.rank = world.rank();
-  options.ranks = world.size();
+  options.rank = booster.data_rank();
+  options.ranks = booster.data_size();
   options.shuffle = !flag(arguments, "no_shuffle");
-  options.seed = booster.seed;
+  options.seed = booster.options().seed;
   data::Loader loader(open_data(arguments, "data", model), options);
-  if (options.batch_size / options.ranks < booster.accumulate)
+  if (options.batch_size / options.ranks < booster.options().accumulate)
     fail(WEFT_INVALID_ARGUMENT,
          "--batch-size {} over {} ranks leaves {} samples a rank, fewer than --accumulate {}",
-         options.batch_size, options.ranks, options.batch_size / options.ranks, booster.accumulate);
+         options.batch_size, options.ranks, options.batch_size / options.ranks, booster.options().accumulate);
   return loader;
 }
 
@@ -215,13 +214,13 @@ int train(const json& arguments) {
       if (world.is_master()) checkpoint::StagedFolder::check(save.folder);
     });
   Model model = open_model(arguments, resolve_precision(options), world);
-  data::Loader loader = make_loader(arguments, model, world, options);
+  Booster booster(options, world);
+  data::Loader loader = make_loader(arguments, model, booster);
   const int64_t total = total_steps(arguments, loader);
   optim::Optimizer optimizer = make_optimizer(arguments, model);
   optim::Scheduler schedule = make_scheduler(arguments, optimizer, total);
   Metrics metrics(text(arguments, "metrics"), world);
 
-  Booster booster(options, world);
   const int64_t elements = model.num_elements();
   Job job = booster.boost(model, optimizer, {}, loader, schedule);
   if (given(arguments, "resume")) {

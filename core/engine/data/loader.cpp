@@ -160,6 +160,14 @@ int64_t Loader::batches_per_epoch() const {
 const LoaderOptions& Loader::options() const {
   return shared().options;
 }
+Loader Loader::for_rank(int64_t rank, int64_t ranks) const {
+  LoaderOptions own = options();
+  if (own.rank == rank && own.ranks == ranks) return *this;
+  own.rank = rank;
+  own.ranks = ranks;
+  if (own.shuffle) own.sampler = nullptr;  // it was made of the seed
+  return Loader(shared().dataset, own);
+}
 const Dataset& Loader::dataset() const {
   return *shared().dataset;
 }

@@ -12,6 +12,7 @@
 
 #include "base/text.hpp"
 #include "cpu/attention.hpp"
+#include "nn/random_stream.hpp"
 #include "weft/nn/layers.hpp"
 
 namespace weft::nn {
@@ -48,6 +49,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
     same.upcast = false;
     return attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), mask, same).to(v.scalar_type());
   }
+  const RandomStream random(options.dropout > 0 ? options.stream : 0);
   if (!mask.defined()) {
     return at::scaled_dot_product_attention(q, k, v, {}, options.dropout, options.causal, options.scale);
   }

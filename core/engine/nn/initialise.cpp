@@ -3,6 +3,7 @@
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -49,22 +50,64 @@ double value_at(const Initial& initial, uint64_t key, uint64_t name, int64_t ind
   return initial.first + initial.second * radius * (second ? std::sin(angle) : std::cos(angle));
 }
 
+// The elements of a box as runs that lie side by side in the whole.
+class Runs {
+ public:
+  Runs(const std::vector<int64_t>& shape, const checkpoint::Box& box) : shape_(shape), box_(box) {
+    for (size_t d = shape.size(); d-- > 0;) {
+      length_ *= box.extent[d];
+      if (box.extent[d] != shape[d]) break;
+    }
+  }
+  // Where element `place` of the flattened box lies in the flattened whole, and how many follow it there.
+  std::pair<int64_t, int64_t> at(int64_t place) const {
+    int64_t rest = place, index = 0, stride = 1;
+    for (size_t d = shape_.size(); d-- > 0;) {
+      index += (box_.offset[d] + rest % box_.extent[d]) * stride;
+      rest /= box_.extent[d];
+      stride *= shape_[d];
+    }
+    return {index, length_ - place % length_};
+  }
+
+ private:
+  const std::vector<int64_t>& shape_;
+  const checkpoint::Box& box_;
+  int64_t length_ = 1;  // of a run
+};
+
 }  // namespace
 
 void initialise(const Initial& initial, int64_t seed, std::string_view name, int64_t begin,
+                const at::Tensor& destination) {
+  const int64_t count = destination.numel();
+  initialise(initial, seed, name, {begin + count}, {{begin}, {count}}, destination);
+}
+
+void initialise(const Initial& initial, int64_t seed, std::string_view name,
+                const std::vector<int64_t>& shape, const checkpoint::Box& box,
                 const at::Tensor& destination) {
   if (initial.kind == Initial::Kind::kConstant) {
     destination.fill_(initial.first);
     return;
   }
+  const at::Tensor values = destination.contiguous();
+  const Runs runs(shape, box);
   const uint64_t hash = fnv1a(name);
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, destination.scalar_type(), "initialise", [&] {
-    scalar_t* const out = destination.data_ptr<scalar_t>();
-    at::parallel_for(0, destination.numel(), 4096, [&](int64_t from, int64_t to) {
-      for (int64_t i = from; i < to; ++i)
-        out[i] = static_cast<scalar_t>(value_at(initial, static_cast<uint64_t>(seed), hash, begin + i));
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, values.scalar_type(), "initialise", [&] {
+    scalar_t* const out = values.data_ptr<scalar_t>();
+    at::parallel_for(0, values.numel(), 4096, [&](int64_t from, int64_t to) {
+      while (from < to) {
+        const auto [index, left] = runs.at(from);
+        const int64_t count = std::min(left, to - from);
+        for (int64_t i = 0; i < count; ++i)
+          out[from + i] =
+              static_cast<scalar_t>(value_at(initial, static_cast<uint64_t>(seed), hash, index + i));
+        from += count;
+      }
     });
   });
+  if (!values.is_same(destination)) destination.copy_(values);
 }
 
 }  // namespace weft::nn

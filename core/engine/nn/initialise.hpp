@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include "checkpoint/box.hpp"
 #include "weft/nn/model.hpp"
 
 namespace weft::nn {
@@ -15,5 +16,9 @@ namespace weft::nn {
 // normal values by Box-Muller.
 void initialise(const Initial& initial, int64_t seed, std::string_view name, int64_t begin,
                 const at::Tensor& destination);
+
+// Writes a box of the parameter, which has `shape`; `destination` has the box's extent, with any strides.
+void initialise(const Initial& initial, int64_t seed, std::string_view name,
+                const std::vector<int64_t>& shape, const checkpoint::Box& box, const at::Tensor& destination);
 
 }  // namespace weft::nn

@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "cpu/cross_entropy.hpp"
+#include "nn/last_reader.hpp"
 #include "weft/nn/layers.hpp"
 
 namespace weft::nn {
@@ -19,13 +20,6 @@ using torch::autograd::variable_list;
 
 kernels::CrossEntropyRows rows_of(const at::Tensor& logits, const at::Tensor& labels) {
   return {labels.numel(), logits.size(-1), labels.const_data_ptr<int64_t>()};
-}
-
-// True if nobody but this backward can read the logits any more, so that the gradient may take their memory.
-bool last_reader(const at::Tensor& logits) {
-  constexpr size_t kSavedAndUnpacked = 2;
-  return !torch::autograd::get_current_graph_task_keep_graph() && logits.use_count() <= kSavedAndUnpacked &&
-         logits.storage().use_count() == 1;
 }
 
 template <typename T>

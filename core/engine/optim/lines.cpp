@@ -1,20 +1,57 @@
 #include "optim/lines.hpp"
 
+#include <numeric>
+
 namespace weft::optim {
 
+Lines::Lines(const Slice& slice, int64_t begin, int64_t count)
+    : shape_(slice.parameter->shape),
+      cut_(*slice.cut),
+      local_(cut_.local(shape_.vec())),
+      first_(slice.begin),
+      begin_(slice.begin + begin),
+      end_(slice.begin + begin + count),
+      length_(is_factored(shape_) ? std::max<int64_t>(1, local_.back()) : 0),
+      of_row_(splits_rows() ? static_cast<int64_t>(cut_.segments.size()) : 1) {}
+
+int64_t Lines::size() const {
+  if (begin_ == end_) return 0;
+  return length_ == 0 ? 1 : ((end_ - 1) / length_ - begin_ / length_ + 1) * of_row_;
+}
+
 Line Lines::operator[](int64_t index) const {
-  if (length_ == 0) return {begin_ - slice_.begin, end_ - begin_, 0, begin_ - slice_.begin};
-  const at::IntArrayRef shape = slice_.parameter->shape;
-  const int64_t of_box = begin_ / length_ + index;  // the line's place among those of the box
-  const int64_t begin = std::max(begin_, of_box * length_), end = std::min(end_, (of_box + 1) * length_);
-  int64_t row = 0, rest = of_box, stride = 1;
-  for (size_t dim = shape.size() - 1; dim-- > 0; stride *= shape[dim]) {
-    row += (slice_.offset[dim] + rest % slice_.extent[dim]) * stride;
-    rest /= slice_.extent[dim];
+  if (length_ == 0) return {begin_ - first_, end_ - begin_, 0, begin_ - first_};
+  const int64_t of_part = begin_ / length_ + index / of_row_;  // the row's place among those of the part
+  // Where the line's segment begins, in the row of the part and in that of the whole.
+  int64_t held = 0, column = 0, extent = length_;
+  if (splits_rows()) {
+    const int64_t segment = index % of_row_;
+    for (int64_t s = 0; s < segment; ++s) held += cut_.segments[static_cast<size_t>(s)].count;
+    column = cut_.segments[static_cast<size_t>(segment)].begin;
+    extent = cut_.segments[static_cast<size_t>(segment)].count;
   }
-  const int64_t matrix = row / shape[shape.size() - 2];
-  return {begin - slice_.begin, end - begin, row,
-          matrix * shape.back() + slice_.offset.back() + (begin - of_box * length_)};
+  const int64_t at = of_part * length_ + held;
+  const int64_t begin = std::clamp(begin_, at, at + extent), end = std::clamp(end_, at, at + extent);
+  const int64_t row = whole_row(of_part), matrix = row / shape_[shape_.size() - 2];
+  return {begin - first_, end - begin, row, matrix * shape_.back() + column + (begin - at)};
+}
+
+int64_t Lines::whole_row(int64_t of_part) const {
+  int64_t row = 0, stride = 1;
+  for (size_t dim = shape_.size() - 1; dim-- > 0; stride *= shape_[dim]) {
+    row += whole_place(dim, of_part % local_[dim]) * stride;
+    of_part /= local_[dim];
+  }
+  return row;
+}
+
+int64_t Lines::whole_place(size_t dim, int64_t place) const {
+  if (cut_.dim != static_cast<int64_t>(dim)) return place;
+  for (const Segment& segment : cut_.segments) {
+    if (place < segment.count) return segment.begin + place;
+    place -= segment.count;
+  }
+  return place;
 }
 
 }  // namespace weft::optim

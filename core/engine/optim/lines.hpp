@@ -30,28 +30,30 @@ struct Line {
   int64_t column = 0;         // of the first element, in a flattened column state
 };
 
-// The lines of elements [begin, begin + count) of a slice, in order, each of another row. A parameter that is
-// no matrix is one line whose columns are the elements of the slice.
+// The lines of elements [begin, begin + count) of a slice, in order; where a cut leaves several segments of
+// each row, each is a line, which may be empty. A parameter that is no matrix is one line whose columns are
+// the elements of the slice.
 class Lines {
  public:
-  Lines(const Slice& slice, int64_t begin, int64_t count)
-      : slice_(slice),
-        length_(is_factored(slice.parameter->shape) ? std::max<int64_t>(1, slice.extent.back()) : 0),
-        begin_(slice.begin + begin),
-        end_(slice.begin + begin + count) {}
+  Lines(const Slice& slice, int64_t begin, int64_t count);
   static Lines all(const Slice& slice) { return Lines(slice, 0, slice.value.numel()); }
   static Lines counted(const Slice& slice) { return Lines(slice, slice.counted_begin, slice.counted_count); }
 
-  int64_t size() const {
-    if (begin_ == end_) return 0;
-    return length_ == 0 ? 1 : (end_ - 1) / length_ - begin_ / length_ + 1;
-  }
+  int64_t size() const;
   Line operator[](int64_t index) const;
 
  private:
-  const Slice& slice_;
-  int64_t length_;       // of a row of the box; 0: no matrix
-  int64_t begin_, end_;  // in the box
+  bool splits_rows() const { return cut_.dim >= 0 && cut_.dim + 1 == static_cast<int64_t>(shape_.size()); }
+  int64_t whole_row(int64_t of_part) const;
+  int64_t whole_place(size_t dim, int64_t place) const;
+
+  at::IntArrayRef shape_;
+  const Cut& cut_;
+  std::vector<int64_t> local_;
+  int64_t first_;        // of the slice, in the part
+  int64_t begin_, end_;  // in the part
+  int64_t length_;       // of a row of the part; 0: no matrix
+  int64_t of_row_;       // lines
 };
 
 // Calls body(part, line) for every line, the parts side by side on threads; returns how many parts there are

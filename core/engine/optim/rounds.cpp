@@ -29,8 +29,7 @@ Slice Rounds::slice_of(const Shard& shard) {
   slice.value = shard.value;
   slice.gradient = shard.gradient;
   slice.parameter = &parameters_[shard.param->index];
-  slice.offset = shard.param->offset;
-  slice.extent = shard.param->extent;
+  slice.cut = &shard.param->cut;
   slice.begin = shard.begin;
   slice.counted_begin = shard.counted_begin;
   slice.counted_count = shard.counted_count;

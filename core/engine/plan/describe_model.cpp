@@ -9,16 +9,6 @@
 namespace weft::plan {
 namespace {
 
-// "transformer." or "transformer" -> "transformer."
-std::string with_dot(std::string prefix) {
-  if (!prefix.empty() && prefix.back() != '.') prefix += '.';
-  return prefix;
-}
-
-std::string relative(std::string_view name, std::string_view prefix) {
-  return std::string(name.substr(name.substr(0, prefix.size()) == prefix ? prefix.size() : 0));
-}
-
 Node describe_module(std::string path, const std::shared_ptr<torch::nn::Module>& module) {
   Node node;
   node.path = std::move(path);
@@ -38,17 +28,21 @@ Node describe_module(std::string path, const std::shared_ptr<torch::nn::Module>&
 
 }  // namespace
 
+std::string planned_name(std::string_view name, std::string_view base_prefix) {
+  return std::string(name.substr(name.starts_with(base_prefix) ? base_prefix.size() : 0));
+}
+
 ModelDescription describe_model(const nn::Model& model) {
   ModelDescription description;
   description.architecture = model.architecture();
   description.config_json = model.config().dump();
-  const std::string prefix = with_dot(model.base_prefix());
+  const std::string prefix = model.base_prefix();
   for (const auto& item : model.named_modules("", /*include_self=*/false)) {
     if (item.key() + "." == prefix) continue;
-    description.nodes.push_back(describe_module(relative(item.key(), prefix), item.value()));
+    description.nodes.push_back(describe_module(planned_name(item.key(), prefix), item.value()));
   }
   for (const nn::Tie& tie : model.ties()) {
-    description.ties.push_back({relative(tie.name, prefix), relative(tie.canonical, prefix)});
+    description.ties.push_back({planned_name(tie.name, prefix), planned_name(tie.canonical, prefix)});
   }
   return description;
 }

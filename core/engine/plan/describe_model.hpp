@@ -15,6 +15,9 @@ namespace weft::plan {
 ModelDescription describe_model(const nn::Model& model);
 
 // What `weft plan --explain` prints; without a policy (null) the empty plan.
+// The name of a module in plans: relative to the base model, whose path in the model is `base_prefix`.
+std::string planned_name(std::string_view name, std::string_view base_prefix);
+
 std::string explain_model(const nn::Model& model, const weft_shard_policy* policy,
                           const ParallelSizes& sizes);
 

@@ -38,9 +38,12 @@ std::string shapes(const PlannedNode& node) {
   std::vector<std::string> texts;
   for (const ParameterCut& cut : node.params) {
     std::string text = fmt::format("{} ({})", cut.name, fmt::join(cut.shape, ", "));
-    if (cut.local != cut.shape) text += fmt::format(" -> ({})", fmt::join(cut.local, ", "));
-    if (cut.dim >= 0 && cut.padded != cut.shape[static_cast<size_t>(cut.dim)])
-      text += fmt::format(" padded to {}", cut.padded);
+    const std::vector<int64_t> first = cut.local(0);
+    if (first != cut.shape) text += fmt::format(" -> ({})", fmt::join(first, ", "));
+    if (!cut.ranks.empty()) {
+      const std::vector<int64_t> last = cut.local(static_cast<uint32_t>(cut.ranks.size()) - 1);
+      if (last != first) text += fmt::format(" to ({}) on the last", fmt::join(last, ", "));
+    }
     texts.push_back(std::move(text));
   }
   return texts.empty() ? "-" : join(texts);
@@ -123,7 +126,7 @@ std::string explain(const Plan& plan) {
   for (const Tie& entry : plan.ties) text += fmt::format("tie         {} = {}\n", entry.first, entry.second);
   for (const Requirement& entry : plan.requirements) text += requirement(entry);
   text += replicated(plan.replicated);
-  text += fmt::format("parameters  {}, {} on each rank of the tensor axis\n", plan.num_parameters,
+  text += fmt::format("parameters  {}, {} on a rank of the tensor axis\n", plan.num_parameters,
                       plan.num_local_parameters);
   for (const std::string& reason : unsupported(plan)) text += fmt::format("refused     {}\n", reason);
   return text + fmt::format("digest      {}\n", plan.digest);

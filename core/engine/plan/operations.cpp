@@ -70,30 +70,53 @@ const Attribute* find_attribute(const std::vector<Attribute>& attributes, std::s
 
 struct SplitRule {
   int64_t dim = -1;
-  int64_t parts = 1;
-  bool pads = false;
+  int64_t parts = 1;  // side by side, each split by itself
+  int64_t heads = 0;  // of each part, which stay whole; fewer than ranks: several ranks hold the same one
+  bool equal = true;  // the ranks' parts
 };
+
+int64_t integer_of(const std::vector<Attribute>& attributes, std::string_view key, int64_t otherwise) {
+  const Attribute* attribute = find_attribute(attributes, key);
+  return attribute ? attribute->integer : otherwise;
+}
 
 SplitRule split_rule(Split split, const std::vector<Attribute>& attributes, std::string_view param) {
   const Attribute* layout = find_attribute(attributes, "layout");
-  const Attribute* fused = find_attribute(attributes, "fused");
   const bool in_out = layout && layout->text == "in_out";
   const bool is_weight = param == "weight";
   switch (split) {
     case Split::kColumn:
-      return {.dim = is_weight && in_out ? 1 : 0, .parts = fused ? fused->integer : 1};
+      return {.dim = is_weight && in_out ? 1 : 0,
+              .parts = integer_of(attributes, "fused", 1),
+              .heads = integer_of(attributes, "heads", 0)};
     case Split::kRow:
       return is_weight ? SplitRule{.dim = in_out ? 0 : 1} : SplitRule{};
     case Split::kVocabulary:
-      return {.dim = 0, .pads = true};
+      return {.dim = 0, .equal = false};
     case Split::kNone:
       break;
   }
   return {};
 }
 
-// Splits `cut` along the rule's dimension over `ranks`; returns what does not fit.
-std::string split(ParameterCut& cut, const SplitRule& rule, int64_t ranks) {
+// What rank `rank` of `ranks` gets of `part` elements; `units` is what cannot be divided: the heads, or the
+// elements themselves.
+Segment share(int64_t part, int64_t units, int64_t rank, int64_t ranks) {
+  const int64_t unit = part / units;
+  if (units < ranks) return {rank * units / ranks * unit, unit};
+  return {rank * (units / ranks) * unit, units / ranks * unit};
+}
+
+// Equal shares rounded up to whole multiples; what is left for the last ranks may be nothing.
+Segment share_of_vocabulary(int64_t count, int64_t multiple, int64_t rank, int64_t ranks) {
+  const int64_t most = ((count + ranks - 1) / ranks + multiple - 1) / multiple * multiple;
+  const int64_t begin = std::min(count, rank * most);
+  return {begin, std::min(count, begin + most) - begin};
+}
+
+// Splits `cut` along the rule's dimension over the ranks; returns what does not fit.
+std::string split(ParameterCut& cut, const SplitRule& rule, const ParallelSizes& sizes) {
+  const int64_t ranks = sizes.tensor;
   if (rule.dim >= static_cast<int64_t>(cut.shape.size())) {
     return fmt::format("of shape ({}), but dimension {} is to be split", fmt::join(cut.shape, ", "),
                        rule.dim);
@@ -103,19 +126,30 @@ std::string split(ParameterCut& cut, const SplitRule& rule, int64_t ranks) {
     return fmt::format("with {} elements along dimension {}, which are not {} equal parts (fused = {})",
                        extent, rule.dim, rule.parts, rule.parts);
   }
-  const int64_t part = extent / rule.parts;
-  const int64_t padded_part = rule.pads ? (part + ranks - 1) / ranks * ranks : part;
-  if (padded_part % ranks != 0) {
-    return fmt::format(
-        "with {} elements along dimension {}{}, not a multiple of tensor_size {}; the nearest tensor "
-        "sizes that divide it: {}",
-        part, rule.dim, rule.parts > 1 ? fmt::format(" in each of {} parts", rule.parts) : "", ranks,
-        nearest_divisors(part, ranks));
+  const int64_t part = extent / rule.parts, units = rule.heads > 0 ? rule.heads : part;
+  if (part % units != 0) {
+    return fmt::format("with {} elements along dimension {}, which are not {} heads of one size", part,
+                       rule.dim, units);
   }
-  cut.dim = rule.dim;
-  cut.parts = rule.parts;
-  cut.padded = padded_part * rule.parts;
-  cut.local[static_cast<size_t>(rule.dim)] = cut.padded / ranks;
+  const bool fits = units % ranks == 0 || (rule.heads > 0 && units < ranks && ranks % units == 0);
+  if (rule.equal && !fits) {
+    return fmt::format(
+        "with {} {} along dimension {}{}, not a multiple of tensor_size {}; the nearest tensor "
+        "sizes that divide it: {}",
+        units, rule.heads > 0 ? "heads" : "elements", rule.dim,
+        rule.parts > 1 ? fmt::format(" in each of {} parts", rule.parts) : "", ranks,
+        nearest_divisors(units, ranks));
+  }
+  for (int64_t rank = 0; ranks > 1 && rank < ranks; ++rank) {
+    Cut& own = cut.ranks.emplace_back();
+    own.dim = rule.dim;
+    for (int64_t p = 0; p < rule.parts; ++p) {
+      Segment segment = rule.equal ? share(part, units, rank, ranks)
+                                   : share_of_vocabulary(part, sizes.vocabulary_multiple, rank, ranks);
+      segment.begin += p * part;
+      own.segments.push_back(segment);
+    }
+  }
   return "";
 }
 
@@ -131,17 +165,21 @@ std::string layout_of(const std::string& kind) {
 const std::vector<Operation>& known_operations() {
   static const AttributeRule kLayout = {text("layout", "out_in"), {"out_in", "in_out"}};
   static const AttributeRule kFused = {.standard = integer("fused", 1), .choices = {}, .minimum = 1};
+  static const AttributeRule kHeads = {.standard = integer("heads", 0), .choices = {}, .minimum = 0};
+  static const AttributeRule kInput = {text("input", "own"), {"own", "shared", "entered"}};
   static const std::vector<Operation> kOperations = {
       {"weft.attention/1", {"Attention"}, {{.standard = flag("flash"), .choices = {}}}, Split::kNone},
       {"weft.dropout/1", {"Dropout"}, {{.standard = flag("split"), .choices = {}}}, Split::kNone},
       {"weft.embedding_vocab/1", {"Embedding"}, {}, Split::kVocabulary},
       {"weft.layer_norm/1", {"LayerNorm"}, {{.standard = flag("fused"), .choices = {}}}, Split::kNone},
-      {"weft.linear_column/1", {"Conv1D", "Linear"}, {kFused, kLayout}, Split::kColumn},
+      {"weft.linear_column/1", {"Conv1D", "Linear"}, {kFused, kHeads, kInput, kLayout}, Split::kColumn},
       {"weft.linear_row/1", {"Conv1D", "Linear"}, {kLayout}, Split::kRow},
       {"weft.linear_vocab/1",
        {"Linear"},
        {{.standard = flag("parallel_output"), .choices = {}}},
        Split::kVocabulary},
+      {"weft.parallel_input/1", {"Identity"}, {}, Split::kNone},
+      {"weft.rms_norm/1", {"RMSNorm"}, {{.standard = flag("fused"), .choices = {}}}, Split::kNone},
   };
   return kOperations;
 }
@@ -194,7 +232,7 @@ std::vector<Attribute> complete_attributes(const Operation& operation, const std
 PlannedNode whole_node(const Node& node) {
   PlannedNode planned = {node.path, node.kind, {}};
   for (const ParameterShape& param : node.params) {
-    planned.params.push_back({.name = param.name, .shape = param.shape, .local = param.shape});
+    planned.params.push_back({.name = param.name, .shape = param.shape, .ranks = {}});
   }
   return planned;
 }
@@ -216,7 +254,7 @@ PlannedNode cut_node(const Node& node, const Operation& operation, const std::ve
   for (ParameterCut& cut : planned.params) {
     const SplitRule rule = split_rule(operation.split, attributes, cut.name);
     if (rule.dim < 0) continue;
-    const std::string problem = split(cut, rule, sizes.tensor);
+    const std::string problem = split(cut, rule, sizes);
     if (!problem.empty()) problems.push_back(fmt::format("has a {} {}", cut.name, problem));
   }
   return planned;

@@ -22,7 +22,7 @@ enum class Split {
   kNone,        // none
   kColumn,      // the output features: weight and bias
   kRow,         // the input features: weight only
-  kVocabulary,  // the first dimension of all, padded to a multiple of the ranks
+  kVocabulary,  // the first dimension of all, in parts that need not be equal
 };
 
 struct Operation {

@@ -80,7 +80,7 @@ void finish(Plan& plan, const ModelDescription& model) {
     for (const ParameterCut& cut : node.params) {
       if (aliases.contains(node.path + "." + cut.name)) continue;
       plan.num_parameters += num_elements(cut.shape);
-      plan.num_local_parameters += num_elements(cut.local);
+      plan.num_local_parameters += num_elements(cut.local(0));
     }
   };
   for (const Replacement& entry : plan.replacements)
@@ -89,13 +89,23 @@ void finish(Plan& plan, const ModelDescription& model) {
   plan.digest = sha256_hex(canonical_text(plan));
 }
 
+// "dim 1 0+4 12+4|4+4 16+4": the segments of each rank.
+std::string cut_text(const std::vector<Cut>& ranks) {
+  std::vector<std::string> texts;
+  for (const Cut& cut : ranks) {
+    std::vector<std::string> segments;
+    for (const Segment& segment : cut.segments)
+      segments.push_back(fmt::format("{}+{}", segment.begin, segment.count));
+    texts.push_back(fmt::format("{}", fmt::join(segments, " ")));
+  }
+  return fmt::format("dim {} {}", ranks.front().dim, fmt::join(texts, "|"));
+}
+
 std::string canonical_params(const PlannedNode& node) {
   std::string text;
   for (const ParameterCut& cut : node.params) {
     text += fmt::format(" {}({})", cut.name, fmt::join(cut.shape, ","));
-    if (cut.dim >= 0)
-      text += fmt::format("->({})dim={}parts={}padded={}", fmt::join(cut.local, ","), cut.dim, cut.parts,
-                          cut.padded);
+    if (!cut.ranks.empty()) text += fmt::format("->({})", cut_text(cut.ranks));
   }
   return text;
 }
@@ -162,12 +172,6 @@ Plan empty_plan(const ModelDescription& unordered, const ParallelSizes& sizes) {
 std::vector<std::string> unsupported(const Plan& plan) {
   std::vector<std::string> reasons;
   const ParallelSizes& sizes = plan.sizes;
-  if (sizes.tensor > 1) {
-    reasons.push_back(
-        fmt::format("tensor_size is {}: tensor parallelism comes with a later version of Weft; set it to 1 "
-                    "(the plan is valid and can be printed)",
-                    sizes.tensor));
-  }
   if (sizes.sequence > 1) {
     reasons.push_back(fmt::format(
         "sequence_size is {}: sequence parallelism comes with a later version of Weft; set it to 1",
@@ -183,11 +187,10 @@ std::vector<std::string> unsupported(const Plan& plan) {
              });
     });
   };
-  if (flagged("weft.layer_norm/1", "fused")) {
-    reasons.push_back(
-        "weft.layer_norm/1 with fused = true comes with a later version of Weft; switch fused_normalization "
-        "off");
-  }
+  for (const char* norm : {"weft.layer_norm/1", "weft.rms_norm/1"})
+    if (flagged(norm, "fused"))
+      reasons.push_back(fmt::format(
+          "{} with fused = true comes with a later version of Weft; switch fused_normalization off", norm));
   if (flagged("weft.attention/1", "flash")) {
     reasons.push_back(
         "weft.attention/1 with flash = true comes with a later version of Weft; switch flash_attention off");

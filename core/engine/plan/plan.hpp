@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plan/description.hpp"
+#include "weft/cut.hpp"
 
 namespace weft::plan {
 
@@ -23,6 +24,8 @@ struct ParallelSizes {
   bool flash_attention = false;
   bool jit_fused = false;
   bool parallel_output = true;
+  int64_t vocabulary_multiple =
+      1;  // ranks get whole multiples of so many rows of a vocabulary, the last ones less
 };
 
 // A typed value of an entry; `kind` is WEFT_KIND_*.
@@ -36,14 +39,12 @@ struct Attribute {
 };
 std::string value_text(const Attribute& attribute);  // 3, true, "in_out"
 
-// What one rank of the tensor axis keeps of a parameter.
+// What the ranks of the tensor axis keep of a parameter.
 struct ParameterCut {
   std::string name;            // "weight"
-  std::vector<int64_t> shape;  // logical
-  std::vector<int64_t> local;
-  int64_t dim = -1;    // the dimension that the tensor axis splits, -1: every rank has all of it
-  int64_t parts = 1;   // of `dim`, each split by itself (3: q, k and v side by side)
-  int64_t padded = 0;  // the extent of `dim` with padding; equal to shape[dim] where there is none
+  std::vector<int64_t> shape;  // whole
+  std::vector<Cut> ranks;      // by rank; empty: every rank has all of it
+  std::vector<int64_t> local(uint32_t rank) const { return ranks.empty() ? shape : ranks[rank].local(shape); }
 };
 
 struct PlannedNode {
@@ -94,7 +95,7 @@ struct Plan {
   std::vector<Requirement> requirements;
   std::vector<PlannedNode> replicated;  // the nodes with parameters that no entry replaces
   int64_t num_parameters = 0;           // elements, tied ones once
-  int64_t num_local_parameters = 0;     // of these on each rank of the tensor axis, padding included
+  int64_t num_local_parameters = 0;     // of these on the first rank of the tensor axis, which has most
   std::string digest;                   // SHA-256 of canonical_text, hexadecimal
 };
 

@@ -248,7 +248,7 @@ class Validator {
       const auto first = cuts.find(tied.name), second = cuts.find(tied.canonical);
       if (first == cuts.end() || second == cuts.end()) continue;
       const ParameterCut &a = *first->second, &b = *second->second;
-      if (a.dim == b.dim && a.parts == b.parts && a.local == b.local) continue;
+      if (a.ranks == b.ranks) continue;
       problems_.push_back(
           fmt::format("{} and {} are one parameter, but {} is {} and {} is {}; give both modules operations "
                       "that cut it alike",
@@ -257,9 +257,12 @@ class Validator {
   }
 
   static std::string cut_text(const ParameterCut& cut) {
-    if (cut.dim < 0) return "not split";
-    return fmt::format("split along dimension {}{}", cut.dim,
-                       cut.parts > 1 ? fmt::format(" in {} parts", cut.parts) : "");
+    if (cut.ranks.empty()) return "not split";
+    const Cut& first = cut.ranks.front();
+    const size_t parts = first.segments.size();
+    return fmt::format("split along dimension {}{} ({} elements on the first rank)", first.dim,
+                       parts > 1 ? fmt::format(" in {} parts", parts) : "",
+                       first.local(cut.shape)[static_cast<size_t>(first.dim)]);
   }
 
   std::vector<std::string> parameter_names() const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/cut.hpp"
 #include "weft/nn/unit.hpp"
 #include "weft/state.hpp"
 #include "weft/training.h"
@@ -21,7 +22,10 @@ struct weft_param {
   uint32_t index = 0;
   at::Tensor tensor;            // the module's own; its storage is bound by the strategy
   std::vector<uint32_t> units;  // that use it, ascending
-  std::vector<int64_t> shape, offset, extent, local;
+  std::vector<int64_t> shape;   // whole, as files have it
+  std::vector<int64_t> local;   // of the part that the plan leaves to this rank
+  weft::Cut cut;                // which part that is
+  bool duplicate = false;       // a lower rank of the tensor axis has the same part
   uint32_t partition_axes = 0;
   uint32_t gradient_axes = 0;
   bool frozen = false;

@@ -37,11 +37,8 @@ std::vector<std::string> on_all_ranks(const World& world, const std::function<st
 
 }  // namespace
 
-void Training::require_one_mesh(const std::function<void()>& describe) {
-  const std::vector<std::string> all = on_all_ranks(world_, [&] {
-    describe();
-    return fmt::format("{}", fmt::join(mesh_.size, " x "));
-  });
+void Training::require_one_mesh(const std::function<std::string()>& describe) const {
+  const std::vector<std::string> all = on_all_ranks(world_, describe);
   for (size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])
       fail(WEFT_INTERNAL,
@@ -50,7 +47,7 @@ void Training::require_one_mesh(const std::function<void()>& describe) {
 }
 
 void Training::check_bound() const {
-  if (mesh_.size[WEFT_AXIS_PIPELINE] > 1) return;
+  if (mesh_.size(WEFT_AXIS_PIPELINE) > 1) return;
   for (const auto& param : params_)
     if (!param->bound)
       fail(WEFT_INTERNAL, "{}: configure left parameter {} without storage", strategy_name_, param->name);
@@ -93,7 +90,7 @@ void Training::check_ranges(const std::vector<Shard>& shards) const {
 }
 
 void Training::check_driven(const weft_step& step) const {
-  const bool whole = mesh_.size[WEFT_AXIS_PIPELINE] == 1;  // no unit is another rank's
+  const bool whole = mesh_.size(WEFT_AXIS_PIPELINE) == 1;  // no unit is another rank's
   for (size_t i = 0; i < step.micro.size(); ++i) {
     const MicroBatch& micro = step.micro[i];
     std::string missing;

@@ -10,13 +10,13 @@ namespace {
 std::pair<int64_t, int64_t> counted_part(const Training& training, uint32_t partition_axes, int64_t count) {
   int64_t index = 0, copies = 1;
   for (uint32_t axis = 0; axis < WEFT_AXES; ++axis) {
-    if (partition_axes >> axis & 1 || training.axis_size(axis) <= 1) continue;
+    if (partition_axes >> axis & 1 || training.mesh().size(axis) <= 1) continue;
     if (axis != WEFT_AXIS_DATA && axis != WEFT_AXIS_REPLICA) {
-      if (training.coordinate(axis) != 0) return {0, 0};
+      if (training.mesh().coordinate(axis) != 0) return {0, 0};
       continue;
     }
-    index = index * training.axis_size(axis) + training.coordinate(axis);
-    copies *= training.axis_size(axis);
+    index = index * training.mesh().size(axis) + training.mesh().coordinate(axis);
+    copies *= training.mesh().size(axis);
   }
   const int64_t begin = count * index / copies, end = count * (index + 1) / copies;
   return {begin, end - begin};
@@ -65,7 +65,7 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
   if (gradient.defined() && !param->frozen) shard.gradient = gradient.detach().view(-1);
   shard.partition_axes = record.partition_axes | param->partition_axes;
   shard.copy = (record.flags & WEFT_SHARD_COPY) != 0;
-  if (!shard.copy)
+  if (!shard.copy && !param->duplicate)
     std::tie(shard.counted_begin, shard.counted_count) =
         counted_part(*sink.training, shard.partition_axes, shard.count);
   sink.shards.push_back(std::move(shard));

@@ -10,6 +10,7 @@
 #include "memory/services.hpp"
 #include "nn/initialise.hpp"
 #include "training/dtypes.hpp"
+#include "training/part.hpp"
 #include "training/publish.hpp"
 #include "training/training.hpp"
 
@@ -58,10 +59,8 @@ struct Services {
       out->working_dtype = dtype_code(param->tensor.scalar_type());
       out->master_dtype = dtype_code(param->training->master_dtype());
       out->ndim = static_cast<uint32_t>(param->shape.size());
-      out->local_ndim = static_cast<uint32_t>(param->local.size());
+      out->reserved = 0;
       std::copy(param->shape.begin(), param->shape.end(), out->shape);
-      std::copy(param->offset.begin(), param->offset.end(), out->offset);
-      std::copy(param->extent.begin(), param->extent.end(), out->extent);
       std::copy(param->local.begin(), param->local.end(), out->local);
       out->count = param->count();
     });
@@ -80,8 +79,11 @@ struct Services {
       if (count == 0) return;
       at::NoGradGuard no_grad;
       const Training& training = *param->training;
-      if (training.source_ != nullptr && training.source_->read(param->name, param->shape, begin, to)) return;
-      nn::initialise(training.model().initial(param->name), training.options().seed, param->name, begin, to);
+      for_each_box(*param, begin, count, to, [&](const checkpoint::Box& box, const at::Tensor& values) {
+        if (training.source_ != nullptr && training.source_->read(param->name, box, values)) return;
+        nn::initialise(training.model().initial(param->name), training.options().seed, param->name,
+                       param->shape, box, values);
+      });
     });
   }
 

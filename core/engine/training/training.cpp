@@ -10,6 +10,7 @@
 
 #include "autograd/recompute.hpp"
 #include "autograd/saved_tensor_hooks.hpp"
+#include "base/text.hpp"
 #include "error_sink.hpp"
 #include "nn/initialise.hpp"
 #include "training/dtypes.hpp"
@@ -29,16 +30,14 @@ namespace weft {
 
 namespace {
 
-// Slowest first: neighbouring ranks differ in the tensor axis.
-constexpr uint32_t kAxisOrder[] = {WEFT_AXIS_REPLICA,  WEFT_AXIS_DATA,     WEFT_AXIS_EXPERT,
-                                   WEFT_AXIS_PIPELINE, WEFT_AXIS_SEQUENCE, WEFT_AXIS_TENSOR};
 constexpr uint32_t kDataAxes = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA;
 
 }  // namespace
 
 Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api,
                    std::string strategy_name, const std::vector<weft_kv>& strategy_options,
-                   TrainingOptions options, std::shared_ptr<ParameterSource> source)
+                   TrainingOptions options, std::shared_ptr<ParameterSource> source,
+                   const MakePlan& make_plan)
     : world_(std::move(world)),
       model_(std::move(model)),
       api_(api),
@@ -58,11 +57,13 @@ Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_str
   ErrorSink error;
   error.check(api_->create(&arguments, &strategy_, error), strategy_name_);
   try {
-    describe_mesh();
+    make_mesh();
+    apply_plan(make_plan);
     error.check(api_->configure(strategy_, static_cast<weft_training*>(this), error), strategy_name_);
     check_bound();
     check_published();
   } catch (...) {
+    lift_plan();
     api_->destroy(strategy_);
     throw;
   }
@@ -74,75 +75,53 @@ Training::~Training() {
   api_->destroy(strategy_);
 }
 
-void Training::describe_mesh() {
-  mesh_.struct_size = sizeof(mesh_);
-  std::fill(std::begin(mesh_.size), std::end(mesh_.size), 1u);
+void Training::make_mesh() {
+  weft_mesh described{};
   require_one_mesh([&] {
-    if (api_->describe_mesh == nullptr) {
-      mesh_.size[WEFT_AXIS_DATA] = static_cast<uint32_t>(world_.size());
-      return;
-    }
-    ErrorSink error;
-    error.check(api_->describe_mesh(strategy_, &mesh_, error), strategy_name_);
+    described = described_mesh(*api_, strategy_, strategy_name_, world_, options_.tensor_size);
+    return fmt::format("{}", fmt::join(described.size, " x "));
   });
-  uint64_t product = 1;
-  std::string sizes;
-  for (const uint32_t axis : kAxisOrder) {
-    // Beyond the number of ranks it only has to stay too large.
-    product = std::min<uint64_t>(product * mesh_.size[axis], uint64_t{1} << 31);
-    sizes += (sizes.empty() ? "" : " x ") + std::to_string(mesh_.size[axis]);
-  }
-  for (uint32_t axis = 0; axis < WEFT_AXES; ++axis)
-    if (std::find(std::begin(kAxisOrder), std::end(kAxisOrder), axis) == std::end(kAxisOrder) &&
-        mesh_.size[axis] != 1)
-      throw Error(WEFT_INVALID_ARGUMENT, strategy_name_ + ": axis " + std::to_string(axis) +
-                                             " of the mesh has size " + std::to_string(mesh_.size[axis]) +
-                                             ", but this version has no such axis; leave 1");
-  if (product != static_cast<uint64_t>(world_.size()))
-    throw Error(WEFT_INVALID_ARGUMENT, strategy_name_ + ": a mesh of " + sizes +
-                                           " (replica, data, expert, pipeline, " +
-                                           "sequence, tensor) needs " + std::to_string(product) +
-                                           " ranks, but there are " + std::to_string(world_.size()));
-  if (mesh_.size[WEFT_AXIS_TENSOR] > 1)
-    throw Error(WEFT_UNIMPLEMENTED,
-                strategy_name_ + ": a tensor axis of " + std::to_string(mesh_.size[WEFT_AXIS_TENSOR]) +
-                    " was asked for, but this version performs no tensor-parallel operation; use 1");
-  std::vector<int> order;
-  for (const uint32_t axis : kAxisOrder) order.push_back(static_cast<int>(mesh_.size[axis]));
-  const std::vector<int> place = world_.coordinate(order);
-  for (size_t i = 0; i < place.size(); ++i) coordinate_[kAxisOrder[i]] = static_cast<uint32_t>(place[i]);
-  make_communicators();
-}
-
-// All of them now, in one order on every rank: asking for one later is no collective, whichever rank asks
-// first.
-void Training::make_communicators() {
-  std::vector<int> sizes;
-  for (const uint32_t axis : kAxisOrder) {
-    if (mesh_.size[axis] > 1) open_axes_ |= 1u << axis;
-    sizes.push_back(static_cast<int>(mesh_.size[axis]));
-  }
-  for (uint32_t axes = 0; axes <= open_axes_; ++axes) {
-    if ((axes & ~open_axes_) != 0) continue;
-    std::vector<int> along;
-    for (size_t i = 0; i < sizes.size(); ++i)
-      if (axes >> kAxisOrder[i] & 1) along.push_back(static_cast<int>(i));
+  mesh_ = Mesh(described, world_, strategy_name_);
+  // All groups now, in one order on every rank: asking for one later is no collective, whichever rank asks
+  // first.
+  const uint32_t open = mesh_.open_axes();
+  for (uint32_t axes = 0; axes <= open; ++axes) {
+    if ((axes & ~open) != 0) continue;
     comms_.emplace_back(axes, std::make_unique<weft_comm>());
-    comms_.back().second->communicator = world_.along(sizes, along);
+    comms_.back().second->communicator = mesh_.along(world_, axes);
   }
 }
 
 weft_comm* Training::comm(uint32_t axes) {
   for (const auto& [made, comm] : comms_)
-    if (made == (axes & open_axes_)) return comm.get();
+    if (made == (axes & mesh_.open_axes())) return comm.get();
   return nullptr;  // before the mesh is known
 }
 
-uint32_t Training::data_rank() const {
-  return coordinate_[WEFT_AXIS_REPLICA] * mesh_.size[WEFT_AXIS_DATA] + coordinate_[WEFT_AXIS_DATA];
+void Training::apply_plan(const MakePlan& make_plan) {
+  if (!make_plan) {
+    if (mesh_.size(WEFT_AXIS_TENSOR) > 1)
+      throw Error(WEFT_FAILED_PRECONDITION,
+                  strategy_name_ + ": a tensor axis needs a plan of " + model_->architecture());
+    return;
+  }
+  constexpr uint32_t kTensor = 1u << WEFT_AXIS_TENSOR;
+  plan_ = std::make_unique<parallel::AppliedPlan>(*model_, make_plan(mesh_), comm(kTensor)->communicator);
+  for (const auto& param : params_) {
+    const auto kept = plan_->parts().find(param->name);
+    if (kept == plan_->parts().end()) continue;
+    param->cut = kept->second.cut;
+    param->duplicate = kept->second.duplicate;
+    param->local = param->cut.local(param->shape);
+    param->partition_axes |= kTensor;
+  }
 }
-uint32_t Training::data_size() const {
-  return mesh_.size[WEFT_AXIS_REPLICA] * mesh_.size[WEFT_AXIS_DATA];
+
+void Training::lift_plan() {
+  if (plan_) plan_->lift();
+}
+void Training::put_plan_back() {
+  if (plan_) plan_->put_back();
 }
 
 void Training::make_units() {
@@ -179,8 +158,7 @@ void Training::make_params() {
     param->name = name;
     param->index = static_cast<uint32_t>(params_.size());
     param->tensor = tensor;
-    param->shape = param->extent = param->local = tensor.sizes().vec();
-    param->offset.assign(param->shape.size(), 0);
+    param->shape = param->local = tensor.sizes().vec();
     param->gradient_axes = kDataAxes;
     param->frozen = model_->frozen(name) || !tensor.requires_grad();
     params_.push_back(std::move(param));

@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/box.hpp"
+#include "parallel/apply.hpp"
 #include "training/handles.hpp"
+#include "training/mesh.hpp"
 #include "weft/nn/model.hpp"
 #include "weft/strategy.h"
 
@@ -21,10 +24,9 @@ class ForwardRecord;
 class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
-  // Elements [begin, begin + destination.numel()) of the whole parameter, flattened; false if the source does
-  // not have it.
-  virtual bool read(const std::string& name, at::IntArrayRef shape, int64_t begin,
-                    const at::Tensor& destination) = 0;
+  // A box of the whole parameter; `destination` has its extent, with any strides. False if the source does
+  // not have the parameter.
+  virtual bool read(const std::string& name, const checkpoint::Box& box, const at::Tensor& destination) = 0;
 };
 
 struct TrainingOptions {
@@ -35,14 +37,18 @@ struct TrainingOptions {
   bool cast_inputs = true;                      // floating-point inputs take the working dtype
   bool outputs_fp32 = false;                    // half-precision outputs are given in fp32
   std::optional<at::ScalarType> autocast = {};  // operations that gain from it run in this dtype
+  uint32_t tensor_size = 1;                     // ranks of the tensor axis
 };
 
 class Training {
  public:
-  // `strategy` lives as long as the process. Collective: every rank makes the same training.
+  // The plan for a mesh; asked once, on every rank.
+  using MakePlan = std::function<plan::Plan(const Mesh& mesh)>;
+  // `api` lives as long as the process. Without `make_plan` no rank may be on the tensor axis beside another.
+  // Collective: every rank makes the same training.
   Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api,
            std::string strategy_name, const std::vector<weft_kv>& strategy_options, TrainingOptions options,
-           std::shared_ptr<ParameterSource> source);
+           std::shared_ptr<ParameterSource> source, const MakePlan& make_plan = {});
   ~Training();
   Training(const Training&) = delete;
 
@@ -61,10 +67,7 @@ class Training {
   void set_loss_scale(double scale) { loss_scale_ = scale; }
 
   // Coordinates and groups.
-  uint32_t axis_size(uint32_t axis) const { return mesh_.size[axis]; }
-  uint32_t coordinate(uint32_t axis) const { return coordinate_[axis]; }
-  uint32_t data_rank() const;  // over DATA and REPLICA
-  uint32_t data_size() const;
+  const Mesh& mesh() const { return mesh_; }
   weft_comm* comm(uint32_t axes);
 
   // Forward and backward of one step over micro-batches, through the strategy's schedule. Returns the loss of
@@ -98,6 +101,10 @@ class Training {
   void set_synchronise(bool synchronise) { synchronise_ = synchronise; }
   bool synchronise() const { return synchronise_; }
 
+  // The model's layers as before this training, for another one, and back.
+  void lift_plan();
+  void put_plan_back();
+
   std::vector<Shard> publish();
   void values_changed();
   void zero_gradients();
@@ -120,11 +127,12 @@ class Training {
  private:
   friend struct Services;
   friend struct StepServices;
-  void describe_mesh();
+  void make_mesh();
+  void apply_plan(const MakePlan& make_plan);
   void make_params();
   void make_units();
   // Whether the strategy keeps its promises (promises.cpp).
-  void require_one_mesh(const std::function<void()>& describe);
+  void require_one_mesh(const std::function<std::string()>& describe) const;
   void check_bound() const;
   void check_published();
   void check_ranges(const std::vector<Shard>& shards) const;
@@ -152,7 +160,6 @@ class Training {
       throw;
     }
   }
-  void make_communicators();
 
   World world_;
   std::shared_ptr<nn::Model> model_;
@@ -161,11 +168,10 @@ class Training {
   std::string strategy_name_;
   TrainingOptions options_;
   std::shared_ptr<ParameterSource> source_;
-  weft_mesh mesh_{};
-  uint32_t coordinate_[WEFT_AXES] = {};
+  Mesh mesh_;
+  std::unique_ptr<parallel::AppliedPlan> plan_;  // null: the model is as it is
   std::vector<std::pair<uint32_t, std::unique_ptr<weft_comm>>>
       comms_;  // by set of axes that are larger than 1
-  uint32_t open_axes_ = 0;
   std::vector<std::unique_ptr<weft_param>> params_;
   std::vector<std::unique_ptr<weft_unit>> units_;
   std::vector<std::pair<std::string, at::Tensor>> buffers_;

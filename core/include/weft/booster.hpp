@@ -113,6 +113,10 @@ class Booster {
   // What models are opened in: Model::open(path, "", booster.precision()).
   const std::string& precision() const;
   const World& world() const;
+  // This rank's place among the ranks that train on different samples; those of one tensor-parallel group
+  // share theirs.
+  int64_t data_rank() const;
+  int64_t data_size() const;
 
   Job boost(Model model, optim::Optimizer optimizer = {}, Criterion criterion = {}, data::Loader data = {},
             optim::Scheduler schedule = {});
@@ -138,6 +142,7 @@ class Booster {
   };
   NoSync no_sync(const Model& model) { return NoSync(model); }
 
+  // `batch_size`: samples of one data-parallel rank.
   data::Loader prepare_dataloader(std::shared_ptr<data::Dataset> dataset, int64_t batch_size,
                                   bool shuffle = false, int64_t seed = 1024, bool drop_last = false,
                                   bool pin_memory = false, int64_t num_workers = 0,

@@ -49,6 +49,7 @@
  * `otherwise` if it is absent; 1 if the host performs the operation. */
 #define HAS_MODULE(path) weft_policy_has_module(model, WEFT_STR(path))
 #define CONFIG_FLAG(key, otherwise) weft_policy_config_flag(model, WEFT_STR(key), otherwise)
+#define CONFIG_INTEGER(key, otherwise) weft_policy_config_integer(model, WEFT_STR(key), otherwise)
 #define HAS_OPERATION(operation) (model->has_operation(model->model, WEFT_STR(operation)))
 
 #define WEFT_POLICY_TRY(call)                                     \
@@ -95,6 +96,12 @@ static inline int weft_policy_has_module(const weft_model_view* model, weft_str 
   for (i = 0; model->node(model->model, i, &node); ++i)
     if (weft_policy_equal(node.path, path)) return 1;
   return 0;
+}
+
+static inline int64_t weft_policy_config_integer(const weft_model_view* model, weft_str key,
+                                                 int64_t otherwise) {
+  weft_kv kv;
+  return model->config(model->model, key, &kv) && kv.kind == WEFT_KIND_INT ? kv.integer : otherwise;
 }
 
 static inline int weft_policy_config_flag(const weft_model_view* model, weft_str key, int otherwise) {

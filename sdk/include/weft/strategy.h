@@ -1,9 +1,11 @@
-/* A training strategy: when storage is bound, gathered, reduced and released. Factory "weft.factory.strategy/1", tier
- * torch. C++ authors write a class over this table with weft/torch/strategy.hpp.
+/* A training strategy: when storage is bound, gathered, reduced and released. Factory
+ * "weft.factory.strategy/1", tier torch. C++ authors write a class over this table with
+ * weft/torch/strategy.hpp.
  *
- * Threads: "control" is the thread that runs the step; "engine" is the thread of the autograd engine, which is the same
- * on CPU and the device's own on CUDA: a strategy relies neither on thread_local state nor on the current device.
- * A slot that is NULL is not subscribed and costs nothing. After a failed step `destroy` is the only call. */
+ * Threads: "control" is the thread that runs the step; "engine" is the thread of the autograd engine, which
+ * is the same on CPU and the device's own on CUDA: a strategy relies neither on thread_local state nor on the
+ * current device. A slot that is NULL is not subscribed and costs nothing. After a failed step `destroy` is
+ * the only call. */
 #ifndef WEFT_STRATEGY_H
 #define WEFT_STRATEGY_H
 
@@ -17,25 +19,28 @@ WEFT_BEGIN_C
 typedef struct weft_strategy weft_strategy;
 typedef struct weft_shard_sink weft_shard_sink;
 
-/* Sizes of the axes; their product is the number of ranks. The host fills ones before describe_mesh. */
+/* Sizes of the axes; their product is the number of ranks. Before describe_mesh the host fills ones, and the
+ * size of the tensor axis. */
 typedef struct weft_mesh {
   uint64_t struct_size;
   uint32_t size[WEFT_AXES];
 } weft_mesh;
 
-/* What a strategy is made with. Options are complete: the host has checked names, types and values against plugin.json
- * and filled in the defaults. Borrowed for the call.
+/* What a strategy is made with. Options are complete: the host has checked names, types and values against
+ * plugin.json and filled in the defaults. Borrowed for the call.
  *
- * The host performs these options for every strategy that lists them in its plugin.json; such a strategy "does its own
- * precision" and refuses the booster's generic mixed_precision:
- *   precision          text: "fp32", "fp64", "bf16", "fp16"; what the layers compute with (working_dtype)
- *   master_weights     bool: with bf16 and fp16 the optimizer updates fp32 masters (master_dtype)
- *   cast_inputs        bool: floating-point inputs of the model take the working dtype
- *   force_outputs_fp32 bool: outputs in half precision are given in fp32
- *   initial_scale min_scale max_scale growth_factor backoff_factor (float) growth_interval hysteresis (int):
- *                      dynamic scale of the loss with fp16
- *   max_norm           float: gradients are clipped to this global norm at each update; 0: not
- *   norm_type          float, with "infinity": true: p of that norm */
+ * The host performs these options for every strategy that lists them in its plugin.json; such a strategy
+ * "does its own precision" and refuses the booster's generic mixed_precision: precision          text:
+ * "fp32", "fp64", "bf16", "fp16"; what the layers compute with (working_dtype) master_weights     bool: with
+ * bf16 and fp16 the optimizer updates fp32 masters (master_dtype) cast_inputs        bool: floating-point
+ * inputs of the model take the working dtype force_outputs_fp32 bool: outputs in half precision are given in
+ * fp32 initial_scale min_scale max_scale growth_factor backoff_factor (float) growth_interval hysteresis
+ * (int): dynamic scale of the loss with fp16 max_norm           float: gradients are clipped to this global
+ * norm at each update; 0: not norm_type          float, with "infinity": true: p of that norm tp_size int:
+ * ranks of the tensor axis, which the host opens; parameters are cut when configure runs parallel_output
+ * bool: a head's logits stay split over the tensor axis make_vocab_size_divisible_by int: a vocabulary is
+ * split at multiples of it custom_policy      text: the shard policy by name, in place of the model family's
+ *   enable_fused_normalization enable_flash_attention enable_jit_fused (bool): what the policy may choose */
 typedef struct weft_strategy_arguments {
   uint64_t struct_size;
   const weft_kv* options;
@@ -53,7 +58,7 @@ typedef struct weft_backward_info {
   uint32_t reserved;
 } weft_backward_info;
 
-/* One record of publish: elements [begin, begin + count) of this rank's box of one parameter. */
+/* One record of publish: elements [begin, begin + count) of this rank's part of one parameter, flattened. */
 #define WEFT_SHARD_COPY 1 /* a duplicate of a tied parameter that is counted elsewhere */
 typedef struct weft_shard {
   uint64_t struct_size;
@@ -62,7 +67,7 @@ typedef struct weft_shard {
   int64_t count;
   const weft_at_tensor* value;    /* the master values: `count` elements, contiguous */
   const weft_at_tensor* gradient; /* NULL: there is none (frozen, or before the first backward) */
-  uint32_t partition_axes;        /* over which the strategy split the box; the host adds the plan's */
+  uint32_t partition_axes;        /* over which the strategy split the part; the host adds the plan's */
   uint32_t flags;
 } weft_shard;
 
@@ -93,9 +98,9 @@ typedef struct weft_job_shape {
   uint32_t num_states;   /* elementwise states of the optimizer, of the master's size: 2 for Adam */
 } weft_job_shape;
 
-/* Bytes of one rank, the one with most. What is held when the optimizer steps, without activations; what forward and
- * backward need beyond; what one step with one micro-batch sends, as c10d's algorithms move it: an all-reduce of n bytes
- * sends 2 n (P-1)/P. */
+/* Bytes of one rank, the one with most. What is held when the optimizer steps, without activations; what
+ * forward and backward need beyond; what one step with one micro-batch sends, as c10d's algorithms move it:
+ * an all-reduce of n bytes sends 2 n (P-1)/P. */
 typedef struct weft_job_estimate {
   uint64_t struct_size;
   int64_t parameters; /* working copies */
@@ -116,11 +121,12 @@ typedef struct weft_strategy_api {
   weft_status (*create)(const weft_strategy_arguments* arguments, weft_strategy** own, weft_error* error);
   void (*destroy)(weft_strategy* strategy);
 
-  /* Opens axes. The host then checks the product, makes the communicators and applies the plan. NULL: every rank on
-   * the data axis. [control] [no collective] */
+  /* Opens axes. The host then checks the product, makes the communicators and applies the plan. NULL: every
+   * rank on the data axis. [control] [no collective] */
   weft_status (*describe_mesh)(weft_strategy* strategy, weft_mesh* inout, weft_error* error);
 
-  /* Parameters are without memory and already cut by the plan; the strategy binds them. [control] [may block] */
+  /* Parameters are without memory and already cut by the plan; the strategy binds them. [control] [may block]
+   */
   weft_status (*configure)(weft_strategy* strategy, weft_training* training, weft_error* error);
 
   /* Once per unit and micro-batch, never during recomputation. [control] [may block] */
@@ -131,29 +137,31 @@ typedef struct weft_strategy_api {
   weft_status (*begin_backward)(weft_strategy* strategy, const weft_backward_info* info, weft_error* error);
   weft_status (*end_backward)(weft_strategy* strategy, const weft_backward_info* info, weft_error* error);
 
-  /* Before any work of the unit's backward, its recomputation included. Every unit that went forward gets exactly one
-   * pair of these per micro-batch, in strict reverse order, on every rank alike. [engine or control] [may block] */
+  /* Before any work of the unit's backward, its recomputation included. Every unit that went forward gets
+   * exactly one pair of these per micro-batch, in strict reverse order, on every rank alike. [engine or
+   * control] [may block] */
   weft_status (*before_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
 
-  /* The gradient has been accumulated into the tensor's .grad, which may be taken or reset here. Once per parameter and
-   * backward; not at all if it was not used; the order may differ between ranks. [engine] [only on earlier
-   * reductions of its own] */
+  /* The gradient has been accumulated into the tensor's .grad, which may be taken or reset here. Once per
+   * parameter and backward; not at all if it was not used; the order may differ between ranks. [engine] [only
+   * on earlier reductions of its own] */
   weft_status (*gradient_ready)(weft_strategy* strategy, weft_param* param, weft_error* error);
 
-  /* The gradients of all parameters that the unit owns are complete. Where a caller's loop runs one backward through
-   * several forwards, the hooks of the later ones come first, and gradients are complete at the last pair.
-   * [engine or control] [may block] */
+  /* The gradients of all parameters that the unit owns are complete. Where a caller's loop runs one backward
+   * through several forwards, the hooks of the later ones come first, and gradients are complete at the last
+   * pair. [engine or control] [may block] */
   weft_status (*after_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
 
-  /* The order of units and micro-batches, training and evaluation. NULL: micro-batches in turn, all units, finish,
-   * backward. [control] [may block] */
+  /* The order of units and micro-batches, training and evaluation. NULL: micro-batches in turn, all units,
+   * finish, backward. [control] [may block] */
   weft_status (*run_step)(weft_strategy* strategy, weft_step* step, weft_error* error);
 
   /* One record for each range of each parameter that this rank holds. Ranges are the same from configure on.
    * [control] [no collective] */
   weft_status (*publish)(weft_strategy* strategy, weft_shard_sink* sink, weft_error* error);
 
-  /* The host wrote the published values: refresh what is derived from them. NULL: nothing is. [control] [may block] */
+  /* The host wrote the published values: refresh what is derived from them. NULL: nothing is. [control] [may
+   * block] */
   weft_status (*values_changed)(weft_strategy* strategy, weft_error* error);
 
   /* Forget all gradients. [control] [no collective] */
@@ -161,8 +169,8 @@ typedef struct weft_strategy_api {
 
   /* What a job would hold and send, from shapes alone; `out` begins as zeros. NULL: unknown. [any thread]
    * [no collective] */
-  weft_status (*estimate)(const weft_strategy_arguments* arguments, const weft_job_shape* job, weft_job_estimate* out,
-                          weft_error* error);
+  weft_status (*estimate)(const weft_strategy_arguments* arguments, const weft_job_shape* job,
+                          weft_job_estimate* out, weft_error* error);
 } weft_strategy_api;
 
 /* What get_factory(WEFT_FACTORY_STRATEGY) returns: the strategies of the library by name. */

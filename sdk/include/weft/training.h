@@ -1,9 +1,9 @@
 /* What a strategy sees of a training: the units and parameters of the model, memory, and the steps of its own
  * schedule. Extensions "weft.model/1", "weft.memory/1" and "weft.step/1", tier torch.
  *
- * The host owns the model, the optimizer, the loss and every call of the autograd engine; a strategy owns the storage
- * behind parameters and decides when things are gathered, reduced and released. The loss is divided by the global
- * count of labels by the host, so strategies SUM over the data axes and nobody averages. */
+ * The host owns the model, the optimizer, the loss and every call of the autograd engine; a strategy owns the
+ * storage behind parameters and decides when things are gathered, reduced and released. The loss is divided
+ * by the global count of labels by the host, so strategies SUM over the data axes and nobody averages. */
 #ifndef WEFT_TRAINING_H
 #define WEFT_TRAINING_H
 
@@ -25,20 +25,19 @@ typedef struct weft_param_info {
   uint64_t struct_size;
   weft_str name; /* valid as long as the parameter */
   uint32_t index;
-  uint32_t frozen; /* 1: never gets a gradient */
-  uint32_t first_unit; /* its owner: the first unit that uses it, whose backward completes its gradient */
-  uint32_t num_units;  /* how many units use it */
+  uint32_t frozen;         /* 1: never gets a gradient */
+  uint32_t first_unit;     /* its owner: the first unit that uses it, whose backward completes its gradient */
+  uint32_t num_units;      /* how many units use it */
   uint32_t partition_axes; /* the plan split it over these axes */
   uint32_t gradient_axes;  /* its gradient is to be summed over these axes */
   uint32_t working_dtype;  /* WEFT_F32 ...: what the layers compute with */
   uint32_t master_dtype;   /* what the optimizer updates */
-  uint32_t ndim;           /* of the logical shape: fused parts unfolded, independent of the mesh */
-  uint32_t local_ndim;
-  int64_t shape[WEFT_MAX_DIMS];  /* logical */
-  int64_t offset[WEFT_MAX_DIMS]; /* the box that the plan leaves to this rank */
-  int64_t extent[WEFT_MAX_DIMS];
-  int64_t local[WEFT_MAX_DIMS]; /* shape of the tensor that the layer computes with */
-  int64_t count;                /* its elements, equal to those of the box */
+  uint32_t ndim;           /* of both shapes */
+  uint32_t reserved;
+  int64_t shape[WEFT_MAX_DIMS]; /* of the whole parameter, independent of the mesh */
+  int64_t
+      local[WEFT_MAX_DIMS]; /* of this rank's part, which the plan leaves to it and the layer computes with */
+  int64_t count;            /* elements of the part */
 } weft_param_info;
 
 typedef struct weft_model_services { /* [control, step] [no collective], all of them */
@@ -47,19 +46,20 @@ typedef struct weft_model_services { /* [control, step] [no collective], all of 
   weft_unit* (*unit)(weft_training* training, uint32_t index);
   uint32_t (*unit_index)(weft_unit* unit);
   weft_str (*unit_name)(weft_unit* unit);
-  /* Every parameter that the unit uses, tied ones too; writes at most `capacity` and returns how many there are. */
+  /* Every parameter that the unit uses, tied ones too; writes at most `capacity` and returns how many there
+   * are. */
   uint32_t (*unit_params)(weft_unit* unit, weft_param** out, uint32_t capacity);
   uint32_t (*param_count)(weft_training* training);
   weft_param* (*param)(weft_training* training, uint32_t index);
   weft_status (*param_info)(weft_param* param, weft_param_info* out, weft_error* error);
   uint32_t (*param_used_by)(weft_param* param, weft_unit* unit);
 
-  /* Writes elements [begin, begin + count) of this rank's box, flattened, into `destination` (count elements, its
-   * dtype): from the checkpoint if there is one, otherwise the initial values. */
-  weft_status (*param_read)(weft_param* param, int64_t begin, int64_t count, const weft_at_tensor* destination,
-                            weft_error* error);
-  /* Gives the parameter its storage: a tensor of shape `local` in the working dtype, which may be a view. Once per
-   * parameter, in configure; a parameter that is not bound stays without memory. */
+  /* Writes elements [begin, begin + count) of this rank's part, flattened, into `destination` (count
+   * elements, its dtype): from the checkpoint if there is one, otherwise the initial values. */
+  weft_status (*param_read)(weft_param* param, int64_t begin, int64_t count,
+                            const weft_at_tensor* destination, weft_error* error);
+  /* Gives the parameter its storage: a tensor of shape `local` in the working dtype, which may be a view.
+   * Once per parameter, in configure; a parameter that is not bound stays without memory. */
   weft_status (*param_bind)(weft_param* param, const weft_at_tensor* storage, weft_error* error);
   /* The tensor itself; the same address for the life of the training. */
   const weft_at_tensor* (*param_tensor)(weft_param* param);
@@ -72,8 +72,8 @@ typedef struct weft_model_services { /* [control, step] [no collective], all of 
 
 typedef struct weft_memory_services {
   uint64_t struct_size;
-  /* Resizes the storage behind a tensor to `elements` of its dtype; 0 frees the memory. Sizes, strides and views stay.
-   * [control, step] [no collective] since 0.1 */
+  /* Resizes the storage behind a tensor to `elements` of its dtype; 0 frees the memory. Sizes, strides and
+   * views stay. [control, step] [no collective] since 0.1 */
   weft_status (*resize_storage)(const weft_at_tensor* tensor, int64_t elements, weft_error* error);
 } weft_memory_services;
 
@@ -84,14 +84,17 @@ typedef struct weft_step_services { /* inside run_step, on the thread that calle
 
   /* What the first unit takes. The caller owns it. */
   weft_status (*input)(weft_step* step, uint32_t micro, weft_state** own, weft_error* error);
-  /* Empty tensors of the shapes that enter `unit`, to receive into, with requires_grad set. The caller owns it. */
-  weft_status (*boundary)(weft_step* step, uint32_t micro, weft_unit* entering, weft_state** own, weft_error* error);
+  /* Empty tensors of the shapes that enter `unit`, to receive into, with requires_grad set. The caller owns
+   * it. */
+  weft_status (*boundary)(weft_step* step, uint32_t micro, weft_unit* entering, weft_state** own,
+                          weft_error* error);
   /* Runs one unit; updates the state in place; fires the forward hooks. Blocks if they do. */
-  weft_status (*forward)(weft_step* step, uint32_t micro, weft_unit* unit, weft_state* inout, weft_error* error);
+  weft_status (*forward)(weft_step* step, uint32_t micro, weft_unit* unit, weft_state* inout,
+                         weft_error* error);
   /* Takes what the last unit gave: the loss when training, the outputs otherwise. */
   weft_status (*finish)(weft_step* step, uint32_t micro, weft_state* last, weft_error* error);
-  /* Backward of one micro-batch: from the loss (NULL, NULL), or from `outputs` with their `gradients`. Blocks if the
-   * backward hooks do. */
+  /* Backward of one micro-batch: from the loss (NULL, NULL), or from `outputs` with their `gradients`. Blocks
+   * if the backward hooks do. */
   weft_status (*backward)(weft_step* step, uint32_t micro, weft_state* outputs, weft_state* gradients,
                           weft_error* error);
 

@@ -22,19 +22,20 @@ const json& oracle() {
   return made;
 }
 
-// A range of a box of a parameter on one rank.
+// A range of what a cut leaves of a parameter to one rank.
 struct Part {
-  std::vector<int64_t> offset, extent;
+  Cut cut;
   int64_t begin, count, counted_begin, counted_count;
   Tensor value;
   States states;
 
   // The elements in the whole parameter.
   Tensor of(const Tensor& whole) const {
-    Tensor box = whole;
-    for (size_t dim = 0; dim < offset.size(); ++dim)
-      box = box.narrow(static_cast<int64_t>(dim), offset[dim], extent[dim]);
-    return box.flatten().narrow(0, begin, count).clone();
+    if (cut.dim < 0) return whole.flatten().narrow(0, begin, count).clone();
+    std::vector<Tensor> segments;
+    for (const Segment& segment : cut.segments)
+      segments.push_back(whole.narrow(cut.dim, segment.begin, segment.count));
+    return at::cat(segments, cut.dim).flatten().narrow(0, begin, count).clone();
   }
 };
 
@@ -46,18 +47,24 @@ int64_t elements(const std::vector<int64_t>& shape) {
   return c10::multiply_integers(shape);
 }
 
-Part range(const std::vector<int64_t>& shape, int64_t begin, int64_t end) {
-  return {std::vector<int64_t>(shape.size()), shape, begin, end - begin, 0, end - begin, {}, {}};
+Part range(int64_t begin, int64_t end, Cut cut = {}) {
+  return {std::move(cut), begin, end - begin, 0, end - begin, {}, {}};
+}
+
+// The whole part in one range but for its last element.
+std::vector<Part> two_ranges(const Shape& shape, const Cut& cut) {
+  const int64_t all = elements(cut.local(shape));
+  return {range(0, all - 1, cut), range(all - 1, all, cut)};
 }
 
 const std::map<std::string, Layout> kLayouts = {
-    {"one rank", [](const Shape& shape) { return Parts{{range(shape, 0, elements(shape))}}; }},
+    {"one rank", [](const Shape& shape) { return Parts{{range(0, elements(shape))}}; }},
     {"copies that count a part each",
      [](const Shape& shape) {
        Parts ranks;
        const int64_t all = elements(shape);
        for (int64_t rank = 0; rank < 3; ++rank) {
-         ranks.push_back({range(shape, 0, all)});
+         ranks.push_back({range(0, all)});
          ranks.back()[0].counted_begin = all * rank / 3;
          ranks.back()[0].counted_count = all * (rank + 1) / 3 - all * rank / 3;
        }
@@ -66,21 +73,23 @@ const std::map<std::string, Layout> kLayouts = {
     {"ranges that cut rows",
      [](const Shape& shape) {
        const int64_t all = elements(shape);
-       return Parts{{range(shape, 0, 1), range(shape, 1, 2)},
-                    {},
-                    {range(shape, 2, all - 1), range(shape, all - 1, all)}};
+       return Parts{{range(0, 1), range(1, 2)}, {}, {range(2, all - 1), range(all - 1, all)}};
      }},
-    {"boxes of columns", [](const Shape& shape) {
-       Parts ranks;
-       for (int64_t rank = 0; rank < 2; ++rank) {
-         std::vector<int64_t> offset(shape.size()), extent = shape;
-         offset.back() = rank == 0 ? 0 : 1;
-         extent.back() = rank == 0 ? 1 : shape.back() - 1;
-         const int64_t all = elements(extent);
-         ranks.push_back(
-             {{offset, extent, 0, all - 1, 0, all - 1, {}, {}}, {offset, extent, all - 1, 1, 0, 1, {}, {}}});
-       }
-       return ranks;
+    {"columns",
+     [](const Shape& shape) {
+       const int64_t last = static_cast<int64_t>(shape.size()) - 1, columns = shape.back();
+       return Parts{two_ranges(shape, {last, {{0, 1}}}), two_ranges(shape, {last, {{1, columns - 1}}})};
+     }},
+    {"columns of two parts each",
+     [](const Shape& shape) {
+       const int64_t last = static_cast<int64_t>(shape.size()) - 1, columns = shape.back();
+       if (columns < 3) return Parts{{range(0, elements(shape))}};
+       return Parts{two_ranges(shape, {last, {{0, 1}, {2, columns - 2}}}),
+                    two_ranges(shape, {last, {{1, 1}}})};
+     }},
+    {"rows of two parts each", [](const Shape& shape) {
+       if (shape[0] < 3) return Parts{{range(0, elements(shape))}};
+       return Parts{two_ranges(shape, {0, {{2, shape[0] - 2}, {0, 1}}}), two_ranges(shape, {0, {{1, 1}}})};
      }}};
 
 // One parameter on some ranks, and the host's part of an update.
@@ -104,8 +113,7 @@ class Ranks {
       batches.push_back({options_, step, factor, {}, {&wholes[rank]}});
       for (Part& part : parts_[rank])
         batches.back().slices.push_back({part.value, part.of(gradient), &part.states, &wholes[rank],
-                                         part.offset, part.extent, part.begin, part.counted_begin,
-                                         part.counted_count});
+                                         &part.cut, part.begin, part.counted_begin, part.counted_count});
     }
     for (int round = 0; round <= rule_.rounds(); ++round) {
       for (size_t rank = 0; rank < parts_.size(); ++rank) {

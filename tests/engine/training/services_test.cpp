@@ -65,8 +65,8 @@ WEFT_RANKS_TEST(Mesh, HasAGroupForEverySetOfAxes, 4) {
     mesh->size[WEFT_AXIS_DATA] = mesh->size[WEFT_AXIS_REPLICA] = 2;
   };
   const auto training = make_training(world, make_toy(), recorder);
-  EXPECT_EQ(training->data_size(), 4);
-  EXPECT_EQ(training->data_rank(), world.rank());
+  EXPECT_EQ(training->mesh().data_size(), 4);
+  EXPECT_EQ(training->mesh().data_rank(), world.rank());
   const auto group = [&](uint32_t axes) { return comm_services().comm(training.get(), axes); };
   weft_comm* const data = group(1u << WEFT_AXIS_DATA);
   weft_comm* const replica = group(1u << WEFT_AXIS_REPLICA);

@@ -12,22 +12,38 @@
 
 namespace weft::test {
 
-// This rank's samples of a global batch: parts that differ by at most one; a rank without any gets a
-// stand-in.
-Batch own_part(const Batch& batch, const World& world);
+// One data-parallel rank's samples of a global batch: parts that differ by at most one; a rank without any
+// gets a stand-in.
+Batch own_part(const Batch& batch, int64_t rank, int64_t ranks);
+Batch own_part(const Batch& batch, const World& world);  // every rank is data-parallel
+Batch own_part(const Batch& batch, const Job& job);      // by the mesh of its strategy
 
-// GPT-2 with a language-model head, two layers and three heads, found through the registry.
-Model tiny_gpt2(const std::string& precision = "fp32", int64_t width = 12);
+// GPT-2, two layers, found through the registry.
+struct TinyGpt2 {
+  std::string architecture = "GPT2LMHeadModel";
+  std::string precision = "fp32";
+  int64_t width = 12, heads = 3;
+  double dropout = 0;
+  std::string more;  // keys of the configuration: ", \"num_labels\": 3"
+};
+Model tiny_gpt2(const TinyGpt2& options);
+inline Model tiny_gpt2(const std::string& precision = "fp32", int64_t width = 12) {
+  return tiny_gpt2(TinyGpt2{.precision = precision, .width = width});
+}
 // For it. The labels that count are many in the first samples and few in the last, so that ranks differ.
 Batch gpt2_batch(int64_t samples, int64_t seed);
 
 // The whole tensors in fp64 by name, put together from what the ranks publish; gradients without the scale of
-// the loss, zero where nobody has any. Collective. For strategies that open data axes only.
+// the loss, zero where nobody has any. Collective.
 Tensors published_values(const Job& job);
 Tensors published_gradients(const Job& job);
 
 // What is trained. A model is made anew for every job; batch(step) is the global one.
 struct Trial {
+  double tolerance = 0;  // of gradients; 0: that of data parallelism
+  // Parameters whose gradient is zero in exact arithmetic: what rounding leaves of it is below the tolerance.
+  std::vector<std::string> without_gradient = {};
+
   std::function<Model(const JobOptions&)> model = [](const JobOptions& options) {
     return tiny_gpt2(options.precision);
   };

@@ -72,6 +72,8 @@ class Loader {
   int64_t batches_per_epoch() const;
   const LoaderOptions& options() const;
   const Dataset& dataset() const;
+  // The same batches for another rank, from the beginning; this loader itself if it is that rank's.
+  Loader for_rank(int64_t rank, int64_t ranks) const;
 
   // The next batch; after an epoch's last one false once, and the next epoch begins.
   bool next(Batch& batch);

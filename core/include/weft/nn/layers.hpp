@@ -43,7 +43,17 @@ class Embedding : public Layer {
   at::Tensor operator()(const at::Tensor& ids) const;  // ids: (B, T) int64, all in range -> (B, T, C)
   std::string kind() const override { return "Embedding"; }
 
-  at::Tensor weight;  // (V, C)
+  at::Tensor weight;                              // (V, C)
+  std::shared_ptr<EmbeddingOperation> operation;  // never null; the plan replaces it
+};
+
+// A place in a model where a plan may put something: the identity otherwise.
+class Identity : public Layer {
+ public:
+  at::Tensor operator()(const at::Tensor& x) const { return operation ? operation->forward(x) : x; }
+  std::string kind() const override { return "Identity"; }
+
+  std::shared_ptr<IdentityOperation> operation;  // may be null
 };
 
 class LayerNorm : public Layer {
@@ -63,6 +73,9 @@ class Dropout : public Layer {
   std::string kind() const override { return "Dropout"; }
 
   const double probability;
+  // Of random numbers: 0 is the default generator's. Ranks that hold different parts of one activation have
+  // a stream each, so that their masks differ; a stream follows from the default generator's state.
+  uint64_t stream = 0;
 };
 
 // Throws INVALID_ARGUMENT naming `what`, the value and its position unless all ids are 0 to count - 1 or
@@ -77,6 +90,7 @@ struct AttentionOptions {
   bool causal = false;          // position i attends to 0 ... i; with a mask as well, where both allow it
   std::optional<double> scale;  // 1 / sqrt(D) if absent
   double dropout = 0;           // of the probabilities
+  uint64_t stream = 0;          // of its masks, as Dropout's
   bool upcast = false;          // computes in fp32 what is given in fp16 or bf16
 };
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
@@ -93,6 +107,9 @@ Activation activation(std::string_view name);
 // The sum over all positions of the cross entropy of `logits` (..., V) with `labels` (...) int64; positions
 // with `ignored` labels count nothing.
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored = -100);
+// The same of a head's logits, as they come out of it: they may be this rank's part of the vocabulary.
+at::Tensor cross_entropy_sum(const Linear& head, const at::Tensor& logits, const at::Tensor& labels,
+                             int64_t ignored = -100);
 // The number of labels that are not `ignored`.
 double count_labels(const at::Tensor& labels, int64_t ignored = -100);
 

@@ -8,6 +8,7 @@
 
 namespace weft::nn {
 
+class Embedding;
 class Linear;
 
 class LinearOperation {
@@ -15,6 +16,23 @@ class LinearOperation {
   virtual ~LinearOperation() = default;
   virtual std::string id() const = 0;  // "weft.linear/1"
   virtual at::Tensor forward(const Linear& layer, const at::Tensor& x) const = 0;
+  // Of a head over a vocabulary, of the logits that forward gave: as nn::cross_entropy_sum.
+  virtual at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
+                                       int64_t ignored) const;
+};
+
+class EmbeddingOperation {
+ public:
+  virtual ~EmbeddingOperation() = default;
+  virtual std::string id() const = 0;  // "weft.embedding/1"
+  virtual at::Tensor forward(const Embedding& layer, const at::Tensor& ids) const = 0;
+};
+
+class IdentityOperation {
+ public:
+  virtual ~IdentityOperation() = default;
+  virtual std::string id() const = 0;
+  virtual at::Tensor forward(const at::Tensor& x) const = 0;
 };
 
 }  // namespace weft::nn

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/cut.hpp"
+
 namespace weft::optim {
 
 // The options of one group; what a rule does not know is refused when the optimizer is made.
@@ -41,10 +43,11 @@ struct Slice {
   at::Tensor value, gradient;  // flat, of the master dtype
   States* state = nullptr;     // elementwise states: flat, of the same length, made by the rule on first use
 
-  // For rules with sums. The values are elements [begin, begin + numel) of a box of the parameter, flattened.
-  // This rank counts [counted_begin, counted_begin + counted_count) of them in sums, and no other rank does.
+  // For rules with sums. The values are elements [begin, begin + numel) of a part of the parameter,
+  // flattened. This rank counts [counted_begin, counted_begin + counted_count) of them in sums, and no other
+  // rank does.
   Whole* parameter = nullptr;
-  at::IntArrayRef offset = {}, extent = {};  // the box
+  const Cut* cut = nullptr;  // which part
   int64_t begin = 0;
   int64_t counted_begin = 0, counted_count = 0;
 };

@@ -36,7 +36,7 @@ class Parameter {
   // `storage`: as many elements as the parameter, in its working dtype; viewed in its shape.
   void bind(const at::Tensor& storage) const {
     const weft_param_info i = info();
-    const at::Tensor shaped = storage.view(at::IntArrayRef(i.local, i.local_ndim));
+    const at::Tensor shaped = storage.view(at::IntArrayRef(i.local, i.ndim));
     check(host.model->param_bind(param_, handle(shaped), current_error));
   }
   // Values [begin, begin + destination.numel()) of this rank's box.

@@ -27,7 +27,7 @@ struct Backward {
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  virtual void describe_mesh(weft_mesh& mesh) { mesh.size[WEFT_AXIS_DATA] = world_size; }
+  virtual void describe_mesh(weft_mesh& mesh) { mesh.size[WEFT_AXIS_DATA] = data_ranks(mesh); }
   virtual void configure(Training& training) = 0;
   virtual void before_forward(Unit) {}
   virtual void after_forward(Unit) {}
@@ -40,6 +40,9 @@ class Strategy {
   virtual void publish(ShardSink&) const = 0;
   virtual void values_changed() {}
   virtual void zero_gradients() = 0;
+
+  // The ranks that are left for the data axes.
+  uint32_t data_ranks(const weft_mesh& mesh) const { return world_size / mesh.size[WEFT_AXIS_TENSOR]; }
 
   Options options;
   Training training;

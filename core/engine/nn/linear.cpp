@@ -1,0 +1,124 @@
+#include "nn/linear.hpp"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/_unsafe_view.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "base/text.hpp"
+#include "cpu/product.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+at::Tensor meta(at::IntArrayRef shape, at::ScalarType dtype) {
+  return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kMeta));
+}
+
+at::Tensor rows_of(const at::Tensor& x) {
+  return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
+}
+
+// Not a view for autograd: nothing else holds the memory, so that who comes next may write over it.
+at::Tensor with_last(const at::Tensor& rows, const at::Tensor& like) {
+  at::DimVector shape(like.sizes());
+  shape.back() = rows.size(-1);
+  return at::_unsafe_view(rows, shape);
+}
+
+// y = x w + b and its gradients as three products (product.hpp). w: (in, out), or (out, in) if `transposed`.
+class FastLinear : public torch::autograd::Function<FastLinear> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& w, const std::optional<at::Tensor>& b, bool transposed) {
+    context->save_for_backward({x, w});
+    context->saved_data["transposed"] = transposed;
+    context->saved_data["biased"] = b.has_value();
+    return with_last(kernels::product(rows_of(x), transposed ? w : w.t(), b.value_or(at::Tensor())), x);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    if (at::GradMode::is_enabled()) {
+      fail(WEFT_UNIMPLEMENTED,
+           "linear: a gradient of its gradient was asked for (create_graph), which it has not");
+    }
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &w = saved[1];
+    const bool transposed = context->saved_data["transposed"].toBool();
+    const at::Tensor rows = rows_of(x), dy = rows_of(gradients[0]);
+    torch::autograd::variable_list result(4);
+    if (context->needs_input_grad(0)) result[0] = with_last(kernels::product(dy, transposed ? w.t() : w), x);
+    if (context->needs_input_grad(1)) {
+      result[1] = transposed ? kernels::product_over_rows(dy, rows) : kernels::product_over_rows(rows, dy);
+    }
+    if (context->saved_data["biased"].toBool() && context->needs_input_grad(2)) result[2] = dy.sum(0);
+    return result;
+  }
+};
+
+at::Tensor conv1d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (!bias.defined()) return at::matmul(x, weight);
+  // One product with the bias in its result, over all leading dimensions at once.
+  return with_last(at::addmm(bias, rows_of(x), weight), x);
+}
+
+class PlainLinear final : public LinearOperation {
+ public:
+  std::string id() const override { return "weft.linear/1"; }
+  at::Tensor forward(const Linear& layer, const at::Tensor& x) const override {
+    return linear(x, layer.weight, layer.bias, layer.layout);
+  }
+};
+
+std::shared_ptr<LinearOperation> plain_linear() {
+  static const auto operation = std::make_shared<PlainLinear>();
+  return operation;
+}
+
+at::Tensor linear_weight(int64_t in, int64_t out, at::ScalarType dtype, Linear::Layout layout) {
+  return layout == Linear::Layout::kOutIn ? meta({out, in}, dtype) : meta({in, out}, dtype);
+}
+
+}  // namespace
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  Linear::Layout layout) {
+  const bool transposed = layout == Linear::Layout::kOutIn;
+  // Autocast works on libtorch's own operations.
+  if (kernels::has_fast_product(x) && !at::autocast::is_autocast_enabled(at::kCPU)) {
+    const std::optional<at::Tensor> added = bias.defined() ? std::optional(bias) : std::nullopt;
+    return FastLinear::apply(x, weight, added, transposed);
+  }
+  return transposed ? at::linear(x, weight, bias) : conv1d(x, weight, bias);
+}
+
+at::Tensor LinearOperation::cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
+                                              int64_t ignored) const {
+  return nn::cross_entropy_sum(logits, labels, ignored);
+}
+
+at::Tensor cross_entropy_sum(const Linear& head, const at::Tensor& logits, const at::Tensor& labels,
+                             int64_t ignored) {
+  return head.operation->cross_entropy_sum(logits, labels, ignored);
+}
+
+Linear::Linear(int64_t in, int64_t out, bool bias, at::ScalarType dtype, Layout layout)
+    : Linear(linear_weight(in, out, dtype, layout), bias ? meta({out}, dtype) : at::Tensor(), layout) {}
+
+Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, Layout layout)
+    : layout(layout), operation(plain_linear()) {
+  this->weight = register_parameter("weight", weight);
+  if (bias.defined()) this->bias = register_parameter("bias", bias);
+}
+
+at::Tensor Linear::operator()(const at::Tensor& x) const {
+  return operation->forward(*this, x);
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,169 @@
+#include "parallel/apply.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/text.hpp"
+#include "parallel/operations.hpp"
+#include "plan/describe_model.hpp"
+
+namespace weft::parallel {
+
+namespace {
+
+const plan::Attribute& attribute_of(const plan::Replacement& entry, std::string_view key) {
+  for (const plan::Attribute& attribute : entry.attributes)
+    if (attribute.key == key) return attribute;
+  fail(WEFT_INTERNAL, "the plan's entry \"{}\" has no attribute \"{}\"", entry.pattern, key);
+}
+
+std::string parent_of(const std::string& path) {
+  const size_t dot = path.rfind('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+
+const plan::ParameterCut& weight_of(const plan::PlannedNode& node) {
+  for (const plan::ParameterCut& cut : node.params)
+    if (cut.name == "weight") return cut;
+  fail(WEFT_INTERNAL, "the module {} has no weight", node.path);
+}
+
+std::vector<int64_t> counts_of(const plan::PlannedNode& node) {
+  std::vector<int64_t> counts;
+  for (const Cut& cut : weight_of(node).ranks) counts.push_back(cut.segments.front().count);
+  return counts;
+}
+
+}  // namespace
+
+class AppliedPlan::Installer {
+ public:
+  Installer(AppliedPlan& applied, nn::Model& model, const plan::Plan& plan, const Communicator& tensor)
+      : applied_(applied), plan_(plan), tensor_(tensor), prefix_(model.base_prefix()) {
+    for (const auto& item : model.named_modules("", /*include_self=*/false))
+      modules_[plan::planned_name(item.key(), prefix_)] = {item.key(), item.value().get()};
+    for (const nn::Tie& tie : model.ties()) ties_.push_back(tie);
+  }
+
+  void run() {
+    for (const plan::Replacement& entry : plan_.replacements) {
+      shared_.clear();
+      for (const plan::PlannedNode& node : entry.nodes) {
+        keep(node);
+        if (tensor_.size() > 1) install(entry, node);
+      }
+    }
+    for (const plan::Division& division : plan_.divisions)
+      for (const plan::DividedNode& node : division.nodes) divide(node, division.attribute);
+  }
+
+ private:
+  void keep(const plan::PlannedNode& node) {
+    const std::string& path = modules_.at(node.path).path;
+    for (const plan::ParameterCut& cut : node.params) {
+      if (cut.ranks.empty()) continue;
+      const auto mine = cut.ranks.begin() + tensor_.rank();
+      const KeptPart part{*mine, std::find(cut.ranks.begin(), mine, *mine) != mine};
+      const std::string name = path + "." + cut.name;
+      applied_.parts_[name] = part;
+      for (const nn::Tie& tie : ties_) {
+        if (tie.name == name) applied_.parts_[tie.canonical] = part;
+        if (tie.canonical == name) applied_.parts_[tie.name] = part;
+      }
+    }
+  }
+
+  void install(const plan::Replacement& entry, const plan::PlannedNode& node) {
+    const std::string& operation = entry.operation;
+    if (operation == "weft.linear_column/1")
+      set(linear(node).operation, column_linear(input_of(entry, node), sharers_of(weight_of(node))));
+    else if (operation == "weft.linear_row/1")
+      set(linear(node).operation, row_linear(tensor_));
+    else if (operation == "weft.linear_vocab/1")
+      set(linear(node).operation,
+          vocabulary_linear(tensor_, counts_of(node), attribute_of(entry, "parallel_output").integer == 0));
+    else if (operation == "weft.embedding_vocab/1")
+      set(layer<nn::Embedding>(node).operation, vocabulary_embedding(tensor_, counts_of(node)));
+    else if (operation == "weft.dropout/1" && attribute_of(entry, "split").integer != 0)
+      set(layer<nn::Dropout>(node).stream, static_cast<uint64_t>(tensor_.rank()) + 1);
+    else if (operation == "weft.parallel_input/1")
+      set(layer<nn::Identity>(node).operation, parallel_input(tensor_));
+  }
+
+  // Layers of one entry with the same parent share their input where the entry says so.
+  std::shared_ptr<SharedInput> input_of(const plan::Replacement& entry, const plan::PlannedNode& node) {
+    const std::string& input = attribute_of(entry, "input").text;
+    if (input == "entered") return nullptr;
+    if (input == "own") return std::make_shared<SharedInput>(tensor_, 1);
+    const std::string parent = parent_of(node.path);
+    std::shared_ptr<SharedInput>& shared = shared_[parent];
+    if (shared == nullptr)
+      shared = std::make_shared<SharedInput>(
+          tensor_, std::count_if(entry.nodes.begin(), entry.nodes.end(),
+                                 [&](const auto& other) { return parent_of(other.path) == parent; }));
+    return shared;
+  }
+
+  // The ranks that keep the same part of a weight; null if no other does. Made once for each way to share.
+  Communicator sharers_of(const plan::ParameterCut& cut) {
+    int copies = 1;
+    while (copies < tensor_.size() && cut.ranks[static_cast<size_t>(copies)] == cut.ranks[0]) ++copies;
+    if (copies == 1) return {};
+    const auto found = sharers_.find(copies);
+    if (found != sharers_.end()) return found->second;
+    Communicator mine;
+    for (int first = 0; first < tensor_.size(); first += copies) {
+      std::vector<uint32_t> members;
+      for (int rank = first; rank < first + copies; ++rank) members.push_back(static_cast<uint32_t>(rank));
+      if (Communicator made = tensor_.subset(members)) mine = std::move(made);
+    }
+    return sharers_[copies] = mine;
+  }
+
+  void divide(const plan::DividedNode& node, const std::string& attribute) {
+    set(*layer<nn::Layer>(node).attribute(attribute), node.after);
+  }
+
+  template <class T, class V>
+  void set(T& slot, V value) {
+    applied_.changes_.push_back({[&slot, wanted = T(std::move(value))] { slot = wanted; },
+                                 [&slot, before = slot] { slot = before; }});
+    applied_.changes_.back().apply();
+  }
+
+  template <class L, class N>
+  L& layer(const N& node) {
+    return dynamic_cast<L&>(*modules_.at(node.path).module);
+  }
+  nn::Linear& linear(const plan::PlannedNode& node) { return layer<nn::Linear>(node); }
+
+  struct Found {
+    std::string path;  // in the model
+    torch::nn::Module* module;
+  };
+  AppliedPlan& applied_;
+  const plan::Plan& plan_;
+  const Communicator& tensor_;
+  const std::string prefix_;
+  std::map<std::string, Found> modules_;  // by the plan's path
+  std::vector<nn::Tie> ties_;
+  std::map<std::string, std::shared_ptr<SharedInput>> shared_;  // of the entry, by parent
+  std::map<int, Communicator> sharers_;
+};
+
+AppliedPlan::AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communicator& tensor) {
+  const std::vector<std::string> reasons = plan::unsupported(plan);
+  if (!reasons.empty())
+    fail(WEFT_UNIMPLEMENTED, "the plan of {}: {}", plan.architecture, fmt::join(reasons, "; "));
+  Installer(*this, model, plan, tensor).run();
+}
+
+void AppliedPlan::lift() {
+  for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) change->undo();
+}
+
+void AppliedPlan::put_back() {
+  for (const Change& change : changes_) change.apply();
+}
+
+}  // namespace weft::parallel

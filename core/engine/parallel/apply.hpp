@@ -1,0 +1,43 @@
+// Puts a plan into a model: operations into the layers' slots, heads divided.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "weft/nn/model.hpp"
+#include "weft/world.hpp"
+
+namespace weft::parallel {
+
+// What this rank of the tensor axis keeps of each parameter that is split, by the parameter's full name, ties
+// under both. `duplicate`: a lower rank keeps the same.
+struct KeptPart {
+  Cut cut;
+  bool duplicate = false;
+};
+
+class AppliedPlan {
+ public:
+  // `tensor`: the ranks of the tensor axis, of any number. Collective over them. Throws UNIMPLEMENTED for
+  // what a plan may say but this version does not perform. The model outlives this.
+  AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communicator& tensor);
+  AppliedPlan(const AppliedPlan&) = delete;
+
+  const std::map<std::string, KeptPart>& parts() const { return parts_; }
+  // The layers as they were, so that another plan can be made and applied; again: as this plan wants them.
+  void lift();
+  void put_back();
+
+ private:
+  class Installer;
+  struct Change {
+    std::function<void()> apply, undo;
+  };
+  std::map<std::string, KeptPart> parts_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace weft::parallel

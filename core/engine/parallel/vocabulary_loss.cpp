@@ -1,0 +1,118 @@
+#include "parallel/vocabulary_loss.hpp"
+
+#include <ATen/Dispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/where.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/text.hpp"
+#include "cpu/cross_entropy.hpp"
+#include "nn/last_reader.hpp"
+#include "weft/nn/layers.hpp"
+
+namespace weft::parallel {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+template <typename T>
+kernels::RowNormaliser<T>* normalisers_in(const at::Tensor& pairs) {
+  return static_cast<kernels::RowNormaliser<T>*>(pairs.data_ptr());
+}
+
+// Of this rank's classes: labels counted from its first, kElsewhere for another's, -1 for those that count
+// nothing.
+at::Tensor local_labels(const at::Tensor& labels, int64_t ignored, int64_t begin, int64_t count) {
+  const at::Tensor local = labels.sub(begin);
+  const at::Tensor here = local.ge(0).logical_and_(local.lt(count));
+  return local.masked_fill_(here.logical_not(), kernels::kElsewhere)
+      .masked_fill_(labels.eq(ignored), -1)
+      .contiguous();
+}
+
+template <typename T>
+at::Tensor sum_of_rows(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& pairs,
+                       const Communicator& ranks) {
+  const int64_t rows = labels.numel(), classes = logits.size(-1);
+  const int64_t* const label = labels.const_data_ptr<int64_t>();
+  kernels::RowNormaliser<T>* const normalisers = normalisers_in<T>(pairs);
+  const T none = -std::numeric_limits<T>::infinity();
+  std::fill_n(normalisers, rows, kernels::RowNormaliser<T>{none, 0});
+  if (classes > 0)
+    kernels::cross_entropy_forward<T>({rows, classes, label}, logits.const_data_ptr<T>(), normalisers);
+  const at::Tensor peaks = pairs.select(1, 0).clone();
+  ranks.all_reduce(peaks, ReduceOp::kMax).wait();
+  const T* const peak = peaks.const_data_ptr<T>();
+  const at::Tensor sums = at::empty({2, rows}, logits.options());  // of exponentials; the label's logit
+  T *const exponentials = sums.mutable_data_ptr<T>(), *const own = exponentials + rows;
+  for (int64_t row = 0; row < rows; ++row) {
+    const bool counts = label[row] != -1;
+    const auto& [largest, log_sum] = normalisers[row];
+    exponentials[row] = counts ? std::exp(largest - peak[row] + log_sum) : 0;
+    own[row] = label[row] >= 0 ? logits.const_data_ptr<T>()[row * classes + label[row]] - peak[row] : 0;
+  }
+  ranks.all_reduce(sums).wait();
+  double sum = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    if (label[row] == -1) continue;
+    normalisers[row] = {peak[row], std::log(exponentials[row])};
+    sum += static_cast<double>(normalisers[row].log_sum) - own[row];
+  }
+  return at::scalar_tensor(sum, logits.options());
+}
+
+class VocabularyCrossEntropy : public torch::autograd::Function<VocabularyCrossEntropy> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& labels,
+                            const std::function<at::Tensor(const at::Tensor& pairs)>& sum) {
+    const at::Tensor pairs = at::empty({labels.numel(), 2}, logits.options());
+    const at::Tensor result = sum(pairs);
+    context->save_for_backward({logits, labels, pairs});
+    return result;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (at::GradMode::is_enabled())
+      fail(WEFT_UNIMPLEMENTED,
+           "cross entropy: a gradient of its gradient was asked for (create_graph), which it has not");
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &logits = saved[0], &labels = saved[1], &pairs = saved[2];
+    const at::Tensor result = nn::last_reader(logits) ? logits.detach() : at::empty_like(logits);
+    AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "vocabulary_cross_entropy", [&] {
+      if (logits.numel() > 0)
+        kernels::cross_entropy_backward<scalar_t>(
+            {labels.numel(), logits.size(-1), labels.const_data_ptr<int64_t>()},
+            logits.const_data_ptr<scalar_t>(), normalisers_in<scalar_t>(pairs), gradients[0].item<scalar_t>(),
+            static_cast<scalar_t*>(result.data_ptr()));
+    });
+    return {result, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor vocabulary_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored,
+                                        int64_t begin, int64_t classes, const Communicator& ranks) {
+  const at::IntArrayRef rows = logits.sizes().slice(0, logits.dim() - 1);
+  if (labels.sizes() != rows)
+    fail(WEFT_INVALID_ARGUMENT, "cross entropy: labels have the shape [{}], but logits [{}] want [{}]",
+         fmt::join(labels.sizes(), ", "), fmt::join(logits.sizes(), ", "), fmt::join(rows, ", "));
+  nn::check_ids(labels, classes, "cross entropy: labels", ignored);
+  const at::Tensor exact =
+      (at::isReducedFloatingType(logits.scalar_type()) ? logits.to(at::kFloat) : logits).contiguous();
+  const at::Tensor local = local_labels(labels, ignored, begin, logits.size(-1));
+  return AT_DISPATCH_FLOATING_TYPES(exact.scalar_type(), "vocabulary_cross_entropy", [&] {
+    return VocabularyCrossEntropy::apply(exact, local, [&](const at::Tensor& pairs) {
+      return sum_of_rows<scalar_t>(exact, local, pairs, ranks);
+    });
+  });
+}
+
+}  // namespace weft::parallel

@@ -1,0 +1,43 @@
+// The axes over which a strategy lays the ranks, and where this rank stands.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "weft/strategy.h"
+#include "weft/world.hpp"
+
+namespace weft {
+
+class Mesh {
+ public:
+  // The mesh of one rank.
+  Mesh() { size_.fill(1); }
+  // Throws INVALID_ARGUMENT naming `strategy` unless the sizes multiply to the number of ranks.
+  Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy);
+
+  uint32_t size(uint32_t axis) const { return size_[axis]; }
+  uint32_t coordinate(uint32_t axis) const { return coordinate_[axis]; }
+  // Over DATA and REPLICA: ranks that train on different samples.
+  uint32_t data_size() const { return size(WEFT_AXIS_REPLICA) * size(WEFT_AXIS_DATA); }
+  uint32_t data_rank() const {
+    return coordinate(WEFT_AXIS_REPLICA) * size(WEFT_AXIS_DATA) + coordinate(WEFT_AXIS_DATA);
+  }
+  // One of the ranks that share their samples speaks for them: the first.
+  bool speaks_for_samples() const;
+
+  // The axes with more than one rank.
+  uint32_t open_axes() const;
+  // The group along a set of axes. Collective when it is made first.
+  Communicator along(const World& world, uint32_t axes) const;
+
+ private:
+  std::array<uint32_t, WEFT_AXES> size_{}, coordinate_{};
+};
+
+// What a strategy that is made says of its mesh, whose tensor axis the host opens with `tensor_size` ranks;
+// the host's default where it says nothing.
+weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, const std::string& name,
+                         const World& world, uint32_t tensor_size);
+
+}  // namespace weft

@@ -1,0 +1,75 @@
+// What a tensor axis sends and what it leaves to a rank, by the formulas of sdk/docs/tensor_parallel.md.
+#include "plugins/support/bytes.hpp"
+#include "booster/model_state.hpp"
+#include "plugins/support/parity.hpp"
+
+namespace weft::test {
+
+namespace {
+
+constexpr int64_t kWidth = 32, kLayers = 2, kVocabulary = 23, kPositions = 9;
+
+Model model() {
+  return tiny_gpt2(TinyGpt2{.width = kWidth, .heads = 4});
+}
+
+JobOptions hybrid(int ranks, const std::string& more = "") {
+  return {.strategy = "hybrid_parallel",
+          .options = "{\"tp_size\": " + std::to_string(ranks) + more + "}",
+          .recompute = "off"};
+}
+
+// Two all-reduces of the activation for each block forward and two backward, one for the embedding and one
+// for the gradient of the head's input; of the loss three numbers for each label.
+WEFT_RANKS_TEST(TensorBytes, AStepSendsFourActivationsForEachBlock, 2, 4) {
+  Job job = boost(world, model(), hybrid(world.size()));
+  const Batch batch = gpt2_batch(3, 1);
+  const int64_t labels = batch.at("labels").numel(), activation = labels * kWidth;
+  const int64_t elements = (4 * kLayers + 2) * activation + 3 * labels;
+  const std::map<std::string, int64_t> expected = {
+      {"all_reduce", elements * 4 * 2 * (world.size() - 1) / world.size()}};
+  EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
+}
+
+// The matrices and the vocabulary are divided; positions, norms and the biases of row layers are not.
+WEFT_RANKS_TEST(TensorBytes, ARankHoldsItsPartOfWhatIsSplit, 2, 4) {
+  Job job = boost(world, model(), hybrid(world.size()));
+  const int64_t ranks = world.size(), rows = (kVocabulary + ranks - 1) / ranks;
+  const int64_t own_rows = std::min(rows, kVocabulary - rows * world.rank());
+  const int64_t matrices = 12 * kWidth * kWidth, column_biases = 7 * kWidth, others = 6 * kWidth;
+  const int64_t expected = own_rows * kWidth + kPositions * kWidth + 2 * kWidth +
+                           kLayers * ((matrices + column_biases) / ranks + others);
+  int64_t held = 0;
+  for (const auto& param : job.model.shared().training->params()) {
+    EXPECT_EQ(param->tensor.numel(), param->count());
+    held += param->count();
+  }
+  EXPECT_EQ(held, expected);
+}
+
+// The norm counts what is split once for each rank, what is whole once, and what is tied once.
+TEST(TensorBytes, TheNormOfGradientsIsThatOfOneRank) {
+  for (const char* precision : {"fp32", "fp64"}) {
+    const Trial trial = {.model = [](const JobOptions& options) {
+      return tiny_gpt2(TinyGpt2{.precision = options.precision, .width = kWidth, .heads = 4});
+    }};
+    JobOptions plain = {.max_grad_norm = 0.01, .precision = precision};
+    Job alone = boost(one_rank(), trial.model(plain), plain);
+    const double expected = alone.train_step(trial.batch(1)).grad_norm.value();
+    const double tolerance = std::string(precision) == "fp64" ? 1e-10 : 1e-5;
+    for (const char* stage : {"0", "1", "2"}) {
+      on_ranks({2, 4}, [&](World& world) {
+        JobOptions options = hybrid(2, std::string(", \"zero_stage\": ") + stage);
+        options.precision = precision;
+        options.max_grad_norm = 0.01;
+        Job job = boost(world, trial.model(options), options);
+        EXPECT_NEAR(job.train_step(own_part(trial.batch(1), job)).grad_norm.value(), expected,
+                    tolerance * expected);
+      });
+    }
+  }
+}
+
+}  // namespace
+
+}  // namespace weft::test

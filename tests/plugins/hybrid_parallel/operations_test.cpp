@@ -1,0 +1,126 @@
+// The operations of a tensor axis by themselves.
+#include <ATen/ATen.h>
+
+#include "nn/linear.hpp"
+#include "nn/random_stream.hpp"
+#include "parallel/operations.hpp"
+#include "parallel/vocabulary_loss.hpp"
+#include "support/expect_error.hpp"
+#include "support/launch_ranks.hpp"
+#include "support/tolerances.hpp"
+
+namespace weft::test {
+
+namespace {
+
+using at::Tensor;
+using Layout = nn::Linear::Layout;
+
+Tensor leaf(const Tensor& values) {
+  return values.clone().requires_grad_(true);
+}
+
+int64_t all_reduced() {
+  return communicated_bytes()["all_reduce"];
+}
+
+// Classes 0 to 4 and 5 to 6 on two ranks, 3 + 3 + 1 + 0 on four.
+std::vector<int64_t> split_of(int ranks) {
+  return ranks == 2 ? std::vector<int64_t>{5, 2} : std::vector<int64_t>{3, 3, 1, 0};
+}
+
+WEFT_RANKS_TEST(VocabularyCrossEntropy, IsThatOfWholeLogits, 2, 4) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+    at::manual_seed(3);
+    const Tensor logits = (at::randn({2, 4, 7}, dtype) * 3), labels = at::randint(7, {2, 4}, at::kLong);
+    labels[0][1] = -100;
+    labels[1][3] = -100;
+    const Tensor whole = leaf(logits);
+    const Tensor expected = nn::cross_entropy_sum(whole, labels);
+    (expected * 2).backward();
+    const std::vector<int64_t> counts = split_of(world.size());
+    int64_t begin = 0;
+    for (int rank = 0; rank < world.rank(); ++rank) begin += counts[static_cast<size_t>(rank)];
+    const int64_t count = counts[static_cast<size_t>(world.rank())];
+    const Tensor part = leaf(logits.narrow(-1, begin, count));
+    const Tensor loss =
+        parallel::vocabulary_cross_entropy_sum(part, labels, -100, begin, 7, world.communicator());
+    EXPECT_TRUE(is_near(loss.detach(), expected.detach(), dtype == at::kFloat ? 1e-6 : 1e-13));
+    (loss * 2).backward();
+    if (count > 0) {
+      EXPECT_TRUE(
+          is_near(part.grad(), whole.grad().narrow(-1, begin, count), dtype == at::kFloat ? 1e-5 : 1e-12));
+    }
+  }
+}
+
+WEFT_RANKS_TEST(VocabularyCrossEntropy, RefusesLabelsBeyondTheWholeVocabulary, 2) {
+  const Tensor logits = at::zeros({1, world.rank() == 0 ? 5 : 2});
+  const int64_t begin = world.rank() == 0 ? 0 : 5;
+  EXPECT_ERROR(parallel::vocabulary_cross_entropy_sum(logits, at::full({1}, 7, at::kLong), -100, begin, 7,
+                                                      world.communicator()),
+               WEFT_INVALID_ARGUMENT, "cross entropy: labels", "the value 7");
+}
+
+// x W1 W2 with W1 (256, 1024) cut to (256, 512) and W2 (1024, 256) to (512, 256), as the documents have it.
+WEFT_RANKS_TEST(TensorParallel, ColumnsThenRowsAreTheWholeProduct, 2) {
+  at::manual_seed(5);
+  const Tensor x = at::randn({4, 256}, at::kDouble), w1 = at::randn({256, 1024}, at::kDouble),
+               w2 = at::randn({1024, 256}, at::kDouble), bias = at::randn({256}, at::kDouble);
+  const Tensor whole_x = leaf(x);
+  const Tensor expected = at::matmul(at::matmul(whole_x, w1), w2) + bias;
+  expected.square().sum().backward();
+  const auto mine = [&](const Tensor& w, int64_t dim) { return w.chunk(2, dim)[world.rank()].contiguous(); };
+  nn::Linear first(mine(w1, 1), {}, Layout::kInOut), second(mine(w2, 0), bias.clone(), Layout::kInOut);
+  EXPECT_EQ(first.weight.sizes(), (at::IntArrayRef{256, 512}));
+  EXPECT_EQ(second.weight.sizes(), (at::IntArrayRef{512, 256}));
+  first.operation =
+      parallel::column_linear(std::make_shared<parallel::SharedInput>(world.communicator(), 1), {});
+  second.operation = parallel::row_linear(world.communicator());
+  const Tensor own_x = leaf(x);
+  const Tensor y = second(first(own_x));
+  EXPECT_TRUE(is_near(y.detach(), expected.detach(), 1e-12));
+  y.square().sum().backward();
+  EXPECT_TRUE(is_near(own_x.grad(), whole_x.grad(), 1e-12));
+}
+
+// Three layers that read one tensor send its gradient once.
+WEFT_RANKS_TEST(TensorParallel, ASharedInputIsReducedOnce, 2) {
+  for (const bool shared : {false, true}) {
+    const auto input = std::make_shared<parallel::SharedInput>(world.communicator(), 3);
+    std::vector<nn::Linear> layers;
+    for (int i = 0; i < 3; ++i) {
+      layers.emplace_back(at::full({8, 16}, 0.5 + i), Tensor());
+      layers.back().operation = parallel::column_linear(
+          shared ? input : std::make_shared<parallel::SharedInput>(world.communicator(), 1), {});
+    }
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const Tensor x = leaf(at::ones({4, 16}));
+      Tensor sum = at::zeros({});
+      for (const nn::Linear& layer : layers) sum = sum + layer(x).sum();
+      const int64_t before = all_reduced();
+      sum.backward();
+      EXPECT_EQ(all_reduced() - before, (shared ? 1 : 3) * x.numel() * 4) << shared;
+      EXPECT_TRUE(x.grad().equal(at::full({4, 16}, 2 * 8 * (0.5 + 1.5 + 2.5))));
+    }
+  }
+}
+
+TEST(RandomStream, LeavesTheGeneratorInStepWhateverItDraws) {
+  const auto after = [](uint64_t stream, int64_t drawn) {
+    at::manual_seed(11);
+    Tensor inside;
+    {
+      const nn::RandomStream random(stream);
+      inside = at::rand({drawn});
+    }
+    return std::pair(inside, at::rand({4}));
+  };
+  EXPECT_TRUE(after(1, 3).second.equal(after(2, 50).second));
+  EXPECT_FALSE(after(1, 8).first.equal(after(2, 8).first));
+  EXPECT_TRUE(after(2, 8).first.equal(after(2, 8).first));
+}
+
+}  // namespace
+
+}  // namespace weft::test

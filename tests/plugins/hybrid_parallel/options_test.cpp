@@ -1,0 +1,88 @@
+// What the options of hybrid_parallel do, and what is refused.
+#include "plugins/support/parity.hpp"
+#include "support/expect_error.hpp"
+
+namespace weft::test {
+
+namespace {
+
+JobOptions hybrid(const std::string& options) {
+  return {.strategy = "hybrid_parallel", .options = options};
+}
+
+Model of_heads(int64_t heads) {
+  return tiny_gpt2(TinyGpt2{.width = 12, .heads = heads});
+}
+
+TEST(Options, RefuseSizesThatDoNotDivideAndNameThoseThatDo) {
+  on_ranks({4}, [](World& world) {
+    EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 3})")), WEFT_INVALID_ARGUMENT,
+                 "tp_size is 3, must divide the 4 ranks");
+    EXPECT_ERROR(boost(world, of_heads(6), hybrid(R"({"tp_size": 4})")), WEFT_INVALID_ARGUMENT,
+                 "\"n_head\" is 6, not a multiple of 4; the nearest sizes that divide it: 3 and 6");
+  });
+}
+
+TEST(Options, RefuseWhatThisVersionDoesNotDo) {
+  on_ranks({2}, [](World& world) {
+    for (const char* option : {R"({"pp_size": 2})", R"({"sp_size": 2})",
+                               R"({"enable_sequence_parallelism": true})", R"({"cpu_offload": true})"})
+      EXPECT_ERROR(boost(world, of_heads(4), hybrid(option)), WEFT_UNIMPLEMENTED, "hybrid_parallel: ");
+    EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"communication_dtype": "bf16"})")),
+                 WEFT_INVALID_ARGUMENT, "communication_dtype is for zero_stage 1 and 2");
+    EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "gpt9"})")),
+                 WEFT_NOT_FOUND, "gpt9");
+  });
+}
+
+TEST(Options, ParallelOutputKeepsLogitsSplit) {
+  const Batch batch = gpt2_batch(3, 1);
+  Job alone = boost(one_rank(), of_heads(4), {});
+  const at::Tensor expected = alone.forward(batch).at("logits");
+  const double loss = alone.evaluate(batch).loss();
+  on_ranks({2}, [&](World& world) {
+    Job split = boost(world, of_heads(4), hybrid(R"({"tp_size": 2})"));
+    const int64_t begin = world.rank() == 0 ? 0 : 12, count = world.rank() == 0 ? 12 : 11;
+    EXPECT_TRUE(is_near(split.forward(batch).at("logits"), expected.narrow(-1, begin, count), 1e-5));
+    EXPECT_NEAR(split.evaluate(batch).loss(), loss, 1e-5);
+    Job whole = boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "parallel_output": false})"));
+    EXPECT_TRUE(is_near(whole.forward(batch).at("logits"), expected, 1e-5));
+    EXPECT_NEAR(whole.evaluate(batch).loss(), loss, 1e-5);
+  });
+}
+
+TEST(Options, GatheredLogitsHaveTheSameGradients) {
+  expect_gradients_of_one_rank(hybrid(R"({"tp_size": 2, "parallel_output": false})"), {2, 4},
+                               {.tolerance = 5e-5, .model = [](const JobOptions&) { return of_heads(4); }});
+}
+
+TEST(Options, AVocabularyIsSplitAtMultiples) {
+  on_ranks({2}, [](World& world) {
+    Job job = boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "make_vocab_size_divisible_by": 8})"));
+    const weft_param& wte = *job.model.shared().training->find_param("transformer.wte.weight");
+    EXPECT_EQ(wte.local, (std::vector<int64_t>{world.rank() == 0 ? 16 : 7, 12}));
+  });
+  // A rank may be left without any row.
+  expect_gradients_of_one_rank(hybrid(R"({"tp_size": 4, "make_vocab_size_divisible_by": 16})"), {4},
+                               {.tolerance = 5e-5, .model = [](const JobOptions&) { return of_heads(4); }});
+}
+
+TEST(Options, DropoutMasksAgreeOnWhatIsWholeAndDifferOnWhatIsSplit) {
+  on_ranks({2}, [](World& world) {
+    // All that enters the attention is the same on both ranks: what differs are the masks.
+    JobOptions options = hybrid(R"({"tp_size": 2})");
+    Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 12, .heads = 4, .dropout = 0.3}), options);
+    for (int64_t step = 0; step < 3; ++step) job.train_step(gpt2_batch(3, step));
+    // Replicated parameters stay bitwise equal only if the residual stream does.
+    for (const auto& param : job.model.shared().training->params()) {
+      if (param->cut.dim >= 0) continue;
+      const at::Tensor both = at::empty({2, param->count()});
+      world.communicator().all_gather(both, param->tensor.detach().flatten(), true).wait();
+      EXPECT_TRUE(both[0].equal(both[1])) << param->name;
+    }
+  });
+}
+
+}  // namespace
+
+}  // namespace weft::test
