@@ -22,9 +22,9 @@
 #   WEFT_TORCH_TAG in tiers torch and native, and WEFT_BUILD_ID in tier native.
 include_guard(GLOBAL)
 
-# The options of a strategy whose tensor axis the host opens (weft/strategy.h): @WEFT_TENSOR_OPTIONS@ among the "options" of
+# The options of a strategy whose tensor axis the host opens (weft/strategy.h): @WEFT_TENSOR_AXIS@ among the "options" of
 # its plugin.json.in.
-set(WEFT_TENSOR_OPTIONS [[{"name": "tp_size", "type": "int", "default": 1, "min": 1,
+set(WEFT_TENSOR_AXIS [[{"name": "tp_size", "type": "int", "default": 1, "min": 1,
      "doc": "ranks that split each layer by the model's shard policy; the others are data-parallel"},
     {"name": "parallel_output", "type": "bool", "default": true,
      "doc": "logits stay split over the tensor-parallel ranks; false: every rank has all of them"},

@@ -52,7 +52,7 @@ inline Job make_job(const World& world, const JobOptions& options) {
   if (!options.data.empty())
     loader =
         booster.prepare_dataloader(data::text(options.data, options.sequence_length),
-                                   options.batch_size / world.size(), options.shuffle, options.data_seed);
+                                   options.batch_size / booster.data_size(), options.shuffle, options.data_seed);
   return booster.boost(std::move(model), std::move(optimizer), {}, std::move(loader), std::move(schedule));
 }
 

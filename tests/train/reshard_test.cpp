@@ -30,6 +30,8 @@ constexpr Layout kLayouts[] = {
     {"TorchFsdpOn2", 2, "torch_fsdp"},
     {"GeminiOn2", 2, "gemini"},
     {"SlicesOn2", 2, "slices"},
+    {"TensorOn2", 2, "hybrid_parallel", R"({"tp_size": 2})"},
+    {"TensorAndZeroOn4", 4, "hybrid_parallel", R"({"tp_size": 2, "zero_stage": 1})"},
     {"TurnedSlicesOn3", 3, "slices", R"({"turn": 1})"},
     {"TorchFsdpOn4", 4, "torch_fsdp", "{}", false},
 };

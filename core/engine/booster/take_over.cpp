@@ -8,6 +8,7 @@
 #include "training/services.hpp"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -128,6 +129,12 @@ void Booster::take_over(Job& job) {
     states.emplace(snapshot->description, entries, job.optimizer, "take_over");
   }
 
+  const data::Loader loader = job.data;
+  if (loader) {
+    job.data = loader.for_rank(data_rank(), data_size());
+    job.data.seek(loader.position());
+  }
+  auto give_back_data = c10::make_scope_exit([&] { job.data = loader; });
   UnboundModel unbound(*before);
   const auto [after, host] = shared_->make_training(job, std::make_shared<NoValues>());
   const std::vector<Shard> shards = after->publish();
@@ -149,6 +156,7 @@ void Booster::take_over(Job& job) {
   }
   model.training = after;
   unbound.keep_unbound();
+  give_back_data.release();
 }
 
 }  // namespace weft

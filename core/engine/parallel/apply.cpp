@@ -49,8 +49,9 @@ class AppliedPlan::Installer {
     for (const plan::Replacement& entry : plan_.replacements) {
       shared_.clear();
       for (const plan::PlannedNode& node : entry.nodes) {
+        if (tensor_.size() == 1) continue;
         keep(node);
-        if (tensor_.size() > 1) install(entry, node);
+        install(entry, node);
       }
     }
     for (const plan::Division& division : plan_.divisions)

@@ -140,7 +140,7 @@ std::string split(ParameterCut& cut, const SplitRule& rule, const ParallelSizes&
         rule.parts > 1 ? fmt::format(" in each of {} parts", rule.parts) : "", ranks,
         nearest_divisors(units, ranks));
   }
-  for (int64_t rank = 0; ranks > 1 && rank < ranks; ++rank) {
+  for (int64_t rank = 0; rank < ranks; ++rank) {
     Cut& own = cut.ranks.emplace_back();
     own.dim = rule.dim;
     for (int64_t p = 0; p < rule.parts; ++p) {

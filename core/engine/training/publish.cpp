@@ -6,12 +6,16 @@ namespace weft {
 
 namespace {
 
+// Along these the ranks that have the same share it out.
+constexpr uint32_t kSharedAxes =
+    1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA | 1u << WEFT_AXIS_TENSOR | 1u << WEFT_AXIS_SEQUENCE;
+
 // The part of [0, count) that this rank counts.
 std::pair<int64_t, int64_t> counted_part(const Training& training, uint32_t partition_axes, int64_t count) {
   int64_t index = 0, copies = 1;
   for (uint32_t axis = 0; axis < WEFT_AXES; ++axis) {
     if (partition_axes >> axis & 1 || training.mesh().size(axis) <= 1) continue;
-    if (axis != WEFT_AXIS_DATA && axis != WEFT_AXIS_REPLICA) {
+    if ((kSharedAxes >> axis & 1) == 0) {
       if (training.mesh().coordinate(axis) != 0) return {0, 0};
       continue;
     }

@@ -122,9 +122,9 @@ class Booster {
             optim::Scheduler schedule = {});
 
   // Moves a job from the strategy it runs under to this Booster's, without the disk: values, optimizer state
-  // and schedule, data position, random generators, accumulation and clipping go on as they are. Between
-  // steps, without pending gradients. In memory: both layouts and one tensor. Collective. If it throws, the
-  // job goes on under its old strategy.
+  // and schedule, data position (`job.data` is another loader where the data-parallel ranks are others),
+  // random generators, accumulation and clipping go on as they are. Between steps, without pending gradients.
+  // In memory: both layouts and one tensor. Collective. If it throws, the job goes on under its old strategy.
   void take_over(Job& job);
 
   // Backward of a loss of the caller's own, averaged over the data-parallel ranks.

@@ -1,6 +1,7 @@
 // Which part of a tensor a rank holds when a plan splits it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct Cut {
   // The shape of the part of a tensor of this shape.
   std::vector<int64_t> local(std::vector<int64_t> shape) const {
     if (dim < 0) return shape;
-    int64_t& extent = shape[static_cast<size_t>(dim)] = 0;
+    int64_t& extent = shape[static_cast<std::size_t>(dim)] = 0;
     for (const Segment& segment : segments) extent += segment.count;
     return shape;
   }

@@ -92,7 +92,7 @@ TEST(DescribeModel, LeadsToAPlan) {
   const std::string text = explain_model(model, &split, {.tensor = 2});
   EXPECT_TELLS(text, "weight (4, 4) -> (2, 4)");
   EXPECT_TELLS(text, "tie         embed.weight = head.weight");
-  EXPECT_TELLS(text, "parameters  41, 23 on each rank");
+  EXPECT_TELLS(text, "parameters  41, 23 on a rank");
   EXPECT_TELLS(explain_model(model, nullptr, {}), "no policy");
   EXPECT_EQ(model.attention->num_heads, 2);  // a plan is a plan
 }

@@ -56,7 +56,8 @@ WEFT_RANKS_TEST(Mesh, RefusesATensorAxis, 2) {
     mesh->size[WEFT_AXIS_DATA] = 1;
     mesh->size[WEFT_AXIS_TENSOR] = 2;
   };
-  EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_UNIMPLEMENTED, "tensor axis of 2", "use 1");
+  EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_FAILED_PRECONDITION,
+               "a tensor axis needs a plan");
 }
 
 WEFT_RANKS_TEST(Mesh, HasAGroupForEverySetOfAxes, 4) {
