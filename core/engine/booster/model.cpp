@@ -101,7 +101,9 @@ optim::Parameters Model::parameters() const {
 
 int64_t Model::num_elements() const {
   int64_t total = 0;
-  for (const auto& [name, tensor] : own_parameters(module())) total += tensor.numel();
+  for (const auto& [name, tensor] : own_parameters(module()))
+    total += shared().training != nullptr ? c10::multiply_integers(shared().training->find_param(name)->shape)
+                                          : tensor.numel();
   return total;
 }
 

@@ -44,7 +44,7 @@ Prefixes find_prefixes(const Reader& reader, const std::vector<std::string>& nam
 
 }  // namespace
 
-WeightMap::WeightMap(const Reader& reader, const nn::Model& model) {
+WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Training* training) {
   std::map<std::string, std::vector<std::string>> aliases;  // by canonical name
   std::set<std::string> alias_names;
   for (const nn::Tie& tie : model.ties()) {
@@ -56,7 +56,8 @@ WeightMap::WeightMap(const Reader& reader, const nn::Model& model) {
   for (const auto& item : model.named_parameters(true)) {
     if (alias_names.count(item.key())) continue;
     names.push_back(item.key());
-    shapes[item.key()] = item.value().sizes().vec();
+    shapes[item.key()] =
+        training != nullptr ? training->find_param(item.key())->shape : item.value().sizes().vec();
   }
   const Prefixes prefixes = find_prefixes(reader, names, model.base_prefix());
   const auto in_checkpoint = [&](const std::string& name) {
@@ -188,7 +189,7 @@ void write_gathered(const std::string& path, const WriteOptions& options, const 
 void read_weights(const std::string& path, const Training& training, const std::vector<Shard>& shards,
                   bool strict, const TensorSource* masters) {
   const Reader reader(path);
-  const WeightMap map(reader, training.model());
+  const WeightMap map(reader, training.model(), &training);
   if (strict) map.require_exact(path, training.model());
   at::NoGradGuard no_grad;
   for (const Piece& piece : wanted_values(shards)) {

@@ -13,7 +13,8 @@ namespace weft::checkpoint {
 // the prefix of the base model, which a checkpoint of the base alone does not have, and the other way round.
 class WeightMap {
  public:
-  WeightMap(const Reader& reader, const nn::Model& model);
+  // `training`: the model's, if it is boosted; its layers may hold parts.
+  WeightMap(const Reader& reader, const nn::Model& model, const Training* training = nullptr);
   // The entry, or nothing: the parameter is not in the checkpoint.
   std::optional<size_t> find(const std::string& parameter) const;
   bool empty() const { return entry_of_.empty(); }
