@@ -6,6 +6,7 @@
 #include <string>
 
 #include "weft/config.hpp"
+#include "weft/nn/head.hpp"
 
 namespace weft::gpt2 {
 
@@ -39,8 +40,7 @@ struct Gpt2Config {
   bool tie_word_embeddings = true;
   bool use_cache = true;
   std::optional<int64_t> pad_token_id;
-  int64_t num_labels = 2;
-  std::string problem_type;  // empty: by num_labels and the labels' type
+  nn::Labels labels;
   SummaryConfig summary;
 
   // Throws INVALID_ARGUMENT or UNIMPLEMENTED naming file, key, value and what is possible.

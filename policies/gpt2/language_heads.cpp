@@ -1,6 +1,5 @@
 // The heads that predict tokens: GPT2LMHeadModel, GPT2DoubleHeadsModel.
 #include <ATen/ops/full.h>
-#include <ATen/ops/gather.h>
 #include <ATen/ops/mean.h>
 
 #include "base/text.hpp"
@@ -10,73 +9,21 @@ namespace weft::gpt2 {
 
 namespace {
 
-constexpr int64_t kIgnored = -100;
 constexpr const char* kLogits = "logits";
-constexpr const char* kLabels = "labels";
 constexpr const char* kChoiceLogits = "mc_logits";
 constexpr const char* kChoiceLabels = "mc_labels";
 constexpr const char* kChoiceTokens = "mc_token_ids";
 
-// lm_head: hidden states to logits, with the weights of the token embedding unless the configuration unties
-// them.
-std::shared_ptr<nn::Linear> make_lm_head(const HeadSetting& setting) {
-  const auto head = setting.config.tie_word_embeddings
-                        ? std::make_shared<nn::Linear>(setting.trunk.wte->weight, at::Tensor())
-                        : std::make_shared<nn::Linear>(setting.config.n_embd, setting.config.vocab_size,
-                                                       false, setting.dtype);
-  return setting.model.register_module("lm_head", head);
+nn::LanguageHead::Options language_options(const HeadSetting& setting, const char* term) {
+  const Gpt2Config& config = setting.config;
+  nn::LanguageHead::Options options = {config.n_embd, config.vocab_size, setting.dtype};
+  options.term = term;
+  if (config.tie_word_embeddings) {
+    options.tied = setting.trunk.wte.get();
+    options.tied_name = "transformer.wte.weight";
+  }
+  return options;
 }
-
-void check_labels(const BatchFields& batch, const at::Tensor& ids, int64_t vocabulary) {
-  if (!batch.has(kLabels)) return;
-  batch.require_shape(kLabels, {ids.sizes().vec()});
-  batch.require_range(kLabels, vocabulary, true);
-}
-
-nn::LossCount count_next_tokens(const char* name, const Batch& batch) {
-  const at::Tensor& labels = batch.at(kLabels);
-  return {name, nn::count_labels(labels.narrow(-1, 1, labels.size(-1) - 1))};
-}
-
-class LanguageHead final : public Head {
- public:
-  explicit LanguageHead(const HeadSetting& setting)
-      : vocabulary_(setting.config.vocab_size),
-        tied_(setting.config.tie_word_embeddings),
-        lm_head_(make_lm_head(setting)) {}
-
-  std::vector<std::string> fields() const override { return {kLabels}; }
-  void prepare(const BatchFields& batch, const at::Tensor& ids, State& state) const override {
-    check_labels(batch, ids, vocabulary_);
-  }
-  std::vector<torch::nn::Module*> modules() const override { return {lm_head_.get()}; }
-  void forward(const nn::LayerNorm& ln_f, State& state) const override {
-    state.set(kLogits, logits(ln_f(state.at(kHidden))));
-    state.erase(kHidden);
-  }
-  at::Tensor logits(const at::Tensor& hidden) const { return (*lm_head_)(hidden); }
-  nn::LossTerm next_token_loss(const char* name, const State& outputs, const Batch& batch) const {
-    const at::Tensor labels = next_tokens(batch.at(kLabels).to(at::kLong));
-    return {name, 1, nn::cross_entropy_sum(*lm_head_, outputs.at(kLogits), labels)};
-  }
-  std::vector<nn::LossTerm> loss(const State& outputs, const Batch& batch) const override {
-    if (!batch.has(kLabels)) return {};
-    return {next_token_loss("loss", outputs, batch)};
-  }
-  std::vector<nn::LossCount> counts(const Batch& batch) const override {
-    if (!batch.has(kLabels)) return {};
-    return {count_next_tokens("loss", batch)};
-  }
-  std::vector<nn::Tie> ties() const override {
-    if (!tied_) return {};
-    return {{"lm_head.weight", "transformer.wte.weight"}};
-  }
-
- private:
-  const int64_t vocabulary_;
-  const bool tied_;
-  std::shared_ptr<nn::Linear> lm_head_;
-};
 
 // Hugging Face's GPT2SequenceSummary: one vector out of those of a sequence, projected.
 class Summary {
@@ -128,7 +75,7 @@ class Summary {
       case SummaryConfig::Type::kMean:
         return hidden.mean(1);
       case SummaryConfig::Type::kClsIndex:
-        return select_positions(hidden, tokens);
+        return nn::select_positions(hidden, tokens);
     }
     return {};
   }
@@ -141,15 +88,15 @@ class Summary {
   nn::Activation activation_ = nullptr;
 };
 
-class DoubleHeads final : public Head {
+class DoubleHeads final : public nn::Head {
  public:
   explicit DoubleHeads(const HeadSetting& setting)
-      : language_(setting), summary_(setting), vocabulary_(setting.config.vocab_size) {}
+      : language_(setting.model, language_options(setting, "lm_loss")), summary_(setting) {}
 
-  std::vector<std::string> fields() const override { return {kLabels, kChoiceTokens, kChoiceLabels}; }
+  std::vector<std::string> fields() const override { return {nn::kLabels, kChoiceTokens, kChoiceLabels}; }
   bool has_choices() const override { return true; }
-  void prepare(const BatchFields& batch, const at::Tensor& ids, State& state) const override {
-    check_labels(batch, ids, vocabulary_);
+  void prepare(const nn::BatchFields& batch, const at::Tensor& ids, State& state) const override {
+    language_.prepare(batch, ids, state);
     const at::IntArrayRef rows = ids.sizes().slice(0, ids.dim() - 1);
     if (batch.has(kChoiceTokens)) {
       batch.require_shape(kChoiceTokens, {rows.vec()});
@@ -165,20 +112,17 @@ class DoubleHeads final : public Head {
     modules.push_back(summary_.module());
     return modules;
   }
-  void forward(const nn::LayerNorm& ln_f, State& state) const override {
-    const at::Tensor tokens = state.at(kChoiceTokens);
-    state.erase(kChoiceTokens);
-    const at::Tensor normed = ln_f(state.at(kHidden));
+  void forward(const Finish& finish, State& state) const override {
+    const at::Tensor tokens = nn::take(state, kChoiceTokens);
+    const at::Tensor normed = finish(nn::take(state, nn::kHidden));
     std::vector<int64_t> shape = tokens.sizes().vec();
     shape.insert(shape.end(), {normed.size(-2), normed.size(-1)});
     const at::Tensor hidden = normed.view(shape);
-    state.erase(kHidden);
     state.set(kLogits, language_.logits(hidden));
     state.set(kChoiceLogits, summary_(hidden, tokens));
   }
   std::vector<nn::LossTerm> loss(const State& outputs, const Batch& batch) const override {
-    std::vector<nn::LossTerm> terms;
-    if (batch.has(kLabels)) terms.push_back(language_.next_token_loss("lm_loss", outputs, batch));
+    std::vector<nn::LossTerm> terms = language_.loss(outputs, batch);
     if (batch.has(kChoiceLabels)) {
       const at::Tensor& logits = outputs.at(kChoiceLogits);
       const at::Tensor labels = batch.at(kChoiceLabels).to(at::kLong).reshape(-1);
@@ -188,8 +132,7 @@ class DoubleHeads final : public Head {
     return terms;
   }
   std::vector<nn::LossCount> counts(const Batch& batch) const override {
-    std::vector<nn::LossCount> counts;
-    if (batch.has(kLabels)) counts.push_back(count_next_tokens("lm_loss", batch));
+    std::vector<nn::LossCount> counts = language_.counts(batch);
     if (batch.has(kChoiceLabels)) counts.push_back({"mc_loss", nn::count_labels(batch.at(kChoiceLabels))});
     return counts;
   }
@@ -197,44 +140,31 @@ class DoubleHeads final : public Head {
 
  private:
   // One label for each row of mc_logits, whose last dim are the classes.
-  void check_choice_labels(const BatchFields& batch, at::IntArrayRef ids) const {
+  void check_choice_labels(const nn::BatchFields& batch, at::IntArrayRef ids) const {
     if (!batch.has(kChoiceLabels)) return;
     const std::vector<int64_t> logits = summary_.shape(ids);
     const int64_t labels = c10::multiply_integers(logits) / logits.back();
     if (batch.integers(kChoiceLabels).numel() != labels) {
-      batch.refuse(
-          kChoiceLabels,
-          fmt::format("its shape is {}, but mc_logits will be {}, which wants {} labels",
-                      shape_text(batch.batch().at(kChoiceLabels).sizes()), shape_text(logits), labels));
+      batch.refuse(kChoiceLabels,
+                   fmt::format("its shape is {}, but mc_logits will be {}, which wants {} labels",
+                               nn::shape_text(batch.batch().at(kChoiceLabels).sizes()),
+                               nn::shape_text(logits), labels));
     }
     batch.require_range(kChoiceLabels, logits.back(), true);
   }
 
-  LanguageHead language_;
+  nn::LanguageHead language_;
   Summary summary_;
-  const int64_t vocabulary_;
 };
 
 }  // namespace
 
-std::unique_ptr<Head> make_language_head(const HeadSetting& setting) {
-  return std::make_unique<LanguageHead>(setting);
+std::unique_ptr<nn::Head> make_language_head(const HeadSetting& setting) {
+  return std::make_unique<nn::LanguageHead>(setting.model, language_options(setting, "loss"));
 }
 
-std::unique_ptr<Head> make_double_heads(const HeadSetting& setting) {
+std::unique_ptr<nn::Head> make_double_heads(const HeadSetting& setting) {
   return std::make_unique<DoubleHeads>(setting);
-}
-
-at::Tensor next_tokens(const at::Tensor& labels) {
-  at::Tensor moved = labels.roll(-1, -1);
-  moved.select(-1, labels.size(-1) - 1).fill_(kIgnored);
-  return moved;
-}
-
-at::Tensor select_positions(const at::Tensor& x, const at::Tensor& positions) {
-  std::vector<int64_t> shape = positions.sizes().vec();
-  shape.insert(shape.end(), {1, x.size(-1)});
-  return x.gather(-2, positions.unsqueeze(-1).unsqueeze(-1).expand(shape)).squeeze(-2);
 }
 
 }  // namespace weft::gpt2

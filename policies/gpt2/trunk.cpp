@@ -2,6 +2,8 @@
 
 #include <ATen/ops/arange.h>
 
+#include "weft/nn/batch_fields.hpp"
+
 namespace weft::gpt2 {
 
 Trunk::Trunk(torch::nn::Module& root, const Gpt2Config& config, at::ScalarType dtype) {
@@ -22,20 +24,20 @@ Prologue::Prologue(const Trunk& trunk)
     : Unit("prologue"), wte_(uses(*trunk.wte)), wpe_(uses(*trunk.wpe)), drop_(uses(*trunk.drop)) {}
 
 void Prologue::forward(State& state) {
-  const at::Tensor ids = state.at(kInputIds);
-  const at::Tensor* given = state.find(kPositions);
+  const at::Tensor ids = state.at(nn::kInputIds);
+  const at::Tensor* given = state.find(nn::kPositions);
   const at::Tensor positions = given ? *given : at::arange(ids.size(1), ids.options()).unsqueeze(0);
   at::Tensor hidden = wte_(ids) + wpe_(positions);
-  if (const at::Tensor* types = state.find(kTokenTypes)) hidden = hidden + wte_(*types);
-  for (const char* name : {kInputIds, kPositions, kTokenTypes}) state.erase(name);
-  state.set(kHidden, drop_(hidden));
+  if (const at::Tensor* types = state.find(nn::kTokenTypes)) hidden = hidden + wte_(*types);
+  for (const char* name : {nn::kInputIds, nn::kPositions, nn::kTokenTypes}) state.erase(name);
+  state.set(nn::kHidden, drop_(hidden));
 }
 
 BlockUnit::BlockUnit(std::string name, Block& block) : Unit(std::move(name)), block_(uses(block)) {}
 
 void BlockUnit::forward(State& state) {
-  const at::Tensor* mask = state.find(kMask);
-  state.set(kHidden, block_(state.at(kHidden), mask ? *mask : at::Tensor()));
+  const at::Tensor* mask = state.find(nn::kAttentionMask);
+  state.set(nn::kHidden, block_(state.at(nn::kHidden), mask ? *mask : at::Tensor()));
 }
 
 }  // namespace weft::gpt2

@@ -10,14 +10,6 @@
 
 namespace weft::gpt2 {
 
-// Fields of the State that all classes pass on. N rows: samples, or samples times choices.
-inline constexpr const char* kHidden = "hidden";  // (N, T, E)
-inline constexpr const char* kMask =
-    "attention_mask";                                  // additive, (N, 1, 1, T) or (N, 1, T, T); absent: none
-inline constexpr const char* kInputIds = "input_ids";  // (N, T)
-inline constexpr const char* kTokenTypes = "token_type_ids";  // (N, T), may be absent
-inline constexpr const char* kPositions = "position_ids";     // (1, T) or (N, T); absent: 0 ... T - 1
-
 struct Trunk {
   // Registers its modules in `root` under Hugging Face's names.
   Trunk(torch::nn::Module& root, const Gpt2Config& config, at::ScalarType dtype);

@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "oracle.hpp"
+#include "policies/oracle.hpp"
 #include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
 
@@ -14,8 +14,8 @@ constexpr const char* kTiny =
     R"({"vocab_size": 11, "n_positions": 6, "n_embd": 8, "n_head": 2, "n_layer": 2, "num_labels": 3, "pad_token_id": 0,
         "use_cache": false, "embd_pdrop": 0, "attn_pdrop": 0, "resid_pdrop": 0, "summary_first_dropout": 0})";
 
-std::shared_ptr<gpt2::Gpt2Model> tiny(std::string_view architecture = "GPT2LMHeadModel") {
-  return make_gpt2(Config::parse(kTiny, "config.json"), architecture);
+std::shared_ptr<nn::Model> tiny(std::string_view architecture = "GPT2LMHeadModel") {
+  return make_model(Config::parse(kTiny, "config.json"), architecture);
 }
 
 at::Tensor ids(at::IntArrayRef shape) {
@@ -75,7 +75,7 @@ TEST(Gpt2Input, RefusesValuesOutOfRangeNamingThem) {
 
 TEST(Gpt2Input, RefusesSeveralRowsWithoutAPaddingToken) {
   const Config config = Config::parse(kTiny, "config.json").with_json("pad_token_id", "null");
-  const auto model = make_gpt2(config, "GPT2ForSequenceClassification");
+  const auto model = make_model(config, "GPT2ForSequenceClassification");
   EXPECT_ERROR(model->input(batch({{"input_ids", ids({2, 3})}})), WEFT_INVALID_ARGUMENT,
                "Cannot handle batch sizes > 1 if no padding token is defined", "pad_token_id");
   EXPECT_NO_THROW(model->input(batch({{"input_ids", ids({1, 3})}})));

@@ -43,7 +43,7 @@ TEST(Gpt2Config, HasDefaultsOfHuggingFace) {
   EXPECT_EQ(config.n_positions, 1024);
   EXPECT_EQ(config.n_inner, 4 * 768);
   EXPECT_EQ(config.activation_function, "gelu_new");
-  EXPECT_EQ(config.num_labels, 2);
+  EXPECT_EQ(config.labels.count, 2);
   EXPECT_EQ(config.classifier_dropout, 0.1);
   EXPECT_FALSE(config.pad_token_id);
   EXPECT_TRUE(config.tie_word_embeddings);
@@ -59,7 +59,7 @@ TEST(Gpt2Config, TakesOtherNamesOfKeys) {
   EXPECT_EQ(config.n_layer, 3);
   EXPECT_EQ(config.n_inner, 384);
   EXPECT_EQ(config.classifier_dropout, 0.25);
-  EXPECT_EQ(config.num_labels, 3);
+  EXPECT_EQ(config.labels.count, 3);
 }
 
 }  // namespace

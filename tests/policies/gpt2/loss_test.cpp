@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "oracle.hpp"
+#include "policies/oracle.hpp"
 #include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
 
@@ -18,7 +18,7 @@ std::map<std::string, double> counts_of(const nn::Model& model, const Batch& bat
 
 TEST(Gpt2Loss, CountsNextTokensThatAreNotIgnored) {
   const Oracle oracle = Oracle::load("GPT2LMHeadModel");
-  const auto model = make_gpt2(oracle.config, oracle.architecture);
+  const auto model = make_model(oracle.config, oracle.architecture);
   const at::Tensor labels = oracle.inputs.at("labels");
   const double expected = labels.slice(1, 1).ne(-100).sum().item<double>();
   EXPECT_EQ(counts_of(*model, oracle.batch()), (std::map<std::string, double>{{"loss", expected}}));
@@ -26,19 +26,19 @@ TEST(Gpt2Loss, CountsNextTokensThatAreNotIgnored) {
 
 TEST(Gpt2Loss, CountsEachTermForItself) {
   const Oracle double_heads = Oracle::load("GPT2DoubleHeadsModel.last_position");
-  EXPECT_EQ(counts_of(*make_gpt2(double_heads.config, double_heads.architecture), double_heads.batch())
+  EXPECT_EQ(counts_of(*make_model(double_heads.config, double_heads.architecture), double_heads.batch())
                 .at("mc_loss"),
             2);
   const Oracle answers =
       Oracle::load("GPT2ForQuestionAnswering");  // starts 0 4 11 -3 2, ends 6 10 3 40 2 of 11
-  EXPECT_EQ(counts_of(*make_gpt2(answers.config, answers.architecture), answers.batch()),
+  EXPECT_EQ(counts_of(*make_model(answers.config, answers.architecture), answers.batch()),
             (std::map<std::string, double>{{"start_loss", 4}, {"end_loss", 4}}));
 }
 
 TEST(Gpt2Loss, IsAbsentWithoutLabels) {
   for (const std::string& file : Oracle::files()) {
     const Oracle oracle = Oracle::load(file);
-    const auto model = make_gpt2(oracle.config, oracle.architecture);
+    const auto model = make_model(oracle.config, oracle.architecture);
     bind_weights(*model, oracle.weights);
     Batch batch = oracle.batch();
     for (const char* name : {"labels", "mc_labels", "start_positions", "end_positions"}) batch.erase(name);
@@ -51,7 +51,7 @@ TEST(Gpt2Loss, AStandInBatchCountsNothingAndHasZeroGradients) {
   for (const std::string& file : Oracle::files()) {
     const Oracle oracle = Oracle::load(file);
     if (oracle.inputs.contains("cotangent")) continue;
-    const auto model = make_gpt2(oracle.config, oracle.architecture);
+    const auto model = make_model(oracle.config, oracle.architecture);
     bind_weights(*model, oracle.weights);
     Batch batch = oracle.batch();
     batch.empty = true;
@@ -68,8 +68,8 @@ TEST(Gpt2Loss, AStandInBatchCountsNothingAndHasZeroGradients) {
 
 TEST(Gpt2Loss, OfBf16IsNearThatOfFp32) {
   const Oracle oracle = Oracle::load("GPT2LMHeadModel");
-  const auto exact = make_gpt2(oracle.config, oracle.architecture);
-  const auto rounded = make_gpt2(oracle.config, oracle.architecture, at::kBFloat16);
+  const auto exact = make_model(oracle.config, oracle.architecture);
+  const auto rounded = make_model(oracle.config, oracle.architecture, at::kBFloat16);
   bind_weights(*exact, oracle.weights);
   bind_weights(*rounded, oracle.weights);
   const Batch batch = oracle.batch();

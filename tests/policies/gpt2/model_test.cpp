@@ -4,10 +4,16 @@
 
 #include <set>
 
-#include "oracle.hpp"
+#include "gpt2_model.hpp"
+#include "policies/oracle.hpp"
 #include "support/expect_error.hpp"
 
 namespace weft::test {
+
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype) {
+  return std::make_shared<gpt2::Gpt2Model>(config, gpt2::find_architecture(architecture), dtype);
+}
 
 namespace {
 
@@ -16,20 +22,20 @@ const Config kSmall = Config::parse(
     "config.json");
 
 TEST(Gpt2Model, RefusesUnknownClassesNamingTheSix) {
-  EXPECT_ERROR(make_gpt2(kSmall, "GPT2LMHeadModle"), WEFT_NOT_FOUND, "GPT2LMHeadModle",
+  EXPECT_ERROR(make_model(kSmall, "GPT2LMHeadModle"), WEFT_NOT_FOUND, "GPT2LMHeadModle",
                "did you mean \"GPT2LMHeadModel\"?", "GPT2Model", "GPT2DoubleHeadsModel",
                "GPT2ForSequenceClassification", "GPT2ForTokenClassification", "GPT2ForQuestionAnswering");
 }
 
 TEST(Gpt2Model, TiesTheHeadToTheEmbeddingUnlessTold) {
-  const auto tied = make_gpt2(kSmall, "GPT2LMHeadModel");
+  const auto tied = make_model(kSmall, "GPT2LMHeadModel");
   const auto parameters = tied->named_parameters();
   EXPECT_EQ(parameters["lm_head.weight"].unsafeGetTensorImpl(),
             parameters["transformer.wte.weight"].unsafeGetTensorImpl());
   ASSERT_EQ(tied->ties().size(), 1);
   EXPECT_EQ(tied->ties()[0].name, "lm_head.weight");
   EXPECT_EQ(tied->ties()[0].canonical, "transformer.wte.weight");
-  const auto untied = make_gpt2(kSmall.with_json("tie_word_embeddings", "false"), "GPT2LMHeadModel");
+  const auto untied = make_model(kSmall.with_json("tie_word_embeddings", "false"), "GPT2LMHeadModel");
   EXPECT_NE(untied->named_parameters()["lm_head.weight"].unsafeGetTensorImpl(),
             untied->named_parameters()["transformer.wte.weight"].unsafeGetTensorImpl());
   EXPECT_TRUE(untied->ties().empty());
@@ -37,17 +43,23 @@ TEST(Gpt2Model, TiesTheHeadToTheEmbeddingUnlessTold) {
 
 TEST(Gpt2Model, IsMadeWithoutMemoryInTheTypeGiven) {
   for (const auto& item :
-       make_gpt2(kSmall, "GPT2ForTokenClassification", at::kBFloat16)->named_parameters()) {
+       make_model(kSmall, "GPT2ForTokenClassification", at::kBFloat16)->named_parameters()) {
     EXPECT_TRUE(item.value().is_meta()) << item.key();
     EXPECT_TRUE(item.value().requires_grad()) << item.key();
     EXPECT_EQ(item.value().scalar_type(), at::kBFloat16) << item.key();
   }
 }
 
+TEST(Gpt2Model, HasOraclesOfAllSixClasses) {
+  std::set<std::string> classes;
+  for (const std::string& file : Oracle::files()) classes.insert(Oracle::load(file).architecture);
+  EXPECT_EQ(classes.size(), 6);
+}
+
 TEST(Gpt2Model, UnitsUseEveryParameter) {
   for (const std::string& file : Oracle::files()) {
     const Oracle oracle = Oracle::load(file);
-    const auto model = make_gpt2(oracle.config, oracle.architecture);
+    const auto model = make_model(oracle.config, oracle.architecture);
     std::set<const void*> used;
     std::vector<std::string> names;
     for (nn::Unit* unit : model->units()) {
@@ -66,7 +78,7 @@ TEST(Gpt2Model, UnitsUseEveryParameter) {
 }
 
 TEST(Gpt2Model, BeginsAsHuggingFaceDoes) {
-  const auto model = make_gpt2(kSmall, "GPT2DoubleHeadsModel");
+  const auto model = make_model(kSmall, "GPT2DoubleHeadsModel");
   const auto deviation = [&](const char* name) { return model->initial(name).second; };
   EXPECT_EQ(deviation("transformer.wte.weight"), 0.05);
   EXPECT_EQ(deviation("transformer.h.0.attn.c_attn.weight"), 0.05);
@@ -79,7 +91,7 @@ TEST(Gpt2Model, BeginsAsHuggingFaceDoes) {
 }
 
 TEST(Gpt2Model, IgnoresMasksOfOldCheckpointsOnly) {
-  const auto model = make_gpt2(kSmall, "GPT2LMHeadModel");
+  const auto model = make_model(kSmall, "GPT2LMHeadModel");
   EXPECT_TRUE(model->ignored_on_load("transformer.h.0.attn.bias"));
   EXPECT_TRUE(model->ignored_on_load("h.11.attn.masked_bias"));
   EXPECT_FALSE(model->ignored_on_load("transformer.h.0.attn.c_attn.bias"));
@@ -87,7 +99,7 @@ TEST(Gpt2Model, IgnoresMasksOfOldCheckpointsOnly) {
 }
 
 TEST(Gpt2Model, DropsOutInTrainingOnly) {
-  const auto model = make_gpt2(kSmall, "GPT2Model");
+  const auto model = make_model(kSmall, "GPT2Model");
   bind_random(*model, 3);
   const Batch batch = {{"input_ids", at::arange(6).view({1, 6})}};
   const auto output = [&] { return run(*model, batch).at("last_hidden_state"); };

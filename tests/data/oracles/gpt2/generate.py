@@ -1,215 +1,26 @@
 #!/usr/bin/env python3
-"""Makes the oracle tensors of the GPT-2 classes with Hugging Face transformers, one file a case:
+"""Makes the oracle tensors of the GPT-2 classes: see model_oracle.py."""
 
-    weight.<name>      a tensor of the checkpoint, under the name save_pretrained gives it (a tied one once)
-    input.<name>       an argument of forward; input.cotangent of GPT2Model weighs each of its outputs
-    output.<name>      what forward returned; loss is the language (or only) loss, mc_loss that of the choices
-    grad.<name>        the gradient of loss + mc_loss, for GPT2Model of sum(cotangent * last_hidden_state);
-                       exactly 0 where it cancels, as for a bias before a softmax over choices or positions
-    defined.<output>   shape of input_ids: 0 where a position attends to nothing. Hugging Face's own kernels
-                       differ there (eager: the mean of all values; fused: zeros), so it is not to be compared
-
-and in the metadata: class, case, transformers (its version), config (the text of config.json).
-
-Weights are fp32; the computation is fp64, stored as fp32, so that the files do not depend on the processor.
-Two more runs must agree with it, relative to the largest value of each tensor (of all gradients, where a
-gradient is 0): fp32 eager within 3e-6 for outputs and 2e-5 for gradients, its noise (measured over these
-cases: at most 1e-6 and 3.4e-6; see --noise), and fp64 with scaled_dot_product_attention.
-
-    generate.py            writes the files that are missing or differ
-    generate.py --check    makes them again and compares with the files; exit status 1 where they differ
-    generate.py --noise    prints fp32 eager against fp64 by case
-"""
-
-import argparse
-import json
 import sys
-import tempfile
 from pathlib import Path
 
-import numpy
-import torch
 import transformers
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
-
-from cases import BASE_CONFIG, CASES
 
 FOLDER = Path(__file__).resolve().parent
-CHECK_TOLERANCE = 1e-6
-NOISE_OF_OUTPUTS = 3e-6
-NOISE_OF_GRADIENTS = 2e-5
-CANCELLED = 1e-12  # fp64: below this a gradient is rounding only
+sys.path.insert(0, str(FOLDER.parent))
+
+import model_oracle  # noqa: E402
+from cases import BASE_CONFIG, CASES  # noqa: E402
 
 
-def pinned_version():
-    for line in (FOLDER.parent / "requirements.txt").read_text().splitlines():
-        if line.startswith("transformers=="):
-            return line.split("==")[1].strip()
-    raise SystemExit("generate.py: requirements.txt does not pin transformers")
-
-
-def random_model(case, random):
-    """A model with every parameter drawn anew: no bias is 0, no norm is 1."""
-    config = transformers.GPT2Config(**(BASE_CONFIG | case.config))
-    model = getattr(transformers, case.model_class)(config)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            draw = torch.from_numpy(random.standard_normal(tuple(parameter.shape))).float()
-            is_norm_weight = ".ln_" in "." + name and name.endswith("weight")
-            scale = 0.2 if is_norm_weight or name.endswith("bias") else 0.4 if parameter.dim() == 2 else 0.3
-            parameter.copy_(draw * scale + (1.0 if is_norm_weight else 0.0))
-    return model
-
-
-def checkpoint(model):
-    """What save_pretrained writes: the tensors and the text of config.json."""
-    with tempfile.TemporaryDirectory() as folder:
-        model.save_pretrained(folder)
-        return load_file(f"{folder}/model.safetensors"), (Path(folder) / "config.json").read_text()
-
-
-def restored(case, weights, config_text, dtype, attention):
-    config = transformers.GPT2Config(**json.loads(config_text))
-    model = getattr(transformers, case.model_class)._from_config(config, attn_implementation=attention)
-    missing, unexpected = model.load_state_dict(weights, strict=False)
-    if unexpected or any(name != "lm_head.weight" for name in missing):
-        raise SystemExit(f"generate.py: {case.file_name}: missing {missing}, unexpected {unexpected}")
-    if dtype == torch.float64:
-        # The upcast is to fp32: for fp64 a downcast. Without it the formula is the same.
-        for module in model.modules():
-            if hasattr(module, "reorder_and_upcast_attn"):
-                module.reorder_and_upcast_attn = False
-    return model.to(dtype).train()
-
-
-def run(model, inputs, dtype):
-    """Returns the outputs and the gradient of every parameter."""
-    arguments = {name: value.to(dtype if value.is_floating_point() else value.dtype)
-                 for name, value in inputs.items()}
-    cotangent = arguments.pop("cotangent", None)
-    result = dict(model(**arguments))
-    if cotangent is not None:
-        total = (cotangent * result["last_hidden_state"]).sum()
-    else:
-        total = sum(value for name, value in result.items() if name.endswith("loss"))
-    total.backward()
-    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
-    return {name: value.detach() for name, value in result.items()}, gradients
-
-
-def attended(inputs):
-    """(..., T): 0 where a position and all before it are masked; None where there is none."""
-    mask = inputs.get("attention_mask")
-    if mask is None:
-        return None
-    defined = (mask.cumsum(-1) > 0).long()
-    return None if defined.all() else defined
-
-
-def difference(found, wanted, defined=None, scale_of_zero=1.0):
-    """Largest difference relative to the largest wanted value, over the positions that are defined."""
-    found, wanted = found.double(), wanted.double()
-    if defined is not None:
-        found, wanted = found[defined.bool()], wanted[defined.bool()]
-    scale = wanted.abs().max().item() or scale_of_zero
-    return (found - wanted).abs().max().item() / scale
-
-
-def largest_differences(found, wanted, defined):
-    """found, wanted: (outputs, gradients) of two runs; `defined` has the outputs with undefined positions."""
-    outputs = max(difference(found[0][name], wanted[0][name], defined.get(name)) for name in wanted[0])
-    largest = max(value.abs().max().item() for value in wanted[1].values())
-    gradients = max(difference(found[1][name], wanted[1][name], scale_of_zero=largest) for name in wanted[1])
-    return outputs, gradients
-
-
-def make(case):
-    """Returns the tensors, the metadata and the noise (outputs, gradients) of fp32 eager."""
-    random = numpy.random.Generator(numpy.random.PCG64(list(case.file_name.encode())))
-    weights, config_text = checkpoint(random_model(case, random))
-    inputs = {name: torch.from_numpy(value) for name, value in case.inputs(random).items()}
-    inputs = {name: value.float() if value.is_floating_point() else value for name, value in inputs.items()}
-
-    def results(dtype, attention):
-        return run(restored(case, weights, config_text, dtype, attention), inputs, dtype)
-
-    outputs, gradients = results(torch.float64, "eager")
-    gradients = {name: value if value.abs().max() > CANCELLED else torch.zeros_like(value)
-                 for name, value in gradients.items()}
-    exact = outputs, gradients
-    mask = attended(inputs)
-    defined = {} if mask is None else {
-        name: mask for name, value in outputs.items() if value.shape[: mask.dim()] == mask.shape}
-    noise = largest_differences(results(torch.float32, "eager"), exact, defined)
-    kernels = largest_differences(results(torch.float64, "sdpa"), exact, defined)
-    for what, found in (("fp32 eager", noise), ("scaled_dot_product_attention", kernels)):
-        if not (found[0] <= NOISE_OF_OUTPUTS and found[1] <= NOISE_OF_GRADIENTS):
-            raise SystemExit(f"generate.py: {case.file_name}: {what} differs from fp64 eager by "
-                             f"{found[0]:.1e} (outputs) and {found[1]:.1e} (gradients)")
-
-    tensors = {}
-    groups = dict(weight=weights, input=inputs, output=outputs, grad=gradients, defined=defined)
-    for prefix, group in groups.items():
-        for name, value in group.items():
-            value = value.float() if value.is_floating_point() else value
-            tensors[f"{prefix}.{name}"] = value.clone().contiguous()
-    metadata = {"class": case.model_class, "case": case.name, "transformers": transformers.__version__,
-                "config": config_text}
-    return tensors, metadata, noise
-
-
-def disagreement(path, tensors, metadata):
-    """One line that says in what the file differs, or None."""
-    if not path.is_file():
-        return "no such file"
-    with safe_open(path, framework="pt") as file:
-        for name in metadata:
-            if (file.metadata() or {}).get(name) != metadata[name]:
-                return f"metadata '{name}' differs"
-        if set(file.keys()) != set(tensors):
-            return f"these tensors are in one only: {sorted(set(file.keys()) ^ set(tensors))}"
-        for name, value in tensors.items():
-            stored = file.get_tensor(name)
-            if stored.dtype != value.dtype or stored.shape != value.shape:
-                return (f"{name}: stored {stored.dtype} {list(stored.shape)}, "
-                        f"made {value.dtype} {list(value.shape)}")
-            if not difference(stored, value) <= CHECK_TOLERANCE:
-                return f"{name}: differs by {difference(stored, value):.1e} of its largest value"
-    return None
-
-
-def main():
-    parser = argparse.ArgumentParser(description="GPT-2 oracle tensors from Hugging Face transformers")
-    parser.add_argument("--check", action="store_true", help="compare with the files, write nothing")
-    parser.add_argument("--noise", action="store_true", help="print fp32 eager against fp64, write nothing")
-    options = parser.parse_args()
-    if transformers.__version__ != pinned_version():
-        sys.exit(f"generate.py: transformers is {transformers.__version__}, "
-                 f"requirements.txt pins {pinned_version()}")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    torch.set_num_threads(1)
-
-    failures = [f"{path.name}: no case makes it" for path in sorted(FOLDER.glob("*.safetensors"))
-                if path.name not in {case.file_name for case in CASES}]
-    for case in CASES:
-        tensors, metadata, noise = make(case)
-        path = FOLDER / case.file_name
-        problem = disagreement(path, tensors, metadata)
-        if options.noise:
-            print(f"{case.file_name}: outputs {noise[0]:.1e}, gradients {noise[1]:.1e}")
-        elif options.check:
-            failures += [f"{case.file_name}: {problem}"] if problem else []
-        elif problem:
-            save_file(tensors, path, metadata=metadata)
-            print(f"{case.file_name}: written, {path.stat().st_size} bytes ({problem})")
-    for failure in failures:
-        print(f"generate.py: {failure}", file=sys.stderr)
-    if options.check and not failures:
-        print(f"generate.py: {len(CASES)} files agree with transformers {transformers.__version__}")
-    return 1 if failures else 0
+def make_exact(model):
+    """The upcast is to fp32: for fp64 a downcast. Without it the formula is the same."""
+    for module in model.modules():
+        if hasattr(module, "reorder_and_upcast_attn"):
+            module.reorder_and_upcast_attn = False
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(model_oracle.main(model_oracle.Family(
+        "GPT-2", FOLDER, transformers.GPT2Config, BASE_CONFIG, CASES, is_norm=lambda name: ".ln_" in "." + name,
+        make_exact=make_exact)))

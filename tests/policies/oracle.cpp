@@ -1,4 +1,4 @@
-#include "oracle.hpp"
+#include "policies/oracle.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -68,11 +68,6 @@ Batch Oracle::batch() const {
     if (name != "cotangent") batch.set(name, tensor);
   }
   return batch;
-}
-
-std::shared_ptr<gpt2::Gpt2Model> make_gpt2(const Config& config, std::string_view architecture,
-                                           at::ScalarType dtype) {
-  return std::make_shared<gpt2::Gpt2Model>(config, gpt2::find_architecture(architecture), dtype);
 }
 
 void bind_weights(nn::Model& model, const Oracle::Tensors& weights) {

@@ -1,4 +1,5 @@
-// One file of tests/data/oracles/gpt2 (what is in it: generate.py there), and models with the weights of one.
+// One file of tests/data/oracles/<family> (what is in it: family_oracle.py there), and models with the
+// weights of one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,9 +7,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "gpt2_model.hpp"
+#include "weft/nn/model.hpp"
 
 namespace weft::test {
 
@@ -19,7 +21,7 @@ struct Oracle {
   Config config;
   Tensors weights, inputs, outputs, gradients, defined;
 
-  // `file`: "GPT2LMHeadModel.untied"
+  // Of the family under test. `file`: "GPT2LMHeadModel.untied"
   static Oracle load(const std::string& file);
   // All files, without the ending.
   static std::vector<std::string> files();
@@ -27,9 +29,9 @@ struct Oracle {
   Batch batch() const;
 };
 
-// On the meta device.
-std::shared_ptr<gpt2::Gpt2Model> make_gpt2(const Config& config, std::string_view architecture,
-                                           at::ScalarType dtype = at::kFloat);
+// A model of the family under test, on the meta device: defined by the tests of each family.
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype = at::kFloat);
 // As a strategy without splits does: storage behind every parameter, with the value of that name.
 void bind_weights(nn::Model& model, const Oracle::Tensors& weights);
 // Random values for every parameter, the same for the same seed.

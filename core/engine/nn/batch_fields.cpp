@@ -1,11 +1,11 @@
-#include "batch_fields.hpp"
+#include "weft/nn/batch_fields.hpp"
 
 #include <algorithm>
 
 #include "base/text.hpp"
 #include "weft/nn/layers.hpp"
 
-namespace weft::gpt2 {
+namespace weft::nn {
 
 void BatchFields::refuse_others(const std::vector<std::string>& known) const {
   for (const auto& [name, tensor] : batch_) {
@@ -46,9 +46,8 @@ void BatchFields::require_shape(std::string_view name,
 }
 
 void BatchFields::require_range(std::string_view name, int64_t count, bool ignored) const {
-  constexpr int64_t kIgnored = -100;
   const std::string what = fmt::format("{}: {}", architecture_, name);
-  nn::check_ids(integers(name), count, what, ignored ? std::optional(kIgnored) : std::nullopt);
+  check_ids(integers(name), count, what, ignored ? std::optional(kIgnored) : std::nullopt);
 }
 
 void BatchFields::refuse(std::string_view name, const std::string& text) const {
@@ -59,4 +58,4 @@ std::string shape_text(at::IntArrayRef shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-}  // namespace weft::gpt2
+}  // namespace weft::nn

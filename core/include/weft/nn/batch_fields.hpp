@@ -7,7 +7,20 @@
 
 #include "weft/state.hpp"
 
-namespace weft::gpt2 {
+namespace weft::nn {
+
+// Inputs of models by Hugging Face's names. N rows: samples, or samples times choices; T positions.
+inline constexpr const char* kInputIds = "input_ids";  // (N, T)
+inline constexpr const char* kAttentionMask =
+    "attention_mask";                                         // (N, T), 1 or 0; in a State as masks.hpp says
+inline constexpr const char* kTokenTypes = "token_type_ids";  // (N, T)
+inline constexpr const char* kPositions = "position_ids";     // (1, T) or (N, T); absent: 0 ... T - 1
+inline constexpr const char* kLabels = "labels";
+// What blocks pass on: (N, T, C).
+inline constexpr const char* kHidden = "hidden";
+
+// A label that counts nothing.
+inline constexpr int64_t kIgnored = -100;
 
 class BatchFields {
  public:
@@ -38,4 +51,4 @@ class BatchFields {
 // "[2, 3]"
 std::string shape_text(at::IntArrayRef shape);
 
-}  // namespace weft::gpt2
+}  // namespace weft::nn

@@ -1,0 +1,101 @@
+#include "weft/nn/config_values.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.hpp"
+#include "weft/nn/layers.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+int64_t at_least_1(const Config& config, std::string_view key, int64_t value) {
+  if (value < 1)
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must be at least 1", config.origin(), key, value);
+  return value;
+}
+
+}  // namespace
+
+int64_t positive(const Config& config, std::string_view key, int64_t otherwise) {
+  return at_least_1(config, key, config.integer(key, otherwise));
+}
+
+int64_t positive(const Config& config, std::string_view key, std::string_view alias, int64_t otherwise) {
+  if (!config.has(alias)) return positive(config, key, otherwise);
+  const int64_t value = config.integer(alias);
+  if (config.has(key) && config.integer(key) != value) {
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, but \"{}\", its other name, is {}; give one of them",
+         config.origin(), key, config.integer(key), alias, value);
+  }
+  return at_least_1(config, alias, value);
+}
+
+double probability(const Config& config, std::string_view key, double otherwise) {
+  const double value = config.real(key, otherwise);
+  if (!(value >= 0 && value < 1)) {
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must be at least 0 and less than 1", config.origin(), key,
+         value);
+  }
+  return value;
+}
+
+std::string activation_name(const Config& config, std::string_view key, std::string_view otherwise) {
+  std::string name = config.text(key, otherwise);
+  try {
+    activation(name);
+  } catch (const Error& error) {
+    fail(error.status(), "{}: \"{}\": {}", config.origin(), key, error.what());
+  }
+  return name;
+}
+
+Labels read_labels(const Config& config) {
+  Labels labels;
+  labels.count = config.has("id2label") ? at_least_1(config, "id2label", config.entries("id2label"))
+                                        : positive(config, "num_labels", labels.count);
+  labels.problem = config.text("problem_type", "");
+  const std::vector<std::string> known = {"regression", "single_label_classification",
+                                          "multi_label_classification"};
+  if (!labels.problem.empty() && std::find(known.begin(), known.end(), labels.problem) == known.end()) {
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"problem_type\" is \"{}\", must be one of {}{}", config.origin(),
+         printable(labels.problem, 60), fmt::join(known, ", "), did_you_mean(labels.problem, known));
+  }
+  if (labels.problem == "single_label_classification" && labels.count == 1) {
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: \"problem_type\" is \"single_label_classification\" with 1 label; take \"regression\", or give "
+         "\"id2label\" (or \"num_labels\") 2 labels or more",
+         config.origin());
+  }
+  return labels;
+}
+
+std::optional<int64_t> padding_token(const Config& config) {
+  return config.has("pad_token_id") ? std::optional(config.integer("pad_token_id")) : std::nullopt;
+}
+
+void refuse_flag(const Config& config, std::string_view key, std::string_view family,
+                 std::string_view means) {
+  if (!config.flag(key, false)) return;
+  fail(WEFT_UNIMPLEMENTED, "{}: \"{}\" is true ({}), which Weft's {} does not have; set it to false",
+       config.origin(), key, means, family);
+}
+
+void refuse_unsupported(const Config& config, std::string_view family, std::string_view type) {
+  refuse_flag(config, "output_attentions", family, "attention probabilities among the outputs");
+  refuse_flag(config, "output_hidden_states", family, "hidden states of all layers among the outputs");
+  for (const char* key : {"quantization_config", "pruned_heads"}) {
+    if (config.entries(key) == 0) continue;
+    fail(WEFT_UNIMPLEMENTED,
+         "{}: there is a \"{}\", which Weft's {} does not have; save the model without it", config.origin(),
+         key, family);
+  }
+  const std::string found = config.text("model_type", type);
+  if (found != type) {
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"model_type\" is \"{}\", but a {} class was asked for", config.origin(),
+         printable(found, 60), family);
+  }
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,33 @@
+// The policy that is compiled into the test, taken through its entry.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <weft/abi_version.h>
+#include <weft/plugin.h>
+#include <weft/runtime.h>
+#include <weft/shard_policy.h>
+
+#include <weft/error.hpp>
+
+namespace weft::plan::test {
+
+inline const weft_shard_policy& compiled_policy(weft_str family) {
+  static const weft_host host = {sizeof(weft_host), weft_error_set, nullptr, nullptr};
+  weft_query_request request = {};
+  request.struct_size = sizeof(request);
+  request.abi_major = WEFT_ABI_MAJOR;
+  request.abi_minor_min = request.abi_minor_max = WEFT_ABI_MINOR;
+  request.host = &host;
+  weft_query_reply reply = {};
+  reply.struct_size = sizeof(reply);
+  if (weft_plugin_query_v1(&request, &reply, nullptr) != WEFT_OK) {
+    throw Error(WEFT_INTERNAL, "the policy's entry failed");
+  }
+  EXPECT_EQ(reply.plugin->get_factory(WEFT_STR("weft.factory.shard_policy/2")), nullptr);
+  const auto* factory = static_cast<const weft_shard_policy_factory*>(
+      reply.plugin->get_factory(WEFT_STR(WEFT_FACTORY_SHARD_POLICY)));
+  EXPECT_EQ(factory->find(WEFT_STR("gpt")), nullptr);
+  return *factory->find(family);
+}
+
+}  // namespace weft::plan::test
