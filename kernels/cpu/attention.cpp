@@ -43,14 +43,19 @@ struct Head {
   ConstHeads q, k, v;
 };
 
+// Head `index` of all: of the first sample, then of the second, and so on.
+template <typename T>
+HeadsOf<T> one(HeadsOf<T> all, int64_t heads, int64_t index) {
+  all.data += index / heads * all.batch + index % heads * all.head;
+  return all;
+}
+
 Head head_of(const AttentionShape& shape, const ConstHeads& q, const ConstHeads& k, const ConstHeads& v,
              int64_t index) {
-  const auto at = [&](ConstHeads all) {
-    all.data += index / shape.heads * all.batch + index % shape.heads * all.head;
-    return all;
-  };
-  return {shape.positions, shape.size, padded(shape.positions), shape.causal, shape.scale, at(q),
-          at(k),           at(v)};
+  const int64_t keys = shape.heads / shape.shared, key = index / shape.shared;
+  return {shape.positions,   shape.size,       padded(shape.positions),
+          shape.causal,      shape.scale,      one(q, shape.heads, index),
+          one(k, keys, key), one(v, keys, key)};
 }
 
 void copy_rows(const Head& head, const ConstHeads& from, float* to) {
@@ -202,12 +207,6 @@ WEFT_DISPATCH(backward_head,
                const float* log_sum_exp, const Heads& dq),
               (head, work, out, dout, log_sum_exp, dq))
 
-template <typename T>
-HeadsOf<T> one(HeadsOf<T> all, const AttentionShape& shape, int64_t index) {
-  all.data += index / shape.heads * all.batch + index % shape.heads * all.head;
-  return all;
-}
-
 void scatter_rows(const Head& head, const float* from, const Heads& to) {
   for (int64_t t = 0; t < head.positions; ++t)
     std::copy_n(from + t * head.size, head.size, to.data + t * to.position);
@@ -228,9 +227,11 @@ void attention_forward(const AttentionShape& shape, const ConstHeads& q, const C
                               scratch.take(kQueries * row)};
     for (int64_t index = begin; index < end; ++index) {
       const Head head = head_of(shape, q, k, v, index);
-      transpose_rows(head, head.k, work.keys);
-      copy_rows(head, head.v, work.values);
-      forward_head(head, work, one(out, shape, index), log_sum_exp + index * shape.positions);
+      if (index == begin || index % shape.shared == 0) {
+        transpose_rows(head, head.k, work.keys);
+        copy_rows(head, head.v, work.values);
+      }
+      forward_head(head, work, one(out, shape.heads, index), log_sum_exp + index * shape.positions);
     }
   });
 }
@@ -238,7 +239,8 @@ void attention_forward(const AttentionShape& shape, const ConstHeads& q, const C
 void attention_backward(const AttentionShape& shape, const ConstHeads& q, const ConstHeads& k,
                         const ConstHeads& v, const ConstHeads& out, const ConstHeads& out_gradient,
                         const float* log_sum_exp, const AttentionGradients& gradients) {
-  parallel_for(0, shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
+  const int64_t key_heads = shape.heads / shape.shared;
+  parallel_for(0, shape.batch * key_heads, 1, [&](int64_t begin, int64_t end) {
     Scratch scratch(BackwardWork::size(shape));
     const int64_t row = padded(shape.positions);
     BackwardWork work;
@@ -249,17 +251,20 @@ void attention_backward(const AttentionShape& shape, const ConstHeads& q, const 
     work.value_sums = scratch.take(row * shape.size);
     work.probabilities = scratch.take(kQueries * row);
     work.slopes = scratch.take(kQueries * row);
-    for (int64_t index = begin; index < end; ++index) {
-      const Head head = head_of(shape, q, k, v, index);
-      transpose_rows(head, head.k, work.keys);
-      transpose_rows(head, head.v, work.values);
-      copy_rows(head, head.k, work.key_rows);
+    for (int64_t key = begin; key < end; ++key) {
+      const Head first = head_of(shape, q, k, v, key * shape.shared);
+      transpose_rows(first, first.k, work.keys);
+      transpose_rows(first, first.v, work.values);
+      copy_rows(first, first.k, work.key_rows);
       std::fill_n(work.key_sums, row * shape.size, 0.0f);
       std::fill_n(work.value_sums, row * shape.size, 0.0f);
-      backward_head(head, work, one(out, shape, index), one(out_gradient, shape, index),
-                    log_sum_exp + index * shape.positions, one(gradients.q, shape, index));
-      scatter_rows(head, work.key_sums, one(gradients.k, shape, index));
-      scatter_rows(head, work.value_sums, one(gradients.v, shape, index));
+      for (int64_t index = key * shape.shared; index < (key + 1) * shape.shared; ++index) {
+        backward_head(head_of(shape, q, k, v, index), work, one(out, shape.heads, index),
+                      one(out_gradient, shape.heads, index), log_sum_exp + index * shape.positions,
+                      one(gradients.q, shape.heads, index));
+      }
+      scatter_rows(first, work.key_sums, one(gradients.k, key_heads, key));
+      scatter_rows(first, work.value_sums, one(gradients.v, key_heads, key));
     }
   });
 }

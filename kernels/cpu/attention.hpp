@@ -11,9 +11,11 @@ struct AttentionShape {
   int64_t batch, heads, positions, size;  // B, H, T, D; D is a multiple of 16
   bool causal;                            // position i attends to 0 ... i
   float scale;                            // of the scores
+  int64_t shared = 1;  // so many heads of q, one after the other, share one of k and v: grouped queries
 };
 
-// (B, H, T, D) with the last dimension contiguous; the others this many floats apart.
+// (B, H, T, D), of k and v (B, H / shared, T, D), with the last dimension contiguous; the others this many
+// floats apart.
 template <typename T>
 struct HeadsOf {
   T* data;

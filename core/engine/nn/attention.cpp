@@ -1,9 +1,7 @@
-#include <ATen/Dispatch.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/stack.h>
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -14,22 +12,14 @@
 #include "cpu/attention.hpp"
 #include "nn/random_stream.hpp"
 #include "weft/nn/layers.hpp"
+#include "weft/nn/masks.hpp"
 
 namespace weft::nn {
 
 namespace {
 
-double lowest(at::ScalarType dtype) {
-  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "lowest", [] {
-    return static_cast<double>(std::numeric_limits<scalar_t>::lowest());
-  });
-}
-
-// Additive, finite at forbidden places (as Hugging Face's eager attention), so that a row without a single
-// key has finite values and gradients: exp(-inf - -inf) is none.
 at::Tensor additive(const at::Tensor& mask, at::ScalarType dtype) {
-  if (mask.scalar_type() != at::kBool) return mask.to(dtype);
-  return at::zeros(mask.sizes(), mask.options().dtype(dtype)).masked_fill_(mask.logical_not(), lowest(dtype));
+  return mask.scalar_type() == at::kBool ? additive_mask(mask, dtype) : mask.to(dtype);
 }
 
 // The diagonal stays what `mask` says, thus finite.
@@ -63,72 +53,160 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// part: 0, 1, 2 for q, k, v of (B, T, 3, H, D)
-template <typename T>
-kernels::HeadsOf<T> heads_of(const at::Tensor& qkv, int64_t part) {
-  T* data = static_cast<float*>(qkv.data_ptr()) + part * qkv.stride(2);
-  return {data, qkv.stride(0), qkv.stride(3), qkv.stride(1)};
+// q: (B, T, H, D), k and v: (B, T, G, D), with the last dimension contiguous.
+struct Parts {
+  at::Tensor q, k, v;
+};
+
+Parts parts_of(const at::Tensor& qkv) {
+  return {qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2)};
 }
+
+struct Setting {
+  bool causal;
+  double scale;
+
+  void save(AutogradContext* context) const {
+    context->saved_data["causal"] = causal;
+    context->saved_data["scale"] = scale;
+  }
+  static Setting saved(AutogradContext* context) {
+    return {context->saved_data["causal"].toBool(), context->saved_data["scale"].toDouble()};
+  }
+  kernels::AttentionShape shape(const Parts& in) const {
+    const at::Tensor& q = in.q;
+    return {q.size(0),
+            q.size(2),
+            q.size(1),
+            q.size(3),
+            causal,
+            static_cast<float>(scale),
+            q.size(2) / in.k.size(2)};
+  }
+};
+
 template <typename T>
-kernels::HeadsOf<T> heads_of(const at::Tensor& mixed, const kernels::AttentionShape& shape) {
-  return {static_cast<float*>(mixed.data_ptr()), mixed.stride(0), shape.size, mixed.stride(1)};
+kernels::HeadsOf<T> heads_of(const at::Tensor& x) {
+  return {static_cast<float*>(x.data_ptr()), x.stride(0), x.stride(2), x.stride(1)};
+}
+
+struct Attended {
+  at::Tensor out, log_sum_exp;  // (B, T, H D), (B, H, T)
+};
+
+Attended fused_forward(const Parts& in, const Setting& setting) {
+  const kernels::AttentionShape shape = setting.shape(in);
+  const Attended result = {
+      at::empty({shape.batch, shape.positions, shape.heads * shape.size}, in.q.options()),
+      at::empty({shape.batch, shape.heads, shape.positions}, in.q.options())};
+  if (in.q.is_meta()) return result;
+  kernels::attention_forward(shape, heads_of<const float>(in.q), heads_of<const float>(in.k),
+                             heads_of<const float>(in.v), heads_of<float>(result.out.view(in.q.sizes())),
+                             result.log_sum_exp.mutable_data_ptr<float>());
+  return result;
+}
+
+void fused_backward(const Parts& in, const Attended& attended, const at::Tensor& up, const Setting& setting,
+                    const Parts& gradients) {
+  if (at::GradMode::is_enabled()) {
+    fail(WEFT_UNIMPLEMENTED,
+         "attention: a gradient of its gradient was asked for (create_graph), which it has not");
+  }
+  kernels::attention_backward(
+      setting.shape(in), heads_of<const float>(in.q), heads_of<const float>(in.k),
+      heads_of<const float>(in.v), heads_of<const float>(attended.out.view(in.q.sizes())),
+      heads_of<const float>(up.contiguous().view(in.q.sizes())), attended.log_sum_exp.const_data_ptr<float>(),
+      {heads_of<float>(gradients.q), heads_of<float>(gradients.k), heads_of<float>(gradients.v)});
 }
 
 class FusedSelfAttention : public torch::autograd::Function<FusedSelfAttention> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv, bool causal, double scale) {
-    const kernels::AttentionShape shape = shape_of(qkv, causal, scale);
-    const at::Tensor out = at::empty({shape.batch, shape.positions, shape.heads * shape.size}, qkv.options());
-    const at::Tensor log_sum_exp = at::empty({shape.batch, shape.heads, shape.positions}, qkv.options());
-    if (!qkv.is_meta())
-      kernels::attention_forward(shape, heads_of<const float>(qkv, 0), heads_of<const float>(qkv, 1),
-                                 heads_of<const float>(qkv, 2), heads_of<float>(out, shape),
-                                 log_sum_exp.mutable_data_ptr<float>());
-    context->save_for_backward({qkv, out, log_sum_exp});
-    context->saved_data["causal"] = causal;
-    context->saved_data["scale"] = scale;
-    return out;
+    const Setting setting = {causal, scale};
+    const Attended attended = fused_forward(parts_of(qkv), setting);
+    context->save_for_backward({qkv, attended.out, attended.log_sum_exp});
+    setting.save(context);
+    return attended.out;
   }
-
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (at::GradMode::is_enabled()) {
-      fail(WEFT_UNIMPLEMENTED,
-           "attention: a gradient of its gradient was asked for (create_graph), which it has not");
-    }
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &qkv = saved[0], &out = saved[1], up = gradients[0].contiguous();
-    const kernels::AttentionShape shape =
-        shape_of(qkv, context->saved_data["causal"].toBool(), context->saved_data["scale"].toDouble());
+    const at::Tensor& qkv = saved[0];
     const at::Tensor result = at::empty(qkv.sizes(), qkv.options());
-    kernels::attention_backward(
-        shape, heads_of<const float>(qkv, 0), heads_of<const float>(qkv, 1), heads_of<const float>(qkv, 2),
-        heads_of<const float>(out, shape), heads_of<const float>(up, shape), saved[2].const_data_ptr<float>(),
-        {heads_of<float>(result, 0), heads_of<float>(result, 1), heads_of<float>(result, 2)});
+    fused_backward(parts_of(qkv), {saved[1], saved[2]}, gradients[0], Setting::saved(context),
+                   parts_of(result));
     return {result, {}, {}};
   }
+};
 
- private:
-  static kernels::AttentionShape shape_of(const at::Tensor& qkv, bool causal, double scale) {
-    return {qkv.size(0), qkv.size(3), qkv.size(1), qkv.size(4), causal, static_cast<float>(scale)};
+class FusedGroupedAttention : public torch::autograd::Function<FusedGroupedAttention> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
+                            const at::Tensor& v, bool causal, double scale) {
+    const Setting setting = {causal, scale};
+    const Attended attended = fused_forward({q, k, v}, setting);
+    context->save_for_backward({q, k, v, attended.out, attended.log_sum_exp});
+    setting.save(context);
+    return attended.out;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Parts in = {saved[0], saved[1], saved[2]};
+    const auto like = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options()); };
+    const Parts result = {like(in.q), like(in.k), like(in.v)};
+    fused_backward(in, {saved[3], saved[4]}, gradients[0], Setting::saved(context), result);
+    return {result.q, result.k, result.v, {}, {}};
   }
 };
+
+// Without memory (meta) it tells the shapes of what a fused kernel of any dtype saves: an estimate counts
+// them.
+bool has_fused(const at::Tensor& x, const at::Tensor& mask, const AttentionOptions& options) {
+  const bool own_kernel =
+      x.is_meta() || (x.is_cpu() && x.scalar_type() == at::kFloat && kernels::attention_takes(x.size(-1)));
+  return own_kernel && !mask.defined() && options.dropout == 0;
+}
+
+double scale_of(const AttentionOptions& options, int64_t size) {
+  return options.scale.value_or(1 / std::sqrt(static_cast<double>(size)));
+}
+
+// q: (B, T, H, D) -> (B, T, H, D)
+at::Tensor by_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
+                    const AttentionOptions& options) {
+  return attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, options).transpose(1, 2);
+}
 
 }  // namespace
 
 at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options) {
-  // Without memory (meta) it tells the shapes of what a fused kernel of any dtype saves: an estimate counts
-  // them.
-  const bool own_kernel = qkv.is_meta() || (qkv.is_cpu() && qkv.scalar_type() == at::kFloat &&
-                                            kernels::attention_takes(qkv.size(4)));
-  const bool fused = own_kernel && qkv.stride(-1) == 1 && !mask.defined() && options.dropout == 0;
-  if (fused) {
-    const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(qkv.size(4))));
-    return FusedSelfAttention::apply(qkv, options.causal, scale);
+  if (has_fused(qkv, mask, options) && qkv.stride(-1) == 1) {
+    return FusedSelfAttention::apply(qkv, options.causal, scale_of(options, qkv.size(-1)));
   }
   const std::vector<at::Tensor> parts = qkv.unbind(2);
-  const at::Tensor mixed =
-      attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2), mask, options);
-  return mixed.transpose(1, 2).reshape({qkv.size(0), qkv.size(1), qkv.size(3) * qkv.size(4)});
+  return by_heads(parts[0], parts[1], parts[2], mask, options).flatten(2);
+}
+
+at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                          const at::Tensor& mask, const AttentionOptions& options) {
+  const int64_t groups = k.size(2), shared = q.size(2) / groups;
+  TORCH_INTERNAL_ASSERT(shared * groups == q.size(2));
+  if (has_fused(q, mask, options) && q.stride(-1) == 1 && k.stride(-1) == 1 && v.stride(-1) == 1) {
+    return FusedGroupedAttention::apply(q, k, v, options.causal, scale_of(options, q.size(-1)));
+  }
+  if (shared == 1) return by_heads(q, k, v, mask, options).flatten(2);
+  AttentionOptions of_head = options;
+  at::Tensor allowed = mask;
+  if (mask.defined() && options.causal) {
+    allowed = with_causal(additive(mask, q.scalar_type()), q.size(1), k.size(1));
+    of_head.causal = false;
+  }
+  // One head of each group at a time: k and v are never repeated.
+  const at::Tensor grouped = q.unflatten(2, {groups, shared});
+  std::vector<at::Tensor> mixed;
+  for (int64_t head = 0; head < shared; ++head) {
+    mixed.push_back(by_heads(grouped.select(3, head), k, v, allowed, of_head));
+  }
+  return at::stack(mixed, 3).flatten(2);
 }
 
 }  // namespace weft::nn

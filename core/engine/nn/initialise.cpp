@@ -38,6 +38,7 @@ double unit_interval(uint32_t high, uint32_t low) {
 
 // Element `index`: a block gives two numbers of 53 bits, so elements 2i and 2i + 1 share one.
 double value_at(const Initial& initial, uint64_t key, uint64_t name, int64_t index) {
+  if (index >= initial.zeros_begin && index < initial.zeros_end) return 0;
   const uint64_t pair = static_cast<uint64_t>(index) / 2;
   const Block b = philox({static_cast<uint32_t>(pair), static_cast<uint32_t>(pair >> 32),
                           static_cast<uint32_t>(name), static_cast<uint32_t>(name >> 32)},

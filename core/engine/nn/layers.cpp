@@ -51,13 +51,14 @@ class PlainEmbedding final : public EmbeddingOperation {
       shape.push_back(weight.size(1));
       return meta(shape, weight.scalar_type());
     }
-    return at::embedding(weight, ids);
+    return at::embedding(weight, ids, layer.padding.value_or(-1));
   }
 };
 
 }  // namespace
 
-Embedding::Embedding(int64_t count, int64_t channels, at::ScalarType dtype) {
+Embedding::Embedding(int64_t count, int64_t channels, at::ScalarType dtype, std::optional<int64_t> padding)
+    : padding(padding) {
   static const auto plain = std::make_shared<PlainEmbedding>();
   operation = plain;
   weight = register_parameter("weight", meta({count, channels}, dtype));

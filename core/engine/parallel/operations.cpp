@@ -85,19 +85,23 @@ class VocabularyEmbedding final : public nn::EmbeddingOperation {
   std::string id() const override { return "weft.embedding_vocab/1"; }
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
     nn::check_ids(ids, vocabulary_.total, "embedding");
-    return leave(own_rows(layer.weight, ids.sub(vocabulary_.begin)), vocabulary_.ranks);
+    return leave(own_rows(layer, ids.sub(vocabulary_.begin)), vocabulary_.ranks);
   }
 
  private:
   // Zeros for ids of other ranks.
-  at::Tensor own_rows(const at::Tensor& weight, const at::Tensor& local) const {
+  at::Tensor own_rows(const nn::Embedding& layer, const at::Tensor& local) const {
+    const at::Tensor& weight = layer.weight;
     if (vocabulary_.count == 0) {
       at::DimVector shape(local.sizes());
       shape.push_back(weight.size(1));
       return at::zeros(shape, weight.options());
     }
     const at::Tensor others = local.lt(0).logical_or_(local.ge(vocabulary_.count));
-    return at::embedding(weight, local.masked_fill(others, 0)).masked_fill(others.unsqueeze(-1), 0);
+    const int64_t padding = layer.padding.value_or(-1) - vocabulary_.begin;
+    const bool pads_here = padding >= 0 && padding < vocabulary_.count;
+    return at::embedding(weight, local.masked_fill(others, 0), pads_here ? padding : -1)
+        .masked_fill(others.unsqueeze(-1), 0);
   }
   Vocabulary vocabulary_;
 };

@@ -35,6 +35,17 @@ TEST(Activation, NamesOfOneFunctionAgree) {
   EXPECT_TRUE(values("gelu_python").equal(values("gelu")));
 }
 
+TEST(Gated, IsTheActivationTimesTheOther) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const char* name : {"silu", "gelu_new"}) {
+      const at::Tensor gate = at::linspace(-6, 6, 50, dtype).view({2, 25}), up = at::randn({2, 25}, dtype);
+      const at::Tensor plain = nn::activation(name)(gate) * up;
+      EXPECT_TRUE(is_near(nn::gated(nn::activation(name), gate, up), plain, kKernelFp32))
+          << name << " " << dtype;
+    }
+  }
+}
+
 }  // namespace
 
 }  // namespace weft::test

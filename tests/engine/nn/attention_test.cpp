@@ -112,6 +112,39 @@ TEST(SelfAttention, AgreesWithTheFormulaAtEverySize) {
   }
 }
 
+// Heads of q that share heads of k and v, against those repeated; with the kernel (16 channels), without, and
+// with a mask.
+TEST(SelfAttention, OfGroupedQueriesIsThatOfRepeatedKeys) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+    for (int64_t groups : {1, 2, 6}) {
+      for (const at::Tensor& mask : {at::Tensor(), padding()}) {
+        at::manual_seed(groups);
+        const auto leaf = [&](int64_t heads) {
+          return at::randn({3, 9, heads, 16}, dtype).requires_grad_(true);
+        };
+        const at::Tensor q = leaf(6), k = leaf(groups), v = leaf(groups), up = at::randn({3, 9, 96}, dtype);
+        const nn::AttentionOptions options = {.causal = true, .scale = 0.4};
+        const at::Tensor found = nn::self_attention(q, k, v, mask, options);
+        const auto repeated = [&](const at::Tensor& x) {
+          return x.repeat_interleave(6 / groups, 2).transpose(1, 2).to(at::kDouble);
+        };
+        const at::Tensor expected =
+            nn::attention(q.transpose(1, 2).to(at::kDouble), repeated(k), repeated(v), mask, options)
+                .transpose(1, 2)
+                .flatten(2);
+        const double tolerance = dtype == at::kFloat ? kKernelFp32 : kKernelFp64;
+        EXPECT_TRUE(is_near(found, expected, tolerance)) << dtype << " " << groups << " " << mask.defined();
+        const auto gradients = [&](const at::Tensor& output) {
+          return torch::autograd::grad({(output * up).sum()}, {q, k, v});
+        };
+        const auto actual = gradients(found), wanted = gradients(expected);
+        for (size_t i = 0; i < 3; ++i)
+          EXPECT_TRUE(is_near(actual[i], wanted[i], 10 * tolerance)) << dtype << " " << groups << " " << i;
+      }
+    }
+  }
+}
+
 TEST(Attention, RowsWithoutAKeyAreFinite) {
   Inputs in(at::kFloat);
   const at::Tensor output = nn::attention(in.q, in.k, in.v, padding(), {.causal = true});

@@ -5,8 +5,10 @@
 #include "cpu/attention.hpp"
 #include "cpu/cross_entropy.hpp"
 #include "cpu/dispatch.hpp"
+#include "cpu/gated.hpp"
 #include "cpu/gelu.hpp"
 #include "cpu/product.hpp"
+#include "cpu/rotary.hpp"
 #include "cpu/transpose.hpp"
 #include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
@@ -165,6 +167,29 @@ TEST_P(EveryInstructionSet, AttentionAgrees) {
   (expected * up).sum().backward();
   EXPECT_TRUE(is_near(out, expected, kKernelFp32));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(is_near(gradients[i], in[i].grad(), 5 * kKernelFp32)) << i;
+}
+
+TEST_P(EveryInstructionSet, GatedSiluAgrees) {
+  at::manual_seed(8);
+  const at::Tensor gate = at::linspace(-40, 40, 333).requires_grad_(true), dy = at::randn({333});
+  const at::Tensor up = at::randn({333}).requires_grad_(true);
+  const at::Tensor y = at::empty({333}), dgate = at::empty({333}), dup = at::empty({333});
+  kernels::silu_gated_forward(333, data(gate), data(up), data(y));
+  kernels::silu_gated_backward(333, data(gate), data(up), data(dy), data(dgate), data(dup));
+  const at::Tensor expected = at::silu(gate.to(at::kDouble)) * up;
+  (expected * dy).sum().backward();
+  EXPECT_TRUE(is_near(y, expected, kKernelFp32));
+  EXPECT_TRUE(is_near(dgate, gate.grad(), kKernelFp32));
+  EXPECT_TRUE(is_near(dup, up.grad(), kKernelFp32));
+}
+
+TEST_P(EveryInstructionSet, ATurnAndTheTurnBackAreNone) {
+  const at::Tensor x = at::randn({2, 3, 2, 72}), angles = at::randn({2, 3, 36}), y = at::empty_like(x),
+                   c = angles.cos(), s = angles.sin();
+  kernels::rotate({2, 3, 2, 72, false}, data(x), data(c), data(s), false, data(y));
+  EXPECT_FALSE(is_near(y, x, 0.1));
+  kernels::rotate({2, 3, 2, 72, false}, data(y), data(c), data(s), true, data(y));
+  EXPECT_TRUE(is_near(y, x, kKernelFp32));
 }
 
 TEST_P(EveryInstructionSet, TransposeAgrees) {

@@ -66,6 +66,14 @@ TEST(Embedding, RefusesIdsOutOfRangeNamingThem) {
   EXPECT_TRUE(embedding(at::tensor({2}, at::kLong))[0].equal(embedding.weight[2]));
 }
 
+TEST(Embedding, GivesTheRowOfPaddingNoGradient) {
+  nn::Embedding embedding(4, 3, at::kFloat, 2);
+  bind(embedding.weight, at::randn({4, 3}));
+  embedding(at::tensor({2, 1, 2, 0}, at::kLong)).sum().backward();
+  EXPECT_TRUE(embedding.weight.grad()[2].eq(0).all().item<bool>());
+  EXPECT_TRUE(embedding.weight.grad()[1].eq(1).all().item<bool>());
+}
+
 TEST(LayerNorm, NormalisesTheLastDimension) {
   nn::LayerNorm norm(6, 1e-3, at::kDouble);
   at::manual_seed(2);

@@ -39,11 +39,13 @@ class Linear : public Layer {
 
 class Embedding : public Layer {
  public:
-  Embedding(int64_t count, int64_t channels, at::ScalarType dtype);
+  // `padding`: an id whose row gets no gradient, if any.
+  Embedding(int64_t count, int64_t channels, at::ScalarType dtype, std::optional<int64_t> padding = {});
   at::Tensor operator()(const at::Tensor& ids) const;  // ids: (B, T) int64, all in range -> (B, T, C)
   std::string kind() const override { return "Embedding"; }
 
-  at::Tensor weight;                              // (V, C)
+  at::Tensor weight;  // (V, C)
+  const std::optional<int64_t> padding;
   std::shared_ptr<EmbeddingOperation> operation;  // never null; the plan replaces it
 };
 
@@ -99,10 +101,16 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 // The same of one tensor that holds all three, qkv: (B, T, 3, H, D) -> (B, T, H D). Faster where nothing is
 // masked or dropped.
 at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options);
+// The same of q (B, T, H, D) and of k and v (B, T, G, D): H / G heads of q, one after the other, share one of
+// k and v, which are not repeated for it.
+at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                          const at::Tensor& mask, const AttentionOptions& options);
 
 // The activations of Hugging Face's ACT2FN by name ("gelu_new", "relu", ...); throws naming the known ones.
 using Activation = at::Tensor (*)(const at::Tensor&);
 Activation activation(std::string_view name);
+// activation(gate) up: the product of a gated MLP.
+at::Tensor gated(Activation activation, const at::Tensor& gate, const at::Tensor& up);
 
 // The sum over all positions of the cross entropy of `logits` (..., V) with `labels` (...) int64; positions
 // with `ignored` labels count nothing.

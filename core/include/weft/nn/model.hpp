@@ -24,6 +24,8 @@ struct Initial {
   Kind kind = Kind::kConstant;
   double first = 0;   // the constant, the mean, the lower bound
   double second = 0;  // unused, the standard deviation, the upper bound
+  // Elements of the whole parameter that begin as 0 where others are drawn: the row of a padding token.
+  int64_t zeros_begin = 0, zeros_end = 0;
   static Initial constant(double value) { return {Kind::kConstant, value, 0}; }
   static Initial normal(double mean, double deviation) { return {Kind::kNormal, mean, deviation}; }
   static Initial uniform(double low, double high) { return {Kind::kUniform, low, high}; }

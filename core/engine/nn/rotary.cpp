@@ -1,0 +1,183 @@
+#include "weft/nn/rotary.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/where.h>
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <numbers>
+
+#include "base/text.hpp"
+#include "cpu/rotary.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Every step in fp32, as Hugging Face takes them: frequencies that differ in the last place would turn late
+// positions elsewhere.
+at::Tensor llama3(const at::Tensor& frequencies, const RotaryConfig& config) {
+  const auto old_length = static_cast<double>(config.original_positions);
+  const double low = config.low_frequency_factor, high = config.high_frequency_factor;
+  const at::Tensor wavelength = 2 * std::numbers::pi / frequencies;
+  const at::Tensor is_low = wavelength.gt(old_length / low), is_high = wavelength.lt(old_length / high);
+  const at::Tensor divided = at::where(is_low, frequencies / config.factor, frequencies);
+  const at::Tensor smooth = (old_length / wavelength - low) / (high - low);
+  const at::Tensor between = (1 - smooth) * divided / config.factor + smooth * divided;
+  return at::where(is_low.logical_or(is_high), divided, between);
+}
+
+at::Tensor frequencies_of(const RotaryConfig& config, int64_t size) {
+  const at::Tensor exponents = at::arange(0, size, 2, at::kFloat) / static_cast<double>(size);
+  const at::Tensor frequencies = at::pow(config.theta, exponents).reciprocal();
+  switch (config.scaling) {
+    case RotaryConfig::Scaling::kDefault:
+      return frequencies;
+    case RotaryConfig::Scaling::kLinear:
+      return frequencies / config.factor;
+    case RotaryConfig::Scaling::kLlama3:
+      return llama3(frequencies, config);
+  }
+  return frequencies;
+}
+
+// cosine, sine: (1 or N, T, D / 2) in the type of x.
+at::Tensor turned(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, bool back) {
+  if (x.is_meta()) return at::empty_like(x);
+  if (x.is_cpu() && x.scalar_type() == at::kFloat) {
+    const at::Tensor y = at::empty_like(x);
+    kernels::rotate({x.size(0), x.size(1), x.size(2), x.size(3), cosine.size(0) == 1},
+                    x.const_data_ptr<float>(), cosine.const_data_ptr<float>(), sine.const_data_ptr<float>(),
+                    back, y.mutable_data_ptr<float>());
+    return y;
+  }
+  const std::vector<at::Tensor> halves = x.chunk(2, -1);
+  const at::Tensor c = cosine.unsqueeze(2), s = back ? -sine.unsqueeze(2) : sine.unsqueeze(2);
+  return at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1);
+}
+
+// The gradient of a turn is the turn back: nothing of x is kept.
+class Turn : public torch::autograd::Function<Turn> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& cosine,
+                            const at::Tensor& sine) {
+    context->save_for_backward({cosine, sine});
+    return turned(x, cosine, sine, false);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (at::GradMode::is_enabled()) {
+      fail(WEFT_UNIMPLEMENTED,
+           "rotary positions: a gradient of the gradient was asked for (create_graph), which they have not");
+    }
+    const variable_list saved = context->get_saved_variables();
+    return {turned(gradients[0].contiguous(), saved[0], saved[1], true), {}, {}};
+  }
+};
+
+double at_least(const Config& values, std::string_view key, double least) {
+  if (!values.has(key)) {
+    fail(WEFT_INVALID_ARGUMENT, "{}: there is no \"{}\", which this scaling of rotary positions needs",
+         values.origin(), key);
+  }
+  const double value = values.real(key, 0);
+  if (!(value >= least)) {
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must be at least {}", values.origin(), key, value, least);
+  }
+  return value;
+}
+
+RotaryConfig::Scaling scaling_of(const Config& values) {
+  using Scaling = RotaryConfig::Scaling;
+  const std::string type = values.text("rope_type", values.text("type", "default"));
+  if (type == "default") return Scaling::kDefault;
+  if (type == "linear") return Scaling::kLinear;
+  if (type == "llama3") return Scaling::kLlama3;
+  const std::vector<std::string> known = {"default", "linear", "llama3"};
+  const std::vector<std::string> missing = {"dynamic", "yarn", "longrope", "proportional", "axial"};
+  const bool exists = std::find(missing.begin(), missing.end(), type) != missing.end();
+  fail(exists ? WEFT_UNIMPLEMENTED : WEFT_INVALID_ARGUMENT,
+       "{}: the scaling of rotary positions is \"{}\", {}; must be one of {}{}", values.origin(),
+       printable(type, 60), exists ? "which Weft does not have" : "which is not known",
+       fmt::join(known, ", "), did_you_mean(type, known));
+}
+
+// The object that holds the parameters, or one without keys.
+Config parameters_of(const Config& config) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (config.entries(key) == 0) continue;
+    return Config::parse(config.json(key), fmt::format("{}: \"{}\"", config.origin(), key));
+  }
+  return Config::parse("{}", config.origin());
+}
+
+}  // namespace
+
+RotaryConfig RotaryConfig::read(const Config& config, int64_t max_positions) {
+  const Config values = parameters_of(config);
+  RotaryConfig rotary;
+  rotary.scaling = scaling_of(values);
+  rotary.theta = values.real("rope_theta", config.real("rope_theta", rotary.theta));
+  const double part = values.real("partial_rotary_factor", config.real("partial_rotary_factor", 1));
+  if (part != 1) {
+    fail(WEFT_UNIMPLEMENTED,
+         "{}: \"partial_rotary_factor\" is {}: Weft turns all channels of a head, which is 1",
+         config.origin(), part);
+  }
+  if (!(rotary.theta > 0)) {
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"rope_theta\" is {}, must be more than 0", config.origin(),
+         rotary.theta);
+  }
+  if (rotary.scaling == Scaling::kDefault) return rotary;
+  rotary.factor = at_least(values, "factor", 1);
+  if (rotary.scaling == Scaling::kLinear) return rotary;
+  rotary.low_frequency_factor = at_least(values, "low_freq_factor", 0);
+  rotary.high_frequency_factor = at_least(values, "high_freq_factor", rotary.low_frequency_factor);
+  if (!(rotary.low_frequency_factor > 0) || rotary.high_frequency_factor == rotary.low_frequency_factor) {
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: \"low_freq_factor\" is {} and \"high_freq_factor\" {}; the first must be more than 0, the "
+         "second more than the first",
+         values.origin(), rotary.low_frequency_factor, rotary.high_frequency_factor);
+  }
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  const Config& holder = config.has(kOriginal) ? config : values;
+  rotary.original_positions = holder.integer(kOriginal, max_positions);
+  if (rotary.original_positions < 1) {
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must be at least 1", holder.origin(), kOriginal,
+         rotary.original_positions);
+  }
+  return rotary;
+}
+
+Rotary::Rotary(const RotaryConfig& config, int64_t size) : frequencies_(frequencies_of(config, size)) {}
+
+Rotary::Table Rotary::table(int64_t positions) const {
+  const std::lock_guard lock(mutex_);
+  if (!table_.cosine.defined() || table_.cosine.size(0) < positions) {
+    const at::Tensor angles = at::arange(positions, at::kFloat).unsqueeze(1) * frequencies_;
+    table_ = {angles.cos(), angles.sin()};
+  }
+  return table_;
+}
+
+at::Tensor Rotary::operator()(const at::Tensor& x, const at::Tensor& positions) const {
+  const int64_t length = positions.defined() && positions.numel() > 0 && !positions.is_meta()
+                             ? positions.max().item<int64_t>() + 1
+                             : x.size(1);
+  const Table all = table(length);
+  const auto rows = [&](const at::Tensor& table) {
+    const at::Tensor picked = positions.defined() && !positions.is_meta()
+                                  ? table.index({positions.cpu()})
+                                  : table.slice(0, 0, x.size(1)).unsqueeze(0);
+    return picked.to(x.options());
+  };
+  return Turn::apply(x.contiguous(), rows(all.cosine), rows(all.sine));
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "weft/nn/layers.hpp"
+
+namespace weft::nn {
+
+// y = x / sqrt(mean(x²) + epsilon) weight over the last dimension, as LlamaRMSNorm and T5LayerNorm of Hugging
+// Face: half precision is normalised in fp32 and rounded before the weight multiplies it.
+class RmsNorm : public Layer {
+ public:
+  RmsNorm(int64_t channels, double epsilon, at::ScalarType dtype);
+  at::Tensor operator()(const at::Tensor& x) const;
+  std::string kind() const override { return "RMSNorm"; }
+
+  at::Tensor weight;
+  const double epsilon;
+};
+
+}  // namespace weft::nn

@@ -1,0 +1,51 @@
+// Rotary positions (Su et al., RoFormer: enhanced transformer with rotary position embedding,
+// arXiv:2104.09864) with the scalings of Hugging Face's modeling_rope_utils.py.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <mutex>
+
+#include "weft/config.hpp"
+
+namespace weft::nn {
+
+struct RotaryConfig {
+  enum class Scaling {
+    kDefault,
+    kLinear,  // all frequencies divided by `factor`
+    kLlama3,  // low ones divided, high ones kept, those between interpolated
+  };
+  Scaling scaling = Scaling::kDefault;
+  double theta = 10000;
+  double factor = 1;
+  double low_frequency_factor = 1, high_frequency_factor = 4;  // kLlama3
+  int64_t original_positions = 0;                              // kLlama3: the longest sequence before scaling
+
+  // "rope_parameters" of transformers 5, or "rope_scaling" and "rope_theta" of transformers 4. Throws
+  // UNIMPLEMENTED naming a scaling that Hugging Face has and Weft has not.
+  static RotaryConfig read(const Config& config, int64_t max_positions);
+};
+
+class Rotary {
+ public:
+  // size: D, even.
+  Rotary(const RotaryConfig& config, int64_t size);
+  // x: (N, T, H, D) -> the same shape, channels i and i + D / 2 turned by position times frequency i.
+  // positions: (1, T) or (N, T) int64, or undefined for 0 ... T - 1. From any thread.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions) const;
+
+ private:
+  struct Table {
+    at::Tensor cosine, sine;  // (positions, D / 2), fp32
+  };
+  // Of at least `positions` positions.
+  Table table(int64_t positions) const;
+
+  const at::Tensor frequencies_;  // (D / 2), fp32
+  mutable std::mutex mutex_;
+  mutable Table table_;
+};
+
+}  // namespace weft::nn
