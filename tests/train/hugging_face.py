@@ -1,7 +1,7 @@
 """Transformers' side of hugging_face_test.cpp.
 
     hugging_face.py CLASSES ORACLES MADE    checks each CLASSES/<class> with roundtrip.py in ORACLES on CLASSES/<class>.safetensors;
-                                            MADE/{sharded,torch}: one random GPT2LMHeadModel; inputs.safetensors, expected.safetensors
+                                            MADE/{gpt2,llama}: {sharded,torch}, one random causal model; {inputs,expected}.safetensors
 """
 
 import sys
@@ -11,12 +11,21 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
+SCALING = dict(rope_type="llama3", rope_theta=300.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+               original_max_position_embeddings=64)
+CONFIGS = dict(
+    gpt2=transformers.GPT2Config(vocab_size=131, n_positions=40, n_embd=60, n_layer=3, n_head=4, resid_pdrop=0.1,
+                                 bos_token_id=0, eos_token_id=0),
+    llama=transformers.LlamaConfig(vocab_size=131, max_position_embeddings=40, hidden_size=60, intermediate_size=90,
+                                   num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+                                   attention_bias=True, rope_parameters=SCALING, bos_token_id=0, eos_token_id=0),
+)
 
-def make(folder):
+
+def make(folder, config):
     torch.manual_seed(3)
-    config = transformers.GPT2Config(vocab_size=131, n_positions=40, n_embd=60, n_layer=3, n_head=4, resid_pdrop=0.1,
-                                     bos_token_id=0, eos_token_id=0)
-    model = transformers.GPT2LMHeadModel(config).eval()
+    folder.mkdir()
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
@@ -45,5 +54,6 @@ def open_all(folder, oracles):
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[3]))
+    for name, config in CONFIGS.items():
+        make(Path(sys.argv[3]) / name, config)
     sys.exit(open_all(Path(sys.argv[1]), sys.argv[2]))

@@ -67,15 +67,22 @@ RawTensors with_choices(RawTensors samples) {
 // What transformers is to open: a trained folder of each class, and Weft's outputs of it.
 void HuggingFace::train_classes() const {
   copy_trained_model();
-  randomise(in("out/model.safetensors"));
+  weft_succeeds({"train", "--model", WEFT_SAMPLES "/llama_bytes/config.json", "--data", data_,
+                 "--sequence-length", "32", "--steps", "1", "--save", in("llama")});
+  for (const char* folder : {"out", "llama"}) randomise(in(folder) + "/model.safetensors");
   const RawTensors samples = language_samples(4, 9);
-  const std::pair<std::string, RawTensors> classes[] = {{"GPT2LMHeadModel", samples},
-                                                        {"GPT2ForTokenClassification", with_classes(samples)},
-                                                        {"GPT2DoubleHeadsModel", with_choices(samples)}};
+  struct Class {
+    std::string name, folder;
+    RawTensors inputs;
+  };
+  const Class classes[] = {{"GPT2LMHeadModel", "out", samples},
+                           {"GPT2ForTokenClassification", "out", with_classes(samples)},
+                           {"GPT2DoubleHeadsModel", "out", with_choices(samples)},
+                           {"LlamaForCausalLM", "llama", samples}};
   fs::create_directories(in("classes"));
-  for (const auto& [name, inputs] : classes) {
+  for (const auto& [name, folder, inputs] : classes) {
     folder_.file("inputs.safetensors", safetensors_bytes(inputs));
-    weft_succeeds({"train", "--model", in("out"), "--architecture", name, "--data", in("inputs.safetensors"),
+    weft_succeeds({"train", "--model", in(folder), "--architecture", name, "--data", in("inputs.safetensors"),
                    "-n", "2", "--batch-size", "4", "--steps", "2", "--save", in("classes/" + name)});
     RawTensors oracle;
     for (const auto& [field, tensor] : inputs) oracle["input." + field] = tensor;
@@ -95,12 +102,14 @@ TEST_F(HuggingFace, AndWeftOpenEachOthersFolders) {
   ASSERT_EQ(opened.exit_code, 0) << opened.error << opened.out;
   for (const char* output : {"logits", "mc_logits", "loss", "mc_loss"})
     EXPECT_THAT(opened.out, HasSubstr(output));
-  const RawTensors expected = read_safetensors(in("made/expected.safetensors"));
-  for (const std::string folder : {"made/sharded", "made/torch"}) {
-    const RawTensors outputs = forward(in(folder), in("made/inputs.safetensors"));
-    for (const auto& [name, tensor] : expected)
-      EXPECT_LE(relative_difference(float_values(outputs.at(name)), float_values(tensor)), kTolerance)
-          << folder << " " << name;
+  for (const std::string model : {"made/gpt2", "made/llama"}) {
+    const RawTensors expected = read_safetensors(in(model + "/expected.safetensors"));
+    for (const std::string folder : {model + "/sharded", model + "/torch"}) {
+      const RawTensors outputs = forward(in(folder), in(model + "/inputs.safetensors"));
+      for (const auto& [name, tensor] : expected)
+        EXPECT_LE(relative_difference(float_values(outputs.at(name)), float_values(tensor)), kTolerance)
+            << folder << " " << name;
+    }
   }
 }
 

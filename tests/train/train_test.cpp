@@ -77,6 +77,18 @@ TEST_F(Train, LearnsAndCountsEpochs) {
   EXPECT_LT(lines.back().at("loss"), 0.7 * lines.front().at("loss").get<double>());
 }
 
+// The samples as they are: every family that Weft has trains by bytes.
+TEST_F(Train, LearnsWithEverySample) {
+  for (const char* sample : {"gpt2_bytes", "llama_bytes"}) {
+    weft_succeeds({"train", "--model", std::string(WEFT_SAMPLES) + "/" + sample + "/config.json", "--data",
+                   data_, "--sequence-length", "32", "-n", "2", "--steps", "12", "--lr", "0.01", "--metrics",
+                   in("m")});
+    const auto lines = read_metrics(in("m"));
+    ASSERT_EQ(lines.size(), 12u) << sample;
+    EXPECT_LT(lines.back().at("loss"), 0.75 * lines.front().at("loss").get<double>()) << sample;
+  }
+}
+
 TEST_F(Train, TakesItsSettingsFromABoosterFile) {
   const std::string file = folder_.file(
       "booster.json",

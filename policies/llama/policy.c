@@ -1,0 +1,38 @@
+/* The Llama family: LlamaModel and its heads. Heads of queries share heads of keys and values (grouped
+ * queries); where these are fewer than ranks, several ranks hold the same one. q, k and v enter the parallel
+ * region together, as do gate and up. The small head (score) has no entry: every rank has it whole. */
+#include <weft/policy.h>
+
+#define IN_REGION TEXT("input", "entered")
+
+/* clang-format off */
+static weft_status build(WEFT_POLICY_ARGUMENTS) {
+  const int64_t ranks = parallel->tensor_size;
+  const int64_t heads = CONFIG_INTEGER("num_attention_heads", 32);
+  const int64_t key_heads = CONFIG_INTEGER("num_key_value_heads", heads);
+  REQUIRE_DIVIDES("num_attention_heads", ranks);
+
+  ON("embed_tokens",                    "weft.embedding_vocab/1");
+  ON("layers.*.*_layernorm, norm",      "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization));
+
+  ON("layers.*.self_attn.region",       "weft.parallel_input/1");
+  ON("layers.*.self_attn.q_proj",       "weft.linear_column/1", IN_REGION, INT("heads", heads));
+  ON("layers.*.self_attn.[kv]_proj",    "weft.linear_column/1", IN_REGION, INT("heads", key_heads));
+  ON("layers.*.self_attn",              "weft.attention/1", FLAG("flash", parallel->flash_attention));
+  ON("layers.*.self_attn.attn_dropout", "weft.dropout/1", FLAG("split", 1));
+  ON("layers.*.self_attn.o_proj",       "weft.linear_row/1");
+  DIVIDE("layers.*.self_attn", "num_heads",           ranks);
+  DIVIDE("layers.*.self_attn", "num_key_value_heads", key_heads < ranks ? key_heads : ranks);
+
+  ON("layers.*.mlp.gate_proj, layers.*.mlp.up_proj", "weft.linear_column/1", TEXT("input", "shared"));
+  ON("layers.*.mlp.down_proj",                       "weft.linear_row/1");
+
+  if (HAS_MODULE("lm_head")) {
+    ON("lm_head", "weft.linear_vocab/1", FLAG("parallel_output", parallel->parallel_output));
+    if (CONFIG_FLAG("tie_word_embeddings", 0)) TIE("lm_head.weight", "embed_tokens.weight");
+  }
+  return WEFT_OK;
+}
+/* clang-format on */
+
+WEFT_SHARD_POLICY("llama", build)
