@@ -38,19 +38,22 @@ void LanguageHead::prepare(const BatchFields& batch, const at::Tensor& ids, Stat
 }
 
 void LanguageHead::forward(const Finish& finish, State& state) const {
-  state.set(kLogits, logits(finish(take(state, kHidden))));
+  const at::Tensor hidden = finish(take(state, kHidden));
+  state.set(kLogits, logits(options_.scale == 1 ? hidden : hidden * options_.scale));
 }
 
 std::vector<LossTerm> LanguageHead::loss(const State& outputs, const Batch& batch) const {
   if (!batch.has(kLabels)) return {};
-  const at::Tensor labels = next_tokens(batch.at(kLabels).to(at::kLong));
+  const at::Tensor given = batch.at(kLabels).to(at::kLong);
+  const at::Tensor labels = options_.shifts ? next_tokens(given) : given;
   return {{options_.term, 1, cross_entropy_sum(*lm_head_, outputs.at(kLogits), labels)}};
 }
 
 std::vector<LossCount> LanguageHead::counts(const Batch& batch) const {
   if (!batch.has(kLabels)) return {};
   const at::Tensor& labels = batch.at(kLabels);
-  return {{options_.term, count_labels(labels.narrow(-1, 1, labels.size(-1) - 1))}};
+  const int64_t first = options_.shifts ? 1 : 0;
+  return {{options_.term, count_labels(labels.slice(-1, first))}};
 }
 
 std::vector<Tie> LanguageHead::ties() const {

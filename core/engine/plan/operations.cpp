@@ -91,6 +91,8 @@ SplitRule split_rule(Split split, const std::vector<Attribute>& attributes, std:
               .heads = integer_of(attributes, "heads", 0)};
     case Split::kRow:
       return is_weight ? SplitRule{.dim = in_out ? 0 : 1} : SplitRule{};
+    case Split::kChannels:
+      return {.dim = 1};
     case Split::kVocabulary:
       return {.dim = 0, .equal = false};
     case Split::kNone:
@@ -170,6 +172,7 @@ const std::vector<Operation>& known_operations() {
   static const std::vector<Operation> kOperations = {
       {"weft.attention/1", {"Attention"}, {{.standard = flag("flash"), .choices = {}}}, Split::kNone},
       {"weft.dropout/1", {"Dropout"}, {{.standard = flag("split"), .choices = {}}}, Split::kNone},
+      {"weft.attention_bias/1", {"RelativeAttentionBias"}, {}, Split::kChannels},
       {"weft.embedding_vocab/1", {"Embedding"}, {}, Split::kVocabulary},
       {"weft.layer_norm/1", {"LayerNorm"}, {{.standard = flag("fused"), .choices = {}}}, Split::kNone},
       {"weft.linear_column/1", {"Conv1D", "Linear"}, {kFused, kHeads, kInput, kLayout}, Split::kColumn},

@@ -22,6 +22,7 @@ enum class Split {
   kNone,        // none
   kColumn,      // the output features: weight and bias
   kRow,         // the input features: weight only
+  kChannels,    // the second dimension of all
   kVocabulary,  // the first dimension of all, in parts that need not be equal
 };
 

@@ -51,6 +51,11 @@ class Family:
     # Takes out of a model what rounds to fp32 whatever its type.
     make_exact: Callable[[torch.nn.Module], None]
     exact_attention: str = "eager"  # an attention that rounds nothing to fp32
+    # Changes a model that was just made, before it gets its weights.
+    adjust: Callable[[torch.nn.Module], None] = lambda model: None
+    # False where all kinds of attention agree on what a position gives that attends to nothing.
+    has_undefined: bool = True
+    matrix_scale: float = 0.4  # the standard deviation of the weights of matrices
 
 
 def pinned_version():
@@ -64,11 +69,13 @@ def random_model(family, case, random):
     """A model with every parameter drawn anew: no bias is 0, no norm is 1."""
     config = family.config_class(**(family.base_config | case.config))
     model = getattr(transformers, case.model_class)(config)
+    family.adjust(model)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             draw = torch.from_numpy(random.standard_normal(tuple(parameter.shape))).float()
             is_norm_weight = name.endswith("weight") and family.is_norm(name)
-            scale = 0.2 if is_norm_weight or name.endswith("bias") else 0.4 if parameter.dim() == 2 else 0.3
+            others = family.matrix_scale if parameter.dim() == 2 else 0.3
+            scale = 0.2 if is_norm_weight or name.endswith("bias") else others
             parameter.copy_(draw * scale + (1.0 if is_norm_weight else 0.0))
     return model
 
@@ -83,8 +90,9 @@ def checkpoint(model):
 def restored(family, case, weights, config_text, dtype, attention):
     config = family.config_class(**json.loads(config_text))
     model = getattr(transformers, case.model_class)._from_config(config, attn_implementation=attention)
+    family.adjust(model)
     missing, unexpected = model.load_state_dict(weights, strict=False)
-    if unexpected or any(name != "lm_head.weight" for name in missing):
+    if unexpected or not set(missing) <= set(model.all_tied_weights_keys):
         raise SystemExit(f"generate.py: {case.file_name}: missing {missing}, unexpected {unexpected}")
     if dtype == torch.float64:
         family.make_exact(model)
@@ -146,7 +154,7 @@ def make(family, case):
     gradients = {name: value if value.abs().max() > CANCELLED else torch.zeros_like(value)
                  for name, value in gradients.items()}
     exact = outputs, gradients
-    mask = attended(inputs)
+    mask = attended(inputs) if family.has_undefined else None
     defined = {} if mask is None else {
         name: mask for name, value in outputs.items() if value.shape[: mask.dim()] == mask.shape}
     noise = largest_differences(results(torch.float32, "eager"), exact, defined)

@@ -50,6 +50,8 @@ class LanguageHead : public Head {
     const Embedding* tied = nullptr;
     std::string tied_name = {};
     const char* term = "loss";
+    bool shifts = true;  // position i predicts label i + 1; otherwise label i
+    double scale = 1;    // of the hidden states
   };
   // Registers lm_head in `model`.
   LanguageHead(torch::nn::Module& model, const Options& options);

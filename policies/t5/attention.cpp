@@ -1,0 +1,87 @@
+#include "attention.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/where.h>
+
+#include <cmath>
+
+#include "weft/nn/masks.hpp"
+
+namespace weft::t5 {
+
+// The operations of transformers' _relative_position_bucket one by one: where a range ends depends on how
+// each of them rounds.
+at::Tensor bucket_of(const at::Tensor& distances, const Buckets& buckets) {
+  const int64_t count = buckets.bidirectional ? buckets.count / 2 : buckets.count;
+  const int64_t exact = count / 2;
+  const at::Tensor distance = buckets.bidirectional ? distances.abs() : distances.neg().clamp_min(0);
+  const at::Tensor logarithms = at::log(distance.to(at::kFloat) / exact);
+  const double range = std::log(static_cast<double>(buckets.largest_distance) / static_cast<double>(exact));
+  const at::Tensor far = (logarithms / range * (count - exact)).to(at::kLong) + exact;
+  const at::Tensor bucket = at::where(distance.lt(exact), distance, far.clamp_max(count - 1));
+  return buckets.bidirectional ? bucket + distances.gt(0) * count : bucket;
+}
+
+RelativeAttentionBias::RelativeAttentionBias(const T5Config& config, bool bidirectional, at::ScalarType dtype)
+    : buckets_{config.relative_attention_num_buckets, config.relative_attention_max_distance, bidirectional} {
+  const auto options = at::TensorOptions().dtype(dtype).device(at::kMeta);
+  weight = register_parameter("weight", at::empty({buckets_.count, config.num_heads}, options));
+}
+
+// One row for each distance, of which every position sees a window.
+at::Tensor RelativeAttentionBias::operator()(int64_t positions) const {
+  const int64_t heads = weight.size(1);
+  if (weight.is_meta()) return at::empty({1, heads, positions, positions}, weight.options());
+  const at::Tensor distances = at::arange(1 - positions, positions, weight.options().dtype(at::kLong));
+  const at::Tensor by_distance = weight.index_select(0, bucket_of(distances, buckets_));
+  return by_distance.t().unfold(1, positions, 1).flip(1).unsqueeze(0);
+}
+
+Attention::Attention(const T5Config& config, Direction direction, bool has_bias, at::ScalarType dtype)
+    : n_heads(config.num_heads), head_size_(config.d_kv), causal_(direction == Direction::kCausal) {
+  const int64_t outer = config.d_model, inner = config.num_heads * config.d_kv;
+  const auto linear = [&](const char* name, int64_t in, int64_t out) {
+    return register_module(name, std::make_shared<nn::Linear>(in, out, false, dtype));
+  };
+  q = linear("q", outer, inner);
+  k = linear("k", outer, inner);
+  v = linear("v", outer, inner);
+  o = linear("o", inner, outer);
+  dropout = register_module("dropout", std::make_shared<nn::Dropout>(config.dropout_rate));
+  if (has_bias) {
+    relative_attention_bias = register_module(
+        "relative_attention_bias",
+        std::make_shared<RelativeAttentionBias>(config, direction == Direction::kBoth, dtype));
+  }
+}
+
+at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& source,
+                                 const at::Tensor& mask) const {
+  const auto heads = [&](const nn::Linear& layer, const at::Tensor& from) {
+    return layer(from).view({from.size(0), from.size(1), n_heads, head_size_}).transpose(1, 2);
+  };
+  const at::Tensor& from = source.defined() ? source : x;
+  nn::AttentionOptions options;
+  options.scale = 1;
+  if (is_training()) options.dropout = dropout->probability;
+  options.stream = dropout->stream;
+  const at::Tensor mixed = nn::attention(heads(*q, x), heads(*k, from), heads(*v, from), mask, options);
+  return (*o)(mixed.transpose(1, 2).reshape({x.size(0), x.size(1), n_heads * head_size_}));
+}
+
+at::Tensor Attention::position_bias(int64_t positions, const at::Tensor& padding) const {
+  const at::Tensor bias = (*relative_attention_bias)(positions);
+  at::Tensor mask = padding;
+  if (causal_) {
+    const at::Tensor earlier = at::ones({positions, positions}, bias.options().dtype(at::kBool)).tril_();
+    const at::Tensor causal = nn::additive_mask(earlier, bias.scalar_type());
+    mask = padding.defined() ? at::minimum(padding, causal) : causal;
+  }
+  return mask.defined() ? bias + mask : bias;
+}
+
+}  // namespace weft::t5

@@ -1,0 +1,84 @@
+// Relative positions against tests/data/oracles/relative_positions, and the numbers made of them.
+#include "attention.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "block.hpp"
+
+namespace weft::test {
+
+namespace {
+
+using t5::Buckets;
+
+t5::T5Config tiny() {
+  t5::T5Config config;
+  config.d_model = 8;
+  config.d_kv = 3;
+  config.num_heads = 2;
+  config.relative_attention_num_buckets = 8;
+  config.relative_attention_max_distance = 12;
+  return config;
+}
+
+std::shared_ptr<t5::Attention> attention(t5::Direction direction) {
+  auto made = std::make_shared<t5::Attention>(tiny(), direction, true, at::kFloat);
+  at::manual_seed(3);
+  made->relative_attention_bias->weight = at::randn({8, 2});
+  return made;
+}
+
+TEST(T5Buckets, AreThoseOfHuggingFace) {
+  const std::string path = std::string(WEFT_ORACLES) + "/../relative_positions/buckets.json";
+  const nlohmann::json oracle = parse_json(read_file(path, 1 << 20), path);
+  ASSERT_GT(oracle.at("cases").size(), 4);
+  for (const nlohmann::json& one : oracle.at("cases")) {
+    const Buckets buckets = {one.at("buckets"), one.at("max_distance"), one.at("bidirectional")};
+    const auto expected = one.at("bucket_of").get<std::vector<int64_t>>();
+    const int64_t first = one.at("first_distance"), count = static_cast<int64_t>(expected.size());
+    const at::Tensor found = t5::bucket_of(at::arange(first, first + count), buckets);
+    EXPECT_TRUE(found.equal(at::tensor(expected, at::kLong))) << one.dump().substr(0, 80);
+  }
+}
+
+TEST(T5RelativeBias, HoldsTheNumberOfEachDistance) {
+  const auto encoder = attention(t5::Direction::kBoth);
+  const at::Tensor bias = encoder->position_bias(9, {});
+  ASSERT_EQ(bias.sizes(), at::IntArrayRef({1, 2, 9, 9}));
+  const at::Tensor weight = encoder->relative_attention_bias->weight;
+  for (int64_t from = 0; from < 9; ++from) {
+    for (int64_t to = 0; to < 9; ++to) {
+      const int64_t bucket = t5::bucket_of(at::tensor({to - from}, at::kLong), {8, 12, true}).item<int64_t>();
+      EXPECT_TRUE(bias.select(3, to).select(2, from)[0].equal(weight[bucket])) << from << " to " << to;
+    }
+  }
+}
+
+TEST(T5RelativeBias, ForbidsWhatComesLaterAndPadding) {
+  const float lowest = std::numeric_limits<float>::lowest();
+  const at::Tensor padding = at::zeros({3, 1, 1, 4});
+  padding[1][0][0][1] = lowest;
+  const at::Tensor bias = attention(t5::Direction::kCausal)->position_bias(4, padding);
+  ASSERT_EQ(bias.sizes(), at::IntArrayRef({3, 2, 4, 4}));
+  EXPECT_TRUE(bias.isfinite().all().item<bool>());
+  const at::Tensor forbidden = at::ones({4, 4}, at::kBool).triu(1).expand({3, 2, 4, 4}).clone();
+  forbidden[1].select(2, 1).fill_(true);
+  EXPECT_TRUE(bias.eq(lowest).equal(forbidden));
+}
+
+TEST(T5Block, KeepsFp16Finite) {
+  const at::Tensor large = at::tensor({1.0f, 65504.0f, std::numeric_limits<float>::infinity()}).to(at::kHalf);
+  EXPECT_TRUE(t5::finite(large).to(at::kFloat).equal(at::tensor({1.0f, 64512.0f, 64512.0f})));
+  EXPECT_TRUE(t5::finite(large.slice(0, 0, 2)).equal(large.slice(0, 0, 2)));
+  EXPECT_TRUE(t5::finite(large.to(at::kFloat)).isinf().any().item<bool>());
+}
+
+}  // namespace
+
+}  // namespace weft::test
