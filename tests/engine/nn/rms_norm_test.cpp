@@ -46,7 +46,7 @@ TEST(RmsNorm, AgreesWithTheFormulaAtEverySize) {
         (found * up).sum().backward();
         (expected * up).sum().backward();
         EXPECT_TRUE(is_near(found, expected, kKernelFp32)) << rows << " " << channels;
-        EXPECT_TRUE(is_near(norm.weight.grad(), weight.grad(), kKernelFp32)) << rows << " " << channels;
+        EXPECT_TRUE(is_near(norm.weight.grad(), weight.grad(), 5 * kKernelFp32)) << rows << " " << channels;
         // With one channel the gradient all but cancels.
         const double scale = channels == 1 ? up.abs().max().item<double>() : 1;
         EXPECT_LE((x.grad() - exact.grad()).abs().max().item<double>(),
