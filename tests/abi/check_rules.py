@@ -17,6 +17,8 @@ CODE = r"(sdk|core|kernels|plugins|policies|samples)/"
 # Parts of identifiers ("OPTModel", "t5_block") and whole words alike; the long names anywhere.
 FAMILY = (r"(?i:gpt|llama|bert|bloom|whisper|chatglm)|ViT|(?<![A-Za-z])(opt|OPT|t5|T5|vit)(?![a-z0-9])"
           r"|(Opt|OPT|T5)(?=Model|For|Config|Attention|Block)")
+# Hugging Face calls a scaling of rotary positions "llama3".
+ROPE_TYPES = r"core/engine/nn/rotary\.cpp"
 RANKS = (r"(?i:communicator|c10d|process_?group|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|all_?ranks)"
          r"|\b(local_|this_)?ranks?\b|\b[Ww]orld(_size)?\b|\bweft_comm\b|\bmesh\b|\b[a-z]+_group\b")
 
@@ -34,8 +36,10 @@ TORCH = r'#\s*include\s*[<"](torch|ATen|c10|caffe2)/'
 RULES = [
     Rule("the core names no strategy", CORE, r"(?i)torch_ddp|torch_fsdp|low_level_zero|gemini|hybrid_parallel",
          ("core/host/x.cpp", "// as Torch_DDP does")),
-    Rule("the core names no model family", CORE, FAMILY, ("core/include/weft/x.hpp", "class GPT2Block;")),
-    Rule("the core names no model family (short names)", CORE, FAMILY, ("kernels/x.cpp", "void t5_bias();")),
+    Rule("the core names no model family", CORE, FAMILY, ("core/include/weft/x.hpp", "class GPT2Block;"),
+         but=ROPE_TYPES),
+    Rule("the core names no model family (short names)", CORE, FAMILY, ("kernels/x.cpp", "void t5_bias();"),
+         but=ROPE_TYPES),
     Rule("model libraries know no rank and no group", r"policies/.*\.[ch]pp$", RANKS,
          ("policies/a/x.cpp", "if (world_size > 1) all_reduce(x);")),
     Rule("c10d lives in core/engine/comm", CODE, r"c10d::|/c10d/", ("core/engine/booster/x.cpp", "c10d::Work* w;"),

@@ -23,7 +23,7 @@ using torch::autograd::variable_list;
 
 // Every step in fp32, as Hugging Face takes them: frequencies that differ in the last place would turn late
 // positions elsewhere.
-at::Tensor llama3(const at::Tensor& frequencies, const RotaryConfig& config) {
+at::Tensor scaled_by_wavelength(const at::Tensor& frequencies, const RotaryConfig& config) {
   const auto old_length = static_cast<double>(config.original_positions);
   const double low = config.low_frequency_factor, high = config.high_frequency_factor;
   const at::Tensor wavelength = 2 * std::numbers::pi / frequencies;
@@ -42,8 +42,8 @@ at::Tensor frequencies_of(const RotaryConfig& config, int64_t size) {
       return frequencies;
     case RotaryConfig::Scaling::kLinear:
       return frequencies / config.factor;
-    case RotaryConfig::Scaling::kLlama3:
-      return llama3(frequencies, config);
+    case RotaryConfig::Scaling::kByWavelength:
+      return scaled_by_wavelength(frequencies, config);
   }
   return frequencies;
 }
@@ -98,7 +98,7 @@ RotaryConfig::Scaling scaling_of(const Config& values) {
   const std::string type = values.text("rope_type", values.text("type", "default"));
   if (type == "default") return Scaling::kDefault;
   if (type == "linear") return Scaling::kLinear;
-  if (type == "llama3") return Scaling::kLlama3;
+  if (type == "llama3") return Scaling::kByWavelength;
   const std::vector<std::string> known = {"default", "linear", "llama3"};
   const std::vector<std::string> missing = {"dynamic", "yarn", "longrope", "proportional", "axial"};
   const bool exists = std::find(missing.begin(), missing.end(), type) != missing.end();

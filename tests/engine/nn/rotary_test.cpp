@@ -65,7 +65,7 @@ TEST(RotaryConfig, ReadsKeysOfBothVersions) {
   const nn::RotaryConfig now =
       read(R"({"rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8,
       "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 32}})");
-  EXPECT_EQ(now.scaling, nn::RotaryConfig::Scaling::kLlama3);
+  EXPECT_EQ(now.scaling, nn::RotaryConfig::Scaling::kByWavelength);
   EXPECT_EQ(now.theta, 500000);
   EXPECT_EQ(now.original_positions, 32);
   EXPECT_EQ(read(

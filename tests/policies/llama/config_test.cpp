@@ -65,7 +65,7 @@ TEST(LlamaConfig, ReadsFilesOfTransformers4And5) {
   for (const LlamaConfig& config : {old, now}) {
     EXPECT_EQ(config.head_dim, 64);
     EXPECT_EQ(config.num_key_value_heads, 8);
-    EXPECT_EQ(config.rotary.scaling, nn::RotaryConfig::Scaling::kLlama3);
+    EXPECT_EQ(config.rotary.scaling, nn::RotaryConfig::Scaling::kByWavelength);
     EXPECT_EQ(config.rotary.theta, 500000);
     EXPECT_EQ(config.rotary.factor, 32);
     EXPECT_EQ(config.rotary.original_positions, 8192);

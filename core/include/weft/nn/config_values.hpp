@@ -26,7 +26,7 @@ Labels read_labels(const Config& config);
 std::optional<int64_t> padding_token(const Config& config);
 
 // What Hugging Face can do and Weft cannot, of every family: hidden states and attention among the outputs,
-// quantised and pruned weights. `family`: "GPT-2", `type`: its model_type.
+// quantised and pruned weights. `family`: as messages call it, `type`: its model_type.
 void refuse_unsupported(const Config& config, std::string_view family, std::string_view type);
 // UNIMPLEMENTED if the flag is true, which `means` something that the family does not have.
 void refuse_flag(const Config& config, std::string_view key, std::string_view family, std::string_view means);

@@ -13,7 +13,7 @@
 namespace weft::nn {
 
 struct DecoderTraits {
-  std::string architecture;   // "GPT2LMHeadModel"
+  std::string architecture;   // of the class, as in config.json's "architectures"
   std::string prefix;         // of the names of the base model's parameters: "transformer." or nothing
   int64_t channels;           // of kHidden
   int64_t vocabulary;         // of input_ids

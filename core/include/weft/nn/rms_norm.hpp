@@ -4,8 +4,8 @@
 
 namespace weft::nn {
 
-// y = x / sqrt(mean(x²) + epsilon) weight over the last dimension, as LlamaRMSNorm and T5LayerNorm of Hugging
-// Face: half precision is normalised in fp32 and rounded before the weight multiplies it.
+// y = x / sqrt(mean(x²) + epsilon) weight over the last dimension, as Hugging Face's models take it: half
+// precision is normalised in fp32 and rounded before the weight multiplies it.
 class RmsNorm : public Layer {
  public:
   RmsNorm(int64_t channels, double epsilon, at::ScalarType dtype);

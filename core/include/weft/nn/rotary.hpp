@@ -14,14 +14,14 @@ namespace weft::nn {
 struct RotaryConfig {
   enum class Scaling {
     kDefault,
-    kLinear,  // all frequencies divided by `factor`
-    kLlama3,  // low ones divided, high ones kept, those between interpolated
+    kLinear,        // all frequencies divided by `factor`
+    kByWavelength,  // low ones divided, high ones kept, those between interpolated
   };
   Scaling scaling = Scaling::kDefault;
   double theta = 10000;
   double factor = 1;
-  double low_frequency_factor = 1, high_frequency_factor = 4;  // kLlama3
-  int64_t original_positions = 0;                              // kLlama3: the longest sequence before scaling
+  double low_frequency_factor = 1, high_frequency_factor = 4;  // kByWavelength
+  int64_t original_positions = 0;  // kByWavelength: the longest sequence before scaling
 
   // "rope_parameters" of transformers 5, or "rope_scaling" and "rope_theta" of transformers 4. Throws
   // UNIMPLEMENTED naming a scaling that Hugging Face has and Weft has not.
