@@ -23,18 +23,23 @@ Chunk::Chunk(int64_t size, std::vector<Place> places, const std::vector<Paramete
     : options_(options), places_(std::move(places)), states_(places_.size(), TensorState::kFree) {
   const at::NoGradGuard no_grad;
   part_ = size / options_.group.size();
-  const weft_param_info first = parameters[places_.front().parameter].info();
-  buffer_ = allocate(WEFT_POOL_ACCELERATOR, size, scalar_type(first.working_dtype));
+  const at::ScalarType working = scalar_type(parameters[places_.front().parameter].info().working_dtype);
+  buffer_ = allocate(WEFT_POOL_ACCELERATOR, size, working);
+  at::ScalarType master = working;
   for (const Place& place : places_) {
     const Parameter& parameter = parameters[place.parameter];
     parameter.bind(buffer_.narrow(0, place.offset, place.count));
     parameters_.push_back(parameter);
-    trained_.push_back(parameter.info().frozen == 0);
-    frozen_ = frozen_ && !trained_.back();
+    const weft_param_info info = parameter.info();
+    trained_.push_back(info.frozen == 0);
+    if (info.frozen != 0) continue;
+    frozen_ = false;
+    master = scalar_type(info.master_dtype);
   }
+  gradient_dtype_ = options_.accumulates ? master : working;
   free_buffer();
   const uint32_t home = std::exchange(options_.home, options_.made_in);
-  master_ = allocate(options_.made_in, part_, scalar_type(first.master_dtype)).zero_();
+  master_ = allocate(options_.made_in, part_, master).zero_();
   for_each_own([&](size_t i, int64_t begin, int64_t at, int64_t count) {
     parameters_[i].read(begin, master_.narrow(0, at, count));
   });
@@ -42,7 +47,7 @@ Chunk::Chunk(int64_t size, std::vector<Place> places, const std::vector<Paramete
 }
 
 int64_t Chunk::gradient_bytes() const {
-  return part_ * static_cast<int64_t>(c10::elementSize(options_.gradient_dtype));
+  return part_ * static_cast<int64_t>(c10::elementSize(gradient_dtype_));
 }
 
 void Chunk::free_buffer() {
@@ -117,14 +122,7 @@ void Chunk::finish() {
   summing_.wait();
   const at::Tensor sum = own_part();
   if (options_.replicas.size() > 1) options_.replicas.all_reduce(sum).wait();
-  if (gradient_.defined() && options_.home == WEFT_POOL_ACCELERATOR) {
-    gradient_.add_(sum);
-  } else {
-    const at::Tensor before =
-        std::exchange(gradient_, allocate(options_.home, part_, options_.gradient_dtype));
-    copy_values(gradient_, sum);
-    if (before.defined()) gradient_.add_(before);
-  }
+  keep_sum(gradient_, sum, options_.home, gradient_dtype_);
   reducing_ = false;
   for (size_t i = 0; i < states_.size(); ++i) set_state(i, TensorState::kHold);
   for (size_t i = 0; i < states_.size(); ++i) set_state(i, TensorState::kFree);

@@ -24,9 +24,9 @@ struct ChunkOptions {
   Communicator group;     // each member keeps one part
   Communicator replicas;  // that keep the same part
   uint32_t partition_axes = 0;
-  uint32_t home = WEFT_POOL_ACCELERATOR;       // of master values and gradients
-  uint32_t made_in = WEFT_POOL_ACCELERATOR;    // where the master values are read first
-  at::ScalarType gradient_dtype = at::kFloat;  // of the gradients kept until the update
+  uint32_t home = WEFT_POOL_ACCELERATOR;     // of master values and gradients
+  uint32_t made_in = WEFT_POOL_ACCELERATOR;  // where the master values are read first
+  bool accumulates = false;  // gradients are kept until the update in the master dtype, not the working one
 };
 
 class Chunk {
@@ -87,6 +87,7 @@ class Chunk {
   std::vector<bool> trained_;
   std::vector<TensorState> states_;
   int64_t part_ = 0;  // elements of one rank's part
+  at::ScalarType gradient_dtype_ = at::kFloat;
   bool frozen_ = true, gathered_ = false, reducing_ = false, shard_is_fresh_ = false;
   at::Tensor buffer_;             // on the accelerator, in the working dtype
   at::Tensor master_, gradient_;  // of this rank's part, at home

@@ -52,14 +52,13 @@ void estimate(const GeminiOptions& options, uint32_t world_size, const weft_job_
   std::vector<int64_t> sizes;
   for (const weft_param_shape& param : params) sizes.push_back(param.elements);
   const ChunkLayout layout = search_chunks(sizes, ranks, options.search);
-  std::vector<int64_t> bytes;
-  std::vector<bool> trained;
+  std::vector<int64_t> bytes, trained;  // by chunk: of its buffer, and elements that are not frozen
   std::vector<std::vector<size_t>> chunks_of_units(job.num_units);
   for (const ChunkPlan& plan : layout.chunks) {
-    trained.push_back(false);
+    trained.push_back(0);
     for (const Place& place : plan.places) {
       const weft_param_shape& param = params[place.parameter];
-      trained.back() = trained.back() || param.frozen == 0;
+      if (param.frozen == 0) trained.back() += param.elements;
       for (const size_t unit : {param.first_unit, param.last_unit}) {
         std::vector<size_t>& chunks = chunks_of_units[unit];
         if (std::find(chunks.begin(), chunks.end(), bytes.size()) == chunks.end())
@@ -73,22 +72,25 @@ void estimate(const GeminiOptions& options, uint32_t world_size, const weft_job_
 
   const bool masters = job.master_size != job.working_size;
   const int64_t gradient_size = options.accumulate ? job.master_size : job.working_size;
-  int64_t trained_elements = 0, largest = 0, shards = 0;
+  int64_t largest = 0;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const int64_t others = bytes[i] / ranks * (ranks - 1);
     out.sent_all_gather += gathers.of_chunk[i] * others;
     largest = std::max(largest, bytes[i]);
-    if (placement.shard_on_accelerator[i]) shards += bytes[i] / ranks;
-    if (!trained[i]) continue;
-    trained_elements += bytes[i] / job.working_size;
+    const int64_t part = bytes[i] / job.working_size / ranks;
+    const bool has_masters = masters && trained[i] > 0;
+    const int64_t values = part * (has_masters ? job.master_size : job.working_size);
+    const int64_t gradients = trained[i] > 0 ? part * gradient_size : 0;
+    const int64_t states = std::min(part, trained[i]) * job.num_states * job.state_size;
+    (has_masters ? out.masters : out.parameters) += values;
+    out.gradients += gradients;
+    out.states += states;
+    if (placement.optimizer_on_host[i]) out.host += values + gradients + states;
+    if (placement.shard_on_accelerator[i]) out.parameters += bytes[i] / ranks;
+    if (trained[i] == 0) continue;
     out.sent_reduce_scatter += others;
     out.sent_all_reduce += 2 * (bytes[i] / ranks) * (copies - 1) / copies;
   }
-  const int64_t elements = (layout.used + layout.wasted) / ranks;
-  out.parameters = shards + (masters ? 0 : elements * job.master_size);
-  out.masters = masters ? elements * job.master_size : 0;
-  out.gradients = trained_elements / ranks * gradient_size;
-  out.states = trained_elements / ranks * job.num_states * job.master_size;
   // Besides what is gathered: ahead, on its way to the other ranks, from them, and one gradient of
   // autograd's.
   const int64_t largest_parameter = sizes.empty() ? 0 : *std::max_element(sizes.begin(), sizes.end());

@@ -36,11 +36,6 @@ class Gemini final : public Strategy {
  public:
   void describe_mesh(weft_mesh& mesh) override {
     chosen_ = parse(options, data_ranks(mesh));
-    if (!options.get<bool>("master_weights") && (precision == "bf16" || precision == "fp16"))
-      throw Error(WEFT_UNIMPLEMENTED,
-                  "gemini: master_weights=false: the optimizers of this version update fp32 and "
-                  "fp64, not " +
-                      precision);
     mesh.size[WEFT_AXIS_REPLICA] = static_cast<uint32_t>(chosen_.replicas);
     mesh.size[WEFT_AXIS_DATA] = data_ranks(mesh) / mesh.size[WEFT_AXIS_REPLICA];
   }
@@ -161,8 +156,7 @@ class Gemini final : public Strategy {
   void make_chunks(const ChunkLayout& layout, const std::vector<Parameter>& parameters,
                    const Training& made) {
     if (parameters.empty()) return;
-    const weft_param_info first = parameters.front().info();
-    const at::ScalarType working = scalar_type(first.working_dtype);
+    const at::ScalarType working = scalar_type(parameters.front().info().working_dtype);
     std::vector<int64_t> bytes;
     for (const ChunkPlan& plan : layout.chunks)
       bytes.push_back(plan.size * static_cast<int64_t>(c10::elementSize(working)));
@@ -172,7 +166,7 @@ class Gemini final : public Strategy {
     chunk.replicas = made.communicator(1u << WEFT_AXIS_REPLICA);
     chunk.partition_axes = 1u << WEFT_AXIS_DATA;
     chunk.made_in = chosen_.made_in;
-    chunk.gradient_dtype = chosen_.accumulate ? scalar_type(first.master_dtype) : working;
+    chunk.accumulates = chosen_.accumulate;
     const uint32_t host_pool = chosen_.pin_memory ? WEFT_POOL_PINNED : WEFT_POOL_HOST;
     for (size_t i = 0; i < layout.chunks.size(); ++i) {
       chunk.home = placement_.optimizer_on_host[i] ? host_pool : WEFT_POOL_ACCELERATOR;

@@ -13,14 +13,6 @@ class LowLevelZero final : public weft::Strategy {
  public:
   // Neighbours share a group, replicas of the groups lie further apart.
   void describe_mesh(weft_mesh& mesh) override {
-    if (options.get<bool>("cpu_offload"))
-      refuse(WEFT_UNIMPLEMENTED,
-             "cpu_offload: this version trains on the CPU, where masters and optimizer state are already; "
-             "leave it false");
-    if (!options.get<bool>("master_weights") && (precision == "bf16" || precision == "fp16"))
-      refuse(WEFT_UNIMPLEMENTED,
-             "master_weights=false: the optimizers of this version update fp32 and fp64, not " + precision +
-                 "; leave it true");
     const int64_t groups = options.get<int64_t>("extra_dp_size");
     const uint32_t ranks = data_ranks(mesh);
     if (ranks % groups != 0)
@@ -42,6 +34,7 @@ class LowLevelZero final : public weft::Strategy {
       chosen.communication = weft::dtype_named(*dtype);
     chosen.overlap_reduction = options.get<bool>("overlap_communication");
     chosen.overlap_gather = options.get<bool>("overlap_allgather");
+    if (options.get<bool>("cpu_offload")) chosen.home = WEFT_POOL_HOST;
     buckets_.build(training, weft::NestedRanks(std::move(groups)),
                    1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA, chosen);
     if (options.get<bool>("verbose")) log_layout();
@@ -70,7 +63,8 @@ class LowLevelZero final : public weft::Strategy {
 
   static void estimate(const weft::Options& options, uint32_t world_size, const weft_job_shape& job,
                        weft_job_estimate& out) {
-    const int64_t ranks = world_size, size = job.working_size, stage = options.get<int64_t>("stage");
+    const int64_t ranks = world_size, size = job.working_size;
+    const bool offloads = options.get<bool>("cpu_offload"), stage_2 = options.get<int64_t>("stage") == 2;
     const weft::ZeroFill fill{capacity_of(options), ranks, weft::ZeroFill::alignment_of(size)};
     int64_t padded = 0, frozen = 0, largest_bucket = 0, largest = 0, open = 0;
     const auto close = [&] {
@@ -93,11 +87,14 @@ class LowLevelZero final : public weft::Strategy {
     const int64_t sent_size =
         dtype ? static_cast<int64_t>(c10::elementSize(*weft::dtype_named(*dtype))) : size;
     out.parameters = (padded + frozen) * size;
-    out.gradients = padded / (stage == 1 ? 1 : ranks) * size;
-    out.masters = job.master_size == job.working_size ? 0 : (padded / ranks + frozen) * job.master_size;
-    out.states = padded / ranks * job.num_states * job.master_size;
-    out.transient = largest * size + (stage == 1 ? 0 : 2 * largest_bucket * size) +
-                    largest_bucket / ranks * (ranks - 1) * sent_size;
+    out.gradients = padded / (stage_2 || offloads ? ranks : 1) * size;
+    out.masters = job.master_size != job.working_size || offloads ? padded / ranks * job.master_size : 0;
+    out.states = padded / ranks * job.num_states * job.state_size;
+    if (offloads) out.host = out.gradients + out.masters + out.states;
+    // Whether buckets are freed while backward goes on.
+    const bool frees = stage_2 || options.get<bool>("overlap_communication");
+    const int64_t collected = !stage_2 && !offloads ? 0 : frees ? 2 * largest_bucket : padded;
+    out.transient = (largest + collected) * size + largest_bucket / ranks * (ranks - 1) * sent_size;
     out.sent_reduce_scatter = padded / ranks * (ranks - 1) * sent_size;
     out.sent_all_gather = padded / ranks * (ranks - 1) * size;
   }

@@ -65,8 +65,8 @@ class DistributedDataParallel final : public weft::Strategy {
     const int64_t copies = options.get<bool>("gradient_as_bucket_view") ? 1 : 2;
     out.parameters = elements * job.working_size;
     out.gradients = copies * trained * job.working_size;
-    out.masters = job.master_size == job.working_size ? 0 : elements * job.master_size;
-    out.states = trained * job.num_states * job.master_size;
+    out.masters = job.master_size == job.working_size ? 0 : trained * job.master_size;
+    out.states = trained * job.num_states * job.state_size;
     out.sent_all_reduce = 2 * trained * job.working_size * (world_size - 1) / world_size;
   }
 

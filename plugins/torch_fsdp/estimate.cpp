@@ -49,19 +49,21 @@ void estimate(const weft::Options& options, uint32_t world_size, const weft_job_
     const auto& [first, last, frozen] = key;
     const int64_t part = (elements + ranks - 1) / ranks;
     const bool again = settings.reshard_after_forward() && last != wrap_of.back();
-    (masters ? out.masters : out.parameters) += part * job.master_size;
+    const bool has_masters = masters && !frozen;
+    (has_masters ? out.masters : out.parameters) += part * (has_masters ? job.master_size : job.working_size);
     out.sent_all_gather += (again ? 2 : 1) * (ranks - 1) * part * job.working_size;
     all += elements;
     (first == last ? alone[first] : shared) += elements;
     if (frozen) continue;
     out.gradients += part * job.master_size;
-    out.states += part * job.num_states * job.master_size;
+    out.states += part * job.num_states * job.state_size;
     out.sent_reduce_scatter += (ranks - 1) * part * reduced;
     out.sent_all_reduce += 2 * part * reduced * (replicas - 1) / replicas;
   }
+  if (settings.offloads) out.host = out.parameters + out.gradients + out.masters + out.states;
   // Units at work and gathered next, gradients of the former, and those under way with what arrives for them.
   const int64_t largest = alone.empty() ? 0 : *std::max_element(alone.begin(), alone.end());
-  const bool gathers = ranks > 1 || masters;
+  const bool gathers = ranks > 1 || masters || settings.offloads;
   const int64_t gathered = !gathers ? 0 : settings.reshard_after_forward() ? 2 * largest + shared : all;
   out.transient = gathered * job.working_size + (3 * largest + shared) * reduced;
 }

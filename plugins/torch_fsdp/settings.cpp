@@ -46,15 +46,13 @@ void refuse_what_has_no_meaning_here(const weft::Options& options) {
            "process_group is \"" + group +
                "\", but the model is always held by all ranks together, \"world\"; to divide "
                "it among some of them use sharding_strategy=HYBRID_SHARD");
-  if (options.get<bool>("cpu_offload"))
-    refuse(WEFT_UNIMPLEMENTED,
-           "cpu_offload keeps shards in the host's memory while an accelerator computes, but this training "
-           "computes on the CPU: they are there already; leave it off");
   if (const auto function = options.get<std::string>("param_init_fn"); !function.empty())
-    refuse(WEFT_UNIMPLEMENTED,
-           "param_init_fn is \"" + function +
-               "\", but a model says itself how its parameters begin: they are on the meta device until each "
-               "rank makes its own part; leave it out");
+    refuse(
+        WEFT_UNIMPLEMENTED,
+        "param_init_fn is \"" + function +
+            "\": it is for modules that begin on the meta device, as all do here until each rank makes its "
+            "own part of them, and a function cannot be an option; override `initial` of the model to "
+            "choose its values, and leave the option out");
 }
 
 uint32_t hybrid_size(const weft::Options& options, bool hybrid, uint32_t world_size) {
@@ -89,6 +87,7 @@ Settings Settings::read(const weft::Options& options, uint32_t world_size) {
   if (policy == "none") settings.wrap_elements = std::numeric_limits<int64_t>::max();
   settings.backward = kPrefetches.at(options.get<std::string>("backward_prefetch"));
   settings.forward_prefetch = options.get<bool>("forward_prefetch");
+  settings.offloads = options.get<bool>("cpu_offload");
   settings.limit_gathers = options.get<bool>("limit_all_gathers");
   settings.synchronise_states = options.get<bool>("sync_module_states");
   settings.mixes_frozen = options.get<bool>("use_orig_params");

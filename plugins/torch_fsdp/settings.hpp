@@ -22,6 +22,7 @@ struct Settings {
   Prefetch backward = Prefetch::kBefore;
   bool forward_prefetch = false;
   bool limit_gathers = true;
+  bool offloads = false;  // what a rank keeps is in the host's memory
   std::optional<at::ScalarType> reduce_dtype, buffer_dtype;
   std::vector<std::string> ignored_modules;
   bool synchronise_states = false;

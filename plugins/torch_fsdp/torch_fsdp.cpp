@@ -114,9 +114,10 @@ class FullyShardedDataParallel final : public weft::Strategy {
   };
 
   weft::FlatShardLayout layout(const weft::Training& training, bool ignored) const {
+    const uint32_t home = settings_.offloads ? WEFT_POOL_HOST : WEFT_POOL_ACCELERATOR;
     if (ignored || settings_.sharding == Sharding::kNone)
-      return {training.communicator(0), training.communicator(kData | kReplicas), 0};
-    return {training.communicator(kData), training.communicator(kReplicas), kData};
+      return {training.communicator(0), training.communicator(kData | kReplicas), 0, home};
+    return {training.communicator(kData), training.communicator(kReplicas), kData, home};
   }
 
   void make_wraps(const std::vector<weft::Unit>& units) {
@@ -140,7 +141,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
   // One for each set of wraps that share parameters, so that a tied weight is gathered for all of its users.
   void make_shards(const weft::Training& training) {
     using Users = std::vector<size_t>;
-    std::map<std::tuple<Users, bool, uint32_t, uint32_t, bool>, Shard*> made;
+    std::map<std::tuple<Users, bool, uint32_t, bool>, Shard*> made;
     const std::vector<weft::Unit> units = training.units();
     std::vector<bool> known(settings_.ignored_modules.size());
     for (const weft::Parameter& parameter : training.parameters()) {
@@ -150,9 +151,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
         if (parameter.used_by(unit) && (users.empty() || users.back() != wrap_of_[unit.index()]))
           users.push_back(wrap_of_[unit.index()]);
       const bool ignored = is_ignored(weft::text(info.name), known), frozen = info.frozen != 0;
-      const auto key = [&](bool f) {
-        return std::tuple(users, ignored, info.working_dtype, info.master_dtype, f);
-      };
+      const auto key = [&](bool f) { return std::tuple(users, ignored, info.working_dtype, f); };
       if (!settings_.mixes_frozen && !ignored && made.contains(key(!frozen)))
         refuse(weft::text(info.name) + (frozen ? " is frozen and others" : " is trainable and others") +
                " of its unit are not, but both would be one flat parameter; set use_orig_params=true");

@@ -165,6 +165,26 @@ TEST_P(Resharding, EveryRankWritesItsPart) {
 INSTANTIATE_TEST_SUITE_P(Layouts, Resharding, testing::ValuesIn(saved_layouts()),
                          [](const auto& layout) { return std::string(layout.param.name); });
 
+// Where values are updated in half precision, moments are in single all the same.
+class WithoutMasters : public Resharding {};
+
+TEST_P(WithoutMasters, MovesWithItsMoments) {
+  options_.precision = "bf16";
+  tolerance_ = 0.05;
+  save(GetParam());
+  expect_loads({{"WithMasters", 1, "none"},
+                {"Zero", 3, "low_level_zero", R"({"stage": 2, "master_weights": false})"},
+                {"Offloaded", 2, "low_level_zero", R"({"cpu_offload": true, "master_weights": false})"},
+                {"Gemini", 4, "gemini", R"({"master_weights": false})"},
+                {"OffloadedFsdp", 2, "torch_fsdp", R"({"cpu_offload": true})"}});
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, WithoutMasters,
+                         testing::Values(Layout{"ZeroOn2", 2, "low_level_zero",
+                                                R"({"master_weights": false})"},
+                                         Layout{"GeminiOn2", 2, "gemini", R"({"master_weights": false})"}),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
 class TakeOver : public Resharding {};
 
 // The rest of the run under another strategy is the rest of the run.

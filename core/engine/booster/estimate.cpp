@@ -16,6 +16,7 @@
 #include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
 #include "error_sink.hpp"
+#include "optim/rules.hpp"
 #include "training/training.hpp"
 
 namespace weft {
@@ -137,10 +138,15 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
   const bool masters = at::isReducedFloatingType(working) && chosen.host.master_weights;
   constexpr uint32_t kStatesOfAdam = 2;
   const auto size_of = [](at::ScalarType type) { return static_cast<uint32_t>(c10::elementSize(type)); };
-  const weft_job_shape shape{sizeof(shape),    params.data(),
-                             params.size(),    static_cast<uint32_t>(num_units),
-                             size_of(working), size_of(masters ? at::kFloat : working),
-                             kStatesOfAdam};
+  const weft_job_shape shape{sizeof(shape),
+                             params.data(),
+                             params.size(),
+                             static_cast<uint32_t>(num_units),
+                             size_of(working),
+                             size_of(masters ? at::kFloat : working),
+                             kStatesOfAdam,
+                             size_of(optim::computing_dtype(working)),
+                             0};
   const weft_strategy_arguments arguments{
       sizeof(arguments), chosen.options.data(), chosen.options.size(), static_cast<uint32_t>(world_size), 0,
       borrow(precision)};

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "checkpoint/model_files.hpp"
 #include "memory/pools.hpp"
+#include "optim/rules.hpp"
 
 namespace weft::checkpoint {
 
@@ -166,8 +167,9 @@ void SavedOptimizer::check_entries(const std::vector<Entry>& entries) {
 
 Pieces SavedOptimizer::wanted_states(const std::vector<Shard>& shards) {
   Pieces pieces;
-  const auto make = [](const Entry& entry, std::vector<int64_t> shape, at::ScalarType master) {
-    return at::empty(shape, at::isFloatingType(entry.dtype) ? master : entry.dtype);
+  const at::ScalarType dtype = optim::computing_dtype(shared_.training->master_dtype());
+  const auto make = [&](const Entry& entry, std::vector<int64_t> shape) {
+    return at::empty(shape, at::isFloatingType(entry.dtype) ? dtype : entry.dtype);
   };
   for (const Shard& shard : shards) {
     const weft_param& param = *shard.param;
@@ -177,8 +179,8 @@ Pieces SavedOptimizer::wanted_states(const std::vector<Shard>& shards) {
       if (info.kind != optim::StateKind::kElementwise) continue;
       at::Tensor& values = ranges_[{param.index, shard.begin}][info.name];
       // Where the values are: what the optimizer keeps beside them counts in their pool of memory.
-      values = at::isFloatingType(entry.dtype) ? memory::zeros_like(shard.value)
-                                               : make(entry, {shard.count}, entry.dtype);
+      values = at::isFloatingType(entry.dtype) ? memory::empty_like(shard.value, dtype)
+                                               : make(entry, {shard.count});
       add_wanted(shard, entry, param.index, values, pieces);
     }
   }
@@ -189,7 +191,7 @@ Pieces SavedOptimizer::wanted_states(const std::vector<Shard>& shards) {
     for (const optim::StateInfo& info : states_of(shared_, groups_, param)) {
       if (info.kind == optim::StateKind::kElementwise) continue;
       const Entry& entry = entries_.at(name).at(info.name);
-      const at::Tensor values = make(entry, entry.shape, shared_.training->master_dtype());
+      const at::Tensor values = make(entry, entry.shape);
       state.whole[info.name] = values;
       pieces.push_back({entry, param.index, whole(entry.shape), values, true});
     }

@@ -59,6 +59,7 @@ json to_json(const std::string& strategy, const std::optional<weft_job_estimate>
                   {"transient", estimate->transient}};
   if (activations) row["bytes"]["activations"] = *activations;
   row["bytes"]["total"] = total_of(*estimate, activations.value_or(0));
+  row["bytes"]["host"] = estimate->host;
   row["sent_bytes"] = {{"all_reduce", estimate->sent_all_reduce},
                        {"reduce_scatter", estimate->sent_reduce_scatter},
                        {"all_gather", estimate->sent_all_gather},
@@ -84,10 +85,12 @@ void print_table(const std::vector<Row>& rows, std::optional<int64_t> activation
     for (const int64_t bytes : {estimate->parameters, estimate->gradients, estimate->masters,
                                 estimate->states, estimate->transient})
       std::printf(" %12s", size_text(static_cast<double>(bytes)).c_str());
-    std::printf(" %12s %12s %14s%s\n",
+    const auto host = static_cast<double>(estimate->host);  // what the memory need not hold
+    std::printf(" %12s %12s %14s%s%s\n",
                 activations ? size_text(static_cast<double>(*activations)).c_str() : "unknown",
                 size_text(total).c_str(), size_text(sent_of(*estimate)).c_str(),
-                memory > 0 ? (total <= memory ? "  fits" : "  does not fit") : "");
+                memory > 0 ? (total - host <= memory ? "  fits" : "  does not fit") : "",
+                host > 0 ? ("  with " + size_text(host) + " in host memory").c_str() : "");
   }
 }
 

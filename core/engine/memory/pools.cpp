@@ -1,7 +1,7 @@
 #include "memory/pools.hpp"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/impl/alloc_cpu.h>
 #include <sys/mman.h>
 
@@ -65,8 +65,7 @@ class PoolAllocator final : public c10::Allocator {
       if (wanted > capacity - now)
         fail(WEFT_RESOURCE_EXHAUSTED,
              "out of accelerator memory: {} wanted, but {} of {} are in use; offload more, use smaller "
-             "chunks or "
-             "raise WEFT_ACCELERATOR_MEMORY",
+             "chunks, buckets or units, or raise WEFT_ACCELERATOR_MEMORY",
              format_bytes(wanted), format_bytes(now), format_bytes(capacity));
     } while (!used.compare_exchange_weak(now, now + wanted));
     now += wanted;
@@ -149,9 +148,9 @@ Pool pool_of(const at::Tensor& tensor) {
   return allocator != nullptr ? allocator->pool : Pool::kHost;
 }
 
-at::Tensor zeros_like(const at::Tensor& like) {
-  if (allocator_of(like) == nullptr) return at::zeros_like(like);
-  return allocate(pool_of(like), like.numel(), like.scalar_type()).zero_().view(like.sizes());
+at::Tensor empty_like(const at::Tensor& like, at::ScalarType dtype) {
+  if (allocator_of(like) == nullptr) return at::empty(like.sizes(), dtype);
+  return allocate(pool_of(like), like.numel(), dtype).view(like.sizes());
 }
 
 void copy(const at::Tensor& to, const at::Tensor& from) {

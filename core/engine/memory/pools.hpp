@@ -38,8 +38,8 @@ at::Tensor allocate(Pool pool, int64_t elements, at::ScalarType dtype);
 // The pool that the tensor's storage is from; kHost for tensors of no pool.
 Pool pool_of(const at::Tensor& tensor);
 
-// Zeros of the shape and dtype of `like`, in the pool of `like`.
-at::Tensor zeros_like(const at::Tensor& like);
+// A tensor without values of the shape of `like`, in the pool of `like`.
+at::Tensor empty_like(const at::Tensor& like, at::ScalarType dtype);
 
 // Copies values, converting the dtype, and counts what crosses between host and accelerator.
 void copy(const at::Tensor& to, const at::Tensor& from);

@@ -5,21 +5,30 @@
 
 #include <algorithm>
 
+#include "memory/pools.hpp"
+#include "optim/rules.hpp"
+
 namespace weft::optim {
 
 Rounds::Rounds(Optimizer::Shared& shared, const std::vector<Shard>& shards)
     : shared_(shared), shards_(shards), parameters_(shared.group_of.size()) {
   for (size_t p = 0; p < parameters_.size(); ++p) {
     parameters_[p].shape = shared.training->params()[p]->shape;
-    parameters_[p].dtype = shared.training->master_dtype();
+    parameters_[p].dtype = computing_dtype(shared.training->master_dtype());
   }
 }
 
 namespace {
 
-// Rules want gradients of the master dtype.
+// Rules want gradients of the dtype that they compute in, and values.
 void convert_gradient(Slice& slice) {
-  slice.gradient = slice.gradient.to(slice.value.scalar_type());
+  slice.gradient = slice.gradient.to(computing_dtype(slice.value.scalar_type()));
+}
+void convert_value(Slice& slice) {
+  const at::ScalarType dtype = computing_dtype(slice.value.scalar_type());
+  if (slice.value.scalar_type() == dtype) return;
+  const at::Tensor converted = memory::empty_like(slice.value, dtype);
+  slice.value = converted.copy_(slice.value);
 }
 
 }  // namespace
@@ -47,6 +56,7 @@ void Rounds::measure(std::vector<double>& sums) {
     if (parameters_[p].partial.empty() || !shard.gradient.defined() || shard.counted_count == 0) continue;
     Slice slice = slice_of(shard);
     convert_gradient(slice);
+    convert_value(slice);
     shared_.rule->measure(slice, shared_.groups[static_cast<size_t>(shared_.group_of[p])].options);
   }
   for (const Whole& parameter : parameters_)
@@ -98,9 +108,29 @@ void Rounds::sum_over_ranks(std::vector<UpdateBatch>& batches) const {
     }
 }
 
+// Values in half precision: the rule sees them in single, those of one parameter at a time, and they are
+// rounded back to nearest even. Gradients that later rounds need too stay converted.
+void Rounds::update_half(int round, UpdateBatch& batch) const {
+  const Rule& rule = *shared_.rule;
+  std::map<const Whole*, std::vector<Slice*>> slices;
+  for (Slice& slice : batch.slices) slices[slice.parameter].push_back(&slice);
+  for (Whole* parameter : batch.parameters) {
+    UpdateBatch alone{batch.options, batch.step, batch.factor, {}, {parameter}};
+    for (Slice* slice : slices[parameter]) {
+      if (rule.rounds() > 1) convert_gradient(*slice);
+      Slice& converted = alone.slices.emplace_back(*slice);
+      convert_gradient(converted);
+      convert_value(converted);
+    }
+    rule.update(round, alone);
+    for (size_t i = 0; i < alone.slices.size(); ++i) slices[parameter][i]->value.copy_(alone.slices[i].value);
+  }
+}
+
 // Of the gradients that need another dtype only one is there at a time, unless later rounds need them too.
 void Rounds::update(int round, UpdateBatch& batch) const {
   const Rule& rule = *shared_.rule;
+  if (at::isReducedFloatingType(shared_.training->master_dtype())) return update_half(round, batch);
   if (rule.rounds() > 1) {
     for (Slice& slice : batch.slices) convert_gradient(slice);
     return rule.update(round, batch);

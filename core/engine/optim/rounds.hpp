@@ -20,6 +20,7 @@ class Rounds {
  private:
   std::vector<UpdateBatch> make_batches(const double* touched, double factor);
   void update(int round, UpdateBatch& batch) const;
+  void update_half(int round, UpdateBatch& batch) const;
   void sum_over_ranks(std::vector<UpdateBatch>& batches) const;
   Slice slice_of(const Shard& shard);
 

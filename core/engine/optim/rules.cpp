@@ -45,6 +45,10 @@ std::vector<int64_t> state_shape(StateKind kind, at::IntArrayRef shape) {
   return result;
 }
 
+at::ScalarType computing_dtype(at::ScalarType dtype) {
+  return at::isReducedFloatingType(dtype) ? at::kFloat : dtype;
+}
+
 Hyper complete(const Rule& rule, Hyper given) {
   Hyper options = rule.defaults();
   for (const auto& [name, value] : given) {

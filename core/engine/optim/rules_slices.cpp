@@ -44,7 +44,7 @@ bool make_states(const Slice& slice, const std::vector<std::string>& state_names
   bool made = false;
   for (const std::string& name : state_names) {
     if (slice.state->contains(name)) continue;
-    slice.state->emplace(name, memory::zeros_like(slice.value));
+    slice.state->emplace(name, memory::empty_like(slice.value, slice.value.scalar_type()).zero_());
     made = true;
   }
   return made;

@@ -32,6 +32,7 @@ struct weft_param {
   bool bound = false;
   bool touched = false;  // got a gradient since the last update
   int64_t count() const;
+  at::ScalarType master_dtype() const;  // that the optimizer updates; of a frozen one its own
 
   weft_param() = default;
   weft_param(const weft_param&) = delete;

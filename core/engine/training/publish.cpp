@@ -36,10 +36,11 @@ void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& 
     refuse(std::to_string(tensor.defined() ? tensor.numel() : 0) + " " + what + " were given");
   if (!tensor.is_contiguous()) refuse(std::string(what) + " are not contiguous");
   const at::ScalarType dtype = tensor.scalar_type(), master = param.training->master_dtype();
-  const bool gradient_of_layer = what == kGradients && dtype == param.tensor.scalar_type();
-  if (dtype != master && !gradient_of_layer)
+  const bool of_layer = dtype == param.tensor.scalar_type();
+  // What nobody updates needs no master, but a strategy may lay it out with others that have one.
+  if (dtype != master && !(of_layer && (what == kGradients || param.frozen)))
     refuse(std::string(what) + " are of " + c10::toString(dtype) + ", must be of " + c10::toString(master) +
-           (dtype == param.tensor.scalar_type() ? ": this strategy keeps no master weights" : ""));
+           (of_layer ? ": this strategy keeps no master weights" : ""));
 }
 
 }  // namespace

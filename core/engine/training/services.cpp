@@ -57,7 +57,7 @@ struct Services {
       out->partition_axes = param->partition_axes;
       out->gradient_axes = param->gradient_axes;
       out->working_dtype = dtype_code(param->tensor.scalar_type());
-      out->master_dtype = dtype_code(param->training->master_dtype());
+      out->master_dtype = dtype_code(param->master_dtype());
       out->ndim = static_cast<uint32_t>(param->shape.size());
       out->reserved = 0;
       std::copy(param->shape.begin(), param->shape.end(), out->shape);

@@ -39,7 +39,7 @@ weft_status configure(weft_strategy* strategy, weft_training* training, weft_err
     const auto& services =
         *static_cast<const weft_model_services*>(training_services(borrow(WEFT_MODEL_SERVICES)));
     for (const auto& param : training->params()) {
-      const at::Tensor master = at::empty(param->local, training->master_dtype());
+      const at::Tensor master = at::empty(param->local, param->master_dtype());
       ErrorSink inner;
       inner.check(services.param_read(param.get(), 0, param->count(), handle_of(master.view(-1)), inner));
       inner.check(services.param_bind(param.get(), handle_of(master.to(param->tensor.scalar_type())), inner));
@@ -92,8 +92,8 @@ weft_status estimate(const weft_strategy_arguments*, const weft_job_shape* job, 
   }
   out->parameters = elements * job->working_size;
   out->gradients = trained * job->working_size;
-  out->masters = job->master_size == job->working_size ? 0 : elements * job->master_size;
-  out->states = trained * job->num_states * job->master_size;
+  out->masters = job->master_size == job->working_size ? 0 : trained * job->master_size;
+  out->states = trained * job->num_states * job->state_size;
   return WEFT_OK;
 }
 

@@ -22,6 +22,10 @@ weft_param::~weft_param() {
   torch::autograd::impl::set_post_acc_grad_hooks(tensor, nullptr);
 }
 
+at::ScalarType weft_param::master_dtype() const {
+  return frozen ? tensor.scalar_type() : training->master_dtype();
+}
+
 int64_t weft_param::count() const {
   return std::accumulate(local.begin(), local.end(), int64_t{1}, std::multiplies<>());
 }

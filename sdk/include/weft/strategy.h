@@ -30,16 +30,21 @@ typedef struct weft_mesh {
  * plugin.json and filled in the defaults. Borrowed for the call.
  *
  * The host performs these options for every strategy that lists them in its plugin.json; such a strategy
- * "does its own precision" and refuses the booster's generic mixed_precision: precision          text:
- * "fp32", "fp64", "bf16", "fp16"; what the layers compute with (working_dtype) master_weights     bool: with
- * bf16 and fp16 the optimizer updates fp32 masters (master_dtype) cast_inputs        bool: floating-point
- * inputs of the model take the working dtype force_outputs_fp32 bool: outputs in half precision are given in
- * fp32 initial_scale min_scale max_scale growth_factor backoff_factor (float) growth_interval hysteresis
- * (int): dynamic scale of the loss with fp16 max_norm           float: gradients are clipped to this global
- * norm at each update; 0: not norm_type          float, with "infinity": true: p of that norm tp_size int:
- * ranks of the tensor axis, which the host opens; parameters are cut when configure runs parallel_output
- * bool: a head's logits stay split over the tensor axis make_vocab_size_divisible_by int: a vocabulary is
- * split at multiples of it custom_policy      text: the shard policy by name, in place of the model family's
+ * "does its own precision" and refuses the booster's generic mixed_precision:
+ *   precision          text: "fp32", "fp64", "bf16", "fp16"; what the layers compute with (working_dtype)
+ *   master_weights     bool: with bf16 and fp16 the optimizer updates fp32 masters (master_dtype); false: the
+ *                      working dtype, computing in fp32 and rounding to nearest even, with moments in fp32
+ *   cast_inputs        bool: floating-point inputs of the model take the working dtype
+ *   force_outputs_fp32 bool: outputs in half precision are given in fp32
+ *   initial_scale min_scale max_scale growth_factor backoff_factor (float) growth_interval hysteresis (int):
+ *                      dynamic scale of the loss with fp16
+ *   max_norm           float: gradients are clipped to this global norm at each update; 0: not
+ *   norm_type          float, with "infinity": true: p of that norm
+ *   tp_size            int: ranks of the tensor axis, which the host opens; parameters are cut when configure
+ *                      runs
+ *   parallel_output    bool: a head's logits stay split over the tensor axis
+ *   make_vocab_size_divisible_by int: a vocabulary is split at multiples of it
+ *   custom_policy      text: the shard policy by name, in place of the model family's
  *   enable_fused_normalization enable_flash_attention enable_jit_fused (bool): what the policy may choose */
 typedef struct weft_strategy_arguments {
   uint64_t struct_size;
@@ -65,7 +70,7 @@ typedef struct weft_shard {
   weft_param* param;
   int64_t begin;
   int64_t count;
-  const weft_at_tensor* value;    /* the master values: `count` elements, contiguous */
+  const weft_at_tensor* value;    /* master values: `count` elements, contiguous; frozen: of either dtype */
   const weft_at_tensor* gradient; /* NULL: there is none (frozen, or before the first backward) */
   uint32_t partition_axes;        /* over which the strategy split the part; the host adds the plan's */
   uint32_t flags;
@@ -95,7 +100,9 @@ typedef struct weft_job_shape {
   uint32_t num_units;
   uint32_t working_size; /* bytes of an element that the layers compute with */
   uint32_t master_size;  /* of one that the optimizer updates; equal to working_size: there are no masters */
-  uint32_t num_states;   /* elementwise states of the optimizer, of the master's size: 2 for Adam */
+  uint32_t num_states;   /* elementwise states of the optimizer: 2 for Adam */
+  uint32_t state_size;   /* bytes of an element of one */
+  uint32_t reserved;
 } weft_job_shape;
 
 /* Bytes of one rank, the one with most. What is held when the optimizer steps, without activations; what
@@ -112,6 +119,7 @@ typedef struct weft_job_estimate {
   int64_t sent_reduce_scatter;
   int64_t sent_all_gather;
   int64_t sent_broadcast;
+  int64_t host; /* of what is held: in the host's memory, where the rest is on an accelerator */
 } weft_job_estimate;
 
 typedef struct weft_strategy_api {

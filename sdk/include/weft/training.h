@@ -31,7 +31,7 @@ typedef struct weft_param_info {
   uint32_t partition_axes; /* the plan split it over these axes */
   uint32_t gradient_axes;  /* its gradient is to be summed over these axes */
   uint32_t working_dtype;  /* WEFT_F32 ...: what the layers compute with */
-  uint32_t master_dtype;   /* what the optimizer updates */
+  uint32_t master_dtype;   /* what the optimizer updates; of a frozen one the working dtype */
   uint32_t ndim;           /* of both shapes */
   uint32_t reserved;
   int64_t shape[WEFT_MAX_DIMS]; /* of the whole parameter, independent of the mesh */

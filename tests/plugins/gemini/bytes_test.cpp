@@ -46,6 +46,16 @@ WEFT_RANKS_TEST(GeminiBytes, HeldAndSentAreAsEstimated, 2, 3) {
   expect_estimate_is_counted(world, gemini("\"strict_ddp_mode\": true"));
 }
 
+WEFT_RANKS_TEST(GeminiBytes, OfAHalfFrozenModelAreAsEstimated, 2, 3) {
+  expect_estimate_is_counted(world, gemini(kEvenChunks, "bf16"), kHalfFrozenToy);
+  expect_estimate_is_counted(
+      world, gemini(std::string(kEvenChunks) + ", \"placement_policy\": \"cpu\"", "bf16"), kHalfFrozenToy);
+}
+
+WEFT_RANKS_TEST(GeminiBytes, WithoutMastersAreAsEstimated, 2, 3) {
+  expect_estimate_is_counted(world, gemini(std::string(kEvenChunks) + ", \"master_weights\": false", "bf16"));
+}
+
 // What stays gathered from forward to backward is gathered once: all, or the last 12 of 25.
 WEFT_RANKS_TEST(GeminiBytes, FallWithWhatStaysGathered, 2) {
   const std::string keys = std::string(kEvenChunks) + ", ";
@@ -107,6 +117,15 @@ WEFT_RANKS_TEST(GeminiMemory, HoldsFourteenBytesAParameterInHalfPrecision, 2, 3)
     EXPECT_NEAR(static_cast<double>(bytes.held) / part, expected, 0.02 * expected);
     EXPECT_NEAR(static_cast<double>(bytes.between) / part, 12, 0.24);
   }
+}
+
+// Values, gradients and, in fp32, two moments.
+WEFT_RANKS_TEST(GeminiMemory, HoldsTwelveBytesAParameterWithoutMasters, 2, 3) {
+  const StateBytes bytes =
+      state_bytes(world, gemini(std::string(kEvenChunks) + ", \"master_weights\": false", "bf16"));
+  const double part = bytes.elements / world.size();
+  EXPECT_NEAR(static_cast<double>(bytes.held) / part, 12, 0.24);
+  EXPECT_NEAR(static_cast<double>(bytes.between) / part, 10, 0.2);
 }
 
 // Two chunks that a unit touches and the tied one, one on its way to the other ranks, and as many as are

@@ -45,12 +45,20 @@ TEST(GeminiOptions, AreCheckedTogether) {
   refuses_chunks("{\"chunk_size\": 3, \"keep_gathered\": 1}", "neither true nor false");
 }
 
-TEST(MasterWeights, AreNotLeftOutInHalfPrecision) {
-  const JobOptions options = gemini("\"master_weights\": false", "bf16");
-  EXPECT_ERROR(boost(one_rank(), toy(options), options), WEFT_UNIMPLEMENTED, "gemini: master_weights=false",
-               "not bf16");
-  const JobOptions single = gemini("\"master_weights\": false");
-  boost(one_rank(), toy(single), single).train_step(toy_batch(2, 1));
+TEST(MasterWeights, AreRoundedAfterEveryUpdateWhereThereAreNone) {
+  for (const auto& [precision, more] :
+       {std::pair{"bf16", ""}, std::pair{"fp16", ", \"offload_optim_frac\": 0.5"},
+        std::pair{"bf16", ", \"enable_gradient_accumulation\": true"}}) {
+    const auto options = [&, p = precision, m = more](const char* masters) {
+      JobOptions chosen =
+          gemini(std::string(R"("chunk_config_dict": {"chunk_size": 120}, "initial_scale": 256)") + m +
+                     ", \"master_weights\": " + masters,
+                 p);
+      chosen.max_grad_norm = 0.05;
+      return chosen;
+    };
+    expect_rules_without_masters(options("false"), options("true"), {2});
+  }
 }
 
 TEST(ForceOutputsFp32, GivesOutputsOfHalfPrecisionInFp32) {

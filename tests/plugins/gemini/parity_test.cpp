@@ -60,6 +60,11 @@ TEST(Gemini, TwentyStepsAreThoseOfOneRank) {
   expect_steps_of_one_rank(gemini(with_chunks()), {2, 3});
 }
 
+TEST(Gemini, UpdatesByEveryRuleAsOneRank) {
+  expect_rules_of_one_rank(gemini(R"("chunk_config_dict": {"chunk_size": 120})"));
+  expect_rules_of_one_rank(gemini(R"("chunk_config_dict": {"chunk_size": 120}, "extra_dp_size": 2)"), {4});
+}
+
 TEST(Gemini, RecomputationAndClippingChangeNothing) {
   JobOptions options = gemini(with_chunks("\"max_prefetch\": 1"), "fp64");
   options.recompute = "all";
@@ -142,6 +147,45 @@ TEST(HalfPrecision, AnOverflowOnOneRankSkipsTheStepOnAllAndTrainingRecovers) {
     EXPECT_TRUE(result.updated);
     EXPECT_EQ(result.loss_scale, 512.);
     EXPECT_FALSE(at::equal(published_values(job).begin()->second, before.begin()->second));
+  });
+}
+
+// The caller's own loop: half of the samples under no_sync, the other half summed with them.
+TEST(Gemini, UnderNoSyncAccumulatesWhatOneBigBatchGivesIfItsOptionIsOn) {
+  const Batch global = toy_batch(8, 1, false);
+  const auto mean_square = [](const Job& job, const Batch& batch) {
+    return job.model(batch).at("logits").square().mean();
+  };
+  JobOptions plain;
+  plain.precision = "fp64";
+  Job alone = boost(one_rank(), toy(plain, "\"gated\": false"), plain);
+  Booster({.strategy = "none", .precision = "fp64"}, one_rank())
+      .backward(mean_square(alone, global), alone.optimizer);
+  const Tensors expected = published_gradients(alone);
+  on_ranks({2}, [&](World& world) {
+    Booster booster({.strategy = "gemini"}, world);
+    const Batch own = own_part(global, world);
+    for (const bool on : {false, true}) {
+      const JobOptions options = gemini(
+          std::string(R"("chunk_config_dict": {"chunk_size": 120}, "enable_gradient_accumulation": )") +
+              (on ? "true" : "false"),
+          "fp64");
+      Job job = boost(world, toy(options, "\"gated\": false"), options);
+      const auto half = [&](int64_t i) {
+        booster.backward(mean_square(job, part_of(own, 2 * i, 2 * i + 2)) / 2, job.optimizer);
+      };
+      {
+        const Booster::NoSync no_sync = booster.no_sync(job.model);
+        if (!on) {
+          EXPECT_ERROR(half(0), WEFT_FAILED_PRECONDITION, "gemini", "no_sync",
+                       "enable_gradient_accumulation=true");
+          continue;
+        }
+        half(0);
+      }
+      half(1);
+      expect_near(published_gradients(job), expected, kGradientFp64);
+    }
   });
 }
 

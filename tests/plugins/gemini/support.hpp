@@ -1,9 +1,9 @@
 // Jobs under gemini.
 #pragma once
 
-#include "memory/pools.hpp"
 #include "plugins/support/bytes.hpp"
 #include "plugins/support/parity.hpp"
+#include "plugins/support/pools.hpp"
 #include "support/expect_error.hpp"
 
 namespace weft::test {
@@ -21,13 +21,5 @@ inline JobOptions gemini(const std::string& members, const std::string& precisio
 inline constexpr const char* kEvenChunks = R"("chunk_config_dict": {"chunk_size": 37440})";
 inline constexpr int64_t kChunks = 25, kUnits = 26;
 inline constexpr int64_t kChunkBytes = kEvenBlock * 4;
-
-// The accelerator has so many bytes in this scope.
-class AcceleratorLimit {
- public:
-  explicit AcceleratorLimit(int64_t bytes) { memory::limit_accelerator(bytes); }
-  AcceleratorLimit(const AcceleratorLimit&) = delete;
-  ~AcceleratorLimit() { memory::limit_accelerator(0); }
-};
 
 }  // namespace weft::test

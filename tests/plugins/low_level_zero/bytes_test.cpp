@@ -37,10 +37,30 @@ WEFT_RANKS_TEST(Memory, InHalfPrecisionIsThatOfTheFormula, 2, 4) {
   }
 }
 
+// Without masters moments alone are fp32.
+WEFT_RANKS_TEST(Memory, InHalfPrecisionWithoutMastersIsThatOfTheFormula, 2, 4) {
+  const double ranks = world.size();
+  for (const int64_t number : {1, 2}) {
+    JobOptions options = even(number, "\"master_weights\": false");
+    options.precision = "bf16";
+    const StateBytes bytes = state_bytes(world, options);
+    const double formula = number == 1 ? 4 + 8 / ranks : 2 + 10 / ranks;
+    EXPECT_NEAR(static_cast<double>(bytes.held) / bytes.elements, formula, 0.02 * formula) << number;
+  }
+}
+
 // What `weft plan` prints.
 WEFT_RANKS_TEST(Memory, AndBytesSentAreAsEstimated, 2, 3) {
-  for (const char* keys : {"", "\"communication_dtype\": \"bf16\""})
-    for (const int64_t number : {1, 2}) expect_estimate_is_counted(world, even(number, keys));
+  const auto half = [](JobOptions options) {
+    options.precision = "bf16";
+    return options;
+  };
+  for (const int64_t number : {1, 2}) {
+    for (const char* keys : {"", "\"communication_dtype\": \"bf16\""})
+      expect_estimate_is_counted(world, even(number, keys));
+    expect_estimate_is_counted(world, half(even(number)), kHalfFrozenToy);
+    expect_estimate_is_counted(world, half(even(number, "\"master_weights\": false")));
+  }
 }
 
 // With larger buckets the peak rises by what they hold: in stage 1, whose gradients are there anyway, what

@@ -12,7 +12,6 @@ TEST(Options, AreCheckedBeforeAnythingIsMade) {
   EXPECT_ERROR(job("\"stages\": 1"), WEFT_INVALID_ARGUMENT, "stage");
   EXPECT_ERROR(job("\"reduce_bucket_size_in_m\": -1"), WEFT_INVALID_ARGUMENT, "reduce_bucket_size_in_m");
   EXPECT_ERROR(job("\"communication_dtype\": \"int8\""), WEFT_INVALID_ARGUMENT, "communication_dtype");
-  EXPECT_ERROR(job("\"cpu_offload\": true"), WEFT_UNIMPLEMENTED, "low_level_zero: cpu_offload", "CPU");
 }
 
 WEFT_RANKS_TEST(ExtraDpSize, MustDivideTheRanks, 2, 3) {

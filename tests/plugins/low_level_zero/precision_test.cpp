@@ -28,7 +28,7 @@ TEST_P(Precision, KeepsMastersInSingle) {
       Job job = boost(world, toy(options(), "\"frozen\": 1"), options(keys), "adamw");
       for (int64_t step = 0; step < 3; ++step) job.train_step(own_part(toy_batch(6, step), world));
       for (const Shard& shard : job.model.shared().training->publish())
-        EXPECT_EQ(shard.value.scalar_type(), at::kFloat) << shard.param->name;
+        EXPECT_EQ(shard.value.scalar_type(), shard.param->frozen ? dtype : at::kFloat) << shard.param->name;
       const Tensors values = values_of(job);
       for (const auto& [name, master] : published_values(job)) {
         EXPECT_EQ(values.at(name).scalar_type(), dtype);
@@ -37,6 +37,16 @@ TEST_P(Precision, KeepsMastersInSingle) {
       world.communicator().barrier();
     }
   });
+}
+
+TEST_P(Precision, WithoutMastersRoundsEveryUpdate) {
+  JobOptions without = options("\"master_weights\": false"), with_masters = options();
+  without.max_grad_norm = with_masters.max_grad_norm = 0.05;
+  expect_rules_without_masters(without, with_masters, {3});
+  const auto more = [](const char* master_weights) {
+    return options(std::string("\"cpu_offload\": true, \"master_weights\": ") + master_weights);
+  };
+  expect_rules_without_masters(more("false"), more("true"), {2});
 }
 
 INSTANTIATE_TEST_SUITE_P(LowLevelZero, Precision,
@@ -95,12 +105,15 @@ WEFT_RANKS_TEST(NormType, MayBeInfinite, 2, 3) {
   EXPECT_NEAR(*job.train_step(own_part(toy_batch(6, 1), world)).grad_norm, largest, 1e-6 * largest);
 }
 
-TEST(MasterWeights, AreNotLeftOutInHalfPrecision) {
-  const JobOptions options = zero("\"master_weights\": false", "bf16");
-  EXPECT_ERROR(boost(one_rank(), toy(options), options), WEFT_UNIMPLEMENTED, "low_level_zero: master_weights",
-               "not bf16");
-  const JobOptions single = zero("\"master_weights\": false");
-  boost(one_rank(), toy(single), single).train_step(toy_batch(2, 1));
+TEST(MasterWeights, ChangeNothingInSinglePrecision) {
+  Tensors values[2];
+  for (const bool masters : {false, true}) {
+    const JobOptions options = zero(std::string("\"master_weights\": ") + (masters ? "true" : "false"));
+    Job job = boost(one_rank(), toy(options), options, "adamw");
+    job.train_step(toy_batch(2, 1));
+    values[masters] = published_values(job);
+  }
+  expect_equal(values[0], values[1]);
 }
 
 }  // namespace

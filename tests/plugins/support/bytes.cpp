@@ -12,13 +12,14 @@
 
 #include "booster/estimate.hpp"
 #include "memory/counting_allocator.hpp"
+#include "memory/pools.hpp"
 
 namespace weft::test {
 
 StateBytes state_bytes(const World& world, const JobOptions& options, const std::string& keys) {
   count_memory();
   const Batch batch = toy_batch(1, 1);
-  const int64_t before = allocated_bytes();
+  const int64_t before = allocated_bytes(), host = memory::pool_use(memory::Pool::kHost).used;
   Job job = boost(world, toy(options, keys), options, "adamw");
   StateBytes bytes;
   bytes.elements = static_cast<double>(job.model.num_elements());
@@ -29,24 +30,26 @@ StateBytes state_bytes(const World& world, const JobOptions& options, const std:
   bytes.peak = peak_allocated_bytes() - before;
   job.optimizer.step();
   bytes.held = allocated_bytes() - before;
+  bytes.host = memory::pool_use(memory::Pool::kHost).used - host;
   job.optimizer.zero_grad();
   bytes.between = allocated_bytes() - before;
   return bytes;
 }
 
-void expect_estimate_is_counted(const World& world, const JobOptions& options) {
+void expect_estimate_is_counted(const World& world, const JobOptions& options, const std::string& keys) {
   BoosterOptions booster;
   booster.strategy = options.strategy;
   booster.options = options.options;
   booster.precision = options.precision;
-  const std::optional<weft_job_estimate> estimate =
-      estimate_job(toy(options, kEvenToy), booster, world.size());
+  const std::optional<weft_job_estimate> estimate = estimate_job(toy(options, keys), booster, world.size());
   ASSERT_TRUE(estimate) << options.strategy;
-  const StateBytes counted = state_bytes(world, options);
+  const StateBytes counted = state_bytes(world, options, keys);
   const int64_t held = estimate->parameters + estimate->gradients + estimate->masters + estimate->states;
   EXPECT_NEAR(static_cast<double>(counted.held) / static_cast<double>(held), 1, 0.02) << options.options;
+  const auto host = static_cast<double>(estimate->host);
+  EXPECT_NEAR(static_cast<double>(counted.host), host, 0.02 * host) << options.options;
 
-  Job job = boost(world, toy(options, kEvenToy), options, "adamw");
+  Job job = boost(world, toy(options, keys), options, "adamw");
   for (int step = 0; step < 2; ++step) job.train_step(toy_batch(1, step));  // the first may differ
   const std::map<std::string, int64_t> sent = sent_bytes([&] { job.train_step(toy_batch(1, 2)); });
   std::map<std::string, int64_t> expected;

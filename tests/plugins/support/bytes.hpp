@@ -13,12 +13,16 @@ namespace weft::test {
 // multiples of 64 bytes on 2, 3, 4 and 6 ranks, so that parts need no padding.
 inline constexpr const char* kEvenToy = R"("gated": false, "blocks": 24, "width": 192, "vocab": 192)";
 inline constexpr int64_t kEvenBlock = 192 * 192 + 3 * 192;
+// With the embedding and the first 11 blocks frozen.
+inline constexpr const char* kHalfFrozenToy =
+    R"("gated": false, "blocks": 24, "width": 192, "vocab": 192, "frozen": 12)";
 
 // Bytes of CPU tensors that a job has on this rank.
 struct StateBytes {
   double elements = 0;     // of the model
   int64_t configured = 0;  // after boost
   int64_t held = 0;        // when AdamW has stepped and the gradients are still there
+  int64_t host = 0;        // of these in host memory, not the accelerator's
   int64_t between = 0;     // when they are zeroed
   int64_t peak = 0;        // the most in forward and backward of the second step, activations too
 };
@@ -26,9 +30,10 @@ struct StateBytes {
 // Of a toy model with `keys` on a batch of as few samples as there are ranks. Collective.
 StateBytes state_bytes(const World& world, const JobOptions& options, const std::string& keys = kEvenToy);
 
-// The strategy's own estimate (what `weft plan` prints) against what a job of the even toy holds, within 2 %,
-// and what its steps send, to the byte. Collective.
-void expect_estimate_is_counted(const World& world, const JobOptions& options);
+// The strategy's own estimate (what `weft plan` prints) against what a job of a toy model with `keys` holds,
+// in host memory and altogether, within 2 %, and what its steps send, to the byte. Collective.
+void expect_estimate_is_counted(const World& world, const JobOptions& options,
+                                const std::string& keys = kEvenToy);
 
 // What `action` sent on this rank, by collective; those that sent nothing and "control" left out.
 std::map<std::string, int64_t> sent_bytes(const std::function<void()>& action);

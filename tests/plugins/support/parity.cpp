@@ -228,4 +228,30 @@ void expect_rules_of_one_rank(JobOptions options, const std::vector<int>& ranks)
   });
 }
 
+void expect_rules_without_masters(const JobOptions& without, const JobOptions& with_masters,
+                                  const std::vector<int>& ranks) {
+  on_ranks(ranks, [&](World& world) {
+    for (const std::string& rule : optim::rule_names()) {
+      SCOPED_TRACE(rule);
+      const auto make = [&](const JobOptions& options) {
+        const Model model = toy(options, "\"gated\": false");
+        return boost(world, model, options, make_optimizer(rule, model));
+      };
+      Job rounded = make(with_masters), job = make(without);
+      for (int64_t step = 0; step < 4; ++step) {
+        for (const Shard& shard : rounded.model.shared().training->publish()) {
+          ASSERT_EQ(shard.value.scalar_type(), at::kFloat);
+          at::Tensor(shard.value).copy_(shard.value.to(precision_dtype(without.precision)));
+        }
+        for (const Shard& shard : job.model.shared().training->publish())
+          ASSERT_EQ(shard.value.scalar_type(), precision_dtype(without.precision));
+        expect_equal(published_values(job), published_values(rounded));
+        const Batch batch = own_part(toy_batch(7, step), world);
+        EXPECT_EQ(job.train_step(batch).loss, rounded.train_step(batch).loss);
+      }
+    }
+    end_together(world);
+  });
+}
+
 }  // namespace weft::test

@@ -73,4 +73,9 @@ void expect_steps_of_one_rank(const JobOptions& options, const std::vector<int>&
 // Some steps of every update rule, clipped by the norm, in fp64: the values of all parameters within 1e-9.
 void expect_rules_of_one_rank(JobOptions options, const std::vector<int>& ranks = {2, 3});
 
+// Some steps of every update rule in half precision with the option master_weights=false: the values are
+// those of `with_masters` if its masters are rounded after each step, bit for bit.
+void expect_rules_without_masters(const JobOptions& without, const JobOptions& with_masters,
+                                  const std::vector<int>& ranks);
+
 }  // namespace weft::test

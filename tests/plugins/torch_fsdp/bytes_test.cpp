@@ -80,6 +80,7 @@ WEFT_RANKS_TEST(HeldBytes, AndSentOnesAreThoseOfTheEstimate, 2, 4) {
   for (const char* precision : {"fp32", "bf16"})
     for (const char* options : {kFull, kGradOp, kNone, kHybridTwo})
       expect_estimate_is_counted(world, fsdp(options, precision));
+  expect_estimate_is_counted(world, fsdp(kFull, "bf16"), kHalfFrozenToy);
 }
 
 // Each part is padded by less than one element for each rank.

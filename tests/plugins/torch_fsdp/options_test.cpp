@@ -18,8 +18,8 @@ TEST(Options, AreRefusedWithTheReason) {
     EXPECT_ERROR(boost_toy(one_rank(), options), status, "torch_fsdp", texts...);
   };
   refused(R"({"process_group": "node"})", WEFT_UNIMPLEMENTED, "process_group", "\"node\"", "HYBRID_SHARD");
-  refused(R"({"cpu_offload": true})", WEFT_UNIMPLEMENTED, "cpu_offload", "accelerator");
-  refused(R"({"param_init_fn": "ones"})", WEFT_UNIMPLEMENTED, "param_init_fn", "\"ones\"", "meta device");
+  refused(R"({"param_init_fn": "ones"})", WEFT_UNIMPLEMENTED, "param_init_fn", "\"ones\"", "meta device",
+          "cannot be an option", "`initial`");
   refused(R"({"sharding_strategy": "FULL"})", WEFT_INVALID_ARGUMENT, "sharding_strategy", "FULL_SHARD");
   refused(R"({"sharding_strategy": "HYBRID_SHARD"})", WEFT_INVALID_ARGUMENT, "hybrid_shard_size", "1 ranks",
           "got 0");

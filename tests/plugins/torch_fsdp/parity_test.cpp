@@ -38,6 +38,10 @@ TEST_P(Shardings, TrainAsOneRankDoesWithClippingAccumulationAndRecomputation) {
   expect_steps_of_one_rank(chosen, {ranks().back()}, trial);
 }
 
+TEST_P(Shardings, UpdateByEveryRuleAsOneRank) {
+  expect_rules_of_one_rank(options("fp64"), ranks());
+}
+
 // The toy's gate is used by the first samples only, so on some rank it has no gradient.
 Trial toys(const std::string& keys = "") {
   Trial trial;

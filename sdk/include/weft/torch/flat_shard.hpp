@@ -1,34 +1,34 @@
 // Parameters as views of one flat buffer of which each rank of a group keeps one part. The buffer has memory
-// only while it is gathered; what a rank keeps are the master values and the summed gradient of its part.
+// only while it is gathered; what a rank keeps, on the accelerator or in the host's memory, are the master
+// values and the summed gradient of its part.
 //
 //   gather: master values -> working dtype -> all_gather -> the parameters have values
 //   collect, reduce, replicate, finish: .grad -> flat gradients -> reduce_scatter over the group
 //                                       -> all_reduce over the replicas -> gradient of this rank's part
 //
-// A group of one with equal dtypes keeps the buffer itself: nothing is copied or freed. Every rank must start
-// and finish the same shards in the same order.
+// A group of one with equal dtypes that keeps them on the accelerator keeps the buffer itself: nothing is
+// copied or freed. Every rank must start and finish the same shards in the same order.
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "handles.hpp"
+#include "pools.hpp"
 
 namespace weft {
 inline namespace sdk_v0 {
 
 // Over which ranks a flat buffer is divided and copied.
 struct FlatShardLayout {
-  Communicator group;           // each member keeps one part
-  Communicator replicas;        // of the same part; a group of one: there are none
-  uint32_t partition_axes = 0;  // those of `group`, as published
+  Communicator group;                     // each member keeps one part
+  Communicator replicas;                  // of the same part; a group of one: there are none
+  uint32_t partition_axes = 0;            // those of `group`, as published
+  uint32_t home = WEFT_POOL_ACCELERATOR;  // the pool of what a rank keeps
 };
 
 class FlatShard {
@@ -51,11 +51,11 @@ class FlatShard {
     reduce_dtype_ = reduce_dtype;
     const int64_t ranks = layout_.group.size();
     part_ = (used_ + ranks - 1) / ranks;
-    flat_ = at::empty({part_ * ranks}, working_);
+    flat_ = whole_buffer(working_);
     for (const Slot& slot : slots_) slot.parameter.bind(flat_.narrow(0, slot.offset, slot.count));
-    whole_ = ranks == 1 && working_ == master_;
+    whole_ = ranks == 1 && working_ == master_ && layout_.home == WEFT_POOL_ACCELERATOR;
     if (!whole_) resize_storage(flat_, 0);
-    values_ = whole_ ? flat_ : at::empty({part_}, master_);
+    values_ = whole_ ? flat_ : allocate(layout_.home, part_, master_);
     const int64_t own = std::clamp<int64_t>(used_ - layout_.group.rank() * part_, 0, part_);
     values_.narrow(0, own, part_ - own).zero_();
     for_each_own([&](const Slot& slot, int64_t begin, int64_t place, int64_t count) {
@@ -66,13 +66,13 @@ class FlatShard {
   // This rank's values become those that rank `root` of `ranks` reads; `ranks` holds group and replicas.
   void take_values_of(Communicator ranks, uint32_t root) {
     const at::NoGradGuard no_grad;
-    const at::Tensor all = at::empty({part_ * layout_.group.size()}, master_);
+    const at::Tensor all = whole_buffer(master_);
     if (ranks.rank() == root)
       for (const Slot& slot : slots_) slot.parameter.read(0, all.narrow(0, slot.offset, slot.count));
     ranks.broadcast(all, root).wait();
     const int64_t begin = layout_.group.rank() * part_;
     const int64_t own = std::clamp<int64_t>(used_ - begin, 0, part_);
-    values_.narrow(0, 0, own).copy_(all.narrow(0, begin, own));
+    copy_values(values_.narrow(0, 0, own), all.narrow(0, begin, own));
   }
 
   // Starts to gather; the parameters may be used after gather(). Neither does anything once it is done.
@@ -81,7 +81,7 @@ class FlatShard {
     const at::NoGradGuard no_grad;
     resize_storage(flat_, flat_.numel());
     const at::Tensor own = flat_.narrow(0, layout_.group.rank() * part_, part_);
-    own.copy_(values_);
+    copy_values(own, values_);
     gathering_ = layout_.group.all_gather(flat_, own);
   }
   void gather() {
@@ -103,7 +103,7 @@ class FlatShard {
     if (!gradient.defined()) return;
     const at::NoGradGuard no_grad;
     Slot& slot = slots_[slot_of_.at(parameter.get())];
-    if (!gradients_.defined()) gradients_ = at::empty({part_ * layout_.group.size()}, reduce_dtype_);
+    if (!gradients_.defined()) gradients_ = whole_buffer(reduce_dtype_);
     const at::Tensor place = gradients_.narrow(0, slot.offset, slot.count).view(gradient.sizes());
     if (std::exchange(slot.collected, true))
       place.add_(gradient);
@@ -115,7 +115,7 @@ class FlatShard {
   // replicate() and finish(), each of which waits for what was started before.
   void reduce() {
     const at::NoGradGuard no_grad;
-    if (!gradients_.defined()) gradients_ = at::empty({part_ * layout_.group.size()}, reduce_dtype_);
+    if (!gradients_.defined()) gradients_ = whole_buffer(reduce_dtype_);
     for (Slot& slot : slots_)
       if (!std::exchange(slot.collected, false)) gradients_.narrow(0, slot.offset, slot.count).zero_();
     gradients_.narrow(0, used_, gradients_.numel() - used_).zero_();
@@ -124,7 +124,7 @@ class FlatShard {
       if (layout_.replicas.size() > 1) reducing_ = layout_.replicas.all_reduce(sum_);
       return;
     }
-    sum_ = at::empty({part_}, reduce_dtype_);
+    sum_ = allocate(WEFT_POOL_ACCELERATOR, part_, reduce_dtype_);
     reduced_ = std::exchange(gradients_, at::Tensor());
     reducing_ = layout_.group.reduce_scatter(sum_, reduced_);
   }
@@ -135,13 +135,12 @@ class FlatShard {
     if (layout_.replicas.size() > 1) reducing_ = layout_.replicas.all_reduce(sum_);
   }
   void finish() {
-    const at::NoGradGuard no_grad;
     reducing_.wait();
-    if (gradient_.defined())
-      gradient_.add_(sum_);
+    const at::Tensor sum = std::exchange(sum_, at::Tensor());
+    if (!gradient_.defined() && layout_.home == WEFT_POOL_ACCELERATOR && reduce_dtype_ == master_)
+      gradient_ = sum;
     else
-      gradient_ = sum_.to(master_);
-    sum_.reset();
+      keep_sum(gradient_, sum, layout_.home, master_);
   }
 
   // Forgets gradients, collected ones too.
@@ -170,6 +169,10 @@ class FlatShard {
     int64_t offset, count;
     bool collected;
   };
+
+  at::Tensor whole_buffer(at::ScalarType type) const {
+    return allocate(WEFT_POOL_ACCELERATOR, part_ * layout_.group.size(), type);
+  }
 
   // Calls visit(slot, where the range begins in the parameter, and in this rank's part, elements).
   template <class Visit>

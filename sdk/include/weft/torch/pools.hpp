@@ -1,7 +1,10 @@
 // Pools of memory, for strategies that place what they hold. Contracts: weft/pools.h.
 #pragma once
 
+#include <c10/core/GradMode.h>
+
 #include <string>
+#include <utility>
 
 #include "../pools.h"
 #include "handles.hpp"
@@ -35,6 +38,19 @@ inline at::Tensor allocate(uint32_t pool, int64_t elements, at::ScalarType type)
 
 inline void copy_values(const at::Tensor& to, const at::Tensor& from) {
   check(pools().copy(handle(to), handle(from), current_error));
+}
+
+// Adds `arrived` to `kept`, flat as well, which lies in pool `home`; where there is none it is made, of
+// `dtype`. What crosses from one pool to another needs room for a copy there.
+inline void keep_sum(at::Tensor& kept, const at::Tensor& arrived, uint32_t home, at::ScalarType dtype) {
+  const at::NoGradGuard no_grad;
+  if (kept.defined() && home == WEFT_POOL_ACCELERATOR) {
+    kept.add_(arrived);
+    return;
+  }
+  const at::Tensor before = std::exchange(kept, allocate(home, arrived.numel(), dtype));
+  copy_values(kept, arrived);
+  if (before.defined()) kept.add_(before);
 }
 
 inline weft_pool_info pool_info(uint32_t pool) {

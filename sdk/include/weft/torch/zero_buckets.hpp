@@ -11,7 +11,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -25,11 +24,12 @@ namespace weft {
 inline namespace sdk_v0 {
 
 struct ZeroBucketOptions {
-  int64_t stage = 1;  // 1: a rank keeps all gradients of its own until they are zeroed; 2: sums of its part
+  int64_t stage = 1;  // 1: a rank keeps all gradients of a backward until its end; 2: sums of its part
   int64_t capacity = 12 << 20;                  // elements of a bucket; a larger parameter has one to itself
   std::optional<at::ScalarType> communication;  // what gradients travel as; none: as they are
   bool overlap_reduction = true;                // sums travel while backward goes on
   bool overlap_gather = false;                  // values travel until a unit that uses them goes forward
+  uint32_t home = WEFT_POOL_ACCELERATOR;        // the pool of masters and summed gradients
 };
 
 class ZeroBuckets {
@@ -38,7 +38,7 @@ class ZeroBuckets {
   void build(const Training& training, NestedRanks ranks, uint32_t axes, const ZeroBucketOptions& options) {
     axes_ = axes;
     options_ = options;
-    values_.build(training, std::move(ranks), options.capacity);
+    values_.build(training, std::move(ranks), options.capacity, options.home);
     int64_t largest = 0;  // that does not exceed the capacity
     for (const ZeroValues::Bucket& layout : values_.buckets()) {
       ZeroGradients& bucket = gradients_.emplace_back();
@@ -85,7 +85,7 @@ class ZeroBuckets {
     start_complete();
     while (done_ < next_) advance();
     memory_.free();
-    summed_ = options_.stage == 1;
+    summed_ = keeps_whole();
     local_ = false;
   }
 
@@ -97,7 +97,7 @@ class ZeroBuckets {
                   "run the last backward of a step without it, or zero the gradients");
     values_.publish(sink, axes_, [this](size_t b) {
       const ZeroGradients& bucket = gradients_[b];
-      if (options_.stage == 2) return bucket.summed ? bucket.sums : at::Tensor();
+      if (!keeps_whole()) return bucket.summed ? bucket.sums : at::Tensor();
       return summed_ ? ranks().own(bucket.flat) : at::Tensor();
     });
   }
@@ -120,6 +120,9 @@ class ZeroBuckets {
 
  private:
   const NestedRanks& ranks() const { return values_.ranks(); }
+  bool offloads() const { return options_.home != WEFT_POOL_ACCELERATOR; }
+  // The summed gradients stay in their bucket, where the next backwards add to them.
+  bool keeps_whole() const { return options_.stage == 1 && !offloads(); }
 
   void reach(ZeroValues::Place place) {
     ZeroGradients& bucket = gradients_[place.bucket];
@@ -147,10 +150,10 @@ class ZeroBuckets {
   }
 
   void reduce(ZeroGradients& bucket) {
-    const bool to_sums = options_.stage == 2 && bucket.level + 1 == ranks().levels();
-    if (to_sums && !bucket.sums.defined())
-      bucket.sums = at::empty({bucket.layout->size / ranks().size()}, bucket.layout->dtype);
+    const bool to_sums = options_.stage == 2 && !offloads() && bucket.level + 1 == ranks().levels();
     bucket.first_sum = to_sums && !bucket.summed && !bucket.sent.defined();
+    if (bucket.first_sum && !bucket.sums.defined())
+      bucket.sums = allocate(options_.home, bucket.layout->size / ranks().size(), bucket.layout->dtype);
     const at::Tensor& whole = bucket.travelling();
     bucket.reduction = ranks().reduce(whole, bucket.level,
                                       bucket.first_sum ? bucket.sums : ranks().part(whole, bucket.level + 1));
@@ -172,11 +175,10 @@ class ZeroBuckets {
 
   void finish(ZeroGradients& bucket) {
     const at::Tensor own = ranks().own(bucket.travelling());
-    if (options_.stage == 1) {
+    if (keeps_whole()) {
       if (bucket.sent.defined()) ranks().own(bucket.flat).copy_(own);
     } else {
-      if (!bucket.first_sum) bucket.summed ? bucket.sums.add_(own) : bucket.sums.copy_(own);
-      bucket.summed = true;
+      bucket.take_sum(own, options_.home);
       bucket.release(memory_);
     }
     bucket.sent.reset();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -20,10 +19,10 @@ class GradientMemory {
   void keep_spares_of(int64_t elements) { elements_ = elements; }
 
   at::Tensor take(int64_t size, at::ScalarType dtype) {
-    if (size > elements_) return at::empty({size}, dtype);
+    if (size > elements_) return allocate(WEFT_POOL_ACCELERATOR, size, dtype);
     const auto found = std::find_if(spares_.begin(), spares_.end(),
                                     [&](const at::Tensor& spare) { return spare.scalar_type() == dtype; });
-    if (found == spares_.end()) return at::empty({elements_}, dtype).narrow(0, 0, size);
+    if (found == spares_.end()) return allocate(WEFT_POOL_ACCELERATOR, elements_, dtype).narrow(0, 0, size);
     const at::Tensor memory = *found;
     spares_.erase(found);
     return memory.narrow(0, 0, size);
@@ -43,11 +42,11 @@ struct ZeroGradients {
   const ZeroValues::Bucket* layout = nullptr;
   std::vector<bool> filled;   // by parameter: there is something in its part of `flat`
   std::vector<bool> reached;  // by parameter: this backward has nothing more for it
-  at::Tensor flat;            // stage 2: while gradients are collected and summed only
+  at::Tensor flat;            // while gradients are collected and summed; see keeps_whole of ZeroBuckets
   at::Tensor sent;            // `flat` under way, where it travels as another dtype
-  at::Tensor sums;            // stage 2: of the owned part, over all backwards since they were zeroed
-  bool summed = false;        // stage 2: `sums` holds some
-  bool first_sum = false;     // stage 2: the reduction under way writes to `sums` instead of adding
+  at::Tensor sums;            // of the owned part, over all backwards since they were zeroed
+  bool summed = false;        // `sums` holds some
+  bool first_sum = false;     // the reduction under way writes to `sums` instead of adding
   size_t missing = 0;         // how many are not reached
   size_t level = 0;           // of the reduction under way
   Work reduction;
@@ -94,6 +93,15 @@ struct ZeroGradients {
     flat.narrow(0, 0, begin).zero_();
     flat.narrow(0, end, layout->size - end).zero_();
     std::fill(filled.begin(), filled.end(), true);
+  }
+
+  // What the reduction gave for the owned part.
+  void take_sum(const at::Tensor& own, uint32_t home) {
+    if (summed || !sums.defined())
+      keep_sum(sums, own, home, layout->dtype);
+    else if (!first_sum)
+      copy_values(sums, own);
+    summed = true;
   }
 
   void release(GradientMemory& memory) {

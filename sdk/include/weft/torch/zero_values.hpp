@@ -2,13 +2,12 @@
 // holds values. zero_buckets.hpp has the gradients.
 //
 // A bucket is one buffer that its parameters are views of; each rank owns an equal part, so that updated
-// parts are gathered in place. Where the optimizer updates the dtype that the layers compute with, the
-// masters are the owned part itself, not a copy.
+// parts are gathered in place. Where the optimizer updates the dtype that the layers compute with, and on the
+// accelerator as they do, the masters are the owned part itself, not a copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "nested_ranks.hpp"
+#include "pools.hpp"
 
 namespace weft {
 inline namespace sdk_v0 {
@@ -50,21 +50,23 @@ class ZeroValues {
     std::vector<Entry> entries;
     int64_t size = 0;  // with padding: a multiple of 64 bytes for each rank
     at::Tensor values;
-    at::Tensor master;  // of the owned part, where its dtype is not that of `values`
+    at::Tensor master;  // of the owned part, where it is not a part of `values`
     mutable Work gather;
   };
   struct Place {
     size_t bucket, entry;
   };
 
-  // Fills and binds all parameters. Frozen ones are left whole on every rank.
-  void build(const Training& training, NestedRanks ranks, int64_t capacity) {
+  // Fills and binds all parameters. Frozen ones are left whole on every rank. `home`: the pool of the
+  // masters.
+  void build(const Training& training, NestedRanks ranks, int64_t capacity, uint32_t home) {
     ranks_ = std::move(ranks);
+    home_ = home;
     owned_by_.resize(training.units().size());
     std::vector<Parameter> parameters = training.parameters();
     std::reverse(parameters.begin(), parameters.end());
     for (const Parameter& parameter : parameters) add(parameter, capacity);
-    for (Bucket& bucket : buckets_) allocate(bucket, capacity);
+    for (Bucket& bucket : buckets_) make(bucket, capacity);
     for (const Unit& unit : training.units()) {
       std::vector<size_t>& used = used_by_.emplace_back();
       for (const Parameter& parameter : unit.parameters())
@@ -90,10 +92,8 @@ class ZeroValues {
   // Starts to gather what all ranks wrote to their parts, in the order in which units use it.
   void gather() {
     at::NoGradGuard no_grad;
-    for (const Frozen& frozen : frozen_)
-      if (!frozen.master.is_alias_of(frozen.values)) frozen.values.copy_(frozen.master);
     for (Bucket& bucket : buckets_)
-      if (bucket.master.defined()) ranks_.own(bucket.values).copy_(bucket.master);
+      if (bucket.master.defined()) copy_values(ranks_.own(bucket.values), bucket.master);
     for (size_t level = ranks_.levels(); level-- > 0;)
       for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
         bucket->gather.wait();  // of the level before
@@ -114,13 +114,13 @@ class ZeroValues {
           sink.shard(entry.parameter, own.begin, masters.narrow(0, own.place, own.count),
                      gradients.defined() ? gradients.narrow(0, own.place, own.count) : at::Tensor(), axes);
     }
-    for (const Frozen& frozen : frozen_) sink.shard(frozen.parameter, 0, frozen.master, at::Tensor(), 0);
+    for (const Frozen& frozen : frozen_) sink.shard(frozen.parameter, 0, frozen.values, at::Tensor(), 0);
   }
 
  private:
   struct Frozen {
     Parameter parameter;
-    at::Tensor values, master;  // the same where their dtypes are
+    at::Tensor values;
   };
 
   ZeroFill fill(at::ScalarType dtype, int64_t capacity) const {
@@ -130,7 +130,12 @@ class ZeroValues {
   void add(Parameter parameter, int64_t capacity) {
     const weft_param_info info = parameter.info();
     const at::ScalarType dtype = scalar_type(info.working_dtype), master = scalar_type(info.master_dtype);
-    if (info.frozen) return add_frozen(parameter, info.count, dtype, master);
+    if (info.frozen) {
+      frozen_.push_back({parameter, allocate(WEFT_POOL_ACCELERATOR, info.count, dtype)});
+      parameter.read(0, frozen_.back().values);
+      parameter.bind(frozen_.back().values);
+      return;
+    }
     const ZeroFill rule = fill(dtype, capacity);
     if (buckets_.empty() || buckets_.back().dtype != dtype || buckets_.back().master_dtype != master ||
         !rule.takes(buckets_.back().size, info.count)) {
@@ -145,19 +150,11 @@ class ZeroValues {
     bucket.size = rule.append(bucket.size, info.count);
   }
 
-  void add_frozen(Parameter parameter, int64_t count, at::ScalarType dtype, at::ScalarType master) {
-    Frozen frozen{parameter, {}, at::empty({count}, master)};
-    parameter.read(0, frozen.master);
-    frozen.values = frozen.master.to(dtype);
-    parameter.bind(frozen.values);
-    frozen_.push_back(frozen);
-  }
-
-  void allocate(Bucket& bucket, int64_t capacity) {
+  void make(Bucket& bucket, int64_t capacity) {
     bucket.size = fill(bucket.dtype, capacity).close(bucket.size);
-    bucket.values = at::zeros({bucket.size}, bucket.dtype);
-    const bool masters = bucket.master_dtype != bucket.dtype;
-    if (masters) bucket.master = at::zeros({bucket.size / ranks_.size()}, bucket.master_dtype);
+    bucket.values = allocate(WEFT_POOL_ACCELERATOR, bucket.size, bucket.dtype).zero_();
+    const bool masters = bucket.master_dtype != bucket.dtype || home_ != WEFT_POOL_ACCELERATOR;
+    if (masters) bucket.master = allocate(home_, bucket.size / ranks_.size(), bucket.master_dtype).zero_();
     for (const Entry& entry : bucket.entries) {
       const at::Tensor values = bucket.values.narrow(0, entry.begin, entry.count);
       const at::Tensor read = masters ? at::empty({entry.count}, bucket.master_dtype) : values;
@@ -166,7 +163,7 @@ class ZeroValues {
       if (!masters) continue;
       values.copy_(read);
       if (const Owned own = owned(bucket, entry); own.count > 0)
-        bucket.master.narrow(0, own.place, own.count).copy_(read.narrow(0, own.begin, own.count));
+        copy_values(bucket.master.narrow(0, own.place, own.count), read.narrow(0, own.begin, own.count));
     }
   }
 
@@ -181,6 +178,7 @@ class ZeroValues {
   }
 
   NestedRanks ranks_;
+  uint32_t home_ = WEFT_POOL_ACCELERATOR;
   std::vector<Bucket> buckets_;
   std::vector<Frozen> frozen_;
   std::unordered_map<weft_param*, Place> places_;
