@@ -104,7 +104,7 @@ TEST_F(HuggingFace, AndWeftOpenEachOthersFolders) {
     EXPECT_THAT(opened.out, HasSubstr(output));
   for (const std::string model : {"made/gpt2", "made/llama"}) {
     const RawTensors expected = read_safetensors(in(model + "/expected.safetensors"));
-    for (const std::string folder : {model + "/sharded", model + "/torch"}) {
+    for (const std::string& folder : {model + "/sharded", model + "/torch"}) {
       const RawTensors outputs = forward(in(folder), in(model + "/inputs.safetensors"));
       for (const auto& [name, tensor] : expected)
         EXPECT_LE(relative_difference(float_values(outputs.at(name)), float_values(tensor)), kTolerance)
