@@ -73,9 +73,10 @@ class HybridParallel final : public weft::Strategy {
     if (options.get<int64_t>("pp_size") != 1)
       refuse(WEFT_UNIMPLEMENTED, "pp_size is " + std::to_string(options.get<int64_t>("pp_size")) +
                                      ": this version has no pipelines; leave it 1");
-    if (options.get<int64_t>("sp_size") != 1 || options.get<bool>("enable_sequence_parallelism"))
+    if (options.get<int64_t>("sp_size") != 1)
       refuse(WEFT_UNIMPLEMENTED,
-             "this version splits no sequences; leave sp_size 1 and enable_sequence_parallelism false");
+             "sp_size: this version has no sequence axis of its own; leave 1 (sequence_parallelism_mode "
+             "split_gather splits over the ranks of tp_size)");
     if (options.get<bool>("cpu_offload"))
       refuse(WEFT_UNIMPLEMENTED, "cpu_offload: this strategy does not place its state yet; use gemini");
     if (stage_of_options() == 0 && options.find<std::string>("communication_dtype"))

@@ -25,11 +25,11 @@ Attention::Attention(const Gpt2Config& config, int64_t layer, at::ScalarType dty
 }
 
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& mask) const {
-  const int64_t rows = x.size(0), positions = x.size(1);
   nn::AttentionOptions options = options_;
   if (is_training()) options.dropout = attn_dropout->probability;
   options.stream = attn_dropout->stream;
-  const at::Tensor qkv = (*c_attn)(x).view({rows, positions, 3, num_heads, head_size_});
+  const at::Tensor mixed = (*c_attn)(x);  // of all positions, also where x has some of them
+  const at::Tensor qkv = mixed.view({mixed.size(0), mixed.size(1), 3, num_heads, head_size_});
   return (*resid_dropout)((*c_proj)(nn::self_attention(qkv, mask, options)));
 }
 

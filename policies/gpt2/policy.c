@@ -1,20 +1,26 @@
 /* The GPT-2 family: GPT2Model and its heads. Weights are (in, out), as in Conv1D; q, k and v stand side by
- * side in c_attn. The small heads (score, classifier, qa_outputs, multiple_choice_head) and the positions wpe
- * have no entry: every rank has them whole. */
+ * side in c_attn. The small heads (score, classifier, qa_outputs, multiple_choice_head) have no entry: every rank has
+ * them whole. */
 #include <weft/policy.h>
 
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
+  const int split = parallel->sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER;
   REQUIRE_DIVIDES("n_head", parallel->tensor_size);
 
-  ON("wte",               "weft.embedding_vocab/1");
-  ON("h.*.ln_[12], ln_f", "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
-  ON("h.*.attn.c_attn",   "weft.linear_column/1", TEXT("layout", "in_out"), INT("fused", 3));
-  ON("h.*.attn.c_proj",   "weft.linear_row/1",    TEXT("layout", "in_out"));
-  ON("h.*.mlp.c_fc",      "weft.linear_column/1", TEXT("layout", "in_out"));
-  ON("h.*.mlp.c_proj",    "weft.linear_row/1",    TEXT("layout", "in_out"));
-  ON("h.*.attn",          "weft.attention/1",     FLAG("flash", parallel->flash_attention));
-  ON("h.*.attn.attn_dropout", "weft.dropout/1",   FLAG("split", 1));
+  ON("wte",                   "weft.embedding_vocab/1");
+  ON("wpe",                   "weft.embedding/1");
+  ON("h.*.ln_[12]",           "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization), FLAG("split", split));
+  ON("h.*.attn.c_attn",       "weft.linear_column/1", TEXT("layout", "in_out"), INT("fused", 3));
+  ON("h.*.attn.c_proj",       "weft.linear_row/1",    TEXT("layout", "in_out"));
+  ON("h.*.mlp.c_fc",          "weft.linear_column/1", TEXT("layout", "in_out"));
+  ON("h.*.mlp.c_proj",        "weft.linear_row/1",    TEXT("layout", "in_out"));
+  ON("h.*.attn",              "weft.attention/1",     FLAG("flash", parallel->flash_attention));
+  ON("h.*.attn.attn_dropout", "weft.dropout/1",       FLAG("split", 1));
+  ON("drop, h.*.attn.resid_dropout, h.*.mlp.dropout",
+                              "weft.dropout/1",       FLAG("split", split));
+  ON("stream_end",            "weft.sequence_end/1");
+  ON("ln_f",                  "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
   DIVIDE("h.*.attn", "num_heads", parallel->tensor_size);
 
   if (HAS_MODULE("lm_head")) {

@@ -8,12 +8,15 @@
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int64_t ranks = parallel->tensor_size;
+  const int split = parallel->sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER;
   const int64_t heads = CONFIG_INTEGER("num_attention_heads", 32);
   const int64_t key_heads = CONFIG_INTEGER("num_key_value_heads", heads);
   REQUIRE_DIVIDES("num_attention_heads", ranks);
 
   ON("embed_tokens",                    "weft.embedding_vocab/1");
-  ON("layers.*.*_layernorm, norm",      "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization));
+  ON("layers.*.*_layernorm",            "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization), FLAG("split", split));
+  ON("stream_end",                      "weft.sequence_end/1");
+  ON("norm",                            "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization));
 
   ON("layers.*.self_attn.region",       "weft.parallel_input/1");
   ON("layers.*.self_attn.q_proj",       "weft.linear_column/1", IN_REGION, INT("heads", heads));

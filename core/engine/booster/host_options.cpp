@@ -114,6 +114,25 @@ class Listed {
   const Options& options_;
 };
 
+// enable_sequence_parallelism and sequence_parallelism_mode.
+void take_sequence_mode(const Listed& listed, plan::ParallelSizes& flags) {
+  bool enabled = false;
+  std::string mode;
+  listed.take("enable_sequence_parallelism", enabled);
+  listed.take("sequence_parallelism_mode", mode);
+  if (!enabled && mode.empty()) return;
+  if (!enabled)
+    fail(WEFT_INVALID_ARGUMENT,
+         "sequence_parallelism_mode is \"{}\", but enable_sequence_parallelism is false; set both or neither",
+         mode);
+  if (mode != "split_gather")
+    fail(WEFT_UNIMPLEMENTED,
+         "sequence_parallelism_mode is \"{}\"; this version has \"split_gather\" (over the ranks of "
+         "tp_size), name it",
+         mode);
+  flags.sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER;
+}
+
 }  // namespace
 
 std::string resolve_precision(const BoosterOptions& booster) {
@@ -143,6 +162,7 @@ HostOptions host_options(const BoosterOptions& booster, const OptionTable& table
   int64_t tensor_size = 1;
   listed.take("tp_size", tensor_size);
   result.plan_flags.tensor = static_cast<uint32_t>(tensor_size);
+  take_sequence_mode(listed, result.plan_flags);
   listed.take("parallel_output", result.plan_flags.parallel_output);
   listed.take("make_vocab_size_divisible_by", result.plan_flags.vocabulary_multiple);
   listed.take("enable_fused_normalization", result.plan_flags.fused_normalization);

@@ -9,18 +9,20 @@ namespace {
 
 class Epilogue final : public Unit {
  public:
-  Epilogue(torch::nn::Module& norm, Head::Finish finish, const Head& head)
-      : Unit("epilogue"), finish_(std::move(finish)), head_(head) {
+  Epilogue(Identity& stream_end, torch::nn::Module& norm, Head::Finish finish, const Head& head)
+      : Unit("epilogue"), stream_end_(uses(stream_end)), finish_(std::move(finish)), head_(head) {
     uses(norm);
     for (torch::nn::Module* module : head.modules()) uses(*module);
   }
   void forward(State& state) override {
+    state.set(kHidden, stream_end_(state.at(kHidden)));
     head_.forward(finish_, state);
     state.erase(kAttentionMask);
     state.erase(kPositions);
   }
 
  private:
+  const Identity& stream_end_;
   const Head::Finish finish_;
   const Head& head_;
 };
@@ -37,9 +39,10 @@ DecoderModel::DecoderModel(const Config& config, DecoderTraits traits)
 void DecoderModel::assemble(std::unique_ptr<Unit> prologue, std::vector<std::unique_ptr<Unit>> blocks,
                             torch::nn::Module& norm, Head::Finish finish, std::unique_ptr<Head> head) {
   head_ = std::move(head);
+  const auto stream_end = base().register_module("stream_end", std::make_shared<Identity>());
   units_.push_back(std::move(prologue));
   for (std::unique_ptr<Unit>& block : blocks) units_.push_back(std::move(block));
-  units_.push_back(std::make_unique<Epilogue>(norm, std::move(finish), *head_));
+  units_.push_back(std::make_unique<Epilogue>(*stream_end, norm, std::move(finish), *head_));
 }
 
 std::vector<Unit*> DecoderModel::units() {

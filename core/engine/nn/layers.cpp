@@ -75,7 +75,8 @@ LayerNorm::LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype) : e
 
 at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
   if (x.is_meta()) return LayerNormOnMeta::apply(x, weight);
-  return at::layer_norm(x, weight.sizes(), weight, bias, epsilon);
+  if (!operation) return at::layer_norm(x, weight.sizes(), weight, bias, epsilon);
+  return at::layer_norm(x, weight.sizes(), operation->parameter(weight), operation->parameter(bias), epsilon);
 }
 
 at::Tensor Dropout::operator()(const at::Tensor& x) const {

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -50,14 +51,13 @@ class FastLinear : public torch::autograd::Function<FastLinear> {
     }
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &w = saved[1];
-    const bool transposed = context->saved_data["transposed"].toBool();
-    const at::Tensor rows = rows_of(x), dy = rows_of(gradients[0]);
+    const auto layout =
+        context->saved_data["transposed"].toBool() ? Linear::Layout::kOutIn : Linear::Layout::kInOut;
     torch::autograd::variable_list result(4);
-    if (context->needs_input_grad(0)) result[0] = with_last(kernels::product(dy, transposed ? w.t() : w), x);
-    if (context->needs_input_grad(1)) {
-      result[1] = transposed ? kernels::product_over_rows(dy, rows) : kernels::product_over_rows(rows, dy);
-    }
-    if (context->saved_data["biased"].toBool() && context->needs_input_grad(2)) result[2] = dy.sum(0);
+    if (context->needs_input_grad(0)) result[0] = linear_input_gradient(gradients[0], w, layout);
+    if (context->needs_input_grad(1)) result[1] = linear_weight_gradient(gradients[0], x, layout);
+    if (context->saved_data["biased"].toBool() && context->needs_input_grad(2))
+      result[2] = linear_bias_gradient(gradients[0]);
     return result;
   }
 };
@@ -96,6 +96,23 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
     return FastLinear::apply(x, weight, added, transposed);
   }
   return transposed ? at::linear(x, weight, bias) : conv1d(x, weight, bias);
+}
+
+at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear::Layout layout) {
+  const at::Tensor rows = rows_of(dy), matrix = layout == Linear::Layout::kOutIn ? weight.t() : weight;
+  return with_last(kernels::has_fast_product(dy) ? kernels::product(rows, matrix) : at::mm(rows, matrix.t()),
+                   dy);
+}
+
+at::Tensor linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, Linear::Layout layout) {
+  const bool out_in = layout == Linear::Layout::kOutIn;
+  const at::Tensor first = rows_of(out_in ? dy : x), second = rows_of(out_in ? x : dy);
+  return kernels::has_fast_product(dy) ? kernels::product_over_rows(first, second)
+                                       : at::mm(first.t(), second);
+}
+
+at::Tensor linear_bias_gradient(const at::Tensor& dy) {
+  return rows_of(dy).sum(0);
 }
 
 at::Tensor LinearOperation::cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,

@@ -9,4 +9,9 @@ namespace weft::nn {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   Linear::Layout layout);
 
+// Its gradients, of the result's gradient `dy`.
+at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear::Layout layout);
+at::Tensor linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, Linear::Layout layout);
+at::Tensor linear_bias_gradient(const at::Tensor& dy);
+
 }  // namespace weft::nn

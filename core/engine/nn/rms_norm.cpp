@@ -65,6 +65,7 @@ RmsNorm::RmsNorm(int64_t channels, double epsilon, at::ScalarType dtype) : epsil
 }
 
 at::Tensor RmsNorm::operator()(const at::Tensor& x) const {
+  const at::Tensor weight = operation ? operation->parameter(this->weight) : this->weight;
   const bool fp32 = x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat;
   if (fp32 && (x.is_cpu() || x.is_meta())) return FusedRmsNorm::apply(x.contiguous(), weight, epsilon);
   const at::Tensor exact = at::isReducedFloatingType(x.scalar_type()) ? x.to(at::kFloat) : x;

@@ -30,6 +30,38 @@ class ColumnLinear final : public nn::LinearOperation {
   Communicator sharers_;
 };
 
+// The same where the input is split along the sequence.
+class SequenceColumnLinear final : public nn::LinearOperation {
+ public:
+  SequenceColumnLinear(std::shared_ptr<GatheredInput> input, Communicator sharers)
+      : input_(std::move(input)), sharers_(std::move(sharers)) {}
+  std::string id() const override { return "weft.linear_column/1"; }
+  at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
+    const auto shared = [&](const at::Tensor& parameter) {
+      return sharers_ && parameter.defined() ? enter(parameter, sharers_) : parameter;
+    };
+    return input_->linear(x, shared(layer.weight), shared(layer.bias), layer.layout);
+  }
+
+ private:
+  std::shared_ptr<GatheredInput> input_;
+  Communicator sharers_;
+};
+
+class SequenceRowLinear final : public nn::LinearOperation {
+ public:
+  explicit SequenceRowLinear(Communicator ranks) : ranks_(std::move(ranks)) {}
+  std::string id() const override { return "weft.linear_row/1"; }
+  at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
+    const at::Tensor sum = scatter_sum(nn::linear(x, layer.weight, {}, layer.layout), ranks_);
+    // Each rank adds it to its own positions.
+    return layer.bias.defined() ? sum + enter(layer.bias, ranks_) : sum;
+  }
+
+ private:
+  Communicator ranks_;
+};
+
 class RowLinear final : public nn::LinearOperation {
  public:
   explicit RowLinear(Communicator ranks) : ranks_(std::move(ranks)) {}
@@ -81,11 +113,15 @@ class VocabularyLinear final : public nn::LinearOperation {
 
 class VocabularyEmbedding final : public nn::EmbeddingOperation {
  public:
-  explicit VocabularyEmbedding(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+  VocabularyEmbedding(Vocabulary vocabulary, std::shared_ptr<SequenceSplit> split)
+      : vocabulary_(std::move(vocabulary)), split_(std::move(split)) {}
   std::string id() const override { return "weft.embedding_vocab/1"; }
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
     nn::check_ids(ids, vocabulary_.total, "embedding");
-    return leave(own_rows(layer, ids.sub(vocabulary_.begin)), vocabulary_.ranks);
+    const at::Tensor rows = own_rows(layer, ids.sub(vocabulary_.begin));
+    if (split_ == nullptr) return leave(rows, vocabulary_.ranks);
+    split_->total = ids.size(1);
+    return scatter_sum(rows, vocabulary_.ranks);
   }
 
  private:
@@ -104,16 +140,55 @@ class VocabularyEmbedding final : public nn::EmbeddingOperation {
         .masked_fill(others.unsqueeze(-1), 0);
   }
   Vocabulary vocabulary_;
+  std::shared_ptr<SequenceSplit> split_;
+};
+
+// A whole table, looked up for this rank's positions of the sequence.
+class PositionEmbedding final : public nn::EmbeddingOperation {
+ public:
+  explicit PositionEmbedding(Communicator ranks) : ranks_(std::move(ranks)) {}
+  std::string id() const override { return "weft.embedding/1"; }
+  at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
+    nn::check_ids(ids, layer.weight.size(0), "embedding");
+    return at::embedding(enter(layer.weight, ranks_), own_positions(ids, ranks_));
+  }
+
+ private:
+  Communicator ranks_;
+};
+
+// Weights that every rank applies to its own positions.
+class SequenceNorm final : public nn::NormOperation {
+ public:
+  explicit SequenceNorm(Communicator ranks) : ranks_(std::move(ranks)) {}
+  at::Tensor parameter(const at::Tensor& parameter) const override { return enter(parameter, ranks_); }
+
+ private:
+  Communicator ranks_;
+};
+
+class SequenceEnd final : public nn::IdentityOperation {
+ public:
+  explicit SequenceEnd(std::shared_ptr<const SequenceSplit> split) : split_(std::move(split)) {}
+  std::string id() const override { return "weft.sequence_end/1"; }
+  at::Tensor forward(const at::Tensor& x) const override { return gather_positions(x, *split_); }
+
+ private:
+  std::shared_ptr<const SequenceSplit> split_;
 };
 
 class ParallelInput final : public nn::IdentityOperation {
  public:
-  explicit ParallelInput(Communicator ranks) : ranks_(std::move(ranks)) {}
+  ParallelInput(Communicator ranks, std::shared_ptr<const SequenceSplit> split)
+      : ranks_(std::move(ranks)), split_(std::move(split)) {}
   std::string id() const override { return "weft.parallel_input/1"; }
-  at::Tensor forward(const at::Tensor& x) const override { return enter(x, ranks_); }
+  at::Tensor forward(const at::Tensor& x) const override {
+    return split_ ? gather_into_region(x, *split_) : enter(x, ranks_);
+  }
 
  private:
   Communicator ranks_;
+  std::shared_ptr<const SequenceSplit> split_;
 };
 
 }  // namespace
@@ -131,13 +206,36 @@ std::shared_ptr<nn::LinearOperation> vocabulary_linear(Communicator ranks, std::
   return std::make_shared<VocabularyLinear>(Vocabulary(std::move(ranks), std::move(counts)), gathers);
 }
 
-std::shared_ptr<nn::IdentityOperation> parallel_input(Communicator ranks) {
-  return std::make_shared<ParallelInput>(std::move(ranks));
+std::shared_ptr<nn::IdentityOperation> parallel_input(Communicator ranks,
+                                                      std::shared_ptr<const SequenceSplit> split) {
+  return std::make_shared<ParallelInput>(std::move(ranks), std::move(split));
 }
 
-std::shared_ptr<nn::EmbeddingOperation> vocabulary_embedding(Communicator ranks,
-                                                             std::vector<int64_t> counts) {
-  return std::make_shared<VocabularyEmbedding>(Vocabulary(std::move(ranks), std::move(counts)));
+std::shared_ptr<nn::EmbeddingOperation> vocabulary_embedding(Communicator ranks, std::vector<int64_t> counts,
+                                                             std::shared_ptr<SequenceSplit> split) {
+  return std::make_shared<VocabularyEmbedding>(Vocabulary(std::move(ranks), std::move(counts)),
+                                               std::move(split));
+}
+
+std::shared_ptr<nn::LinearOperation> sequence_column_linear(std::shared_ptr<GatheredInput> input,
+                                                            Communicator sharers) {
+  return std::make_shared<SequenceColumnLinear>(std::move(input), std::move(sharers));
+}
+
+std::shared_ptr<nn::LinearOperation> sequence_row_linear(Communicator ranks) {
+  return std::make_shared<SequenceRowLinear>(std::move(ranks));
+}
+
+std::shared_ptr<nn::EmbeddingOperation> position_embedding(Communicator ranks) {
+  return std::make_shared<PositionEmbedding>(std::move(ranks));
+}
+
+std::shared_ptr<nn::NormOperation> sequence_norm(Communicator ranks) {
+  return std::make_shared<SequenceNorm>(std::move(ranks));
+}
+
+std::shared_ptr<nn::IdentityOperation> sequence_end(std::shared_ptr<const SequenceSplit> split) {
+  return std::make_shared<SequenceEnd>(std::move(split));
 }
 
 }  // namespace weft::parallel

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "parallel/region.hpp"
+#include "parallel/sequence.hpp"
 #include "weft/nn/layers.hpp"
 #include "weft/world.hpp"
 
@@ -24,10 +25,23 @@ std::shared_ptr<nn::LinearOperation> row_linear(Communicator ranks);
 std::shared_ptr<nn::LinearOperation> vocabulary_linear(Communicator ranks, std::vector<int64_t> counts,
                                                        bool gathers);
 
-// The input itself, which enters the region for whoever reads it there.
-std::shared_ptr<nn::IdentityOperation> parallel_input(Communicator ranks);
+// The input itself, which enters the region for whoever reads it there; `split`: not null where it is split
+// along the sequence.
+std::shared_ptr<nn::IdentityOperation> parallel_input(Communicator ranks,
+                                                      std::shared_ptr<const SequenceSplit> split);
 
 // Rows are split: each rank looks up the ids that are among its own, and the sum is the whole.
-std::shared_ptr<nn::EmbeddingOperation> vocabulary_embedding(Communicator ranks, std::vector<int64_t> counts);
+// `split`: not null where the stream is split along the sequence from here on; takes its length.
+std::shared_ptr<nn::EmbeddingOperation> vocabulary_embedding(Communicator ranks, std::vector<int64_t> counts,
+                                                             std::shared_ptr<SequenceSplit> split);
+
+// Where the stream between regions is split along the sequence (sequence.hpp): column and row layers, a table
+// that is looked up for own positions, norms whose weights see own positions alone, and the end of the split.
+std::shared_ptr<nn::LinearOperation> sequence_column_linear(std::shared_ptr<GatheredInput> input,
+                                                            Communicator sharers);
+std::shared_ptr<nn::LinearOperation> sequence_row_linear(Communicator ranks);
+std::shared_ptr<nn::EmbeddingOperation> position_embedding(Communicator ranks);
+std::shared_ptr<nn::NormOperation> sequence_norm(Communicator ranks);
+std::shared_ptr<nn::IdentityOperation> sequence_end(std::shared_ptr<const SequenceSplit> split);
 
 }  // namespace weft::parallel

@@ -3,11 +3,10 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+
+#include "parallel/node.hpp"
 
 namespace weft::parallel {
 
@@ -53,16 +52,6 @@ class SliceOfGradient final : public torch::autograd::Node {
  private:
   int64_t begin_, count_;
 };
-
-// `result` shares no graph yet; its gradient goes through `node` to `input`.
-template <class N, class... Arguments>
-at::Tensor with_node(at::Tensor result, const at::Tensor& input, Arguments&&... arguments) {
-  if (!at::GradMode::is_enabled() || !input.requires_grad()) return result;
-  const std::shared_ptr<N> node(new N(std::forward<Arguments>(arguments)...), torch::autograd::deleteNode);
-  node->set_next_edges(torch::autograd::collect_next_edges(input));
-  torch::autograd::set_history(result, node);
-  return result;
-}
 
 }  // namespace
 

@@ -168,7 +168,9 @@ weft_parallel parallel(const ParallelSizes& sizes) {
           .fused_normalization = sizes.fused_normalization,
           .flash_attention = sizes.flash_attention,
           .jit_fused = sizes.jit_fused,
-          .parallel_output = sizes.parallel_output};
+          .parallel_output = sizes.parallel_output,
+          .sequence_mode = sizes.sequence_mode,
+          .reserved = 0};
 }
 
 Attribute config_value(const std::string& key, const nlohmann::json& value) {

@@ -177,6 +177,14 @@ std::vector<std::string> unsupported(const Plan& plan) {
         "sequence_size is {}: sequence parallelism comes with a later version of Weft; set it to 1",
         sizes.sequence));
   }
+  const bool ends =
+      std::any_of(plan.replacements.begin(), plan.replacements.end(),
+                  [](const Replacement& entry) { return entry.operation == "weft.sequence_end/1"; });
+  if (sizes.sequence_mode != WEFT_SEQUENCE_WHOLE && !ends)
+    reasons.push_back(fmt::format(
+        "policy \"{}\" says nowhere that a split sequence ends (weft.sequence_end/1), so it does not split "
+        "sequences; leave enable_sequence_parallelism false",
+        plan.policy));
   if (sizes.jit_fused)
     reasons.push_back("jit_fused is on: fused kernels come with a later version of Weft; switch it off");
   const auto flagged = [&](const char* operation, const char* key) {
@@ -227,9 +235,9 @@ std::string canonical_text(const Plan& plan) {
   }
   std::sort(lines.begin(), lines.end());
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
-  return fmt::format("weft plan 1\narchitecture {}\npolicy {}\ntensor {}\nsequence {}\n{}{}",
+  return fmt::format("weft plan 1\narchitecture {}\npolicy {}\ntensor {}\nsequence {} mode {}\n{}{}",
                      plan.architecture, plan.policy, plan.sizes.tensor, plan.sizes.sequence,
-                     fmt::join(lines, "\n"), lines.empty() ? "" : "\n");
+                     plan.sizes.sequence_mode, fmt::join(lines, "\n"), lines.empty() ? "" : "\n");
 }
 
 }  // namespace weft::plan

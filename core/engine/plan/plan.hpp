@@ -24,6 +24,7 @@ struct ParallelSizes {
   bool flash_attention = false;
   bool jit_fused = false;
   bool parallel_output = true;
+  uint32_t sequence_mode = WEFT_SEQUENCE_WHOLE;
   int64_t vocabulary_multiple =
       1;  // ranks get whole multiples of so many rows of a vocabulary, the last ones less
 };

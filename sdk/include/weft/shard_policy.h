@@ -47,6 +47,9 @@ typedef struct weft_model_view {
   uint32_t (*has_operation)(const weft_model_description* model, weft_str operation);
 } weft_model_view;
 
+#define WEFT_SEQUENCE_WHOLE 0        /* every rank of the tensor axis has all positions */
+#define WEFT_SEQUENCE_SPLIT_GATHER 1 /* each has its positions; they are gathered for a region and scattered after it */
+
 /* The sizes of the axes and the flags that a policy may look at. */
 typedef struct weft_parallel {
   uint64_t struct_size;
@@ -58,6 +61,8 @@ typedef struct weft_parallel {
   uint32_t flash_attention;
   uint32_t jit_fused;
   uint32_t parallel_output;
+  uint32_t sequence_mode; /* how the activations between parallel regions lie: WEFT_SEQUENCE_* */
+  uint32_t reserved;
 } weft_parallel;
 
 /* Adds to the plan. Patterns are paths in which `*` stands for one component (or a part of it), `[12]` for one

@@ -45,6 +45,7 @@ typedef struct weft_mesh {
  *   parallel_output    bool: a head's logits stay split over the tensor axis
  *   make_vocab_size_divisible_by int: a vocabulary is split at multiples of it
  *   custom_policy      text: the shard policy by name, in place of the model family's
+ *   enable_sequence_parallelism (bool) sequence_parallelism_mode (text): how activations are split between regions
  *   enable_fused_normalization enable_flash_attention enable_jit_fused (bool): what the policy may choose */
 typedef struct weft_strategy_arguments {
   uint64_t struct_size;

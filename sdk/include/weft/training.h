@@ -35,9 +35,8 @@ typedef struct weft_param_info {
   uint32_t ndim;           /* of both shapes */
   uint32_t reserved;
   int64_t shape[WEFT_MAX_DIMS]; /* of the whole parameter, independent of the mesh */
-  int64_t
-      local[WEFT_MAX_DIMS]; /* of this rank's part, which the plan leaves to it and the layer computes with */
-  int64_t count;            /* elements of the part */
+  int64_t local[WEFT_MAX_DIMS]; /* of this rank's part, which the layer computes with */
+  int64_t count;                /* elements of the part */
 } weft_param_info;
 
 typedef struct weft_model_services { /* [control, step] [no collective], all of them */

@@ -27,7 +27,7 @@ TEST(BuildPlan, RefusesUnknownOperationsAndNamesTheNearest) {
   EXPECT_TELLS(refusal(kModel, policy([](const Call& c) { c.on("wte", "weft.embeding_vocab/1"); })),
                "no operation is called \"weft.embeding_vocab/1\"; did you mean \"weft.embedding_vocab/1\"?");
   EXPECT_TELLS(refusal(kModel, policy([](const Call& c) { c.on("wte", "org.example.rotate/7"); })),
-               "Known: weft.attention/1, weft.dropout/1");
+               "Known: weft.attention/1, weft.attention_bias/1");
   EXPECT_TELLS(
       refusal(kModel, policy([](const Call& c) { c.on("wte", "weft.embedding_vocab/2"); })),
       "this host has the operation \"weft.embedding_vocab/1\", not its revision \"weft.embedding_vocab/2\"");
@@ -347,6 +347,10 @@ TEST(EmptyPlan, ReplicatesEverythingOnDataAxes) {
 TEST(Unsupported, NamesWhatIsNotPerformed) {
   const auto none = policy([](const Call&) {});
   EXPECT_TRUE(unsupported(build_plan(kModel, none, {})).empty());
+  const auto split =
+      unsupported(build_plan(kModel, none, {.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER}));
+  ASSERT_EQ(split.size(), 1u);
+  EXPECT_TELLS(split[0], "policy \"invented\" says nowhere that a split sequence ends");
   const auto reasons = unsupported(build_plan(kModel, none, {.tensor = 2, .sequence = 2, .jit_fused = true}));
   ASSERT_EQ(reasons.size(), 2u);
   EXPECT_TELLS(reasons[0], "sequence_size is 2");

@@ -145,45 +145,52 @@ TEST(Digest, OfATinyGpt2IsWhatItWas) {
 architecture GPT2LMHeadModel
 policy gpt2
 tensor 2
-sequence 1
+sequence 1 mode 0
 divide h.0.attn num_heads 4->2
-keep wpe Embedding weight(16,12)
+replace drop Dropout weft.dropout/1 split=false
 replace h.0.attn Attention weft.attention/1 flash=false
 replace h.0.attn.attn_dropout Dropout weft.dropout/1 split=true
 replace h.0.attn.c_attn Conv1D weft.linear_column/1 fused=3 heads=0 input="own" layout="in_out" weight(12,36)->(dim 1 0+6 12+6 24+6|6+6 18+6 30+6) bias(36)->(dim 0 0+6 12+6 24+6|6+6 18+6 30+6)
 replace h.0.attn.c_proj Conv1D weft.linear_row/1 layout="in_out" weight(12,12)->(dim 0 0+6|6+6) bias(12)
-replace h.0.ln_1 LayerNorm weft.layer_norm/1 fused=false weight(12) bias(12)
-replace h.0.ln_2 LayerNorm weft.layer_norm/1 fused=false weight(12) bias(12)
+replace h.0.attn.resid_dropout Dropout weft.dropout/1 split=false
+replace h.0.ln_1 LayerNorm weft.layer_norm/1 fused=false split=false weight(12) bias(12)
+replace h.0.ln_2 LayerNorm weft.layer_norm/1 fused=false split=false weight(12) bias(12)
 replace h.0.mlp.c_fc Conv1D weft.linear_column/1 fused=1 heads=0 input="own" layout="in_out" weight(12,48)->(dim 1 0+24|24+24) bias(48)->(dim 0 0+24|24+24)
 replace h.0.mlp.c_proj Conv1D weft.linear_row/1 layout="in_out" weight(48,12)->(dim 0 0+24|24+24) bias(12)
+replace h.0.mlp.dropout Dropout weft.dropout/1 split=false
 replace lm_head Linear weft.linear_vocab/1 parallel_output=true weight(101,12)->(dim 0 0+51|51+50)
-replace ln_f LayerNorm weft.layer_norm/1 fused=false weight(12) bias(12)
+replace ln_f LayerNorm weft.layer_norm/1 fused=false split=false weight(12) bias(12)
+replace stream_end Identity weft.sequence_end/1
+replace wpe Embedding weft.embedding/1 weight(16,12)
 replace wte Embedding weft.embedding_vocab/1 weight(101,12)->(dim 0 0+51|51+50)
 require n_head 2
 tie lm_head.weight wte.weight
 )");
-  EXPECT_EQ(plan.digest, "4a14ec6f4661f7da6461d7c162737f414afdfb4982b9c069239d05ac679cb1c7");
+  EXPECT_EQ(plan.digest, "e22e55db24c0c5086142e84ee3fdffebc9d9d01e0be76157ebda37e1ff38895b");
 }
 
 TEST(Explain, IsATableWithOneLineAnEntry) {
   const std::string text = explain(build_plan(Gpt2{.layers = 12}.describe(), gpt2_policy(), {.tensor = 2}));
   EXPECT_EQ(text, R"(plan of GPT2LMHeadModel (policy gpt2), tensor_size 2, sequence_size 1
-  pattern                modules                                   operation               attributes                    shape -> of one rank
-  wte                    1: wte                                    weft.embedding_vocab/1  -                             weight (101, 12) -> (51, 12) to (50, 12) on the last
-  h.*.ln_[12], ln_f      25: h.{0..11}.ln_1, h.{0..11}.ln_2, ln_f  weft.layer_norm/1       -                             weight (12), bias (12)
-  h.*.attn.c_attn        12: h.{0..11}.attn.c_attn                 weft.linear_column/1    fused = 3, layout = "in_out"  weight (12, 36) -> (12, 18), bias (36) -> (18)
-  h.*.attn.c_proj        12: h.{0..11}.attn.c_proj                 weft.linear_row/1       layout = "in_out"             weight (12, 12) -> (6, 12), bias (12)
-  h.*.mlp.c_fc           12: h.{0..11}.mlp.c_fc                    weft.linear_column/1    layout = "in_out"             weight (12, 48) -> (12, 24), bias (48) -> (24)
-  h.*.mlp.c_proj         12: h.{0..11}.mlp.c_proj                  weft.linear_row/1       layout = "in_out"             weight (48, 12) -> (24, 12), bias (12)
-  h.*.attn               12: h.{0..11}.attn                        weft.attention/1        -                             -
-  h.*.attn.attn_dropout  12: h.{0..11}.attn.attn_dropout           weft.dropout/1          split = true                  -
-  lm_head                1: lm_head                                weft.linear_vocab/1     parallel_output = true        weight (101, 12) -> (51, 12) to (50, 12) on the last
+  pattern                                        modules                                                        operation               attributes                    shape -> of one rank
+  wte                                            1: wte                                                         weft.embedding_vocab/1  -                             weight (101, 12) -> (51, 12) to (50, 12) on the last
+  wpe                                            1: wpe                                                         weft.embedding/1        -                             weight (16, 12)
+  h.*.ln_[12]                                    24: h.{0..11}.ln_1, h.{0..11}.ln_2                             weft.layer_norm/1       -                             weight (12), bias (12)
+  h.*.attn.c_attn                                12: h.{0..11}.attn.c_attn                                      weft.linear_column/1    fused = 3, layout = "in_out"  weight (12, 36) -> (12, 18), bias (36) -> (18)
+  h.*.attn.c_proj                                12: h.{0..11}.attn.c_proj                                      weft.linear_row/1       layout = "in_out"             weight (12, 12) -> (6, 12), bias (12)
+  h.*.mlp.c_fc                                   12: h.{0..11}.mlp.c_fc                                         weft.linear_column/1    layout = "in_out"             weight (12, 48) -> (12, 24), bias (48) -> (24)
+  h.*.mlp.c_proj                                 12: h.{0..11}.mlp.c_proj                                       weft.linear_row/1       layout = "in_out"             weight (48, 12) -> (24, 12), bias (12)
+  h.*.attn                                       12: h.{0..11}.attn                                             weft.attention/1        -                             -
+  h.*.attn.attn_dropout                          12: h.{0..11}.attn.attn_dropout                                weft.dropout/1          split = true                  -
+  drop, h.*.attn.resid_dropout, h.*.mlp.dropout  25: drop, h.{0..11}.attn.resid_dropout, h.{0..11}.mlp.dropout  weft.dropout/1          -                             -
+  stream_end                                     1: stream_end                                                  weft.sequence_end/1     -                             -
+  ln_f                                           1: ln_f                                                        weft.layer_norm/1       -                             weight (12), bias (12)
+  lm_head                                        1: lm_head                                                     weft.linear_vocab/1     parallel_output = true        weight (101, 12) -> (51, 12) to (50, 12) on the last
 divide      h.*.attn  num_heads 4 -> 2  12: h.{0..11}.attn
 tie         lm_head.weight = wte.weight
 require     n_head = 4 is a multiple of 2
-replicated  1: wpe  weight (16, 12)
 parameters  24036, 12564 on a rank of the tensor axis
-digest      6b189158af7eab728824c8c07557bcb08952031082f6ba41af22a5d65a35b38e
+digest      66b78ac56c2542f2ca6e5f1422d073a6385b01ed3ab1bef89229a830ed05d794
 )");
 }
 

@@ -99,6 +99,7 @@ struct Gpt2 {
         model.nodes.push_back(std::move(added));
       }
     }
+    model.nodes.push_back(node("stream_end", "Identity"));
     model.nodes.push_back(norm("ln_f"));
     add_heads(model);
     return model;

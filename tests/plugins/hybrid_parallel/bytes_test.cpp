@@ -31,6 +31,23 @@ WEFT_RANKS_TEST(TensorBytes, AStepSendsFourActivationsForEachBlock, 2, 4) {
   EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
 }
 
+// Of each block forward two gathers and two scatters, backward four gathers (two of them once more of what
+// no rank keeps) and two scatters: ten halves of an all-reduce to the eight above. Besides, weights that see
+// a rank's own positions are summed.
+WEFT_RANKS_TEST(TensorBytes, SplitSequencesSendFiveQuarters, 2, 4) {
+  Job job = boost(world, model(), hybrid(world.size(), R"(, "enable_sequence_parallelism": true,
+                                          "sequence_parallelism_mode": "split_gather")"));
+  const at::Tensor ids = at::randint(kVocabulary, {3, 8}, at::kLong);
+  const Batch batch = {{"input_ids", ids}, {"labels", ids}};
+  const int64_t labels = ids.numel(), activation = labels * kWidth * 4, ranks = world.size();
+  const int64_t whole = labels * kWidth + 3 * labels + kLayers * 6 * kWidth + kPositions * kWidth;
+  const std::map<std::string, int64_t> expected = {
+      {"all_gather", (6 * kLayers + 2) * activation * (ranks - 1) / ranks},
+      {"reduce_scatter", (4 * kLayers + 1) * activation * (ranks - 1) / ranks},
+      {"all_reduce", whole * 4 * 2 * (ranks - 1) / ranks}};
+  EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
+}
+
 // The matrices and the vocabulary are divided; positions, norms and the biases of row layers are not.
 WEFT_RANKS_TEST(TensorBytes, ARankHoldsItsPartOfWhatIsSplit, 2, 4) {
   Job job = boost(world, model(), hybrid(world.size()));

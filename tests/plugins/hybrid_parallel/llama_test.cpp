@@ -54,6 +54,21 @@ TEST_P(LlamaClasses, HaveTheGradientsOfOneRank) {
   expect_gradients_of_one_rank(options_of("hybrid_parallel", R"({"tp_size": 4})", precision), {4}, trial);
 }
 
+// 7 positions: no number of ranks divides them.
+TEST_P(LlamaClasses, HaveTheGradientsOfOneRankWithSplitSequences) {
+  const auto& [llama, precision] = GetParam();
+  for (const int size : {2, 4}) {
+    JobOptions options = options_of("hybrid_parallel",
+                                    fmt::format(R"({{"tp_size": {}, "enable_sequence_parallelism": true,
+                                                      "sequence_parallelism_mode": "split_gather"}})",
+                                                size),
+                                    precision);
+    expect_gradients_of_one_rank(options, {size}, trial_of(llama, precision));
+    options.recompute = "all";
+    expect_gradients_of_one_rank(options, {size}, trial_of(llama, precision));
+  }
+}
+
 std::string name_of(const testing::TestParamInfo<LlamaClasses::ParamType>& info) {
   const auto& [llama, precision] = info.param;
   return llama.architecture + std::to_string(llama.key_heads) + "_" + precision;

@@ -7,6 +7,9 @@ namespace {
 
 constexpr double kTensorFp32 = 5e-5, kTensorFp64 = 1e-10;
 
+constexpr const char* kSplitGather =
+    R"(, "enable_sequence_parallelism": true, "sequence_parallelism_mode": "split_gather"})";
+
 double tensor_tolerance(const std::string& precision) {
   return precision == "fp64" ? kTensorFp64 : kTensorFp32;
 }
@@ -69,6 +72,18 @@ TEST_P(Classes, HaveTheGradientsOfOneRank) {
   expect_gradients_of_one_rank(hybrid(R"({"tp_size": 4})", precision), {4}, trial);
 }
 
+// 7 positions: no number of ranks divides them.
+TEST_P(Classes, HaveTheGradientsOfOneRankWithSplitSequences) {
+  const auto& [architecture, precision] = GetParam();
+  const Trial trial = trial_of(architecture, precision);
+  for (const int size : {2, 4}) {
+    JobOptions options = hybrid("{\"tp_size\": " + std::to_string(size) + kSplitGather, precision);
+    expect_gradients_of_one_rank(options, {size}, trial);
+    options.recompute = "all";
+    expect_gradients_of_one_rank(options, {size}, trial);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Gpt2, Classes,
                          testing::Combine(testing::Values("GPT2LMHeadModel", "GPT2DoubleHeadsModel",
                                                           "GPT2ForSequenceClassification",
@@ -123,6 +138,8 @@ TEST(HybridParallel, TrainsAsOneRankWithClippingAndRecomputation) {
   options.max_grad_norm = 0.05;
   options.recompute = "all";
   options.accumulate = 2;
+  expect_steps_of_one_rank(options, {2, 4}, trial_of("GPT2LMHeadModel", "fp32"));
+  options.options = std::string(R"({"tp_size": 2, "zero_stage": 1)") + kSplitGather;
   expect_steps_of_one_rank(options, {2, 4}, trial_of("GPT2LMHeadModel", "fp32"));
 }
 

@@ -50,7 +50,8 @@ class DecoderModel : public Model {
   DecoderModel(const Config& config, DecoderTraits traits);
   // Where the base model's modules are registered: the module that the prefix names, or this.
   torch::nn::Module& base() { return *base_; }
-  // `norm`: applied to the hidden states after the last block.
+  // `norm`: applied to the hidden states after the last block. Before it stands an Identity "stream_end",
+  // where a plan may end what it split along the sequence.
   template <class Norm>
   void assemble(std::unique_ptr<Unit> prologue, std::vector<std::unique_ptr<Unit>> blocks, Norm& norm,
                 std::unique_ptr<Head> head) {

@@ -66,6 +66,7 @@ class LayerNorm : public Layer {
 
   at::Tensor weight, bias;
   const double epsilon;
+  std::shared_ptr<NormOperation> operation;  // may be null
 };
 
 class Dropout : public Layer {

@@ -28,6 +28,13 @@ class EmbeddingOperation {
   virtual at::Tensor forward(const Embedding& layer, const at::Tensor& ids) const = 0;
 };
 
+// What a norm computes with in place of its parameters.
+class NormOperation {
+ public:
+  virtual ~NormOperation() = default;
+  virtual at::Tensor parameter(const at::Tensor& parameter) const = 0;
+};
+
 class IdentityOperation {
  public:
   virtual ~IdentityOperation() = default;

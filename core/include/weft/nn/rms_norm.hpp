@@ -14,6 +14,7 @@ class RmsNorm : public Layer {
 
   at::Tensor weight;
   const double epsilon;
+  std::shared_ptr<NormOperation> operation;  // may be null
 };
 
 }  // namespace weft::nn
