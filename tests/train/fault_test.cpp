@@ -180,8 +180,8 @@ TEST_F(Fault, OfConfigurations) {
   EXPECT_TRUE(
       refused_model(folder_.file("kind.json", R"({"architectures": ["GPT2LMHeadModel"], "n_layer": "two"})"),
                     {"kind.json", "n_layer"}));
-  EXPECT_TRUE(refused_model(folder_.file("other.json", R"({"architectures": ["LlamaForCausalLM"]})"),
-                            {"LlamaForCausalLM"}));
+  EXPECT_TRUE(refused_model(folder_.file("other.json", R"({"architectures": ["MistralForCausalLM"]})"),
+                            {"MistralForCausalLM"}));
 }
 
 // A model folder of which something is broken.
