@@ -121,7 +121,7 @@ Work Communicator::all_reduce(const at::Tensor& inout, ReduceOp op, bool control
   options.reduceOp = reduce_op(op, logical);
   options.timeout = group.rendezvous->timeout;
   const auto start = [&](Work::Pending& pending) {
-    std::vector<at::Tensor> tensors{logical ? bytes_of(inout) : flat(inout)};
+    std::vector<at::Tensor> tensors{pending.lend(logical ? bytes_of(inout) : flat(inout))};
     pending.parts.push_back(group.backend->allreduce(tensors, options));
   };
   Work work = group.issue("all_reduce", bytes, start, group_);
@@ -208,7 +208,7 @@ Work Communicator::broadcast(const at::Tensor& inout, int root, bool control) co
   options.rootRank = root;
   options.timeout = group.rendezvous->timeout;
   const auto start = [&](Work::Pending& pending) {
-    std::vector<at::Tensor> tensors{bytes_of(inout)};
+    std::vector<at::Tensor> tensors{pending.lend(bytes_of(inout))};
     pending.parts.push_back(group.backend->broadcast(tensors, options));
   };
   const auto bytes = static_cast<int64_t>(inout.nbytes());

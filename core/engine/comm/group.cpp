@@ -1,5 +1,6 @@
 #include "comm/group.hpp"
 
+#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
@@ -110,6 +111,12 @@ Work Communicator::Group::issue(const std::string& operation, int64_t bytes,
   return Work(std::move(pending));
 }
 
+at::Tensor Work::Pending::lend(const at::Tensor& memory) {
+  lent = std::make_shared<at::Tensor>(memory);
+  return at::from_blob(
+      memory.data_ptr(), memory.sizes(), [keep = lent](void*) {}, memory.options());
+}
+
 void Work::Pending::wait() {
   const std::lock_guard lock(mutex);
   if (!failure.empty()) throw Error(WEFT_UNAVAILABLE, failure);
@@ -124,6 +131,7 @@ void Work::Pending::wait() {
   done = true;
   parts.clear();
   finish = nullptr;
+  if (lent) *lent = at::Tensor();
 }
 
 Work::Pending::~Pending() {

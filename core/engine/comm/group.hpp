@@ -67,6 +67,11 @@ struct Work::Pending {
   std::vector<c10::intrusive_ptr<c10d::Work>> parts;
   bool messages = false;         // parts are sends and receives: cancelled by c10d when dropped
   std::function<void()> finish;  // what is left to do here once the parts are done
+  std::shared_ptr<at::Tensor> lent;
+
+  // `memory` for a part that c10d's own thread runs: that thread keeps its tensors for a while after the end,
+  // but whoever has waited must be able to free them. What is dropped before the end stays with the thread.
+  at::Tensor lend(const at::Tensor& memory);
 
   std::mutex mutex;
   bool done = false;

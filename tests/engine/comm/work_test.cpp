@@ -46,6 +46,18 @@ WEFT_RANKS_TEST(Work, KeepsItsTensorsAlive, 2) {
   EXPECT_TRUE((output == 1).all().item<bool>());
 }
 
+// The backend's threads would keep it until they come to it.
+WEFT_RANKS_TEST(Work, HoldsNoMemoryWhenItIsOver, 2) {
+  const Communicator& group = world.communicator();
+  for (int i = 0; i < 500; ++i) {
+    const at::Tensor reduced = at::ones({8}), sent = at::ones({8});
+    group.all_reduce(reduced).wait();
+    group.broadcast(sent, i % 2).wait();
+    ASSERT_EQ(reduced.storage().use_count(), 1) << i;
+    ASSERT_EQ(sent.storage().use_count(), 1) << i;
+  }
+}
+
 WEFT_RANKS_TEST(Work, FinishesOnceWhenSeveralThreadsWait, 2) {
   const at::Tensor output = at::empty({50'000}), input = at::ones({100'000});
   Work work = world.communicator().reduce_scatter(output, input);
