@@ -14,8 +14,8 @@
 #include "booster/plugins.hpp"
 #include "error_sink.hpp"
 #include "optim/schedules.hpp"
-#include "training/dtypes.hpp"
 #include "weft/nn/model.hpp"
+#include "weft/torch/dtypes.hpp"
 
 namespace weft::application {
 
@@ -92,7 +92,7 @@ weft_status tensor_create(uint32_t dtype, const int64_t* shape, uint32_t ndim, c
       fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} dimensions, at most {}", ndim, WEFT_MAX_DIMS);
     for (uint32_t d = 0; d < ndim; ++d)
       if (shape[d] < 0) fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: dimension {} is {}", d, shape[d]);
-    const at::Tensor tensor = at::empty({shape, ndim}, scalar_type_of(dtype));
+    const at::Tensor tensor = at::empty({shape, ndim}, scalar_type(dtype));
     if (tensor.nbytes() != size_bytes)
       fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} bytes given, the shape has {}", size_bytes,
            tensor.nbytes());

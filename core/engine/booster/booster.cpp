@@ -100,12 +100,8 @@ int64_t Booster::data_size() const {
 const Mesh& Booster::Shared::mesh() {
   if (mesh_) return *mesh_;
   const ChosenStrategy chosen = choose_strategy(options);
-  const weft_strategy_arguments arguments{sizeof(arguments),
-                                          chosen.options.data(),
-                                          chosen.options.size(),
-                                          static_cast<uint32_t>(world.size()),
-                                          static_cast<uint32_t>(world.rank()),
-                                          borrow(precision)};
+  const weft_strategy_arguments arguments =
+      strategy_arguments(chosen.options.data(), chosen.options.size(), world.size(), world.rank(), precision);
   ErrorSink error;
   weft_strategy* strategy = nullptr;
   error.check(chosen.api->create(&arguments, &strategy, error), chosen.name);

@@ -7,21 +7,19 @@
 #include "booster/plugins.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"
+#include "weft/torch/dtypes.hpp"
 
 namespace weft {
 
 at::ScalarType precision_dtype(std::string_view precision) {
-  if (precision == "fp32") return at::kFloat;
-  if (precision == "fp64") return at::kDouble;
-  if (precision == "bf16") return at::kBFloat16;
-  if (precision == "fp16") return at::kHalf;
+  if (const auto dtype = dtype_named(precision)) return *dtype;
   fail(WEFT_INVALID_ARGUMENT, "precision is \"{}\", must be \"fp32\", \"fp64\", \"bf16\" or \"fp16\"",
        precision);
 }
 
 std::string precision_of(at::ScalarType dtype) {
   for (const char* name : {"fp64", "bf16", "fp16"})
-    if (precision_dtype(name) == dtype) return name;
+    if (dtype_named(name) == dtype) return name;
   return "fp32";
 }
 

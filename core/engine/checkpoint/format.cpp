@@ -5,7 +5,7 @@
 #include "base/text.hpp"
 #include "booster/plugins.hpp"
 #include "error_sink.hpp"
-#include "training/dtypes.hpp"
+#include "weft/torch/dtypes.hpp"
 
 namespace weft::checkpoint {
 
@@ -62,9 +62,7 @@ Reader::Reader(const std::string& path) : io_(&default_format()), path_(path), r
     weft_tensor_entry entry{};
     entry.struct_size = sizeof(entry);
     error.check(io_->tensor(reader, i, &entry, error));
-    add({std::string(view(entry.name)),
-         scalar_type_of(entry.dtype),
-         {entry.shape, entry.shape + entry.ndim}});
+    add({std::string(view(entry.name)), scalar_type(entry.dtype), {entry.shape, entry.shape + entry.ndim}});
   }
 }
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
-#include "training/dtypes.hpp"
 #include "training/part.hpp"
+#include "weft/torch/dtypes.hpp"
 
 namespace weft::checkpoint {
 
@@ -54,7 +54,7 @@ std::vector<Placement> gather_placements(const Communicator& ranks, const Pieces
   std::map<std::pair<int64_t, std::string>, Placement> placements;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     for (const json& part : json::parse(all[rank])) {
-      const Entry tensor{part[1], scalar_type_of(part[2]), part[3]};
+      const Entry tensor{part[1], scalar_type(part[2]), part[3]};
       Placement& placement = placements[{part[0], tensor.name}];
       if (placement.parts.empty()) placement.tensor = tensor;
       if (placement.tensor.dtype != tensor.dtype || placement.tensor.shape != tensor.shape)

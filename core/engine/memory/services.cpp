@@ -8,7 +8,7 @@
 #include "error_sink.hpp"
 #include "memory/counting_allocator.hpp"
 #include "memory/pools.hpp"
-#include "training/dtypes.hpp"
+#include "weft/torch/dtypes.hpp"
 
 namespace weft {
 
@@ -50,7 +50,7 @@ weft_status pool_info(uint32_t pool, weft_pool_info* out, weft_error* error) {
 weft_status allocate(uint32_t pool, uint32_t dtype, int64_t elements, weft_at_tensor* out,
                      weft_error* error) {
   return guarded(error, [&] {
-    const at::ScalarType type = scalar_type_of(dtype);
+    const at::ScalarType type = scalar_type(dtype);
     check_elements(elements, c10::elementSize(type));
     // Who places memory also asks what computing takes.
     count_memory();

@@ -49,7 +49,6 @@ class AppliedPlan::Installer {
   void run() {
     for (const plan::Replacement& entry : plan_.replacements) {
       shared_.clear();
-      gathered_.clear();
       for (const plan::PlannedNode& node : entry.nodes) {
         if (tensor_.size() == 1) continue;
         keep(node);
@@ -79,50 +78,45 @@ class AppliedPlan::Installer {
   void install(const plan::Replacement& entry, const plan::PlannedNode& node) {
     const std::string& operation = entry.operation;
     if (operation == "weft.linear_column/1")
-      set(linear(node).operation, column(entry, node));
+      set(linear(node).operation, column_linear(input_of(entry, node), sharers_of(weight_of(node))));
     else if (operation == "weft.linear_row/1")
-      set(linear(node).operation, split() ? sequence_row_linear(tensor_) : row_linear(tensor_));
+      set(linear(node).operation, row_linear(stream()));
     else if (operation == "weft.linear_vocab/1")
       set(linear(node).operation,
           vocabulary_linear(tensor_, counts_of(node), attribute_of(entry, "parallel_output").integer == 0));
     else if (operation == "weft.embedding_vocab/1")
-      set(layer<nn::Embedding>(node).operation, vocabulary_embedding(tensor_, counts_of(node), split()));
-    else if (operation == "weft.embedding/1" && split())
-      set(layer<nn::Embedding>(node).operation, position_embedding(tensor_));
-    else if (operation == "weft.layer_norm/1" && attribute_of(entry, "split").integer != 0)
-      set(layer<nn::LayerNorm>(node).operation, sequence_norm(tensor_));
-    else if (operation == "weft.rms_norm/1" && attribute_of(entry, "split").integer != 0)
-      set(layer<nn::RmsNorm>(node).operation, sequence_norm(tensor_));
-    else if (operation == "weft.sequence_end/1" && split())
-      set(layer<nn::Identity>(node).operation, sequence_end(split()));
-    else if (operation == "weft.dropout/1" && attribute_of(entry, "split").integer != 0)
+      set(layer<nn::Embedding>(node).operation, vocabulary_embedding(tensor_, counts_of(node), stream()));
+    else if (operation == "weft.embedding/1")
+      set(layer<nn::Embedding>(node).operation, stream_embedding(stream()));
+    else if (operation == "weft.layer_norm/1" && is_split(entry))
+      set(layer<nn::LayerNorm>(node).operation, stream_norm(stream()));
+    else if (operation == "weft.rms_norm/1" && is_split(entry))
+      set(layer<nn::RmsNorm>(node).operation, stream_norm(stream()));
+    else if (operation == "weft.sequence_end/1")
+      set(layer<nn::Identity>(node).operation, sequence_end(stream()));
+    else if (operation == "weft.dropout/1" && is_split(entry))
       set(layer<nn::Dropout>(node).stream, static_cast<uint64_t>(tensor_.rank()) + 1);
     else if (operation == "weft.parallel_input/1")
-      set(layer<nn::Identity>(node).operation, parallel_input(tensor_, split()));
+      set(layer<nn::Identity>(node).operation, parallel_input(stream()));
   }
 
-  std::shared_ptr<nn::LinearOperation> column(const plan::Replacement& entry, const plan::PlannedNode& node) {
-    const Communicator sharers = sharers_of(weight_of(node));
-    if (attribute_of(entry, "input").text == "entered") return column_linear(nullptr, sharers);
-    if (split()) return sequence_column_linear(input_of(entry, node, gathered_, split()), sharers);
-    return column_linear(input_of(entry, node, shared_, tensor_), sharers);
-  }
+  static bool is_split(const plan::Replacement& entry) { return attribute_of(entry, "split").integer != 0; }
 
   // Layers of one entry with the same parent share their input where the entry says so.
-  template <class Input, class Ranks>
-  std::shared_ptr<Input> input_of(const plan::Replacement& entry, const plan::PlannedNode& node,
-                                  std::map<std::string, std::shared_ptr<Input>>& inputs, const Ranks& ranks) {
-    if (attribute_of(entry, "input").text == "own") return std::make_shared<Input>(ranks, 1);
+  std::shared_ptr<RegionInput> input_of(const plan::Replacement& entry, const plan::PlannedNode& node) {
+    const std::string& input = attribute_of(entry, "input").text;
+    if (input == "entered") return nullptr;
+    if (input == "own") return stream()->input(1);
     const std::string parent = parent_of(node.path);
-    std::shared_ptr<Input>& shared = inputs[parent];
+    std::shared_ptr<RegionInput>& shared = shared_[parent];
     if (shared == nullptr)
-      shared = std::make_shared<Input>(
-          ranks, std::count_if(entry.nodes.begin(), entry.nodes.end(),
-                               [&](const auto& other) { return parent_of(other.path) == parent; }));
+      shared = stream()->input(std::count_if(entry.nodes.begin(), entry.nodes.end(), [&](const auto& other) {
+        return parent_of(other.path) == parent;
+      }));
     return shared;
   }
 
-  const std::shared_ptr<SequenceSplit>& split() const { return applied_.sequence_; }
+  const std::shared_ptr<Stream>& stream() const { return applied_.stream_; }
 
   // The ranks that keep the same part of a weight; null if no other does. Made once for each way to share.
   Communicator sharers_of(const plan::ParameterCut& cut) {
@@ -167,8 +161,7 @@ class AppliedPlan::Installer {
   const std::string prefix_;
   std::map<std::string, Found> modules_;  // by the plan's path
   std::vector<nn::Tie> ties_;
-  std::map<std::string, std::shared_ptr<SharedInput>> shared_;  // of the entry, by parent
-  std::map<std::string, std::shared_ptr<GatheredInput>> gathered_;
+  std::map<std::string, std::shared_ptr<RegionInput>> shared_;  // of the entry, by parent
   std::map<int, Communicator> sharers_;
 };
 
@@ -176,8 +169,8 @@ AppliedPlan::AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communi
   const std::vector<std::string> reasons = plan::unsupported(plan);
   if (!reasons.empty())
     fail(WEFT_UNIMPLEMENTED, "the plan of {}: {}", plan.architecture, fmt::join(reasons, "; "));
-  if (tensor.size() > 1 && plan.sizes.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER)
-    sequence_ = std::make_shared<SequenceSplit>(SequenceSplit{tensor, 0});
+  const bool splits = plan.sizes.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER;
+  stream_ = splits ? split_stream(tensor) : whole_stream(tensor);
   Installer(*this, model, plan, tensor).run();
 }
 

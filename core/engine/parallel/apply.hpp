@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/sequence.hpp"
+#include "parallel/stream.hpp"
 #include "plan/plan.hpp"
 #include "weft/nn/model.hpp"
 #include "weft/world.hpp"
@@ -28,12 +28,7 @@ class AppliedPlan {
   AppliedPlan(const AppliedPlan&) = delete;
 
   const std::map<std::string, KeptPart>& parts() const { return parts_; }
-  // The number of positions of the sequence that now goes through units, where it is split over the ranks;
-  // 0 elsewhere. Set again for a unit that is recomputed.
-  int64_t sequence_length() const { return sequence_ ? sequence_->total : 0; }
-  void set_sequence_length(int64_t length) {
-    if (sequence_) sequence_->total = length;
-  }
+  Stream& stream() const { return *stream_; }
   // The layers as they were, so that another plan can be made and applied; again: as this plan wants them.
   void lift();
   void put_back();
@@ -45,7 +40,7 @@ class AppliedPlan {
   };
   std::map<std::string, KeptPart> parts_;
   std::vector<Change> changes_;
-  std::shared_ptr<SequenceSplit> sequence_;  // null: every rank has all positions
+  std::shared_ptr<Stream> stream_;
 };
 
 }  // namespace weft::parallel

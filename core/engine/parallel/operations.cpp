@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "nn/linear.hpp"
+#include "parallel/region.hpp"
 #include "parallel/vocabulary_loss.hpp"
 
 namespace weft::parallel {
@@ -14,65 +15,33 @@ namespace {
 
 class ColumnLinear final : public nn::LinearOperation {
  public:
-  ColumnLinear(std::shared_ptr<SharedInput> input, Communicator sharers)
+  ColumnLinear(std::shared_ptr<RegionInput> input, Communicator sharers)
       : input_(std::move(input)), sharers_(std::move(sharers)) {}
   std::string id() const override { return "weft.linear_column/1"; }
   at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
-    const at::Tensor inside = input_ ? input_->enter(x) : x;
-    return nn::linear(inside, shared(layer.weight), shared(layer.bias), layer.layout);
+    const at::Tensor weight = shared(layer.weight), bias = shared(layer.bias);
+    return input_ ? input_->linear(x, weight, bias, layer.layout) : nn::linear(x, weight, bias, layer.layout);
   }
 
  private:
   at::Tensor shared(const at::Tensor& parameter) const {
     return sharers_ && parameter.defined() ? enter(parameter, sharers_) : parameter;
   }
-  std::shared_ptr<SharedInput> input_;
+  std::shared_ptr<RegionInput> input_;
   Communicator sharers_;
-};
-
-// The same where the input is split along the sequence.
-class SequenceColumnLinear final : public nn::LinearOperation {
- public:
-  SequenceColumnLinear(std::shared_ptr<GatheredInput> input, Communicator sharers)
-      : input_(std::move(input)), sharers_(std::move(sharers)) {}
-  std::string id() const override { return "weft.linear_column/1"; }
-  at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
-    const auto shared = [&](const at::Tensor& parameter) {
-      return sharers_ && parameter.defined() ? enter(parameter, sharers_) : parameter;
-    };
-    return input_->linear(x, shared(layer.weight), shared(layer.bias), layer.layout);
-  }
-
- private:
-  std::shared_ptr<GatheredInput> input_;
-  Communicator sharers_;
-};
-
-class SequenceRowLinear final : public nn::LinearOperation {
- public:
-  explicit SequenceRowLinear(Communicator ranks) : ranks_(std::move(ranks)) {}
-  std::string id() const override { return "weft.linear_row/1"; }
-  at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
-    const at::Tensor sum = scatter_sum(nn::linear(x, layer.weight, {}, layer.layout), ranks_);
-    // Each rank adds it to its own positions.
-    return layer.bias.defined() ? sum + enter(layer.bias, ranks_) : sum;
-  }
-
- private:
-  Communicator ranks_;
 };
 
 class RowLinear final : public nn::LinearOperation {
  public:
-  explicit RowLinear(Communicator ranks) : ranks_(std::move(ranks)) {}
+  explicit RowLinear(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
   std::string id() const override { return "weft.linear_row/1"; }
   at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
-    const at::Tensor sum = leave(nn::linear(x, layer.weight, {}, layer.layout), ranks_);
-    return layer.bias.defined() ? sum.add_(layer.bias) : sum;
+    const at::Tensor sum = stream_->leave(nn::linear(x, layer.weight, {}, layer.layout));
+    return layer.bias.defined() ? sum.add_(stream_->parameter(layer.bias)) : sum;
   }
 
  private:
-  Communicator ranks_;
+  std::shared_ptr<Stream> stream_;
 };
 
 // The classes of each rank.
@@ -113,15 +82,13 @@ class VocabularyLinear final : public nn::LinearOperation {
 
 class VocabularyEmbedding final : public nn::EmbeddingOperation {
  public:
-  VocabularyEmbedding(Vocabulary vocabulary, std::shared_ptr<SequenceSplit> split)
-      : vocabulary_(std::move(vocabulary)), split_(std::move(split)) {}
+  VocabularyEmbedding(Vocabulary vocabulary, std::shared_ptr<Stream> stream)
+      : vocabulary_(std::move(vocabulary)), stream_(std::move(stream)) {}
   std::string id() const override { return "weft.embedding_vocab/1"; }
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
     nn::check_ids(ids, vocabulary_.total, "embedding");
-    const at::Tensor rows = own_rows(layer, ids.sub(vocabulary_.begin));
-    if (split_ == nullptr) return leave(rows, vocabulary_.ranks);
-    split_->total = ids.size(1);
-    return scatter_sum(rows, vocabulary_.ranks);
+    stream_->set_length(ids.size(1));
+    return stream_->leave(own_rows(layer, ids.sub(vocabulary_.begin)));
   }
 
  private:
@@ -140,65 +107,55 @@ class VocabularyEmbedding final : public nn::EmbeddingOperation {
         .masked_fill(others.unsqueeze(-1), 0);
   }
   Vocabulary vocabulary_;
-  std::shared_ptr<SequenceSplit> split_;
+  std::shared_ptr<Stream> stream_;
 };
 
-// A whole table, looked up for this rank's positions of the sequence.
-class PositionEmbedding final : public nn::EmbeddingOperation {
+// A whole table, looked up for the positions that the stream has here.
+class StreamEmbedding final : public nn::EmbeddingOperation {
  public:
-  explicit PositionEmbedding(Communicator ranks) : ranks_(std::move(ranks)) {}
+  explicit StreamEmbedding(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
   std::string id() const override { return "weft.embedding/1"; }
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
     nn::check_ids(ids, layer.weight.size(0), "embedding");
-    return at::embedding(enter(layer.weight, ranks_), own_positions(ids, ranks_));
+    return at::embedding(stream_->parameter(layer.weight), stream_->own(ids), layer.padding.value_or(-1));
   }
 
  private:
-  Communicator ranks_;
+  std::shared_ptr<Stream> stream_;
 };
 
-// Weights that every rank applies to its own positions.
-class SequenceNorm final : public nn::NormOperation {
+class StreamNorm final : public nn::NormOperation {
  public:
-  explicit SequenceNorm(Communicator ranks) : ranks_(std::move(ranks)) {}
-  at::Tensor parameter(const at::Tensor& parameter) const override { return enter(parameter, ranks_); }
+  explicit StreamNorm(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+  at::Tensor parameter(const at::Tensor& parameter) const override { return stream_->parameter(parameter); }
 
  private:
-  Communicator ranks_;
+  std::shared_ptr<Stream> stream_;
 };
 
-class SequenceEnd final : public nn::IdentityOperation {
+// A border where the model has none of its own.
+class StreamBorder final : public nn::IdentityOperation {
  public:
-  explicit SequenceEnd(std::shared_ptr<const SequenceSplit> split) : split_(std::move(split)) {}
-  std::string id() const override { return "weft.sequence_end/1"; }
-  at::Tensor forward(const at::Tensor& x) const override { return gather_positions(x, *split_); }
+  using Cross = at::Tensor (Stream::*)(const at::Tensor&);
+  StreamBorder(std::string id, std::shared_ptr<Stream> stream, Cross cross)
+      : id_(std::move(id)), stream_(std::move(stream)), cross_(cross) {}
+  std::string id() const override { return id_; }
+  at::Tensor forward(const at::Tensor& x) const override { return (*stream_.*cross_)(x); }
 
  private:
-  std::shared_ptr<const SequenceSplit> split_;
-};
-
-class ParallelInput final : public nn::IdentityOperation {
- public:
-  ParallelInput(Communicator ranks, std::shared_ptr<const SequenceSplit> split)
-      : ranks_(std::move(ranks)), split_(std::move(split)) {}
-  std::string id() const override { return "weft.parallel_input/1"; }
-  at::Tensor forward(const at::Tensor& x) const override {
-    return split_ ? gather_into_region(x, *split_) : enter(x, ranks_);
-  }
-
- private:
-  Communicator ranks_;
-  std::shared_ptr<const SequenceSplit> split_;
+  const std::string id_;
+  std::shared_ptr<Stream> stream_;
+  const Cross cross_;
 };
 
 }  // namespace
 
-std::shared_ptr<nn::LinearOperation> column_linear(std::shared_ptr<SharedInput> input, Communicator sharers) {
+std::shared_ptr<nn::LinearOperation> column_linear(std::shared_ptr<RegionInput> input, Communicator sharers) {
   return std::make_shared<ColumnLinear>(std::move(input), std::move(sharers));
 }
 
-std::shared_ptr<nn::LinearOperation> row_linear(Communicator ranks) {
-  return std::make_shared<RowLinear>(std::move(ranks));
+std::shared_ptr<nn::LinearOperation> row_linear(std::shared_ptr<Stream> stream) {
+  return std::make_shared<RowLinear>(std::move(stream));
 }
 
 std::shared_ptr<nn::LinearOperation> vocabulary_linear(Communicator ranks, std::vector<int64_t> counts,
@@ -206,36 +163,26 @@ std::shared_ptr<nn::LinearOperation> vocabulary_linear(Communicator ranks, std::
   return std::make_shared<VocabularyLinear>(Vocabulary(std::move(ranks), std::move(counts)), gathers);
 }
 
-std::shared_ptr<nn::IdentityOperation> parallel_input(Communicator ranks,
-                                                      std::shared_ptr<const SequenceSplit> split) {
-  return std::make_shared<ParallelInput>(std::move(ranks), std::move(split));
-}
-
 std::shared_ptr<nn::EmbeddingOperation> vocabulary_embedding(Communicator ranks, std::vector<int64_t> counts,
-                                                             std::shared_ptr<SequenceSplit> split) {
+                                                             std::shared_ptr<Stream> stream) {
   return std::make_shared<VocabularyEmbedding>(Vocabulary(std::move(ranks), std::move(counts)),
-                                               std::move(split));
+                                               std::move(stream));
 }
 
-std::shared_ptr<nn::LinearOperation> sequence_column_linear(std::shared_ptr<GatheredInput> input,
-                                                            Communicator sharers) {
-  return std::make_shared<SequenceColumnLinear>(std::move(input), std::move(sharers));
+std::shared_ptr<nn::EmbeddingOperation> stream_embedding(std::shared_ptr<Stream> stream) {
+  return std::make_shared<StreamEmbedding>(std::move(stream));
 }
 
-std::shared_ptr<nn::LinearOperation> sequence_row_linear(Communicator ranks) {
-  return std::make_shared<SequenceRowLinear>(std::move(ranks));
+std::shared_ptr<nn::NormOperation> stream_norm(std::shared_ptr<Stream> stream) {
+  return std::make_shared<StreamNorm>(std::move(stream));
 }
 
-std::shared_ptr<nn::EmbeddingOperation> position_embedding(Communicator ranks) {
-  return std::make_shared<PositionEmbedding>(std::move(ranks));
+std::shared_ptr<nn::IdentityOperation> parallel_input(std::shared_ptr<Stream> stream) {
+  return std::make_shared<StreamBorder>("weft.parallel_input/1", std::move(stream), &Stream::enter);
 }
 
-std::shared_ptr<nn::NormOperation> sequence_norm(Communicator ranks) {
-  return std::make_shared<SequenceNorm>(std::move(ranks));
-}
-
-std::shared_ptr<nn::IdentityOperation> sequence_end(std::shared_ptr<const SequenceSplit> split) {
-  return std::make_shared<SequenceEnd>(std::move(split));
+std::shared_ptr<nn::IdentityOperation> sequence_end(std::shared_ptr<Stream> stream) {
+  return std::make_shared<StreamBorder>("weft.sequence_end/1", std::move(stream), &Stream::end);
 }
 
 }  // namespace weft::parallel

@@ -1,9 +1,9 @@
-// The borders of a tensor-parallel region: between them every rank of the group computes another part.
+// The borders of a tensor-parallel region: inside it every rank of the group computes another part.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <memory>
+#include <vector>
 
 #include "weft/world.hpp"
 
@@ -19,19 +19,5 @@ at::Tensor leave(const at::Tensor& partial, const Communicator& ranks);
 // Parts along the last dimension, of any sizes, side by side in the order of ranks; the gradient of this
 // rank's part is its slice. `sizes`: by rank.
 at::Tensor gather_last(const at::Tensor& part, const std::vector<int64_t>& sizes, const Communicator& ranks);
-
-// One border for several layers that read the same tensor: its gradient is summed once for all of them.
-class SharedInput {
- public:
-  SharedInput(Communicator ranks, int64_t readers) : ranks_(std::move(ranks)), readers_(readers) {}
-  // What `x` is inside. Layers after each other that give the same tensor get the same one.
-  at::Tensor enter(const at::Tensor& x);
-
- private:
-  Communicator ranks_;
-  const int64_t readers_;
-  int64_t left_ = 0;  // readers to come
-  at::Tensor outside_, inside_;
-};
 
 }  // namespace weft::parallel

@@ -63,6 +63,12 @@ Communicator Mesh::along(const World& world, uint32_t axes) const {
   return world.along(in_order(size_), places);
 }
 
+weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_options, int64_t world_size,
+                                           int64_t rank, const std::string& precision) {
+  return {sizeof(weft_strategy_arguments), options,          num_options, static_cast<uint32_t>(world_size),
+          static_cast<uint32_t>(rank),     borrow(precision)};
+}
+
 weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, const std::string& name,
                          const World& world, uint32_t tensor_size) {
   const auto ranks = static_cast<uint32_t>(world.size());

@@ -35,6 +35,10 @@ class Mesh {
   std::array<uint32_t, WEFT_AXES> size_{}, coordinate_{};
 };
 
+// What a strategy is made with. Borrows `options` and `precision`.
+weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_options, int64_t world_size,
+                                           int64_t rank, const std::string& precision);
+
 // What a strategy that is made says of its mesh, whose tensor axis the host opens with `tensor_size` ranks;
 // the host's default where it says nothing.
 weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, const std::string& name,

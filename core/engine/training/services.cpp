@@ -9,10 +9,10 @@
 #include "error_sink.hpp"
 #include "memory/services.hpp"
 #include "nn/initialise.hpp"
-#include "training/dtypes.hpp"
 #include "training/part.hpp"
 #include "training/publish.hpp"
 #include "training/training.hpp"
+#include "weft/torch/dtypes.hpp"
 
 struct weft_work {
   weft::Work work;

@@ -13,8 +13,8 @@
 #include "base/text.hpp"
 #include "error_sink.hpp"
 #include "nn/initialise.hpp"
-#include "training/dtypes.hpp"
 #include "training/forward_record.hpp"
+#include "weft/torch/dtypes.hpp"
 
 weft_param::~weft_param() {
   if (!bound) return;
@@ -52,12 +52,8 @@ Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_str
   (void)installed;
   make_units();
   make_params();
-  const weft_strategy_arguments arguments{sizeof(arguments),
-                                          strategy_options.data(),
-                                          strategy_options.size(),
-                                          static_cast<uint32_t>(world_.size()),
-                                          static_cast<uint32_t>(world_.rank()),
-                                          borrow(options_.precision)};
+  const weft_strategy_arguments arguments = strategy_arguments(
+      strategy_options.data(), strategy_options.size(), world_.size(), world_.rank(), options_.precision);
   ErrorSink error;
   error.check(api_->create(&arguments, &strategy_, error), strategy_name_);
   try {

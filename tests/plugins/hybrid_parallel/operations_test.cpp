@@ -74,9 +74,9 @@ WEFT_RANKS_TEST(TensorParallel, ColumnsThenRowsAreTheWholeProduct, 2) {
   nn::Linear first(mine(w1, 1), {}, Layout::kInOut), second(mine(w2, 0), bias.clone(), Layout::kInOut);
   EXPECT_EQ(first.weight.sizes(), (at::IntArrayRef{256, 512}));
   EXPECT_EQ(second.weight.sizes(), (at::IntArrayRef{512, 256}));
-  first.operation =
-      parallel::column_linear(std::make_shared<parallel::SharedInput>(world.communicator(), 1), {});
-  second.operation = parallel::row_linear(world.communicator());
+  const auto stream = parallel::whole_stream(world.communicator());
+  first.operation = parallel::column_linear(stream->input(1), {});
+  second.operation = parallel::row_linear(stream);
   const Tensor own_x = leaf(x);
   const Tensor y = second(first(own_x));
   EXPECT_TRUE(is_near(y.detach(), expected.detach(), 1e-12));
@@ -87,12 +87,12 @@ WEFT_RANKS_TEST(TensorParallel, ColumnsThenRowsAreTheWholeProduct, 2) {
 // Three layers that read one tensor send its gradient once.
 WEFT_RANKS_TEST(TensorParallel, ASharedInputIsReducedOnce, 2) {
   for (const bool shared : {false, true}) {
-    const auto input = std::make_shared<parallel::SharedInput>(world.communicator(), 3);
+    const auto stream = parallel::whole_stream(world.communicator());
+    const auto input = stream->input(3);
     std::vector<nn::Linear> layers;
     for (int i = 0; i < 3; ++i) {
       layers.emplace_back(at::full({8, 16}, 0.5 + i), Tensor());
-      layers.back().operation = parallel::column_linear(
-          shared ? input : std::make_shared<parallel::SharedInput>(world.communicator(), 1), {});
+      layers.back().operation = parallel::column_linear(shared ? input : stream->input(1), {});
     }
     for (int repeat = 0; repeat < 2; ++repeat) {
       const Tensor x = leaf(at::ones({4, 16}));

@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -12,6 +11,7 @@
 #include "../error.hpp"
 #include "../host.h"
 #include "../strategy.h"
+#include "dtypes.hpp"
 
 namespace weft {
 inline namespace sdk_v0 {
@@ -62,35 +62,10 @@ inline const at::Tensor& tensor(const weft_at_tensor* handle) {
   return *reinterpret_cast<const at::Tensor*>(handle);
 }
 
-inline at::ScalarType scalar_type(uint32_t dtype) {
-  switch (dtype) {
-    case WEFT_F64:
-      return at::kDouble;
-    case WEFT_F32:
-      return at::kFloat;
-    case WEFT_F16:
-      return at::kHalf;
-    case WEFT_BF16:
-      return at::kBFloat16;
-    default:
-      throw Error(WEFT_UNIMPLEMENTED,
-                  "dtype " + std::to_string(dtype) + " is no floating-point type of this SDK");
-  }
-}
-
 // Resizes the storage behind a tensor and its views to `elements` of its dtype; 0 frees the memory. Sizes
 // stay.
 inline void resize_storage(const at::Tensor& tensor, int64_t elements) {
   check(host.memory->resize_storage(handle(tensor), elements, current_error));
-}
-
-// The dtype that options call "fp64", "fp32", "bf16", "fp16"; nothing for other names.
-inline std::optional<at::ScalarType> dtype_named(std::string_view name) {
-  if (name == "fp64") return at::kDouble;
-  if (name == "fp32") return at::kFloat;
-  if (name == "bf16") return at::kBFloat16;
-  if (name == "fp16") return at::kHalf;
-  return std::nullopt;
 }
 
 }  // namespace sdk_v0

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../pools.h"
+#include "dtypes.hpp"
 #include "handles.hpp"
 
 namespace weft {
@@ -19,13 +20,6 @@ inline const weft_pool_services& pools() {
   if (table == nullptr)
     throw Error(WEFT_UNIMPLEMENTED, "this host has no pools of memory (" WEFT_POOL_SERVICES ")");
   return *table;
-}
-
-inline uint32_t dtype_code(at::ScalarType type) {
-  for (const uint32_t code : {WEFT_F64, WEFT_F32, WEFT_F16, WEFT_BF16})
-    if (scalar_type(code) == type) return code;
-  throw Error(WEFT_UNIMPLEMENTED,
-              std::string(c10::toString(type)) + " is no floating-point type of this SDK");
 }
 
 // A flat tensor without values in a pool, WEFT_POOL_*. Its storage may be resized, and stays there.

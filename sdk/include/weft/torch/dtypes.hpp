@@ -3,12 +3,16 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
-#include "weft/error.hpp"
-#include "weft/types.h"
+#include "../error.hpp"
+#include "../types.h"
 
 namespace weft {
+inline namespace sdk_v0 {
 
 inline uint32_t dtype_code(at::ScalarType type) {
   switch (type) {
@@ -37,7 +41,7 @@ inline uint32_t dtype_code(at::ScalarType type) {
   }
 }
 
-inline at::ScalarType scalar_type_of(uint32_t code) {
+inline at::ScalarType scalar_type(uint32_t code) {
   switch (code) {
     case WEFT_F64:
       return at::kDouble;
@@ -64,4 +68,14 @@ inline at::ScalarType scalar_type_of(uint32_t code) {
   }
 }
 
+// The floating-point dtype that options call "fp64", "fp32", "bf16", "fp16"; nothing for other names.
+inline std::optional<at::ScalarType> dtype_named(std::string_view name) {
+  if (name == "fp64") return at::kDouble;
+  if (name == "fp32") return at::kFloat;
+  if (name == "bf16") return at::kBFloat16;
+  if (name == "fp16") return at::kHalf;
+  return std::nullopt;
+}
+
+}  // namespace sdk_v0
 }  // namespace weft

@@ -1,13 +1,17 @@
-#include "parallel/sequence.hpp"
-
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "base/text.hpp"
 #include "nn/linear.hpp"
 #include "parallel/node.hpp"
+#include "parallel/region.hpp"
+#include "parallel/stream.hpp"
 
 namespace weft::parallel {
 
@@ -66,67 +70,14 @@ at::Tensor scattered(const at::Tensor& partial, const Communicator& ranks) {
   return count == most ? own : own.narrow(1, 0, count).contiguous();
 }
 
-class GatherOfGradients final : public torch::autograd::Node {
- public:
-  GatherOfGradients(int64_t total, Communicator ranks) : total_(total), ranks_(std::move(ranks)) {}
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    if (!gradients[0].defined()) return {at::Tensor()};
-    return {gathered(gradients[0], total_, ranks_)};
-  }
-  std::string name() const override { return "GatherOfGradients"; }
-
- private:
-  int64_t total_;
-  Communicator ranks_;
-};
-
-class ScatterOfGradients final : public torch::autograd::Node {
- public:
-  explicit ScatterOfGradients(Communicator ranks) : ranks_(std::move(ranks)) {}
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    if (!gradients[0].defined()) return {at::Tensor()};
-    return {scattered(gradients[0], ranks_)};
-  }
-  std::string name() const override { return "ScatterOfGradients"; }
-
- private:
-  Communicator ranks_;
-};
-
-class OwnPositionsOfGradient final : public torch::autograd::Node {
- public:
-  explicit OwnPositionsOfGradient(Communicator ranks) : ranks_(std::move(ranks)) {}
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    if (!gradients[0].defined()) return {at::Tensor()};
-    return {own_positions(gradients[0], ranks_).contiguous()};
-  }
-  std::string name() const override { return "OwnPositionsOfGradient"; }
-
- private:
-  Communicator ranks_;
-};
-
-}  // namespace
-
+// This rank's positions of the whole (B, T, ...).
 at::Tensor own_positions(const at::Tensor& whole, const Communicator& ranks) {
   const Positions positions(whole.size(1), ranks.rank(), ranks.size());
   return whole.narrow(1, positions.begin, positions.count);
 }
 
-at::Tensor scatter_sum(const at::Tensor& partial, const Communicator& ranks) {
-  return with_node<GatherOfGradients>(scattered(partial, ranks), partial, partial.size(1), ranks);
-}
-
-at::Tensor gather_positions(const at::Tensor& part, const SequenceSplit& split) {
-  return with_node<OwnPositionsOfGradient>(gathered(part, split.total, split.ranks), part, split.ranks);
-}
-
-at::Tensor gather_into_region(const at::Tensor& part, const SequenceSplit& split) {
-  return with_node<ScatterOfGradients>(gathered(part, split.total, split.ranks), part, split.ranks);
-}
-
 // The gathered input once more, in backward: for the first of the readers, kept until the last has it.
-struct GatheredInput::Again {
+struct Again {
   int64_t total;
   Communicator ranks;
   int64_t readers, left = 0;
@@ -144,10 +95,10 @@ struct GatheredInput::Again {
 };
 
 // The product of a gathered input, which keeps this rank's positions alone.
-class GatheredInput::Product final : public torch::autograd::Node {
+class GatheredProduct final : public torch::autograd::Node {
  public:
-  Product(const at::Tensor& part, const at::Tensor& weight, bool biased, nn::Linear::Layout layout,
-          std::shared_ptr<Again> again)
+  GatheredProduct(const at::Tensor& part, const at::Tensor& weight, bool biased, nn::Linear::Layout layout,
+                  std::shared_ptr<Again> again)
       : part_(part, /*is_output=*/false),
         weight_(weight, /*is_output=*/false),
         biased_(biased),
@@ -177,38 +128,85 @@ class GatheredInput::Product final : public torch::autograd::Node {
   std::shared_ptr<Again> again_;
 };
 
-GatheredInput::GatheredInput(std::shared_ptr<const SequenceSplit> split, int64_t readers)
-    : split_(std::move(split)), readers_(readers) {}
-GatheredInput::~GatheredInput() = default;
+class SplitStream final : public Stream, public std::enable_shared_from_this<SplitStream> {
+ public:
+  explicit SplitStream(Communicator ranks) : ranks_(std::move(ranks)) {}
+  at::Tensor leave(const at::Tensor& partial) override {
+    return with_gradient(scattered(partial, ranks_), partial,
+                         [total = partial.size(1), ranks = ranks_](const at::Tensor& gradient) {
+                           return gathered(gradient, total, ranks);
+                         });
+  }
+  at::Tensor enter(const at::Tensor& x) override {
+    return with_gradient(gathered(x, length(), ranks_), x,
+                         [ranks = ranks_](const at::Tensor& gradient) { return scattered(gradient, ranks); });
+  }
+  std::shared_ptr<RegionInput> input(int64_t readers) override;
+  at::Tensor own(const at::Tensor& by_position) override { return own_positions(by_position, ranks_); }
+  // Every rank applies it to its own positions.
+  at::Tensor parameter(const at::Tensor& parameter) override { return parallel::enter(parameter, ranks_); }
+  at::Tensor end(const at::Tensor& x) override {
+    return with_gradient(gathered(x, length(), ranks_), x, [ranks = ranks_](const at::Tensor& gradient) {
+      return own_positions(gradient, ranks).contiguous();
+    });
+  }
+  std::shared_ptr<Again> again(int64_t readers) const {
+    return std::make_shared<Again>(Again{length(), ranks_, readers, 0, {}});
+  }
 
-at::Tensor GatheredInput::linear(const at::Tensor& part, const at::Tensor& weight, const at::Tensor& bias,
-                                 nn::Linear::Layout layout) {
-  if (left_ == 0 || !outside_.is_same(part)) {
-    const auto& [ranks, total] = *split_;
-    outside_ = part;
-    inside_ = gather_into_region(part, *split_);
-    again_ = std::make_shared<Again>(Again{total, ranks, readers_, 0, {}});
-    left_ = readers_;
+ private:
+  Communicator ranks_;
+};
+
+class SplitInput final : public RegionInput {
+ public:
+  SplitInput(std::shared_ptr<SplitStream> stream, int64_t readers)
+      : stream_(std::move(stream)), readers_(readers) {}
+  at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                    nn::Linear::Layout layout) override {
+    if (left_ == 0 || !outside_.is_same(x)) {
+      outside_ = x;
+      inside_ = stream_->enter(x);
+      again_ = stream_->again(readers_);
+      left_ = readers_;
+    }
+    at::Tensor result;
+    {
+      const at::NoGradGuard no_graph;
+      result = nn::linear(inside_, weight, bias, layout);
+    }
+    if (at::GradMode::is_enabled()) {
+      torch::autograd::variable_list inputs = {inside_, weight};
+      if (bias.defined()) inputs.push_back(bias);
+      const std::shared_ptr<GatheredProduct> node(
+          new GatheredProduct(x, weight, bias.defined(), layout, again_), torch::autograd::deleteNode);
+      node->set_next_edges(torch::autograd::collect_next_edges(inputs));
+      torch::autograd::set_history(result, node);
+    }
+    if (--left_ == 0) {  // nothing is held between forwards
+      outside_.reset();
+      inside_.reset();
+      again_.reset();
+    }
+    return result;
   }
-  at::Tensor result;
-  {
-    const at::NoGradGuard no_graph;
-    result = nn::linear(inside_, weight, bias, layout);
-  }
-  if (at::GradMode::is_enabled()) {
-    torch::autograd::variable_list inputs = {inside_, weight};
-    if (bias.defined()) inputs.push_back(bias);
-    const std::shared_ptr<Product> node(new Product(part, weight, bias.defined(), layout, again_),
-                                        torch::autograd::deleteNode);
-    node->set_next_edges(torch::autograd::collect_next_edges(inputs));
-    torch::autograd::set_history(result, node);
-  }
-  if (--left_ == 0) {  // nothing is held between forwards
-    outside_.reset();
-    inside_.reset();
-    again_.reset();
-  }
-  return result;
+
+ private:
+  const std::shared_ptr<SplitStream> stream_;
+  const int64_t readers_;
+  int64_t left_ = 0;  // readers to come
+  at::Tensor outside_, inside_;
+  std::shared_ptr<Again> again_;
+};
+
+std::shared_ptr<RegionInput> SplitStream::input(int64_t readers) {
+  return std::make_shared<SplitInput>(shared_from_this(), readers);
+}
+
+}  // namespace
+
+std::shared_ptr<Stream> split_stream(Communicator ranks) {
+  return std::make_shared<SplitStream>(std::move(ranks));
 }
 
 }  // namespace weft::parallel

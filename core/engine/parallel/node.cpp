@@ -1,0 +1,40 @@
+#include "parallel/node.hpp"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <memory>
+
+namespace weft::parallel {
+
+namespace {
+
+class Border final : public torch::autograd::Node {
+ public:
+  explicit Border(std::function<at::Tensor(const at::Tensor&)> gradient) : gradient_(std::move(gradient)) {}
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    if (!gradients[0].defined()) return {at::Tensor()};
+    return {gradient_(gradients[0])};
+  }
+  std::string name() const override { return "RegionBorder"; }
+
+ private:
+  const std::function<at::Tensor(const at::Tensor&)> gradient_;
+};
+
+}  // namespace
+
+at::Tensor with_gradient(const at::Tensor& values, const at::Tensor& input,
+                         std::function<at::Tensor(const at::Tensor& gradient)> gradient) {
+  // Of a view, which a slice of what was received may be, autograd would ask where its base came from.
+  at::Tensor result = values.detach();
+  if (!at::GradMode::is_enabled() || !input.requires_grad()) return result;
+  const std::shared_ptr<Border> node(new Border(std::move(gradient)), torch::autograd::deleteNode);
+  node->set_next_edges(torch::autograd::collect_next_edges(input));
+  torch::autograd::set_history(result, node);
+  return result;
+}
+
+}  // namespace weft::parallel

@@ -1,0 +1,59 @@
+// What goes through a model between its tensor-parallel regions (the residual stream), and its borders with
+// them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "weft/nn/layers.hpp"
+#include "weft/world.hpp"
+
+namespace weft::parallel {
+
+// The border for some linear layers that read the same tensor of the stream, so that it is crossed once for
+// all of them.
+class RegionInput {
+ public:
+  virtual ~RegionInput() = default;
+  // As nn::linear of what `x` is inside. `weight` and `bias` are this rank's part of the layer's. Layers
+  // after each other that give the same `x` cross together.
+  virtual at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            nn::Linear::Layout layout) = 0;
+};
+
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // Out of a region: what the stream has here of the sum of the ranks' partial results, whose memory nobody
+  // else may need.
+  virtual at::Tensor leave(const at::Tensor& partial) = 0;
+  // Into a region, for whoever reads it there; its gradient is summed over the ranks.
+  virtual at::Tensor enter(const at::Tensor& x) = 0;
+  virtual std::shared_ptr<RegionInput> input(int64_t readers) = 0;
+  // Of something by position (B, T, ...), what belongs to the positions that the stream has here.
+  virtual at::Tensor own(const at::Tensor& by_position) = 0;
+  // A parameter of a layer that works on the stream: with a complete gradient.
+  virtual at::Tensor parameter(const at::Tensor& parameter) = 0;
+  // To where every rank goes on alike with all positions.
+  virtual at::Tensor end(const at::Tensor& x) = 0;
+
+  // The number of positions of the sequence that goes through now. Known where a forward begins; a unit that
+  // is recomputed gets that of its own forward again.
+  int64_t length() const { return length_; }
+  void set_length(int64_t positions) { length_ = positions; }
+
+ private:
+  int64_t length_ = 0;
+};
+
+// Every rank has all positions.
+std::shared_ptr<Stream> whole_stream(Communicator ranks);
+
+// Split along the sequence (dimension 1) over the ranks, T positions in parts that differ by at most one
+// (Korthikanti et al., Reducing activation recomputation in large transformer models, 2022, section 4.2.2).
+// Leaving is a reduce-scatter, entering an all-gather, and the other way round backward. What layers gather
+// no rank keeps: for the gradients of their weights it is gathered again.
+std::shared_ptr<Stream> split_stream(Communicator ranks);
+
+}  // namespace weft::parallel

@@ -1,0 +1,56 @@
+#include "nn/linear.hpp"
+#include "parallel/region.hpp"
+#include "parallel/stream.hpp"
+
+namespace weft::parallel {
+
+namespace {
+
+class WholeInput final : public RegionInput {
+ public:
+  WholeInput(Communicator ranks, int64_t readers) : ranks_(std::move(ranks)), readers_(readers) {}
+  at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                    nn::Linear::Layout layout) override {
+    if (left_ == 0 || !outside_.is_same(x)) {
+      outside_ = x;
+      inside_ = enter(x, ranks_);
+      left_ = readers_;
+    }
+    const at::Tensor inside = inside_;
+    if (--left_ == 0) {  // nothing is held between forwards
+      outside_.reset();
+      inside_.reset();
+    }
+    return nn::linear(inside, weight, bias, layout);
+  }
+
+ private:
+  Communicator ranks_;
+  const int64_t readers_;
+  int64_t left_ = 0;  // readers to come
+  at::Tensor outside_, inside_;
+};
+
+class WholeStream final : public Stream {
+ public:
+  explicit WholeStream(Communicator ranks) : ranks_(std::move(ranks)) {}
+  at::Tensor leave(const at::Tensor& partial) override { return parallel::leave(partial, ranks_); }
+  at::Tensor enter(const at::Tensor& x) override { return parallel::enter(x, ranks_); }
+  std::shared_ptr<RegionInput> input(int64_t readers) override {
+    return std::make_shared<WholeInput>(ranks_, readers);
+  }
+  at::Tensor own(const at::Tensor& by_position) override { return by_position; }
+  at::Tensor parameter(const at::Tensor& parameter) override { return parameter; }
+  at::Tensor end(const at::Tensor& x) override { return x; }
+
+ private:
+  Communicator ranks_;
+};
+
+}  // namespace
+
+std::shared_ptr<Stream> whole_stream(Communicator ranks) {
+  return std::make_shared<WholeStream>(std::move(ranks));
+}
+
+}  // namespace weft::parallel
