@@ -41,6 +41,22 @@ TEST_F(Forward, IsTheSameOnRanksAndInBatches) {
     expect_same(forward(inputs, more), outputs);
 }
 
+TEST_F(Forward, GathersTheLogitsOfATensorAxis) {
+  const RawTensors inputs = language_samples(5, 9);
+  const RawTensors outputs = forward(inputs);
+  const Words two = {"-n", "2", "-o", "tp_size=2", "--strategy"};
+  for (const Words& more : {two + Words{"hybrid_parallel"}, two + Words{"torch_ddp"},
+                            two + Words{"hybrid_parallel", "-o", "parallel_output=false"},
+                            Words{"-n", "4", "-o", "tp_size=2", "--strategy", "hybrid_parallel"},
+                            Words{"-n", "2", "--booster", folder_.file("booster.json", R"({
+                              "strategy": "hybrid_parallel", "options": {"tp_size": 2}})")}})
+    expect_same(forward(inputs, more), outputs);
+  EXPECT_TRUE(refuses(Words{"forward", "--model", config_, "--inputs", in("inputs.safetensors"), "--output",
+                            in("no.safetensors")} +
+                          two + Words{"hybrid_parallel", "-o", "parallel_output=true"},
+                      1, {"parallel_output is true", "tp_size 2", "leave parallel_output out"}));
+}
+
 TEST_F(Forward, GivesNoLossWithoutLabels) {
   RawTensors inputs = language_samples(2, 4);
   const std::vector<float> logits = float_values(forward(inputs).at("logits"));

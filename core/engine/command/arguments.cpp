@@ -76,6 +76,22 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
   return options;
 }
 
+BoosterOptions booster_options_for_outputs(const json& arguments, const std::string& without) {
+  BoosterOptions options = booster_options(arguments, without);
+  json of_strategy = parse_json(options.options, "options of the strategy");
+  if (!of_strategy.is_object()) return options;  // refused by the Booster
+  const auto ranks = of_strategy.find("tp_size");
+  if (ranks == of_strategy.end() || *ranks == 1) return options;
+  if (of_strategy.value("parallel_output", json()) == true)
+    fail(WEFT_INVALID_ARGUMENT,
+         "the strategy's option parallel_output is true, but with tp_size {} that leaves each rank a part of "
+         "the logits, and this command needs all of them: leave parallel_output out, or set it false",
+         ranks->dump());
+  of_strategy["parallel_output"] = false;
+  options.options = of_strategy.dump();
+  return options;
+}
+
 Model open_model(const json& arguments, const std::string& precision, const World& world) {
   const std::string path = text(arguments, "model");
   Model model = Model::open(path, text(arguments, "architecture"), precision);

@@ -17,9 +17,11 @@ bool flag(const json& arguments, const char* key);
 bool given(const json& arguments, const char* key);
 
 // --strategy, -o, --booster, --precision, --recompute, --accumulate, --max-grad-norm, --seed. Without
-// --strategy and
-// --booster: `without` ("none", or empty for the default plugin).
+// --strategy and --booster: `without` ("none", or empty for the default plugin).
 BoosterOptions booster_options(const json& arguments, const std::string& without);
+// The same for a verb that reads the outputs: the tensor-parallel ranks gather logits. Throws
+// INVALID_ARGUMENT where the options ask for the contrary.
+BoosterOptions booster_options_for_outputs(const json& arguments, const std::string& without);
 // --model and --architecture. Says on the master that a folder without weights gives initial values.
 Model open_model(const json& arguments, const std::string& precision, const World& world);
 // --data with --sequence-length and --token-type, for this model.

@@ -8,9 +8,9 @@
 
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
+#include "booster/model_state.hpp"
 #include "checkpoint/format.hpp"
 #include "command/arguments.hpp"
-#include "booster/model_state.hpp"
 #include "command/command.hpp"
 #include "weft/nn/model.hpp"
 
@@ -36,8 +36,12 @@ struct Opened {
   std::shared_ptr<data::Dataset> dataset;
 };
 
-Opened open_job(const json& arguments, const char* data_key, const World& world) {
-  const BoosterOptions options = booster_options(arguments, world.size() == 1 ? "none" : "");
+std::string strategy_without_flag(const World& world) {
+  return world.size() == 1 ? "none" : "";
+}
+
+Opened open_job(const json& arguments, const char* data_key, const BoosterOptions& options,
+                const World& world) {
   Model model = open_model(arguments, resolve_precision(options), world);
   auto dataset = open_data(arguments, data_key, model);
   Booster booster(options, world);
@@ -70,7 +74,8 @@ at::Tensor gather_rows(const at::Tensor& mine, bool empty, const World& world) {
 int evaluate(const json& arguments) {
   check_device(arguments);
   const World world = launch();
-  Opened opened = open_job(arguments, "data", world);
+  const BoosterOptions options = booster_options(arguments, strategy_without_flag(world));
+  Opened opened = open_job(arguments, "data", options, world);
   data::Loader loader = sequential_loader(arguments, opened.dataset, 8, opened.booster);
   Evaluation total;
   for (const Batch& batch : loader) total += opened.job.evaluate(batch);
@@ -96,7 +101,8 @@ int evaluate(const json& arguments) {
 int forward(const json& arguments) {
   check_device(arguments);
   const World world = launch();
-  Opened opened = open_job(arguments, "inputs", world);
+  const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
+  Opened opened = open_job(arguments, "inputs", options, world);
   data::Loader loader = sequential_loader(arguments, opened.dataset, opened.dataset->size(), opened.booster);
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> parts;  // in the order of the outputs
   Evaluation total;

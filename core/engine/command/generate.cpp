@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <limits>
 
-#include "booster/host_options.hpp"
 #include "base/text.hpp"
+#include "booster/host_options.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "weft/nn/model.hpp"
@@ -83,7 +83,7 @@ int generate(const json& arguments) {
   const World world = launch();
   if (world.size() != 1)
     fail(WEFT_UNIMPLEMENTED, "generate runs on one rank, but there are {}", world.size());
-  const BoosterOptions options = booster_options(arguments, "none");
+  const BoosterOptions options = booster_options_for_outputs(arguments, "none");
   Model model = open_model(arguments, resolve_precision(options), world);
   const nn::Model& module = model.module();
   const bool bytes = module.vocabulary_size() == 256 && !has_tokenizer(text(arguments, "model"));
