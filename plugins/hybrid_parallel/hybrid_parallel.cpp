@@ -1,9 +1,11 @@
 // hybrid_parallel: the product of the axes. The host performs tensor parallelism by the model's plan; here
 // are the data axis, with whole gradients (zero_stage 0) or those of ZeRO, and what the axes ask of each
 // other.
+#include <initializer_list>
 #include <string>
 
 #include "weft/torch/gradient_buckets.hpp"
+#include "weft/torch/replicas.hpp"
 #include "weft/torch/strategy.hpp"
 #include "weft/torch/whole_values.hpp"
 #include "weft/torch/zero_buckets.hpp"
@@ -14,37 +16,24 @@ class HybridParallel final : public weft::Strategy {
  public:
   void describe_mesh(weft_mesh& mesh) override {
     refuse_what_is_to_come();
+    refuse_options_of_the_other_stage();
     mesh.size[WEFT_AXIS_DATA] = data_ranks(mesh);
   }
 
   void configure(weft::Training& training) override {
     const weft::Communicator data = training.communicator(1u << WEFT_AXIS_DATA);
     stage_ = options.get<int64_t>("zero_stage");
-    if (stage_ == 0) {
-      values_.build(training);
-      weft::GradientBucketOptions chosen;
-      chosen.capacity_bytes = static_cast<int64_t>(options.get<double>("ddp_bucket_cap_mb") * (1 << 20));
-      chosen.views = options.get<bool>("gradient_as_bucket_view");
-      chosen.find_unused = options.get<bool>("find_unused_parameters");
-      chosen.static_graph = options.get<bool>("static_graph");
-      gradients_.build(values_.parameters(), data, chosen);
-      return;
-    }
-    weft::ZeroBucketOptions chosen;
-    chosen.stage = stage_;
-    chosen.capacity = static_cast<int64_t>(options.get<double>("zero_bucket_size_in_m") * (1 << 20));
-    if (const auto dtype = options.find<std::string>("communication_dtype"))
-      chosen.communication = weft::dtype_named(*dtype);
-    chosen.overlap_reduction = options.get<bool>("overlap_communication");
-    chosen.overlap_gather = options.get<bool>("overlap_allgather");
-    zero_.build(training, weft::NestedRanks({data}), 1u << WEFT_AXIS_DATA, chosen);
+    stage_ == 0 ? configure_whole(training, data) : configure_zero(training, data);
   }
 
   void before_forward(weft::Unit unit) override {
-    if (stage_ > 0) zero_.before_forward(unit);
+    stage_ == 0 ? replicas_.before_forward(unit, gradients_) : zero_.before_forward(unit);
   }
   void begin_backward(const weft::Backward& backward) override {
-    if (stage_ == 0) return gradients_.begin(backward.synchronise);
+    if (stage_ == 0) {
+      replicas_.begin_backward(backward.synchronise, gradients_);
+      return gradients_.begin(backward.synchronise);
+    }
     const bool last = backward.index + 1 >= backward.count;
     if (stage_ == 2 && last && !backward.synchronise)
       refuse(
@@ -65,7 +54,11 @@ class HybridParallel final : public weft::Strategy {
   void publish(weft::ShardSink& sink) const override {
     stage_ == 0 ? values_.publish(sink) : zero_.publish(sink);
   }
-  void values_changed() override { stage_ == 0 ? values_.refresh() : zero_.values_changed(); }
+  void values_changed() override {
+    if (stage_ > 0) return zero_.values_changed();
+    replicas_.values_changed(gradients_);
+    values_.refresh();
+  }
   void zero_gradients() override { stage_ == 0 ? gradients_.zero(values_.parameters()) : zero_.zero(); }
 
  private:
@@ -77,13 +70,59 @@ class HybridParallel final : public weft::Strategy {
       refuse(WEFT_UNIMPLEMENTED,
              "sp_size: this version has no sequence axis of its own; leave 1 (sequence_parallelism_mode "
              "split_gather splits over the ranks of tp_size)");
-    if (options.get<bool>("cpu_offload"))
-      refuse(WEFT_UNIMPLEMENTED, "cpu_offload: this strategy does not place its state yet; use gemini");
-    if (stage_of_options() == 0 && options.find<std::string>("communication_dtype"))
-      refuse(WEFT_INVALID_ARGUMENT,
-             "communication_dtype is for zero_stage 1 and 2; with zero_stage 0 gradients travel as they are");
+    if (!options.get<bool>("dp_outside"))
+      refuse(WEFT_UNIMPLEMENTED,
+             "dp_outside is false: that puts the data axis inside the pipeline's, and this version has no "
+             "pipelines; leave it true (data-parallel ranks lie furthest apart, tensor-parallel ones side by "
+             "side)");
   }
-  int64_t stage_of_options() const { return options.get<int64_t>("zero_stage"); }
+
+  // Null is the default of all of these, so that one that is given says so.
+  void refuse_options_of_the_other_stage() const {
+    const int64_t stage = options.get<int64_t>("zero_stage");
+    const auto refuse_given = [&](std::initializer_list<const char*> names, const std::string& stages) {
+      for (const char* name : names)
+        if (options.has(name))
+          refuse(WEFT_INVALID_ARGUMENT, std::string(name) + " is for zero_stage " + stages +
+                                            ", but zero_stage is " + std::to_string(stage) +
+                                            ": leave it out, or choose another zero_stage");
+    };
+    if (stage == 0)
+      refuse_given({"zero_bucket_size_in_m", "communication_dtype", "overlap_communication",
+                    "overlap_allgather", "cpu_offload"},
+                   "1 and 2");
+    else
+      refuse_given({"ddp_bucket_cap_mb", "find_unused_parameters", "gradient_as_bucket_view", "static_graph",
+                    "broadcast_buffers", "check_reduction"},
+                   "0");
+  }
+
+  bool flag(const char* name, bool otherwise) const { return options.find<bool>(name).value_or(otherwise); }
+
+  void configure_whole(const weft::Training& training, weft::Communicator data) {
+    values_.build(training);
+    weft::GradientBucketOptions chosen;
+    if (const auto size = options.find<double>("ddp_bucket_cap_mb"))
+      chosen.capacity_bytes = static_cast<int64_t>(*size * (1 << 20));
+    chosen.views = flag("gradient_as_bucket_view", chosen.views);
+    chosen.find_unused = flag("find_unused_parameters", chosen.find_unused);
+    chosen.static_graph = flag("static_graph", chosen.static_graph);
+    gradients_.build(values_.parameters(), data, chosen);
+    replicas_.build(training, data, {flag("broadcast_buffers", true), flag("check_reduction", false)});
+  }
+
+  void configure_zero(const weft::Training& training, weft::Communicator data) {
+    weft::ZeroBucketOptions chosen;
+    chosen.stage = stage_;
+    if (const auto size = options.find<double>("zero_bucket_size_in_m"))
+      chosen.capacity = static_cast<int64_t>(*size * (1 << 20));
+    if (const auto dtype = options.find<std::string>("communication_dtype"))
+      chosen.communication = weft::dtype_named(*dtype);
+    chosen.overlap_reduction = flag("overlap_communication", chosen.overlap_reduction);
+    chosen.overlap_gather = flag("overlap_allgather", chosen.overlap_gather);
+    if (flag("cpu_offload", false)) chosen.home = WEFT_POOL_HOST;
+    zero_.build(training, weft::NestedRanks({data}), 1u << WEFT_AXIS_DATA, chosen);
+  }
 
   [[noreturn]] static void refuse(weft_status status, const std::string& what) {
     throw weft::Error(status, "hybrid_parallel: " + what);
@@ -94,6 +133,7 @@ class HybridParallel final : public weft::Strategy {
   // One of the two, by the stage.
   weft::WholeValues values_;
   weft::GradientBuckets gradients_;
+  weft::Replicas replicas_;
   weft::ZeroBuckets zero_;
 };
 

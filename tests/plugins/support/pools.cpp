@@ -26,11 +26,11 @@ Run train(const World& world, Model model, const JobOptions& options, int64_t st
           const std::function<Batch(int64_t)>& batch) {
   Job job = boost(world, std::move(model), options, "adamw");
   Run run;
-  job.accumulate_gradients(own_part(batch(0), world));
+  job.accumulate_gradients(own_part(batch(0), job));
   run.gradients = published_gradients(job);
   job.optimizer.zero_grad();
   for (int64_t step = 0; step < steps; ++step)
-    run.losses.push_back(job.train_step(own_part(batch(step), world)).loss);
+    run.losses.push_back(job.train_step(own_part(batch(step), job)).loss);
   run.values = published_values(job);
   return run;
 }
@@ -44,15 +44,19 @@ void expect_same(const Run& actual, const Run& expected) {
 }  // namespace
 
 PlacedBytes placed_bytes(const World& world, const JobOptions& options) {
+  return placed_bytes(world, toy(options, kEvenToy), toy_batch(world.size(), 1, false), options);
+}
+
+PlacedBytes placed_bytes(const World& world, Model model, const Batch& batch, const JobOptions& options) {
   const double accelerator = used(Pool::kAccelerator), host = used(Pool::kHost);
-  Job job = boost(world, toy(options, kEvenToy), options, "adamw");
-  const Batch batch = toy_batch(world.size(), 1, false);
-  job.train_step(own_part(batch, world));
+  Job job = boost(world, std::move(model), options, "adamw");
+  job.train_step(own_part(batch, job));
   PlacedBytes bytes;
-  bytes.elements = static_cast<double>(job.model.num_elements());
+  for (const auto& param : job.model.shared().training->params())
+    bytes.elements += static_cast<double>(param->count());
   memory::reset_peak(Pool::kAccelerator);
   const double up = received(Pool::kAccelerator), down = received(Pool::kHost);
-  job.accumulate_gradients(own_part(batch, world));
+  job.accumulate_gradients(own_part(batch, job));
   job.optimizer.step();
   bytes.brought = received(Pool::kAccelerator) - up;
   bytes.taken = received(Pool::kHost) - down;
@@ -65,7 +69,7 @@ PlacedBytes placed_bytes(const World& world, const JobOptions& options) {
 void expect_same_bits(const JobOptions& actual, const JobOptions& expected, const std::vector<int>& ranks) {
   on_ranks(ranks, [&](World& world) {
     const auto run = [&](const JobOptions& options) {
-      return train(world, tiny_gpt2(options.precision), options, 20,
+      return train(world, tiny_gpt2(TinyGpt2{.precision = options.precision, .heads = 4}), options, 20,
                    [](int64_t step) { return gpt2_batch(7, step); });
     };
     expect_same(run(actual), run(expected));

@@ -18,7 +18,7 @@ class AcceleratorLimit {
 
 // Bytes of this rank by pool.
 struct PlacedBytes {
-  double elements = 0;               // of the model
+  double elements = 0;               // of the parameters of this rank: the model's, or its part by a tensor axis
   double accelerator = 0, host = 0;  // when AdamW has stepped and the gradients are still there
   double most = 0;                   // on the accelerator in the second step
   double brought = 0, taken = 0;     // by that step, from the host and to it
@@ -26,6 +26,8 @@ struct PlacedBytes {
 
 // Of an even toy (plugins/support/bytes.hpp) on a batch of as few samples as there are ranks. Collective.
 PlacedBytes placed_bytes(const World& world, const JobOptions& options);
+// Of `model` on the global `batch`. Collective.
+PlacedBytes placed_bytes(const World& world, Model model, const Batch& batch, const JobOptions& options);
 
 // Gradients of a first backward, losses of 20 steps of AdamW and the values after them, bit for bit.
 void expect_same_bits(const JobOptions& actual, const JobOptions& expected, const std::vector<int>& ranks);

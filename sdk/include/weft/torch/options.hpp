@@ -34,6 +34,11 @@ class Options {
                   "option \"" + name + "\" is not in the strategy's plugin.json with this type");
     return std::get<T>(found->second);
   }
+  // True unless the option is null: it was given, where null is its default.
+  bool has(const std::string& name) const {
+    const auto found = values_.find(name);
+    return found != values_.end() && !std::holds_alternative<std::monostate>(found->second);
+  }
   // Nothing if the option is null.
   template <class T>
   std::optional<T> find(const std::string& name) const {
