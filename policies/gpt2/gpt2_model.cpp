@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/text.hpp"
+#include "weft/nn/architecture.hpp"
 
 namespace weft::gpt2 {
 
@@ -31,16 +31,6 @@ nn::DecoderTraits traits_of(const Gpt2Config& gpt2, const Architecture& architec
 }
 
 }  // namespace
-
-const Architecture& find_architecture(std::string_view name) {
-  std::vector<std::string> known;
-  for (const Architecture& architecture : kArchitectures) {
-    if (architecture.name == name) return architecture;
-    known.emplace_back(architecture.name);
-  }
-  fail(WEFT_NOT_FOUND, "gpt2: no model class is called \"{}\"{}; there are: {}", printable(name, 60),
-       did_you_mean(name, known), fmt::join(known, ", "));
-}
 
 Gpt2Model::Gpt2Model(const Config& config, const Architecture& architecture, at::ScalarType dtype)
     : Gpt2Model(config, Gpt2Config::read(config), architecture, dtype) {}
@@ -72,6 +62,12 @@ nn::Initial Gpt2Model::initial(std::string_view parameter) const {
 
 bool Gpt2Model::ignored_on_load(std::string_view entry) const {
   return entry.ends_with(".attn.bias") || entry.ends_with(".attn.masked_bias");
+}
+
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype) {
+  return std::make_shared<Gpt2Model>(config, nn::find_architecture(kArchitectures, "gpt2", architecture),
+                                     dtype);
 }
 
 }  // namespace weft::gpt2

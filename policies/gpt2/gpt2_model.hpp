@@ -24,7 +24,8 @@ class Gpt2Model final : public nn::DecoderModel {
   std::unique_ptr<Trunk> trunk_;
 };
 
-// The class of that name. Throws NOT_FOUND naming the six.
-const Architecture& find_architecture(std::string_view name);
+// The class of that name on the meta device. Throws NOT_FOUND naming the six.
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype);
 
 }  // namespace weft::gpt2

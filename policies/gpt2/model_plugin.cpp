@@ -1,23 +1,5 @@
-// The model library of GPT-2, tier `native`: a factory of the six classes.
-#include <string_view>
-
+// The model library of GPT-2: its six classes.
 #include "gpt2_model.hpp"
-#include "weft/define_plugin.h"
-#include "weft/nn/model.hpp"
+#include "weft/nn/define_model.hpp"
 
-namespace {
-
-std::shared_ptr<weft::nn::Model> create(const weft::Config& config, std::string_view architecture,
-                                        at::ScalarType dtype) {
-  return std::make_shared<weft::gpt2::Gpt2Model>(config, weft::gpt2::find_architecture(architecture), dtype);
-}
-
-const weft::nn::ModelFactory kFactory = {sizeof(weft::nn::ModelFactory), create};
-
-const void* get_factory(weft_str id) {
-  return std::string_view(id.data, id.size) == weft::nn::kModelFactory ? &kFactory : nullptr;
-}
-
-}  // namespace
-
-WEFT_DEFINE_PLUGIN(WEFT_TIER_NATIVE, WEFT_TORCH_TAG, get_factory)
+WEFT_MODEL_FAMILY(weft::gpt2::make_model)

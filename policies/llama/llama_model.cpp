@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "base/text.hpp"
+#include "weft/nn/architecture.hpp"
 
 namespace weft::llama {
 
@@ -99,17 +99,10 @@ bool LlamaModel::ignored_on_load(std::string_view entry) const {
   return entry.ends_with("rotary_emb.inv_freq");
 }
 
-std::shared_ptr<nn::Model> make_llama(const Config& config, std::string_view architecture,
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
                                       at::ScalarType dtype) {
-  std::vector<std::string> known;
-  for (const LlamaModel::Architecture& candidate : kArchitectures) {
-    if (candidate.name == architecture) {
-      return std::make_shared<LlamaModel>(config, LlamaConfig::read(config), candidate, dtype);
-    }
-    known.emplace_back(candidate.name);
-  }
-  fail(WEFT_NOT_FOUND, "llama: no model class is called \"{}\"{}; there are: {}", printable(architecture, 60),
-       did_you_mean(architecture, known), fmt::join(known, ", "));
+  return std::make_shared<LlamaModel>(config, LlamaConfig::read(config),
+                                      nn::find_architecture(kArchitectures, "llama", architecture), dtype);
 }
 
 }  // namespace weft::llama

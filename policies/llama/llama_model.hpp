@@ -34,7 +34,7 @@ class LlamaModel final : public nn::DecoderModel {
 };
 
 // The class of that name on the meta device. Throws NOT_FOUND naming the three.
-std::shared_ptr<nn::Model> make_llama(const Config& config, std::string_view architecture,
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
                                       at::ScalarType dtype);
 
 }  // namespace weft::llama

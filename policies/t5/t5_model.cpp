@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
+#include "weft/nn/architecture.hpp"
 #include "weft/nn/masks.hpp"
 
 namespace weft::t5 {
@@ -68,16 +69,6 @@ class Epilogue final : public nn::Unit {
 };
 
 }  // namespace
-
-const Architecture& find_architecture(std::string_view name) {
-  std::vector<std::string> known;
-  for (const Architecture& architecture : kArchitectures) {
-    if (architecture.name == name) return architecture;
-    known.emplace_back(architecture.name);
-  }
-  fail(WEFT_NOT_FOUND, "t5: no model class is called \"{}\"{}; there are: {}", printable(name, 60),
-       did_you_mean(name, known), fmt::join(known, ", "));
-}
 
 T5Model::T5Model(const Config& config, const Architecture& architecture, at::ScalarType dtype)
     : Model(config), t5_(T5Config::read(config)), architecture_(architecture), dtype_(dtype) {
@@ -254,6 +245,11 @@ nn::Initial T5Model::initial(std::string_view parameter) const {
 bool T5Model::ignored_on_load(std::string_view entry) const {
   if (!decoder_ && entry.starts_with("decoder.")) return true;
   return entry == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
+}
+
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype) {
+  return std::make_shared<T5Model>(config, nn::find_architecture(kArchitectures, "t5", architecture), dtype);
 }
 
 }  // namespace weft::t5

@@ -64,7 +64,8 @@ class T5Model final : public nn::Model {
   std::vector<std::unique_ptr<nn::Unit>> units_;
 };
 
-// The class of that name. Throws NOT_FOUND naming the four.
-const Architecture& find_architecture(std::string_view name);
+// The class of that name on the meta device. Throws NOT_FOUND naming the four.
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype);
 
 }  // namespace weft::t5

@@ -49,8 +49,9 @@ void print(const char* name, std::vector<double> seconds) {
 
 int main(int argc, char** argv) {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 10;
-  weft::gpt2::Gpt2Model model(weft::Config::parse(kConfig, "benchmark"),
-                              weft::gpt2::find_architecture("GPT2LMHeadModel"), at::kFloat);
+  const auto made =
+      weft::gpt2::make_model(weft::Config::parse(kConfig, "benchmark"), "GPT2LMHeadModel", at::kFloat);
+  weft::nn::Model& model = *made;
   bind_initial(model);
   const at::Tensor ids = at::randint(8192, {kSamples, kPositions}, at::kLong);
   const weft::Batch batch = {{"input_ids", ids}, {"labels", ids}};

@@ -94,6 +94,12 @@ void bind_random(nn::Model& model, int64_t seed) {
   bind_weights(model, weights);
 }
 
+std::vector<std::string> unit_names(nn::Model& model) {
+  std::vector<std::string> names;
+  for (const nn::Unit* unit : model.units()) names.push_back(unit->name());
+  return names;
+}
+
 State run(nn::Model& model, const Batch& batch) {
   State state = model.input(batch);
   for (nn::Unit* unit : model.units()) unit->forward(state);

@@ -37,6 +37,7 @@ void bind_weights(nn::Model& model, const Oracle::Tensors& weights);
 // Random values for every parameter, the same for the same seed.
 void bind_random(nn::Model& model, int64_t seed);
 
+std::vector<std::string> unit_names(nn::Model& model);
 // All units after each other.
 State run(nn::Model& model, const Batch& batch);
 // The loss as the engine takes it on one rank: the sum of weight * sum / count.

@@ -1,13 +1,41 @@
-// Hugging Face's outputs, losses and gradients of every oracle of a family.
+// What holds for every family: Hugging Face's outputs, losses and gradients of its oracles, and how its
+// models are made.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <sstream>
+
 #include "policies/oracle.hpp"
+#include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
 
 namespace weft::test {
 
 namespace {
+
+// Of the family, as its plugin.json lists them.
+std::set<std::string> classes() {
+  std::istringstream words(WEFT_CLASSES);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+TEST(ModelFamily, RefusesUnknownClassesNamingThoseItHas) {
+  const Config config = Oracle::load(Oracle::files().front()).config;
+  for (const std::string& name : classes()) {
+    std::string misspelt = name;
+    std::swap(misspelt.back(), misspelt[misspelt.size() - 2]);
+    for (const std::string& known : classes())
+      EXPECT_ERROR(make_model(config, misspelt), WEFT_NOT_FOUND, "no model class is called \"" + misspelt,
+                   "did you mean \"" + name + "\"?", known);
+  }
+}
+
+TEST(ModelFamily, HasOraclesOfAllItsClasses) {
+  std::set<std::string> found;
+  for (const std::string& file : Oracle::files()) found.insert(Oracle::load(file).architecture);
+  EXPECT_EQ(found, classes());
+}
 
 class Parity : public testing::TestWithParam<std::string> {
  protected:
@@ -102,6 +130,35 @@ TEST_P(Parity, GivesTheSameWhenAUnitIsRunAgain) {
     for (const auto& [name, tensor] : state)
       EXPECT_TRUE(again.at(name).equal(tensor)) << unit->name() << " " << name;
   }
+}
+
+TEST_P(Parity, IsMadeWithoutMemoryInTheTypeGiven) {
+  const auto made = make_model(oracle_.config, oracle_.architecture, at::kBFloat16);
+  for (const auto& item : made->named_parameters()) {
+    EXPECT_TRUE(item.value().is_meta()) << item.key();
+    EXPECT_TRUE(item.value().requires_grad()) << item.key();
+    EXPECT_EQ(item.value().scalar_type(), at::kBFloat16) << item.key();
+  }
+}
+
+TEST_P(Parity, IsCutIntoUnitsThatUseEveryParameter) {
+  std::set<const void*> used;
+  for (nn::Unit* unit : model_->units())
+    for (torch::nn::Module* module : unit->modules())
+      for (const at::Tensor& parameter : module->parameters()) used.insert(parameter.unsafeGetTensorImpl());
+  for (const auto& item : model_->named_parameters())
+    EXPECT_TRUE(used.contains(item.value().unsafeGetTensorImpl())) << item.key();
+  EXPECT_EQ(unit_names(*model_).front(), "prologue");
+  EXPECT_EQ(unit_names(*model_).back(), "epilogue");
+}
+
+TEST_P(Parity, HasALossInBf16NearThatOfFp32) {
+  const Batch batch = oracle_.batch();
+  if (model_->counts(batch).empty()) return;
+  const auto rounded = make_model(oracle_.config, oracle_.architecture, at::kBFloat16);
+  bind_weights(*rounded, oracle_.weights);
+  const double expected = total_loss(*model_, run(*model_, batch), batch).item<double>();
+  EXPECT_NEAR(total_loss(*rounded, run(*rounded, batch), batch).item<double>(), expected, 0.03 * expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllCases, Parity, testing::ValuesIn(Oracle::files()), [](const auto& info) {

@@ -111,9 +111,9 @@ TEST(DescribeModel, PlansEveryGpt2Class) {
                       invented.vocabulary, invented.positions, invented.embedding, invented.layers,
                       invented.heads, invented.labels, tied),
           "test");
-      const gpt2::Gpt2Model model(config, gpt2::find_architecture(architecture), at::kFloat);
+      const auto model = gpt2::make_model(config, architecture, at::kFloat);
       for (const uint32_t size : {1u, 2u, 4u}) {
-        const Plan plan = build_plan(describe_model(model), gpt2_policy(), {.tensor = size});
+        const Plan plan = build_plan(describe_model(*model), gpt2_policy(), {.tensor = size});
         const Plan wanted = build_plan(invented.describe(), gpt2_policy(), {.tensor = size});
         EXPECT_EQ(canonical_text(plan), canonical_text(wanted)) << architecture << " on " << size;
         EXPECT_EQ(plan.digest, wanted.digest);

@@ -17,7 +17,7 @@ const weft_shard_policy& policy() {
 
 ModelDescription describe(const Config& config, std::string_view architecture = "LlamaForCausalLM") {
   static std::vector<std::shared_ptr<nn::Model>> models;  // descriptions hold pointers into them
-  models.push_back(llama::make_llama(config, architecture, at::kFloat));
+  models.push_back(llama::make_model(config, architecture, at::kFloat));
   return describe_model(*models.back());
 }
 

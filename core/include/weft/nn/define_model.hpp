@@ -1,0 +1,19 @@
+// The model library of a family, tier `native`, around the function that makes its models:
+//
+//   std::shared_ptr<weft::nn::Model> make_model(const weft::Config&, std::string_view architecture,
+//                                               at::ScalarType);  // as weft::nn::ModelFactory says
+//   WEFT_MODEL_FAMILY(make_model)
+#pragma once
+
+#include <string_view>
+
+#include "weft/define_plugin.h"
+#include "weft/nn/model.hpp"
+
+// Id and version come from plugin.json through weft_add_plugin().
+#define WEFT_MODEL_FAMILY(make_model)                                                                \
+  static const void* weft_find_factory(weft_str id) {                                                \
+    static constexpr weft::nn::ModelFactory kFactory = {sizeof(weft::nn::ModelFactory), make_model}; \
+    return std::string_view(id.data, id.size) == weft::nn::kModelFactory ? &kFactory : nullptr;      \
+  }                                                                                                  \
+  WEFT_DEFINE_PLUGIN(WEFT_TIER_NATIVE, WEFT_TORCH_TAG, weft_find_factory)
