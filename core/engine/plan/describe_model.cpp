@@ -50,7 +50,8 @@ ModelDescription describe_model(const nn::Model& model) {
 std::string explain_model(const nn::Model& model, const weft_shard_policy* policy,
                           const ParallelSizes& sizes) {
   const ModelDescription description = describe_model(model);
-  return explain(policy ? build_plan(description, *policy, sizes) : empty_plan(description, sizes));
+  return list_modules(description) +
+         explain(policy ? build_plan(description, *policy, sizes) : empty_plan(description, sizes));
 }
 
 }  // namespace weft::plan

@@ -14,10 +14,10 @@ namespace weft::plan {
 // base model, which is no node itself; heads stand beside. `model` must outlive the description.
 ModelDescription describe_model(const nn::Model& model);
 
-// What `weft plan --explain` prints; without a policy (null) the empty plan.
 // The name of a module in plans: relative to the base model, whose path in the model is `base_prefix`.
 std::string planned_name(std::string_view name, std::string_view base_prefix);
 
+// What `weft plan --explain` prints: the modules, then the plan; without a policy (null) the empty one.
 std::string explain_model(const nn::Model& model, const weft_shard_policy* policy,
                           const ParallelSizes& sizes);
 

@@ -110,6 +110,21 @@ std::string replicated(const std::vector<PlannedNode>& nodes) {
 
 }  // namespace
 
+std::string list_modules(const ModelDescription& model) {
+  std::vector<Node> nodes = model.nodes;
+  std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) {
+    return a.kind != b.kind ? a.kind < b.kind : natural_less(a.path, b.path);
+  });
+  std::string text;
+  for (auto first = nodes.begin(); first != nodes.end();) {
+    const auto last =
+        std::find_if(first, nodes.end(), [&](const Node& node) { return node.kind != first->kind; });
+    text += fmt::format("module      {}  {}\n", first->kind, modules(std::vector<Node>(first, last)));
+    first = last;
+  }
+  return text;
+}
+
 std::string explain(const Plan& plan) {
   const std::string policy = plan.policy.empty()
                                  ? std::string("no policy, so every operation is the model's own")

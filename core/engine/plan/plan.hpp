@@ -118,6 +118,8 @@ std::vector<std::string> unsupported(const Plan& plan);
 // order of entries and the spelling of patterns.
 std::string canonical_text(const Plan& plan);
 
+// Every module by its kind, one line a kind, for people.
+std::string list_modules(const ModelDescription& model);
 // The plan as a table for people, one line an entry.
 std::string explain(const Plan& plan);
 

@@ -90,6 +90,8 @@ TEST(DescribeModel, LeadsToAPlan) {
     c.tie("embed.weight", "head.weight");
   });
   const std::string text = explain_model(model, &split, {.tensor = 2});
+  EXPECT_TELLS(text, "module      Embedding  1: embed\nmodule      Linear  2: attn.query, head\n");
+  EXPECT_TELLS(text, "  1: attn\n");  // without parameters
   EXPECT_TELLS(text, "weight (4, 4) -> (2, 4)");
   EXPECT_TELLS(text, "tie         embed.weight = head.weight");
   EXPECT_TELLS(text, "parameters  41, 23 on a rank");
