@@ -18,6 +18,11 @@ using testing::HasSubstr;
 
 constexpr double kTolerance = 2e-5;  // of support/tolerances.hpp, which needs libtorch
 
+constexpr const char* kT5 = R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"],
+    "vocab_size": 256, "d_model": 24, "d_kv": 10, "d_ff": 40, "num_layers": 2, "num_decoder_layers": 3,
+    "num_heads": 3, "feed_forward_proj": "gated-gelu", "dropout_rate": 0.0, "pad_token_id": 0,
+    "decoder_start_token_id": 0})";
+
 class HuggingFace : public CommandTest {
  protected:
   void SetUp() override {
@@ -69,7 +74,10 @@ void HuggingFace::train_classes() const {
   copy_trained_model();
   weft_succeeds({"train", "--model", WEFT_SAMPLES "/llama_bytes/config.json", "--data", data_,
                  "--sequence-length", "32", "--steps", "1", "--save", in("llama")});
-  for (const char* folder : {"out", "llama"}) randomise(in(folder) + "/model.safetensors");
+  folder_.file("t5.json", kT5);
+  weft_succeeds({"train", "--model", in("t5.json"), "--data", data_, "--sequence-length", "32", "--steps",
+                 "1", "--save", in("t5")});
+  for (const char* folder : {"out", "llama", "t5"}) randomise(in(folder) + "/model.safetensors");
   const RawTensors samples = language_samples(4, 9);
   struct Class {
     std::string name, folder;
@@ -78,7 +86,8 @@ void HuggingFace::train_classes() const {
   const Class classes[] = {{"GPT2LMHeadModel", "out", samples},
                            {"GPT2ForTokenClassification", "out", with_classes(samples)},
                            {"GPT2DoubleHeadsModel", "out", with_choices(samples)},
-                           {"LlamaForCausalLM", "llama", samples}};
+                           {"LlamaForCausalLM", "llama", samples},
+                           {"T5ForConditionalGeneration", "t5", samples}};
   fs::create_directories(in("classes"));
   for (const auto& [name, folder, inputs] : classes) {
     folder_.file("inputs.safetensors", safetensors_bytes(inputs));
@@ -100,9 +109,9 @@ TEST_F(HuggingFace, AndWeftOpenEachOthersFolders) {
       launch::Process({python_, WEFT_TRAIN_TESTS "/hugging_face.py", in("classes"), WEFT_ORACLES, in("made")})
           .finish();
   ASSERT_EQ(opened.exit_code, 0) << opened.error << opened.out;
-  for (const char* output : {"logits", "mc_logits", "loss", "mc_loss"})
+  for (const char* output : {"logits", "mc_logits", "loss", "mc_loss", "encoder_last_hidden_state"})
     EXPECT_THAT(opened.out, HasSubstr(output));
-  for (const std::string model : {"made/gpt2", "made/llama"}) {
+  for (const std::string model : {"made/gpt2", "made/llama", "made/t5"}) {
     const RawTensors expected = read_safetensors(in(model + "/expected.safetensors"));
     for (const std::string& folder : {model + "/sharded", model + "/torch"}) {
       const RawTensors outputs = forward(in(folder), in(model + "/inputs.safetensors"));

@@ -108,33 +108,36 @@ TEST(T5TensorParallel, TrainsAsOneRankBesideDataParallelism) {
 }
 
 // Outputs are outside of what is split: a gradient that enters there counts once.
-TEST(T5TensorParallel, HasTheGradientsOfOneRankUnderACriterionOfBothOutputs) {
+TEST(T5TensorParallel, HasTheGradientsOfOneRankUnderACriterionOfAllOutputs) {
   const Criterion criterion = [](const State& outputs, const Batch&) {
-    const auto weighed = [&](const char* name) {
-      const at::Tensor& hidden = outputs.at(name);
-      return (hidden * at::linspace(-1, 1, hidden.size(2), hidden.options())).mean();
-    };
-    return weighed("last_hidden_state") + weighed("encoder_last_hidden_state");
+    at::Tensor sum = at::zeros({}, at::kDouble);
+    for (const auto& [name, hidden] : outputs)
+      sum = sum + (hidden * at::linspace(-1, 1, hidden.size(2), hidden.options())).mean();
+    return sum;
   };
-  const auto gradients = [&](const World& world, const JobOptions& options) {
-    Model model = tiny_t5(options, "T5Model", kTied);
+  const auto gradients = [&](const World& world, const char* architecture, const JobOptions& options) {
+    Model model = tiny_t5(options, architecture, kTied);
     BoosterOptions chosen;
     chosen.strategy = options.strategy;
     chosen.options = options.options;
     chosen.precision = options.precision;
     Job job = Booster(chosen, world).boost(model, optim::SGD(model.parameters(), {.lr = 1}), criterion);
     Batch batch = batch_of(kGeneration, 4, 2);
-    batch.set("decoder_input_ids", batch.at("labels").clamp_min(0));
+    if (std::string_view(architecture) == "T5Model")
+      batch.set("decoder_input_ids", batch.at("labels").clamp_min(0));
     batch.erase("labels");
     job.accumulate_gradients(batch);
     return published_gradients(job);
   };
-  const Tensors expected = gradients(one_rank(), under("none", "{}", "fp64"));
-  for (const int ranks : {2, 4})
-    on_ranks({ranks}, [&](World& world) {
-      const std::string options = fmt::format(R"({{"tp_size": {}}})", ranks);
-      expect_near(gradients(world, under("hybrid_parallel", options, "fp64")), expected, 1e-10);
-    });
+  for (const char* architecture : {"T5Model", "T5EncoderModel"}) {
+    const Tensors expected = gradients(one_rank(), architecture, under("none", "{}", "fp64"));
+    for (const int ranks : {2, 4})
+      on_ranks({ranks}, [&](World& world) {
+        const std::string options = fmt::format(R"({{"tp_size": {}}})", ranks);
+        expect_near(gradients(world, architecture, under("hybrid_parallel", options, "fp64")), expected,
+                    1e-10);
+      });
+  }
 }
 
 }  // namespace
