@@ -66,10 +66,6 @@ class HybridParallel final : public weft::Strategy {
     if (options.get<int64_t>("pp_size") != 1)
       refuse(WEFT_UNIMPLEMENTED, "pp_size is " + std::to_string(options.get<int64_t>("pp_size")) +
                                      ": this version has no pipelines; leave it 1");
-    if (options.get<int64_t>("sp_size") != 1)
-      refuse(WEFT_UNIMPLEMENTED,
-             "sp_size: this version has no sequence axis of its own; leave 1 (sequence_parallelism_mode "
-             "split_gather splits over the ranks of tp_size)");
     if (!options.get<bool>("dp_outside"))
       refuse(WEFT_UNIMPLEMENTED,
              "dp_outside is false: that puts the data axis inside the pipeline's, and this version has no "

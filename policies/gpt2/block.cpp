@@ -30,7 +30,7 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& mask) co
   options.stream = attn_dropout->stream;
   const at::Tensor mixed = (*c_attn)(x);  // of all positions, also where x has some of them
   const at::Tensor qkv = mixed.view({mixed.size(0), mixed.size(1), 3, num_heads, head_size_});
-  return (*resid_dropout)((*c_proj)(nn::self_attention(qkv, mask, options)));
+  return (*resid_dropout)((*c_proj)(attend(qkv, mask, options)));
 }
 
 Mlp::Mlp(const Gpt2Config& config, at::ScalarType dtype)

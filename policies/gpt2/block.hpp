@@ -10,12 +10,11 @@
 
 namespace weft::gpt2 {
 
-class Attention : public nn::Layer {
+class Attention : public nn::Attention {
  public:
   Attention(const Gpt2Config& config, int64_t layer, at::ScalarType dtype);
   // x: (N, T, E); `mask` broadcasts to (N, H, T, T), or is undefined; causal in any case.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& mask) const;
-  std::string kind() const override { return "Attention"; }
   int64_t* attribute(std::string_view name) override { return name == "num_heads" ? &num_heads : nullptr; }
 
   int64_t num_heads;  // of this part of the layer

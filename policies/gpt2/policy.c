@@ -5,8 +5,11 @@
 
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
-  const int split = parallel->sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER;
-  REQUIRE_DIVIDES("n_head", parallel->tensor_size);
+  const int split = SPLIT_OVER_TENSOR_AXIS;
+  /* The choices of the double heads are picked out of all positions. */
+  const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head") &&
+                         !HAS_MODULE("multiple_choice_head");
+  REQUIRE_DIVIDES("n_head", HEAD_RANKS);
 
   ON("wte",                   "weft.embedding_vocab/1");
   ON("wpe",                   "weft.embedding/1");
@@ -19,12 +22,13 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   ON("h.*.attn.attn_dropout", "weft.dropout/1",       FLAG("split", 1));
   ON("drop, h.*.attn.resid_dropout, h.*.mlp.dropout",
                               "weft.dropout/1",       FLAG("split", split));
-  ON("stream_end",            "weft.sequence_end/1");
+  if (!split_head)
+    ON("stream_end",          "weft.sequence_end/1");
   ON("ln_f",                  "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
   DIVIDE("h.*.attn", "num_heads", parallel->tensor_size);
 
   if (HAS_MODULE("lm_head")) {
-    ON("lm_head", "weft.linear_vocab/1", FLAG("parallel_output", parallel->parallel_output));
+    ON("lm_head", "weft.linear_vocab/1", FLAG("parallel_output", parallel->parallel_output), FLAG("split", split_head));
     if (CONFIG_FLAG("tie_word_embeddings", 1)) TIE("lm_head.weight", "wte.weight");
   }
   return WEFT_OK;

@@ -35,7 +35,8 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& position
   options.causal = true;
   if (is_training()) options.dropout = attn_dropout->probability;
   options.stream = attn_dropout->stream;
-  return (*o_proj)(nn::self_attention((*rotary_)(q, positions), (*rotary_)(k, positions), v, mask, options));
+  const at::Tensor own = positions_of(x, positions);
+  return (*o_proj)(attend((*rotary_)(q, own), (*rotary_)(k, own), v, mask, options));
 }
 
 Mlp::Mlp(const LlamaConfig& config, at::ScalarType dtype) : activation_(nn::activation(config.hidden_act)) {

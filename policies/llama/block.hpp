@@ -14,13 +14,12 @@
 
 namespace weft::llama {
 
-class Attention : public nn::Layer {
+class Attention : public nn::Attention {
  public:
   Attention(const LlamaConfig& config, std::shared_ptr<const nn::Rotary> rotary, at::ScalarType dtype);
   // x: (N, T, C); `positions`: (1, T) or (N, T), or undefined for 0 ... T - 1; `mask` broadcasts to (N, H, T,
   // T), or is undefined; causal in any case.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& mask) const;
-  std::string kind() const override { return "Attention"; }
   int64_t* attribute(std::string_view name) override;
 
   int64_t num_heads, num_key_value_heads;  // of this part of the layer

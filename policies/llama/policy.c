@@ -8,14 +8,16 @@
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int64_t ranks = parallel->tensor_size;
-  const int split = parallel->sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER;
+  const int split = SPLIT_OVER_TENSOR_AXIS;
+  const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head");
   const int64_t heads = CONFIG_INTEGER("num_attention_heads", 32);
   const int64_t key_heads = CONFIG_INTEGER("num_key_value_heads", heads);
-  REQUIRE_DIVIDES("num_attention_heads", ranks);
+  REQUIRE_DIVIDES("num_attention_heads", HEAD_RANKS);
 
   ON("embed_tokens",                    "weft.embedding_vocab/1");
   ON("layers.*.*_layernorm",            "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization), FLAG("split", split));
-  ON("stream_end",                      "weft.sequence_end/1");
+  if (!split_head)
+    ON("stream_end",                    "weft.sequence_end/1");
   ON("norm",                            "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization));
 
   ON("layers.*.self_attn.region",       "weft.parallel_input/1");
@@ -31,7 +33,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   ON("layers.*.mlp.down_proj",                       "weft.linear_row/1");
 
   if (HAS_MODULE("lm_head")) {
-    ON("lm_head", "weft.linear_vocab/1", FLAG("parallel_output", parallel->parallel_output));
+    ON("lm_head", "weft.linear_vocab/1", FLAG("parallel_output", parallel->parallel_output), FLAG("split", split_head));
     if (CONFIG_FLAG("tie_word_embeddings", 0)) TIE("lm_head.weight", "embed_tokens.weight");
   }
   return WEFT_OK;

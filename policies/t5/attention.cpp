@@ -67,6 +67,7 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& source,
   const at::Tensor& from = source.defined() ? source : x;
   nn::AttentionOptions options;
   options.scale = 1;
+  options.fused = fused;
   if (is_training()) options.dropout = dropout->probability;
   options.stream = dropout->stream;
   const at::Tensor mixed = nn::attention(heads(*q, x), heads(*k, from), heads(*v, from), mask, options);

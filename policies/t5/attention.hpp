@@ -41,7 +41,7 @@ enum class Direction {
   kSource,  // of a decoder over its encoder's output
 };
 
-class Attention : public nn::Layer {
+class Attention : public nn::Attention {
  public:
   // Self-attention of the first block has the bias of all blocks of its stack.
   Attention(const T5Config& config, Direction direction, bool has_bias, at::ScalarType dtype);
@@ -54,7 +54,6 @@ class Attention : public nn::Layer {
   // 1 for N where there is no padding. Only where it has the bias.
   at::Tensor position_bias(int64_t positions, const at::Tensor& padding) const;
 
-  std::string kind() const override { return "Attention"; }
   int64_t* attribute(std::string_view name) override { return name == "n_heads" ? &n_heads : nullptr; }
 
   int64_t n_heads;  // of this part of the layer

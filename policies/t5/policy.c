@@ -4,6 +4,9 @@
 
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
+  REJECT_IF(parallel->sequence_mode != WEFT_SEQUENCE_WHOLE,
+            "T5's attention adds a bias by distance, which sequences shared out between ranks do not have; leave "
+            "enable_sequence_parallelism false");
   REQUIRE_DIVIDES("num_heads", parallel->tensor_size);
 
   ON("shared, *.embed_tokens",                   "weft.embedding_vocab/1");

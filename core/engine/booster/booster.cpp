@@ -65,11 +65,11 @@ void check(const BoosterOptions& options) {
          options.max_grad_norm);
 }
 
-void seed_generator(int64_t seed, uint32_t data_rank) {
+void seed_generator(int64_t seed, uint32_t rank) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   std::lock_guard<std::mutex> lock(generator.mutex());
-  // Data-parallel ranks draw different dropout masks.
-  generator.set_current_seed(static_cast<uint64_t>(seed) + 0x9E3779B97F4A7C15ull * data_rank);
+  // Ranks with other samples or positions draw other dropout masks.
+  generator.set_current_seed(static_cast<uint64_t>(seed) + 0x9E3779B97F4A7C15ull * rank);
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ const Mesh& Booster::Shared::mesh() {
   error.check(chosen.api->create(&arguments, &strategy, error), chosen.name);
   const auto destroy = c10::make_scope_exit([&] { chosen.api->destroy(strategy); });
   mesh_ = Mesh(described_mesh(*chosen.api, strategy, chosen.name, world, chosen.host.plan_flags.tensor),
-               world, chosen.name);
+               world, chosen.name, chosen.host.plan_flags.sequence);
   return *mesh_;
 }
 
@@ -139,7 +139,8 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
   auto training = std::make_shared<weft_training>(
       world, model.module, strategy.api, strategy.name, values,
       TrainingOptions{precision, options.recompute, options.seed, host.master_weights, host.cast_inputs,
-                      host.outputs_fp32, host.autocast, host.plan_flags.tensor},
+                      host.outputs_fp32, host.autocast, host.plan_flags.tensor,
+                      host.plan_flags.sequence},
       std::move(source), [&](const Mesh& mesh) {
         plan::ParallelSizes sizes = host.plan_flags;
         sizes.tensor = mesh.size(WEFT_AXIS_TENSOR);
@@ -182,7 +183,7 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   }
   if (!(job.max_grad_norm > 0)) job.max_grad_norm = host.max_norm;
   boosted.training = training;
-  seed_generator(options.seed, training->mesh().data_rank());
+  seed_generator(options.seed, training->mesh().summing_rank());
   return job;
 }
 

@@ -188,7 +188,7 @@ Evaluation own_part(const Training::Forward& forward, const Criterion& criterion
 }
 
 void sum_over_ranks(Training& training, Evaluation& evaluation) {
-  if (training.mesh().data_size() == 1 || evaluation.terms.empty()) return;
+  if (training.mesh().summing_size() == 1 || evaluation.terms.empty()) return;
   std::vector<double> sums;
   for (const Evaluation::Term& term : evaluation.terms) sums.insert(sums.end(), {term.sum, term.count});
   const at::Tensor all = at::tensor(sums, at::kDouble);
@@ -196,9 +196,10 @@ void sum_over_ranks(Training& training, Evaluation& evaluation) {
       ->communicator.all_reduce(all, ReduceOp::kSum, true)
       .wait();
   const double* summed = all.data_ptr<double>();
+  const double times = training.mesh().sequence_size();  // that each sample was counted
   for (Evaluation::Term& term : evaluation.terms) {
-    term.sum = *summed++;
-    term.count = *summed++;
+    term.sum = *summed++ / times;
+    term.count = *summed++ / times;
   }
 }
 

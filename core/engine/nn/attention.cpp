@@ -1,3 +1,4 @@
+#include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -40,12 +41,15 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
     return attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), mask, same).to(v.scalar_type());
   }
   const RandomStream random(options.dropout > 0 ? options.stream : 0);
-  if (!mask.defined()) {
-    return at::scaled_dot_product_attention(q, k, v, {}, options.dropout, options.causal, options.scale);
-  }
-  at::Tensor allowed = additive(mask, q.scalar_type());
-  if (options.causal) allowed = with_causal(allowed, q.size(-2), k.size(-2));
-  return at::scaled_dot_product_attention(q, k, v, allowed, options.dropout, false, options.scale);
+  const auto attend = [&](const std::optional<at::Tensor>& allowed, bool causal) {
+    if (options.fused)
+      return at::scaled_dot_product_attention(q, k, v, allowed, options.dropout, causal, options.scale);
+    return std::get<0>(
+        at::_scaled_dot_product_attention_math(q, k, v, allowed, options.dropout, causal, {}, options.scale));
+  };
+  if (!mask.defined()) return attend({}, options.causal);
+  const at::Tensor allowed = additive(mask, q.scalar_type());
+  return attend(options.causal ? with_causal(allowed, q.size(-2), k.size(-2)) : allowed, false);
 }
 
 namespace {
@@ -163,7 +167,7 @@ class FusedGroupedAttention : public torch::autograd::Function<FusedGroupedAtten
 bool has_fused(const at::Tensor& x, const at::Tensor& mask, const AttentionOptions& options) {
   const bool own_kernel =
       x.is_meta() || (x.is_cpu() && x.scalar_type() == at::kFloat && kernels::attention_takes(x.size(-1)));
-  return own_kernel && !mask.defined() && options.dropout == 0;
+  return options.fused && own_kernel && !mask.defined() && options.dropout == 0;
 }
 
 double scale_of(const AttentionOptions& options, int64_t size) {
@@ -207,6 +211,18 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
     mixed.push_back(by_heads(grouped.select(3, head), k, v, allowed, of_head));
   }
   return at::stack(mixed, 3).flatten(2);
+}
+
+at::Tensor Attention::attend(const at::Tensor& qkv, const at::Tensor& mask, AttentionOptions options) const {
+  options.fused = fused;
+  if (!operation) return self_attention(qkv, mask, options);
+  return operation->forward(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), mask, options);
+}
+
+at::Tensor Attention::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                             const at::Tensor& mask, AttentionOptions options) const {
+  options.fused = fused;
+  return operation ? operation->forward(q, k, v, mask, options) : self_attention(q, k, v, mask, options);
 }
 
 }  // namespace weft::nn

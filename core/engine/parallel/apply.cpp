@@ -1,9 +1,13 @@
 #include "parallel/apply.hpp"
 
+#include <c10/util/Type.h>
+
 #include <algorithm>
 #include <memory>
+#include <typeinfo>
 
 #include "base/text.hpp"
+#include "parallel/attention.hpp"
 #include "parallel/operations.hpp"
 #include "plan/describe_model.hpp"
 #include "weft/nn/rms_norm.hpp"
@@ -50,6 +54,8 @@ class AppliedPlan::Installer {
     for (const plan::Replacement& entry : plan_.replacements) {
       shared_.clear();
       for (const plan::PlannedNode& node : entry.nodes) {
+        choose(entry, node);
+        if (splits_sequence()) install_for_sequence(entry, node);
         if (tensor_.size() == 1) continue;
         keep(node);
         install(entry, node);
@@ -75,6 +81,28 @@ class AppliedPlan::Installer {
     }
   }
 
+  // What does not depend on the ranks.
+  void choose(const plan::Replacement& entry, const plan::PlannedNode& node) {
+    if (entry.operation == "weft.attention/1")
+      set(layer<nn::Attention>(node).fused, attribute_of(entry, "flash").integer != 0);
+  }
+
+  // On a sequence axis, with one rank of the tensor axis or several.
+  void install_for_sequence(const plan::Replacement& entry, const plan::PlannedNode& node) {
+    const std::string& operation = entry.operation;
+    if (operation == "weft.attention/1")
+      set(layer<nn::Attention>(node).operation,
+          plan_.sizes.sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL
+              ? head_scatter_attention(stream())
+              : ring_attention(stream(), static_cast<int>(plan_.sizes.inner_ring)));
+    else if (operation == "weft.embedding_vocab/1" || operation == "weft.embedding/1")
+      set(layer<nn::Embedding>(node).operation, stream_embedding(stream()));
+    else if (operation == "weft.linear_vocab/1" && is_split(entry))
+      set(linear(node).operation, vocabulary_linear(tensor_, counts_of(node), false, stream()));
+    else if (operation == "weft.sequence_end/1")
+      set(layer<nn::Identity>(node).operation, sequence_end(stream()));
+  }
+
   void install(const plan::Replacement& entry, const plan::PlannedNode& node) {
     const std::string& operation = entry.operation;
     if (operation == "weft.linear_column/1")
@@ -83,7 +111,8 @@ class AppliedPlan::Installer {
       set(linear(node).operation, row_linear(stream()));
     else if (operation == "weft.linear_vocab/1")
       set(linear(node).operation,
-          vocabulary_linear(tensor_, counts_of(node), attribute_of(entry, "parallel_output").integer == 0));
+          vocabulary_linear(tensor_, counts_of(node), attribute_of(entry, "parallel_output").integer == 0,
+                            is_split(entry) ? stream() : nullptr));
     else if (operation == "weft.embedding_vocab/1")
       set(layer<nn::Embedding>(node).operation, vocabulary_embedding(tensor_, counts_of(node), stream()));
     else if (operation == "weft.embedding/1")
@@ -117,6 +146,7 @@ class AppliedPlan::Installer {
   }
 
   const std::shared_ptr<Stream>& stream() const { return applied_.stream_; }
+  bool splits_sequence() const { return plan_.sizes.sequence > 1; }
 
   // The ranks that keep the same part of a weight; null if no other does. Made once for each way to share.
   Communicator sharers_of(const plan::ParameterCut& cut) {
@@ -147,7 +177,9 @@ class AppliedPlan::Installer {
 
   template <class L, class N>
   L& layer(const N& node) {
-    return dynamic_cast<L&>(*modules_.at(node.path).module);
+    if (auto* const layer = dynamic_cast<L*>(modules_.at(node.path).module)) return *layer;
+    fail(WEFT_INVALID_ARGUMENT, "{}: a plan replaces what {} computes, but its class is not derived from {}",
+         plan_.architecture, node.path, c10::demangle(typeid(L).name()));
   }
   nn::Linear& linear(const plan::PlannedNode& node) { return layer<nn::Linear>(node); }
 
@@ -165,12 +197,32 @@ class AppliedPlan::Installer {
   std::map<int, Communicator> sharers_;
 };
 
-AppliedPlan::AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communicator& tensor) {
+namespace {
+
+std::shared_ptr<Stream> stream_of(const plan::ParallelSizes& sizes, const Communicator& tensor,
+                                  const Communicator& sequence) {
+  switch (sizes.sequence_mode) {
+    case WEFT_SEQUENCE_SPLIT_GATHER:
+      return split_stream(tensor, sizes.sequence_overlap);
+    case WEFT_SEQUENCE_RING:
+      return ring_stream(tensor);
+    case WEFT_SEQUENCE_ALL_TO_ALL:
+      return whole_stream(tensor, Positions(sequence, Positions::Order::kInOrder));
+    case WEFT_SEQUENCE_RING_ATTENTION:
+      return whole_stream(tensor, Positions(sequence, Positions::Order::kZigzag));
+    default:
+      return whole_stream(tensor);
+  }
+}
+
+}  // namespace
+
+AppliedPlan::AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communicator& tensor,
+                         const Communicator& sequence) {
   const std::vector<std::string> reasons = plan::unsupported(plan);
   if (!reasons.empty())
     fail(WEFT_UNIMPLEMENTED, "the plan of {}: {}", plan.architecture, fmt::join(reasons, "; "));
-  const bool splits = plan.sizes.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER;
-  stream_ = splits ? split_stream(tensor) : whole_stream(tensor);
+  stream_ = stream_of(plan.sizes, tensor, sequence);
   Installer(*this, model, plan, tensor).run();
 }
 

@@ -22,9 +22,10 @@ struct KeptPart {
 
 class AppliedPlan {
  public:
-  // `tensor`: the ranks of the tensor axis, of any number. Collective over them. Throws UNIMPLEMENTED for
-  // what a plan may say but this version does not perform. The model outlives this.
-  AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communicator& tensor);
+  // The ranks of the tensor axis and of the sequence axis, of any number. Collective over them. Throws
+  // UNIMPLEMENTED for what a plan may say but this version does not perform. The model outlives this.
+  AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communicator& tensor,
+              const Communicator& sequence);
   AppliedPlan(const AppliedPlan&) = delete;
 
   const std::map<std::string, KeptPart>& parts() const { return parts_; }

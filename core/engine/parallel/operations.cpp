@@ -36,7 +36,7 @@ class RowLinear final : public nn::LinearOperation {
   explicit RowLinear(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
   std::string id() const override { return "weft.linear_row/1"; }
   at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
-    const at::Tensor sum = stream_->leave(nn::linear(x, layer.weight, {}, layer.layout));
+    const at::Tensor sum = stream_->leave_product(x, layer.weight, layer.layout);
     return layer.bias.defined() ? sum.add_(stream_->parameter(layer.bias)) : sum;
   }
 
@@ -61,8 +61,8 @@ class Vocabulary {
 
 class VocabularyLinear final : public nn::LinearOperation {
  public:
-  VocabularyLinear(Vocabulary vocabulary, bool gathers)
-      : vocabulary_(std::move(vocabulary)), gathers_(gathers) {}
+  VocabularyLinear(Vocabulary vocabulary, bool gathers, std::shared_ptr<Stream> stream)
+      : vocabulary_(std::move(vocabulary)), gathers_(gathers), stream_(std::move(stream)) {}
   std::string id() const override { return "weft.linear_vocab/1"; }
   at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
     const at::Tensor logits = nn::linear(enter(x, vocabulary_.ranks), layer.weight, layer.bias, layer.layout);
@@ -70,14 +70,20 @@ class VocabularyLinear final : public nn::LinearOperation {
   }
   at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
                                int64_t ignored) const override {
-    if (gathers_) return nn::cross_entropy_sum(logits, labels, ignored);
-    return vocabulary_cross_entropy_sum(logits, labels, ignored, vocabulary_.begin, vocabulary_.total,
-                                        vocabulary_.ranks);
+    if (stream_ == nullptr) return sum_of(logits, labels, ignored);
+    return sum_of(logits, stream_->inside(labels).contiguous(), ignored) *
+           static_cast<double>(stream_->times_counted());
   }
 
  private:
+  at::Tensor sum_of(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored) const {
+    if (gathers_ || vocabulary_.ranks.size() == 1) return nn::cross_entropy_sum(logits, labels, ignored);
+    return vocabulary_cross_entropy_sum(logits, labels, ignored, vocabulary_.begin, vocabulary_.total,
+                                        vocabulary_.ranks);
+  }
   Vocabulary vocabulary_;
   bool gathers_;
+  std::shared_ptr<Stream> stream_;
 };
 
 class VocabularyEmbedding final : public nn::EmbeddingOperation {
@@ -88,7 +94,7 @@ class VocabularyEmbedding final : public nn::EmbeddingOperation {
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
     nn::check_ids(ids, vocabulary_.total, "embedding");
     stream_->set_length(ids.size(1));
-    return stream_->leave(own_rows(layer, ids.sub(vocabulary_.begin)));
+    return stream_->leave(own_rows(layer, stream_->inside(ids).sub(vocabulary_.begin)));
   }
 
  private:
@@ -117,6 +123,7 @@ class StreamEmbedding final : public nn::EmbeddingOperation {
   std::string id() const override { return "weft.embedding/1"; }
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
     nn::check_ids(ids, layer.weight.size(0), "embedding");
+    stream_->set_length(ids.size(1));
     return at::embedding(stream_->parameter(layer.weight), stream_->own(ids), layer.padding.value_or(-1));
   }
 
@@ -159,8 +166,9 @@ std::shared_ptr<nn::LinearOperation> row_linear(std::shared_ptr<Stream> stream) 
 }
 
 std::shared_ptr<nn::LinearOperation> vocabulary_linear(Communicator ranks, std::vector<int64_t> counts,
-                                                       bool gathers) {
-  return std::make_shared<VocabularyLinear>(Vocabulary(std::move(ranks), std::move(counts)), gathers);
+                                                       bool gathers, std::shared_ptr<Stream> stream) {
+  return std::make_shared<VocabularyLinear>(Vocabulary(std::move(ranks), std::move(counts)), gathers,
+                                            std::move(stream));
 }
 
 std::shared_ptr<nn::EmbeddingOperation> vocabulary_embedding(Communicator ranks, std::vector<int64_t> counts,

@@ -20,15 +20,16 @@ std::shared_ptr<nn::LinearOperation> column_linear(std::shared_ptr<RegionInput> 
 std::shared_ptr<nn::LinearOperation> row_linear(std::shared_ptr<Stream> stream);
 
 // Classes are split, `counts` of them on each rank. Gives this rank's logits, from which its cross entropy is
-// that of the whole; or all of them (`gathers`). Of an input that has all positions.
+// that of the whole; or all of them (`gathers`). Of an input that has all positions, or with `stream` those
+// that a region has: its cross entropy is then that of their labels.
 std::shared_ptr<nn::LinearOperation> vocabulary_linear(Communicator ranks, std::vector<int64_t> counts,
-                                                       bool gathers);
+                                                       bool gathers, std::shared_ptr<Stream> stream);
 
 // Rows are split: each rank looks up the ids that are among its own, and the sum is the whole. Here a stream
 // begins, which gets its length.
 std::shared_ptr<nn::EmbeddingOperation> vocabulary_embedding(Communicator ranks, std::vector<int64_t> counts,
                                                              std::shared_ptr<Stream> stream);
-// A whole table whose rows are added to the stream.
+// A whole table whose rows the stream is made of.
 std::shared_ptr<nn::EmbeddingOperation> stream_embedding(std::shared_ptr<Stream> stream);
 
 // A norm of the stream.

@@ -5,7 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 
+#include "parallel/positions.hpp"
 #include "weft/nn/layers.hpp"
 #include "weft/world.hpp"
 
@@ -28,32 +30,54 @@ class Stream {
   // Out of a region: what the stream has here of the sum of the ranks' partial results, whose memory nobody
   // else may need.
   virtual at::Tensor leave(const at::Tensor& partial) = 0;
+  // The same of nn::linear(x, weight).
+  virtual at::Tensor leave_product(const at::Tensor& x, const at::Tensor& weight, nn::Linear::Layout layout);
   // Into a region, for whoever reads it there; its gradient is summed over the ranks.
   virtual at::Tensor enter(const at::Tensor& x) = 0;
   virtual std::shared_ptr<RegionInput> input(int64_t readers) = 0;
-  // Of something by position (B, T, ...), what belongs to the positions that the stream has here.
-  virtual at::Tensor own(const at::Tensor& by_position) = 0;
   // A parameter of a layer that works on the stream: with a complete gradient.
   virtual at::Tensor parameter(const at::Tensor& parameter) = 0;
-  // To where every rank goes on alike with all positions.
-  virtual at::Tensor end(const at::Tensor& x) = 0;
+
+  // Of something by position (B, T, ...), what belongs to the positions that the stream has here, and what to
+  // those that a region has.
+  at::Tensor own(const at::Tensor& by_position) const {
+    return positions_ ? positions_->own(by_position) : by_position;
+  }
+  virtual at::Tensor inside(const at::Tensor& by_position) const { return own(by_position); }
+  // Only of a stream that is split.
+  const Positions& positions() const { return positions_.value(); }
+  // To where every rank goes on with all positions.
+  at::Tensor end(const at::Tensor& x) const;
+  // How often gradients of the same samples are added up: the ranks of a sequence axis, each of which has a
+  // loss of all positions. Whoever makes a loss of its own positions alone multiplies it by this.
+  int64_t times_counted() const { return times_counted_; }
 
   // The number of positions of the sequence that goes through now. Known where a forward begins; a unit that
   // is recomputed gets that of its own forward again.
   int64_t length() const { return length_; }
   void set_length(int64_t positions) { length_ = positions; }
 
+ protected:
+  Stream(std::optional<Positions> positions, int64_t times_counted)
+      : positions_(std::move(positions)), times_counted_(times_counted) {}
+  const std::optional<Positions> positions_;  // none: all of them
+
  private:
+  const int64_t times_counted_;
   int64_t length_ = 0;
 };
 
-// Every rank has all positions.
-std::shared_ptr<Stream> whole_stream(Communicator ranks);
+// The tensor ranks `ranks` have the same positions: all, or those that `positions` gives them of an axis of
+// its own, whose ranks are data-parallel to each other.
+std::shared_ptr<Stream> whole_stream(Communicator ranks, std::optional<Positions> positions = {});
 
-// Split along the sequence (dimension 1) over the ranks, T positions in parts that differ by at most one
-// (Korthikanti et al., Reducing activation recomputation in large transformer models, 2022, section 4.2.2).
-// Leaving is a reduce-scatter, entering an all-gather, and the other way round backward. What layers gather
-// no rank keeps: for the gradients of their weights it is gathered again.
-std::shared_ptr<Stream> split_stream(Communicator ranks);
+// Split along the sequence (dimension 1) over the tensor ranks themselves (Korthikanti et al., Reducing
+// activation recomputation in large transformer models, 2022, section 4.2.2). Leaving is a reduce-scatter,
+// entering an all-gather, and the other way round backward. What layers gather no rank keeps: for the
+// gradients of their weights it is gathered again, with `overlaps` while their input's is computed.
+std::shared_ptr<Stream> split_stream(Communicator ranks, bool overlaps);
+
+// The same in rings: parts travel from rank to rank while each computes with the one it has.
+std::shared_ptr<Stream> ring_stream(Communicator ranks);
 
 }  // namespace weft::parallel

@@ -1,8 +1,22 @@
 #include "nn/linear.hpp"
+#include "parallel/node.hpp"
 #include "parallel/region.hpp"
 #include "parallel/stream.hpp"
 
 namespace weft::parallel {
+
+at::Tensor Stream::leave_product(const at::Tensor& x, const at::Tensor& weight, nn::Linear::Layout layout) {
+  return leave(nn::linear(x, weight, {}, layout));
+}
+
+at::Tensor Stream::end(const at::Tensor& x) const {
+  if (!positions_) return x;
+  const auto gradient_of_own = [positions = *positions_,
+                                times = times_counted()](const at::Tensor& gradient) {
+    return positions.own(gradient).mul(static_cast<double>(times));
+  };
+  return with_gradient(positions_->gathered(x, length()), x, gradient_of_own);
+}
 
 namespace {
 
@@ -33,15 +47,14 @@ class WholeInput final : public RegionInput {
 
 class WholeStream final : public Stream {
  public:
-  explicit WholeStream(Communicator ranks) : ranks_(std::move(ranks)) {}
+  WholeStream(Communicator ranks, std::optional<Positions> positions)
+      : Stream(positions, positions ? positions->ranks().size() : 1), ranks_(std::move(ranks)) {}
   at::Tensor leave(const at::Tensor& partial) override { return parallel::leave(partial, ranks_); }
   at::Tensor enter(const at::Tensor& x) override { return parallel::enter(x, ranks_); }
   std::shared_ptr<RegionInput> input(int64_t readers) override {
     return std::make_shared<WholeInput>(ranks_, readers);
   }
-  at::Tensor own(const at::Tensor& by_position) override { return by_position; }
   at::Tensor parameter(const at::Tensor& parameter) override { return parameter; }
-  at::Tensor end(const at::Tensor& x) override { return x; }
 
  private:
   Communicator ranks_;
@@ -49,8 +62,8 @@ class WholeStream final : public Stream {
 
 }  // namespace
 
-std::shared_ptr<Stream> whole_stream(Communicator ranks) {
-  return std::make_shared<WholeStream>(std::move(ranks));
+std::shared_ptr<Stream> whole_stream(Communicator ranks, std::optional<Positions> positions) {
+  return std::make_shared<WholeStream>(std::move(ranks), std::move(positions));
 }
 
 }  // namespace weft::parallel

@@ -107,6 +107,11 @@ weft_status require_divides(weft_plan* plan, weft_str key, int64_t divisor, weft
   });
 }
 
+weft_status reject(weft_plan* plan, weft_str reason, weft_error* error) {
+  return call(plan, "reject", error,
+              [&](Recording& recording) { recording.rejections.push_back(copy(reason, "the reason")); });
+}
+
 uint32_t config(const weft_model_description* model, weft_str key, weft_kv* out) {
   const weft_kv* found = model->config.find(view(key));
   if (found && out) *out = *found;
@@ -249,6 +254,7 @@ std::vector<std::string> Recording::lines() const {
   for (const Require& entry : requires_divides) {
     lines.push_back(fmt::format("require \"{}\" divides by {}", printable(entry.key), entry.divisor));
   }
+  for (const std::string& reason : rejections) lines.push_back("reject: " + printable(reason, 2000));
   if (!refusal.empty()) lines.push_back("refusal: " + refusal);
   std::sort(lines.begin(), lines.end());
   return lines;
@@ -272,7 +278,8 @@ Recording record(const ModelDescription& model, const std::vector<size_t>& order
                                      .replace = replace,
                                      .divide = divide,
                                      .tie = tie,
-                                     .require_divides = require_divides};
+                                     .require_divides = require_divides,
+                                     .reject = reject};
   const weft_parallel axes = parallel(sizes);
   const ErrorSink error;
   const weft_status status = policy.build(&model_view, &axes, &builder, error);

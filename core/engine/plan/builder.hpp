@@ -28,6 +28,7 @@ struct Recording {
   std::vector<Divide> divides;
   std::vector<Tie> ties;
   std::vector<Require> requires_divides;
+  std::vector<std::string> rejections;
   std::vector<std::string> problems;  // calls that break the contract of the table
   std::string refusal;                // what the policy said when it returned an error; empty if it agreed
 

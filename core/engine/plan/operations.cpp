@@ -7,8 +7,8 @@
 namespace weft::plan {
 namespace {
 
-Attribute flag(std::string key) {
-  return {.key = std::move(key), .kind = WEFT_KIND_BOOL};
+Attribute flag(std::string key, bool value = false) {
+  return {.key = std::move(key), .kind = WEFT_KIND_BOOL, .integer = value};
 }
 Attribute integer(std::string key, int64_t value) {
   return {.key = std::move(key), .kind = WEFT_KIND_INT, .integer = value};
@@ -171,7 +171,7 @@ const std::vector<Operation>& known_operations() {
   const auto kFlag = [](const char* key) { return AttributeRule{.standard = flag(key), .choices = {}}; };
   static const AttributeRule kInput = {text("input", "own"), {"own", "shared", "entered"}};
   static const std::vector<Operation> kOperations = {
-      {"weft.attention/1", {"Attention"}, {kFlag("flash")}, Split::kNone},
+      {"weft.attention/1", {"Attention"}, {{.standard = flag("flash", true), .choices = {}}}, Split::kNone},
       {"weft.attention_bias/1", {"RelativeAttentionBias"}, {}, Split::kChannels},
       {"weft.dropout/1", {"Dropout"}, {kFlag("split")}, Split::kNone},
       {"weft.embedding/1", {"Embedding"}, {}, Split::kNone},
@@ -179,10 +179,7 @@ const std::vector<Operation>& known_operations() {
       {"weft.layer_norm/1", {"LayerNorm"}, {kFlag("fused"), kFlag("split")}, Split::kNone},
       {"weft.linear_column/1", {"Conv1D", "Linear"}, {kFused, kHeads, kInput, kLayout}, Split::kColumn},
       {"weft.linear_row/1", {"Conv1D", "Linear"}, {kLayout}, Split::kRow},
-      {"weft.linear_vocab/1",
-       {"Linear"},
-       {{.standard = flag("parallel_output"), .choices = {}}},
-       Split::kVocabulary},
+      {"weft.linear_vocab/1", {"Linear"}, {kFlag("parallel_output"), kFlag("split")}, Split::kVocabulary},
       {"weft.parallel_input/1", {"Identity"}, {}, Split::kNone},
       {"weft.rms_norm/1", {"RMSNorm"}, {kFlag("fused"), kFlag("split")}, Split::kNone},
       {"weft.sequence_end/1", {"Identity"}, {}, Split::kNone},

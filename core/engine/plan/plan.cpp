@@ -145,6 +145,7 @@ Plan build_plan(const ModelDescription& unordered, const weft_shard_policy& poli
   std::vector<std::string> problems;
   check_determinism(recording, record(model, another_order(order.size()), policy, sizes), problems);
   if (!recording.refusal.empty()) problems.push_back(recording.refusal);
+  for (const std::string& reason : recording.rejections) problems.push_back(printable(reason, 2000));
   Plan plan = validate(model, sizes, recording, problems);
   if (!problems.empty()) refuse(name, plan, problems);
   plan.policy = name;
@@ -172,19 +173,6 @@ Plan empty_plan(const ModelDescription& unordered, const ParallelSizes& sizes) {
 std::vector<std::string> unsupported(const Plan& plan) {
   std::vector<std::string> reasons;
   const ParallelSizes& sizes = plan.sizes;
-  if (sizes.sequence > 1) {
-    reasons.push_back(fmt::format(
-        "sequence_size is {}: sequence parallelism comes with a later version of Weft; set it to 1",
-        sizes.sequence));
-  }
-  const bool ends =
-      std::any_of(plan.replacements.begin(), plan.replacements.end(),
-                  [](const Replacement& entry) { return entry.operation == "weft.sequence_end/1"; });
-  if (sizes.sequence_mode != WEFT_SEQUENCE_WHOLE && !ends)
-    reasons.push_back(fmt::format(
-        "policy \"{}\" says nowhere that a split sequence ends (weft.sequence_end/1), so it does not split "
-        "sequences; leave enable_sequence_parallelism false",
-        plan.policy));
   if (sizes.jit_fused)
     reasons.push_back("jit_fused is on: fused kernels come with a later version of Weft; switch it off");
   const auto flagged = [&](const char* operation, const char* key) {
@@ -199,10 +187,23 @@ std::vector<std::string> unsupported(const Plan& plan) {
     if (flagged(norm, "fused"))
       reasons.push_back(fmt::format(
           "{} with fused = true comes with a later version of Weft; switch fused_normalization off", norm));
-  if (flagged("weft.attention/1", "flash")) {
+  const auto has = [&](const char* operation) {
+    return std::any_of(plan.replacements.begin(), plan.replacements.end(),
+                       [&](const Replacement& entry) { return entry.operation == operation; });
+  };
+  const auto missing = [&](const char* what, const char* operation) {
     reasons.push_back(
-        "weft.attention/1 with flash = true comes with a later version of Weft; switch flash_attention off");
-  }
+        fmt::format("policy \"{}\" says nowhere {} ({}), so it does not split sequences; leave "
+                    "enable_sequence_parallelism false",
+                    plan.policy, what, operation));
+  };
+  if (sizes.sequence_mode != WEFT_SEQUENCE_WHOLE && !has("weft.sequence_end/1") &&
+      !flagged("weft.linear_vocab/1", "split"))
+    missing("that a split sequence ends", "weft.sequence_end/1");
+  if (sizes.sequence > 1 && !has("weft.embedding_vocab/1") && !has("weft.embedding/1"))
+    missing("where a split sequence begins", "weft.embedding_vocab/1");
+  if (sizes.sequence > 1 && !has("weft.attention/1"))
+    missing("which layers attend to all positions", "weft.attention/1");
   return reasons;
 }
 
@@ -235,9 +236,10 @@ std::string canonical_text(const Plan& plan) {
   }
   std::sort(lines.begin(), lines.end());
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
-  return fmt::format("weft plan 1\narchitecture {}\npolicy {}\ntensor {}\nsequence {} mode {}\n{}{}",
+  return fmt::format("weft plan 1\narchitecture {}\npolicy {}\ntensor {}\nsequence {} mode {} ring {}\n{}{}",
                      plan.architecture, plan.policy, plan.sizes.tensor, plan.sizes.sequence,
-                     plan.sizes.sequence_mode, fmt::join(lines, "\n"), lines.empty() ? "" : "\n");
+                     plan.sizes.sequence_mode, plan.sizes.inner_ring, fmt::join(lines, "\n"),
+                     lines.empty() ? "" : "\n");
 }
 
 }  // namespace weft::plan

@@ -21,10 +21,13 @@ struct ParallelSizes {
   uint32_t pipeline = 1;
   uint32_t data = 1;
   bool fused_normalization = false;
-  bool flash_attention = false;
+  bool flash_attention = true;
   bool jit_fused = false;
   bool parallel_output = true;
   uint32_t sequence_mode = WEFT_SEQUENCE_WHOLE;
+  // Of these a policy knows nothing.
+  bool sequence_overlap = false;
+  uint32_t inner_ring = 1;
   int64_t vocabulary_multiple =
       1;  // ranks get whole multiples of so many rows of a vocabulary, the last ones less
 };

@@ -11,8 +11,8 @@ namespace weft {
 namespace {
 
 // Slowest first: neighbouring ranks differ in the tensor axis.
-constexpr uint32_t kAxisOrder[] = {WEFT_AXIS_REPLICA,  WEFT_AXIS_DATA,     WEFT_AXIS_EXPERT,
-                                   WEFT_AXIS_PIPELINE, WEFT_AXIS_SEQUENCE, WEFT_AXIS_TENSOR};
+constexpr uint32_t kAxisOrder[] = {WEFT_AXIS_REPLICA, WEFT_AXIS_DATA, WEFT_AXIS_EXPERT, WEFT_AXIS_PIPELINE,
+                                   WEFT_AXIS_TENSOR};
 constexpr uint32_t kSampleAxes = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA;
 
 std::vector<int> in_order(const std::array<uint32_t, WEFT_AXES>& sizes) {
@@ -23,7 +23,8 @@ std::vector<int> in_order(const std::array<uint32_t, WEFT_AXES>& sizes) {
 
 }  // namespace
 
-Mesh::Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy) {
+Mesh::Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy, uint32_t sequence_size)
+    : sequence_size_(sequence_size) {
   std::copy(std::begin(sizes.size), std::end(sizes.size), size_.begin());
   for (uint32_t axis = 0; axis < WEFT_AXES; ++axis)
     if (std::find(std::begin(kAxisOrder), std::end(kAxisOrder), axis) == std::end(kAxisOrder) &&
@@ -37,14 +38,17 @@ Mesh::Mesh(const weft_mesh& sizes, const World& world, const std::string& strate
   const std::vector<int> ordered = in_order(size_);
   if (product != static_cast<uint64_t>(world.size()))
     fail(WEFT_INVALID_ARGUMENT,
-         "{}: a mesh of {} (replica, data, expert, pipeline, sequence, tensor) needs {} ranks, but there are "
+         "{}: a mesh of {} (replica, data, expert, pipeline, tensor) needs {} ranks, but there are "
          "{}",
          strategy, fmt::join(ordered, " x "), product, world.size());
   const std::vector<int> place = world.coordinate(ordered);
   for (size_t i = 0; i < place.size(); ++i) coordinate_[kAxisOrder[i]] = static_cast<uint32_t>(place[i]);
+  if (summing_size() % sequence_size_ != 0)
+    fail(WEFT_INVALID_ARGUMENT, "{}: sp_size is {}, must divide the {} data-parallel ranks of {} ranks",
+         strategy, sequence_size_, summing_size(), world.size());
 }
 
-bool Mesh::speaks_for_samples() const {
+bool Mesh::speaks_for_loss() const {
   for (uint32_t axis = 0; axis < WEFT_AXES; ++axis)
     if ((kSampleAxes >> axis & 1) == 0 && coordinate_[axis] != 0) return false;
   return true;
@@ -61,6 +65,18 @@ Communicator Mesh::along(const World& world, uint32_t axes) const {
   for (size_t i = 0; i < std::size(kAxisOrder); ++i)
     if (axes >> kAxisOrder[i] & 1) places.push_back(static_cast<int>(i));
   return world.along(in_order(size_), places);
+}
+
+Communicator Mesh::sequence_ranks(const Communicator& summing) const {
+  if (sequence_size_ == 1) return {};
+  if (sequence_size_ == summing_size()) return summing;
+  Communicator mine;
+  for (uint32_t first = 0; first < summing_size(); first += sequence_size_) {
+    std::vector<uint32_t> members;
+    for (uint32_t rank = first; rank < first + sequence_size_; ++rank) members.push_back(rank);
+    if (Communicator made = summing.subset(members)) mine = std::move(made);
+  }
+  return mine;
 }
 
 weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_options, int64_t world_size,

@@ -13,25 +13,38 @@ class Mesh {
  public:
   // The mesh of one rank.
   Mesh() { size_.fill(1); }
-  // Throws INVALID_ARGUMENT naming `strategy` unless the sizes multiply to the number of ranks.
-  Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy);
+  // Of the data-parallel ranks each `sequence_size` in a row share the sequences of their samples. Throws
+  // INVALID_ARGUMENT naming `strategy` unless the sizes multiply to the number of ranks and that is possible.
+  Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy, uint32_t sequence_size);
 
   uint32_t size(uint32_t axis) const { return size_[axis]; }
   uint32_t coordinate(uint32_t axis) const { return coordinate_[axis]; }
-  // Over DATA and REPLICA: ranks that train on different samples.
-  uint32_t data_size() const { return size(WEFT_AXIS_REPLICA) * size(WEFT_AXIS_DATA); }
-  uint32_t data_rank() const {
+  // Over DATA and REPLICA: ranks whose gradients are summed.
+  uint32_t summing_size() const { return size(WEFT_AXIS_REPLICA) * size(WEFT_AXIS_DATA); }
+  uint32_t summing_rank() const {
     return coordinate(WEFT_AXIS_REPLICA) * size(WEFT_AXIS_DATA) + coordinate(WEFT_AXIS_DATA);
   }
-  // One of the ranks that share their samples speaks for them: the first.
-  bool speaks_for_samples() const;
+  // Of these, ranks that have other positions of the same samples, each with a loss of all positions.
+  uint32_t sequence_size() const { return sequence_size_; }
+  uint32_t sequence_rank() const { return summing_rank() % sequence_size_; }
+  // Ranks that train on different samples.
+  uint32_t data_size() const { return summing_size() / sequence_size_; }
+  uint32_t data_rank() const { return summing_rank() / sequence_size_; }
+  // One of the ranks with the same loss speaks for them, one of those with the same samples for these: the
+  // first.
+  bool speaks_for_loss() const;
+  bool speaks_for_samples() const { return speaks_for_loss() && sequence_rank() == 0; }
 
   // The axes with more than one rank.
   uint32_t open_axes() const;
   // The group along a set of axes. Collective when it is made first.
   Communicator along(const World& world, uint32_t axes) const;
+  // The ranks that share this rank's sequences, out of those whose gradients are summed; null if there are no
+  // others. Collective.
+  Communicator sequence_ranks(const Communicator& summing) const;
 
  private:
+  uint32_t sequence_size_ = 1;
   std::array<uint32_t, WEFT_AXES> size_{}, coordinate_{};
 };
 

@@ -7,8 +7,7 @@ namespace weft {
 namespace {
 
 // Along these the ranks that have the same share it out.
-constexpr uint32_t kSharedAxes =
-    1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA | 1u << WEFT_AXIS_TENSOR | 1u << WEFT_AXIS_SEQUENCE;
+constexpr uint32_t kSharedAxes = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA | 1u << WEFT_AXIS_TENSOR;
 
 // The part of [0, count) that this rank counts.
 std::pair<int64_t, int64_t> counted_part(const Training& training, uint32_t partition_axes, int64_t count) {

@@ -166,7 +166,7 @@ void scale_terms(weft_step& step) {
       if (step.names.size() <= t) step.names.push_back(terms[t].name);
     }
   }
-  if (training.mesh().data_size() > 1) {
+  if (training.mesh().summing_size() > 1) {
     const at::Tensor sums = at::tensor(counts, at::kDouble);
     step.owner->comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)
         ->communicator.all_reduce(sums, ReduceOp::kSum, true)
@@ -194,7 +194,7 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     if (criterion) {
       step.names = {"loss"};
       step.scales = {1.0 /
-                     (static_cast<double>(mesh_.data_size()) * static_cast<double>(micro_batches.size()))};
+                     (static_cast<double>(mesh_.summing_size()) * static_cast<double>(micro_batches.size()))};
     } else {
       scale_terms(step);
     }
@@ -203,8 +203,8 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     disturbed_ = mesh_.open_axes() != 0;
     at::AutoGradMode with_gradients(true);
     drive(step);
-    // Ranks that share their samples have the same loss; one of them counts.
-    if (!mesh_.speaks_for_samples()) std::fill(step.parts.begin(), step.parts.end(), 0.0);
+    // Ranks that split layers have the same loss; one of them counts.
+    if (!mesh_.speaks_for_loss()) std::fill(step.parts.begin(), step.parts.end(), 0.0);
     return StepLoss{step.names, step.parts};
   });
 }
@@ -244,7 +244,7 @@ void Training::backward(const at::Tensor& loss) {
   guarded_step([&] {
     const weft_backward_info info{sizeof(info), 0, 0, synchronise_, 0};
     // The caller's loss is a mean over its own samples; strategies sum over the data axes.
-    const double factor = loss_scale_ / static_cast<double>(mesh_.data_size());
+    const double factor = loss_scale_ / static_cast<double>(mesh_.summing_size());
     const at::Tensor scaled = factor == 1 ? loss : loss * factor;
     run_backward({scaled}, {at::Tensor()}, info, nullptr);
     return 0;

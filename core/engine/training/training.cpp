@@ -81,7 +81,7 @@ void Training::make_mesh() {
     described = described_mesh(*api_, strategy_, strategy_name_, world_, options_.tensor_size);
     return fmt::format("{}", fmt::join(described.size, " x "));
   });
-  mesh_ = Mesh(described, world_, strategy_name_);
+  mesh_ = Mesh(described, world_, strategy_name_, options_.sequence_size);
   // All groups now, in one order on every rank: asking for one later is no collective, whichever rank asks
   // first.
   const uint32_t open = mesh_.open_axes();
@@ -106,7 +106,9 @@ void Training::apply_plan(const MakePlan& make_plan) {
     return;
   }
   constexpr uint32_t kTensor = 1u << WEFT_AXIS_TENSOR;
-  plan_ = std::make_unique<parallel::AppliedPlan>(*model_, make_plan(mesh_), comm(kTensor)->communicator);
+  const plan::Plan plan = make_plan(mesh_);
+  plan_ = std::make_unique<parallel::AppliedPlan>(*model_, plan, comm(kTensor)->communicator,
+                                                  mesh_.sequence_ranks(comm(kDataAxes)->communicator));
   for (const auto& param : params_) {
     const auto kept = plan_->parts().find(param->name);
     if (kept == plan_->parts().end()) continue;

@@ -38,6 +38,7 @@ struct TrainingOptions {
   bool outputs_fp32 = false;                    // half-precision outputs are given in fp32
   std::optional<at::ScalarType> autocast = {};  // operations that gain from it run in this dtype
   uint32_t tensor_size = 1;                     // ranks of the tensor axis
+  uint32_t sequence_size = 1;                   // ranks that share a sequence
 };
 
 class Training {

@@ -44,6 +44,22 @@
 /* The integer `key` of the configuration must be a multiple of `divisor`. */
 #define REQUIRE_DIVIDES(key, divisor) \
   WEFT_POLICY_TRY(plan->require_divides(plan->plan, WEFT_STR(key), (int64_t)(divisor), error))
+/* Refuses what no plan is made for, for a reason that says what to do. */
+#define REJECT_IF(condition, reason) \
+  do {                                                                                      \
+    if (condition) WEFT_POLICY_TRY(plan->reject(plan->plan, WEFT_STR(reason), error));      \
+  } while (0)
+
+/* Over which ranks the activations between regions are split along the sequence, if they are: those of the tensor
+ * axis, so that norms and residual dropouts see parts of them, or those of an axis of its own. The number of ranks that
+ * share out the heads of attention. */
+#define SPLIT_OVER_TENSOR_AXIS                                 \
+  (parallel->sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER || \
+   parallel->sequence_mode == WEFT_SEQUENCE_RING)
+#define SPLIT_OVER_SEQUENCE_AXIS (parallel->sequence_size > 1)
+#define HEAD_RANKS                                                                                  \
+  ((int64_t)parallel->tensor_size *                                                                 \
+   (parallel->sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL ? (int64_t)parallel->sequence_size : 1))
 
 /* Conditions: 1 if the model has a module at this path, no pattern; the flag `key` of the configuration,
  * `otherwise` if it is absent; 1 if the host performs the operation. */

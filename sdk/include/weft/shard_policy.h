@@ -47,8 +47,14 @@ typedef struct weft_model_view {
   uint32_t (*has_operation)(const weft_model_description* model, weft_str operation);
 } weft_model_view;
 
-#define WEFT_SEQUENCE_WHOLE 0        /* every rank of the tensor axis has all positions */
-#define WEFT_SEQUENCE_SPLIT_GATHER 1 /* each has its positions; they are gathered for a region and scattered after it */
+/* How the activations between parallel regions lie. */
+#define WEFT_SEQUENCE_WHOLE 0 /* every rank has all positions */
+/* Each rank of the tensor axis has its positions; they are gathered for a region and scattered after it. */
+#define WEFT_SEQUENCE_SPLIT_GATHER 1
+#define WEFT_SEQUENCE_RING 2 /* the same, computing with the parts that travel */
+/* Each rank of the sequence axis has its positions, in regions too; attention exchanges them for heads. */
+#define WEFT_SEQUENCE_ALL_TO_ALL 3
+#define WEFT_SEQUENCE_RING_ATTENTION 4 /* the same, but attention passes keys and values round */
 
 /* The sizes of the axes and the flags that a policy may look at. */
 typedef struct weft_parallel {
@@ -61,7 +67,7 @@ typedef struct weft_parallel {
   uint32_t flash_attention;
   uint32_t jit_fused;
   uint32_t parallel_output;
-  uint32_t sequence_mode; /* how the activations between parallel regions lie: WEFT_SEQUENCE_* */
+  uint32_t sequence_mode; /* WEFT_SEQUENCE_* */
   uint32_t reserved;
 } weft_parallel;
 
@@ -83,6 +89,8 @@ typedef struct weft_plan_builder {
   /* Refuses the model unless the integer `key` of its configuration is a multiple of `divisor`; the host writes the
    * message, with the nearest legal sizes. */
   weft_status (*require_divides)(weft_plan* plan, weft_str key, int64_t divisor, weft_error* error);
+  /* Refuses the model or the sizes, for a reason that says what to do. */
+  weft_status (*reject)(weft_plan* plan, weft_str reason, weft_error* error);
 } weft_plan_builder;
 
 typedef struct weft_shard_policy {

@@ -68,13 +68,13 @@ typedef struct weft_kv {
 #define WEFT_U8 9
 #define WEFT_BOOL 10
 
-/* Axes of the mesh of ranks; a set of axes is a bit mask of 1 << axis. Neighbouring ranks differ in TENSOR first. */
+/* Axes of the mesh of ranks; a set of axes is a bit mask of 1 << axis. Neighbouring ranks differ in TENSOR first.
+ * Ranks that share out the positions of sequences are data parallel to each other: DATA and REPLICA include them. */
 #define WEFT_AXIS_DATA 0
 #define WEFT_AXIS_REPLICA 1 /* data parallel too, outside DATA: sharded over DATA, copied over REPLICA */
 #define WEFT_AXIS_PIPELINE 2
-#define WEFT_AXIS_SEQUENCE 3
-#define WEFT_AXIS_TENSOR 4
-#define WEFT_AXIS_EXPERT 5
+#define WEFT_AXIS_TENSOR 3
+#define WEFT_AXIS_EXPERT 4
 #define WEFT_AXES 8 /* the length of arrays indexed by axis */
 
 #define WEFT_MAX_DIMS 8

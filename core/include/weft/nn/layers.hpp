@@ -95,6 +95,7 @@ struct AttentionOptions {
   double dropout = 0;           // of the probabilities
   uint64_t stream = 0;          // of its masks, as Dropout's
   bool upcast = false;          // computes in fp32 what is given in fp16 or bf16
+  bool fused = true;            // one kernel, where there is one for this; the formula otherwise
 };
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const AttentionOptions& options);
@@ -106,6 +107,25 @@ at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const A
 // k and v, which are not repeated for it.
 at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const at::Tensor& mask, const AttentionOptions& options);
+
+// The base of a model's attention layers: what a plan may change of them.
+class Attention : public Layer {
+ public:
+  std::string kind() const override { return "Attention"; }
+
+  bool fused = true;                              // as AttentionOptions
+  std::shared_ptr<AttentionOperation> operation;  // may be null
+
+ protected:
+  // self_attention(), or what the plan wants.
+  at::Tensor attend(const at::Tensor& qkv, const at::Tensor& mask, AttentionOptions options) const;
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
+                    AttentionOptions options) const;
+  // The positions of `x`, whose whole sequences have `given` (1 or B, T), or undefined for 0 ... T - 1.
+  at::Tensor positions_of(const at::Tensor& x, const at::Tensor& given) const {
+    return operation ? operation->positions(given, x) : given;
+  }
+};
 
 // The activations of Hugging Face's ACT2FN by name ("gelu_new", "relu", ...); throws naming the known ones.
 using Activation = at::Tensor (*)(const at::Tensor&);

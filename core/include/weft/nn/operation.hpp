@@ -8,6 +8,7 @@
 
 namespace weft::nn {
 
+struct AttentionOptions;
 class Embedding;
 class Linear;
 
@@ -33,6 +34,20 @@ class NormOperation {
  public:
   virtual ~NormOperation() = default;
   virtual at::Tensor parameter(const at::Tensor& parameter) const = 0;
+};
+
+// Attention where every rank has some positions of each sequence.
+class AttentionOperation {
+ public:
+  virtual ~AttentionOperation() = default;
+  virtual std::string id() const = 0;
+  // The positions here, int64 (1 or B, t), of `given` (1 or B, T), or of 0 ... T - 1 if that is undefined. On
+  // the device of `like`.
+  virtual at::Tensor positions(const at::Tensor& given, const at::Tensor& like) const = 0;
+  // As nn::self_attention of q (B, t, H, D) and of k and v (B, t, G, D) over the whole sequences, which
+  // `mask` knows -> (B, t, H D).
+  virtual at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                             const at::Tensor& mask, const AttentionOptions& options) const = 0;
 };
 
 class IdentityOperation {

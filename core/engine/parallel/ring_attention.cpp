@@ -1,0 +1,300 @@
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <cmath>
+#include <mutex>
+#include <optional>
+
+#include "nn/random_stream.hpp"
+#include "parallel/attention.hpp"
+#include "parallel/attention_block.hpp"
+#include "parallel/stream_attention.hpp"
+#include "weft/nn/masks.hpp"
+
+namespace weft::parallel {
+
+namespace {
+
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+
+constexpr uint32_t kKeys = 2, kGradients = 3;  // tags
+
+// The way of the keys and values of each rank: once past every rank, within groups of `inner` neighbours
+// first.
+class Route {
+ public:
+  Route(Communicator ranks, int inner) : ranks_(std::move(ranks)), inner_(inner) {}
+
+  const Communicator& ranks() const { return ranks_; }
+  int steps() const { return ranks_.size(); }
+  // Whose part is here at a step, and where this rank's is.
+  int here(int step) const { return moved(-step); }
+  int own(int step) const { return moved(step); }
+  // Where what is here goes after a step, and whence the next comes.
+  int next(int step) const { return rank_at(place(ranks_.rank()), hop(step), 1); }
+  int previous(int step) const { return rank_at(place(ranks_.rank()), hop(step), -1); }
+
+ private:
+  struct Place {
+    int group, member;
+  };
+  // Steps from group to group, and within one.
+  struct Hops {
+    int groups, members;
+  };
+  Place place(int rank) const { return {rank / inner_, rank % inner_}; }
+  Hops hop(int step) const { return (step + 1) % inner_ == 0 ? Hops{1, 0} : Hops{0, 1}; }
+  int rank_at(Place from, Hops hops, int sign) const {
+    const int groups = ranks_.size() / inner_;
+    const auto wrap = [](int value, int size) { return (value % size + size) % size; };
+    return wrap(from.group + sign * hops.groups, groups) * inner_ +
+           wrap(from.member + sign * hops.members, inner_);
+  }
+  int moved(int steps) const {
+    const int count = std::abs(steps);
+    return rank_at(place(ranks_.rank()), {count / inner_, count - count / inner_}, steps < 0 ? -1 : 1);
+  }
+
+  Communicator ranks_;
+  int inner_;
+};
+
+struct Setting {
+  Positions positions;
+  Route route;
+  int64_t total;
+  at::Tensor bias;  // (B, 1 or H, 1 or T, T) of the whole sequence, or undefined
+  bool causal, fused;
+  double scale, dropout;
+  uint64_t seed;
+};
+
+// A message under way in each direction; empty ones are not sent.
+class Exchange {
+ public:
+  Exchange(const Communicator& ranks, uint32_t tag, const at::Tensor& sent, int to, at::Tensor received,
+           int from)
+      : received_(std::move(received)) {
+    if (sent.numel() > 0) sending_ = ranks.send(sent, to, tag);
+    if (received_.numel() > 0) receiving_ = ranks.recv(received_, from, tag);
+  }
+  at::Tensor wait() {
+    sending_.wait();
+    receiving_.wait();
+    return received_;
+  }
+
+ private:
+  at::Tensor received_;
+  Work sending_, receiving_;
+};
+
+// Queries and keys of one step, as ranges of this rank's and of the other's positions.
+struct Ranges {
+  Segment queries, keys;
+  bool causal = false;
+};
+
+// In zigzag the first piece of a lower rank lies before all positions of this one and its second behind them;
+// all of a higher one's lie between the two pieces of this rank.
+Ranges ranges_of(const Setting& setting, int rank) {
+  const int own = setting.positions.ranks().rank();
+  const std::vector<Segment> mine = setting.positions.of(own, setting.total),
+                             other = setting.positions.of(rank, setting.total);
+  const int64_t queries = setting.positions.count(own, setting.total),
+                keys = setting.positions.count(rank, setting.total);
+  if (!setting.causal) return {{0, queries}, {0, keys}};
+  if (rank == own) return {{0, queries}, {0, keys}, true};
+  if (rank < own) return {{0, queries}, {0, other.front().count}};
+  return {{mine.front().count, mine.back().count}, {0, keys}};
+}
+
+// The block of this rank's queries (B, t, H, D) with the keys and values (2, B, s, G, D) of `rank`.
+AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, const at::Tensor& q,
+                        const at::Tensor& keys_values) {
+  const auto heads_first = [](const at::Tensor& x, const Segment& range) {
+    return x.narrow(1, range.begin, range.count).transpose(1, 2);
+  };
+  AttentionBlock block;
+  block.q = heads_first(q, at.queries);
+  block.k = heads_first(keys_values.select(0, 0), at.keys);
+  block.v = heads_first(keys_values.select(0, 1), at.keys);
+  block.causal = at.causal;
+  block.scale = setting.scale;
+  block.fused = setting.fused;
+  block.dropout = setting.dropout;
+  block.seed = setting.seed + 0x9E3779B97F4A7C15ull * static_cast<uint64_t>(rank + 1);
+  if (setting.bias.defined()) {
+    block.bias = setting.positions.of(rank, setting.bias, -1).narrow(-1, at.keys.begin, at.keys.count);
+    if (block.bias.size(-2) > 1)
+      block.bias = setting.positions.own(block.bias, -2).narrow(-2, at.queries.begin, at.queries.count);
+  }
+  return block;
+}
+
+// visit(rank, its keys and values) for every rank, this one's first, while the next ones travel.
+template <class Visit>
+void visit_keys(const Setting& setting, const at::Tensor& own, const Visit& visit) {
+  const Route& route = setting.route;
+  at::Tensor here = own;
+  for (int step = 0; step < route.steps(); ++step) {
+    std::optional<Exchange> exchange;
+    if (step + 1 < route.steps()) {
+      at::DimVector shape(own.sizes());
+      shape[2] = setting.positions.count(route.here(step + 1), setting.total);
+      exchange.emplace(route.ranks(), kKeys, here, route.next(step), at::empty(shape, own.options()),
+                       route.previous(step));
+    }
+    visit(step, route.here(step), here);
+    if (exchange) here = exchange->wait();
+  }
+}
+
+AttentionPart part_at(const AttentionPart& whole, const Segment& queries) {
+  return {whole.out.narrow(2, queries.begin, queries.count),
+          whole.log_sum_exp.narrow(2, queries.begin, queries.count)};
+}
+
+AttentionPart forward_of(const Setting& setting, const at::Tensor& q, const at::Tensor& keys_values) {
+  AttentionPart whole;
+  visit_keys(setting, keys_values, [&](int, int rank, const at::Tensor& here) {
+    const Ranges at = ranges_of(setting, rank);
+    if (at.queries.count == 0 || at.keys.count == 0) return;
+    const AttentionPart part = attend(block_of(setting, at, rank, q, here));
+    if (!whole.out.defined()) {
+      whole = {part.out.clone(), part.log_sum_exp.clone()};  // this rank's own keys: of all queries
+      return;
+    }
+    AttentionPart sum = part_at(whole, at.queries);
+    merge(sum, part);
+  });
+  if (!whole.out.defined()) whole = {at::zeros_like(q.transpose(1, 2)), {}};  // no position is here
+  return whole;
+}
+
+struct Gradients {
+  at::Tensor dq, dk, dv;  // as q, k and v
+};
+
+// The gradients of keys and values follow them one step behind and end at the rank whose they are.
+Gradients backward_of(const Setting& setting, const at::Tensor& q, const at::Tensor& keys_values,
+                      const AttentionPart& whole, const at::Tensor& gradient) {
+  const Route& route = setting.route;
+  const at::ScalarType exact = whole.log_sum_exp.scalar_type();
+  const at::Tensor dq = at::zeros(q.sizes(), q.options().dtype(exact)), up = gradient.transpose(1, 2);
+  std::optional<Exchange> travelling;
+  visit_keys(setting, keys_values, [&](int step, int rank, const at::Tensor& here) {
+    const Ranges at = ranges_of(setting, rank);
+    AttentionGradients own;
+    if (at.queries.count > 0 && at.keys.count > 0)
+      own = attend_backward(block_of(setting, at, rank, q, here), part_at(whole, at.queries),
+                            up.narrow(2, at.queries.begin, at.queries.count));
+    const at::Tensor sum =
+        travelling ? travelling->wait() : at::zeros(here.sizes(), here.options().dtype(exact));
+    if (own.dq.defined()) {
+      dq.narrow(1, at.queries.begin, at.queries.count).add_(own.dq.transpose(1, 2));
+      sum.select(0, 0).narrow(1, at.keys.begin, at.keys.count).add_(own.dk.transpose(1, 2));
+      sum.select(0, 1).narrow(1, at.keys.begin, at.keys.count).add_(own.dv.transpose(1, 2));
+    }
+    const bool last = step + 1 == route.steps();
+    at::DimVector shape(here.sizes());
+    shape[2] = setting.positions.count(last ? route.ranks().rank() : route.here(step + 1), setting.total);
+    travelling.emplace(route.ranks(), kGradients, sum, last ? rank : route.next(step),
+                       at::empty(shape, sum.options()), last ? route.own(step) : route.previous(step));
+  });
+  const at::Tensor sum = travelling->wait();
+  const auto as_given = [&](const at::Tensor& x) { return x.to(q.scalar_type()); };
+  return {as_given(dq), as_given(sum.select(0, 0)), as_given(sum.select(0, 1))};
+}
+
+class RingNode final : public torch::autograd::Node {
+ public:
+  RingNode(Setting setting, const at::Tensor& q, const at::Tensor& keys_values, const AttentionPart& whole)
+      : setting_(std::move(setting)),
+        saved_{SavedVariable(q, false), SavedVariable(keys_values, false), SavedVariable(whole.out, false),
+               SavedVariable(whole.log_sum_exp, false)} {}
+  variable_list apply(variable_list&& gradients) override {
+    if (!gradients[0].defined()) return {{}, {}, {}};
+    const at::NoGradGuard no_graph;
+    const at::Tensor q = saved_[0].unpack();
+    const AttentionPart whole = {saved_[2].unpack(), saved_[3].unpack()};
+    Gradients result = backward_of(setting_, q, saved_[1].unpack(), whole, gradients[0].view(q.sizes()));
+    return {result.dq, result.dk, result.dv};
+  }
+  void release_variables() override {
+    for (SavedVariable& saved : saved_) saved.reset_data();
+  }
+  std::string name() const override { return "RingAttention"; }
+
+ private:
+  const Setting setting_;
+  SavedVariable saved_[4];
+};
+
+uint64_t draw_seed(uint64_t stream) {
+  const nn::RandomStream random(stream);
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
+}
+
+class RingAttention final : public StreamAttention {
+ public:
+  RingAttention(std::shared_ptr<Stream> stream, int inner)
+      : StreamAttention(std::move(stream)), route_(this->stream().positions().ranks(), inner) {}
+  std::string id() const override { return "weft.attention/1 ring_attn"; }
+
+  at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
+                     const nn::AttentionOptions& options) const override {
+    if (options.upcast && at::isReducedFloatingType(q.scalar_type())) {
+      nn::AttentionOptions same = options;
+      same.upcast = false;
+      return forward(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), mask, same).to(v.scalar_type());
+    }
+    const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
+    const at::Tensor bias =
+        mask.defined() && mask.scalar_type() == at::kBool ? nn::additive_mask(mask, q.scalar_type()) : mask;
+    const Setting setting = {stream().positions(),
+                             route_,
+                             stream().length(),
+                             bias,
+                             options.causal,
+                             options.fused,
+                             scale,
+                             options.dropout,
+                             options.dropout > 0 ? draw_seed(options.stream) : 0};
+    at::Tensor keys_values, result;
+    AttentionPart whole;
+    {
+      const at::NoGradGuard no_graph;
+      keys_values = at::stack({k, v});
+      whole = forward_of(setting, q, keys_values);
+      result = whole.out.transpose(1, 2).to(q.scalar_type()).flatten(2).detach();
+    }
+    if (!torch::autograd::compute_requires_grad(q, k, v)) return result;
+    const std::shared_ptr<RingNode> node(new RingNode(setting, q, keys_values, whole),
+                                         torch::autograd::deleteNode);
+    node->set_next_edges(torch::autograd::collect_next_edges(q, k, v));
+    torch::autograd::set_history(result, node);
+    return result;
+  }
+
+ private:
+  const Route route_;
+};
+
+}  // namespace
+
+std::shared_ptr<nn::AttentionOperation> ring_attention(std::shared_ptr<Stream> stream, int inner_ring) {
+  return std::make_shared<RingAttention>(std::move(stream), inner_ring);
+}
+
+}  // namespace weft::parallel

@@ -1,0 +1,119 @@
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "nn/linear.hpp"
+#include "parallel/ring.hpp"
+#include "parallel/split_stream.hpp"
+
+namespace weft::parallel {
+
+namespace {
+
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+
+// The sum over the ranks of products of all positions, each of some in-features, scattered over them.
+class ScatteredProduct final : public torch::autograd::Node {
+ public:
+  ScatteredProduct(const at::Tensor& x, const at::Tensor& weight, nn::Linear::Layout layout,
+                   Positions positions)
+      : x_(x, /*is_output=*/false),
+        weight_(weight, /*is_output=*/false),
+        layout_(layout),
+        positions_(std::move(positions)) {}
+  variable_list apply(variable_list&& gradients) override {
+    if (!gradients[0].defined()) return {{}, {}};
+    const at::Tensor x = x_.unpack(), weight = weight_.unpack();
+    const at::Tensor dx = at::empty(x.sizes(), x.options());
+    at::Tensor dw;
+    visit_parts(positions_, gradients[0], x.size(1), [&](int rank, const at::Tensor& dy) {
+      const Segment at = positions_.of(rank, x.size(1)).front();
+      if (at.count == 0) return;
+      dx.narrow(1, at.begin, at.count).copy_(nn::linear_input_gradient(dy, weight, layout_));
+      add(dw, nn::linear_weight_gradient(dy, x.narrow(1, at.begin, at.count), layout_));
+    });
+    return {dx, dw};
+  }
+  void release_variables() override {
+    x_.reset_data();
+    weight_.reset_data();
+  }
+  std::string name() const override { return "ScatteredProduct"; }
+
+  static void add(at::Tensor& sum, const at::Tensor& term) { sum = sum.defined() ? sum.add_(term) : term; }
+
+ private:
+  SavedVariable x_, weight_;
+  const nn::Linear::Layout layout_;
+  const Positions positions_;
+};
+
+class RingStream final : public SplitStream {
+ public:
+  explicit RingStream(Communicator ranks) : SplitStream(std::move(ranks), false) {}
+
+  at::Tensor leave_product(const at::Tensor& x, const at::Tensor& weight,
+                           nn::Linear::Layout layout) override {
+    at::Tensor result = sum_parts(positions(), x.size(1), [&](int rank) {
+      return nn::linear(positions().of(rank, x), weight, {}, layout);
+    });
+    if (!torch::autograd::compute_requires_grad(x, weight)) return result;
+    const std::shared_ptr<ScatteredProduct> node(new ScatteredProduct(x, weight, layout, positions()),
+                                                 torch::autograd::deleteNode);
+    node->set_next_edges(torch::autograd::collect_next_edges(x, weight));
+    torch::autograd::set_history(result, node);
+    return result;
+  }
+
+  at::Tensor gather_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            nn::Linear::Layout layout, at::Tensor& whole) const override {
+    at::Tensor result;
+    visit(x, length(), whole, [&](const Segment& at, const at::Tensor& part) {
+      const at::Tensor product = nn::linear(part, weight, bias, layout);
+      if (!result.defined()) {
+        at::DimVector shape(product.sizes());
+        shape[1] = length();
+        result = at::empty(shape, product.options());
+      }
+      result.narrow(1, at.begin, at.count).copy_(product);
+    });
+    return result;
+  }
+
+  at::Tensor gather_weight_gradient(const at::Tensor& dy, const at::Tensor& x, nn::Linear::Layout layout,
+                                    int64_t total, at::Tensor& whole) const override {
+    at::Tensor gradient;
+    visit(x, total, whole, [&](const Segment& at, const at::Tensor& part) {
+      ScatteredProduct::add(gradient,
+                            nn::linear_weight_gradient(dy.narrow(1, at.begin, at.count), part, layout));
+    });
+    return gradient;
+  }
+
+ private:
+  // Every part once; `whole` gets them all.
+  void visit(const at::Tensor& x, int64_t total, at::Tensor& whole,
+             const std::function<void(const Segment& at, const at::Tensor& part)>& visit) const {
+    at::DimVector shape(x.sizes());
+    shape[1] = total;
+    whole = at::empty(shape, x.options());
+    visit_parts(positions(), x, total, [&](int rank, const at::Tensor& part) {
+      const Segment at = positions().of(rank, total).front();
+      if (at.count == 0) return;
+      whole.narrow(1, at.begin, at.count).copy_(part);
+      visit(at, part);
+    });
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Stream> ring_stream(Communicator ranks) {
+  return std::make_shared<RingStream>(std::move(ranks));
+}
+
+}  // namespace weft::parallel
