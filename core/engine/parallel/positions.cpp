@@ -48,7 +48,7 @@ std::function<at::Tensor()> Positions::start_gathering(const at::Tensor& part, i
          part.size(1), total, ranks_.size());
   at::DimVector shape(part.sizes());
   shape[1] = most(total);
-  at::Tensor own = part;
+  at::Tensor own = part.detach();
   if (own.size(1) != shape[1]) {
     own = at::zeros(shape, part.options());
     own.narrow(1, 0, part.size(1)).copy_(part);

@@ -35,7 +35,7 @@ void visit_parts(const Positions& positions, const at::Tensor& part, int64_t tot
                  const std::function<void(int rank, const at::Tensor& part)>& visit) {
   const at::NoGradGuard no_graph;
   const Communicator& ranks = positions.ranks();
-  at::Tensor here = part.contiguous();
+  at::Tensor here = part.detach().contiguous();
   for (int step = 0; step < ranks.size(); ++step) {
     if (step + 1 == ranks.size()) return visit(behind(ranks, step), here);
     Arrival next(ranks, at::DimVector(part.sizes()), positions.count(behind(ranks, step + 1), total),

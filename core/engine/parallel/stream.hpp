@@ -47,7 +47,7 @@ class Stream {
   // Only of a stream that is split.
   const Positions& positions() const { return positions_.value(); }
   // To where every rank goes on with all positions.
-  at::Tensor end(const at::Tensor& x) const;
+  at::Tensor end(const at::Tensor& x);
   // How often gradients of the same samples are added up: the ranks of a sequence axis, each of which has a
   // loss of all positions. Whoever makes a loss of its own positions alone multiplies it by this.
   int64_t times_counted() const { return times_counted_; }

@@ -9,7 +9,7 @@ at::Tensor Stream::leave_product(const at::Tensor& x, const at::Tensor& weight, 
   return leave(nn::linear(x, weight, {}, layout));
 }
 
-at::Tensor Stream::end(const at::Tensor& x) const {
+at::Tensor Stream::end(const at::Tensor& x) {
   if (!positions_) return x;
   const auto gradient_of_own = [positions = *positions_,
                                 times = times_counted()](const at::Tensor& gradient) {

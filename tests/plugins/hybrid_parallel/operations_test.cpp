@@ -3,6 +3,7 @@
 
 #include "nn/linear.hpp"
 #include "nn/random_stream.hpp"
+#include "parallel/attention_block.hpp"
 #include "parallel/operations.hpp"
 #include "parallel/vocabulary_loss.hpp"
 #include "support/expect_error.hpp"
@@ -104,6 +105,51 @@ WEFT_RANKS_TEST(TensorParallel, ASharedInputIsReducedOnce, 2) {
       EXPECT_TRUE(x.grad().equal(at::full({4, 16}, 2 * 8 * (0.5 + 1.5 + 2.5))));
     }
   }
+}
+
+// Keys in two blocks, of which the second is merged with the first: as attention to all of them; and the
+// gradients of the blocks are those of the whole, by differences too where probabilities are dropped.
+TEST(AttentionBlock, PartsMergeToTheWhole) {
+  at::manual_seed(9);
+  const auto random = [](int64_t heads, int64_t positions) {
+    return at::randn({2, heads, positions, 8}, at::kDouble);
+  };
+  const Tensor q = random(4, 5), k = random(2, 7), v = random(2, 7), up = random(4, 5);
+  const Tensor bias = at::randn({2, 1, 5, 7}, at::kDouble);
+  for (const bool fused : {false, true})
+    for (const double dropout : {0.0, 0.4}) {
+      const auto block = [&](const Tensor& queries, int64_t begin, int64_t count) {
+        return parallel::AttentionBlock{queries,
+                                        k.narrow(2, begin, count),
+                                        v.narrow(2, begin, count),
+                                        bias.narrow(3, begin, count),
+                                        false,
+                                        0.3,
+                                        fused,
+                                        dropout,
+                                        static_cast<uint64_t>(begin + 1)};
+      };
+      const auto whole_of = [&](const Tensor& queries) {
+        parallel::AttentionPart whole = parallel::attend(block(queries, 0, 3));
+        parallel::merge(whole, parallel::attend(block(queries, 3, 4)));
+        return whole;
+      };
+      const parallel::AttentionPart whole = whole_of(q);
+      if (dropout == 0) {
+        const Tensor logits = at::matmul(q, k.repeat_interleave(2, 1).transpose(2, 3)) * 0.3 + bias;
+        const Tensor expected = at::matmul(logits.softmax(-1), v.repeat_interleave(2, 1));
+        EXPECT_TRUE(is_near(whole.out, expected, 1e-12));
+      }
+      Tensor dq = at::zeros_like(q);
+      for (const auto& [begin, count] : {std::pair(0, 3), std::pair(3, 4)})
+        dq += parallel::attend_backward(block(q, begin, count), whole, up).dq;
+      const Tensor direction = random(4, 5);
+      const double step = 1e-5;
+      const Tensor difference =
+          (whole_of(q + direction * step).out - whole_of(q - direction * step).out) / (2 * step);
+      const double expected = (difference * up).sum().item<double>();
+      EXPECT_NEAR((dq * direction).sum().item<double>(), expected, 1e-7 * std::abs(expected) + 1e-8);
+    }
 }
 
 TEST(RandomStream, LeavesTheGeneratorInStepWhateverItDraws) {

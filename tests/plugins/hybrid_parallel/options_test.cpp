@@ -25,13 +25,8 @@ TEST(Options, RefuseSizesThatDoNotDivideAndNameThoseThatDo) {
 
 TEST(Options, RefuseWhatThisVersionDoesNotDo) {
   on_ranks({2}, [](World& world) {
-    for (const char* option : {R"({"pp_size": 2})", R"({"sp_size": 2})"})
-      EXPECT_ERROR(boost(world, of_heads(4), hybrid(option)), WEFT_UNIMPLEMENTED, "hybrid_parallel: ");
-    EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"enable_sequence_parallelism": true,
-                                                      "sequence_parallelism_mode": "ring_attn"})")),
-                 WEFT_UNIMPLEMENTED, "this version has \"split_gather\"");
-    EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"sequence_parallelism_mode": "split_gather"})")),
-                 WEFT_INVALID_ARGUMENT, "enable_sequence_parallelism is false");
+    EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"pp_size": 2})")), WEFT_UNIMPLEMENTED,
+                 "hybrid_parallel: ");
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "gpt9"})")),
                  WEFT_NOT_FOUND, "gpt9");
   });

@@ -1,0 +1,87 @@
+#include "plugins/hybrid_parallel/classes.hpp"
+
+#include "base/text.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace weft::test {
+
+namespace {
+
+double tolerance_of(const std::string& precision) {
+  return precision == "fp64" ? 1e-10 : 5e-5;
+}
+
+// 23 tokens and 3 labels: no number of ranks divides them.
+Batch batch_of(const std::string& architecture, int64_t samples, int64_t seed) {
+  at::manual_seed(static_cast<uint64_t>(seed));
+  const auto random = [](int64_t high, std::vector<int64_t> shape) {
+    return at::randint(high, shape, at::kLong);
+  };
+  const at::Tensor ids = random(22, {samples, 7}) + 1;
+  if (architecture == "GPT2ForSequenceClassification")
+    return {{"input_ids", ids}, {"labels", random(3, {samples})}};
+  if (architecture == "GPT2ForTokenClassification")
+    return {{"input_ids", ids}, {"labels", random(3, {samples, 7})}};
+  if (architecture == "GPT2ForQuestionAnswering")
+    return {{"input_ids", ids},
+            {"start_positions", random(7, {samples})},
+            {"end_positions", random(7, {samples})}};
+  if (architecture == "GPT2DoubleHeadsModel")
+    return {{"input_ids", random(23, {samples, 2, 7})},
+            {"mc_token_ids", random(7, {samples, 2})},
+            {"labels", random(23, {samples, 2, 7})},
+            {"mc_labels", random(2, {samples})}};
+  return gpt2_batch(samples, seed);
+}
+
+}  // namespace
+
+Trial gpt2_trial(const std::string& architecture, const std::string& precision) {
+  // Added to the logits of every position, or every choice, alike.
+  static const std::map<std::string, std::vector<std::string>> kWithoutGradient = {
+      {"GPT2ForQuestionAnswering", {"qa_outputs.bias", "transformer.ln_f.bias"}},
+      {"GPT2DoubleHeadsModel", {"multiple_choice_head.summary.bias"}}};
+  const auto without = kWithoutGradient.find(architecture);
+  return {
+      .tolerance = tolerance_of(precision),
+      .without_gradient = without == kWithoutGradient.end() ? std::vector<std::string>() : without->second,
+      .model =
+          [=](const JobOptions& options) {
+            return tiny_gpt2(TinyGpt2{.architecture = architecture,
+                                      .precision = options.precision,
+                                      .width = 16,
+                                      .heads = 4,
+                                      .more = R"(, "num_labels": 3, "pad_token_id": 0,
+                                                     "summary_first_dropout": 0.0,
+                                                     "summary_proj_to_labels": true)"});
+          },
+      .batch = [=](int64_t step) { return batch_of(architecture, 6, step); }};
+}
+
+// 23 tokens and 3 labels: no number of ranks divides them. Biases of keys in fp64 only: what rounding adds to
+// their small gradients is too much of them.
+Model tiny_llama(const TinyLlama& llama, const std::string& precision) {
+  const TemporaryFolder folder;
+  folder.file("config.json",
+              fmt::format(R"({{"model_type": "llama", "vocab_size": 23, "max_position_embeddings": 9,
+      "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4,
+      "num_key_value_heads": {}, "head_dim": 16, "mlp_bias": true, "attention_bias": {},
+      "tie_word_embeddings": {}, "pad_token_id": 20, "num_labels": 3, "initializer_range": 0.3}})",
+                          llama.key_heads, precision == "fp64", llama.tied));
+  return Model::open(folder.path() + "/config.json", llama.architecture, precision);
+}
+
+Batch llama_batch(const std::string& architecture, int64_t step) {
+  Batch batch = gpt2_batch(6, step);
+  batch.at("input_ids").narrow(1, 5, 2).fill_(20);
+  if (architecture == "LlamaForSequenceClassification") batch.set("labels", at::randint(3, {6}, at::kLong));
+  return batch;
+}
+
+Trial llama_trial(const TinyLlama& llama, const std::string& precision) {
+  return {.tolerance = tolerance_of(precision),
+          .model = [=](const JobOptions& options) { return tiny_llama(llama, options.precision); },
+          .batch = [=](int64_t step) { return llama_batch(llama.architecture, step); }};
+}
+
+}  // namespace weft::test

@@ -1,0 +1,27 @@
+// Model classes to be trained on tensor and sequence axes: sizes that no number of ranks divides.
+#pragma once
+
+#include <string>
+
+#include "plugins/support/parity.hpp"
+
+namespace weft::test {
+
+inline constexpr const char* kGpt2Classes[] = {"GPT2LMHeadModel", "GPT2DoubleHeadsModel",
+                                               "GPT2ForSequenceClassification", "GPT2ForTokenClassification",
+                                               "GPT2ForQuestionAnswering"};
+
+struct TinyLlama {
+  std::string architecture;
+  int64_t key_heads;
+  bool tied;
+};
+Model tiny_llama(const TinyLlama& llama, const std::string& precision);
+// Id 20 is padding, whose row has no gradient.
+Batch llama_batch(const std::string& architecture, int64_t step);
+
+// Within 5e-5 of one rank in fp32 and 1e-10 in fp64.
+Trial gpt2_trial(const std::string& architecture, const std::string& precision);
+Trial llama_trial(const TinyLlama& llama, const std::string& precision);
+
+}  // namespace weft::test

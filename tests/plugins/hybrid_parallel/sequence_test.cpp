@@ -1,0 +1,282 @@
+// Sequences that ranks share out, in every mode, against one rank.
+#include "base/text.hpp"
+#include "memory/counting_allocator.hpp"
+#include "plugins/hybrid_parallel/classes.hpp"
+#include "plugins/support/bytes.hpp"
+#include "plugins/support/parity.hpp"
+#include "support/expect_error.hpp"
+
+namespace weft::test {
+
+namespace {
+
+// `axes`: "\"sp_size\": 2, "
+JobOptions in_mode(const std::string& mode, const std::string& axes, const std::string& precision = "fp64",
+                   const std::string& strategy = "hybrid_parallel") {
+  return {.strategy = strategy,
+          .options = fmt::format(
+              R"({{{}"enable_sequence_parallelism": true, "sequence_parallelism_mode": "{}"}})", axes, mode),
+          .precision = precision};
+}
+
+struct Split {
+  const char* mode;
+  const char* axes;
+  int ranks;
+};
+
+// 7 positions: no number of ranks divides them.
+constexpr Split kSplits[] = {
+    {"split_gather", R"("tp_size": 2, "enable_sequence_overlap": true, )", 2},
+    {"ring", R"("tp_size": 2, )", 2},
+    {"ring", R"("tp_size": 4, )", 4},
+    {"all_to_all", R"("sp_size": 2, )", 2},
+    {"all_to_all", R"("sp_size": 4, )", 4},
+    {"all_to_all", R"("sp_size": 2, "tp_size": 2, )", 4},
+    {"ring_attn", R"("sp_size": 2, )", 2},
+    {"ring_attn", R"("sp_size": 4, )", 4},
+    {"ring_attn", R"("sp_size": 4, "inner_ring_size": 2, )", 4},
+    {"ring_attn", R"("sp_size": 2, "tp_size": 2, )", 4},
+};
+
+std::string name_of(const Split& split) {
+  std::string name = split.mode;
+  for (const char* c = split.axes; *c != 0; ++c)
+    if (std::isalnum(static_cast<unsigned char>(*c)) != 0) name += *c;
+  return name;
+}
+
+class Sequences : public testing::TestWithParam<Split> {
+ protected:
+  static void expect_gradients(const Trial& trial, const std::string& precision) {
+    expect_gradients_of_one_rank(in_mode(GetParam().mode, GetParam().axes, precision), {GetParam().ranks},
+                                 trial);
+  }
+};
+
+TEST_P(Sequences, HaveTheGradientsOfOneRankInEveryGpt2) {
+  for (const char* architecture : kGpt2Classes) {
+    SCOPED_TRACE(architecture);
+    expect_gradients(gpt2_trial(architecture, "fp64"), "fp64");
+  }
+  expect_gradients(gpt2_trial("GPT2LMHeadModel", "fp32"), "fp32");
+}
+
+TEST_P(Sequences, HaveTheGradientsOfOneRankInEveryLlama) {
+  for (const TinyLlama& llama :
+       {TinyLlama{"LlamaForCausalLM", 4, false}, TinyLlama{"LlamaForCausalLM", 2, true},
+        TinyLlama{"LlamaForSequenceClassification", 1, false}})
+    expect_gradients(llama_trial(llama, "fp64"), "fp64");
+  expect_gradients(llama_trial({"LlamaForCausalLM", 2, true}, "fp32"), "fp32");
+}
+
+// Rows of 3 to 7 tokens, with padding on either side; and several sequences packed into one row.
+TEST_P(Sequences, HaveTheGradientsOfOneRankUnderMasks) {
+  Trial trial = gpt2_trial("GPT2LMHeadModel", "fp64");
+  trial.batch = [](int64_t step) {
+    Batch batch = gpt2_batch(6, step);
+    const at::Tensor mask = at::ones({6, 7}, at::kLong);
+    for (int64_t row = 0; row < 5; ++row)
+      row % 2 == 0 ? mask[row].narrow(0, 7 - row, row).fill_(0) : mask[row].narrow(0, 0, row).fill_(0);
+    batch.at("labels").masked_fill_(mask.eq(0), -100);
+    batch.set("attention_mask", mask);
+    return batch;
+  };
+  expect_gradients(trial, "fp64");
+  trial.batch = [](int64_t step) {
+    Batch batch = gpt2_batch(6, step);
+    batch.set("position_ids", at::tensor({0, 1, 2, 0, 1, 0, 1}).repeat({6, 1}));
+    return batch;
+  };
+  trial.model = [](const JobOptions& options) {
+    return tiny_gpt2(
+        TinyGpt2{.precision = options.precision, .width = 16, .heads = 4, .more = R"(, "use_cache": false)"});
+  };
+  expect_gradients(trial, "fp64");
+}
+
+TEST_P(Sequences, TrainAsOneRankWithClippingAndRecomputation) {
+  JobOptions options = in_mode(GetParam().mode, GetParam().axes, "fp32");
+  options.max_grad_norm = 0.05;
+  options.recompute = "all";
+  options.accumulate = 2;
+  expect_steps_of_one_rank(options, {GetParam().ranks}, gpt2_trial("GPT2LMHeadModel", "fp32"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, Sequences, testing::ValuesIn(kSplits),
+                         [](const auto& info) { return name_of(info.param); });
+
+TEST(SequenceAxis, IsDataParallelToEveryStrategy) {
+  const Trial trial = gpt2_trial("GPT2LMHeadModel", "fp64");
+  for (const char* strategy : {"torch_ddp", "low_level_zero", "torch_fsdp", "gemini"})
+    for (const char* mode : {"all_to_all", "ring_attn"})
+      expect_gradients_of_one_rank(in_mode(mode, R"("sp_size": 2, )", "fp64", strategy), {4}, trial);
+  expect_gradients_of_one_rank(in_mode("ring_attn", R"("sp_size": 2, "zero_stage": 2, )"), {4}, trial);
+}
+
+TEST(FlashAttention, OffHasTheSameGradientsStepByStep) {
+  for (const char* axes : {R"("tp_size": 2)", R"("sp_size": 2, "enable_sequence_parallelism": true,
+                                                "sequence_parallelism_mode": "ring_attn")"})
+    expect_gradients_of_one_rank({.strategy = "hybrid_parallel",
+                                  .options = fmt::format(R"({{{}, "enable_flash_attention": false}})", axes),
+                                  .precision = "fp64"},
+                                 {2}, gpt2_trial("GPT2LMHeadModel", "fp64"));
+}
+
+// One kernel keeps the result and a number for each row, the formula all probabilities: 3 rows of 2 heads of
+// this rank with 64 x 64 of them.
+TEST(FlashAttention, HoldsNoProbabilities) {
+  on_ranks({2}, [](World& world) {
+    const auto peak = [&](const char* flag) {
+      Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 16, .heads = 4, .more = R"(, "n_positions": 64)"}),
+                      {.strategy = "hybrid_parallel",
+                       .options = fmt::format(R"({{"tp_size": 2, "enable_flash_attention": {}}})", flag),
+                       .recompute = "off"});
+      const at::Tensor ids = at::randint(23, {3, 64}, at::kLong);
+      reset_peak_allocated_bytes();
+      const int64_t before = allocated_bytes();
+      job.accumulate_gradients({{"input_ids", ids}, {"labels", ids}});
+      return peak_allocated_bytes() - before;
+    };
+    const int64_t layers = 2, probabilities = 3 * 2 * 64 * 64 * 4;
+    EXPECT_GT(peak("false"), peak("true") + layers * probabilities);
+  });
+}
+
+TEST(SequenceAxis, GivesLogitsOfItsPositionsOrAll) {
+  const Batch batch = gpt2_batch(3, 1);
+  const auto model = [] { return tiny_gpt2(TinyGpt2{.width = 16, .heads = 4}); };
+  Job alone = boost(one_rank(), model(), {});
+  const at::Tensor expected = alone.forward(batch).at("logits");
+  const Evaluation evaluation = alone.evaluate(batch);
+  on_ranks({2}, [&](World& world) {
+    Job split = boost(world, model(), in_mode("all_to_all", R"("sp_size": 2, )", "fp32"));
+    const int64_t begin = world.rank() == 0 ? 0 : 3;
+    EXPECT_TRUE(
+        is_near(split.forward(batch).at("logits"), expected.narrow(1, begin, 3 + world.rank()), 1e-5));
+    EXPECT_NEAR(split.evaluate(batch).loss(), evaluation.loss(), 1e-5);
+    EXPECT_EQ(split.evaluate(batch).labels(), evaluation.labels());
+    Job whole =
+        boost(world, model(), in_mode("ring_attn", R"("sp_size": 2, "parallel_output": false, )", "fp32"));
+    EXPECT_TRUE(is_near(whole.forward(batch).at("logits"), expected, 1e-5));
+    EXPECT_NEAR(whole.evaluate(batch).loss(), evaluation.loss(), 1e-5);
+  });
+}
+
+TEST(SequenceAxis, TakesACriterionOfAllPositions) {
+  const Criterion criterion = [](const State& outputs, const Batch&) {
+    const at::Tensor& hidden = outputs.at("last_hidden_state");
+    return (hidden * at::linspace(-1, 1, hidden.size(2), hidden.options())).mean();
+  };
+  const auto gradients = [&](const World& world, const JobOptions& options) {
+    Model model = tiny_gpt2(
+        TinyGpt2{.architecture = "GPT2Model", .precision = options.precision, .width = 16, .heads = 4});
+    BoosterOptions chosen;
+    chosen.strategy = options.strategy;
+    chosen.options = options.options;
+    chosen.precision = options.precision;
+    Job job = Booster(chosen, world).boost(model, optim::SGD(model.parameters(), {.lr = 1}), criterion);
+    job.accumulate_gradients({{"input_ids", gpt2_batch(4, 2).at("input_ids")}});
+    return published_gradients(job);
+  };
+  const Tensors expected = gradients(one_rank(), {.strategy = "none", .precision = "fp64"});
+  on_ranks({2}, [&](World& world) {
+    for (const char* mode : {"all_to_all", "ring_attn"})
+      expect_near(gradients(world, in_mode(mode, R"("sp_size": 2, )")), expected, 1e-10);
+  });
+}
+
+TEST(SequenceAxis, DrawsOtherMasksForOtherPositions) {
+  on_ranks({2}, [](World& world) {
+    for (const char* mode : {"all_to_all", "ring_attn"}) {
+      Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 12, .heads = 4, .dropout = 0.3}),
+                      in_mode(mode, R"("sp_size": 2, )", "fp32"));
+      double before = 0;
+      for (int64_t step = 0; step < 30; ++step) {
+        const double loss = job.train_step(gpt2_batch(3, 1)).loss;
+        if (step == 0) before = loss;
+        EXPECT_TRUE(std::isfinite(loss));
+        if (step == 29) EXPECT_LT(loss, before);
+      }
+    }
+  });
+}
+
+// With b samples, s positions, h channels and P ranks a block exchanges q, k, v and what attention gives, of
+// b s h / P each, forward and backward: 8 (b s h / P) (P - 1) / P elements.
+WEFT_RANKS_TEST(SequenceBytes, AllToAllExchangesEightParts, 2, 4) {
+  const int64_t layers = 2, ranks = world.size();
+  JobOptions options = in_mode("all_to_all", fmt::format(R"("sp_size": {}, )", ranks), "fp32");
+  options.recompute = "off";
+  Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 16, .heads = 4}), options);
+  const at::Tensor ids = at::randint(23, {3, 8}, at::kLong);
+  const auto sent = sent_bytes([&] { job.accumulate_gradients({{"input_ids", ids}, {"labels", ids}}); });
+  const int64_t part = 3 * 8 * 16 / ranks;
+  EXPECT_EQ(sent.at("all_to_all"), layers * 8 * part * (ranks - 1) / ranks * 4);
+}
+
+// c is the part of keys and values of a rank: they pass the other ranks forward, and once more backward,
+// followed by their gradients, which also come home.
+WEFT_RANKS_TEST(SequenceBytes, RingAttentionSendsKeysAndValuesRound, 2, 4) {
+  const int64_t layers = 2, ranks = world.size();
+  for (const char* inner : {"", R"("inner_ring_size": 2, )"}) {
+    JobOptions options = in_mode("ring_attn", fmt::format(R"("sp_size": {}, {})", ranks, inner), "fp32");
+    options.recompute = "off";
+    Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 16, .heads = 4}), options);
+    const at::Tensor ids = at::randint(23, {3, 8}, at::kLong);
+    const auto sent = sent_bytes([&] { job.accumulate_gradients({{"input_ids", ids}, {"labels", ids}}); });
+    const int64_t c = 2 * 3 * 8 / ranks * 16;
+    EXPECT_EQ(sent.at("send"), layers * ((ranks - 1) * c + (ranks - 1) * c + ranks * c) * 4);
+  }
+}
+
+// What split_gather gathers and scatters for its linear layers travels in parts: as many bytes.
+WEFT_RANKS_TEST(SequenceBytes, RingSendsWhatSplitGatherDoes, 2, 4) {
+  const auto sent_in = [&](const char* mode) {
+    JobOptions options = in_mode(mode, fmt::format(R"("tp_size": {}, )", world.size()), "fp32");
+    options.recompute = "off";
+    Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 16, .heads = 4}), options);
+    const at::Tensor ids = at::randint(23, {3, 8}, at::kLong);
+    return sent_bytes([&] { job.accumulate_gradients({{"input_ids", ids}, {"labels", ids}}); });
+  };
+  auto ring = sent_in("ring"), gathered = sent_in("split_gather");
+  EXPECT_GT(ring["send"], ring["all_gather"] + ring["reduce_scatter"]);
+  EXPECT_EQ(ring["send"] + ring["all_gather"] + ring["reduce_scatter"],
+            gathered["all_gather"] + gathered["reduce_scatter"]);
+  EXPECT_EQ(ring["all_reduce"], gathered["all_reduce"]);
+}
+
+TEST(SequenceOptions, AreRefusedWhereTheyMeanNothing) {
+  on_ranks({2}, [](World& world) {
+    const auto refused = [&](const std::string& options, auto... parts) {
+      const JobOptions job = {.strategy = "hybrid_parallel", .options = options};
+      EXPECT_ERROR(boost(world, tiny_gpt2(TinyGpt2{.width = 16, .heads = 4}), job), WEFT_INVALID_ARGUMENT,
+                   parts...);
+    };
+    for (const char* option : {R"("sp_size": 2)", R"("sequence_parallelism_mode": "ring")",
+                               R"("inner_ring_size": 2)", R"("enable_sequence_overlap": true)"})
+      refused(fmt::format("{{{}}}", option), "is given, but enable_sequence_parallelism is false");
+    const auto in = [](const char* more) {
+      return fmt::format(R"({{"enable_sequence_parallelism": true, {}}})", more);
+    };
+    refused(in(R"("sequence_parallelism_mode": "ring")"), "over the ranks of tp_size, which is 1");
+    refused(in(R"("tp_size": 2)"), "\"all_to_all\" splits sequences over the ranks of sp_size, which is 1");
+    refused(in(R"("sp_size": 2, "inner_ring_size": 2)"), "inner_ring_size is 2", "this is all_to_all");
+    refused(in(R"("sp_size": 2, "enable_sequence_overlap": true)"), "enable_sequence_overlap is for");
+    refused(in(R"("sp_size": 4)"), "sp_size is 4, must divide the 2 data-parallel ranks");
+    refused(in(R"("sequence_parallelism_mode": "ring_attn", "sp_size": 2, "inner_ring_size": 3)"),
+            "must divide sp_size (this is 2)");
+  });
+}
+
+TEST(SequenceOptions, HeadsMustDivideByTheRanksThatShareThem) {
+  on_ranks({4}, [](World& world) {
+    EXPECT_ERROR(boost(world, tiny_gpt2(TinyGpt2{.width = 12, .heads = 6}),
+                       in_mode("all_to_all", R"("sp_size": 2, "tp_size": 2, )", "fp32")),
+                 WEFT_INVALID_ARGUMENT, "\"n_head\" is 6, not a multiple of 4");
+  });
+}
+
+}  // namespace
+
+}  // namespace weft::test
