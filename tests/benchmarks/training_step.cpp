@@ -34,7 +34,7 @@ double resident_mib(const char* key) {
   return 0;
 }
 
-weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, int rank) {
+weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, int64_t rank) {
   at::Generator generator = at::detail::createCPUGenerator(1 + static_cast<uint64_t>(rank));
   const at::Tensor ids =
       at::randint(0, model.module().vocabulary_size(), {size, length}, generator, at::kLong);
@@ -95,14 +95,18 @@ int main(int argc, char** argv) try {
   const double before = resident_mib("VmRSS");
 
   auto model = weft::Model::open(argv[2]);
-  const weft::Batch batch = fixed_batch(model, size, length, world.rank());
+  weft::Batch batch;
+  int64_t data_size = 1;
   std::function<double()> step;
   if (mode == "booster") {
     auto optimizer = weft::optim::AdamW(model.parameters(), {.lr = 1e-3, .weight_decay = 0.01});
     weft::Booster booster(weft::BoosterOptions::parse(argc > 6 ? argv[6] : R"({"strategy": "none"})"), world);
+    batch = fixed_batch(model, size, length, booster.data_rank());
+    data_size = booster.data_size();
     auto job = std::make_shared<weft::Job>(booster.boost(model, optimizer));
     step = [job, &batch] { return job->train_step(batch).loss; };
   } else {
+    batch = fixed_batch(model, size, length, 0);
     auto loop = std::make_shared<HandWritten>(model.module());
     model.train();
     step = [loop, &batch] { return loop->step(batch); };
@@ -119,7 +123,7 @@ int main(int argc, char** argv) try {
   }
   nlohmann::json line = {{"rank", world.rank()},
                          {"world", world.size()},
-                         {"tokens", size * length * world.size()},
+                         {"tokens", size * length * data_size},
                          {"seconds", seconds},
                          {"processor_seconds", processor},
                          {"loss", loss},

@@ -80,13 +80,14 @@ BoosterOptions booster_options_for_outputs(const json& arguments, const std::str
   BoosterOptions options = booster_options(arguments, without);
   json of_strategy = parse_json(options.options, "options of the strategy");
   if (!of_strategy.is_object()) return options;  // refused by the Booster
-  const auto ranks = of_strategy.find("tp_size");
-  if (ranks == of_strategy.end() || *ranks == 1) return options;
+  const auto splits = [&](const char* axis) { return of_strategy.value(axis, json(1)) != 1; };
+  const char* const axis = splits("tp_size") ? "tp_size" : "sp_size";
+  if (!splits(axis)) return options;
   if (of_strategy.value("parallel_output", json()) == true)
     fail(WEFT_INVALID_ARGUMENT,
-         "the strategy's option parallel_output is true, but with tp_size {} that leaves each rank a part of "
-         "the logits, and this command needs all of them: leave parallel_output out, or set it false",
-         ranks->dump());
+         "the strategy's option parallel_output is true, but with {} {} that leaves each rank a part of the "
+         "logits, and this command needs all of them: leave parallel_output out, or set it false",
+         axis, of_strategy[axis].dump());
   of_strategy["parallel_output"] = false;
   options.options = of_strategy.dump();
   return options;

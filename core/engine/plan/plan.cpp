@@ -236,10 +236,9 @@ std::string canonical_text(const Plan& plan) {
   }
   std::sort(lines.begin(), lines.end());
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
-  return fmt::format("weft plan 1\narchitecture {}\npolicy {}\ntensor {}\nsequence {} mode {} ring {}\n{}{}",
+  return fmt::format("weft plan 1\narchitecture {}\npolicy {}\ntensor {}\nsequence {} mode {}\n{}{}",
                      plan.architecture, plan.policy, plan.sizes.tensor, plan.sizes.sequence,
-                     plan.sizes.sequence_mode, plan.sizes.inner_ring, fmt::join(lines, "\n"),
-                     lines.empty() ? "" : "\n");
+                     plan.sizes.sequence_mode, fmt::join(lines, "\n"), lines.empty() ? "" : "\n");
 }
 
 }  // namespace weft::plan

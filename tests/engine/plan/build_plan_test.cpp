@@ -351,18 +351,27 @@ TEST(Unsupported, NamesWhatIsNotPerformed) {
       unsupported(build_plan(kModel, none, {.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER}));
   ASSERT_EQ(split.size(), 1u);
   EXPECT_TELLS(split[0], "policy \"invented\" says nowhere that a split sequence ends");
-  const auto reasons = unsupported(build_plan(kModel, none, {.tensor = 2, .sequence = 2, .jit_fused = true}));
-  ASSERT_EQ(reasons.size(), 2u);
-  EXPECT_TELLS(reasons[0], "sequence_size is 2");
-  EXPECT_TELLS(reasons[1], "jit_fused is on");
-  const auto fast = policy([](const Call& c) {
+  const auto axis =
+      unsupported(build_plan(kModel, none, {.sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL}));
+  ASSERT_EQ(axis.size(), 3u);
+  EXPECT_TELLS(axis[0], "says nowhere that a split sequence ends");
+  EXPECT_TELLS(axis[1], "says nowhere where a split sequence begins");
+  EXPECT_TELLS(axis[2], "says nowhere which layers attend to all positions");
+  const auto fused = policy([](const Call& c) {
     c.on("ln_f", "weft.layer_norm/1", {flag("fused", c.parallel->fused_normalization)});
-    c.on("h.*.attn", "weft.attention/1", {flag("flash", c.parallel->flash_attention)});
   });
-  EXPECT_TRUE(unsupported(build_plan(kModel, fast, {})).empty());
-  EXPECT_EQ(
-      unsupported(build_plan(kModel, fast, {.fused_normalization = true, .flash_attention = true})).size(),
-      2u);
+  EXPECT_TRUE(unsupported(build_plan(kModel, fused, {})).empty());
+  EXPECT_EQ(unsupported(build_plan(kModel, fused, {.fused_normalization = true, .jit_fused = true})).size(),
+            2u);
+}
+
+TEST(Reject, GivesThePolicysReason) {
+  const auto choosy = policy([](const Call& c) {
+    c.plan->reject(c.plan->plan, borrow("two heads only; take another model"), c.error);
+  });
+  const std::string message = refusal(kModel, choosy);
+  EXPECT_TELLS(message, "policy \"invented\" on GPT2LMHeadModel");
+  EXPECT_TELLS(message, "two heads only; take another model");
 }
 
 }  // namespace

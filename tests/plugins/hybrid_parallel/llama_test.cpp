@@ -24,14 +24,15 @@ TEST_P(LlamaClasses, HaveTheGradientsOfOneRank) {
 TEST_P(LlamaClasses, HaveTheGradientsOfOneRankWithSplitSequences) {
   const auto& [llama, precision] = GetParam();
   for (const int size : {2, 4}) {
-    JobOptions options = options_of("hybrid_parallel",
-                                    fmt::format(R"({{"tp_size": {}, "enable_sequence_parallelism": true,
+    const JobOptions options = options_of("hybrid_parallel",
+                                          fmt::format(R"({{"tp_size": {}, "enable_sequence_parallelism": true,
                                                       "sequence_parallelism_mode": "split_gather"}})",
-                                                size),
-                                    precision);
-    expect_gradients_of_one_rank(options, {size}, llama_trial(llama, precision));
-    options.recompute = "all";
-    expect_gradients_of_one_rank(options, {size}, llama_trial(llama, precision));
+                                                      size),
+                                          precision);
+    const Trial trial = llama_trial(llama, precision);
+    JobOptions recomputed = options;
+    recomputed.recompute = "all";
+    expect_gradients_of_one_rank({{options, trial}, {recomputed, trial}}, size);
   }
 }
 

@@ -26,10 +26,10 @@ TEST_P(Classes, HaveTheGradientsOfOneRankWithSplitSequences) {
   const auto& [architecture, precision] = GetParam();
   const Trial trial = gpt2_trial(architecture, precision);
   for (const int size : {2, 4}) {
-    JobOptions options = hybrid("{\"tp_size\": " + std::to_string(size) + kSplitGather, precision);
-    expect_gradients_of_one_rank(options, {size}, trial);
-    options.recompute = "all";
-    expect_gradients_of_one_rank(options, {size}, trial);
+    const JobOptions options = hybrid("{\"tp_size\": " + std::to_string(size) + kSplitGather, precision);
+    JobOptions recomputed = options;
+    recomputed.recompute = "all";
+    expect_gradients_of_one_rank({{options, trial}, {recomputed, trial}}, size);
   }
 }
 
@@ -64,16 +64,19 @@ class Precisions : public testing::TestWithParam<std::string> {};
 
 TEST_P(Precisions, DataAxesOfEveryKindMultiply) {
   const Trial trial = gpt2_trial("GPT2LMHeadModel", GetParam());
+  std::vector<Case> cases;
   for (const char* stage : {"0", "1", "2"})
-    expect_gradients_of_one_rank(
-        hybrid(std::string(R"({"tp_size": 2, "zero_stage": )") + stage + "}", GetParam()), {4}, trial);
+    cases.push_back(
+        {hybrid(std::string(R"({"tp_size": 2, "zero_stage": )") + stage + "}", GetParam()), trial});
+  expect_gradients_of_one_rank(cases, 4);
 }
 
 TEST_P(Precisions, EveryStrategyTakesATensorAxis) {
   const Trial trial = gpt2_trial("GPT2LMHeadModel", GetParam());
+  std::vector<Case> cases;
   for (const char* strategy : {"torch_ddp", "low_level_zero", "torch_fsdp", "gemini"})
-    expect_gradients_of_one_rank(
-        {.strategy = strategy, .options = R"({"tp_size": 2})", .precision = GetParam()}, {2, 4}, trial);
+    cases.push_back({{.strategy = strategy, .options = R"({"tp_size": 2})", .precision = GetParam()}, trial});
+  for (const int ranks : {2, 4}) expect_gradients_of_one_rank(cases, ranks);
 }
 
 INSTANTIATE_TEST_SUITE_P(HybridParallel, Precisions, testing::Values("fp32", "fp64"));

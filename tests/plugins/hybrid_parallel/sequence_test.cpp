@@ -46,72 +46,79 @@ std::string name_of(const Split& split) {
   return name;
 }
 
-class Sequences : public testing::TestWithParam<Split> {
- protected:
-  static void expect_gradients(const Trial& trial, const std::string& precision) {
-    expect_gradients_of_one_rank(in_mode(GetParam().mode, GetParam().axes, precision), {GetParam().ranks},
-                                 trial);
-  }
-};
-
-TEST_P(Sequences, HaveTheGradientsOfOneRankInEveryGpt2) {
-  for (const char* architecture : kGpt2Classes) {
-    SCOPED_TRACE(architecture);
-    expect_gradients(gpt2_trial(architecture, "fp64"), "fp64");
-  }
-  expect_gradients(gpt2_trial("GPT2LMHeadModel", "fp32"), "fp32");
+Trial with_batch(Trial trial, const std::function<void(Batch&)>& change) {
+  trial.batch = [before = trial.batch, change](int64_t step) {
+    Batch batch = before(step);
+    change(batch);
+    return batch;
+  };
+  return trial;
 }
 
-TEST_P(Sequences, HaveTheGradientsOfOneRankInEveryLlama) {
-  for (const TinyLlama& llama :
-       {TinyLlama{"LlamaForCausalLM", 4, false}, TinyLlama{"LlamaForCausalLM", 2, true},
-        TinyLlama{"LlamaForSequenceClassification", 1, false}})
-    expect_gradients(llama_trial(llama, "fp64"), "fp64");
-  expect_gradients(llama_trial({"LlamaForCausalLM", 2, true}, "fp32"), "fp32");
-}
-
-// Rows of 3 to 7 tokens, with padding on either side; and several sequences packed into one row.
-TEST_P(Sequences, HaveTheGradientsOfOneRankUnderMasks) {
-  Trial trial = gpt2_trial("GPT2LMHeadModel", "fp64");
-  trial.batch = [](int64_t step) {
-    Batch batch = gpt2_batch(6, step);
+// Rows of 3 to 7 tokens, with padding on either side.
+Trial padded_trial() {
+  return with_batch(gpt2_trial("GPT2LMHeadModel", "fp64"), [](Batch& batch) {
     const at::Tensor mask = at::ones({6, 7}, at::kLong);
     for (int64_t row = 0; row < 5; ++row)
       row % 2 == 0 ? mask[row].narrow(0, 7 - row, row).fill_(0) : mask[row].narrow(0, 0, row).fill_(0);
     batch.at("labels").masked_fill_(mask.eq(0), -100);
     batch.set("attention_mask", mask);
-    return batch;
-  };
-  expect_gradients(trial, "fp64");
-  trial.batch = [](int64_t step) {
-    Batch batch = gpt2_batch(6, step);
+  });
+}
+
+// Several sequences packed into one row.
+Trial packed_trial() {
+  Trial trial = with_batch(gpt2_trial("GPT2LMHeadModel", "fp64"), [](Batch& batch) {
     batch.set("position_ids", at::tensor({0, 1, 2, 0, 1, 0, 1}).repeat({6, 1}));
-    return batch;
-  };
+  });
   trial.model = [](const JobOptions& options) {
     return tiny_gpt2(
         TinyGpt2{.precision = options.precision, .width = 16, .heads = 4, .more = R"(, "use_cache": false)"});
   };
-  expect_gradients(trial, "fp64");
+  return trial;
 }
 
-TEST_P(Sequences, TrainAsOneRankWithClippingAndRecomputation) {
-  JobOptions options = in_mode(GetParam().mode, GetParam().axes, "fp32");
-  options.max_grad_norm = 0.05;
-  options.recompute = "all";
-  options.accumulate = 2;
-  expect_steps_of_one_rank(options, {GetParam().ranks}, gpt2_trial("GPT2LMHeadModel", "fp32"));
+class Sequences : public testing::TestWithParam<Split> {};
+
+TEST_P(Sequences, HaveTheGradientsOfOneRank) {
+  const auto options = [](const char* precision) {
+    return in_mode(GetParam().mode, GetParam().axes, precision);
+  };
+  std::vector<Case> cases = {{options("fp64"), padded_trial()},
+                             {options("fp64"), packed_trial()},
+                             {options("fp32"), gpt2_trial("GPT2LMHeadModel", "fp32")},
+                             {options("fp32"), llama_trial({"LlamaForCausalLM", 2, true}, "fp32")}};
+  for (const char* architecture : kGpt2Classes)
+    cases.push_back({options("fp64"), gpt2_trial(architecture, "fp64")});
+  for (const TinyLlama& llama :
+       {TinyLlama{"LlamaForCausalLM", 4, false}, TinyLlama{"LlamaForCausalLM", 2, true},
+        TinyLlama{"LlamaForSequenceClassification", 1, false}})
+    cases.push_back({options("fp64"), llama_trial(llama, "fp64")});
+  expect_gradients_of_one_rank(cases, GetParam().ranks);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Sequences, testing::ValuesIn(kSplits),
                          [](const auto& info) { return name_of(info.param); });
 
+TEST(SequenceAxis, TrainsAsOneRankWithClippingAndRecomputation) {
+  for (const Split& split :
+       {Split{"ring", R"("tp_size": 2, )", 2}, Split{"all_to_all", R"("sp_size": 2, "zero_stage": 1, )", 2},
+        Split{"ring_attn", R"("sp_size": 2, "tp_size": 2, )", 4}}) {
+    JobOptions options = in_mode(split.mode, split.axes, "fp32");
+    options.max_grad_norm = 0.05;
+    options.recompute = "all";
+    options.accumulate = 2;
+    expect_steps_of_one_rank(options, {split.ranks}, gpt2_trial("GPT2LMHeadModel", "fp32"));
+  }
+}
+
 TEST(SequenceAxis, IsDataParallelToEveryStrategy) {
   const Trial trial = gpt2_trial("GPT2LMHeadModel", "fp64");
+  std::vector<Case> cases = {{in_mode("ring_attn", R"("sp_size": 2, "zero_stage": 2, )"), trial}};
   for (const char* strategy : {"torch_ddp", "low_level_zero", "torch_fsdp", "gemini"})
     for (const char* mode : {"all_to_all", "ring_attn"})
-      expect_gradients_of_one_rank(in_mode(mode, R"("sp_size": 2, )", "fp64", strategy), {4}, trial);
-  expect_gradients_of_one_rank(in_mode("ring_attn", R"("sp_size": 2, "zero_stage": 2, )"), {4}, trial);
+      cases.push_back({in_mode(mode, R"("sp_size": 2, )", "fp64", strategy), trial});
+  expect_gradients_of_one_rank(cases, 4);
 }
 
 TEST(FlashAttention, OffHasTheSameGradientsStepByStep) {
@@ -127,8 +134,9 @@ TEST(FlashAttention, OffHasTheSameGradientsStepByStep) {
 // this rank with 64 x 64 of them.
 TEST(FlashAttention, HoldsNoProbabilities) {
   on_ranks({2}, [](World& world) {
+    count_memory();
     const auto peak = [&](const char* flag) {
-      Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 16, .heads = 4, .more = R"(, "n_positions": 64)"}),
+      Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 16, .heads = 4, .positions = 64}),
                       {.strategy = "hybrid_parallel",
                        .options = fmt::format(R"({{"tp_size": 2, "enable_flash_attention": {}}})", flag),
                        .recompute = "off"});

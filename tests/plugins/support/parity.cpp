@@ -75,11 +75,11 @@ Batch own_part(const Batch& batch, const Job& job) {
 
 Model tiny_gpt2(const TinyGpt2& options) {
   const TemporaryFolder folder;
-  folder.file("config.json", fmt::format(R"({{"model_type": "gpt2", "vocab_size": 23, "n_positions": 9,
+  folder.file("config.json", fmt::format(R"({{"model_type": "gpt2", "vocab_size": 23, "n_positions": {},
       "n_embd": {}, "n_head": {}, "n_layer": 2, "resid_pdrop": {}, "embd_pdrop": {}, "attn_pdrop": {},
       "initializer_range": 0.3{}}})",
-                                         options.width, options.heads, options.dropout, options.dropout,
-                                         options.dropout, options.more));
+                                         options.positions, options.width, options.heads, options.dropout,
+                                         options.dropout, options.dropout, options.more));
   return Model::open(folder.path() + "/config.json", options.architecture, options.precision);
 }
 
@@ -112,29 +112,49 @@ void expect_near_but_noise(Tensors found, Tensors expected, const std::vector<st
   expect_near(found, expected, tolerance);
 }
 
+// What one rank makes of a trial.
+struct Outcome {
+  double loss = 0, next = 0;  // of the first and the second batch
+  Tensors gradients, values;
+};
+
+Outcome run(const World& world, const JobOptions& options, const Trial& trial) {
+  Job job = boost(world, trial.model(options), options);
+  Outcome outcome;
+  outcome.loss = job.accumulate_gradients(own_part(trial.batch(0), job));
+  outcome.gradients = published_gradients(job);
+  job.optimizer.step();
+  outcome.values = published_values(job);
+  job.optimizer.zero_grad();
+  outcome.next = job.train_step(own_part(trial.batch(1), job)).loss;
+  return outcome;
+}
+
 }  // namespace
+
+void expect_gradients_of_one_rank(const std::vector<Case>& cases, int ranks) {
+  std::vector<Outcome> alone;
+  for (const auto& [options, trial] : cases)
+    alone.push_back(run(one_rank(), without_strategy(options), trial));
+  on_ranks({ranks}, [&](World& world) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const auto& [options, trial] = cases[i];
+      SCOPED_TRACE("case " + std::to_string(i) + ": " + options.strategy + " " + options.options + " " +
+                   options.precision);
+      const double tolerance = trial.tolerance > 0 ? trial.tolerance : gradient_tolerance(options.precision);
+      const Outcome found = run(world, options, trial);
+      EXPECT_NEAR(found.loss, alone[i].loss, tolerance * std::abs(alone[i].loss));
+      expect_near_but_noise(found.gradients, alone[i].gradients, trial.without_gradient, tolerance);
+      expect_near_but_noise(found.values, alone[i].values, trial.without_gradient, tolerance);
+      EXPECT_NEAR(found.next, alone[i].next, tolerance * std::abs(alone[i].next));
+    }
+    end_together(world);
+  });
+}
 
 void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<int>& ranks,
                                   const Trial& trial) {
-  const double tolerance = trial.tolerance > 0 ? trial.tolerance : gradient_tolerance(options.precision);
-  const JobOptions plain = without_strategy(options);
-  Job alone = boost(one_rank(), trial.model(plain), plain);
-  const double loss = alone.accumulate_gradients(trial.batch(0));
-  const Tensors gradients = published_gradients(alone);
-  alone.optimizer.step();
-  const Tensors values = published_values(alone);
-  alone.optimizer.zero_grad();
-  const double next = alone.train_step(trial.batch(1)).loss;
-  on_ranks(ranks, [&](World& world) {
-    Job job = boost(world, trial.model(options), options);
-    EXPECT_NEAR(job.accumulate_gradients(own_part(trial.batch(0), job)), loss, tolerance * std::abs(loss));
-    expect_near_but_noise(published_gradients(job), gradients, trial.without_gradient, tolerance);
-    job.optimizer.step();
-    expect_near_but_noise(published_values(job), values, trial.without_gradient, tolerance);
-    job.optimizer.zero_grad();
-    EXPECT_NEAR(job.train_step(own_part(trial.batch(1), job)).loss, next, tolerance * std::abs(next));
-    end_together(world);
-  });
+  for (const int size : ranks) expect_gradients_of_one_rank({{options, trial}}, size);
 }
 
 void expect_half_gradients_of_one_rank(const JobOptions& options, double rest, const std::vector<int>& ranks,

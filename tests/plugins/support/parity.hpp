@@ -22,7 +22,7 @@ Batch own_part(const Batch& batch, const Job& job);      // by the mesh of its s
 struct TinyGpt2 {
   std::string architecture = "GPT2LMHeadModel";
   std::string precision = "fp32";
-  int64_t width = 12, heads = 3;
+  int64_t width = 12, heads = 3, positions = 9;
   double dropout = 0;
   std::string more;  // keys of the configuration: ", \"num_labels\": 3"
 };
@@ -54,6 +54,13 @@ struct Trial {
 // the step, and the loss of the next step, which the layers' own copies make.
 void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<int>& ranks = {2, 3, 4},
                                   const Trial& trial = {});
+
+// The same of many, in one launch of ranks.
+struct Case {
+  JobOptions options;
+  Trial trial;
+};
+void expect_gradients_of_one_rank(const std::vector<Case>& cases, int ranks);
 
 // bf16 and fp16 against the same precision on one rank, unless `trial` says otherwise on a width where
 // rounding evens out. Of each gradient the projection on the reference is within 0.3 % of 1: an element-wise

@@ -18,7 +18,7 @@ class AcceleratorLimit {
 
 // Bytes of this rank by pool.
 struct PlacedBytes {
-  double elements = 0;               // of the parameters of this rank: the model's, or its part by a tensor axis
+  double elements = 0;  // of the parameters of this rank: the model's, or its part by a tensor axis
   double accelerator = 0, host = 0;  // when AdamW has stepped and the gradients are still there
   double most = 0;                   // on the accelerator in the second step
   double brought = 0, taken = 0;     // by that step, from the host and to it

@@ -1,11 +1,12 @@
-"""Weft's data-parallel strategies beside PyTorch's on the same job, in turn, and a table of both.
+"""Weft's strategies beside PyTorch's on the same job, in turn, and a table of both.
 
-  python tests/benchmarks/data_parallel.py --build build/release [--pairs ddp ddp_views zero fsdp gemini] [--rounds 3] [--steps 8]
+  python tests/benchmarks/two_ranks.py --build build/release [--pairs ddp ddp_views zero fsdp gemini tensor] [--rounds 3] [--steps 8]
 
-GPT-2 (gpt2_6x384.json), 4 samples of 256 tokens a rank, fp32, fused AdamW, two ranks of one thread each, Gloo on loopback.
-PyTorch runs Hugging Face's model, not compiled. Pairs: torch_ddp and DistributedDataParallel without and with
+4 samples of 256 tokens a rank, fp32, fused AdamW, two ranks of one thread each, Gloo on loopback. PyTorch runs Hugging Face's
+model, not compiled. Pairs on GPT-2 (gpt2_6x384.json): torch_ddp and DistributedDataParallel without and with
 gradient_as_bucket_view, low_level_zero stage 1 and ZeroRedundancyOptimizer over DDP, torch_fsdp and fully_shard by block
-(FSDP2), gemini and Weft's own torch_fsdp. Needs a Python with torch 2.11 and transformers (packaging/oracle-python prints
+(FSDP2), gemini and Weft's own torch_fsdp. On Llama (llama_6x384.json), whose ranks share their 4 samples: hybrid_parallel with
+tp_size 2 and DTensor's parallelize_module with a vocabulary-parallel embedding and head. Needs a Python with torch 2.11 and transformers (packaging/oracle-python prints
 one) and a build with -DWEFT_BENCHMARKS=ON. Rates are the best step of all rounds and tokens per second of processor time;
 memory is the growth of the largest rank's resident set over the moment before the model exists; bytes are what the loopback
 device carried per rank and step (other programs' traffic on it would be in it).
@@ -21,7 +22,12 @@ PAIRS = {
     "zero": ("zero", [("low_level_zero", {"stage": 1})]),
     "fsdp": ("fsdp", [("torch_fsdp", {})]),
     "gemini": (None, [("gemini", {}), ("torch_fsdp", {})]),
+    "tensor": ("tensor", [("hybrid_parallel", {"tp_size": 2})]),
 }
+
+
+def model_of(pair):
+    return HERE / ("llama_6x384.json" if pair == "tensor" else "gpt2_6x384.json")
 
 
 def resident_mib(key):
@@ -38,11 +44,19 @@ def loopback_mib():
 
 def distribute(model, mode):
     import torch
-    if mode != "fsdp":
+    if mode not in ("fsdp", "tensor"):
         return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=mode != "ddp")
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
     mesh = init_device_mesh("cpu", (RANKS,))
+    if mode == "tensor":
+        from torch.distributed.tensor import Replicate
+        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+        column, row = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.gate_proj", "mlp.up_proj"), ("self_attn.o_proj", "mlp.down_proj")
+        for block in model.model.layers:
+            parallelize_module(block, mesh, {**{n: ColwiseParallel() for n in column}, **{n: RowwiseParallel() for n in row}})
+        return parallelize_module(model, mesh, {"model.embed_tokens": RowwiseParallel(input_layouts=Replicate()),
+                                                "lm_head": ColwiseParallel(output_layouts=Replicate())})
+    from torch.distributed.fsdp import fully_shard
     for block in model.transformer.h:
         fully_shard(block, mesh=mesh)
     return fully_shard(model, mesh=mesh)
@@ -54,7 +68,10 @@ def optimizer_of(model, mode):
     if mode == "zero":
         from torch.distributed.optim import ZeroRedundancyOptimizer
         return ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, **options)
-    return torch.optim.AdamW(model.parameters(), **options)
+    groups = {}  # the fused kernel takes no mix of DTensor and Tensor
+    for parameter in model.parameters():
+        groups.setdefault(type(parameter.data), []).append(parameter)
+    return torch.optim.AdamW([{"params": group} for group in groups.values()], **options)
 
 
 def worker(steps, mode):
@@ -63,10 +80,10 @@ def worker(steps, mode):
     dist.init_process_group("gloo")
     rank, before = dist.get_rank(), resident_mib("VmRSS")
     torch.manual_seed(0)
-    config = transformers.GPT2Config(**json.load(open(HERE / "gpt2_6x384.json")), use_cache=False)
-    model = distribute(transformers.GPT2LMHeadModel(config).train(), mode)
+    config = transformers.AutoConfig.from_pretrained(model_of(mode), use_cache=False)
+    model = distribute(transformers.AutoModelForCausalLM.from_config(config).train(), mode)
     optimizer = optimizer_of(model, mode)
-    ids = torch.randint(0, config.vocab_size, (BATCH, SEQUENCE), generator=torch.Generator().manual_seed(1 + rank))
+    ids = torch.randint(0, config.vocab_size, (BATCH, SEQUENCE), generator=torch.Generator().manual_seed(1 + rank * (mode != "tensor")))
     seconds, processor = [], []
     for _ in range(steps):
         start, used = time.perf_counter(), time.process_time()
@@ -76,7 +93,7 @@ def worker(steps, mode):
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - start)
         processor.append(time.process_time() - used)
-    print(json.dumps(dict(rank=rank, tokens=BATCH * SEQUENCE * RANKS, seconds=seconds, processor_seconds=processor,
+    print(json.dumps(dict(rank=rank, tokens=BATCH * SEQUENCE * (1 if mode == "tensor" else RANKS), seconds=seconds, processor_seconds=processor,
                           loss=loss.detach().item(), resident_mib_before=before,
                           resident_mib_peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)), flush=True)
     dist.destroy_process_group()
@@ -95,11 +112,11 @@ def run_torch(arguments, mode):
     return [json.loads(r.communicate()[0].splitlines()[-1]) for r in ranks]
 
 
-def run_weft(arguments, strategy, options):
+def run_weft(arguments, model, strategy, options):
     build = pathlib.Path(arguments.build)
     booster = json.dumps({"strategy": strategy, "options": options})
     command = [build / "bin/weft", "run", "-n", str(RANKS), build / "tests/benchmarks/training_step", "booster",
-               HERE / "gpt2_6x384.json", str(BATCH), str(SEQUENCE), str(arguments.steps), booster]
+               model, str(BATCH), str(SEQUENCE), str(arguments.steps), booster]
     out = subprocess.run(command, env=dict(os.environ, OMP_NUM_THREADS="1"), stdout=subprocess.PIPE, text=True, check=True).stdout
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
@@ -133,7 +150,7 @@ def main():
     ratios = []
     for pair in a.pairs:
         torch_mode, weft_runs = PAIRS[pair]
-        runs = {f"Weft {s}": lambda s=s, o=o: run_weft(a, s, o) for s, o in weft_runs}
+        runs = {f"Weft {s}": lambda s=s, o=o: run_weft(a, model_of(pair), s, o) for s, o in weft_runs}
         if torch_mode:
             runs[f"PyTorch {torch_mode}"] = lambda: run_torch(a, torch_mode)
         results = {name: [] for name in runs}
