@@ -61,7 +61,8 @@ void add_plan(CLI::App& application) {
       .words("-o,--option", "options", "With --strategy: option of it, key=value; repeat for more")
       .text("--precision", "precision", "fp32, fp64, bf16 or fp16; default fp32, or the strategy's option")
       .flag("--json", "json", "For scripts")
-      .flag("--explain", "explain", "Print every entry of the sharding plan")
+      .flag("--explain", "explain",
+            "Print every entry of the sharding plan; -o custom_policy and tp_size count")
       .integer("--tensor-size", "tensor_size",
                "With --explain: for this many tensor-parallel ranks; default 1");
 }

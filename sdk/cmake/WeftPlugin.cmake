@@ -44,7 +44,7 @@ set(WEFT_TENSOR_AXIS [[{"name": "tp_size", "type": "int", "default": 1, "min": 1
     {"name": "make_vocab_size_divisible_by", "type": "int", "default": 1, "min": 1,
      "doc": "the tensor-parallel ranks split a vocabulary at multiples of it; nothing is padded"},
     {"name": "custom_policy", "type": "text", "default": null,
-     "doc": "a shard policy by name, in place of that of the model's family"}]])
+     "doc": "a shard policy by name, or the path of a JSON file, in place of that of the model's family"}]])
 
 function(weft_add_plugin id)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "MANIFEST;OUTPUT_DIRECTORY;KIND;TIER" "SOURCES;PROVIDES;LIBRARIES")

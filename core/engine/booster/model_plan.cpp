@@ -1,14 +1,37 @@
 #include "booster/model_plan.hpp"
 
+#include "base/files.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "booster/plugins.hpp"
 #include "log.hpp"
 #include "plan/describe_model.hpp"
+#include "plan/json_policy.hpp"
 #include "weft/error.hpp"
 
 namespace weft {
 
-const weft_shard_policy* find_policy(const nn::Model& model, const std::string& name, std::string* identity) {
+namespace {
+
+constexpr size_t kLongestFile = 1 << 20;
+
+plan::Policy read_policy(const std::string& path, std::string* identity) {
+  std::string text;
+  try {
+    text = read_file(path, kLongestFile);
+  } catch (const Error& error) {
+    fail(error.status(), "custom_policy: {}", error.what());
+  }
+  plan::Policy policy = plan::parse_json_policy(text, "policy file " + path);
+  *identity = fmt::format("shard_policy {} of a file with SHA-256 {}", policy.name, sha256_hex(text));
+  return policy;
+}
+
+}  // namespace
+
+std::optional<plan::Policy> find_policy(const nn::Model& model, const std::string& name,
+                                        std::string* identity) {
+  if (plan::is_json_policy(name)) return read_policy(name, identity);
   const std::string family = name.empty() ? model.config().text("model_type", model.architecture()) : name;
   weft_loaded loaded{};
   try {
@@ -16,22 +39,22 @@ const weft_shard_policy* find_policy(const nn::Model& model, const std::string& 
   } catch (const Error& error) {
     if (error.status() != WEFT_NOT_FOUND || !name.empty()) throw;
     *identity = "no policy for " + model.architecture();
-    return nullptr;
+    return std::nullopt;
   }
   *identity = plugin_identity(loaded);
-  const weft_shard_policy* policy =
+  const weft_shard_policy* table =
       plugin_factory<weft_shard_policy_factory>(loaded, WEFT_FACTORY_SHARD_POLICY).find(borrow(family));
-  if (policy == nullptr)
+  if (table == nullptr)
     fail(WEFT_FAILED_PRECONDITION, "plugin {} says that it provides policy \"{}\", but makes none",
          view(loaded.path), family);
-  return policy;
+  return plan::policy_of(*table, model.architecture());
 }
 
 plan::Plan make_plan(const nn::Model& model, const plan::ParallelSizes& sizes, const std::string& policy_name,
                      std::string* policy_identity) {
-  const weft_shard_policy* policy = find_policy(model, policy_name, policy_identity);
+  const std::optional<plan::Policy> policy = find_policy(model, policy_name, policy_identity);
   const plan::ModelDescription description = plan::describe_model(model);
-  if (policy != nullptr) return plan::build_plan(description, *policy, sizes);
+  if (policy) return plan::build_plan(description, *policy, sizes);
   log(WEFT_LOG_INFO, fmt::format("no shard policy for {}: data axes only", model.architecture()));
   return plan::empty_plan(description, sizes);
 }

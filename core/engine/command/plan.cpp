@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/text.hpp"
+#include "booster/chosen_strategy.hpp"
 #include "booster/estimate.hpp"
 #include "booster/host_options.hpp"
 #include "booster/model_plan.hpp"
@@ -94,11 +95,13 @@ void print_table(const std::vector<Row>& rows, std::optional<int64_t> activation
   }
 }
 
-void explain(const Model& model, const json& arguments) {
-  plan::ParallelSizes sizes;
-  sizes.tensor = static_cast<uint32_t>(integer(arguments, "tensor_size", 1));
+// With the options of --strategy: its custom_policy, its tp_size unless --tensor-size is given, its flags.
+void explain(const Model& model, const json& arguments, const BoosterOptions& booster) {
+  const HostOptions host = choose_strategy(booster).host;
+  plan::ParallelSizes sizes = host.plan_flags;
+  sizes.tensor = static_cast<uint32_t>(integer(arguments, "tensor_size", sizes.tensor));
   std::string identity;
-  const weft_shard_policy* policy = find_policy(model.module(), "", &identity);
+  const std::optional<plan::Policy> policy = find_policy(model.module(), host.custom_policy, &identity);
   std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
 }
 
@@ -121,7 +124,7 @@ int plan(const json& arguments) {
   const double memory = given(arguments, "memory") ? parse_bytes(text(arguments, "memory")) : 0;
   const Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
   if (flag(arguments, "explain")) {
-    explain(model, arguments);
+    explain(model, arguments, booster);
     if (!given(arguments, "world_size")) return 0;
     std::printf("\n");
   } else if (given(arguments, "tensor_size")) {

@@ -29,6 +29,9 @@ struct weft_plan {
 };
 
 namespace weft::plan {
+
+using weft::borrow;
+
 namespace {
 
 constexpr size_t kMostCalls = 100'000;  // a policy in an endless loop must end
@@ -178,7 +181,9 @@ weft_parallel parallel(const ParallelSizes& sizes) {
           .reserved = 0};
 }
 
-Attribute config_value(const std::string& key, const nlohmann::json& value) {
+}  // namespace
+
+Attribute to_attribute(const std::string& key, const nlohmann::json& value) {
   Attribute attribute = {.key = key};
   constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   const bool is_huge = value.is_number_unsigned() && value.get<uint64_t>() > kLargest;
@@ -201,7 +206,14 @@ Attribute config_value(const std::string& key, const nlohmann::json& value) {
   return attribute;
 }
 
-}  // namespace
+weft_kv borrow(const Attribute& attribute) {
+  return {.key = borrow(attribute.key),
+          .kind = attribute.kind,
+          .reserved = 0,
+          .integer = attribute.integer,
+          .real = attribute.real,
+          .text = borrow(attribute.text)};
+}
 
 ConfigView::ConfigView(const std::string& config_json) {
   const nlohmann::json object = parse_json(config_json, "the model's configuration");
@@ -210,16 +222,9 @@ ConfigView::ConfigView(const std::string& config_json) {
          json_kind(object));
   }
   for (const auto& [key, value] : object.items()) {
-    if (!value.is_null()) values_.push_back(config_value(key, value));
+    if (!value.is_null()) values_.push_back(to_attribute(key, value));
   }
-  for (const Attribute& value : values_) {
-    views_.push_back({.key = borrow(value.key),
-                      .kind = value.kind,
-                      .reserved = 0,
-                      .integer = value.integer,
-                      .real = value.real,
-                      .text = borrow(value.text)});
-  }
+  for (const Attribute& value : values_) views_.push_back(borrow(value));
 }
 
 const weft_kv* ConfigView::find(std::string_view key) const {
@@ -260,8 +265,8 @@ std::vector<std::string> Recording::lines() const {
   return lines;
 }
 
-Recording record(const ModelDescription& model, const std::vector<size_t>& order,
-                 const weft_shard_policy& policy, const ParallelSizes& sizes) {
+Recording record(const ModelDescription& model, const std::vector<size_t>& order, const Policy& policy,
+                 const ParallelSizes& sizes) {
   const ConfigView configuration(model.config_json);
   weft_plan plan;
   const weft_model_description description = {model, order, configuration, plan.recording};

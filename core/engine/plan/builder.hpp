@@ -1,6 +1,7 @@
 // Runs a shard policy: shows it the model through the C table and records what it asks for.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,12 @@ struct Recording {
 };
 
 // `order` holds the indices of the model's nodes in the order in which the policy sees them.
-Recording record(const ModelDescription& model, const std::vector<size_t>& order,
-                 const weft_shard_policy& policy, const ParallelSizes& sizes);
+Recording record(const ModelDescription& model, const std::vector<size_t>& order, const Policy& policy,
+                 const ParallelSizes& sizes);
+
+// The typed value of a JSON value; what is no number, flag or text has the kind JSON.
+Attribute to_attribute(const std::string& key, const nlohmann::json& value);
+weft_kv borrow(const Attribute& attribute);
 
 // A key of the configuration as the policy sees it, with its text in `storage`; false for null and for what
 // is absent.

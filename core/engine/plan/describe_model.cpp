@@ -47,7 +47,7 @@ ModelDescription describe_model(const nn::Model& model) {
   return description;
 }
 
-std::string explain_model(const nn::Model& model, const weft_shard_policy* policy,
+std::string explain_model(const nn::Model& model, const std::optional<Policy>& policy,
                           const ParallelSizes& sizes) {
   const ModelDescription description = describe_model(model);
   return list_modules(description) +

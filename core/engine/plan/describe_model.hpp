@@ -1,8 +1,7 @@
 // The bridge from a model to its plan.
 #pragma once
 
-#include <weft/shard_policy.h>
-
+#include <optional>
 #include <string>
 
 #include "plan/plan.hpp"
@@ -17,8 +16,8 @@ ModelDescription describe_model(const nn::Model& model);
 // The name of a module in plans: relative to the base model, whose path in the model is `base_prefix`.
 std::string planned_name(std::string_view name, std::string_view base_prefix);
 
-// What `weft plan --explain` prints: the modules, then the plan; without a policy (null) the empty one.
-std::string explain_model(const nn::Model& model, const weft_shard_policy* policy,
+// What `weft plan --explain` prints: the modules, then the plan; without a policy the empty one.
+std::string explain_model(const nn::Model& model, const std::optional<Policy>& policy,
                           const ParallelSizes& sizes);
 
 }  // namespace weft::plan

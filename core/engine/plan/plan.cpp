@@ -125,18 +125,21 @@ std::string value_text(const Attribute& attribute) {
   }
 }
 
-Plan build_plan(const ModelDescription& unordered, const weft_shard_policy& policy,
-                const ParallelSizes& sizes) {
-  if (!WEFT_HAS(&policy, weft_shard_policy, build)) {
+Policy policy_of(const weft_shard_policy& table, const std::string& architecture) {
+  if (!WEFT_HAS(&table, weft_shard_policy, build)) {
     fail(WEFT_INVALID_ARGUMENT,
          "plan: the shard policy for {} has no build function (struct_size {}, at least {} wanted)",
-         unordered.architecture, policy.struct_size, WEFT_END_OF(weft_shard_policy, build));
+         architecture, table.struct_size, WEFT_END_OF(weft_shard_policy, build));
   }
-  const std::string name(view(policy.name));
+  const std::string name(view(table.name));
   if (!is_plain_name(name)) {
     fail(WEFT_INVALID_ARGUMENT, "plan: the shard policy for {} is called \"{}\", which is no plain name",
-         unordered.architecture, printable(name));
+         architecture, printable(name));
   }
+  return {name, table.build};
+}
+
+Plan build_plan(const ModelDescription& unordered, const Policy& policy, const ParallelSizes& sizes) {
   check_sizes(sizes);
   const ModelDescription model = in_natural_order(unordered);
   std::vector<size_t> order(model.nodes.size());
@@ -147,8 +150,8 @@ Plan build_plan(const ModelDescription& unordered, const weft_shard_policy& poli
   if (!recording.refusal.empty()) problems.push_back(recording.refusal);
   for (const std::string& reason : recording.rejections) problems.push_back(printable(reason, 2000));
   Plan plan = validate(model, sizes, recording, problems);
-  if (!problems.empty()) refuse(name, plan, problems);
-  plan.policy = name;
+  if (!problems.empty()) refuse(policy.name, plan, problems);
+  plan.policy = policy.name;
   finish(plan, model);
   return plan;
 }

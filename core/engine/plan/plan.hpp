@@ -5,6 +5,7 @@
 #include <weft/shard_policy.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -103,12 +104,26 @@ struct Plan {
   std::string digest;                   // SHA-256 of canonical_text, hexadecimal
 };
 
+// A policy that can be run: the table of a plugin, or a file (plan/json_policy.hpp).
+struct Policy {
+  std::string name;
+  std::function<weft_status(const weft_model_view*, const weft_parallel*, const weft_plan_builder*,
+                            weft_error*)>
+      build;
+};
+// Throws INVALID_ARGUMENT naming the architecture if the table has no build function or no plain name.
+Policy policy_of(const weft_shard_policy& table, const std::string& architecture);
+
 // Runs the policy twice, the second time with the nodes in another order, and validates the plan as a whole.
 // Throws INVALID_ARGUMENT with every problem that was found: malformed patterns, patterns and names that
 // match nothing (with the nearest), unknown operations and attributes, modules that an operation does not
 // fit, two entries for one module, sizes that do not divide (with the nearest that do), ties that the model
 // does not declare, tied parameters cut in different ways, a policy that refuses or is not deterministic.
-Plan build_plan(const ModelDescription& model, const weft_shard_policy& policy, const ParallelSizes& sizes);
+Plan build_plan(const ModelDescription& model, const Policy& policy, const ParallelSizes& sizes);
+inline Plan build_plan(const ModelDescription& model, const weft_shard_policy& table,
+                       const ParallelSizes& sizes) {
+  return build_plan(model, policy_of(table, model.architecture), sizes);
+}
 
 // The plan of an architecture without a policy: no entry. Throws FAILED_PRECONDITION naming the architecture
 // if the tensor or the sequence axis has more than one rank.

@@ -89,13 +89,13 @@ TEST(DescribeModel, LeadsToAPlan) {
     c.on("head", "weft.linear_vocab/1");
     c.tie("embed.weight", "head.weight");
   });
-  const std::string text = explain_model(model, &split, {.tensor = 2});
+  const std::string text = explain_model(model, policy_of(split, ""), {.tensor = 2});
   EXPECT_TELLS(text, "module      Embedding  1: embed\nmodule      Linear  2: attn.query, head\n");
   EXPECT_TELLS(text, "  1: attn\n");  // without parameters
   EXPECT_TELLS(text, "weight (4, 4) -> (2, 4)");
   EXPECT_TELLS(text, "tie         embed.weight = head.weight");
   EXPECT_TELLS(text, "parameters  41, 23 on a rank");
-  EXPECT_TELLS(explain_model(model, nullptr, {}), "no policy");
+  EXPECT_TELLS(explain_model(model, std::nullopt, {}), "no policy");
   EXPECT_EQ(model.attention->num_heads, 2);  // a plan is a plan
 }
 

@@ -1,4 +1,9 @@
 // What the options of hybrid_parallel do, and what is refused.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
 #include "plugins/support/parity.hpp"
 #include "support/expect_error.hpp"
 
@@ -29,7 +34,39 @@ TEST(Options, RefuseWhatThisVersionDoesNotDo) {
                  "hybrid_parallel: ");
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "gpt9"})")),
                  WEFT_NOT_FOUND, "gpt9");
+    EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "none/there.json"})")),
+                 WEFT_NOT_FOUND, "custom_policy: cannot open none/there.json");
   });
+}
+
+TEST(Options, APolicyMayBeAFile) {
+  const JobOptions options = hybrid(R"({"tp_size": 2, "custom_policy": ")" WEFT_JSON_POLICY "\"}");
+  on_ranks({2}, [&](World& world) {
+    Job job = boost(world, of_heads(4), options);
+    const Training& training = *job.model.shared().training;
+    EXPECT_EQ(training.find_param("transformer.h.0.mlp.c_fc.weight")->local, (std::vector<int64_t>{12, 24}));
+    EXPECT_EQ(training.find_param("transformer.h.0.attn.c_attn.weight")->local,
+              (std::vector<int64_t>{12, 36}));
+  });
+  expect_gradients_of_one_rank(options, {2, 4},
+                               {.tolerance = 5e-5, .model = [](const JobOptions&) { return of_heads(4); }});
+}
+
+TEST(Options, APolicyFileMustBeTheSameOnAllRanks) {
+  // Equal paths, equal plans, other bytes.
+  const std::string folder = testing::TempDir() + "weft_policy_" + std::to_string(getpid());
+  for (const int rank : {0, 1}) {
+    const std::string own = folder + "/" + std::to_string(rank);
+    std::filesystem::create_directories(own);
+    std::ofstream(own + "/policy.json") << R"({"name": "idle", "entries": []})" << std::string(rank, ' ');
+  }
+  on_ranks({2}, [&](World& world) {
+    std::filesystem::current_path(folder + "/" + std::to_string(world.rank()));
+    EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "policy.json"})")),
+                 WEFT_FAILED_PRECONDITION,
+                 "shard policy: rank 0 has shard_policy idle of a file with SHA-256");
+  });
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Options, ParallelOutputKeepsLogitsSplit) {
