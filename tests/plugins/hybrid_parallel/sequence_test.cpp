@@ -254,6 +254,32 @@ WEFT_RANKS_TEST(SequenceBytes, RingSendsWhatSplitGatherDoes, 2, 4) {
   EXPECT_EQ(ring["all_reduce"], gathered["all_reduce"]);
 }
 
+// What forward keeps for backward is divided by the ranks that share the positions: in a job whose
+// activations are far more than its parameters.
+TEST(SequenceBytes, ActivationsAreShared) {
+  on_ranks({2}, [](World& world) {
+    count_memory();
+    const auto peak = [&](const World& ranks, JobOptions options) {
+      options.recompute = "off";
+      Job job = boost(ranks, tiny_gpt2(TinyGpt2{.width = 16, .heads = 4, .positions = 256}), options);
+      const at::Tensor ids = at::randint(23, {4, 256}, at::kLong);
+      job.accumulate_gradients({{"input_ids", ids}, {"labels", ids}});
+      job.optimizer.zero_grad();
+      const int64_t before = allocated_bytes();
+      reset_peak_allocated_bytes();
+      job.accumulate_gradients({{"input_ids", ids}, {"labels", ids}});
+      return static_cast<double>(peak_allocated_bytes() - before);
+    };
+    const double whole = peak(one_rank(), {});
+    for (const char* mode : {"all_to_all", "ring_attn"})
+      EXPECT_LT(peak(world, in_mode(mode, R"("sp_size": 2, )", "fp32")), 0.58 * whole) << mode;
+    const double split_layers = peak(world, {.strategy = "hybrid_parallel", .options = R"({"tp_size": 2})"});
+    for (const char* mode : {"split_gather", "ring"})
+      EXPECT_LT(peak(world, in_mode(mode, R"("tp_size": 2, )", "fp32")), 0.85 * split_layers) << mode;
+    world.communicator().barrier();
+  });
+}
+
 TEST(SequenceOptions, AreRefusedWhereTheyMeanNothing) {
   on_ranks({2}, [](World& world) {
     const auto refused = [&](const std::string& options, auto... parts) {

@@ -44,6 +44,13 @@ TEST(T5Policy, RefusesHeadsThatDoNotDivideAndNamesTheNearestSizes) {
                "\"num_heads\" is 4, not a multiple of 3; the nearest sizes that divide it: 2 and 4");
 }
 
+TEST(T5Policy, RefusesSplitSequencesWithTheReason) {
+  const auto model = weft::test::make_model(small(), kGeneration);
+  EXPECT_TELLS(
+      refusal(describe_model(*model), policy(), {.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER}),
+      "T5's attention adds a bias by distance");
+}
+
 TEST(T5Policy, CutsBothStacksForOneTwoAndFourRanks) {
   for (const char* architecture : {"T5Model", kGeneration}) {
     for (const int64_t ranks : {1, 2, 4}) {
