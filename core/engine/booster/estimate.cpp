@@ -127,9 +127,11 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
     fail(WEFT_UNIMPLEMENTED,
          "there is no estimate of autocast (mixed_precision {}); leave it out: what fits then, fits with it",
          booster.mixed_precision);
-  if (chosen.host.plan_flags.tensor > 1)
-    fail(WEFT_UNIMPLEMENTED, "there is no estimate of tensor parallelism yet (tp_size {}); leave it 1",
-         chosen.host.plan_flags.tensor);
+  const plan::ParallelSizes& sizes = chosen.host.plan_flags;
+  if (sizes.tensor > 1 || sizes.sequence > 1)
+    fail(WEFT_UNIMPLEMENTED,
+         "there is no estimate of tensor and sequence parallelism yet (tp_size {}, sp_size {}); leave them 1",
+         sizes.tensor, sizes.sequence);
   if (chosen.api->estimate == nullptr) return std::nullopt;
   size_t num_units = 0;
   const std::vector<weft_param_shape> params = param_shapes(model.module(), &num_units);
