@@ -44,7 +44,7 @@ typedef struct weft_mesh {
  *                      runs
  *   parallel_output    bool: a head's logits stay split over the tensor axis
  *   make_vocab_size_divisible_by int: a vocabulary is split at multiples of it
- *   custom_policy      text: the shard policy by name, in place of the model family's
+ *   custom_policy      text: the shard policy by name, or the path of a JSON file, in place of the model family's
  *   enable_sequence_parallelism enable_sequence_overlap (bool) sequence_parallelism_mode (text) sp_size
  *   inner_ring_size (int): how ranks share out the positions of sequences
  *   enable_fused_normalization enable_flash_attention enable_jit_fused (bool): what the policy may choose */
