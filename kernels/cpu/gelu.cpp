@@ -1,6 +1,7 @@
 #include "cpu/gelu.hpp"
 
 #include "cpu/dispatch.hpp"
+#include "cpu/sigmoid_unit.hpp"
 #include "cpu/vector.hpp"
 #include "parallel.hpp"
 
@@ -9,22 +10,6 @@ namespace weft::kernels {
 namespace {
 
 constexpr int64_t kValuesOfATask = 1 << 14;
-constexpr float kMinusTwoRoot = -1.5957691216057308f;  // -2 sqrt(2 / pi)
-constexpr float kCubic = 0.044715f;
-
-// sigmoid(2 u)
-WEFT_INLINE void gate(const Floats& x, Floats& s) {
-  s = kMinusTwoRoot * (x + kCubic * x * (x * x));
-  exponential(s);
-  s = 1.0f / (1.0f + s);
-}
-
-WEFT_INLINE void slope(const Floats& x, Floats& result) {
-  Floats s;
-  gate(x, s);
-  const Floats inner = -kMinusTwoRoot * (1.0f + 3 * kCubic * (x * x));  // 2 du / dx
-  result = s + x * s * (1.0f - s) * inner;
-}
 
 template <InstructionSet>
 WEFT_INLINE void gelu_forward_body(int64_t count, const float* x, float* y) {
@@ -32,13 +17,13 @@ WEFT_INLINE void gelu_forward_body(int64_t count, const float* x, float* y) {
   Floats value, s;
   for (int64_t i = 0; i < whole; i += kLanes) {
     load(value, x + i);
-    gate(value, s);
+    sigmoid<GeluTanh>(value, s);
     s *= value;
     store(s, y + i);
   }
   if (whole == count) return;
   load_part(value, x + whole, count - whole, 0);
-  gate(value, s);
+  sigmoid<GeluTanh>(value, s);
   s *= value;
   store_part(s, y + whole, count - whole);
 }
@@ -47,18 +32,20 @@ WEFT_DISPATCH(gelu_forward, (int64_t count, const float* x, float* y), (count, x
 template <InstructionSet>
 WEFT_INLINE void gelu_backward_body(int64_t count, const float* x, const float* dy, float* dx) {
   const int64_t whole = count / kLanes * kLanes;
-  Floats value, up, result;
+  Floats value, up, s, result;
   for (int64_t i = 0; i < whole; i += kLanes) {
     load(value, x + i);
     load(up, dy + i);
-    slope(value, result);
+    sigmoid<GeluTanh>(value, s);
+    slope<GeluTanh>(value, s, result);
     result *= up;
     store(result, dx + i);
   }
   if (whole == count) return;
   load_part(value, x + whole, count - whole, 0);
   load_part(up, dy + whole, count - whole, 0);
-  slope(value, result);
+  sigmoid<GeluTanh>(value, s);
+  slope<GeluTanh>(value, s, result);
   result *= up;
   store_part(result, dx + whole, count - whole);
 }

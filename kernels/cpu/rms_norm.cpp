@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "cpu/dispatch.hpp"
-#include "cpu/vector.hpp"
+#include "cpu/lanes.hpp"
 #include "parallel.hpp"
 
 namespace weft::kernels {
@@ -21,59 +21,41 @@ int64_t rows_of_a_task(int64_t channels) {
   return std::max<int64_t>(1, kValuesOfATask / std::max<int64_t>(channels, 1));
 }
 
-// Up to 16 values, the others 0.
-WEFT_INLINE void load_up_to(Floats& x, const float* from, int64_t count) {
-  if (count >= kLanes) {
-    load(x, from);
-  } else {
-    load_part(x, from, count, 0);
-  }
-}
-WEFT_INLINE void store_up_to(const Floats& x, float* to, int64_t count) {
-  if (count >= kLanes) {
-    store(x, to);
-  } else {
-    store_part(x, to, count);
-  }
-}
-
-template <InstructionSet>
-WEFT_INLINE void forward_rows_body(int64_t rows, int64_t channels, float epsilon, const float* x,
-                                   const float* weight, float* y, float* scale) {
+template <InstructionSet, typename T>
+WEFT_INLINE void forward_rows_body(int64_t rows, int64_t channels, Exact<T> epsilon, const T* x,
+                                   const T* weight, T* y, Exact<T>* scale) {
   for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
-    Floats squares = {}, value, w;
+    Lanes<T> squares = {}, value, w;
     for (int64_t c = 0; c < channels; c += kLanes) {
       load_up_to(value, x + c, channels - c);
       squares += value * value;
     }
-    const float factor = 1 / std::sqrt(total(squares) / static_cast<float>(channels) + epsilon);
+    const Exact<T> factor = 1 / std::sqrt(total(squares) / static_cast<Exact<T>>(channels) + epsilon);
     scale[row] = factor;
     for (int64_t c = 0; c < channels; c += kLanes) {
       load_up_to(value, x + c, channels - c);
       load_up_to(w, weight + c, channels - c);
-      value = value * factor * w;
+      value *= factor;
+      round_to<T>(value);
+      value *= w;
       store_up_to(value, y + c, channels - c);
     }
   }
 }
-WEFT_DISPATCH(forward_rows,
-              (int64_t rows, int64_t channels, float epsilon, const float* x, const float* weight, float* y,
-               float* scale),
-              (rows, channels, epsilon, x, weight, y, scale))
 
-template <InstructionSet>
-WEFT_INLINE void backward_rows_body(int64_t rows, int64_t channels, const float* x, const float* weight,
-                                    const float* scale, const float* dy, float* dx) {
+template <InstructionSet, typename T>
+WEFT_INLINE void backward_rows_body(int64_t rows, int64_t channels, const T* x, const T* weight,
+                                    const Exact<T>* scale, const T* dy, T* dx) {
   for (int64_t row = 0; row < rows; ++row, x += channels, dy += channels, dx += channels) {
-    Floats products = {}, value, w, up;
+    Lanes<T> products = {}, value, w, up;
     for (int64_t c = 0; c < channels; c += kLanes) {
       load_up_to(value, x + c, channels - c);
       load_up_to(w, weight + c, channels - c);
       load_up_to(up, dy + c, channels - c);
       products += value * w * up;
     }
-    const float factor = scale[row];
-    const float common = total(products) / static_cast<float>(channels) * factor * factor;
+    const Exact<T> factor = scale[row];
+    const Exact<T> common = total(products) / static_cast<Exact<T>>(channels) * factor * factor;
     for (int64_t c = 0; c < channels; c += kLanes) {
       load_up_to(value, x + c, channels - c);
       load_up_to(w, weight + c, channels - c);
@@ -83,20 +65,16 @@ WEFT_INLINE void backward_rows_body(int64_t rows, int64_t channels, const float*
     }
   }
 }
-WEFT_DISPATCH(backward_rows,
-              (int64_t rows, int64_t channels, const float* x, const float* weight, const float* scale,
-               const float* dy, float* dx),
-              (rows, channels, x, weight, scale, dy, dx))
 
 // Adds `rows` rows of `count` columns, at most kColumns, to `sums`.
-template <InstructionSet>
-WEFT_INLINE void add_columns_body(int64_t rows, int64_t channels, int64_t count, const float* x,
-                                  const float* scale, const float* dy, float* sums) {
+template <InstructionSet, typename T>
+WEFT_INLINE void add_columns_body(int64_t rows, int64_t channels, int64_t count, const T* x,
+                                  const Exact<T>* scale, const T* dy, Exact<T>* sums) {
   constexpr int64_t kVectors = kColumns / kLanes;
-  Floats block[kVectors] = {}, value, up;
+  Lanes<T> block[kVectors] = {}, value, up;
   if (count == kColumns) {
     for (int64_t row = 0; row < rows; ++row) {
-      const float factor = scale[row];
+      const Exact<T> factor = scale[row];
 #pragma unroll
       for (int64_t v = 0; v < kVectors; ++v) {
         load(value, x + row * channels + v * kLanes);
@@ -115,32 +93,50 @@ WEFT_INLINE void add_columns_body(int64_t rows, int64_t channels, int64_t count,
   }
   for (int64_t c = 0; c < count; ++c) sums[c] += block[c / kLanes][c % kLanes];
 }
-WEFT_DISPATCH(add_columns,
-              (int64_t rows, int64_t channels, int64_t count, const float* x, const float* scale,
-               const float* dy, float* sums),
-              (rows, channels, count, x, scale, dy, sums))
+
+// For one type of numbers in memory.
+#define WEFT_RMS_NORM(T)                                                                              \
+  WEFT_DISPATCH(forward_rows,                                                                         \
+                (int64_t rows, int64_t channels, Exact<T> epsilon, const T* x, const T* weight, T* y, \
+                 Exact<T>* scale),                                                                    \
+                (rows, channels, epsilon, x, weight, y, scale))                                       \
+  WEFT_DISPATCH(backward_rows,                                                                        \
+                (int64_t rows, int64_t channels, const T* x, const T* weight, const Exact<T>* scale,  \
+                 const T* dy, T* dx),                                                                 \
+                (rows, channels, x, weight, scale, dy, dx))                                           \
+  WEFT_DISPATCH(add_columns,                                                                          \
+                (int64_t rows, int64_t channels, int64_t count, const T* x, const Exact<T>* scale,    \
+                 const T* dy, Exact<T>* sums),                                                        \
+                (rows, channels, count, x, scale, dy, sums))
+WEFT_RMS_NORM(float)
+WEFT_RMS_NORM(double)
+WEFT_RMS_NORM(c10::BFloat16)
+WEFT_RMS_NORM(c10::Half)
 
 }  // namespace
 
-void rms_norm_forward(int64_t rows, int64_t channels, float epsilon, const float* x, const float* weight,
-                      float* y, float* scale) {
+template <typename T>
+void rms_norm_forward(int64_t rows, int64_t channels, Exact<T> epsilon, const T* x, const T* weight, T* y,
+                      Exact<T>* scale) {
   parallel_for(0, rows, rows_of_a_task(channels), [&](int64_t first, int64_t last) {
     forward_rows(last - first, channels, epsilon, x + first * channels, weight, y + first * channels,
                  scale + first);
   });
 }
 
-void rms_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,
-                       const float* scale, const float* dy, float* dx) {
+template <typename T>
+void rms_norm_backward(int64_t rows, int64_t channels, const T* x, const T* weight, const Exact<T>* scale,
+                       const T* dy, T* dx) {
   parallel_for(0, rows, rows_of_a_task(channels), [&](int64_t first, int64_t last) {
     backward_rows(last - first, channels, x + first * channels, weight, scale + first, dy + first * channels,
                   dx + first * channels);
   });
 }
 
-void rms_norm_weight_gradient(int64_t rows, int64_t channels, const float* x, const float* scale,
-                              const float* dy, float* dweight) {
-  std::fill_n(dweight, channels, 0.0f);
+template <typename T>
+void rms_norm_weight_gradient(int64_t rows, int64_t channels, const T* x, const Exact<T>* scale, const T* dy,
+                              Exact<T>* dweight) {
+  std::fill_n(dweight, channels, Exact<T>{0});
   const int64_t parts = (channels + kColumns - 1) / kColumns;
   parallel_for(0, parts, std::max<int64_t>(1, kValuesOfATask / (std::max<int64_t>(rows, 1) * kColumns)),
                [&](int64_t first, int64_t last) {
@@ -154,5 +150,14 @@ void rms_norm_weight_gradient(int64_t rows, int64_t channels, const float* x, co
                  }
                });
 }
+
+#define WEFT_INSTANTIATE(T)                                                                             \
+  template void rms_norm_forward(int64_t, int64_t, Exact<T>, const T*, const T*, T*, Exact<T>*);        \
+  template void rms_norm_backward(int64_t, int64_t, const T*, const T*, const Exact<T>*, const T*, T*); \
+  template void rms_norm_weight_gradient(int64_t, int64_t, const T*, const Exact<T>*, const T*, Exact<T>*);
+WEFT_INSTANTIATE(float)
+WEFT_INSTANTIATE(double)
+WEFT_INSTANTIATE(c10::BFloat16)
+WEFT_INSTANTIATE(c10::Half)
 
 }  // namespace weft::kernels

@@ -1,20 +1,27 @@
-// RMSNorm (Zhang and Sennrich, Root mean square layer normalization, arXiv:1910.07467) in fp32:
-// y = x scale weight with scale = 1 / sqrt(mean(x²) + epsilon) of each row. N rows of C channels, contiguous.
+// RMSNorm (Zhang and Sennrich, Root mean square layer normalization, arXiv:1910.07467): y = x scale weight
+// with scale = 1 / sqrt(mean(x²) + epsilon) of each row. N rows of C channels, contiguous. T: float, double,
+// and c10::BFloat16 and c10::Half, which are computed in fp32, x scale rounded before the weight multiplies
+// it.
 #pragma once
 
 #include <cstdint>
 
+#include "cpu/exact.hpp"
+
 namespace weft::kernels {
 
 // scale: (N), for backward.
-void rms_norm_forward(int64_t rows, int64_t channels, float epsilon, const float* x, const float* weight,
-                      float* y, float* scale);
+template <typename T>
+void rms_norm_forward(int64_t rows, int64_t channels, Exact<T> epsilon, const T* x, const T* weight, T* y,
+                      Exact<T>* scale);
 
 // dx = scale (g - x scale² mean(g x)) with g = dy weight. dx may be dy.
-void rms_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,
-                       const float* scale, const float* dy, float* dx);
+template <typename T>
+void rms_norm_backward(int64_t rows, int64_t channels, const T* x, const T* weight, const Exact<T>* scale,
+                       const T* dy, T* dx);
 // dweight = the sum over rows of dy x scale; the same whatever the number of threads.
-void rms_norm_weight_gradient(int64_t rows, int64_t channels, const float* x, const float* scale,
-                              const float* dy, float* dweight);
+template <typename T>
+void rms_norm_weight_gradient(int64_t rows, int64_t channels, const T* x, const Exact<T>* scale, const T* dy,
+                              Exact<T>* dweight);
 
 }  // namespace weft::kernels

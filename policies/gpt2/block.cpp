@@ -30,18 +30,18 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& mask) co
   options.stream = attn_dropout->stream;
   const at::Tensor mixed = (*c_attn)(x);  // of all positions, also where x has some of them
   const at::Tensor qkv = mixed.view({mixed.size(0), mixed.size(1), 3, num_heads, head_size_});
-  return (*resid_dropout)((*c_proj)(attend(qkv, mask, options)));
+  return (*c_proj)(attend(qkv, mask, options));
 }
 
-Mlp::Mlp(const Gpt2Config& config, at::ScalarType dtype)
-    : activation_(nn::activation(config.activation_function)) {
+Mlp::Mlp(const Gpt2Config& config, at::ScalarType dtype) {
   c_fc = register_module("c_fc", conv1d(config.n_embd, config.n_inner, dtype));
   c_proj = register_module("c_proj", conv1d(config.n_inner, config.n_embd, dtype));
+  act = register_module("act", std::make_shared<nn::Activation>(config.activation_function));
   dropout = register_module("dropout", std::make_shared<nn::Dropout>(config.resid_pdrop));
 }
 
 at::Tensor Mlp::operator()(const at::Tensor& x) const {
-  return (*dropout)((*c_proj)(activation_((*c_fc)(x))));
+  return (*c_proj)((*act)((*c_fc)(x)));
 }
 
 Block::Block(const Gpt2Config& config, int64_t layer, at::ScalarType dtype) {
@@ -55,8 +55,8 @@ Block::Block(const Gpt2Config& config, int64_t layer, at::ScalarType dtype) {
 }
 
 at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& mask) const {
-  const at::Tensor attended = x + (*attn)((*ln_1)(x), mask);
-  return attended + (*mlp)((*ln_2)(attended));
+  const at::Tensor attended = attn->resid_dropout->added(x, (*attn)((*ln_1)(x), mask));
+  return mlp->dropout->added(attended, (*mlp)((*ln_2)(attended)));
 }
 
 }  // namespace weft::gpt2

@@ -19,7 +19,7 @@ class Attention : public nn::Attention {
 
   int64_t num_heads;  // of this part of the layer
   std::shared_ptr<nn::Linear> c_attn, c_proj;
-  std::shared_ptr<nn::Dropout> attn_dropout, resid_dropout;
+  std::shared_ptr<nn::Dropout> attn_dropout, resid_dropout;  // the latter where the block adds the result
 
  private:
   int64_t head_size_;
@@ -33,10 +33,8 @@ class Mlp : public nn::Layer {
   std::string kind() const override { return "MLP"; }
 
   std::shared_ptr<nn::Linear> c_fc, c_proj;
-  std::shared_ptr<nn::Dropout> dropout;
-
- private:
-  nn::Activation activation_;
+  std::shared_ptr<nn::Activation> act;
+  std::shared_ptr<nn::Dropout> dropout;  // where the block adds the result
 };
 
 class Block : public nn::Layer {

@@ -85,7 +85,7 @@ class Summary {
   torch::nn::Module* module_ = nullptr;
   std::shared_ptr<nn::Linear> summary_;
   std::shared_ptr<nn::Dropout> first_dropout_, last_dropout_;
-  nn::Activation activation_ = nullptr;
+  nn::ActivationFunction activation_ = nullptr;
 };
 
 class DoubleHeads final : public nn::Head {

@@ -21,7 +21,8 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   ON("h.*.attn",              "weft.attention/1",     FLAG("flash", parallel->flash_attention));
   ON("h.*.attn.attn_dropout", "weft.dropout/1",       FLAG("split", 1));
   ON("drop, h.*.attn.resid_dropout, h.*.mlp.dropout",
-                              "weft.dropout/1",       FLAG("split", split));
+                              "weft.dropout/1",       FLAG("fused", parallel->jit_fused), FLAG("split", split));
+  ON("h.*.mlp.act",           "weft.activation/1",    FLAG("fused", parallel->jit_fused));
   if (!split_head)
     ON("stream_end",          "weft.sequence_end/1");
   ON("ln_f",                  "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));

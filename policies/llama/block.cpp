@@ -39,17 +39,18 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& position
   return (*o_proj)(attend((*rotary_)(q, own), (*rotary_)(k, own), v, mask, options));
 }
 
-Mlp::Mlp(const LlamaConfig& config, at::ScalarType dtype) : activation_(nn::activation(config.hidden_act)) {
+Mlp::Mlp(const LlamaConfig& config, at::ScalarType dtype) {
   const auto linear = [&](const char* name, int64_t in, int64_t out) {
     return register_module(name, std::make_shared<nn::Linear>(in, out, config.mlp_bias, dtype));
   };
   gate_proj = linear("gate_proj", config.hidden_size, config.intermediate_size);
   up_proj = linear("up_proj", config.hidden_size, config.intermediate_size);
   down_proj = linear("down_proj", config.intermediate_size, config.hidden_size);
+  act_fn = register_module("act_fn", std::make_shared<nn::Activation>(config.hidden_act));
 }
 
 at::Tensor Mlp::operator()(const at::Tensor& x) const {
-  return (*down_proj)(nn::gated(activation_, (*gate_proj)(x), (*up_proj)(x)));
+  return (*down_proj)((*act_fn)((*gate_proj)(x), (*up_proj)(x)));
 }
 
 Block::Block(const LlamaConfig& config, std::shared_ptr<const nn::Rotary> rotary, at::ScalarType dtype) {

@@ -38,9 +38,7 @@ class Mlp : public nn::Layer {
   std::string kind() const override { return "MLP"; }
 
   std::shared_ptr<nn::Linear> gate_proj, up_proj, down_proj;
-
- private:
-  nn::Activation activation_;
+  std::shared_ptr<nn::Activation> act_fn;
 };
 
 class Block : public nn::Layer {

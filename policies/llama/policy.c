@@ -31,6 +31,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
 
   ON("layers.*.mlp.gate_proj, layers.*.mlp.up_proj", "weft.linear_column/1", TEXT("input", "shared"));
   ON("layers.*.mlp.down_proj",                       "weft.linear_row/1");
+  ON("layers.*.mlp.act_fn",                          "weft.activation/1", FLAG("fused", parallel->jit_fused));
 
   if (HAS_MODULE("lm_head")) {
     ON("lm_head", "weft.linear_vocab/1", FLAG("parallel_output", parallel->parallel_output), FLAG("split", split_head));

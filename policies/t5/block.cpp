@@ -4,8 +4,7 @@
 
 namespace weft::t5 {
 
-FeedForward::FeedForward(const T5Config& config, at::ScalarType dtype)
-    : activation_(nn::activation(config.activation)) {
+FeedForward::FeedForward(const T5Config& config, at::ScalarType dtype) {
   const auto linear = [&](const char* name, int64_t in, int64_t out) {
     return register_module(name, std::make_shared<nn::Linear>(in, out, false, dtype));
   };
@@ -16,11 +15,12 @@ FeedForward::FeedForward(const T5Config& config, at::ScalarType dtype)
     wi = linear("wi", config.d_model, config.d_ff);
   }
   wo = linear("wo", config.d_ff, config.d_model);
+  act = register_module("act", std::make_shared<nn::Activation>(config.activation));
   dropout = register_module("dropout", std::make_shared<nn::Dropout>(config.dropout_rate));
 }
 
 at::Tensor FeedForward::operator()(const at::Tensor& x) const {
-  const at::Tensor inner = wi ? activation_((*wi)(x)) : activation_((*wi_0)(x)) * (*wi_1)(x);
+  const at::Tensor inner = wi ? (*act)((*wi)(x)) : (*act)((*wi_0)(x), (*wi_1)(x));
   return (*wo)((*dropout)(inner));
 }
 

@@ -20,10 +20,8 @@ class FeedForward : public nn::Layer {
   std::shared_ptr<nn::Linear> wi;          // of one that is not gated
   std::shared_ptr<nn::Linear> wi_0, wi_1;  // of a gated one: act(wi_0 x) * wi_1 x
   std::shared_ptr<nn::Linear> wo;
+  std::shared_ptr<nn::Activation> act;
   std::shared_ptr<nn::Dropout> dropout;
-
- private:
-  nn::Activation activation_;
 };
 
 // fp16 ends at 65504, and T5 goes there: infinite numbers become large ones, as in transformers. Other types
@@ -42,7 +40,7 @@ class Residual : public torch::nn::Module {
   }
   template <class... Others>
   at::Tensor operator()(const at::Tensor& x, const Others&... others) const {
-    return finite(x + (*dropout)((*inner)((*layer_norm)(x), others...)));
+    return finite(dropout->added(x, (*inner)((*layer_norm)(x), others...)));
   }
 
   std::shared_ptr<Inner> inner;

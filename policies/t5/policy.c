@@ -16,7 +16,9 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   ON("*.block.*.layer.*.*Attention.o",           "weft.linear_row/1");
   ON("*.block.*.layer.*.DenseReluDense.wi*",     "weft.linear_column/1", TEXT("input", "shared"));
   ON("*.block.*.layer.*.DenseReluDense.wo",      "weft.linear_row/1");
-  ON("*.block.*.layer.*.DenseReluDense.dropout", "weft.dropout/1",       FLAG("split", 1));
+  ON("*.block.*.layer.*.DenseReluDense.act",     "weft.activation/1",    FLAG("fused", parallel->jit_fused));
+  ON("*.block.*.layer.*.DenseReluDense.dropout", "weft.dropout/1",       FLAG("fused", parallel->jit_fused), FLAG("split", 1));
+  ON("*.dropout, *.block.*.layer.*.dropout",     "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
   ON("*.block.*.layer.*.*Attention",             "weft.attention/1",
      FLAG("flash", parallel->flash_attention));
   ON("*.block.*.layer.*.*Attention.dropout",     "weft.dropout/1",       FLAG("split", 1));

@@ -44,7 +44,13 @@ set(WEFT_TENSOR_AXIS [[{"name": "tp_size", "type": "int", "default": 1, "min": 1
     {"name": "make_vocab_size_divisible_by", "type": "int", "default": 1, "min": 1,
      "doc": "the tensor-parallel ranks split a vocabulary at multiples of it; nothing is padded"},
     {"name": "custom_policy", "type": "text", "default": null,
-     "doc": "a shard policy by name, or the path of a JSON file, in place of that of the model's family"}]])
+     "doc": "a shard policy by name, or the path of a JSON file, in place of that of the model's family"},
+    {"name": "enable_fused_normalization", "type": "bool", "default": true,
+     "doc": "layer norms and RMS norms in one kernel each way, which is faster and as exact; false: operation by operation"},
+    {"name": "enable_jit_fused", "type": "bool", "default": true,
+     "doc": "activations (GELU, a gated MLP) and dropout with its residual in one pass, which is faster and as exact; false: operation by operation"},
+    {"name": "enable_all_optimization", "type": "bool", "default": false,
+     "doc": "all flags enable_* of this list; one of them that is given as false is refused"}]])
 
 function(weft_add_plugin id)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "MANIFEST;OUTPUT_DIRECTORY;KIND;TIER" "SOURCES;PROVIDES;LIBRARIES")

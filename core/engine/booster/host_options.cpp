@@ -165,6 +165,26 @@ void take_sequence_mode(const Listed& listed, plan::ParallelSizes& flags) {
                                                : WEFT_SEQUENCE_RING_ATTENTION;
 }
 
+// Which form the layers have. enable_all_optimization is every flag that the strategy lists, so one of them
+// that is given as false contradicts it.
+void take_forms(const Listed& listed, const json& given, plan::ParallelSizes& flags) {
+  bool all = false;
+  listed.take("enable_all_optimization", all);
+  const auto take = [&](const char* name, bool& flag) {
+    listed.take(name, flag);
+    if (!all || !listed.has(name)) return;
+    if (!flag && given.contains(name))
+      fail(WEFT_INVALID_ARGUMENT,
+           "enable_all_optimization is true, but {} is false; leave out one of the two", name);
+    flag = true;
+  };
+  take("enable_fused_normalization", flags.fused_normalization);
+  take("enable_flash_attention", flags.flash_attention);
+  take("enable_jit_fused", flags.jit_fused);
+  if (flags.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER)
+    take("enable_sequence_overlap", flags.sequence_overlap);
+}
+
 }  // namespace
 
 std::string resolve_precision(const BoosterOptions& booster) {
@@ -197,9 +217,7 @@ HostOptions host_options(const BoosterOptions& booster, const OptionTable& table
   take_sequence_mode(listed, result.plan_flags);
   listed.take("parallel_output", result.plan_flags.parallel_output);
   listed.take("make_vocab_size_divisible_by", result.plan_flags.vocabulary_multiple);
-  listed.take("enable_fused_normalization", result.plan_flags.fused_normalization);
-  listed.take("enable_flash_attention", result.plan_flags.flash_attention);
-  listed.take("enable_jit_fused", result.plan_flags.jit_fused);
+  take_forms(listed, strategy_options(booster), result.plan_flags);
   listed.take("custom_policy", result.custom_policy);
   const std::optional<MixedPrecision> generic = mixed_precision(booster);
   if (generic && (listed.has("precision") || listed.has("mixed_precision")))

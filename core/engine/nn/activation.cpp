@@ -8,6 +8,7 @@
 #include <ATen/ops/hardswish.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/mish.h>
+#include <ATen/ops/pow.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/relu6.h>
 #include <ATen/ops/sigmoid.h>
@@ -34,7 +35,7 @@ using at::Tensor;
 
 struct Named {
   const char* name;
-  Activation function;
+  ActivationFunction function;
 };
 
 Tensor gelu(const Tensor& x) {
@@ -66,34 +67,42 @@ Tensor gelu_tanh(const Tensor& x) {
   return GeluTanh::apply(x.contiguous());
 }
 
+Tensor gelu_tanh_composed(const Tensor& x) {
+  constexpr double kRoot = 0.79788456080286535588;  // sqrt(2 / pi)
+  return 0.5 * x * (1.0 + at::tanh(kRoot * (x + 0.044715 * at::pow(x, 3))));
+}
+
 Tensor silu(const Tensor& x) {
   return at::silu(x);
 }
 
 // One pass instead of two, which keeps gate and up and not what lies between.
-class SiluGated : public torch::autograd::Function<SiluGated> {
+class Gated : public torch::autograd::Function<Gated> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& gate, const Tensor& up) {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& gate, const Tensor& up,
+                        kernels::Gate kind) {
     context->save_for_backward({gate, up});
+    context->saved_data["kind"] = static_cast<int64_t>(kind);
     const Tensor y = at::empty_like(gate);
     if (gate.is_meta()) return y;
-    kernels::silu_gated_forward(gate.numel(), gate.const_data_ptr<float>(), up.const_data_ptr<float>(),
-                                y.mutable_data_ptr<float>());
+    kernels::gated_forward(kind, gate.numel(), gate.const_data_ptr<float>(), up.const_data_ptr<float>(),
+                           y.mutable_data_ptr<float>());
     return y;
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     if (at::GradMode::is_enabled()) {
       fail(WEFT_UNIMPLEMENTED,
-           "gated silu: a gradient of its gradient was asked for (create_graph), which it has not");
+           "gated MLP: a gradient of its gradient was asked for (create_graph), which it has not");
     }
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const Tensor &gate = saved[0], &up = saved[1], dy = gradients[0].contiguous();
     const Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
-    kernels::silu_gated_backward(gate.numel(), gate.const_data_ptr<float>(), up.const_data_ptr<float>(),
-                                 dy.const_data_ptr<float>(), dgate.mutable_data_ptr<float>(),
-                                 dup.mutable_data_ptr<float>());
-    return {dgate, dup};
+    kernels::gated_backward(static_cast<kernels::Gate>(context->saved_data["kind"].toInt()), gate.numel(),
+                            gate.const_data_ptr<float>(), up.const_data_ptr<float>(),
+                            dy.const_data_ptr<float>(), dgate.mutable_data_ptr<float>(),
+                            dup.mutable_data_ptr<float>());
+    return {dgate, dup, Tensor()};
   }
 };
 
@@ -128,7 +137,7 @@ constexpr Named kActivations[] = {
 
 }  // namespace
 
-Activation activation(std::string_view name) {
+ActivationFunction activation(std::string_view name) {
   std::vector<std::string> known;
   for (const Named& candidate : kActivations) {
     if (candidate.name == name) return candidate.function;
@@ -138,11 +147,17 @@ Activation activation(std::string_view name) {
        did_you_mean(name, known), fmt::join(known, ", "));
 }
 
-at::Tensor gated(Activation activation, const at::Tensor& gate, const at::Tensor& up) {
-  const bool fp32 = gate.scalar_type() == at::kFloat && up.scalar_type() == at::kFloat;
-  const bool fused =
-      activation == silu && fp32 && (gate.is_cpu() || gate.is_meta()) && gate.sizes() == up.sizes();
-  return fused ? SiluGated::apply(gate.contiguous(), up.contiguous()) : activation(gate) * up;
+at::Tensor Activation::operator()(const at::Tensor& x) const {
+  return !fused && function_ == gelu_tanh ? gelu_tanh_composed(x) : function_(x);
+}
+
+at::Tensor Activation::operator()(const at::Tensor& gate, const at::Tensor& up) const {
+  const bool known = function_ == silu || function_ == gelu_tanh,
+             fp32 = gate.scalar_type() == at::kFloat && up.scalar_type() == at::kFloat,
+             here = gate.is_cpu() || gate.is_meta();
+  if (!fused || !known || !fp32 || !here || gate.sizes() != up.sizes()) return (*this)(gate)*up;
+  return Gated::apply(gate.contiguous(), up.contiguous(),
+                      function_ == silu ? kernels::Gate::kSilu : kernels::Gate::kGeluTanh);
 }
 
 }  // namespace weft::nn

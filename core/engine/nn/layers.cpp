@@ -1,17 +1,17 @@
 #include "weft/nn/layers.hpp"
 
-#include <ATen/ops/dropout.h>
+#include <ATen/OpMathType.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/layer_norm.h>
+#include <ATen/ops/rsqrt.h>
 
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "nn/random_stream.hpp"
 
 namespace weft::nn {
 
@@ -39,6 +39,14 @@ class LayerNormOnMeta : public torch::autograd::Function<LayerNormOnMeta> {
     fail(WEFT_FAILED_PRECONDITION, "layer norm: the model has no memory; boost it before training");
   }
 };
+
+// As libtorch's, half precision is computed in fp32 and rounded at the end.
+at::Tensor composed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double epsilon) {
+  const at::ScalarType exact = at::toOpMathType(x.scalar_type());
+  const at::Tensor centred = x.to(exact) - x.to(exact).mean(-1, true);
+  const at::Tensor scale = at::rsqrt(centred.square().mean(-1, true) + epsilon);
+  return (centred * scale * weight.to(exact) + bias.to(exact)).to(x.scalar_type());
+}
 
 class PlainEmbedding final : public EmbeddingOperation {
  public:
@@ -74,15 +82,11 @@ LayerNorm::LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype) : e
 }
 
 at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
-  if (x.is_meta()) return LayerNormOnMeta::apply(x, weight);
-  if (!operation) return at::layer_norm(x, weight.sizes(), weight, bias, epsilon);
-  return at::layer_norm(x, weight.sizes(), operation->parameter(weight), operation->parameter(bias), epsilon);
-}
-
-at::Tensor Dropout::operator()(const at::Tensor& x) const {
-  if (!is_training() || !(probability > 0)) return x;
-  const RandomStream random(stream);
-  return at::dropout(x, probability, true);
+  const at::Tensor w = operation ? operation->parameter(weight) : weight,
+                   b = operation ? operation->parameter(bias) : bias;
+  if (!fused) return composed(x, w, b, epsilon);
+  if (x.is_meta()) return LayerNormOnMeta::apply(x, w);
+  return at::layer_norm(x, w.sizes(), w, b, epsilon);
 }
 
 void check_ids(const at::Tensor& ids, int64_t count, std::string_view what, std::optional<int64_t> ignored) {

@@ -21,4 +21,7 @@ class RandomStream {
   at::Tensor saved_;  // undefined for stream 0
 };
 
+// A seed for stream `stream`: one number is drawn from the default generator of the CPU, also for stream 0.
+uint64_t drawn_seed(uint64_t stream);
+
 }  // namespace weft::nn

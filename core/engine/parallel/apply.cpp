@@ -85,6 +85,8 @@ class AppliedPlan::Installer {
   void choose(const plan::Replacement& entry, const plan::PlannedNode& node) {
     if (entry.operation == "weft.attention/1")
       set(layer<nn::Attention>(node).fused, attribute_of(entry, "flash").integer != 0);
+    else if (auto* layer = dynamic_cast<nn::Fusible*>(modules_.at(node.path).module))
+      set(layer->fused, attribute_of(entry, "fused").integer != 0);
   }
 
   // On a sequence axis, with one rank of the tensor axis or several.

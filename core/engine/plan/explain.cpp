@@ -108,6 +108,13 @@ std::string replicated(const std::vector<PlannedNode>& nodes) {
   return text;
 }
 
+std::string flags(const ParallelSizes& sizes) {
+  const auto choice = [](bool flag) { return flag ? "on" : "off"; };
+  return fmt::format("flags       fused_normalization {}, flash_attention {}, jit_fused {}\n",
+                     choice(sizes.fused_normalization), choice(sizes.flash_attention),
+                     choice(sizes.jit_fused));
+}
+
 }  // namespace
 
 std::string list_modules(const ModelDescription& model) {
@@ -131,6 +138,7 @@ std::string explain(const Plan& plan) {
                                  : fmt::format("policy {}", plan.policy);
   std::string text = fmt::format("plan of {} ({}), tensor_size {}, sequence_size {}\n", plan.architecture,
                                  policy, plan.sizes.tensor, plan.sizes.sequence);
+  text += flags(plan.sizes);
   std::vector<Row> rows;
   for (const Replacement& entry : plan.replacements) {
     rows.push_back(

@@ -169,19 +169,22 @@ const std::vector<Operation>& known_operations() {
   static const AttributeRule kFused = {.standard = integer("fused", 1), .choices = {}, .minimum = 1};
   static const AttributeRule kHeads = {.standard = integer("heads", 0), .choices = {}, .minimum = 0};
   const auto kFlag = [](const char* key) { return AttributeRule{.standard = flag(key), .choices = {}}; };
+  // Of a layer that has two forms (nn::Fusible); elsewhere "fused" is a number of parts.
+  static const AttributeRule kInOnePass = {.standard = flag("fused", true), .choices = {}};
   static const AttributeRule kInput = {text("input", "own"), {"own", "shared", "entered"}};
   static const std::vector<Operation> kOperations = {
+      {"weft.activation/1", {"Activation"}, {kInOnePass}, Split::kNone},
       {"weft.attention/1", {"Attention"}, {{.standard = flag("flash", true), .choices = {}}}, Split::kNone},
       {"weft.attention_bias/1", {"RelativeAttentionBias"}, {}, Split::kChannels},
-      {"weft.dropout/1", {"Dropout"}, {kFlag("split")}, Split::kNone},
+      {"weft.dropout/1", {"Dropout"}, {kInOnePass, kFlag("split")}, Split::kNone},
       {"weft.embedding/1", {"Embedding"}, {}, Split::kNone},
       {"weft.embedding_vocab/1", {"Embedding"}, {}, Split::kVocabulary},
-      {"weft.layer_norm/1", {"LayerNorm"}, {kFlag("fused"), kFlag("split")}, Split::kNone},
+      {"weft.layer_norm/1", {"LayerNorm"}, {kInOnePass, kFlag("split")}, Split::kNone},
       {"weft.linear_column/1", {"Conv1D", "Linear"}, {kFused, kHeads, kInput, kLayout}, Split::kColumn},
       {"weft.linear_row/1", {"Conv1D", "Linear"}, {kLayout}, Split::kRow},
       {"weft.linear_vocab/1", {"Linear"}, {kFlag("parallel_output"), kFlag("split")}, Split::kVocabulary},
       {"weft.parallel_input/1", {"Identity"}, {}, Split::kNone},
-      {"weft.rms_norm/1", {"RMSNorm"}, {kFlag("fused"), kFlag("split")}, Split::kNone},
+      {"weft.rms_norm/1", {"RMSNorm"}, {kInOnePass, kFlag("split")}, Split::kNone},
       {"weft.sequence_end/1", {"Identity"}, {}, Split::kNone},
   };
   return kOperations;

@@ -176,20 +176,26 @@ Plan empty_plan(const ModelDescription& unordered, const ParallelSizes& sizes) {
 std::vector<std::string> unsupported(const Plan& plan) {
   std::vector<std::string> reasons;
   const ParallelSizes& sizes = plan.sizes;
-  if (sizes.jit_fused)
-    reasons.push_back("jit_fused is on: fused kernels come with a later version of Weft; switch it off");
-  const auto flagged = [&](const char* operation, const char* key) {
+  const auto says = [&](const char* operation, const char* key, bool value) {
     return std::any_of(plan.replacements.begin(), plan.replacements.end(), [&](const Replacement& entry) {
       return entry.operation == operation &&
              std::any_of(entry.attributes.begin(), entry.attributes.end(), [&](const Attribute& attribute) {
-               return attribute.key == key && attribute.integer != 0;
+               return attribute.key == key && (attribute.integer != 0) == value;
              });
     });
   };
-  for (const char* norm : {"weft.layer_norm/1", "weft.rms_norm/1"})
-    if (flagged(norm, "fused"))
-      reasons.push_back(fmt::format(
-          "{} with fused = true comes with a later version of Weft; switch fused_normalization off", norm));
+  // A policy that does not look at a flag would leave it without effect.
+  const auto ignored = [&](const char* option, const char* layers) {
+    return fmt::format(
+        "{} is false, but the plan of {} has no {} of that form; leave it true", option,
+        plan.policy.empty() ? "a model without a policy" : fmt::format("policy \"{}\"", plan.policy), layers);
+  };
+  if (!sizes.fused_normalization && !says("weft.layer_norm/1", "fused", false) &&
+      !says("weft.rms_norm/1", "fused", false))
+    reasons.push_back(ignored("enable_fused_normalization", "norm"));
+  if (!sizes.jit_fused && !says("weft.activation/1", "fused", false) &&
+      !says("weft.dropout/1", "fused", false))
+    reasons.push_back(ignored("enable_jit_fused", "activation or dropout"));
   const auto has = [&](const char* operation) {
     return std::any_of(plan.replacements.begin(), plan.replacements.end(),
                        [&](const Replacement& entry) { return entry.operation == operation; });
@@ -201,7 +207,7 @@ std::vector<std::string> unsupported(const Plan& plan) {
                     plan.policy, what, operation));
   };
   if (sizes.sequence_mode != WEFT_SEQUENCE_WHOLE && !has("weft.sequence_end/1") &&
-      !flagged("weft.linear_vocab/1", "split"))
+      !says("weft.linear_vocab/1", "split", true))
     missing("that a split sequence ends", "weft.sequence_end/1");
   if (sizes.sequence > 1 && !has("weft.embedding_vocab/1") && !has("weft.embedding/1"))
     missing("where a split sequence begins", "weft.embedding_vocab/1");

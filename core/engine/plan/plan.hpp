@@ -21,9 +21,9 @@ struct ParallelSizes {
   uint32_t sequence = 1;
   uint32_t pipeline = 1;
   uint32_t data = 1;
-  bool fused_normalization = false;
+  bool fused_normalization = true;
   bool flash_attention = true;
-  bool jit_fused = false;
+  bool jit_fused = true;
   bool parallel_output = true;
   uint32_t sequence_mode = WEFT_SEQUENCE_WHOLE;
   // Of these a policy knows nothing.

@@ -47,7 +47,8 @@ typedef struct weft_mesh {
  *   custom_policy      text: the shard policy by name, or the path of a JSON file, in place of the model family's
  *   enable_sequence_parallelism enable_sequence_overlap (bool) sequence_parallelism_mode (text) sp_size
  *   inner_ring_size (int): how ranks share out the positions of sequences
- *   enable_fused_normalization enable_flash_attention enable_jit_fused (bool): what the policy may choose */
+ *   enable_fused_normalization enable_flash_attention enable_jit_fused (bool): what the policy may choose
+ *   enable_all_optimization (bool): all of these */
 typedef struct weft_strategy_arguments {
   uint64_t struct_size;
   const weft_kv* options;

@@ -5,6 +5,7 @@
 #include "cpu/attention.hpp"
 #include "cpu/cross_entropy.hpp"
 #include "cpu/dispatch.hpp"
+#include "cpu/dropout.hpp"
 #include "cpu/gated.hpp"
 #include "cpu/gelu.hpp"
 #include "cpu/product.hpp"
@@ -169,18 +170,48 @@ TEST_P(EveryInstructionSet, AttentionAgrees) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(is_near(gradients[i], in[i].grad(), 5 * kKernelFp32)) << i;
 }
 
-TEST_P(EveryInstructionSet, GatedSiluAgrees) {
+TEST_P(EveryInstructionSet, GatedActivationsAgree) {
   at::manual_seed(8);
-  const at::Tensor gate = at::linspace(-40, 40, 333).requires_grad_(true), dy = at::randn({333});
-  const at::Tensor up = at::randn({333}).requires_grad_(true);
-  const at::Tensor y = at::empty({333}), dgate = at::empty({333}), dup = at::empty({333});
-  kernels::silu_gated_forward(333, data(gate), data(up), data(y));
-  kernels::silu_gated_backward(333, data(gate), data(up), data(dy), data(dgate), data(dup));
-  const at::Tensor expected = at::silu(gate.to(at::kDouble)) * up;
-  (expected * dy).sum().backward();
-  EXPECT_TRUE(is_near(y, expected, kKernelFp32));
-  EXPECT_TRUE(is_near(dgate, gate.grad(), kKernelFp32));
-  EXPECT_TRUE(is_near(dup, up.grad(), kKernelFp32));
+  for (const auto kind : {kernels::Gate::kSilu, kernels::Gate::kGeluTanh}) {
+    const at::Tensor gate = at::linspace(-40, 40, 333).requires_grad_(true), dy = at::randn({333});
+    const at::Tensor up = at::randn({333}).requires_grad_(true);
+    const at::Tensor y = at::empty({333}), dgate = at::empty({333}), dup = at::empty({333});
+    kernels::gated_forward(kind, 333, data(gate), data(up), data(y));
+    kernels::gated_backward(kind, 333, data(gate), data(up), data(dy), data(dgate), data(dup));
+    const at::Tensor exact = gate.to(at::kDouble);
+    const at::Tensor expected =
+        (kind == kernels::Gate::kSilu ? at::silu(exact) : at::gelu(exact, "tanh")) * up;
+    (expected * dy).sum().backward();
+    EXPECT_TRUE(is_near(y, expected, kKernelFp32));
+    EXPECT_TRUE(is_near(dgate, gate.grad(), kKernelFp32));
+    EXPECT_TRUE(is_near(dup, up.grad(), kKernelFp32));
+  }
+}
+
+// A mask is the same on every machine.
+TEST_P(EveryInstructionSet, BernoulliIsWhatItWas) {
+  const at::Tensor values = at::full({20001}, 7, at::kByte);
+  kernels::bernoulli(20000, 42, 0.75, values.mutable_data_ptr<uint8_t>());
+  EXPECT_EQ(values[20000].item<int64_t>(), 7);
+  const at::Tensor drawn = values.narrow(0, 0, 20000).to(at::kLong);
+  EXPECT_EQ(drawn.sum().item<int64_t>(), 15062);
+  EXPECT_EQ((drawn * at::arange(20000)).sum().item<int64_t>(), 150482625);
+  const at::Tensor other = at::empty({20000}, at::kByte);
+  kernels::bernoulli(20000, 43, 0.75, other.mutable_data_ptr<uint8_t>());
+  EXPECT_NEAR(other.eq(values.narrow(0, 0, 20000)).to(at::kDouble).mean().item<double>(), 0.625, 0.02);
+  for (const double certain : {0.0, 1.0}) {
+    kernels::bernoulli(100, 1, certain, other.mutable_data_ptr<uint8_t>());
+    EXPECT_TRUE(other.narrow(0, 0, 100).eq(certain).all().item<bool>());
+  }
+}
+
+TEST_P(EveryInstructionSet, DropoutAgrees) {
+  const at::Tensor x = at::randn({333}), residual = at::randn({333}), y = at::empty({333}),
+                   mask = at::empty({333}, at::kByte).bernoulli_(0.5);
+  kernels::dropout<float>(333, nullptr, data(x), mask.const_data_ptr<uint8_t>(), 2, data(y));
+  EXPECT_TRUE(y.equal(x * mask * 2));
+  kernels::dropout<float>(333, data(residual), data(x), mask.const_data_ptr<uint8_t>(), 2, data(y));
+  EXPECT_TRUE(y.equal(residual + x * mask * 2));
 }
 
 TEST_P(EveryInstructionSet, ATurnAndTheTurnBackAreNone) {

@@ -58,13 +58,29 @@ TEST(RmsNorm, AgreesWithTheFormulaAtEverySize) {
   kernels::instruction_set() = kernels::best_instruction_set();
 }
 
+// Rounded before the weight multiplies it, in both forms; sums may round on the other side.
 TEST(RmsNorm, NormalisesHalfPrecisionInFp32) {
-  nn::RmsNorm norm(5, 1e-6, at::kBFloat16);
-  at::manual_seed(4);
-  bind(norm.weight, at::randn({5}).to(at::kBFloat16));
-  const at::Tensor x = (at::randn({9, 5}) * 100).to(at::kBFloat16), exact = x.to(at::kFloat);
-  const at::Tensor unit = formula(exact, at::ones({5}), 1e-6).to(at::kBFloat16);
-  EXPECT_TRUE(norm(x).equal(unit * norm.weight));
+  for (const auto& [type, rounding] :
+       {std::pair(at::kBFloat16, kRoundingBf16), std::pair(at::kHalf, kRoundingFp16)})
+    for (const int64_t channels : {5, 48}) {
+      nn::RmsNorm norm(channels, 1e-6, type);
+      at::manual_seed(4);
+      bind(norm.weight, at::randn({channels}).to(type));
+      const at::Tensor x = (at::randn({9, channels}) * 100).to(type).requires_grad_(true),
+                       exact = x.detach().to(at::kFloat).requires_grad_(true),
+                       weight = norm.weight.detach().to(at::kFloat).requires_grad_(true);
+      const at::Tensor unit = formula(exact, at::ones({channels}), 1e-6);
+      norm.fused = false;
+      EXPECT_TRUE(is_near(norm(x), unit.to(type) * norm.weight, rounding)) << type;
+      norm.fused = true;
+      const at::Tensor y = norm(x);
+      EXPECT_TRUE(is_near(y, unit.to(type) * norm.weight, rounding)) << type;
+      EXPECT_GT(y.eq(unit.to(type) * norm.weight).to(at::kFloat).mean().item<float>(), 0.98f) << type;
+      y.sum().backward();
+      (unit * weight).sum().backward();
+      EXPECT_TRUE(is_near(x.grad(), exact.grad(), rounding)) << type;
+      EXPECT_TRUE(is_near(norm.weight.grad(), weight.grad(), rounding)) << type;
+    }
 }
 
 TEST(RmsNorm, GivesShapesWithoutMemory) {

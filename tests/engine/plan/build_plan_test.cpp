@@ -27,7 +27,7 @@ TEST(BuildPlan, RefusesUnknownOperationsAndNamesTheNearest) {
   EXPECT_TELLS(refusal(kModel, policy([](const Call& c) { c.on("wte", "weft.embeding_vocab/1"); })),
                "no operation is called \"weft.embeding_vocab/1\"; did you mean \"weft.embedding_vocab/1\"?");
   EXPECT_TELLS(refusal(kModel, policy([](const Call& c) { c.on("wte", "org.example.rotate/7"); })),
-               "Known: weft.attention/1, weft.attention_bias/1");
+               "Known: weft.activation/1, weft.attention/1");
   EXPECT_TELLS(
       refusal(kModel, policy([](const Call& c) { c.on("wte", "weft.embedding_vocab/2"); })),
       "this host has the operation \"weft.embedding_vocab/1\", not its revision \"weft.embedding_vocab/2\"");
@@ -361,8 +361,12 @@ TEST(Unsupported, NamesWhatIsNotPerformed) {
     c.on("ln_f", "weft.layer_norm/1", {flag("fused", c.parallel->fused_normalization)});
   });
   EXPECT_TRUE(unsupported(build_plan(kModel, fused, {})).empty());
-  EXPECT_EQ(unsupported(build_plan(kModel, fused, {.fused_normalization = true, .jit_fused = true})).size(),
-            2u);
+  EXPECT_TRUE(unsupported(build_plan(kModel, fused, {.fused_normalization = false})).empty());
+  EXPECT_TELLS(unsupported(build_plan(kModel, none, {.fused_normalization = false})).at(0),
+               "enable_fused_normalization is false, but the plan of policy \"invented\" has no norm");
+  EXPECT_TELLS(unsupported(build_plan(kModel, none, {.jit_fused = false})).at(0),
+               "enable_jit_fused is false, but the plan of policy \"invented\" has no activation");
+  EXPECT_TELLS(unsupported(empty_plan(kModel, {.fused_normalization = false})).at(0), "without a policy");
 }
 
 TEST(Reject, GivesThePolicysReason) {

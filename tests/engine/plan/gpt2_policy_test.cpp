@@ -131,7 +131,7 @@ TEST(Digest, IsTheSameForEverySpellingOfThePlan) {
   });
   const auto other = policy([](const Call& c) {
     c.on("wpe", "weft.embedding_vocab/1");
-    c.on("ln_f", "weft.layer_norm/1", {flag("fused", false)});
+    c.on("ln_f", "weft.layer_norm/1", {flag("fused", true)});
     for (const char* path : {"h.1.ln_2", "h.0.ln_1", "h.1.ln_1", "h.0.ln_2"}) c.on(path, "weft.layer_norm/1");
   });
   const ModelDescription model = Gpt2{}.describe();
@@ -147,31 +147,33 @@ policy gpt2
 tensor 2
 sequence 1 mode 0
 divide h.0.attn num_heads 4->2
-replace drop Dropout weft.dropout/1 split=false
+replace drop Dropout weft.dropout/1 fused=true split=false
 replace h.0.attn Attention weft.attention/1 flash=true
-replace h.0.attn.attn_dropout Dropout weft.dropout/1 split=true
+replace h.0.attn.attn_dropout Dropout weft.dropout/1 fused=true split=true
 replace h.0.attn.c_attn Conv1D weft.linear_column/1 fused=3 heads=0 input="own" layout="in_out" weight(12,36)->(dim 1 0+6 12+6 24+6|6+6 18+6 30+6) bias(36)->(dim 0 0+6 12+6 24+6|6+6 18+6 30+6)
 replace h.0.attn.c_proj Conv1D weft.linear_row/1 layout="in_out" weight(12,12)->(dim 0 0+6|6+6) bias(12)
-replace h.0.attn.resid_dropout Dropout weft.dropout/1 split=false
-replace h.0.ln_1 LayerNorm weft.layer_norm/1 fused=false split=false weight(12) bias(12)
-replace h.0.ln_2 LayerNorm weft.layer_norm/1 fused=false split=false weight(12) bias(12)
+replace h.0.attn.resid_dropout Dropout weft.dropout/1 fused=true split=false
+replace h.0.ln_1 LayerNorm weft.layer_norm/1 fused=true split=false weight(12) bias(12)
+replace h.0.ln_2 LayerNorm weft.layer_norm/1 fused=true split=false weight(12) bias(12)
+replace h.0.mlp.act Activation weft.activation/1 fused=true
 replace h.0.mlp.c_fc Conv1D weft.linear_column/1 fused=1 heads=0 input="own" layout="in_out" weight(12,48)->(dim 1 0+24|24+24) bias(48)->(dim 0 0+24|24+24)
 replace h.0.mlp.c_proj Conv1D weft.linear_row/1 layout="in_out" weight(48,12)->(dim 0 0+24|24+24) bias(12)
-replace h.0.mlp.dropout Dropout weft.dropout/1 split=false
+replace h.0.mlp.dropout Dropout weft.dropout/1 fused=true split=false
 replace lm_head Linear weft.linear_vocab/1 parallel_output=true split=false weight(101,12)->(dim 0 0+51|51+50)
-replace ln_f LayerNorm weft.layer_norm/1 fused=false split=false weight(12) bias(12)
+replace ln_f LayerNorm weft.layer_norm/1 fused=true split=false weight(12) bias(12)
 replace stream_end Identity weft.sequence_end/1
 replace wpe Embedding weft.embedding/1 weight(16,12)
 replace wte Embedding weft.embedding_vocab/1 weight(101,12)->(dim 0 0+51|51+50)
 require n_head 2
 tie lm_head.weight wte.weight
 )");
-  EXPECT_EQ(plan.digest, "864181ae8ae98d30270ebecff387c6264c8c11810b873c1b3a1dd2ca8227904e");
+  EXPECT_EQ(plan.digest, "1dd984aa0512e70bc43a24f986a13c5df7ae9255f36ba68aaea0db872388e5e6");
 }
 
 TEST(Explain, IsATableWithOneLineAnEntry) {
   const std::string text = explain(build_plan(Gpt2{.layers = 12}.describe(), gpt2_policy(), {.tensor = 2}));
   EXPECT_EQ(text, R"(plan of GPT2LMHeadModel (policy gpt2), tensor_size 2, sequence_size 1
+flags       fused_normalization on, flash_attention on, jit_fused on
   pattern                                        modules                                                        operation               attributes                    shape -> of one rank
   wte                                            1: wte                                                         weft.embedding_vocab/1  -                             weight (101, 12) -> (51, 12) to (50, 12) on the last
   wpe                                            1: wpe                                                         weft.embedding/1        -                             weight (16, 12)
@@ -183,6 +185,7 @@ TEST(Explain, IsATableWithOneLineAnEntry) {
   h.*.attn                                       12: h.{0..11}.attn                                             weft.attention/1        -                             -
   h.*.attn.attn_dropout                          12: h.{0..11}.attn.attn_dropout                                weft.dropout/1          split = true                  -
   drop, h.*.attn.resid_dropout, h.*.mlp.dropout  25: drop, h.{0..11}.attn.resid_dropout, h.{0..11}.mlp.dropout  weft.dropout/1          -                             -
+  h.*.mlp.act                                    12: h.{0..11}.mlp.act                                          weft.activation/1       -                             -
   stream_end                                     1: stream_end                                                  weft.sequence_end/1     -                             -
   ln_f                                           1: ln_f                                                        weft.layer_norm/1       -                             weight (12), bias (12)
   lm_head                                        1: lm_head                                                     weft.linear_vocab/1     parallel_output = true        weight (101, 12) -> (51, 12) to (50, 12) on the last
@@ -190,7 +193,7 @@ divide      h.*.attn  num_heads 4 -> 2  12: h.{0..11}.attn
 tie         lm_head.weight = wte.weight
 require     n_head = 4 is a multiple of 2
 parameters  24036, 12564 on a rank of the tensor axis
-digest      dac887c5d2d31a0099136bcc15cb0d5ac48976a4f5953fd1a8da2e05740ba6ff
+digest      47fcea07272963b6e63a184c714761a8db36281e9d960e3381f87b9ff4e64d37
 )");
 }
 

@@ -95,7 +95,7 @@ struct Gpt2 {
                conv(h + ".attn.c_proj", e, e), node(h + ".attn.attn_dropout", "Dropout"),
                node(h + ".attn.resid_dropout", "Dropout"), norm(h + ".ln_2"), node(h + ".mlp", "MLP"),
                conv(h + ".mlp.c_fc", e, 4 * e), conv(h + ".mlp.c_proj", 4 * e, e),
-               node(h + ".mlp.dropout", "Dropout")}) {
+               node(h + ".mlp.act", "Activation"), node(h + ".mlp.dropout", "Dropout")}) {
         model.nodes.push_back(std::move(added));
       }
     }

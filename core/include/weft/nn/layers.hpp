@@ -21,6 +21,13 @@ class Layer : public torch::nn::Module {
   virtual int64_t* attribute(std::string_view name) { return nullptr; }
 };
 
+// A layer whose formula has two forms that agree but for rounding: fused, in few passes over memory and with
+// little kept for backward, and plain, one operation of libtorch after another as Hugging Face writes it.
+class Fusible : public Layer {
+ public:
+  bool fused = true;  // a plan chooses
+};
+
 // y = x w^T + b with weight (out, in), as torch.nn.Linear; with Layout::kInOut y = x w + b with weight (in,
 // out), as in Conv1D of transformers.
 class Linear : public Layer {
@@ -58,7 +65,7 @@ class Identity : public Layer {
   std::shared_ptr<IdentityOperation> operation;  // may be null
 };
 
-class LayerNorm : public Layer {
+class LayerNorm : public Fusible {
  public:
   LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype);
   at::Tensor operator()(const at::Tensor& x) const;  // over the last dimension
@@ -69,16 +76,23 @@ class LayerNorm : public Layer {
   std::shared_ptr<NormOperation> operation;  // may be null
 };
 
-class Dropout : public Layer {
+class Dropout : public Fusible {
  public:
   explicit Dropout(double probability) : probability(probability) {}
   at::Tensor operator()(const at::Tensor& x) const;  // the identity in evaluation
+  // residual + dropout(x), of one shape.
+  at::Tensor added(const at::Tensor& residual, const at::Tensor& x) const;
   std::string kind() const override { return "Dropout"; }
 
   const double probability;
   // Of random numbers: 0 is the default generator's. Ranks that hold different parts of one activation have
   // a stream each, so that their masks differ; a stream follows from the default generator's state.
   uint64_t stream = 0;
+
+ private:
+  bool drops() const { return is_training() && probability > 0; }
+  at::Tensor mask(at::IntArrayRef shape) const;  // 1 for what is kept
+  double scale() const;                          // of what is kept
 };
 
 // Throws INVALID_ARGUMENT naming `what`, the value and its position unless all ids are 0 to count - 1 or
@@ -128,10 +142,20 @@ class Attention : public Layer {
 };
 
 // The activations of Hugging Face's ACT2FN by name ("gelu_new", "relu", ...); throws naming the known ones.
-using Activation = at::Tensor (*)(const at::Tensor&);
-Activation activation(std::string_view name);
-// activation(gate) up: the product of a gated MLP.
-at::Tensor gated(Activation activation, const at::Tensor& gate, const at::Tensor& up);
+using ActivationFunction = at::Tensor (*)(const at::Tensor&);
+ActivationFunction activation(std::string_view name);
+
+// That of an MLP.
+class Activation : public Fusible {
+ public:
+  explicit Activation(std::string_view name) : function_(activation(name)) {}
+  at::Tensor operator()(const at::Tensor& x) const;
+  at::Tensor operator()(const at::Tensor& gate, const at::Tensor& up) const;  // of a gated one: f(gate) up
+  std::string kind() const override { return "Activation"; }
+
+ private:
+  const ActivationFunction function_;
+};
 
 // The sum over all positions of the cross entropy of `logits` (..., V) with `labels` (...) int64; positions
 // with `ignored` labels count nothing.

@@ -6,7 +6,7 @@ namespace weft::nn {
 
 // y = x / sqrt(mean(x²) + epsilon) weight over the last dimension, as Hugging Face's models take it: half
 // precision is normalised in fp32 and rounded before the weight multiplies it.
-class RmsNorm : public Layer {
+class RmsNorm : public Fusible {
  public:
   RmsNorm(int64_t channels, double epsilon, at::ScalarType dtype);
   at::Tensor operator()(const at::Tensor& x) const;

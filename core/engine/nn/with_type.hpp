@@ -1,0 +1,22 @@
+// From a tensor's type to that of a kernel.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+namespace weft::nn {
+
+// fp64, fp32, fp16, bf16.
+inline bool has_type(at::ScalarType type) {
+  return type == at::kFloat || type == at::kDouble || at::isReducedFloatingType(type);
+}
+
+// Calls f with a number of a type that has_type.
+template <class F>
+void with_type(at::ScalarType type, const F& f) {
+  if (type == at::kFloat) return f(float{});
+  if (type == at::kDouble) return f(double{});
+  if (type == at::kHalf) return f(c10::Half{});
+  f(c10::BFloat16{});
+}
+
+}  // namespace weft::nn
