@@ -20,7 +20,8 @@ constexpr const char* kGpt2 = R"({"name": "gpt2", "entries": [
   {"on": "h.*.mlp.c_proj", "operation": "weft.linear_row/1", "layout": "in_out"},
   {"on": "h.*.attn", "operation": "weft.attention/1", "flash": "flash_attention"},
   {"on": "h.*.attn.attn_dropout", "operation": "weft.dropout/1", "split": true},
-  {"on": "drop, h.*.attn.resid_dropout, h.*.mlp.dropout", "operation": "weft.dropout/1",
+  {"on": "h.*.mlp.act", "operation": "weft.activation/1", "fused": "jit_fused"},
+  {"on": "drop, h.*.attn.resid_dropout, h.*.mlp.dropout", "operation": "weft.dropout/1", "fused": "jit_fused",
    "split": "split_over_tensor_axis"},
   {"on": "stream_end", "operation": "weft.sequence_end/1", "unless_module": "lm_head"},
   {"on": "stream_end", "operation": "weft.sequence_end/1", "if_module": "multiple_choice_head"},
@@ -76,7 +77,7 @@ TEST(JsonPolicy, MakesThePlanOfTheSamePolicyInC) {
       for (const uint32_t size : {1u, 2u, 4u}) {
         for (ParallelSizes sizes :
              {ParallelSizes{},
-              {.fused_normalization = true, .flash_attention = false},
+              {.fused_normalization = false, .flash_attention = false, .jit_fused = false},
               {.parallel_output = false},
               {.sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER},
               {.sequence_mode = WEFT_SEQUENCE_RING},
