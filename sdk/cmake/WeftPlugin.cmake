@@ -50,7 +50,7 @@ set(WEFT_TENSOR_AXIS [[{"name": "tp_size", "type": "int", "default": 1, "min": 1
     {"name": "enable_jit_fused", "type": "bool", "default": true,
      "doc": "activations (GELU, a gated MLP) and dropout with its residual in one pass, which is faster and as exact; false: operation by operation"},
     {"name": "enable_all_optimization", "type": "bool", "default": false,
-     "doc": "all flags enable_* of this list; one of them that is given as false is refused"}]])
+     "doc": "flash attention, fused normalization, jit fused and, with split_gather, sequence overlap; one that is given as false is refused"}]])
 
 function(weft_add_plugin id)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "MANIFEST;OUTPUT_DIRECTORY;KIND;TIER" "SOURCES;PROVIDES;LIBRARIES")

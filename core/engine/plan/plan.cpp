@@ -196,6 +196,8 @@ std::vector<std::string> unsupported(const Plan& plan) {
   if (!sizes.jit_fused && !says("weft.activation/1", "fused", false) &&
       !says("weft.dropout/1", "fused", false))
     reasons.push_back(ignored("enable_jit_fused", "activation or dropout"));
+  if (!sizes.flash_attention && !says("weft.attention/1", "flash", false))
+    reasons.push_back(ignored("enable_flash_attention", "attention"));
   const auto has = [&](const char* operation) {
     return std::any_of(plan.replacements.begin(), plan.replacements.end(),
                        [&](const Replacement& entry) { return entry.operation == operation; });

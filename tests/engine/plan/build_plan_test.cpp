@@ -366,6 +366,8 @@ TEST(Unsupported, NamesWhatIsNotPerformed) {
                "enable_fused_normalization is false, but the plan of policy \"invented\" has no norm");
   EXPECT_TELLS(unsupported(build_plan(kModel, none, {.jit_fused = false})).at(0),
                "enable_jit_fused is false, but the plan of policy \"invented\" has no activation");
+  EXPECT_TELLS(unsupported(build_plan(kModel, none, {.flash_attention = false})).at(0),
+               "enable_flash_attention is false, but the plan of policy \"invented\" has no attention");
   EXPECT_TELLS(unsupported(empty_plan(kModel, {.fused_normalization = false})).at(0), "without a policy");
 }
 

@@ -84,4 +84,20 @@ Trial llama_trial(const TinyLlama& llama, const std::string& precision) {
           .batch = [=](int64_t step) { return llama_batch(llama.architecture, step); }};
 }
 
+Tensors criterion_gradients(const World& world, const JobOptions& options) {
+  const Criterion criterion = [](const State& outputs, const Batch&) {
+    const at::Tensor& hidden = outputs.at("last_hidden_state");
+    return (hidden * at::linspace(-1, 1, hidden.size(2), hidden.options())).mean();
+  };
+  Model model = tiny_gpt2(
+      TinyGpt2{.architecture = "GPT2Model", .precision = options.precision, .width = 16, .heads = 4});
+  BoosterOptions chosen;
+  chosen.strategy = options.strategy;
+  chosen.options = options.options;
+  chosen.precision = options.precision;
+  Job job = Booster(chosen, world).boost(model, optim::SGD(model.parameters(), {.lr = 1}), criterion);
+  job.accumulate_gradients({{"input_ids", gpt2_batch(4, 2).at("input_ids")}});
+  return published_gradients(job);
+}
+
 }  // namespace weft::test

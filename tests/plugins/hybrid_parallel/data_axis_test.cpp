@@ -63,16 +63,6 @@ TEST(DataAxis, LiesOutside) {
   });
 }
 
-struct Formula {
-  const char* precision;
-  double value, master;  // bytes of an element
-};
-constexpr Formula kFormulas[] = {{"fp32", 4, 4}, {"bf16", 2, 4}};
-
-void expect_bytes(double actual, double expected, const std::string& what) {
-  EXPECT_NEAR(actual, expected, 0.02 * expected) << what;
-}
-
 PlacedBytes placed(const World& world, const JobOptions& options) {
   return placed_bytes(world, tiny_gpt2(TinyGpt2{.precision = options.precision, .width = 192, .heads = 4}),
                       gpt2_batch(2, 1), options);
@@ -81,7 +71,7 @@ PlacedBytes placed(const World& world, const JobOptions& options) {
 // On the accelerator the values of the rank's part by the tensor axis; on the host gradients, masters and two
 // moments of half of it, as there are two data-parallel ranks.
 WEFT_RANKS_TEST(HybridCpuOffload, LeavesTheAcceleratorNothingButTheValues, 4) {
-  for (const Formula& formula : kFormulas)
+  for (const BytesOfAnElement& formula : kPrecisions)
     for (const int64_t stage : {1, 2}) {
       const JobOptions options = zero(stage, R"(, "cpu_offload": true)", formula.precision);
       const PlacedBytes bytes = placed(world, options);

@@ -37,26 +37,11 @@ INSTANTIATE_TEST_SUITE_P(Gpt2, Classes,
                          testing::Combine(testing::ValuesIn(kGpt2Classes), testing::Values("fp32", "fp64")));
 
 TEST(HybridParallel, TheBaseModelHasTheGradientsOfOneRankUnderACriterion) {
-  const Criterion criterion = [](const State& outputs, const Batch&) {
-    const at::Tensor& hidden = outputs.at("last_hidden_state");
-    return (hidden * at::linspace(-1, 1, hidden.size(2), hidden.options())).mean();
-  };
-  const auto gradients = [&](const World& world, const JobOptions& options) {
-    Model model = tiny_gpt2(
-        TinyGpt2{.architecture = "GPT2Model", .precision = options.precision, .width = 16, .heads = 4});
-    BoosterOptions chosen;
-    chosen.strategy = options.strategy;
-    chosen.options = options.options;
-    chosen.precision = options.precision;
-    Job job = Booster(chosen, world).boost(model, optim::SGD(model.parameters(), {.lr = 1}), criterion);
-    job.accumulate_gradients({{"input_ids", gpt2_batch(4, 2).at("input_ids")}});
-    return published_gradients(job);
-  };
-  const Tensors expected = gradients(one_rank(), {.strategy = "none", .precision = "fp64"});
+  const Tensors expected = criterion_gradients(one_rank(), {.strategy = "none", .precision = "fp64"});
   for (const int ranks : {2, 4})
     on_ranks({ranks}, [&](World& world) {
       const std::string size = std::to_string(ranks);
-      expect_near(gradients(world, hybrid("{\"tp_size\": " + size + "}", "fp64")), expected, 1e-10);
+      expect_near(criterion_gradients(world, hybrid("{\"tp_size\": " + size + "}", "fp64")), expected, 1e-10);
     });
 }
 

@@ -172,25 +172,10 @@ TEST(SequenceAxis, GivesLogitsOfItsPositionsOrAll) {
 }
 
 TEST(SequenceAxis, TakesACriterionOfAllPositions) {
-  const Criterion criterion = [](const State& outputs, const Batch&) {
-    const at::Tensor& hidden = outputs.at("last_hidden_state");
-    return (hidden * at::linspace(-1, 1, hidden.size(2), hidden.options())).mean();
-  };
-  const auto gradients = [&](const World& world, const JobOptions& options) {
-    Model model = tiny_gpt2(
-        TinyGpt2{.architecture = "GPT2Model", .precision = options.precision, .width = 16, .heads = 4});
-    BoosterOptions chosen;
-    chosen.strategy = options.strategy;
-    chosen.options = options.options;
-    chosen.precision = options.precision;
-    Job job = Booster(chosen, world).boost(model, optim::SGD(model.parameters(), {.lr = 1}), criterion);
-    job.accumulate_gradients({{"input_ids", gpt2_batch(4, 2).at("input_ids")}});
-    return published_gradients(job);
-  };
-  const Tensors expected = gradients(one_rank(), {.strategy = "none", .precision = "fp64"});
+  const Tensors expected = criterion_gradients(one_rank(), {.strategy = "none", .precision = "fp64"});
   on_ranks({2}, [&](World& world) {
     for (const char* mode : {"all_to_all", "ring_attn"})
-      expect_near(gradients(world, in_mode(mode, R"("sp_size": 2, )")), expected, 1e-10);
+      expect_near(criterion_gradients(world, in_mode(mode, R"("sp_size": 2, )")), expected, 1e-10);
   });
 }
 

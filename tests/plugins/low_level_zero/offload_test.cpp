@@ -10,20 +10,10 @@ std::string keys(int64_t number, bool offloads) {
   return stage(number) + ", " + buckets(kEvenBlock) + ", \"cpu_offload\": " + (offloads ? "true" : "false");
 }
 
-struct Formula {
-  const char* precision;
-  double value, master;  // bytes of an element
-};
-constexpr Formula kFormulas[] = {{"fp32", 4, 4}, {"bf16", 2, 4}};
-
-void expect_bytes(double actual, double expected, const std::string& what) {
-  EXPECT_NEAR(actual, expected, 0.02 * expected) << what;
-}
-
 // Psi parameters on P ranks. On the accelerator the values; on the host gradients, masters and two moments of
 // a part, in fp32 too.
 WEFT_RANKS_TEST(CpuOffload, LeavesTheAcceleratorNothingButTheValues, 1, 2, 3) {
-  for (const Formula& formula : kFormulas)
+  for (const BytesOfAnElement& formula : kPrecisions)
     for (const int64_t number : {1, 2}) {
       const JobOptions options = zero(keys(number, true), formula.precision);
       const PlacedBytes bytes = placed_bytes(world, options);
@@ -39,7 +29,7 @@ WEFT_RANKS_TEST(CpuOffload, LeavesTheAcceleratorNothingButTheValues, 1, 2, 3) {
 
 // Buckets are freed when they are summed: three are there at most, or all where that waits for the end.
 WEFT_RANKS_TEST(CpuOffload, AddsToThePeakTheBucketsUnderWay, 2, 3) {
-  for (const Formula& formula : kFormulas)
+  for (const BytesOfAnElement& formula : kPrecisions)
     for (const int64_t number : {1, 2})
       for (const char* overlap : {"true", "false"}) {
         const JobOptions options =

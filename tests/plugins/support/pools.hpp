@@ -24,6 +24,17 @@ struct PlacedBytes {
   double brought = 0, taken = 0;     // by that step, from the host and to it
 };
 
+struct BytesOfAnElement {
+  const char* precision;
+  double value, master;
+};
+inline constexpr BytesOfAnElement kPrecisions[] = {{"fp32", 4, 4}, {"bf16", 2, 4}};
+
+// Within 2 %, which padding may take.
+inline void expect_bytes(double actual, double expected, const std::string& what) {
+  EXPECT_NEAR(actual, expected, 0.02 * expected) << what;
+}
+
 // Of an even toy (plugins/support/bytes.hpp) on a batch of as few samples as there are ranks. Collective.
 PlacedBytes placed_bytes(const World& world, const JobOptions& options);
 // Of `model` on the global `batch`. Collective.
