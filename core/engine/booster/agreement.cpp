@@ -38,9 +38,9 @@ void add_differences(const nlohmann::json& first, const nlohmann::json& other, c
 
 }  // namespace
 
-void require_agreement(const World& world, const nlohmann::json& facts) {
-  if (world.size() == 1) return;
-  const std::vector<std::string> all = world.communicator().gather_text(facts.dump());
+void require_agreement(const Communicator& ranks, const nlohmann::json& facts) {
+  if (ranks.size() == 1) return;
+  const std::vector<std::string> all = ranks.gather_text(facts.dump());
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
     std::vector<std::array<std::string, 3>> differences;

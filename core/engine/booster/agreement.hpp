@@ -9,6 +9,6 @@ namespace weft {
 
 // `facts`: what this rank has, by a name for messages. Throws FAILED_PRECONDITION on every rank if another
 // rank's differ, naming that rank and the facts with both values. Collective.
-void require_agreement(const World& world, const nlohmann::json& facts);
+void require_agreement(const Communicator& ranks, const nlohmann::json& facts);
 
 }  // namespace weft

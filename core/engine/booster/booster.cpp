@@ -119,34 +119,34 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
          "the model was opened in {}, but the booster's precision is {}; open it with the same",
          model.precision, precision);
   ChosenStrategy strategy = choose_strategy(options);
-  require_agreement(world, {{"strategy", strategy.identity},
-                            {"strategy option", strategy.options.to_json()},
-                            {"model library", model.library},
-                            {"architecture", job.model.architecture()},
-                            {"config.json", nlohmann::json::parse(job.model.config().dump())},
-                            {"weights", model.weights.empty() ? "initial values" : "a checkpoint"},
-                            {"precision", precision},
-                            {"mixed_precision", options.mixed_precision},
-                            {"recompute", options.recompute},
-                            {"seed", options.seed},
-                            {"accumulate", job.accumulate},
-                            {"max_grad_norm", job.max_grad_norm},
-                            {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
-                            {"data", data_facts(job.data)}});
+  require_agreement(world.communicator(),
+                    {{"strategy", strategy.identity},
+                     {"strategy option", strategy.options.to_json()},
+                     {"model library", model.library},
+                     {"architecture", job.model.architecture()},
+                     {"config.json", nlohmann::json::parse(job.model.config().dump())},
+                     {"weights", model.weights.empty() ? "initial values" : "a checkpoint"},
+                     {"precision", precision},
+                     {"mixed_precision", options.mixed_precision},
+                     {"recompute", options.recompute},
+                     {"seed", options.seed},
+                     {"accumulate", job.accumulate},
+                     {"max_grad_norm", job.max_grad_norm},
+                     {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
+                     {"data", data_facts(job.data)}});
   HostOptions& host = strategy.host;
   const std::vector<weft_kv> values(strategy.options.data(),
                                     strategy.options.data() + strategy.options.size());
   auto training = std::make_shared<weft_training>(
       world, model.module, strategy.api, strategy.name, values,
       TrainingOptions{precision, options.recompute, options.seed, host.master_weights, host.cast_inputs,
-                      host.outputs_fp32, host.autocast, host.plan_flags.tensor,
-                      host.plan_flags.sequence},
+                      host.outputs_fp32, host.autocast, host.plan_flags.tensor, host.plan_flags.sequence},
       std::move(source), [&](const Mesh& mesh) {
         plan::ParallelSizes sizes = host.plan_flags;
         sizes.tensor = mesh.size(WEFT_AXIS_TENSOR);
         std::string policy;
         plan::Plan plan = make_plan(*model.module, sizes, host.custom_policy, &policy);
-        require_agreement(world, {{"shard policy", policy}, {"plan", plan.digest}});
+        require_agreement(world.communicator(), {{"shard policy", policy}, {"plan", plan.digest}});
         return plan;
       });
   check_data(job.data, training->mesh());
@@ -169,6 +169,9 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   if (boosted.training != nullptr)
     fail(WEFT_FAILED_PRECONDITION,
          "{} is boosted already; open it again, or move its job to another strategy with take_over",
+         job.model.architecture());
+  if (boosted.divided)
+    fail(WEFT_FAILED_PRECONDITION, "{} is divided already by ShardFormer; open it again for a Booster",
          job.model.architecture());
   std::shared_ptr<ParameterSource> source;
   if (!boosted.weights.empty())

@@ -1,5 +1,4 @@
 // Booster's checkpoints: what is to be saved is taken at once and written now or in the background.
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -8,8 +7,8 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "booster/booster_state.hpp"
+#include "booster/model_snapshot.hpp"
 #include "booster/model_state.hpp"
-#include "checkpoint/folder.hpp"
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/outcome.hpp"
 #include "checkpoint/training_state.hpp"
@@ -18,8 +17,6 @@
 
 namespace weft {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 Training& training_of(const Model& model, const char* what) {
@@ -27,84 +24,11 @@ Training& training_of(const Model& model, const char* what) {
   return *model.shared().training;
 }
 
-checkpoint::WriteOptions write_options(const SaveOptions& options) {
-  if (options.size_per_shard <= 0)
-    fail(WEFT_INVALID_ARGUMENT, "size_per_shard is {} MB, must be positive", options.size_per_shard);
-  return {options.shard, options.prefix, options.size_per_shard, options.use_safetensors, {}};
-}
-
-// One file rather than a folder, by the path's extension.
-bool names_a_file(const std::string& path) {
-  for (const char* extension : {".safetensors", ".bin", ".pt", ".pth"})
-    if (fs::path(path).extension() == extension) return !fs::is_directory(path);
-  return false;
-}
-
-// The configuration as saved: the class that from_pretrained is to make.
-std::string saved_config(const Model& model) {
-  nlohmann::json config = nlohmann::json::parse(model.config().dump());
-  config["architectures"] = {model.architecture()};
-  return config.dump(2) + "\n";
-}
-
-// Other files of the folder (a tokenizer, step-N/) stay; weights, configuration and training state are
-// replaced.
-auto keeps(const std::string& prefix) {
-  return [prefix](const fs::path& name) {
-    return name != "config.json" && name != checkpoint::kStateFolder &&
-           !checkpoint::is_weight_file(name.string(), prefix);
-  };
-}
-
 // Training goes on while these are written: copies. The master alone needs what others answer for.
 void copy_pieces(checkpoint::Pieces& pieces, bool is_master) {
   if (!is_master) std::erase_if(pieces, [](const checkpoint::Piece& piece) { return !piece.counted; });
   for (checkpoint::Piece& piece : pieces) piece.values = piece.values.clone();
 }
-
-// The folder under way, of which the master has the place; every rank knows its path.
-class SharedStaging {
- public:
-  SharedStaging(const Communicator& ranks, const std::string& path, const std::string& prefix)
-      : ranks_(ranks) {
-    checkpoint::on_master(ranks_, [&] { folder_.emplace(path, keeps(prefix)); });
-    path_ = ranks_.broadcast_text(folder_ ? folder_->path().string() : "", 0);
-  }
-  const fs::path& path() const { return path_; }
-  // A folder in it that all ranks write to.
-  fs::path make_shared_folder(const char* name) const {
-    const fs::path made = path_ / name;
-    checkpoint::on_master(ranks_, [&] { fs::create_directory(made); });
-    checkpoint::on_every_rank(ranks_, [&] {
-      if (!fs::is_directory(made))
-        fail(WEFT_FAILED_PRECONDITION,
-             "{} is not there on rank {}: all ranks write the training state, so the folder has to be on a "
-             "file system that they share",
-             made.string(), ranks_.rank());
-    });
-    return made;
-  }
-  void publish() {
-    checkpoint::on_master(ranks_, [&] { folder_->publish(); });
-  }
-
- private:
-  Communicator ranks_;
-  std::optional<checkpoint::StagedFolder> folder_;  // on the master
-  fs::path path_;
-};
-
-// What a model folder holds beside training_state/, and how to write it.
-struct ModelSnapshot {
-  std::string config;
-  checkpoint::WriteOptions options;
-  checkpoint::Pieces pieces;
-
-  void write(const fs::path& folder, const Communicator& ranks) const {
-    checkpoint::write_gathered(folder.string(), options, ranks, pieces);
-    checkpoint::on_master(ranks, [&] { checkpoint::write_file(folder / "config.json", config); });
-  }
-};
 
 }  // namespace
 
@@ -137,16 +61,10 @@ void Booster::finish_saving() {
 void Booster::save_model(const Model& model, const std::string& path, const SaveOptions& options) {
   finish_saving();
   Training& training = training_of(model, "save_model");
-  ModelSnapshot snapshot{saved_config(model), write_options(options),
-                         checkpoint::held_values(training.publish())};
+  ModelSnapshot snapshot(model, options, checkpoint::held_values(training.publish()));
   if (options.background) copy_pieces(snapshot.pieces, world().is_master());
   shared_->save(options.background, [path, snapshot = std::move(snapshot)](const Communicator& ranks) {
-    bool is_file = names_a_file(path);
-    is_file = ranks.broadcast_text(is_file ? "file" : "folder", 0) == "file";
-    if (is_file) return checkpoint::write_gathered(path, snapshot.options, ranks, snapshot.pieces);
-    SharedStaging staging(ranks, path, snapshot.options.prefix);
-    snapshot.write(staging.path(), ranks);
-    staging.publish();
+    snapshot.save(path, ranks);
   });
 }
 
@@ -204,7 +122,7 @@ void Booster::load_lr_scheduler(optim::Scheduler& scheduler, const std::string& 
 void Booster::save_training(const Job& job, const std::string& path, const SaveOptions& options) {
   finish_saving();
   const std::vector<Shard> shards = training_of(job.model, "save_training").publish();
-  ModelSnapshot model{saved_config(job.model), write_options(options), checkpoint::held_values(shards)};
+  ModelSnapshot model(job.model, options, checkpoint::held_values(shards));
   checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(job, world(), shards);
   if (options.background) {
     copy_pieces(model.pieces, world().is_master());

@@ -7,6 +7,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
+#include "booster/sequence_mode.hpp"
 #include "optim/gradient_norm.hpp"
 
 namespace weft {
@@ -116,53 +117,13 @@ class Listed {
 
 // What enable_sequence_parallelism switches on.
 void take_sequence_mode(const Listed& listed, plan::ParallelSizes& flags) {
-  bool enabled = false;
-  std::string mode;
-  int64_t ranks = 1, inner = 0;
-  listed.take("enable_sequence_parallelism", enabled);
-  listed.take("sequence_parallelism_mode", mode);
-  listed.take("sp_size", ranks);
-  listed.take("inner_ring_size", inner);
-  listed.take("enable_sequence_overlap", flags.sequence_overlap);
-  if (!enabled) {
-    const char* given = !mode.empty()            ? "sequence_parallelism_mode"
-                        : ranks > 1              ? "sp_size"
-                        : inner > 0              ? "inner_ring_size"
-                        : flags.sequence_overlap ? "enable_sequence_overlap"
-                                                 : nullptr;
-    if (given != nullptr)
-      fail(WEFT_INVALID_ARGUMENT,
-           "{} is given, but enable_sequence_parallelism is false; set it, or leave {} out", given, given);
-    return;
-  }
-  if (mode.empty()) mode = "all_to_all";
-  const bool over_tensor_ranks = mode == "split_gather" || mode == "ring";
-  if (over_tensor_ranks && (flags.tensor < 2 || ranks > 1))
-    fail(WEFT_INVALID_ARGUMENT,
-         "sequence_parallelism_mode \"{}\" splits sequences over the ranks of tp_size, which is {}, and "
-         "sp_size is {}; give tp_size 2 or more and leave sp_size out, or choose all_to_all or ring_attn",
-         mode, flags.tensor, ranks);
-  if (!over_tensor_ranks && ranks < 2)
-    fail(
-        WEFT_INVALID_ARGUMENT,
-        "sequence_parallelism_mode \"{}\" splits sequences over the ranks of sp_size, which is {}; give 2 or "
-        "more, or choose split_gather or ring",
-        mode, ranks);
-  if (inner > 0 && (mode != "ring_attn" || ranks % inner != 0))
-    fail(WEFT_INVALID_ARGUMENT,
-         "inner_ring_size is {}: it is for sequence_parallelism_mode ring_attn (this is {}), and must divide "
-         "sp_size (this is {})",
-         inner, mode, ranks);
-  if (flags.sequence_overlap && mode != "split_gather")
-    fail(WEFT_INVALID_ARGUMENT,
-         "enable_sequence_overlap is for sequence_parallelism_mode split_gather, this is {}; leave it out{}",
-         mode, mode == "all_to_all" ? "" : ", this mode overlaps by itself");
-  flags.sequence = static_cast<uint32_t>(ranks);
-  flags.inner_ring = static_cast<uint32_t>(inner > 0 ? inner : ranks);
-  flags.sequence_mode = mode == "split_gather" ? WEFT_SEQUENCE_SPLIT_GATHER
-                        : mode == "ring"       ? WEFT_SEQUENCE_RING
-                        : mode == "all_to_all" ? WEFT_SEQUENCE_ALL_TO_ALL
-                                               : WEFT_SEQUENCE_RING_ATTENTION;
+  SequenceOptions options;
+  listed.take("enable_sequence_parallelism", options.enable_sequence_parallelism);
+  listed.take("sequence_parallelism_mode", options.sequence_parallelism_mode);
+  listed.take("sp_size", options.sp_size);
+  listed.take("inner_ring_size", options.inner_ring_size);
+  listed.take("enable_sequence_overlap", options.enable_sequence_overlap);
+  set_sequence_mode(options, flags);
 }
 
 // Which form the layers have. enable_all_optimization is every flag that the strategy lists, so one of them

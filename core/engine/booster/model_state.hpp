@@ -15,6 +15,7 @@ struct Model::Shared {
   std::string precision;               // that the module was made with
   std::string library;                 // identity of the model's library; empty for an application's own
   std::shared_ptr<Training> training;  // null before boost
+  bool divided = false;                // by ShardFormer, which gave it memory
 };
 
 at::ScalarType precision_dtype(std::string_view precision);

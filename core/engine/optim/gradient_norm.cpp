@@ -2,6 +2,7 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
@@ -72,6 +73,23 @@ double norm_of_parts(double combined, double p) {
 void check_norm_type(double p, const char* who) {
   if (!(p > 0))
     fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be positive; infinity is the largest element", who, p);
+}
+
+void check_clipping(double max_norm, double norm_type) {
+  if (!(max_norm > 0))
+    fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_norm: the norm is {}, must be positive", max_norm);
+  check_norm_type(norm_type, "clip_grad_by_norm: norm_type");
+}
+
+double clip_factor(double norm, double max_norm) {
+  return std::min(1.0, max_norm / (norm + 1e-6));
+}
+
+void scale_gradients(const std::vector<Shard>& shards, double factor) {
+  if (!(factor < 1)) return;
+  const at::NoGradGuard no_grad;
+  for (const Shard& shard : shards)
+    if (shard.gradient.defined()) at::Tensor(shard.gradient).mul_(factor);
 }
 
 }  // namespace weft::optim

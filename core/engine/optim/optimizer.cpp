@@ -25,11 +25,6 @@ Training& boosted(const Optimizer::Shared& shared, const char* what) {
   return *shared.training;
 }
 
-// Multiplier that brings `norm` down to `max_norm`, as torch.nn.utils.clip_grad_norm_.
-double clip_factor(double norm, double max_norm) {
-  return std::min(1.0, max_norm / (norm + 1e-6));
-}
-
 void reduce_over_ranks(const Training& training, std::vector<double>& values, ReduceOp op) {
   if (training.world().size() == 1) return;
   const at::Tensor sums = at::tensor(values, at::kDouble);
@@ -146,9 +141,7 @@ void Optimizer::zero_grad() {
 
 double Optimizer::clip_grad_by_norm(double max_norm, double norm_type) {
   Training& training = boosted(shared(), "clip_grad_by_norm");
-  if (!(max_norm > 0))
-    fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_norm: the norm is {}, must be positive", max_norm);
-  check_norm_type(norm_type, "clip_grad_by_norm: norm_type");
+  check_clipping(max_norm, norm_type);
   const std::vector<Shard> shards = training.publish();
   std::vector<double> sums = {counted_norm_part(shards, norm_type)};
   reduce_with_norm(training, sums, 0, norm_type);
@@ -158,10 +151,7 @@ double Optimizer::clip_grad_by_norm(double max_norm, double norm_type) {
     if (std::isfinite(norm)) shared().pending_clip *= factor;
     return norm;
   }
-  at::NoGradGuard no_grad;
-  if (factor < 1)
-    for (const Shard& shard : shards)
-      if (shard.gradient.defined()) at::Tensor(shard.gradient).mul_(factor);
+  scale_gradients(shards, factor);
   return norm;
 }
 

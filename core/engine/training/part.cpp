@@ -1,8 +1,49 @@
 #include "training/part.hpp"
 
 #include <algorithm>
+#include <set>
+
+#include "base/text.hpp"
+#include "nn/initialise.hpp"
+#include "parallel/apply.hpp"
+#include "training/training.hpp"
 
 namespace weft {
+
+std::vector<std::unique_ptr<weft_param>> list_params(const nn::Model& model) {
+  std::set<std::string> aliases;
+  for (const nn::Tie& tie : model.ties()) aliases.insert(tie.name);
+  std::vector<std::unique_ptr<weft_param>> params;
+  for (const auto& item : model.named_parameters(true)) {
+    const std::string& name = item.key();
+    const at::Tensor& tensor = item.value();
+    if (aliases.count(name) > 0 ||
+        std::any_of(params.begin(), params.end(), [&](const auto& p) { return p->tensor.is_same(tensor); }))
+      continue;
+    if (tensor.dim() > WEFT_MAX_DIMS)
+      fail(WEFT_INVALID_ARGUMENT, "parameter {} has {} dimensions, at most {} are possible", name,
+           tensor.dim(), WEFT_MAX_DIMS);
+    auto param = std::make_unique<weft_param>();
+    param->name = name;
+    param->index = static_cast<uint32_t>(params.size());
+    param->tensor = tensor;
+    param->shape = param->local = tensor.sizes().vec();
+    param->frozen = model.frozen(name) || !tensor.requires_grad();
+    params.push_back(std::move(param));
+  }
+  return params;
+}
+
+void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const parallel::AppliedPlan& plan) {
+  for (const auto& param : params) {
+    const auto kept = plan.parts().find(param->name);
+    if (kept == plan.parts().end()) continue;
+    param->cut = kept->second.cut;
+    param->duplicate = kept->second.duplicate;
+    param->local = param->cut.local(param->shape);
+    param->partition_axes |= 1u << WEFT_AXIS_TENSOR;
+  }
+}
 
 void for_each_box(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values,
                   const std::function<void(const checkpoint::Box& box, const at::Tensor& values)>& visit) {
@@ -30,6 +71,19 @@ void for_each_box(const weft_param& param, int64_t begin, int64_t count, const a
       at += segment.count;
     }
   }
+}
+
+void read_initial(const weft_param& param, const nn::Model& model, int64_t seed, ParameterSource* source,
+                  int64_t begin, int64_t count, const at::Tensor& values) {
+  for_each_box(param, begin, count, values, [&](const checkpoint::Box& box, const at::Tensor& part) {
+    if (source != nullptr && source->read(param.name, box, part)) return;
+    nn::initialise(model.initial(param.name), seed, param.name, param.shape, box, part);
+  });
+}
+
+void bind_storage(const weft_param& param, const at::Tensor& value) {
+  param.tensor.unsafeGetTensorImpl()->shallow_copy_from(value.variable_data().getIntrusivePtr());
+  param.tensor.set_requires_grad(!param.frozen);
 }
 
 }  // namespace weft

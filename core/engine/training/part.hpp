@@ -1,16 +1,38 @@
-// Where the elements of this rank's part of a parameter lie in the whole.
+// Parameters of a model, and where the elements of this rank's part of one lie in the whole.
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include "checkpoint/box.hpp"
 #include "training/handles.hpp"
+#include "weft/nn/model.hpp"
 
 namespace weft {
+
+class ParameterSource;
+namespace parallel {
+class AppliedPlan;
+}
+
+// Of every tensor one, under its canonical name, whole and of no training yet.
+std::vector<std::unique_ptr<weft_param>> list_params(const nn::Model& model);
+// Leaves this rank its parts.
+void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const parallel::AppliedPlan& plan);
 
 // The boxes of the whole parameter that elements [begin, begin + count) of this rank's part make up, in their
 // order. `values` holds those elements, flat; `visit` gets for each box the view of them, of its extent.
 void for_each_box(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values,
                   const std::function<void(const checkpoint::Box& box, const at::Tensor& values)>& visit);
+
+// Fills `values` with those elements as they begin: out of `source` (may be null) if it has the parameter,
+// otherwise by the model's initial values of `seed`.
+void read_initial(const weft_param& param, const nn::Model& model, int64_t seed, ParameterSource* source,
+                  int64_t begin, int64_t count, const at::Tensor& values);
+
+// Gives the module's parameter the storage of `value`. The TensorImpl stays, so the module's members, ties
+// and handles all see it.
+void bind_storage(const weft_param& param, const at::Tensor& value);
 
 }  // namespace weft

@@ -8,7 +8,6 @@
 
 #include "error_sink.hpp"
 #include "memory/services.hpp"
-#include "nn/initialise.hpp"
 #include "training/part.hpp"
 #include "training/publish.hpp"
 #include "training/training.hpp"
@@ -79,11 +78,8 @@ struct Services {
       if (count == 0) return;
       at::NoGradGuard no_grad;
       const Training& training = *param->training;
-      for_each_box(*param, begin, count, to, [&](const checkpoint::Box& box, const at::Tensor& values) {
-        if (training.source_ != nullptr && training.source_->read(param->name, box, values)) return;
-        nn::initialise(training.model().initial(param->name), training.options().seed, param->name,
-                       param->shape, box, values);
-      });
+      read_initial(*param, training.model(), training.options().seed, training.source_.get(), begin, count,
+                   to);
     });
   }
 
@@ -100,9 +96,7 @@ struct Services {
                     fmt::format("storage for {} has shape [{}] of {}, must be [{}] of {}", param->name,
                                 fmt::join(value.sizes(), ", "), c10::toString(value.scalar_type()),
                                 fmt::join(param->local, ", "), c10::toString(param->tensor.scalar_type())));
-      // The TensorImpl stays, so the module's members, ties and handles all see the storage.
-      param->tensor.unsafeGetTensorImpl()->shallow_copy_from(value.getIntrusivePtr());
-      param->tensor.set_requires_grad(!param->frozen);
+      bind_storage(*param, value);
       if (!param->frozen)
         torch::autograd::impl::set_post_acc_grad_hooks(param->tensor, std::make_unique<ReadyHook>(param));
       param->bound = true;

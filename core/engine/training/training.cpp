@@ -6,14 +6,13 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "autograd/recompute.hpp"
 #include "autograd/saved_tensor_hooks.hpp"
 #include "base/text.hpp"
 #include "error_sink.hpp"
-#include "nn/initialise.hpp"
 #include "training/forward_record.hpp"
+#include "training/part.hpp"
 #include "weft/torch/dtypes.hpp"
 
 weft_param::~weft_param() {
@@ -109,14 +108,7 @@ void Training::apply_plan(const MakePlan& make_plan) {
   const plan::Plan plan = make_plan(mesh_);
   plan_ = std::make_unique<parallel::AppliedPlan>(*model_, plan, comm(kTensor)->communicator,
                                                   mesh_.sequence_ranks(comm(kDataAxes)->communicator));
-  for (const auto& param : params_) {
-    const auto kept = plan_->parts().find(param->name);
-    if (kept == plan_->parts().end()) continue;
-    param->cut = kept->second.cut;
-    param->duplicate = kept->second.duplicate;
-    param->local = param->cut.local(param->shape);
-    param->partition_axes |= kTensor;
-  }
+  keep_parts(params_, *plan_);
 }
 
 void Training::lift_plan() {
@@ -141,30 +133,15 @@ void Training::make_units() {
 }
 
 void Training::make_params() {
-  std::vector<std::pair<std::string, at::Tensor>> named;
-  for (const auto& item : model_->named_parameters(true)) named.emplace_back(item.key(), item.value());
-  std::set<std::string> aliases;
-  for (const nn::Tie& tie : model_->ties()) aliases.insert(tie.name);
+  params_ = list_params(*model_);
+  for (const auto& param : params_) {
+    param->training = this;
+    param->gradient_axes = kDataAxes;
+  }
   const auto param_of = [&](const at::Tensor& tensor) {
     return std::find_if(params_.begin(), params_.end(),
                         [&](const auto& p) { return p->tensor.is_same(tensor); });
   };
-  for (const auto& [name, tensor] : named) {
-    if (aliases.count(name) || param_of(tensor) != params_.end()) continue;
-    if (tensor.dim() > WEFT_MAX_DIMS)
-      throw Error(WEFT_INVALID_ARGUMENT, "parameter " + name + " has " + std::to_string(tensor.dim()) +
-                                             " dimensions, at most " + std::to_string(WEFT_MAX_DIMS) +
-                                             " are possible");
-    auto param = std::make_unique<weft_param>();
-    param->training = this;
-    param->name = name;
-    param->index = static_cast<uint32_t>(params_.size());
-    param->tensor = tensor;
-    param->shape = param->local = tensor.sizes().vec();
-    param->gradient_axes = kDataAxes;
-    param->frozen = model_->frozen(name) || !tensor.requires_grad();
-    params_.push_back(std::move(param));
-  }
   for (const auto& unit : units_) {
     for (torch::nn::Module* module : unit->unit->modules()) {
       for (const at::Tensor& tensor : module->parameters(true)) {

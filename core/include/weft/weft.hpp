@@ -8,5 +8,6 @@
 #include "weft/model.hpp"
 #include "weft/optim/optimizer.hpp"
 #include "weft/optim/scheduler.hpp"
+#include "weft/shard_former.hpp"
 #include "weft/state.hpp"
 #include "weft/world.hpp"

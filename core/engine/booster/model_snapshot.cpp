@@ -1,0 +1,86 @@
+#include "booster/model_snapshot.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "checkpoint/model_files.hpp"
+#include "checkpoint/outcome.hpp"
+#include "checkpoint/training_state.hpp"
+
+namespace weft {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// One file rather than a folder, by the path's extension.
+bool names_a_file(const std::string& path) {
+  for (const char* extension : {".safetensors", ".bin", ".pt", ".pth"})
+    if (fs::path(path).extension() == extension) return !fs::is_directory(path);
+  return false;
+}
+
+// The configuration as saved: the class that from_pretrained is to make.
+std::string saved_config(const Model& model) {
+  nlohmann::json config = nlohmann::json::parse(model.config().dump());
+  config["architectures"] = {model.architecture()};
+  return config.dump(2) + "\n";
+}
+
+// Other files of the folder (a tokenizer, step-N/) stay; weights, configuration and training state are
+// replaced.
+auto keeps(const std::string& prefix) {
+  return [prefix](const fs::path& name) {
+    return name != "config.json" && name != checkpoint::kStateFolder &&
+           !checkpoint::is_weight_file(name.string(), prefix);
+  };
+}
+
+}  // namespace
+
+checkpoint::WriteOptions write_options(const SaveOptions& options) {
+  if (options.size_per_shard <= 0)
+    fail(WEFT_INVALID_ARGUMENT, "size_per_shard is {} MB, must be positive", options.size_per_shard);
+  return {options.shard, options.prefix, options.size_per_shard, options.use_safetensors, {}};
+}
+
+SharedStaging::SharedStaging(const Communicator& ranks, const std::string& path, const std::string& prefix)
+    : ranks_(ranks) {
+  checkpoint::on_master(ranks_, [&] { folder_.emplace(path, keeps(prefix)); });
+  path_ = ranks_.broadcast_text(folder_ ? folder_->path().string() : "", 0);
+}
+
+fs::path SharedStaging::make_shared_folder(const char* name) const {
+  const fs::path made = path_ / name;
+  checkpoint::on_master(ranks_, [&] { fs::create_directory(made); });
+  checkpoint::on_every_rank(ranks_, [&] {
+    if (!fs::is_directory(made))
+      fail(WEFT_FAILED_PRECONDITION,
+           "{} is not there on rank {}: all ranks write the training state, so the folder has to be on a "
+           "file system that they share",
+           made.string(), ranks_.rank());
+  });
+  return made;
+}
+
+void SharedStaging::publish() {
+  checkpoint::on_master(ranks_, [&] { folder_->publish(); });
+}
+
+ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkpoint::Pieces held)
+    : config(saved_config(model)), options(write_options(save)), pieces(std::move(held)) {}
+
+void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) const {
+  checkpoint::write_gathered(folder.string(), options, ranks, pieces);
+  checkpoint::on_master(ranks, [&] { checkpoint::write_file(folder / "config.json", config); });
+}
+
+void ModelSnapshot::save(const std::string& path, const Communicator& ranks) const {
+  if (ranks.broadcast_text(names_a_file(path) ? "file" : "folder", 0) == "file")
+    return checkpoint::write_gathered(path, options, ranks, pieces);
+  SharedStaging staging(ranks, path, options.prefix);
+  write(staging.path(), ranks);
+  staging.publish();
+}
+
+}  // namespace weft

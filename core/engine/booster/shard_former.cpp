@@ -1,0 +1,202 @@
+#include "weft/shard_former.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "booster/agreement.hpp"
+#include "booster/model_plan.hpp"
+#include "booster/model_snapshot.hpp"
+#include "booster/model_state.hpp"
+#include "booster/sequence_mode.hpp"
+#include "checkpoint/model_files.hpp"
+#include "checkpoint/outcome.hpp"
+#include "comm/group.hpp"
+#include "optim/gradient_norm.hpp"
+#include "parallel/apply.hpp"
+#include "training/part.hpp"
+
+namespace weft {
+
+struct ShardedModel::Shared {
+  Model model;
+  Communicator ranks;  // of the tensor axis
+  std::unique_ptr<parallel::AppliedPlan> plan;
+  std::vector<std::unique_ptr<weft_param>> params;
+
+  // Each parameter as one range; of what several ranks have alike the first counts.
+  std::vector<Shard> shards() const {
+    std::vector<Shard> all;
+    for (const auto& param : params) {
+      Shard shard;
+      shard.param = param.get();
+      shard.count = param->count();
+      shard.value = param->tensor.detach().view(-1);
+      if (const at::Tensor& gradient = param->tensor.grad(); gradient.defined())
+        shard.gradient = gradient.detach().view(-1);
+      shard.partition_axes = param->partition_axes;
+      const bool first = param->cut.dim < 0 ? ranks.rank() == 0 : !param->duplicate;
+      shard.counted_count = first ? shard.count : 0;
+      all.push_back(std::move(shard));
+    }
+    return all;
+  }
+};
+
+namespace {
+
+Communicator or_alone(const Communicator& ranks) {
+  return ranks ? ranks : Communicator(comm::make_group(nullptr, "one rank", {0}, 0));
+}
+
+plan::ParallelSizes sizes_of(const ShardConfig& config) {
+  plan::ParallelSizes sizes;
+  sizes.tensor = static_cast<uint32_t>(config.tensor_parallel_group.size());
+  sizes.fused_normalization = config.enable_fused_normalization;
+  sizes.flash_attention = config.enable_flash_attention;
+  sizes.jit_fused = config.enable_jit_fused;
+  sizes.parallel_output = config.parallel_output;
+  sizes.vocabulary_multiple = config.make_vocab_size_divisible_by;
+  set_sequence_mode(
+      {config.enable_sequence_parallelism, config.sequence_parallelism_mode,
+       config.sequence_parallel_group.size(), config.inner_ring_size, config.enable_sequence_overlap},
+      sizes);
+  return sizes;
+}
+
+// What dropout draws from: alike on all ranks from now on.
+void take_generator_of_first(const Communicator& ranks) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  const at::Tensor state = generator.get_state();
+  ranks.broadcast(state, 0, true).wait();
+  generator.set_state(state);
+}
+
+// On the ranks of both groups, which span a grid: all of them throw if one does.
+void on_grid(const ShardConfig& config, const std::function<void()>& action) {
+  checkpoint::on_every_rank(config.sequence_parallel_group,
+                            [&] { checkpoint::on_every_rank(config.tensor_parallel_group, action); });
+}
+
+at::Tensor mean_loss(const nn::Model& model, const State& last, const Batch& batch,
+                     const std::vector<nn::LossCount>& counts) {
+  at::Tensor mean;
+  const std::vector<nn::LossTerm> terms = model.loss(last, batch);
+  for (size_t t = 0; t < terms.size(); ++t) {
+    if (!(counts[t].count > 0))
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: no label of \"{}\" counts in this batch: the mean over none is undefined",
+           model.architecture(), terms[t].name);
+    const at::Tensor term = terms[t].sum * (terms[t].weight / counts[t].count);
+    mean = mean.defined() ? mean + term : term;
+  }
+  return mean;
+}
+
+}  // namespace
+
+nn::Model& ShardedModel::module() const {
+  return shared_->model.module();
+}
+
+void ShardedModel::train() const {
+  module().train(true);
+}
+void ShardedModel::eval() const {
+  module().train(false);
+}
+
+std::vector<at::Tensor> ShardedModel::parameters() const {
+  std::vector<at::Tensor> trained;
+  for (const auto& param : shared_->params)
+    if (!param->frozen) trained.push_back(param->tensor);
+  return trained;
+}
+
+State ShardedModel::operator()(const Batch& batch) const {
+  nn::Model& model = module();
+  const std::vector<nn::LossCount> counts = model.counts(batch);
+  State state = model.input(batch);
+  for (nn::Unit* unit : model.units()) unit->forward(state);
+  State outputs = model.outputs(state);
+  if (!counts.empty()) outputs.set("loss", mean_loss(model, state, batch, counts));
+  return outputs;
+}
+
+double ShardedModel::clip_grad_by_norm(double max_norm, double norm_type) const {
+  optim::check_clipping(max_norm, norm_type);
+  const std::vector<Shard> shards = shared_->shards();
+  const at::Tensor part = at::tensor({optim::counted_norm_part(shards, norm_type)}, at::kDouble);
+  shared_->ranks.all_reduce(part, std::isinf(norm_type) ? ReduceOp::kMax : ReduceOp::kSum, true).wait();
+  const double norm = optim::norm_of_parts(part.item<double>(), norm_type);
+  optim::scale_gradients(shards, optim::clip_factor(norm, max_norm));
+  return norm;
+}
+
+void ShardedModel::save(const std::string& path, const SaveOptions& options) const {
+  if (options.background)
+    fail(WEFT_UNIMPLEMENTED, "save {}: a divided model is not saved in the background; a Booster's job is",
+         path);
+  ModelSnapshot(shared_->model, options, checkpoint::held_values(shared_->shards()))
+      .save(path, shared_->ranks);
+}
+
+ShardFormer::ShardFormer(ShardConfig config) : config_(std::move(config)) {
+  config_.tensor_parallel_group = or_alone(config_.tensor_parallel_group);
+  config_.sequence_parallel_group = or_alone(config_.sequence_parallel_group);
+  sizes_of(config_);
+}
+
+ShardedModel ShardFormer::optimize(const Model& model) const {
+  Model::Shared& opened = model.shared();
+  const plan::ParallelSizes sizes = sizes_of(config_);
+  plan::Plan plan;
+  nlohmann::json facts;
+  std::shared_ptr<ParameterSource> source;
+  on_grid(config_, [&] {
+    if (opened.training != nullptr || opened.divided)
+      fail(WEFT_FAILED_PRECONDITION, "{} is {} already; open it again", model.architecture(),
+           opened.divided ? "divided" : "boosted");
+    std::string policy;
+    plan = make_plan(model.module(), sizes, config_.custom_policy, &policy);
+    if (!opened.weights.empty())
+      source = checkpoint::weight_source(opened.weights, model.module(),
+                                         config_.tensor_parallel_group.rank() == 0);
+    facts = {{"model library", opened.library},
+             {"architecture", model.architecture()},
+             {"config.json", nlohmann::json::parse(model.config().dump())},
+             {"weights", opened.weights.empty() ? "initial values" : "a checkpoint"},
+             {"precision", opened.precision},
+             {"seed", config_.seed},
+             {"shard policy", policy},
+             {"plan", plan.digest}};
+  });
+  checkpoint::on_every_rank(config_.sequence_parallel_group,
+                            [&] { require_agreement(config_.tensor_parallel_group, facts); });
+  on_grid(config_, [&] { require_agreement(config_.sequence_parallel_group, facts); });
+  take_generator_of_first(config_.tensor_parallel_group);
+  auto shared = std::make_shared<ShardedModel::Shared>();
+  shared->model = model;
+  shared->ranks = config_.tensor_parallel_group;
+  shared->plan = std::make_unique<parallel::AppliedPlan>(model.module(), plan, config_.tensor_parallel_group,
+                                                         config_.sequence_parallel_group);
+  shared->params = list_params(model.module());
+  keep_parts(shared->params, *shared->plan);
+  on_grid(config_, [&] {
+    const at::NoGradGuard no_grad;
+    for (const auto& param : shared->params) {
+      const at::Tensor value = at::empty(param->local, param->tensor.options().device(at::kCPU));
+      read_initial(*param, model.module(), config_.seed, source.get(), 0, param->count(), value.view(-1));
+      bind_storage(*param, value);
+    }
+  });
+  opened.divided = true;
+  return ShardedModel(std::move(shared));
+}
+
+}  // namespace weft
