@@ -149,7 +149,7 @@ WEFT_INLINE void forward_head_body(const Head& head, const ForwardWork& work, co
     for (int64_t query = first; query < last; ++query) {
       float* row = work.scores + (query - first) * head.row;
       const int64_t seen = keys_of_query(head, query);
-      // The largest of scale * score, whatever the sign of scale.
+      // The largest of scale * score: the scale is positive.
       const float shift = head.scale * maximum_of(row, seen);
       const float sum = exponentials(row, seen, keys, head.scale, shift);
       log_sum_exp[query] = shift + std::log(sum);

@@ -12,7 +12,6 @@ Attention::Attention(const LlamaConfig& config, std::shared_ptr<const nn::Rotary
   const auto linear = [&](const char* name, int64_t in, int64_t out) {
     return register_module(name, std::make_shared<nn::Linear>(in, out, config.attention_bias, dtype));
   };
-  region = register_module("region", std::make_shared<nn::Identity>());
   q_proj = linear("q_proj", config.hidden_size, num_heads * config.head_dim);
   k_proj = linear("k_proj", config.hidden_size, num_key_value_heads * config.head_dim);
   v_proj = linear("v_proj", config.hidden_size, num_key_value_heads * config.head_dim);
@@ -27,10 +26,9 @@ int64_t* Attention::attribute(std::string_view name) {
 
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& positions,
                                  const at::Tensor& mask) const {
-  const at::Tensor inside = (*region)(x);
-  const at::Tensor q = (*q_proj)(inside).unflatten(-1, {num_heads, -1});
-  const at::Tensor k = (*k_proj)(inside).unflatten(-1, {num_key_value_heads, -1});
-  const at::Tensor v = (*v_proj)(inside).unflatten(-1, {num_key_value_heads, -1});
+  const at::Tensor q = (*q_proj)(x).unflatten(-1, {num_heads, -1});
+  const at::Tensor k = (*k_proj)(x).unflatten(-1, {num_key_value_heads, -1});
+  const at::Tensor v = (*v_proj)(x).unflatten(-1, {num_key_value_heads, -1});
   nn::AttentionOptions options;
   options.causal = true;
   if (is_training()) options.dropout = attn_dropout->probability;

@@ -23,7 +23,6 @@ class Attention : public nn::Attention {
   int64_t* attribute(std::string_view name) override;
 
   int64_t num_heads, num_key_value_heads;  // of this part of the layer
-  std::shared_ptr<nn::Identity> region;    // what q, k and v read: where a plan begins a parallel region
   std::shared_ptr<nn::Linear> q_proj, k_proj, v_proj, o_proj;
   std::shared_ptr<nn::Dropout> attn_dropout;  // of the probabilities
 

@@ -1,9 +1,9 @@
 /* The Llama family: LlamaModel and its heads. Heads of queries share heads of keys and values (grouped
- * queries); where these are fewer than ranks, several ranks hold the same one. q, k and v enter the parallel
- * region together, as do gate and up. The small head (score) has no entry: every rank has it whole. */
+ * queries); where these are fewer than ranks, several ranks hold the same one. q, k and v share their input, as
+ * do gate and up. The small head (score) has no entry: every rank has it whole. */
 #include <weft/policy.h>
 
-#define IN_REGION TEXT("input", "entered")
+#define SHARED TEXT("input", "shared")
 
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
@@ -20,16 +20,15 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
     ON("stream_end",                    "weft.sequence_end/1");
   ON("norm",                            "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization));
 
-  ON("layers.*.self_attn.region",       "weft.parallel_input/1");
-  ON("layers.*.self_attn.q_proj",       "weft.linear_column/1", IN_REGION, INT("heads", heads));
-  ON("layers.*.self_attn.[kv]_proj",    "weft.linear_column/1", IN_REGION, INT("heads", key_heads));
+  ON("layers.*.self_attn.q_proj",       "weft.linear_column/1", SHARED, INT("heads", heads));
+  ON("layers.*.self_attn.[kv]_proj",    "weft.linear_column/1", SHARED, INT("heads", key_heads));
   ON("layers.*.self_attn",              "weft.attention/1", FLAG("flash", parallel->flash_attention));
   ON("layers.*.self_attn.attn_dropout", "weft.dropout/1", FLAG("split", 1));
   ON("layers.*.self_attn.o_proj",       "weft.linear_row/1");
   DIVIDE("layers.*.self_attn", "num_heads",           ranks);
   DIVIDE("layers.*.self_attn", "num_key_value_heads", key_heads < ranks ? key_heads : ranks);
 
-  ON("layers.*.mlp.gate_proj, layers.*.mlp.up_proj", "weft.linear_column/1", TEXT("input", "shared"));
+  ON("layers.*.mlp.gate_proj, layers.*.mlp.up_proj", "weft.linear_column/1", SHARED);
   ON("layers.*.mlp.down_proj",                       "weft.linear_row/1");
   ON("layers.*.mlp.act_fn",                          "weft.activation/1", FLAG("fused", parallel->jit_fused));
 

@@ -70,6 +70,40 @@ TEST_F(LiveSwitch, AStrategyThatCannotBeMadeLeavesTheJobAsItWas) {
   });
 }
 
+// On a tensor axis the residual stream is alike on all ranks only if its dropout is, and data-parallel ranks
+// draw masks of their own again afterwards.
+TEST_F(LiveSwitch, RanksDrawTheMasksOfTheirNewAxes) {
+  const std::string saved = folder_.path() + "/saved";
+  on_ranks({2}, [&](World& world) {
+    const auto on_all = [&](const at::Tensor& own) {
+      const at::Tensor all = at::empty({2, own.numel()}, own.options());
+      world.communicator().all_gather(all, own.contiguous().view(-1)).wait();
+      return all[0].equal(all[1]);
+    };
+    const auto expect_one_stream = [&](Job& job) {
+      train(job, 2);
+      for (const char* name : {"transformer.wpe.weight", "transformer.h.1.mlp.c_proj.bias"})
+        EXPECT_TRUE(on_all(job.model.module().named_parameters(true)[name].detach())) << name;
+    };
+    const auto drawn = [] { return at::rand({8}); };
+    Job job = make(world, "torch_ddp");
+    train(job, 2);
+    Booster tensor = under(world, "hybrid_parallel", R"({"tp_size": 2})"), data = under(world, "torch_ddp");
+    tensor.save_training(job, saved);
+    tensor.take_over(job);
+    expect_one_stream(job);
+    data.take_over(job);
+    EXPECT_FALSE(on_all(drawn()));
+
+    JobOptions options = options_;
+    options.strategy = "hybrid_parallel";
+    options.strategy_options = R"({"tp_size": 2})";
+    Job resumed = make_job(world, options);
+    tensor.load_training(resumed, saved);
+    expect_one_stream(resumed);
+  });
+}
+
 TEST_F(LiveSwitch, RefusesPendingGradientsAndWhatIsNotBoosted) {
   on_ranks({2}, [&](World& world) {
     Job job = make(world, "torch_ddp");

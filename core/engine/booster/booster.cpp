@@ -1,7 +1,5 @@
 #include "weft/booster.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/core/Generator.h>
 #include <c10/util/ScopeExit.h>
 
 #include <cmath>
@@ -19,6 +17,7 @@
 #include "checkpoint/model_files.hpp"
 #include "error_sink.hpp"
 #include "optim/optimizer_state.hpp"
+#include "training/generators.hpp"
 #include "training/single_rank.hpp"
 
 namespace weft {
@@ -63,13 +62,6 @@ void check(const BoosterOptions& options) {
   if (!(options.max_grad_norm >= 0) || std::isinf(options.max_grad_norm))
     fail(WEFT_INVALID_ARGUMENT, "booster: max_grad_norm is {}, must be positive, or 0 for no clipping",
          options.max_grad_norm);
-}
-
-void seed_generator(int64_t seed, uint32_t rank) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  std::lock_guard<std::mutex> lock(generator.mutex());
-  // Ranks with other samples or positions draw other dropout masks.
-  generator.set_current_seed(static_cast<uint64_t>(seed) + 0x9E3779B97F4A7C15ull * rank);
 }
 
 }  // namespace
@@ -147,6 +139,14 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
         std::string policy;
         plan::Plan plan = make_plan(*model.module, sizes, host.custom_policy, &policy);
         require_agreement(world.communicator(), {{"shard policy", policy}, {"plan", plan.digest}});
+        if (job.criterion && plan::divides_logits(plan))
+          fail(WEFT_INVALID_ARGUMENT,
+               "a criterion is given, but with tp_size {} and sp_size {} each rank has a part of the logits "
+               "alone; "
+               "set the strategy's option parallel_output false, or leave the criterion out: the model's own "
+               "loss "
+               "needs no whole logits",
+               sizes.tensor, sizes.sequence);
         return plan;
       });
   check_data(job.data, training->mesh());
@@ -186,7 +186,7 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   }
   if (!(job.max_grad_norm > 0)) job.max_grad_norm = host.max_norm;
   boosted.training = training;
-  seed_generator(options.seed, training->mesh().summing_rank());
+  seed_generator(static_cast<uint64_t>(options.seed), training->mesh());
   return job;
 }
 

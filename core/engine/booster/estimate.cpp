@@ -132,6 +132,10 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
     fail(WEFT_UNIMPLEMENTED,
          "there is no estimate of tensor and sequence parallelism yet (tp_size {}, sp_size {}); leave them 1",
          sizes.tensor, sizes.sequence);
+  if (!sizes.fused_normalization || !sizes.flash_attention || !sizes.jit_fused)
+    fail(WEFT_UNIMPLEMENTED,
+         "there is no estimate of plain forms yet (enable_fused_normalization, enable_flash_attention, "
+         "enable_jit_fused false); leave them true");
   if (chosen.api->estimate == nullptr) return std::nullopt;
   size_t num_units = 0;
   const std::vector<weft_param_shape> params = param_shapes(model.module(), &num_units);

@@ -23,7 +23,7 @@ std::optional<int64_t> activation_bytes(const Model& model, const std::string& r
                                         const MicroBatchShape& shape);
 
 // One rank of `world_size` under the booster's strategy, in its precision. Nothing if the strategy tells no
-// estimate; autocast is UNIMPLEMENTED.
+// estimate; autocast, tp_size, sp_size and flags that are off are UNIMPLEMENTED.
 std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterOptions& booster,
                                               int64_t world_size);
 

@@ -5,12 +5,11 @@
 #include "checkpoint/optimizer_files.hpp"
 #include "checkpoint/outcome.hpp"
 #include "error_sink.hpp"
+#include "training/generators.hpp"
+#include "training/part.hpp"
 #include "training/services.hpp"
 
-#include <ATen/ops/empty.h>
 #include <c10/util/ScopeExit.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 namespace weft {
 
@@ -32,13 +31,7 @@ class UnboundModel {
   explicit UnboundModel(Training& training) : training_(training) {
     for (const auto& param : training.params()) {
       storage_.push_back(param->bound ? param->tensor.variable_data() : at::Tensor());
-      if (!param->bound) continue;
-      param->tensor.mutable_grad().reset();
-      torch::autograd::impl::set_post_acc_grad_hooks(param->tensor, nullptr);
-      // Whole again and without memory, as the model was made.
-      const at::Tensor whole = at::empty(param->shape, param->tensor.options().device(at::kMeta));
-      param->tensor.unsafeGetTensorImpl()->shallow_copy_from(whole.getIntrusivePtr());
-      param->bound = false;
+      unbind_storage(*param);
     }
     training.lift_plan();
   }
@@ -154,6 +147,7 @@ void Booster::take_over(Job& job) {
       optimizer.norm_type = host.norm_type;
     }
   }
+  if (!after->mesh().places_as(before->mesh())) reseed_generators(world(), after->mesh());
   model.training = after;
   unbound.keep_unbound();
   give_back_data.release();

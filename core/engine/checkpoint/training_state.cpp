@@ -16,6 +16,8 @@
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/outcome.hpp"
 #include "log.hpp"
+#include "nn/random_stream.hpp"
+#include "training/generators.hpp"
 
 namespace weft::checkpoint {
 
@@ -31,6 +33,11 @@ at::Tensor generator_state() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   std::lock_guard<std::mutex> lock(generator.mutex());
   return generator.get_state();
+}
+
+// Where they are the same, each rank goes on with its own generator.
+json axes_to_json(const Mesh& mesh) {
+  return {{"data", mesh.summing_size()}, {"tensor", mesh.size(WEFT_AXIS_TENSOR)}};
 }
 
 // Of all ranks. Collective.
@@ -114,6 +121,7 @@ TrainingSnapshot take_snapshot(const Job& job, const World& world, const std::ve
       {"accumulate", job.accumulate},
       {"max_grad_norm", job.max_grad_norm},
       {"threads", at::get_num_threads()},
+      {"axes", axes_to_json(training.mesh())},
       {"saved_at", std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)}};
   if (job.optimizer) {
     OptimizerSnapshot optimizer = take_snapshot(job.optimizer, world.communicator());
@@ -242,18 +250,25 @@ void SavedTraining::read(const std::vector<Shard>& shards) {
 }
 
 bool SavedTraining::restore_generator(const World& world) const {
+  const Mesh& mesh = training_.mesh();
+  const bool same_axes = state_.value("axes", json()) == axes_to_json(mesh);
   const Reader reader((folder_ / "random.safetensors").string());
   const auto entry = reader.find("generators");
   if (!entry || reader.entries()[*entry].shape.size() != 2 || reader.entries()[*entry].dtype != at::kByte)
     fail(WEFT_DATA_LOSS, "{} has no entry \"generators\" of bytes, one row a rank", reader.path());
   const std::vector<int64_t>& shape = reader.entries()[*entry].shape;
-  if (shape[0] != world.size()) return false;
-  const at::Tensor mine = at::empty({shape[1]}, at::kByte);
-  reader.read_range(*entry, world.rank() * shape[1], mine);
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_state(mine);
-  return true;
+  if (shape[0] < 1 || (same_axes && shape[0] != world.size()))
+    fail(WEFT_DATA_LOSS, "{} has the generators of {} ranks, must be of {}", reader.path(), shape[0],
+         world.size());
+  const at::Tensor state = at::empty({shape[1]}, at::kByte);
+  reader.read_range(*entry, (same_axes ? world.rank() : 0) * shape[1], state);
+  {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const std::lock_guard lock(generator.mutex());
+    generator.set_state(state);
+  }
+  if (!same_axes) seed_generator(nn::drawn_seed(0), mesh);
+  return same_axes;
 }
 
 void SavedTraining::restore(Job& job, const World& world) {
@@ -261,15 +276,14 @@ void SavedTraining::restore(Job& job, const World& world) {
   if (job.schedule && state_.contains("schedule")) read_schedule(state_.at("schedule"), path_, job.schedule);
   if (job.data && state_.contains("data"))
     reading(path_, [&] { job.data.seek({state_.at("data").at("epoch"), state_.at("data").at("batch")}); });
-  const bool same_ranks = restore_generator(world);
+  const bool same_axes = restore_generator(world);
   if (!world.is_master()) return;
   warn_of_differences(job);
-  if (!same_ranks)
-    log(WEFT_LOG_WARNING,
-        fmt::format(
-            "{} was saved by another number of ranks than {}: dropout will differ from a run that was "
-            "not interrupted",
-            folder_.string(), world.size()));
+  if (!same_axes)
+    log(WEFT_LOG_WARNING, fmt::format("{} was saved by other data- and tensor-parallel ranks than these {}: "
+                                      "dropout will differ from a run that was "
+                                      "not interrupted",
+                                      folder_.string(), world.size()));
 }
 
 }  // namespace weft::checkpoint

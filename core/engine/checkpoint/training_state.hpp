@@ -51,7 +51,7 @@ class SavedTraining {
   void check(const Job& job) const;
   void check_data(const data::Loader& loader) const;
   void warn_of_differences(const Job& job) const;
-  bool restore_generator(const World& world) const;  // false: of another number of ranks
+  bool restore_generator(const World& world) const;  // false: of other axes
   std::string model_folder_;
   std::filesystem::path folder_;
   std::string path_;  // of state.json

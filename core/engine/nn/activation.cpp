@@ -22,6 +22,7 @@
 
 #include <numbers>
 
+#include "autograd/first_order.hpp"
 #include "base/text.hpp"
 #include "cpu/gated.hpp"
 #include "cpu/gelu.hpp"
@@ -91,10 +92,7 @@ class Gated : public torch::autograd::Function<Gated> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
-    if (at::GradMode::is_enabled()) {
-      fail(WEFT_UNIMPLEMENTED,
-           "gated MLP: a gradient of its gradient was asked for (create_graph), which it has not");
-    }
+    require_first_order("gated MLP");
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const Tensor &gate = saved[0], &up = saved[1], dy = gradients[0].contiguous();
     const Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/text.hpp"
+#include "autograd/first_order.hpp"
 #include "cpu/attention.hpp"
 #include "nn/random_stream.hpp"
 #include "weft/nn/layers.hpp"
@@ -112,10 +112,7 @@ Attended fused_forward(const Parts& in, const Setting& setting) {
 
 void fused_backward(const Parts& in, const Attended& attended, const at::Tensor& up, const Setting& setting,
                     const Parts& gradients) {
-  if (at::GradMode::is_enabled()) {
-    fail(WEFT_UNIMPLEMENTED,
-         "attention: a gradient of its gradient was asked for (create_graph), which it has not");
-  }
+  require_first_order("attention");
   kernels::attention_backward(
       setting.shape(in), heads_of<const float>(in.q), heads_of<const float>(in.k),
       heads_of<const float>(in.v), heads_of<const float>(attended.out.view(in.q.sizes())),
@@ -167,7 +164,8 @@ class FusedGroupedAttention : public torch::autograd::Function<FusedGroupedAtten
 bool has_fused(const at::Tensor& x, const at::Tensor& mask, const AttentionOptions& options) {
   const bool own_kernel =
       x.is_meta() || (x.is_cpu() && x.scalar_type() == at::kFloat && kernels::attention_takes(x.size(-1)));
-  return options.fused && own_kernel && !mask.defined() && options.dropout == 0;
+  return options.fused && own_kernel && !mask.defined() && options.dropout == 0 &&
+         options.scale.value_or(1) > 0;
 }
 
 double scale_of(const AttentionOptions& options, int64_t size) {

@@ -10,7 +10,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "base/text.hpp"
+#include "autograd/first_order.hpp"
 #include "cpu/product.hpp"
 
 namespace weft::nn {
@@ -45,10 +45,7 @@ class FastLinear : public torch::autograd::Function<FastLinear> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
-    if (at::GradMode::is_enabled()) {
-      fail(WEFT_UNIMPLEMENTED,
-           "linear: a gradient of its gradient was asked for (create_graph), which it has not");
-    }
+    require_first_order("linear");
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &w = saved[1];
     const auto layout =
@@ -99,14 +96,16 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 }
 
 at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear::Layout layout) {
-  const at::Tensor rows = rows_of(dy), matrix = layout == Linear::Layout::kOutIn ? weight.t() : weight;
+  const at::Tensor rows = rows_of(dy), w = weight.to(dy.scalar_type()),
+                   matrix = layout == Linear::Layout::kOutIn ? w.t() : w;
   return with_last(kernels::has_fast_product(dy) ? kernels::product(rows, matrix) : at::mm(rows, matrix.t()),
                    dy);
 }
 
 at::Tensor linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, Linear::Layout layout) {
   const bool out_in = layout == Linear::Layout::kOutIn;
-  const at::Tensor first = rows_of(out_in ? dy : x), second = rows_of(out_in ? x : dy);
+  const at::Tensor of_dy = rows_of(dy), of_x = rows_of(x).to(dy.scalar_type());
+  const at::Tensor &first = out_in ? of_dy : of_x, &second = out_in ? of_x : of_dy;
   return kernels::has_fast_product(dy) ? kernels::product_over_rows(first, second)
                                        : at::mm(first.t(), second);
 }

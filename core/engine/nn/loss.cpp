@@ -6,6 +6,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "autograd/first_order.hpp"
 #include "base/text.hpp"
 #include "cpu/cross_entropy.hpp"
 #include "nn/last_reader.hpp"
@@ -42,10 +43,7 @@ class CrossEntropySum : public torch::autograd::Function<CrossEntropySum> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (at::GradMode::is_enabled()) {
-      fail(WEFT_UNIMPLEMENTED,
-           "cross entropy: a gradient of its gradient was asked for (create_graph), which it has not");
-    }
+    require_first_order("cross entropy");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &logits = saved[0], &labels = saved[1], &normalisers = saved[2];
     const at::Tensor result = last_reader(logits) ? logits.detach() : at::empty_like(logits);

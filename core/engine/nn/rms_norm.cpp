@@ -7,7 +7,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "base/text.hpp"
+#include "autograd/first_order.hpp"
 #include "cpu/rms_norm.hpp"
 #include "nn/with_type.hpp"
 
@@ -43,10 +43,7 @@ class FusedRmsNorm : public torch::autograd::Function<FusedRmsNorm> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (at::GradMode::is_enabled()) {
-      fail(WEFT_UNIMPLEMENTED,
-           "RMS norm: a gradient of its gradient was asked for (create_graph), which it has not");
-    }
+    require_first_order("RMS norm");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &scale = saved[2], dy = gradients[0].contiguous();
     const int64_t channels = x.size(-1), rows = x.numel() / channels;

@@ -52,7 +52,6 @@ class AppliedPlan::Installer {
 
   void run() {
     for (const plan::Replacement& entry : plan_.replacements) {
-      shared_.clear();
       for (const plan::PlannedNode& node : entry.nodes) {
         choose(entry, node);
         if (splits_sequence()) install_for_sequence(entry, node);
@@ -133,18 +132,24 @@ class AppliedPlan::Installer {
 
   static bool is_split(const plan::Replacement& entry) { return attribute_of(entry, "split").integer != 0; }
 
-  // Layers of one entry with the same parent share their input where the entry says so.
+  // Layers with the same parent share their input where their entries say so.
   std::shared_ptr<RegionInput> input_of(const plan::Replacement& entry, const plan::PlannedNode& node) {
     const std::string& input = attribute_of(entry, "input").text;
     if (input == "entered") return nullptr;
     if (input == "own") return stream()->input(1);
     const std::string parent = parent_of(node.path);
     std::shared_ptr<RegionInput>& shared = shared_[parent];
-    if (shared == nullptr)
-      shared = stream()->input(std::count_if(entry.nodes.begin(), entry.nodes.end(), [&](const auto& other) {
-        return parent_of(other.path) == parent;
-      }));
+    if (shared == nullptr) shared = stream()->input(readers_in(parent));
     return shared;
+  }
+
+  int64_t readers_in(const std::string& parent) const {
+    int64_t readers = 0;
+    for (const plan::Replacement& entry : plan_.replacements)
+      if (entry.operation == "weft.linear_column/1" && attribute_of(entry, "input").text == "shared")
+        readers += std::count_if(entry.nodes.begin(), entry.nodes.end(),
+                                 [&](const auto& node) { return parent_of(node.path) == parent; });
+    return readers;
   }
 
   const std::shared_ptr<Stream>& stream() const { return applied_.stream_; }
@@ -195,7 +200,7 @@ class AppliedPlan::Installer {
   const std::string prefix_;
   std::map<std::string, Found> modules_;  // by the plan's path
   std::vector<nn::Tie> ties_;
-  std::map<std::string, std::shared_ptr<RegionInput>> shared_;  // of the entry, by parent
+  std::map<std::string, std::shared_ptr<RegionInput>> shared_;  // by parent
   std::map<int, Communicator> sharers_;
 };
 
@@ -225,7 +230,12 @@ AppliedPlan::AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communi
   if (!reasons.empty())
     fail(WEFT_UNIMPLEMENTED, "the plan of {}: {}", plan.architecture, fmt::join(reasons, "; "));
   stream_ = stream_of(plan.sizes, tensor, sequence);
-  Installer(*this, model, plan, tensor).run();
+  try {
+    Installer(*this, model, plan, tensor).run();
+  } catch (...) {
+    lift();
+    throw;
+  }
 }
 
 void AppliedPlan::lift() {

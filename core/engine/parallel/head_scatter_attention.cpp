@@ -14,8 +14,8 @@ namespace weft::parallel {
 
 namespace {
 
-// Elements of the first dimension from and to each rank, where a rank sends `head_rows` for each of its
-// positions to every other.
+// Elements of the first dimension from and to each rank, where a rank sends `rows_of_a_position` for each of
+// its positions to every other.
 struct Splits {
   std::vector<int64_t> by_position, by_rank;
   Splits(const Positions& positions, int64_t total, int64_t rows_of_a_position) {
@@ -33,7 +33,7 @@ at::Tensor by_heads(const at::Tensor& x, const Positions& positions, int64_t tot
   const int64_t batch = x.size(0), heads = x.size(3), size = x.size(4);
   const Splits splits(positions, total, batch * heads);
   const at::Tensor received = at::empty({total * batch * heads, size}, x.options());
-  const at::Tensor sent = x.permute({2, 0, 1, 3, 4}).contiguous().view({-1, size});
+  const at::Tensor sent = x.detach().permute({2, 0, 1, 3, 4}).contiguous().view({-1, size});
   positions.ranks().all_to_all(received, sent, splits.by_position, splits.by_rank).wait();
   std::vector<at::Tensor> parts;
   int64_t begin = 0;
@@ -51,7 +51,7 @@ at::Tensor by_positions(const at::Tensor& x, const Positions& positions) {
   const Splits splits(positions, total, batch * heads);
   std::vector<at::Tensor> parts;
   const int ranks = positions.ranks().size();
-  for (int rank = 0; rank < ranks; ++rank) parts.push_back(positions.of(rank, x).reshape({-1, size}));
+  for (int rank = 0; rank < ranks; ++rank) parts.push_back(positions.of(rank, x.detach()).reshape({-1, size}));
   const int64_t own = positions.count(positions.ranks().rank(), total);
   const at::Tensor received = at::empty({ranks * batch * own * heads, size}, x.options());
   positions.ranks().all_to_all(received, at::cat(parts), splits.by_rank, splits.by_position).wait();

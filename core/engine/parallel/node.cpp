@@ -7,6 +7,8 @@
 
 #include <memory>
 
+#include "autograd/first_order.hpp"
+
 namespace weft::parallel {
 
 namespace {
@@ -16,6 +18,7 @@ class Border final : public torch::autograd::Node {
   explicit Border(std::function<at::Tensor(const at::Tensor&)> gradient) : gradient_(std::move(gradient)) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     if (!gradients[0].defined()) return {at::Tensor()};
+    require_first_order("parallel region");
     return {gradient_(gradients[0])};
   }
   std::string name() const override { return "RegionBorder"; }

@@ -104,7 +104,8 @@ class VocabularyEmbedding final : public nn::EmbeddingOperation {
     if (vocabulary_.count == 0) {
       at::DimVector shape(local.sizes());
       shape.push_back(weight.size(1));
-      return at::zeros(shape, weight.options());
+      // With a graph as on the other ranks, so that all of them take part in what backward sends.
+      return at::zeros(shape, weight.options()).add_(weight.sum());
     }
     const at::Tensor others = local.lt(0).logical_or_(local.ge(vocabulary_.count));
     const int64_t padding = layer.padding.value_or(-1) - vocabulary_.begin;

@@ -1,4 +1,5 @@
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/AccumulateType.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
@@ -9,9 +10,9 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <cmath>
-#include <mutex>
 #include <optional>
 
+#include "autograd/first_order.hpp"
 #include "nn/random_stream.hpp"
 #include "parallel/attention.hpp"
 #include "parallel/attention_block.hpp"
@@ -131,7 +132,7 @@ AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, cons
   block.scale = setting.scale;
   block.fused = setting.fused;
   block.dropout = setting.dropout;
-  block.seed = setting.seed + 0x9E3779B97F4A7C15ull * static_cast<uint64_t>(rank + 1);
+  block.seed = setting.seed + 0xD1B54A32D192ED03ull * static_cast<uint64_t>(rank + 1);
   if (setting.bias.defined()) {
     block.bias = setting.positions.of(rank, setting.bias, -1).narrow(-1, at.keys.begin, at.keys.count);
     if (block.bias.size(-2) > 1)
@@ -140,7 +141,7 @@ AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, cons
   return block;
 }
 
-// visit(rank, its keys and values) for every rank, this one's first, while the next ones travel.
+// visit(step, rank, its keys and values) for every rank, this one's first, while the next ones travel.
 template <class Visit>
 void visit_keys(const Setting& setting, const at::Tensor& own, const Visit& visit) {
   const Route& route = setting.route;
@@ -176,7 +177,11 @@ AttentionPart forward_of(const Setting& setting, const at::Tensor& q, const at::
     AttentionPart sum = part_at(whole, at.queries);
     merge(sum, part);
   });
-  if (!whole.out.defined()) whole = {at::zeros_like(q.transpose(1, 2)), {}};  // no position is here
+  if (!whole.out.defined()) {  // no position is here
+    const at::Tensor out = at::zeros_like(
+        q.transpose(1, 2), q.options().dtype(at::toAccumulateType(q.scalar_type(), /*is_cuda=*/true)));
+    whole = {out, out.sum(-1)};
+  }
   return whole;
 }
 
@@ -223,7 +228,7 @@ class RingNode final : public torch::autograd::Node {
                SavedVariable(whole.log_sum_exp, false)} {}
   variable_list apply(variable_list&& gradients) override {
     if (!gradients[0].defined()) return {{}, {}, {}};
-    const at::NoGradGuard no_graph;
+    require_first_order("attention");
     const at::Tensor q = saved_[0].unpack();
     const AttentionPart whole = {saved_[2].unpack(), saved_[3].unpack()};
     Gradients result = backward_of(setting_, q, saved_[1].unpack(), whole, gradients[0].view(q.sizes()));
@@ -239,13 +244,6 @@ class RingNode final : public torch::autograd::Node {
   SavedVariable saved_[4];
 };
 
-uint64_t draw_seed(uint64_t stream) {
-  const nn::RandomStream random(stream);
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
-}
-
 class RingAttention final : public StreamAttention {
  public:
   RingAttention(std::shared_ptr<Stream> stream, int inner)
@@ -254,6 +252,13 @@ class RingAttention final : public StreamAttention {
 
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const nn::AttentionOptions& options) const override {
+    // Autocast's type for what comes in; what follows chooses its precision itself, as it does in backward.
+    if (at::autocast::is_autocast_enabled(at::kCPU)) {
+      const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+      const at::ScalarType dtype =
+          q.scalar_type() == at::kDouble ? at::kDouble : at::autocast::get_autocast_dtype(at::kCPU);
+      return forward(q.to(dtype), k.to(dtype), v.to(dtype), mask, options);
+    }
     if (options.upcast && at::isReducedFloatingType(q.scalar_type())) {
       nn::AttentionOptions same = options;
       same.upcast = false;
@@ -270,7 +275,7 @@ class RingAttention final : public StreamAttention {
                              options.fused,
                              scale,
                              options.dropout,
-                             options.dropout > 0 ? draw_seed(options.stream) : 0};
+                             options.dropout > 0 ? nn::drawn_seed(options.stream) : 0};
     at::Tensor keys_values, result;
     AttentionPart whole;
     {

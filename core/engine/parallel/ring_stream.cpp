@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "autograd/first_order.hpp"
 #include "nn/linear.hpp"
 #include "parallel/ring.hpp"
 #include "parallel/split_stream.hpp"
@@ -27,6 +28,7 @@ class ScatteredProduct final : public torch::autograd::Node {
         positions_(std::move(positions)) {}
   variable_list apply(variable_list&& gradients) override {
     if (!gradients[0].defined()) return {{}, {}};
+    require_first_order("linear");
     const at::Tensor x = x_.unpack(), weight = weight_.unpack();
     const at::Tensor dx = at::empty(x.sizes(), x.options());
     at::Tensor dw;

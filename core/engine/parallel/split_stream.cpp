@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "autograd/first_order.hpp"
 #include "nn/linear.hpp"
 #include "parallel/node.hpp"
 #include "parallel/region.hpp"
@@ -19,9 +20,10 @@ namespace {
 // The gathered input once more, in backward: for the first of the readers, kept until the last has it.
 class Again {
  public:
-  Again(std::shared_ptr<const SplitStream> stream, int64_t readers)
-      : stream_(std::move(stream)), total_(stream_->length()), readers_(readers) {}
+  explicit Again(std::shared_ptr<const SplitStream> stream)
+      : stream_(std::move(stream)), total_(stream_->length()) {}
 
+  void join() { ++readers_; }
   void start(const at::Tensor& part) {
     if (left_ == 0 && !gathering_) gathering_ = stream_->start_gathering(part, total_);
   }
@@ -38,8 +40,8 @@ class Again {
 
  private:
   const std::shared_ptr<const SplitStream> stream_;
-  const int64_t total_, readers_;
-  int64_t left_ = 0;  // readers to come
+  const int64_t total_;
+  int64_t readers_ = 0, left_ = 0;  // of the forward; to come in backward
   std::function<at::Tensor()> gathering_;
   at::Tensor whole_;
 };
@@ -58,12 +60,13 @@ class GatheredProduct final : public torch::autograd::Node {
     const at::Tensor& dy = gradients[0];
     torch::autograd::variable_list result(biased_ ? 3 : 2);
     if (!dy.defined()) return result;
+    require_first_order("linear");
     // Gathered on every rank alike, frozen or not.
     const at::Tensor part = part_.unpack();
     again_->start(part);
-    result[0] = nn::linear_input_gradient(dy, weight_.unpack(), layout_);
+    if (task_should_compute_output(0)) result[0] = nn::linear_input_gradient(dy, weight_.unpack(), layout_);
     result[1] = again_->weight_gradient(dy, part, layout_);
-    if (biased_) result[2] = nn::linear_bias_gradient(dy);
+    if (biased_ && task_should_compute_output(2)) result[2] = nn::linear_bias_gradient(dy);
     return result;
   }
   void release_variables() override {
@@ -93,13 +96,14 @@ class SplitInput final : public RegionInput {
         return positions.scattered(gradient);
       });
       outside_ = x;
-      again_ = std::make_shared<Again>(stream_, readers_);
+      again_ = std::make_shared<Again>(stream_);
       left_ = readers_;
     } else {
       const at::NoGradGuard no_graph;
       result = nn::linear(inside_, weight, bias, layout);
     }
-    if (at::GradMode::is_enabled()) {
+    if (torch::autograd::compute_requires_grad(inside_, weight, bias)) {
+      again_->join();
       torch::autograd::variable_list inputs = {inside_, weight};
       if (bias.defined()) inputs.push_back(bias);
       const std::shared_ptr<GatheredProduct> node(

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/first_order.hpp"
 #include "base/text.hpp"
 #include "cpu/cross_entropy.hpp"
 #include "nn/last_reader.hpp"
@@ -79,9 +80,7 @@ class VocabularyCrossEntropy : public torch::autograd::Function<VocabularyCrossE
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (at::GradMode::is_enabled())
-      fail(WEFT_UNIMPLEMENTED,
-           "cross entropy: a gradient of its gradient was asked for (create_graph), which it has not");
+    require_first_order("cross entropy");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &logits = saved[0], &labels = saved[1], &pairs = saved[2];
     const at::Tensor result = nn::last_reader(logits) ? logits.detach() : at::empty_like(logits);

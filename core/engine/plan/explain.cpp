@@ -136,8 +136,10 @@ std::string explain(const Plan& plan) {
   const std::string policy = plan.policy.empty()
                                  ? std::string("no policy, so every operation is the model's own")
                                  : fmt::format("policy {}", plan.policy);
-  std::string text = fmt::format("plan of {} ({}), tensor_size {}, sequence_size {}\n", plan.architecture,
-                                 policy, plan.sizes.tensor, plan.sizes.sequence);
+  static constexpr const char* kModes[] = {"", ", split_gather", ", ring", ", all_to_all", ", ring_attn"};
+  std::string text =
+      fmt::format("plan of {} ({}), tensor_size {}, sequence_size {}{}\n", plan.architecture, policy,
+                  plan.sizes.tensor, plan.sizes.sequence, kModes[plan.sizes.sequence_mode]);
   text += flags(plan.sizes);
   std::vector<Row> rows;
   for (const Replacement& entry : plan.replacements) {

@@ -173,16 +173,30 @@ Plan empty_plan(const ModelDescription& unordered, const ParallelSizes& sizes) {
   return plan;
 }
 
+namespace {
+
+// Whether some entry gives `operation` with this value of a flag.
+bool says(const Plan& plan, std::string_view operation, std::string_view key, bool value) {
+  return std::any_of(plan.replacements.begin(), plan.replacements.end(), [&](const Replacement& entry) {
+    return entry.operation == operation &&
+           std::any_of(entry.attributes.begin(), entry.attributes.end(), [&](const Attribute& attribute) {
+             return attribute.key == key && (attribute.integer != 0) == value;
+           });
+  });
+}
+
+}  // namespace
+
+bool divides_logits(const Plan& plan) {
+  return (plan.sizes.tensor > 1 && says(plan, "weft.linear_vocab/1", "parallel_output", true)) ||
+         (plan.sizes.sequence > 1 && says(plan, "weft.linear_vocab/1", "split", true));
+}
+
 std::vector<std::string> unsupported(const Plan& plan) {
   std::vector<std::string> reasons;
   const ParallelSizes& sizes = plan.sizes;
   const auto says = [&](const char* operation, const char* key, bool value) {
-    return std::any_of(plan.replacements.begin(), plan.replacements.end(), [&](const Replacement& entry) {
-      return entry.operation == operation &&
-             std::any_of(entry.attributes.begin(), entry.attributes.end(), [&](const Attribute& attribute) {
-               return attribute.key == key && (attribute.integer != 0) == value;
-             });
-    });
+    return plan::says(plan, operation, key, value);
   };
   // A policy that does not look at a flag would leave it without effect.
   const auto ignored = [&](const char* option, const char* layers) {
@@ -202,12 +216,24 @@ std::vector<std::string> unsupported(const Plan& plan) {
     return std::any_of(plan.replacements.begin(), plan.replacements.end(),
                        [&](const Replacement& entry) { return entry.operation == operation; });
   };
+  if (sizes.tensor > 1 && sizes.vocabulary_multiple > 1 && !has("weft.embedding_vocab/1") &&
+      !has("weft.linear_vocab/1"))
+    reasons.push_back(fmt::format(
+        "make_vocab_size_divisible_by is {}, but the plan of {} divides no vocabulary; leave it out",
+        sizes.vocabulary_multiple,
+        plan.policy.empty() ? "a model without a policy" : fmt::format("policy \"{}\"", plan.policy)));
   const auto missing = [&](const char* what, const char* operation) {
     reasons.push_back(
         fmt::format("policy \"{}\" says nowhere {} ({}), so it does not split sequences; leave "
                     "enable_sequence_parallelism false",
                     plan.policy, what, operation));
   };
+  if (sizes.sequence == 1 && says("weft.linear_vocab/1", "split", true))
+    reasons.push_back(
+        fmt::format("policy \"{}\" says that weft.linear_vocab/1 has this rank's positions (split), which it "
+                    "may only over the "
+                    "ranks of a sequence axis (SPLIT_OVER_SEQUENCE_AXIS in weft/policy.h)",
+                    plan.policy));
   if (sizes.sequence_mode != WEFT_SEQUENCE_WHOLE && !has("weft.sequence_end/1") &&
       !says("weft.linear_vocab/1", "split", true))
     missing("that a split sequence ends", "weft.sequence_end/1");

@@ -132,6 +132,9 @@ Plan empty_plan(const ModelDescription& model, const ParallelSizes& sizes);
 // One line for each thing in the plan that this version validates but does not perform; empty if it runs.
 std::vector<std::string> unsupported(const Plan& plan);
 
+// True if what the model gives as logits is this rank's part of them.
+bool divides_logits(const Plan& plan);
+
 // What the plan does to each module, sorted, one fact a line: equal texts mean equal plans, whatever the
 // order of entries and the spelling of patterns.
 std::string canonical_text(const Plan& plan);

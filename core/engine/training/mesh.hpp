@@ -30,6 +30,10 @@ class Mesh {
   // Ranks that train on different samples.
   uint32_t data_size() const { return summing_size() / sequence_size_; }
   uint32_t data_rank() const { return summing_rank() / sequence_size_; }
+  // Each rank has the same summing rank on both, and the same neighbours on the tensor axis.
+  bool places_as(const Mesh& other) const {
+    return summing_size() == other.summing_size() && size(WEFT_AXIS_TENSOR) == other.size(WEFT_AXIS_TENSOR);
+  }
   // One of the ranks with the same loss speaks for them, one of those with the same samples for these: the
   // first.
   bool speaks_for_loss() const;

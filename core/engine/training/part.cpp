@@ -1,5 +1,9 @@
 #include "training/part.hpp"
 
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
 #include <algorithm>
 #include <set>
 
@@ -84,6 +88,15 @@ void read_initial(const weft_param& param, const nn::Model& model, int64_t seed,
 void bind_storage(const weft_param& param, const at::Tensor& value) {
   param.tensor.unsafeGetTensorImpl()->shallow_copy_from(value.variable_data().getIntrusivePtr());
   param.tensor.set_requires_grad(!param.frozen);
+}
+
+void unbind_storage(weft_param& param) {
+  if (!param.bound) return;
+  param.tensor.mutable_grad().reset();
+  torch::autograd::impl::set_post_acc_grad_hooks(param.tensor, nullptr);
+  const at::Tensor whole = at::empty(param.shape, param.tensor.options().device(at::kMeta));
+  param.tensor.unsafeGetTensorImpl()->shallow_copy_from(whole.getIntrusivePtr());
+  param.bound = false;
 }
 
 }  // namespace weft

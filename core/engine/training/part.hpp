@@ -34,5 +34,8 @@ void read_initial(const weft_param& param, const nn::Model& model, int64_t seed,
 // Gives the module's parameter the storage of `value`. The TensorImpl stays, so the module's members, ties
 // and handles all see it.
 void bind_storage(const weft_param& param, const at::Tensor& value);
+// A parameter of a training without it: whole again, without memory, gradient and hooks, as the model was
+// made.
+void unbind_storage(weft_param& param);
 
 }  // namespace weft

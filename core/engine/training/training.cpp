@@ -62,6 +62,7 @@ Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_str
     check_bound();
     check_published();
   } catch (...) {
+    for (const auto& param : params_) unbind_storage(*param);
     lift_plan();
     api_->destroy(strategy_);
     throw;

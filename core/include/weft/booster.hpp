@@ -63,7 +63,8 @@ struct Evaluation {
   Evaluation& operator+=(const Evaluation& other);
 };
 
-// The caller's own loss of the model's outputs.
+// The caller's own loss of the model's outputs. Where ranks divide the logits (tp_size or sp_size, a
+// vocabulary's head) boost refuses it unless the strategy's option parallel_output is false.
 using Criterion = std::function<at::Tensor(const State& outputs, const Batch& batch)>;
 
 struct SaveOptions {
@@ -95,7 +96,8 @@ struct Job {
   // The loss of a batch without gradients, over all data-parallel ranks: the criterion's, or the model's own.
   // Evaluation and forward put the model into evaluation mode while they run.
   Evaluation evaluate(const Batch& batch);
-  // The outputs in evaluation mode under their Hugging Face names, of this rank's samples.
+  // The outputs in evaluation mode under their Hugging Face names, of this rank's samples; with
+  // parallel_output this rank's part of the logits.
   State forward(const Batch& batch);
   // Both in one forward; without labels the evaluation has no terms.
   std::pair<State, Evaluation> forward_and_evaluate(const Batch& batch);

@@ -34,7 +34,8 @@ class Model {
   int64_t num_elements() const;          // of all parameters, tied ones once
 
   // Forward of this rank's batch with the strategy's hooks, in the mode that train() and eval() set; the
-  // outputs under their Hugging Face names. Needs a boosted model.
+  // outputs under their Hugging Face names: of logits that ranks divide (tp_size or sp_size) this rank's
+  // part, unless the strategy's option parallel_output is false. Needs a boosted model.
   State operator()(const Batch& batch) const;
   void train() const;
   void eval() const;

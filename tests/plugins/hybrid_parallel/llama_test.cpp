@@ -63,6 +63,23 @@ WEFT_RANKS_TEST(LlamaBytes, AStepSendsFourActivationsForEachBlock, 2, 4) {
   EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
 }
 
+// As of GPT-2: no rank keeps what q, k and v read, it is gathered again.
+WEFT_RANKS_TEST(LlamaBytes, SplitSequencesSendFiveQuarters, 2, 4) {
+  JobOptions options = options_of("hybrid_parallel",
+                                  fmt::format(R"({{"tp_size": {}, "enable_sequence_parallelism": true,
+                                                   "sequence_parallelism_mode": "split_gather"}})",
+                                              world.size()),
+                                  "fp32");
+  options.recompute = "off";
+  Job job = boost(world, tiny_llama({"LlamaForCausalLM", 4, true}, "fp32"), options);
+  const at::Tensor ids = at::randint(20, {3, 8}, at::kLong);
+  const Batch batch = {{"input_ids", ids}, {"labels", ids}};
+  const int64_t labels = ids.numel(), layers = 2, ranks = world.size(), activation = labels * 24 * 4;
+  auto sent = sent_bytes([&] { job.accumulate_gradients(batch); });
+  EXPECT_EQ(sent["all_gather"], (6 * layers + 2) * activation * (ranks - 1) / ranks);
+  EXPECT_EQ(sent["reduce_scatter"], (4 * layers + 1) * activation * (ranks - 1) / ranks);
+}
+
 TEST(HybridParallel, LlamaTrainsUnderEveryStrategyWithATensorAxis) {
   const Trial trial = llama_trial({"LlamaForCausalLM", 2, true}, "fp64");
   for (const char* strategy : {"torch_ddp", "low_level_zero", "torch_fsdp", "gemini"})

@@ -101,9 +101,8 @@ TEST(Options, AVocabularyIsSplitAtMultiples) {
                                {.tolerance = 5e-5, .model = [](const JobOptions&) { return of_heads(4); }});
 }
 
-TEST(Options, DropoutMasksAgreeOnWhatIsWholeAndDifferOnWhatIsSplit) {
+TEST(Options, DropoutMasksAgreeOnWhatIsWhole) {
   on_ranks({2}, [](World& world) {
-    // All that enters the attention is the same on both ranks: what differs are the masks.
     JobOptions options = hybrid(R"({"tp_size": 2})");
     Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 12, .heads = 4, .dropout = 0.3}), options);
     for (int64_t step = 0; step < 3; ++step) job.train_step(gpt2_batch(3, step));

@@ -179,22 +179,6 @@ TEST(SequenceAxis, TakesACriterionOfAllPositions) {
   });
 }
 
-TEST(SequenceAxis, DrawsOtherMasksForOtherPositions) {
-  on_ranks({2}, [](World& world) {
-    for (const char* mode : {"all_to_all", "ring_attn"}) {
-      Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 12, .heads = 4, .dropout = 0.3}),
-                      in_mode(mode, R"("sp_size": 2, )", "fp32"));
-      double before = 0;
-      for (int64_t step = 0; step < 30; ++step) {
-        const double loss = job.train_step(gpt2_batch(3, 1)).loss;
-        if (step == 0) before = loss;
-        EXPECT_TRUE(std::isfinite(loss));
-        if (step == 29) EXPECT_LT(loss, before);
-      }
-    }
-  });
-}
-
 // With b samples, s positions, h channels and P ranks a block exchanges q, k, v and what attention gives, of
 // b s h / P each, forward and backward: 8 (b s h / P) (P - 1) / P elements.
 WEFT_RANKS_TEST(SequenceBytes, AllToAllExchangesEightParts, 2, 4) {
