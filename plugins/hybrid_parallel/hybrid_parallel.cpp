@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "weft/torch/estimates.hpp"
 #include "weft/torch/gradient_buckets.hpp"
 #include "weft/torch/replicas.hpp"
 #include "weft/torch/strategy.hpp"
@@ -61,6 +62,14 @@ class HybridParallel final : public weft::Strategy {
   }
   void zero_gradients() override { stage_ == 0 ? gradients_.zero(values_.parameters()) : zero_.zero(); }
 
+  static void estimate(const weft::Options& options, uint32_t data_size, const weft_job_shape& job,
+                       weft_job_estimate& out) {
+    if (options.get<int64_t>("zero_stage") > 0)
+      return weft::estimate_zero(zero_options(options), data_size, job, out);
+    weft::estimate_whole(flag(options, "gradient_as_bucket_view", weft::GradientBucketOptions().views),
+                         data_size, job, out);
+  }
+
  private:
   void refuse_what_is_to_come() const {
     if (options.get<int64_t>("pp_size") != 1)
@@ -93,31 +102,38 @@ class HybridParallel final : public weft::Strategy {
                    "0");
   }
 
-  bool flag(const char* name, bool otherwise) const { return options.find<bool>(name).value_or(otherwise); }
+  static bool flag(const weft::Options& options, const char* name, bool otherwise) {
+    return options.find<bool>(name).value_or(otherwise);
+  }
 
   void configure_whole(const weft::Training& training, weft::Communicator data) {
     values_.build(training);
     weft::GradientBucketOptions chosen;
     if (const auto size = options.find<double>("ddp_bucket_cap_mb"))
       chosen.capacity_bytes = static_cast<int64_t>(*size * (1 << 20));
-    chosen.views = flag("gradient_as_bucket_view", chosen.views);
-    chosen.find_unused = flag("find_unused_parameters", chosen.find_unused);
-    chosen.static_graph = flag("static_graph", chosen.static_graph);
+    chosen.views = flag(options, "gradient_as_bucket_view", chosen.views);
+    chosen.find_unused = flag(options, "find_unused_parameters", chosen.find_unused);
+    chosen.static_graph = flag(options, "static_graph", chosen.static_graph);
     gradients_.build(values_.parameters(), data, chosen);
-    replicas_.build(training, data, {flag("broadcast_buffers", true), flag("check_reduction", false)});
+    replicas_.build(training, data,
+                    {flag(options, "broadcast_buffers", true), flag(options, "check_reduction", false)});
   }
 
-  void configure_zero(const weft::Training& training, weft::Communicator data) {
+  static weft::ZeroBucketOptions zero_options(const weft::Options& options) {
     weft::ZeroBucketOptions chosen;
-    chosen.stage = stage_;
+    chosen.stage = options.get<int64_t>("zero_stage");
     if (const auto size = options.find<double>("zero_bucket_size_in_m"))
       chosen.capacity = static_cast<int64_t>(*size * (1 << 20));
     if (const auto dtype = options.find<std::string>("communication_dtype"))
       chosen.communication = weft::dtype_named(*dtype);
-    chosen.overlap_reduction = flag("overlap_communication", chosen.overlap_reduction);
-    chosen.overlap_gather = flag("overlap_allgather", chosen.overlap_gather);
-    if (flag("cpu_offload", false)) chosen.home = WEFT_POOL_HOST;
-    zero_.build(training, weft::NestedRanks({data}), 1u << WEFT_AXIS_DATA, chosen);
+    chosen.overlap_reduction = flag(options, "overlap_communication", chosen.overlap_reduction);
+    chosen.overlap_gather = flag(options, "overlap_allgather", chosen.overlap_gather);
+    if (flag(options, "cpu_offload", false)) chosen.home = WEFT_POOL_HOST;
+    return chosen;
+  }
+
+  void configure_zero(const weft::Training& training, weft::Communicator data) {
+    zero_.build(training, weft::NestedRanks({data}), 1u << WEFT_AXIS_DATA, zero_options(options));
   }
 
   [[noreturn]] static void refuse(weft_status status, const std::string& what) {

@@ -1,9 +1,9 @@
 // low_level_zero: ZeRO stages 1 and 2. Every rank holds the parameters; the gradients of a bucket are summed
 // to the ranks that own its parts while backward runs, and the updated parts are gathered after a step.
-#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "weft/torch/estimates.hpp"
 #include "weft/torch/strategy.hpp"
 #include "weft/torch/zero_buckets.hpp"
 
@@ -27,16 +27,8 @@ class LowLevelZero final : public weft::Strategy {
     std::vector<weft::Communicator> groups = {training.communicator(1u << WEFT_AXIS_DATA)};
     if (options.get<int64_t>("extra_dp_size") > 1)
       groups.push_back(training.communicator(1u << WEFT_AXIS_REPLICA));
-    weft::ZeroBucketOptions chosen;
-    chosen.stage = stage_;
-    chosen.capacity = capacity_of(options);
-    if (const auto dtype = options.find<std::string>("communication_dtype"))
-      chosen.communication = weft::dtype_named(*dtype);
-    chosen.overlap_reduction = options.get<bool>("overlap_communication");
-    chosen.overlap_gather = options.get<bool>("overlap_allgather");
-    if (options.get<bool>("cpu_offload")) chosen.home = WEFT_POOL_HOST;
     buckets_.build(training, weft::NestedRanks(std::move(groups)),
-                   1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA, chosen);
+                   1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA, bucket_options(options));
     if (options.get<bool>("verbose")) log_layout();
   }
 
@@ -63,45 +55,20 @@ class LowLevelZero final : public weft::Strategy {
 
   static void estimate(const weft::Options& options, uint32_t world_size, const weft_job_shape& job,
                        weft_job_estimate& out) {
-    const int64_t ranks = world_size, size = job.working_size;
-    const bool offloads = options.get<bool>("cpu_offload"), stage_2 = options.get<int64_t>("stage") == 2;
-    const weft::ZeroFill fill{capacity_of(options), ranks, weft::ZeroFill::alignment_of(size)};
-    int64_t padded = 0, frozen = 0, largest_bucket = 0, largest = 0, open = 0;
-    const auto close = [&] {
-      open = fill.close(open);
-      padded += open;
-      largest_bucket = std::max(largest_bucket, std::exchange(open, 0));
-    };
-    for (uint64_t i = job.num_params; i-- > 0;) {
-      const int64_t count = job.params[i].elements;
-      if (job.params[i].frozen) {
-        frozen += count;
-        continue;
-      }
-      if (!fill.takes(open, count)) close();
-      open = fill.append(open, count);
-      largest = std::max(largest, count);
-    }
-    close();
-    const auto dtype = options.find<std::string>("communication_dtype");
-    const int64_t sent_size =
-        dtype ? static_cast<int64_t>(c10::elementSize(*weft::dtype_named(*dtype))) : size;
-    out.parameters = (padded + frozen) * size;
-    out.gradients = padded / (stage_2 || offloads ? ranks : 1) * size;
-    out.masters = job.master_size != job.working_size || offloads ? padded / ranks * job.master_size : 0;
-    out.states = padded / ranks * job.num_states * job.state_size;
-    if (offloads) out.host = out.gradients + out.masters + out.states;
-    // Whether buckets are freed while backward goes on.
-    const bool frees = stage_2 || options.get<bool>("overlap_communication");
-    const int64_t collected = !stage_2 && !offloads ? 0 : frees ? 2 * largest_bucket : padded;
-    out.transient = (largest + collected) * size + largest_bucket / ranks * (ranks - 1) * sent_size;
-    out.sent_reduce_scatter = padded / ranks * (ranks - 1) * sent_size;
-    out.sent_all_gather = padded / ranks * (ranks - 1) * size;
+    weft::estimate_zero(bucket_options(options), world_size, job, out);
   }
 
  private:
-  static int64_t capacity_of(const weft::Options& options) {
-    return static_cast<int64_t>(options.get<double>("reduce_bucket_size_in_m") * (1 << 20));
+  static weft::ZeroBucketOptions bucket_options(const weft::Options& options) {
+    weft::ZeroBucketOptions chosen;
+    chosen.stage = options.get<int64_t>("stage");
+    chosen.capacity = static_cast<int64_t>(options.get<double>("reduce_bucket_size_in_m") * (1 << 20));
+    if (const auto dtype = options.find<std::string>("communication_dtype"))
+      chosen.communication = weft::dtype_named(*dtype);
+    chosen.overlap_reduction = options.get<bool>("overlap_communication");
+    chosen.overlap_gather = options.get<bool>("overlap_allgather");
+    if (options.get<bool>("cpu_offload")) chosen.home = WEFT_POOL_HOST;
+    return chosen;
   }
 
   [[noreturn]] static void refuse(weft_status status, const std::string& what) {

@@ -1,5 +1,6 @@
 // torch_ddp: data parallelism as PyTorch's DistributedDataParallel. Every rank holds the whole model;
 // gradients are summed in buckets while backward runs.
+#include "weft/torch/estimates.hpp"
 #include "weft/torch/gradient_buckets.hpp"
 #include "weft/torch/replicas.hpp"
 #include "weft/torch/strategy.hpp"
@@ -40,17 +41,7 @@ class DistributedDataParallel final : public weft::Strategy {
 
   static void estimate(const weft::Options& options, uint32_t world_size, const weft_job_shape& job,
                        weft_job_estimate& out) {
-    int64_t elements = 0, trained = 0;
-    for (uint64_t i = 0; i < job.num_params; ++i) {
-      elements += job.params[i].elements;
-      trained += job.params[i].frozen ? 0 : job.params[i].elements;
-    }
-    const int64_t copies = options.get<bool>("gradient_as_bucket_view") ? 1 : 2;
-    out.parameters = elements * job.working_size;
-    out.gradients = copies * trained * job.working_size;
-    out.masters = job.master_size == job.working_size ? 0 : trained * job.master_size;
-    out.states = trained * job.num_states * job.state_size;
-    out.sent_all_reduce = 2 * trained * job.working_size * (world_size - 1) / world_size;
+    weft::estimate_whole(options.get<bool>("gradient_as_bucket_view"), world_size, job, out);
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "booster/estimate.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
@@ -13,10 +14,13 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "booster/chosen_strategy.hpp"
+#include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
+#include "comm/group.hpp"
 #include "error_sink.hpp"
 #include "optim/rules.hpp"
+#include "training/part.hpp"
 #include "training/training.hpp"
 
 namespace weft {
@@ -79,11 +83,47 @@ std::vector<weft_param_shape> param_shapes(nn::Model& model, size_t* num_units) 
   return shapes;
 }
 
+// While it lives, the model as the first rank of the axes has it, in shapes alone.
+class DividedModel {
+ public:
+  DividedModel(nn::Model& model, const HostOptions& host) {
+    const plan::ParallelSizes& sizes = host.plan_flags;
+    if (sizes.tensor == 1 && sizes.sequence == 1 && sizes.fused_normalization && sizes.flash_attention &&
+        sizes.jit_fused)
+      return;  // as it is
+    std::string identity;
+    plan_.emplace(model, make_plan(model, sizes, host.custom_policy, &identity),
+                  comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
+    params_ = list_params(model);
+    keep_parts(params_, *plan_);
+    for (const auto& param : params_) {
+      bind_storage(*param, at::empty(param->local, param->tensor.options()));
+      param->bound = true;
+    }
+  }
+  ~DividedModel() {
+    for (const auto& param : params_) unbind_storage(*param);
+    if (plan_) plan_->lift();
+  }
+  DividedModel(const DividedModel&) = delete;
+
+ private:
+  std::vector<std::unique_ptr<weft_param>> params_;
+  std::optional<parallel::AppliedPlan> plan_;
+};
+
 }  // namespace
 
-std::optional<int64_t> activation_bytes(const Model& model, const std::string& recompute,
+std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions& booster,
                                         const MicroBatchShape& shape) {
   nn::Model& module = model.module();
+  const HostOptions host = choose_strategy(booster).host;
+  if (!host.plan_flags.flash_attention)
+    fail(WEFT_UNIMPLEMENTED,
+         "there is no estimate with enable_flash_attention false: libtorch's formula cannot be run in shapes "
+         "alone; "
+         "leave it true");
+  const DividedModel divided(module, host);
   static const bool installed = (SavedTensorHooks::install(), true);
   (void)installed;
   const Batch batch = {{"input_ids", at::zeros({shape.batch_size, shape.sequence_length}, at::kLong)}};
@@ -100,7 +140,7 @@ std::optional<int64_t> activation_bytes(const Model& model, const std::string& r
   std::vector<State> kept;
   int64_t bytes = 0, recomputed_bytes = 0;
   const std::vector<nn::Unit*> units = module.units();
-  const size_t recomputed = num_recomputed(recompute, units.size());
+  const size_t recomputed = num_recomputed(booster.recompute, units.size());
   at::AutoGradMode with_gradients(true);
   const bool was_training = module.is_training();
   module.train(false);  // masks of dropout would be drawn
@@ -128,16 +168,12 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
          "there is no estimate of autocast (mixed_precision {}); leave it out: what fits then, fits with it",
          booster.mixed_precision);
   const plan::ParallelSizes& sizes = chosen.host.plan_flags;
-  if (sizes.tensor > 1 || sizes.sequence > 1)
-    fail(WEFT_UNIMPLEMENTED,
-         "there is no estimate of tensor and sequence parallelism yet (tp_size {}, sp_size {}); leave them 1",
-         sizes.tensor, sizes.sequence);
-  if (!sizes.fused_normalization || !sizes.flash_attention || !sizes.jit_fused)
-    fail(WEFT_UNIMPLEMENTED,
-         "there is no estimate of plain forms yet (enable_fused_normalization, enable_flash_attention, "
-         "enable_jit_fused false); leave them true");
+  if (world_size % (sizes.tensor * sizes.sequence) != 0)
+    fail(WEFT_INVALID_ARGUMENT, "tp_size {} x sp_size {} must divide the {} ranks", sizes.tensor,
+         sizes.sequence, world_size);
   if (chosen.api->estimate == nullptr) return std::nullopt;
   size_t num_units = 0;
+  const DividedModel divided(model.module(), chosen.host);
   const std::vector<weft_param_shape> params = param_shapes(model.module(), &num_units);
   const std::string precision = resolve_precision(booster);
   const at::ScalarType working = precision_dtype(precision);
@@ -153,8 +189,8 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
                              kStatesOfAdam,
                              size_of(optim::computing_dtype(working)),
                              0};
-  const weft_strategy_arguments arguments =
-      strategy_arguments(chosen.options.data(), chosen.options.size(), world_size, 0, precision);
+  const weft_strategy_arguments arguments = strategy_arguments(chosen.options.data(), chosen.options.size(),
+                                                               world_size / sizes.tensor, 0, precision);
   weft_job_estimate estimate{};
   estimate.struct_size = sizeof(estimate);
   ErrorSink error;

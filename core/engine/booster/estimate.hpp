@@ -17,13 +17,14 @@ struct MicroBatchShape {
   int64_t sequence_length = 0;
 };
 
-// Bytes that the operations of one forward save for backward, without dropout; nothing if the model has no
-// input_ids. `recompute` as in BoosterOptions.
-std::optional<int64_t> activation_bytes(const Model& model, const std::string& recompute,
+// Bytes that the operations of one forward save for backward on the first rank of the booster's tensor and
+// sequence axes, without dropout; nothing if the model has no input_ids. UNIMPLEMENTED
+// with enable_flash_attention false.
+std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions& booster,
                                         const MicroBatchShape& shape);
 
-// One rank of `world_size` under the booster's strategy, in its precision. Nothing if the strategy tells no
-// estimate; autocast, tp_size, sp_size and flags that are off are UNIMPLEMENTED.
+// One rank of `world_size` under the booster's strategy, in its precision; what it sends on the data axes.
+// Nothing if the strategy tells no estimate; autocast is UNIMPLEMENTED.
 std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterOptions& booster,
                                               int64_t world_size);
 

@@ -110,6 +110,7 @@ const std::string& Communicator::name() const {
 
 Work Communicator::all_reduce(const at::Tensor& inout, ReduceOp op, bool control) const {
   Group& group = require(group_);
+  if (group.absent) return finished();
   const std::string who = describe(group, "all_reduce");
   check_op(who, op);
   comm::check_tensor(who, "the tensor", inout);
@@ -133,6 +134,7 @@ Work Communicator::all_reduce(const at::Tensor& inout, ReduceOp op, bool control
 // Messages straight into place: c10d's own gathers into a buffer of the output's size and copies.
 Work Communicator::all_gather(const at::Tensor& output, const at::Tensor& input, bool control) const {
   Group& group = require(group_);
+  if (group.absent) return finished();
   const std::string who = describe(group, "all_gather");
   comm::check_tensor(who, "input", input);
   comm::check_tensor(who, "output", output);
@@ -161,6 +163,7 @@ Work Communicator::all_gather(const at::Tensor& output, const at::Tensor& input,
 // bytes.
 Work Communicator::reduce_scatter(const at::Tensor& output, const at::Tensor& input, ReduceOp op) const {
   Group& group = require(group_);
+  if (group.absent) return finished();
   const std::string who = describe(group, "reduce_scatter");
   check_op(who, op);
   comm::check_tensor(who, "input", input);
@@ -220,6 +223,7 @@ Work Communicator::broadcast(const at::Tensor& inout, int root, bool control) co
 Work Communicator::all_to_all(const at::Tensor& output, const at::Tensor& input,
                               std::vector<int64_t> output_splits, std::vector<int64_t> input_splits) const {
   Group& group = require(group_);
+  if (group.absent) return finished();
   const std::string who = describe(group, "all_to_all");
   comm::check_tensor(who, "input", input);
   comm::check_tensor(who, "output", output);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <numeric>
+
 #include "base/text.hpp"
 
 namespace weft {
@@ -66,6 +68,15 @@ std::shared_ptr<Communicator::Group> make_group(std::shared_ptr<Rendezvous> rend
          what_happened(error.what(), meeting.timeout));
   }
   return group;
+}
+
+Communicator absent_ranks(uint32_t size) {
+  auto group = std::make_shared<Communicator::Group>();
+  group->name = "estimate";
+  group->members.resize(size);
+  std::iota(group->members.begin(), group->members.end(), 0u);
+  group->absent = true;
+  return Communicator(std::move(group));
 }
 
 }  // namespace comm

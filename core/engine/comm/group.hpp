@@ -24,6 +24,10 @@ namespace comm {
 std::shared_ptr<Communicator::Group> make_group(std::shared_ptr<Rendezvous> rendezvous, std::string name,
                                                 std::vector<uint32_t> members, int rank);
 
+// The first of `size` ranks that are not there: collectives of tensors without memory (meta) are done at once
+// and move nothing. For estimates.
+Communicator absent_ranks(uint32_t size);
+
 // The group of a communicator that has one; throws FAILED_PRECONDITION.
 Communicator::Group& require(const std::shared_ptr<Communicator::Group>& group);
 
@@ -37,8 +41,9 @@ struct Communicator::Group {
   std::string name;
   std::vector<uint32_t> members;
   int rank = 0;
-  std::shared_ptr<comm::Rendezvous> rendezvous;        // null in a group of one
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> backend;  // null in a group of one
+  bool absent = false;                                 // of ranks that are not there
+  std::shared_ptr<comm::Rendezvous> rendezvous;        // null in a group of one, and of absent ranks
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> backend;  // likewise
 
   std::mutex issuing;     // c10d wants one thread at a time; held while starting, never while waiting
   uint32_t sequence = 0;  // of the collectives made of sends: the same on every member

@@ -39,6 +39,7 @@ std::string as_text(const at::Tensor& bytes) {
 
 Work Communicator::send(const at::Tensor& tensor, int to, uint32_t tag) const {
   Group& group = require(group_);
+  if (group.absent) return Work();
   const std::string who = fmt::format("{}: send to {}", group.who(), to);
   check_message(group, who, tensor, to, tag);
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
@@ -54,6 +55,7 @@ Work Communicator::send(const at::Tensor& tensor, int to, uint32_t tag) const {
 
 Work Communicator::recv(const at::Tensor& tensor, int from, uint32_t tag) const {
   Group& group = require(group_);
+  if (group.absent) return Work();
   const std::string who = fmt::format("{}: recv from {}", group.who(), from);
   check_message(group, who, tensor, from, tag);
   const auto start = [&](Work::Pending& pending) {
@@ -87,6 +89,8 @@ Communicator Communicator::subset(const std::vector<uint32_t>& members) const {
     if (i > 0 && ordered[i] == ordered[i - 1])
       fail(WEFT_INVALID_ARGUMENT, "{}: rank {} is given twice", who, ordered[i]);
   }
+  if (group.absent)
+    return members.front() == 0 ? comm::absent_ranks(static_cast<uint32_t>(members.size())) : Communicator();
   const std::string list = fmt::format("{}", fmt::join(members, ","));
   uint32_t number = 0;
   {

@@ -128,7 +128,9 @@ int plan(const json& arguments) {
     if (!given(arguments, "world_size")) return 0;
     std::printf("\n");
   } else if (given(arguments, "tensor_size")) {
-    fail(WEFT_INVALID_ARGUMENT, "--tensor-size needs --explain: estimates are of data-parallel strategies");
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "--tensor-size needs --explain; an estimate takes a strategy's option: --strategy NAME -o tp_size=N");
   }
   const int64_t longest = model.module().max_sequence_length();
   micro_batch.sequence_length = integer(arguments, "sequence_length", longest > 0 ? longest : 1024);
@@ -136,8 +138,7 @@ int plan(const json& arguments) {
     fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be from 1 to the model's {}",
          micro_batch.sequence_length, longest);
 
-  const std::optional<int64_t> activations =
-      activation_bytes(model, text(arguments, "recompute", "off"), micro_batch);
+  const std::optional<int64_t> activations = activation_bytes(model, booster, micro_batch);
   std::vector<Row> rows;
   for (const std::string& name :
        given(arguments, "strategy") ? std::vector{booster.strategy} : strategy_names()) {
@@ -157,6 +158,11 @@ int plan(const json& arguments) {
                   micro_batch.sequence_length)
           .c_str());
   print_table(rows, activations, memory);
+  if (const plan::ParallelSizes sizes = choose_strategy(booster).host.plan_flags;
+      sizes.tensor > 1 || sizes.sequence > 1)
+    std::printf(
+        "sent per step: on the data axes; what tensor and sequence axes send depends on the policy "
+        "(sdk/docs/tensor_parallel.md)\n");
   return 0;
 }
 

@@ -1,7 +1,6 @@
 #include "weft/nn/layers.hpp"
 
 #include <ATen/OpMathType.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/layer_norm.h>
@@ -12,6 +11,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "nn/embedding.hpp"
 
 namespace weft::nn {
 
@@ -54,12 +54,7 @@ class PlainEmbedding final : public EmbeddingOperation {
   at::Tensor forward(const Embedding& layer, const at::Tensor& ids) const override {
     const at::Tensor& weight = layer.weight;
     check_ids(ids, weight.size(0), "embedding");
-    if (weight.is_meta()) {  // libtorch has no such operation without memory
-      at::DimVector shape(ids.sizes());
-      shape.push_back(weight.size(1));
-      return meta(shape, weight.scalar_type());
-    }
-    return at::embedding(weight, ids, layer.padding.value_or(-1));
+    return looked_up(weight, ids, layer.padding.value_or(-1));
   }
 };
 

@@ -64,6 +64,10 @@ std::tuple<bool, at::Tensor> causal_and_bias(const AttentionBlock& block) {
 }  // namespace
 
 AttentionPart attend(const AttentionBlock& block) {
+  if (block.q.is_meta()) {  // the shapes: not all operations of the formula know them
+    const auto options = block.q.options().dtype(exact_type(block.q));
+    return {at::empty(block.q.sizes(), options), at::empty(block.q.sizes().slice(0, 3), options)};
+  }
   const at::Tensor k = repeated(block.k, block.q), v = repeated(block.v, block.q);
   if (has_kernel(block)) {
     const auto [causal, bias] = causal_and_bias(block);

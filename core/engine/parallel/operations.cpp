@@ -1,10 +1,10 @@
 #include "parallel/operations.hpp"
 
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/zeros.h>
 
 #include <numeric>
 
+#include "nn/embedding.hpp"
 #include "nn/linear.hpp"
 #include "parallel/region.hpp"
 #include "parallel/vocabulary_loss.hpp"
@@ -107,10 +107,10 @@ class VocabularyEmbedding final : public nn::EmbeddingOperation {
       // With a graph as on the other ranks, so that all of them take part in what backward sends.
       return at::zeros(shape, weight.options()).add_(weight.sum());
     }
-    const at::Tensor others = local.lt(0).logical_or_(local.ge(vocabulary_.count));
+    const at::Tensor others = local.lt(0).bitwise_or_(local.ge(vocabulary_.count));
     const int64_t padding = layer.padding.value_or(-1) - vocabulary_.begin;
     const bool pads_here = padding >= 0 && padding < vocabulary_.count;
-    return at::embedding(weight, local.masked_fill(others, 0), pads_here ? padding : -1)
+    return nn::looked_up(weight, local.masked_fill(others, 0), pads_here ? padding : -1)
         .masked_fill(others.unsqueeze(-1), 0);
   }
   Vocabulary vocabulary_;
@@ -125,7 +125,7 @@ class StreamEmbedding final : public nn::EmbeddingOperation {
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
     nn::check_ids(ids, layer.weight.size(0), "embedding");
     stream_->set_length(ids.size(1));
-    return at::embedding(stream_->parameter(layer.weight), stream_->own(ids), layer.padding.value_or(-1));
+    return nn::looked_up(stream_->parameter(layer.weight), stream_->own(ids), layer.padding.value_or(-1));
   }
 
  private:

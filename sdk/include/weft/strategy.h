@@ -132,8 +132,8 @@ typedef struct weft_strategy_api {
   weft_status (*create)(const weft_strategy_arguments* arguments, weft_strategy** own, weft_error* error);
   void (*destroy)(weft_strategy* strategy);
 
-  /* Opens axes. The host then checks the product, makes the communicators and applies the plan. NULL: every
-   * rank on the data axis. [control] [no collective] */
+  /* Opens axes. The host then checks the product, makes the communicators and applies the plan. NULL: those
+   * that the tensor axis leaves on the data axis. [control] [no collective] */
   weft_status (*describe_mesh)(weft_strategy* strategy, weft_mesh* inout, weft_error* error);
 
   /* Parameters are without memory and already cut by the plan; the strategy binds them. [control] [may block]
@@ -178,7 +178,8 @@ typedef struct weft_strategy_api {
   /* Forget all gradients. [control] [no collective] */
   weft_status (*zero_gradients)(weft_strategy* strategy, weft_error* error);
 
-  /* What a job would hold and send, from shapes alone; `out` begins as zeros. NULL: unknown. [any thread]
+  /* What a job would hold and send, from shapes alone, which a tensor axis has cut already; arguments->world_size
+   * is that of the ranks that it leaves. `out` begins as zeros. NULL: unknown. [any thread]
    * [no collective] */
   weft_status (*estimate)(const weft_strategy_arguments* arguments, const weft_job_shape* job,
                           weft_job_estimate* out, weft_error* error);

@@ -118,8 +118,8 @@ struct StrategyTable {
     });
   }
 
-  // T may have a static `estimate(const Options&, uint32_t world_size, const weft_job_shape&,
-  // weft_job_estimate&)`.
+  // T may have a static `estimate(const Options&, uint32_t ranks, const weft_job_shape&,
+  // weft_job_estimate&)`, of those that the host's tensor axis leaves.
   static constexpr auto estimate_hook()
       -> weft_status (*)(const weft_strategy_arguments*, const weft_job_shape*, weft_job_estimate*,
                          weft_error*) {

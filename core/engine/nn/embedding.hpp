@@ -1,0 +1,17 @@
+// Looking up rows.
+#pragma once
+
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+
+namespace weft::nn {
+
+// The rows of ids: at::embedding, also without memory (meta), where libtorch has none.
+inline at::Tensor looked_up(const at::Tensor& weight, const at::Tensor& ids, int64_t padding) {
+  if (!weight.is_meta()) return at::embedding(weight, ids, padding);
+  at::DimVector shape(ids.sizes());
+  shape.push_back(weight.size(1));
+  return at::empty(shape, weight.options());
+}
+
+}  // namespace weft::nn

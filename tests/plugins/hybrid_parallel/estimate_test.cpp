@@ -1,0 +1,92 @@
+// What `weft plan` says of tensor and sequence axes and of plain forms, against what a rank then holds.
+#include "booster/estimate.hpp"
+
+#include "base/text.hpp"
+#include "memory/counting_allocator.hpp"
+#include "plugins/hybrid_parallel/classes.hpp"
+#include "support/expect_error.hpp"
+
+namespace weft::test {
+
+namespace {
+
+constexpr int64_t kSamples = 4, kPositions = 64;
+
+Model model() {
+  return tiny_gpt2(TinyGpt2{.width = 64, .heads = 4, .positions = kPositions});
+}
+
+BoosterOptions with(const std::string& options) {
+  return {.strategy = "hybrid_parallel", .options = "{" + options + "}"};
+}
+
+std::string in_mode(const char* mode, const char* axes) {
+  return fmt::format(R"({}, "enable_sequence_parallelism": true, "sequence_parallelism_mode": "{}")", axes,
+                     mode);
+}
+
+struct Held {
+  int64_t activations = 0, state = 0;
+};
+
+// Rank 0's, which has most.
+Held held_by(const World& world, const BoosterOptions& options) {
+  const int64_t before = allocated_bytes();
+  Model made = model();
+  Booster booster(options, world);
+  Job job = booster.boost(made, optim::AdamW(made.parameters()));
+  const at::Tensor ids = at::randint(23, {kSamples, kPositions}, at::kLong);
+  const Batch batch = {{"input_ids", ids}, {"labels", ids}};
+  for (int step = 0; step < 2; ++step) job.train_step(batch);
+  Held held;
+  job.accumulate_gradients(batch);
+  held.state = allocated_bytes() - before;
+  job.optimizer.zero_grad();
+  const int64_t idle = allocated_bytes();
+  const State outputs = job.model({{"input_ids", ids}});
+  held.activations = allocated_bytes() - idle;
+  return held;
+}
+
+TEST(Estimate, IsWhatARankOfTheAxesHolds) {
+  const std::string plain = R"("enable_fused_normalization": false, "enable_jit_fused": false)";
+  on_ranks({2}, [&](World& world) {
+    count_memory();
+    for (const std::string& options :
+         {std::string(R"("tp_size": 2)"), std::string(R"("zero_stage": 2)"),
+          in_mode("split_gather", R"("tp_size": 2)"), in_mode("ring", R"("tp_size": 2)"),
+          in_mode("all_to_all", R"("sp_size": 2, "zero_stage": 1)"), in_mode("ring_attn", R"("sp_size": 2)"),
+          R"("tp_size": 2, )" + plain}) {
+      SCOPED_TRACE(options);
+      const Held held = held_by(world, with(options));
+      if (world.rank() != 0) continue;
+      const MicroBatchShape shape{kSamples, kPositions};
+      const auto activations = activation_bytes(model(), with(options), shape);
+      const auto state = estimate_job(model(), with(options), 2);
+      ASSERT_TRUE(activations && state);
+      EXPECT_NEAR(static_cast<double>(*activations) / static_cast<double>(held.activations), 1, 0.1);
+      const int64_t sum = state->parameters + state->gradients + state->masters + state->states;
+      EXPECT_NEAR(static_cast<double>(sum) / static_cast<double>(held.state), 1, 0.1);
+    }
+    world.communicator().barrier();
+  });
+}
+
+TEST(Estimate, HasNoneOfAttentionStepByStep) {
+  EXPECT_ERROR(activation_bytes(model(), with(R"("enable_flash_attention": false)"), {1, 8}),
+               WEFT_UNIMPLEMENTED, "enable_flash_attention false");
+}
+
+TEST(Estimate, LeavesTheModelAsItWas) {
+  const Model whole = model();
+  const auto before = activation_bytes(whole, with(""), {kSamples, kPositions});
+  estimate_job(whole, with(R"("tp_size": 2)"), 4);
+  EXPECT_LT(activation_bytes(whole, with(R"("tp_size": 2)"), {kSamples, kPositions}), before);
+  EXPECT_EQ(activation_bytes(whole, with(""), {kSamples, kPositions}), before);
+  EXPECT_ERROR(estimate_job(whole, with(R"("tp_size": 4)"), 6), WEFT_INVALID_ARGUMENT, "tp_size 4",
+               "must divide the 6 ranks");
+}
+
+}  // namespace
+
+}  // namespace weft::test
