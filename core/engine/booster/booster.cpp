@@ -15,6 +15,7 @@
 #include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
 #include "checkpoint/model_files.hpp"
+#include "checkpoint/outcome.hpp"
 #include "error_sink.hpp"
 #include "optim/optimizer_state.hpp"
 #include "training/generators.hpp"
@@ -137,7 +138,10 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
         plan::ParallelSizes sizes = host.plan_flags;
         sizes.tensor = mesh.size(WEFT_AXIS_TENSOR);
         std::string policy;
-        plan::Plan plan = make_plan(*model.module, sizes, host.custom_policy, &policy);
+        plan::Plan plan;
+        checkpoint::on_every_rank(world.communicator(), [&] {
+          plan = make_plan(*model.module, sizes, host.custom_policy, &policy);
+        });
         require_agreement(world.communicator(), {{"shard policy", policy}, {"plan", plan.digest}});
         if (job.criterion && plan::divides_logits(plan))
           fail(WEFT_INVALID_ARGUMENT,

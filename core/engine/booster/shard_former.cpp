@@ -28,20 +28,26 @@ struct ShardedModel::Shared {
   std::unique_ptr<parallel::AppliedPlan> plan;
   std::vector<std::unique_ptr<weft_param>> params;
 
-  // Each parameter as one range; of what several ranks have alike the first counts.
+  // Of what several ranks have alike the first counts.
   std::vector<Shard> shards() const {
     std::vector<Shard> all;
     for (const auto& param : params) {
-      Shard shard;
-      shard.param = param.get();
-      shard.count = param->count();
-      shard.value = param->tensor.detach().view(-1);
-      if (const at::Tensor& gradient = param->tensor.grad(); gradient.defined())
-        shard.gradient = gradient.detach().view(-1);
-      shard.partition_axes = param->partition_axes;
-      const bool first = param->cut.dim < 0 ? ranks.rank() == 0 : !param->duplicate;
-      shard.counted_count = first ? shard.count : 0;
-      all.push_back(std::move(shard));
+      for (const Run& run : runs_of(*param, ranks.rank(), 0, param->count())) {
+        const auto part = [&](const at::Tensor& all) {
+          return all.detach().view(-1).narrow(0, run.begin, run.count);
+        };
+        Shard shard;
+        shard.param = param.get();
+        shard.begin = run.begin;
+        shard.count = run.count;
+        shard.value = part(param->tensor);
+        if (const at::Tensor& gradient = param->tensor.grad(); gradient.defined())
+          shard.gradient = part(gradient);
+        shard.partition_axes = param->partition_axes;
+        const bool first = param->cut.dim < 0 ? ranks.rank() == 0 : !run.duplicate;
+        shard.counted_count = first ? shard.count : 0;
+        all.push_back(std::move(shard));
+      }
     }
     return all;
   }

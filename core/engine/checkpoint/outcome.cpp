@@ -16,8 +16,12 @@ void on_every_rank(const Communicator& ranks, const std::function<void()>& actio
   } catch (const std::exception& e) {
     outcome = fmt::format("{} {}", WEFT_INTERNAL, e.what());
   }
-  for (const std::string& failure : ranks.gather_text(outcome))
-    if (!failure.empty()) throw Error(std::stoi(failure), failure.substr(failure.find(' ') + 1));
+  const std::vector<std::string> all = ranks.gather_text(outcome);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    const std::string text = all[rank].substr(all[rank].find(' ') + 1);
+    throw Error(std::stoi(all[rank]), outcome == all[rank] ? text : fmt::format("rank {}: {}", rank, text));
+  }
 }
 
 void on_master(const Communicator& ranks, const std::function<void()>& action) {

@@ -8,7 +8,7 @@
 namespace weft::checkpoint {
 
 // Runs `action` on every rank. If it throws anywhere, the first such rank's error is thrown on all of them,
-// after all have come here. Collective.
+// with its number where the own one was another or none, after all have come here. Collective.
 void on_every_rank(const Communicator& ranks, const std::function<void()>& action);
 // The same with an action of the master alone.
 void on_master(const Communicator& ranks, const std::function<void()>& action);

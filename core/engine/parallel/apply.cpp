@@ -69,8 +69,7 @@ class AppliedPlan::Installer {
     const std::string& path = modules_.at(node.path).path;
     for (const plan::ParameterCut& cut : node.params) {
       if (cut.ranks.empty()) continue;
-      const auto mine = cut.ranks.begin() + tensor_.rank();
-      const KeptPart part{*mine, std::find(cut.ranks.begin(), mine, *mine) != mine};
+      const Cut& part = own(cut);
       const std::string name = path + "." + cut.name;
       applied_.parts_[name] = part;
       for (const nn::Tie& tie : ties_) {
@@ -107,7 +106,7 @@ class AppliedPlan::Installer {
   void install(const plan::Replacement& entry, const plan::PlannedNode& node) {
     const std::string& operation = entry.operation;
     if (operation == "weft.linear_column/1")
-      set(linear(node).operation, column_linear(input_of(entry, node), sharers_of(weight_of(node))));
+      set(linear(node).operation, column_linear(input_of(entry, node), shared_features(node)));
     else if (operation == "weft.linear_row/1")
       set(linear(node).operation, row_linear(stream()));
     else if (operation == "weft.linear_vocab/1")
@@ -155,11 +154,27 @@ class AppliedPlan::Installer {
   const std::shared_ptr<Stream>& stream() const { return applied_.stream_; }
   bool splits_sequence() const { return plan_.sizes.sequence > 1; }
 
-  // The ranks that keep the same part of a weight; null if no other does. Made once for each way to share.
-  Communicator sharers_of(const plan::ParameterCut& cut) {
-    int copies = 1;
-    while (copies < tensor_.size() && cut.ranks[static_cast<size_t>(copies)] == cut.ranks[0]) ++copies;
-    if (copies == 1) return {};
+  const Cut& own(const plan::ParameterCut& cut) const {
+    return cut.ranks[static_cast<size_t>(tensor_.rank())];
+  }
+
+  // Of this rank's output features those that other ranks keep too, with these ranks.
+  std::vector<SharedFeatures> shared_features(const plan::PlannedNode& node) {
+    std::vector<SharedFeatures> shared;
+    int64_t at = 0, copies = 1;  // of the features before
+    for (const Segment& segment : own(weight_of(node)).segments) {
+      if (segment.copies > 1 && segment.copies == copies)
+        shared.back().count += segment.count;
+      else if (segment.copies > 1)
+        shared.push_back({at, segment.count, sharers(static_cast<int>(segment.copies))});
+      copies = segment.copies;
+      at += segment.count;
+    }
+    return shared;
+  }
+
+  // The `copies` neighbours among which this rank is. Made once for each number; collective then.
+  Communicator sharers(int copies) {
     const auto found = sharers_.find(copies);
     if (found != sharers_.end()) return found->second;
     Communicator mine;

@@ -13,13 +13,6 @@
 
 namespace weft::parallel {
 
-// What this rank of the tensor axis keeps of each parameter that is split, by the parameter's full name, ties
-// under both. `duplicate`: a lower rank keeps the same.
-struct KeptPart {
-  Cut cut;
-  bool duplicate = false;
-};
-
 class AppliedPlan {
  public:
   // The ranks of the tensor axis and of the sequence axis, of any number. Collective over them. Throws
@@ -28,7 +21,9 @@ class AppliedPlan {
               const Communicator& sequence);
   AppliedPlan(const AppliedPlan&) = delete;
 
-  const std::map<std::string, KeptPart>& parts() const { return parts_; }
+  // What this rank of the tensor axis keeps of each parameter that is split, by the parameter's full name,
+  // ties under both.
+  const std::map<std::string, Cut>& parts() const { return parts_; }
   Stream& stream() const { return *stream_; }
   // The layers as they were, so that another plan can be made and applied; again: as this plan wants them.
   void lift();
@@ -39,7 +34,7 @@ class AppliedPlan {
   struct Change {
     std::function<void()> apply, undo;
   };
-  std::map<std::string, KeptPart> parts_;
+  std::map<std::string, Cut> parts_;
   std::vector<Change> changes_;
   std::shared_ptr<Stream> stream_;
 };

@@ -6,6 +6,7 @@
 
 #include "nn/embedding.hpp"
 #include "nn/linear.hpp"
+#include "parallel/node.hpp"
 #include "parallel/region.hpp"
 #include "parallel/vocabulary_loss.hpp"
 
@@ -15,20 +16,29 @@ namespace {
 
 class ColumnLinear final : public nn::LinearOperation {
  public:
-  ColumnLinear(std::shared_ptr<RegionInput> input, Communicator sharers)
-      : input_(std::move(input)), sharers_(std::move(sharers)) {}
+  ColumnLinear(std::shared_ptr<RegionInput> input, std::vector<SharedFeatures> shared)
+      : input_(std::move(input)), shared_(std::move(shared)) {}
   std::string id() const override { return "weft.linear_column/1"; }
   at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
-    const at::Tensor weight = shared(layer.weight), bias = shared(layer.bias);
+    const at::Tensor weight = complete(layer.weight, layer.layout == nn::Linear::Layout::kOutIn ? 0 : 1);
+    const at::Tensor bias = complete(layer.bias, 0);
     return input_ ? input_->linear(x, weight, bias, layer.layout) : nn::linear(x, weight, bias, layer.layout);
   }
 
  private:
-  at::Tensor shared(const at::Tensor& parameter) const {
-    return sharers_ && parameter.defined() ? enter(parameter, sharers_) : parameter;
+  // The parameter, whose features lie along `dim`, with a gradient to which all add that hold them.
+  at::Tensor complete(const at::Tensor& parameter, int64_t dim) const {
+    if (shared_.empty() || !parameter.defined()) return parameter;
+    return with_gradient(parameter, parameter, [shared = shared_, dim](const at::Tensor& gradient) {
+      // Autograd may hand the same gradient to others, so not over its memory.
+      const at::Tensor sum = gradient.clone(at::MemoryFormat::Contiguous);
+      for (const SharedFeatures& part : shared)
+        part.ranks.all_reduce(sum.narrow(dim, part.begin, part.count)).wait();
+      return sum;
+    });
   }
   std::shared_ptr<RegionInput> input_;
-  Communicator sharers_;
+  std::vector<SharedFeatures> shared_;
 };
 
 class RowLinear final : public nn::LinearOperation {
@@ -158,8 +168,9 @@ class StreamBorder final : public nn::IdentityOperation {
 
 }  // namespace
 
-std::shared_ptr<nn::LinearOperation> column_linear(std::shared_ptr<RegionInput> input, Communicator sharers) {
-  return std::make_shared<ColumnLinear>(std::move(input), std::move(sharers));
+std::shared_ptr<nn::LinearOperation> column_linear(std::shared_ptr<RegionInput> input,
+                                                   std::vector<SharedFeatures> shared) {
+  return std::make_shared<ColumnLinear>(std::move(input), std::move(shared));
 }
 
 std::shared_ptr<nn::LinearOperation> row_linear(std::shared_ptr<Stream> stream) {

@@ -11,10 +11,16 @@
 
 namespace weft::parallel {
 
+// Output features of a rank that `ranks` hold too (heads fewer than ranks): their gradients add up.
+struct SharedFeatures {
+  int64_t begin = 0, count = 0;
+  Communicator ranks;
+};
+
 // Output features are split: every rank makes its own from the whole input. `input`: layers that read the
-// same tensor share it; null: it has entered the region already. `sharers`: ranks that hold the same features
-// (heads fewer than ranks), whose gradients of the weight add up; null if no other does.
-std::shared_ptr<nn::LinearOperation> column_linear(std::shared_ptr<RegionInput> input, Communicator sharers);
+// same tensor share it; null: it has entered the region already.
+std::shared_ptr<nn::LinearOperation> column_linear(std::shared_ptr<RegionInput> input,
+                                                   std::vector<SharedFeatures> shared);
 
 // Input features are split: the ranks' partial results are summed, then the bias is added.
 std::shared_ptr<nn::LinearOperation> row_linear(std::shared_ptr<Stream> stream);

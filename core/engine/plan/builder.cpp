@@ -26,6 +26,7 @@ struct weft_model_description {
 struct weft_plan {
   Recording recording;
   size_t num_calls = 0;
+  std::string place;
 };
 
 namespace weft::plan {
@@ -70,7 +71,7 @@ weft_status call(weft_plan* plan, const char* slot, weft_error* error, const Bod
     try {
       body(plan->recording);
     } catch (const Error& problem) {
-      plan->recording.problems.push_back(fmt::format("{}: {}", slot, problem.what()));
+      plan->recording.problems.push_back(placed(plan->place, fmt::format("{}: {}", slot, problem.what())));
     }
   });
 }
@@ -78,7 +79,8 @@ weft_status call(weft_plan* plan, const char* slot, weft_error* error, const Bod
 weft_status replace(weft_plan* plan, weft_str pattern, weft_str operation, const weft_kv* attributes,
                     uint64_t num_attributes, weft_error* error) {
   return call(plan, "replace", error, [&](Recording& recording) {
-    Recording::Replace entry = {copy(pattern, "the pattern"), copy(operation, "the operation"), {}};
+    Recording::Replace entry = {
+        copy(pattern, "the pattern"), copy(operation, "the operation"), {}, plan->place};
     if (num_attributes > kMostAttributes) {
       fail(WEFT_INVALID_ARGUMENT, "\"{}\" has {} attributes, at most {} may be", printable(entry.pattern),
            num_attributes, kMostAttributes);
@@ -94,25 +96,27 @@ weft_status replace(weft_plan* plan, weft_str pattern, weft_str operation, const
 
 weft_status divide(weft_plan* plan, weft_str pattern, weft_str attribute, int64_t by, weft_error* error) {
   return call(plan, "divide", error, [&](Recording& recording) {
-    recording.divides.push_back({copy(pattern, "the pattern"), copy(attribute, "the attribute"), by});
+    recording.divides.push_back(
+        {copy(pattern, "the pattern"), copy(attribute, "the attribute"), by, plan->place});
   });
 }
 
 weft_status tie(weft_plan* plan, weft_str first, weft_str second, weft_error* error) {
   return call(plan, "tie", error, [&](Recording& recording) {
-    recording.ties.push_back({copy(first, "the first name"), copy(second, "the second name")});
+    recording.ties.push_back({{copy(first, "the first name"), copy(second, "the second name")}, plan->place});
   });
 }
 
 weft_status require_divides(weft_plan* plan, weft_str key, int64_t divisor, weft_error* error) {
   return call(plan, "require_divides", error, [&](Recording& recording) {
-    recording.requires_divides.push_back({copy(key, "the key"), divisor});
+    recording.requires_divides.push_back({copy(key, "the key"), divisor, plan->place});
   });
 }
 
 weft_status reject(weft_plan* plan, weft_str reason, weft_error* error) {
-  return call(plan, "reject", error,
-              [&](Recording& recording) { recording.rejections.push_back(copy(reason, "the reason")); });
+  return call(plan, "reject", error, [&](Recording& recording) {
+    recording.rejections.push_back(placed(plan->place, copy(reason, "the reason")));
+  });
 }
 
 uint32_t config(const weft_model_description* model, weft_str key, weft_kv* out) {
@@ -182,6 +186,14 @@ weft_parallel parallel(const ParallelSizes& sizes) {
 }
 
 }  // namespace
+
+void set_place(weft_plan* plan, std::string place) {
+  plan->place = std::move(place);
+}
+
+std::string placed(const std::string& place, const std::string& problem) {
+  return place.empty() ? problem : fmt::format("{}: {}", place, problem);
+}
 
 Attribute to_attribute(const std::string& key, const nlohmann::json& value) {
   Attribute attribute = {.key = key};
@@ -253,8 +265,9 @@ std::vector<std::string> Recording::lines() const {
     lines.push_back(fmt::format("divide \"{}\" \"{}\" by {}", printable(entry.pattern),
                                 printable(entry.attribute), entry.by));
   }
-  for (const Tie& entry : ties) {
-    lines.push_back(fmt::format("tie \"{}\" \"{}\"", printable(entry.first), printable(entry.second)));
+  for (const Tied& entry : ties) {
+    lines.push_back(
+        fmt::format("tie \"{}\" \"{}\"", printable(entry.names.first), printable(entry.names.second)));
   }
   for (const Require& entry : requires_divides) {
     lines.push_back(fmt::format("require \"{}\" divides by {}", printable(entry.key), entry.divisor));

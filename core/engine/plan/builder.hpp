@@ -10,24 +10,32 @@
 namespace weft::plan {
 
 struct Recording {
+  // `place`: of the entry in a policy that is a file, for messages; empty otherwise.
   struct Replace {
     std::string pattern;
     std::string operation;
     std::vector<Attribute> attributes;
+    std::string place;
   };
   struct Divide {
     std::string pattern;
     std::string attribute;
     int64_t by;
+    std::string place;
   };
   struct Require {
     std::string key;
     int64_t divisor;
+    std::string place;
+  };
+  struct Tied {
+    Tie names;
+    std::string place;
   };
 
   std::vector<Replace> replaces;
   std::vector<Divide> divides;
-  std::vector<Tie> ties;
+  std::vector<Tied> ties;
   std::vector<Require> requires_divides;
   std::vector<std::string> rejections;
   std::vector<std::string> problems;  // calls that break the contract of the table
@@ -40,6 +48,11 @@ struct Recording {
 // `order` holds the indices of the model's nodes in the order in which the policy sees them.
 Recording record(const ModelDescription& model, const std::vector<size_t>& order, const Policy& policy,
                  const ParallelSizes& sizes);
+
+// Where the entry is that makes the calls from now on: "policy.json, entry 3".
+void set_place(weft_plan* plan, std::string place);
+// "policy.json, entry 3: problem", or the problem where there is no place.
+std::string placed(const std::string& place, const std::string& problem);
 
 // The typed value of a JSON value; what is no number, flag or text has the kind JSON.
 Attribute to_attribute(const std::string& key, const nlohmann::json& value);

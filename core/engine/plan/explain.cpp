@@ -60,6 +60,33 @@ std::string shapes(const std::vector<PlannedNode>& nodes) {
   return join(texts, " | ");
 }
 
+// "0..7 16..19 (2 ranks) 24..27 (2 ranks)"
+std::string places(const Cut& cut) {
+  std::vector<std::string> texts;
+  for (const Segment& segment : cut.segments) {
+    texts.push_back(fmt::format("{}..{}", segment.begin, segment.begin + segment.count - 1));
+    if (segment.copies > 1) texts.push_back(fmt::format("({} ranks)", segment.copies));
+  }
+  return join(texts, " ");
+}
+
+// Where what a rank keeps is not one piece of its own, which the shapes do not tell: one line for each way.
+std::string cuts(const Replacement& entry) {
+  std::vector<std::string> texts;
+  for (const PlannedNode& node : entry.nodes) {
+    for (const ParameterCut& cut : node.params) {
+      if (cut.name != "weight" || cut.ranks.size() < 2) continue;
+      const std::vector<Segment>& segments = cut.ranks.front().segments;
+      if (segments.size() < 2 && segments.front().copies == 1) continue;
+      std::vector<std::string> ranks;
+      for (const Cut& own : cut.ranks) ranks.push_back(places(own));
+      add_once(texts, fmt::format("cut         {}  dimension {}: {}\n", entry.pattern, cut.ranks.front().dim,
+                                  join(ranks, " | ")));
+    }
+  }
+  return join(texts, "");
+}
+
 std::string table(const std::vector<Row>& rows) {
   Row header = {"pattern", "modules", "operation", "attributes", "shape -> of one rank"};
   std::array<size_t, 5> widths = {};
@@ -147,6 +174,7 @@ std::string explain(const Plan& plan) {
         {entry.pattern, modules(entry.nodes), entry.operation, attributes(entry), shapes(entry.nodes)});
   }
   if (!rows.empty()) text += table(rows);
+  for (const Replacement& entry : plan.replacements) text += cuts(entry);
   for (const Division& entry : plan.divisions) text += division(entry);
   for (const Tie& entry : plan.ties) text += fmt::format("tie         {} = {}\n", entry.first, entry.second);
   for (const Requirement& entry : plan.requirements) text += requirement(entry);

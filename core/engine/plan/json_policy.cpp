@@ -286,8 +286,8 @@ weft_status run(const json& entry, const Facts& facts, const weft_plan_builder& 
   return plan.reject(plan.plan, text(entry["reject"]), error);
 }
 
-std::string numbered(const std::string& source, size_t index, const char* problem) {
-  return fmt::format("{}, entry {}: {}", source, index + 1, problem);
+std::string place_of(const std::string& source, size_t index) {
+  return fmt::format("{}, entry {}", source, index + 1);
 }
 
 json checked(std::string_view text, const std::string& source) {
@@ -309,7 +309,7 @@ json checked(std::string_view text, const std::string& source) {
     try {
       check_entry(policy["entries"][i]);
     } catch (const Error& problem) {
-      problems.push_back(numbered(source, i, problem.what()));
+      problems.push_back(placed(place_of(source, i), problem.what()));
     }
   }
   if (!problems.empty()) fail(WEFT_INVALID_ARGUMENT, "{}", fmt::join(problems, "\n"));
@@ -331,10 +331,12 @@ Policy parse_json_policy(std::string_view text, const std::string& source) {
       const Facts facts = {*model, *parallel};
       const json& entries = policy->at("entries");
       for (size_t i = 0; i < entries.size() && status == WEFT_OK; ++i) {
+        const std::string place = place_of(source, i);
+        set_place(plan->plan, place);
         try {
           if (facts.applies(entries[i])) status = run(entries[i], facts, *plan, error);
         } catch (const Error& problem) {
-          fail(problem.status(), "{}", numbered(source, i, problem.what()));
+          fail(problem.status(), "{}", placed(place, problem.what()));
         }
       }
     });

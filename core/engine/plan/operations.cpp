@@ -70,25 +70,26 @@ const Attribute* find_attribute(const std::vector<Attribute>& attributes, std::s
 
 struct SplitRule {
   int64_t dim = -1;
-  int64_t parts = 1;  // side by side, each split by itself
-  int64_t heads = 0;  // of each part, which stay whole; fewer than ranks: several ranks hold the same one
-  bool equal = true;  // the ranks' parts
+  int64_t parts = 1;         // each split by itself
+  int64_t heads = 0;         // of the first part, which stay whole; 0: elements
+  int64_t key_heads = 0;     // of every other part; 0: as many
+  bool interleaved = false;  // group by group: heads of the first part, then those of the others
+  bool equal = true;         // the ranks' parts
 };
-
-int64_t integer_of(const std::vector<Attribute>& attributes, std::string_view key, int64_t otherwise) {
-  const Attribute* attribute = find_attribute(attributes, key);
-  return attribute ? attribute->integer : otherwise;
-}
 
 SplitRule split_rule(Split split, const std::vector<Attribute>& attributes, std::string_view param) {
   const Attribute* layout = find_attribute(attributes, "layout");
   const bool in_out = layout && layout->text == "in_out";
   const bool is_weight = param == "weight";
   switch (split) {
-    case Split::kColumn:
+    case Split::kColumn: {
+      const auto value = [&](std::string_view key) { return find_attribute(attributes, key)->integer; };
       return {.dim = is_weight && in_out ? 1 : 0,
-              .parts = integer_of(attributes, "fused", 1),
-              .heads = integer_of(attributes, "heads", 0)};
+              .parts = value("fused"),
+              .heads = value("heads"),
+              .key_heads = value("key_heads"),
+              .interleaved = value("interleaved") != 0};
+    }
     case Split::kRow:
       return is_weight ? SplitRule{.dim = in_out ? 0 : 1} : SplitRule{};
     case Split::kChannels:
@@ -101,12 +102,54 @@ SplitRule split_rule(Split split, const std::vector<Attribute>& attributes, std:
   return {};
 }
 
-// What rank `rank` of `ranks` gets of `part` elements; `units` is what cannot be divided: the heads, or the
-// elements themselves.
-Segment share(int64_t part, int64_t units, int64_t rank, int64_t ranks) {
-  const int64_t unit = part / units;
-  if (units < ranks) return {rank * units / ranks * unit, unit};
-  return {rank * (units / ranks) * unit, units / ranks * unit};
+// What stays whole when a dimension is split, heads or elements, and how it lies.
+struct Units {
+  std::vector<int64_t> parts;  // how many each part has
+  int64_t groups = 1;          // each has its share of every part, one after the other
+  int64_t size = 1;            // elements of one
+  bool repeats_first = false;  // of which parts several ranks may hold the same one, if there are too few
+  bool repeats_others = false;
+};
+
+// Rank `rank`'s of `units`.
+Segment share(int64_t units, int64_t rank, int64_t ranks) {
+  if (units < ranks) return {rank * units / ranks, 1, ranks / units};
+  return {rank * (units / ranks), units / ranks};
+}
+
+bool fits(const Units& units, int64_t ranks) {
+  bool first = true;
+  for (const int64_t part : units.parts) {
+    const bool repeats = first ? units.repeats_first : units.repeats_others;
+    if (part % ranks != 0 && !(repeats && ranks % part == 0)) return false;
+    first = false;
+  }
+  return true;
+}
+
+// What goes on where the last segment ends is part of it.
+void append(std::vector<Segment>& segments, const Segment& next) {
+  if (!segments.empty() && segments.back().begin + segments.back().count == next.begin &&
+      segments.back().copies == next.copies)
+    segments.back().count += next.count;
+  else
+    segments.push_back(next);
+}
+
+Cut cut_of(const Units& units, int64_t dim, int64_t rank, int64_t ranks) {
+  Cut cut = {.dim = dim, .segments = {}};
+  int64_t at = 0;
+  for (int64_t group = 0; group < units.groups; ++group) {
+    for (const int64_t part : units.parts) {
+      const int64_t count = part / units.groups, first = group * count;
+      const Segment own = share(part, rank, ranks);
+      const int64_t begin = std::max(own.begin, first), end = std::min(own.begin + own.count, first + count);
+      if (begin < end)
+        append(cut.segments, {(at + begin - first) * units.size, (end - begin) * units.size, own.copies});
+      at += count;
+    }
+  }
+  return cut;
 }
 
 // Equal shares rounded up to whole multiples; what is left for the last ranks may be nothing.
@@ -116,42 +159,85 @@ Segment share_of_vocabulary(int64_t count, int64_t multiple, int64_t rank, int64
   return {begin, std::min(count, begin + most) - begin};
 }
 
+// The sizes next to `ranks` that fit.
+std::string nearest_sizes(const Units& units, int64_t ranks) {
+  std::vector<int64_t> sizes;
+  for (int64_t size = ranks - 1; size > 0 && sizes.empty(); --size)
+    if (fits(units, size)) sizes.push_back(size);
+  const size_t below = sizes.size();
+  for (int64_t size = ranks + 1; size <= ranks + units.parts[0] && sizes.size() == below; ++size)
+    if (fits(units, size)) sizes.push_back(size);
+  return fmt::format("{}", fmt::join(sizes, " and "));
+}
+
+// "8 + 2 x 4 heads", "3 x 8 heads", "8 heads".
+std::string heads_text(const SplitRule& rule) {
+  if (rule.key_heads > 0)
+    return fmt::format("{} + {} x {} heads", rule.heads, rule.parts - 1, rule.key_heads);
+  return rule.parts > 1 ? fmt::format("{} x {} heads", rule.parts, rule.heads)
+                        : fmt::format("{} heads", rule.heads);
+}
+
+// The units of a dimension of `extent` elements; none if it is not made of them.
+Units units_of(const SplitRule& rule, int64_t extent) {
+  if (rule.parts > extent || rule.heads > extent) return {};
+  const int64_t first = rule.heads > 0 ? rule.heads : extent / rule.parts;
+  const int64_t other = rule.key_heads > 0 ? rule.key_heads : first;
+  const int64_t total = first + (rule.parts - 1) * other;
+  if (extent % total != 0) return {};
+  Units units = {.parts = std::vector<int64_t>(static_cast<size_t>(rule.parts), other)};
+  units.parts[0] = first;
+  units.size = extent / total;
+  if (rule.interleaved) units.groups = other;
+  units.repeats_first = rule.heads > 0 && rule.key_heads == 0;
+  // Along another dimension the elements that one of several ranks counts would be strewn over its part.
+  units.repeats_others = units.repeats_first || (rule.key_heads > 0 && rule.dim == 0);
+  return units;
+}
+
+// Returns what does not fit.
+std::string split_equally(ParameterCut& cut, const SplitRule& rule, int64_t ranks) {
+  const int64_t extent = cut.shape[static_cast<size_t>(rule.dim)];
+  const Units units = units_of(rule, extent);
+  if (units.parts.empty())
+    return fmt::format("with {} elements along dimension {}, which are not {}", extent, rule.dim,
+                       rule.heads > 0 ? heads_text(rule) + " of one size"
+                                      : fmt::format("{} equal parts (fused = {})", rule.parts, rule.parts));
+  if (!fits(units, ranks))
+    return fmt::format(
+        "with {} along dimension {}{}, which tensor_size {} cannot share out; the nearest that "
+        "can: {}",
+        rule.heads > 0 ? heads_text(rule) : fmt::format("{} elements", units.parts[0]), rule.dim,
+        rule.heads == 0 && rule.parts > 1 ? fmt::format(" in each of {} parts", rule.parts) : "", ranks,
+        nearest_sizes(units, ranks));
+  for (int64_t rank = 0; rank < ranks; ++rank) cut.ranks.push_back(cut_of(units, rule.dim, rank, ranks));
+  return "";
+}
+
 // Splits `cut` along the rule's dimension over the ranks; returns what does not fit.
 std::string split(ParameterCut& cut, const SplitRule& rule, const ParallelSizes& sizes) {
-  const int64_t ranks = sizes.tensor;
   if (rule.dim >= static_cast<int64_t>(cut.shape.size())) {
     return fmt::format("of shape ({}), but dimension {} is to be split", fmt::join(cut.shape, ", "),
                        rule.dim);
   }
+  if (rule.equal) return split_equally(cut, rule, sizes.tensor);
   const int64_t extent = cut.shape[static_cast<size_t>(rule.dim)];
-  if (extent % rule.parts != 0) {
-    return fmt::format("with {} elements along dimension {}, which are not {} equal parts (fused = {})",
-                       extent, rule.dim, rule.parts, rule.parts);
-  }
-  const int64_t part = extent / rule.parts, units = rule.heads > 0 ? rule.heads : part;
-  if (part % units != 0) {
-    return fmt::format("with {} elements along dimension {}, which are not {} heads of one size", part,
-                       rule.dim, units);
-  }
-  const bool fits = units % ranks == 0 || (rule.heads > 0 && units < ranks && ranks % units == 0);
-  if (rule.equal && !fits) {
+  for (int64_t rank = 0; rank < sizes.tensor; ++rank)
+    cut.ranks.push_back(
+        {rule.dim, {share_of_vocabulary(extent, sizes.vocabulary_multiple, rank, sizes.tensor)}});
+  return "";
+}
+
+// Attributes of one entry that do not go together; empty if all do.
+std::string contradiction(const SplitRule& rule) {
+  if (rule.key_heads > 0 && (rule.parts < 2 || rule.heads == 0 || rule.heads % rule.key_heads != 0))
     return fmt::format(
-        "with {} {} along dimension {}{}, not a multiple of tensor_size {}; the nearest tensor "
-        "sizes that divide it: {}",
-        units, rule.heads > 0 ? "heads" : "elements", rule.dim,
-        rule.parts > 1 ? fmt::format(" in each of {} parts", rule.parts) : "", ranks,
-        nearest_divisors(units, ranks));
-  }
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    Cut& own = cut.ranks.emplace_back();
-    own.dim = rule.dim;
-    for (int64_t p = 0; p < rule.parts; ++p) {
-      Segment segment = rule.equal ? share(part, units, rank, ranks)
-                                   : share_of_vocabulary(part, sizes.vocabulary_multiple, rank, ranks);
-      segment.begin += p * part;
-      own.segments.push_back(segment);
-    }
-  }
+        "cannot have key_heads = {} beside fused = {} and heads = {}: of at least 2 parts the first has "
+        "heads, a multiple of key_heads, and each other key_heads",
+        rule.key_heads, rule.parts, rule.heads);
+  if (rule.interleaved && (rule.parts < 2 || rule.heads == 0))
+    return fmt::format("cannot have interleaved = true beside fused = {} and heads = {}: it needs both",
+                       rule.parts, rule.heads);
   return "";
 }
 
@@ -167,7 +253,9 @@ std::string layout_of(const std::string& kind) {
 const std::vector<Operation>& known_operations() {
   static const AttributeRule kLayout = {text("layout", "out_in"), {"out_in", "in_out"}};
   static const AttributeRule kFused = {.standard = integer("fused", 1), .choices = {}, .minimum = 1};
-  static const AttributeRule kHeads = {.standard = integer("heads", 0), .choices = {}, .minimum = 0};
+  const auto kHeads = [](const char* key) {
+    return AttributeRule{.standard = integer(key, 0), .choices = {}, .minimum = 0};
+  };
   const auto kFlag = [](const char* key) { return AttributeRule{.standard = flag(key), .choices = {}}; };
   // Of a layer that has two forms (nn::Fusible); elsewhere "fused" is a number of parts.
   static const AttributeRule kInOnePass = {.standard = flag("fused", true), .choices = {}};
@@ -180,7 +268,10 @@ const std::vector<Operation>& known_operations() {
       {"weft.embedding/1", {"Embedding"}, {}, Split::kNone},
       {"weft.embedding_vocab/1", {"Embedding"}, {}, Split::kVocabulary},
       {"weft.layer_norm/1", {"LayerNorm"}, {kInOnePass, kFlag("split")}, Split::kNone},
-      {"weft.linear_column/1", {"Conv1D", "Linear"}, {kFused, kHeads, kInput, kLayout}, Split::kColumn},
+      {"weft.linear_column/1",
+       {"Conv1D", "Linear"},
+       {kFused, kHeads("heads"), kInput, kFlag("interleaved"), kHeads("key_heads"), kLayout},
+       Split::kColumn},
       {"weft.linear_row/1", {"Conv1D", "Linear"}, {kLayout}, Split::kRow},
       {"weft.linear_vocab/1", {"Linear"}, {kFlag("parallel_output"), kFlag("split")}, Split::kVocabulary},
       {"weft.parallel_input/1", {"Identity"}, {}, Split::kNone},
@@ -255,6 +346,11 @@ PlannedNode cut_node(const Node& node, const Operation& operation, const std::ve
   if (layout && !layout_of(node.kind).empty() && layout->text != layout_of(node.kind)) {
     problems.push_back(fmt::format("is a {}, whose layout is \"{}\", but the entry says layout = \"{}\"",
                                    node.kind, layout_of(node.kind), layout->text));
+    return planned;
+  }
+  if (const std::string problem = contradiction(split_rule(operation.split, attributes, "weight"));
+      !problem.empty()) {
+    problems.push_back(problem);
     return planned;
   }
   for (ParameterCut& cut : planned.params) {

@@ -89,13 +89,14 @@ void finish(Plan& plan, const ModelDescription& model) {
   plan.digest = sha256_hex(canonical_text(plan));
 }
 
-// "dim 1 0+4 12+4|4+4 16+4": the segments of each rank.
+// "dim 1 0+4 12+4|4+4 16+4": the segments of each rank; "0+4x2": two ranks hold it.
 std::string cut_text(const std::vector<Cut>& ranks) {
   std::vector<std::string> texts;
   for (const Cut& cut : ranks) {
     std::vector<std::string> segments;
     for (const Segment& segment : cut.segments)
-      segments.push_back(fmt::format("{}+{}", segment.begin, segment.count));
+      segments.push_back(fmt::format("{}+{}{}", segment.begin, segment.count,
+                                     segment.copies > 1 ? fmt::format("x{}", segment.copies) : ""));
     texts.push_back(fmt::format("{}", fmt::join(segments, " ")));
   }
   return fmt::format("dim {} {}", ranks.front().dim, fmt::join(texts, "|"));

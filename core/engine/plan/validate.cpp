@@ -63,11 +63,18 @@ class Validator {
   }
 
   Plan run(const Recording& recording) {
-    for (const Recording::Replace& entry : recording.replaces) replace(entry);
-    for (const Recording::Divide& entry : recording.divides) divide(entry);
-    for (const Tie& entry : recording.ties) tie(entry);
-    for (const Recording::Require& entry : recording.requires_divides)
-      require(entry, ConfigView(model_.config_json));
+    const ConfigView config(model_.config_json);
+    const auto each = [&](const auto& entries, const auto& validate) {
+      for (const auto& entry : entries) {
+        const size_t before = problems_.size();
+        validate(entry);
+        for (size_t i = before; i < problems_.size(); ++i) problems_[i] = placed(entry.place, problems_[i]);
+      }
+    };
+    each(recording.replaces, [&](const Recording::Replace& entry) { replace(entry); });
+    each(recording.divides, [&](const Recording::Divide& entry) { divide(entry); });
+    each(recording.ties, [&](const Recording::Tied& entry) { tie(entry.names); });
+    each(recording.requires_divides, [&](const Recording::Require& entry) { require(entry, config); });
     collisions();
     keep_the_rest();
     check_tied_cuts();
@@ -94,6 +101,7 @@ class Validator {
       fill(replacement, *operation, entry.attributes, nodes, who);
     }
     plan_.replacements.push_back(std::move(replacement));
+    places_.push_back(entry.place);
   }
 
   void fill(Replacement& replacement, const Operation& operation, const std::vector<Attribute>& given,
@@ -221,7 +229,8 @@ class Validator {
       std::vector<std::string> named;
       for (const size_t entry : entries) {
         const Replacement& replacement = plan_.replacements[entry];
-        named.push_back(fmt::format("\"{}\" -> {}", replacement.pattern, printable(replacement.operation)));
+        named.push_back(placed(places_[entry], fmt::format("\"{}\" -> {}", replacement.pattern,
+                                                           printable(replacement.operation))));
       }
       problems_.push_back(fmt::format("{} replaced by {} entries: {}; a module has one operation",
                                       list(compress_paths(paths)), entries.size(), list(named)));
@@ -276,6 +285,7 @@ class Validator {
   const ModelDescription& model_;
   Problems& problems_;
   Plan plan_;
+  std::vector<std::string> places_;  // of the replacements
   std::map<std::string, std::vector<size_t>> replaced_by_;
   std::set<std::pair<std::string, std::string>> divided_;
 };

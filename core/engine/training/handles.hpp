@@ -25,7 +25,6 @@ struct weft_param {
   std::vector<int64_t> shape;   // whole, as files have it
   std::vector<int64_t> local;   // of the part that the plan leaves to this rank
   weft::Cut cut;                // which part that is
-  bool duplicate = false;       // a lower rank of the tensor axis has the same part
   uint32_t partition_axes = 0;
   uint32_t gradient_axes = 0;
   bool frozen = false;

@@ -42,11 +42,30 @@ void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const pa
   for (const auto& param : params) {
     const auto kept = plan.parts().find(param->name);
     if (kept == plan.parts().end()) continue;
-    param->cut = kept->second.cut;
-    param->duplicate = kept->second.duplicate;
+    param->cut = kept->second;
     param->local = param->cut.local(param->shape);
     param->partition_axes |= 1u << WEFT_AXIS_TENSOR;
   }
+}
+
+std::vector<Run> runs_of(const weft_param& param, int64_t rank, int64_t begin, int64_t count) {
+  if (param.cut.dim < 0 || count == 0) return {{begin, count, false}};
+  std::vector<Run> runs;
+  // Parts of which only some features are duplicates are cut along the first dimension.
+  const int64_t of_feature = param.count() / param.local[static_cast<size_t>(param.cut.dim)];
+  int64_t at = 0;
+  for (const Segment& segment : param.cut.segments) {
+    const int64_t next = at + segment.count * of_feature;
+    const int64_t from = std::max(begin, at), to = std::min(begin + count, next);
+    const bool duplicate = rank % segment.copies != 0;
+    at = next;
+    if (from >= to) continue;
+    if (!runs.empty() && runs.back().duplicate == duplicate)
+      runs.back().count += to - from;
+    else
+      runs.push_back({from, to - from, duplicate});
+  }
+  return runs;
 }
 
 void for_each_box(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values,

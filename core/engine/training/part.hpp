@@ -21,6 +21,15 @@ std::vector<std::unique_ptr<weft_param>> list_params(const nn::Model& model);
 // Leaves this rank its parts.
 void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const parallel::AppliedPlan& plan);
 
+// Elements of this rank's part of which the same is true: a lower rank of the tensor axis has them too, or
+// none.
+struct Run {
+  int64_t begin, count;
+  bool duplicate;
+};
+// Elements [begin, begin + count) in runs, in order, one at least. `rank`: of the tensor axis.
+std::vector<Run> runs_of(const weft_param& param, int64_t rank, int64_t begin, int64_t count);
+
 // The boxes of the whole parameter that elements [begin, begin + count) of this rank's part make up, in their
 // order. `values` holds those elements, flat; `visit` gets for each box the view of them, of its extent.
 void for_each_box(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values,

@@ -1,6 +1,7 @@
 #include "training/publish.hpp"
 
 #include "error_sink.hpp"
+#include "training/part.hpp"
 
 namespace weft {
 
@@ -61,18 +62,24 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
   if (gradient.defined()) check_tensor(gradient, kGradients, *param, record.count, refuse);
   if (record.partition_axes >> WEFT_AXES != 0) refuse("partition_axes has bits beyond the axes of the mesh");
   if ((record.flags & ~uint32_t{WEFT_SHARD_COPY}) != 0) refuse("its flags are unknown to this version");
-  Shard shard;
-  shard.param = param;
-  shard.begin = record.begin;
-  shard.count = record.count;
-  shard.value = value.detach().view(-1);
-  if (gradient.defined() && !param->frozen) shard.gradient = gradient.detach().view(-1);
-  shard.partition_axes = record.partition_axes | param->partition_axes;
-  shard.copy = (record.flags & WEFT_SHARD_COPY) != 0;
-  if (!shard.copy && !param->duplicate)
-    std::tie(shard.counted_begin, shard.counted_count) =
-        counted_part(*sink.training, shard.partition_axes, shard.count);
-  sink.shards.push_back(std::move(shard));
+  const uint32_t rank = sink.training->mesh().coordinate(WEFT_AXIS_TENSOR);
+  for (const Run& run : runs_of(*param, rank, record.begin, record.count)) {
+    const auto part = [&](const at::Tensor& all) {
+      return all.detach().view(-1).narrow(0, run.begin - record.begin, run.count);
+    };
+    Shard shard;
+    shard.param = param;
+    shard.begin = run.begin;
+    shard.count = run.count;
+    shard.value = part(value);
+    if (gradient.defined() && !param->frozen) shard.gradient = part(gradient);
+    shard.partition_axes = record.partition_axes | param->partition_axes;
+    shard.copy = (record.flags & WEFT_SHARD_COPY) != 0;
+    if (!shard.copy && !run.duplicate)
+      std::tie(shard.counted_begin, shard.counted_count) =
+          counted_part(*sink.training, shard.partition_axes, shard.count);
+    sink.shards.push_back(std::move(shard));
+  }
 }
 
 std::vector<Shard> Training::publish() {

@@ -10,6 +10,7 @@ namespace weft {
 struct Segment {
   int64_t begin = 0;
   int64_t count = 0;
+  int64_t copies = 1;  // so many neighbouring ranks hold it, the first one's rank is a multiple of it
   bool operator==(const Segment&) const = default;
 };
 

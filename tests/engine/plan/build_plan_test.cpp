@@ -59,10 +59,10 @@ TEST(BuildPlan, RefusesAttributesThatTheOperationDoesNotTake) {
   EXPECT_TELLS(message,
                "attribute \"layout\" of weft.linear_column/1 is \"inout\", must be one of out_in, in_out; "
                "did you mean \"in_out\"?");
-  EXPECT_TELLS(message,
-               "attribute \"fuse\" of weft.linear_column/1 is unknown (it has fused, heads, input, layout); "
-               "did you mean "
-               "\"fused\"?");
+  EXPECT_TELLS(
+      message,
+      "attribute \"fuse\" of weft.linear_column/1 is unknown (it has fused, heads, input, interleaved, "
+      "key_heads, layout); did you mean \"fused\"?");
   EXPECT_TELLS(message, "attribute \"fused\" of weft.linear_column/1 is 0, must be at least 1");
   EXPECT_TELLS(message, "attribute \"layout\" of weft.linear_column/1 is given twice");
   EXPECT_TELLS(message, "attribute \"layout\" of weft.linear_row/1 is an integer, must be a text");
@@ -151,9 +151,8 @@ TEST(BuildPlan, RefusesSizesThatDoNotDivideAndNamesTheNearest) {
   });
   EXPECT_TELLS(
       refusal(model, columns, {.tensor = 8}),
-      "h.{0..1}.attn.c_attn has a weight with 12 elements along dimension 1 in each of 3 parts, not a "
-      "multiple of tensor_size 8; the "
-      "nearest tensor sizes that divide it: 6 and 12");
+      "h.{0..1}.attn.c_attn has a weight with 12 elements along dimension 1 in each of 3 parts, which "
+      "tensor_size 8 cannot share out; the nearest that can: 6 and 12");
   const auto parts = policy([](const Call& c) {
     c.on("h.*.attn.c_attn", "weft.linear_column/1", {text("layout", "in_out"), integer("fused", 5)});
   });

@@ -150,13 +150,13 @@ divide h.0.attn num_heads 4->2
 replace drop Dropout weft.dropout/1 fused=true split=false
 replace h.0.attn Attention weft.attention/1 flash=true
 replace h.0.attn.attn_dropout Dropout weft.dropout/1 fused=true split=true
-replace h.0.attn.c_attn Conv1D weft.linear_column/1 fused=3 heads=0 input="own" layout="in_out" weight(12,36)->(dim 1 0+6 12+6 24+6|6+6 18+6 30+6) bias(36)->(dim 0 0+6 12+6 24+6|6+6 18+6 30+6)
+replace h.0.attn.c_attn Conv1D weft.linear_column/1 fused=3 heads=0 input="own" interleaved=false key_heads=0 layout="in_out" weight(12,36)->(dim 1 0+6 12+6 24+6|6+6 18+6 30+6) bias(36)->(dim 0 0+6 12+6 24+6|6+6 18+6 30+6)
 replace h.0.attn.c_proj Conv1D weft.linear_row/1 layout="in_out" weight(12,12)->(dim 0 0+6|6+6) bias(12)
 replace h.0.attn.resid_dropout Dropout weft.dropout/1 fused=true split=false
 replace h.0.ln_1 LayerNorm weft.layer_norm/1 fused=true split=false weight(12) bias(12)
 replace h.0.ln_2 LayerNorm weft.layer_norm/1 fused=true split=false weight(12) bias(12)
 replace h.0.mlp.act Activation weft.activation/1 fused=true
-replace h.0.mlp.c_fc Conv1D weft.linear_column/1 fused=1 heads=0 input="own" layout="in_out" weight(12,48)->(dim 1 0+24|24+24) bias(48)->(dim 0 0+24|24+24)
+replace h.0.mlp.c_fc Conv1D weft.linear_column/1 fused=1 heads=0 input="own" interleaved=false key_heads=0 layout="in_out" weight(12,48)->(dim 1 0+24|24+24) bias(48)->(dim 0 0+24|24+24)
 replace h.0.mlp.c_proj Conv1D weft.linear_row/1 layout="in_out" weight(48,12)->(dim 0 0+24|24+24) bias(12)
 replace h.0.mlp.dropout Dropout weft.dropout/1 fused=true split=false
 replace lm_head Linear weft.linear_vocab/1 parallel_output=true split=false weight(101,12)->(dim 0 0+51|51+50)
@@ -167,7 +167,7 @@ replace wte Embedding weft.embedding_vocab/1 weight(101,12)->(dim 0 0+51|51+50)
 require n_head 2
 tie lm_head.weight wte.weight
 )");
-  EXPECT_EQ(plan.digest, "1dd984aa0512e70bc43a24f986a13c5df7ae9255f36ba68aaea0db872388e5e6");
+  EXPECT_EQ(plan.digest, "b40067e5160368021829e9ef7acd5a91ec6188da1f9b8b0fd6f70a6635a4e8a9");
 }
 
 TEST(Explain, IsATableWithOneLineAnEntry) {
@@ -189,11 +189,12 @@ flags       fused_normalization on, flash_attention on, jit_fused on
   stream_end                                     1: stream_end                                                  weft.sequence_end/1     -                             -
   ln_f                                           1: ln_f                                                        weft.layer_norm/1       -                             weight (12), bias (12)
   lm_head                                        1: lm_head                                                     weft.linear_vocab/1     parallel_output = true        weight (101, 12) -> (51, 12) to (50, 12) on the last
+cut         h.*.attn.c_attn  dimension 1: 0..5 12..17 24..29 | 6..11 18..23 30..35
 divide      h.*.attn  num_heads 4 -> 2  12: h.{0..11}.attn
 tie         lm_head.weight = wte.weight
 require     n_head = 4 is a multiple of 2
 parameters  24036, 12564 on a rank of the tensor axis
-digest      47fcea07272963b6e63a184c714761a8db36281e9d960e3381f87b9ff4e64d37
+digest      f07d582768e6e19035ca5e8fd901a4875722f1d6b430438fb428dfcaaac4ea9d
 )");
 }
 

@@ -1,6 +1,8 @@
 // Policies as JSON: what they may say, what is refused, and that they make the plans of policies in C.
 #include "plan/json_policy.hpp"
 
+#include <regex>
+
 #include "gpt2_policy.hpp"
 #include "invented_policy.hpp"
 
@@ -96,7 +98,10 @@ TEST(JsonPolicy, MakesThePlanOfTheSamePolicyInC) {
 
 TEST(JsonPolicy, RefusesHeadsThatDoNotDivideAsThePolicyInCDoes) {
   const ModelDescription model = Gpt2{.embedding = 12, .heads = 6}.describe();
-  EXPECT_EQ(refusal_of([&] { build_plan(model, parse_json_policy(kGpt2, "p.json"), {.tensor = 4}); }),
+  const std::string message =
+      refusal_of([&] { build_plan(model, parse_json_policy(kGpt2, "p.json"), {.tensor = 4}); });
+  EXPECT_TELLS(message, "p.json, entry 1: ");
+  EXPECT_EQ(std::regex_replace(message, std::regex("p.json, entry [0-9]+: "), ""),
             refusal(model, gpt2_policy(), {.tensor = 4}));
 }
 
@@ -198,15 +203,32 @@ TEST(JsonPolicy, TellsEverythingThatIsWrongWithItsEntryNumber) {
     EXPECT_TELLS(message, problem);
 }
 
-TEST(JsonPolicy, LeavesThePlanToTellWhatIsWrongWithTheModel) {
+TEST(JsonPolicy, HasWhatIsWrongWithTheModelToldWithItsEntryNumber) {
   const std::string message = refusal_of_plan(R"(
+    {"on": "wpe", "operation": "weft.embedding/1"},
     {"on": "h.*.attn.c_atn", "operation": "weft.linear_column/1"},
     {"on": "wte", "operation": "weft.embeding_vocab/1"},
-    {"on": "ln_f", "operation": "weft.layer_norm/1", "fuse": true})");
+    {"on": "ln_f", "operation": "weft.layer_norm/1", "fuse": true},
+    {"on": "h.*.mlp.c_fc", "operation": "weft.linear_column/1", "layout": "in_out"},
+    {"divide": "h.*.attn", "attribute": "num_heads", "by": 3},
+    {"tie": ["wte.weight", "wpe.weight"]},
+    {"require_divides": "n_head", "divisor": 3},
+    {"reject": "no", "unless_module": "lm_head"},
+    {"reject": "not this", "if_module": "lm_head"},
+    {"on": "wp*", "operation": "weft.embedding/1"})",
+                                              {.tensor = 7});
   EXPECT_TELLS(message, "policy \"invented\" on GPT2LMHeadModel");
-  EXPECT_TELLS(message, "pattern \"h.*.attn.c_atn\" matches no module");
-  EXPECT_TELLS(message, "did you mean \"weft.embedding_vocab/1\"?");
-  EXPECT_TELLS(message, "attribute \"fuse\" of weft.layer_norm/1 is unknown");
+  EXPECT_TELLS(message, ": 10 problems\n");
+  for (const char* problem :
+       {"p.json, entry 2: replace: pattern \"h.*.attn.c_atn\" matches no module",
+        "p.json, entry 3: replace \"wte\": no operation is called \"weft.embeding_vocab/1\"; did you mean",
+        "p.json, entry 4: replace \"ln_f\": attribute \"fuse\" of weft.layer_norm/1 is unknown",
+        "p.json, entry 5: replace \"h.*.mlp.c_fc\": h.{0..1}.mlp.c_fc has a weight with 48 elements",
+        "p.json, entry 6: divide \"h.*.attn\": h.{0..1}.attn has num_heads 4, not a multiple of 3",
+        "p.json, entry 7: tie \"wte.weight\" = \"wpe.weight\": the model does not tie them",
+        "p.json, entry 8: \"n_head\" is 4, not a multiple of 3", "p.json, entry 10: not this",
+        "wpe replaced by 2 entries: p.json, entry 1: \"wpe\" -> weft.embedding/1, p.json, entry 11: \"wp*\""})
+    EXPECT_TELLS(message, problem);
 }
 
 TEST(JsonPolicy, RefusesAConfigurationValueThatIsNoInteger) {

@@ -69,6 +69,36 @@ TEST(Options, APolicyFileMustBeTheSameOnAllRanks) {
   std::filesystem::remove_all(folder);
 }
 
+// Every rank tells it, the failing one and those that have the file.
+TEST(Options, APolicyFileMustBeOnAllRanks) {
+  const std::string folder = testing::TempDir() + "weft_policy_" + std::to_string(getpid());
+  const auto expect_refused = [&](int without, const char* file, weft_status status, const char* text) {
+    for (const int rank : {0, 1}) {
+      const std::string own = folder + "/" + std::to_string(rank);
+      std::filesystem::create_directories(own);
+      std::filesystem::remove(own + "/policy.json");
+      if (rank != without)
+        std::ofstream(own + "/policy.json") << R"({"name": "idle", "entries": []})";
+      else if (file != nullptr)
+        std::ofstream(own + "/policy.json") << file;
+    }
+    on_ranks({2}, [&](World& world) {
+      std::filesystem::current_path(folder + "/" + std::to_string(world.rank()));
+      const std::string who = world.rank() == without ? "" : "rank " + std::to_string(without) + ": ";
+      EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "policy.json"})")),
+                   status, who + text);
+    });
+  };
+  for (const int without : {0, 1}) {
+    expect_refused(without, nullptr, WEFT_NOT_FOUND, "custom_policy: cannot open policy.json");
+    expect_refused(without, "{", WEFT_INVALID_ARGUMENT, "policy file policy.json: not valid JSON");
+    expect_refused(without,
+                   R"({"name": "idle", "entries": [{"on": "wpx", "operation": "weft.embedding/1"}]})",
+                   WEFT_INVALID_ARGUMENT, "plan: policy \"idle\" on GPT2LMHeadModel");
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Options, ParallelOutputKeepsLogitsSplit) {
   const Batch batch = gpt2_batch(3, 1);
   Job alone = boost(one_rank(), of_heads(4), {});

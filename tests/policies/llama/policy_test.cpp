@@ -92,7 +92,7 @@ TEST(LlamaPolicy, RefusesHeadsOfKeysThatNeitherDivideNorAreDivided) {
   EXPECT_TELLS(
       refusal(describe(small().with_json("num_attention_heads", "12").with_json("num_key_value_heads", "3")),
               policy(), {.tensor = 4}),
-      "with 3 heads along dimension 0, not a multiple of tensor_size 4");
+      "with 3 heads along dimension 0, which tensor_size 4 cannot share out; the nearest that can: 3 and 6");
 }
 
 TEST(LlamaPolicy, CutsATiedHeadAsTheEmbedding) {
