@@ -1,10 +1,10 @@
 #include "attention.hpp"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/log.h>
 #include <ATen/ops/minimum.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
 
 #include <cmath>
@@ -32,13 +32,23 @@ RelativeAttentionBias::RelativeAttentionBias(const T5Config& config, bool bidire
   weight = register_parameter("weight", at::empty({buckets_.count, config.num_heads}, options));
 }
 
-// One row for each distance, of which every position sees a window.
-at::Tensor RelativeAttentionBias::operator()(int64_t positions) const {
-  const int64_t heads = weight.size(1);
-  if (weight.is_meta()) return at::empty({1, heads, positions, positions}, weight.options());
-  const at::Tensor distances = at::arange(1 - positions, positions, weight.options().dtype(at::kLong));
-  const at::Tensor by_distance = weight.index_select(0, bucket_of(distances, buckets_));
-  return by_distance.t().unfold(1, positions, 1).flip(1).unsqueeze(0);
+// One row for each distance, of which every query sees a window.
+at::Tensor RelativeAttentionBias::operator()(const Part& part) const {
+  const at::Tensor numbers = weight.narrow(1, part.heads.begin, part.heads.count);
+  std::vector<at::Tensor> rows;
+  for (const Segment& queries : part.queries) {
+    const int64_t begin = queries.begin, count = queries.count;
+    if (weight.is_meta()) {
+      rows.push_back(at::empty({part.heads.count, count, part.positions}, weight.options()));
+      continue;
+    }
+    const int64_t end = begin + std::max<int64_t>(count, 1);  // of none it is no row, but of the graph
+    const at::Tensor distances =
+        at::arange(1 - end, part.positions - begin, weight.options().dtype(at::kLong));
+    const at::Tensor by_distance = numbers.index_select(0, bucket_of(distances, buckets_));
+    rows.push_back(by_distance.t().unfold(1, part.positions, 1).flip(1).narrow(1, 0, count));
+  }
+  return (rows.size() == 1 ? rows.front() : at::cat(rows, 1)).unsqueeze(0);
 }
 
 Attention::Attention(const T5Config& config, Direction direction, bool has_bias, at::ScalarType dtype)
@@ -62,23 +72,27 @@ Attention::Attention(const T5Config& config, Direction direction, bool has_bias,
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& source,
                                  const at::Tensor& mask) const {
   const auto heads = [&](const nn::Linear& layer, const at::Tensor& from) {
-    return layer(from).view({from.size(0), from.size(1), n_heads, head_size_}).transpose(1, 2);
+    return layer(from).unflatten(-1, {n_heads, head_size_});
   };
   const at::Tensor& from = source.defined() ? source : x;
   nn::AttentionOptions options;
   options.scale = 1;
-  options.fused = fused;
+  options.mask_is_causal = causal_;
   if (is_training()) options.dropout = dropout->probability;
   options.stream = dropout->stream;
-  const at::Tensor mixed = nn::attention(heads(*q, x), heads(*k, from), heads(*v, from), mask, options);
-  return (*o)(mixed.transpose(1, 2).reshape({x.size(0), x.size(1), n_heads * head_size_}));
+  return (*o)(attend(heads(*q, x), heads(*k, from), heads(*v, from), mask, options));
 }
 
 at::Tensor Attention::position_bias(int64_t positions, const at::Tensor& padding) const {
-  const at::Tensor bias = (*relative_attention_bias)(positions);
+  const RelativeAttentionBias::Part part = relative_attention_bias->part(positions);
+  const at::Tensor bias = (*relative_attention_bias)(part);
   at::Tensor mask = padding;
   if (causal_) {
-    const at::Tensor earlier = at::ones({positions, positions}, bias.options().dtype(at::kBool)).tril_();
+    const at::TensorOptions integers = bias.options().dtype(at::kLong);
+    std::vector<at::Tensor> own;
+    for (const Segment& queries : part.queries)
+      own.push_back(at::arange(queries.begin, queries.begin + queries.count, integers));
+    const at::Tensor earlier = at::arange(part.positions, integers).le(at::cat(own).unsqueeze(1));
     const at::Tensor causal = nn::additive_mask(earlier, bias.scalar_type());
     mask = padding.defined() ? at::minimum(padding, causal) : causal;
   }

@@ -21,12 +21,13 @@ struct Buckets {
 // distances: int64, the position attended to minus the one that attends -> of the same shape, 0 to count - 1.
 at::Tensor bucket_of(const at::Tensor& distances, const Buckets& buckets);
 
-// The numbers by bucket and head. A plan may split the heads.
-class RelativeAttentionBias : public nn::Layer {
+// The numbers by bucket and head. A plan may split the heads and share out the positions.
+class RelativeAttentionBias : public nn::RelativeAttentionBias {
  public:
   RelativeAttentionBias(const T5Config& config, bool bidirectional, at::ScalarType dtype);
-  at::Tensor operator()(int64_t positions) const;  // T -> (1, H, T, T)
-  std::string kind() const override { return "RelativeAttentionBias"; }
+  // What attention needs here, where x has `positions`: some heads and queries, all keys.
+  Part part(int64_t positions) const { return nn::RelativeAttentionBias::part(positions, weight.size(1)); }
+  at::Tensor operator()(const Part& part) const;  // -> (1, heads, queries, T)
 
   at::Tensor weight;  // (buckets, H)
 
@@ -51,7 +52,8 @@ class Attention : public nn::Attention {
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& source, const at::Tensor& mask) const;
   // What self-attention of every block of the stack adds to its scores: the bias, and the lowest number where
   // a position may not attend to another. padding: additive, (N, 1, 1, T), or undefined -> (N, H, T, T), with
-  // 1 for N where there is no padding. Only where it has the bias.
+  // 1 for N where there is no padding; where sequences are split, what is needed here of it. Only where it
+  // has the bias.
   at::Tensor position_bias(int64_t positions, const at::Tensor& padding) const;
 
   int64_t* attribute(std::string_view name) override { return name == "n_heads" ? &n_heads : nullptr; }

@@ -4,23 +4,24 @@
 
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
-  REJECT_IF(parallel->sequence_mode != WEFT_SEQUENCE_WHOLE,
-            "T5's attention adds a bias by distance, which sequences shared out between ranks do not have; leave "
-            "enable_sequence_parallelism false");
-  REQUIRE_DIVIDES("num_heads", parallel->tensor_size);
+  const int split = SPLIT_OVER_TENSOR_AXIS;
+  const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head");
+  REQUIRE_DIVIDES("num_heads", HEAD_RANKS);
 
   ON("shared, *.embed_tokens",                   "weft.embedding_vocab/1");
+  /* The encoder and the decoder have sequences of their own, of different lengths. */
+  ON("*.stream_begin",                           "weft.sequence_begin/1");
+  ON("encoder.stream_end",                       "weft.sequence_end/1");
   ON("*.block.*.layer.*.layer_norm, *.final_layer_norm", "weft.rms_norm/1",
-     FLAG("fused", parallel->fused_normalization));
+     FLAG("fused", parallel->fused_normalization), FLAG("split", split));
   ON("*.block.*.layer.0.SelfAttention.[qkv]",    "weft.linear_column/1", TEXT("input", "shared"));
   ON("*.block.*.layer.*.*Attention.o",           "weft.linear_row/1");
   ON("*.block.*.layer.*.DenseReluDense.wi*",     "weft.linear_column/1", TEXT("input", "shared"));
   ON("*.block.*.layer.*.DenseReluDense.wo",      "weft.linear_row/1");
   ON("*.block.*.layer.*.DenseReluDense.act",     "weft.activation/1",    FLAG("fused", parallel->jit_fused));
   ON("*.block.*.layer.*.DenseReluDense.dropout", "weft.dropout/1",       FLAG("fused", parallel->jit_fused), FLAG("split", 1));
-  ON("*.dropout, *.block.*.layer.*.dropout",     "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
-  ON("*.block.*.layer.*.*Attention",             "weft.attention/1",
-     FLAG("flash", parallel->flash_attention));
+  ON("*.dropout, *.block.*.layer.*.dropout",     "weft.dropout/1",       FLAG("fused", parallel->jit_fused), FLAG("split", split));
+  ON("*.block.*.layer.0.SelfAttention",          "weft.attention/1",     FLAG("flash", parallel->flash_attention));
   ON("*.block.*.layer.*.*Attention.dropout",     "weft.dropout/1",       FLAG("split", 1));
   ON("*.block.0.layer.0.SelfAttention.relative_attention_bias", "weft.attention_bias/1");
   DIVIDE("*.block.*.layer.*.*Attention", "n_heads", parallel->tensor_size);
@@ -28,13 +29,16 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
 
   if (HAS_MODULE("decoder")) {
     /* Every block reads the encoder's output: its gradient is summed once for all of them. */
-    ON("decoder.source",                               "weft.parallel_input/1");
+    ON("encoder.source",                               "weft.parallel_input/1");
+    ON("decoder.block.*.layer.1.EncDecAttention",      "weft.cross_attention/1",
+       FLAG("flash", parallel->flash_attention), TEXT("source", "encoder"));
     ON("decoder.block.*.layer.1.EncDecAttention.q",    "weft.linear_column/1");
     ON("decoder.block.*.layer.1.EncDecAttention.[kv]", "weft.linear_column/1", TEXT("input", "entered"));
+    if (!split_head) ON("decoder.stream_end",          "weft.sequence_end/1");
     TIE("decoder.embed_tokens.weight", "shared.weight");
   }
   if (HAS_MODULE("lm_head")) {
-    ON("lm_head", "weft.linear_vocab/1", FLAG("parallel_output", parallel->parallel_output));
+    ON("lm_head", "weft.linear_vocab/1", FLAG("parallel_output", parallel->parallel_output), FLAG("split", split_head));
     if (CONFIG_FLAG("tie_word_embeddings", 1) && CONFIG_FLAG("scale_decoder_outputs", 1))
       TIE("lm_head.weight", "shared.weight");
   }

@@ -15,8 +15,13 @@ at::Tensor find(const State& state, std::string_view name) {
 
 Stack::Stack(torch::nn::Module& root, Side side, const std::shared_ptr<nn::Embedding>& shared,
              const T5Config& config, at::ScalarType dtype) {
+  const auto place = [&](const char* name) {
+    return root.register_module(name, std::make_shared<nn::Identity>());
+  };
   embed_tokens = root.register_module("embed_tokens", shared);
-  if (side == Side::kDecoder) source = root.register_module("source", std::make_shared<nn::Identity>());
+  stream_begin = place("stream_begin");
+  stream_end = place("stream_end");
+  if (side == Side::kEncoder) source = place("source");
   const auto list = root.register_module("block", std::make_shared<torch::nn::Module>("block"));
   const int64_t layers = side == Side::kEncoder ? config.num_layers : config.num_decoder_layers;
   for (int64_t layer = 0; layer < layers; ++layer) {
@@ -29,15 +34,20 @@ Stack::Stack(torch::nn::Module& root, Side side, const std::shared_ptr<nn::Embed
 }
 
 Prologue::Prologue(const Stack& encoder, const Stack* decoder)
-    : Unit("prologue"), embed_tokens_(uses(*encoder.embed_tokens)), encoder_dropout_(uses(*encoder.dropout)) {
-  if (decoder) decoder_dropout_ = &uses(*decoder->dropout);
+    : Unit("prologue"), embed_tokens_(uses(*encoder.embed_tokens)), encoder_(&encoder), decoder_(decoder) {
+  for (const Stack* stack : {encoder_, decoder_}) {
+    if (!stack) continue;
+    uses(*stack->stream_begin);
+    uses(*stack->dropout);
+  }
 }
 
 void Prologue::forward(State& state) {
-  state.set(nn::kHidden, encoder_dropout_(embed_tokens_(nn::take(state, nn::kInputIds))));
-  if (decoder_dropout_) {
-    state.set(kDecoderHidden, (*decoder_dropout_)(embed_tokens_(nn::take(state, kDecoderInputIds))));
-  }
+  const auto embedded = [&](const Stack& stack, const char* ids) {
+    return (*stack.dropout)(embed_tokens_((*stack.stream_begin)(nn::take(state, ids))));
+  };
+  state.set(nn::kHidden, embedded(*encoder_, nn::kInputIds));
+  if (decoder_) state.set(kDecoderHidden, embedded(*decoder_, kDecoderInputIds));
 }
 
 BlockUnit::BlockUnit(std::string name, Block& block, Side side)
@@ -59,11 +69,11 @@ void BlockUnit::forward(State& state) {
   state.set(nn::kHidden, block_(hidden, state.at(kPositionBias), state.at(kSource), padding));
 }
 
-EncoderEnd::EncoderEnd(const Stack& encoder, const Stack& decoder)
+EncoderEnd::EncoderEnd(const Stack& encoder)
     : Unit("encoder.end"),
       final_layer_norm_(uses(*encoder.final_layer_norm)),
       dropout_(uses(*encoder.dropout)),
-      source_(uses(*decoder.source)) {}
+      source_(uses(*encoder.source)) {}
 
 void EncoderEnd::forward(State& state) {
   const at::Tensor encoded = dropout_(final_layer_norm_(state.at(nn::kHidden)));

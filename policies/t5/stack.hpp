@@ -17,7 +17,7 @@ inline constexpr const char* kDecoderInputIds = "decoder_input_ids";            
 inline constexpr const char* kDecoderAttentionMask = "decoder_attention_mask";  // additive, (N, 1, 1, T)
 inline constexpr const char* kDecoderHidden = "decoder_hidden";  // (N, T, E), waits for the encoder
 inline constexpr const char* kPositionBias = "position_bias";    // as Attention::position_bias makes it
-inline constexpr const char* kEncoderOutput = "encoder_last_hidden_state";  // (N, S, E)
+inline constexpr const char* kEncoderOutput = "encoder_last_hidden_state";  // (N, S, E), before stream_end
 inline constexpr const char* kSource = "source";  // the same, as the decoder's blocks read it
 
 struct Stack {
@@ -27,7 +27,9 @@ struct Stack {
         const T5Config& config, at::ScalarType dtype);
 
   std::shared_ptr<nn::Embedding> embed_tokens;
-  // Of a decoder: what its blocks attend to passes here, once for all of them.
+  // Where the stack's sequence begins (ids pass) and ends.
+  std::shared_ptr<nn::Identity> stream_begin, stream_end;
+  // Of an encoder: what the blocks of a decoder attend to passes here, once for all of them.
   std::shared_ptr<nn::Identity> source;
   std::vector<std::shared_ptr<Block>> blocks;
   std::shared_ptr<nn::RmsNorm> final_layer_norm;
@@ -42,8 +44,7 @@ class Prologue final : public nn::Unit {
 
  private:
   const nn::Embedding& embed_tokens_;
-  const nn::Dropout& encoder_dropout_;
-  const nn::Dropout* decoder_dropout_ = nullptr;
+  const Stack *const encoder_, *const decoder_;  // the decoder may be null
 };
 
 class BlockUnit final : public nn::Unit {
@@ -59,7 +60,7 @@ class BlockUnit final : public nn::Unit {
 // After the last block of the encoder, where a decoder follows.
 class EncoderEnd final : public nn::Unit {
  public:
-  EncoderEnd(const Stack& encoder, const Stack& decoder);
+  explicit EncoderEnd(const Stack& encoder);
   void forward(State& state) override;
 
  private:

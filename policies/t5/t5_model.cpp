@@ -53,18 +53,21 @@ class Epilogue final : public nn::Unit {
       : Unit("epilogue"),
         final_layer_norm_(uses(*last.final_layer_norm)),
         dropout_(uses(*last.dropout)),
+        stream_end_(uses(*last.stream_end)),
         head_(head) {
     for (torch::nn::Module* module : head.modules()) uses(*module);
   }
 
   void forward(State& state) override {
-    head_.forward([this](const at::Tensor& x) { return dropout_(final_layer_norm_(x)); }, state);
+    state.set(nn::kHidden, stream_end_(dropout_(final_layer_norm_(state.at(nn::kHidden)))));
+    head_.forward([](const at::Tensor& x) { return x; }, state);
     for (const char* name : {nn::kAttentionMask, kPositionBias, kSource}) state.erase(name);
   }
 
  private:
   const nn::RmsNorm& final_layer_norm_;
   const nn::Dropout& dropout_;
+  const nn::Identity& stream_end_;
   const nn::Head& head_;
 };
 
@@ -94,7 +97,7 @@ T5Model::T5Model(const Config& config, const Architecture& architecture, at::Sca
   units_.push_back(std::make_unique<Prologue>(*encoder_, decoder_.get()));
   add_blocks("encoder.block.", *encoder_, Side::kEncoder);
   if (decoder_) {
-    units_.push_back(std::make_unique<EncoderEnd>(*encoder_, *decoder_));
+    units_.push_back(std::make_unique<EncoderEnd>(*encoder_));
     add_blocks("decoder.block.", *decoder_, Side::kDecoder);
   }
   units_.push_back(std::make_unique<Epilogue>(decoder_ ? *decoder_ : *encoder_, *head_));
@@ -104,6 +107,12 @@ std::vector<nn::Unit*> T5Model::units() {
   std::vector<nn::Unit*> units;
   for (const auto& unit : units_) units.push_back(unit.get());
   return units;
+}
+
+State T5Model::outputs(const State& last) const {
+  State outputs = last;
+  if (decoder_) outputs.set(kEncoderOutput, (*encoder_->stream_end)(last.at(kEncoderOutput)));
+  return outputs;
 }
 
 State T5Model::input(const Batch& batch) const {

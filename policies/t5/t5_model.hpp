@@ -42,7 +42,7 @@ class T5Model final : public nn::Model {
   State input(const Batch& batch) const override;
   std::vector<nn::LossTerm> loss(const State& last, const Batch& batch) const override;
   std::vector<nn::LossCount> counts(const Batch& batch) const override;
-  State outputs(const State& last) const override { return last; }
+  State outputs(const State& last) const override;
   std::vector<nn::FieldShape> boundary(const Batch& batch, size_t index) const override;
 
   std::vector<nn::Tie> ties() const override;

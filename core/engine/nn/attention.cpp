@@ -192,7 +192,8 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
                           const at::Tensor& mask, const AttentionOptions& options) {
   const int64_t groups = k.size(2), shared = q.size(2) / groups;
   TORCH_INTERNAL_ASSERT(shared * groups == q.size(2));
-  if (has_fused(q, mask, options) && q.stride(-1) == 1 && k.stride(-1) == 1 && v.stride(-1) == 1) {
+  if (q.size(1) == k.size(1) && has_fused(q, mask, options) && q.stride(-1) == 1 && k.stride(-1) == 1 &&
+      v.stride(-1) == 1) {
     return FusedGroupedAttention::apply(q, k, v, options.causal, scale_of(options, q.size(-1)));
   }
   if (shared == 1) return by_heads(q, k, v, mask, options).flatten(2);

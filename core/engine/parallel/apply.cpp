@@ -81,64 +81,82 @@ class AppliedPlan::Installer {
 
   // What does not depend on the ranks.
   void choose(const plan::Replacement& entry, const plan::PlannedNode& node) {
-    if (entry.operation == "weft.attention/1")
+    if (is_attention(entry)) {
+      source_of(entry, node);
       set(layer<nn::Attention>(node).fused, attribute_of(entry, "flash").integer != 0);
-    else if (auto* layer = dynamic_cast<nn::Fusible*>(modules_.at(node.path).module))
+    } else if (auto* layer = dynamic_cast<nn::Fusible*>(modules_.at(node.path).module))
       set(layer->fused, attribute_of(entry, "fused").integer != 0);
   }
 
   // On a sequence axis, with one rank of the tensor axis or several.
   void install_for_sequence(const plan::Replacement& entry, const plan::PlannedNode& node) {
     const std::string& operation = entry.operation;
-    if (operation == "weft.attention/1")
+    const std::shared_ptr<Stream>& stream = stream_of(node);
+    const bool scatters_heads = plan_.sizes.sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL;
+    if (is_attention(entry)) {
+      const std::shared_ptr<Stream>& source = source_of(entry, node);
       set(layer<nn::Attention>(node).operation,
-          plan_.sizes.sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL
-              ? head_scatter_attention(stream())
-              : ring_attention(stream(), static_cast<int>(plan_.sizes.inner_ring)));
-    else if (operation == "weft.embedding_vocab/1" || operation == "weft.embedding/1")
-      set(layer<nn::Embedding>(node).operation, stream_embedding(stream()));
-    else if (operation == "weft.linear_vocab/1" && is_split(entry))
-      set(linear(node).operation, vocabulary_linear(tensor_, counts_of(node), false, stream()));
-    else if (operation == "weft.sequence_end/1")
-      set(layer<nn::Identity>(node).operation, sequence_end(stream()));
+          scatters_heads ? head_scatter_attention(stream, source)
+                         : ring_attention(stream, source, static_cast<int>(plan_.sizes.inner_ring)));
+    } else if (operation == "weft.attention_bias/1") {
+      set(layer<nn::RelativeAttentionBias>(node).operation,
+          scatters_heads ? head_scatter_bias(stream) : ring_bias(stream));
+    } else if (operation == "weft.embedding_vocab/1" || operation == "weft.embedding/1") {
+      set(layer<nn::Embedding>(node).operation, stream_embedding(stream));
+    } else if (operation == "weft.linear_vocab/1" && is_split(entry)) {
+      set(linear(node).operation, vocabulary_linear(tensor_, counts_of(node), false, stream));
+    } else if (operation == "weft.sequence_begin/1") {
+      set(layer<nn::Identity>(node).operation, sequence_begin(stream));
+    } else if (operation == "weft.sequence_end/1") {
+      set(layer<nn::Identity>(node).operation, sequence_end(stream));
+    }
   }
 
   void install(const plan::Replacement& entry, const plan::PlannedNode& node) {
     const std::string& operation = entry.operation;
+    const std::shared_ptr<Stream>& stream = stream_of(node);
     if (operation == "weft.linear_column/1")
       set(linear(node).operation, column_linear(input_of(entry, node), shared_features(node)));
     else if (operation == "weft.linear_row/1")
-      set(linear(node).operation, row_linear(stream()));
+      set(linear(node).operation, row_linear(stream));
     else if (operation == "weft.linear_vocab/1")
       set(linear(node).operation,
           vocabulary_linear(tensor_, counts_of(node), attribute_of(entry, "parallel_output").integer == 0,
-                            is_split(entry) ? stream() : nullptr));
+                            is_split(entry) ? stream : nullptr));
     else if (operation == "weft.embedding_vocab/1")
-      set(layer<nn::Embedding>(node).operation, vocabulary_embedding(tensor_, counts_of(node), stream()));
+      set(layer<nn::Embedding>(node).operation, vocabulary_embedding(tensor_, counts_of(node), stream));
     else if (operation == "weft.embedding/1")
-      set(layer<nn::Embedding>(node).operation, stream_embedding(stream()));
+      set(layer<nn::Embedding>(node).operation, stream_embedding(stream));
     else if (operation == "weft.layer_norm/1" && is_split(entry))
-      set(layer<nn::LayerNorm>(node).operation, stream_norm(stream()));
+      set(layer<nn::LayerNorm>(node).operation, stream_norm(stream));
     else if (operation == "weft.rms_norm/1" && is_split(entry))
-      set(layer<nn::RmsNorm>(node).operation, stream_norm(stream()));
+      set(layer<nn::RmsNorm>(node).operation, stream_norm(stream));
+    else if (operation == "weft.attention_bias/1" && !splits_sequence())
+      set(layer<nn::RelativeAttentionBias>(node).operation, whole_bias(stream));
+    else if (operation == "weft.sequence_begin/1")
+      set(layer<nn::Identity>(node).operation, sequence_begin(stream));
     else if (operation == "weft.sequence_end/1")
-      set(layer<nn::Identity>(node).operation, sequence_end(stream()));
+      set(layer<nn::Identity>(node).operation, sequence_end(stream));
     else if (operation == "weft.dropout/1" && is_split(entry))
       set(layer<nn::Dropout>(node).stream, static_cast<uint64_t>(tensor_.rank()) + 1);
     else if (operation == "weft.parallel_input/1")
-      set(layer<nn::Identity>(node).operation, parallel_input(stream()));
+      set(layer<nn::Identity>(node).operation, parallel_input(stream));
   }
 
+  static bool is_attention(const plan::Replacement& entry) {
+    return entry.operation == "weft.attention/1" || entry.operation == "weft.cross_attention/1";
+  }
   static bool is_split(const plan::Replacement& entry) { return attribute_of(entry, "split").integer != 0; }
 
   // Layers with the same parent share their input where their entries say so.
   std::shared_ptr<RegionInput> input_of(const plan::Replacement& entry, const plan::PlannedNode& node) {
     const std::string& input = attribute_of(entry, "input").text;
     if (input == "entered") return nullptr;
-    if (input == "own") return stream()->input(1);
+    const std::shared_ptr<Stream>& stream = stream_of(node);
+    if (input == "own") return stream->input(1);
     const std::string parent = parent_of(node.path);
     std::shared_ptr<RegionInput>& shared = shared_[parent];
-    if (shared == nullptr) shared = stream()->input(readers_in(parent));
+    if (shared == nullptr) shared = stream->input(readers_in(parent));
     return shared;
   }
 
@@ -151,7 +169,23 @@ class AppliedPlan::Installer {
     return readers;
   }
 
-  const std::shared_ptr<Stream>& stream() const { return applied_.stream_; }
+  // Of the sequence below whose module the node lies.
+  const std::shared_ptr<Stream>& stream_of(const plan::PlannedNode& node) const {
+    std::string path = parent_of(node.path);
+    while (!applied_.streams_.contains(path)) path = parent_of(path);
+    return applied_.streams_.at(path);
+  }
+  // Of keys and values.
+  const std::shared_ptr<Stream>& source_of(const plan::Replacement& entry,
+                                           const plan::PlannedNode& node) const {
+    if (entry.operation == "weft.attention/1") return stream_of(node);
+    const std::string& source = attribute_of(entry, "source").text;
+    const auto found = applied_.streams_.find(source);
+    if (found != applied_.streams_.end()) return found->second;
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: \"{}\" attends to a sequence of \"{}\", but none begins there (weft.sequence_begin/1)",
+         plan_.architecture, entry.pattern, source);
+  }
   bool splits_sequence() const { return plan_.sizes.sequence > 1; }
 
   const Cut& own(const plan::ParameterCut& cut) const {
@@ -221,8 +255,8 @@ class AppliedPlan::Installer {
 
 namespace {
 
-std::shared_ptr<Stream> stream_of(const plan::ParallelSizes& sizes, const Communicator& tensor,
-                                  const Communicator& sequence) {
+std::shared_ptr<Stream> make_stream(const plan::ParallelSizes& sizes, const Communicator& tensor,
+                                    const Communicator& sequence) {
   switch (sizes.sequence_mode) {
     case WEFT_SEQUENCE_SPLIT_GATHER:
       return split_stream(tensor, sizes.sequence_overlap);
@@ -244,13 +278,28 @@ AppliedPlan::AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communi
   const std::vector<std::string> reasons = plan::unsupported(plan);
   if (!reasons.empty())
     fail(WEFT_UNIMPLEMENTED, "the plan of {}: {}", plan.architecture, fmt::join(reasons, "; "));
-  stream_ = stream_of(plan.sizes, tensor, sequence);
+  streams_[""] = make_stream(plan.sizes, tensor, sequence);
+  for (const plan::Replacement& entry : plan.replacements)
+    if (entry.operation == "weft.sequence_begin/1")
+      for (const plan::PlannedNode& node : entry.nodes)
+        streams_[parent_of(node.path)] = make_stream(plan.sizes, tensor, sequence);
   try {
     Installer(*this, model, plan, tensor).run();
   } catch (...) {
     lift();
     throw;
   }
+}
+
+std::vector<int64_t> AppliedPlan::lengths() const {
+  std::vector<int64_t> lengths;
+  for (const auto& [path, stream] : streams_) lengths.push_back(stream->length());
+  return lengths;
+}
+
+void AppliedPlan::set_lengths(const std::vector<int64_t>& lengths) {
+  auto length = lengths.begin();
+  for (const auto& [path, stream] : streams_) stream->set_length(*length++);
 }
 
 void AppliedPlan::lift() {

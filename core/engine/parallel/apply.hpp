@@ -24,7 +24,10 @@ class AppliedPlan {
   // What this rank of the tensor axis keeps of each parameter that is split, by the parameter's full name,
   // ties under both.
   const std::map<std::string, Cut>& parts() const { return parts_; }
-  Stream& stream() const { return *stream_; }
+  // The numbers of positions of the sequences that go through now. Known where a forward begins; a unit that
+  // is recomputed gets those of its own forward again.
+  std::vector<int64_t> lengths() const;
+  void set_lengths(const std::vector<int64_t>& lengths);
   // The layers as they were, so that another plan can be made and applied; again: as this plan wants them.
   void lift();
   void put_back();
@@ -36,7 +39,8 @@ class AppliedPlan {
   };
   std::map<std::string, Cut> parts_;
   std::vector<Change> changes_;
-  std::shared_ptr<Stream> stream_;
+  // One for each sequence that begins below a module of its own, by that module's path; "": for all others.
+  std::map<std::string, std::shared_ptr<Stream>> streams_;
 };
 
 }  // namespace weft::parallel

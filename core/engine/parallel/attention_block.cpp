@@ -2,6 +2,7 @@
 
 #include <ATen/AccumulateType.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
@@ -93,12 +94,12 @@ void merge(AttentionPart& sum, const AttentionPart& part) {
 AttentionGradients attend_backward(const AttentionBlock& block, const AttentionPart& whole,
                                    const at::Tensor& gradient) {
   const at::Tensor k = repeated(block.k, block.q), v = repeated(block.v, block.q);
-  if (has_kernel(block)) {
+  if (has_kernel(block) && !block.learns_bias) {
     const auto [causal, bias] = causal_and_bias(block);
     const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
         gradient, block.q, k, v, whole.out.to(block.q.scalar_type()), whole.log_sum_exp, 0, causal,
         bias.defined() ? std::optional(bias) : std::nullopt, block.scale);
-    return {dq, summed_by_head(dk, block.k), summed_by_head(dv, block.k)};
+    return {dq, summed_by_head(dk, block.k), summed_by_head(dv, block.k), {}};
   }
   const at::ScalarType exact = exact_type(block.q);
   const at::Tensor q = block.q.to(exact), keys = k.to(exact), up = gradient.to(exact);
@@ -111,10 +112,11 @@ AttentionGradients attend_backward(const AttentionBlock& block, const AttentionP
     dp.mul_(factor);
   }
   const at::Tensor dv = at::matmul(dropped.transpose(-1, -2), up);
-  const at::Tensor ds =
-      dp.sub_(up.mul(whole.out.to(exact)).sum(-1, true)).mul_(probabilities).mul_(block.scale);
-  return {at::matmul(ds, keys), summed_by_head(at::matmul(ds.transpose(-1, -2), q), block.k),
-          summed_by_head(dv, block.k)};
+  const at::Tensor ds = dp.sub_(up.mul(whole.out.to(exact)).sum(-1, true)).mul_(probabilities);
+  const at::Tensor dbias = block.learns_bias ? at::sum_to(ds, block.bias.sizes()) : at::Tensor();
+  const at::Tensor scaled = block.learns_bias ? ds.mul(block.scale) : ds.mul_(block.scale);
+  return {at::matmul(scaled, keys), summed_by_head(at::matmul(scaled.transpose(-1, -2), q), block.k),
+          summed_by_head(dv, block.k), dbias};
 }
 
 }  // namespace weft::parallel

@@ -16,6 +16,7 @@ struct AttentionBlock {
   bool fused = true;   // one kernel, where there is one for this
   double dropout = 0;  // of the probabilities, with the masks of `seed`
   uint64_t seed = 0;
+  bool learns_bias = false;  // the gradient of `bias` is wanted, which the kernel does not give
 };
 
 // As attention to these keys alone: (B, H, t, D), and the logarithm of the sum of exponentials (B, H, t), in
@@ -29,9 +30,9 @@ AttentionPart attend(const AttentionBlock& block);
 void merge(AttentionPart& sum, const AttentionPart& part);
 
 // The gradients that come of this block, of the whole result: `out`, `log_sum_exp` and `gradient` are those
-// of attention to all keys. dk, dv: as k and v.
+// of attention to all keys. dk, dv: as k and v; dbias: as bias, where it is wanted.
 struct AttentionGradients {
-  at::Tensor dq, dk, dv;
+  at::Tensor dq, dk, dv, dbias;
 };
 AttentionGradients attend_backward(const AttentionBlock& block, const AttentionPart& whole,
                                    const at::Tensor& gradient);

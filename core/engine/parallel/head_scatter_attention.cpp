@@ -76,15 +76,24 @@ class HeadScatterAttention final : public StreamAttention {
       const at::Tensor heads = x.size(2) % ranks == 0 ? x : x.repeat_interleave(repeated, 2);
       return heads.unflatten(2, {ranks, -1});
     };
-    const at::Tensor packed = at::cat({shares(q), shares(k), shares(v)}, 3);
-    const at::Tensor scattered =
-        with_gradient(by_heads(packed, positions, total), packed,
-                      [positions](const at::Tensor& gradient) { return by_positions(gradient, positions); });
+    const auto scatter = [&](const at::Tensor& x, int64_t positions_of_all) {
+      return with_gradient(
+          by_heads(x, positions, positions_of_all), x,
+          [positions](const at::Tensor& gradient) { return by_positions(gradient, positions); });
+    };
     const int64_t heads = q.size(2) / ranks, shared = groups / ranks;
-    const at::Tensor mixed =
-        nn::self_attention(scattered.narrow(2, 0, heads), scattered.narrow(2, heads, shared),
-                           scattered.narrow(2, heads + shared, shared), mask, options)
-            .unflatten(-1, {heads, -1});
+    at::Tensor queries, keys_values;
+    if (&source() == &stream()) {  // together
+      const at::Tensor all = scatter(at::cat({shares(q), shares(k), shares(v)}, 3), total);
+      queries = all.narrow(2, 0, heads);
+      keys_values = all.narrow(2, heads, 2 * shared);
+    } else {
+      queries = scatter(shares(q), total);
+      keys_values = scatter(at::cat({shares(k), shares(v)}, 3), source().length());
+    }
+    const at::Tensor mixed = nn::self_attention(queries, keys_values.narrow(2, 0, shared),
+                                                keys_values.narrow(2, shared, shared), mask, options)
+                                 .unflatten(-1, {heads, -1});
     return with_gradient(by_positions(mixed, positions), mixed,
                          [positions, total](const at::Tensor& gradient) {
                            return by_heads(gradient, positions, total);
@@ -95,8 +104,9 @@ class HeadScatterAttention final : public StreamAttention {
 
 }  // namespace
 
-std::shared_ptr<nn::AttentionOperation> head_scatter_attention(std::shared_ptr<Stream> stream) {
-  return std::make_shared<HeadScatterAttention>(std::move(stream));
+std::shared_ptr<nn::AttentionOperation> head_scatter_attention(std::shared_ptr<Stream> stream,
+                                                               std::shared_ptr<Stream> source) {
+  return std::make_shared<HeadScatterAttention>(std::move(stream), std::move(source));
 }
 
 }  // namespace weft::parallel

@@ -201,6 +201,10 @@ std::shared_ptr<nn::IdentityOperation> parallel_input(std::shared_ptr<Stream> st
   return std::make_shared<StreamBorder>("weft.parallel_input/1", std::move(stream), &Stream::enter);
 }
 
+std::shared_ptr<nn::IdentityOperation> sequence_begin(std::shared_ptr<Stream> stream) {
+  return std::make_shared<StreamBorder>("weft.sequence_begin/1", std::move(stream), &Stream::begin);
+}
+
 std::shared_ptr<nn::IdentityOperation> sequence_end(std::shared_ptr<Stream> stream) {
   return std::make_shared<StreamBorder>("weft.sequence_end/1", std::move(stream), &Stream::end);
 }

@@ -41,8 +41,10 @@ std::shared_ptr<nn::EmbeddingOperation> stream_embedding(std::shared_ptr<Stream>
 // A norm of the stream.
 std::shared_ptr<nn::NormOperation> stream_norm(std::shared_ptr<Stream> stream);
 
-// The input itself, which enters a region for whoever reads it there; and one with which the stream ends.
+// The input itself, which enters a region for whoever reads it there; the ids with which a stream begins; and
+// what it ends with.
 std::shared_ptr<nn::IdentityOperation> parallel_input(std::shared_ptr<Stream> stream);
+std::shared_ptr<nn::IdentityOperation> sequence_begin(std::shared_ptr<Stream> stream);
 std::shared_ptr<nn::IdentityOperation> sequence_end(std::shared_ptr<Stream> stream);
 
 }  // namespace weft::parallel

@@ -71,9 +71,9 @@ class Route {
 struct Setting {
   Positions positions;
   Route route;
-  int64_t total;
-  at::Tensor bias;  // (B, 1 or H, 1 or T, T) of the whole sequence, or undefined
-  bool causal, fused;
+  int64_t total, total_keys;
+  at::Tensor bias;  // (1 or B, 1 or H, 1 or this rank's queries, all keys), or undefined
+  bool learns_bias, causal, fused;
   double scale, dropout;
   uint64_t seed;
 };
@@ -109,13 +109,17 @@ struct Ranges {
 Ranges ranges_of(const Setting& setting, int rank) {
   const int own = setting.positions.ranks().rank();
   const std::vector<Segment> mine = setting.positions.of(own, setting.total),
-                             other = setting.positions.of(rank, setting.total);
+                             other = setting.positions.of(rank, setting.total_keys);
   const int64_t queries = setting.positions.count(own, setting.total),
-                keys = setting.positions.count(rank, setting.total);
+                keys = setting.positions.count(rank, setting.total_keys);
   if (!setting.causal) return {{0, queries}, {0, keys}};
   if (rank == own) return {{0, queries}, {0, keys}, true};
   if (rank < own) return {{0, queries}, {0, other.front().count}};
   return {{mine.front().count, mine.back().count}, {0, keys}};
+}
+
+at::Tensor queries_of(const at::Tensor& bias, const Ranges& at) {
+  return bias.size(-2) == 1 ? bias : bias.narrow(-2, at.queries.begin, at.queries.count);
 }
 
 // The block of this rank's queries (B, t, H, D) with the keys and values (2, B, s, G, D) of `rank`.
@@ -134,11 +138,23 @@ AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, cons
   block.dropout = setting.dropout;
   block.seed = setting.seed + 0xD1B54A32D192ED03ull * static_cast<uint64_t>(rank + 1);
   if (setting.bias.defined()) {
-    block.bias = setting.positions.of(rank, setting.bias, -1).narrow(-1, at.keys.begin, at.keys.count);
-    if (block.bias.size(-2) > 1)
-      block.bias = setting.positions.own(block.bias, -2).narrow(-2, at.queries.begin, at.queries.count);
+    block.bias =
+        setting.positions.of(rank, queries_of(setting.bias, at), -1).narrow(-1, at.keys.begin, at.keys.count);
+    block.learns_bias = setting.learns_bias;
   }
   return block;
+}
+
+// Adds to `sum`, the gradient of the whole bias, what came of those keys.
+void add_bias_gradient(const Setting& setting, const Ranges& at, int rank, const at::Tensor& gradient,
+                       const at::Tensor& sum) {
+  int64_t begin = 0, left = at.keys.count;  // the ranges begin with a piece
+  for (const Segment& keys : setting.positions.of(rank, setting.total_keys)) {
+    const int64_t count = std::min(keys.count, left);
+    queries_of(sum, at).narrow(-1, keys.begin, count).add_(gradient.narrow(-1, begin, count));
+    begin += count;
+    left -= count;
+  }
 }
 
 // visit(step, rank, its keys and values) for every rank, this one's first, while the next ones travel.
@@ -150,7 +166,7 @@ void visit_keys(const Setting& setting, const at::Tensor& own, const Visit& visi
     std::optional<Exchange> exchange;
     if (step + 1 < route.steps()) {
       at::DimVector shape(own.sizes());
-      shape[2] = setting.positions.count(route.here(step + 1), setting.total);
+      shape[2] = setting.positions.count(route.here(step + 1), setting.total_keys);
       exchange.emplace(route.ranks(), kKeys, here, route.next(step), at::empty(shape, own.options()),
                        route.previous(step));
     }
@@ -186,7 +202,7 @@ AttentionPart forward_of(const Setting& setting, const at::Tensor& q, const at::
 }
 
 struct Gradients {
-  at::Tensor dq, dk, dv;  // as q, k and v
+  at::Tensor dq, dk, dv, dbias;  // as q, k, v and the bias
 };
 
 // The gradients of keys and values follow them one step behind and end at the rank whose they are.
@@ -195,6 +211,9 @@ Gradients backward_of(const Setting& setting, const at::Tensor& q, const at::Ten
   const Route& route = setting.route;
   const at::ScalarType exact = whole.log_sum_exp.scalar_type();
   const at::Tensor dq = at::zeros(q.sizes(), q.options().dtype(exact)), up = gradient.transpose(1, 2);
+  const at::Tensor dbias = setting.learns_bias
+                               ? at::zeros(setting.bias.sizes(), setting.bias.options().dtype(exact))
+                               : at::Tensor();
   std::optional<Exchange> travelling;
   visit_keys(setting, keys_values, [&](int step, int rank, const at::Tensor& here) {
     const Ranges at = ranges_of(setting, rank);
@@ -208,16 +227,19 @@ Gradients backward_of(const Setting& setting, const at::Tensor& q, const at::Ten
       dq.narrow(1, at.queries.begin, at.queries.count).add_(own.dq.transpose(1, 2));
       sum.select(0, 0).narrow(1, at.keys.begin, at.keys.count).add_(own.dk.transpose(1, 2));
       sum.select(0, 1).narrow(1, at.keys.begin, at.keys.count).add_(own.dv.transpose(1, 2));
+      if (own.dbias.defined()) add_bias_gradient(setting, at, rank, own.dbias, dbias);
     }
     const bool last = step + 1 == route.steps();
     at::DimVector shape(here.sizes());
-    shape[2] = setting.positions.count(last ? route.ranks().rank() : route.here(step + 1), setting.total);
+    shape[2] =
+        setting.positions.count(last ? route.ranks().rank() : route.here(step + 1), setting.total_keys);
     travelling.emplace(route.ranks(), kGradients, sum, last ? rank : route.next(step),
                        at::empty(shape, sum.options()), last ? route.own(step) : route.previous(step));
   });
   const at::Tensor sum = travelling->wait();
   const auto as_given = [&](const at::Tensor& x) { return x.to(q.scalar_type()); };
-  return {as_given(dq), as_given(sum.select(0, 0)), as_given(sum.select(0, 1))};
+  return {as_given(dq), as_given(sum.select(0, 0)), as_given(sum.select(0, 1)),
+          dbias.defined() ? dbias.to(setting.bias.scalar_type()) : dbias};
 }
 
 class RingNode final : public torch::autograd::Node {
@@ -227,12 +249,12 @@ class RingNode final : public torch::autograd::Node {
         saved_{SavedVariable(q, false), SavedVariable(keys_values, false), SavedVariable(whole.out, false),
                SavedVariable(whole.log_sum_exp, false)} {}
   variable_list apply(variable_list&& gradients) override {
-    if (!gradients[0].defined()) return {{}, {}, {}};
+    if (!gradients[0].defined()) return {{}, {}, {}, {}};
     require_first_order("attention");
     const at::Tensor q = saved_[0].unpack();
     const AttentionPart whole = {saved_[2].unpack(), saved_[3].unpack()};
     Gradients result = backward_of(setting_, q, saved_[1].unpack(), whole, gradients[0].view(q.sizes()));
-    return {result.dq, result.dk, result.dv};
+    return {result.dq, result.dk, result.dv, result.dbias};
   }
   void release_variables() override {
     for (SavedVariable& saved : saved_) saved.reset_data();
@@ -246,8 +268,9 @@ class RingNode final : public torch::autograd::Node {
 
 class RingAttention final : public StreamAttention {
  public:
-  RingAttention(std::shared_ptr<Stream> stream, int inner)
-      : StreamAttention(std::move(stream)), route_(this->stream().positions().ranks(), inner) {}
+  RingAttention(std::shared_ptr<Stream> stream, std::shared_ptr<Stream> source, int inner)
+      : StreamAttention(std::move(stream), std::move(source)),
+        route_(this->stream().positions().ranks(), inner) {}
   std::string id() const override { return "weft.attention/1 ring_attn"; }
 
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
@@ -265,13 +288,14 @@ class RingAttention final : public StreamAttention {
       return forward(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), mask, same).to(v.scalar_type());
     }
     const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
-    const at::Tensor bias =
-        mask.defined() && mask.scalar_type() == at::kBool ? nn::additive_mask(mask, q.scalar_type()) : mask;
+    const at::Tensor bias = bias_of(mask, q);
     const Setting setting = {stream().positions(),
                              route_,
                              stream().length(),
-                             bias,
-                             options.causal,
+                             source().length(),
+                             bias.defined() ? bias.detach() : bias,
+                             bias.defined() && bias.requires_grad() && at::GradMode::is_enabled(),
+                             options.causal || options.mask_is_causal,
                              options.fused,
                              scale,
                              options.dropout,
@@ -284,22 +308,31 @@ class RingAttention final : public StreamAttention {
       whole = forward_of(setting, q, keys_values);
       result = whole.out.transpose(1, 2).to(q.scalar_type()).flatten(2).detach();
     }
-    if (!torch::autograd::compute_requires_grad(q, k, v)) return result;
+    if (!torch::autograd::compute_requires_grad(q, k, v, bias)) return result;
     const std::shared_ptr<RingNode> node(new RingNode(setting, q, keys_values, whole),
                                          torch::autograd::deleteNode);
-    node->set_next_edges(torch::autograd::collect_next_edges(q, k, v));
+    node->set_next_edges(torch::autograd::collect_next_edges(q, k, v, bias));
     torch::autograd::set_history(result, node);
     return result;
   }
 
  private:
+  // Additive, and of this rank's queries where it tells them apart.
+  at::Tensor bias_of(const at::Tensor& mask, const at::Tensor& q) const {
+    if (!mask.defined()) return mask;
+    const bool of_all = mask.size(-2) > 1 && mask.size(-2) != q.size(1);
+    const at::Tensor own = of_all ? stream().positions().own(mask, -2) : mask;
+    return own.scalar_type() == at::kBool ? nn::additive_mask(own, q.scalar_type()) : own;
+  }
+
   const Route route_;
 };
 
 }  // namespace
 
-std::shared_ptr<nn::AttentionOperation> ring_attention(std::shared_ptr<Stream> stream, int inner_ring) {
-  return std::make_shared<RingAttention>(std::move(stream), inner_ring);
+std::shared_ptr<nn::AttentionOperation> ring_attention(std::shared_ptr<Stream> stream,
+                                                       std::shared_ptr<Stream> source, int inner_ring) {
+  return std::make_shared<RingAttention>(std::move(stream), std::move(source), inner_ring);
 }
 
 }  // namespace weft::parallel

@@ -46,14 +46,18 @@ class Stream {
   virtual at::Tensor inside(const at::Tensor& by_position) const { return own(by_position); }
   // Only of a stream that is split.
   const Positions& positions() const { return positions_.value(); }
+  // From where on a sequence goes through, of ids (B, T); they stay as they are.
+  at::Tensor begin(const at::Tensor& ids) {
+    set_length(ids.size(1));
+    return ids;
+  }
   // To where every rank goes on with all positions.
   at::Tensor end(const at::Tensor& x);
   // How often gradients of the same samples are added up: the ranks of a sequence axis, each of which has a
   // loss of all positions. Whoever makes a loss of its own positions alone multiplies it by this.
   int64_t times_counted() const { return times_counted_; }
 
-  // The number of positions of the sequence that goes through now. Known where a forward begins; a unit that
-  // is recomputed gets that of its own forward again.
+  // The number of positions of the sequence that goes through now.
   int64_t length() const { return length_; }
   void set_length(int64_t positions) { length_ = positions; }
 

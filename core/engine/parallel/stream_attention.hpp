@@ -12,7 +12,8 @@ namespace weft::parallel {
 
 class StreamAttention : public nn::AttentionOperation {
  public:
-  explicit StreamAttention(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+  StreamAttention(std::shared_ptr<Stream> stream, std::shared_ptr<Stream> source)
+      : stream_(std::move(stream)), source_(std::move(source)) {}
   at::Tensor positions(const at::Tensor& given, const at::Tensor& like) const override {
     if (given.defined()) return stream_->own(given);
     return stream_->own(at::arange(stream_->length(), like.options().dtype(at::kLong)).unsqueeze(0));
@@ -20,9 +21,10 @@ class StreamAttention : public nn::AttentionOperation {
 
  protected:
   const Stream& stream() const { return *stream_; }
+  const Stream& source() const { return *source_; }
 
  private:
-  const std::shared_ptr<Stream> stream_;
+  const std::shared_ptr<Stream> stream_, source_;
 };
 
 }  // namespace weft::parallel

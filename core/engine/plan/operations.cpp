@@ -259,11 +259,16 @@ const std::vector<Operation>& known_operations() {
   const auto kFlag = [](const char* key) { return AttributeRule{.standard = flag(key), .choices = {}}; };
   // Of a layer that has two forms (nn::Fusible); elsewhere "fused" is a number of parts.
   static const AttributeRule kInOnePass = {.standard = flag("fused", true), .choices = {}};
+  static const AttributeRule kFlash = {.standard = flag("flash", true), .choices = {}};
   static const AttributeRule kInput = {text("input", "own"), {"own", "shared", "entered"}};
   static const std::vector<Operation> kOperations = {
       {"weft.activation/1", {"Activation"}, {kInOnePass}, Split::kNone},
-      {"weft.attention/1", {"Attention"}, {{.standard = flag("flash", true), .choices = {}}}, Split::kNone},
+      {"weft.attention/1", {"Attention"}, {kFlash}, Split::kNone},
       {"weft.attention_bias/1", {"RelativeAttentionBias"}, {}, Split::kChannels},
+      {"weft.cross_attention/1",
+       {"Attention"},
+       {kFlash, {.standard = text("source", ""), .choices = {}}},
+       Split::kNone},
       {"weft.dropout/1", {"Dropout"}, {kInOnePass, kFlag("split")}, Split::kNone},
       {"weft.embedding/1", {"Embedding"}, {}, Split::kNone},
       {"weft.embedding_vocab/1", {"Embedding"}, {}, Split::kVocabulary},
@@ -276,6 +281,7 @@ const std::vector<Operation>& known_operations() {
       {"weft.linear_vocab/1", {"Linear"}, {kFlag("parallel_output"), kFlag("split")}, Split::kVocabulary},
       {"weft.parallel_input/1", {"Identity"}, {}, Split::kNone},
       {"weft.rms_norm/1", {"RMSNorm"}, {kInOnePass, kFlag("split")}, Split::kNone},
+      {"weft.sequence_begin/1", {"Identity"}, {}, Split::kNone},
       {"weft.sequence_end/1", {"Identity"}, {}, Split::kNone},
   };
   return kOperations;

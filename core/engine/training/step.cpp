@@ -79,10 +79,10 @@ void Training::forward_unit(weft_unit& unit, State& state, const std::shared_ptr
     record->add(unit);
     insert_boundary(state, [record, entry] { record->after_backward(entry); });
   }
-  const auto run = [u = unit.unit, dtype = options_.autocast, stream = plan_ ? &plan_->stream() : nullptr,
-                    length = plan_ ? plan_->stream().length() : 0](State& s) {
+  const auto run = [u = unit.unit, dtype = options_.autocast, plan = plan_.get(),
+                    lengths = plan_ ? plan_->lengths() : std::vector<int64_t>()](State& s) {
     const Autocast autocast(dtype);
-    if (stream != nullptr) stream->set_length(length);
+    if (plan != nullptr) plan->set_lengths(lengths);
     u->forward(s);
   };
   if (unit.recompute && hooks)

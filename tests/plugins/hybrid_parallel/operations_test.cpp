@@ -127,7 +127,8 @@ TEST(AttentionBlock, PartsMergeToTheWhole) {
                                         0.3,
                                         fused,
                                         dropout,
-                                        static_cast<uint64_t>(begin + 1)};
+                                        static_cast<uint64_t>(begin + 1),
+                                        true};
       };
       const auto whole_of = [&](const Tensor& queries) {
         parallel::AttentionPart whole = parallel::attend(block(queries, 0, 3));
@@ -135,14 +136,21 @@ TEST(AttentionBlock, PartsMergeToTheWhole) {
         return whole;
       };
       const parallel::AttentionPart whole = whole_of(q);
-      if (dropout == 0) {
-        const Tensor logits = at::matmul(q, k.repeat_interleave(2, 1).transpose(2, 3)) * 0.3 + bias;
-        const Tensor expected = at::matmul(logits.softmax(-1), v.repeat_interleave(2, 1));
-        EXPECT_TRUE(is_near(whole.out, expected, 1e-12));
+      Tensor dq = at::zeros_like(q), dbias = at::zeros_like(bias);
+      for (const auto& [begin, count] : {std::pair(0, 3), std::pair(3, 4)}) {
+        const parallel::AttentionGradients part =
+            parallel::attend_backward(block(q, begin, count), whole, up);
+        dq += part.dq;
+        dbias.narrow(3, begin, count) += part.dbias;
       }
-      Tensor dq = at::zeros_like(q);
-      for (const auto& [begin, count] : {std::pair(0, 3), std::pair(3, 4)})
-        dq += parallel::attend_backward(block(q, begin, count), whole, up).dq;
+      if (dropout == 0) {
+        const Tensor learnt = leaf(bias);
+        const Tensor logits = at::matmul(q, k.repeat_interleave(2, 1).transpose(2, 3)) * 0.3 + learnt;
+        const Tensor expected = at::matmul(logits.softmax(-1), v.repeat_interleave(2, 1));
+        EXPECT_TRUE(is_near(whole.out, expected.detach(), 1e-12));
+        (expected * up).sum().backward();
+        EXPECT_TRUE(is_near(dbias, learnt.grad(), 1e-12));
+      }
       const Tensor direction = random(4, 5);
       const double step = 1e-5;
       const Tensor difference =

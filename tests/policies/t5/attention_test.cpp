@@ -60,6 +60,17 @@ TEST(T5RelativeBias, HoldsTheNumberOfEachDistance) {
   }
 }
 
+// What attention needs of it where a sequence is split: some heads, or the queries of some segments.
+TEST(T5RelativeBias, HasPartsOfTheWhole) {
+  const auto encoder = attention(t5::Direction::kBoth);
+  const t5::RelativeAttentionBias& bias = *encoder->relative_attention_bias;
+  const at::Tensor whole = bias(bias.part(9));
+  EXPECT_TRUE(bias({9, {{0, 9}}, {1, 1}}).equal(whole.narrow(1, 1, 1)));
+  EXPECT_TRUE(bias({9, {{1, 2}, {6, 3}}, {0, 2}})
+                  .equal(whole.index_select(2, at::tensor({1, 2, 6, 7, 8}, at::kLong))));
+  EXPECT_TRUE(bias({9, {{4, 0}, {8, 1}}, {0, 2}}).equal(whole.narrow(2, 8, 1)));
+}
+
 TEST(T5RelativeBias, ForbidsWhatComesLaterAndPadding) {
   const float lowest = std::numeric_limits<float>::lowest();
   const at::Tensor padding = at::zeros({3, 1, 1, 4});

@@ -44,11 +44,10 @@ TEST(T5Policy, RefusesHeadsThatDoNotDivideAndNamesTheNearestSizes) {
                "\"num_heads\" is 4, not a multiple of 3; the nearest sizes that divide it: 2 and 4");
 }
 
-TEST(T5Policy, RefusesSplitSequencesWithTheReason) {
+TEST(T5Policy, SplitSequencesShareTheHeadsWhereTheseAreExchanged) {
   const auto model = weft::test::make_model(small(), kGeneration);
-  EXPECT_TELLS(
-      refusal(describe_model(*model), policy(), {.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER}),
-      "T5's attention adds a bias by distance");
+  const ParallelSizes sizes = {.tensor = 2, .sequence = 4, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL};
+  EXPECT_TELLS(refusal(describe_model(*model), policy(), sizes), "\"num_heads\" is 4, not a multiple of 8");
 }
 
 TEST(T5Policy, CutsBothStacksForOneTwoAndFourRanks) {

@@ -105,6 +105,7 @@ void check_ids(const at::Tensor& ids, int64_t count, std::string_view what,
 // a row gives that may attend to nothing is not defined, but finite.
 struct AttentionOptions {
   bool causal = false;          // position i attends to 0 ... i; with a mask as well, where both allow it
+  bool mask_is_causal = false;  // the mask forbids later positions, which need not be looked at
   std::optional<double> scale;  // 1 / sqrt(D) if absent
   double dropout = 0;           // of the probabilities
   uint64_t stream = 0;          // of its masks, as Dropout's
@@ -117,8 +118,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 // The same of one tensor that holds all three, qkv: (B, T, 3, H, D) -> (B, T, H D). Faster where nothing is
 // masked or dropped.
 at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options);
-// The same of q (B, T, H, D) and of k and v (B, T, G, D): H / G heads of q, one after the other, share one of
-// k and v, which are not repeated for it.
+// The same of q (B, T, H, D) and of k and v (B, S, G, D): H / G heads of q, one after the other, share one of
+// k and v, which are not repeated for it. S is another than T where they are of another sequence.
 at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const at::Tensor& mask, const AttentionOptions& options);
 
@@ -138,6 +139,21 @@ class Attention : public Layer {
   // The positions of `x`, whose whole sequences have `given` (1 or B, T), or undefined for 0 ... T - 1.
   at::Tensor positions_of(const at::Tensor& x, const at::Tensor& given) const {
     return operation ? operation->positions(given, x) : given;
+  }
+};
+
+// The base of what makes a bias by position that attention adds: what a plan may change of it.
+class RelativeAttentionBias : public Layer {
+ public:
+  using Part = PositionBiasOperation::Part;
+  std::string kind() const override { return "RelativeAttentionBias"; }
+
+  std::shared_ptr<PositionBiasOperation> operation;  // may be null
+
+ protected:
+  // What is needed here, of sequences of which this rank has `positions`.
+  Part part(int64_t positions, int64_t heads) const {
+    return operation ? operation->part(heads) : Part{positions, {{0, positions}}, {0, heads}};
   }
 };
 

@@ -5,6 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <vector>
+
+#include "weft/cut.hpp"
 
 namespace weft::nn {
 
@@ -44,10 +47,24 @@ class AttentionOperation {
   // The positions here, int64 (1 or B, t), of `given` (1 or B, T), or of 0 ... T - 1 if that is undefined. On
   // the device of `like`.
   virtual at::Tensor positions(const at::Tensor& given, const at::Tensor& like) const = 0;
-  // As nn::self_attention of q (B, t, H, D) and of k and v (B, t, G, D) over the whole sequences, which
-  // `mask` knows -> (B, t, H D).
+  // As nn::self_attention of q (B, t, H, D) and of k and v (B, s, G, D) over the whole sequences -> (B, t, H
+  // D). `mask` is of the whole sequences too, or, where it has heads and queries of its own, that part of it
+  // which PositionBiasOperation wants.
   virtual at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                              const at::Tensor& mask, const AttentionOptions& options) const = 0;
+};
+
+// What attention here needs of a bias by position (1, H, T, T), where every rank has some positions of each
+// sequence.
+class PositionBiasOperation {
+ public:
+  struct Part {
+    int64_t positions = 0;         // T
+    std::vector<Segment> queries;  // ascending
+    Segment heads;
+  };
+  virtual ~PositionBiasOperation() = default;
+  virtual Part part(int64_t heads) const = 0;  // of the layer's `heads`
 };
 
 class IdentityOperation {

@@ -1,0 +1,210 @@
+// Sequences of an encoder and a decoder that ranks share out, in every mode, against one rank.
+#include "plugins/support/bytes.hpp"
+#include "policies/t5/trials.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/tolerances.hpp"
+
+namespace weft::test {
+
+namespace {
+
+struct Split {
+  const char* mode;
+  const char* axes;
+  int ranks;
+};
+
+constexpr Split kSplits[] = {
+    {"split_gather", R"("tp_size": 2, "enable_sequence_overlap": true, )", 2},
+    {"split_gather", R"("tp_size": 4, )", 4},
+    {"ring", R"("tp_size": 2, )", 2},
+    {"ring", R"("tp_size": 4, )", 4},
+    {"all_to_all", R"("sp_size": 2, )", 2},
+    {"all_to_all", R"("sp_size": 4, )", 4},
+    {"all_to_all", R"("sp_size": 2, "tp_size": 2, )", 4},
+    {"ring_attn", R"("sp_size": 2, )", 2},
+    {"ring_attn", R"("sp_size": 4, "inner_ring_size": 2, )", 4},
+    {"ring_attn", R"("sp_size": 2, "tp_size": 2, )", 4},
+};
+
+JobOptions in_mode(const Split& split, const char* precision, const char* strategy = "hybrid_parallel") {
+  JobOptions options =
+      under(strategy,
+            fmt::format(R"({{{}"enable_sequence_parallelism": true, "sequence_parallelism_mode": "{}"}})",
+                        split.axes, split.mode),
+            precision);
+  options.recompute = "off";
+  return options;
+}
+
+std::string name_of(const testing::TestParamInfo<Split>& info) {
+  std::string name = info.param.mode;
+  for (const char* c = info.param.axes; *c != 0; ++c)
+    if (std::isalnum(static_cast<unsigned char>(*c)) != 0) name += *c;
+  return name;
+}
+
+// Rows of 4 to 9 tokens with padding on either side, and of 2 to 5 in the decoder.
+Trial padded_trial() {
+  Trial trial = t5_trial(kGeneration, kTied, 1e-10);
+  trial.batch = [](int64_t step) {
+    Batch batch = t5_batch(kGeneration, 7, step);
+    const at::Tensor mask = at::ones({7, 9}, at::kLong), target = at::ones({7, 5}, at::kLong);
+    for (int64_t row = 0; row < 6; ++row)
+      row % 2 == 0 ? mask[row].narrow(0, 9 - row, row).zero_() : mask[row].narrow(0, 0, row).zero_();
+    for (int64_t row = 0; row < 4; ++row) target[row].narrow(0, 5 - row, row).zero_();
+    batch.set("attention_mask", mask);
+    batch.set("decoder_attention_mask", target);
+    return batch;
+  };
+  return trial;
+}
+
+// Fewer positions than ranks: some have none.
+Trial short_trial() {
+  Trial trial = t5_trial(kGeneration, kUntied, 1e-10);
+  trial.batch = [](int64_t step) {
+    const Batch batch = t5_batch(kGeneration, 7, step);
+    return Batch{{"input_ids", batch.at("input_ids").narrow(1, 0, 3)},
+                 {"labels", batch.at("labels").narrow(1, 0, 2)}};
+  };
+  return trial;
+}
+
+class T5Sequences : public testing::TestWithParam<Split> {};
+
+TEST_P(T5Sequences, HaveTheGradientsOfOneRank) {
+  const auto options = [](const char* precision) { return in_mode(GetParam(), precision); };
+  JobOptions recomputed = options("fp64");
+  recomputed.recompute = "all";
+  expect_gradients_of_one_rank({{options("fp64"), t5_trial(kGeneration, kTied, 1e-10)},
+                                {recomputed, t5_trial(kGeneration, kUntied, 1e-10)},
+                                {options("fp32"), t5_trial(kGeneration, kTied, 5e-5)},
+                                {options("fp64"), t5_trial("T5ForTokenClassification", kTied, 1e-10)},
+                                {options("fp64"), padded_trial()},
+                                {options("fp64"), short_trial()}},
+                               GetParam().ranks);
+}
+
+TEST_P(T5Sequences, HaveTheGradientsOfOneRankUnderACriterionOfAllOutputs) {
+  for (const char* architecture : {"T5Model", "T5EncoderModel"}) {
+    const Tensors expected = t5_criterion_gradients(one_rank(), architecture, under("none", "{}", "fp64"));
+    on_ranks({GetParam().ranks}, [&](World& world) {
+      expect_near(t5_criterion_gradients(world, architecture, in_mode(GetParam(), "fp64")), expected, 1e-10);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, T5Sequences, testing::ValuesIn(kSplits), name_of);
+
+TEST(T5SequenceAxis, TrainsAsOneRankWithClippingAndRecomputation) {
+  for (const Split& split : {Split{"split_gather", R"("tp_size": 2, )", 2},
+                             Split{"ring_attn", R"("sp_size": 2, "zero_stage": 1, )", 2}}) {
+    JobOptions options = in_mode(split, "fp32");
+    options.max_grad_norm = 0.5;
+    options.recompute = "all";
+    expect_steps_of_one_rank(options, {split.ranks}, t5_trial(kGeneration, kTied, 5e-5));
+  }
+}
+
+TEST(T5SequenceAxis, GivesTheOutputsOfOneRank) {
+  const Batch batch = t5_batch(kGeneration, 4, 1);
+  Job whole = boost(one_rank(), tiny_t5(under("none", "{}", "fp32"), kGeneration, kTied), {});
+  const State expected = whole.forward(batch);
+  const double loss = whole.evaluate(batch).loss();
+  on_ranks({2}, [&](World& world) {
+    for (const Split& split : {kSplits[0], kSplits[4], kSplits[7]}) {
+      const JobOptions options = in_mode(split, "fp32");
+      Job job = boost(world, tiny_t5(options, kGeneration, kTied), options);
+      const char* encoded = "encoder_last_hidden_state";
+      EXPECT_TRUE(is_near(job.forward(batch).at(encoded), expected.at(encoded), 1e-5)) << split.mode;
+      EXPECT_NEAR(job.evaluate(batch).loss(), loss, 1e-5) << split.mode;
+    }
+  });
+}
+
+TEST(T5SequenceAxis, DrawsOtherMasksForOtherPositions) {
+  on_ranks({2}, [](World& world) {
+    for (const Split& split : {kSplits[0], kSplits[4], kSplits[7]}) {
+      const JobOptions options = in_mode(split, "fp32");
+      Job job = boost(world, tiny_t5(options, kGeneration, kTied, 0.1), options);
+      double before = 0, after = 0;
+      for (int64_t step = 0; step < 30; ++step) {
+        after = job.train_step(t5_batch(kGeneration, 3, 1)).loss;
+        if (step == 0) before = after;
+      }
+      EXPECT_LT(after, before) << split.mode;
+    }
+  });
+}
+
+TEST(CrossAttention, MustNameASequenceThatBegins) {
+  const TemporaryFolder folder;
+  folder.file("policy.json",
+              R"({"name": "astray", "entries": [{"on": "decoder.block.*.layer.1.EncDecAttention",
+      "operation": "weft.cross_attention/1", "source": "coder"}]})");
+  on_ranks({2}, [&](World& world) {
+    const JobOptions options =
+        under("hybrid_parallel",
+              fmt::format(R"({{"tp_size": 2, "custom_policy": "{}/policy.json"}})", folder.path()), "fp32");
+    EXPECT_ERROR(boost(world, tiny_t5(options, kGeneration, kTied), options), WEFT_INVALID_ARGUMENT,
+                 "attends to a sequence of \"coder\", but none begins there");
+  });
+}
+
+// Numbers of positions that the ranks divide, so that nothing is sent to fill up.
+Batch even_batch() {
+  const at::Tensor ids = at::randint(23, {3, 8}, at::kLong);
+  return {{"input_ids", ids}, {"labels", ids.narrow(1, 0, 4).clone()}};
+}
+constexpr int64_t kSource = 3 * 8, kTarget = 3 * 4, kWidth = 12, kInner = 4 * 5, kBlocks = 2;
+
+// Of an encoder block forward two gathers and two scatters, backward four gathers and two scatters; of a
+// decoder block three for each two. The encoder's output is gathered once and its gradient scattered once
+// whatever the number of blocks that read it; the embedding of each stack is scattered and its gradient
+// gathered; what enters the head is gathered and its gradient summed. Norms have their gradients summed.
+WEFT_RANKS_TEST(T5SequenceBytes, SplitGatherGathersTheSourceOnce, 2, 4) {
+  const std::string axes = fmt::format(R"("tp_size": {}, )", world.size());
+  const JobOptions options = in_mode({"split_gather", axes.c_str(), world.size()}, "fp32");
+  Job job = boost(world, tiny_t5(options, kGeneration, kTied), options);
+  const int64_t source = kSource * kWidth, target = kTarget * kWidth, ranks = world.size();
+  const int64_t norms = (2 * kBlocks + 1 + 3 * kBlocks + 1) * kWidth;
+  const auto sent = [&](int64_t elements) { return elements * 4 * (ranks - 1) / ranks; };
+  const std::map<std::string, int64_t> expected = {
+      {"all_gather", sent((6 * kBlocks + 2) * source + (9 * kBlocks + 2) * target)},
+      {"reduce_scatter", sent((4 * kBlocks + 2) * source + (6 * kBlocks + 1) * target)},
+      {"all_reduce", 2 * sent(target + 3 * kTarget + norms)}};
+  const Batch batch = even_batch();
+  EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
+}
+
+// Of a block of the encoder q, k, v and what attention gives, forward and backward: eight parts; of the
+// decoder besides these q and the result of the attention over the encoder, and k and v of the source.
+WEFT_RANKS_TEST(T5SequenceBytes, AllToAllExchangesKeysAndValuesOfTheSource, 2, 4) {
+  const std::string axes = fmt::format(R"("sp_size": {}, )", world.size());
+  const JobOptions options = in_mode({"all_to_all", axes.c_str(), world.size()}, "fp32");
+  Job job = boost(world, tiny_t5(options, kGeneration, kTied), options);
+  const int64_t source = kSource * kInner / world.size(), target = kTarget * kInner / world.size();
+  const int64_t elements = kBlocks * (8 * source + 12 * target + 4 * source);
+  const Batch batch = even_batch();
+  const auto sent = sent_bytes([&] { job.accumulate_gradients(batch); });
+  EXPECT_EQ(sent.at("all_to_all"), elements * 4 * (world.size() - 1) / world.size());
+  EXPECT_FALSE(sent.contains("all_gather"));
+}
+
+// Keys and values of the source pass the other ranks forward and backward, their gradients come home.
+WEFT_RANKS_TEST(T5SequenceBytes, RingAttentionSendsTheSourceRoundToo, 2, 4) {
+  const std::string axes = fmt::format(R"("sp_size": {}, )", world.size());
+  const JobOptions options = in_mode({"ring_attn", axes.c_str(), world.size()}, "fp32");
+  Job job = boost(world, tiny_t5(options, kGeneration, kTied), options);
+  const Batch batch = {{"input_ids", at::randint(23, {3, 16}, at::kLong)},
+                       {"labels", at::randint(23, {3, 8}, at::kLong)}};
+  const auto sent = sent_bytes([&] { job.accumulate_gradients(batch); });
+  const int64_t ranks = world.size(), source = 2 * 3 * 16 * kInner / ranks, target = source / 2;
+  EXPECT_EQ(sent.at("send"), kBlocks * (2 * source + target) * (2 * (ranks - 1) + ranks) * 4);
+}
+
+}  // namespace
+
+}  // namespace weft::test
