@@ -16,6 +16,7 @@
 #include "nn/random_stream.hpp"
 #include "parallel/attention.hpp"
 #include "parallel/attention_block.hpp"
+#include "parallel/route.hpp"
 #include "parallel/stream_attention.hpp"
 #include "weft/nn/masks.hpp"
 
@@ -27,46 +28,6 @@ using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
 constexpr uint32_t kKeys = 2, kGradients = 3;  // tags
-
-// The way of the keys and values of each rank: once past every rank, within groups of `inner` neighbours
-// first.
-class Route {
- public:
-  Route(Communicator ranks, int inner) : ranks_(std::move(ranks)), inner_(inner) {}
-
-  const Communicator& ranks() const { return ranks_; }
-  int steps() const { return ranks_.size(); }
-  // Whose part is here at a step, and where this rank's is.
-  int here(int step) const { return moved(-step); }
-  int own(int step) const { return moved(step); }
-  // Where what is here goes after a step, and whence the next comes.
-  int next(int step) const { return rank_at(place(ranks_.rank()), hop(step), 1); }
-  int previous(int step) const { return rank_at(place(ranks_.rank()), hop(step), -1); }
-
- private:
-  struct Place {
-    int group, member;
-  };
-  // Steps from group to group, and within one.
-  struct Hops {
-    int groups, members;
-  };
-  Place place(int rank) const { return {rank / inner_, rank % inner_}; }
-  Hops hop(int step) const { return (step + 1) % inner_ == 0 ? Hops{1, 0} : Hops{0, 1}; }
-  int rank_at(Place from, Hops hops, int sign) const {
-    const int groups = ranks_.size() / inner_;
-    const auto wrap = [](int value, int size) { return (value % size + size) % size; };
-    return wrap(from.group + sign * hops.groups, groups) * inner_ +
-           wrap(from.member + sign * hops.members, inner_);
-  }
-  int moved(int steps) const {
-    const int count = std::abs(steps);
-    return rank_at(place(ranks_.rank()), {count / inner_, count - count / inner_}, steps < 0 ? -1 : 1);
-  }
-
-  Communicator ranks_;
-  int inner_;
-};
 
 struct Setting {
   Positions positions;
@@ -167,8 +128,8 @@ void visit_keys(const Setting& setting, const at::Tensor& own, const Visit& visi
     if (step + 1 < route.steps()) {
       at::DimVector shape(own.sizes());
       shape[2] = setting.positions.count(route.here(step + 1), setting.total_keys);
-      exchange.emplace(route.ranks(), kKeys, here, route.next(step), at::empty(shape, own.options()),
-                       route.previous(step));
+      exchange.emplace(setting.positions.ranks(), kKeys, here, route.next(step),
+                       at::empty(shape, own.options()), route.previous(step));
     }
     visit(step, route.here(step), here);
     if (exchange) here = exchange->wait();
@@ -231,9 +192,9 @@ Gradients backward_of(const Setting& setting, const at::Tensor& q, const at::Ten
     }
     const bool last = step + 1 == route.steps();
     at::DimVector shape(here.sizes());
-    shape[2] =
-        setting.positions.count(last ? route.ranks().rank() : route.here(step + 1), setting.total_keys);
-    travelling.emplace(route.ranks(), kGradients, sum, last ? rank : route.next(step),
+    shape[2] = setting.positions.count(last ? setting.positions.ranks().rank() : route.here(step + 1),
+                                       setting.total_keys);
+    travelling.emplace(setting.positions.ranks(), kGradients, sum, last ? rank : route.next(step),
                        at::empty(shape, sum.options()), last ? route.own(step) : route.previous(step));
   });
   const at::Tensor sum = travelling->wait();
@@ -270,7 +231,7 @@ class RingAttention final : public StreamAttention {
  public:
   RingAttention(std::shared_ptr<Stream> stream, std::shared_ptr<Stream> source, int inner)
       : StreamAttention(std::move(stream), std::move(source)),
-        route_(this->stream().positions().ranks(), inner) {}
+        route_(this->stream().positions().ranks().rank(), this->stream().positions().ranks().size(), inner) {}
   std::string id() const override { return "weft.attention/1 ring_attn"; }
 
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,

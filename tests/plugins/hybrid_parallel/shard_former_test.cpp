@@ -1,6 +1,7 @@
 // A model divided without a Booster, trained by an optimizer and sums of the caller's own.
 #include <weft/shard_former.hpp>
 
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/optim/sgd.h>
 
 #include "checkpoint/format.hpp"
@@ -100,6 +101,18 @@ TEST(ShardFormer, HasTheGradientsOfABooster) {
   model(trial.batch(0)).at("loss").backward();
   for (const auto& item : model.module().named_parameters())
     EXPECT_TRUE(is_near(item.value().grad(), expected.at(item.key()), 1e-10)) << item.key();
+}
+
+// The operations at the borders have first derivatives alone.
+TEST(ShardFormer, RefusesGradientsOfGradients) {
+  on_ranks({2}, [](World& world) {
+    const ShardedModel model = ShardFormer({.tensor_parallel_group = world.communicator()})
+                                   .optimize(gpt2_trial("GPT2LMHeadModel", "fp64").model(kFp64));
+    const at::Tensor loss = model(gpt2_batch(2, 1)).at("loss");
+    EXPECT_ERROR(torch::autograd::grad({loss}, {model.parameters().front()}, {}, /*retain_graph=*/true,
+                                       /*create_graph=*/true),
+                 WEFT_UNIMPLEMENTED, "a gradient of its gradient was asked for");
+  });
 }
 
 TEST(ShardFormer, KeepsWhatIsWholeAlikeUnderDropout) {
