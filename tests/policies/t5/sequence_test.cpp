@@ -124,7 +124,7 @@ TEST(T5SequenceAxis, GivesTheOutputsOfOneRank) {
   });
 }
 
-TEST(T5SequenceAxis, DrawsOtherMasksForOtherPositions) {
+TEST(T5SequenceAxis, TrainsWithDropout) {
   on_ranks({2}, [](World& world) {
     for (const Split& split : {kSplits[0], kSplits[4], kSplits[7]}) {
       const JobOptions options = in_mode(split, "fp32");
