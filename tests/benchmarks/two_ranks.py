@@ -1,13 +1,13 @@
 """Weft's strategies beside PyTorch's on the same job, in turn, and a table of both.
 
-  python tests/benchmarks/two_ranks.py --build build/release [--pairs ddp ddp_views zero fsdp gemini tensor] [--rounds 3] [--steps 8]
+  python tests/benchmarks/two_ranks.py --build build/release [--pairs ddp ddp_views zero fsdp gemini tensor sequence] [--rounds 3] [--steps 8]
 
 4 samples of 256 tokens a rank, fp32, fused AdamW, two ranks of one thread each, Gloo on loopback. PyTorch runs Hugging Face's
 model, not compiled. Pairs on GPT-2 (gpt2_6x384.json): torch_ddp and DistributedDataParallel without and with
 gradient_as_bucket_view, low_level_zero stage 1 and ZeroRedundancyOptimizer over DDP, torch_fsdp and fully_shard by block
 (FSDP2), gemini and Weft's own torch_fsdp. On Llama (llama_6x384.json), whose ranks share their 4 samples: hybrid_parallel with
-tp_size 2 and DTensor's parallelize_module with a vocabulary-parallel embedding and head. Needs a Python with torch 2.11 and transformers (packaging/oracle-python prints
-one) and a build with -DWEFT_BENCHMARKS=ON. Rates are the best step of all rounds and tokens per second of processor time;
+tp_size 2 and DTensor's parallelize_module with a vocabulary-parallel embedding and head; and the sequence_parallelism_modes beside
+tp_size 2. Needs a Python with torch 2.11 and transformers (packaging/oracle-python prints one) and a build with -DWEFT_BENCHMARKS=ON. Rates are the best step of all rounds and tokens per second of processor time;
 memory is the growth of the largest rank's resident set over the moment before the model exists; bytes are what the loopback
 device carried per rank and step (other programs' traffic on it would be in it).
 """
@@ -15,6 +15,12 @@ import argparse, json, os, pathlib, resource, socket, subprocess, sys, time
 
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, SEQUENCE, RANKS = 4, 256, 2
+
+
+def split_over(axis, mode):
+    return {axis: 2, "enable_sequence_parallelism": True, "sequence_parallelism_mode": mode}
+
+
 # pair: (PyTorch's mode or None, Weft's runs as strategy and options; the ratio is of the first to the last of all)
 PAIRS = {
     "ddp": ("ddp", [("torch_ddp", {})]),
@@ -23,11 +29,14 @@ PAIRS = {
     "fsdp": ("fsdp", [("torch_fsdp", {})]),
     "gemini": (None, [("gemini", {}), ("torch_fsdp", {})]),
     "tensor": ("tensor", [("hybrid_parallel", {"tp_size": 2})]),
+    "sequence": (None, [("hybrid_parallel", options) for options in (
+        split_over("tp_size", "split_gather"), split_over("tp_size", "ring"), split_over("sp_size", "all_to_all"),
+        split_over("sp_size", "ring_attn"), {"tp_size": 2})]),
 }
 
 
 def model_of(pair):
-    return HERE / ("llama_6x384.json" if pair == "tensor" else "gpt2_6x384.json")
+    return HERE / ("llama_6x384.json" if pair in ("tensor", "sequence") else "gpt2_6x384.json")
 
 
 def resident_mib(key):
@@ -150,7 +159,7 @@ def main():
     ratios = []
     for pair in a.pairs:
         torch_mode, weft_runs = PAIRS[pair]
-        runs = {f"Weft {s}": lambda s=s, o=o: run_weft(a, model_of(pair), s, o) for s, o in weft_runs}
+        runs = {f"Weft {s} {o.get('sequence_parallelism_mode', '')}".strip(): lambda s=s, o=o: run_weft(a, model_of(pair), s, o) for s, o in weft_runs}
         if torch_mode:
             runs[f"PyTorch {torch_mode}"] = lambda: run_torch(a, torch_mode)
         results = {name: [] for name in runs}
