@@ -96,10 +96,8 @@ class DividedModel {
                   comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
     params_ = list_params(model);
     keep_parts(params_, *plan_);
-    for (const auto& param : params_) {
+    for (const auto& param : params_)
       bind_storage(*param, at::empty(param->local, param->tensor.options()));
-      param->bound = true;
-    }
   }
   ~DividedModel() {
     for (const auto& param : params_) unbind_storage(*param);

@@ -60,6 +60,12 @@ Communicator or_alone(const Communicator& ranks) {
 }
 
 plan::ParallelSizes sizes_of(const ShardConfig& config) {
+  if (config.make_vocab_size_divisible_by < 1)
+    fail(WEFT_INVALID_ARGUMENT, "make_vocab_size_divisible_by is {}, must be at least 1",
+         config.make_vocab_size_divisible_by);
+  if (config.inner_ring_size < 0)
+    fail(WEFT_INVALID_ARGUMENT, "inner_ring_size is {}, must be positive, or 0 for the whole group",
+         config.inner_ring_size);
   plan::ParallelSizes sizes;
   sizes.tensor = static_cast<uint32_t>(config.tensor_parallel_group.size());
   sizes.fused_normalization = config.enable_fused_normalization;
@@ -193,14 +199,20 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
                                                          config_.sequence_parallel_group);
   shared->params = list_params(model.module());
   keep_parts(shared->params, *shared->plan);
-  on_grid(config_, [&] {
-    const at::NoGradGuard no_grad;
-    for (const auto& param : shared->params) {
-      const at::Tensor value = at::empty(param->local, param->tensor.options().device(at::kCPU));
-      read_initial(*param, model.module(), config_.seed, source.get(), 0, param->count(), value.view(-1));
-      bind_storage(*param, value);
-    }
-  });
+  try {
+    on_grid(config_, [&] {
+      const at::NoGradGuard no_grad;
+      for (const auto& param : shared->params) {
+        const at::Tensor value = at::empty(param->local, param->tensor.options().device(at::kCPU));
+        read_initial(*param, model.module(), config_.seed, source.get(), 0, param->count(), value.view(-1));
+        bind_storage(*param, value);
+      }
+    });
+  } catch (...) {  // the model as it was
+    for (const auto& param : shared->params) unbind_storage(*param);
+    shared->plan->lift();
+    throw;
+  }
   opened.divided = true;
   return ShardedModel(std::move(shared));
 }

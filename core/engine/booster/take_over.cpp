@@ -31,7 +31,7 @@ class UnboundModel {
   explicit UnboundModel(Training& training) : training_(training) {
     for (const auto& param : training.params()) {
       storage_.push_back(param->bound ? param->tensor.variable_data() : at::Tensor());
-      unbind_storage(*param);
+      if (param->bound) unbind_storage(*param);
     }
     training.lift_plan();
   }

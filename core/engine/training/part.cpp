@@ -110,7 +110,6 @@ void bind_storage(const weft_param& param, const at::Tensor& value) {
 }
 
 void unbind_storage(weft_param& param) {
-  if (!param.bound) return;
   param.tensor.mutable_grad().reset();
   torch::autograd::impl::set_post_acc_grad_hooks(param.tensor, nullptr);
   const at::Tensor whole = at::empty(param.shape, param.tensor.options().device(at::kMeta));

@@ -62,7 +62,8 @@ Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_str
     check_bound();
     check_published();
   } catch (...) {
-    for (const auto& param : params_) unbind_storage(*param);
+    for (const auto& param : params_)
+      if (param->bound) unbind_storage(*param);
     lift_plan();
     api_->destroy(strategy_);
     throw;

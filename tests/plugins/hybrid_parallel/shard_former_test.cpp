@@ -1,9 +1,12 @@
 // A model divided without a Booster, trained by an optimizer and sums of the caller's own.
 #include <weft/shard_former.hpp>
 
+#include <fstream>
+
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/optim/sgd.h>
 
+#include "base/files.hpp"
 #include "checkpoint/format.hpp"
 #include "plugins/hybrid_parallel/classes.hpp"
 #include "support/expect_error.hpp"
@@ -163,6 +166,7 @@ TEST(ShardFormer, FailsOnEveryRankIfOneHasNoPolicy) {
 }
 
 TEST(ShardFormer, RefusesWhatDoesNotGoTogether) {
+  EXPECT_ERROR(ShardFormer({.make_vocab_size_divisible_by = 0}), WEFT_INVALID_ARGUMENT, "must be at least 1");
   EXPECT_ERROR(ShardFormer({.sequence_parallelism_mode = "ring"}), WEFT_INVALID_ARGUMENT,
                "enable_sequence_parallelism is false");
   EXPECT_ERROR(ShardFormer({.enable_sequence_parallelism = true}), WEFT_INVALID_ARGUMENT, "all_to_all",
@@ -172,6 +176,23 @@ TEST(ShardFormer, RefusesWhatDoesNotGoTogether) {
   EXPECT_ERROR(
       ShardFormer({.enable_flash_attention = false, .custom_policy = WEFT_JSON_POLICY}).optimize(tiny_gpt2()),
       WEFT_UNIMPLEMENTED, "enable_flash_attention is false");
+}
+
+// A checkpoint that is cut short.
+TEST(ShardFormer, LeavesTheModelAsItWasIfItFails) {
+  const TemporaryFolder folder;
+  ShardFormer({}).optimize(tiny_gpt2()).save(folder.path() + "/saved");
+  const Model model = Model::open(folder.path() + "/saved");
+  const std::string weights = folder.path() + "/saved/model.safetensors";
+  const std::string whole = read_file(weights, 1 << 20);
+  const auto write = [&](const std::string& bytes) { std::ofstream(weights, std::ios::binary) << bytes; };
+  write(whole.substr(0, whole.size() / 2));
+  EXPECT_ERROR(ShardFormer({}).optimize(model), WEFT_DATA_LOSS, "model.safetensors");
+  for (const auto& item : model.module().named_parameters())
+    EXPECT_TRUE(item.value().is_meta()) << item.key();
+  write(whole);
+  const ShardedModel read = ShardFormer({}).optimize(model);
+  EXPECT_GT(read(gpt2_batch(2, 1)).at("loss").item<double>(), 0);
 }
 
 TEST(ShardFormer, DividesAModelOnce) {
