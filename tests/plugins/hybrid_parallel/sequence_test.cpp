@@ -4,47 +4,12 @@
 #include "plugins/hybrid_parallel/classes.hpp"
 #include "plugins/support/bytes.hpp"
 #include "plugins/support/parity.hpp"
+#include "plugins/support/sequence_modes.hpp"
 #include "support/expect_error.hpp"
 
 namespace weft::test {
 
 namespace {
-
-// `axes`: "\"sp_size\": 2, "
-JobOptions in_mode(const std::string& mode, const std::string& axes, const std::string& precision = "fp64",
-                   const std::string& strategy = "hybrid_parallel") {
-  return {.strategy = strategy,
-          .options = fmt::format(
-              R"({{{}"enable_sequence_parallelism": true, "sequence_parallelism_mode": "{}"}})", axes, mode),
-          .precision = precision};
-}
-
-struct Split {
-  const char* mode;
-  const char* axes;
-  int ranks;
-};
-
-// 7 positions: no number of ranks divides them.
-constexpr Split kSplits[] = {
-    {"split_gather", R"("tp_size": 2, "enable_sequence_overlap": true, )", 2},
-    {"ring", R"("tp_size": 2, )", 2},
-    {"ring", R"("tp_size": 4, )", 4},
-    {"all_to_all", R"("sp_size": 2, )", 2},
-    {"all_to_all", R"("sp_size": 4, )", 4},
-    {"all_to_all", R"("sp_size": 2, "tp_size": 2, )", 4},
-    {"ring_attn", R"("sp_size": 2, )", 2},
-    {"ring_attn", R"("sp_size": 4, )", 4},
-    {"ring_attn", R"("sp_size": 4, "inner_ring_size": 2, )", 4},
-    {"ring_attn", R"("sp_size": 2, "tp_size": 2, )", 4},
-};
-
-std::string name_of(const Split& split) {
-  std::string name = split.mode;
-  for (const char* c = split.axes; *c != 0; ++c)
-    if (std::isalnum(static_cast<unsigned char>(*c)) != 0) name += *c;
-  return name;
-}
 
 Trial with_batch(Trial trial, const std::function<void(Batch&)>& change) {
   trial.batch = [before = trial.batch, change](int64_t step) {
@@ -97,8 +62,7 @@ TEST_P(Sequences, HaveTheGradientsOfOneRank) {
   expect_gradients_of_one_rank(cases, GetParam().ranks);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, Sequences, testing::ValuesIn(kSplits),
-                         [](const auto& info) { return name_of(info.param); });
+INSTANTIATE_TEST_SUITE_P(Modes, Sequences, testing::ValuesIn(kSplits), name_of);
 
 TEST(SequenceAxis, TrainsAsOneRankWithClippingAndRecomputation) {
   for (const Split& split :

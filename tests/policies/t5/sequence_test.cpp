@@ -1,5 +1,6 @@
 // Sequences of an encoder and a decoder that ranks share out, in every mode, against one rank.
 #include "plugins/support/bytes.hpp"
+#include "plugins/support/sequence_modes.hpp"
 #include "policies/t5/trials.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -9,40 +10,8 @@ namespace weft::test {
 
 namespace {
 
-struct Split {
-  const char* mode;
-  const char* axes;
-  int ranks;
-};
-
-constexpr Split kSplits[] = {
-    {"split_gather", R"("tp_size": 2, "enable_sequence_overlap": true, )", 2},
-    {"split_gather", R"("tp_size": 4, )", 4},
-    {"ring", R"("tp_size": 2, )", 2},
-    {"ring", R"("tp_size": 4, )", 4},
-    {"all_to_all", R"("sp_size": 2, )", 2},
-    {"all_to_all", R"("sp_size": 4, )", 4},
-    {"all_to_all", R"("sp_size": 2, "tp_size": 2, )", 4},
-    {"ring_attn", R"("sp_size": 2, )", 2},
-    {"ring_attn", R"("sp_size": 4, "inner_ring_size": 2, )", 4},
-    {"ring_attn", R"("sp_size": 2, "tp_size": 2, )", 4},
-};
-
-JobOptions in_mode(const Split& split, const char* precision, const char* strategy = "hybrid_parallel") {
-  JobOptions options =
-      under(strategy,
-            fmt::format(R"({{{}"enable_sequence_parallelism": true, "sequence_parallelism_mode": "{}"}})",
-                        split.axes, split.mode),
-            precision);
-  options.recompute = "off";
-  return options;
-}
-
-std::string name_of(const testing::TestParamInfo<Split>& info) {
-  std::string name = info.param.mode;
-  for (const char* c = info.param.axes; *c != 0; ++c)
-    if (std::isalnum(static_cast<unsigned char>(*c)) != 0) name += *c;
-  return name;
+JobOptions in_mode(const Split& split, const char* precision) {
+  return test::in_mode(split.mode, split.axes, precision);
 }
 
 // Rows of 4 to 9 tokens with padding on either side, and of 2 to 5 in the decoder.
