@@ -229,6 +229,17 @@ std::vector<nn::FieldShape> T5Model::boundary(const Batch& batch, size_t index) 
   return fields;
 }
 
+std::vector<nn::SequenceLength> T5Model::lengths(const Batch& batch) const {
+  const auto length = [&](const char* name, const char* field) {
+    const at::IntArrayRef ids = batch.at(field).sizes();
+    return nn::SequenceLength{name, ids[1], ids[0]};
+  };
+  std::vector<nn::SequenceLength> lengths = {length("encoder", nn::kInputIds)};
+  if (decoder_)
+    lengths.push_back(length("decoder", batch.has(kDecoderInputIds) ? kDecoderInputIds : nn::kLabels));
+  return lengths;
+}
+
 std::vector<nn::Tie> T5Model::ties() const {
   const std::string prefix(architecture_.prefix), shared = prefix + "shared.weight";
   std::vector<nn::Tie> ties = head_->ties();

@@ -44,6 +44,7 @@ class T5Model final : public nn::Model {
   std::vector<nn::LossCount> counts(const Batch& batch) const override;
   State outputs(const State& last) const override;
   std::vector<nn::FieldShape> boundary(const Batch& batch, size_t index) const override;
+  std::vector<nn::SequenceLength> lengths(const Batch& batch) const override;
 
   std::vector<nn::Tie> ties() const override;
   nn::Initial initial(std::string_view parameter) const override;

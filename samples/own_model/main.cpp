@@ -103,6 +103,10 @@ class Dilated final : public nn::Model {
     if (index == 0) return {{"input_ids", ids.vec(), at::kLong, false}};
     return {{"x", {ids[0], ids[1], width_}, dtype_, true}};
   }
+  std::vector<nn::SequenceLength> lengths(const Batch& batch) const override {
+    const at::Tensor& ids = batch.at("input_ids");
+    return {{"", ids.size(1), ids.size(0)}};
+  }
   nn::Initial initial(std::string_view parameter) const override {
     if (parameter.ends_with("bias")) return nn::Initial::constant(0);
     if (parameter.ends_with("norm.weight")) return nn::Initial::constant(1);

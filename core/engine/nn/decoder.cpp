@@ -132,4 +132,9 @@ std::vector<FieldShape> DecoderModel::boundary(const Batch& batch, size_t index)
   return fields;
 }
 
+std::vector<SequenceLength> DecoderModel::lengths(const Batch& batch) const {
+  const at::IntArrayRef ids = batch.at(kInputIds).sizes();
+  return {{"", ids.back(), c10::multiply_integers(ids.slice(0, ids.size() - 1))}};
+}
+
 }  // namespace weft::nn

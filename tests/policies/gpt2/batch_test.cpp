@@ -34,6 +34,16 @@ TEST(Gpt2Input, RefusesUnknownFieldsWithTheNearest) {
   EXPECT_ERROR(tiny()->input(batch({{"labels", ids({2, 3})}})), WEFT_INVALID_ARGUMENT, "no \"input_ids\"");
 }
 
+TEST(Gpt2Lengths, AreThePositionsOfOneSequence) {
+  for (const at::Tensor& given : {ids({2, 3}), ids({2, 4, 3})}) {
+    const std::vector<nn::SequenceLength> lengths = tiny()->lengths(batch({{"input_ids", given}}));
+    ASSERT_EQ(lengths.size(), 1);
+    EXPECT_EQ(lengths[0].name, "");
+    EXPECT_EQ(lengths[0].positions, 3);
+    EXPECT_EQ(lengths[0].rows, given.numel() / 3);
+  }
+}
+
 TEST(Gpt2Input, RefusesWrongShapesAndTypes) {
   EXPECT_ERROR(tiny()->input(batch({{"input_ids", ids({2, 3}).to(at::kFloat)}})), WEFT_INVALID_ARGUMENT,
                "input_ids", "Float", "int64");

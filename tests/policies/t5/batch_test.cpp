@@ -1,5 +1,6 @@
 // What input() refuses and what it makes of a batch; losses and counts beyond what the oracles hold.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "policies/oracle.hpp"
@@ -128,6 +129,21 @@ TEST(T5Input, AMaskOfOnesIsNone) {
       run(*model,
           batch({{"input_ids", ids({2, 3}).to(at::kInt)}, {"attention_mask", at::ones({2, 3}, at::kBool)}}));
   EXPECT_TRUE(same.at("last_hidden_state").equal(plain.at("last_hidden_state")));
+}
+
+TEST(T5Lengths, NameTheSequenceOfEachStack) {
+  const auto text = [](const nn::Model& model, const Batch& of) {
+    std::string text;
+    for (const nn::SequenceLength& length : model.lengths(of))
+      text += fmt::format("{} of {} {};", length.rows, length.positions, length.name);
+    return text;
+  };
+  const Batch labelled = batch({{"input_ids", ids({2, 3})}, {"labels", ids({2, 5})}});
+  const Batch given =
+      batch({{"input_ids", ids({2, 3})}, {"decoder_input_ids", ids({2, 4})}, {"labels", ids({2, 4})}});
+  EXPECT_EQ(text(*tiny(), labelled), "2 of 3 encoder;2 of 5 decoder;");
+  EXPECT_EQ(text(*tiny(), given), "2 of 3 encoder;2 of 4 decoder;");
+  EXPECT_EQ(text(*tiny("T5EncoderModel"), batch({{"input_ids", ids({2, 3})}})), "2 of 3 encoder;");
 }
 
 TEST(T5Loss, CountsLabelsWhereTheyStand) {

@@ -41,6 +41,7 @@ class DecoderModel : public Model {
   std::vector<LossCount> counts(const Batch& batch) const override;
   State outputs(const State& last) const override { return last; }
   std::vector<FieldShape> boundary(const Batch& batch, size_t index) const override;
+  std::vector<SequenceLength> lengths(const Batch& batch) const override;
 
   std::vector<Tie> ties() const override { return head_->ties(); }
   int64_t max_sequence_length() const override { return traits_.positions; }

@@ -60,6 +60,15 @@ struct FieldShape {
   bool differentiable;
 };
 
+// One of a model's sequences and the number of its positions in a batch.
+struct SequenceLength {
+  // The path of the module that the sequence runs through ("encoder"), without the base model's prefix; empty
+  // for a model with one sequence.
+  std::string name;
+  int64_t positions = 0;
+  int64_t rows = 0;  // sequences of that length in the batch: its samples, or samples times choices
+};
+
 class Model : public torch::nn::Module {
  public:
   explicit Model(Config config) : config_(std::move(config)) {}
@@ -88,6 +97,9 @@ class Model : public torch::nn::Module {
 
   // The fields that enter unit `index` for this batch.
   virtual std::vector<FieldShape> boundary(const Batch& batch, size_t index) const = 0;
+  // The lengths of the sequences that the blocks process for a batch that input() accepts, from the shapes of
+  // its fields alone. Empty: the model has no sequence that ranks can split.
+  virtual std::vector<SequenceLength> lengths(const Batch& batch) const { return {}; }
 
   virtual std::vector<Tie> ties() const { return {}; }
   virtual Initial initial(std::string_view parameter) const = 0;
