@@ -91,10 +91,10 @@ class AppliedPlan::Installer {
   // On a sequence axis, with one rank of the tensor axis or several.
   void install_for_sequence(const plan::Replacement& entry, const plan::PlannedNode& node) {
     const std::string& operation = entry.operation;
-    const std::shared_ptr<Stream>& stream = stream_of(node);
+    const std::shared_ptr<ResidualStream>& stream = stream_of(node);
     const bool scatters_heads = plan_.sizes.sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL;
     if (is_attention(entry)) {
-      const std::shared_ptr<Stream>& source = source_of(entry, node);
+      const std::shared_ptr<ResidualStream>& source = source_of(entry, node);
       set(layer<nn::Attention>(node).operation,
           scatters_heads ? head_scatter_attention(stream, source)
                          : ring_attention(stream, source, static_cast<int>(plan_.sizes.inner_ring)));
@@ -114,7 +114,7 @@ class AppliedPlan::Installer {
 
   void install(const plan::Replacement& entry, const plan::PlannedNode& node) {
     const std::string& operation = entry.operation;
-    const std::shared_ptr<Stream>& stream = stream_of(node);
+    const std::shared_ptr<ResidualStream>& stream = stream_of(node);
     if (operation == "weft.linear_column/1")
       set(linear(node).operation, column_linear(input_of(entry, node), shared_features(node)));
     else if (operation == "weft.linear_row/1")
@@ -152,7 +152,7 @@ class AppliedPlan::Installer {
   std::shared_ptr<RegionInput> input_of(const plan::Replacement& entry, const plan::PlannedNode& node) {
     const std::string& input = attribute_of(entry, "input").text;
     if (input == "entered") return nullptr;
-    const std::shared_ptr<Stream>& stream = stream_of(node);
+    const std::shared_ptr<ResidualStream>& stream = stream_of(node);
     if (input == "own") return stream->input(1);
     const std::string parent = parent_of(node.path);
     std::shared_ptr<RegionInput>& shared = shared_[parent];
@@ -170,14 +170,14 @@ class AppliedPlan::Installer {
   }
 
   // Of the sequence below whose module the node lies.
-  const std::shared_ptr<Stream>& stream_of(const plan::PlannedNode& node) const {
+  const std::shared_ptr<ResidualStream>& stream_of(const plan::PlannedNode& node) const {
     std::string path = parent_of(node.path);
     while (!applied_.streams_.contains(path)) path = parent_of(path);
     return applied_.streams_.at(path);
   }
   // Of keys and values.
-  const std::shared_ptr<Stream>& source_of(const plan::Replacement& entry,
-                                           const plan::PlannedNode& node) const {
+  const std::shared_ptr<ResidualStream>& source_of(const plan::Replacement& entry,
+                                                   const plan::PlannedNode& node) const {
     if (entry.operation == "weft.attention/1") return stream_of(node);
     const std::string& source = attribute_of(entry, "source").text;
     const auto found = applied_.streams_.find(source);
@@ -255,19 +255,19 @@ class AppliedPlan::Installer {
 
 namespace {
 
-std::shared_ptr<Stream> make_stream(const plan::ParallelSizes& sizes, const Communicator& tensor,
-                                    const Communicator& sequence) {
+std::shared_ptr<ResidualStream> make_stream(const plan::ParallelSizes& sizes, const Communicator& tensor,
+                                            const Communicator& sequence) {
   switch (sizes.sequence_mode) {
     case WEFT_SEQUENCE_SPLIT_GATHER:
-      return split_stream(tensor, sizes.sequence_overlap);
+      return split_residual_stream(tensor, sizes.sequence_overlap);
     case WEFT_SEQUENCE_RING:
-      return ring_stream(tensor);
+      return ring_residual_stream(tensor);
     case WEFT_SEQUENCE_ALL_TO_ALL:
-      return whole_stream(tensor, Positions(sequence, Positions::Order::kInOrder));
+      return whole_residual_stream(tensor, Positions(sequence, Positions::Order::kInOrder));
     case WEFT_SEQUENCE_RING_ATTENTION:
-      return whole_stream(tensor, Positions(sequence, Positions::Order::kZigzag));
+      return whole_residual_stream(tensor, Positions(sequence, Positions::Order::kZigzag));
     default:
-      return whole_stream(tensor);
+      return whole_residual_stream(tensor);
   }
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/stream.hpp"
+#include "parallel/residual_stream.hpp"
 #include "plan/plan.hpp"
 #include "weft/nn/model.hpp"
 #include "weft/world.hpp"
@@ -40,7 +40,7 @@ class AppliedPlan {
   std::map<std::string, Cut> parts_;
   std::vector<Change> changes_;
   // One for each sequence that begins below a module of its own, by that module's path; "": for all others.
-  std::map<std::string, std::shared_ptr<Stream>> streams_;
+  std::map<std::string, std::shared_ptr<ResidualStream>> streams_;
 };
 
 }  // namespace weft::parallel

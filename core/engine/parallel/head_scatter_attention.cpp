@@ -51,7 +51,8 @@ at::Tensor by_positions(const at::Tensor& x, const Positions& positions) {
   const Splits splits(positions, total, batch * heads);
   std::vector<at::Tensor> parts;
   const int ranks = positions.ranks().size();
-  for (int rank = 0; rank < ranks; ++rank) parts.push_back(positions.of(rank, x.detach()).reshape({-1, size}));
+  for (int rank = 0; rank < ranks; ++rank)
+    parts.push_back(positions.of(rank, x.detach()).reshape({-1, size}));
   const int64_t own = positions.count(positions.ranks().rank(), total);
   const at::Tensor received = at::empty({ranks * batch * own * heads, size}, x.options());
   positions.ranks().all_to_all(received, at::cat(parts), splits.by_rank, splits.by_position).wait();
@@ -104,8 +105,8 @@ class HeadScatterAttention final : public StreamAttention {
 
 }  // namespace
 
-std::shared_ptr<nn::AttentionOperation> head_scatter_attention(std::shared_ptr<Stream> stream,
-                                                               std::shared_ptr<Stream> source) {
+std::shared_ptr<nn::AttentionOperation> head_scatter_attention(std::shared_ptr<ResidualStream> stream,
+                                                               std::shared_ptr<ResidualStream> source) {
   return std::make_shared<HeadScatterAttention>(std::move(stream), std::move(source));
 }
 

@@ -43,7 +43,7 @@ class ColumnLinear final : public nn::LinearOperation {
 
 class RowLinear final : public nn::LinearOperation {
  public:
-  explicit RowLinear(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+  explicit RowLinear(std::shared_ptr<ResidualStream> stream) : stream_(std::move(stream)) {}
   std::string id() const override { return "weft.linear_row/1"; }
   at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
     const at::Tensor sum = stream_->leave_product(x, layer.weight, layer.layout);
@@ -51,7 +51,7 @@ class RowLinear final : public nn::LinearOperation {
   }
 
  private:
-  std::shared_ptr<Stream> stream_;
+  std::shared_ptr<ResidualStream> stream_;
 };
 
 // The classes of each rank.
@@ -71,7 +71,7 @@ class Vocabulary {
 
 class VocabularyLinear final : public nn::LinearOperation {
  public:
-  VocabularyLinear(Vocabulary vocabulary, bool gathers, std::shared_ptr<Stream> stream)
+  VocabularyLinear(Vocabulary vocabulary, bool gathers, std::shared_ptr<ResidualStream> stream)
       : vocabulary_(std::move(vocabulary)), gathers_(gathers), stream_(std::move(stream)) {}
   std::string id() const override { return "weft.linear_vocab/1"; }
   at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
@@ -93,12 +93,12 @@ class VocabularyLinear final : public nn::LinearOperation {
   }
   Vocabulary vocabulary_;
   bool gathers_;
-  std::shared_ptr<Stream> stream_;
+  std::shared_ptr<ResidualStream> stream_;
 };
 
 class VocabularyEmbedding final : public nn::EmbeddingOperation {
  public:
-  VocabularyEmbedding(Vocabulary vocabulary, std::shared_ptr<Stream> stream)
+  VocabularyEmbedding(Vocabulary vocabulary, std::shared_ptr<ResidualStream> stream)
       : vocabulary_(std::move(vocabulary)), stream_(std::move(stream)) {}
   std::string id() const override { return "weft.embedding_vocab/1"; }
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
@@ -124,13 +124,13 @@ class VocabularyEmbedding final : public nn::EmbeddingOperation {
         .masked_fill(others.unsqueeze(-1), 0);
   }
   Vocabulary vocabulary_;
-  std::shared_ptr<Stream> stream_;
+  std::shared_ptr<ResidualStream> stream_;
 };
 
 // A whole table, looked up for the positions that the stream has here.
 class StreamEmbedding final : public nn::EmbeddingOperation {
  public:
-  explicit StreamEmbedding(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+  explicit StreamEmbedding(std::shared_ptr<ResidualStream> stream) : stream_(std::move(stream)) {}
   std::string id() const override { return "weft.embedding/1"; }
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
     nn::check_ids(ids, layer.weight.size(0), "embedding");
@@ -139,30 +139,30 @@ class StreamEmbedding final : public nn::EmbeddingOperation {
   }
 
  private:
-  std::shared_ptr<Stream> stream_;
+  std::shared_ptr<ResidualStream> stream_;
 };
 
 class StreamNorm final : public nn::NormOperation {
  public:
-  explicit StreamNorm(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+  explicit StreamNorm(std::shared_ptr<ResidualStream> stream) : stream_(std::move(stream)) {}
   at::Tensor parameter(const at::Tensor& parameter) const override { return stream_->parameter(parameter); }
 
  private:
-  std::shared_ptr<Stream> stream_;
+  std::shared_ptr<ResidualStream> stream_;
 };
 
 // A border where the model has none of its own.
 class StreamBorder final : public nn::IdentityOperation {
  public:
-  using Cross = at::Tensor (Stream::*)(const at::Tensor&);
-  StreamBorder(std::string id, std::shared_ptr<Stream> stream, Cross cross)
+  using Cross = at::Tensor (ResidualStream::*)(const at::Tensor&);
+  StreamBorder(std::string id, std::shared_ptr<ResidualStream> stream, Cross cross)
       : id_(std::move(id)), stream_(std::move(stream)), cross_(cross) {}
   std::string id() const override { return id_; }
   at::Tensor forward(const at::Tensor& x) const override { return (*stream_.*cross_)(x); }
 
  private:
   const std::string id_;
-  std::shared_ptr<Stream> stream_;
+  std::shared_ptr<ResidualStream> stream_;
   const Cross cross_;
 };
 
@@ -173,40 +173,40 @@ std::shared_ptr<nn::LinearOperation> column_linear(std::shared_ptr<RegionInput> 
   return std::make_shared<ColumnLinear>(std::move(input), std::move(shared));
 }
 
-std::shared_ptr<nn::LinearOperation> row_linear(std::shared_ptr<Stream> stream) {
+std::shared_ptr<nn::LinearOperation> row_linear(std::shared_ptr<ResidualStream> stream) {
   return std::make_shared<RowLinear>(std::move(stream));
 }
 
 std::shared_ptr<nn::LinearOperation> vocabulary_linear(Communicator ranks, std::vector<int64_t> counts,
-                                                       bool gathers, std::shared_ptr<Stream> stream) {
+                                                       bool gathers, std::shared_ptr<ResidualStream> stream) {
   return std::make_shared<VocabularyLinear>(Vocabulary(std::move(ranks), std::move(counts)), gathers,
                                             std::move(stream));
 }
 
 std::shared_ptr<nn::EmbeddingOperation> vocabulary_embedding(Communicator ranks, std::vector<int64_t> counts,
-                                                             std::shared_ptr<Stream> stream) {
+                                                             std::shared_ptr<ResidualStream> stream) {
   return std::make_shared<VocabularyEmbedding>(Vocabulary(std::move(ranks), std::move(counts)),
                                                std::move(stream));
 }
 
-std::shared_ptr<nn::EmbeddingOperation> stream_embedding(std::shared_ptr<Stream> stream) {
+std::shared_ptr<nn::EmbeddingOperation> stream_embedding(std::shared_ptr<ResidualStream> stream) {
   return std::make_shared<StreamEmbedding>(std::move(stream));
 }
 
-std::shared_ptr<nn::NormOperation> stream_norm(std::shared_ptr<Stream> stream) {
+std::shared_ptr<nn::NormOperation> stream_norm(std::shared_ptr<ResidualStream> stream) {
   return std::make_shared<StreamNorm>(std::move(stream));
 }
 
-std::shared_ptr<nn::IdentityOperation> parallel_input(std::shared_ptr<Stream> stream) {
-  return std::make_shared<StreamBorder>("weft.parallel_input/1", std::move(stream), &Stream::enter);
+std::shared_ptr<nn::IdentityOperation> parallel_input(std::shared_ptr<ResidualStream> stream) {
+  return std::make_shared<StreamBorder>("weft.parallel_input/1", std::move(stream), &ResidualStream::enter);
 }
 
-std::shared_ptr<nn::IdentityOperation> sequence_begin(std::shared_ptr<Stream> stream) {
-  return std::make_shared<StreamBorder>("weft.sequence_begin/1", std::move(stream), &Stream::begin);
+std::shared_ptr<nn::IdentityOperation> sequence_begin(std::shared_ptr<ResidualStream> stream) {
+  return std::make_shared<StreamBorder>("weft.sequence_begin/1", std::move(stream), &ResidualStream::begin);
 }
 
-std::shared_ptr<nn::IdentityOperation> sequence_end(std::shared_ptr<Stream> stream) {
-  return std::make_shared<StreamBorder>("weft.sequence_end/1", std::move(stream), &Stream::end);
+std::shared_ptr<nn::IdentityOperation> sequence_end(std::shared_ptr<ResidualStream> stream) {
+  return std::make_shared<StreamBorder>("weft.sequence_end/1", std::move(stream), &ResidualStream::end);
 }
 
 }  // namespace weft::parallel

@@ -8,8 +8,8 @@ namespace {
 
 class StreamBias final : public nn::PositionBiasOperation {
  public:
-  using Choice = std::function<void(const Stream& stream, Part& part)>;
-  StreamBias(std::shared_ptr<Stream> stream, Choice choose)
+  using Choice = std::function<void(const ResidualStream& stream, Part& part)>;
+  StreamBias(std::shared_ptr<ResidualStream> stream, Choice choose)
       : stream_(std::move(stream)), choose_(std::move(choose)) {}
   Part part(int64_t heads) const override {
     const int64_t positions = stream_->length();
@@ -19,32 +19,32 @@ class StreamBias final : public nn::PositionBiasOperation {
   }
 
  private:
-  const std::shared_ptr<Stream> stream_;
+  const std::shared_ptr<ResidualStream> stream_;
   const Choice choose_;
 };
 
 }  // namespace
 
-std::shared_ptr<nn::PositionBiasOperation> head_scatter_bias(std::shared_ptr<Stream> stream) {
-  return std::make_shared<StreamBias>(std::move(stream),
-                                      [](const Stream& stream, nn::PositionBiasOperation::Part& part) {
-                                        const Communicator& ranks = stream.positions().ranks();
-                                        part.heads.count /= ranks.size();
-                                        part.heads.begin = ranks.rank() * part.heads.count;
-                                      });
+std::shared_ptr<nn::PositionBiasOperation> head_scatter_bias(std::shared_ptr<ResidualStream> stream) {
+  return std::make_shared<StreamBias>(
+      std::move(stream), [](const ResidualStream& stream, nn::PositionBiasOperation::Part& part) {
+        const Communicator& ranks = stream.positions().ranks();
+        part.heads.count /= ranks.size();
+        part.heads.begin = ranks.rank() * part.heads.count;
+      });
 }
 
-std::shared_ptr<nn::PositionBiasOperation> ring_bias(std::shared_ptr<Stream> stream) {
-  return std::make_shared<StreamBias>(std::move(stream),
-                                      [](const Stream& stream, nn::PositionBiasOperation::Part& part) {
-                                        const Positions& positions = stream.positions();
-                                        part.queries = positions.of(positions.ranks().rank(), part.positions);
-                                      });
+std::shared_ptr<nn::PositionBiasOperation> ring_bias(std::shared_ptr<ResidualStream> stream) {
+  return std::make_shared<StreamBias>(
+      std::move(stream), [](const ResidualStream& stream, nn::PositionBiasOperation::Part& part) {
+        const Positions& positions = stream.positions();
+        part.queries = positions.of(positions.ranks().rank(), part.positions);
+      });
 }
 
-std::shared_ptr<nn::PositionBiasOperation> whole_bias(std::shared_ptr<Stream> stream) {
+std::shared_ptr<nn::PositionBiasOperation> whole_bias(std::shared_ptr<ResidualStream> stream) {
   return std::make_shared<StreamBias>(std::move(stream),
-                                      [](const Stream&, nn::PositionBiasOperation::Part&) {});
+                                      [](const ResidualStream&, nn::PositionBiasOperation::Part&) {});
 }
 
 }  // namespace weft::parallel

@@ -229,7 +229,7 @@ class RingNode final : public torch::autograd::Node {
 
 class RingAttention final : public StreamAttention {
  public:
-  RingAttention(std::shared_ptr<Stream> stream, std::shared_ptr<Stream> source, int inner)
+  RingAttention(std::shared_ptr<ResidualStream> stream, std::shared_ptr<ResidualStream> source, int inner)
       : StreamAttention(std::move(stream), std::move(source)),
         route_(this->stream().positions().ranks().rank(), this->stream().positions().ranks().size(), inner) {}
   std::string id() const override { return "weft.attention/1 ring_attn"; }
@@ -291,8 +291,9 @@ class RingAttention final : public StreamAttention {
 
 }  // namespace
 
-std::shared_ptr<nn::AttentionOperation> ring_attention(std::shared_ptr<Stream> stream,
-                                                       std::shared_ptr<Stream> source, int inner_ring) {
+std::shared_ptr<nn::AttentionOperation> ring_attention(std::shared_ptr<ResidualStream> stream,
+                                                       std::shared_ptr<ResidualStream> source,
+                                                       int inner_ring) {
   return std::make_shared<RingAttention>(std::move(stream), std::move(source), inner_ring);
 }
 

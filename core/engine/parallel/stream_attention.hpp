@@ -5,14 +5,14 @@
 
 #include <memory>
 
-#include "parallel/stream.hpp"
+#include "parallel/residual_stream.hpp"
 #include "weft/nn/operation.hpp"
 
 namespace weft::parallel {
 
 class StreamAttention : public nn::AttentionOperation {
  public:
-  StreamAttention(std::shared_ptr<Stream> stream, std::shared_ptr<Stream> source)
+  StreamAttention(std::shared_ptr<ResidualStream> stream, std::shared_ptr<ResidualStream> source)
       : stream_(std::move(stream)), source_(std::move(source)) {}
   at::Tensor positions(const at::Tensor& given, const at::Tensor& like) const override {
     if (given.defined()) return stream_->own(given);
@@ -20,11 +20,11 @@ class StreamAttention : public nn::AttentionOperation {
   }
 
  protected:
-  const Stream& stream() const { return *stream_; }
-  const Stream& source() const { return *source_; }
+  const ResidualStream& stream() const { return *stream_; }
+  const ResidualStream& source() const { return *source_; }
 
  private:
-  const std::shared_ptr<Stream> stream_, source_;
+  const std::shared_ptr<ResidualStream> stream_, source_;
 };
 
 }  // namespace weft::parallel

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "plan/cut_rules.hpp"
 
 namespace weft::plan {
 namespace {
@@ -68,15 +69,6 @@ const Attribute* find_attribute(const std::vector<Attribute>& attributes, std::s
   return found == attributes.end() ? nullptr : &*found;
 }
 
-struct SplitRule {
-  int64_t dim = -1;
-  int64_t parts = 1;         // each split by itself
-  int64_t heads = 0;         // of the first part, which stay whole; 0: elements
-  int64_t key_heads = 0;     // of every other part; 0: as many
-  bool interleaved = false;  // group by group: heads of the first part, then those of the others
-  bool equal = true;         // the ranks' parts
-};
-
 SplitRule split_rule(Split split, const std::vector<Attribute>& attributes, std::string_view param) {
   const Attribute* layout = find_attribute(attributes, "layout");
   const bool in_out = layout && layout->text == "in_out";
@@ -100,145 +92,6 @@ SplitRule split_rule(Split split, const std::vector<Attribute>& attributes, std:
       break;
   }
   return {};
-}
-
-// What stays whole when a dimension is split, heads or elements, and how it lies.
-struct Units {
-  std::vector<int64_t> parts;  // how many each part has
-  int64_t groups = 1;          // each has its share of every part, one after the other
-  int64_t size = 1;            // elements of one
-  bool repeats_first = false;  // of which parts several ranks may hold the same one, if there are too few
-  bool repeats_others = false;
-};
-
-// Rank `rank`'s of `units`.
-Segment share(int64_t units, int64_t rank, int64_t ranks) {
-  if (units < ranks) return {rank * units / ranks, 1, ranks / units};
-  return {rank * (units / ranks), units / ranks};
-}
-
-bool fits(const Units& units, int64_t ranks) {
-  bool first = true;
-  for (const int64_t part : units.parts) {
-    const bool repeats = first ? units.repeats_first : units.repeats_others;
-    if (part % ranks != 0 && !(repeats && ranks % part == 0)) return false;
-    first = false;
-  }
-  return true;
-}
-
-// What goes on where the last segment ends is part of it.
-void append(std::vector<Segment>& segments, const Segment& next) {
-  if (!segments.empty() && segments.back().begin + segments.back().count == next.begin &&
-      segments.back().copies == next.copies)
-    segments.back().count += next.count;
-  else
-    segments.push_back(next);
-}
-
-Cut cut_of(const Units& units, int64_t dim, int64_t rank, int64_t ranks) {
-  Cut cut = {.dim = dim, .segments = {}};
-  int64_t at = 0;
-  for (int64_t group = 0; group < units.groups; ++group) {
-    for (const int64_t part : units.parts) {
-      const int64_t count = part / units.groups, first = group * count;
-      const Segment own = share(part, rank, ranks);
-      const int64_t begin = std::max(own.begin, first), end = std::min(own.begin + own.count, first + count);
-      if (begin < end)
-        append(cut.segments, {(at + begin - first) * units.size, (end - begin) * units.size, own.copies});
-      at += count;
-    }
-  }
-  return cut;
-}
-
-// Equal shares rounded up to whole multiples; what is left for the last ranks may be nothing.
-Segment share_of_vocabulary(int64_t count, int64_t multiple, int64_t rank, int64_t ranks) {
-  const int64_t most = ((count + ranks - 1) / ranks + multiple - 1) / multiple * multiple;
-  const int64_t begin = std::min(count, rank * most);
-  return {begin, std::min(count, begin + most) - begin};
-}
-
-// The sizes next to `ranks` that fit.
-std::string nearest_sizes(const Units& units, int64_t ranks) {
-  std::vector<int64_t> sizes;
-  for (int64_t size = ranks - 1; size > 0 && sizes.empty(); --size)
-    if (fits(units, size)) sizes.push_back(size);
-  const size_t below = sizes.size();
-  for (int64_t size = ranks + 1; size <= ranks + units.parts[0] && sizes.size() == below; ++size)
-    if (fits(units, size)) sizes.push_back(size);
-  return fmt::format("{}", fmt::join(sizes, " and "));
-}
-
-// "8 + 2 x 4 heads", "3 x 8 heads", "8 heads".
-std::string heads_text(const SplitRule& rule) {
-  if (rule.key_heads > 0)
-    return fmt::format("{} + {} x {} heads", rule.heads, rule.parts - 1, rule.key_heads);
-  return rule.parts > 1 ? fmt::format("{} x {} heads", rule.parts, rule.heads)
-                        : fmt::format("{} heads", rule.heads);
-}
-
-// The units of a dimension of `extent` elements; none if it is not made of them.
-Units units_of(const SplitRule& rule, int64_t extent) {
-  if (rule.parts > extent || rule.heads > extent) return {};
-  const int64_t first = rule.heads > 0 ? rule.heads : extent / rule.parts;
-  const int64_t other = rule.key_heads > 0 ? rule.key_heads : first;
-  const int64_t total = first + (rule.parts - 1) * other;
-  if (extent % total != 0) return {};
-  Units units = {.parts = std::vector<int64_t>(static_cast<size_t>(rule.parts), other)};
-  units.parts[0] = first;
-  units.size = extent / total;
-  if (rule.interleaved) units.groups = other;
-  units.repeats_first = rule.heads > 0 && rule.key_heads == 0;
-  // Along another dimension the elements that one of several ranks counts would be strewn over its part.
-  units.repeats_others = units.repeats_first || (rule.key_heads > 0 && rule.dim == 0);
-  return units;
-}
-
-// Returns what does not fit.
-std::string split_equally(ParameterCut& cut, const SplitRule& rule, int64_t ranks) {
-  const int64_t extent = cut.shape[static_cast<size_t>(rule.dim)];
-  const Units units = units_of(rule, extent);
-  if (units.parts.empty())
-    return fmt::format("with {} elements along dimension {}, which are not {}", extent, rule.dim,
-                       rule.heads > 0 ? heads_text(rule) + " of one size"
-                                      : fmt::format("{} equal parts (fused = {})", rule.parts, rule.parts));
-  if (!fits(units, ranks))
-    return fmt::format(
-        "with {} along dimension {}{}, which tensor_size {} cannot share out; the nearest that "
-        "can: {}",
-        rule.heads > 0 ? heads_text(rule) : fmt::format("{} elements", units.parts[0]), rule.dim,
-        rule.heads == 0 && rule.parts > 1 ? fmt::format(" in each of {} parts", rule.parts) : "", ranks,
-        nearest_sizes(units, ranks));
-  for (int64_t rank = 0; rank < ranks; ++rank) cut.ranks.push_back(cut_of(units, rule.dim, rank, ranks));
-  return "";
-}
-
-// Splits `cut` along the rule's dimension over the ranks; returns what does not fit.
-std::string split(ParameterCut& cut, const SplitRule& rule, const ParallelSizes& sizes) {
-  if (rule.dim >= static_cast<int64_t>(cut.shape.size())) {
-    return fmt::format("of shape ({}), but dimension {} is to be split", fmt::join(cut.shape, ", "),
-                       rule.dim);
-  }
-  if (rule.equal) return split_equally(cut, rule, sizes.tensor);
-  const int64_t extent = cut.shape[static_cast<size_t>(rule.dim)];
-  for (int64_t rank = 0; rank < sizes.tensor; ++rank)
-    cut.ranks.push_back(
-        {rule.dim, {share_of_vocabulary(extent, sizes.vocabulary_multiple, rank, sizes.tensor)}});
-  return "";
-}
-
-// Attributes of one entry that do not go together; empty if all do.
-std::string contradiction(const SplitRule& rule) {
-  if (rule.key_heads > 0 && (rule.parts < 2 || rule.heads == 0 || rule.heads % rule.key_heads != 0))
-    return fmt::format(
-        "cannot have key_heads = {} beside fused = {} and heads = {}: of at least 2 parts the first has "
-        "heads, a multiple of key_heads, and each other key_heads",
-        rule.key_heads, rule.parts, rule.heads);
-  if (rule.interleaved && (rule.parts < 2 || rule.heads == 0))
-    return fmt::format("cannot have interleaved = true beside fused = {} and heads = {}: it needs both",
-                       rule.parts, rule.heads);
-  return "";
 }
 
 // The layout in which a kind of node keeps its weight; empty if that is not its question.
@@ -362,27 +215,10 @@ PlannedNode cut_node(const Node& node, const Operation& operation, const std::ve
   for (ParameterCut& cut : planned.params) {
     const SplitRule rule = split_rule(operation.split, attributes, cut.name);
     if (rule.dim < 0) continue;
-    const std::string problem = split(cut, rule, sizes);
+    const std::string problem = split_parameter(cut, rule, sizes);
     if (!problem.empty()) problems.push_back(fmt::format("has a {} {}", cut.name, problem));
   }
   return planned;
-}
-
-std::string nearest_divisors(int64_t value, int64_t size) {
-  int64_t below = 0, above = 0;
-  const auto consider = [&](int64_t divisor) {
-    if (divisor < size) below = std::max(below, divisor);
-    if (divisor > size && (above == 0 || divisor < above)) above = divisor;
-  };
-  for (int64_t i = 1; i <= value / i; ++i) {
-    if (value % i != 0) continue;
-    consider(i);
-    consider(value / i);
-  }
-  std::vector<int64_t> sizes;
-  if (below > 0) sizes.push_back(below);
-  if (above > 0) sizes.push_back(above);
-  return sizes.empty() ? "none" : fmt::format("{}", fmt::join(sizes, " and "));
 }
 
 }  // namespace weft::plan

@@ -51,7 +51,4 @@ PlannedNode cut_node(const Node& node, const Operation& operation, const std::ve
 // A node that stays as it is.
 PlannedNode whole_node(const Node& node);
 
-// "1 and 3": the divisors of `value` next to `size`.
-std::string nearest_divisors(int64_t value, int64_t size);
-
 }  // namespace weft::plan

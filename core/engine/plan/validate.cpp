@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "plan/cut_rules.hpp"
 #include "plan/operations.hpp"
 #include "plan/pattern.hpp"
 

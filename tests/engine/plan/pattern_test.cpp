@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/cut_rules.hpp"
 #include "plan/description.hpp"
-#include "plan/operations.hpp"
 #include "weft/error.hpp"
 
 namespace weft::plan {

@@ -1,15 +1,16 @@
 #include "nn/linear.hpp"
 #include "parallel/node.hpp"
 #include "parallel/region.hpp"
-#include "parallel/stream.hpp"
+#include "parallel/residual_stream.hpp"
 
 namespace weft::parallel {
 
-at::Tensor Stream::leave_product(const at::Tensor& x, const at::Tensor& weight, nn::Linear::Layout layout) {
+at::Tensor ResidualStream::leave_product(const at::Tensor& x, const at::Tensor& weight,
+                                         nn::Linear::Layout layout) {
   return leave(nn::linear(x, weight, {}, layout));
 }
 
-at::Tensor Stream::end(const at::Tensor& x) {
+at::Tensor ResidualStream::end(const at::Tensor& x) {
   if (!positions_) return x;
   const auto gradient_of_own = [positions = *positions_,
                                 times = times_counted()](const at::Tensor& gradient) {
@@ -45,10 +46,10 @@ class WholeInput final : public RegionInput {
   at::Tensor outside_, inside_;
 };
 
-class WholeStream final : public Stream {
+class WholeResidualStream final : public ResidualStream {
  public:
-  WholeStream(Communicator ranks, std::optional<Positions> positions)
-      : Stream(positions, positions ? positions->ranks().size() : 1), ranks_(std::move(ranks)) {}
+  WholeResidualStream(Communicator ranks, std::optional<Positions> positions)
+      : ResidualStream(positions, positions ? positions->ranks().size() : 1), ranks_(std::move(ranks)) {}
   at::Tensor leave(const at::Tensor& partial) override { return parallel::leave(partial, ranks_); }
   at::Tensor enter(const at::Tensor& x) override { return parallel::enter(x, ranks_); }
   std::shared_ptr<RegionInput> input(int64_t readers) override {
@@ -62,8 +63,9 @@ class WholeStream final : public Stream {
 
 }  // namespace
 
-std::shared_ptr<Stream> whole_stream(Communicator ranks, std::optional<Positions> positions) {
-  return std::make_shared<WholeStream>(std::move(ranks), std::move(positions));
+std::shared_ptr<ResidualStream> whole_residual_stream(Communicator ranks,
+                                                      std::optional<Positions> positions) {
+  return std::make_shared<WholeResidualStream>(std::move(ranks), std::move(positions));
 }
 
 }  // namespace weft::parallel

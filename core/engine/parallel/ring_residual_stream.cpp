@@ -8,7 +8,7 @@
 #include "autograd/first_order.hpp"
 #include "nn/linear.hpp"
 #include "parallel/ring.hpp"
-#include "parallel/split_stream.hpp"
+#include "parallel/split_residual_stream.hpp"
 
 namespace weft::parallel {
 
@@ -54,9 +54,9 @@ class ScatteredProduct final : public torch::autograd::Node {
   const Positions positions_;
 };
 
-class RingStream final : public SplitStream {
+class RingResidualStream final : public SplitResidualStream {
  public:
-  explicit RingStream(Communicator ranks) : SplitStream(std::move(ranks), false) {}
+  explicit RingResidualStream(Communicator ranks) : SplitResidualStream(std::move(ranks), false) {}
 
   at::Tensor leave_product(const at::Tensor& x, const at::Tensor& weight,
                            nn::Linear::Layout layout) override {
@@ -114,8 +114,8 @@ class RingStream final : public SplitStream {
 
 }  // namespace
 
-std::shared_ptr<Stream> ring_stream(Communicator ranks) {
-  return std::make_shared<RingStream>(std::move(ranks));
+std::shared_ptr<ResidualStream> ring_residual_stream(Communicator ranks) {
+  return std::make_shared<RingResidualStream>(std::move(ranks));
 }
 
 }  // namespace weft::parallel

@@ -1,16 +1,16 @@
-// The stream of split_stream(), open to those that move its parts in another way.
+// The stream of split_residual_stream(), open to those that move its parts in another way.
 #pragma once
 
 #include <functional>
 #include <memory>
 
-#include "parallel/stream.hpp"
+#include "parallel/residual_stream.hpp"
 
 namespace weft::parallel {
 
-class SplitStream : public Stream, public std::enable_shared_from_this<SplitStream> {
+class SplitResidualStream : public ResidualStream, public std::enable_shared_from_this<SplitResidualStream> {
  public:
-  SplitStream(Communicator ranks, bool overlaps);
+  SplitResidualStream(Communicator ranks, bool overlaps);
   at::Tensor leave(const at::Tensor& partial) override;
   at::Tensor enter(const at::Tensor& x) override;
   std::shared_ptr<RegionInput> input(int64_t readers) override;

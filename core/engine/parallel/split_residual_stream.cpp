@@ -11,7 +11,7 @@
 #include "nn/linear.hpp"
 #include "parallel/node.hpp"
 #include "parallel/region.hpp"
-#include "parallel/split_stream.hpp"
+#include "parallel/split_residual_stream.hpp"
 
 namespace weft::parallel {
 
@@ -20,7 +20,7 @@ namespace {
 // The gathered input once more, in backward: for the first of the readers, kept until the last has it.
 class Again {
  public:
-  explicit Again(std::shared_ptr<const SplitStream> stream)
+  explicit Again(std::shared_ptr<const SplitResidualStream> stream)
       : stream_(std::move(stream)), total_(stream_->length()) {}
 
   void join() { ++readers_; }
@@ -39,7 +39,7 @@ class Again {
   }
 
  private:
-  const std::shared_ptr<const SplitStream> stream_;
+  const std::shared_ptr<const SplitResidualStream> stream_;
   const int64_t total_;
   int64_t readers_ = 0, left_ = 0;  // of the forward; to come in backward
   std::function<at::Tensor()> gathering_;
@@ -84,7 +84,7 @@ class GatheredProduct final : public torch::autograd::Node {
 
 class SplitInput final : public RegionInput {
  public:
-  SplitInput(std::shared_ptr<SplitStream> stream, int64_t readers)
+  SplitInput(std::shared_ptr<SplitResidualStream> stream, int64_t readers)
       : stream_(std::move(stream)), readers_(readers) {}
   at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                     nn::Linear::Layout layout) override {
@@ -120,7 +120,7 @@ class SplitInput final : public RegionInput {
   }
 
  private:
-  const std::shared_ptr<SplitStream> stream_;
+  const std::shared_ptr<SplitResidualStream> stream_;
   const int64_t readers_;
   int64_t left_ = 0;  // readers to come
   at::Tensor outside_, inside_;
@@ -129,53 +129,54 @@ class SplitInput final : public RegionInput {
 
 }  // namespace
 
-SplitStream::SplitStream(Communicator ranks, bool overlaps)
-    : Stream(Positions(ranks, Positions::Order::kInOrder), 1),
+SplitResidualStream::SplitResidualStream(Communicator ranks, bool overlaps)
+    : ResidualStream(Positions(ranks, Positions::Order::kInOrder), 1),
       ranks_(std::move(ranks)),
       overlaps_(overlaps) {}
 
-at::Tensor SplitStream::leave(const at::Tensor& partial) {
+at::Tensor SplitResidualStream::leave(const at::Tensor& partial) {
   return with_gradient(positions_->scattered(partial), partial,
                        [positions = *positions_, total = partial.size(1)](const at::Tensor& gradient) {
                          return positions.gathered(gradient, total);
                        });
 }
 
-at::Tensor SplitStream::enter(const at::Tensor& x) {
+at::Tensor SplitResidualStream::enter(const at::Tensor& x) {
   return with_gradient(
       positions_->gathered(x, length()), x,
       [positions = *positions_](const at::Tensor& gradient) { return positions.scattered(gradient); });
 }
 
-std::shared_ptr<RegionInput> SplitStream::input(int64_t readers) {
+std::shared_ptr<RegionInput> SplitResidualStream::input(int64_t readers) {
   return std::make_shared<SplitInput>(shared_from_this(), readers);
 }
 
-at::Tensor SplitStream::parameter(const at::Tensor& parameter) {
+at::Tensor SplitResidualStream::parameter(const at::Tensor& parameter) {
   return parallel::enter(parameter, ranks_);
 }
 
-at::Tensor SplitStream::gather_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                                       nn::Linear::Layout layout, at::Tensor& whole) const {
+at::Tensor SplitResidualStream::gather_product(const at::Tensor& x, const at::Tensor& weight,
+                                               const at::Tensor& bias, nn::Linear::Layout layout,
+                                               at::Tensor& whole) const {
   const at::NoGradGuard no_graph;
   whole = positions_->gathered(x, length());
   return nn::linear(whole, weight, bias, layout);
 }
 
-at::Tensor SplitStream::gather_weight_gradient(const at::Tensor& dy, const at::Tensor& x,
-                                               nn::Linear::Layout layout, int64_t total,
-                                               at::Tensor& whole) const {
+at::Tensor SplitResidualStream::gather_weight_gradient(const at::Tensor& dy, const at::Tensor& x,
+                                                       nn::Linear::Layout layout, int64_t total,
+                                                       at::Tensor& whole) const {
   whole = positions_->gathered(x, total);
   return nn::linear_weight_gradient(dy, whole, layout);
 }
 
-std::function<at::Tensor()> SplitStream::start_gathering(const at::Tensor& x, int64_t total) const {
+std::function<at::Tensor()> SplitResidualStream::start_gathering(const at::Tensor& x, int64_t total) const {
   if (!overlaps_) return nullptr;
   return positions_->start_gathering(x, total);
 }
 
-std::shared_ptr<Stream> split_stream(Communicator ranks, bool overlaps) {
-  return std::make_shared<SplitStream>(std::move(ranks), overlaps);
+std::shared_ptr<ResidualStream> split_residual_stream(Communicator ranks, bool overlaps) {
+  return std::make_shared<SplitResidualStream>(std::move(ranks), overlaps);
 }
 
 }  // namespace weft::parallel

@@ -24,9 +24,9 @@ class RegionInput {
                             nn::Linear::Layout layout) = 0;
 };
 
-class Stream {
+class ResidualStream {
  public:
-  virtual ~Stream() = default;
+  virtual ~ResidualStream() = default;
   // Out of a region: what the stream has here of the sum of the ranks' partial results, whose memory nobody
   // else may need.
   virtual at::Tensor leave(const at::Tensor& partial) = 0;
@@ -62,7 +62,7 @@ class Stream {
   void set_length(int64_t positions) { length_ = positions; }
 
  protected:
-  Stream(std::optional<Positions> positions, int64_t times_counted)
+  ResidualStream(std::optional<Positions> positions, int64_t times_counted)
       : positions_(std::move(positions)), times_counted_(times_counted) {}
   const std::optional<Positions> positions_;  // none: all of them
 
@@ -73,15 +73,16 @@ class Stream {
 
 // The tensor ranks `ranks` have the same positions: all, or those that `positions` gives them of an axis of
 // its own, whose ranks are data-parallel to each other.
-std::shared_ptr<Stream> whole_stream(Communicator ranks, std::optional<Positions> positions = {});
+std::shared_ptr<ResidualStream> whole_residual_stream(Communicator ranks,
+                                                      std::optional<Positions> positions = {});
 
 // Split along the sequence (dimension 1) over the tensor ranks themselves (Korthikanti et al., Reducing
 // activation recomputation in large transformer models, 2022, section 4.2.2). Leaving is a reduce-scatter,
 // entering an all-gather, and the other way round backward. What layers gather no rank keeps: for the
 // gradients of their weights it is gathered again, with `overlaps` while their input's is computed.
-std::shared_ptr<Stream> split_stream(Communicator ranks, bool overlaps);
+std::shared_ptr<ResidualStream> split_residual_stream(Communicator ranks, bool overlaps);
 
 // The same in rings: parts travel from rank to rank while each computes with the one it has.
-std::shared_ptr<Stream> ring_stream(Communicator ranks);
+std::shared_ptr<ResidualStream> ring_residual_stream(Communicator ranks);
 
 }  // namespace weft::parallel
