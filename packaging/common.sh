@@ -19,12 +19,15 @@ fail() {
   exit 1
 }
 
+step_times=() # of the steps of this script: seconds, a tab, what was done
+
 # run_step TEXT COMMAND...: says what is done and how long it took; the command's output is shown as it comes.
 run_step() {
   local text=$1 begin=$SECONDS
   shift
   say "$text ..."
   "$@" </dev/null || fail "$text: failed after $((SECONDS - begin)) s" "the command was: $*"
+  step_times+=("$((SECONDS - begin))"$'\t'"$text")
   say "$text: $((SECONDS - begin)) s"
 }
 
@@ -40,6 +43,7 @@ run_quietly() {
     fail "$text: failed after $((SECONDS - begin)) s" "the command was: $*"
   fi
   rm -f "$log"
+  step_times+=("$((SECONDS - begin))"$'\t'"$text")
   say "$text: $((SECONDS - begin)) s"
 }
 

@@ -2,12 +2,12 @@
 // a Python that has it.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
 
+#include "support/oracle_python.hpp"
 #include "train/command.hpp"
 
 namespace weft::test {
@@ -26,9 +26,8 @@ constexpr const char* kT5 = R"({"model_type": "t5", "architectures": ["T5ForCond
 class HuggingFace : public CommandTest {
  protected:
   void SetUp() override {
-    const char* python = std::getenv("WEFT_ORACLE_PYTHON");
-    if (python == nullptr || *python == '\0') GTEST_SKIP() << "WEFT_ORACLE_PYTHON is not set";
-    python_ = python;
+    WEFT_NEEDS_ORACLE();
+    python_ = oracle_python();
   }
   RawTensors forward(const std::string& model, const std::string& inputs) const {
     weft_succeeds({"forward", "--model", model, "--inputs", inputs, "--output", in("outputs.safetensors")});

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "support.hpp"
+#include "support/oracle_python.hpp"
 
 namespace weft::hugging_face::test {
 namespace {
@@ -40,15 +41,14 @@ torch.save(one, folder + "/python.bin")
 )";
 
 TEST(Python, ReadsWhatIsWrittenAndWritesTheSame) {
-  const char* interpreter = std::getenv("WEFT_ORACLE_PYTHON");
-  if (interpreter == nullptr || *interpreter == '\0') GTEST_SKIP() << "WEFT_ORACLE_PYTHON is not set";
+  WEFT_NEEDS_ORACLE();
   TemporaryFolder folder;
   save(folder / "one", varied_entries());
   save(folder / "sharded", varied_entries(), {.shard = true, .size_per_shard = 1});
   save(folder / "weft.bin", varied_entries());
   write_file(folder / "script.py", kScript);
   const std::string command =
-      std::string("'") + interpreter + "' '" + (folder / "script.py") + "' '" + folder.path() + "' 2>&1";
+      "'" + weft::test::oracle_python() + "' '" + (folder / "script.py") + "' '" + folder.path() + "' 2>&1";
   ASSERT_EQ(std::system(command.c_str()), 0);
   EXPECT_EQ(read_file(folder / "one/model.safetensors"), read_file(folder / "python.safetensors"));
   expect_holds(folder / "python.bin", varied_entries());
