@@ -4,11 +4,13 @@
   check_headers.py c FOLDER --compiler gcc:g++ --compiler clang:clang++
       headers *.h under FOLDER as C99, C11, C17 and as C++11, 17, 20, all warnings being errors
   check_headers.py c++ FOLDER... --compiler clang++ [--include DIR]... [--define NAME=VALUE]...
-      headers *.hpp under the folders as C++20
+      headers *.hpp under the folders as C++20; libtorch makes each of them take seconds, so an ordinary run compiles
+      --slice of them, drawn from WEFT_TEST_SEED, and a run with WEFT_TEST_FULL=1 all
 """
 import argparse
 import itertools
 import os
+import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -53,6 +55,15 @@ def cxx_jobs(arguments):
                 yield [compiler, "-x", "c++", "-std=c++20", *WARNINGS, "-Wno-unused-parameter", *options], header
 
 
+def drawn(jobs, count):
+    """The jobs of this run, in their order."""
+    if count >= len(jobs) or os.environ.get("WEFT_TEST_FULL") == "1":
+        return jobs
+    seed = os.environ.get("WEFT_TEST_SEED", "0")
+    print(f"{count} of {len(jobs)} headers, drawn from WEFT_TEST_SEED={seed} (WEFT_TEST_FULL=1 compiles all)")
+    return [jobs[index] for index in sorted(random.Random(int(seed)).sample(range(len(jobs)), count))]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("language", choices=("c", "c++"))
@@ -60,10 +71,12 @@ def main():
     parser.add_argument("--compiler", action="append", required=True)
     parser.add_argument("--include", action="append", default=[])
     parser.add_argument("--define", action="append", default=[])
+    parser.add_argument("--slice", type=int, default=sys.maxsize)
     arguments = parser.parse_args()
     jobs = list(c_jobs(arguments) if arguments.language == "c" else cxx_jobs(arguments))
     if not jobs:
         sys.exit(f"no header under {', '.join(arguments.folders)}")
+    jobs = drawn(jobs, arguments.slice)
     failures = 0
     with ThreadPoolExecutor(max_workers=2) as pool:
         for passed, command, header, text in pool.map(compile_alone, jobs):

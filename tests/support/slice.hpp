@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace weft::test {

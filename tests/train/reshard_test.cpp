@@ -6,6 +6,7 @@
 
 #include "memory/counting_allocator.hpp"
 #include "support/launch_ranks.hpp"
+#include "support/slice.hpp"
 #include "train/job.hpp"
 #include "weft/nn/model.hpp"
 
@@ -162,7 +163,7 @@ TEST_P(Resharding, EveryRankWritesItsPart) {
   EXPECT_EQ(bytes, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Resharding, testing::ValuesIn(saved_layouts()),
+INSTANTIATE_TEST_SUITE_P(Layouts, Resharding, testing::ValuesIn(slice("Resharding", saved_layouts(), 4)),
                          [](const auto& layout) { return std::string(layout.param.name); });
 
 // Where values are updated in half precision, moments are in single all the same.
@@ -203,7 +204,7 @@ TEST_P(TakeOver, GoesOnUnderEveryLayoutOfAsManyRanks) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, TakeOver, testing::ValuesIn(saved_layouts()),
+INSTANTIATE_TEST_SUITE_P(Layouts, TakeOver, testing::ValuesIn(slice("TakeOver", saved_layouts(), 4)),
                          [](const auto& layout) { return std::string(layout.param.name); });
 
 // One embedding is most of the model: what is held at once beside the shards is that tensor and no more.
@@ -246,7 +247,7 @@ TEST_P(Memory, OfATakeOverIsBothLayoutsAndOneTensor) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Memory, testing::ValuesIn(saved_layouts()),
+INSTANTIATE_TEST_SUITE_P(Layouts, Memory, testing::ValuesIn(slice("Memory", saved_layouts(), 4)),
                          [](const auto& layout) { return std::string(layout.param.name); });
 
 }  // namespace
