@@ -8,11 +8,11 @@
 
 namespace weft::cli {
 
-// What there is without the engine is found here: the engine may be what is broken.
+// Finds the plugins without the engine, which may be what is broken.
 void add_check(CLI::App& application) {
-  CLI::App* const verb = application.add_subcommand("check", "Whether this installation is whole");
+  CLI::App* const verb = application.add_subcommand("check", "Check that this installation is complete");
   const auto as_json = std::make_shared<bool>(false);
-  verb->add_flag("--json", *as_json, "For scripts");
+  verb->add_flag("--json", *as_json, "Print JSON");
   verb->footer("Exit code 1 if something is broken.\nExample: weft check");
   verb->callback([as_json] {
     perform_in_engine("check", {{"json", *as_json},

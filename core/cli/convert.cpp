@@ -5,20 +5,19 @@ namespace weft::cli {
 
 void add_convert(CLI::App& application) {
   EngineVerb verb(
-      application, "convert", "One checkpoint format or layout into another",
+      application, "convert", "Convert a checkpoint to another format or layout",
       "Example: weft convert out out-bf16 --dtype bf16 --weights-only\n"
       "INPUT and OUTPUT are model folders, or single files of weights (.safetensors, .bin, .pt, .pth).\n"
-      "A folder's other files go along; training_state/ too, as it is or in --parts.");
-  verb.text("INPUT", "input", "What to read; its format is recognised", true)
-      .text("OUTPUT", "output", "What to write; a folder appears when it is complete", true)
-      .text("--format", "format",
-            "safetensors or pytorch (a pickle); default: by the file's name, or safetensors")
-      .text("--dtype", "dtype", "Of weights: fp64, fp32, bf16 or fp16; default: as they are")
-      .flag("--shard", "shard", "Several files with an index")
-      .integer("--size-per-shard", "size_per_shard", "MB; default 1024")
-      .text("--prefix", "prefix", "Part of the written files' names: model.PREFIX.safetensors")
-      .integer("--parts", "parts", "Lay training_state/ out in this many files; 1: whole tensors in one")
-      .flag("--weights-only", "weights_only", "Leave training_state/ out");
+      "The other files of a folder are copied, and so is training_state/, as it is or in --parts files.");
+  verb.text("INPUT", "input", "What to read; the format is detected", true)
+      .text("OUTPUT", "output", "What to write; it appears when it is complete", true)
+      .text("--format", "format", "safetensors or pytorch; default: by the name of the file, or safetensors")
+      .text("--dtype", "dtype", "Dtype of the weights: fp64, fp32, bf16 or fp16; default: unchanged")
+      .flag("--shard", "shard", "Write several files with an index")
+      .integer("--size-per-shard", "size_per_shard", "Size of one of these files in MB; default 1024")
+      .text("--prefix", "prefix", "Prefix in file names: model.PREFIX.safetensors")
+      .integer("--parts", "parts", "Write training_state/ as this many files")
+      .flag("--weights-only", "weights_only", "Do not copy training_state/");
 }
 
 }  // namespace weft::cli

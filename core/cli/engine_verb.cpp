@@ -62,24 +62,29 @@ EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const s
 }
 
 EngineVerb& EngineVerb::model_flags() {
-  text("--model", "model", "Hugging Face model folder, or a config.json for random initialisation", true);
+  text("--model", "model", "Hugging Face model folder, or a config.json for a model with initial values",
+       true);
   return text("--architecture", "architecture",
-              "Model class; default: architectures[0] of the configuration");
+              "Model class; default: the first of \"architectures\" in config.json");
 }
 
 EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
-  text("--strategy", "strategy", "Strategy plugin by name, or none; default: " + without);
+  text("--strategy", "strategy", "Name of a strategy, or none; default: " + without);
   words("-o,--option", "options",
-        "Option of the strategy, key=value; repeat for more (`weft plugins show NAME` lists them)");
-  text("--booster", "booster", "Strategy, options and the like as a JSON file");
-  text("--precision", "precision", "fp32, fp64, bf16 or fp16; default fp32, or the strategy's option");
-  text("--mixed-precision", "mixed_precision", "bf16, fp16 (autocast) or fp16_naive");
-  return integer("--seed", "seed", "Default 42");
+        "Option of the strategy, key=value; may be repeated. `weft plugins show NAME` lists them");
+  text("--booster", "booster",
+       "JSON file with the strategy, its options and more, in place of --strategy and -o");
+  text("--precision", "precision",
+       "fp32, fp64, bf16 or fp16; default: the strategy's option precision, or fp32");
+  text("--mixed-precision", "mixed_precision",
+       "Autocast in bf16 or fp16, or fp16_naive; for strategies without precision options");
+  return integer("--seed", "seed", "Seed of initial values, dropout and shuffling; default 42");
 }
 
 EngineVerb& EngineVerb::ranks_flag() {
-  app_->add_option("-n,--nproc-per-node", *num_ranks_,
-                   "Start this many ranks here; default 1. Absent under weft run, torchrun, SLURM, mpirun");
+  app_->add_option(
+      "-n,--nproc-per-node", *num_ranks_,
+      "Ranks to start on this host; default 1. Leave it out under weft run, torchrun, srun, mpirun");
   return *this;
 }
 

@@ -222,7 +222,7 @@ CLI::App* add_verb(CLI::App* plugins, const char* name, const char* what, const 
                    const char* example, void (*action)(const Flags&)) {
   CLI::App* verb = plugins->add_subcommand(name, what);
   const auto flags = std::make_shared<Flags>();
-  verb->add_flag("--json", flags->as_json, "Output for programs");
+  verb->add_flag("--json", flags->as_json, "Print JSON");
   if (argument != nullptr) verb->add_option(argument, flags->name)->required();
   verb->footer(std::string("Example: ") + example);
   verb->callback([flags, action] { action(*flags); });
@@ -236,23 +236,22 @@ json inspect_plugins() {
 }
 
 void add_plugins(CLI::App& application) {
-  CLI::App* plugins = application.add_subcommand("plugins", "What can be loaded, from where, and why not");
+  CLI::App* plugins = application.add_subcommand("plugins", "List, show and check plugins");
   plugins->require_subcommand(1);
   plugins->footer(
       "Plugins are looked for in WEFT_PLUGIN_ADD_PATH, then in WEFT_PLUGIN_PATH or else "
       "~/.local/share/weft/plugins and "
       "the\nfolder installed with Weft. WEFT_PLUGIN_SELECT and WEFT_PLUGIN_DISABLE are globs for names, "
       "WEFT_PLUGIN_SAFE=1\nadmits only what was installed with Weft.\nExample: weft plugins list");
-  add_verb(plugins, "list", "Every plugin that was found; reads manifests and loads nothing", nullptr,
+  add_verb(plugins, "list", "List every plugin that was found. Loads nothing", nullptr,
            "weft plugins list --json", list);
-  add_verb(plugins, "show", "A plugin with its options; loads nothing", "NAME", "weft plugins show NAME",
-           show);
-  add_verb(plugins, "doctor",
-           "What was passed over and why: manifests, notes, permissions, digests; loads nothing", nullptr,
+  add_verb(plugins, "show", "Show a plugin with all of its options. Loads nothing", "NAME",
+           "weft plugins show NAME", show);
+  add_verb(plugins, "doctor", "Say which plugins cannot be loaded and why. Loads nothing", nullptr,
            "weft plugins doctor", doctor);
-  add_verb(plugins, "validate", "Load a plugin and try whether it keeps the rules", "FILE",
+  add_verb(plugins, "validate", "Load a plugin and check that it keeps the rules", "FILE",
            "weft plugins validate build/lib/weft/0/plugins/my_plugin/1.0.0/my_plugin_strategy.so", validate);
-  add_verb(plugins, "digest", "The SHA-256 of a file, as manifests give it", "FILE",
+  add_verb(plugins, "digest", "Print the SHA-256 of a file, as a manifest needs it", "FILE",
            "weft plugins digest my_plugin.so", digest);
 }
 

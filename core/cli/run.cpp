@@ -61,26 +61,26 @@ void run(Flags& flags, std::vector<std::string> command, const std::vector<std::
 }  // namespace
 
 void add_run(CLI::App& application) {
-  CLI::App* verb = application.add_subcommand("run", "Start a program as the ranks of a job on this host");
+  CLI::App* verb = application.add_subcommand("run", "Run a program as the ranks of a job on this host");
   const auto flags = std::make_shared<Flags>();
   // The first word that is no flag begins the program, and what follows is the program's even where it looks
   // like a flag of ours. An argument that takes no value makes CLI11 leave `--` and what follows to this
   // verb.
   verb->prefix_command();
   verb->validate_positionals();
-  verb->add_option("PROGRAM", flags->program, "The program; all that follows it is the program's own")
+  verb->add_option("PROGRAM", flags->program, "The program; everything after it is passed to the program")
       ->check(CLI::Validator([](std::string&) { return std::string("left to remaining()"); }, ""));
-  verb->add_option("-n,--nproc-per-node", flags->num_ranks, "Ranks to start, required");
+  verb->add_option("-n,--nproc-per-node", flags->num_ranks, "Number of ranks; required");
   verb->add_option("--master-addr", flags->options.master_addr,
-                   "Address of this host at which the ranks meet")
+                   "Address of this host through which the ranks meet")
       ->capture_default_str();
   verb->add_option("--master-port", flags->options.master_port,
-                   "Port at which they meet; a free one by default")
+                   "Port through which they meet; default: a free one")
       ->check(CLI::Range(1, 65535));
-  verb->add_option("--hosts", flags->hosts, "Refused: ranks start on this host only");
-  verb->add_option("--hostfile", flags->hostfile, "Refused as well");
-  verb->add_option("--include", flags->include, "Refused as well");
-  verb->add_option("--exclude", flags->exclude, "Refused as well");
+  verb->add_option("--hosts", flags->hosts, "Refused: on several hosts use torchrun, srun or mpirun");
+  verb->add_option("--hostfile", flags->hostfile, "Refused, as --hosts");
+  verb->add_option("--include", flags->include, "Refused, as --hosts");
+  verb->add_option("--exclude", flags->exclude, "Refused, as --hosts");
   verb->footer(
       "The program gets torchrun's environment (RANK, WORLD_SIZE, ...). The first rank that fails ends the "
       "others and is\n"
