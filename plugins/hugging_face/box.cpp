@@ -60,12 +60,12 @@ Box checked_box(const TensorEntry& entry, const int64_t* offset, const int64_t* 
     if (box.offset[dim] < 0 || box.extent[dim] < 0 || box.offset[dim] > entry.shape[dim] ||
         box.extent[dim] > entry.shape[dim] - box.offset[dim]) {
       fail(WEFT_INVALID_ARGUMENT, "tensor ", in_quotes(entry.name), " of shape ", shape_text(entry.shape),
-           ": the slice ", box_text(box), " leaves it in dimension ", dim);
+           ": the box ", box_text(box), " leaves it in dimension ", dim);
     }
   }
   uint64_t bytes = 0;
   if (!tensor_bytes(box.extent, entry.type->size_bytes, bytes) || bytes != given_bytes) {
-    fail(WEFT_INVALID_ARGUMENT, "tensor ", in_quotes(entry.name), ": the slice ", box_text(box), " of ",
+    fail(WEFT_INVALID_ARGUMENT, "tensor ", in_quotes(entry.name), ": the box ", box_text(box), " of ",
          entry.type->name, " takes ", bytes, " bytes, but the buffer has ", given_bytes);
   }
   return box;

@@ -1,4 +1,4 @@
-// Slices: boxes inside a tensor, the contiguous runs that they are made of, and which boxes are still
+// Boxes inside a tensor, the contiguous runs that they are made of, and which boxes are still
 // missing.
 #pragma once
 

@@ -23,7 +23,7 @@ class CheckpointReader {
   uint64_t num_tensors() const { return tensors_.size(); }
   // Errors: OUT_OF_RANGE.
   const StoredTensor& tensor(uint64_t index) const;
-  // Gathers a slice into `destination`. Safe from several threads.
+  // Gathers a box into `destination`. Safe from several threads.
   void read(uint64_t index, const int64_t* offset, const int64_t* extent, void* destination,
             uint64_t size_bytes) const;
   // Null if no file has the key.

@@ -220,7 +220,7 @@ void CheckpointWriter::check_complete() const {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (coverage_[i].complete()) continue;
     fail(WEFT_FAILED_PRECONDITION, "cannot complete the save to ", path_, ": of tensor ",
-         in_quotes(entries_[i].name), " of shape ", shape_text(entries_[i].shape), " the slice ",
+         in_quotes(entries_[i].name), " of shape ", shape_text(entries_[i].shape), " the box ",
          box_text(coverage_[i].first_missing()), " was never written");
   }
 }

@@ -1,4 +1,4 @@
-// Writes a checkpoint: all files planned and their space reserved at once, slices in any order, one commit.
+// Writes a checkpoint: all files planned and their space reserved at once, boxes in any order, one commit.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class CheckpointWriter {
   // Safe from several threads.
   void write(uint64_t index, const int64_t* offset, const int64_t* extent, const void* source,
              uint64_t size_bytes);
-  // Errors: FAILED_PRECONDITION naming the first slice that was never written.
+  // Errors: FAILED_PRECONDITION naming the first box that was never written.
   void commit();
 
  private:

@@ -228,14 +228,14 @@ TEST_F(TorchFile, ReadsWhatTorchSaved) {
   EXPECT_EQ(values<uint8_t>(reader, "bool"), (std::vector<uint8_t>{1, 0}));
 }
 
-TEST_F(TorchFile, ReadsSlicesOfStridedTensors) {
+TEST_F(TorchFile, ReadsBoxesOfStridedTensors) {
   const CheckpointReader reader(std::string(WEFT_TEST_DATA) + "/torch_save_protocol4.bin");
   for (uint64_t i = 0; i < reader.num_tensors(); ++i) {
     if (reader.tensor(i).name != "transposed") continue;
     const int64_t offset[] = {1, 0}, extent[] = {2, 3};
-    std::vector<float> slice(6);
-    reader.read(i, offset, extent, slice.data(), 24);
-    EXPECT_EQ(slice, (std::vector<float>{1, 5, 9, 2, 6, 10}));
+    std::vector<float> elements(6);
+    reader.read(i, offset, extent, elements.data(), 24);
+    EXPECT_EQ(elements, (std::vector<float>{1, 5, 9, 2, 6, 10}));
     return;
   }
   FAIL();

@@ -8,7 +8,7 @@ namespace weft::hugging_face::test {
 namespace {
 
 // Element by element, with nothing of the code under test.
-std::string plain_slice(const std::string& bytes, const TensorEntry& entry, const Box& box) {
+std::string plain_box(const std::string& bytes, const TensorEntry& entry, const Box& box) {
   std::string out;
   std::vector<int64_t> index(entry.shape.size(), 0);
   const auto advance = [&] {
@@ -42,13 +42,13 @@ Box random_box(const TensorEntry& entry, std::mt19937& random, bool may_be_empty
   return box;
 }
 
-class Slices : public testing::Test {
+class Boxes : public testing::Test {
  protected:
   TemporaryFolder folder_;
   const TensorEntry entry_ = entry("x", WEFT_F32, {4, 3, 5});
 };
 
-TEST_F(Slices, RefusesBoxesOutsideTheTensor) {
+TEST_F(Boxes, RefusesBoxesOutsideTheTensor) {
   save(folder_ / "x.safetensors", {entry_});
   const CheckpointReader reader(folder_ / "x.safetensors");
   char buffer[240];
@@ -73,7 +73,7 @@ TEST_F(Slices, RefusesBoxesOutsideTheTensor) {
                [&] { reader.read(1, nullptr, nullptr, buffer, 240); });
 }
 
-TEST_F(Slices, ReadEqualsPlainIndexing) {
+TEST_F(Boxes, ReadEqualsPlainIndexing) {
   std::mt19937 random(7);
   const std::vector<TensorEntry> entries = {entry_, entry("b", WEFT_BF16, {3, 2, 2, 6}),
                                             entry("d", WEFT_F64, {17}), entry("c", WEFT_U8, {1, 7, 1, 3}),
@@ -85,7 +85,7 @@ TEST_F(Slices, ReadEqualsPlainIndexing) {
     const std::string whole = pattern(tensor);
     for (int trial = 0; trial < 200; ++trial) {
       const Box box = random_box(tensor, random, true);
-      const std::string wanted = plain_slice(whole, tensor, box);
+      const std::string wanted = plain_box(whole, tensor, box);
       std::string got(wanted.size(), '?');
       reader.read(i, box.offset.data(), box.extent.data(), got.data(), got.size());
       ASSERT_EQ(got, wanted) << tensor.name << " " << box_text(box);
@@ -93,7 +93,7 @@ TEST_F(Slices, ReadEqualsPlainIndexing) {
   }
 }
 
-TEST_F(Slices, WrittenInAnyOrderFromSeveralThreadsMakeTheTensor) {
+TEST_F(Boxes, WrittenInAnyOrderFromSeveralThreadsMakeTheTensor) {
   const TensorEntry matrix = entry("m", WEFT_F32, {64, 48});
   const std::string whole = pattern(matrix);
   {
@@ -103,7 +103,7 @@ TEST_F(Slices, WrittenInAnyOrderFromSeveralThreadsMakeTheTensor) {
       threads.emplace_back([&, column] {
         for (int64_t row = 63; row >= 0; row -= 2) {
           const Box box{{row - 1, column * 12}, {2, 12}};
-          const std::string bytes = plain_slice(whole, matrix, box);
+          const std::string bytes = plain_box(whole, matrix, box);
           writer.write(0, box.offset.data(), box.extent.data(), bytes.data(), bytes.size());
         }
       });
@@ -114,7 +114,7 @@ TEST_F(Slices, WrittenInAnyOrderFromSeveralThreadsMakeTheTensor) {
   expect_holds(folder_ / "m.safetensors", {matrix});
 }
 
-TEST_F(Slices, ACommitNamesTheSliceThatWasNeverWritten) {
+TEST_F(Boxes, ACommitNamesTheBoxThatWasNeverWritten) {
   const auto write = [&](CheckpointWriter& writer, std::vector<int64_t> offset, std::vector<int64_t> extent) {
     const std::string bytes(static_cast<std::size_t>(extent[0] * extent[1] * extent[2]) * 4, 'x');
     writer.write(0, offset.data(), extent.data(), bytes.data(), bytes.size());
