@@ -61,6 +61,13 @@ RULES = [
          r"#\s*include\s*<(?!stddef\.h>|stdint\.h>)", ("sdk/include/weft/x.h", "#include <string.h>")),
     Rule("shard policies in C include weft's C headers only", r"policies/.*\.c$", r"#\s*include(?!\s*<weft/\w+\.h>)",
          ("policies/a/policy.c", "#include <string.h>")),
+    Rule("bindings, optimizers and checkpoints know neither hooks nor steps",
+         r"core/engine/(optim/|checkpoint/|training/(bindings|handles|mesh|part|promises|publish|strategy|generators)\.)",
+         r'#\s*include "training/(training|hooks|forward_record|step)\.hpp"',
+         ("core/engine/optim/x.cpp", '#include "training/training.hpp"')),
+    Rule("hooks know no steps", r"core/engine/training/\w*(hooks|forward_record)\.",
+         r'#\s*include "training/(training|step)\.hpp"',
+         ("core/engine/training/hooks.cpp", '#include "training/step.hpp"')),
     Rule("libweft and the command know no libtorch", r"core/(base|host|cli)/", TORCH,
          ("core/host/x.cpp", "#include <ATen/core/Tensor.h>")),
 ]

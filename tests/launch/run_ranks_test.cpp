@@ -95,6 +95,13 @@ TEST(RunRanks, PrintsTheFirstReportOnly) {
   EXPECT_EQ(output.error, "weft: run: rank 1 failed: disk is full\n      try another\n");
 }
 
+// Ranks that fail together pass on what one of them failed with.
+TEST(RunRanks, NamesTheCulpritThatAReportNames) {
+  const Output output = run_steps(2, {"0:report=rank 1 failed: no file,give=1,exit=5", "1:take,wait"});
+  EXPECT_EQ(output.exit_code, 5);
+  EXPECT_EQ(output.error, "weft: run: rank 1 failed: no file\n");
+}
+
 TEST(RunRanks, BlamesAKilledRankRatherThanTheReportOfItsPeer) {
   const Output output =
       run_steps(2, {"0:take,report=connection closed by peer,take,exit=1", "1:dies=15,give=0,wait"});

@@ -8,14 +8,13 @@
 #include "base/json.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
-#include "booster/agreement.hpp"
 #include "booster/booster_state.hpp"
 #include "booster/chosen_strategy.hpp"
 #include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
 #include "checkpoint/model_files.hpp"
-#include "checkpoint/outcome.hpp"
+#include "comm/agreement.hpp"
 #include "error_sink.hpp"
 #include "optim/optimizer_state.hpp"
 #include "training/generators.hpp"
@@ -130,7 +129,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
   HostOptions& host = strategy.host;
   const std::vector<weft_kv> values(strategy.options.data(),
                                     strategy.options.data() + strategy.options.size());
-  auto training = std::make_shared<weft_training>(
+  auto training = std::make_shared<Training>(
       world, model.module, strategy.api, strategy.name, values,
       TrainingOptions{precision, options.recompute, options.seed, host.master_weights, host.cast_inputs,
                       host.outputs_fp32, host.autocast, host.plan_flags.tensor, host.plan_flags.sequence},
@@ -139,9 +138,8 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
         sizes.tensor = mesh.size(WEFT_AXIS_TENSOR);
         std::string policy;
         plan::Plan plan;
-        checkpoint::on_every_rank(world.communicator(), [&] {
-          plan = make_plan(*model.module, sizes, host.custom_policy, &policy);
-        });
+        on_every_rank(world.communicator(),
+                      [&] { plan = make_plan(*model.module, sizes, host.custom_policy, &policy); });
         require_agreement(world.communicator(), {{"shard policy", policy}, {"plan", plan.digest}});
         if (job.criterion && plan::divides_logits(plan))
           fail(WEFT_INVALID_ARGUMENT,
@@ -184,6 +182,7 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   if (job.optimizer) {
     optim::Optimizer::Shared& optimizing = job.optimizer.shared();
     optimizing.attach(training);
+    optimizing.backward = [training = training.get()](const at::Tensor& loss) { training->backward(loss); };
     optimizing.max_norm = host.max_norm;
     optimizing.norm_type = host.norm_type;
     if (host.scaler) optimizing.scaler.emplace(*host.scaler);
@@ -197,7 +196,7 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
 void Booster::backward(const at::Tensor& loss, optim::Optimizer& optimizer) {
   if (optimizer.shared().training == nullptr)
     fail(WEFT_FAILED_PRECONDITION, "backward needs a boosted optimizer: pass it to Booster::boost first");
-  optimizer.shared().training->backward(loss);
+  optimizer.shared().backward(loss);
 }
 
 Booster::NoSync::NoSync(Model model) : model_(std::move(model)) {

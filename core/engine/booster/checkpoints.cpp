@@ -10,8 +10,8 @@
 #include "booster/model_snapshot.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/model_files.hpp"
-#include "checkpoint/outcome.hpp"
 #include "checkpoint/training_state.hpp"
+#include "comm/agreement.hpp"
 #include "log.hpp"
 #include "weft/booster.hpp"
 
@@ -72,8 +72,8 @@ void Booster::load_model(Model& model, const std::string& path, bool strict) {
   finish_saving();
   if (model.shared().training != nullptr) {
     Training& training = *model.shared().training;
-    checkpoint::on_every_rank(world().communicator(),
-                              [&] { checkpoint::read_weights(path, training, training.publish(), strict); });
+    on_every_rank(world().communicator(),
+                  [&] { checkpoint::read_weights(path, training, training.publish(), strict); });
     training.values_changed();
     return;
   }
@@ -101,11 +101,11 @@ void Booster::save_optimizer(const optim::Optimizer& optimizer, const std::strin
 
 void Booster::load_optimizer(optim::Optimizer& optimizer, const std::string& path) {
   finish_saving();
-  checkpoint::on_every_rank(world().communicator(), [&] { checkpoint::read_optimizer(path, optimizer); });
+  on_every_rank(world().communicator(), [&] { checkpoint::read_optimizer(path, optimizer); });
 }
 
 void Booster::save_lr_scheduler(const optim::Scheduler& scheduler, const std::string& path) {
-  checkpoint::on_master(world().communicator(), [&] {
+  on_master(world().communicator(), [&] {
     nlohmann::json state = checkpoint::schedule_to_json(scheduler);
     state["weft"] = "lr_scheduler";
     checkpoint::replace_file(path, state.dump() + "\n");
@@ -141,7 +141,7 @@ void Booster::load_training(Job& job, const std::string& path) {
   finish_saving();
   Training& training = training_of(job.model, "load_training");
   std::optional<checkpoint::SavedTraining> saved;
-  checkpoint::on_every_rank(world().communicator(), [&] {
+  on_every_rank(world().communicator(), [&] {
     saved.emplace(path, job);
     saved->read(training.publish());
   });

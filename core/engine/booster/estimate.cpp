@@ -20,8 +20,8 @@
 #include "comm/group.hpp"
 #include "error_sink.hpp"
 #include "optim/rules.hpp"
+#include "parallel/apply.hpp"
 #include "training/part.hpp"
-#include "training/training.hpp"
 
 namespace weft {
 
@@ -96,8 +96,7 @@ class DividedModel {
                   comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
     params_ = list_params(model);
     keep_parts(params_, *plan_);
-    for (const auto& param : params_)
-      bind_storage(*param, at::empty(param->local, param->tensor.options()));
+    for (const auto& param : params_) bind_storage(*param, at::empty(param->local, param->tensor.options()));
   }
   ~DividedModel() {
     for (const auto& param : params_) unbind_storage(*param);

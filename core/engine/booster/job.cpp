@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
 #include "optim/optimizer_state.hpp"
+#include "training/training.hpp"
 #include "weft/booster.hpp"
 
 namespace weft {

@@ -7,6 +7,7 @@
 #include "booster/plugins.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"
+#include "training/training.hpp"
 #include "weft/torch/dtypes.hpp"
 
 namespace weft {
@@ -97,11 +98,16 @@ optim::Parameters Model::parameters() const {
   return result;
 }
 
+Bindings& Model::Shared::bindings() const {
+  return *training;
+}
+
 int64_t Model::num_elements() const {
   int64_t total = 0;
   for (const auto& [name, tensor] : own_parameters(module()))
-    total += shared().training != nullptr ? c10::multiply_integers(shared().training->find_param(name)->shape)
-                                          : tensor.numel();
+    total += shared().training != nullptr
+                 ? c10::multiply_integers(shared().bindings().find_param(name)->shape)
+                 : tensor.numel();
   return total;
 }
 

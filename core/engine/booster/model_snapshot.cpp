@@ -4,8 +4,8 @@
 
 #include "base/text.hpp"
 #include "checkpoint/model_files.hpp"
-#include "checkpoint/outcome.hpp"
 #include "checkpoint/training_state.hpp"
+#include "comm/agreement.hpp"
 
 namespace weft {
 
@@ -46,14 +46,14 @@ checkpoint::WriteOptions write_options(const SaveOptions& options) {
 
 SharedStaging::SharedStaging(const Communicator& ranks, const std::string& path, const std::string& prefix)
     : ranks_(ranks) {
-  checkpoint::on_master(ranks_, [&] { folder_.emplace(path, keeps(prefix)); });
+  on_master(ranks_, [&] { folder_.emplace(path, keeps(prefix)); });
   path_ = ranks_.broadcast_text(folder_ ? folder_->path().string() : "", 0);
 }
 
 fs::path SharedStaging::make_shared_folder(const char* name) const {
   const fs::path made = path_ / name;
-  checkpoint::on_master(ranks_, [&] { fs::create_directory(made); });
-  checkpoint::on_every_rank(ranks_, [&] {
+  on_master(ranks_, [&] { fs::create_directory(made); });
+  on_every_rank(ranks_, [&] {
     if (!fs::is_directory(made))
       fail(WEFT_FAILED_PRECONDITION,
            "{} is not there on rank {}: all ranks write the training state, so the folder has to be on a "
@@ -64,7 +64,7 @@ fs::path SharedStaging::make_shared_folder(const char* name) const {
 }
 
 void SharedStaging::publish() {
-  checkpoint::on_master(ranks_, [&] { folder_->publish(); });
+  on_master(ranks_, [&] { folder_->publish(); });
 }
 
 ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkpoint::Pieces held)
@@ -72,7 +72,7 @@ ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkp
 
 void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) const {
   checkpoint::write_gathered(folder.string(), options, ranks, pieces);
-  checkpoint::on_master(ranks, [&] { checkpoint::write_file(folder / "config.json", config); });
+  on_master(ranks, [&] { checkpoint::write_file(folder / "config.json", config); });
 }
 
 void ModelSnapshot::save(const std::string& path, const Communicator& ranks) const {

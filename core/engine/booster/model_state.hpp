@@ -4,10 +4,12 @@
 #include <memory>
 #include <string>
 
-#include "training/training.hpp"
+#include "training/bindings.hpp"
 #include "weft/model.hpp"
 
 namespace weft {
+
+class Training;
 
 struct Model::Shared {
   std::shared_ptr<nn::Model> module;
@@ -16,6 +18,8 @@ struct Model::Shared {
   std::string library;                 // identity of the model's library; empty for an application's own
   std::shared_ptr<Training> training;  // null before boost
   bool divided = false;                // by ShardFormer, which gave it memory
+
+  Bindings& bindings() const;  // of `training`, which must be there
 };
 
 at::ScalarType precision_dtype(std::string_view precision);

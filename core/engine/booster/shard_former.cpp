@@ -8,13 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
-#include "booster/agreement.hpp"
 #include "booster/model_plan.hpp"
 #include "booster/model_snapshot.hpp"
 #include "booster/model_state.hpp"
 #include "booster/sequence_mode.hpp"
 #include "checkpoint/model_files.hpp"
-#include "checkpoint/outcome.hpp"
+#include "comm/agreement.hpp"
 #include "comm/group.hpp"
 #include "optim/gradient_norm.hpp"
 #include "parallel/apply.hpp"
@@ -91,8 +90,7 @@ void take_generator_of_first(const Communicator& ranks) {
 
 // On the ranks of both groups, which span a grid: all of them throw if one does.
 void on_grid(const ShardConfig& config, const std::function<void()>& action) {
-  checkpoint::on_every_rank(config.sequence_parallel_group,
-                            [&] { checkpoint::on_every_rank(config.tensor_parallel_group, action); });
+  on_every_rank(config.sequence_parallel_group, [&] { on_every_rank(config.tensor_parallel_group, action); });
 }
 
 at::Tensor mean_loss(const nn::Model& model, const State& last, const Batch& batch,
@@ -188,8 +186,8 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
              {"shard policy", policy},
              {"plan", plan.digest}};
   });
-  checkpoint::on_every_rank(config_.sequence_parallel_group,
-                            [&] { require_agreement(config_.tensor_parallel_group, facts); });
+  on_every_rank(config_.sequence_parallel_group,
+                [&] { require_agreement(config_.tensor_parallel_group, facts); });
   on_grid(config_, [&] { require_agreement(config_.sequence_parallel_group, facts); });
   take_generator_of_first(config_.tensor_parallel_group);
   auto shared = std::make_shared<ShardedModel::Shared>();

@@ -3,11 +3,9 @@
 #include "booster/booster_state.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/optimizer_files.hpp"
-#include "checkpoint/outcome.hpp"
-#include "error_sink.hpp"
+#include "comm/agreement.hpp"
 #include "training/generators.hpp"
 #include "training/part.hpp"
-#include "training/services.hpp"
 
 #include <c10/util/ScopeExit.h>
 
@@ -28,7 +26,7 @@ class NoValues final : public ParameterSource {
 // another training is to have them for good.
 class UnboundModel {
  public:
-  explicit UnboundModel(Training& training) : training_(training) {
+  explicit UnboundModel(Bindings& training) : training_(training) {
     for (const auto& param : training.params()) {
       storage_.push_back(param->bound ? param->tensor.variable_data() : at::Tensor());
       if (param->bound) unbind_storage(*param);
@@ -38,22 +36,20 @@ class UnboundModel {
   ~UnboundModel() {
     if (!gives_back_) return;
     training_.put_plan_back();
-    const auto& services =
-        *static_cast<const weft_model_services*>(training_services(borrow(WEFT_MODEL_SERVICES)));
     for (const auto& param : training_.params())
       if (const at::Tensor& storage = storage_[param->index]; storage.defined())
-        services.param_bind(param.get(), reinterpret_cast<const weft_at_tensor*>(&storage), ErrorSink());
+        training_.bind(*param, storage);
   }
   UnboundModel(const UnboundModel&) = delete;
   void keep_unbound() { gives_back_ = false; }
 
  private:
-  Training& training_;
+  Bindings& training_;
   std::vector<at::Tensor> storage_;
   bool gives_back_ = true;
 };
 
-void check_quiet(const Training& training) {
+void check_quiet(const Bindings& training) {
   for (const auto& param : training.params())
     if (param->touched)
       fail(WEFT_FAILED_PRECONDITION,
@@ -104,7 +100,7 @@ void Booster::take_over(Job& job) {
     fail(WEFT_FAILED_PRECONDITION, "take_over: {} is not boosted; use boost", job.model.architecture());
   const std::shared_ptr<Training> before = model.training;
   const Communicator& ranks = world().communicator();
-  checkpoint::on_every_rank(ranks, [&] { check_quiet(*before); });
+  on_every_rank(ranks, [&] { check_quiet(*before); });
   before->zero_gradients();
 
   checkpoint::Pieces held = master_pieces(before->publish(), checkpoint::add_held);
@@ -139,6 +135,7 @@ void Booster::take_over(Job& job) {
   if (job.optimizer) {
     optim::Optimizer::Shared& optimizer = job.optimizer.shared();
     optimizer.training = after;
+    optimizer.backward = [after = after.get()](const at::Tensor& loss) { after->backward(loss); };
     optimizer.scaler.reset();
     if (host.scaler) optimizer.scaler.emplace(*host.scaler);
     states->apply(job.optimizer);

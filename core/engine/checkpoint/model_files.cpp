@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/text.hpp"
-#include "checkpoint/outcome.hpp"
+#include "comm/agreement.hpp"
 #include "log.hpp"
 
 namespace weft::checkpoint {
@@ -44,7 +44,7 @@ Prefixes find_prefixes(const Reader& reader, const std::vector<std::string>& nam
 
 }  // namespace
 
-WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Training* training) {
+WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Bindings* training) {
   std::map<std::string, std::vector<std::string>> aliases;  // by canonical name
   std::set<std::string> alias_names;
   for (const nn::Tie& tie : model.ties()) {
@@ -186,7 +186,7 @@ void write_gathered(const std::string& path, const WriteOptions& options, const 
   });
 }
 
-void read_weights(const std::string& path, const Training& training, const std::vector<Shard>& shards,
+void read_weights(const std::string& path, const Bindings& training, const std::vector<Shard>& shards,
                   bool strict, const TensorSource* masters) {
   const Reader reader(path);
   const WeightMap map(reader, training.model(), &training);

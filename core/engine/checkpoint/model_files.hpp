@@ -14,7 +14,7 @@ namespace weft::checkpoint {
 class WeightMap {
  public:
   // `training`: the model's, if it is boosted; its layers may hold parts.
-  WeightMap(const Reader& reader, const nn::Model& model, const Training* training = nullptr);
+  WeightMap(const Reader& reader, const nn::Model& model, const Bindings* training = nullptr);
   // The entry, or nothing: the parameter is not in the checkpoint.
   std::optional<size_t> find(const std::string& parameter) const;
   bool empty() const { return entry_of_.empty(); }
@@ -44,7 +44,7 @@ void write_gathered(const std::string& path, const WriteOptions& options, const 
 
 // Fills this rank's shards; the strategy is to be told (values_changed). Throws unless the entries match
 // (`strict`) and the shapes do (always). What `masters` has under a parameter's name goes before the file's.
-void read_weights(const std::string& path, const Training& training, const std::vector<Shard>& shards,
+void read_weights(const std::string& path, const Bindings& training, const std::vector<Shard>& shards,
                   bool strict, const TensorSource* masters = nullptr);
 
 }  // namespace weft::checkpoint

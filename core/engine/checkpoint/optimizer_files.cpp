@@ -136,7 +136,7 @@ void SavedOptimizer::read_groups(const json& saved) {
 
 // Every entry is state of a parameter of this model as the rule wants it, and none is missing.
 void SavedOptimizer::check_entries(const std::vector<Entry>& entries) {
-  const Training& training = *shared_.training;
+  const Bindings& training = *shared_.training;
   for (const Entry& entry : entries) {
     const auto [parameter, name] = split_name(entry.name);
     const weft_param* const param = training.find_param(parameter);
@@ -211,7 +211,7 @@ void SavedOptimizer::apply(optim::Optimizer& optimizer) {
 }
 
 void read_optimizer(const std::string& path, optim::Optimizer& optimizer) {
-  Training& training = *boosted(optimizer).training;
+  Bindings& training = *boosted(optimizer).training;
   const Reader reader(path);
   const auto groups = reader.metadata(kOptimizerKey);
   if (!groups)

@@ -7,7 +7,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "checkpoint/folder.hpp"
-#include "checkpoint/outcome.hpp"
+#include "comm/agreement.hpp"
 
 namespace weft::checkpoint {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checkpoint/format.hpp"
-#include "training/training.hpp"
+#include "training/bindings.hpp"
 
 namespace weft::checkpoint {
 

@@ -14,7 +14,7 @@
 #include "booster/model_state.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/model_files.hpp"
-#include "checkpoint/outcome.hpp"
+#include "comm/agreement.hpp"
 #include "log.hpp"
 #include "nn/random_stream.hpp"
 #include "training/generators.hpp"
@@ -110,7 +110,7 @@ void read_schedule(const json& saved, const std::string& path, optim::Scheduler&
 }
 
 TrainingSnapshot take_snapshot(const Job& job, const World& world, const std::vector<Shard>& shards) {
-  const Training& training = *job.model.shared().training;
+  const Bindings& training = job.model.shared().bindings();
   TrainingSnapshot snapshot;
   snapshot.state = {
       {"version", kStateVersion},
@@ -163,7 +163,7 @@ SavedTraining::SavedTraining(const fs::path& model_folder, const Job& job)
     : model_folder_(model_folder.string()),
       folder_(model_folder / kStateFolder),
       path_((folder_ / "state.json").string()),
-      training_(*job.model.shared().training) {
+      training_(job.model.shared().bindings()) {
   if (!fs::exists(path_))
     fail(WEFT_NOT_FOUND,
          "{} does not exist: {} holds no training state to resume from (save one with --save)", path_,

@@ -58,7 +58,7 @@ class SavedTraining {
   nlohmann::json state_;
   std::unique_ptr<PartsReader> parts_;
   std::unique_ptr<SavedOptimizer> optimizer_;
-  const Training& training_;
+  const Bindings& training_;
 };
 
 }  // namespace weft::checkpoint

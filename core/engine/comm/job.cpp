@@ -1,10 +1,14 @@
 #include "comm/job.hpp"
 
+#include <atomic>
+
 #include "host/launch/master_port.hpp"
 #include "host/launch/rank_environment.hpp"
 
 namespace weft::comm {
 namespace {
+
+std::atomic<int> joined{0};
 
 Job make_job(const launch::RankEnvironment& ranks) {
   Job job;
@@ -27,6 +31,14 @@ Job job_from_environment() {
 
 Job explicit_job(int rank, int size, const std::string& host, int port) {
   return make_job(launch::explicit_ranks(rank, size, host, port));
+}
+
+void join_as(int rank) {
+  joined = rank;
+}
+
+int own_rank() {
+  return joined;
 }
 
 }  // namespace weft::comm

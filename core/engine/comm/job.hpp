@@ -21,4 +21,8 @@ struct Job {
 Job job_from_environment();
 Job explicit_job(int rank, int size, const std::string& host, int port);
 
+// The rank of this process in the job that it has joined; 0 before. A process joins one job.
+void join_as(int rank);
+int own_rank();
+
 }  // namespace weft::comm

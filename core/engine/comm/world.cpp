@@ -10,6 +10,7 @@
 
 #include "base/environment.hpp"
 #include "base/text.hpp"
+#include "comm/agreement.hpp"
 #include "comm/group.hpp"
 #include "comm/job.hpp"
 
@@ -77,6 +78,7 @@ World join(comm::Job job, std::chrono::milliseconds timeout) {
   if (job.size > 1) rendezvous = comm::meet(job, timeout);
   std::vector<uint32_t> members(job.size);
   std::iota(members.begin(), members.end(), 0);
+  comm::join_as(job.rank);
   auto ranks = std::make_shared<World::Ranks>();
   ranks->all = Communicator(comm::make_group(std::move(rendezvous), "all", std::move(members), job.rank));
   if (job.size > 1) {
@@ -139,23 +141,14 @@ void World::priority_execution(const std::function<void()>& action, int executor
   if (executor < 0 || executor >= size()) {
     fail(WEFT_INVALID_ARGUMENT, "priority_execution: executor is {}, must be 0 to {}", executor, size() - 1);
   }
-  std::exception_ptr own;
-  std::string failure;
-  if (rank() == executor) {
-    try {
-      action();
-    } catch (const std::exception& error) {
-      own = std::current_exception();
-      failure = std::string("failed: ") + error.what();
-    } catch (...) {
-      own = std::current_exception();
-      failure = "failed with an exception of unknown type";
-    }
+  try {
+    on_every_rank(communicator(), [&] {
+      if (rank() == executor) action();
+    });
+  } catch (const Error& error) {
+    if (rank() == executor) throw;
+    throw Error(WEFT_ABORTED, error.what());
   }
-  failure = communicator().broadcast_text(failure, executor);
-  if (own) std::rethrow_exception(own);
-  if (!failure.empty())
-    fail(WEFT_ABORTED, "priority_execution: rank {}, which goes first, {}", executor, failure);
   if (rank() != executor) action();
   block_all();
 }

@@ -12,6 +12,7 @@
 #include "checkpoint/format.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "training/training.hpp"
 #include "weft/nn/model.hpp"
 
 namespace weft::command {

@@ -18,6 +18,7 @@
 #include "command/optimizer_flags.hpp"
 #include "command/progress.hpp"
 #include "memory/counting_allocator.hpp"
+#include "training/training.hpp"
 #include "weft/nn/model.hpp"
 
 namespace weft::command {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "training/training.hpp"
+#include "training/handles.hpp"
 
 namespace weft::optim {
 

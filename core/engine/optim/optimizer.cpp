@@ -18,14 +18,14 @@ namespace weft::optim {
 
 namespace {
 
-Training& boosted(const Optimizer::Shared& shared, const char* what) {
+Bindings& boosted(const Optimizer::Shared& shared, const char* what) {
   if (shared.training == nullptr)
     fail(WEFT_FAILED_PRECONDITION, "{} needs an optimizer that was boosted: pass it to Booster::boost first",
          what);
   return *shared.training;
 }
 
-void reduce_over_ranks(const Training& training, std::vector<double>& values, ReduceOp op) {
+void reduce_over_ranks(const Bindings& training, std::vector<double>& values, ReduceOp op) {
   if (training.world().size() == 1) return;
   const at::Tensor sums = at::tensor(values, at::kDouble);
   training.world().communicator().all_reduce(sums, op, true).wait();
@@ -33,7 +33,7 @@ void reduce_over_ranks(const Training& training, std::vector<double>& values, Re
 }
 
 // Puts the combined part of the norm into the place of this rank's: the last of `sums`.
-void reduce_with_norm(const Training& training, std::vector<double>& sums, size_t place, double norm_type) {
+void reduce_with_norm(const Bindings& training, std::vector<double>& sums, size_t place, double norm_type) {
   std::vector<double> largest = {std::exchange(sums[place], std::isinf(norm_type) ? 0.0 : sums[place])};
   reduce_over_ranks(training, sums, ReduceOp::kSum);
   if (!std::isinf(norm_type)) return;
@@ -71,7 +71,7 @@ Optimizer::Shared& Optimizer::shared() const {
   return *shared_;
 }
 
-void Optimizer::Shared::attach(std::shared_ptr<Training> boosted) {
+void Optimizer::Shared::attach(std::shared_ptr<Bindings> boosted) {
   if (training != nullptr)
     fail(WEFT_FAILED_PRECONDITION, "the optimizer belongs to a boosted model already; make another");
   group_of.assign(boosted->params().size(), -1);
@@ -93,7 +93,7 @@ void Optimizer::Shared::attach(std::shared_ptr<Training> boosted) {
 }
 
 Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector<double> extra) {
-  Training& boosted_training = boosted(*this, "step");
+  Bindings& boosted_training = boosted(*this, "step");
   const std::vector<Shard> shards = boosted_training.publish();
   const std::vector<bool> touched = boosted_training.take_touched();
   Rounds rounds(*this, shards);
@@ -140,7 +140,7 @@ void Optimizer::zero_grad() {
 }
 
 double Optimizer::clip_grad_by_norm(double max_norm, double norm_type) {
-  Training& training = boosted(shared(), "clip_grad_by_norm");
+  Bindings& training = boosted(shared(), "clip_grad_by_norm");
   check_clipping(max_norm, norm_type);
   const std::vector<Shard> shards = training.publish();
   std::vector<double> sums = {counted_norm_part(shards, norm_type)};
@@ -156,7 +156,7 @@ double Optimizer::clip_grad_by_norm(double max_norm, double norm_type) {
 }
 
 void Optimizer::clip_grad_by_value(double limit) {
-  Training& training = boosted(shared(), "clip_grad_by_value");
+  Bindings& training = boosted(shared(), "clip_grad_by_value");
   if (!(limit > 0))
     fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_value: the limit is {}, must be positive", limit);
   at::NoGradGuard no_grad;

@@ -2,6 +2,7 @@
 // publishes.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "optim/loss_scaler.hpp"
-#include "training/training.hpp"
+#include "training/bindings.hpp"
 #include "weft/optim/optimizer.hpp"
 
 namespace weft::optim {
@@ -25,7 +26,8 @@ struct ParameterState {
 struct Optimizer::Shared {
   std::shared_ptr<const Rule> rule;
   std::vector<Group> groups;
-  std::shared_ptr<Training> training;  // null before boost
+  std::shared_ptr<Bindings> training;               // null before boost
+  std::function<void(const at::Tensor&)> backward;  // from a loss of that training
   int64_t steps = 0;
   std::map<uint32_t, ParameterState> parameters;          // by index; those that were updated
   std::map<std::pair<uint32_t, int64_t>, States> ranges;  // elementwise states: by parameter, begin of range
@@ -35,7 +37,7 @@ struct Optimizer::Shared {
   double pending_clip = 1;  // of clip_grad_by_norm, where the gradients stay scaled until the update
 
   // Binds the optimizer to a model; every name must be one of its parameters, in one group at most.
-  void attach(std::shared_ptr<Training> boosted);
+  void attach(std::shared_ptr<Bindings> boosted);
 
   // One update over all ranks, in one all-reduce for each round of the rule (and one for an infinite norm
   // type): which parameters got a gradient anywhere, the norm if `max_norm` is positive or an overflow is

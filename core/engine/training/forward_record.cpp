@@ -7,10 +7,10 @@ namespace weft {
 // A boundary was reached. Hooks outside the host's own backward would go to a strategy that knows of no
 // backward.
 void ForwardRecord::check_reachable(size_t index) const {
-  if (training_ == nullptr)
+  if (hooks_ == nullptr)
     throw Error(WEFT_FAILED_PRECONDITION,
                 "backward through a model whose training has ended; keep the model until backward is done");
-  if (!training_->in_backward())
+  if (!hooks_->in_backward())
     throw Error(WEFT_FAILED_PRECONDITION,
                 "backward through a boosted model must go through Booster::backward(loss, optimizer), "
                 "not the tensor's own backward()");
@@ -22,15 +22,15 @@ void ForwardRecord::check_reachable(size_t index) const {
 
 void ForwardRecord::finish_later_than(size_t index) {
   if (!fired_any_) {
-    training_->complete_later_forwards(*this);
+    hooks_->complete_later_forwards(*this);
     open_ = entries_.size();
     fired_any_ = true;
   }
   while (open_ > index + 1) {
     weft_unit& unit = *entries_[open_ - 1].unit;
-    if (!begun_) training_->fire_before_backward(unit);
+    if (!begun_) hooks_->before_backward(unit);
     begun_ = true;
-    training_->fire_after_backward(unit);
+    hooks_->after_backward(unit);
     begun_ = false;
     --open_;
   }
@@ -40,16 +40,16 @@ void ForwardRecord::before_backward(size_t index) {
   check_reachable(index);
   finish_later_than(index);
   begun_ = true;
-  training_->fire_before_backward(*entries_[index].unit);
+  hooks_->before_backward(*entries_[index].unit);
 }
 
 void ForwardRecord::after_backward(size_t index) {
   check_reachable(index);
   finish_later_than(index);
-  if (!begun_) training_->fire_before_backward(*entries_[index].unit);
+  if (!begun_) hooks_->before_backward(*entries_[index].unit);
   begun_ = false;
   open_ = index;
-  training_->fire_after_backward(*entries_[index].unit);
+  hooks_->after_backward(*entries_[index].unit);
 }
 
 void ForwardRecord::complete() {

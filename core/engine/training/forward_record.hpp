@@ -4,13 +4,13 @@
 
 #include <vector>
 
-#include "training/training.hpp"
+#include "training/hooks.hpp"
 
 namespace weft {
 
 class ForwardRecord {
  public:
-  explicit ForwardRecord(Training& training) : training_(&training) {}
+  explicit ForwardRecord(Hooks& hooks) : hooks_(&hooks) {}
 
   // In the order of execution.
   void add(weft_unit& unit) { entries_.push_back({&unit}); }
@@ -23,7 +23,7 @@ class ForwardRecord {
   void complete();
   bool fired_any() const { return fired_any_; }
   // The training ends before the graph: a backward is an error from now on.
-  void abandon() { training_ = nullptr; }
+  void abandon() { hooks_ = nullptr; }
 
  private:
   struct Entry {
@@ -32,7 +32,7 @@ class ForwardRecord {
   // Entries from open_ on are finished; entry open_ - 1 may have had its first hook.
   void finish_later_than(size_t index);
   void check_reachable(size_t index) const;
-  Training* training_;
+  Hooks* hooks_;
   std::vector<Entry> entries_;
   size_t open_ = SIZE_MAX;  // set to size() by the first hook
   bool begun_ = false;      // entry open_ - 1 has had before_backward

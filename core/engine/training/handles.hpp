@@ -12,12 +12,12 @@
 #include "weft/world.hpp"
 
 namespace weft {
-class Training;
+class Bindings;
 }  // namespace weft
 
 // A parameter as strategies see it.
 struct weft_param {
-  weft::Training* training = nullptr;
+  weft::Bindings* bindings = nullptr;
   std::string name;
   uint32_t index = 0;
   at::Tensor tensor;            // the module's own; its storage is bound by the strategy
@@ -39,7 +39,7 @@ struct weft_param {
 };
 
 struct weft_unit {
-  weft::Training* training = nullptr;
+  weft::Bindings* bindings = nullptr;
   uint32_t index = 0;
   weft::nn::Unit* unit = nullptr;
   std::vector<weft_param*> params;

@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "nn/initialise.hpp"
 #include "parallel/apply.hpp"
-#include "training/training.hpp"
+#include "training/bindings.hpp"
 
 namespace weft {
 

@@ -11,16 +11,16 @@ namespace {
 constexpr uint32_t kSharedAxes = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA | 1u << WEFT_AXIS_TENSOR;
 
 // The part of [0, count) that this rank counts.
-std::pair<int64_t, int64_t> counted_part(const Training& training, uint32_t partition_axes, int64_t count) {
+std::pair<int64_t, int64_t> counted_part(const Bindings& bindings, uint32_t partition_axes, int64_t count) {
   int64_t index = 0, copies = 1;
   for (uint32_t axis = 0; axis < WEFT_AXES; ++axis) {
-    if (partition_axes >> axis & 1 || training.mesh().size(axis) <= 1) continue;
+    if (partition_axes >> axis & 1 || bindings.mesh().size(axis) <= 1) continue;
     if ((kSharedAxes >> axis & 1) == 0) {
-      if (training.mesh().coordinate(axis) != 0) return {0, 0};
+      if (bindings.mesh().coordinate(axis) != 0) return {0, 0};
       continue;
     }
-    index = index * training.mesh().size(axis) + training.mesh().coordinate(axis);
-    copies *= training.mesh().size(axis);
+    index = index * bindings.mesh().size(axis) + bindings.mesh().coordinate(axis);
+    copies *= bindings.mesh().size(axis);
   }
   const int64_t begin = count * index / copies, end = count * (index + 1) / copies;
   return {begin, end - begin};
@@ -35,7 +35,7 @@ void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& 
   if (!tensor.defined() || tensor.numel() != count)
     refuse(std::to_string(tensor.defined() ? tensor.numel() : 0) + " " + what + " were given");
   if (!tensor.is_contiguous()) refuse(std::string(what) + " are not contiguous");
-  const at::ScalarType dtype = tensor.scalar_type(), master = param.training->master_dtype();
+  const at::ScalarType dtype = tensor.scalar_type(), master = param.bindings->master_dtype();
   const bool of_layer = dtype == param.tensor.scalar_type();
   // What nobody updates needs no master, but a strategy may lay it out with others that have one.
   if (dtype != master && !(of_layer && (what == kGradients || param.frozen)))
@@ -48,7 +48,7 @@ void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& 
 void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor& value,
                const at::Tensor& gradient) {
   weft_param* const param = record.param;
-  if (param == nullptr || param->training != sink.training)
+  if (param == nullptr || param->bindings != sink.bindings)
     throw Error(WEFT_INVALID_ARGUMENT, "a published range is of no parameter of this training");
   const auto refuse = [&](const std::string& what) {
     throw Error(WEFT_INVALID_ARGUMENT, "published range of " + param->name + ", " +
@@ -62,7 +62,7 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
   if (gradient.defined()) check_tensor(gradient, kGradients, *param, record.count, refuse);
   if (record.partition_axes >> WEFT_AXES != 0) refuse("partition_axes has bits beyond the axes of the mesh");
   if ((record.flags & ~uint32_t{WEFT_SHARD_COPY}) != 0) refuse("its flags are unknown to this version");
-  const uint32_t rank = sink.training->mesh().coordinate(WEFT_AXIS_TENSOR);
+  const uint32_t rank = sink.bindings->mesh().coordinate(WEFT_AXIS_TENSOR);
   for (const Run& run : runs_of(*param, rank, record.begin, record.count)) {
     const auto part = [&](const at::Tensor& all) {
       return all.detach().view(-1).narrow(0, run.begin - record.begin, run.count);
@@ -77,16 +77,15 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
     shard.copy = (record.flags & WEFT_SHARD_COPY) != 0;
     if (!shard.copy && !run.duplicate)
       std::tie(shard.counted_begin, shard.counted_count) =
-          counted_part(*sink.training, shard.partition_axes, shard.count);
+          counted_part(*sink.bindings, shard.partition_axes, shard.count);
     sink.shards.push_back(std::move(shard));
   }
 }
 
-std::vector<Shard> Training::publish() {
-  check_alive();
+std::vector<Shard> Bindings::publish() {
+  strategy_->check_alive();
   weft_shard_sink sink{this, {}};
-  ErrorSink error;
-  error.check(api_->publish(strategy_, &sink, error), strategy_name_);
+  strategy_->call(strategy_->api().publish, &sink);
   check_ranges(sink.shards);
   return std::move(sink.shards);
 }

@@ -1,10 +1,10 @@
 // What a strategy publishes: the records behind stepping, clipping, saving and comparing.
 #pragma once
 
-#include "training/training.hpp"
+#include "training/bindings.hpp"
 
 struct weft_shard_sink {
-  const weft::Training* training;
+  const weft::Bindings* bindings;
   std::vector<weft::Shard> shards;
 };
 

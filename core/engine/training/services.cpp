@@ -1,21 +1,13 @@
 #include "training/services.hpp"
 
 #include <ATen/native/Resize.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <limits>
 
 #include "error_sink.hpp"
 #include "memory/services.hpp"
-#include "training/part.hpp"
 #include "training/publish.hpp"
-#include "training/training.hpp"
 #include "weft/torch/dtypes.hpp"
-
-struct weft_work {
-  weft::Work work;
-};
 
 namespace weft {
 
@@ -27,17 +19,6 @@ const at::Tensor& tensor_of(const weft_at_tensor* handle) {
 const weft_at_tensor* handle_of(const at::Tensor& tensor) {
   return reinterpret_cast<const weft_at_tensor*>(&tensor);
 }
-
-class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
- public:
-  explicit ReadyHook(weft_param* param) : param_(param) {}
-  void operator()(const torch::autograd::Variable&) override {
-    param_->training->fire_gradient_ready(*param_);
-  }
-
- private:
-  weft_param* param_;
-};
 
 }  // namespace
 
@@ -76,31 +57,12 @@ struct Services {
                         " on of " + param->name + " (" + std::to_string(param->count()) + " elements) into " +
                         std::to_string(to.numel()) + " elements: must fit and be contiguous");
       if (count == 0) return;
-      at::NoGradGuard no_grad;
-      const Training& training = *param->training;
-      read_initial(*param, training.model(), training.options().seed, training.source_.get(), begin, count,
-                   to);
+      param->bindings->read(*param, begin, count, to);
     });
   }
 
   static weft_status param_bind(weft_param* param, const weft_at_tensor* storage, weft_error* error) {
-    return guarded(error, [&] {
-      if (!tensor_of(storage).defined() || !tensor_of(storage).device().is_cpu())
-        throw Error(WEFT_INVALID_ARGUMENT, "storage for " + param->name + " must be a tensor on the CPU");
-      const at::Tensor value = tensor_of(storage).variable_data();
-      if (param->bound)
-        throw Error(WEFT_FAILED_PRECONDITION, "parameter " + param->name + " has its storage already");
-      if (value.sizes() != at::IntArrayRef(param->local) ||
-          value.scalar_type() != param->tensor.scalar_type())
-        throw Error(WEFT_INVALID_ARGUMENT,
-                    fmt::format("storage for {} has shape [{}] of {}, must be [{}] of {}", param->name,
-                                fmt::join(value.sizes(), ", "), c10::toString(value.scalar_type()),
-                                fmt::join(param->local, ", "), c10::toString(param->tensor.scalar_type())));
-      bind_storage(*param, value);
-      if (!param->frozen)
-        torch::autograd::impl::set_post_acc_grad_hooks(param->tensor, std::make_unique<ReadyHook>(param));
-      param->bound = true;
-    });
+    return guarded(error, [&] { param->bindings->bind(*param, tensor_of(storage)); });
   }
 
   static const weft_model_services* model() {
@@ -131,96 +93,15 @@ struct Services {
       t.param_bind = &param_bind;
       t.param_tensor = [](weft_param* param) { return handle_of(param->tensor); };
       t.buffer_count = [](weft_training* training) {
-        return static_cast<uint32_t>(training->buffers_.size());
+        return static_cast<uint32_t>(training->buffers().size());
       };
       t.buffer_name = [](weft_training* training, uint32_t index) {
-        return index < training->buffers_.size() ? borrow(training->buffers_[index].first)
-                                                 : weft_str{nullptr, 0};
+        return index < training->buffers().size() ? borrow(training->buffers()[index].first)
+                                                  : weft_str{nullptr, 0};
       };
       t.buffer_tensor = [](weft_training* training, uint32_t index) {
-        return index < training->buffers_.size() ? handle_of(training->buffers_[index].second) : nullptr;
+        return index < training->buffers().size() ? handle_of(training->buffers()[index].second) : nullptr;
       };
-      return t;
-    }();
-    return &table;
-  }
-
-  template <class Start>
-  static weft_status start(weft_work** own, weft_error* error, const Start& body) {
-    return guarded(error, [&] { *own = new weft_work{body()}; });
-  }
-
-  static weft_status all_to_all(weft_comm* comm, const weft_at_tensor* output, const weft_at_tensor* input,
-                                const int64_t* output_splits, const int64_t* input_splits, weft_work** own,
-                                weft_error* error) {
-    return start(own, error, [&] {
-      const auto splits = [&](const int64_t* s) {
-        return s == nullptr ? std::vector<int64_t>() : std::vector<int64_t>(s, s + comm->communicator.size());
-      };
-      return comm->communicator.all_to_all(tensor_of(output), tensor_of(input), splits(output_splits),
-                                           splits(input_splits));
-    });
-  }
-
-  static const weft_comm_services* comm() {
-    static const weft_comm_services table = [] {
-      weft_comm_services t{};
-      t.struct_size = sizeof(t);
-      t.comm = [](weft_training* training, uint32_t axes) { return training->comm(axes); };
-      t.rank = [](weft_comm* c) { return static_cast<uint32_t>(c->communicator.rank()); };
-      t.size = [](weft_comm* c) { return static_cast<uint32_t>(c->communicator.size()); };
-      t.subset = [](weft_comm* c, const uint32_t* members, uint32_t num_members, weft_comm** out,
-                    weft_error* error) {
-        return guarded(error, [&] {
-          Communicator made = c->communicator.subset({members, members + num_members});
-          *out = nullptr;
-          if (!made) return;
-          c->subsets.push_back(std::make_unique<weft_comm>());
-          c->subsets.back()->communicator = std::move(made);
-          *out = c->subsets.back().get();
-        });
-      };
-      t.all_reduce = [](weft_comm* c, const weft_at_tensor* inout, uint32_t op, weft_work** own,
-                        weft_error* error) {
-        return start(own, error, [&] {
-          const bool control = (op & WEFT_REDUCE_CONTROL) != 0;
-          return c->communicator.all_reduce(
-              tensor_of(inout), static_cast<ReduceOp>(op & ~uint32_t{WEFT_REDUCE_CONTROL}), control);
-        });
-      };
-      t.all_gather = [](weft_comm* c, const weft_at_tensor* output, const weft_at_tensor* input,
-                        weft_work** own, weft_error* error) {
-        return start(own, error,
-                     [&] { return c->communicator.all_gather(tensor_of(output), tensor_of(input)); });
-      };
-      t.reduce_scatter = [](weft_comm* c, const weft_at_tensor* output, const weft_at_tensor* input,
-                            uint32_t op, weft_work** own, weft_error* error) {
-        return start(own, error, [&] {
-          return c->communicator.reduce_scatter(tensor_of(output), tensor_of(input),
-                                                static_cast<ReduceOp>(op));
-        });
-      };
-      t.broadcast = [](weft_comm* c, const weft_at_tensor* inout, uint32_t root, weft_work** own,
-                       weft_error* error) {
-        return start(own, error,
-                     [&] { return c->communicator.broadcast(tensor_of(inout), static_cast<int>(root)); });
-      };
-      t.all_to_all = &all_to_all;
-      t.send = [](weft_comm* c, const weft_at_tensor* value, uint32_t to, uint32_t tag, weft_work** own,
-                  weft_error* error) {
-        return start(own, error,
-                     [&] { return c->communicator.send(tensor_of(value), static_cast<int>(to), tag); });
-      };
-      t.recv = [](weft_comm* c, const weft_at_tensor* value, uint32_t from, uint32_t tag, weft_work** own,
-                  weft_error* error) {
-        return start(own, error,
-                     [&] { return c->communicator.recv(tensor_of(value), static_cast<int>(from), tag); });
-      };
-      t.barrier = [](weft_comm* c, weft_error* error) {
-        return guarded(error, [&] { c->communicator.barrier(); });
-      };
-      t.wait = [](weft_work* work, weft_error* error) { return guarded(error, [&] { work->work.wait(); }); };
-      t.release = [](weft_work* work) { delete work; };
       return t;
     }();
     return &table;
@@ -259,7 +140,7 @@ struct Services {
 const void* training_services(weft_str id) {
   const std::string_view name(id.data, id.size);
   if (name == WEFT_MODEL_SERVICES) return Services::model();
-  if (name == WEFT_COMM_SERVICES) return Services::comm();
+  if (name == WEFT_COMM_SERVICES) return comm_services();
   if (name == WEFT_MEMORY_SERVICES) return Services::memory();
   if (name == WEFT_POOL_SERVICES) return pool_services();
   if (name == WEFT_STEP_SERVICES) return step_services();

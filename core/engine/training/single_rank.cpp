@@ -6,8 +6,8 @@
 
 #include "base/text.hpp"
 #include "error_sink.hpp"
+#include "training/bindings.hpp"
 #include "training/services.hpp"
-#include "training/training.hpp"
 
 struct weft_strategy {
   weft_training* training = nullptr;

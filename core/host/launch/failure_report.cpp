@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/environment.hpp"
+#include "base/rank_failure.hpp"
 #include "base/text.hpp"
 
 namespace weft::launch {
@@ -71,7 +72,7 @@ void report_failure(int rank, std::string_view text) noexcept try {
   text = cut(text);
   const int fd = report_fd();
   if (fd >= 0 && send_report(fd, rank, text)) return;
-  const std::string line = fmt::format("weft: rank {} failed: {}\n", rank, text);
+  const std::string line = fmt::format("weft: {}\n", failure_of_rank(rank, text));
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // nowhere left to say it
 } catch (...) {                                                    // out of memory: the exit code still tells
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/environment.hpp"
+#include "base/rank_failure.hpp"
 #include "base/text.hpp"
 #include "host/launch/master_port.hpp"
 
@@ -285,13 +286,13 @@ void Job::explain() const {
   const std::optional<RankEnd>& end = ranks_[cause_].end();
   const auto report = std::find_if(reports_.begin(), reports_.end(),
                                    [&](const FailureReport& r) { return r.rank == cause_; });
-  std::string text = fmt::format("rank {} ", cause_);
+  std::string text;
   if (report != reports_.end()) {
-    text += "failed: " + indented(report->text);
+    text = indented(failure_of_rank(cause_, report->text));
   } else if (end && end->signal != 0) {
-    text += fmt::format("was killed by signal {} ({})", end->signal, signal_name(end->signal));
+    text = fmt::format("rank {} was killed by signal {} ({})", cause_, end->signal, signal_name(end->signal));
   } else {
-    text += fmt::format("exited with code {}", end ? end->code : 1);
+    text = fmt::format("rank {} exited with code {}", cause_, end ? end->code : 1);
   }
   if (report == reports_.end() && ended_others_) text += "; the other ranks were ended";
   if (overruled_) {

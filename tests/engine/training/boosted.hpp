@@ -10,6 +10,7 @@
 #include "booster/model_state.hpp"
 #include "engine/training/toy_model.hpp"
 #include "support/tolerances.hpp"
+#include "training/training.hpp"
 
 namespace weft::test {
 

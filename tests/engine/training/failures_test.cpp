@@ -13,7 +13,7 @@ namespace weft::test {
 namespace {
 
 // A step and an update; what the optimizer does not touch is left as it was.
-void step_and_update(const std::shared_ptr<weft_training>& training, optim::Optimizer& optimizer) {
+void step_and_update(const std::shared_ptr<Training>& training, optim::Optimizer& optimizer) {
   training->run_step({toy_batch(4, 1)});
   optimizer.step();
   optimizer.zero_grad();

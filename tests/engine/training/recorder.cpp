@@ -184,17 +184,17 @@ void call(const std::function<weft_status(weft_error*)>& function) {
   error.check(function(error));
 }
 
-std::shared_ptr<weft_training> make_training(World world, std::shared_ptr<nn::Model> model,
-                                             Recorder& recorder, TrainingOptions options) {
+std::shared_ptr<Training> make_training(World world, std::shared_ptr<nn::Model> model, Recorder& recorder,
+                                        TrainingOptions options) {
   making = &recorder;
   recorder.use_run_step();
-  return std::make_shared<weft_training>(std::move(world), std::move(model), &recorder.api(), "recorder",
-                                         std::vector<weft_kv>(), options, nullptr);
+  return std::make_shared<Training>(std::move(world), std::move(model), &recorder.api(), "recorder",
+                                    std::vector<weft_kv>(), options, nullptr);
 }
 
-std::shared_ptr<weft_training> make_single(std::shared_ptr<nn::Model> model, TrainingOptions options) {
-  return std::make_shared<weft_training>(launch(0, 1, "localhost", 1), std::move(model), &single_rank(),
-                                         "none", std::vector<weft_kv>(), options, nullptr);
+std::shared_ptr<Training> make_single(std::shared_ptr<nn::Model> model, TrainingOptions options) {
+  return std::make_shared<Training>(launch(0, 1, "localhost", 1), std::move(model), &single_rank(), "none",
+                                    std::vector<weft_kv>(), options, nullptr);
 }
 
 std::map<std::string, at::Tensor> gradients_of(Training& training) {

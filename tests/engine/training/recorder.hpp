@@ -60,10 +60,10 @@ inline const weft_at_tensor* handle_of(const at::Tensor& tensor) {
 // Throws what a table's function says.
 void call(const std::function<weft_status(weft_error*)>& function);
 
-std::shared_ptr<weft_training> make_training(World world, std::shared_ptr<nn::Model> model,
-                                             Recorder& recorder, TrainingOptions options = {});
+std::shared_ptr<Training> make_training(World world, std::shared_ptr<nn::Model> model, Recorder& recorder,
+                                        TrainingOptions options = {});
 // Without a strategy, on one rank.
-std::shared_ptr<weft_training> make_single(std::shared_ptr<nn::Model> model, TrainingOptions options = {});
+std::shared_ptr<Training> make_single(std::shared_ptr<nn::Model> model, TrainingOptions options = {});
 
 // Copies of what is published, by name; gradients undefined where there are none.
 std::map<std::string, at::Tensor> gradients_of(Training& training);

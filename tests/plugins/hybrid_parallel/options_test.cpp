@@ -84,7 +84,7 @@ TEST(Options, APolicyFileMustBeOnAllRanks) {
     }
     on_ranks({2}, [&](World& world) {
       std::filesystem::current_path(folder + "/" + std::to_string(world.rank()));
-      const std::string who = world.rank() == without ? "" : "rank " + std::to_string(without) + ": ";
+      const std::string who = world.rank() == without ? "" : "rank " + std::to_string(without) + " failed: ";
       EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "policy.json"})")),
                    status, who + text);
     });

@@ -116,7 +116,7 @@ Traced trace(World world, std::shared_ptr<nn::Model> model, const std::string& o
   if (plugin == nullptr) load();
   hooks = {"configure"};
   const Options all = complete(options);
-  return {std::make_shared<weft_training>(std::move(world), std::move(model), listened(), "torch_fsdp",
+  return {std::make_shared<Training>(std::move(world), std::move(model), listened(), "torch_fsdp",
                                           std::vector<weft_kv>(all.data(), all.data() + all.size()),
                                           std::move(training_options), nullptr)};
 }

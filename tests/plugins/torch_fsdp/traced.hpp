@@ -11,7 +11,7 @@
 namespace weft::test {
 
 struct Traced {
-  std::shared_ptr<weft_training> training;
+  std::shared_ptr<Training> training;
   // "before_forward blocks.0: all_gather 27, all_gather 27": hooks that started something, in order, with the
   // elements of each collective's input. Those of the training that was made last.
   std::vector<std::string> collectives() const;

@@ -1,0 +1,74 @@
+#include "training/hooks.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/util/ScopeExit.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "autograd/boundary.hpp"
+#include "training/forward_record.hpp"
+
+namespace weft {
+
+Hooks::~Hooks() {
+  for (const std::weak_ptr<ForwardRecord>& pending : pending_)
+    if (const auto open = pending.lock()) open->abandon();
+}
+
+std::shared_ptr<ForwardRecord> Hooks::make_record() {
+  return std::make_shared<ForwardRecord>(*this);
+}
+
+std::shared_ptr<ForwardRecord> Hooks::make_pending_record() {
+  std::erase_if(pending_, [](const auto& p) { return p.expired(); });
+  const std::shared_ptr<ForwardRecord> record = make_record();
+  pending_.push_back(record);
+  return record;
+}
+
+void Hooks::forward(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record,
+                    const std::function<void(State&)>& run) {
+  strategy_.call(strategy_.api().before_forward, &unit);
+  const bool bounded = record != nullptr && at::GradMode::is_enabled();
+  size_t entry = 0;
+  if (bounded) {
+    entry = record->size();
+    record->add(unit);
+    insert_boundary(state, [record, entry] { record->after_backward(entry); });
+  }
+  run(state);
+  if (bounded) insert_boundary(state, [record, entry] { record->before_backward(entry); });
+  strategy_.call(strategy_.api().after_forward, &unit);
+}
+
+void Hooks::backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                     const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record) {
+  strategy_.disturb();  // gradients change from here on
+  strategy_.call(strategy_.api().begin_backward, &info);
+  in_backward_ = true;
+  const auto leave = c10::make_scope_exit([this]() noexcept { in_backward_ = false; });
+  if (!roots.empty()) torch::autograd::backward(roots, gradients);
+  complete(record);
+  strategy_.call(strategy_.api().end_backward, &info);
+}
+
+void Hooks::complete_later_forwards(const ForwardRecord& record) {
+  for (auto later = pending_.rbegin(); later != pending_.rend(); ++later) {
+    const auto open = later->lock();
+    if (open.get() == &record) return;
+    if (open != nullptr && open->fired_any()) open->complete();
+  }
+}
+
+// Fires the hooks of units whose boundary was never reached (integer inputs, frozen prefixes, outputs that
+// nobody used). In the caller's own loop: of every forward that this backward went through.
+void Hooks::complete(const std::shared_ptr<ForwardRecord>& record) {
+  if (record != nullptr) return record->complete();
+  for (auto pending = pending_.rbegin(); pending != pending_.rend(); ++pending)
+    if (const auto open = pending->lock(); open != nullptr && open->fired_any()) open->complete();
+  std::erase_if(pending_, [](const auto& p) {
+    const auto open = p.lock();
+    return open == nullptr || open->fired_any();
+  });
+}
+
+}  // namespace weft

@@ -1,0 +1,21 @@
+#include "training/strategy.hpp"
+
+#include <utility>
+
+namespace weft {
+
+Strategy::Strategy(const weft_strategy_api* api, std::string name, const weft_strategy_arguments& arguments)
+    : api_(api), name_(std::move(name)) {
+  ErrorSink error;
+  error.check(api_->create(&arguments, &handle_, error), name_);
+}
+
+void Strategy::check_alive() const {
+  if (!failure_.empty())
+    fail(WEFT_FAILED_PRECONDITION,
+         "{}: an earlier step failed ({}), so the state of this training is undefined; start from a "
+         "checkpoint",
+         name_, failure_);
+}
+
+}  // namespace weft
