@@ -1,9 +1,5 @@
 #include "gpt2_config.hpp"
 
-#include <string_view>
-#include <vector>
-
-#include "base/text.hpp"
 #include "weft/nn/config_values.hpp"
 
 namespace weft::gpt2 {
@@ -12,18 +8,12 @@ namespace {
 
 SummaryConfig read_summary(const Config& config) {
   SummaryConfig summary;
-  const std::string type = config.text("summary_type", "cls_index");
-  const std::vector<std::string> known = {"last", "first", "mean", "cls_index"};
-  if (type == "last") {
-    summary.type = SummaryConfig::Type::kLast;
-  } else if (type == "first") {
-    summary.type = SummaryConfig::Type::kFirst;
-  } else if (type == "mean") {
-    summary.type = SummaryConfig::Type::kMean;
-  } else if (type != "cls_index") {
-    fail(WEFT_INVALID_ARGUMENT, "{}: \"summary_type\" is \"{}\", must be one of {}{}", config.origin(),
-         printable(type, 60), fmt::join(known, ", "), did_you_mean(type, known));
-  }
+  const std::string type =
+      nn::one_of(config, "summary_type", "cls_index", {"last", "first", "mean", "cls_index"});
+  summary.type = type == "last"    ? SummaryConfig::Type::kLast
+                 : type == "first" ? SummaryConfig::Type::kFirst
+                 : type == "mean"  ? SummaryConfig::Type::kMean
+                                   : SummaryConfig::Type::kClsIndex;
   summary.use_projection = config.flag("summary_use_proj", true);
   summary.project_to_labels = config.flag("summary_proj_to_labels", true);
   if (!config.text("summary_activation", "").empty())
@@ -31,19 +21,6 @@ SummaryConfig read_summary(const Config& config) {
   summary.first_dropout = nn::probability(config, "summary_first_dropout", 0.1);
   summary.last_dropout = nn::probability(config, "summary_last_dropout", 0);
   return summary;
-}
-
-void check(const Config& config, const Gpt2Config& gpt2) {
-  if (gpt2.n_embd % gpt2.n_head != 0) {
-    fail(WEFT_INVALID_ARGUMENT, "{}: \"n_embd\" is {}, which \"n_head\" = {} does not divide",
-         config.origin(), gpt2.n_embd, gpt2.n_head);
-  }
-  if (!(gpt2.layer_norm_epsilon > 0) || !(gpt2.initializer_range >= 0)) {
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: \"layer_norm_epsilon\" is {} and \"initializer_range\" {}; the first must be positive, the "
-         "second not negative",
-         config.origin(), gpt2.layer_norm_epsilon, gpt2.initializer_range);
-  }
 }
 
 }  // namespace
@@ -65,8 +42,8 @@ Gpt2Config Gpt2Config::read(const Config& config) {
   gpt2.attn_pdrop = nn::probability(config, "attn_pdrop", gpt2.attn_pdrop);
   const char* classifier = config.has("classifier_dropout") ? "classifier_dropout" : "hidden_dropout";
   gpt2.classifier_dropout = nn::probability(config, classifier, gpt2.classifier_dropout);
-  gpt2.layer_norm_epsilon = config.real("layer_norm_epsilon", gpt2.layer_norm_epsilon);
-  gpt2.initializer_range = config.real("initializer_range", gpt2.initializer_range);
+  gpt2.layer_norm_epsilon = nn::positive_real(config, "layer_norm_epsilon", gpt2.layer_norm_epsilon);
+  gpt2.initializer_range = nn::not_negative(config, "initializer_range", gpt2.initializer_range);
   gpt2.scale_attn_weights = config.flag("scale_attn_weights", true);
   gpt2.scale_attn_by_inverse_layer_idx = config.flag("scale_attn_by_inverse_layer_idx", false);
   gpt2.reorder_and_upcast_attn = config.flag("reorder_and_upcast_attn", false);
@@ -75,7 +52,7 @@ Gpt2Config Gpt2Config::read(const Config& config) {
   gpt2.pad_token_id = nn::padding_token(config);
   gpt2.labels = nn::read_labels(config);
   gpt2.summary = read_summary(config);
-  check(config, gpt2);
+  nn::require_multiple(config, "n_embd", gpt2.n_embd, "n_head", gpt2.n_head);
   return gpt2;
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "weft/config.hpp"
-#include "weft/nn/head.hpp"
+#include "weft/nn/classifiers.hpp"
 
 namespace weft::gpt2 {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "weft/config.hpp"
-#include "weft/nn/head.hpp"
+#include "weft/nn/classifiers.hpp"
 #include "weft/nn/rotary.hpp"
 
 namespace weft::llama {

@@ -1,84 +1,204 @@
+// Llama (Touvron et al., LLaMA: open and efficient foundation language models, arXiv:2302.13971): blocks of
+// attention with rotary positions and grouped queries and of a gated MLP, each after an RMS norm and added to
+// what came in. Shapes: N rows, T positions, C = hidden_size, H heads of queries, G of keys and values, D =
+// head_dim.
 #include "llama_model.hpp"
 
 #include <array>
 #include <string>
 
+#include "llama_config.hpp"
 #include "weft/nn/architecture.hpp"
+#include "weft/nn/language_head.hpp"
+#include "weft/nn/rms_norm.hpp"
+#include "weft/nn/stack_model.hpp"
 
 namespace weft::llama {
 
 namespace {
 
-std::unique_ptr<nn::Head> make_base_head(LlamaModel&) {
-  return nn::make_base_head();
-}
-
-std::unique_ptr<nn::Head> make_language_head(LlamaModel& model) {
-  const LlamaConfig& llama = model.llama();
-  nn::LanguageHead::Options options = {llama.hidden_size, llama.vocab_size, model.dtype()};
-  if (llama.tie_word_embeddings) {
-    options.tied = &model.embed_tokens();
-    options.tied_name = "model.embed_tokens.weight";
-  }
-  return std::make_unique<nn::LanguageHead>(model, options);
-}
-
-std::unique_ptr<nn::Head> make_classifier(LlamaModel& model) {
-  const LlamaConfig& llama = model.llama();
-  return nn::make_sequence_classifier(model, llama.hidden_size, llama.labels, llama.pad_token_id,
-                                      model.dtype());
-}
-
-constexpr std::array<LlamaModel::Architecture, 3> kArchitectures = {{
-    {"LlamaModel", "", make_base_head},
-    {"LlamaForCausalLM", "model.", make_language_head},
-    {"LlamaForSequenceClassification", "model.", make_classifier},
-}};
-
-nn::DecoderTraits traits_of(const LlamaConfig& llama, const LlamaModel::Architecture& architecture,
-                            at::ScalarType dtype) {
-  return {.architecture = std::string(architecture.name),
-          .prefix = std::string(architecture.prefix),
-          .channels = llama.hidden_size,
-          .vocabulary = llama.vocab_size,
-          .positions = llama.max_position_embeddings,
-          .positions_key = "max_position_embeddings",
-          .packs = !llama.use_cache,
-          .blocks_need_positions = true,
-          .dtype = dtype};
-}
-
-class Prologue final : public nn::Unit {
+class Attention : public nn::Attention {
  public:
-  explicit Prologue(nn::Embedding& embed_tokens) : Unit("prologue"), embed_tokens_(uses(embed_tokens)) {}
-  void forward(State& state) override {
-    state.set(nn::kHidden, embed_tokens_(nn::take(state, nn::kInputIds)));
-  }
+  Attention(const LlamaConfig& config, std::shared_ptr<const nn::Rotary> rotary, at::ScalarType dtype);
+  // x: (N, T, C); `positions`: (1, T) or (N, T), or undefined for 0 ... T - 1; `mask` broadcasts to (N, H, T,
+  // T), or is undefined; causal in any case.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& mask) const;
+  int64_t* attribute(std::string_view name) override;
+
+  int64_t num_heads, num_key_value_heads;  // of this part of the layer
+  std::shared_ptr<nn::Linear> q_proj, k_proj, v_proj, o_proj;
+  std::shared_ptr<nn::Dropout> attn_dropout;  // of the probabilities
 
  private:
-  const nn::Embedding& embed_tokens_;
+  const std::shared_ptr<const nn::Rotary> rotary_;
 };
 
-}  // namespace
+class Mlp : public nn::Layer {
+ public:
+  Mlp(const LlamaConfig& config, at::ScalarType dtype);
+  at::Tensor operator()(const at::Tensor& x) const;  // (N, T, C) -> (N, T, C)
+  std::string kind() const override { return "MLP"; }
 
-LlamaModel::LlamaModel(const Config& config, LlamaConfig llama, const Architecture& architecture,
+  std::shared_ptr<nn::Linear> gate_proj, up_proj, down_proj;
+  std::shared_ptr<nn::Activation> act_fn;
+};
+
+class Block : public nn::Layer {
+ public:
+  Block(const LlamaConfig& config, std::shared_ptr<const nn::Rotary> rotary, at::ScalarType dtype);
+  // As Attention's: (N, T, C) -> (N, T, C)
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& mask) const;
+  std::string kind() const override { return "Block"; }
+
+  std::shared_ptr<Attention> self_attn;
+  std::shared_ptr<Mlp> mlp;
+  std::shared_ptr<nn::RmsNorm> input_layernorm, post_attention_layernorm;
+};
+
+Attention::Attention(const LlamaConfig& config, std::shared_ptr<const nn::Rotary> rotary,
+                     at::ScalarType dtype)
+    : num_heads(config.num_attention_heads),
+      num_key_value_heads(config.num_key_value_heads),
+      rotary_(std::move(rotary)) {
+  const auto linear = [&](const char* name, int64_t in, int64_t out) {
+    return register_module(name, std::make_shared<nn::Linear>(in, out, config.attention_bias, dtype));
+  };
+  q_proj = linear("q_proj", config.hidden_size, num_heads * config.head_dim);
+  k_proj = linear("k_proj", config.hidden_size, num_key_value_heads * config.head_dim);
+  v_proj = linear("v_proj", config.hidden_size, num_key_value_heads * config.head_dim);
+  o_proj = linear("o_proj", num_heads * config.head_dim, config.hidden_size);
+  attn_dropout = register_module("attn_dropout", std::make_shared<nn::Dropout>(config.attention_dropout));
+}
+
+int64_t* Attention::attribute(std::string_view name) {
+  if (name == "num_heads") return &num_heads;
+  return name == "num_key_value_heads" ? &num_key_value_heads : nullptr;
+}
+
+at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& positions,
+                                 const at::Tensor& mask) const {
+  const at::Tensor q = (*q_proj)(x).unflatten(-1, {num_heads, -1});
+  const at::Tensor k = (*k_proj)(x).unflatten(-1, {num_key_value_heads, -1});
+  const at::Tensor v = (*v_proj)(x).unflatten(-1, {num_key_value_heads, -1});
+  nn::AttentionOptions options;
+  options.causal = true;
+  if (is_training()) options.dropout = attn_dropout->probability;
+  options.stream = attn_dropout->stream;
+  const at::Tensor own = positions_of(x, positions);
+  return (*o_proj)(attend((*rotary_)(q, own), (*rotary_)(k, own), v, mask, options));
+}
+
+Mlp::Mlp(const LlamaConfig& config, at::ScalarType dtype) {
+  const auto linear = [&](const char* name, int64_t in, int64_t out) {
+    return register_module(name, std::make_shared<nn::Linear>(in, out, config.mlp_bias, dtype));
+  };
+  gate_proj = linear("gate_proj", config.hidden_size, config.intermediate_size);
+  up_proj = linear("up_proj", config.hidden_size, config.intermediate_size);
+  down_proj = linear("down_proj", config.intermediate_size, config.hidden_size);
+  act_fn = register_module("act_fn", std::make_shared<nn::Activation>(config.hidden_act));
+}
+
+at::Tensor Mlp::operator()(const at::Tensor& x) const {
+  return (*down_proj)((*act_fn)((*gate_proj)(x), (*up_proj)(x)));
+}
+
+Block::Block(const LlamaConfig& config, std::shared_ptr<const nn::Rotary> rotary, at::ScalarType dtype) {
+  const auto norm = [&] {
+    return std::make_shared<nn::RmsNorm>(config.hidden_size, config.rms_norm_eps, dtype);
+  };
+  self_attn = register_module("self_attn", std::make_shared<Attention>(config, std::move(rotary), dtype));
+  mlp = register_module("mlp", std::make_shared<Mlp>(config, dtype));
+  input_layernorm = register_module("input_layernorm", norm());
+  post_attention_layernorm = register_module("post_attention_layernorm", norm());
+}
+
+at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& mask) const {
+  const at::Tensor attended = x + (*self_attn)((*input_layernorm)(x), positions, mask);
+  return attended + (*mlp)((*post_attention_layernorm)(attended));
+}
+
+struct HeadSetting {
+  torch::nn::Module& model;
+  const nn::Embedding& embed_tokens;
+  const LlamaConfig& config;
+  at::ScalarType dtype;
+};
+
+std::unique_ptr<nn::Head> base_head(const HeadSetting&) {
+  return nn::make_base_head();
+}
+std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
+  const LlamaConfig& config = setting.config;
+  nn::LanguageHead::Options options = {config.hidden_size, config.vocab_size, setting.dtype};
+  if (config.tie_word_embeddings) {
+    options.tied = &setting.embed_tokens;
+    options.tied_name = "model.embed_tokens.weight";
+  }
+  return std::make_unique<nn::LanguageHead>(setting.model, options);
+}
+std::unique_ptr<nn::Head> sequence_classifier(const HeadSetting& setting) {
+  const LlamaConfig& config = setting.config;
+  return nn::make_sequence_classifier(setting.model, config.hidden_size, config.labels, config.pad_token_id,
+                                      setting.dtype);
+}
+
+struct Architecture {
+  std::string_view name;    // "LlamaForCausalLM"
+  std::string_view prefix;  // of the names of the base model's parameters
+  std::unique_ptr<nn::Head> (*make_head)(const HeadSetting& setting);
+};
+
+constexpr std::array<Architecture, 3> kArchitectures = {{
+    {"LlamaModel", "", base_head},
+    {"LlamaForCausalLM", "model.", language_head},
+    {"LlamaForSequenceClassification", "model.", sequence_classifier},
+}};
+
+class LlamaModel final : public nn::TokenStackModel {
+ public:
+  LlamaModel(const Config& config, const LlamaConfig& llama, const Architecture& architecture,
+             at::ScalarType dtype);
+  nn::Initial initial(std::string_view parameter) const override;
+  bool ignored_on_load(std::string_view entry) const override;
+
+ private:
+  const LlamaConfig llama_;
+};
+
+LlamaModel::LlamaModel(const Config& config, const LlamaConfig& llama, const Architecture& architecture,
                        at::ScalarType dtype)
-    : DecoderModel(config, traits_of(llama, architecture, dtype)), llama_(std::move(llama)), dtype_(dtype) {
-  embed_tokens_ = base().register_module(
+    : TokenStackModel(
+          config,
+          {std::string(architecture.name), std::string(architecture.prefix), llama.hidden_size, dtype},
+          {.vocabulary = llama.vocab_size,
+           .positions = llama.max_position_embeddings,
+           .positions_key = "max_position_embeddings",
+           .blocks_need_positions = true,
+           .packs = !llama.use_cache}),
+      llama_(llama) {
+  const auto embed_tokens = base().register_module(
       "embed_tokens",
-      std::make_shared<nn::Embedding>(llama_.vocab_size, llama_.hidden_size, dtype, llama_.padding_row()));
-  const auto rotary = std::make_shared<const nn::Rotary>(llama_.rotary, llama_.head_dim);
+      std::make_shared<nn::Embedding>(llama.vocab_size, llama.hidden_size, dtype, llama.padding_row()));
+  auto prologue =
+      nn::make_unit("prologue", {embed_tokens.get()}, [embedding = embed_tokens.get()](State& state) {
+        state.set(nn::kHidden, (*embedding)(nn::take(state, nn::kInputIds)));
+      });
+  const auto rotary = std::make_shared<const nn::Rotary>(llama.rotary, llama.head_dim);
   const auto list = base().register_module("layers", std::make_shared<torch::nn::Module>("layers"));
   std::vector<std::unique_ptr<nn::Unit>> blocks;
-  for (int64_t layer = 0; layer < llama_.num_hidden_layers; ++layer) {
+  for (int64_t layer = 0; layer < llama.num_hidden_layers; ++layer) {
     const std::string name = std::to_string(layer);
-    const auto block = list->register_module(name, std::make_shared<Block>(llama_, rotary, dtype));
-    blocks.push_back(std::make_unique<BlockUnit>("layers." + name, *block));
+    const auto block = list->register_module(name, std::make_shared<Block>(llama, rotary, dtype));
+    blocks.push_back(nn::make_unit("layers." + name, {block.get()}, [block = block.get()](State& state) {
+      const at::Tensor positions = nn::find_or_undefined(state, nn::kPositions),
+                       mask = nn::find_or_undefined(state, nn::kAttentionMask);
+      state.set(nn::kHidden, (*block)(state.at(nn::kHidden), positions, mask));
+    }));
   }
   const auto norm = base().register_module(
-      "norm", std::make_shared<nn::RmsNorm>(llama_.hidden_size, llama_.rms_norm_eps, dtype));
-  assemble(std::make_unique<Prologue>(*embed_tokens_), std::move(blocks), *norm,
-           architecture.make_head(*this));
+      "norm", std::make_shared<nn::RmsNorm>(llama.hidden_size, llama.rms_norm_eps, dtype));
+  assemble(std::move(prologue), std::move(blocks), nn::last_layer(norm),
+           architecture.make_head({*this, *embed_tokens, llama_, dtype}));
 }
 
 nn::Initial LlamaModel::initial(std::string_view parameter) const {
@@ -98,6 +218,8 @@ nn::Initial LlamaModel::initial(std::string_view parameter) const {
 bool LlamaModel::ignored_on_load(std::string_view entry) const {
   return entry.ends_with("rotary_emb.inv_freq");
 }
+
+}  // namespace
 
 std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
                                       at::ScalarType dtype) {

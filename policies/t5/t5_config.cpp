@@ -1,10 +1,6 @@
 #include "t5_config.hpp"
 
 #include <string_view>
-#include <utility>
-
-#include "base/text.hpp"
-#include "weft/nn/layers.hpp"
 
 namespace weft::t5 {
 
@@ -17,10 +13,8 @@ void read_feed_forward(const Config& config, T5Config& t5) {
   t5.gated = form.starts_with(kGated);
   t5.activation = t5.gated ? form.substr(kGated.size()) : form;
   if (t5.activation.empty() || t5.activation.find('-') != std::string::npos) {
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: \"feed_forward_proj\" is \"{}\", must be an activation (\"relu\") or \"gated-\" and one "
-         "(\"gated-gelu\")",
-         config.origin(), printable(form, 60));
+    nn::refuse(config, "\"feed_forward_proj\" is \"" + form +
+                           "\", must be an activation (\"relu\") or \"gated-\" and one (\"gated-gelu\")");
   }
   if (form == "gated-gelu") t5.activation = "gelu_new";
   t5.gated = config.flag("is_gated_act", t5.gated);
@@ -29,30 +23,17 @@ void read_feed_forward(const Config& config, T5Config& t5) {
   t5.activation = nn::activation_name(named, own ? "dense_act_fn" : "feed_forward_proj", t5.activation);
 }
 
-void check(const Config& config, const T5Config& t5) {
-  const int64_t buckets = t5.relative_attention_num_buckets;
-  if (buckets < 4 || t5.relative_attention_max_distance <= buckets / 2) {
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: \"relative_attention_num_buckets\" is {} and \"relative_attention_max_distance\" {}; the first "
-         "must be at least 4, the second more than half of the first",
-         config.origin(), buckets, t5.relative_attention_max_distance);
+void read_buckets(const Config& config, T5Config& t5) {
+  const int64_t buckets = config.integer("relative_attention_num_buckets", t5.relative_attention_num_buckets);
+  const int64_t distance =
+      config.integer("relative_attention_max_distance", t5.relative_attention_max_distance);
+  if (buckets < 4 || distance <= buckets / 2) {
+    nn::refuse(config, "\"relative_attention_num_buckets\" is " + std::to_string(buckets) +
+                           " and \"relative_attention_max_distance\" " + std::to_string(distance) +
+                           "; the first must be at least 4, the second more than half of the first");
   }
-  if (!(t5.layer_norm_epsilon > 0) || !(t5.initializer_factor >= 0)) {
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: \"layer_norm_epsilon\" is {} and \"initializer_factor\" {}; the first must be positive, the "
-         "second not negative",
-         config.origin(), t5.layer_norm_epsilon, t5.initializer_factor);
-  }
-  const std::pair<const char*, int64_t> tokens[] = {
-      {"pad_token_id", t5.pad_token_id},
-      {"decoder_start_token_id", t5.decoder_start_token_id.value_or(0)},
-  };
-  for (const auto& [key, token] : tokens) {
-    if (token < 0 || token >= t5.vocab_size) {
-      fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must be 0 to {} (\"vocab_size\" - 1)", config.origin(),
-           key, token, t5.vocab_size - 1);
-    }
-  }
+  t5.relative_attention_num_buckets = buckets;
+  t5.relative_attention_max_distance = distance;
 }
 
 }  // namespace
@@ -67,23 +48,19 @@ T5Config T5Config::read(const Config& config) {
   t5.num_layers = nn::positive(config, "num_layers", "num_hidden_layers", t5.num_layers);
   t5.num_decoder_layers = nn::positive(config, "num_decoder_layers", t5.num_layers);
   t5.num_heads = nn::positive(config, "num_heads", "num_attention_heads", t5.num_heads);
-  t5.relative_attention_num_buckets =
-      config.integer("relative_attention_num_buckets", t5.relative_attention_num_buckets);
-  t5.relative_attention_max_distance =
-      config.integer("relative_attention_max_distance", t5.relative_attention_max_distance);
+  read_buckets(config, t5);
   t5.dropout_rate = nn::probability(config, "dropout_rate", t5.dropout_rate);
   t5.classifier_dropout = nn::probability(config, "classifier_dropout", t5.classifier_dropout);
-  t5.layer_norm_epsilon = config.real("layer_norm_epsilon", t5.layer_norm_epsilon);
-  t5.initializer_factor = config.real("initializer_factor", t5.initializer_factor);
+  t5.layer_norm_epsilon = nn::positive_real(config, "layer_norm_epsilon", t5.layer_norm_epsilon);
+  t5.initializer_factor = nn::not_negative(config, "initializer_factor", t5.initializer_factor);
   read_feed_forward(config, t5);
   const bool tied = config.flag("tie_word_embeddings", true);
   t5.scale_decoder_outputs = config.flag("scale_decoder_outputs", tied);
   t5.tied = tied && t5.scale_decoder_outputs;
-  t5.pad_token_id = config.integer("pad_token_id", t5.pad_token_id);
+  t5.pad_token_id = nn::token_id(config, "pad_token_id", t5.pad_token_id, t5.vocab_size);
   if (config.has("decoder_start_token_id"))
-    t5.decoder_start_token_id = config.integer("decoder_start_token_id");
+    t5.decoder_start_token_id = nn::token_id(config, "decoder_start_token_id", 0, t5.vocab_size);
   t5.labels = nn::read_labels(config);
-  check(config, t5);
   return t5;
 }
 

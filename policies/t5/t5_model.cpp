@@ -1,15 +1,27 @@
+// The T5 classes: an encoder, a decoder unless the class has none, and what stands behind the last of them.
 #include "t5_model.hpp"
 
 #include <array>
 #include <cmath>
+#include <string>
 
-#include "base/text.hpp"
+#include "t5_layers.hpp"
 #include "weft/nn/architecture.hpp"
-#include "weft/nn/masks.hpp"
+#include "weft/nn/encoder_decoder.hpp"
+#include "weft/nn/language_head.hpp"
 
 namespace weft::t5 {
 
 namespace {
+
+constexpr const char* kPositionBias = "position_bias";  // as Attention::position_bias makes it
+
+struct HeadSetting {
+  torch::nn::Module& model;
+  const nn::Embedding& shared;
+  const T5Config& config;
+  at::ScalarType dtype;
+};
 
 double inverse_root(int64_t channels) {
   return 1 / std::sqrt(static_cast<double>(channels));
@@ -39,6 +51,13 @@ std::unique_ptr<nn::Head> token_classifier(const HeadSetting& setting) {
                                    setting.dtype);
 }
 
+struct Architecture {
+  std::string_view name;    // "T5ForConditionalGeneration"
+  std::string_view prefix;  // of the names of the base model's parameters
+  bool has_decoder;
+  std::unique_ptr<nn::Head> (*make_head)(const HeadSetting& setting);
+};
+
 constexpr std::array<Architecture, 4> kArchitectures = {{
     {"T5Model", "", true, no_head},
     {"T5ForConditionalGeneration", "", true, language_head},
@@ -46,203 +65,172 @@ constexpr std::array<Architecture, 4> kArchitectures = {{
     {"T5ForTokenClassification", "transformer.", false, token_classifier},
 }};
 
-// The last unit: the end of the last stack and the head.
-class Epilogue final : public nn::Unit {
- public:
-  Epilogue(const Stack& last, const nn::Head& head)
-      : Unit("epilogue"),
-        final_layer_norm_(uses(*last.final_layer_norm)),
-        dropout_(uses(*last.dropout)),
-        stream_end_(uses(*last.stream_end)),
-        head_(head) {
-    for (torch::nn::Module* module : head.modules()) uses(*module);
+// The encoder or the decoder: blocks between an embedding and a norm. Registers its modules in `root` under
+// Hugging Face's names.
+struct StackLayers {
+  StackLayers(torch::nn::Module& root, Side side, const std::shared_ptr<nn::Embedding>& shared,
+              const T5Config& config, at::ScalarType dtype)
+      : embed_tokens(root.register_module("embed_tokens", shared)), places(root, side == Side::kEncoder) {
+    const auto list = root.register_module("block", std::make_shared<torch::nn::Module>("block"));
+    const int64_t layers = side == Side::kEncoder ? config.num_layers : config.num_decoder_layers;
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      blocks.push_back(list->register_module(std::to_string(layer),
+                                             std::make_shared<Block>(config, side, layer == 0, dtype)));
+    }
+    final_layer_norm = root.register_module(
+        "final_layer_norm", std::make_shared<nn::RmsNorm>(config.d_model, config.layer_norm_epsilon, dtype));
+    dropout = root.register_module("dropout", std::make_shared<nn::Dropout>(config.dropout_rate));
+  }
+  at::Tensor embedded(const at::Tensor& ids) const {
+    return (*dropout)((*embed_tokens)((*places.stream_begin)(ids)));
+  }
+  nn::LastLayers last() const {
+    return {[norm = final_layer_norm.get(), dropout = dropout.get()](const at::Tensor& x) {
+              return (*dropout)((*norm)(x));
+            },
+            {final_layer_norm.get(), dropout.get()}};
   }
 
-  void forward(State& state) override {
-    state.set(nn::kHidden, stream_end_(dropout_(final_layer_norm_(state.at(nn::kHidden)))));
-    head_.forward([](const at::Tensor& x) { return x; }, state);
-    for (const char* name : {nn::kAttentionMask, kPositionBias, kSource}) state.erase(name);
-  }
-
- private:
-  const nn::RmsNorm& final_layer_norm_;
-  const nn::Dropout& dropout_;
-  const nn::Identity& stream_end_;
-  const nn::Head& head_;
+  std::shared_ptr<nn::Embedding> embed_tokens;
+  nn::SequencePlaces places;
+  std::vector<std::shared_ptr<Block>> blocks;
+  std::shared_ptr<nn::RmsNorm> final_layer_norm;
+  std::shared_ptr<nn::Dropout> dropout;
 };
 
-}  // namespace
-
-T5Model::T5Model(const Config& config, const Architecture& architecture, at::ScalarType dtype)
-    : Model(config), t5_(T5Config::read(config)), architecture_(architecture), dtype_(dtype) {
-  torch::nn::Module* root = this;
-  if (!architecture.prefix.empty()) {
-    root = register_module("transformer", std::make_shared<torch::nn::Module>("transformer")).get();
+// Makes the bias of all blocks of a stack in its first one.
+void run_encoder_block(const Block& block, State& state) {
+  const at::Tensor hidden = state.at(nn::kHidden);
+  const Attention& own = *block.self_attention->inner;
+  if (own.relative_attention_bias) {
+    const at::Tensor padding = nn::find_or_undefined(state, nn::kAttentionMask);
+    state.set(kPositionBias, own.position_bias(hidden.size(1), padding));
   }
+  state.set(nn::kHidden, block(hidden, state.at(kPositionBias)));
+}
+
+void run_decoder_block(const Block& block, State& state) {
+  const at::Tensor hidden = state.at(nn::kHidden);
+  const Attention& own = *block.self_attention->inner;
+  if (own.relative_attention_bias) {
+    const at::Tensor padding = nn::find_or_undefined(state, nn::kDecoderAttentionMask);
+    state.erase(nn::kDecoderAttentionMask);
+    state.set(kPositionBias, own.position_bias(hidden.size(1), padding));
+  }
+  const at::Tensor padding = nn::find_or_undefined(state, nn::kAttentionMask);
+  state.set(nn::kHidden, block(hidden, state.at(kPositionBias), state.at(nn::kSource), padding));
+}
+
+class T5Model final : public nn::EncoderDecoderModel, public nn::TokenModel {
+ public:
+  T5Model(const Config& config, const T5Config& t5, const Architecture& architecture, at::ScalarType dtype);
+
+  std::vector<nn::Tie> ties() const override;
+  nn::Initial initial(std::string_view parameter) const override;
+  bool ignored_on_load(std::string_view entry) const override;
+  std::vector<Vocabulary> vocabularies() const override;
+
+ private:
+  std::unique_ptr<StackLayers> make_stack(const std::string& name, Side side);
+  Stack units_of(const std::string& name, Side side, const StackLayers& layers) const;
+  std::unique_ptr<nn::TokenInputs> tokens(bool decoder) const;
+  std::unique_ptr<nn::Unit> make_prologue() const;
+  std::vector<Passed> made_fields(const Batch& batch, const State& input) const override;
+  size_t last_reader(std::string_view field) const override;
+
+  const T5Config t5_;
+  std::shared_ptr<nn::Embedding> shared_;
+  std::unique_ptr<StackLayers> encoder_, decoder_;  // the decoder may be null
+};
+
+T5Model::T5Model(const Config& config, const T5Config& t5, const Architecture& architecture,
+                 at::ScalarType dtype)
+    : EncoderDecoderModel(
+          config, {std::string(architecture.name), std::string(architecture.prefix), t5.d_model, dtype},
+          {.start = t5.decoder_start_token_id, .padding = t5.pad_token_id}),
+      t5_(t5) {
   shared_ =
-      root->register_module("shared", std::make_shared<nn::Embedding>(t5_.vocab_size, t5_.d_model, dtype));
-  const auto stack = [&](const char* name, Side side) {
-    const auto module = root->register_module(name, std::make_shared<torch::nn::Module>(name));
-    return std::make_unique<Stack>(*module, side, shared_, t5_, dtype);
-  };
-  encoder_ = stack("encoder", Side::kEncoder);
-  if (architecture.has_decoder) decoder_ = stack("decoder", Side::kDecoder);
-  head_ = architecture.make_head({*this, *shared_, t5_, dtype});
-
-  const auto add_blocks = [&](const std::string& name, const Stack& of, Side side) {
-    for (size_t layer = 0; layer < of.blocks.size(); ++layer) {
-      units_.push_back(std::make_unique<BlockUnit>(name + std::to_string(layer), *of.blocks[layer], side));
-    }
-  };
-  units_.push_back(std::make_unique<Prologue>(*encoder_, decoder_.get()));
-  add_blocks("encoder.block.", *encoder_, Side::kEncoder);
-  if (decoder_) {
-    units_.push_back(std::make_unique<EncoderEnd>(*encoder_));
-    add_blocks("decoder.block.", *decoder_, Side::kDecoder);
-  }
-  units_.push_back(std::make_unique<Epilogue>(decoder_ ? *decoder_ : *encoder_, *head_));
-}
-
-std::vector<nn::Unit*> T5Model::units() {
-  std::vector<nn::Unit*> units;
-  for (const auto& unit : units_) units.push_back(unit.get());
-  return units;
-}
-
-State T5Model::outputs(const State& last) const {
-  State outputs = last;
-  if (decoder_) outputs.set(kEncoderOutput, (*encoder_->stream_end)(last.at(kEncoderOutput)));
-  return outputs;
-}
-
-State T5Model::input(const Batch& batch) const {
-  const nn::BatchFields fields(batch, architecture_.name);
-  std::vector<std::string> known = {nn::kInputIds, nn::kAttentionMask};
-  if (decoder_) known.insert(known.end(), {kDecoderInputIds, kDecoderAttentionMask});
-  for (std::string& name : head_->fields()) known.push_back(std::move(name));
-  fields.refuse_others(known);
-
-  const at::Tensor ids = token_ids(fields, nn::kInputIds);
-  at::Tensor last = ids;  // of the stack that the head follows
-  State state = {{nn::kInputIds, ids}};
-  if (decoder_) {
-    last = decoder_ids(fields);
-    if (last.size(0) != ids.size(0)) {
-      const char* name = fields.has(kDecoderInputIds) ? kDecoderInputIds : nn::kLabels;
-      fields.refuse(name, fmt::format("it has {} samples, but input_ids {}", last.size(0), ids.size(0)));
-    }
-    state.set(kDecoderInputIds, last);
-  }
-  const auto set_mask = [&](const char* name, const at::Tensor& of) {
-    const at::Tensor mask = nn::padding_mask(fields, name, of.sizes(), dtype_);
-    if (mask.defined()) state.set(name, mask);
-  };
-  set_mask(nn::kAttentionMask, ids);
-  if (decoder_) set_mask(kDecoderAttentionMask, last);
-  head_->prepare(fields, last, state);
-  return state;
-}
-
-at::Tensor T5Model::token_ids(const nn::BatchFields& batch, const char* name) const {
-  const at::Tensor ids = batch.integers(name);
-  if (ids.dim() != 2 || ids.numel() == 0) {
-    batch.refuse(name, fmt::format("its shape is {}, must be (samples, positions), none of them 0",
-                                   nn::shape_text(ids.sizes())));
-  }
-  batch.require_range(name, t5_.vocab_size, name == nn::kLabels);
-  return ids;
-}
-
-at::Tensor T5Model::decoder_ids(const nn::BatchFields& batch) const {
-  if (batch.has(kDecoderInputIds)) return token_ids(batch, kDecoderInputIds);
-  if (batch.has(nn::kLabels)) return shifted_right(token_ids(batch, nn::kLabels));
-  batch.refuse(kDecoderInputIds, head_->fields().empty()
-                                     ? "the batch has none"
-                                     : "the batch has neither this nor labels to make it of");
-}
-
-// The decoder begins with a token of its own and sees each label one place later.
-at::Tensor T5Model::shifted_right(const at::Tensor& labels) const {
-  if (!t5_.decoder_start_token_id) {
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: it has no \"decoder_start_token_id\", which labels become decoder_input_ids with; set it (T5's "
-         "is its \"pad_token_id\", {}), or give decoder_input_ids",
-         config().origin(), t5_.pad_token_id);
-  }
-  at::Tensor ids = labels.roll(1, -1);
-  ids.select(-1, 0).fill_(*t5_.decoder_start_token_id);
-  return ids.masked_fill_(ids.eq(nn::kIgnored), t5_.pad_token_id);
-}
-
-std::vector<nn::LossTerm> T5Model::loss(const State& last, const Batch& batch) const {
-  std::vector<nn::LossTerm> terms = head_->loss(last, batch);
-  if (batch.empty) {
-    for (nn::LossTerm& term : terms) term.sum = term.sum * 0;
-  }
-  return terms;
-}
-
-std::vector<nn::LossCount> T5Model::counts(const Batch& batch) const {
-  std::vector<nn::LossCount> counts = head_->counts(batch);
-  if (batch.empty) {
-    for (nn::LossCount& count : counts) count.count = 0;
-  }
-  return counts;
-}
-
-std::vector<nn::FieldShape> T5Model::boundary(const Batch& batch, size_t index) const {
-  TORCH_INTERNAL_ASSERT(index < units_.size());
-  const State state = input(batch);
-  std::vector<nn::FieldShape> fields;
-  const auto pass = [&](std::string_view name) {
-    const at::Tensor* field = state.find(name);
-    if (field) fields.push_back({std::string(name), field->sizes().vec(), field->scalar_type(), false});
-  };
-  const auto make = [&](const char* name, std::vector<int64_t> shape) {
-    fields.push_back({name, std::move(shape), dtype_, true});
-  };
-  const auto make_hidden = [&](const char* name, const char* ids) {
-    const at::IntArrayRef shape = state.at(ids).sizes();
-    make(name, {shape[0], shape[1], t5_.d_model});
-  };
-  const auto make_bias = [&](const char* mask, const char* ids, const Stack& stack) {
-    const at::IntArrayRef shape = state.at(ids).sizes();
-    const int64_t heads = stack.blocks[0]->self_attention->inner->n_heads;
-    make(kPositionBias, {state.has(mask) ? shape[0] : 1, heads, shape[1], shape[1]});
-  };
-  if (index == 0) {
-    for (const auto& field : state) pass(field.first);
-    return fields;
-  }
-  const size_t encoder_end = 1 + encoder_->blocks.size();  // or the epilogue
-  const bool decodes = index > encoder_end;
-  pass(nn::kAttentionMask);
-  if (index <= encoder_end + 1) pass(kDecoderAttentionMask);
-  make_hidden(nn::kHidden, decodes ? kDecoderInputIds : nn::kInputIds);
-  if (decodes) {
-    for (const char* name : {kEncoderOutput, kSource}) make_hidden(name, nn::kInputIds);
-    if (index > encoder_end + 1) make_bias(kDecoderAttentionMask, kDecoderInputIds, *decoder_);
+      base().register_module("shared", std::make_shared<nn::Embedding>(t5.vocab_size, t5.d_model, dtype));
+  encoder_ = make_stack("encoder", Side::kEncoder);
+  if (architecture.has_decoder) decoder_ = make_stack("decoder", Side::kDecoder);
+  std::unique_ptr<nn::Head> head = architecture.make_head({*this, *shared_, t5_, dtype});
+  std::unique_ptr<nn::Unit> prologue = make_prologue();
+  Stack encoder = units_of("encoder.block.", Side::kEncoder, *encoder_);
+  if (!decoder_) {
+    assemble(std::move(prologue), tokens(false), std::move(encoder), std::move(head));
   } else {
-    if (decoder_) make_hidden(kDecoderHidden, kDecoderInputIds);
-    if (index > 1) make_bias(nn::kAttentionMask, nn::kInputIds, *encoder_);
+    assemble(std::move(prologue), tokens(false), std::move(encoder), tokens(true),
+             units_of("decoder.block.", Side::kDecoder, *decoder_), std::move(head));
   }
-  return fields;
 }
 
-std::vector<nn::SequenceLength> T5Model::lengths(const Batch& batch) const {
-  const auto length = [&](const char* name, const char* field) {
-    const at::IntArrayRef ids = batch.at(field).sizes();
-    return nn::SequenceLength{name, ids[1], ids[0]};
+std::unique_ptr<StackLayers> T5Model::make_stack(const std::string& name, Side side) {
+  const auto module = base().register_module(name, std::make_shared<torch::nn::Module>(name));
+  return std::make_unique<StackLayers>(*module, side, shared_, t5_, traits().dtype);
+}
+
+nn::EncoderDecoderModel::Stack T5Model::units_of(const std::string& name, Side side,
+                                                 const StackLayers& layers) const {
+  Stack stack = {{}, layers.last(), layers.places, {kPositionBias}};
+  const auto run = side == Side::kEncoder ? &run_encoder_block : &run_decoder_block;
+  for (size_t layer = 0; layer < layers.blocks.size(); ++layer) {
+    Block* const block = layers.blocks[layer].get();
+    stack.blocks.push_back(nn::make_unit(name + std::to_string(layer), {block},
+                                         [run, block](State& state) { run(*block, state); }));
+  }
+  return stack;
+}
+
+std::unique_ptr<nn::TokenInputs> T5Model::tokens(bool decoder) const {
+  return std::make_unique<nn::TokenInputs>(nn::TokenOptions{
+      .vocabulary = t5_.vocab_size, .position_ids = false, .decoder = decoder, .dtype = traits().dtype});
+}
+
+// Embeds the ids of both stacks, so that no later unit needs the embedding.
+std::unique_ptr<nn::Unit> T5Model::make_prologue() const {
+  std::vector<torch::nn::Module*> modules = {shared_.get()};
+  for (const StackLayers* stack : {encoder_.get(), decoder_.get()})
+    if (stack) modules.insert(modules.end(), {stack->places.stream_begin.get(), stack->dropout.get()});
+  return nn::make_unit(
+      "prologue", std::move(modules), [encoder = encoder_.get(), decoder = decoder_.get()](State& state) {
+        state.set(nn::kHidden, encoder->embedded(nn::take(state, nn::kInputIds)));
+        if (decoder) state.set(nn::kDecoderHidden, decoder->embedded(nn::take(state, nn::kDecoderInputIds)));
+      });
+}
+
+std::vector<Vocabulary> T5Model::vocabularies() const {
+  std::vector<Vocabulary> vocabularies = tokens(false)->vocabularies();
+  if (decoder_) vocabularies.push_back(tokens(true)->vocabularies().front());
+  return vocabularies;
+}
+
+std::vector<nn::ComposedModel::Passed> T5Model::made_fields(const Batch& batch, const State& input) const {
+  std::vector<Passed> made = EncoderDecoderModel::made_fields(batch, input);
+  const auto add_bias = [&](const nn::SequenceLength& length, const char* mask, size_t first, size_t last) {
+    const int64_t rows = input.has(mask) ? length.rows : 1;
+    made.push_back({{kPositionBias,
+                     {rows, t5_.num_heads, length.positions, length.positions},
+                     traits().dtype,
+                     true,
+                     nn::FieldShape::Division::kPositionBias,
+                     length.name},
+                    first,
+                    last});
   };
-  std::vector<nn::SequenceLength> lengths = {length("encoder", nn::kInputIds)};
-  if (decoder_)
-    lengths.push_back(length("decoder", batch.has(kDecoderInputIds) ? kDecoderInputIds : nn::kLabels));
-  return lengths;
+  const std::vector<nn::SequenceLength> lengths = this->lengths(batch);
+  add_bias(lengths[0], nn::kAttentionMask, 2, encoder_end());
+  if (decoder_) add_bias(lengths[1], nn::kDecoderAttentionMask, encoder_end() + 2, num_units() - 1);
+  return made;
+}
+
+// The first block of the decoder puts its mask into the bias.
+size_t T5Model::last_reader(std::string_view field) const {
+  return field == nn::kDecoderAttentionMask ? encoder_end() + 1 : EncoderDecoderModel::last_reader(field);
 }
 
 std::vector<nn::Tie> T5Model::ties() const {
-  const std::string prefix(architecture_.prefix), shared = prefix + "shared.weight";
-  std::vector<nn::Tie> ties = head_->ties();
+  const std::string prefix = base_prefix(), shared = prefix + "shared.weight";
+  std::vector<nn::Tie> ties = EncoderDecoderModel::ties();
   ties.push_back({prefix + "encoder.embed_tokens.weight", shared});
   if (decoder_) ties.push_back({prefix + "decoder.embed_tokens.weight", shared});
   return ties;
@@ -267,9 +255,12 @@ bool T5Model::ignored_on_load(std::string_view entry) const {
   return entry == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 }
 
+}  // namespace
+
 std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
                                       at::ScalarType dtype) {
-  return std::make_shared<T5Model>(config, nn::find_architecture(kArchitectures, "t5", architecture), dtype);
+  return std::make_shared<T5Model>(config, T5Config::read(config),
+                                   nn::find_architecture(kArchitectures, "t5", architecture), dtype);
 }
 
 }  // namespace weft::t5

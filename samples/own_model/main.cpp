@@ -3,7 +3,7 @@
 //   own_model DATA [BOOSTER_OPTIONS_JSON]
 //   weft run -n 2 own_model corpus.txt '{"strategy": "hybrid_parallel", "options": {"tp_size": 2}}'
 #include <weft/nn/layers.hpp>
-#include <weft/nn/model.hpp>
+#include <weft/nn/token_model.hpp>
 #include <weft/weft.hpp>
 
 #include <ATen/ops/cat.h>
@@ -67,7 +67,7 @@ class Last final : public nn::Unit {
   nn::Linear& head_;
 };
 
-class Dilated final : public nn::Model {
+class Dilated final : public nn::Model, public nn::TokenModel {
  public:
   Dilated(const weft::Config& config, at::ScalarType dtype)
       : Model(config), width_(config.integer("width")), dtype_(dtype) {
@@ -86,7 +86,7 @@ class Dilated final : public nn::Model {
 
   std::string architecture() const override { return "Dilated"; }
   std::vector<nn::Unit*> units() override { return units_; }
-  int64_t vocabulary_size() const override { return kBytes; }
+  std::vector<weft::Vocabulary> vocabularies() const override { return {{"input_ids", kBytes}}; }
   State input(const Batch& batch) const override { return {{"input_ids", batch.at("input_ids")}}; }
   State outputs(const State& last) const override { return last; }
   std::vector<nn::LossTerm> loss(const State& last, const Batch& batch) const override {

@@ -40,6 +40,8 @@ RULES = [
          but=ROPE_TYPES),
     Rule("the core names no model family (short names)", CORE, FAMILY, ("kernels/x.cpp", "void t5_bias();"),
          but=ROPE_TYPES),
+    Rule("in the core, token models alone know the names of their fields", r"core/", r"input_ids|token_type_ids",
+         ("core/engine/booster/x.cpp", 'batch.find("input_ids")'), but=r"core/include/weft/nn/token_\w+\.hpp"),
     Rule("model libraries know no rank and no group", r"policies/.*\.[ch]pp$", RANKS,
          ("policies/a/x.cpp", "if (world_size > 1) all_reduce(x);")),
     Rule("c10d lives in core/engine/comm", CODE, r"c10d::|/c10d/", ("core/engine/booster/x.cpp", "c10d::Work* w;"),
@@ -83,7 +85,7 @@ DIRECTIONS = [
                       "core/host/engine_table.h", "core/host/application_functions.h", "core/host/launch/"]),
     (r"kernels/", ["kernels/"]),
     (r"plugins/(\w+)/", ["sdk/include/", "plugins/{}/"]),
-    (r"policies/(\w+)/", ["sdk/include/", "core/include/", "core/base/", "policies/{}/"]),
+    (r"policies/(\w+)/", ["sdk/include/", "core/include/", "policies/{}/"]),
     (r"samples/(\w+)/", ["sdk/include/", "core/include/", "samples/{}/"]),
 ]
 DIRECTION = "dependencies point one way (sdk <- core <- applications; plugins on the sdk alone)"

@@ -7,7 +7,7 @@
 #include <ATen/ops/randint.h>
 #include <sys/resource.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <weft/nn/model.hpp>
+#include <weft/nn/token_model.hpp>
 #include <weft/weft.hpp>
 
 #include <chrono>
@@ -37,7 +37,8 @@ double resident_mib(const char* key) {
 weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, int64_t rank) {
   at::Generator generator = at::detail::createCPUGenerator(1 + static_cast<uint64_t>(rank));
   const at::Tensor ids =
-      at::randint(0, model.module().vocabulary_size(), {size, length}, generator, at::kLong);
+      at::randint(0, weft::nn::find_token_model(model.module())->vocabularies().front().size, {size, length},
+                  generator, at::kLong);
   weft::Batch batch;
   batch.set("input_ids", ids);
   batch.set("labels", ids);

@@ -3,7 +3,7 @@
 function(weft_add_model_test family)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
   set(shared ${PROJECT_SOURCE_DIR}/tests/policies)
-  set(libraries weft_${family}_model weft_hugging_face_format)
+  set(libraries weft_${family}_model weft_hugging_face_format weft_base)
   if("policy_test.cpp" IN_LIST arg_SOURCES)
     set(policy ${PROJECT_SOURCE_DIR}/policies/${family}/policy.c)
     set_source_files_properties(${policy} PROPERTIES SKIP_PRECOMPILE_HEADERS ON

@@ -11,10 +11,10 @@
 #include "base/option_table.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
+#include "booster/model_data.hpp"
 #include "booster/plugins.hpp"
 #include "error_sink.hpp"
 #include "optim/schedules.hpp"
-#include "weft/nn/model.hpp"
 #include "weft/torch/dtypes.hpp"
 
 namespace weft::application {
@@ -66,7 +66,6 @@ constexpr const char* kDataOptions = R"([
 
 data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
   const Options options = checked(given, kDataOptions, "weft_data_open");
-  const nn::Model& module = model.model.module();
   const int64_t length = options.at("sequence_length").integer;
   data::LoaderOptions loader;
   loader.batch_size = options.at("batch_size").integer;
@@ -77,9 +76,7 @@ data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
   loader.pin_memory = options.at("pin_memory").integer != 0;
   const auto type =
       options.at("token_type").text == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32;
-  return data::Loader(data::open(std::string(view(path)), length > 0 ? length : module.max_sequence_length(),
-                                 type, module.vocabulary_size()),
-                      loader);
+  return data::Loader(open_dataset(model.model, std::string(view(path)), length, type), loader);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "booster/estimate.hpp"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
@@ -123,10 +122,11 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
   const DividedModel divided(module, host);
   static const bool installed = (SavedTensorHooks::install(), true);
   (void)installed;
-  const Batch batch = {{"input_ids", at::zeros({shape.batch_size, shape.sequence_length}, at::kLong)}};
+  const std::optional<Batch> batch = module.example(shape.batch_size, shape.sequence_length);
+  if (!batch) return std::nullopt;
   State state;
   try {
-    state = on_meta(module.input(batch));
+    state = on_meta(module.input(*batch));
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -17,8 +17,8 @@ struct MicroBatchShape {
   int64_t sequence_length = 0;
 };
 
-// Bytes that the operations of one forward save for backward on the first rank of the booster's tensor and
-// sequence axes, without dropout; nothing if the model has no input_ids. UNIMPLEMENTED
+// Returns the bytes that the operations of one forward save for backward on the first rank of the booster's
+// tensor and sequence axes, without dropout; nothing if the model has no example of a batch. UNIMPLEMENTED
 // with enable_flash_attention false.
 std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions& booster,
                                         const MicroBatchShape& shape);

@@ -21,20 +21,10 @@ Training& training_of(const Model& model) {
   return *model.shared().training;
 }
 
-int64_t num_samples(const Batch& batch) {
-  if (batch.State::empty()) fail(WEFT_INVALID_ARGUMENT, "the batch has no fields");
-  const State::Field& first = *batch.begin();
-  for (const auto& [name, tensor] : batch)
-    if (tensor.dim() == 0 || tensor.size(0) != first.second.size(0))
-      fail(WEFT_INVALID_ARGUMENT, "the fields of a batch must have as many samples: {} has {}, {} has {}",
-           first.first, first.second.size(0), name, tensor.dim() == 0 ? 0 : tensor.size(0));
-  return first.second.size(0);
-}
-
 // Micro-batches whose sizes differ by at most one; one that would be empty is a stand-in that counts nothing.
 std::vector<Batch> split(const Batch& batch, int64_t parts) {
   if (parts == 1) return {batch};
-  const int64_t samples = num_samples(batch);
+  const int64_t samples = batch.samples();
   std::vector<Batch> micro;
   for (int64_t p = 0; p < parts; ++p) {
     const int64_t begin = samples * p / parts, end = samples * (p + 1) / parts;
@@ -47,12 +37,12 @@ std::vector<Batch> split(const Batch& batch, int64_t parts) {
   return micro;
 }
 
-// Positions that carry tokens, or samples for models without a sequence; nothing where another rank counts
-// them.
+// The positions of the model's first sequence, or samples for models without one; nothing where another rank
+// counts them.
 double num_tokens(const Training& training, const Batch& batch) {
   if (batch.empty || !training.mesh().speaks_for_samples()) return 0;
-  const at::Tensor* ids = batch.find("input_ids");
-  return static_cast<double>(ids != nullptr ? ids->numel() : num_samples(batch));
+  const std::vector<nn::SequenceLength> lengths = training.model().lengths(batch);
+  return static_cast<double>(lengths.empty() ? batch.samples() : lengths[0].rows * lengths[0].positions);
 }
 
 }  // namespace
@@ -62,7 +52,7 @@ StepResult Job::train_step(const Batch& batch) {
   Training& training = training_of(model);
   if (!optimizer) fail(WEFT_FAILED_PRECONDITION, "train_step needs an optimizer: pass one to Booster::boost");
   if (!training.model().is_training()) model.train();
-  num_samples(batch);
+  batch.samples();
   const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);
   StepResult result;
   if (optimizer.shared().scaler) result.loss_scale = training.loss_scale();
@@ -85,7 +75,7 @@ StepResult Job::train_step(const Batch& batch) {
 double Job::accumulate_gradients(const Batch& batch, bool synchronise) {
   Training& training = training_of(model);
   if (!training.model().is_training()) model.train();
-  num_samples(batch);
+  batch.samples();
   const bool before = training.synchronise();
   training.set_synchronise(synchronise);
   Training::StepLoss loss;
@@ -175,7 +165,7 @@ class EvaluationMode {
 Evaluation own_part(const Training::Forward& forward, const Criterion& criterion, const Batch& batch) {
   Evaluation result;
   if (criterion) {
-    const double samples = batch.empty ? 0 : static_cast<double>(num_samples(batch));
+    const double samples = batch.empty ? 0 : static_cast<double>(batch.samples());
     result.terms.push_back(
         {"loss", 1, batch.empty ? 0 : samples * criterion(forward.outputs, batch).item<double>(), samples});
     return result;
@@ -208,7 +198,7 @@ void sum_over_ranks(Training& training, Evaluation& evaluation) {
 
 std::pair<State, Evaluation> Job::forward_and_evaluate(const Batch& batch) {
   Training& training = training_of(model);
-  num_samples(batch);
+  batch.samples();
   const EvaluationMode mode(training.model());
   const Training::Forward forward = training.run_forward(batch);
   Evaluation evaluation = own_part(forward, criterion, batch);
@@ -225,7 +215,7 @@ Evaluation Job::evaluate(const Batch& batch) {
 
 State Job::forward(const Batch& batch) {
   Training& training = training_of(model);
-  num_samples(batch);
+  batch.samples();
   const EvaluationMode mode(training.model());
   return training.run_forward(batch).outputs;
 }

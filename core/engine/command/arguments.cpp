@@ -6,9 +6,9 @@
 #include "base/option_table.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
+#include "booster/model_data.hpp"
 #include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
-#include "weft/nn/model.hpp"
 
 namespace weft::command {
 
@@ -103,20 +103,14 @@ Model open_model(const json& arguments, const std::string& precision, const Worl
 }
 
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model) {
-  const int64_t longest = model.module().max_sequence_length();
-  const int64_t length = integer(arguments, "sequence_length", longest);
-  const std::string path = text(arguments, key);
-  if (!path.ends_with(".safetensors")) {
-    if (length <= 0) fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be positive", length);
-    if (longest > 0 && length > longest)
-      fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, but {} takes at most {} positions", length,
-           model.architecture(), longest);
-  }
+  const int64_t length = integer(arguments, "sequence_length", 0);
+  if (given(arguments, "sequence_length") && length <= 0)
+    fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be positive", length);
   const std::string type = text(arguments, "token_type", "uint16");
   if (type != "uint16" && type != "uint32")
     fail(WEFT_INVALID_ARGUMENT, "--token-type is \"{}\", must be uint16 or uint32", type);
-  return data::open(path, length, type == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32,
-                    model.module().vocabulary_size());
+  return open_dataset(model, text(arguments, key), length,
+                      type == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32);
 }
 
 void check_device(const json& arguments) {

@@ -13,7 +13,7 @@
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "training/training.hpp"
-#include "weft/nn/model.hpp"
+#include "weft/nn/token_model.hpp"
 
 namespace weft::command {
 
@@ -86,16 +86,17 @@ int evaluate(const json& arguments) {
   world.block_all();
   if (!world.is_master()) return 0;
   const double loss = total.loss();
-  if (flag(arguments, "json"))
-    std::printf("%s\n", json{{"loss", loss},
-                             {"perplexity", std::exp(loss)},
-                             {"labels", total.labels()},
-                             {"samples", opened.dataset->size()}}
-                            .dump()
-                            .c_str());
-  else
-    std::printf("loss %.4f  perplexity %.3f  (%.0f labels, %lld samples)\n", loss, std::exp(loss),
-                total.labels(), static_cast<long long>(opened.dataset->size()));
+  const bool has_perplexity = nn::find_token_model(opened.job.model.module()) != nullptr;
+  if (flag(arguments, "json")) {
+    json line = {{"loss", loss}, {"labels", total.labels()}, {"samples", opened.dataset->size()}};
+    if (has_perplexity) line["perplexity"] = std::exp(loss);
+    std::printf("%s\n", line.dump().c_str());
+    return 0;
+  }
+  std::printf("%s\n", fmt::format("loss {:.4f}{}  ({:.0f} labels, {} samples)", loss,
+                                  has_perplexity ? fmt::format("  perplexity {:.3f}", std::exp(loss)) : "",
+                                  total.labels(), opened.dataset->size())
+                          .c_str());
   return 0;
 }
 

@@ -12,9 +12,10 @@
 
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
+#include "booster/model_data.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
-#include "weft/nn/model.hpp"
+#include "weft/nn/token_model.hpp"
 
 namespace weft::command {
 
@@ -85,14 +86,17 @@ int generate(const json& arguments) {
     fail(WEFT_UNIMPLEMENTED, "generate runs on one rank, but there are {}", world.size());
   const BoosterOptions options = booster_options_for_outputs(arguments, "none");
   Model model = open_model(arguments, resolve_precision(options), world);
-  const nn::Model& module = model.module();
-  const bool bytes = module.vocabulary_size() == 256 && !has_tokenizer(text(arguments, "model"));
+  const nn::TokenModel& tokens_model = require_vocabulary(model, "weft generate");
+  const Vocabulary vocabulary = tokens_model.vocabularies().front();
+  const int64_t longest = tokens_model.max_sequence_length();
+  const std::string architecture = model.architecture();
+  const bool bytes = vocabulary.size == 256 && !has_tokenizer(text(arguments, "model"));
   std::vector<int64_t> tokens = prompt_tokens(arguments, bytes);
   if (tokens.empty()) fail(WEFT_INVALID_ARGUMENT, "the prompt is empty: give at least one token");
   for (const int64_t token : tokens)
-    if (token < 0 || token >= module.vocabulary_size())
+    if (token < 0 || token >= vocabulary.size)
       fail(WEFT_INVALID_ARGUMENT, "--prompt-ids: {} is outside the model's vocabulary, which has 0 to {}",
-           token, module.vocabulary_size() - 1);
+           token, vocabulary.size - 1);
   const Sampling how = sampling(arguments);
   const int64_t count = integer(arguments, "max_new_tokens", 100);
   if (count < 0) fail(WEFT_INVALID_ARGUMENT, "--max-new-tokens is {}, must not be negative", count);
@@ -105,7 +109,6 @@ int generate(const json& arguments) {
       std::printf(first ? "%lld" : ",%lld", static_cast<long long>(token));
   };
   for (size_t i = 0; i < tokens.size(); ++i) say(tokens[i], i == 0);
-  const int64_t longest = module.max_sequence_length();
   for (int64_t i = 0; i < count; ++i) {
     // Past the longest sequence the oldest tokens are left out.
     const size_t from = longest > 0 && static_cast<int64_t>(tokens.size()) > longest
@@ -113,14 +116,14 @@ int generate(const json& arguments) {
                             : 0;
     Batch batch;
     batch.set(
-        "input_ids",
+        vocabulary.field,
         at::tensor(std::vector<int64_t>(tokens.begin() + static_cast<int64_t>(from), tokens.end()), at::kLong)
             .unsqueeze(0));
     const State outputs = job.forward(batch);
     if (!outputs.has("logits") || outputs.at("logits").dim() != 3 ||
-        outputs.at("logits").size(2) != module.vocabulary_size())
+        outputs.at("logits").size(2) != vocabulary.size)
       fail(WEFT_INVALID_ARGUMENT, "{} gives no logits over tokens; generate needs a causal language model",
-           module.architecture());
+           architecture);
     tokens.push_back(draw(outputs.at("logits")[0][-1], how, generator));
     say(tokens.back(), false);
     std::fflush(stdout);

@@ -10,7 +10,7 @@
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "plan/describe_model.hpp"
-#include "weft/nn/model.hpp"
+#include "weft/nn/token_model.hpp"
 
 namespace weft::command {
 
@@ -132,7 +132,11 @@ int plan(const json& arguments) {
         WEFT_INVALID_ARGUMENT,
         "--tensor-size needs --explain; an estimate takes a strategy's option: --strategy NAME -o tp_size=N");
   }
-  const int64_t longest = model.module().max_sequence_length();
+  const nn::TokenModel* tokens = nn::find_token_model(model.module());
+  if (tokens == nullptr && given(arguments, "sequence_length"))
+    fail(WEFT_INVALID_ARGUMENT, "--sequence-length is for text, but {} reads no tokens; leave it out",
+         model.architecture());
+  const int64_t longest = tokens ? tokens->max_sequence_length() : 0;
   micro_batch.sequence_length = integer(arguments, "sequence_length", longest > 0 ? longest : 1024);
   if (micro_batch.sequence_length < 1 || (longest > 0 && micro_batch.sequence_length > longest))
     fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be from 1 to the model's {}",
@@ -153,9 +157,9 @@ int plan(const json& arguments) {
   }
   std::printf(
       "%s",
-      fmt::format("{}, {} elements, {}, Adam; one of {} ranks, {} samples of {} tokens a rank, no dropout\n",
+      fmt::format("{}, {} elements, {}, Adam; one of {} ranks, {} samples{} a rank, no dropout\n",
                   model.architecture(), model.num_elements(), precision, world_size, micro_batch.batch_size,
-                  micro_batch.sequence_length)
+                  tokens ? fmt::format(" of {} tokens", micro_batch.sequence_length) : "")
           .c_str());
   print_table(rows, activations, memory);
   if (const plan::ParallelSizes sizes = choose_strategy(booster).host.plan_flags;

@@ -1,8 +1,6 @@
 #include <ATen/Context.h>
-#include <ATen/ops/full_like.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/text.hpp"
 #include "data/prefetcher.hpp"
@@ -42,15 +40,6 @@ void check(const LoaderOptions& options) {
     fail(WEFT_FAILED_PRECONDITION,
          "data loader: pin_memory is true, but this process has no GPU to pin memory for; leave it false");
   }
-}
-
-// What no loss counts: the ignored index of labels, and for the positions of answers one beyond every
-// sequence.
-at::Tensor uncounted(const std::string& name, const at::Tensor& tensor) {
-  if (!isIntegralType(tensor.scalar_type(), false)) return tensor;
-  if (name.ends_with("labels")) return at::full_like(tensor, -100);
-  if (name.ends_with("_positions")) return at::full_like(tensor, std::numeric_limits<int32_t>::max());
-  return tensor;
 }
 
 }  // namespace
@@ -98,10 +87,8 @@ struct Loader::Shared {
     const auto sample = drawn.begin() + (count == 0 ? begin : first);
     Batch batch = dataset->get({sample, sample + std::max<int64_t>(count, 1)});
     batch.empty = count == 0;
-    for (auto& [name, tensor] : batch) {
-      if (batch.empty) tensor = uncounted(name, tensor);
-      if (options.pin_memory) tensor = tensor.pin_memory();
-    }
+    if (options.pin_memory)
+      for (auto& [name, tensor] : batch) tensor = tensor.pin_memory();
     return batch;
   }
 

@@ -2,6 +2,7 @@
 #include "base/text.hpp"
 #include "data/tensor_file.hpp"
 #include "data/token_windows.hpp"
+#include "weft/nn/token_fields.hpp"
 
 namespace weft::data {
 
@@ -23,13 +24,13 @@ std::shared_ptr<Dataset> tokens(const std::string& path, int64_t sequence_length
 
 std::shared_ptr<Dataset> tensors(const std::string& path) {
   check_is_file(path);
-  return tensors(open_tensor_file(path), path, 0);
+  return tensors(open_tensor_file(path), path, {});
 }
 
 std::shared_ptr<Dataset> open(const std::string& path, int64_t sequence_length, TokenType type,
-                              int64_t vocabulary_size) {
+                              const std::vector<Vocabulary>& vocabularies) {
   check_is_file(path);
-  if (path.ends_with(".safetensors")) return tensors(open_tensor_file(path), path, vocabulary_size);
+  if (path.ends_with(".safetensors")) return tensors(open_tensor_file(path), path, vocabularies);
   const bool is_text = !path.ends_with(".bin");
   auto windows = std::make_shared<TokenWindows>(path, sequence_length, is_text ? 1 : bytes_per_token(type));
   if (const int64_t zero = is_text ? windows->first_zero_byte(4096) : -1; zero >= 0) {
@@ -38,7 +39,8 @@ std::shared_ptr<Dataset> open(const std::string& path, int64_t sequence_length, 
          ".safetensors",
          path, zero);
   }
-  if (vocabulary_size != 0) windows->check_vocabulary(vocabulary_size);
+  for (const Vocabulary& vocabulary : vocabularies)
+    if (vocabulary.field == nn::kInputIds) windows->check_vocabulary(vocabulary.size);
   return windows;
 }
 

@@ -31,9 +31,9 @@ class TensorFile {
 // By the checkpoint format that recognises `path`. Throws NOT_FOUND or DATA_LOSS with the path.
 std::unique_ptr<TensorFile> open_tensor_file(const std::string& path);
 
-// Samples from the tensors of `file`, called `path` in errors. A vocabulary that is not 0 bounds every
-// "input_ids".
+// Returns samples from the tensors of `file`, called `path` in errors. Checks the ids of each field that
+// `vocabularies` names.
 std::shared_ptr<Dataset> tensors(std::unique_ptr<TensorFile> file, const std::string& path,
-                                 int64_t vocabulary_size);
+                                 const std::vector<Vocabulary>& vocabularies);
 
 }  // namespace weft::data

@@ -17,7 +17,7 @@ class Tensors final : public Dataset {
       : file_(std::move(file)), path_(std::move(path)) {
     const auto& entries = file_->entries();
     if (entries.empty()) {
-      fail(WEFT_INVALID_ARGUMENT, "{}: no tensors; a data file holds the model's inputs (\"input_ids\", ...)",
+      fail(WEFT_INVALID_ARGUMENT, "{}: no tensors; a data file holds the model's inputs under their names",
            path_);
     }
     for (const TensorFile::Entry& entry : entries) {
@@ -46,11 +46,10 @@ class Tensors final : public Dataset {
     return batch;
   }
 
-  void check_vocabulary(int64_t vocabulary_size) const {
+  void check_vocabulary(const Vocabulary& vocabulary) const {
     for (size_t i = 0; i < file_->entries().size(); ++i) {
       const TensorFile::Entry& entry = file_->entries()[i];
-      if (entry.name.ends_with("input_ids") && isIntegralType(entry.dtype, false))
-        check_ids(i, vocabulary_size);
+      if (entry.name == vocabulary.field && isIntegralType(entry.dtype, false)) check_ids(i, vocabulary.size);
     }
   }
 
@@ -104,9 +103,9 @@ class Tensors final : public Dataset {
 }  // namespace
 
 std::shared_ptr<Dataset> tensors(std::unique_ptr<TensorFile> file, const std::string& path,
-                                 int64_t vocabulary_size) {
+                                 const std::vector<Vocabulary>& vocabularies) {
   auto dataset = std::make_shared<Tensors>(std::move(file), path);
-  if (vocabulary_size != 0) dataset->check_vocabulary(vocabulary_size);
+  for (const Vocabulary& vocabulary : vocabularies) dataset->check_vocabulary(vocabulary);
   return dataset;
 }
 

@@ -9,6 +9,8 @@
 #include <filesystem>
 
 #include "base/text.hpp"
+#include "weft/nn/batch_fields.hpp"
+#include "weft/nn/token_fields.hpp"
 
 namespace weft::data {
 
@@ -103,8 +105,8 @@ Batch TokenWindows::get(const std::vector<int64_t>& indices) const {
     }
   });
   Batch batch;
-  batch.set("input_ids", ids);
-  batch.set("labels", ids);
+  batch.set(nn::kInputIds, ids);
+  batch.set(nn::kLabels, ids);
   return batch;
 }
 

@@ -1,11 +1,13 @@
-// The heads that label sequences or tokens.
+#include "weft/nn/classifiers.hpp"
+
 #include <ATen/ops/arange.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mse_loss.h>
 
 #include "base/text.hpp"
-#include "weft/nn/head.hpp"
+#include "weft/nn/layers.hpp"
+#include "weft/nn/token_fields.hpp"
 
 namespace weft::nn {
 
@@ -23,9 +25,9 @@ class SequenceClassifier final : public Head {
   }
 
   std::vector<std::string> fields() const override { return {kLabels}; }
-  void prepare(const BatchFields& batch, const at::Tensor& ids, State& state) const override {
-    if (batch.has(kLabels)) check_labels(batch, ids.size(0));
-    state.set(kLastTokens, last_tokens(batch, ids));
+  void prepare(const BatchFields& batch, at::IntArrayRef positions, State& state) const override {
+    labels_.check(batch, positions[0]);
+    state.set(kLastTokens, last_tokens(batch, state.at(kInputIds)));
   }
   std::vector<torch::nn::Module*> modules() const override { return {score_.get()}; }
   // Norm and score act on each position alone, so those that nobody asks for are left out.
@@ -34,56 +36,14 @@ class SequenceClassifier final : public Head {
     state.set(kLogits, (*score_)(finish(last)));
   }
   std::vector<LossTerm> loss(const State& outputs, const Batch& batch) const override {
-    if (!batch.has(kLabels)) return {};
-    const at::Tensor &logits = outputs.at(kLogits), &labels = batch.at(kLabels);
-    switch (problem(labels)) {
-      case Problem::kSingleLabel:
-        return {{"loss", 1, cross_entropy_sum(logits, labels.to(at::kLong).reshape(-1))}};
-      case Problem::kMultiLabel: {
-        const at::Tensor targets = labels.to(logits.scalar_type());
-        return {
-            {"loss", 1, at::binary_cross_entropy_with_logits(logits, targets, {}, {}, at::Reduction::Sum)}};
-      }
-      case Problem::kRegression: {
-        const at::Tensor targets = labels.to(logits.scalar_type()).view_as(logits);
-        return {{"loss", 1, at::mse_loss(logits, targets, at::Reduction::Sum)}};
-      }
-    }
-    return {};
+    return labels_.loss(outputs.at(kLogits), batch);
   }
-  std::vector<LossCount> counts(const Batch& batch) const override {
-    if (!batch.has(kLabels)) return {};
-    const at::Tensor& labels = batch.at(kLabels);
-    if (problem(labels) == Problem::kSingleLabel) return {{"loss", count_labels(labels)}};
-    return {{"loss", static_cast<double>(labels.numel())}};
+  std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
+    return labels_.counts(batch);
   }
 
  private:
   static constexpr const char* kLastTokens = "last_tokens";  // (N)
-  enum class Problem { kRegression, kSingleLabel, kMultiLabel };
-
-  Problem problem(const at::Tensor& labels) const {
-    if (labels_.problem == "regression") return Problem::kRegression;
-    if (labels_.problem == "single_label_classification") return Problem::kSingleLabel;
-    if (labels_.problem == "multi_label_classification") return Problem::kMultiLabel;
-    if (labels_.count == 1) return Problem::kRegression;
-    return labels.is_floating_point() ? Problem::kMultiLabel : Problem::kSingleLabel;
-  }
-
-  void check_labels(const BatchFields& batch, int64_t rows) const {
-    const Problem problem = this->problem(batch.batch().at(kLabels));
-    if (problem == Problem::kSingleLabel) {
-      batch.require_shape(kLabels, {{rows}, {rows, 1}});
-      batch.require_range(kLabels, labels_.count, true);
-      return;
-    }
-    batch.reals(kLabels);
-    if (problem == Problem::kRegression && labels_.count == 1) {
-      batch.require_shape(kLabels, {{rows}, {rows, 1}});
-    } else {
-      batch.require_shape(kLabels, {{rows, labels_.count}});
-    }
-  }
 
   // The rightmost token that is no padding; 0 in a row of padding. Attention masks do not matter.
   at::Tensor last_tokens(const BatchFields& batch, const at::Tensor& ids) const {
@@ -101,7 +61,7 @@ class SequenceClassifier final : public Head {
     return at::arange(positions, ids.options()).mul(ids.ne(*padding_)).argmax(-1);
   }
 
-  const Labels labels_;
+  const ClassLabels labels_;
   const std::optional<int64_t> padding_;
   std::shared_ptr<Linear> score_;
 };
@@ -117,9 +77,9 @@ class TokenClassifier final : public Head {
   }
 
   std::vector<std::string> fields() const override { return {kLabels}; }
-  void prepare(const BatchFields& batch, const at::Tensor& ids, State&) const override {
+  void prepare(const BatchFields& batch, at::IntArrayRef positions, State&) const override {
     if (!batch.has(kLabels)) return;
-    batch.require_shape(kLabels, {ids.sizes().vec()});
+    batch.require_shape(kLabels, {positions.vec()});
     batch.require_range(kLabels, num_labels_, true);
   }
   std::vector<torch::nn::Module*> modules() const override { return {dropout_.get(), classifier_.get()}; }
@@ -130,7 +90,7 @@ class TokenClassifier final : public Head {
     if (!batch.has(kLabels)) return {};
     return {{"loss", 1, cross_entropy_sum(outputs.at(kLogits), batch.at(kLabels).to(at::kLong))}};
   }
-  std::vector<LossCount> counts(const Batch& batch) const override {
+  std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
     if (!batch.has(kLabels)) return {};
     return {{"loss", count_labels(batch.at(kLabels))}};
   }
@@ -141,7 +101,107 @@ class TokenClassifier final : public Head {
   std::shared_ptr<Linear> classifier_;
 };
 
+class AnswerHead final : public Head {
+ public:
+  AnswerHead(torch::nn::Module& model, int64_t channels, at::ScalarType dtype) {
+    qa_outputs_ = model.register_module("qa_outputs", std::make_shared<Linear>(channels, 2, true, dtype));
+  }
+
+  std::vector<std::string> fields() const override { return {kSides[0].label, kSides[1].label}; }
+  void prepare(const BatchFields& batch, at::IntArrayRef positions, State&) const override {
+    for (int side : {0, 1}) {
+      const char *here = kSides[side].label, *other = kSides[1 - side].label;
+      if (!batch.has(here)) continue;
+      batch.integers(here);
+      batch.require_shape(here, {{positions[0]}, {positions[0], 1}});
+      if (!batch.has(other)) batch.refuse(here, fmt::format("it needs \"{}\" beside it", other));
+    }
+  }
+  std::vector<torch::nn::Module*> modules() const override { return {qa_outputs_.get()}; }
+  void forward(const Finish& finish, State& state) const override {
+    const at::Tensor logits = (*qa_outputs_)(finish(take(state, kHidden)));
+    for (int side : {0, 1}) state.set(kSides[side].logits, logits.select(-1, side).contiguous());
+  }
+  std::vector<LossTerm> loss(const State& outputs, const Batch& batch) const override {
+    if (!batch.has(kSides[0].label)) return {};
+    std::vector<LossTerm> terms;
+    for (const Side& side : kSides) {
+      const at::Tensor& logits = outputs.at(side.logits);
+      const int64_t positions = logits.size(-1);
+      const at::Tensor labels = batch.at(side.label).to(at::kLong).reshape(-1).clamp(0, positions);
+      terms.push_back({side.term, 0.5, cross_entropy_sum(logits, labels, positions)});
+    }
+    return terms;
+  }
+  std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef positions) const override {
+    if (!batch.has(kSides[0].label)) return {};
+    std::vector<LossCount> counts;
+    for (const Side& side : kSides) {
+      counts.push_back({side.term, batch.at(side.label).lt(positions.back()).sum().item<double>()});
+    }
+    return counts;
+  }
+
+ private:
+  struct Side {
+    const char* label;
+    const char* logits;
+    const char* term;
+  };
+  static constexpr Side kSides[] = {{"start_positions", "start_logits", "start_loss"},
+                                    {"end_positions", "end_logits", "end_loss"}};
+
+  std::shared_ptr<Linear> qa_outputs_;
+};
+
 }  // namespace
+
+ClassLabels::Problem ClassLabels::problem(const at::Tensor& labels) const {
+  if (labels_.problem == "regression") return Problem::kRegression;
+  if (labels_.problem == "single_label_classification") return Problem::kSingleLabel;
+  if (labels_.problem == "multi_label_classification") return Problem::kMultiLabel;
+  if (labels_.count == 1) return Problem::kRegression;
+  return labels.is_floating_point() ? Problem::kMultiLabel : Problem::kSingleLabel;
+}
+
+void ClassLabels::check(const BatchFields& batch, int64_t rows) const {
+  if (!batch.has(kLabels)) return;
+  const Problem problem = this->problem(batch.batch().at(kLabels));
+  if (problem == Problem::kSingleLabel) {
+    batch.require_shape(kLabels, {{rows}, {rows, 1}});
+    batch.require_range(kLabels, labels_.count, true);
+    return;
+  }
+  batch.reals(kLabels);
+  if (problem == Problem::kRegression && labels_.count == 1) {
+    batch.require_shape(kLabels, {{rows}, {rows, 1}});
+  } else {
+    batch.require_shape(kLabels, {{rows, labels_.count}});
+  }
+}
+
+std::vector<LossTerm> ClassLabels::loss(const at::Tensor& logits, const Batch& batch) const {
+  if (!batch.has(kLabels)) return {};
+  const at::Tensor& labels = batch.at(kLabels);
+  const auto targets = [&] { return labels.to(logits.scalar_type()); };
+  switch (problem(labels)) {
+    case Problem::kSingleLabel:
+      return {{"loss", 1, cross_entropy_sum(logits, labels.to(at::kLong).reshape(-1))}};
+    case Problem::kMultiLabel:
+      return {
+          {"loss", 1, at::binary_cross_entropy_with_logits(logits, targets(), {}, {}, at::Reduction::Sum)}};
+    case Problem::kRegression:
+      return {{"loss", 1, at::mse_loss(logits, targets().view_as(logits), at::Reduction::Sum)}};
+  }
+  return {};
+}
+
+std::vector<LossCount> ClassLabels::counts(const Batch& batch) const {
+  if (!batch.has(kLabels)) return {};
+  const at::Tensor& labels = batch.at(kLabels);
+  if (problem(labels) == Problem::kSingleLabel) return {{"loss", count_labels(labels)}};
+  return {{"loss", static_cast<double>(labels.numel())}};
+}
 
 std::unique_ptr<Head> make_sequence_classifier(torch::nn::Module& model, int64_t channels,
                                                const Labels& labels, std::optional<int64_t> padding,
@@ -152,6 +212,10 @@ std::unique_ptr<Head> make_sequence_classifier(torch::nn::Module& model, int64_t
 std::unique_ptr<Head> make_token_classifier(torch::nn::Module& model, int64_t channels, const Labels& labels,
                                             double dropout, at::ScalarType dtype) {
   return std::make_unique<TokenClassifier>(model, channels, labels, dropout, dtype);
+}
+
+std::unique_ptr<Head> make_answer_head(torch::nn::Module& model, int64_t channels, at::ScalarType dtype) {
+  return std::make_unique<AnswerHead>(model, channels, dtype);
 }
 
 }  // namespace weft::nn

@@ -41,6 +41,49 @@ double probability(const Config& config, std::string_view key, double otherwise)
   return value;
 }
 
+double positive_real(const Config& config, std::string_view key, double otherwise) {
+  const double value = config.real(key, otherwise);
+  if (!(value > 0))
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must be more than 0", config.origin(), key, value);
+  return value;
+}
+
+double not_negative(const Config& config, std::string_view key, double otherwise) {
+  const double value = config.real(key, otherwise);
+  if (!(value >= 0))
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must not be negative", config.origin(), key, value);
+  return value;
+}
+
+std::string one_of(const Config& config, std::string_view key, std::string_view otherwise,
+                   const std::vector<std::string>& known) {
+  std::string value = config.text(key, otherwise);
+  if (std::find(known.begin(), known.end(), value) == known.end())
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is \"{}\", must be one of {}{}", config.origin(), key,
+         printable(value, 60), fmt::join(known, ", "), did_you_mean(value, known));
+  return value;
+}
+
+int64_t token_id(const Config& config, std::string_view key, int64_t otherwise, int64_t vocabulary,
+                 int64_t least) {
+  const int64_t token = config.integer(key, otherwise);
+  if (token < least || token >= vocabulary)
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must be {} to {} (\"vocab_size\" - 1)", config.origin(),
+         key, token, least, vocabulary - 1);
+  return token;
+}
+
+void require_multiple(const Config& config, std::string_view key, int64_t value, std::string_view of,
+                      int64_t divisor) {
+  if (value % divisor == 0) return;
+  fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, which \"{}\" = {} does not divide", config.origin(), key,
+       value, of, divisor);
+}
+
+void refuse(const Config& config, const std::string& text) {
+  fail(WEFT_INVALID_ARGUMENT, "{}: {}", config.origin(), text);
+}
+
 std::string activation_name(const Config& config, std::string_view key, std::string_view otherwise) {
   std::string name = config.text(key, otherwise);
   try {
@@ -55,13 +98,9 @@ Labels read_labels(const Config& config) {
   Labels labels;
   labels.count = config.has("id2label") ? at_least_1(config, "id2label", config.entries("id2label"))
                                         : positive(config, "num_labels", labels.count);
-  labels.problem = config.text("problem_type", "");
-  const std::vector<std::string> known = {"regression", "single_label_classification",
-                                          "multi_label_classification"};
-  if (!labels.problem.empty() && std::find(known.begin(), known.end(), labels.problem) == known.end()) {
-    fail(WEFT_INVALID_ARGUMENT, "{}: \"problem_type\" is \"{}\", must be one of {}{}", config.origin(),
-         printable(labels.problem, 60), fmt::join(known, ", "), did_you_mean(labels.problem, known));
-  }
+  if (!config.text("problem_type", "").empty())
+    labels.problem = one_of(config, "problem_type", "",
+                            {"regression", "single_label_classification", "multi_label_classification"});
   if (labels.problem == "single_label_classification" && labels.count == 1) {
     fail(WEFT_INVALID_ARGUMENT,
          "{}: \"problem_type\" is \"single_label_classification\" with 1 label; take \"regression\", or give "

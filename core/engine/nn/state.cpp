@@ -45,4 +45,15 @@ void State::erase(std::string_view name) {
   std::erase_if(fields_, [&](const Field& field) { return field.first == name; });
 }
 
+int64_t Batch::samples() const {
+  if (State::empty()) fail(WEFT_INVALID_ARGUMENT, "the batch has no fields");
+  const Field& first = *begin();
+  for (const auto& [name, tensor] : *this)
+    if (tensor.dim() == 0 || tensor.size(0) != first.second.size(0))
+      fail(WEFT_INVALID_ARGUMENT, "the fields of a batch must have as many samples: {} has {}, {} has {}",
+           first.first, first.second.dim() == 0 ? 0 : first.second.size(0), name,
+           tensor.dim() == 0 ? 0 : tensor.size(0));
+  return first.second.size(0);
+}
+
 }  // namespace weft

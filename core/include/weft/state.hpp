@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -41,12 +42,13 @@ class State {
   std::vector<Field> fields_;
 };
 
-// Tensors named as a model's inputs and labels ("input_ids", "attention_mask", "labels", ...); the first
-// dimension of each counts samples.
+// Tensors named as a model's inputs and labels. The first dimension of every field counts samples.
 struct Batch : State {
   using State::State;
-  // A stand-in: this rank got no sample of a short batch and runs one that counts nothing, so that it still
-  // takes part in every collective.
+  // The number of samples. Throws INVALID_ARGUMENT if there is no field, or naming two fields that disagree.
+  int64_t samples() const;
+  // A stand-in: this rank got no sample of a short batch and runs one that another rank has, so that it still
+  // takes part in every collective. Weft multiplies its loss by zero and counts no label of it.
   bool empty = false;
 };
 

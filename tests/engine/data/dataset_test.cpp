@@ -26,9 +26,8 @@ class DataFile : public testing::Test {
 
 TEST_F(DataFile, IsRefusedIfItIsNoFile) {
   EXPECT_ERROR(text(folder_.path() + "/absent.txt", 4), WEFT_NOT_FOUND, "absent.txt", "no such data file");
-  EXPECT_ERROR(open(folder_.path(), 4, TokenType::kUint16, 0), WEFT_INVALID_ARGUMENT, folder_.path(),
-               "folder");
-  EXPECT_ERROR(open("", 4, TokenType::kUint16, 0), WEFT_NOT_FOUND, "--data");
+  EXPECT_ERROR(open(folder_.path(), 4, TokenType::kUint16), WEFT_INVALID_ARGUMENT, folder_.path(), "folder");
+  EXPECT_ERROR(open("", 4, TokenType::kUint16), WEFT_NOT_FOUND, "--data");
   EXPECT_ERROR(tensors(folder_.path() + "/absent.safetensors"), WEFT_NOT_FOUND, "absent.safetensors");
 }
 
@@ -53,20 +52,21 @@ TEST_F(DataFile, IsRefusedForATokenOutsideTheVocabulary) {
   std::vector<uint16_t> many(200'000, 5);
   many[150'001] = 300;
   const std::string path = folder_.file("a.bin", bytes_of(many));
-  EXPECT_ERROR(open(path, 4, TokenType::kUint16, 300), WEFT_INVALID_ARGUMENT, "a.bin", "token 300",
-               "position 150001", "0 to 299", "--token-type");
-  EXPECT_EQ(open(path, 4, TokenType::kUint16, 301)->size(), 50'000);
-  EXPECT_EQ(open(path, 4, TokenType::kUint16, 0)->size(), 50'000);
-  EXPECT_ERROR(open(folder_.file("a.txt", "abcz"), 4, TokenType::kUint16, 'z'), WEFT_INVALID_ARGUMENT,
-               "token 122", "position 3");
+  EXPECT_ERROR(open(path, 4, TokenType::kUint16, {{"input_ids", 300}}), WEFT_INVALID_ARGUMENT, "a.bin",
+               "token 300", "position 150001", "0 to 299", "--token-type");
+  EXPECT_EQ(open(path, 4, TokenType::kUint16, {{"input_ids", 301}})->size(), 50'000);
+  EXPECT_EQ(open(path, 4, TokenType::kUint16)->size(), 50'000);
+  EXPECT_ERROR(open(folder_.file("a.txt", "abcz"), 4, TokenType::kUint16, {{"input_ids", 'z'}}),
+               WEFT_INVALID_ARGUMENT, "token 122", "position 3");
   EXPECT_ERROR(open(folder_.file("b.bin", bytes_of(std::vector<uint32_t>{1, 4'000'000'000})), 2,
-                    TokenType::kUint32, 9),
+                    TokenType::kUint32, {{"input_ids", 9}}),
                WEFT_INVALID_ARGUMENT, "token 4000000000", "position 1");
 }
 
 TEST_F(DataFile, IsRefusedAsTextIfItHoldsZeroBytes) {
-  EXPECT_ERROR(open(folder_.file("a.npy", std::string("ab\0d", 4)), 2, TokenType::kUint16, 256),
-               WEFT_INVALID_ARGUMENT, "a.npy", "byte 2 is zero", ".bin");
+  EXPECT_ERROR(
+      open(folder_.file("a.npy", std::string("ab\0d", 4)), 2, TokenType::kUint16, {{"input_ids", 256}}),
+      WEFT_INVALID_ARGUMENT, "a.npy", "byte 2 is zero", ".bin");
 }
 
 TEST_F(DataFile, OfTextHoldsABytePerToken) {
@@ -85,7 +85,7 @@ TEST_F(DataFile, OfTokensIsLittleEndian) {
                   ->get({0})
                   .at("input_ids")
                   .equal(at::tensor({0x0201, 0xffff}, at::kLong).view({1, 2})));
-  EXPECT_TRUE(open(folder_.file("b.bin", std::string("\x01\x02\x03\xff", 4)), 1, TokenType::kUint32, 0)
+  EXPECT_TRUE(open(folder_.file("b.bin", std::string("\x01\x02\x03\xff", 4)), 1, TokenType::kUint32)
                   ->get({0})
                   .at("input_ids")
                   .equal(at::full({1, 1}, 0xff030201, at::kLong)));
@@ -110,8 +110,9 @@ class TensorsInMemory final : public TensorFile {
 };
 
 std::shared_ptr<Dataset> made_of(std::vector<std::pair<std::string, Tensor>> tensors_by_name,
-                                 int64_t vocabulary = 0) {
-  return tensors(std::make_unique<TensorsInMemory>(std::move(tensors_by_name)), "a.safetensors", vocabulary);
+                                 int64_t vocabulary = 1000) {
+  return tensors(std::make_unique<TensorsInMemory>(std::move(tensors_by_name)), "a.safetensors",
+                 {{"input_ids", vocabulary}});
 }
 
 TEST(DataFileOfTensors, IsRefusedIfSamplesCannotBeCounted) {

@@ -27,5 +27,14 @@ TEST(State, KeepsItsOrderAndReplacesByName) {
   EXPECT_TRUE(state.has("c"));
 }
 
+TEST(Batch, CountsTheSamplesOfAllItsFields) {
+  EXPECT_ERROR(Batch().samples(), WEFT_INVALID_ARGUMENT, "no fields");
+  const Batch uneven = {{"pixel_values", at::zeros({3, 2})}, {"labels", at::zeros({2})}};
+  EXPECT_ERROR(uneven.samples(), WEFT_INVALID_ARGUMENT, "pixel_values has 3", "labels has 2");
+  EXPECT_ERROR(Batch({{"labels", at::zeros({})}}).samples(), WEFT_INVALID_ARGUMENT, "labels has 0");
+  const Batch even = {{"pixel_values", at::zeros({3, 2})}, {"labels", at::zeros({3})}};
+  EXPECT_EQ(even.samples(), 3);
+}
+
 }  // namespace
 }  // namespace weft

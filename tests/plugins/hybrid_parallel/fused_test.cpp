@@ -3,8 +3,9 @@
 #include "base/text.hpp"
 #include "plugins/support/parity.hpp"
 #include "support/temporary_folder.hpp"
-#include "weft/nn/decoder.hpp"
+#include "weft/nn/language_head.hpp"
 #include "weft/nn/rotary.hpp"
+#include "weft/nn/stack_model.hpp"
 
 namespace weft::test {
 
@@ -71,45 +72,27 @@ struct FusedBlock final : torch::nn::Module {
   std::shared_ptr<nn::Linear> gate_up, down;
 };
 
-class Prologue final : public nn::Unit {
- public:
-  explicit Prologue(nn::Embedding& embed) : Unit("prologue"), embed_(uses(embed)) {}
-  void forward(State& state) override { state.set(nn::kHidden, embed_(nn::take(state, nn::kInputIds))); }
-
- private:
-  const nn::Embedding& embed_;
-};
-
-class BlockUnit final : public nn::Unit {
- public:
-  BlockUnit(const std::string& name, FusedBlock& block) : Unit(name), block_(uses(block)) {}
-  void forward(State& state) override { state.set(nn::kHidden, block_(state.at(nn::kHidden))); }
-
- private:
-  const FusedBlock& block_;
-};
-
-class FusedModel final : public nn::DecoderModel {
+class FusedModel final : public nn::TokenStackModel {
  public:
   FusedModel(const Fused& fused, at::ScalarType dtype)
-      : DecoderModel(Config::parse("{}", "fused"), {.architecture = "FusedModel",
-                                                    .prefix = "",
-                                                    .channels = kWidth,
-                                                    .vocabulary = kVocabulary,
-                                                    .positions = 9,
-                                                    .positions_key = "positions",
-                                                    .dtype = dtype}) {
+      : TokenStackModel(Config::parse("{}", "fused"), {"FusedModel", "", kWidth, dtype},
+                        {.vocabulary = kVocabulary, .positions = 9, .positions_key = "positions"}) {
     const auto embed = register_module("embed", std::make_shared<nn::Embedding>(kVocabulary, kWidth, dtype));
     const auto list = register_module("blocks", std::make_shared<torch::nn::Module>("blocks"));
     std::vector<std::unique_ptr<nn::Unit>> units;
     for (const char* name : {"0", "1"}) {
       const auto block = list->register_module(name, std::make_shared<FusedBlock>(fused, dtype));
-      units.push_back(std::make_unique<BlockUnit>(std::string("blocks.") + name, *block));
+      units.push_back(nn::make_unit(
+          std::string("blocks.") + name, {block.get()},
+          [block = block.get()](State& state) { state.set(nn::kHidden, (*block)(state.at(nn::kHidden))); }));
     }
     const auto norm = register_module("norm", std::make_shared<nn::LayerNorm>(kWidth, 1e-5, dtype));
     nn::LanguageHead::Options head = {kWidth, kVocabulary, dtype};
-    assemble(std::make_unique<Prologue>(*embed), std::move(units), *norm,
-             std::make_unique<nn::LanguageHead>(*this, head));
+    assemble(nn::make_unit("prologue", {embed.get()},
+                           [embed = embed.get()](State& state) {
+                             state.set(nn::kHidden, (*embed)(nn::take(state, nn::kInputIds)));
+                           }),
+             std::move(units), nn::last_layer(norm), std::make_unique<nn::LanguageHead>(*this, head));
   }
   nn::Initial initial(std::string_view parameter) const override {
     if (parameter.find("norm") != std::string_view::npos && parameter.ends_with("weight"))

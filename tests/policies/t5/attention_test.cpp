@@ -1,5 +1,4 @@
 // Relative positions against tests/data/oracles/relative_positions, and the numbers made of them.
-#include "attention.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -9,7 +8,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "block.hpp"
+#include "t5_layers.hpp"
 
 namespace weft::test {
 

@@ -152,18 +152,7 @@ TEST(T5Loss, CountsLabelsWhereTheyStand) {
   const auto counts = model->counts(oracle.batch());
   ASSERT_EQ(counts.size(), 1);
   EXPECT_EQ(counts[0].count, oracle.inputs.at("labels").ne(-100).sum().item<double>());
-}
-
-TEST(T5Loss, AStandInBatchCountsNothingAndHasZeroGradients) {
-  const auto model = tiny();
-  Batch none = batch({{"input_ids", ids({1, 3})}, {"labels", at::full({1, 4}, -100, at::kLong)}});
-  none.empty = true;
-  EXPECT_EQ(model->counts(none)[0].count, 0);
-  model->loss(run(*model, none), none)[0].sum.backward();
-  for (const auto& item : model->named_parameters()) {
-    ASSERT_TRUE(item.value().grad().defined()) << item.key();
-    EXPECT_TRUE(item.value().grad().eq(0).all().item<bool>()) << item.key();
-  }
+  EXPECT_TRUE(model->counts(batch({{"input_ids", ids({2, 3})}})).empty());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "policies/oracle.hpp"
 #include "t5_model.hpp"
+#include "weft/nn/layers.hpp"
 
 namespace weft::test {
 

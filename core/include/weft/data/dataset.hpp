@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "weft/state.hpp"
+#include "weft/vocabulary.hpp"
 
 namespace weft::data {
 
@@ -23,20 +24,21 @@ class Dataset {
 
 enum class TokenType { kUint16, kUint32 };
 
-// Consecutive windows of `sequence_length` tokens as input_ids and labels (int64, the same tensor: a causal
-// model shifts them itself); what is left at the end is not used. The file is mapped, not read. Throws
-// NOT_FOUND, and INVALID_ARGUMENT for a folder, an empty file, one that ends within a token or is shorter
-// than one sample.
+// Consecutive windows of `sequence_length` tokens as the ids and the labels of a model of tokens (int64, the
+// same tensor: a causal model shifts them itself); what is left at the end is not used. The file is mapped,
+// not read. Throws NOT_FOUND, and INVALID_ARGUMENT for a folder, an empty file, one that ends within a token
+// or is shorter than one sample.
 std::shared_ptr<Dataset> text(const std::string& path, int64_t sequence_length);  // bytes are tokens
 std::shared_ptr<Dataset> tokens(const std::string& path, int64_t sequence_length,
                                 TokenType type);  // little-endian
 // Tensors under the names of the model's inputs; the first dimension of each counts samples. Integers become
 // int64.
 std::shared_ptr<Dataset> tensors(const std::string& path);
-// By the file's name: .bin tokens, .safetensors tensors, otherwise text. If the vocabulary is not 0, reads
-// through the tokens and throws INVALID_ARGUMENT with the first one outside it and its position.
+// By the file's name: .bin tokens, .safetensors tensors, otherwise text. Reads through the ids of each field
+// that `vocabularies` names and throws INVALID_ARGUMENT with the first one outside its vocabulary and its
+// position.
 std::shared_ptr<Dataset> open(const std::string& path, int64_t sequence_length, TokenType type,
-                              int64_t vocabulary_size);
+                              const std::vector<Vocabulary>& vocabularies = {});
 
 // The order in which samples are drawn: the indices of one epoch, the same on every rank.
 class Sampler {
@@ -61,8 +63,8 @@ struct LoaderOptions {
 
 // Batches of one epoch after another. Global batch k is samples [k B, (k+1) B) of the epoch's order; rank r
 // takes the r-th contiguous part. A short last batch splits into parts that differ by at most one; a rank
-// without any gets the batch's first sample as Batch::empty, its integer "...labels" -100 and its
-// "..._positions" beyond every sequence. Copies share the position. One thread at a time.
+// without any gets the batch's first sample as a stand-in (Batch::empty), whose loss Weft multiplies by zero:
+// so does a loss of your own. Copies share the position. One thread at a time.
 class Loader {
  public:
   Loader() = default;

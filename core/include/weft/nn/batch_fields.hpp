@@ -9,12 +9,7 @@
 
 namespace weft::nn {
 
-// Inputs of models by Hugging Face's names. N rows: samples, or samples times choices; T positions.
-inline constexpr const char* kInputIds = "input_ids";  // (N, T)
-inline constexpr const char* kAttentionMask =
-    "attention_mask";                                         // (N, T), 1 or 0; in a State as masks.hpp says
-inline constexpr const char* kTokenTypes = "token_type_ids";  // (N, T)
-inline constexpr const char* kPositions = "position_ids";     // (1, T) or (N, T); absent: 0 ... T - 1
+// Fields of every kind of model. N rows: samples, or samples times choices; T positions; C channels.
 inline constexpr const char* kLabels = "labels";
 // What blocks pass on: (N, T, C).
 inline constexpr const char* kHidden = "hidden";

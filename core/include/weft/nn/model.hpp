@@ -8,6 +8,7 @@
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,12 +53,21 @@ struct Tie {
   std::string canonical;
 };
 
-// A field that enters a unit, for pipelines: its shape with the batch's size and sequence length put in.
+// A field that enters a unit, for pipelines. `shape` is that of the whole field, before ranks divide it.
 struct FieldShape {
+  // What ranks hold of it where they split sequences or heads.
+  enum class Division {
+    kNone,          // every rank has the whole field
+    kPositions,     // (N, T, ...): the positions of `sequence` that the residual stream has on this rank
+    kRegion,        // (N, T, ...): those that a tensor-parallel region has
+    kPositionBias,  // (1 or N, H, T, T): the heads and the queries that attention has on this rank
+  };
   std::string name;
   std::vector<int64_t> shape;
   at::ScalarType dtype;
   bool differentiable;
+  Division division = Division::kNone;
+  std::string sequence = {};  // as SequenceLength's name
 };
 
 // One of a model's sequences and the number of its positions in a batch.
@@ -100,6 +110,9 @@ class Model : public torch::nn::Module {
   // The lengths of the sequences that the blocks process for a batch that input() accepts, from the shapes of
   // its fields alone. Empty: the model has no sequence that ranks can split.
   virtual std::vector<SequenceLength> lengths(const Batch& batch) const { return {}; }
+  // A batch of `samples` samples that input() accepts, with `positions` positions in each sequence, for
+  // estimates. Inputs of a fixed size ignore `positions`. Empty if the model has no example.
+  virtual std::optional<Batch> example(int64_t samples, int64_t positions) const { return std::nullopt; }
 
   virtual std::vector<Tie> ties() const { return {}; }
   virtual Initial initial(std::string_view parameter) const = 0;
@@ -107,10 +120,6 @@ class Model : public torch::nn::Module {
   virtual bool frozen(std::string_view parameter) const { return false; }
   // True for entries of old checkpoints that hold nothing (causal masks, for example).
   virtual bool ignored_on_load(std::string_view entry) const { return false; }
-  // The longest sequence, or 0 if there is no limit.
-  virtual int64_t max_sequence_length() const { return 0; }
-  // Tokens, or 0 for models without a vocabulary.
-  virtual int64_t vocabulary_size() const { return 0; }
 
  private:
   Config config_;

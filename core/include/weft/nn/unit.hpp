@@ -4,6 +4,7 @@
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -41,5 +42,9 @@ class Unit {
   std::string name_;
   std::vector<torch::nn::Module*> modules_;
 };
+
+// A unit named `name` that runs `forward` on the state and uses `modules`.
+std::unique_ptr<Unit> make_unit(std::string name, std::vector<torch::nn::Module*> modules,
+                                std::function<void(State&)> forward);
 
 }  // namespace weft::nn

@@ -1,9 +1,7 @@
-// The heads that predict tokens: GPT2LMHeadModel, GPT2DoubleHeadsModel.
+#include "double_heads.hpp"
+
 #include <ATen/ops/full.h>
 #include <ATen/ops/mean.h>
-
-#include "base/text.hpp"
-#include "head.hpp"
 
 namespace weft::gpt2 {
 
@@ -14,28 +12,17 @@ constexpr const char* kChoiceLogits = "mc_logits";
 constexpr const char* kChoiceLabels = "mc_labels";
 constexpr const char* kChoiceTokens = "mc_token_ids";
 
-nn::LanguageHead::Options language_options(const HeadSetting& setting, const char* term) {
-  const Gpt2Config& config = setting.config;
-  nn::LanguageHead::Options options = {config.n_embd, config.vocab_size, setting.dtype};
-  options.term = term;
-  if (config.tie_word_embeddings) {
-    options.tied = setting.trunk.wte.get();
-    options.tied_name = "transformer.wte.weight";
-  }
-  return options;
-}
-
 // Hugging Face's GPT2SequenceSummary: one vector out of those of a sequence, projected.
 class Summary {
  public:
-  explicit Summary(const HeadSetting& setting) : config_(setting.config.summary) {
-    const auto choices =
-        setting.model.register_module("multiple_choice_head", std::make_shared<torch::nn::Module>());
+  Summary(torch::nn::Module& model, const Gpt2Config& config, at::ScalarType dtype)
+      : config_(config.summary) {
+    const auto choices = model.register_module("multiple_choice_head", std::make_shared<torch::nn::Module>());
     // Hugging Face's class takes one label, whatever the configuration says.
     if (config_.use_projection) {
-      const int64_t out = config_.project_to_labels ? 1 : setting.config.n_embd;
-      summary_ = choices->register_module(
-          "summary", std::make_shared<nn::Linear>(setting.config.n_embd, out, true, setting.dtype));
+      const int64_t out = config_.project_to_labels ? 1 : config.n_embd;
+      summary_ =
+          choices->register_module("summary", std::make_shared<nn::Linear>(config.n_embd, out, true, dtype));
     }
     first_dropout_ =
         choices->register_module("first_dropout", std::make_shared<nn::Dropout>(config_.first_dropout));
@@ -43,7 +30,7 @@ class Summary {
         choices->register_module("last_dropout", std::make_shared<nn::Dropout>(config_.last_dropout));
     activation_ = config_.activation.empty() ? nullptr : nn::activation(config_.activation);
     module_ = choices.get();
-    width_ = config_.use_projection && config_.project_to_labels ? 1 : setting.config.n_embd;
+    width_ = config_.use_projection && config_.project_to_labels ? 1 : config.n_embd;
   }
 
   torch::nn::Module* module() const { return module_; }
@@ -56,9 +43,9 @@ class Summary {
     return (*last_dropout_)(x).squeeze(-1);
   }
 
-  // The shape of what it returns for input_ids of this shape.
-  std::vector<int64_t> shape(at::IntArrayRef ids) const {
-    std::vector<int64_t> shape = ids.vec();
+  // The shape of what it returns for positions of this shape.
+  std::vector<int64_t> shape(at::IntArrayRef positions) const {
+    std::vector<int64_t> shape = positions.vec();
     shape.erase(config_.type == SummaryConfig::Type::kClsIndex ? shape.end() - 1 : shape.begin() + 1);
     if (width_ != 1) shape.push_back(width_);
     return shape;
@@ -90,22 +77,22 @@ class Summary {
 
 class DoubleHeads final : public nn::Head {
  public:
-  explicit DoubleHeads(const HeadSetting& setting)
-      : language_(setting.model, language_options(setting, "lm_loss")), summary_(setting) {}
+  DoubleHeads(torch::nn::Module& model, const Gpt2Config& config, const nn::LanguageHead::Options& options)
+      : language_(model, options), summary_(model, config, options.dtype) {}
 
   std::vector<std::string> fields() const override { return {nn::kLabels, kChoiceTokens, kChoiceLabels}; }
   bool has_choices() const override { return true; }
-  void prepare(const nn::BatchFields& batch, const at::Tensor& ids, State& state) const override {
-    language_.prepare(batch, ids, state);
-    const at::IntArrayRef rows = ids.sizes().slice(0, ids.dim() - 1);
+  void prepare(const nn::BatchFields& batch, at::IntArrayRef positions, State& state) const override {
+    language_.prepare(batch, positions, state);
+    const at::IntArrayRef rows = positions.slice(0, positions.size() - 1);
     if (batch.has(kChoiceTokens)) {
       batch.require_shape(kChoiceTokens, {rows.vec()});
-      batch.require_range(kChoiceTokens, ids.size(-1));
+      batch.require_range(kChoiceTokens, positions.back());
       state.set(kChoiceTokens, batch.integers(kChoiceTokens));
     } else {
-      state.set(kChoiceTokens, at::full(rows, ids.size(-1) - 1, ids.options()));
+      state.set(kChoiceTokens, at::full(rows, positions.back() - 1, at::kLong));
     }
-    check_choice_labels(batch, ids.sizes());
+    check_choice_labels(batch, positions);
   }
   std::vector<torch::nn::Module*> modules() const override {
     std::vector<torch::nn::Module*> modules = language_.modules();
@@ -131,8 +118,8 @@ class DoubleHeads final : public nn::Head {
     }
     return terms;
   }
-  std::vector<nn::LossCount> counts(const Batch& batch) const override {
-    std::vector<nn::LossCount> counts = language_.counts(batch);
+  std::vector<nn::LossCount> counts(const Batch& batch, at::IntArrayRef positions) const override {
+    std::vector<nn::LossCount> counts = language_.counts(batch, positions);
     if (batch.has(kChoiceLabels)) counts.push_back({"mc_loss", nn::count_labels(batch.at(kChoiceLabels))});
     return counts;
   }
@@ -140,15 +127,14 @@ class DoubleHeads final : public nn::Head {
 
  private:
   // One label for each row of mc_logits, whose last dim are the classes.
-  void check_choice_labels(const nn::BatchFields& batch, at::IntArrayRef ids) const {
+  void check_choice_labels(const nn::BatchFields& batch, at::IntArrayRef positions) const {
     if (!batch.has(kChoiceLabels)) return;
-    const std::vector<int64_t> logits = summary_.shape(ids);
+    const std::vector<int64_t> logits = summary_.shape(positions);
     const int64_t labels = c10::multiply_integers(logits) / logits.back();
     if (batch.integers(kChoiceLabels).numel() != labels) {
-      batch.refuse(kChoiceLabels,
-                   fmt::format("its shape is {}, but mc_logits will be {}, which wants {} labels",
-                               nn::shape_text(batch.batch().at(kChoiceLabels).sizes()),
-                               nn::shape_text(logits), labels));
+      batch.refuse(kChoiceLabels, "its shape is " + nn::shape_text(batch.batch().at(kChoiceLabels).sizes()) +
+                                      ", but mc_logits will be " + nn::shape_text(logits) + ", which wants " +
+                                      std::to_string(labels) + " labels");
     }
     batch.require_range(kChoiceLabels, logits.back(), true);
   }
@@ -159,12 +145,10 @@ class DoubleHeads final : public nn::Head {
 
 }  // namespace
 
-std::unique_ptr<nn::Head> make_language_head(const HeadSetting& setting) {
-  return std::make_unique<nn::LanguageHead>(setting.model, language_options(setting, "loss"));
-}
-
-std::unique_ptr<nn::Head> make_double_heads(const HeadSetting& setting) {
-  return std::make_unique<DoubleHeads>(setting);
+std::unique_ptr<nn::Head> make_double_heads(torch::nn::Module& model, const Gpt2Config& config,
+                                            nn::LanguageHead::Options options) {
+  options.term = "lm_loss";
+  return std::make_unique<DoubleHeads>(model, config, options);
 }
 
 }  // namespace weft::gpt2

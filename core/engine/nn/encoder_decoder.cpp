@@ -1,0 +1,183 @@
+#include "weft/nn/encoder_decoder.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+bool contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void append(std::vector<std::string>& names, const std::vector<std::string>& more) {
+  names.insert(names.end(), more.begin(), more.end());
+}
+
+// Follows the last block of an encoder and hands over to the decoder.
+class EncoderEnd final : public Unit {
+ public:
+  EncoderEnd(LastLayers last, Identity& source, std::vector<std::string> shared_fields)
+      : Unit("encoder.end"),
+        last_(std::move(last.apply)),
+        source_(uses(source)),
+        shared_fields_(std::move(shared_fields)) {
+    for (torch::nn::Module* module : last.modules) uses(*module);
+  }
+
+  void forward(State& state) override {
+    const at::Tensor encoded = last_(state.at(kHidden));
+    state.set(kHidden, take(state, kDecoderHidden));
+    for (const std::string& name : shared_fields_) state.erase(name);
+    state.set(kEncoderOutput, encoded);
+    state.set(kSource, source_(encoded));
+  }
+
+ private:
+  const Head::Finish last_;
+  const Identity& source_;
+  const std::vector<std::string> shared_fields_;
+};
+
+}  // namespace
+
+SequencePlaces::SequencePlaces(torch::nn::Module& stack, bool feeds_decoder) {
+  const auto place = [&](const char* name) {
+    return stack.register_module(name, std::make_shared<Identity>());
+  };
+  stream_begin = place("stream_begin");
+  stream_end = place("stream_end");
+  if (feeds_decoder) source = place("source");
+}
+
+EncoderDecoderModel::EncoderDecoderModel(const Config& config, ModelTraits traits, ShiftedLabels shifted)
+    : ComposedModel(config, std::move(traits)), shifted_(shifted) {}
+
+void EncoderDecoderModel::assemble(std::unique_ptr<Unit> prologue, std::unique_ptr<Inputs> encoder_inputs,
+                                   Stack encoder, std::unique_ptr<Head> head) {
+  encoder_inputs_ = std::move(encoder_inputs);
+  add(std::move(prologue));
+  add_all(std::move(encoder.blocks));
+  encoder_end_ = num_units();
+  add_epilogue(std::move(encoder.last), *encoder.places.stream_end, {}, std::move(head));
+}
+
+void EncoderDecoderModel::assemble(std::unique_ptr<Unit> prologue, std::unique_ptr<Inputs> encoder_inputs,
+                                   Stack encoder, std::unique_ptr<TokenInputs> decoder_inputs, Stack decoder,
+                                   std::unique_ptr<Head> head) {
+  encoder_inputs_ = std::move(encoder_inputs);
+  decoder_inputs_ = std::move(decoder_inputs);
+  encoder_stream_end_ = encoder.places.stream_end;
+  add(std::move(prologue));
+  add_all(std::move(encoder.blocks));
+  encoder_end_ = num_units();
+  add(std::make_unique<EncoderEnd>(std::move(encoder.last), *encoder.places.source,
+                                   std::move(encoder.shared_fields)));
+  add_all(std::move(decoder.blocks));
+  add_epilogue(std::move(decoder.last), *decoder.places.stream_end, {}, std::move(head), {kEncoderOutput});
+}
+
+State EncoderDecoderModel::input(const Batch& batch) const {
+  const BatchFields fields(batch, traits().architecture);
+  std::vector<std::string> known = encoder_inputs_->fields();
+  if (has_decoder()) append(known, decoder_inputs_->fields());
+  append(known, head().fields());
+  fields.refuse_others(known);
+
+  State state;
+  encoder_inputs_->read(fields, state);
+  if (has_decoder()) {
+    const Batch completed = with_decoder_ids(fields);
+    decoder_inputs_->read(BatchFields(completed, traits().architecture), state);
+    const int64_t samples = encoder_inputs_->shape(batch)[0], own = decoder_positions(batch)[0];
+    if (own != samples)
+      fields.refuse(fields.has(kDecoderInputIds) ? kDecoderInputIds : kLabels,
+                    fmt::format("it has {} samples, but {} {}", own, encoder_inputs_->fields()[0], samples));
+  }
+  add_fields(fields, state);
+  head().prepare(fields, head_positions(batch), state);
+  return state;
+}
+
+Batch EncoderDecoderModel::with_decoder_ids(const BatchFields& batch) const {
+  Batch completed = batch.batch();
+  if (batch.has(kDecoderInputIds)) return completed;
+  const bool has_labels = contains(head().fields(), kLabels);
+  if (!has_labels || !batch.has(kLabels))
+    batch.refuse(kDecoderInputIds,
+                 has_labels ? "the batch has neither this nor labels to make it of" : "the batch has none");
+  completed.set(kDecoderInputIds, shifted_right(decoder_inputs_->checked_ids(batch, kLabels, true)));
+  return completed;
+}
+
+// The decoder begins with a token of its own and sees each label one place later.
+at::Tensor EncoderDecoderModel::shifted_right(const at::Tensor& labels) const {
+  if (!shifted_.start) {
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: it has no \"decoder_start_token_id\", which labels become {} with; set it (often it is the "
+         "\"pad_token_id\", {}), or give {}",
+         config().origin(), kDecoderInputIds, shifted_.padding, kDecoderInputIds);
+  }
+  at::Tensor ids = labels.roll(1, -1);
+  ids.select(-1, 0).fill_(*shifted_.start);
+  return ids.masked_fill_(ids.eq(kIgnored), shifted_.padding);
+}
+
+State EncoderDecoderModel::outputs(const State& last) const {
+  State outputs = last;
+  if (has_decoder()) outputs.set(kEncoderOutput, (*encoder_stream_end_)(last.at(kEncoderOutput)));
+  return outputs;
+}
+
+std::vector<int64_t> EncoderDecoderModel::decoder_positions(const Batch& batch) const {
+  return batch.at(batch.has(kDecoderInputIds) ? kDecoderInputIds : kLabels).sizes().vec();
+}
+
+std::vector<int64_t> EncoderDecoderModel::head_positions(const Batch& batch) const {
+  return has_decoder() ? decoder_positions(batch) : encoder_inputs_->shape(batch);
+}
+
+std::vector<SequenceLength> EncoderDecoderModel::lengths(const Batch& batch) const {
+  const auto length = [](const char* name, const std::vector<int64_t>& shape) {
+    return SequenceLength{name, shape.back(), shape[0]};
+  };
+  std::vector<SequenceLength> lengths = {length("encoder", encoder_inputs_->shape(batch))};
+  if (has_decoder()) lengths.push_back(length("decoder", decoder_positions(batch)));
+  return lengths;
+}
+
+std::optional<Batch> EncoderDecoderModel::example(int64_t samples, int64_t positions) const {
+  Batch batch;
+  encoder_inputs_->add_example(samples, positions, batch);
+  if (has_decoder()) decoder_inputs_->add_example(samples, positions, batch);
+  return batch;
+}
+
+std::vector<ComposedModel::Passed> EncoderDecoderModel::made_fields(const Batch& batch, const State&) const {
+  using Division = FieldShape::Division;
+  const size_t last = num_units() - 1;
+  const FieldShape encoded = hidden_field(encoder_inputs_->shape(batch), "encoder");
+  std::vector<Passed> made = {{encoded, 1, encoder_end_}};
+  if (!has_decoder()) return made;
+  const auto named = [](FieldShape field, const char* name, Division division) {
+    field.name = name;
+    field.division = division;
+    return field;
+  };
+  const FieldShape decoded = hidden_field(decoder_positions(batch), "decoder");
+  made.push_back({decoded, encoder_end_ + 1, last});
+  made.push_back({named(decoded, kDecoderHidden, Division::kPositions), 1, encoder_end_});
+  made.push_back({named(encoded, kEncoderOutput, Division::kPositions), encoder_end_ + 1, last});
+  made.push_back({named(encoded, kSource, Division::kRegion), encoder_end_ + 1, last});
+  return made;
+}
+
+size_t EncoderDecoderModel::last_reader(std::string_view field) const {
+  const bool consumed = contains(encoder_inputs_->consumed(), field) ||
+                        (has_decoder() && contains(decoder_inputs_->consumed(), field));
+  return consumed ? 0 : num_units() - 1;
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,85 @@
+#include "weft/nn/token_model.hpp"
+
+#include <ATen/ops/zeros.h>
+
+#include "base/text.hpp"
+#include "weft/nn/masks.hpp"
+
+namespace weft::nn {
+
+const TokenModel* find_token_model(const Model& model) {
+  return dynamic_cast<const TokenModel*>(&model);
+}
+
+TokenInputs::TokenInputs(TokenOptions options)
+    : options_(std::move(options)),
+      ids_(options_.decoder ? kDecoderInputIds : kInputIds),
+      mask_(options_.decoder ? kDecoderAttentionMask : kAttentionMask) {}
+
+std::vector<std::string> TokenInputs::fields() const {
+  std::vector<std::string> fields = {ids_, mask_};
+  if (options_.position_ids) fields.push_back(kPositions);
+  if (options_.token_types > 0) fields.push_back(kTokenTypes);
+  return fields;
+}
+
+std::vector<std::string> TokenInputs::consumed() const {
+  std::vector<std::string> fields = {ids_, kTokenTypes};
+  if (!options_.blocks_need_positions) fields.push_back(kPositions);
+  return fields;
+}
+
+void TokenInputs::read(const BatchFields& batch, State& state) const {
+  const at::Tensor ids = checked_ids(batch, ids_);
+  const int64_t positions = ids.size(-1);
+  state.set(ids_, ids.reshape({-1, positions}));
+  if (options_.token_types > 0 && batch.has(kTokenTypes)) {
+    batch.require_shape(kTokenTypes, {ids.sizes().vec()});
+    batch.require_range(kTokenTypes, options_.token_types);
+    state.set(kTokenTypes, batch.integers(kTokenTypes).reshape({-1, positions}));
+  }
+  const bool has_positions = options_.position_ids && batch.has(kPositions);
+  if (has_positions) state.set(kPositions, position_ids(batch, ids));
+  at::Tensor mask = padding_mask(batch, mask_, ids.sizes(), options_.dtype);
+  if (options_.packs && has_positions && !batch.has(mask_))
+    mask = packing_mask(state.at(kPositions), ids.numel() / positions, options_.dtype);
+  if (mask.defined()) state.set(mask_, mask);
+}
+
+at::Tensor TokenInputs::checked_ids(const BatchFields& batch, const char* name, bool ignored) const {
+  const at::Tensor ids = batch.integers(name);
+  const bool right_dims = ids.dim() == 2 || (ids.dim() == 3 && options_.choices);
+  if (!right_dims || ids.numel() == 0) {
+    batch.refuse(name, fmt::format("its shape is {}, must be (samples, {}positions), none of them 0",
+                                   shape_text(ids.sizes()), options_.choices ? "choices, " : ""));
+  }
+  if (options_.positions > 0 && ids.size(-1) > options_.positions) {
+    batch.refuse(name, fmt::format("it has {} positions, but \"{}\" of the configuration is {}", ids.size(-1),
+                                   options_.positions_key, options_.positions));
+  }
+  batch.require_range(name, options_.vocabulary, ignored);
+  return ids;
+}
+
+at::Tensor TokenInputs::position_ids(const BatchFields& batch, const at::Tensor& ids) const {
+  const int64_t positions = ids.size(-1), rows = ids.numel() / positions;
+  batch.require_shape(kPositions, {ids.sizes().vec(), {rows, positions}, {1, positions}});
+  if (options_.positions > 0) batch.require_range(kPositions, options_.positions);
+  return batch.integers(kPositions).reshape({-1, positions});
+}
+
+std::vector<int64_t> TokenInputs::shape(const Batch& batch) const {
+  return batch.at(ids_).sizes().vec();
+}
+
+void TokenInputs::add_example(int64_t samples, int64_t positions, Batch& batch) const {
+  batch.set(ids_, at::zeros({samples, positions}, at::kLong));
+}
+
+std::vector<Vocabulary> TokenInputs::vocabularies() const {
+  std::vector<Vocabulary> vocabularies = {{ids_, options_.vocabulary}};
+  if (options_.token_types > 0) vocabularies.push_back({kTokenTypes, options_.token_types});
+  return vocabularies;
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,16 @@
+// The heads of GPT2DoubleHeadsModel.
+#pragma once
+
+#include <memory>
+
+#include "gpt2_config.hpp"
+#include "weft/nn/language_head.hpp"
+
+namespace weft::gpt2 {
+
+// Predicts tokens, and which of several choices is right out of one vector of each. Registers "lm_head" and
+// "multiple_choice_head" in `model`.
+std::unique_ptr<nn::Head> make_double_heads(torch::nn::Module& model, const Gpt2Config& config,
+                                            nn::LanguageHead::Options options);
+
+}  // namespace weft::gpt2
