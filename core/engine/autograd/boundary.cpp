@@ -16,19 +16,20 @@ struct BoundaryNode final : torch::autograd::Node {
 };
 }  // namespace
 
-bool insert_boundary(State& state, std::function<void()> fire) {
+bool insert_boundary(State& state, std::function<void()> fire, const std::vector<at::Tensor*>& more) {
+  std::vector<at::Tensor*> tensors = more;
+  for (auto& [name, tensor] : state) tensors.push_back(&tensor);
+  std::erase_if(tensors, [](const at::Tensor* t) { return !t->defined() || !t->requires_grad(); });
+  if (tensors.empty()) return false;
   torch::autograd::variable_list inputs;
-  for (const auto& [name, tensor] : state)
-    if (tensor.defined() && tensor.requires_grad()) inputs.push_back(tensor);
-  if (inputs.empty()) return false;
+  for (const at::Tensor* tensor : tensors) inputs.push_back(*tensor);
   auto node = std::shared_ptr<BoundaryNode>(new BoundaryNode, torch::autograd::deleteNode);
   node->fire = std::move(fire);
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
-  for (auto& [name, tensor] : state) {
-    if (!tensor.defined() || !tensor.requires_grad()) continue;
-    at::Tensor output = tensor.detach();
+  for (at::Tensor* tensor : tensors) {
+    at::Tensor output = tensor->detach();
     torch::autograd::set_history(output, node);
-    tensor = output;
+    *tensor = output;
   }
   return true;
 }

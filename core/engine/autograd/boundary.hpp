@@ -3,13 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "weft/state.hpp"
 
 namespace weft {
 
-// Passes the differentiable fields of `state` through a node that calls `fire` when backward reaches it.
-// False if there is no such field: nothing was done.
-bool insert_boundary(State& state, std::function<void()> fire);
+// Passes the differentiable fields of `state`, and of `more`, through a node that calls `fire` when backward
+// reaches it. Returns false if there are none: nothing was done.
+bool insert_boundary(State& state, std::function<void()> fire, const std::vector<at::Tensor*>& more = {});
 
 }  // namespace weft

@@ -39,7 +39,7 @@ int64_t version_of(const at::Tensor& tensor) {
 
 struct Frame {
   std::string name;
-  std::function<void(State&)> function;
+  Recomputed function;
   State input;                    // detached
   std::vector<int64_t> versions;  // of the input's fields
   at::Tensor generator;
@@ -102,7 +102,7 @@ void Frame::recompute() {
     again.set_requires_grad(tensor.requires_grad());
     state.set(field, again);
   }
-  function(state);
+  function(state, true);
   if (saved.size() != num_saved)
     throw Error(WEFT_INTERNAL, "recomputation of " + name + " saved " + std::to_string(saved.size()) +
                                    " tensors, its forward " + std::to_string(num_saved) +
@@ -111,7 +111,7 @@ void Frame::recompute() {
 
 }  // namespace
 
-void run_recomputed(const std::string& name, const std::function<void(State&)>& function, State& state) {
+void run_recomputed(const std::string& name, const Recomputed& function, State& state) {
   auto frame = std::make_shared<Frame>();
   frame->name = name;
   frame->function = function;
@@ -123,7 +123,7 @@ void run_recomputed(const std::string& name, const std::function<void(State&)>& 
   }
   frame->generator = generator_state();
   SavedTensorHooks hooks([frame] { return std::make_unique<Defer>(frame); });
-  function(state);
+  function(state, false);
 }
 
 size_t num_recomputed(const std::string& recompute, size_t num_units) {

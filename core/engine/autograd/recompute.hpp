@@ -10,9 +10,12 @@
 
 namespace weft {
 
-// Runs `function` on `state` under recomputation. `function` depends on nothing but the state, parameters,
-// buffers and the random generator, and is alive until backward is done.
-void run_recomputed(const std::string& name, const std::function<void(State&)>& function, State& state);
+// What is run twice: `again` is true in the recomputation. It depends on nothing but the state, parameters,
+// buffers, the random generator and what it captures, and is alive until backward is done.
+using Recomputed = std::function<void(State& state, bool again)>;
+
+// Runs `function` on `state` under recomputation.
+void run_recomputed(const std::string& name, const Recomputed& function, State& state);
 
 // How many of a model's units, the first ones, "off", "all" or a number says. Throws INVALID_ARGUMENT for
 // anything else, and for more than there are.

@@ -19,7 +19,7 @@
 #include "comm/group.hpp"
 #include "error_sink.hpp"
 #include "optim/rules.hpp"
-#include "parallel/apply.hpp"
+#include "parallel/make_context.hpp"
 #include "training/part.hpp"
 
 namespace weft {
@@ -102,6 +102,7 @@ class DividedModel {
     if (plan_) plan_->lift();
   }
   DividedModel(const DividedModel&) = delete;
+  const parallel::AppliedPlan* plan() const { return plan_ ? &*plan_ : nullptr; }
 
  private:
   std::vector<std::unique_ptr<weft_param>> params_;
@@ -141,11 +142,13 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
   at::AutoGradMode with_gradients(true);
   const bool was_training = module.is_training();
   module.train(false);  // masks of dropout would be drawn
+  const auto context = parallel::make_context(module, batch, divided.plan());
   for (size_t u = 0; u < units.size(); ++u) {
     int64_t of_unit = 0;
     const int64_t entering = bytes_of(state);
     {
       const SavedTensorHooks hooks([&] { return std::make_unique<Count>(&known, &saved, &of_unit); });
+      const nn::RunningUnit running(*context, u);
       units[u]->forward(state);
     }
     // A recomputed unit keeps what enters it; one of them is alive at a time.

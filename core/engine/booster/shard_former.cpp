@@ -16,7 +16,7 @@
 #include "comm/agreement.hpp"
 #include "comm/group.hpp"
 #include "optim/gradient_norm.hpp"
-#include "parallel/apply.hpp"
+#include "parallel/make_context.hpp"
 #include "training/part.hpp"
 
 namespace weft {
@@ -132,9 +132,22 @@ State ShardedModel::operator()(const Batch& batch) const {
   nn::Model& model = module();
   const std::vector<nn::LossCount> counts = model.counts(batch);
   State state = model.input(batch);
-  for (nn::Unit* unit : model.units()) unit->forward(state);
+  const auto context = parallel::make_context(model, batch, shared_->plan.get());
+  uint64_t index = 0;
+  for (nn::Unit* unit : model.units()) {
+    const nn::RunningUnit running(*context, index++);
+    unit->forward(state);
+  }
+  const nn::RunningUnit running(*context, index);
   State outputs = model.outputs(state);
-  if (!counts.empty()) outputs.set("loss", mean_loss(model, state, batch, counts));
+  at::Tensor loss = counts.empty() ? at::Tensor() : mean_loss(model, state, batch, counts);
+  const at::Tensor auxiliary =
+      parallel::weighted_mean(context->take_losses(), *context, shared_->plan->times_counted());
+  if (auxiliary.defined()) {
+    outputs.set("aux_loss", auxiliary);
+    if (loss.defined()) loss = loss + auxiliary;
+  }
+  if (loss.defined()) outputs.set("loss", loss);
   return outputs;
 }
 

@@ -1,4 +1,4 @@
-// Random numbers that differ between ranks whose default generators are alike.
+// Random numbers that differ between ranks whose micro-batches or default generators are alike.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,10 +7,10 @@
 
 namespace weft::nn {
 
-// While it lives, the default generator of the CPU is that of stream `stream`, which follows from the
-// generator's state and the number; afterwards the generator goes on as if one number had been drawn from it,
-// whatever the stream drew. So ranks stay in step, and a recomputation draws the same again. Stream 0:
-// nothing is changed.
+// While it lives, the default generator of the CPU is that of stream `stream`: in a unit whose micro-batch
+// has random numbers of its own it follows from the next of them, elsewhere from the generator's state, which
+// afterwards goes on as if one number had been drawn. So ranks stay in step, and a recomputation draws the
+// same again. Elsewhere stream 0 changes nothing.
 class RandomStream {
  public:
   explicit RandomStream(uint64_t stream);
@@ -18,10 +18,11 @@ class RandomStream {
   RandomStream(const RandomStream&) = delete;
 
  private:
-  at::Tensor saved_;  // undefined for stream 0
+  at::Tensor saved_;  // undefined: nothing was changed
 };
 
-// A seed for stream `stream`: one number is drawn from the default generator of the CPU, also for stream 0.
+// Returns a seed for stream `stream`: out of the random numbers of the micro-batch whose unit this thread
+// runs, or else of the default generator of the CPU. One number is drawn, also for stream 0.
 uint64_t drawn_seed(uint64_t stream);
 
 }  // namespace weft::nn

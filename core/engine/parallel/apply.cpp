@@ -255,19 +255,19 @@ class AppliedPlan::Installer {
 
 namespace {
 
-std::shared_ptr<ResidualStream> make_stream(const plan::ParallelSizes& sizes, const Communicator& tensor,
-                                            const Communicator& sequence) {
+std::shared_ptr<ResidualStream> make_stream(const std::string& name, const plan::ParallelSizes& sizes,
+                                            const Communicator& tensor, const Communicator& sequence) {
   switch (sizes.sequence_mode) {
     case WEFT_SEQUENCE_SPLIT_GATHER:
-      return split_residual_stream(tensor, sizes.sequence_overlap);
+      return split_residual_stream(name, tensor, sizes.sequence_overlap);
     case WEFT_SEQUENCE_RING:
-      return ring_residual_stream(tensor);
+      return ring_residual_stream(name, tensor);
     case WEFT_SEQUENCE_ALL_TO_ALL:
-      return whole_residual_stream(tensor, Positions(sequence, Positions::Order::kInOrder));
+      return whole_residual_stream(name, tensor, Positions(sequence, Positions::Order::kInOrder));
     case WEFT_SEQUENCE_RING_ATTENTION:
-      return whole_residual_stream(tensor, Positions(sequence, Positions::Order::kZigzag));
+      return whole_residual_stream(name, tensor, Positions(sequence, Positions::Order::kZigzag));
     default:
-      return whole_residual_stream(tensor);
+      return whole_residual_stream(name, tensor);
   }
 }
 
@@ -278,11 +278,11 @@ AppliedPlan::AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communi
   const std::vector<std::string> reasons = plan::unsupported(plan);
   if (!reasons.empty())
     fail(WEFT_UNIMPLEMENTED, "the plan of {}: {}", plan.architecture, fmt::join(reasons, "; "));
-  streams_[""] = make_stream(plan.sizes, tensor, sequence);
+  streams_[""] = make_stream("", plan.sizes, tensor, sequence);
   for (const plan::Replacement& entry : plan.replacements)
     if (entry.operation == "weft.sequence_begin/1")
       for (const plan::PlannedNode& node : entry.nodes)
-        streams_[parent_of(node.path)] = make_stream(plan.sizes, tensor, sequence);
+        streams_[parent_of(node.path)] = make_stream(parent_of(node.path), plan.sizes, tensor, sequence);
   try {
     Installer(*this, model, plan, tensor).run();
   } catch (...) {
@@ -291,15 +291,17 @@ AppliedPlan::AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communi
   }
 }
 
-std::vector<int64_t> AppliedPlan::lengths() const {
-  std::vector<int64_t> lengths;
-  for (const auto& [path, stream] : streams_) lengths.push_back(stream->length());
-  return lengths;
+std::vector<Segment> AppliedPlan::own_positions(const std::string& sequence, int64_t total) const {
+  const auto found = streams_.find(sequence);
+  return (found != streams_.end() ? found : streams_.find(""))->second->own(total);
 }
 
-void AppliedPlan::set_lengths(const std::vector<int64_t>& lengths) {
-  auto length = lengths.begin();
-  for (const auto& [path, stream] : streams_) stream->set_length(*length++);
+int64_t AppliedPlan::times_counted() const {
+  return streams_.at("")->times_counted();
+}
+
+bool AppliedPlan::divides_positions_of_tensor_ranks() const {
+  return streams_.at("")->is_split() && streams_.at("")->times_counted() == 1;
 }
 
 void AppliedPlan::lift() {

@@ -24,10 +24,12 @@ class AppliedPlan {
   // What this rank of the tensor axis keeps of each parameter that is split, by the parameter's full name,
   // ties under both.
   const std::map<std::string, Cut>& parts() const { return parts_; }
-  // The numbers of positions of the sequences that go through now. Known where a forward begins; a unit that
-  // is recomputed gets those of its own forward again.
-  std::vector<int64_t> lengths() const;
-  void set_lengths(const std::vector<int64_t>& lengths);
+  // Returns which of the `total` positions of a sequence, which Model::lengths names, this rank has.
+  std::vector<Segment> own_positions(const std::string& sequence, int64_t total) const;
+  // How often the ranks of the sequence axis add up gradients of the same samples.
+  int64_t times_counted() const;
+  // True if the ranks of the tensor axis have other positions each, between the regions.
+  bool divides_positions_of_tensor_ranks() const;
   // The layers as they were, so that another plan can be made and applied; again: as this plan wants them.
   void lift();
   void put_back();

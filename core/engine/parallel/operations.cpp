@@ -103,7 +103,6 @@ class VocabularyEmbedding final : public nn::EmbeddingOperation {
   std::string id() const override { return "weft.embedding_vocab/1"; }
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
     nn::check_ids(ids, vocabulary_.total, "embedding");
-    stream_->set_length(ids.size(1));
     return stream_->leave(own_rows(layer, stream_->inside(ids).sub(vocabulary_.begin)));
   }
 
@@ -134,7 +133,6 @@ class StreamEmbedding final : public nn::EmbeddingOperation {
   std::string id() const override { return "weft.embedding/1"; }
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
     nn::check_ids(ids, layer.weight.size(0), "embedding");
-    stream_->set_length(ids.size(1));
     return nn::looked_up(stream_->parameter(layer.weight), stream_->own(ids), layer.padding.value_or(-1));
   }
 

@@ -6,8 +6,11 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "parallel/positions.hpp"
+#include "weft/nn/forward_context.hpp"
 #include "weft/nn/layers.hpp"
 #include "weft/world.hpp"
 
@@ -18,8 +21,8 @@ namespace weft::parallel {
 class RegionInput {
  public:
   virtual ~RegionInput() = default;
-  // As nn::linear of what `x` is inside. `weight` and `bias` are this rank's part of the layer's. Layers
-  // after each other that give the same `x` cross together.
+  // Returns nn::linear of what `x` is inside. `weight` and `bias` are this rank's part of the layer's. Layers
+  // of one unit that pass the same `x` one after another cross together.
   virtual at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                             nn::Linear::Layout layout) = 0;
 };
@@ -44,45 +47,48 @@ class ResidualStream {
     return positions_ ? positions_->own(by_position) : by_position;
   }
   virtual at::Tensor inside(const at::Tensor& by_position) const { return own(by_position); }
+  bool is_split() const { return positions_.has_value(); }
   // Only of a stream that is split.
   const Positions& positions() const { return positions_.value(); }
-  // From where on a sequence goes through, of ids (B, T); they stay as they are.
-  at::Tensor begin(const at::Tensor& ids) {
-    set_length(ids.size(1));
-    return ids;
-  }
+  // Marks where a sequence begins: returns ids (B, T) as they are.
+  at::Tensor begin(const at::Tensor& ids) { return ids; }
   // To where every rank goes on with all positions.
   at::Tensor end(const at::Tensor& x);
   // How often gradients of the same samples are added up: the ranks of a sequence axis, each of which has a
   // loss of all positions. Whoever makes a loss of its own positions alone multiplies it by this.
   int64_t times_counted() const { return times_counted_; }
 
-  // The number of positions of the sequence that goes through now.
-  int64_t length() const { return length_; }
-  void set_length(int64_t positions) { length_ = positions; }
+  // Returns the number of positions of this stream's sequence in the forward that this thread runs.
+  int64_t length() const { return nn::ForwardContext::current().sequence(sequence_).positions; }
+  // Returns which of `total` positions the stream has here.
+  std::vector<Segment> own(int64_t total) const {
+    return positions_ ? positions_->of(positions_->ranks().rank(), total) : std::vector<Segment>{{0, total}};
+  }
 
  protected:
-  ResidualStream(std::optional<Positions> positions, int64_t times_counted)
-      : positions_(std::move(positions)), times_counted_(times_counted) {}
+  ResidualStream(std::string sequence, std::optional<Positions> positions, int64_t times_counted)
+      : positions_(std::move(positions)), sequence_(std::move(sequence)), times_counted_(times_counted) {}
   const std::optional<Positions> positions_;  // none: all of them
 
  private:
+  const std::string sequence_;  // its name in the context of a forward
   const int64_t times_counted_;
-  int64_t length_ = 0;
 };
 
-// The tensor ranks `ranks` have the same positions: all, or those that `positions` gives them of an axis of
-// its own, whose ranks are data-parallel to each other.
-std::shared_ptr<ResidualStream> whole_residual_stream(Communicator ranks,
+// Makes the stream of a sequence, which Model::lengths names `sequence`. The tensor ranks `ranks` have the
+// same positions: all, or those that `positions` gives them of an axis of its own, whose ranks are
+// data-parallel to each other.
+std::shared_ptr<ResidualStream> whole_residual_stream(std::string sequence, Communicator ranks,
                                                       std::optional<Positions> positions = {});
 
 // Split along the sequence (dimension 1) over the tensor ranks themselves (Korthikanti et al., Reducing
 // activation recomputation in large transformer models, 2022, section 4.2.2). Leaving is a reduce-scatter,
 // entering an all-gather, and the other way round backward. What layers gather no rank keeps: for the
 // gradients of their weights it is gathered again, with `overlaps` while their input's is computed.
-std::shared_ptr<ResidualStream> split_residual_stream(Communicator ranks, bool overlaps);
+std::shared_ptr<ResidualStream> split_residual_stream(std::string sequence, Communicator ranks,
+                                                      bool overlaps);
 
 // The same in rings: parts travel from rank to rank while each computes with the one it has.
-std::shared_ptr<ResidualStream> ring_residual_stream(Communicator ranks);
+std::shared_ptr<ResidualStream> ring_residual_stream(std::string sequence, Communicator ranks);
 
 }  // namespace weft::parallel

@@ -56,7 +56,8 @@ class ScatteredProduct final : public torch::autograd::Node {
 
 class RingResidualStream final : public SplitResidualStream {
  public:
-  explicit RingResidualStream(Communicator ranks) : SplitResidualStream(std::move(ranks), false) {}
+  RingResidualStream(std::string sequence, Communicator ranks)
+      : SplitResidualStream(std::move(sequence), std::move(ranks), false) {}
 
   at::Tensor leave_product(const at::Tensor& x, const at::Tensor& weight,
                            nn::Linear::Layout layout) override {
@@ -114,8 +115,8 @@ class RingResidualStream final : public SplitResidualStream {
 
 }  // namespace
 
-std::shared_ptr<ResidualStream> ring_residual_stream(Communicator ranks) {
-  return std::make_shared<RingResidualStream>(std::move(ranks));
+std::shared_ptr<ResidualStream> ring_residual_stream(std::string sequence, Communicator ranks) {
+  return std::make_shared<RingResidualStream>(std::move(sequence), std::move(ranks));
 }
 
 }  // namespace weft::parallel

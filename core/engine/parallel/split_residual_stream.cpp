@@ -88,49 +88,48 @@ class SplitInput final : public RegionInput {
       : stream_(std::move(stream)), readers_(readers) {}
   at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                     nn::Linear::Layout layout) override {
+    Crossing& crossing = nn::RunningUnit::current().kept<Crossing>(this);
     at::Tensor result;
-    if (left_ == 0 || !outside_.is_same(x)) {
+    if (crossing.left == 0 || !crossing.outside.is_same(x)) {
       at::Tensor whole;
       result = stream_->gather_product(x, weight, bias, layout, whole);
-      inside_ = with_gradient(whole, x, [positions = stream_->positions()](const at::Tensor& gradient) {
-        return positions.scattered(gradient);
-      });
-      outside_ = x;
-      again_ = std::make_shared<Again>(stream_);
-      left_ = readers_;
+      const at::Tensor inside =
+          with_gradient(whole, x, [positions = stream_->positions()](const at::Tensor& gradient) {
+            return positions.scattered(gradient);
+          });
+      crossing = {x, inside, std::make_shared<Again>(stream_), readers_};
     } else {
       const at::NoGradGuard no_graph;
-      result = nn::linear(inside_, weight, bias, layout);
+      result = nn::linear(crossing.inside, weight, bias, layout);
     }
-    if (torch::autograd::compute_requires_grad(inside_, weight, bias)) {
-      again_->join();
-      torch::autograd::variable_list inputs = {inside_, weight};
+    if (torch::autograd::compute_requires_grad(crossing.inside, weight, bias)) {
+      crossing.again->join();
+      torch::autograd::variable_list inputs = {crossing.inside, weight};
       if (bias.defined()) inputs.push_back(bias);
       const std::shared_ptr<GatheredProduct> node(
-          new GatheredProduct(x, weight, bias.defined(), layout, again_), torch::autograd::deleteNode);
+          new GatheredProduct(x, weight, bias.defined(), layout, crossing.again),
+          torch::autograd::deleteNode);
       node->set_next_edges(torch::autograd::collect_next_edges(inputs));
       torch::autograd::set_history(result, node);
     }
-    if (--left_ == 0) {  // nothing is held between forwards
-      outside_.reset();
-      inside_.reset();
-      again_.reset();
-    }
+    if (--crossing.left == 0) crossing = {};  // no memory after the last reader
     return result;
   }
 
  private:
+  struct Crossing {
+    at::Tensor outside, inside;
+    std::shared_ptr<Again> again;
+    int64_t left = 0;  // readers to come
+  };
   const std::shared_ptr<SplitResidualStream> stream_;
   const int64_t readers_;
-  int64_t left_ = 0;  // readers to come
-  at::Tensor outside_, inside_;
-  std::shared_ptr<Again> again_;
 };
 
 }  // namespace
 
-SplitResidualStream::SplitResidualStream(Communicator ranks, bool overlaps)
-    : ResidualStream(Positions(ranks, Positions::Order::kInOrder), 1),
+SplitResidualStream::SplitResidualStream(std::string sequence, Communicator ranks, bool overlaps)
+    : ResidualStream(std::move(sequence), Positions(ranks, Positions::Order::kInOrder), 1),
       ranks_(std::move(ranks)),
       overlaps_(overlaps) {}
 
@@ -175,8 +174,9 @@ std::function<at::Tensor()> SplitResidualStream::start_gathering(const at::Tenso
   return positions_->start_gathering(x, total);
 }
 
-std::shared_ptr<ResidualStream> split_residual_stream(Communicator ranks, bool overlaps) {
-  return std::make_shared<SplitResidualStream>(std::move(ranks), overlaps);
+std::shared_ptr<ResidualStream> split_residual_stream(std::string sequence, Communicator ranks,
+                                                      bool overlaps) {
+  return std::make_shared<SplitResidualStream>(std::move(sequence), std::move(ranks), overlaps);
 }
 
 }  // namespace weft::parallel

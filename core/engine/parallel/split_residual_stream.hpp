@@ -10,7 +10,7 @@ namespace weft::parallel {
 
 class SplitResidualStream : public ResidualStream, public std::enable_shared_from_this<SplitResidualStream> {
  public:
-  SplitResidualStream(Communicator ranks, bool overlaps);
+  SplitResidualStream(std::string sequence, Communicator ranks, bool overlaps);
   at::Tensor leave(const at::Tensor& partial) override;
   at::Tensor enter(const at::Tensor& x) override;
   std::shared_ptr<RegionInput> input(int64_t readers) override;

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "nn/linear.hpp"
 #include "parallel/node.hpp"
 #include "parallel/region.hpp"
@@ -26,30 +28,30 @@ class WholeInput final : public RegionInput {
   WholeInput(Communicator ranks, int64_t readers) : ranks_(std::move(ranks)), readers_(readers) {}
   at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                     nn::Linear::Layout layout) override {
-    if (left_ == 0 || !outside_.is_same(x)) {
-      outside_ = x;
-      inside_ = enter(x, ranks_);
-      left_ = readers_;
-    }
-    const at::Tensor inside = inside_;
-    if (--left_ == 0) {  // nothing is held between forwards
-      outside_.reset();
-      inside_.reset();
-    }
-    return nn::linear(inside, weight, bias, layout);
+    return nn::linear(readers_ == 1 ? enter(x, ranks_) : shared(x), weight, bias, layout);
   }
 
  private:
-  Communicator ranks_;
+  struct Crossing {
+    at::Tensor outside, inside;
+    int64_t left = 0;  // readers to come
+  };
+  at::Tensor shared(const at::Tensor& x) {
+    Crossing& crossing = nn::RunningUnit::current().kept<Crossing>(this);
+    if (crossing.left == 0 || !crossing.outside.is_same(x)) crossing = {x, enter(x, ranks_), readers_};
+    if (--crossing.left > 0) return crossing.inside;
+    return std::exchange(crossing, Crossing()).inside;  // no memory after the last reader
+  }
+
+  const Communicator ranks_;
   const int64_t readers_;
-  int64_t left_ = 0;  // readers to come
-  at::Tensor outside_, inside_;
 };
 
 class WholeResidualStream final : public ResidualStream {
  public:
-  WholeResidualStream(Communicator ranks, std::optional<Positions> positions)
-      : ResidualStream(positions, positions ? positions->ranks().size() : 1), ranks_(std::move(ranks)) {}
+  WholeResidualStream(std::string sequence, Communicator ranks, std::optional<Positions> positions)
+      : ResidualStream(std::move(sequence), positions, positions ? positions->ranks().size() : 1),
+        ranks_(std::move(ranks)) {}
   at::Tensor leave(const at::Tensor& partial) override { return parallel::leave(partial, ranks_); }
   at::Tensor enter(const at::Tensor& x) override { return parallel::enter(x, ranks_); }
   std::shared_ptr<RegionInput> input(int64_t readers) override {
@@ -63,9 +65,9 @@ class WholeResidualStream final : public ResidualStream {
 
 }  // namespace
 
-std::shared_ptr<ResidualStream> whole_residual_stream(Communicator ranks,
+std::shared_ptr<ResidualStream> whole_residual_stream(std::string sequence, Communicator ranks,
                                                       std::optional<Positions> positions) {
-  return std::make_shared<WholeResidualStream>(std::move(ranks), std::move(positions));
+  return std::make_shared<WholeResidualStream>(std::move(sequence), std::move(ranks), std::move(positions));
 }
 
 }  // namespace weft::parallel

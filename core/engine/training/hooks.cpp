@@ -26,7 +26,7 @@ std::shared_ptr<ForwardRecord> Hooks::make_pending_record() {
 }
 
 void Hooks::forward(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record,
-                    const std::function<void(State&)>& run) {
+                    const Run& run) {
   strategy_.call(strategy_.api().before_forward, &unit);
   const bool bounded = record != nullptr && at::GradMode::is_enabled();
   size_t entry = 0;
@@ -35,8 +35,10 @@ void Hooks::forward(weft_unit& unit, State& state, const std::shared_ptr<Forward
     record->add(unit);
     insert_boundary(state, [record, entry] { record->after_backward(entry); });
   }
-  run(state);
-  if (bounded) insert_boundary(state, [record, entry] { record->before_backward(entry); });
+  const std::vector<at::Tensor*> more = run(state);
+  if (bounded)
+    insert_boundary(
+        state, [record, entry] { record->before_backward(entry); }, more);
   strategy_.call(strategy_.api().after_forward, &unit);
 }
 

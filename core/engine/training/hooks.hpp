@@ -23,10 +23,11 @@ class Hooks {
   // Makes the record of a forward in the caller's own loop, whose backward may come together with others'.
   std::shared_ptr<ForwardRecord> make_pending_record();
 
+  // The forward of a unit; returns what leaves it beside the state.
+  using Run = std::function<std::vector<at::Tensor*>(State&)>;
   // Runs `run`, the forward of `unit`, on `state` between its hooks. With a record, and where gradients are
   // recorded, boundaries in the graph report the unit's backward.
-  void forward(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record,
-               const std::function<void(State&)>& run);
+  void forward(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record, const Run& run);
   // Runs the autograd engine from `roots` between the hooks of backward. `record`: of the only forward that
   // it goes through; null for all pending ones.
   void backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,

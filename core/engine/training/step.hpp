@@ -13,15 +13,18 @@ struct Piece {
   const weft_state* state;
   uint32_t next_unit;
   std::shared_ptr<ForwardRecord> record;
+  at::Tensor auxiliary;  // the auxiliary losses of its units, scaled; undefined if there are none
 };
 
 struct MicroBatch {
   Batch batch;
+  std::shared_ptr<nn::ForwardContext> context;
   std::vector<Piece> pieces;  // awaiting backward
   uint32_t forwards = 0;      // of units
   at::Tensor loss;            // scaled, awaiting backward
   bool finished = false;
   bool backward_begun = false;
+  std::vector<nn::AuxiliaryLoss> auxiliary;  // of evaluation
 };
 
 }  // namespace weft
@@ -33,8 +36,9 @@ struct weft_step {
   std::vector<weft::MicroBatch> micro;
   weft::Training::Criterion criterion;
 
-  std::vector<std::string> names;                 // of the loss terms
-  std::vector<double> scales;                     // weight over global count
-  std::vector<double> parts;                      // of the loss, this rank's
+  std::vector<std::string> names;  // of the loss terms; after the model's, the auxiliary ones
+  std::vector<double> scales;      // of the model's terms: one over the global count
+  std::vector<double> positions;   // of each sequence in the global batch; none with a criterion
+  std::vector<double> parts;       // of the loss, this rank's
   std::vector<weft::Training::Forward> forwards;  // of evaluation
 };

@@ -3,8 +3,10 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "training/auxiliary.hpp"
 #include "training/precision.hpp"
 #include "training/services.hpp"
 #include "training/step.hpp"
@@ -30,13 +32,17 @@ struct StepServices {
   static void finish(weft_step& step, uint32_t micro, State& last) {
     const nn::Model& model = step.owner->model();
     const Batch& batch = step.micro[micro].batch;
+    const nn::RunningUnit running(*step.micro[micro].context, step.owner->units().size());
     if (std::exchange(step.micro[micro].finished, true))
       throw Error(WEFT_FAILED_PRECONDITION, "micro-batch " + std::to_string(micro) + " is finished already");
     if (!step.training) {
       Training::Forward& forward = step.forwards[micro];
       forward.outputs = outputs_of(*step.owner, last);
       forward.counts = model.counts(batch);
-      if (!forward.counts.empty()) forward.terms = model.loss(last, batch);
+      if (forward.counts.empty()) return;
+      forward.terms = model.loss(last, batch);
+      const MicroBatch& of = step.micro[micro];
+      append_terms(*step.owner, *of.context, batch.empty, of.auxiliary, forward);
       return;
     }
     std::vector<at::Tensor> sums;
@@ -87,6 +93,10 @@ struct StepServices {
     const Piece piece = std::move(micro.pieces.back());
     micro.pieces.pop_back();
     micro.backward_begun = true;
+    if (piece.auxiliary.defined()) {
+      roots.push_back(piece.auxiliary);
+      grads.emplace_back();
+    }
     const bool last = std::all_of(step.micro.begin(), step.micro.end(),
                                   [](const MicroBatch& m) { return m.backward_begun && m.pieces.empty(); });
     const weft_backward_info info{sizeof(info), index, static_cast<uint32_t>(step.micro.size()),
@@ -110,16 +120,26 @@ struct StepServices {
     return guarded(error, [&] {
       check_micro(*step, micro);
       check_unit(*step, unit);
+      MicroBatch& of = step->micro[micro];
       std::shared_ptr<ForwardRecord> record;
       if (step->training) {
-        std::vector<Piece>& pieces = step->micro[micro].pieces;
+        std::vector<Piece>& pieces = of.pieces;
         if (pieces.empty() || pieces.back().state != inout || pieces.back().next_unit != unit->index)
-          pieces.push_back({inout, 0, step->owner->hooks_.make_record()});
+          pieces.push_back({inout, 0, step->owner->hooks_.make_record(), {}});
         pieces.back().next_unit = unit->index + 1;
         record = pieces.back().record;
       }
-      ++step->micro[micro].forwards;
-      step->owner->forward_unit(*unit, inout->state, record);
+      ++of.forwards;
+      std::vector<nn::AuxiliaryLoss> losses =
+          step->owner->forward_unit(*unit, inout->state, of.context, record);
+      if (losses.empty()) return;
+      if (!step->training) {
+        std::move(losses.begin(), losses.end(), std::back_inserter(of.auxiliary));
+        return;
+      }
+      at::Tensor& sum = of.pieces.back().auxiliary;
+      const at::Tensor added = add_auxiliary(*step, micro, losses);
+      sum = sum.defined() && added.defined() ? sum + added : added.defined() ? added : sum;
     });
   }
 

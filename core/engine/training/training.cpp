@@ -10,7 +10,8 @@
 #include "autograd/recompute.hpp"
 #include "autograd/saved_tensor_hooks.hpp"
 #include "base/text.hpp"
-#include "parallel/apply.hpp"
+#include "parallel/make_context.hpp"
+#include "training/auxiliary.hpp"
 #include "training/precision.hpp"
 #include "training/services.hpp"
 #include "training/step.hpp"
@@ -33,16 +34,25 @@ Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_str
   start(make_plan);
 }
 
-void Training::forward_unit(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record) {
-  const auto run = [u = unit.unit, dtype = options().autocast, plan = plan(),
-                    lengths = plan() ? plan()->lengths() : std::vector<int64_t>()](State& s) {
+std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& state,
+                                                      const std::shared_ptr<nn::ForwardContext>& context,
+                                                      const std::shared_ptr<ForwardRecord>& record) {
+  const auto run = [&unit, context, dtype = options().autocast](State& s, bool again) {
+    using Run = nn::RunningUnit::Run;
+    const nn::RunningUnit running(*context, unit.index, again ? Run::kAgain : Run::kFirst);
     const Autocast autocast(dtype);
-    if (plan != nullptr) plan->set_lengths(lengths);
-    u->forward(s);
+    unit.unit->forward(s);
   };
   const bool recompute = unit.recompute && record != nullptr && at::GradMode::is_enabled();
-  hooks_.forward(unit, state, record,
-                 [&](State& s) { recompute ? run_recomputed(unit.unit->name(), run, s) : run(s); });
+  std::vector<nn::AuxiliaryLoss> losses;
+  hooks_.forward(unit, state, record, [&](State& s) {
+    recompute ? run_recomputed(unit.unit->name(), run, s) : run(s, false);
+    losses = context->take_losses();
+    std::vector<at::Tensor*> sums;
+    for (nn::AuxiliaryLoss& loss : losses) sums.push_back(&loss.sum);
+    return sums;
+  });
+  return losses;
 }
 
 void Training::drive(weft_step& step) {
@@ -102,11 +112,18 @@ void add_counts(weft_step& step, const Batch& batch, std::vector<double>& counts
   }
 }
 
+void add_micro_batch(weft_step& step, const Batch& batch) {
+  MicroBatch& micro = step.micro.emplace_back();
+  micro.batch = batch;
+  micro.context = parallel::make_context(step.owner->model(), batch, step.owner->plan());
+}
+
 // Makes each term of the loss a mean: over its count in all micro-batches of all ranks. Collective.
 void scale_terms(weft_step& step) {
   Training& training = *step.owner;
   std::vector<double> counts;
   for (const MicroBatch& micro : step.micro) add_counts(step, micro.batch, counts);
+  append_positions(step, counts);
   if (training.mesh().summing_size() > 1) {
     const at::Tensor sums = at::tensor(counts, at::kDouble);
     training.comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)
@@ -114,6 +131,7 @@ void scale_terms(weft_step& step) {
         .wait();
     counts.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
   }
+  take_positions(step, counts);
   for (size_t t = 0; t < counts.size(); ++t) {
     if (!(counts[t] > 0))
       fail(WEFT_INVALID_ARGUMENT,
@@ -130,7 +148,7 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     weft_step step;
     step.owner = this;
     step.synchronise_last = synchronise_;
-    for (const Batch& batch : micro_batches) step.micro.emplace_back().batch = batch;
+    for (const Batch& batch : micro_batches) add_micro_batch(step, batch);
     step.criterion = criterion;
     if (criterion) {
       step.names = {"loss"};
@@ -145,7 +163,10 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     at::AutoGradMode with_gradients(true);
     drive(step);
     // Ranks that split layers have the same loss; one of them counts.
-    if (!mesh().speaks_for_loss()) std::fill(step.parts.begin(), step.parts.end(), 0.0);
+    const auto auxiliary = step.parts.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
+    if (!mesh().speaks_for_loss()) std::fill(step.parts.begin(), auxiliary, 0.0);
+    if (!mesh().speaks_for_auxiliary(plan() != nullptr && plan()->divides_positions_of_tensor_ranks()))
+      std::fill(auxiliary, step.parts.end(), 0.0);
     return StepLoss{step.names, step.parts};
   });
 }
@@ -155,7 +176,7 @@ Training::Forward Training::run_forward(const Batch& batch) {
     weft_step step;
     step.owner = this;
     step.training = false;
-    step.micro.emplace_back().batch = batch;
+    add_micro_batch(step, batch);
     step.forwards.resize(1);
     at::NoGradGuard no_grad;
     drive(step);
@@ -168,8 +189,16 @@ State Training::forward(const Batch& batch) {
     std::shared_ptr<ForwardRecord> record;
     if (at::GradMode::is_enabled()) record = hooks_.make_pending_record();
     State state = input_of(*this, batch);
-    for (const auto& unit : units()) forward_unit(*unit, state, record);
-    return outputs_of(*this, state);
+    const auto context = parallel::make_context(model(), batch, plan());
+    std::vector<nn::AuxiliaryLoss> losses;
+    for (const auto& unit : units())
+      for (nn::AuxiliaryLoss& loss : forward_unit(*unit, state, context, record))
+        losses.push_back(std::move(loss));
+    const nn::RunningUnit running(*context, units().size());
+    State outputs = outputs_of(*this, state);
+    if (!losses.empty())
+      outputs.set("aux_loss", parallel::weighted_mean(losses, *context, mesh().sequence_size()));
+    return outputs;
   });
 }
 

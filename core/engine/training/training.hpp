@@ -9,6 +9,7 @@
 
 #include "training/bindings.hpp"
 #include "training/hooks.hpp"
+#include "weft/nn/forward_context.hpp"
 
 namespace weft {
 
@@ -40,7 +41,8 @@ class Training : public weft_training {
   };
   Forward run_forward(const Batch& batch);
 
-  // The caller's own loop.
+  // The caller's own loop. Where layers add auxiliary losses, the outputs have their weighted mean as
+  // "aux_loss", which the caller adds to the loss.
   State forward(const Batch& batch);
   void backward(const at::Tensor& loss);
   void set_synchronise(bool synchronise) { synchronise_ = synchronise; }
@@ -48,7 +50,10 @@ class Training : public weft_training {
 
  private:
   friend struct StepServices;
-  void forward_unit(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record);
+  // Runs a unit in the context of its micro-batch. Returns the auxiliary losses that its layers added.
+  std::vector<nn::AuxiliaryLoss> forward_unit(weft_unit& unit, State& state,
+                                              const std::shared_ptr<nn::ForwardContext>& context,
+                                              const std::shared_ptr<ForwardRecord>& record);
   void drive(weft_step& step);
   void check_driven(const weft_step& step) const;
 

@@ -75,7 +75,7 @@ WEFT_RANKS_TEST(TensorParallel, ColumnsThenRowsAreTheWholeProduct, 2) {
   nn::Linear first(mine(w1, 1), {}, Layout::kInOut), second(mine(w2, 0), bias.clone(), Layout::kInOut);
   EXPECT_EQ(first.weight.sizes(), (at::IntArrayRef{256, 512}));
   EXPECT_EQ(second.weight.sizes(), (at::IntArrayRef{512, 256}));
-  const auto stream = parallel::whole_residual_stream(world.communicator());
+  const auto stream = parallel::whole_residual_stream("", world.communicator());
   first.operation = parallel::column_linear(stream->input(1), {});
   second.operation = parallel::row_linear(stream);
   const Tensor own_x = leaf(x);
@@ -88,7 +88,7 @@ WEFT_RANKS_TEST(TensorParallel, ColumnsThenRowsAreTheWholeProduct, 2) {
 // Three layers that read one tensor send its gradient once.
 WEFT_RANKS_TEST(TensorParallel, ASharedInputIsReducedOnce, 2) {
   for (const bool shared : {false, true}) {
-    const auto stream = parallel::whole_residual_stream(world.communicator());
+    const auto stream = parallel::whole_residual_stream("", world.communicator());
     const auto input = stream->input(3);
     std::vector<nn::Linear> layers;
     for (int i = 0; i < 3; ++i) {

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <weft/error.hpp>
+#include <weft/nn/forward_context.hpp>
 
 namespace weft::test {
 
@@ -61,6 +62,8 @@ class ToyModel::BlockUnit final : public nn::Unit {
       x = x + block_.gate * state.at("kinds").eq(1).unsqueeze(-1).to(x.scalar_type());
     at::Tensor y = x + block_.forward(x);
     if (block_.scale.defined()) y = y * block_.scale;
+    if (model_.balance_ != 0)
+      nn::ForwardContext::current().add_loss({"balance", model_.balance_, y.square().sum(), ""});
     state.set("x", y);
   }
 
@@ -88,6 +91,7 @@ ToyModel::ToyModel(const Config& config, at::ScalarType dtype)
       vocab_(config.integer("vocab", 13)),
       width_(config.integer("width", 6)),
       frozen_(config.integer("frozen", 0)),
+      balance_(config.real("balance", 0)),
       dtype_(dtype) {
   embedding_ = register_module("wte", std::make_shared<nn::Embedding>(vocab_, width_, dtype));
   const auto list = register_module("blocks", std::make_shared<torch::nn::Module>());
@@ -133,6 +137,11 @@ std::vector<nn::FieldShape> ToyModel::boundary(const Batch& batch, size_t index)
   fields.push_back({"kinds", positions, at::kLong, false});
   if (index > 0) fields.push_back({"x", {positions[0], positions[1], width_}, dtype_, true});
   return fields;
+}
+
+std::vector<nn::SequenceLength> ToyModel::lengths(const Batch& batch) const {
+  const at::Tensor& ids = batch.at("ids");
+  return {{"", ids.size(1), ids.size(0)}};
 }
 
 nn::Initial ToyModel::initial(std::string_view parameter) const {

@@ -1,7 +1,9 @@
 // A small model with everything that training has to cope with: a parameter tied between the first and the
 // last unit, one that only some samples use, a unit that a batch may skip, integer fields between units, a
-// buffer, dropout, frozen units. Batches: B samples, T positions. Config keys: vocab, width, blocks, dropout,
-// frozen (how many units from the first on; the tied parameter with them), gated (default true).
+// buffer, dropout, frozen units, auxiliary losses. Batches: B samples, T positions. Config keys: vocab,
+// width, blocks, dropout, frozen (how many units from the first on; the tied parameter with them), gated
+// (default true), balance (the weight with which every block adds the square of what it gives as an auxiliary
+// loss "balance").
 #pragma once
 
 #include <weft/nn/layers.hpp>
@@ -28,6 +30,7 @@ class ToyModel final : public nn::Model {
   std::vector<nn::LossCount> counts(const Batch& batch) const override;
   State outputs(const State& last) const override { return {{"logits", last.at("logits")}}; }
   std::vector<nn::FieldShape> boundary(const Batch& batch, size_t index) const override;
+  std::vector<nn::SequenceLength> lengths(const Batch& batch) const override;
   std::vector<nn::Tie> ties() const override { return {{"head.weight", "wte.weight"}}; }
   nn::Initial initial(std::string_view parameter) const override;
   bool frozen(std::string_view parameter) const override;
@@ -46,6 +49,7 @@ class ToyModel final : public nn::Model {
   class HeadUnit;
 
   const int64_t vocab_, width_, frozen_;
+  const double balance_;
   const at::ScalarType dtype_;
   bool spoils_input_ = false;
   std::shared_ptr<nn::Embedding> embedding_;

@@ -1,0 +1,84 @@
+#include "weft/nn/forward_context.hpp"
+
+#include <fmt/ranges.h>
+
+#include "base/text.hpp"
+#include "weft/error.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+thread_local RunningUnit* running = nullptr;
+
+// Steele et al., Fast splittable pseudorandom number generators, 2014 (SplitMix64).
+constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ull;
+uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+ForwardContext& ForwardContext::current() {
+  return RunningUnit::current().context();
+}
+
+const Sequence& ForwardContext::sequence(std::string_view name) const {
+  for (const Sequence& sequence : sequences_)
+    if (sequence.name == name) return sequence;
+  std::vector<std::string> names;
+  for (const Sequence& sequence : sequences_) names.push_back("\"" + sequence.name + "\"");
+  fail(WEFT_NOT_FOUND,
+       "this forward has no sequence \"{}\", but [{}]; weft::nn::Model::lengths must name every sequence "
+       "that a "
+       "plan splits or a layer adds a loss of",
+       name, fmt::join(names, ", "));
+}
+
+void ForwardContext::add_loss(AuxiliaryLoss loss) {
+  sequence(loss.sequence);
+  if (!loss.sum.defined() || loss.sum.numel() != 1)
+    fail(WEFT_INVALID_ARGUMENT,
+         "auxiliary loss \"{}\": the sum has {} elements, must have one; reduce it first", loss.name,
+         loss.sum.defined() ? loss.sum.numel() : 0);
+  if (running != nullptr && running->runs_again()) return;
+  losses_.push_back(std::move(loss));
+}
+
+RunningUnit::RunningUnit(ForwardContext& context, uint64_t index, Run run)
+    : context_(context),
+      run_(run),
+      outer_(std::exchange(running, this)),
+      random_(mixed(context.seed().value_or(0) + mixed(index + 1))) {}
+
+RunningUnit::~RunningUnit() {
+  running = outer_;
+}
+
+RunningUnit* RunningUnit::find() {
+  return running;
+}
+
+RunningUnit& RunningUnit::current() {
+  if (running == nullptr)
+    fail(WEFT_FAILED_PRECONDITION,
+         "a layer asked for the context of its forward, but runs outside of a unit; run units through a "
+         "Booster "
+         "or a ShardedModel, or let a weft::nn::RunningUnit live around the call");
+  return *running;
+}
+
+std::optional<uint64_t> RunningUnit::draw() {
+  if (!context_.seed()) return std::nullopt;
+  return mixed(random_ += kGolden);
+}
+
+std::shared_ptr<void>& RunningUnit::place_of(const void* owner) {
+  for (auto& [known, kept] : kept_)
+    if (known == owner) return kept;
+  return kept_.emplace_back(owner, nullptr).second;
+}
+
+}  // namespace weft::nn

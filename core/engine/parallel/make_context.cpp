@@ -1,0 +1,47 @@
+#include "parallel/make_context.hpp"
+
+#include "nn/random_stream.hpp"
+#include "weft/error.hpp"
+
+namespace weft::parallel {
+
+namespace {
+
+// Of a batch that the model refuses, input() says better what is wrong.
+std::vector<nn::SequenceLength> lengths_of(const nn::Model& model, const Batch& batch) {
+  try {
+    return model.lengths(batch);
+  } catch (const Error&) {
+    model.input(batch);
+    throw;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<nn::ForwardContext> make_context(const nn::Model& model, const Batch& batch,
+                                                 const AppliedPlan* plan) {
+  std::vector<nn::Sequence> sequences;
+  for (const nn::SequenceLength& length : lengths_of(model, batch)) {
+    std::vector<Segment> own = {{0, length.positions}};
+    if (plan != nullptr) own = plan->own_positions(length.name, length.positions);
+    sequences.push_back({length.name, length.positions, length.rows, std::move(own)});
+  }
+  std::optional<uint64_t> seed;
+  if (model.is_training()) seed = nn::drawn_seed(0);
+  return std::make_shared<nn::ForwardContext>(std::move(sequences), seed);
+}
+
+at::Tensor weighted_mean(const std::vector<nn::AuxiliaryLoss>& losses, const nn::ForwardContext& context,
+                         int64_t times) {
+  at::Tensor mean;
+  for (const nn::AuxiliaryLoss& loss : losses) {
+    const nn::Sequence& sequence = context.sequence(loss.sequence);
+    const at::Tensor term = loss.sum * (loss.weight * static_cast<double>(times) /
+                                        static_cast<double>(sequence.rows * sequence.positions));
+    mean = mean.defined() ? mean + term : term;
+  }
+  return mean;
+}
+
+}  // namespace weft::parallel

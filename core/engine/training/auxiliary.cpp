@@ -1,0 +1,93 @@
+#include "training/auxiliary.hpp"
+
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+
+#include "parallel/apply.hpp"
+
+namespace weft {
+
+namespace {
+
+// Of the positions of a sequence those that this rank's samples account for: ranks that share a sequence have
+// the same samples.
+double positions_of(const Training& training, const nn::Sequence& sequence) {
+  return static_cast<double>(sequence.rows * sequence.positions) / training.mesh().sequence_size();
+}
+
+size_t place_of(const nn::ForwardContext& context, const std::string& name) {
+  return static_cast<size_t>(&context.sequence(name) - context.sequences().data());
+}
+
+// Of the mean over the global batch; with a criterion of the mean over micro-batches and ranks, as its own.
+double scale_of(const weft_step& step, const nn::ForwardContext& context, const std::string& sequence) {
+  const size_t place = place_of(context, sequence);
+  if (!step.criterion) return 1 / step.positions[place];
+  const Training& training = *step.owner;
+  return 1 / (positions_of(training, context.sequences()[place]) * training.mesh().summing_size() *
+              static_cast<double>(step.micro.size()));
+}
+
+void report(weft_step& step, const std::string& name, double part) {
+  const auto own = step.names.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
+  const auto found = std::find(own, step.names.end(), name);
+  if (found == step.names.end()) {
+    step.names.push_back(name);
+    step.parts.push_back(part);
+  } else {
+    step.parts[static_cast<size_t>(found - step.names.begin())] += part;
+  }
+}
+
+}  // namespace
+
+void append_positions(const weft_step& step, std::vector<double>& counts) {
+  const size_t sequences = step.micro.empty() ? 0 : step.micro.front().context->sequences().size();
+  for (size_t s = 0; s < sequences; ++s) {
+    double positions = 0;
+    for (const MicroBatch& micro : step.micro)
+      if (!micro.batch.empty) positions += positions_of(*step.owner, micro.context->sequences()[s]);
+    counts.push_back(positions);
+  }
+}
+
+void take_positions(weft_step& step, std::vector<double>& counts) {
+  const size_t sequences = step.micro.empty() ? 0 : step.micro.front().context->sequences().size();
+  step.positions.assign(counts.end() - static_cast<std::ptrdiff_t>(sequences), counts.end());
+  counts.resize(counts.size() - sequences);
+}
+
+at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::AuxiliaryLoss>& losses) {
+  const MicroBatch& of = step.micro[micro];
+  at::Tensor total;
+  for (const nn::AuxiliaryLoss& loss : losses) {
+    const double scale = of.batch.empty ? 0.0 : loss.weight * scale_of(step, *of.context, loss.sequence);
+    const at::Tensor scaled = loss.sum * scale;
+    report(step, loss.name, scaled.item<double>());
+    if (scaled.requires_grad()) total = total.defined() ? total + scaled : scaled;
+  }
+  const double scale = step.owner->loss_scale();
+  return total.defined() && scale != 1 ? total * scale : total;
+}
+
+void append_terms(Training& training, const nn::ForwardContext& context, bool empty,
+                  const std::vector<nn::AuxiliaryLoss>& losses, Training::Forward& forward) {
+  const size_t of_model = forward.terms.size();
+  for (const nn::AuxiliaryLoss& loss : losses) {
+    const double positions = positions_of(training, context.sequence(loss.sequence));
+    at::Tensor sum = (loss.sum * (empty ? 0.0 : loss.weight)).to(at::kDouble);
+    if (training.plan() != nullptr && training.plan()->divides_positions_of_tensor_ranks())
+      training.comm(1u << WEFT_AXIS_TENSOR)->communicator.all_reduce(sum, ReduceOp::kSum, true).wait();
+    size_t t = of_model;
+    while (t < forward.terms.size() && forward.terms[t].name != loss.name) ++t;
+    if (t == forward.terms.size()) {
+      forward.terms.push_back({loss.name, 1, sum});
+      forward.counts.push_back({loss.name, positions});
+    } else {
+      forward.terms[t].sum = forward.terms[t].sum + sum * (forward.counts[t].count / positions);
+    }
+  }
+}
+
+}  // namespace weft
