@@ -78,8 +78,8 @@ OptionSpec parse_spec(const json& entry, std::string_view source) {
   spec.max = limit_of(entry, "max", spec, source);
   if (entry.contains("infinity")) {
     if (spec.kind != WEFT_KIND_FLOAT || !entry.at("infinity").is_boolean())
-      fail(WEFT_INVALID_ARGUMENT, "{}: \"infinity\" of option {} must be true or false, and the option a float",
-           source, spec.name);
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: \"infinity\" of option {} must be true or false, and the option a float", source, spec.name);
     spec.infinity = entry.at("infinity").get<bool>();
   }
   if (entry.contains("choices")) {
@@ -94,8 +94,16 @@ OptionSpec parse_spec(const json& entry, std::string_view source) {
       spec.choices.push_back(choice);
     }
   }
+  spec.since = text_of(entry, "since", source, false);
+  if (entry.contains("by")) spec.by = text_of(entry, "by", source, true);
+  if (spec.by != "host" && spec.by != "strategy")
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"by\" of option {} is \"{}\", must be host or strategy", source,
+         spec.name, printable(spec.by));
+  if (entry.contains("needs"))
+    spec.needs = OptionNeeds(entry.at("needs"), fmt::format("{}: option {}", source, spec.name));
   for (const auto& [key, value] : entry.items()) {
-    const std::vector<std::string> known = {"name", "type", "default", "choices", "min", "max", "infinity", "doc"};
+    const std::vector<std::string> known = {"name", "type",     "default", "choices", "min",  "max",
+                                            "doc",  "infinity", "since",   "by",      "needs"};
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       fail(WEFT_INVALID_ARGUMENT, "{}: option {} has an unknown key \"{}\"{}", source, spec.name,
            printable(key), did_you_mean(key, known));
@@ -120,6 +128,15 @@ OptionTable::OptionTable(const json& array, std::string_view source) {
       fail(WEFT_INVALID_ARGUMENT, "{}: option {} is listed twice", source, spec.name);
     }
     specs_.push_back(std::move(spec));
+  }
+  for (OptionSpec& spec : specs_) {
+    const bool had_cases = !spec.needs.always();
+    const std::string unknown =
+        spec.needs.keep_known([this](const std::string& name) { return find(name) != nullptr; });
+    if (had_cases && spec.needs.always())
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: option {} needs {}, which is no option here: declare it, or name its group", source,
+           spec.name, unknown);
   }
 }
 

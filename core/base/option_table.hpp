@@ -4,7 +4,9 @@
 //   MiB"}]
 //
 // `type` is bool, int, float, text or json. Without `default` the option must be given; `null` as default is
-// "not set". `choices`, `min` and `max` limit the values; `"infinity": true` admits "inf" to a float.
+// "not set". `choices`, `min` and `max` limit the values; `"infinity": true` admits "inf" to a float. `since`
+// is the version that brought the option, `needs` when it has an effect (option_needs.hpp), and `by` who
+// performs it: host or strategy.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +15,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/option_needs.hpp"
 
 namespace weft {
 
@@ -24,6 +28,9 @@ struct OptionSpec {
   std::optional<double> min, max;
   bool infinity = false;  // of a float: "inf" is a value too
   std::string doc;
+  std::string since;            // a version; empty: that of the plugin's first
+  std::string by = "strategy";  // who performs it; or "host"
+  OptionNeeds needs;            // refused where they do not hold and the option is given
 };
 
 class OptionTable {

@@ -68,9 +68,27 @@ json parse_word(const OptionSpec& spec, const std::string& text, std::string_vie
   fail(WEFT_INVALID_ARGUMENT, "{}: {} is \"{}\", must be {}", who, spec.name, printable(text), wanted(spec));
 }
 
+// An option that is given and that nothing reads would be accepted and ignored.
+void refuse_without_effect(const OptionTable& table, const json& given, const json& elsewhere,
+                           std::string_view who) {
+  const auto value_of = [&](const std::string& name) {
+    if (given.contains(name)) return given.at(name);
+    if (elsewhere.contains(name)) return elsewhere.at(name);
+    return table.at(name, who).default_value.value_or(json());
+  };
+  for (const auto& [name, value] : given.items()) {
+    const OptionNeeds& needs = table.at(name, who).needs;
+    if (!needs.hold(value_of))
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: {} is given but has no effect: it needs {}, and {}; leave {} out, or "
+           "give what it needs",
+           who, name, needs.text(), needs.found(value_of), name);
+  }
+}
+
 }  // namespace
 
-Options::Options(const OptionTable& table, const json& given, std::string_view who) {
+Options::Options(const OptionTable& table, const json& given, std::string_view who, const json& elsewhere) {
   if (!given.is_object() && !given.is_null()) {
     fail(WEFT_INVALID_ARGUMENT, "{}: the options are {}, must be an object", who, json_kind(given));
   }
@@ -83,8 +101,10 @@ Options::Options(const OptionTable& table, const json& given, std::string_view w
     }
     values_.push_back(make_value(spec, is_given ? given.at(spec.name) : *spec.default_value));
     const OptionValue& value = values_.back();
-    view_.push_back({borrow(value.name), value.kind, 0, value.integer, value.real, borrow(value.text)});
+    const uint32_t flags = is_given ? WEFT_KV_GIVEN : 0;
+    view_.push_back({borrow(value.name), value.kind, flags, value.integer, value.real, borrow(value.text)});
   }
+  refuse_without_effect(table, given, elsewhere, who);
 }
 
 const OptionValue& Options::at(std::string_view name) const {

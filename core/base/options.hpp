@@ -28,8 +28,10 @@ class Options {
   Options() = default;
   // `given` is an object or null; `who` is named in errors ("strategy NAME"). Throws INVALID_ARGUMENT:
   // an unknown option with the nearest name, a wrong type or value with option, got and wanted, a missing one
-  // with its doc.
-  Options(const OptionTable& table, const nlohmann::json& given, std::string_view who);
+  // with its doc, and one that is given, its default too, where it has no effect.
+  // Values in `elsewhere` count in place of defaults where an option needs others.
+  Options(const OptionTable& table, const nlohmann::json& given, std::string_view who,
+          const nlohmann::json& elsewhere = nullptr);
   Options(Options&&) = default;
   Options& operator=(Options&&) = default;
 

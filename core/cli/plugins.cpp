@@ -11,7 +11,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "base/option_table.hpp"
+#include "base/option_groups.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "host/command.h"
@@ -116,15 +116,13 @@ void list(const Flags& flags) {
 void print_options(const OptionTable& table) {
   if (table.specs().empty()) return print("  options: none\n");
   print("  options:\n");
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows = {{"    NAME", "TYPE", "DEFAULT", "BY", "SINCE", "MEANING"}};
   for (const OptionSpec& spec : table.specs()) {
     std::string default_text = "must be given";
-    if (spec.default_value) {
-      default_text = spec.default_value->is_null()     ? "not set"
-                     : spec.default_value->is_string() ? spec.default_value->get<std::string>()
-                                                       : spec.default_value->dump();
-    }
-    rows.push_back({"    " + spec.name, type_name(spec.kind), default_text, spec.doc});
+    if (spec.default_value) default_text = written(*spec.default_value);
+    const std::string needs = spec.needs.always() ? "" : fmt::format(" (only with {})", spec.needs.text());
+    rows.push_back({"    " + spec.name, type_name(spec.kind), default_text, spec.by, spec.since,
+                    printable(spec.doc + needs, 4000)});
   }
   print(make_table(rows));
 }
@@ -143,7 +141,7 @@ void print_manifest(const std::string& folder, const json& manifest) {
                       text_at(library, "kind"), text_at(library, "tier"), tag.empty() ? "" : " (" + tag + ")",
                       joined(library.at("provides"))));
   }
-  print_options(OptionTable(manifest.value("options", json::array()), folder));
+  print_options(option_table_of_plugin(manifest, folder));
 }
 
 void show(const Flags& flags) {
@@ -167,7 +165,14 @@ void show(const Flags& flags) {
     fail(WEFT_NOT_FOUND, "no plugin is called \"{}\"{}\n`weft plugins list` shows what there is",
          printable(flags.name), did_you_mean(flags.name, names));
   }
-  if (flags.as_json) return print(found.dump(2) + "\n");
+  if (flags.as_json) {  // the options in full, without the groups that they came from
+    for (json& manifest : found) {
+      manifest["options"] = options_of_plugin(manifest, text_at(manifest, "folder"));
+      manifest.erase("groups");
+      manifest.erase("defaults");
+    }
+    return print(found.dump(2) + "\n");
+  }
   for (const json& manifest : found) {
     print_manifest(text_at(manifest, "folder"), manifest);
     if (manifest.contains("problem")) print(fmt::format("  problem: {}\n", text_at(manifest, "problem")));

@@ -6,6 +6,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/option_groups.hpp"
 #include "base/text.hpp"
 #include "host/load_error.hpp"
 #include "host/semantic_version.hpp"
@@ -146,9 +147,9 @@ Manifest parse(const json& object, const std::string& source) {
   for (const json& library : libraries) {
     manifest.libraries.push_back(parse_library(library, source, manifest.warnings));
   }
-  if (const json* options = reader.find("options")) manifest.options = OptionTable(*options, source);
+  manifest.options = option_table_of_plugin(object, source);
   reader.warn_unknown({"manifest_version", "id", "version", "description", "license", "url", "default", "abi",
-                       "libraries", "options"},
+                       "libraries", "groups", "defaults", "options"},
                       manifest.warnings);
   return manifest;
 }

@@ -6,16 +6,18 @@
 #include <string>
 #include <utility>
 
+#include "weft/kit/flat_part.hpp"
+
 namespace weft::gemini {
 
+// Calls visit(index of the place, range) for each parameter of which this rank keeps something.
 template <class Visit>
 void Chunk::for_each_own(const Visit& visit) const {
-  const int64_t low = options_.group.rank() * part_, high = low + part_;
-  for (size_t i = 0; i < places_.size(); ++i) {
-    const Place& place = places_[i];
-    const int64_t begin = std::max(low, place.offset), end = std::min(high, place.offset + place.count);
-    if (begin < end) visit(i, begin - place.offset, begin - low, end - begin);
-  }
+  for (size_t i = 0; i < places_.size(); ++i)
+    if (const kit::OwnRange own =
+            kit::own_range(options_.group.rank() * part_, part_, places_[i].offset, places_[i].count);
+        own.count > 0)
+      visit(i, own);
 }
 
 Chunk::Chunk(int64_t size, std::vector<Place> places, const std::vector<Parameter>& parameters,
@@ -40,8 +42,8 @@ Chunk::Chunk(int64_t size, std::vector<Place> places, const std::vector<Paramete
   free_buffer();
   const uint32_t home = std::exchange(options_.home, options_.made_in);
   master_ = allocate(options_.made_in, part_, master).zero_();
-  for_each_own([&](size_t i, int64_t begin, int64_t at, int64_t count) {
-    parameters_[i].read(begin, master_.narrow(0, at, count));
+  for_each_own([&](size_t i, const kit::OwnRange& own) {
+    parameters_[i].read(own.begin, master_.narrow(0, own.place, own.count));
   });
   move_home(home);
 }
@@ -58,10 +60,8 @@ void Chunk::free_buffer() {
 void Chunk::start() {
   if (gathered_ || gathering_) return;
   const at::NoGradGuard no_grad;
-  resize_storage(buffer_, buffer_.numel());
   if (shard_.defined() && !std::exchange(shard_is_fresh_, true)) copy_values(shard_, master_);
-  copy_values(own_part(), shard_.defined() ? shard_ : master_);
-  gathering_ = options_.group.all_gather(buffer_, own_part());
+  gathering_ = kit::gather_parts(buffer_, shard_.defined() ? shard_ : master_, options_.group);
 }
 
 void Chunk::gather() {
@@ -150,10 +150,11 @@ void Chunk::move_home(uint32_t pool) {
 }
 
 void Chunk::publish(const ShardSink& sink) const {
-  for_each_own([&](size_t i, int64_t begin, int64_t at, int64_t count) {
+  for_each_own([&](size_t i, const kit::OwnRange& own) {
     const bool has_gradient = trained_[i] && gradient_.defined();
-    sink.shard(parameters_[i], begin, master_.narrow(0, at, count),
-               has_gradient ? gradient_.narrow(0, at, count) : at::Tensor(), options_.partition_axes);
+    sink.shard(parameters_[i], own.begin, master_.narrow(0, own.place, own.count),
+               has_gradient ? gradient_.narrow(0, own.place, own.count) : at::Tensor(),
+               options_.partition_axes);
   });
 }
 

@@ -15,6 +15,7 @@
 
 #include "chunk_search.hpp"
 #include "tensor_state.hpp"
+#include "weft/kit/flat_part.hpp"
 #include "weft/torch/pools.hpp"
 #include "weft/torch/strategy.hpp"
 
@@ -75,10 +76,9 @@ class Chunk {
   bool frozen() const { return frozen_; }  // every parameter is
 
  private:
-  // Calls visit(place, begin in the parameter, begin in this rank's part, elements).
   template <class Visit>
   void for_each_own(const Visit& visit) const;
-  at::Tensor own_part() const { return buffer_.narrow(0, options_.group.rank() * part_, part_); }
+  at::Tensor own_part() const { return kit::own_part(buffer_, options_.group); }
   void free_buffer();
 
   ChunkOptions options_;

@@ -12,7 +12,8 @@ namespace {
 
 // {"chunk_size": N, "keep_gathered": B}, or such an object under the number of data-parallel ranks, as
 // Colossal-AI's search returns it.
-void take_chunk_config(const std::string& given, uint32_t ranks, GeminiOptions& options) {
+void take_chunk_config(const std::string& given, bool shard_param_frac_given, uint32_t ranks,
+                       GeminiOptions& options) {
   nlohmann::json config = nlohmann::json::parse(given, nullptr, false);
   if (config.is_object() && config.empty()) return;
   if (const std::string key = std::to_string(ranks); config.is_object() && config.contains(key)) {
@@ -32,6 +33,11 @@ void take_chunk_config(const std::string& given, uint32_t ranks, GeminiOptions& 
     wrong("whose keep_gathered is neither true nor false");
   options.search.chunk_size = config["chunk_size"];
   if (!config.value("keep_gathered", false)) return;
+  if (shard_param_frac_given)
+    refuse(
+        "chunk_config_dict keeps all chunks gathered, so shard_param_frac has no effect; leave it out, or "
+        "set "
+        "keep_gathered to false");
   if (options.placement.policy != "static")
     refuse("chunk_config_dict keeps chunks gathered, which needs placement_policy=static, but it is " +
            options.placement.policy);
@@ -61,14 +67,8 @@ GeminiOptions parse(const Options& given, uint32_t world_size) {
   if (world_size % options.replicas != 0)
     refuse("extra_dp_size is " + std::to_string(options.replicas) + ", which does not divide the " +
            std::to_string(world_size) + " ranks");
-  if (given.get<bool>("strict_ddp_mode")) {
-    if (options.replicas != 1 && options.replicas != world_size)
-      refuse("strict_ddp_mode keeps all parameters on every rank; leave extra_dp_size at 1");
-    options.replicas = world_size;
-  }
-  if (!options.memstats.empty() && options.placement.policy != "auto")
-    refuse("memstats is for placement_policy=auto, but it is " + options.placement.policy);
-  take_chunk_config(given.get<std::string>("chunk_config_dict"),
+  if (given.get<bool>("strict_ddp_mode")) options.replicas = world_size;
+  take_chunk_config(given.get<std::string>("chunk_config_dict"), given.given("shard_param_frac"),
                     world_size / static_cast<uint32_t>(options.replicas), options);
   check(options.placement);
   return options;

@@ -39,18 +39,9 @@ std::vector<bool> first_part(const std::vector<int64_t>& bytes, double fraction)
 }  // namespace
 
 void check(const PlacementOptions& options) {
-  const bool is_static = options.policy == "static", is_auto = options.policy == "auto";
-  if (!is_static &&
-      (options.shard_param_frac != 1 || options.offload_optim_frac != 0 || options.offload_param_frac != 0))
-    refuse(
-        "shard_param_frac, offload_optim_frac and offload_param_frac are for placement_policy=static, but it "
-        "is " +
-        options.policy);
   if (options.offload_param_frac > 0 && (options.shard_param_frac != 1 || options.offload_optim_frac != 1))
     refuse("offload_param_frac is " + std::to_string(options.offload_param_frac) +
            ", which needs shard_param_frac=1 and offload_optim_frac=1");
-  if (options.gpu_margin_mem_ratio > 0 && !is_auto)
-    refuse("gpu_margin_mem_ratio is for placement_policy=auto, but it is " + options.policy);
 }
 
 Placement place(const PlacementOptions& given, const std::vector<int64_t>& bytes) {

@@ -11,8 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kDefaultWrapElements = 100'000'000;  // as in plugin.json
-
 [[noreturn]] void refuse(weft_status status, const std::string& what) {
   throw weft::Error(status, "torch_fsdp: " + what);
 }
@@ -57,9 +55,6 @@ void refuse_what_has_no_meaning_here(const weft::Options& options) {
 
 uint32_t hybrid_size(const weft::Options& options, bool hybrid, uint32_t world_size) {
   const auto size = options.get<int64_t>("hybrid_shard_size");
-  if (!hybrid && size != 0)
-    refuse(WEFT_INVALID_ARGUMENT, "hybrid_shard_size is for sharding_strategy=HYBRID_SHARD only, which is " +
-                                      options.get<std::string>("sharding_strategy"));
   if (hybrid && (size == 0 || world_size % size != 0))
     refuse(WEFT_INVALID_ARGUMENT, "HYBRID_SHARD needs a hybrid_shard_size that divides the " +
                                       std::to_string(world_size) + " ranks, got " + std::to_string(size));
@@ -81,8 +76,6 @@ Settings Settings::read(const weft::Options& options, uint32_t world_size) {
   settings.hybrid_size = torch_fsdp::hybrid_size(options, settings.sharding == Sharding::kHybrid, world_size);
   const auto policy = options.get<std::string>("auto_wrap_policy");
   const auto elements = options.get<int64_t>("min_num_params");
-  if (policy != "size" && elements != kDefaultWrapElements)
-    refuse(WEFT_INVALID_ARGUMENT, "min_num_params is for auto_wrap_policy=size only, which is " + policy);
   if (policy == "size") settings.wrap_elements = elements;
   if (policy == "none") settings.wrap_elements = std::numeric_limits<int64_t>::max();
   settings.backward = kPrefetches.at(options.get<std::string>("backward_prefetch"));

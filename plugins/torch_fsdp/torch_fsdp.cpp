@@ -12,7 +12,7 @@
 
 #include "estimate.hpp"
 #include "settings.hpp"
-#include "weft/torch/flat_shard.hpp"
+#include "weft/kit/flat_shard.hpp"
 #include "weft/torch/strategy.hpp"
 
 namespace torch_fsdp {
@@ -103,7 +103,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
 
  private:
   struct Shard {
-    weft::FlatShard flat;
+    weft::kit::FlatShard flat;
     size_t first = 0, last = 0;  // wraps that use it
     bool ignored = false;
   };
@@ -113,7 +113,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
     std::vector<Shard*> shards;
   };
 
-  weft::FlatShardLayout layout(const weft::Training& training, bool ignored) const {
+  weft::kit::FlatShardLayout layout(const weft::Training& training, bool ignored) const {
     const uint32_t home = settings_.offloads ? WEFT_POOL_HOST : WEFT_POOL_ACCELERATOR;
     if (ignored || settings_.sharding == Sharding::kNone)
       return {training.communicator(0), training.communicator(kData | kReplicas), 0, home};

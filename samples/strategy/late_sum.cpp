@@ -2,11 +2,9 @@
 // done. Built with nothing but an installed Weft; `weft train --strategy late_sum` finds it through
 // WEFT_PLUGIN_ADD_PATH.
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <memory>
-
+#include <weft/kit/whole_values.hpp>
 #include <weft/torch/strategy.hpp>
 
 namespace {
@@ -15,19 +13,13 @@ class LateSum final : public weft::Strategy {
  public:
   void configure(weft::Training& training) override {
     data_ = training.communicator(1u << WEFT_AXIS_DATA);
-    parameters_ = training.parameters();
-    for (const weft::Parameter& parameter : parameters_) {
-      const weft_param_info info = parameter.info();
-      const at::Tensor storage = at::empty({info.count}, weft::scalar_type(info.working_dtype));
-      parameter.read(0, storage);
-      parameter.bind(storage);
-    }
+    values_.build(training);
   }
 
   // The host has divided the loss by the global count of labels, so the sum over ranks is the gradient.
   void end_backward(const weft::Backward& backward) override {
     if (!backward.synchronise) return;
-    for (const weft::Parameter& parameter : parameters_) {
+    for (const weft::Parameter& parameter : values_.parameters()) {
       at::Tensor& gradient = parameter.gradient();
       if (parameter.info().frozen) continue;
       if (!gradient.defined()) gradient = at::zeros_like(parameter.tensor());
@@ -38,18 +30,15 @@ class LateSum final : public weft::Strategy {
       weft::host.host->log(WEFT_LOG_INFO, weft::str("late_sum"), weft::str("summed"));
   }
 
-  void publish(weft::ShardSink& sink) const override {
-    for (const weft::Parameter& parameter : parameters_)
-      sink.shard(parameter, 0, parameter.tensor().detach().view(-1),
-                 parameter.gradient().defined() ? parameter.gradient().view(-1) : at::Tensor(), 0);
-  }
+  void publish(weft::ShardSink& sink) const override { values_.publish(sink); }
+  void values_changed() override { values_.refresh(); }
   void zero_gradients() override {
-    for (const weft::Parameter& parameter : parameters_) parameter.gradient().reset();
+    for (const weft::Parameter& parameter : values_.parameters()) parameter.gradient().reset();
   }
 
  private:
   weft::Communicator data_;
-  std::vector<weft::Parameter> parameters_;
+  weft::kit::WholeValues values_;  // of the kit: every rank holds all parameters
 };
 
 }  // namespace

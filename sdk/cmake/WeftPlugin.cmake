@@ -3,7 +3,8 @@
 #   find_package(weft REQUIRED)
 #   weft_add_plugin(my_policy KIND shard_policy TIER c PROVIDES my_family SOURCES policy.c)
 #
-# reads plugin.json.in beside the CMakeLists.txt: id, version, description, options and so on, with @VARIABLES@ replaced.
+# reads plugin.json.in beside the CMakeLists.txt: id, version, description, groups of options that the host performs
+# (sdk/options/groups.json), its own options and so on, with @VARIABLES@ replaced.
 # A plugin of several libraries names them one by one, each accepted or refused by itself:
 #
 #   weft_add_plugin(my_family)
@@ -21,36 +22,6 @@
 #   Target weft_plugin_<id>_<kind>. WEFT_PLUGIN_ID and WEFT_PLUGIN_VERSION are defined as strings in its sources; so is
 #   WEFT_TORCH_TAG in tiers torch and native, and WEFT_BUILD_ID in tier native.
 include_guard(GLOBAL)
-
-# The options of a strategy whose tensor axis the host opens (weft/strategy.h): @WEFT_TENSOR_AXIS@ among the "options" of
-# its plugin.json.in.
-set(WEFT_TENSOR_AXIS [[{"name": "tp_size", "type": "int", "default": 1, "min": 1,
-     "doc": "ranks that split each layer by the model's shard policy; the others are data-parallel"},
-    {"name": "parallel_output", "type": "bool", "default": true,
-     "doc": "logits stay split over the ranks that share them; false: every rank has all of them"},
-    {"name": "enable_sequence_parallelism", "type": "bool", "default": false,
-     "doc": "ranks share out the positions of each sequence, by sequence_parallelism_mode"},
-    {"name": "sequence_parallelism_mode", "type": "text", "default": null,
-     "choices": ["split_gather", "ring", "all_to_all", "ring_attn"],
-     "doc": "split_gather, ring: those of tp_size; all_to_all (null is this), ring_attn: those of sp_size"},
-    {"name": "sp_size", "type": "int", "default": 1, "min": 1,
-     "doc": "data-parallel ranks in a row that have the same samples, and each some positions of them"},
-    {"name": "inner_ring_size", "type": "int", "default": null, "min": 1,
-     "doc": "ring_attn: neighbours that exchange keys and values before they pass them on to others; null: all"},
-    {"name": "enable_sequence_overlap", "type": "bool", "default": false,
-     "doc": "split_gather: backward gathers while it computes"},
-    {"name": "enable_flash_attention", "type": "bool", "default": true,
-     "doc": "attention in one kernel where there is one; false: step by step, which holds all probabilities"},
-    {"name": "make_vocab_size_divisible_by", "type": "int", "default": 1, "min": 1,
-     "doc": "the tensor-parallel ranks split a vocabulary at multiples of it; nothing is padded"},
-    {"name": "custom_policy", "type": "text", "default": null,
-     "doc": "a shard policy by name, or the path of a JSON file, in place of that of the model's family"},
-    {"name": "enable_fused_normalization", "type": "bool", "default": true,
-     "doc": "layer norms and RMS norms in one kernel each way, which is faster and as exact; false: operation by operation"},
-    {"name": "enable_jit_fused", "type": "bool", "default": true,
-     "doc": "activations (GELU, a gated MLP) and dropout with its residual in one pass, which is faster and as exact; false: operation by operation"},
-    {"name": "enable_all_optimization", "type": "bool", "default": false,
-     "doc": "flash attention, fused normalization, jit fused and, with split_gather, sequence overlap; one that is given as false is refused"}]])
 
 function(weft_add_plugin id)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "MANIFEST;OUTPUT_DIRECTORY;KIND;TIER" "SOURCES;PROVIDES;LIBRARIES")

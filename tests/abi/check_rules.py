@@ -53,11 +53,11 @@ RULES = [
     Rule("no path of one machine", r"", r"(?<![\w.-])/(work|farm)/|\.\./shared", ("sdk/docs/x.md", "see /" + "work/x")),
     Rule("no header includes all of torch", CODE + r".*\.(h|hpp)$", r"torch/(torch|all|extension)\.h",
          ("core/include/weft/nn/x.hpp", "#include <torch/torch.h>"), but=r"core/engine/pch\.hpp"),
-    Rule("of public headers only weft/nn includes torch's Module", r"(sdk|core)/include/", r"#\s*include\s*<torch/",
+    Rule("of public headers only weft/nn includes torch's Module", r"(sdk|core|sdk/kit)/include/", r"#\s*include\s*<torch/",
          ("core/include/weft/x.hpp", "#include <torch/nn/module.h>"), but=r"core/include/weft/nn/"),
     Rule("weft/nn includes torch/nn/module.h at most", r"core/include/weft/nn/", r"<torch/(?!nn/module\.h)",
          ("core/include/weft/nn/x.hpp", "#include <torch/nn/modules/linear.h>")),
-    Rule("public headers include ATen/core/Tensor.h and single operations at most", r"(sdk|core)/include/",
+    Rule("public headers include ATen/core/Tensor.h and single operations at most", r"(sdk|core|sdk/kit)/include/",
          r"#\s*include\s*<ATen/(?!core/Tensor\.h|ops/)", ("sdk/include/weft/torch/x.hpp", "#include <ATen/ATen.h>")),
     Rule("C headers of the SDK need stddef.h and stdint.h only", r"sdk/include/.*\.h$",
          r"#\s*include\s*<(?!stddef\.h>|stdint\.h>)", ("sdk/include/weft/x.h", "#include <string.h>")),
@@ -77,6 +77,7 @@ RULES = [
 # Folder of a source: what it may include. The engine shares with the host the private C tables and the launch.
 DIRECTIONS = [
     (r"sdk/include/", ["sdk/include/"]),
+    (r"sdk/kit/", ["sdk/include/", "sdk/kit/"]),
     (r"core/base/", ["sdk/include/", "core/base/"]),
     (r"core/host/", ["sdk/include/", "core/base/", "core/host/"]),
     (r"core/cli/", ["sdk/include/", "core/base/", "core/host/", "core/cli/"]),
@@ -84,12 +85,12 @@ DIRECTIONS = [
     (r"core/engine/", ["sdk/include/", "core/base/", "core/include/", "core/engine/", "kernels/",
                       "core/host/engine_table.h", "core/host/application_functions.h", "core/host/launch/"]),
     (r"kernels/", ["kernels/"]),
-    (r"plugins/(\w+)/", ["sdk/include/", "plugins/{}/"]),
+    (r"plugins/(\w+)/", ["sdk/include/", "sdk/kit/include/", "plugins/{}/"]),
     (r"policies/(\w+)/", ["sdk/include/", "core/include/", "policies/{}/"]),
-    (r"samples/(\w+)/", ["sdk/include/", "core/include/", "samples/{}/"]),
+    (r"samples/(\w+)/", ["sdk/include/", "sdk/kit/include/", "core/include/", "samples/{}/"]),
 ]
 DIRECTION = "dependencies point one way (sdk <- core <- applications; plugins on the sdk alone)"
-ROOTS = ("sdk/include", "core/include", "core", "core/engine", "kernels", "")
+ROOTS = ("sdk/include", "sdk/kit/include", "core/include", "core", "core/engine", "kernels", "")
 
 
 def files(root):
@@ -156,11 +157,12 @@ def prove():
             wanted.add((path, rule.name))
         for path, header in (("plugins/a/y.cpp", "base/text.hpp"), ("plugins/a/z.cpp", "../b/b.hpp"),
                              ("core/host/y.cpp", "weft/booster.hpp"), ("kernels/y.cpp", "weft/types.h"),
-                             ("core/include/weft/y.hpp", "base/text.hpp"), ("policies/a/y.cpp", "host/loader.hpp")):
+                             ("core/include/weft/y.hpp", "base/text.hpp"), ("policies/a/y.cpp", "host/loader.hpp"),
+                             ("sdk/kit/y.cpp", "weft/booster.hpp"), ("sdk/include/weft/torch/y.hpp", "weft/kit/y.hpp")):
             write(path, f'#include "{header}"')
             wanted.add((path, DIRECTION))
         for path in ("core/base/text.hpp", "core/host/loader.hpp", "core/include/weft/booster.hpp",
-                     "sdk/include/weft/types.h", "plugins/b/b.hpp"):
+                     "sdk/include/weft/types.h", "sdk/kit/include/weft/kit/y.hpp", "plugins/b/b.hpp"):
             write(path, "#pragma once")
         write("core/host/innocent.cpp", "#include <optional>  // adopt an option; vital bits, at5, rewritten\n")
         found = {(path, rule) for path, _, rule, _ in offences(root)}

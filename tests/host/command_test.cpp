@@ -82,13 +82,22 @@ TEST_F(PluginsCommand, ListsWhatThereIs) {
 
 TEST_F(PluginsCommand, ShowsOptions) {
   root_.install("alpha_1.0.0", "alpha", "1.0.0", [](json& manifest) {
-    manifest["options"] = {{{"name", "depth"}, {"type", "int"}, {"default", 3}, {"doc", "how deep"}}};
+    manifest["groups"] = {"clipping"};
+    manifest["options"] = {
+        {{"name", "depth"}, {"type", "int"}, {"default", 3}, {"since", "1.2.0"}, {"doc", "how deep"}}};
   });
   for (const char* name : {"alpha", "family"}) {
     expect_parts(run(std::string("plugins show ") + name), 0,
-                 {"alpha 1.0.0", "depth  int  3  how deep", "tier c"});
+                 {"alpha 1.0.0", "depth      int    3        strategy  1.2.0  how deep",
+                  "norm_type  float  2        host      0.1.0  the p of that norm (only with max_norm above 0)",
+                  "tier c"});
   }
-  EXPECT_EQ(json::parse(run("plugins show alpha --json").output)[0]["options"][0]["name"], "depth");
+  const json shown = json::parse(run("plugins show alpha --json").output)[0];
+  EXPECT_FALSE(shown.contains("groups"));
+  ASSERT_EQ(shown["options"].size(), 3u);
+  EXPECT_EQ(shown["options"][0]["name"], "max_norm");
+  EXPECT_EQ(shown["options"][0]["by"], "host");
+  EXPECT_EQ(shown["options"][2]["name"], "depth");
 }
 
 TEST_F(PluginsCommand, DoctorTellsWhatIsWrongInside) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
+#include "base/option_groups.hpp"
 #include "base/text.hpp"
 #include "booster/plugins.hpp"
 #include "training/single_rank.hpp"
@@ -25,10 +26,13 @@ ChosenStrategy choose_strategy(const BoosterOptions& booster) {
   chosen.name = booster.strategy.empty() ? std::string(view(loaded.id)) : booster.strategy;
   const std::string source = fmt::format("plugin.json of {}", view(loaded.id));
   const nlohmann::json manifest = parse_json(view(loaded.manifest), source);
-  const OptionTable table(manifest.value("options", nlohmann::json::array()), source);
+  const OptionTable table = option_table_of_plugin(manifest, source);
   if (table.find("precision") != nullptr && given.is_object())
     given["precision"] = resolve_precision(booster);
-  chosen.options = Options(table, given, "strategy " + chosen.name);
+  // The booster clips by the strategy's norm_type.
+  nlohmann::json of_booster;
+  if (booster.max_grad_norm > 0) of_booster["max_norm"] = booster.max_grad_norm;
+  chosen.options = Options(table, given, "strategy " + chosen.name, of_booster);
   chosen.host = host_options(booster, table, chosen.options);
   const auto& factory = plugin_factory<weft_strategy_factory>(loaded, WEFT_FACTORY_STRATEGY);
   chosen.api = factory.find(borrow(chosen.name));

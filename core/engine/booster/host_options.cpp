@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
+#include "base/option_groups.hpp"
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
 #include "booster/sequence_mode.hpp"
@@ -26,26 +27,30 @@ struct MixedPrecision {
   Options options;
 };
 
+// The options of the group loss_scale without their condition: fp16_naive is fp16.
+OptionTable scale_of_fp16_naive() {
+  json options = options_of_plugin(
+      {{"groups", {"precision", "loss_scale"}}, {"defaults", {{"initial_scale", 4294967296}}}},
+      "mixed_precision fp16_naive");
+  json of_scale = json::array();
+  for (json& option : options)
+    if (option.value("needs", json()) == json({{"precision", {"fp16"}}})) {
+      option.erase("needs");
+      of_scale.push_back(std::move(option));
+    }
+  return OptionTable(of_scale, "mixed_precision fp16_naive");
+}
+
 const OptionTable& options_of_mixed_precision(const std::string& name) {
-  static const OptionTable none;
+  static const OptionTable none, naive = scale_of_fp16_naive();
   // PyTorch's GradScaler.
   static const OptionTable fp16(json::parse(R"([
-    {"name": "init_scale", "type": "float", "default": 65536, "doc": "first scale of the loss"},
-    {"name": "growth_factor", "type": "float", "default": 2, "doc": "of the scale"},
-    {"name": "backoff_factor", "type": "float", "default": 0.5, "doc": "of the scale after an overflow"},
-    {"name": "growth_interval", "type": "int", "default": 2000, "doc": "updates without overflow before it grows"}
+    {"name": "init_scale", "type": "float", "default": 65536, "by": "host", "doc": "first scale of the loss"},
+    {"name": "growth_factor", "type": "float", "default": 2, "by": "host", "doc": "of the scale"},
+    {"name": "backoff_factor", "type": "float", "default": 0.5, "by": "host", "doc": "of the scale after an overflow"},
+    {"name": "growth_interval", "type": "int", "default": 2000, "by": "host", "doc": "updates without overflow before it grows"}
   ])"),
                                 "mixed_precision fp16");
-  static const OptionTable naive(json::parse(R"([
-    {"name": "initial_scale", "type": "float", "default": 4294967296, "doc": "first scale of the loss"},
-    {"name": "min_scale", "type": "float", "default": 1, "doc": "least scale"},
-    {"name": "growth_factor", "type": "float", "default": 2, "doc": "of the scale"},
-    {"name": "backoff_factor", "type": "float", "default": 0.5, "doc": "of the scale after overflows"},
-    {"name": "growth_interval", "type": "int", "default": 1000, "doc": "updates without overflow before it grows"},
-    {"name": "hysteresis", "type": "int", "default": 2, "doc": "overflows before it backs off"},
-    {"name": "max_scale", "type": "float", "default": 4294967296, "doc": "largest scale"}
-  ])"),
-                                 "mixed_precision fp16_naive");
   if (name == "fp16") return fp16;
   return name == "fp16_naive" ? naive : none;
 }

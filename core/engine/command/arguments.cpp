@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/json.hpp"
-#include "base/option_table.hpp"
+#include "base/option_groups.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
 #include "booster/model_data.hpp"
@@ -37,7 +37,7 @@ std::string strategy_options(const std::string& strategy, const std::vector<std:
   const weft_loaded loaded = load_plugin("strategy", strategy);
   const std::string source = fmt::format("plugin.json of {}", view(loaded.id));
   const json manifest = parse_json(view(loaded.manifest), source);
-  return parse_assignments(OptionTable(manifest.value("options", json::array()), source), words,
+  return parse_assignments(option_table_of_plugin(manifest, source), words,
                            fmt::format("strategy {}", view(loaded.id)))
       .dump();
 }

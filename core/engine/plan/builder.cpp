@@ -221,7 +221,7 @@ Attribute to_attribute(const std::string& key, const nlohmann::json& value) {
 weft_kv borrow(const Attribute& attribute) {
   return {.key = borrow(attribute.key),
           .kind = attribute.kind,
-          .reserved = 0,
+          .flags = 0,
           .integer = attribute.integer,
           .real = attribute.real,
           .text = borrow(attribute.text)};

@@ -16,6 +16,10 @@ double positions_of(const Training& training, const nn::Sequence& sequence) {
   return static_cast<double>(sequence.rows * sequence.positions) / training.mesh().sequence_size();
 }
 
+bool divides_tensor_positions(const Training& training) {
+  return training.plan() != nullptr && training.plan()->divides_positions_of_tensor_ranks();
+}
+
 size_t place_of(const nn::ForwardContext& context, const std::string& name) {
   return static_cast<size_t>(&context.sequence(name) - context.sequences().data());
 }
@@ -71,13 +75,19 @@ at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::
   return total.defined() && scale != 1 ? total * scale : total;
 }
 
+bool speaks_for_auxiliary(const Training& training) {
+  const Mesh& mesh = training.mesh();
+  return mesh.coordinate(WEFT_AXIS_EXPERT) == 0 &&
+         (mesh.coordinate(WEFT_AXIS_TENSOR) == 0 || divides_tensor_positions(training));
+}
+
 void append_terms(Training& training, const nn::ForwardContext& context, bool empty,
                   const std::vector<nn::AuxiliaryLoss>& losses, Training::Forward& forward) {
   const size_t of_model = forward.terms.size();
   for (const nn::AuxiliaryLoss& loss : losses) {
     const double positions = positions_of(training, context.sequence(loss.sequence));
     at::Tensor sum = (loss.sum * (empty ? 0.0 : loss.weight)).to(at::kDouble);
-    if (training.plan() != nullptr && training.plan()->divides_positions_of_tensor_ranks())
+    if (divides_tensor_positions(training))
       training.comm(1u << WEFT_AXIS_TENSOR)->communicator.all_reduce(sum, ReduceOp::kSum, true).wait();
     size_t t = of_model;
     while (t < forward.terms.size() && forward.terms[t].name != loss.name) ++t;

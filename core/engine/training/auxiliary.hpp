@@ -17,6 +17,11 @@ void take_positions(weft_step& step, std::vector<double>& counts);
 // sum as the root of a backward; undefined if there are none.
 at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::AuxiliaryLoss>& losses);
 
+// Returns true on the one of the ranks that run a unit on the same samples that speaks for the auxiliary
+// losses of its layers: on all tensor ranks if these have other positions each, and on every pipeline stage,
+// whose units are others.
+bool speaks_for_auxiliary(const Training& training);
+
 // Appends `losses` to the terms of an evaluation. Collective over the tensor ranks if these have other
 // positions each.
 void append_terms(Training& training, const nn::ForwardContext& context, bool empty,

@@ -68,8 +68,6 @@ class Bindings {
   at::ScalarType dtype() const;                         // that the layers compute with
   at::ScalarType master_dtype() const;                  // that the optimizer updates
 
-  const parallel::AppliedPlan* plan() const { return plan_.get(); }  // null: the model is as it is
-
   // Coordinates and groups.
   const Mesh& mesh() const { return mesh_; }
   weft_comm* comm(uint32_t axes);
@@ -98,6 +96,7 @@ class Bindings {
   // Opens the mesh, applies the plan and has the strategy bind storage. Without `make_plan` the tensor axis
   // has one rank. After an exception the model is as it was. Collective.
   void start(const MakePlan& make_plan);
+  parallel::AppliedPlan* plan() const { return plan_.get(); }  // null: the model is as it is
 
  private:
   void make_mesh();

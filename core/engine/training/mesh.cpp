@@ -54,15 +54,6 @@ bool Mesh::speaks_for_loss() const {
   return true;
 }
 
-bool Mesh::speaks_for_auxiliary(bool other_positions) const {
-  for (uint32_t axis = 0; axis < WEFT_AXES; ++axis) {
-    const bool speaks = (kSampleAxes >> axis & 1) != 0 || axis == WEFT_AXIS_PIPELINE ||
-                        (axis == WEFT_AXIS_TENSOR && other_positions);
-    if (!speaks && coordinate_[axis] != 0) return false;
-  }
-  return true;
-}
-
 uint32_t Mesh::open_axes() const {
   uint32_t axes = 0;
   for (uint32_t axis = 0; axis < WEFT_AXES; ++axis) axes |= size_[axis] > 1 ? 1u << axis : 0;

@@ -37,9 +37,6 @@ class Mesh {
   // One of the ranks with the same loss speaks for them, one of those with the same samples for these: the
   // first.
   bool speaks_for_loss() const;
-  // Of the ranks that run a unit on the same samples one speaks for the auxiliary losses of its layers,
-  // unless these ranks have `other_positions` each. Units of other pipeline stages are not the same.
-  bool speaks_for_auxiliary(bool other_positions) const;
   bool speaks_for_samples() const { return speaks_for_loss() && sequence_rank() == 0; }
 
   // The axes with more than one rank.

@@ -165,8 +165,7 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     // Ranks that split layers have the same loss; one of them counts.
     const auto auxiliary = step.parts.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
     if (!mesh().speaks_for_loss()) std::fill(step.parts.begin(), auxiliary, 0.0);
-    if (!mesh().speaks_for_auxiliary(plan() != nullptr && plan()->divides_positions_of_tensor_ranks()))
-      std::fill(auxiliary, step.parts.end(), 0.0);
+    if (!speaks_for_auxiliary(*this)) std::fill(auxiliary, step.parts.end(), 0.0);
     return StepLoss{step.names, step.parts};
   });
 }

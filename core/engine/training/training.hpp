@@ -48,6 +48,8 @@ class Training : public weft_training {
   void set_synchronise(bool synchronise) { synchronise_ = synchronise; }
   bool synchronise() const { return synchronise_; }
 
+  using weft_training::plan;
+
  private:
   friend struct StepServices;
   // Runs a unit in the context of its micro-batch. Returns the auxiliary losses that its layers added.

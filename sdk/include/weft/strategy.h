@@ -27,28 +27,12 @@ typedef struct weft_mesh {
 } weft_mesh;
 
 /* What a strategy is made with. Options are complete: the host has checked names, types and values against
- * plugin.json and filled in the defaults. Borrowed for the call.
+ * plugin.json, has filled in the defaults, and has refused options that have no effect together with the others
+ * ("needs"). Borrowed for the call.
  *
- * The host performs these options for every strategy that lists them in its plugin.json; such a strategy
- * "does its own precision" and refuses the booster's generic mixed_precision:
- *   precision          text: "fp32", "fp64", "bf16", "fp16"; what the layers compute with (working_dtype)
- *   master_weights     bool: with bf16 and fp16 the optimizer updates fp32 masters (master_dtype); false: the
- *                      working dtype, computing in fp32 and rounding to nearest even, with moments in fp32
- *   cast_inputs        bool: floating-point inputs of the model take the working dtype
- *   force_outputs_fp32 bool: outputs in half precision are given in fp32
- *   initial_scale min_scale max_scale growth_factor backoff_factor (float) growth_interval hysteresis (int):
- *                      dynamic scale of the loss with fp16
- *   max_norm           float: gradients are clipped to this global norm at each update; 0: not
- *   norm_type          float, with "infinity": true: p of that norm
- *   tp_size            int: ranks of the tensor axis, which the host opens; parameters are cut when configure
- *                      runs
- *   parallel_output    bool: a head's logits stay split over the tensor axis
- *   make_vocab_size_divisible_by int: a vocabulary is split at multiples of it
- *   custom_policy      text: the shard policy by name, or the path of a JSON file, in place of the model family's
- *   enable_sequence_parallelism enable_sequence_overlap (bool) sequence_parallelism_mode (text) sp_size
- *   inner_ring_size (int): how ranks share out the positions of sequences
- *   enable_fused_normalization enable_flash_attention enable_jit_fused (bool): what the policy may choose
- *   enable_all_optimization (bool): all of these */
+ * The host performs the options of sdk/options/groups.json for every strategy whose plugin.json names their
+ * group: precision, loss scaling, clipping, and the tensor and sequence axes, which it opens before
+ * describe_mesh. The strategy receives them too. */
 typedef struct weft_strategy_arguments {
   uint64_t struct_size;
   const weft_kv* options;

@@ -47,10 +47,11 @@ typedef struct weft_str {
 #define WEFT_KIND_FLOAT 3
 #define WEFT_KIND_TEXT 4
 #define WEFT_KIND_JSON 5 /* text holds an array or an object */
+#define WEFT_KV_GIVEN 1  /* an option that the user gave; not set: the value is the default */
 typedef struct weft_kv {
   weft_str key;
   uint32_t kind;
-  uint32_t reserved;
+  uint32_t flags; /* of WEFT_KV_* */
   int64_t integer;
   double real;
   weft_str text;

@@ -96,6 +96,8 @@ WEFT_RANKS_TEST(TensorParallel, ASharedInputIsReducedOnce, 2) {
       layers.back().operation = parallel::column_linear(shared ? input : stream->input(1), {});
     }
     for (int repeat = 0; repeat < 2; ++repeat) {
+      nn::ForwardContext context;
+      const nn::RunningUnit unit(context, 0);
       const Tensor x = leaf(at::ones({4, 16}));
       Tensor sum = at::zeros({});
       for (const nn::Linear& layer : layers) sum = sum + layer(x).sum();

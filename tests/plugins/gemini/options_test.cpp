@@ -31,8 +31,8 @@ TEST(GeminiOptions, AreCheckedTogether) {
   refuses("\"placement_policy\": \"best\"", "placement_policy", "best");
   refuses("\"shard_param_frac\": 1.5", "shard_param_frac");
   refuses("\"offload_param_frac\": 1", "offload_param_frac", "offload_optim_frac=1");
-  refuses("\"gpu_margin_mem_ratio\": 0.5", "gpu_margin_mem_ratio", "placement_policy=auto");
-  refuses("\"memstats\": \"file\"", "memstats", "placement_policy=auto");
+  refuses("\"memstats\": \"file\"", "memstats is given but has no effect", "placement_policy auto",
+          "placement_policy is static");
   refuses("\"extra_dp_size\": 3", "extra_dp_size is 3", "the 1 ranks");
   refuses("\"max_prefetchs\": 3", "max_prefetchs", "max_prefetch");
   const auto refuses_chunks = [](const std::string& config, const auto&... parts) {
@@ -43,6 +43,9 @@ TEST(GeminiOptions, AreCheckedTogether) {
   refuses_chunks("{\"size\": 3}", "has a \"size\"");
   refuses_chunks("{\"chunk_size\": 0}", "no positive integer");
   refuses_chunks("{\"chunk_size\": 3, \"keep_gathered\": 1}", "neither true nor false");
+  // At its default too.
+  refuses_chunks("{\"chunk_size\": 3, \"keep_gathered\": true}, \"shard_param_frac\": 1",
+                 "shard_param_frac has no effect");
 }
 
 TEST(MasterWeights, AreRoundedAfterEveryUpdateWhereThereAreNone) {
@@ -50,10 +53,10 @@ TEST(MasterWeights, AreRoundedAfterEveryUpdateWhereThereAreNone) {
        {std::pair{"bf16", ""}, std::pair{"fp16", ", \"offload_optim_frac\": 0.5"},
         std::pair{"bf16", ", \"enable_gradient_accumulation\": true"}}) {
     const auto options = [&, p = precision, m = more](const char* masters) {
-      JobOptions chosen =
-          gemini(std::string(R"("chunk_config_dict": {"chunk_size": 120}, "initial_scale": 256)") + m +
-                     ", \"master_weights\": " + masters,
-                 p);
+      JobOptions chosen = gemini(std::string(R"("chunk_config_dict": {"chunk_size": 120})") + m +
+                                     (p == std::string("fp16") ? ", \"initial_scale\": 256" : "") +
+                                     ", \"master_weights\": " + masters,
+                                 p);
       chosen.max_grad_norm = 0.05;
       return chosen;
     };

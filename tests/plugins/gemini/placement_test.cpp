@@ -158,11 +158,8 @@ TEST(Eviction, ByLookingAheadMovesLessOfGpt2) {
 }
 
 TEST(Placement, RefusesOptionsThatContradictEachOther) {
-  EXPECT_ERROR(check({.policy = "auto", .offload_optim_frac = 0.5}), WEFT_INVALID_ARGUMENT,
-               "for placement_policy=static, but it is auto");
   EXPECT_ERROR(check({.offload_param_frac = 0.5}), WEFT_INVALID_ARGUMENT, "offload_param_frac is 0.5",
                "offload_optim_frac=1");
-  EXPECT_ERROR(check({.gpu_margin_mem_ratio = 0.5}), WEFT_INVALID_ARGUMENT, "for placement_policy=auto");
   EXPECT_NO_THROW(check({.offload_optim_frac = 1, .offload_param_frac = 0.5}));
 }
 

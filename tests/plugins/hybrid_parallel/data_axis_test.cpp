@@ -18,27 +18,13 @@ JobOptions zero(int64_t stage, const std::string& more = "", const std::string& 
   return hybrid(fmt::format(R"({{"tp_size": 2, "zero_stage": {}{}}})", stage, more), precision);
 }
 
+// tests/host/strategy_options_test.cpp has them all.
 TEST(DataAxis, RefusesTheOptionsOfTheOtherStage) {
-  const auto expect_refused = [](int64_t stage, const std::string& name, const std::string& value,
-                                 const std::string& stages) {
-    EXPECT_ERROR(boost(one_rank(), toy(),
-                       hybrid(fmt::format(R"({{"zero_stage": {}, "{}": {}}})", stage, name, value))),
-                 WEFT_INVALID_ARGUMENT, "hybrid_parallel: " + name + " is for zero_stage " + stages,
-                 fmt::format("zero_stage is {}: leave it out", stage));
-  };
-  // Their defaults too.
-  for (const int64_t stage : {1, 2}) {
-    expect_refused(stage, "ddp_bucket_cap_mb", "25", "0");
-    expect_refused(stage, "broadcast_buffers", "true", "0");
-    for (const char* name :
-         {"check_reduction", "find_unused_parameters", "gradient_as_bucket_view", "static_graph"})
-      expect_refused(stage, name, "false", "0");
-  }
-  expect_refused(0, "zero_bucket_size_in_m", "12", "1 and 2");
-  expect_refused(0, "communication_dtype", "\"bf16\"", "1 and 2");
-  expect_refused(0, "overlap_communication", "true", "1 and 2");
-  expect_refused(0, "overlap_allgather", "false", "1 and 2");
-  expect_refused(0, "cpu_offload", "true", "1 and 2");
+  EXPECT_ERROR(boost(one_rank(), toy(), hybrid(R"({"zero_stage": 1, "ddp_bucket_cap_mb": 25})")),
+               WEFT_INVALID_ARGUMENT,
+               "strategy hybrid_parallel: ddp_bucket_cap_mb is given but has no effect", "zero_stage is 1");
+  EXPECT_ERROR(boost(one_rank(), toy(), hybrid(R"({"overlap_communication": true})")), WEFT_INVALID_ARGUMENT,
+               "strategy hybrid_parallel: overlap_communication", "zero_stage 1 or 2", "zero_stage is 0");
 }
 
 TEST(DataAxis, TakesTheOptionsOfItsStage) {

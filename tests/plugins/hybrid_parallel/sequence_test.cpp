@@ -223,14 +223,17 @@ TEST(SequenceOptions, AreRefusedWhereTheyMeanNothing) {
     };
     for (const char* option : {R"("sp_size": 2)", R"("sequence_parallelism_mode": "ring")",
                                R"("inner_ring_size": 2)", R"("enable_sequence_overlap": true)"})
-      refused(fmt::format("{{{}}}", option), "is given, but enable_sequence_parallelism is false");
+      refused(fmt::format("{{{}}}", option), "is given but has no effect",
+              "enable_sequence_parallelism is false");
     const auto in = [](const char* more) {
       return fmt::format(R"({{"enable_sequence_parallelism": true, {}}})", more);
     };
     refused(in(R"("sequence_parallelism_mode": "ring")"), "over the ranks of tp_size, which is 1");
     refused(in(R"("tp_size": 2)"), "\"all_to_all\" splits sequences over the ranks of sp_size, which is 1");
-    refused(in(R"("sp_size": 2, "inner_ring_size": 2)"), "inner_ring_size is 2", "this is all_to_all");
-    refused(in(R"("sp_size": 2, "enable_sequence_overlap": true)"), "enable_sequence_overlap is for");
+    refused(in(R"("sp_size": 2, "inner_ring_size": 2)"), "inner_ring_size is given but has no effect",
+            "sequence_parallelism_mode ring_attn");
+    refused(in(R"("sp_size": 2, "enable_sequence_overlap": true)"),
+            "enable_sequence_overlap is given but has no effect", "sequence_parallelism_mode split_gather");
     refused(in(R"("sp_size": 4)"), "sp_size is 4, must divide the 2 data-parallel ranks");
     refused(in(R"("sequence_parallelism_mode": "ring_attn", "sp_size": 2, "inner_ring_size": 3)"),
             "must divide sp_size (this is 2)");

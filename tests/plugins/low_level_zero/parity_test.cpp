@@ -148,7 +148,7 @@ TEST(LowLevelZero, InStageTwoRefusesNoSync) {
     const at::Tensor loss = mean_square(job, toy_batch(2, 1));
     const Booster::NoSync no_sync = booster.no_sync(job.model);
     EXPECT_ERROR(booster.backward(loss, job.optimizer), WEFT_FAILED_PRECONDITION,
-                 "low_level_zero: no_sync is not possible in stage 2", "use stage 1");
+                 "low_level_zero: no_sync is not possible with stage 2", "use stage 1");
   });
 }
 

@@ -10,9 +10,8 @@ class Precision : public testing::TestWithParam<std::tuple<int64_t, std::string>
  protected:
   static JobOptions options(const std::string& keys = "") {
     const auto& [number, precision] = GetParam();
-    return zero(
-        stage(number) + ", \"initial_scale\": 256, " + buckets(200) + (keys.empty() ? "" : ", ") + keys,
-        precision);
+    const std::string scale = precision == "fp16" ? ", \"initial_scale\": 256, " : ", ";
+    return zero(stage(number) + scale + buckets(200) + (keys.empty() ? "" : ", ") + keys, precision);
   }
 };
 

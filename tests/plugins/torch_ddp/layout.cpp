@@ -3,7 +3,8 @@
 
 #include <ATen/ATen.h>
 #include <weft/runtime.h>
-#include <weft/torch/gradient_buckets.hpp>
+
+#include <weft/kit/gradient_buckets.hpp>
 #include <weft/torch/strategy.hpp>
 
 namespace weft {
@@ -26,7 +27,7 @@ class LayoutStrategy final : public sdk_v0::Strategy {
       parameter.read(0, storage);
       parameter.bind(storage);
     }
-    GradientBucketOptions options;
+    kit::GradientBucketOptions options;
     options.capacity_bytes = capacity;
     buckets_.build(parameters_, made.communicator(1u << WEFT_AXIS_DATA), options);
     *result = buckets_.layout();
@@ -39,7 +40,7 @@ class LayoutStrategy final : public sdk_v0::Strategy {
 
  private:
   std::vector<Parameter> parameters_;
-  GradientBuckets buckets_;
+  kit::GradientBuckets buckets_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The buckets that the SDK's GradientBuckets makes, seen from outside.
+// The buckets that the kit's GradientBuckets makes, seen from outside.
 #pragma once
 
 #include <weft/strategy.h>

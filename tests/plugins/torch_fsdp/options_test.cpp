@@ -25,8 +25,8 @@ TEST(Options, AreRefusedWithTheReason) {
           "got 0");
   refused(R"({"sharding_strategy": "HYBRID_SHARD", "hybrid_shard_size": 3})", WEFT_INVALID_ARGUMENT,
           "hybrid_shard_size", "got 3");
-  refused(R"({"hybrid_shard_size": 1})", WEFT_INVALID_ARGUMENT, "hybrid_shard_size", "FULL_SHARD");
-  refused(R"({"min_num_params": 5})", WEFT_INVALID_ARGUMENT, "min_num_params", "auto_wrap_policy", "unit");
+  refused(R"({"hybrid_shard_size": 1})", WEFT_INVALID_ARGUMENT,
+          "hybrid_shard_size is given but has no effect", "sharding_strategy is FULL_SHARD");
   refused(R"({"mixed_precision": {"reduce_dtype": "int8"}})", WEFT_INVALID_ARGUMENT, "reduce_dtype", "int8",
           "bf16");
   refused(R"({"mixed_precision": {"reduce": "bf16"}})", WEFT_INVALID_ARGUMENT, "\"reduce\"", "reduce_dtype");

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 
@@ -19,12 +20,15 @@ class Options {
     for (uint64_t i = 0; i < count; ++i) {
       const weft_kv& o = options[i];
       Value& value = values_[text(o.key)];
+      if ((o.flags & WEFT_KV_GIVEN) != 0) given_.insert(text(o.key));
       if (o.kind == WEFT_KIND_BOOL) value = o.integer != 0;
       if (o.kind == WEFT_KIND_INT) value = o.integer;
       if (o.kind == WEFT_KIND_FLOAT) value = o.real;
       if (o.kind == WEFT_KIND_TEXT || o.kind == WEFT_KIND_JSON) value = text(o.text);
     }
   }
+  // Returns true if the user gave the option, its default too.
+  bool given(const std::string& name) const { return given_.contains(name); }
   // T: bool, int64_t, double, std::string.
   template <class T>
   T get(const std::string& name) const {
@@ -46,10 +50,16 @@ class Options {
     if (found != values_.end() && std::holds_alternative<std::monostate>(found->second)) return std::nullopt;
     return get<T>(name);
   }
+  // Returns `otherwise` if the option is null or plugin.json does not list it.
+  template <class T>
+  T get_or(const std::string& name, T otherwise) const {
+    return has(name) ? get<T>(name) : otherwise;
+  }
 
  private:
   using Value = std::variant<std::monostate, bool, int64_t, double, std::string>;
   std::map<std::string, Value> values_;
+  std::set<std::string> given_;
 };
 
 }  // namespace sdk_v0

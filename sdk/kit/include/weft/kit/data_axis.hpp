@@ -1,0 +1,69 @@
+// The data-parallel axis of a training: who keeps which values and gradients, and when they travel.
+//
+// A strategy whose parameters are whole on every rank is a choice of an axis and its own options:
+//
+//   class Mine final : public weft::kit::DataParallelStrategy<Mine> {
+//    public:
+//     static std::unique_ptr<weft::kit::DataAxis> data_axis(const weft::Options& options) {
+//       return weft::kit::WholeGradients::from_options(options, "bucket_cap_mb");
+//     }
+//   };
+//   WEFT_STRATEGY(Mine, "mine")
+#pragma once
+
+#include <memory>
+
+#include "weft/torch/strategy.hpp"
+
+namespace weft::kit {
+
+// The functions follow the strategy's hooks; contracts: weft/strategy.h.
+class DataAxis {
+ public:
+  virtual ~DataAxis() = default;
+
+  // Fills and binds all parameters.
+  virtual void configure(const Training& training) = 0;
+  virtual void before_forward(Unit unit) = 0;
+  virtual void begin(const Backward& backward) = 0;
+  virtual void ready(Parameter parameter) = 0;
+  virtual void unit_done(Unit unit) = 0;
+  virtual void end() = 0;
+  virtual void publish(ShardSink& sink) const = 0;
+  virtual void values_changed() = 0;
+  virtual void zero() = 0;
+
+  // Estimates what a rank holds and sends, of `ranks` along the axis. Needs no training.
+  virtual void estimate(int64_t ranks, const weft_job_shape& job, weft_job_estimate& out) const = 0;
+};
+
+// `T` has a static function `data_axis(const Options&)` that returns the axis.
+template <class T>
+class DataParallelStrategy : public Strategy {
+ public:
+  void configure(Training& made) override {
+    axis_ = T::data_axis(options);
+    axis_->configure(made);
+  }
+  void before_forward(Unit unit) override { axis_->before_forward(unit); }
+  void begin_backward(const Backward& backward) override { axis_->begin(backward); }
+  void gradient_ready(Parameter parameter) override { axis_->ready(parameter); }
+  void after_backward(Unit unit) override { axis_->unit_done(unit); }
+  void end_backward(const Backward&) override { axis_->end(); }
+  void publish(ShardSink& sink) const override { axis_->publish(sink); }
+  void values_changed() override { axis_->values_changed(); }
+  void zero_gradients() override { axis_->zero(); }
+
+  static void estimate(const Options& options, uint32_t ranks, const weft_job_shape& job,
+                       weft_job_estimate& out) {
+    T::data_axis(options)->estimate(ranks, job, out);
+  }
+
+ protected:
+  const DataAxis& axis() const { return *axis_; }
+
+ private:
+  std::unique_ptr<DataAxis> axis_;  // from configure on
+};
+
+}  // namespace weft::kit

@@ -1,0 +1,33 @@
+#include "weft/kit/nested_ranks.hpp"
+
+#include <utility>
+
+namespace weft::kit {
+
+NestedRanks::NestedRanks(std::vector<Communicator> groups) : groups_(std::move(groups)) {
+  for (const Communicator& group : groups_) size_ *= group.size();
+}
+
+int64_t NestedRanks::begin_of_own(int64_t elements) const {
+  int64_t begin = 0;
+  for (const Communicator& group : groups_) begin += group.rank() * (elements /= group.size());
+  return begin;
+}
+
+at::Tensor NestedRanks::part(at::Tensor whole, size_t levels) const {
+  for (size_t level = 0; level < levels; ++level) {
+    const int64_t count = whole.numel() / groups_[level].size();
+    whole = whole.narrow(0, groups_[level].rank() * count, count);
+  }
+  return whole;
+}
+
+Work NestedRanks::reduce(const at::Tensor& whole, size_t level, const at::Tensor& sum) const {
+  return groups_[level].reduce_scatter(sum, part(whole, level));
+}
+
+Work NestedRanks::gather(const at::Tensor& whole, size_t level) const {
+  return groups_[level].all_gather(part(whole, level), part(whole, level + 1));
+}
+
+}  // namespace weft::kit

@@ -1,0 +1,146 @@
+#include "weft/kit/zero_buckets.hpp"
+
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace weft::kit {
+
+void ZeroBuckets::build(const Training& training, NestedRanks ranks, uint32_t axes,
+                        const ZeroBucketOptions& options) {
+  axes_ = axes;
+  options_ = options;
+  values_.build(training, std::move(ranks), options.capacity, options.home);
+  int64_t largest = 0;  // that does not exceed the capacity
+  for (const ZeroValues::Bucket& layout : values_.buckets()) {
+    ZeroGradients& bucket = gradients_.emplace_back();
+    bucket.layout = &layout;
+    bucket.filled.resize(layout.entries.size());
+    if (layout.size <= options.capacity) largest = std::max(largest, layout.size);
+  }
+  // In stage 2 a bucket collects in what the one before the last has left.
+  if (options.stage == 2) memory_.keep_spares_of(largest);
+}
+
+void ZeroBuckets::begin(bool synchronise) {
+  active_ = synchronise || ranks().size() == 1;
+  if (summed_)
+    for (ZeroGradients& bucket : gradients_) bucket.keep_own_sums(ranks());
+  summed_ = false;
+  local_ = options_.stage == 1;
+  next_ = done_ = 0;
+  for (ZeroGradients& bucket : gradients_) {
+    bucket.missing = bucket.layout->entries.size();
+    bucket.reached.assign(bucket.missing, false);
+  }
+}
+
+void ZeroBuckets::ready(Parameter parameter) {
+  const ZeroValues::Place place = values_.place(parameter);
+  gradients_[place.bucket].collect(place.entry, memory_);
+  reach(place);
+}
+
+void ZeroBuckets::unit_done(Unit unit) {
+  for (const ZeroValues::Place& place : values_.owned_by(unit)) reach(place);
+}
+
+void ZeroBuckets::end() {
+  if (!active_) return;
+  at::NoGradGuard no_grad;
+  for (ZeroGradients& bucket : gradients_) bucket.missing = 0;
+  start_complete();
+  while (done_ < next_) advance();
+  memory_.free();
+  summed_ = keeps_whole();
+  local_ = false;
+}
+
+void ZeroBuckets::publish(const ShardSink& sink) const {
+  if (local_ && ranks().size() > 1)
+    throw Error(WEFT_FAILED_PRECONDITION,
+                "the last backward ran under no_sync, so its gradients were never summed over the ranks; "
+                "run the last backward of a step without it, or zero the gradients");
+  values_.publish(sink, axes_, [this](size_t b) {
+    const ZeroGradients& bucket = gradients_[b];
+    if (!keeps_whole()) return bucket.summed ? bucket.sums : at::Tensor();
+    return summed_ ? ranks().own(bucket.flat) : at::Tensor();
+  });
+}
+
+void ZeroBuckets::values_changed() {
+  values_.gather();
+  if (!options_.overlap_gather) values_.wait();
+}
+
+void ZeroBuckets::zero() {
+  for (ZeroGradients& bucket : gradients_) {
+    bucket.summed = false;
+    std::fill(bucket.filled.begin(), bucket.filled.end(), false);
+    if (bucket.is_one_gradient()) bucket.flat.reset();
+  }
+  summed_ = local_ = false;
+}
+
+void ZeroBuckets::reach(ZeroValues::Place place) {
+  ZeroGradients& bucket = gradients_[place.bucket];
+  if (bucket.reached[place.entry]) return;
+  bucket.reached[place.entry] = true;
+  --bucket.missing;
+  if (active_ && (options_.overlap_reduction || options_.stage == 2)) start_complete();
+}
+
+void ZeroBuckets::start_complete() {
+  at::NoGradGuard no_grad;
+  while (next_ < gradients_.size() && gradients_[next_].missing == 0) {
+    advance();
+    start(gradients_[next_++]);
+    while (!options_.overlap_reduction && done_ < next_) advance();
+  }
+}
+
+void ZeroBuckets::start(ZeroGradients& bucket) {
+  bucket.clear_unfilled(memory_);
+  if (options_.communication && *options_.communication != bucket.layout->dtype)
+    bucket.sent = bucket.flat.to(*options_.communication);
+  bucket.level = 0;
+  reduce(bucket);
+}
+
+void ZeroBuckets::reduce(ZeroGradients& bucket) {
+  const bool to_sums = options_.stage == 2 && !offloads() && bucket.level + 1 == ranks().levels();
+  bucket.first_sum = to_sums && !bucket.summed && !bucket.sent.defined();
+  if (bucket.first_sum && !bucket.sums.defined())
+    bucket.sums = allocate(options_.home, bucket.layout->size / ranks().size(), bucket.layout->dtype);
+  const at::Tensor& whole = bucket.travelling();
+  bucket.reduction = ranks().reduce(whole, bucket.level,
+                                    bucket.first_sum ? bucket.sums : ranks().part(whole, bucket.level + 1));
+}
+
+// Moves every bucket that is under way on by one level.
+void ZeroBuckets::advance() {
+  for (size_t b = done_; b < next_; ++b) {
+    ZeroGradients& bucket = gradients_[b];
+    bucket.reduction.wait();
+    if (++bucket.level < ranks().levels()) {
+      reduce(bucket);
+    } else {
+      finish(bucket);
+      ++done_;
+    }
+  }
+}
+
+void ZeroBuckets::finish(ZeroGradients& bucket) {
+  const at::Tensor own = ranks().own(bucket.travelling());
+  if (keeps_whole()) {
+    if (bucket.sent.defined()) ranks().own(bucket.flat).copy_(own);
+  } else {
+    bucket.take_sum(own, options_.home);
+    bucket.release(memory_);
+  }
+  bucket.sent.reset();
+}
+
+}  // namespace weft::kit

@@ -1,0 +1,123 @@
+#include "weft/kit/zero_redundancy.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace weft::kit {
+
+ZeroRedundancy::ZeroRedundancy(const ZeroBucketOptions& options, std::string stage_option)
+    : options_(options), stage_option_(std::move(stage_option)) {}
+
+std::unique_ptr<DataAxis> ZeroRedundancy::from_options(const Options& options, const std::string& stage,
+                                                       const std::string& capacity) {
+  ZeroBucketOptions chosen;
+  chosen.stage = options.get<int64_t>(stage);
+  if (options.has(capacity))
+    chosen.capacity = static_cast<int64_t>(options.get<double>(capacity) * (1 << 20));
+  if (options.has("communication_dtype"))
+    chosen.communication = dtype_named(options.get<std::string>("communication_dtype"));
+  chosen.overlap_reduction = options.get_or("overlap_communication", chosen.overlap_reduction);
+  chosen.overlap_gather = options.get_or("overlap_allgather", chosen.overlap_gather);
+  if (options.get_or("cpu_offload", false)) chosen.home = WEFT_POOL_HOST;
+  return std::make_unique<ZeroRedundancy>(chosen, stage);
+}
+
+void ZeroRedundancy::configure(const Training& training) {
+  std::vector<Communicator> groups = {training.communicator(1u << WEFT_AXIS_DATA)};
+  const Communicator replicas = training.communicator(1u << WEFT_AXIS_REPLICA);
+  if (replicas.size() > 1) groups.push_back(replicas);
+  buckets_.build(training, NestedRanks(std::move(groups)), 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA,
+                 options_);
+}
+
+void ZeroRedundancy::before_forward(Unit unit) {
+  buckets_.before_forward(unit);
+}
+
+void ZeroRedundancy::begin(const Backward& backward) {
+  const bool last = backward.index + 1 >= backward.count;
+  if (options_.stage == 2 && last && !backward.synchronise)
+    throw Error(
+        WEFT_FAILED_PRECONDITION,
+        "no_sync is not possible with " + stage_option_ +
+            " 2, where no rank keeps whole gradients: leave it out (every backward is summed, and the "
+            "sums add up), or use " +
+            stage_option_ + " 1");
+  one_forward_ = backward.count != 0;
+  buckets_.begin(backward.synchronise || options_.stage == 2);
+}
+
+void ZeroRedundancy::ready(Parameter parameter) {
+  buckets_.ready(parameter);
+}
+
+void ZeroRedundancy::unit_done(Unit unit) {
+  if (one_forward_) buckets_.unit_done(unit);
+}
+
+void ZeroRedundancy::end() {
+  buckets_.end();
+}
+
+void ZeroRedundancy::publish(ShardSink& sink) const {
+  buckets_.publish(sink);
+}
+
+void ZeroRedundancy::values_changed() {
+  buckets_.values_changed();
+}
+
+void ZeroRedundancy::zero() {
+  buckets_.zero();
+}
+
+void ZeroRedundancy::estimate(int64_t ranks, const weft_job_shape& job, weft_job_estimate& out) const {
+  const int64_t size = job.working_size;
+  const bool offloads = options_.home == WEFT_POOL_HOST, stage_2 = options_.stage == 2;
+  const ZeroFill fill{options_.capacity, ranks, ZeroFill::alignment_of(size)};
+  int64_t padded = 0, frozen = 0, largest_bucket = 0, largest = 0, open = 0;
+  const auto close = [&] {
+    open = fill.close(open);
+    padded += open;
+    largest_bucket = std::max(largest_bucket, std::exchange(open, 0));
+  };
+  for (uint64_t i = job.num_params; i-- > 0;) {
+    const int64_t count = job.params[i].elements;
+    if (job.params[i].frozen) {
+      frozen += count;
+      continue;
+    }
+    if (!fill.takes(open, count)) close();
+    open = fill.append(open, count);
+    largest = std::max(largest, count);
+  }
+  close();
+  const int64_t sent_size =
+      options_.communication ? static_cast<int64_t>(c10::elementSize(*options_.communication)) : size;
+  out.parameters = (padded + frozen) * size;
+  out.gradients = padded / (stage_2 || offloads ? ranks : 1) * size;
+  out.masters = job.master_size != job.working_size || offloads ? padded / ranks * job.master_size : 0;
+  out.states = padded / ranks * job.num_states * job.state_size;
+  if (offloads) out.host = out.gradients + out.masters + out.states;
+  // Whether buckets are freed while backward goes on.
+  const bool frees = stage_2 || options_.overlap_reduction;
+  const int64_t collected = !stage_2 && !offloads ? 0 : frees ? 2 * largest_bucket : padded;
+  out.transient = (largest + collected) * size + largest_bucket / ranks * (ranks - 1) * sent_size;
+  out.sent_reduce_scatter = padded / ranks * (ranks - 1) * sent_size;
+  out.sent_all_gather = padded / ranks * (ranks - 1) * size;
+}
+
+std::string ZeroRedundancy::layout() const {
+  int64_t elements = 0, padded = 0;
+  for (const ZeroValues::Bucket& bucket : buckets_.values().buckets()) {
+    padded += bucket.size;
+    for (const ZeroValues::Entry& entry : bucket.entries) elements += entry.count;
+  }
+  return "stage " + std::to_string(options_.stage) + ": " +
+         std::to_string(buckets_.values().buckets().size()) + " buckets of " + std::to_string(elements) +
+         " elements and " + std::to_string(padded - elements) + " of padding; this rank updates " +
+         std::to_string(padded / buckets_.values().ranks().size());
+}
+
+}  // namespace weft::kit
