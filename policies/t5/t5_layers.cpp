@@ -37,7 +37,7 @@ RelativeAttentionBias::RelativeAttentionBias(const T5Config& config, bool bidire
 at::Tensor RelativeAttentionBias::operator()(const Part& part) const {
   const at::Tensor numbers = weight.narrow(1, part.heads.begin, part.heads.count);
   std::vector<at::Tensor> rows;
-  for (const Segment& queries : part.queries) {
+  for (const Run& queries : part.queries) {
     const int64_t begin = queries.begin, count = queries.count;
     if (weight.is_meta()) {
       rows.push_back(at::empty({part.heads.count, count, part.positions}, weight.options()));
@@ -91,7 +91,7 @@ at::Tensor Attention::position_bias(int64_t positions, const at::Tensor& padding
   if (causal_) {
     const at::TensorOptions integers = bias.options().dtype(at::kLong);
     std::vector<at::Tensor> own;
-    for (const Segment& queries : part.queries)
+    for (const Run& queries : part.queries)
       own.push_back(at::arange(queries.begin, queries.begin + queries.count, integers));
     const at::Tensor earlier = at::arange(part.positions, integers).le(at::cat(own).unsqueeze(1));
     const at::Tensor causal = nn::additive_mask(earlier, bias.scalar_type());

@@ -12,7 +12,7 @@ namespace {
 class LateSum final : public weft::Strategy {
  public:
   void configure(weft::Training& training) override {
-    data_ = training.communicator(1u << WEFT_AXIS_DATA);
+    data_ = training.samples();
     values_.build(training);
   }
 

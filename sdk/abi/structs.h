@@ -4,7 +4,7 @@
  *   VALUE(type, last)        without a size: it never grows */
 TABLE(weft_host, get_extension, 2)
 TABLE(weft_plugin, get_extension, 3)
-TABLE(weft_comm_services, release, 13)
+TABLE(weft_comm_services, group_axes, 14)
 TABLE(weft_model_services, buffer_tensor, 14)
 TABLE(weft_memory_services, resize_storage, 0)
 TABLE(weft_pool_services, copy, 3)

@@ -135,7 +135,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
                       host.outputs_fp32, host.autocast, host.plan_flags.tensor, host.plan_flags.sequence},
       std::move(source), [&](const Mesh& mesh) {
         plan::ParallelSizes sizes = host.plan_flags;
-        sizes.tensor = mesh.size(WEFT_AXIS_TENSOR);
+        sizes.tensor = mesh.place(Mesh::tensor()).size;
         std::string policy;
         plan::Plan plan;
         on_every_rank(world.communicator(),

@@ -94,7 +94,7 @@ class DividedModel {
     plan_.emplace(model, make_plan(model, sizes, host.custom_policy, &identity),
                   comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
     params_ = list_params(model);
-    keep_parts(params_, *plan_);
+    keep_parts(params_, *plan_, [&](Axes) { return Mesh::Place{0, sizes.tensor}; });
     for (const auto& param : params_) bind_storage(*param, at::empty(param->local, param->tensor.options()));
   }
   ~DividedModel() {

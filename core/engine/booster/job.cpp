@@ -2,8 +2,10 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
@@ -40,7 +42,7 @@ std::vector<Batch> split(const Batch& batch, int64_t parts) {
 // The positions of the model's first sequence, or samples for models without one; nothing where another rank
 // counts them.
 double num_tokens(const Training& training, const Batch& batch) {
-  if (batch.empty || !training.mesh().speaks_for_samples()) return 0;
+  if (batch.empty || !training.mesh().speaks_for(Fact::kSamples)) return 0;
   const std::vector<nn::SequenceLength> lengths = training.model().lengths(batch);
   return static_cast<double>(lengths.empty() ? batch.samples() : lengths[0].rows * lengths[0].positions);
 }
@@ -164,6 +166,7 @@ class EvaluationMode {
 // What this rank's samples add to the loss.
 Evaluation own_part(const Training::Forward& forward, const Criterion& criterion, const Batch& batch) {
   Evaluation result;
+  if (criterion && forward.outputs.empty()) return result;  // another stage has them
   if (criterion) {
     const double samples = batch.empty ? 0 : static_cast<double>(batch.samples());
     result.terms.push_back(
@@ -178,16 +181,39 @@ Evaluation own_part(const Training::Forward& forward, const Criterion& criterion
   return result;
 }
 
+// JSON has no NaN and no infinity.
+uint64_t bits_of(double value) {
+  return std::bit_cast<uint64_t>(value);
+}
+double double_of(const nlohmann::json& bits) {
+  return std::bit_cast<double>(bits.get<uint64_t>());
+}
+
+// Takes the terms of the stage that ran the last unit. Collective over the stages.
+void take_terms_of_last_stage(Training& training, Evaluation& evaluation) {
+  nlohmann::json own = nlohmann::json::array();
+  for (const Evaluation::Term& term : evaluation.terms)
+    own.push_back({term.name, term.weight, bits_of(term.sum), bits_of(term.count), term.output});
+  for (const std::string& text : training.comm(Mesh::stages())->communicator.gather_text(own.dump())) {
+    const nlohmann::json terms = nlohmann::json::parse(text);
+    if (terms.empty()) continue;
+    evaluation.terms.clear();
+    for (const nlohmann::json& term : terms)
+      evaluation.terms.push_back(
+          {term[0], term[1], double_of(term[2]), double_of(term[3]), term[4].get<std::string>()});
+  }
+}
+
 void sum_over_ranks(Training& training, Evaluation& evaluation) {
-  if (training.mesh().summing_size() == 1 || evaluation.terms.empty()) return;
+  const Mesh& mesh = training.mesh();
+  if (mesh.splits(Mesh::stages())) take_terms_of_last_stage(training, evaluation);
+  if (!mesh.splits(Mesh::samples()) || evaluation.terms.empty()) return;
   std::vector<double> sums;
   for (const Evaluation::Term& term : evaluation.terms) sums.insert(sums.end(), {term.sum, term.count});
   const at::Tensor all = at::tensor(sums, at::kDouble);
-  training.comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)
-      ->communicator.all_reduce(all, ReduceOp::kSum, true)
-      .wait();
+  training.comm(Mesh::samples())->communicator.all_reduce(all, ReduceOp::kSum, true).wait();
   const double* summed = all.data_ptr<double>();
-  const double times = training.mesh().sequence_size();  // that each sample was counted
+  const double times = mesh.sequence_size();  // that each sample was counted
   for (Evaluation::Term& term : evaluation.terms) {
     term.sum = *summed++ / times;
     term.count = *summed++ / times;

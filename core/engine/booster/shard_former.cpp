@@ -31,8 +31,8 @@ struct ShardedModel::Shared {
   std::vector<Shard> shards() const {
     std::vector<Shard> all;
     for (const auto& param : params) {
-      for (const Run& run : runs_of(*param, ranks.rank(), 0, param->count())) {
-        const auto part = [&](const at::Tensor& all) {
+      for (const auto& [run, counted] : counted_runs(*param, 0, param->count())) {
+        const auto part = [run = run](const at::Tensor& all) {
           return all.detach().view(-1).narrow(0, run.begin, run.count);
         };
         Shard shard;
@@ -43,8 +43,8 @@ struct ShardedModel::Shared {
         if (const at::Tensor& gradient = param->tensor.grad(); gradient.defined())
           shard.gradient = part(gradient);
         shard.partition_axes = param->partition_axes;
-        const bool first = param->cut.dim < 0 ? ranks.rank() == 0 : !run.duplicate;
-        shard.counted_count = first ? shard.count : 0;
+        const bool first = param->partition_axes != 0 || ranks.rank() == 0;
+        shard.counted_count = first && counted ? shard.count : 0;
         all.push_back(std::move(shard));
       }
     }
@@ -209,7 +209,13 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
   shared->plan = std::make_unique<parallel::AppliedPlan>(model.module(), plan, config_.tensor_parallel_group,
                                                          config_.sequence_parallel_group);
   shared->params = list_params(model.module());
-  keep_parts(shared->params, *shared->plan);
+  const Communicator& tensor = shared->ranks;
+  keep_parts(shared->params, *shared->plan, [&](Axes axes) {
+    if ((axes & ~Mesh::tensor()) != 0)
+      fail(WEFT_UNIMPLEMENTED, "ShardFormer has a tensor axis alone, but the plan of {} splits over others",
+           plan.architecture);
+    return Mesh::Place{static_cast<uint32_t>(tensor.rank()), static_cast<uint32_t>(tensor.size())};
+  });
   try {
     on_grid(config_, [&] {
       const at::NoGradGuard no_grad;

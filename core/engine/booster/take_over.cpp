@@ -16,7 +16,7 @@ namespace {
 // The values come afterwards, from the ranks that have them.
 class NoValues final : public ParameterSource {
  public:
-  bool read(const std::string&, const checkpoint::Box&, const at::Tensor& destination) override {
+  bool read(const std::string&, const Box&, const at::Tensor& destination) override {
     destination.zero_();
     return true;
   }
@@ -72,22 +72,20 @@ void append(checkpoint::Pieces& pieces, checkpoint::Pieces more) {
 }
 
 // Fills `wanted` on every rank from what all hold.
-void fill(const Communicator& ranks, const std::vector<checkpoint::Placement>& placements,
+void fill(const Communicator& ranks, const std::vector<checkpoint::TensorHolders>& all_holders,
           const checkpoint::Pieces& held, const checkpoint::Pieces& wanted) {
   std::map<std::string, std::vector<checkpoint::Wanted>> boxes;
-  for (const checkpoint::Placement& placement : checkpoint::gather_placements(ranks, wanted))
-    for (const checkpoint::Placement::Part& part : placement.parts)
-      boxes[placement.tensor.name].push_back({part.rank, part.box});
+  for (const checkpoint::TensorHolders& known : checkpoint::gather_holders(ranks, wanted))
+    for (const checkpoint::TensorHolders::Holder& part : known.holders)
+      boxes[known.tensor.name].push_back({part.rank, part.box});
   const checkpoint::PiecesByName own = checkpoint::by_name(held), targets = checkpoint::by_name(wanted);
   at::NoGradGuard no_grad;
-  for (const checkpoint::Placement& placement : placements) {
-    const std::string& name = placement.tensor.name;
-    checkpoint::exchange(ranks, placement, own, boxes[name],
-                         [&](const checkpoint::Box& part, const at::Tensor& values) {
-                           for (const checkpoint::Piece* target : targets.at(name))
-                             if (checkpoint::intersection(target->box, part) == part)
-                               checkpoint::view_of(target->values, target->box, part).copy_(values);
-                         });
+  for (const checkpoint::TensorHolders& known : all_holders) {
+    const std::string& name = known.tensor.name;
+    checkpoint::exchange(ranks, known, own, boxes[name], [&](const Box& part, const at::Tensor& values) {
+      for (const checkpoint::Piece* target : targets.at(name))
+        if (intersection(target->box, part) == part) view_of(target->values, target->box, part).copy_(values);
+    });
   }
 }
 
@@ -109,12 +107,12 @@ void Booster::take_over(Job& job) {
     snapshot = checkpoint::take_snapshot(job.optimizer, ranks);
     append(held, std::move(snapshot->pieces));
   }
-  const std::vector<checkpoint::Placement> placements = checkpoint::gather_placements(ranks, held);
+  const std::vector<checkpoint::TensorHolders> all_holders = checkpoint::gather_holders(ranks, held);
   std::optional<checkpoint::SavedOptimizer> states;
   if (job.optimizer) {
     std::vector<checkpoint::Entry> entries;
-    for (const checkpoint::Placement& placement : placements)
-      if (before->find_param(placement.tensor.name) == nullptr) entries.push_back(placement.tensor);
+    for (const checkpoint::TensorHolders& known : all_holders)
+      if (before->find_param(known.tensor.name) == nullptr) entries.push_back(known.tensor);
     states.emplace(snapshot->description, entries, job.optimizer, "take_over");
   }
 
@@ -129,7 +127,7 @@ void Booster::take_over(Job& job) {
   const std::vector<Shard> shards = after->publish();
   checkpoint::Pieces wanted = master_pieces(shards, checkpoint::add_wanted);
   if (states) append(wanted, states->wanted_states(shards));
-  fill(ranks, placements, held, wanted);
+  fill(ranks, all_holders, held, wanted);
   after->values_changed();
   after->set_synchronise(before->synchronise());
   if (job.optimizer) {
@@ -144,7 +142,7 @@ void Booster::take_over(Job& job) {
       optimizer.norm_type = host.norm_type;
     }
   }
-  if (!after->mesh().places_as(before->mesh())) reseed_generators(world(), after->mesh());
+  if (after->mesh().layout() != before->mesh().layout()) reseed_generators(world(), after->mesh());
   model.training = after;
   unbound.keep_unbound();
   give_back_data.release();

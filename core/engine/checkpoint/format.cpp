@@ -27,7 +27,7 @@ const weft_checkpoint_io& default_format() {
 }  // namespace
 
 int64_t Entry::numel() const {
-  return whole(shape).numel();
+  return Box::whole(shape).numel();
 }
 
 std::optional<size_t> TensorSource::find(const std::string& name) const {
@@ -43,7 +43,7 @@ void TensorSource::add(Entry entry) {
 void TensorSource::read_range(size_t index, int64_t begin, const at::Tensor& destination) const {
   const at::Tensor flat = destination.view(-1);
   int64_t done = 0;
-  for (const Box& box : boxes_of_range(whole(entries_.at(index).shape), begin, flat.numel())) {
+  for (const Box& box : boxes_of_range(Box::whole(entries_.at(index).shape), begin, flat.numel())) {
     read(index, box, flat.narrow(0, done, box.numel()).view(box.extent));
     done += box.numel();
   }
@@ -84,7 +84,7 @@ void Reader::read(size_t index, const Box& box, const at::Tensor& destination) c
 at::Tensor TensorSource::read(size_t index) const {
   const Entry& entry = entries().at(index);
   const at::Tensor tensor = at::empty(entry.shape, entry.dtype);
-  read(index, whole(entry.shape), tensor);
+  read(index, Box::whole(entry.shape), tensor);
   return tensor;
 }
 

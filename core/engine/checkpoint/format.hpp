@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/box.hpp"
+#include "box/box.hpp"
 #include "weft/checkpoint_io.h"
 
 namespace weft::checkpoint {

@@ -164,19 +164,19 @@ Pieces wanted_values(const std::vector<Shard>& shards) {
 
 void write_gathered(const std::string& path, const WriteOptions& options, const Communicator& ranks,
                     const Pieces& pieces) {
-  const std::vector<Placement> placements = gather_placements(ranks, pieces);
+  const std::vector<TensorHolders> all_holders = gather_holders(ranks, pieces);
   std::vector<Entry> entries;
-  for (const Placement& placement : placements) {
-    if (!placement.is_whole())
-      fail(WEFT_INTERNAL, "the ranks together do not hold {} exactly once", placement.tensor.name);
-    entries.push_back(placement.tensor);
+  for (const TensorHolders& known : all_holders) {
+    if (!known.is_whole())
+      fail(WEFT_INTERNAL, "the ranks together do not hold {} exactly once", known.tensor.name);
+    entries.push_back(known.tensor);
   }
   std::optional<Writer> writer;
   on_master(ranks, [&] { writer.emplace(path, options, entries); });
   const PiecesByName own = by_name(pieces);
   Deferred writing;  // a full disk must not leave the others waiting for the master
-  for (size_t i = 0; i < placements.size(); ++i)
-    exchange(ranks, placements[i], own, {{0, whole(entries[i].shape)}},
+  for (size_t i = 0; i < all_holders.size(); ++i)
+    exchange(ranks, all_holders[i], own, {{0, Box::whole(entries[i].shape)}},
              [&](const Box& part, const at::Tensor& values) {
                writing.run([&] { writer->write(i, part, values); });
              });

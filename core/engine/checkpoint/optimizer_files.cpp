@@ -74,7 +74,7 @@ Pieces held_states(const optim::Optimizer::Shared& shared, bool is_master) {
       const std::vector<int64_t> shape = tensor.sizes().vec();
       pieces.push_back({{parameter + "/" + name, tensor.scalar_type(), shape},
                         index,
-                        whole(shape),
+                        Box::whole(shape),
                         tensor.contiguous(),
                         is_master});
     }
@@ -193,7 +193,7 @@ Pieces SavedOptimizer::wanted_states(const std::vector<Shard>& shards) {
       const Entry& entry = entries_.at(name).at(info.name);
       const at::Tensor values = make(entry, entry.shape);
       state.whole[info.name] = values;
-      pieces.push_back({entry, param.index, whole(entry.shape), values, true});
+      pieces.push_back({entry, param.index, Box::whole(entry.shape), values, true});
     }
   }
   return pieces;

@@ -42,7 +42,7 @@ std::string file_of(int part) {
 
 // "wte.weight[0:16,0:12]"; the whole tensor goes by its own name.
 std::string entry_name(const Entry& tensor, const Box& box) {
-  if (box == whole(tensor.shape)) return tensor.name;
+  if (box == Box::whole(tensor.shape)) return tensor.name;
   std::vector<std::string> ranges;
   for (size_t d = 0; d < box.offset.size(); ++d)
     ranges.push_back(fmt::format("{}:{}", box.offset[d], box.offset[d] + box.extent[d]));
@@ -60,23 +60,22 @@ void write_own_file(const std::string& path, const Pieces& pieces) {
   if (counted.empty()) return;
   Writer writer(path, {}, entries);
   for (size_t i = 0; i < counted.size(); ++i)
-    writer.write(i, whole(entries[i].shape), counted[i]->values.contiguous());
+    writer.write(i, Box::whole(entries[i].shape), counted[i]->values.contiguous());
   writer.commit();
 }
 
-void write_index(const std::string& folder, const std::vector<Placement>& placements) {
+void write_index(const std::string& folder, const std::vector<TensorHolders>& all_holders) {
   json tensors = json::object();
-  for (const Placement& placement : placements) {
+  for (const TensorHolders& known : all_holders) {
     json parts = json::array();
-    for (const Placement::Part& part : placement.parts)
+    for (const TensorHolders::Holder& part : known.holders)
       if (part.counted)
         parts.push_back({{"file", file_of(part.rank)},
-                         {"entry", entry_name(placement.tensor, part.box)},
+                         {"entry", entry_name(known.tensor, part.box)},
                          {"offset", part.box.offset},
                          {"extent", part.box.extent}});
-    tensors[placement.tensor.name] = {{"dtype", name_of(placement.tensor.dtype)},
-                                      {"shape", placement.tensor.shape},
-                                      {"parts", std::move(parts)}};
+    tensors[known.tensor.name] = {
+        {"dtype", name_of(known.tensor.dtype)}, {"shape", known.tensor.shape}, {"parts", std::move(parts)}};
   }
   const json index = {{"version", kVersion}, {"tensors", std::move(tensors)}};
   write_file(fs::path(folder) / "index.json", index.dump() + "\n");
@@ -85,13 +84,13 @@ void write_index(const std::string& folder, const std::vector<Placement>& placem
 }  // namespace
 
 void write_parts(const std::string& folder, const Communicator& ranks, const Pieces& pieces) {
-  const std::vector<Placement> placements = gather_placements(ranks, pieces);
-  for (const Placement& placement : placements)
-    if (!placement.is_whole())
-      fail(WEFT_INTERNAL, "the ranks together do not hold {} exactly once", placement.tensor.name);
+  const std::vector<TensorHolders> all_holders = gather_holders(ranks, pieces);
+  for (const TensorHolders& known : all_holders)
+    if (!known.is_whole())
+      fail(WEFT_INTERNAL, "the ranks together do not hold {} exactly once", known.tensor.name);
   on_every_rank(ranks, [&] {
     write_own_file((fs::path(folder) / file_of(ranks.rank())).string(), pieces);
-    if (ranks.rank() == 0) write_index(folder, placements);
+    if (ranks.rank() == 0) write_index(folder, all_holders);
   });
 }
 
@@ -100,11 +99,11 @@ void write_parts(const std::string& folder, int count, const TensorSource& sourc
   int64_t total = 0, before = 0;
   for (const Entry& entry : entries) total += entry.numel();
   std::vector<std::vector<size_t>> files(count);
-  std::vector<Placement> placements;
+  std::vector<TensorHolders> all_holders;
   for (size_t i = 0; i < entries.size(); ++i) {
     const int file = static_cast<int>(before * count / std::max<int64_t>(total, 1));
     files[file].push_back(i);
-    placements.push_back({entries[i], {{file, whole(entries[i].shape), true}}});
+    all_holders.push_back({entries[i], {{file, Box::whole(entries[i].shape), true}}});
     before += entries[i].numel();
   }
   for (int file = 0; file < count; ++file) {
@@ -113,10 +112,10 @@ void write_parts(const std::string& folder, int count, const TensorSource& sourc
     for (const size_t i : files[file]) held.push_back(entries[i]);
     Writer writer((fs::path(folder) / file_of(file)).string(), {}, held);
     for (size_t i = 0; i < held.size(); ++i)
-      writer.write(i, whole(held[i].shape), source.read(files[file][i]));
+      writer.write(i, Box::whole(held[i].shape), source.read(files[file][i]));
     writer.commit();
   }
-  write_index(folder, placements);
+  write_index(folder, all_holders);
 }
 
 PartsReader::PartsReader(std::string folder) : folder_(std::move(folder)) {
@@ -134,7 +133,7 @@ PartsReader::PartsReader(std::string folder) : folder_(std::move(folder)) {
         const Part& read = parts.back();
         const bool fits = read.box.offset.size() == entry.shape.size() &&
                           read.box.extent.size() == entry.shape.size() &&
-                          intersection(read.box, whole(entry.shape)) == read.box;
+                          intersection(read.box, Box::whole(entry.shape)) == read.box;
         if (!fits || fs::path(read.file).filename() != read.file)
           fail(WEFT_DATA_LOSS, "{}: a part of {} does not fit the tensor, or names no file of the folder",
                path, printable(name, 80));

@@ -17,7 +17,7 @@ namespace {
 
 void add_range(const Shard& shard, int64_t begin, int64_t count, const Piece& like, const at::Tensor& values,
                Pieces& out) {
-  for_each_box(*shard.param, shard.begin + begin, count, values.narrow(0, begin, count),
+  for_each_box(shard.param->cut, shard.begin + begin, count, values.narrow(0, begin, count),
                [&](const Box& box, const at::Tensor& held) {
                  Piece piece = like;
                  piece.box = box;
@@ -39,33 +39,33 @@ void add_wanted(const Shard& shard, const Entry& tensor, int64_t order, const at
   add_range(shard, 0, shard.count, {tensor, order, {}, {}, true}, values, out);
 }
 
-bool Placement::is_whole() const {
+bool TensorHolders::is_whole() const {
   int64_t counted = 0;
-  for (const Part& part : parts) counted += part.counted ? part.box.numel() : 0;
+  for (const Holder& holder : holders) counted += holder.counted ? holder.box.numel() : 0;
   return counted == tensor.numel();
 }
 
-std::vector<Placement> gather_placements(const Communicator& ranks, const Pieces& own) {
+std::vector<TensorHolders> gather_holders(const Communicator& ranks, const Pieces& own) {
   json described = json::array();
   for (const Piece& piece : own)
     described.push_back({piece.order, piece.tensor.name, dtype_code(piece.tensor.dtype), piece.tensor.shape,
                          piece.box.offset, piece.box.extent, piece.counted});
   const std::vector<std::string> all = ranks.gather_text(described.dump());
-  std::map<std::pair<int64_t, std::string>, Placement> placements;
+  std::map<std::pair<int64_t, std::string>, TensorHolders> all_holders;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     for (const json& part : json::parse(all[rank])) {
       const Entry tensor{part[1], scalar_type(part[2]), part[3]};
-      Placement& placement = placements[{part[0], tensor.name}];
-      if (placement.parts.empty()) placement.tensor = tensor;
-      if (placement.tensor.dtype != tensor.dtype || placement.tensor.shape != tensor.shape)
+      TensorHolders& known = all_holders[{part[0], tensor.name}];
+      if (known.holders.empty()) known.tensor = tensor;
+      if (known.tensor.dtype != tensor.dtype || known.tensor.shape != tensor.shape)
         fail(WEFT_INTERNAL, "{} is ({}) of {} on rank {}, but ({}) of {} on rank {}", tensor.name,
-             fmt::join(placement.tensor.shape, ", "), c10::toString(placement.tensor.dtype),
-             placement.parts.front().rank, fmt::join(tensor.shape, ", "), c10::toString(tensor.dtype), rank);
-      placement.parts.push_back({static_cast<int>(rank), {part[4], part[5]}, part[6]});
+             fmt::join(known.tensor.shape, ", "), c10::toString(known.tensor.dtype),
+             known.holders.front().rank, fmt::join(tensor.shape, ", "), c10::toString(tensor.dtype), rank);
+      known.holders.push_back({static_cast<int>(rank), {part[4], part[5]}, part[6]});
     }
   }
-  std::vector<Placement> ordered;
-  for (auto& [key, placement] : placements) ordered.push_back(std::move(placement));
+  std::vector<TensorHolders> ordered;
+  for (auto& [key, known] : all_holders) ordered.push_back(std::move(known));
   return ordered;
 }
 
@@ -83,17 +83,17 @@ struct Transfer {
 };
 
 // What a rank has itself it is not sent; of what several hold only the rank that counts it sends.
-std::vector<Transfer> plan_transfers(const Placement& placement, const std::vector<Wanted>& wanted) {
+std::vector<Transfer> plan_transfers(const TensorHolders& known, const std::vector<Wanted>& wanted) {
   std::vector<Transfer> transfers;
   for (const Wanted& want : wanted) {
-    const bool has_it = std::any_of(placement.parts.begin(), placement.parts.end(), [&](const auto& part) {
+    const bool has_it = std::any_of(known.holders.begin(), known.holders.end(), [&](const auto& part) {
       return part.rank == want.rank && intersection(part.box, want.box) == want.box;
     });
     if (has_it) {
       transfers.push_back({want.rank, want.rank, want.box});
       continue;
     }
-    for (const Placement::Part& part : placement.parts) {
+    for (const TensorHolders::Holder& part : known.holders) {
       if (!part.counted) continue;
       if (auto shared = intersection(part.box, want.box))
         transfers.push_back({part.rank, want.rank, std::move(*shared)});
@@ -110,13 +110,13 @@ at::Tensor own_part(const std::vector<const Piece*>& own, const Box& part) {
 
 }  // namespace
 
-void exchange(const Communicator& ranks, const Placement& placement, const PiecesByName& own,
+void exchange(const Communicator& ranks, const TensorHolders& known, const PiecesByName& own,
               const std::vector<Wanted>& wanted,
               const std::function<void(const Box& part, const at::Tensor& values)>& take) {
   constexpr uint32_t kTag = 0;  // messages of a pair arrive in the order of the plan
-  const auto found = own.find(placement.tensor.name);
+  const auto found = own.find(known.tensor.name);
   const std::vector<const Piece*> mine = found == own.end() ? std::vector<const Piece*>() : found->second;
-  const at::ScalarType dtype = placement.tensor.dtype;
+  const at::ScalarType dtype = known.tensor.dtype;
   const auto own_values = [&](const Box& part) { return own_part(mine, part).to(dtype).contiguous(); };
   struct Received {
     const Box* part;
@@ -125,7 +125,7 @@ void exchange(const Communicator& ranks, const Placement& placement, const Piece
   };
   std::vector<Received> received;
   std::vector<Work> sent;
-  const std::vector<Transfer> transfers = plan_transfers(placement, wanted);
+  const std::vector<Transfer> transfers = plan_transfers(known, wanted);
   for (const Transfer& transfer : transfers) {
     if (transfer.from == transfer.to) {
       if (transfer.to == ranks.rank()) take(transfer.part, own_values(transfer.part));

@@ -27,21 +27,21 @@ void add_held(const Shard& shard, const Entry& tensor, int64_t order, const at::
 void add_wanted(const Shard& shard, const Entry& tensor, int64_t order, const at::Tensor& values,
                 Pieces& out);
 
-// Who holds what of one tensor.
-struct Placement {
-  struct Part {
+// Which ranks hold which boxes of one tensor.
+struct TensorHolders {
+  struct Holder {
     int rank;
     Box box;
     bool counted;
   };
   Entry tensor;
-  std::vector<Part> parts;  // by rank
-  bool is_whole() const;    // the counted parts have as many elements as the tensor
+  std::vector<Holder> holders;  // by rank
+  bool is_whole() const;        // the counted boxes have as many elements as the tensor
 };
 
 // Tells every rank what all hold, in one order. Collective; throws on every rank alike if ranks disagree on a
 // tensor.
-std::vector<Placement> gather_placements(const Communicator& ranks, const Pieces& own);
+std::vector<TensorHolders> gather_holders(const Communicator& ranks, const Pieces& own);
 
 // The pieces of this rank by tensor.
 using PiecesByName = std::map<std::string, std::vector<const Piece*>>;
@@ -54,7 +54,7 @@ struct Wanted {
   int rank;
   Box box;
 };
-void exchange(const Communicator& ranks, const Placement& placement, const PiecesByName& own,
+void exchange(const Communicator& ranks, const TensorHolders& known, const PiecesByName& own,
               const std::vector<Wanted>& wanted,
               const std::function<void(const Box& part, const at::Tensor& values)>& take);
 

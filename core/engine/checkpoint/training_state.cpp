@@ -35,9 +35,11 @@ at::Tensor generator_state() {
   return generator.get_state();
 }
 
-// Where they are the same, each rank goes on with its own generator.
+// Describes the mesh. Where it is the same, each rank goes on with its own generator.
 json axes_to_json(const Mesh& mesh) {
-  return {{"data", mesh.summing_size()}, {"tensor", mesh.size(WEFT_AXIS_TENSOR)}};
+  json axes = json::object();
+  for (const auto& [group, size] : mesh.layout()) axes[group] = size;
+  return axes;
 }
 
 // Of all ranks. Collective.
@@ -146,7 +148,7 @@ void write_training_state(const fs::path& folder, const Communicator& ranks,
   on_master(ranks, [&] {
     const std::vector<int64_t> shape = snapshot.generators.sizes().vec();
     Writer writer((folder / "random.safetensors").string(), {}, {{"generators", at::kByte, shape}});
-    writer.write(0, whole(shape), snapshot.generators);
+    writer.write(0, Box::whole(shape), snapshot.generators);
     writer.commit();
     write_file(folder / "state.json", snapshot.state.dump(2) + "\n");
   });

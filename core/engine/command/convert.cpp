@@ -68,8 +68,7 @@ void write_weights(const checkpoint::Reader& reader, const std::string& path, co
   for (checkpoint::Entry& entry : entries)
     if (dtype != nullptr && at::isFloatingType(entry.dtype)) entry.dtype = dtype->type;
   checkpoint::Writer writer(path, options, entries);
-  for (size_t i = 0; i < entries.size(); ++i)
-    writer.write(i, checkpoint::whole(entries[i].shape), reader.read(i));
+  for (size_t i = 0; i < entries.size(); ++i) writer.write(i, Box::whole(entries[i].shape), reader.read(i));
   writer.commit();
 }
 

@@ -2,6 +2,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "command/command.hpp"
 #include "training/training.hpp"
 #include "weft/nn/token_model.hpp"
+#include "weft/torch/dtypes.hpp"
 
 namespace weft::command {
 
@@ -70,6 +72,23 @@ at::Tensor gather_rows(const at::Tensor& mine, bool empty, const World& world) {
   return at::cat(parts);
 }
 
+// Adds outputs without meaning, of the right names, dtypes and shapes, where another stage has them, so that
+// every rank can take part in gathering them. Returns whether they are this rank's own. Collective.
+bool complete_outputs(State& outputs, Bindings& bindings) {
+  const bool own = !outputs.empty();
+  if (!bindings.mesh().splits(Mesh::stages())) return own;
+  json described = json::array();
+  for (const auto& [name, tensor] : outputs)
+    described.push_back({name, dtype_code(tensor.scalar_type()), tensor.sizes().vec()});
+  const Communicator& stages = bindings.comm(Mesh::stages())->communicator;
+  for (const std::string& text : stages.gather_text(described.dump()))
+    for (const json& output : json::parse(text))
+      if (!own)
+        outputs.set(output[0].get<std::string>(),
+                    at::zeros(output[2].get<std::vector<int64_t>>(), scalar_type(output[1].get<uint32_t>())));
+  return own;
+}
+
 }  // namespace
 
 int evaluate(const json& arguments) {
@@ -108,13 +127,15 @@ int forward(const json& arguments) {
   data::Loader loader = sequential_loader(arguments, opened.dataset, opened.dataset->size(), opened.booster);
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> parts;  // in the order of the outputs
   Evaluation total;
-  const bool counts = opened.job.model.shared().training->mesh().speaks_for_samples();
+  Bindings& bindings = opened.job.model.shared().bindings();
+  const bool counts = bindings.mesh().speaks_for(Fact::kOutputs);
   for (const Batch& batch : loader) {
-    const auto [outputs, evaluation] = opened.job.forward_and_evaluate(batch);
+    auto [outputs, evaluation] = opened.job.forward_and_evaluate(batch);
+    const bool own = complete_outputs(outputs, bindings);
     if (parts.empty())
       for (const auto& [name, tensor] : outputs) parts.emplace_back(name, std::vector<at::Tensor>());
     for (auto& [name, tensors] : parts)
-      tensors.push_back(gather_rows(outputs.at(name).contiguous(), batch.empty || !counts, world));
+      tensors.push_back(gather_rows(outputs.at(name).contiguous(), batch.empty || !counts || !own, world));
     total += evaluation;
   }
   world.block_all();
@@ -129,8 +150,7 @@ int forward(const json& arguments) {
   for (const auto& [name, loss] : total.outputs())
     add(name, at::full({}, loss, parts.front().second.front().options()));
   checkpoint::Writer writer(text(arguments, "output"), {}, entries);
-  for (size_t i = 0; i < tensors.size(); ++i)
-    writer.write(i, checkpoint::whole(entries[i].shape), tensors[i]);
+  for (size_t i = 0; i < tensors.size(); ++i) writer.write(i, Box::whole(entries[i].shape), tensors[i]);
   writer.commit();
   return 0;
 }

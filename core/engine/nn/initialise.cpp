@@ -54,7 +54,7 @@ double value_at(const Initial& initial, uint64_t key, uint64_t name, int64_t ind
 // The elements of a box as runs that lie side by side in the whole.
 class Runs {
  public:
-  Runs(const std::vector<int64_t>& shape, const checkpoint::Box& box) : shape_(shape), box_(box) {
+  Runs(const std::vector<int64_t>& shape, const Box& box) : shape_(shape), box_(box) {
     for (size_t d = shape.size(); d-- > 0;) {
       length_ *= box.extent[d];
       if (box.extent[d] != shape[d]) break;
@@ -73,7 +73,7 @@ class Runs {
 
  private:
   const std::vector<int64_t>& shape_;
-  const checkpoint::Box& box_;
+  const Box& box_;
   int64_t length_ = 1;  // of a run
 };
 
@@ -86,8 +86,7 @@ void initialise(const Initial& initial, int64_t seed, std::string_view name, int
 }
 
 void initialise(const Initial& initial, int64_t seed, std::string_view name,
-                const std::vector<int64_t>& shape, const checkpoint::Box& box,
-                const at::Tensor& destination) {
+                const std::vector<int64_t>& shape, const Box& box, const at::Tensor& destination) {
   if (initial.kind == Initial::Kind::kConstant) {
     destination.fill_(initial.first);
     return;

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "checkpoint/box.hpp"
+#include "box/box.hpp"
 #include "weft/nn/model.hpp"
 
 namespace weft::nn {
@@ -19,6 +19,6 @@ void initialise(const Initial& initial, int64_t seed, std::string_view name, int
 
 // Writes a box of the parameter, which has `shape`; `destination` has the box's extent, with any strides.
 void initialise(const Initial& initial, int64_t seed, std::string_view name,
-                const std::vector<int64_t>& shape, const checkpoint::Box& box, const at::Tensor& destination);
+                const std::vector<int64_t>& shape, const Box& box, const at::Tensor& destination);
 
 }  // namespace weft::nn

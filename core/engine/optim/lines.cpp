@@ -7,12 +7,12 @@ namespace weft::optim {
 Lines::Lines(const Slice& slice, int64_t begin, int64_t count)
     : shape_(slice.parameter->shape),
       cut_(*slice.cut),
-      local_(cut_.local(shape_.vec())),
+      local_(cut_.local()),
       first_(slice.begin),
       begin_(slice.begin + begin),
       end_(slice.begin + begin + count),
       length_(is_factored(shape_) ? std::max<int64_t>(1, local_.back()) : 0),
-      of_row_(splits_rows() ? static_cast<int64_t>(cut_.segments.size()) : 1) {}
+      of_row_(length_ == 0 ? 1 : static_cast<int64_t>(cut_.dims.back().size())) {}
 
 int64_t Lines::size() const {
   if (begin_ == end_) return 0;
@@ -22,18 +22,16 @@ int64_t Lines::size() const {
 Line Lines::operator[](int64_t index) const {
   if (length_ == 0) return {begin_ - first_, end_ - begin_, 0, begin_ - first_};
   const int64_t of_part = begin_ / length_ + index / of_row_;  // the row's place among those of the part
-  // Where the line's segment begins, in the row of the part and in that of the whole.
-  int64_t held = 0, column = 0, extent = length_;
-  if (splits_rows()) {
-    const int64_t segment = index % of_row_;
-    for (int64_t s = 0; s < segment; ++s) held += cut_.segments[static_cast<size_t>(s)].count;
-    column = cut_.segments[static_cast<size_t>(segment)].begin;
-    extent = cut_.segments[static_cast<size_t>(segment)].count;
-  }
+  // Where the line begins in the row of the part and in that of the whole.
+  const std::vector<Run>& runs = cut_.dims.back();
+  const auto own = static_cast<size_t>(index % of_row_);
+  int64_t held = 0;
+  for (size_t run = 0; run < own; ++run) held += runs[run].count;
   const int64_t at = of_part * length_ + held;
-  const int64_t begin = std::clamp(begin_, at, at + extent), end = std::clamp(end_, at, at + extent);
+  const int64_t begin = std::clamp(begin_, at, at + runs[own].count);
+  const int64_t end = std::clamp(end_, at, at + runs[own].count);
   const int64_t row = whole_row(of_part), matrix = row / shape_[shape_.size() - 2];
-  return {begin - first_, end - begin, row, matrix * shape_.back() + column + (begin - at)};
+  return {begin - first_, end - begin, row, matrix * shape_.back() + runs[own].begin + (begin - at)};
 }
 
 int64_t Lines::whole_row(int64_t of_part) const {
@@ -46,10 +44,9 @@ int64_t Lines::whole_row(int64_t of_part) const {
 }
 
 int64_t Lines::whole_place(size_t dim, int64_t place) const {
-  if (cut_.dim != static_cast<int64_t>(dim)) return place;
-  for (const Segment& segment : cut_.segments) {
-    if (place < segment.count) return segment.begin + place;
-    place -= segment.count;
+  for (const Run& run : cut_.dims[dim]) {
+    if (place < run.count) return run.begin + place;
+    place -= run.count;
   }
   return place;
 }

@@ -30,8 +30,8 @@ struct Line {
   int64_t column = 0;         // of the first element, in a flattened column state
 };
 
-// The lines of elements [begin, begin + count) of a slice, in order; where a cut leaves several segments of
-// each row, each is a line, which may be empty. A parameter that is no matrix is one line whose columns are
+// The lines of elements [begin, begin + count) of a slice, in order; where a cut leaves several runs of each
+// row, each is a line, which may be empty. A parameter that is no matrix is one line whose columns are
 // the elements of the slice.
 class Lines {
  public:
@@ -43,7 +43,6 @@ class Lines {
   Line operator[](int64_t index) const;
 
  private:
-  bool splits_rows() const { return cut_.dim >= 0 && cut_.dim + 1 == static_cast<int64_t>(shape_.size()); }
   int64_t whole_row(int64_t of_part) const;
   int64_t whole_place(size_t dim, int64_t place) const;
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <typeinfo>
 
 #include "base/text.hpp"
+#include "box/cut.hpp"
 #include "parallel/attention.hpp"
 #include "parallel/operations.hpp"
 #include "plan/describe_model.hpp"
@@ -27,15 +29,15 @@ std::string parent_of(const std::string& path) {
   return dot == std::string::npos ? "" : path.substr(0, dot);
 }
 
-const plan::ParameterCut& weight_of(const plan::PlannedNode& node) {
-  for (const plan::ParameterCut& cut : node.params)
-    if (cut.name == "weight") return cut;
+const plan::PlannedParameter& weight_of(const plan::PlannedNode& node) {
+  for (const plan::PlannedParameter& param : node.params)
+    if (param.name == "weight") return param;
   fail(WEFT_INTERNAL, "the module {} has no weight", node.path);
 }
 
 std::vector<int64_t> counts_of(const plan::PlannedNode& node) {
   std::vector<int64_t> counts;
-  for (const Cut& cut : weight_of(node).ranks) counts.push_back(cut.segments.front().count);
+  for (const Cut& cut : weight_of(node).cuts) counts.push_back(cut.local().front());
   return counts;
 }
 
@@ -54,9 +56,9 @@ class AppliedPlan::Installer {
     for (const plan::Replacement& entry : plan_.replacements) {
       for (const plan::PlannedNode& node : entry.nodes) {
         choose(entry, node);
+        keep(node);
         if (splits_sequence()) install_for_sequence(entry, node);
         if (tensor_.size() == 1) continue;
-        keep(node);
         install(entry, node);
       }
     }
@@ -67,14 +69,13 @@ class AppliedPlan::Installer {
  private:
   void keep(const plan::PlannedNode& node) {
     const std::string& path = modules_.at(node.path).path;
-    for (const plan::ParameterCut& cut : node.params) {
-      if (cut.ranks.empty()) continue;
-      const Cut& part = own(cut);
-      const std::string name = path + "." + cut.name;
-      applied_.parts_[name] = part;
+    for (const plan::PlannedParameter& param : node.params) {
+      if (param.cuts.size() < 2 && param.gradient_axes == sample_axes()) continue;
+      const std::string name = path + "." + param.name;
+      applied_.split_[name] = param;
       for (const nn::Tie& tie : ties_) {
-        if (tie.name == name) applied_.parts_[tie.canonical] = part;
-        if (tie.canonical == name) applied_.parts_[tie.name] = part;
+        if (tie.name == name) applied_.split_[tie.canonical] = param;
+        if (tie.canonical == name) applied_.split_[tie.name] = param;
       }
     }
   }
@@ -188,36 +189,36 @@ class AppliedPlan::Installer {
   }
   bool splits_sequence() const { return plan_.sizes.sequence > 1; }
 
-  const Cut& own(const plan::ParameterCut& cut) const {
-    return cut.ranks[static_cast<size_t>(tensor_.rank())];
-  }
-
-  // Of this rank's output features those that other ranks keep too, with these ranks.
+  // Returns the output features of this rank that other ranks of the tensor axis keep, too, with a group of
+  // these ranks. Collective where there are any.
   std::vector<SharedFeatures> shared_features(const plan::PlannedNode& node) {
+    const plan::PlannedParameter& weight = weight_of(node);
     std::vector<SharedFeatures> shared;
-    int64_t at = 0, copies = 1;  // of the features before
-    for (const Segment& segment : own(weight_of(node)).segments) {
-      if (segment.copies > 1 && segment.copies == copies)
-        shared.back().count += segment.count;
-      else if (segment.copies > 1)
-        shared.push_back({at, segment.count, sharers(static_cast<int>(segment.copies))});
-      copies = segment.copies;
-      at += segment.count;
+    for (const size_t dim : split_dims(weight.shape, weight.cuts)) {
+      make_sharers(weight.cuts, dim);
+      int64_t at = 0;
+      std::vector<uint32_t> before;  // who holds the features before
+      for (const auto& [run, holders] : shared_runs(weight.cuts, static_cast<size_t>(tensor_.rank()), dim)) {
+        if (holders.size() > 1 && holders == before)
+          shared.back().count += run.count;
+        else if (holders.size() > 1)
+          shared.push_back({at, run.count, sharers_.at(holders)});
+        before = holders;
+        at += run.count;
+      }
     }
     return shared;
   }
 
-  // The `copies` neighbours among which this rank is. Made once for each number; collective then.
-  Communicator sharers(int copies) {
-    const auto found = sharers_.find(copies);
-    if (found != sharers_.end()) return found->second;
-    Communicator mine;
-    for (int first = 0; first < tensor_.size(); first += copies) {
-      std::vector<uint32_t> members;
-      for (int rank = first; rank < first + copies; ++rank) members.push_back(static_cast<uint32_t>(rank));
-      if (Communicator made = tensor_.subset(members)) mine = std::move(made);
-    }
-    return sharers_[copies] = mine;
+  // Makes a group of each set of ranks that keep the same features. All ranks know what all keep, so they
+  // make the same groups in the same order.
+  void make_sharers(const std::vector<Cut>& cuts, size_t dim) {
+    std::set<std::vector<uint32_t>> groups;
+    for (size_t rank = 0; rank < cuts.size(); ++rank)
+      for (const SharedRun& run : shared_runs(cuts, rank, dim))
+        if (run.holders.size() > 1) groups.insert(run.holders);
+    for (const std::vector<uint32_t>& group : groups)
+      if (!sharers_.contains(group)) sharers_[group] = tensor_.subset(group);
   }
 
   void divide(const plan::DividedNode& node, const std::string& attribute) {
@@ -250,7 +251,7 @@ class AppliedPlan::Installer {
   std::map<std::string, Found> modules_;  // by the plan's path
   std::vector<nn::Tie> ties_;
   std::map<std::string, std::shared_ptr<RegionInput>> shared_;  // by parent
-  std::map<int, Communicator> sharers_;
+  std::map<std::vector<uint32_t>, Communicator> sharers_;       // null where this rank is not among them
 };
 
 namespace {
@@ -291,7 +292,7 @@ AppliedPlan::AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communi
   }
 }
 
-std::vector<Segment> AppliedPlan::own_positions(const std::string& sequence, int64_t total) const {
+std::vector<Run> AppliedPlan::own_positions(const std::string& sequence, int64_t total) const {
   const auto found = streams_.find(sequence);
   return (found != streams_.end() ? found : streams_.find(""))->second->own(total);
 }

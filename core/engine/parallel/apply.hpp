@@ -21,11 +21,11 @@ class AppliedPlan {
               const Communicator& sequence);
   AppliedPlan(const AppliedPlan&) = delete;
 
-  // What this rank of the tensor axis keeps of each parameter that is split, by the parameter's full name,
-  // ties under both.
-  const std::map<std::string, Cut>& parts() const { return parts_; }
+  // Every parameter that is split, or whose gradient is summed over other axes than most, by its full name,
+  // ties under both names.
+  const std::map<std::string, plan::PlannedParameter>& split() const { return split_; }
   // Returns which of the `total` positions of a sequence, which Model::lengths names, this rank has.
-  std::vector<Segment> own_positions(const std::string& sequence, int64_t total) const;
+  std::vector<Run> own_positions(const std::string& sequence, int64_t total) const;
   // How often the ranks of the sequence axis add up gradients of the same samples.
   int64_t times_counted() const;
   // True if the ranks of the tensor axis have other positions each, between the regions.
@@ -39,7 +39,7 @@ class AppliedPlan {
   struct Change {
     std::function<void()> apply, undo;
   };
-  std::map<std::string, Cut> parts_;
+  std::map<std::string, plan::PlannedParameter> split_;
   std::vector<Change> changes_;
   // One for each sequence that begins below a module of its own, by that module's path; "": for all others.
   std::map<std::string, std::shared_ptr<ResidualStream>> streams_;

@@ -23,7 +23,7 @@ std::shared_ptr<nn::ForwardContext> make_context(const nn::Model& model, const B
                                                  const AppliedPlan* plan) {
   std::vector<nn::Sequence> sequences;
   for (const nn::SequenceLength& length : lengths_of(model, batch)) {
-    std::vector<Segment> own = {{0, length.positions}};
+    std::vector<Run> own = {{0, length.positions}};
     if (plan != nullptr) own = plan->own_positions(length.name, length.positions);
     sequences.push_back({length.name, length.positions, length.rows, std::move(own)});
   }

@@ -12,11 +12,11 @@
 
 namespace weft::parallel {
 
-std::vector<Segment> Positions::of(int rank, int64_t total) const {
+std::vector<Run> Positions::of(int rank, int64_t total) const {
   const int64_t ranks = ranks_.size(), pieces = order_ == Order::kZigzag ? 2 * ranks : ranks;
   const auto piece = [&](int64_t i) {
     const int64_t begin = total * i / pieces;
-    return Segment{begin, total * (i + 1) / pieces - begin};
+    return Run{begin, total * (i + 1) / pieces - begin};
   };
   if (order_ == Order::kInOrder) return {piece(rank)};
   return {piece(rank), piece(pieces - 1 - rank)};
@@ -24,7 +24,7 @@ std::vector<Segment> Positions::of(int rank, int64_t total) const {
 
 int64_t Positions::count(int rank, int64_t total) const {
   int64_t count = 0;
-  for (const Segment& segment : of(rank, total)) count += segment.count;
+  for (const Run& segment : of(rank, total)) count += segment.count;
   return count;
 }
 
@@ -36,7 +36,7 @@ int64_t Positions::most(int64_t total) const {
 
 at::Tensor Positions::of(int rank, const at::Tensor& whole, int64_t dim) const {
   std::vector<at::Tensor> pieces;
-  for (const Segment& segment : of(rank, whole.size(dim)))
+  for (const Run& segment : of(rank, whole.size(dim)))
     pieces.push_back(whole.narrow(dim, segment.begin, segment.count));
   return pieces.size() == 1 ? pieces.front() : at::cat(pieces, dim);
 }
@@ -68,7 +68,7 @@ at::Tensor Positions::in_order(const at::Tensor& all, int64_t total) const {
   std::map<int64_t, at::Tensor> pieces;  // by their first position
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     int64_t begin = 0;
-    for (const Segment& segment : of(rank, total)) {
+    for (const Run& segment : of(rank, total)) {
       if (segment.count > 0) pieces[segment.begin] = all.select(0, rank).narrow(1, begin, segment.count);
       begin += segment.count;
     }
@@ -88,7 +88,7 @@ at::Tensor Positions::scattered(const at::Tensor& partial) const {
                                                        : at::zeros(shape, partial.options());
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     int64_t begin = 0;
-    for (const Segment& segment : of(rank, total)) {
+    for (const Run& segment : of(rank, total)) {
       all.select(0, rank)
           .narrow(1, begin, segment.count)
           .copy_(partial.narrow(1, segment.begin, segment.count));

@@ -21,7 +21,7 @@ class Positions {
   Positions(Communicator ranks, Order order) : ranks_(std::move(ranks)), order_(order) {}
 
   const Communicator& ranks() const { return ranks_; }
-  std::vector<Segment> of(int rank, int64_t total) const;  // ascending
+  std::vector<Run> of(int rank, int64_t total) const;  // ascending
   int64_t count(int rank, int64_t total) const;
 
   // Of (B, T, ...), or of a tensor with T positions along `dim`, those of a rank.

@@ -61,8 +61,8 @@ class ResidualStream {
   // Returns the number of positions of this stream's sequence in the forward that this thread runs.
   int64_t length() const { return nn::ForwardContext::current().sequence(sequence_).positions; }
   // Returns which of `total` positions the stream has here.
-  std::vector<Segment> own(int64_t total) const {
-    return positions_ ? positions_->of(positions_->ranks().rank(), total) : std::vector<Segment>{{0, total}};
+  std::vector<Run> own(int64_t total) const {
+    return positions_ ? positions_->of(positions_->ranks().rank(), total) : std::vector<Run>{{0, total}};
   }
 
  protected:

@@ -61,7 +61,7 @@ class Exchange {
 
 // Queries and keys of one step, as ranges of this rank's and of the other's positions.
 struct Ranges {
-  Segment queries, keys;
+  Run queries, keys;
   bool causal = false;
 };
 
@@ -69,8 +69,8 @@ struct Ranges {
 // all of a higher one's lie between the two pieces of this rank.
 Ranges ranges_of(const Setting& setting, int rank) {
   const int own = setting.positions.ranks().rank();
-  const std::vector<Segment> mine = setting.positions.of(own, setting.total),
-                             other = setting.positions.of(rank, setting.total_keys);
+  const std::vector<Run> mine = setting.positions.of(own, setting.total),
+                         other = setting.positions.of(rank, setting.total_keys);
   const int64_t queries = setting.positions.count(own, setting.total),
                 keys = setting.positions.count(rank, setting.total_keys);
   if (!setting.causal) return {{0, queries}, {0, keys}};
@@ -86,7 +86,7 @@ at::Tensor queries_of(const at::Tensor& bias, const Ranges& at) {
 // The block of this rank's queries (B, t, H, D) with the keys and values (2, B, s, G, D) of `rank`.
 AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, const at::Tensor& q,
                         const at::Tensor& keys_values) {
-  const auto heads_first = [](const at::Tensor& x, const Segment& range) {
+  const auto heads_first = [](const at::Tensor& x, const Run& range) {
     return x.narrow(1, range.begin, range.count).transpose(1, 2);
   };
   AttentionBlock block;
@@ -110,7 +110,7 @@ AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, cons
 void add_bias_gradient(const Setting& setting, const Ranges& at, int rank, const at::Tensor& gradient,
                        const at::Tensor& sum) {
   int64_t begin = 0, left = at.keys.count;  // the ranges begin with a piece
-  for (const Segment& keys : setting.positions.of(rank, setting.total_keys)) {
+  for (const Run& keys : setting.positions.of(rank, setting.total_keys)) {
     const int64_t count = std::min(keys.count, left);
     queries_of(sum, at).narrow(-1, keys.begin, count).add_(gradient.narrow(-1, begin, count));
     begin += count;
@@ -136,7 +136,7 @@ void visit_keys(const Setting& setting, const at::Tensor& own, const Visit& visi
   }
 }
 
-AttentionPart part_at(const AttentionPart& whole, const Segment& queries) {
+AttentionPart part_at(const AttentionPart& whole, const Run& queries) {
   return {whole.out.narrow(2, queries.begin, queries.count),
           whole.log_sum_exp.narrow(2, queries.begin, queries.count)};
 }

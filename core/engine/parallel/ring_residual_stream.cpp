@@ -33,7 +33,7 @@ class ScatteredProduct final : public torch::autograd::Node {
     const at::Tensor dx = at::empty(x.sizes(), x.options());
     at::Tensor dw;
     visit_parts(positions_, gradients[0], x.size(1), [&](int rank, const at::Tensor& dy) {
-      const Segment at = positions_.of(rank, x.size(1)).front();
+      const Run at = positions_.of(rank, x.size(1)).front();
       if (at.count == 0) return;
       dx.narrow(1, at.begin, at.count).copy_(nn::linear_input_gradient(dy, weight, layout_));
       add(dw, nn::linear_weight_gradient(dy, x.narrow(1, at.begin, at.count), layout_));
@@ -75,7 +75,7 @@ class RingResidualStream final : public SplitResidualStream {
   at::Tensor gather_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                             nn::Linear::Layout layout, at::Tensor& whole) const override {
     at::Tensor result;
-    visit(x, length(), whole, [&](const Segment& at, const at::Tensor& part) {
+    visit(x, length(), whole, [&](const Run& at, const at::Tensor& part) {
       const at::Tensor product = nn::linear(part, weight, bias, layout);
       if (!result.defined()) {
         at::DimVector shape(product.sizes());
@@ -90,7 +90,7 @@ class RingResidualStream final : public SplitResidualStream {
   at::Tensor gather_weight_gradient(const at::Tensor& dy, const at::Tensor& x, nn::Linear::Layout layout,
                                     int64_t total, at::Tensor& whole) const override {
     at::Tensor gradient;
-    visit(x, total, whole, [&](const Segment& at, const at::Tensor& part) {
+    visit(x, total, whole, [&](const Run& at, const at::Tensor& part) {
       ScatteredProduct::add(gradient,
                             nn::linear_weight_gradient(dy.narrow(1, at.begin, at.count), part, layout));
     });
@@ -100,12 +100,12 @@ class RingResidualStream final : public SplitResidualStream {
  private:
   // Every part once; `whole` gets them all.
   void visit(const at::Tensor& x, int64_t total, at::Tensor& whole,
-             const std::function<void(const Segment& at, const at::Tensor& part)>& visit) const {
+             const std::function<void(const Run& at, const at::Tensor& part)>& visit) const {
     at::DimVector shape(x.sizes());
     shape[1] = total;
     whole = at::empty(shape, x.options());
     visit_parts(positions(), x, total, [&](int rank, const at::Tensor& part) {
-      const Segment at = positions().of(rank, total).front();
+      const Run at = positions().of(rank, total).front();
       if (at.count == 0) return;
       whole.narrow(1, at.begin, at.count).copy_(part);
       visit(at, part);

@@ -16,9 +16,9 @@ struct Units {
   bool repeats_others = false;
 };
 
-// Rank `rank`'s of `units`.
-Segment share(int64_t units, int64_t rank, int64_t ranks) {
-  if (units < ranks) return {rank * units / ranks, 1, ranks / units};
+// Returns the units of rank `rank`; several ranks have the same one where there are fewer than ranks.
+Run share(int64_t units, int64_t rank, int64_t ranks) {
+  if (units < ranks) return {rank * units / ranks, 1};
   return {rank * (units / ranks), units / ranks};
 }
 
@@ -32,33 +32,31 @@ bool fits(const Units& units, int64_t ranks) {
   return true;
 }
 
-// What goes on where the last segment ends is part of it.
-void append(std::vector<Segment>& segments, const Segment& next) {
-  if (!segments.empty() && segments.back().begin + segments.back().count == next.begin &&
-      segments.back().copies == next.copies)
-    segments.back().count += next.count;
+// Adds a run, which joins the last one where it begins at its end.
+void append(std::vector<Run>& runs, const Run& next) {
+  if (!runs.empty() && runs.back().end() == next.begin)
+    runs.back().count += next.count;
   else
-    segments.push_back(next);
+    runs.push_back(next);
 }
 
-Cut cut_of(const Units& units, int64_t dim, int64_t rank, int64_t ranks) {
-  Cut cut = {.dim = dim, .segments = {}};
+std::vector<Run> runs_of(const Units& units, int64_t rank, int64_t ranks) {
+  std::vector<Run> runs;
   int64_t at = 0;
   for (int64_t group = 0; group < units.groups; ++group) {
     for (const int64_t part : units.parts) {
       const int64_t count = part / units.groups, first = group * count;
-      const Segment own = share(part, rank, ranks);
-      const int64_t begin = std::max(own.begin, first), end = std::min(own.begin + own.count, first + count);
-      if (begin < end)
-        append(cut.segments, {(at + begin - first) * units.size, (end - begin) * units.size, own.copies});
+      const Run own = share(part, rank, ranks);
+      const int64_t begin = std::max(own.begin, first), end = std::min(own.end(), first + count);
+      if (begin < end) append(runs, {(at + begin - first) * units.size, (end - begin) * units.size});
       at += count;
     }
   }
-  return cut;
+  return runs;
 }
 
-// Equal shares rounded up to whole multiples; what is left for the last ranks may be nothing.
-Segment share_of_vocabulary(int64_t count, int64_t multiple, int64_t rank, int64_t ranks) {
+// Returns equal shares rounded up to whole multiples; what is left for the last ranks may be nothing.
+Run share_of_vocabulary(int64_t count, int64_t multiple, int64_t rank, int64_t ranks) {
   const int64_t most = ((count + ranks - 1) / ranks + multiple - 1) / multiple * multiple;
   const int64_t begin = std::min(count, rank * most);
   return {begin, std::min(count, begin + most) - begin};
@@ -101,8 +99,9 @@ Units units_of(const SplitRule& rule, int64_t extent) {
 }
 
 // Returns what does not fit.
-std::string split_equally(ParameterCut& cut, const SplitRule& rule, int64_t ranks) {
-  const int64_t extent = cut.shape[static_cast<size_t>(rule.dim)];
+std::string split_equally(PlannedParameter& parameter, const SplitRule& rule, int64_t ranks) {
+  const auto dim = static_cast<size_t>(rule.dim);
+  const int64_t extent = parameter.shape[dim];
   const Units units = units_of(rule, extent);
   if (units.parts.empty())
     return fmt::format("with {} elements along dimension {}, which are not {}", extent, rule.dim,
@@ -115,22 +114,35 @@ std::string split_equally(ParameterCut& cut, const SplitRule& rule, int64_t rank
         rule.heads > 0 ? heads_text(rule) : fmt::format("{} elements", units.parts[0]), rule.dim,
         rule.heads == 0 && rule.parts > 1 ? fmt::format(" in each of {} parts", rule.parts) : "", ranks,
         nearest_sizes(units, ranks));
-  for (int64_t rank = 0; rank < ranks; ++rank) cut.ranks.push_back(cut_of(units, rule.dim, rank, ranks));
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    parameter.cuts.push_back(Cut::along(parameter.shape, dim, runs_of(units, rank, ranks)));
   return "";
 }
 
 }  // namespace
 
-std::string split_parameter(ParameterCut& cut, const SplitRule& rule, const ParallelSizes& sizes) {
-  if (rule.dim >= static_cast<int64_t>(cut.shape.size())) {
-    return fmt::format("of shape ({}), but dimension {} is to be split", fmt::join(cut.shape, ", "),
+std::string split_parameter(PlannedParameter& parameter, const SplitRule& rule, const ParallelSizes& sizes) {
+  if (rule.dim >= static_cast<int64_t>(parameter.shape.size())) {
+    return fmt::format("of shape ({}), but dimension {} is to be split", fmt::join(parameter.shape, ", "),
                        rule.dim);
   }
-  if (rule.equal) return split_equally(cut, rule, sizes.tensor);
-  const int64_t extent = cut.shape[static_cast<size_t>(rule.dim)];
+  parameter.partition_axes = tensor_axes();
+  const auto dim = static_cast<size_t>(rule.dim);
+  const auto mark = [&] {
+    // One rank keeps everything. A run without elements tells along which dimension more ranks would divide
+    // it, so that tied parameters are compared alike on any number of ranks.
+    if (parameter.cuts.size() == 1) parameter.cuts[0].dims[dim].push_back({parameter.shape[dim], 0});
+  };
+  if (rule.equal) {
+    const std::string problem = split_equally(parameter, rule, sizes.tensor);
+    mark();
+    return problem;
+  }
   for (int64_t rank = 0; rank < sizes.tensor; ++rank)
-    cut.ranks.push_back(
-        {rule.dim, {share_of_vocabulary(extent, sizes.vocabulary_multiple, rank, sizes.tensor)}});
+    parameter.cuts.push_back(Cut::along(
+        parameter.shape, dim,
+        {share_of_vocabulary(parameter.shape[dim], sizes.vocabulary_multiple, rank, sizes.tensor)}));
+  mark();
   return "";
 }
 

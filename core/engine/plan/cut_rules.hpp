@@ -17,8 +17,9 @@ struct SplitRule {
   bool equal = true;         // the ranks' parts
 };
 
-// Splits `cut` along the rule's dimension over the ranks. Returns what does not fit, empty if all does.
-std::string split_parameter(ParameterCut& cut, const SplitRule& rule, const ParallelSizes& sizes);
+// Splits a parameter along the rule's dimension over the tensor axis. Returns what does not fit, empty if all
+// does.
+std::string split_parameter(PlannedParameter& parameter, const SplitRule& rule, const ParallelSizes& sizes);
 
 // Returns which parts of the rule contradict each other, empty if none do.
 std::string contradiction(const SplitRule& rule);

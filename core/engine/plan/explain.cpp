@@ -2,6 +2,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "box/cut.hpp"
 #include "plan/operations.hpp"
 #include "plan/plan.hpp"
 
@@ -36,12 +37,12 @@ std::string attributes(const Replacement& entry) {
 
 std::string shapes(const PlannedNode& node) {
   std::vector<std::string> texts;
-  for (const ParameterCut& cut : node.params) {
-    std::string text = fmt::format("{} ({})", cut.name, fmt::join(cut.shape, ", "));
-    const std::vector<int64_t> first = cut.local(0);
-    if (first != cut.shape) text += fmt::format(" -> ({})", fmt::join(first, ", "));
-    if (!cut.ranks.empty()) {
-      const std::vector<int64_t> last = cut.local(static_cast<uint32_t>(cut.ranks.size()) - 1);
+  for (const PlannedParameter& param : node.params) {
+    std::string text = fmt::format("{} ({})", param.name, fmt::join(param.shape, ", "));
+    const std::vector<int64_t> first = param.local(0);
+    if (first != param.shape) text += fmt::format(" -> ({})", fmt::join(first, ", "));
+    if (!param.cuts.empty()) {
+      const std::vector<int64_t> last = param.local(static_cast<uint32_t>(param.cuts.size()) - 1);
       if (last != first) text += fmt::format(" to ({}) on the last", fmt::join(last, ", "));
     }
     texts.push_back(std::move(text));
@@ -60,28 +61,32 @@ std::string shapes(const std::vector<PlannedNode>& nodes) {
   return join(texts, " | ");
 }
 
-// "0..7 16..19 (2 ranks) 24..27 (2 ranks)"
-std::string places(const Cut& cut) {
+// Returns "0..7 16..19 (2 ranks) 24..27 (2 ranks)".
+std::string places(const std::vector<SharedRun>& shared) {
   std::vector<std::string> texts;
-  for (const Segment& segment : cut.segments) {
-    texts.push_back(fmt::format("{}..{}", segment.begin, segment.begin + segment.count - 1));
-    if (segment.copies > 1) texts.push_back(fmt::format("({} ranks)", segment.copies));
+  for (const auto& [run, holders] : shared) {
+    texts.push_back(fmt::format("{}..{}", run.begin, run.end() - 1));
+    if (holders.size() > 1) texts.push_back(fmt::format("({} ranks)", holders.size()));
   }
   return join(texts, " ");
 }
 
-// Where what a rank keeps is not one piece of its own, which the shapes do not tell: one line for each way.
+// Tells where what a rank keeps is not one piece of its own, which the shapes do not show: one line for each
+// way.
 std::string cuts(const Replacement& entry) {
   std::vector<std::string> texts;
   for (const PlannedNode& node : entry.nodes) {
-    for (const ParameterCut& cut : node.params) {
-      if (cut.name != "weight" || cut.ranks.size() < 2) continue;
-      const std::vector<Segment>& segments = cut.ranks.front().segments;
-      if (segments.size() < 2 && segments.front().copies == 1) continue;
-      std::vector<std::string> ranks;
-      for (const Cut& own : cut.ranks) ranks.push_back(places(own));
-      add_once(texts, fmt::format("cut         {}  dimension {}: {}\n", entry.pattern, cut.ranks.front().dim,
-                                  join(ranks, " | ")));
+    for (const PlannedParameter& param : node.params) {
+      if (param.name != "weight" || param.cuts.size() < 2) continue;
+      for (const size_t dim : split_dims(param.shape, param.cuts)) {
+        const std::vector<SharedRun> first = shared_runs(param.cuts, 0, dim);
+        if (first.size() == 1 && first.front().holders.size() == 1) continue;
+        std::vector<std::string> ranks;
+        for (size_t place = 0; place < param.cuts.size(); ++place)
+          ranks.push_back(places(shared_runs(param.cuts, place, dim)));
+        add_once(texts,
+                 fmt::format("cut         {}  dimension {}: {}\n", entry.pattern, dim, join(ranks, " | ")));
+      }
     }
   }
   return join(texts, "");

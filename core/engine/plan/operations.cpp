@@ -188,7 +188,7 @@ std::vector<Attribute> complete_attributes(const Operation& operation, const std
 PlannedNode whole_node(const Node& node) {
   PlannedNode planned = {node.path, node.kind, {}};
   for (const ParameterShape& param : node.params) {
-    planned.params.push_back({.name = param.name, .shape = param.shape, .ranks = {}});
+    planned.params.push_back({.name = param.name, .shape = param.shape});
   }
   return planned;
 }
@@ -212,11 +212,11 @@ PlannedNode cut_node(const Node& node, const Operation& operation, const std::ve
     problems.push_back(problem);
     return planned;
   }
-  for (ParameterCut& cut : planned.params) {
-    const SplitRule rule = split_rule(operation.split, attributes, cut.name);
+  for (PlannedParameter& parameter : planned.params) {
+    const SplitRule rule = split_rule(operation.split, attributes, parameter.name);
     if (rule.dim < 0) continue;
-    const std::string problem = split_parameter(cut, rule, sizes);
-    if (!problem.empty()) problems.push_back(fmt::format("has a {} {}", cut.name, problem));
+    const std::string problem = split_parameter(parameter, rule, sizes);
+    if (!problem.empty()) problems.push_back(fmt::format("has a {} {}", parameter.name, problem));
   }
   return planned;
 }

@@ -11,6 +11,7 @@
 
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "box/cut.hpp"
 #include "plan/builder.hpp"
 #include "plan/validate.hpp"
 
@@ -77,10 +78,10 @@ void finish(Plan& plan, const ModelDescription& model) {
   std::set<std::string> aliases;
   for (const TiedNames& tied : model.ties) aliases.insert(tied.name);
   const auto count = [&](const PlannedNode& node) {
-    for (const ParameterCut& cut : node.params) {
-      if (aliases.contains(node.path + "." + cut.name)) continue;
-      plan.num_parameters += num_elements(cut.shape);
-      plan.num_local_parameters += num_elements(cut.local(0));
+    for (const PlannedParameter& param : node.params) {
+      if (aliases.contains(node.path + "." + param.name)) continue;
+      plan.num_parameters += num_elements(param.shape);
+      plan.num_local_parameters += num_elements(param.local(0));
     }
   };
   for (const Replacement& entry : plan.replacements)
@@ -89,24 +90,35 @@ void finish(Plan& plan, const ModelDescription& model) {
   plan.digest = sha256_hex(canonical_text(plan));
 }
 
-// "dim 1 0+4 12+4|4+4 16+4": the segments of each rank; "0+4x2": two ranks hold it.
-std::string cut_text(const std::vector<Cut>& ranks) {
+// "0+4 12+4": the runs of a dimension that one rank keeps; "0+4x2": two ranks hold it.
+std::string runs_text(const std::vector<Cut>& cuts, size_t place, size_t dim) {
   std::vector<std::string> texts;
-  for (const Cut& cut : ranks) {
-    std::vector<std::string> segments;
-    for (const Segment& segment : cut.segments)
-      segments.push_back(fmt::format("{}+{}{}", segment.begin, segment.count,
-                                     segment.copies > 1 ? fmt::format("x{}", segment.copies) : ""));
-    texts.push_back(fmt::format("{}", fmt::join(segments, " ")));
+  for (const SharedRun& shared : shared_runs(cuts, place, dim))
+    texts.push_back(fmt::format("{}+{}{}", shared.run.begin, shared.run.count,
+                                shared.holders.size() > 1 ? fmt::format("x{}", shared.holders.size()) : ""));
+  return fmt::format("{}", fmt::join(texts, " "));
+}
+
+// "dim 1 0+4 12+4|4+4 16+4": what each rank keeps; of two dimensions "dim 0 0+2x2|0+2x2 dim 1 0+3|3+3".
+std::string cut_text(const PlannedParameter& parameter) {
+  std::vector<std::string> texts;
+  for (const size_t dim : split_dims(parameter.shape, parameter.cuts)) {
+    std::vector<std::string> places;
+    for (size_t place = 0; place < parameter.cuts.size(); ++place)
+      places.push_back(runs_text(parameter.cuts, place, dim));
+    texts.push_back(fmt::format("dim {} {}", dim, fmt::join(places, "|")));
   }
-  return fmt::format("dim {} {}", ranks.front().dim, fmt::join(texts, "|"));
+  return fmt::format("{}", fmt::join(texts, " "));
 }
 
 std::string canonical_params(const PlannedNode& node) {
   std::string text;
-  for (const ParameterCut& cut : node.params) {
-    text += fmt::format(" {}({})", cut.name, fmt::join(cut.shape, ","));
-    if (!cut.ranks.empty()) text += fmt::format("->({})", cut_text(cut.ranks));
+  for (const PlannedParameter& param : node.params) {
+    text += fmt::format(" {}({})", param.name, fmt::join(param.shape, ","));
+    if (const std::string cut = cut_text(param); !cut.empty()) text += fmt::format("->({})", cut);
+    if ((param.partition_axes & ~tensor_axes()) != 0)
+      text += fmt::format(" over {:#x}", param.partition_axes);
+    if (param.gradient_axes != sample_axes()) text += fmt::format(" summed over {:#x}", param.gradient_axes);
   }
   return text;
 }

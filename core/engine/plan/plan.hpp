@@ -1,4 +1,4 @@
-// A plan: which module runs which operation, what each rank of the tensor axis keeps of its parameters. Plain
+// A plan: which module runs which operation, what each rank keeps of its parameters. Plain
 // data, made by build_plan from a shard policy; the same on every rank.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "mesh/axes.hpp"
 #include "plan/description.hpp"
 #include "weft/cut.hpp"
 
@@ -44,18 +45,28 @@ struct Attribute {
 };
 std::string value_text(const Attribute& attribute);  // 3, true, "in_out"
 
-// What the ranks of the tensor axis keep of a parameter.
-struct ParameterCut {
+// A parameter and what each rank keeps of it.
+struct PlannedParameter {
   std::string name;            // "weight"
   std::vector<int64_t> shape;  // whole
-  std::vector<Cut> ranks;      // by rank; empty: every rank has all of it
-  std::vector<int64_t> local(uint32_t rank) const { return ranks.empty() ? shape : ranks[rank].local(shape); }
+  // By the rank's place along `partition_axes` (Mesh::place); empty: every rank keeps all of it. A cut may be
+  // empty, for a parameter that lives on other ranks.
+  std::vector<Cut> cuts;
+  Axes partition_axes = 0;             // over which ranks keep different parts
+  Axes gradient_axes = sample_axes();  // over which its gradient is summed, but for partition_axes
+
+  // The shape of the part at a place along `partition_axes`.
+  std::vector<int64_t> local(uint32_t place) const { return cuts.empty() ? shape : cuts[place].local(); }
+  bool is_cut_like(const PlannedParameter& other) const {
+    return cuts == other.cuts && partition_axes == other.partition_axes &&
+           gradient_axes == other.gradient_axes;
+  }
 };
 
 struct PlannedNode {
   std::string path;
   std::string kind;
-  std::vector<ParameterCut> params;
+  std::vector<PlannedParameter> params;
 };
 
 struct Replacement {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "box/cut.hpp"
 #include "plan/cut_rules.hpp"
 #include "plan/operations.hpp"
 #include "plan/pattern.hpp"
@@ -247,18 +248,18 @@ class Validator {
 
   // One tensor cannot be cut in two ways.
   void check_tied_cuts() {
-    std::map<std::string, const ParameterCut*> cuts;
+    std::map<std::string, const PlannedParameter*> planned;
     const auto add = [&](const PlannedNode& node) {
-      for (const ParameterCut& cut : node.params) cuts[node.path + "." + cut.name] = &cut;
+      for (const PlannedParameter& param : node.params) planned[node.path + "." + param.name] = &param;
     };
     for (const Replacement& replacement : plan_.replacements)
       std::for_each(replacement.nodes.begin(), replacement.nodes.end(), add);
     std::for_each(plan_.replicated.begin(), plan_.replicated.end(), add);
     for (const TiedNames& tied : model_.ties) {
-      const auto first = cuts.find(tied.name), second = cuts.find(tied.canonical);
-      if (first == cuts.end() || second == cuts.end()) continue;
-      const ParameterCut &a = *first->second, &b = *second->second;
-      if (a.ranks == b.ranks) continue;
+      const auto first = planned.find(tied.name), second = planned.find(tied.canonical);
+      if (first == planned.end() || second == planned.end()) continue;
+      const PlannedParameter &a = *first->second, &b = *second->second;
+      if (a.is_cut_like(b)) continue;
       problems_.push_back(
           fmt::format("{} and {} are one parameter, but {} is {} and {} is {}; give both modules operations "
                       "that cut it alike",
@@ -266,13 +267,17 @@ class Validator {
     }
   }
 
-  static std::string cut_text(const ParameterCut& cut) {
-    if (cut.ranks.empty()) return "not split";
-    const Cut& first = cut.ranks.front();
-    const size_t parts = first.segments.size();
-    return fmt::format("split along dimension {}{} ({} elements on the first rank)", first.dim,
-                       parts > 1 ? fmt::format(" in {} parts", parts) : "",
-                       first.local(cut.shape)[static_cast<size_t>(first.dim)]);
+  static std::string cut_text(const PlannedParameter& parameter) {
+    const std::vector<size_t> dims = split_dims(parameter.shape, parameter.cuts);
+    if (dims.empty()) return "not split";
+    const std::vector<int64_t> local = parameter.local(0);
+    std::vector<std::string> texts;
+    for (const size_t dim : dims) {
+      const size_t parts = shared_runs(parameter.cuts, 0, dim).size();
+      texts.push_back(fmt::format("dimension {}{} ({} elements on the first rank)", dim,
+                                  parts > 1 ? fmt::format(" in {} parts", parts) : "", local[dim]));
+    }
+    return fmt::format("split along {}", fmt::join(texts, " and "));
   }
 
   std::vector<std::string> parameter_names() const {

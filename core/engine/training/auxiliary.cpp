@@ -29,8 +29,8 @@ double scale_of(const weft_step& step, const nn::ForwardContext& context, const 
   const size_t place = place_of(context, sequence);
   if (!step.criterion) return 1 / step.positions[place];
   const Training& training = *step.owner;
-  return 1 / (positions_of(training, context.sequences()[place]) * training.mesh().summing_size() *
-              static_cast<double>(step.micro.size()));
+  return 1 / (positions_of(training, context.sequences()[place]) *
+              training.mesh().place(Mesh::samples()).size * static_cast<double>(step.micro.size()));
 }
 
 void report(weft_step& step, const std::string& name, double part) {
@@ -77,8 +77,7 @@ at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::
 
 bool speaks_for_auxiliary(const Training& training) {
   const Mesh& mesh = training.mesh();
-  return mesh.coordinate(WEFT_AXIS_EXPERT) == 0 &&
-         (mesh.coordinate(WEFT_AXIS_TENSOR) == 0 || divides_tensor_positions(training));
+  return mesh.place(Mesh::tensor()).rank == 0 || divides_tensor_positions(training);
 }
 
 void append_terms(Training& training, const nn::ForwardContext& context, bool empty,
@@ -88,7 +87,7 @@ void append_terms(Training& training, const nn::ForwardContext& context, bool em
     const double positions = positions_of(training, context.sequence(loss.sequence));
     at::Tensor sum = (loss.sum * (empty ? 0.0 : loss.weight)).to(at::kDouble);
     if (divides_tensor_positions(training))
-      training.comm(1u << WEFT_AXIS_TENSOR)->communicator.all_reduce(sum, ReduceOp::kSum, true).wait();
+      training.comm(Mesh::tensor())->communicator.all_reduce(sum, ReduceOp::kSum, true).wait();
     size_t t = of_model;
     while (t < forward.terms.size() && forward.terms[t].name != loss.name) ++t;
     if (t == forward.terms.size()) {

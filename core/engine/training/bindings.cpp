@@ -29,8 +29,6 @@ namespace weft {
 
 namespace {
 
-constexpr uint32_t kDataAxes = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA;
-
 // Reports a gradient that backward has accumulated.
 class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
  public:
@@ -89,32 +87,31 @@ void Bindings::make_mesh() {
   mesh_ = Mesh(described, world_, strategy_name(), options_.sequence_size);
   // All groups now, in one order on every rank: asking for one later is no collective, whichever rank asks
   // first.
-  const uint32_t open = mesh_.open_axes();
-  for (uint32_t axes = 0; axes <= open; ++axes) {
+  const Axes open = mesh_.open_axes();
+  for (Axes axes = 0; axes <= open; ++axes) {
     if ((axes & ~open) != 0) continue;
     comms_.emplace_back(axes, std::make_unique<weft_comm>());
     comms_.back().second->communicator = mesh_.along(world_, axes);
   }
 }
 
-weft_comm* Bindings::comm(uint32_t axes) {
+weft_comm* Bindings::comm(Axes axes) {
   for (const auto& [made, comm] : comms_)
-    if (made == (axes & mesh_.open_axes())) return comm.get();
+    if (made == (with_sub_axes(axes) & mesh_.open_axes())) return comm.get();
   return nullptr;  // before the mesh is known
 }
 
 void Bindings::apply_plan(const MakePlan& make_plan) {
   if (!make_plan) {
-    if (mesh_.size(WEFT_AXIS_TENSOR) > 1)
+    if (mesh_.splits(Mesh::tensor()))
       throw Error(WEFT_FAILED_PRECONDITION,
                   strategy_name() + ": a tensor axis needs a plan of " + model_->architecture());
     return;
   }
-  constexpr uint32_t kTensor = 1u << WEFT_AXIS_TENSOR;
   const plan::Plan plan = make_plan(mesh_);
-  plan_ = std::make_unique<parallel::AppliedPlan>(*model_, plan, comm(kTensor)->communicator,
-                                                  mesh_.sequence_ranks(comm(kDataAxes)->communicator));
-  keep_parts(params_, *plan_);
+  plan_ = std::make_unique<parallel::AppliedPlan>(*model_, plan, comm(Mesh::tensor())->communicator,
+                                                  mesh_.sequence_ranks(comm(Mesh::samples())->communicator));
+  keep_parts(params_, *plan_, [this](Axes axes) { return mesh_.place(axes); });
 }
 
 void Bindings::lift_plan() {
@@ -142,7 +139,7 @@ void Bindings::make_params() {
   params_ = list_params(*model_);
   for (const auto& param : params_) {
     param->bindings = this;
-    param->gradient_axes = kDataAxes;
+    param->gradient_axes = Mesh::samples();
   }
   const auto param_of = [&](const at::Tensor& tensor) {
     return std::find_if(params_.begin(), params_.end(),

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/box.hpp"
+#include "box/box.hpp"
+#include "mesh/mesh.hpp"
 #include "plan/plan.hpp"
 #include "training/handles.hpp"
-#include "training/mesh.hpp"
 #include "training/strategy.hpp"
 #include "weft/nn/model.hpp"
 
@@ -30,7 +30,7 @@ class ParameterSource {
   virtual ~ParameterSource() = default;
   // A box of the whole parameter; `destination` has its extent, with any strides. False if the source does
   // not have the parameter.
-  virtual bool read(const std::string& name, const checkpoint::Box& box, const at::Tensor& destination) = 0;
+  virtual bool read(const std::string& name, const Box& box, const at::Tensor& destination) = 0;
 };
 
 struct TrainingOptions {
@@ -70,7 +70,7 @@ class Bindings {
 
   // Coordinates and groups.
   const Mesh& mesh() const { return mesh_; }
-  weft_comm* comm(uint32_t axes);
+  weft_comm* comm(Axes axes);
 
   // Fills `values` with elements [begin, begin + count) of this rank's part of `param` as training begins.
   void read(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values) const;
@@ -115,8 +115,7 @@ class Bindings {
   std::shared_ptr<ParameterSource> source_;
   Mesh mesh_;
   std::unique_ptr<parallel::AppliedPlan> plan_;
-  std::vector<std::pair<uint32_t, std::unique_ptr<weft_comm>>>
-      comms_;  // by set of axes that are larger than 1
+  std::vector<std::pair<Axes, std::unique_ptr<weft_comm>>> comms_;  // by set of open axes
   std::vector<std::unique_ptr<weft_param>> params_;
   std::vector<std::unique_ptr<weft_unit>> units_;
   std::vector<std::pair<std::string, at::Tensor>> buffers_;

@@ -10,7 +10,7 @@ namespace weft {
 void seed_generator(uint64_t seed, const Mesh& mesh) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
-  generator.set_current_seed(seed + 0x9E3779B97F4A7C15ull * mesh.summing_rank());
+  generator.set_current_seed(seed + 0x9E3779B97F4A7C15ull * mesh.place(Mesh::samples()).rank);
 }
 
 void reseed_generators(const World& world, const Mesh& mesh) {

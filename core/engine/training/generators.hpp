@@ -2,7 +2,7 @@
 // different on all others.
 #pragma once
 
-#include "training/mesh.hpp"
+#include "mesh/mesh.hpp"
 #include "weft/world.hpp"
 
 namespace weft {

@@ -20,11 +20,12 @@ struct weft_param {
   weft::Bindings* bindings = nullptr;
   std::string name;
   uint32_t index = 0;
-  at::Tensor tensor;            // the module's own; its storage is bound by the strategy
-  std::vector<uint32_t> units;  // that use it, ascending
-  std::vector<int64_t> shape;   // whole, as files have it
-  std::vector<int64_t> local;   // of the part that the plan leaves to this rank
-  weft::Cut cut;                // which part that is
+  at::Tensor tensor;               // the module's own; its storage is bound by the strategy
+  std::vector<uint32_t> units;     // that use it, ascending
+  std::vector<int64_t> shape;      // whole, as files have it
+  std::vector<int64_t> local;      // of the part that the plan leaves to this rank
+  weft::Cut cut;                   // which part that is
+  std::vector<weft::Run> counted;  // elements of the flattened part that no part before this one holds
   uint32_t partition_axes = 0;
   uint32_t gradient_axes = 0;
   bool frozen = false;

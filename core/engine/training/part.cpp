@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "box/cut.hpp"
 #include "nn/initialise.hpp"
 #include "parallel/apply.hpp"
 #include "training/bindings.hpp"
@@ -32,73 +33,55 @@ std::vector<std::unique_ptr<weft_param>> list_params(const nn::Model& model) {
     param->index = static_cast<uint32_t>(params.size());
     param->tensor = tensor;
     param->shape = param->local = tensor.sizes().vec();
+    param->cut = Cut::whole(param->shape);
+    param->counted = {{0, tensor.numel()}};
     param->frozen = model.frozen(name) || !tensor.requires_grad();
     params.push_back(std::move(param));
   }
   return params;
 }
 
-void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const parallel::AppliedPlan& plan) {
+void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const parallel::AppliedPlan& plan,
+                const std::function<Mesh::Place(Axes axes)>& place) {
   for (const auto& param : params) {
-    const auto kept = plan.parts().find(param->name);
-    if (kept == plan.parts().end()) continue;
-    param->cut = kept->second;
-    param->local = param->cut.local(param->shape);
-    param->partition_axes |= 1u << WEFT_AXIS_TENSOR;
+    const auto found = plan.split().find(param->name);
+    if (found == plan.split().end()) continue;
+    const plan::PlannedParameter& planned = found->second;
+    param->partition_axes = planned.partition_axes;
+    param->gradient_axes = planned.gradient_axes & ~with_sub_axes(planned.partition_axes);
+    if (planned.cuts.empty()) continue;
+    const Mesh::Place own = place(planned.partition_axes);
+    if (own.size != planned.cuts.size())
+      fail(WEFT_INTERNAL, "the plan divides {} among {} places, but the mesh has {} along these axes",
+           param->name, planned.cuts.size(), own.size);
+    param->cut = planned.cuts[own.rank];
+    param->local = param->cut.local();
+    param->counted = first_held(planned.cuts, own.rank);
   }
 }
 
-std::vector<Run> runs_of(const weft_param& param, int64_t rank, int64_t begin, int64_t count) {
-  if (param.cut.dim < 0 || count == 0) return {{begin, count, false}};
-  std::vector<Run> runs;
-  // Parts of which only some features are duplicates are cut along the first dimension.
-  const int64_t of_feature = param.count() / param.local[static_cast<size_t>(param.cut.dim)];
+std::vector<CountedRun> counted_runs(const weft_param& param, int64_t begin, int64_t count) {
+  const int64_t end = begin + count;
+  std::vector<CountedRun> runs;
+  const auto add = [&](int64_t from, int64_t to, bool counted) {
+    from = std::max(from, begin);
+    to = std::min(to, end);
+    if (from < to) runs.push_back({{from, to - from}, counted});
+  };
   int64_t at = 0;
-  for (const Segment& segment : param.cut.segments) {
-    const int64_t next = at + segment.count * of_feature;
-    const int64_t from = std::max(begin, at), to = std::min(begin + count, next);
-    const bool duplicate = rank % segment.copies != 0;
-    at = next;
-    if (from >= to) continue;
-    if (!runs.empty() && runs.back().duplicate == duplicate)
-      runs.back().count += to - from;
-    else
-      runs.push_back({from, to - from, duplicate});
+  for (const Run& run : param.counted) {
+    add(at, run.begin, false);
+    add(run.begin, run.end(), true);
+    at = run.end();
   }
+  add(at, param.count(), false);
+  if (runs.empty()) runs.push_back({{begin, 0}, true});
   return runs;
-}
-
-void for_each_box(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values,
-                  const std::function<void(const checkpoint::Box& box, const at::Tensor& values)>& visit) {
-  int64_t done = 0;
-  for (const checkpoint::Box& local :
-       checkpoint::boxes_of_range(checkpoint::whole(param.local), begin, count)) {
-    const int64_t elements = local.numel();
-    const at::Tensor held = values.narrow(0, done, elements).view(local.extent);
-    done += elements;
-    if (param.cut.dim < 0) {
-      visit(local, held);
-      continue;
-    }
-    const auto dim = static_cast<size_t>(param.cut.dim);
-    const int64_t first = local.offset[dim], last = first + local.extent[dim];
-    int64_t at = 0;  // of the segment in the part
-    for (const Segment& segment : param.cut.segments) {
-      const int64_t from = std::max(first, at), to = std::min(last, at + segment.count);
-      if (from < to) {
-        checkpoint::Box box = local;
-        box.offset[dim] = segment.begin + from - at;
-        box.extent[dim] = to - from;
-        visit(box, held.narrow(param.cut.dim, from - first, to - from));
-      }
-      at += segment.count;
-    }
-  }
 }
 
 void read_initial(const weft_param& param, const nn::Model& model, int64_t seed, ParameterSource* source,
                   int64_t begin, int64_t count, const at::Tensor& values) {
-  for_each_box(param, begin, count, values, [&](const checkpoint::Box& box, const at::Tensor& part) {
+  for_each_box(param.cut, begin, count, values, [&](const Box& box, const at::Tensor& part) {
     if (source != nullptr && source->read(param.name, box, part)) return;
     nn::initialise(model.initial(param.name), seed, param.name, param.shape, box, part);
   });

@@ -5,7 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "checkpoint/box.hpp"
+#include "box/box.hpp"
+#include "mesh/mesh.hpp"
 #include "training/handles.hpp"
 #include "weft/nn/model.hpp"
 
@@ -18,25 +19,21 @@ class AppliedPlan;
 
 // Of every tensor one, under its canonical name, whole and of no training yet.
 std::vector<std::unique_ptr<weft_param>> list_params(const nn::Model& model);
-// Leaves this rank its parts.
-void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const parallel::AppliedPlan& plan);
+// Leaves this rank its parts. `place`: where this rank stands along a set of axes.
+void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const parallel::AppliedPlan& plan,
+                const std::function<Mesh::Place(Axes axes)>& place);
 
-// Elements of this rank's part of which the same is true: a lower rank of the tensor axis has them too, or
-// none.
-struct Run {
-  int64_t begin, count;
-  bool duplicate;
+// Divides elements [begin, begin + count) of this rank's part into runs that a rank along the parameter's
+// partition_axes counts (this one or one with the same part), and runs that a rank with a lower place there
+// holds and counts. In order, one at least.
+struct CountedRun {
+  Run run;
+  bool counted;
 };
-// Elements [begin, begin + count) in runs, in order, one at least. `rank`: of the tensor axis.
-std::vector<Run> runs_of(const weft_param& param, int64_t rank, int64_t begin, int64_t count);
+std::vector<CountedRun> counted_runs(const weft_param& param, int64_t begin, int64_t count);
 
-// The boxes of the whole parameter that elements [begin, begin + count) of this rank's part make up, in their
-// order. `values` holds those elements, flat; `visit` gets for each box the view of them, of its extent.
-void for_each_box(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values,
-                  const std::function<void(const checkpoint::Box& box, const at::Tensor& values)>& visit);
-
-// Fills `values` with those elements as they begin: out of `source` (may be null) if it has the parameter,
-// otherwise by the model's initial values of `seed`.
+// Fills `values` with elements [begin, begin + count) of this rank's part as they begin: out of `source` (may
+// be null) if it has the parameter, otherwise by the model's initial values of `seed`.
 void read_initial(const weft_param& param, const nn::Model& model, int64_t seed, ParameterSource* source,
                   int64_t begin, int64_t count, const at::Tensor& values);
 

@@ -19,7 +19,7 @@ void Bindings::require_one_mesh(const std::function<std::string()>& describe) co
 }
 
 void Bindings::check_bound() const {
-  if (mesh_.size(WEFT_AXIS_PIPELINE) > 1) return;
+  if (mesh_.splits(Mesh::stages())) return;
   for (const auto& param : params_)
     if (!param->bound)
       fail(WEFT_INTERNAL, "{}: configure left parameter {} without storage", strategy_name(), param->name);

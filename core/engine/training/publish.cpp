@@ -7,25 +7,6 @@ namespace weft {
 
 namespace {
 
-// Along these the ranks that have the same share it out.
-constexpr uint32_t kSharedAxes = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA | 1u << WEFT_AXIS_TENSOR;
-
-// The part of [0, count) that this rank counts.
-std::pair<int64_t, int64_t> counted_part(const Bindings& bindings, uint32_t partition_axes, int64_t count) {
-  int64_t index = 0, copies = 1;
-  for (uint32_t axis = 0; axis < WEFT_AXES; ++axis) {
-    if (partition_axes >> axis & 1 || bindings.mesh().size(axis) <= 1) continue;
-    if ((kSharedAxes >> axis & 1) == 0) {
-      if (bindings.mesh().coordinate(axis) != 0) return {0, 0};
-      continue;
-    }
-    index = index * bindings.mesh().size(axis) + bindings.mesh().coordinate(axis);
-    copies *= bindings.mesh().size(axis);
-  }
-  const int64_t begin = count * index / copies, end = count * (index + 1) / copies;
-  return {begin, end - begin};
-}
-
 constexpr const char* kValues = "values";
 constexpr const char* kGradients = "gradients";
 
@@ -62,9 +43,8 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
   if (gradient.defined()) check_tensor(gradient, kGradients, *param, record.count, refuse);
   if (record.partition_axes >> WEFT_AXES != 0) refuse("partition_axes has bits beyond the axes of the mesh");
   if ((record.flags & ~uint32_t{WEFT_SHARD_COPY}) != 0) refuse("its flags are unknown to this version");
-  const uint32_t rank = sink.bindings->mesh().coordinate(WEFT_AXIS_TENSOR);
-  for (const Run& run : runs_of(*param, rank, record.begin, record.count)) {
-    const auto part = [&](const at::Tensor& all) {
+  for (const auto& [run, counted] : counted_runs(*param, record.begin, record.count)) {
+    const auto part = [&, run = run](const at::Tensor& all) {
       return all.detach().view(-1).narrow(0, run.begin - record.begin, run.count);
     };
     Shard shard;
@@ -75,9 +55,9 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
     if (gradient.defined() && !param->frozen) shard.gradient = part(gradient);
     shard.partition_axes = record.partition_axes | param->partition_axes;
     shard.copy = (record.flags & WEFT_SHARD_COPY) != 0;
-    if (!shard.copy && !run.duplicate)
+    if (!shard.copy && counted)
       std::tie(shard.counted_begin, shard.counted_count) =
-          counted_part(*sink.bindings, shard.partition_axes, shard.count);
+          sink.bindings->mesh().counted_range(shard.partition_axes, shard.count);
     sink.shards.push_back(std::move(shard));
   }
 }

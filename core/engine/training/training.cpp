@@ -72,17 +72,29 @@ void Training::drive(weft_step& step) {
   }
 }
 
-// A schedule that leaves a unit or a backward out would be a hang or a wrong gradient later.
-void Training::check_driven(const weft_step& step) const {
-  const bool whole = mesh().size(WEFT_AXIS_PIPELINE) == 1;  // no unit is another rank's
+// A schedule that leaves a unit or a backward out would be a hang or a wrong gradient later. Collective over
+// the stages.
+void Training::check_driven(const weft_step& step) {
+  // By micro-batch: forwards of units, and how often its loss or outputs were taken, over all stages.
+  std::vector<int64_t> done;
+  for (const MicroBatch& micro : step.micro) {
+    done.push_back(micro.forwards);
+    done.push_back(micro.finished);
+  }
+  if (mesh().splits(Mesh::stages())) {
+    const at::Tensor sums = at::tensor(done, at::kLong);
+    comm(Mesh::stages())->communicator.all_reduce(sums, ReduceOp::kSum, true).wait();
+    done.assign(sums.data_ptr<int64_t>(), sums.data_ptr<int64_t>() + sums.numel());
+  }
   for (size_t i = 0; i < step.micro.size(); ++i) {
     const MicroBatch& micro = step.micro[i];
+    const int64_t forwards = done[2 * i], finished = done[2 * i + 1];
     std::string missing;
-    if (whole && micro.forwards != units().size())
-      missing = fmt::format("with {} forwards of the {} units", micro.forwards, units().size());
-    else if (whole && !micro.finished)
-      missing = "without finish";
-    else if (step.training && (!micro.backward_begun || !micro.pieces.empty()))
+    if (forwards != static_cast<int64_t>(units().size()))
+      missing = fmt::format("with {} forwards of the {} units", forwards, units().size());
+    else if (finished != 1)
+      missing = finished == 0 ? "without finish" : fmt::format("with finish on {} stages", finished);
+    else if (step.training && (!micro.pieces.empty() || (micro.forwards > 0 && !micro.backward_begun)))
       missing = "without backward";
     if (!missing.empty())
       fail(WEFT_INTERNAL, "{}: run_step returned {} of micro-batch {} of {}", strategy_name(), missing, i,
@@ -124,11 +136,9 @@ void scale_terms(weft_step& step) {
   std::vector<double> counts;
   for (const MicroBatch& micro : step.micro) add_counts(step, micro.batch, counts);
   append_positions(step, counts);
-  if (training.mesh().summing_size() > 1) {
+  if (training.mesh().splits(Mesh::samples())) {
     const at::Tensor sums = at::tensor(counts, at::kDouble);
-    training.comm(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)
-        ->communicator.all_reduce(sums, ReduceOp::kSum, true)
-        .wait();
+    training.comm(Mesh::samples())->communicator.all_reduce(sums, ReduceOp::kSum, true).wait();
     counts.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
   }
   take_positions(step, counts);
@@ -152,8 +162,8 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     step.criterion = criterion;
     if (criterion) {
       step.names = {"loss"};
-      step.scales = {
-          1.0 / (static_cast<double>(mesh().summing_size()) * static_cast<double>(micro_batches.size()))};
+      step.scales = {1.0 / (static_cast<double>(mesh().place(Mesh::samples()).size) *
+                            static_cast<double>(micro_batches.size()))};
     } else {
       scale_terms(step);
     }
@@ -162,9 +172,9 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     if (mesh().open_axes() != 0) strategy().disturb();
     at::AutoGradMode with_gradients(true);
     drive(step);
-    // Ranks that split layers have the same loss; one of them counts.
+    // Those that ran the last unit have a part of the loss, the others zero.
     const auto auxiliary = step.parts.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
-    if (!mesh().speaks_for_loss()) std::fill(step.parts.begin(), auxiliary, 0.0);
+    if (!mesh().speaks_for(Fact::kLoss)) std::fill(step.parts.begin(), auxiliary, 0.0);
     if (!speaks_for_auxiliary(*this)) std::fill(auxiliary, step.parts.end(), 0.0);
     return StepLoss{step.names, step.parts};
   });
@@ -208,7 +218,7 @@ void Training::backward(const at::Tensor& loss) {
   strategy().guarded([&] {
     const weft_backward_info info{sizeof(info), 0, 0, synchronise_, 0};
     // The caller's loss is a mean over its own samples; strategies sum over the data axes.
-    const double factor = loss_scale() / static_cast<double>(mesh().summing_size());
+    const double factor = loss_scale() / static_cast<double>(mesh().place(Mesh::samples()).size);
     const at::Tensor scaled = factor == 1 ? loss : loss * factor;
     hooks_.backward({scaled}, {at::Tensor()}, info, nullptr);
     return 0;

@@ -57,7 +57,7 @@ class Training : public weft_training {
                                               const std::shared_ptr<nn::ForwardContext>& context,
                                               const std::shared_ptr<ForwardRecord>& record);
   void drive(weft_step& step);
-  void check_driven(const weft_step& step) const;
+  void check_driven(const weft_step& step);
 
   Hooks hooks_;
   bool synchronise_ = true;

@@ -65,6 +65,11 @@ typedef struct weft_comm_services {
   weft_status (*wait)(weft_work* work, weft_error* error);
   /* Neither waits nor cancels. NULL is accepted. [any thread] [no collective] */
   void (*release)(weft_work* work);
+
+  /* The axes of a group by what it is for, for `comm`: "samples" (ranks whose gradients are summed), "tensor",
+   * "tensor.row", "tensor.column", "tensor.depth", "stages", "experts", "everyone". Errors: WEFT_NOT_FOUND for any
+   * other name. [step] [no collective] since 0.1 */
+  weft_status (*group_axes)(weft_training* training, weft_str group, uint32_t* out, weft_error* error);
 } weft_comm_services;
 
 WEFT_END_C

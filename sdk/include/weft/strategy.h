@@ -19,8 +19,8 @@ WEFT_BEGIN_C
 typedef struct weft_strategy weft_strategy;
 typedef struct weft_shard_sink weft_shard_sink;
 
-/* Sizes of the axes; their product is the number of ranks. Before describe_mesh the host fills ones, and the
- * size of the tensor axis. */
+/* Sizes of the axes; their product, without the sub-axes of the tensor axis, is the number of ranks. Before
+ * describe_mesh the host fills ones, and the size of the tensor axis. */
 typedef struct weft_mesh {
   uint64_t struct_size;
   uint32_t size[WEFT_AXES];

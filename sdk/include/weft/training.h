@@ -3,7 +3,7 @@
  *
  * The host owns the model, the optimizer, the loss and every call of the autograd engine; a strategy owns the
  * storage behind parameters and decides when things are gathered, reduced and released. The loss is divided
- * by the global count of labels by the host, so strategies SUM over the data axes and nobody averages. */
+ * by the global count of labels; strategies SUM over each parameter's gradient_axes and nobody averages. */
 #ifndef WEFT_TRAINING_H
 #define WEFT_TRAINING_H
 
@@ -28,8 +28,8 @@ typedef struct weft_param_info {
   uint32_t frozen;         /* 1: never gets a gradient */
   uint32_t first_unit;     /* its owner: the first unit that uses it, whose backward completes its gradient */
   uint32_t num_units;      /* how many units use it */
-  uint32_t partition_axes; /* the plan split it over these axes */
-  uint32_t gradient_axes;  /* its gradient is to be summed over these axes */
+  uint32_t partition_axes; /* the plan split it over these axes: ranks along them hold different parts */
+  uint32_t gradient_axes;  /* its gradient is to be summed over these axes; mostly those of "samples" */
   uint32_t working_dtype;  /* WEFT_F32 ...: what the layers compute with */
   uint32_t master_dtype;   /* what the optimizer updates; of a frozen one the working dtype */
   uint32_t ndim;           /* of both shapes */

@@ -70,12 +70,17 @@ typedef struct weft_kv {
 #define WEFT_BOOL 10
 
 /* Axes of the mesh of ranks; a set of axes is a bit mask of 1 << axis. Neighbouring ranks differ in TENSOR first.
- * Ranks that share out the positions of sequences are data parallel to each other: DATA and REPLICA include them. */
+ * Ranks that split the positions of sequences are data parallel to each other: DATA and REPLICA include them. */
 #define WEFT_AXIS_DATA 0
 #define WEFT_AXIS_REPLICA 1 /* data parallel too, outside DATA: sharded over DATA, copied over REPLICA */
 #define WEFT_AXIS_PIPELINE 2
 #define WEFT_AXIS_TENSOR 3
-#define WEFT_AXIS_EXPERT 4
+#define WEFT_AXIS_EXPERT 4 /* data parallel too, inside DATA: its ranks hold different experts */
+/* A tensor axis may be laid out as DEPTH x ROW x COLUMN, slowest first. Their sizes multiply to that of TENSOR, which
+ * as part of a set of axes stands for all of them; they are 1 where the tensor axis has no such layout. */
+#define WEFT_AXIS_TENSOR_ROW 5
+#define WEFT_AXIS_TENSOR_COLUMN 6
+#define WEFT_AXIS_TENSOR_DEPTH 7
 #define WEFT_AXES 8 /* the length of arrays indexed by axis */
 
 #define WEFT_MAX_DIMS 8

@@ -11,32 +11,32 @@ namespace {
 using Shape = std::vector<int64_t>;
 
 at::Tensor tensor_of(const Shape& shape) {
-  return at::arange(whole(shape).numel(), at::kFloat).view(shape);
+  return at::arange(Box::whole(shape).numel(), at::kFloat).view(shape);
 }
 
 // Elements [begin, begin + count) of the flattened tensor.
 void add_range(const Shape& shape, int64_t begin, int64_t count, bool counted, Pieces& out) {
-  for (const Box& box : boxes_of_range(whole(shape), begin, count))
+  for (const Box& box : boxes_of_range(Box::whole(shape), begin, count))
     out.push_back({{"t", at::kFloat, shape},
                    0,
                    box,
-                   view_of(tensor_of(shape), whole(shape), box).contiguous(),
+                   view_of(tensor_of(shape), Box::whole(shape), box).contiguous(),
                    counted});
 }
 
 // Every rank receives what it wants and nothing else; returns the bytes that this rank sent.
 int64_t expect_exchanged(const Communicator& ranks, const Shape& shape, const Pieces& held,
                          const std::vector<Wanted>& wanted) {
-  const std::vector<Placement> placements = gather_placements(ranks, held);
-  EXPECT_EQ(placements.size(), 1u);
-  EXPECT_TRUE(placements[0].is_whole());
+  const std::vector<TensorHolders> all_holders = gather_holders(ranks, held);
+  EXPECT_EQ(all_holders.size(), 1u);
+  EXPECT_TRUE(all_holders[0].is_whole());
   at::Tensor times = at::zeros(shape, at::kLong), expected = at::zeros(shape, at::kLong);
   for (const Wanted& want : wanted)
-    if (want.rank == ranks.rank()) view_of(expected, whole(shape), want.box).add_(1);
+    if (want.rank == ranks.rank()) view_of(expected, Box::whole(shape), want.box).add_(1);
   const int64_t before = communicated_bytes()["send"];
-  exchange(ranks, placements[0], by_name(held), wanted, [&](const Box& part, const at::Tensor& values) {
-    EXPECT_TRUE(at::equal(values, view_of(tensor_of(shape), whole(shape), part)));
-    view_of(times, whole(shape), part).add_(1);
+  exchange(ranks, all_holders[0], by_name(held), wanted, [&](const Box& part, const at::Tensor& values) {
+    EXPECT_TRUE(at::equal(values, view_of(tensor_of(shape), Box::whole(shape), part)));
+    view_of(times, Box::whole(shape), part).add_(1);
   });
   EXPECT_TRUE(at::equal(times, expected));
   return communicated_bytes()["send"] - before;
@@ -49,7 +49,7 @@ WEFT_RANKS_TEST(Exchange, BringsWhateverEachRankWants, 1, 3) {
   add_range(shape, total * rank / size, total * (rank + 1) / size - total * rank / size, true, held);
   std::vector<Wanted> wanted;
   for (int to = 0; to < size; ++to)
-    for (const Box& box : boxes_of_range(whole(shape), to * 11, 13)) wanted.push_back({to, box});
+    for (const Box& box : boxes_of_range(Box::whole(shape), to * 11, 13)) wanted.push_back({to, box});
   expect_exchanged(world.communicator(), shape, held, wanted);
 }
 
@@ -58,23 +58,25 @@ WEFT_RANKS_TEST(Exchange, SendsNoRankWhatItHas, 2) {
   Pieces held;
   add_range(shape, 0, 12, false, held);
   add_range(shape, 6 * world.rank(), 6, true, held);
-  EXPECT_EQ(expect_exchanged(world.communicator(), shape, held, {{0, whole(shape)}, {1, whole(shape)}}), 0);
+  EXPECT_EQ(
+      expect_exchanged(world.communicator(), shape, held, {{0, Box::whole(shape)}, {1, Box::whole(shape)}}),
+      0);
   // Without the master's copy only the other half moves.
   if (world.is_master()) held.erase(held.begin());
-  EXPECT_EQ(expect_exchanged(world.communicator(), shape, held, {{0, whole(shape)}}),
+  EXPECT_EQ(expect_exchanged(world.communicator(), shape, held, {{0, Box::whole(shape)}}),
             world.is_master() ? 0 : 6 * 4);
 }
 
 WEFT_RANKS_TEST(Exchange, KnowsWhenSomethingIsMissing, 2) {
   Pieces held;
   add_range({4, 3}, 0, world.is_master() ? 5 : 0, true, held);
-  EXPECT_FALSE(gather_placements(world.communicator(), held)[0].is_whole());
+  EXPECT_FALSE(gather_holders(world.communicator(), held)[0].is_whole());
 }
 
 WEFT_RANKS_TEST(Exchange, RefusesTensorsThatDifferBetweenRanks, 2) {
   Pieces held;
   add_range(world.is_master() ? Shape{4, 3} : Shape{3, 4}, 0, 12, true, held);
-  EXPECT_ERROR(gather_placements(world.communicator(), held), WEFT_INTERNAL, "(4, 3)", "(3, 4)", "rank 1");
+  EXPECT_ERROR(gather_holders(world.communicator(), held), WEFT_INTERNAL, "(4, 3)", "(3, 4)", "rank 1");
 }
 
 }  // namespace

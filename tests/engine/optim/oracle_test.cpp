@@ -31,11 +31,14 @@ struct Part {
 
   // The elements in the whole parameter.
   Tensor of(const Tensor& whole) const {
-    if (cut.dim < 0) return whole.flatten().narrow(0, begin, count).clone();
-    std::vector<Tensor> segments;
-    for (const Segment& segment : cut.segments)
-      segments.push_back(whole.narrow(cut.dim, segment.begin, segment.count));
-    return at::cat(segments, cut.dim).flatten().narrow(0, begin, count).clone();
+    Tensor part = whole;
+    for (size_t dim = 0; dim < cut.dims.size(); ++dim) {
+      std::vector<Tensor> runs;
+      for (const Run& run : cut.dims[dim])
+        runs.push_back(part.narrow(static_cast<int64_t>(dim), run.begin, run.count));
+      part = at::cat(runs, static_cast<int64_t>(dim));
+    }
+    return part.flatten().narrow(0, begin, count).clone();
   }
 };
 
@@ -47,24 +50,24 @@ int64_t elements(const std::vector<int64_t>& shape) {
   return c10::multiply_integers(shape);
 }
 
-Part range(int64_t begin, int64_t end, Cut cut = {}) {
+Part range(int64_t begin, int64_t end, Cut cut) {
   return {std::move(cut), begin, end - begin, 0, end - begin, {}, {}};
 }
 
 // The whole part in one range but for its last element.
-std::vector<Part> two_ranges(const Shape& shape, const Cut& cut) {
-  const int64_t all = elements(cut.local(shape));
+std::vector<Part> two_ranges(const Cut& cut) {
+  const int64_t all = elements(cut.local());
   return {range(0, all - 1, cut), range(all - 1, all, cut)};
 }
 
 const std::map<std::string, Layout> kLayouts = {
-    {"one rank", [](const Shape& shape) { return Parts{{range(0, elements(shape))}}; }},
+    {"one rank", [](const Shape& shape) { return Parts{{range(0, elements(shape), Cut::whole(shape))}}; }},
     {"copies that count a part each",
      [](const Shape& shape) {
        Parts ranks;
        const int64_t all = elements(shape);
        for (int64_t rank = 0; rank < 3; ++rank) {
-         ranks.push_back({range(0, all)});
+         ranks.push_back({range(0, all, Cut::whole(shape))});
          ranks.back()[0].counted_begin = all * rank / 3;
          ranks.back()[0].counted_count = all * (rank + 1) / 3 - all * rank / 3;
        }
@@ -73,23 +76,46 @@ const std::map<std::string, Layout> kLayouts = {
     {"ranges that cut rows",
      [](const Shape& shape) {
        const int64_t all = elements(shape);
-       return Parts{{range(0, 1), range(1, 2)}, {}, {range(2, all - 1), range(all - 1, all)}};
+       const Cut cut = Cut::whole(shape);
+       return Parts{
+           {range(0, 1, cut), range(1, 2, cut)}, {}, {range(2, all - 1, cut), range(all - 1, all, cut)}};
      }},
     {"columns",
      [](const Shape& shape) {
-       const int64_t last = static_cast<int64_t>(shape.size()) - 1, columns = shape.back();
-       return Parts{two_ranges(shape, {last, {{0, 1}}}), two_ranges(shape, {last, {{1, columns - 1}}})};
+       const size_t last = shape.size() - 1;
+       const int64_t columns = shape.back();
+       return Parts{two_ranges(Cut::along(shape, last, {{0, 1}})),
+                    two_ranges(Cut::along(shape, last, {{1, columns - 1}}))};
      }},
     {"columns of two parts each",
      [](const Shape& shape) {
-       const int64_t last = static_cast<int64_t>(shape.size()) - 1, columns = shape.back();
-       if (columns < 3) return Parts{{range(0, elements(shape))}};
-       return Parts{two_ranges(shape, {last, {{0, 1}, {2, columns - 2}}}),
-                    two_ranges(shape, {last, {{1, 1}}})};
+       const size_t last = shape.size() - 1;
+       const int64_t columns = shape.back();
+       if (columns < 3) return Parts{{range(0, elements(shape), Cut::whole(shape))}};
+       return Parts{two_ranges(Cut::along(shape, last, {{0, 1}, {2, columns - 2}})),
+                    two_ranges(Cut::along(shape, last, {{1, 1}}))};
      }},
-    {"rows of two parts each", [](const Shape& shape) {
-       if (shape[0] < 3) return Parts{{range(0, elements(shape))}};
-       return Parts{two_ranges(shape, {0, {{2, shape[0] - 2}, {0, 1}}}), two_ranges(shape, {0, {{1, 1}}})};
+    {"rows of two parts each",
+     [](const Shape& shape) {
+       if (shape[0] < 3) return Parts{{range(0, elements(shape), Cut::whole(shape))}};
+       return Parts{two_ranges(Cut::along(shape, 0, {{2, shape[0] - 2}, {0, 1}})),
+                    two_ranges(Cut::along(shape, 0, {{1, 1}}))};
+     }},
+    // Blocks of rows and columns on four ranks, whose columns are in two runs each.
+    {"blocks", [](const Shape& shape) {
+       const size_t last = shape.size() - 1;
+       const int64_t rows = shape.front(), columns = shape.back();
+       if (shape.size() < 2 || rows < 2 || columns < 4)
+         return Parts{{range(0, elements(shape), Cut::whole(shape))}};
+       Parts ranks;
+       for (const std::vector<Run>& of_rows : {std::vector<Run>{{0, 1}}, {{1, rows - 1}}})
+         for (const std::vector<Run>& of_columns :
+              {std::vector<Run>{{0, 1}, {2, 1}}, {{1, 1}, {3, columns - 3}}}) {
+           Cut cut = Cut::along(shape, 0, of_rows);
+           cut.dims[last] = of_columns;
+           ranks.push_back(two_ranges(cut));
+         }
+       return ranks;
      }}};
 
 // One parameter on some ranks, and the host's part of an update.

@@ -22,7 +22,7 @@ TEST(Positions, ArePartsThatDifferByOneInEachPiece) {
         std::vector<int> seen(total, 0);
         for (int rank = 0; rank < ranks; ++rank) {
           int64_t last = 0, count = 0;
-          for (const Segment& segment : positions.of(rank, total)) {
+          for (const weft::Run& segment : positions.of(rank, total)) {
             EXPECT_GE(segment.begin, last);
             EXPECT_LE(segment.count - total / pieces, 1);
             EXPECT_GE(segment.count, total / pieces);
@@ -41,7 +41,7 @@ TEST(Positions, InZigzagShareOutACausalMask) {
   const Positions positions = of(4, Positions::Order::kZigzag);
   for (int rank = 0; rank < 4; ++rank) {
     int64_t attended = 0;
-    for (const Segment& segment : positions.of(rank, 16))
+    for (const weft::Run& segment : positions.of(rank, 16))
       for (int64_t at = segment.begin; at < segment.begin + segment.count; ++at) attended += at + 1;
     EXPECT_EQ(attended, 16 * 17 / 2 / 4) << rank;
   }

@@ -1,5 +1,6 @@
 // How output features are cut: contiguous, fused of one size or of several, interleaved, with heads of keys
 // that are fewer than ranks.
+#include "box/cut.hpp"
 #include "invented_policy.hpp"
 #include "plan/json_policy.hpp"
 
@@ -19,11 +20,11 @@ Plan plan_of(int64_t extent, const std::string& attributes, uint32_t ranks, cons
   return build_plan(model, parse_json_policy(entry, "p.json"), {.tensor = ranks});
 }
 
-std::vector<ParameterCut> params_of(const Plan& plan) {
+std::vector<PlannedParameter> params_of(const Plan& plan) {
   return plan.replacements.at(0).nodes.at(0).params;
 }
 
-// "0+4 8+2x2|...": the segments of each rank, of the weight and of the bias alike.
+// "0+4 8+2x2|...": the runs of each rank, of the weight and of the bias alike.
 std::string cut(int64_t extent, const std::string& attributes, uint32_t ranks) {
   const std::string text = canonical_text(plan_of(extent, attributes, ranks));
   const size_t begin = text.find("->(dim 0 ") + 9, end = text.find(')', begin);
@@ -78,11 +79,14 @@ TEST(Cut, HasEveryFeatureCountedOnce) {
   for (const char* attributes : {kGrouped, kMultiQuery, kInterleaved, kByHead, R"("heads": 2)"}) {
     for (const uint32_t ranks : {1u, 2u, 4u}) {
       std::vector<int> counted(48);
-      const std::vector<Cut> cuts = params_of(plan_of(48, attributes, ranks)).at(0).ranks;
-      for (size_t rank = 0; rank < cuts.size(); ++rank)
-        for (const Segment& segment : cuts[rank].segments)
-          for (int64_t i = 0; i < segment.count && static_cast<int64_t>(rank) % segment.copies == 0; ++i)
-            ++counted[static_cast<size_t>(segment.begin + i)];
+      const std::vector<Cut> cuts = params_of(plan_of(48, attributes, ranks)).at(0).cuts;
+      for (size_t rank = 0; rank < cuts.size(); ++rank) {
+        std::vector<int64_t> rows;  // of the part, in the whole weight
+        for (const weft::Run& run : cuts[rank].dims[0])
+          for (int64_t i = 0; i < run.count; ++i) rows.push_back(run.begin + i);
+        for (const weft::Run& run : first_held(cuts, rank))  // of elements: rows have 5
+          for (int64_t i = run.begin; i < run.end(); i += 5) ++counted[static_cast<size_t>(rows[i / 5])];
+      }
       EXPECT_EQ(counted, std::vector<int>(48, 1)) << attributes << " on " << ranks;
     }
   }
@@ -106,7 +110,8 @@ TEST(Cut, IsRefusedWithTheNearestSizesThatCan) {
 
 // A part of each row of the weight would be counted by another rank than the rest.
 TEST(Cut, RepeatsSomePartsAlongTheFirstDimensionOnly) {
-  EXPECT_EQ(params_of(plan_of(24, kGrouped, 2, "Conv1D")).at(0).ranks.at(0).dim, 1);
+  EXPECT_EQ(params_of(plan_of(24, kGrouped, 2, "Conv1D")).at(0).cuts.at(0).local(),
+            (std::vector<int64_t>{5, 12}));
   EXPECT_TELLS(refusal_of(24, kGrouped, 4, "Conv1D"),
                "along dimension 1, which tensor_size 4 cannot share out; the nearest that can: 2");
 }

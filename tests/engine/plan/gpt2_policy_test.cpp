@@ -21,7 +21,7 @@ const Replacement& entry_of(const Plan& plan, std::string_view path) {
 std::string local(const Plan& plan, std::string_view path) {
   const auto text = [](const PlannedNode& node) {
     std::vector<std::string> texts;
-    for (const ParameterCut& cut : node.params)
+    for (const PlannedParameter& cut : node.params)
       texts.push_back(fmt::format("{} ({})", cut.name, fmt::join(cut.local(0), ", ")));
     return fmt::format("{}", fmt::join(texts, " "));
   };

@@ -104,6 +104,54 @@ TEST_F(Schedule, SynchronisesWithTheMicroBatchThatComesLast) {
   });
 }
 
+JobOptions on_two_stages(int last, const std::string& mistake = "") {
+  JobOptions options;
+  options.strategy = "scripted";
+  options.options = "{\"schedule\": \"two_ranks\", \"stages\": 2, \"last_stage\": " + std::to_string(last) +
+                    ", \"mistake\": \"" + mistake + "\"}";
+  options.precision = "fp64";
+  options.accumulate = 2;
+  return options;
+}
+
+TEST_F(Schedule, IsRefusedALossOnTwoStages) {
+  on_ranks({2}, [&](World& world) {
+    const JobOptions options = on_two_stages(0, "both finish");
+    Job job = boost(world, toy(options), options);
+    EXPECT_THROW(job.train_step(toy_batch(4, 1)), Error);
+  });
+}
+
+// The rank that ran the last unit tells the others the loss, wherever it stands on the pipeline axis.
+TEST_F(Schedule, HasItsLossOnAnyStage) {
+  const Batch batch = toy_batch(8, 6);
+  JobOptions plain;
+  plain.precision = "fp64";
+  plain.accumulate = 2;
+  Job alone = boost(one_rank(), toy(plain), plain);
+  const double evaluated = alone.evaluate(batch).loss();
+  const double trained = alone.train_step(batch).loss;
+  const Tensors expected = reference(batch);
+  on_ranks({4}, [&](World& world) {
+    for (const int last : {0, 1}) {
+      SCOPED_TRACE(last);
+      const JobOptions options = on_two_stages(last);
+      Job job = boost(world, toy(options), options);
+      const Mesh& mesh = job.model.shared().training->mesh();
+      EXPECT_EQ(mesh.data_size(), 2);
+      EXPECT_EQ(mesh.data_rank(), world.rank() / 2);
+      const Batch own = part_of(batch, mesh.data_rank() * 4, mesh.data_rank() * 4 + 4);
+      EXPECT_NEAR(job.evaluate(own).loss(), evaluated, 1e-12);
+      const Tensors before = values_of(job);
+      const StepResult step = job.train_step(own);
+      EXPECT_NEAR(step.loss, trained, 1e-12);
+      Tensors gradients = before;
+      for (const auto& [name, value] : values_of(job)) gradients[name] = before.at(name) - value;
+      expect_near(gradients, expected, kGradientFp64);
+    }
+  });
+}
+
 TEST_F(Schedule, CarriesEvaluationToo) {
   JobOptions plain;
   plain.precision = "fp64";

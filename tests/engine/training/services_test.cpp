@@ -46,8 +46,8 @@ TEST(Mesh, RefusesWhatDoesNotFitTheRanks) {
                  for (const int axis : {WEFT_AXIS_PIPELINE, WEFT_AXIS_EXPERT}) mesh->size[axis] = 0x80000000;
                }),
                WEFT_INVALID_ARGUMENT, "ranks, but there are 1");
-  EXPECT_ERROR(with_mesh([](weft_mesh* mesh) { mesh->size[6] = 2; }), WEFT_INVALID_ARGUMENT, "axis 6",
-               "no such axis");
+  EXPECT_ERROR(with_mesh([](weft_mesh* mesh) { mesh->size[WEFT_AXIS_TENSOR_COLUMN] = 2; }),
+               WEFT_INVALID_ARGUMENT, "the tensor axis has 1 ranks", "1 x 1 x 2");
 }
 
 WEFT_RANKS_TEST(Mesh, RefusesATensorAxis, 2) {
@@ -74,7 +74,14 @@ WEFT_RANKS_TEST(Mesh, HasAGroupForEverySetOfAxes, 4) {
   EXPECT_EQ(comm_services().size(data), 2);
   EXPECT_EQ(comm_services().rank(data), world.rank() % 2);
   EXPECT_EQ(comm_services().rank(replica), world.rank() / 2);
-  EXPECT_EQ(comm_services().size(group(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA)), 4);
+  const auto named = [&](std::string_view name) {
+    uint32_t axes = 0;
+    call([&](weft_error* e) { return comm_services().group_axes(training.get(), borrow(name), &axes, e); });
+    return group(axes);
+  };
+  EXPECT_EQ(comm_services().size(named("samples")), 4);
+  EXPECT_EQ(comm_services().size(named("stages")), 1);
+  EXPECT_ERROR(named("sample"), WEFT_NOT_FOUND, "no group \"sample\"", "samples, tensor");
   // Axes of size 1 add nothing, and asking is no collective: one rank may ask alone.
   if (world.rank() == 1) {
     EXPECT_EQ(group(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_TENSOR), data);

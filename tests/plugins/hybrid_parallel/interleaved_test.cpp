@@ -110,8 +110,8 @@ TEST_P(Interleaved, ABlockNeedsNoPrologue) {
     const auto context = parallel::make_context(training.model(), batch, training.plan());
     const auto own = [&](const at::Tensor& whole) {
       std::vector<at::Tensor> parts;
-      for (const Segment& segment : context->sequence("").own)
-        parts.push_back(whole.narrow(1, segment.begin, segment.count));
+      for (const Run& run : context->sequence("").own)
+        parts.push_back(whole.narrow(1, run.begin, run.count));
       return at::cat(parts, 1);
     };
     State state = entering;

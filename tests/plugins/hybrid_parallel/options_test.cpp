@@ -138,7 +138,7 @@ TEST(Options, DropoutMasksAgreeOnWhatIsWhole) {
     for (int64_t step = 0; step < 3; ++step) job.train_step(gpt2_batch(3, step));
     // Replicated parameters stay bitwise equal only if the residual stream does.
     for (const auto& param : job.model.shared().training->params()) {
-      if (param->cut.dim >= 0) continue;
+      if (param->partition_axes != 0) continue;
       const at::Tensor both = at::empty({2, param->count()});
       world.communicator().all_gather(both, param->tensor.detach().flatten(), true).wait();
       EXPECT_TRUE(both[0].equal(both[1])) << param->name;

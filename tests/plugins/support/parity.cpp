@@ -19,10 +19,10 @@ Tensors gathered(const Job& job, at::Tensor Shard::*part) {
   for (const Shard& shard : training.publish()) {
     if (!(shard.*part).defined()) continue;
     const at::Tensor& all = whole.at(shard.param->name);
-    for_each_box(*shard.param, shard.begin + shard.counted_begin, shard.counted_count,
+    for_each_box(shard.param->cut, shard.begin + shard.counted_begin, shard.counted_count,
                  (shard.*part).narrow(0, shard.counted_begin, shard.counted_count),
-                 [&](const checkpoint::Box& box, const at::Tensor& values) {
-                   checkpoint::view_of(all, checkpoint::whole(shard.param->shape), box).copy_(values);
+                 [&](const Box& box, const at::Tensor& values) {
+                   view_of(all, Box::whole(shard.param->shape), box).copy_(values);
                  });
   }
   if (training.world().size() > 1)

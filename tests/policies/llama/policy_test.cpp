@@ -25,19 +25,19 @@ Config small() {
   return Config::parse(kSmall, "test");
 }
 
-const ParameterCut& cut(const Plan& plan, std::string_view parameter) {
+const PlannedParameter& cut(const Plan& plan, std::string_view parameter) {
   const size_t dot = parameter.rfind('.');
-  const auto find = [&](const PlannedNode& node) -> const ParameterCut* {
+  const auto find = [&](const PlannedNode& node) -> const PlannedParameter* {
     if (node.path != parameter.substr(0, dot)) return nullptr;
-    for (const ParameterCut& cut : node.params)
+    for (const PlannedParameter& cut : node.params)
       if (cut.name == parameter.substr(dot + 1)) return &cut;
     return nullptr;
   };
   for (const PlannedNode& node : plan.replicated)
-    if (const ParameterCut* found = find(node)) return *found;
+    if (const PlannedParameter* found = find(node)) return *found;
   for (const Replacement& entry : plan.replacements)
     for (const PlannedNode& node : entry.nodes)
-      if (const ParameterCut* found = find(node)) return *found;
+      if (const PlannedParameter* found = find(node)) return *found;
   throw Error(WEFT_NOT_FOUND, fmt::format("the plan has no {}", parameter));
 }
 
@@ -78,11 +78,11 @@ TEST(LlamaPolicy, CutsEveryClassForOneTwoAndFourRanks) {
 TEST(LlamaPolicy, RepeatsHeadsOfKeysThatAreFewerThanRanks) {
   const Plan plan =
       build_plan(describe(small().with_json("num_key_value_heads", "2")), policy(), {.tensor = 4});
-  const ParameterCut& keys = cut(plan, "layers.0.self_attn.k_proj.weight");
+  const PlannedParameter& keys = cut(plan, "layers.0.self_attn.k_proj.weight");
   EXPECT_EQ(keys.local(3), (Shape{6, 24}));
-  EXPECT_EQ(keys.ranks[0], keys.ranks[1]);
-  EXPECT_NE(keys.ranks[1], keys.ranks[2]);
-  EXPECT_EQ(keys.ranks[2], keys.ranks[3]);
+  EXPECT_EQ(keys.cuts[0], keys.cuts[1]);
+  EXPECT_NE(keys.cuts[1], keys.cuts[2]);
+  EXPECT_EQ(keys.cuts[2], keys.cuts[3]);
   EXPECT_EQ(cut(plan, "layers.0.self_attn.q_proj.weight").local(3), (Shape{12, 24}));
   EXPECT_EQ(plan.divisions[0].nodes.at(0).after, 2);
   EXPECT_EQ(plan.divisions[1].nodes.at(0).after, 1);
@@ -100,7 +100,7 @@ TEST(LlamaPolicy, CutsATiedHeadAsTheEmbedding) {
     const Plan plan = build_plan(describe(small().with_json("tie_word_embeddings", tied ? "true" : "false")),
                                  policy(), {.tensor = 2});
     EXPECT_EQ(plan.ties.size(), tied ? 1u : 0u);
-    EXPECT_EQ(cut(plan, "lm_head.weight").ranks, cut(plan, "embed_tokens.weight").ranks);
+    EXPECT_EQ(cut(plan, "lm_head.weight").cuts, cut(plan, "embed_tokens.weight").cuts);
     EXPECT_EQ(cut(plan, "lm_head.weight").local(1), (Shape{50, 24}));
   }
 }

@@ -31,7 +31,7 @@ std::vector<int64_t> local(const Plan& plan, std::string_view parameter) {
   for (const Replacement& entry : plan.replacements)
     nodes.insert(nodes.end(), entry.nodes.begin(), entry.nodes.end());
   for (const PlannedNode& node : nodes)
-    for (const ParameterCut& cut : node.params)
+    for (const PlannedParameter& cut : node.params)
       if (node.path + "." + cut.name == parameter) return cut.local(0);
   throw Error(WEFT_NOT_FOUND, fmt::format("the plan has no {}", parameter));
 }

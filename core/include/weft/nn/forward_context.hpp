@@ -23,7 +23,7 @@ struct Sequence {
   std::string name;
   int64_t positions = 0;     // T
   int64_t rows = 0;          // sequences of that length in the micro-batch
-  std::vector<Segment> own;  // of 0 ... T - 1, the positions that this rank has between the parallel regions
+  std::vector<Run> own;  // of 0 ... T - 1, the positions that this rank has between the parallel regions
 };
 
 // A loss that a layer adds to the model's, such as the balance of the experts of a mixture. `sum` is over the

@@ -59,9 +59,9 @@ class AttentionOperation {
 class PositionBiasOperation {
  public:
   struct Part {
-    int64_t positions = 0;         // T
-    std::vector<Segment> queries;  // ascending
-    Segment heads;
+    int64_t positions = 0;     // T
+    std::vector<Run> queries;  // ascending
+    Run heads;
   };
   virtual ~PositionBiasOperation() = default;
   virtual Part part(int64_t heads) const = 0;  // of the layer's `heads`

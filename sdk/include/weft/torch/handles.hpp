@@ -92,8 +92,16 @@ class Training {
       buffers.push_back(tensor(host.model->buffer_tensor(training_, i)));
     return buffers;
   }
-  // The group along a set of axes: 1u << WEFT_AXIS_DATA, ...
+  // The group along a set of axes: those of group(), a parameter's gradient_axes, 1u << WEFT_AXIS_DATA, ...
   Communicator communicator(uint32_t axes) const { return Communicator(host.comm->comm(training_, axes)); }
+  // The axes of a group by its name: "samples", "tensor", "stages", ... (weft_comm_services::group_axes).
+  uint32_t group(std::string_view name) const {
+    uint32_t axes = 0;
+    check(host.comm->group_axes(training_, str(name), &axes, current_error));
+    return axes;
+  }
+  // The ranks whose gradients are summed.
+  Communicator samples() const { return communicator(group("samples")); }
 
  private:
   weft_training* training_ = nullptr;

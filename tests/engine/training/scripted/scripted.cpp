@@ -10,13 +10,29 @@ namespace {
 
 class Scripted final : public weft::Strategy {
  public:
+  void describe_mesh(weft_mesh& mesh) override {
+    uint32_t left = data_ranks(mesh);
+    const auto open = [&](uint32_t axis, const char* option) {
+      mesh.size[axis] = static_cast<uint32_t>(options.get<int64_t>(option));
+      return mesh.size[axis];
+    };
+    left /= open(WEFT_AXIS_PIPELINE, "stages");
+    left /= open(WEFT_AXIS_REPLICA, "replicas");
+    left /= open(WEFT_AXIS_EXPERT, "experts");
+    open(WEFT_AXIS_TENSOR_ROW, "rows");
+    open(WEFT_AXIS_TENSOR_COLUMN, "columns");
+    mesh.size[WEFT_AXIS_DATA] = left;
+  }
+
   void configure(weft::Training& made) override {
-    data_ = made.communicator(1u << WEFT_AXIS_DATA);
+    stages_ = made.communicator(made.group("stages"));
     units_ = made.units();
     release_ = options.get<bool>("release");
     for (const weft::Parameter& parameter : made.parameters()) {
       const weft_param_info info = parameter.info();
-      Held held{parameter, at::empty({info.count}, weft::scalar_type(info.working_dtype)), {}};
+      Held held{parameter, at::empty({info.count}, weft::scalar_type(info.working_dtype)), {}, {}};
+      // Each stage holds every parameter, so that gradients of units that ran elsewhere are needed here, too.
+      held.summing = made.communicator(stages_.size() > 1 ? made.group("everyone") : info.gradient_axes);
       parameter.read(0, held.master);
       held.working = held.master.clone();
       parameter.bind(held.working);
@@ -31,14 +47,7 @@ class Scripted final : public weft::Strategy {
   void after_backward(weft::Unit unit) override { drop(unit); }
 
   void end_backward(const weft::Backward& backward) override {
-    if (!backward.synchronise) return;
-    for (const Held& held : held_) {
-      if (held.parameter.info().frozen) continue;
-      at::Tensor& gradient = held.parameter.gradient();
-      if (!gradient.defined())
-        gradient = at::zeros(held.parameter.tensor().sizes(), held.master.scalar_type());
-      data_.all_reduce(gradient).wait();
-    }
+    if (backward.synchronise && stages_.size() == 1) sum_gradients();
   }
 
   void run_step(weft::Step& step) override {
@@ -48,6 +57,7 @@ class Scripted final : public weft::Strategy {
     if (schedule == "all_forward") all_forward(step);
     if (schedule == "two_stages")
       for (uint32_t micro = 0; micro < step.micro_count(); ++micro) two_stages(step, micro);
+    if (schedule == "two_ranks") two_ranks(step);
     if (schedule == "wrong") wrong(step);
   }
 
@@ -69,7 +79,18 @@ class Scripted final : public weft::Strategy {
   struct Held {
     weft::Parameter parameter;
     at::Tensor master, working;
+    weft::Communicator summing;
   };
+
+  void sum_gradients() {
+    for (const Held& held : held_) {
+      if (held.parameter.info().frozen) continue;
+      at::Tensor& gradient = held.parameter.gradient();
+      if (!gradient.defined())
+        gradient = at::zeros(held.parameter.tensor().sizes(), held.master.scalar_type());
+      held.summing.all_reduce(gradient).wait();
+    }
+  }
 
   void fill(weft::Unit unit) {
     if (!release_) return;
@@ -124,6 +145,49 @@ class Scripted final : public weft::Strategy {
     for (const auto& [name, tensor] : entered) gradients.set(name, tensor.grad());
     step.backward(micro, first, gradients);
   }
+
+  // The units on two ranks: the first half where `last_stage` is not.
+  void two_ranks(weft::Step& step) {
+    const auto last = static_cast<int>(options.get<int64_t>("last_stage"));
+    const size_t half = units_.size() / 2;
+    const bool runs_last = stages_.rank() == last;
+    for (uint32_t micro = 0; micro < step.micro_count(); ++micro)
+      runs_last ? second_half(step, micro, half) : first_half(step, micro, half);
+    if (step.training()) sum_gradients();
+  }
+  void first_half(weft::Step& step, uint32_t micro, size_t half) {
+    const auto other = static_cast<uint32_t>(1 - stages_.rank());
+    weft::State state = step.input(micro);
+    for (size_t u = 0; u < half; ++u) step.forward(micro, units_[u], state);
+    const weft::State shapes = step.boundary(micro, units_[half]);
+    for (uint32_t f = 0; f < shapes.size(); ++f)
+      stages_.send(field(state, shapes.name(f)).contiguous(), other, 0).wait();
+    if (options.get<std::string>("mistake") == "both finish") step.finish(micro, state);
+    if (!step.training()) return;
+    weft::State gradients;
+    for (uint32_t f = 0; f < shapes.size(); ++f) {
+      if (!shapes.tensor(f).requires_grad()) continue;
+      const at::Tensor gradient = at::empty_like(shapes.tensor(f).detach());
+      stages_.recv(gradient, other, 0).wait();
+      gradients.set(shapes.name(f), gradient);
+    }
+    step.backward(micro, state, gradients);
+  }
+  void second_half(weft::Step& step, uint32_t micro, size_t half) {
+    const auto other = static_cast<uint32_t>(1 - stages_.rank());
+    weft::State state = step.boundary(micro, units_[half]);
+    std::vector<at::Tensor> entered;
+    for (uint32_t f = 0; f < state.size(); ++f) {
+      stages_.recv(state.tensor(f).detach(), other, 0).wait();
+      if (state.tensor(f).requires_grad()) entered.push_back(state.tensor(f));
+    }
+    for (size_t u = half; u < units_.size(); ++u) step.forward(micro, units_[u], state);
+    step.finish(micro, state);
+    if (!step.training()) return;
+    step.backward(micro);
+    for (const at::Tensor& tensor : entered) stages_.send(tensor.grad().contiguous(), other, 0).wait();
+  }
+
   static at::Tensor field(const weft::State& state, const std::string& name) {
     for (uint32_t f = 0; f < state.size(); ++f)
       if (state.name(f) == name) return state.tensor(f).detach();
@@ -144,7 +208,7 @@ class Scripted final : public weft::Strategy {
     if (mistake == "backward twice") step.backward(0);
   }
 
-  weft::Communicator data_;
+  weft::Communicator stages_;
   std::vector<weft::Unit> units_;
   std::vector<Held> held_;
   bool release_ = false;

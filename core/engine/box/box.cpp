@@ -1,9 +1,9 @@
-#include "checkpoint/box.hpp"
+#include "box/box.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-namespace weft::checkpoint {
+namespace weft {
 
 namespace {
 
@@ -51,7 +51,7 @@ int64_t Box::numel() const {
   return product(extent);
 }
 
-Box whole(const std::vector<int64_t>& shape) {
+Box Box::whole(const std::vector<int64_t>& shape) {
   return {std::vector<int64_t>(shape.size(), 0), shape};
 }
 
@@ -80,4 +80,39 @@ at::Tensor view_of(const at::Tensor& values, const Box& held, const Box& part) {
   return view;
 }
 
-}  // namespace weft::checkpoint
+namespace {
+
+using Visit = std::function<void(const Box& box, const at::Tensor& values)>;
+
+// Splits `box`, of the part, from dimension `dim` on along the runs of `cut`, and moves it to where they lie
+// in the whole tensor. `values` has its extent.
+void visit_runs(const Cut& cut, size_t dim, const Box& box, const at::Tensor& values, const Visit& visit) {
+  if (dim == cut.dims.size()) return visit(box, values);
+  const int64_t first = box.offset[dim], last = first + box.extent[dim];
+  int64_t at = 0;  // of the run in the part
+  for (const Run& run : cut.dims[dim]) {
+    const int64_t from = std::max(first, at), to = std::min(last, at + run.count);
+    if (from < to) {
+      Box moved = box;
+      moved.offset[dim] = run.begin + from - at;
+      moved.extent[dim] = to - from;
+      visit_runs(cut, dim + 1, moved, values.narrow(static_cast<int64_t>(dim), from - first, to - from),
+                 visit);
+    }
+    at += run.count;
+  }
+}
+
+}  // namespace
+
+void for_each_box(const Cut& cut, int64_t begin, int64_t count, const at::Tensor& values,
+                  const Visit& visit) {
+  int64_t done = 0;
+  for (const Box& local : boxes_of_range(Box::whole(cut.local()), begin, count)) {
+    const int64_t elements = local.numel();
+    visit_runs(cut, 0, local, values.narrow(0, done, elements).view(local.extent), visit);
+    done += elements;
+  }
+}
+
+}  // namespace weft
