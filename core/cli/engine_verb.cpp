@@ -64,8 +64,10 @@ EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const s
 EngineVerb& EngineVerb::model_flags() {
   text("--model", "model", "Hugging Face model folder, or a config.json for a model with initial values",
        true);
-  return text("--architecture", "architecture",
-              "Model class; default: the first of \"architectures\" in config.json");
+  text("--architecture", "architecture",
+       "Model class; default: the first of \"architectures\" in config.json");
+  return text("--adapter", "adapter",
+              "JSON file: an operation that adds parameters to layers and freezes all others");
 }
 
 EngineVerb& EngineVerb::strategy_flags(const std::string& without) {

@@ -28,7 +28,7 @@ class EngineVerb {
   EngineVerb& reals(const std::string& flags, const char* key, const std::string& help);     // 0.9,0.999
   EngineVerb& words(const std::string& flags, const char* key, const std::string& help);     // repeated
 
-  // --model, --architecture.
+  // --model, --architecture, --adapter.
   EngineVerb& model_flags();
   // --strategy, -o, --booster, --precision, --seed.
   EngineVerb& strategy_flags(const std::string& without);

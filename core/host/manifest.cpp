@@ -17,7 +17,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::string_view, 3> kTiers = {"c", "torch", "native"};
-constexpr std::array<std::string_view, 4> kKinds = {"strategy", "shard_policy", "model", "checkpoint_io"};
+constexpr std::array<std::string_view, 5> kKinds = {"strategy", "shard_policy", "model", "checkpoint_io",
+                                                    "operation"};
 
 // One object of the manifest and where it is, for messages.
 class Reader {

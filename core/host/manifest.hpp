@@ -16,7 +16,7 @@ constexpr size_t kLargestManifest = 1 << 20;
 
 struct LibraryEntry {
   std::string file;  // a plain name, in the manifest's folder
-  std::string kind;  // "strategy", "shard_policy", "model", "checkpoint_io"
+  std::string kind;  // "strategy", "shard_policy", "model", "checkpoint_io", "operation"
   uint32_t tier = 0;
   std::vector<std::string> provides;
   std::string torch_tag;  // empty in tier c

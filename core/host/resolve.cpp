@@ -15,10 +15,11 @@ struct Kind {
   std::string_view id;
   const char* nothing;  // "no strategy is called", before the name
 };
-constexpr std::array<Kind, 4> kKinds = {{{"strategy", "no strategy is called"},
+constexpr std::array<Kind, 5> kKinds = {{{"strategy", "no strategy is called"},
                                          {"shard_policy", "there is no shard policy for the family"},
                                          {"model", "there is no model library for the architecture"},
-                                         {"checkpoint_io", "no checkpoint format is called"}}};
+                                         {"checkpoint_io", "no checkpoint format is called"},
+                                         {"operation", "no library has the operation"}}};
 
 const Kind& kind_of(std::string_view id) {
   std::vector<std::string> ids;

@@ -73,7 +73,7 @@ Attention::Attention(const Gpt2Config& config, int64_t layer, at::ScalarType dty
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& mask) const {
   nn::AttentionOptions options = options_;
   if (is_training()) options.dropout = attn_dropout->probability;
-  options.stream = attn_dropout->stream;
+  options.random_stream = attn_dropout->random_stream;
   const at::Tensor mixed = (*c_attn)(x);  // of all positions, also where x has some of them
   const at::Tensor qkv = mixed.view({mixed.size(0), mixed.size(1), 3, num_heads, head_size_});
   return (*c_proj)(attend(qkv, mask, options));

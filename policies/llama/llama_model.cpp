@@ -83,7 +83,7 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& position
   nn::AttentionOptions options;
   options.causal = true;
   if (is_training()) options.dropout = attn_dropout->probability;
-  options.stream = attn_dropout->stream;
+  options.random_stream = attn_dropout->random_stream;
   const at::Tensor own = positions_of(x, positions);
   return (*o_proj)(attend((*rotary_)(q, own), (*rotary_)(k, own), v, mask, options));
 }

@@ -275,7 +275,8 @@ TEST(OptionNeeds, SayWhatWasAskedWhatWasFoundAndWhatToDo) {
     {"name": "mode", "type": "text", "default": "slow", "choices": ["slow", "fast", "best"]},
     {"name": "depth", "type": "int", "default": 1},
     {"name": "limit", "type": "float", "default": 2, "needs": {"mode": ["fast", "best"]}},
-    {"name": "width", "type": "float", "default": 2, "needs": [{"mode": ["best"]}, {"depth": {"above": 1}}]}])"),
+    {"name": "width", "type": "float", "default": 2,
+     "needs": [{"mode": ["best"]}, {"depth": {"above": 1}}]}])"),
                           "plugin.json");
   EXPECT_ERROR(
       Options(table, {{"limit", 2}}, "strategy x"), WEFT_INVALID_ARGUMENT,

@@ -20,6 +20,7 @@
 #include "error_sink.hpp"
 #include "optim/rules.hpp"
 #include "parallel/make_context.hpp"
+#include "plan/form_flags.hpp"
 #include "training/part.hpp"
 
 namespace weft {
@@ -87,9 +88,7 @@ class DividedModel {
  public:
   DividedModel(nn::Model& model, const HostOptions& host) {
     const plan::ParallelSizes& sizes = host.plan_flags;
-    if (sizes.tensor == 1 && sizes.sequence == 1 && sizes.fused_normalization && sizes.flash_attention &&
-        sizes.jit_fused)
-      return;  // as it is
+    if (sizes.tensor == 1 && sizes.sequence == 1 && plan::leaves_forms(sizes)) return;  // as it is
     std::string identity;
     plan_.emplace(model, make_plan(model, sizes, host.custom_policy, &identity),
                   comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
@@ -142,7 +141,7 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
   at::AutoGradMode with_gradients(true);
   const bool was_training = module.is_training();
   module.train(false);  // masks of dropout would be drawn
-  const auto context = parallel::make_context(module, batch, divided.plan());
+  const auto context = parallel::make_context(module, *batch, divided.plan());
   for (size_t u = 0; u < units.size(); ++u) {
     int64_t of_unit = 0;
     const int64_t entering = bytes_of(state);

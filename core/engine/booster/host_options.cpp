@@ -10,6 +10,7 @@
 #include "booster/model_state.hpp"
 #include "booster/sequence_mode.hpp"
 #include "optim/gradient_norm.hpp"
+#include "plan/form_flags.hpp"
 
 namespace weft {
 
@@ -136,17 +137,16 @@ void take_sequence_mode(const Listed& listed, plan::ParallelSizes& flags) {
 void take_forms(const Listed& listed, const json& given, plan::ParallelSizes& flags) {
   bool all = false;
   listed.take("enable_all_optimization", all);
-  const auto take = [&](const char* name, bool& flag) {
-    listed.take(name, flag);
-    if (!all || !listed.has(name)) return;
+  const auto take = [&](const std::string& name, bool& flag) {
+    listed.take(name.c_str(), flag);
+    if (!all || !listed.has(name.c_str())) return;
     if (!flag && given.contains(name))
       fail(WEFT_INVALID_ARGUMENT,
            "enable_all_optimization is true, but {} is false; leave out one of the two", name);
     flag = true;
   };
-  take("enable_fused_normalization", flags.fused_normalization);
-  take("enable_flash_attention", flags.flash_attention);
-  take("enable_jit_fused", flags.jit_fused);
+  for (const plan::FormFlag& flag : plan::kFormFlags)
+    take(std::string("enable_") + flag.name, flags.*flag.value);
   if (flags.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER)
     take("enable_sequence_overlap", flags.sequence_overlap);
 }

@@ -3,6 +3,7 @@
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "booster/native_operations.hpp"
 #include "booster/plugins.hpp"
 #include "log.hpp"
 #include "plan/describe_model.hpp"
@@ -31,6 +32,7 @@ plan::Policy read_policy(const std::string& path, std::string* identity) {
 
 std::optional<plan::Policy> find_policy(const nn::Model& model, const std::string& name,
                                         std::string* identity) {
+  find_native_operations();
   if (plan::is_json_policy(name)) return read_policy(name, identity);
   const std::string family = name.empty() ? model.config().text("model_type", model.architecture()) : name;
   weft_loaded loaded{};
@@ -54,9 +56,13 @@ plan::Plan make_plan(const nn::Model& model, const plan::ParallelSizes& sizes, c
                      std::string* policy_identity) {
   const std::optional<plan::Policy> policy = find_policy(model, policy_name, policy_identity);
   const plan::ModelDescription description = plan::describe_model(model);
-  if (policy) return plan::build_plan(description, *policy, sizes);
-  log(WEFT_LOG_INFO, fmt::format("no shard policy for {}: data axes only", model.architecture()));
-  return plan::empty_plan(description, sizes);
+  if (!policy)
+    log(WEFT_LOG_INFO, fmt::format("no shard policy for {}: data axes only", model.architecture()));
+  plan::Plan plan =
+      policy ? plan::build_plan(description, *policy, sizes) : plan::empty_plan(description, sizes);
+  if (const std::string libraries = operation_libraries(plan); !libraries.empty())
+    *policy_identity += fmt::format(" with {}", libraries);
+  return plan;
 }
 
 }  // namespace weft

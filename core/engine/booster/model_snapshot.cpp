@@ -1,8 +1,10 @@
 #include "booster/model_snapshot.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
+#include "booster/adapter.hpp"
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/training_state.hpp"
 #include "comm/agreement.hpp"
@@ -68,11 +70,30 @@ void SharedStaging::publish() {
 }
 
 ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkpoint::Pieces held)
-    : config(saved_config(model)), options(write_options(save)), pieces(std::move(held)) {}
+    : config(saved_config(model)), options(write_options(save)), pieces(std::move(held)) {
+  const std::optional<Adapter> adapter = adapter_of(model.module());
+  if (!adapter || adapter->operation == nullptr || adapter->operation->configuration == nullptr) return;
+  adapter_config = adapter->operation->configuration(plan::Attributes(adapter->attributes), adapter->layers);
+  adapter_parameters = adapter->parameters;
+}
+
+// The files that PEFT reads: https://huggingface.co/docs/peft/developer_guides/checkpoint
+void ModelSnapshot::write_adapter(const fs::path& folder, const Communicator& ranks) const {
+  checkpoint::Pieces added;
+  for (checkpoint::Piece piece : pieces) {
+    const auto& names = adapter_parameters;
+    if (std::find(names.begin(), names.end(), piece.tensor.name) == names.end()) continue;
+    piece.tensor.name = "base_model.model." + piece.tensor.name;
+    added.push_back(std::move(piece));
+  }
+  checkpoint::write_gathered((folder / "adapter_model.safetensors").string(), {}, ranks, added);
+  on_master(ranks, [&] { checkpoint::write_file(folder / "adapter_config.json", adapter_config); });
+}
 
 void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) const {
   checkpoint::write_gathered(folder.string(), options, ranks, pieces);
   on_master(ranks, [&] { checkpoint::write_file(folder / "config.json", config); });
+  if (!adapter_config.empty()) write_adapter(folder, ranks);
 }
 
 void ModelSnapshot::save(const std::string& path, const Communicator& ranks) const {

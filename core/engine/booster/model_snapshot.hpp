@@ -33,11 +33,14 @@ class SharedStaging {
 // What a model folder holds beside training_state/, and how to write it. Collective.
 struct ModelSnapshot {
   std::string config;
+  std::string adapter_config;                   // of an adapted model
+  std::vector<std::string> adapter_parameters;  // whose values are also in files of PEFT's
   checkpoint::WriteOptions options;
   checkpoint::Pieces pieces;
 
   ModelSnapshot(const Model& model, const SaveOptions& options, checkpoint::Pieces pieces);
   void write(const std::filesystem::path& folder, const Communicator& ranks) const;
+  void write_adapter(const std::filesystem::path& folder, const Communicator& ranks) const;
   // At `path`: a folder, or one file by its extension, with nothing but the weights.
   void save(const std::string& path, const Communicator& ranks) const;
 };

@@ -96,6 +96,7 @@ BoosterOptions booster_options_for_outputs(const json& arguments, const std::str
 Model open_model(const json& arguments, const std::string& precision, const World& world) {
   const std::string path = text(arguments, "model");
   Model model = Model::open(path, text(arguments, "architecture"), precision);
+  if (given(arguments, "adapter")) model.adapt(text(arguments, "adapter"));
   if (model.shared().weights.empty() && std::filesystem::is_directory(path))
     world.print_on_master(
         fmt::format("{} holds no weights: {} begins with initial values", path, model.architecture()));

@@ -122,7 +122,8 @@ int plan(const json& arguments) {
   MicroBatchShape micro_batch;
   micro_batch.batch_size = at_least_one(arguments, "batch_size", "--batch-size");
   const double memory = given(arguments, "memory") ? parse_bytes(text(arguments, "memory")) : 0;
-  const Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
+  Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
+  if (given(arguments, "adapter")) model.adapt(text(arguments, "adapter"));
   if (flag(arguments, "explain")) {
     explain(model, arguments, booster);
     if (!given(arguments, "world_size")) return 0;

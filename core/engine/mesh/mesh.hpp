@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "mesh/axes.hpp"
+#include "weft/axes.hpp"
 #include "weft/strategy.h"
 #include "weft/world.hpp"
 
@@ -43,9 +43,7 @@ class Mesh {
   static constexpr Axes same_stage() { return all_axes() & ~stage_axes(); }
   static constexpr Axes experts() { return expert_axes(); }
   // The ranks that hold the same elements of a parameter that is split over `partition_axes`.
-  static constexpr Axes replicas_of(Axes partition_axes) {
-    return all_axes() & ~with_sub_axes(partition_axes);
-  }
+  Axes replicas_of(Axes partition_axes) const { return open_axes() & ~with_sub_axes(partition_axes); }
   // The ranks over which the gradient of a parameter that is split over `partition_axes` is summed.
   static constexpr Axes gradient_sum_of(Axes partition_axes) {
     return samples() & ~with_sub_axes(partition_axes);

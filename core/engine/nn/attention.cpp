@@ -41,7 +41,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
     return attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), mask, same).to(v.scalar_type());
   }
   std::optional<RandomStream> random;
-  if (options.dropout > 0) random.emplace(options.stream);
+  if (options.dropout > 0) random.emplace(options.random_stream);
   const auto attend = [&](const std::optional<at::Tensor>& allowed, bool causal) {
     if (options.fused)
       return at::scaled_dot_product_attention(q, k, v, allowed, options.dropout, causal, options.scale);

@@ -60,7 +60,7 @@ class FusedDropout : public torch::autograd::Function<FusedDropout> {
 // the rest.
 at::Tensor Dropout::mask(at::IntArrayRef shape) const {
   const at::Tensor mask = at::empty(shape, at::kByte);
-  kernels::bernoulli(mask.numel(), drawn_seed(stream), 1 - probability, mask.mutable_data_ptr<uint8_t>());
+  kernels::bernoulli(mask.numel(), drawn_seed(random_stream), 1 - probability, mask.mutable_data_ptr<uint8_t>());
   return mask;
 }
 
@@ -71,7 +71,7 @@ double Dropout::scale() const {
 at::Tensor Dropout::operator()(const at::Tensor& x) const {
   if (!drops()) return x;
   if (!x.is_cpu()) {
-    const RandomStream random(stream);
+    const RandomStream random(random_stream);
     return at::dropout(x, probability, true);
   }
   const at::Tensor mask = this->mask(x.sizes());

@@ -50,7 +50,6 @@ at::Tensor composed(const at::Tensor& x, const at::Tensor& weight, const at::Ten
 
 class PlainEmbedding final : public EmbeddingOperation {
  public:
-  std::string id() const override { return "weft.embedding/1"; }
   at::Tensor forward(const Embedding& layer, const at::Tensor& ids) const override {
     const at::Tensor& weight = layer.weight;
     check_ids(ids, weight.size(0), "embedding");

@@ -67,9 +67,8 @@ at::Tensor conv1d(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 
 class PlainLinear final : public LinearOperation {
  public:
-  std::string id() const override { return "weft.linear/1"; }
   at::Tensor forward(const Linear& layer, const at::Tensor& x) const override {
-    return linear(x, layer.weight, layer.bias, layer.layout);
+    return product(layer, x, layer.weight, layer.bias);
   }
 };
 
@@ -93,6 +92,12 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
     return FastLinear::apply(x, weight, added, transposed);
   }
   return transposed ? at::linear(x, weight, bias) : conv1d(x, weight, bias);
+}
+
+at::Tensor product(const Linear& layer, const at::Tensor& x, const at::Tensor& weight,
+                   const at::Tensor& bias) {
+  return layer.product ? layer.product->forward(layer, x, weight, bias)
+                       : linear(x, weight, bias, layer.layout);
 }
 
 at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear::Layout layout) {

@@ -5,11 +5,11 @@
 
 namespace weft::nn {
 
-// As Linear of the layout; `bias` may be undefined. The result is no view: who comes next may write over it.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  Linear::Layout layout);
+// Computes what the layer makes of `x` with this weight and bias: what its slot `product` says, or linear().
+at::Tensor product(const Linear& layer, const at::Tensor& x, const at::Tensor& weight,
+                   const at::Tensor& bias);
 
-// Its gradients, of the result's gradient `dy`.
+// The gradients of linear(), of the result's gradient `dy`.
 at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear::Layout layout);
 at::Tensor linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, Linear::Layout layout);
 at::Tensor linear_bias_gradient(const at::Tensor& dy);

@@ -62,7 +62,6 @@ at::Tensor by_positions(const at::Tensor& x, const Positions& positions) {
 class HeadScatterAttention final : public StreamAttention {
  public:
   using StreamAttention::StreamAttention;
-  std::string id() const override { return "weft.attention/1 all_to_all"; }
 
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const nn::AttentionOptions& options) const override {

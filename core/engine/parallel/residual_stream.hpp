@@ -21,20 +21,20 @@ namespace weft::parallel {
 class RegionInput {
  public:
   virtual ~RegionInput() = default;
-  // Returns nn::linear of what `x` is inside. `weight` and `bias` are this rank's part of the layer's. Layers
-  // of one unit that pass the same `x` one after another cross together.
-  virtual at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                            nn::Linear::Layout layout) = 0;
+  // Computes the layer's product (nn::product) with what `x` is inside. `weight` and `bias` are this rank's
+  // part of the layer's. Layers of one unit that pass the same `x` one after another cross together.
+  virtual at::Tensor linear(const nn::Linear& layer, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias) = 0;
 };
 
-class ResidualStream {
+class ResidualStream : public std::enable_shared_from_this<ResidualStream> {
  public:
   virtual ~ResidualStream() = default;
   // Out of a region: what the stream has here of the sum of the ranks' partial results, whose memory nobody
   // else may need.
   virtual at::Tensor leave(const at::Tensor& partial) = 0;
-  // The same of nn::linear(x, weight).
-  virtual at::Tensor leave_product(const at::Tensor& x, const at::Tensor& weight, nn::Linear::Layout layout);
+  // The same of the layer's product (nn::product) of `x` and its weight, without its bias.
+  virtual at::Tensor leave_product(const nn::Linear& layer, const at::Tensor& x);
   // Into a region, for whoever reads it there; its gradient is summed over the ranks.
   virtual at::Tensor enter(const at::Tensor& x) = 0;
   virtual std::shared_ptr<RegionInput> input(int64_t readers) = 0;
@@ -48,6 +48,11 @@ class ResidualStream {
   }
   virtual at::Tensor inside(const at::Tensor& by_position) const { return own(by_position); }
   bool is_split() const { return positions_.has_value(); }
+  // Returns what attention does with queries of this stream and with keys and values of `source`, which may
+  // be this one; null where regions have all positions.
+  virtual std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source);
+  // Returns which part of a bias by position that attention wants.
+  virtual std::shared_ptr<nn::PositionBiasOperation> position_bias();
   // Only of a stream that is split.
   const Positions& positions() const { return positions_.value(); }
   // Marks where a sequence begins: returns ids (B, T) as they are.
@@ -75,11 +80,18 @@ class ResidualStream {
   const int64_t times_counted_;
 };
 
-// Makes the stream of a sequence, which Model::lengths names `sequence`. The tensor ranks `ranks` have the
-// same positions: all, or those that `positions` gives them of an axis of its own, whose ranks are
-// data-parallel to each other.
-std::shared_ptr<ResidualStream> whole_residual_stream(std::string sequence, Communicator ranks,
-                                                      std::optional<Positions> positions = {});
+// Makes the stream of a sequence, which Model::lengths names `sequence`; so do the others. The tensor ranks
+// `ranks` have all positions.
+std::shared_ptr<ResidualStream> whole_residual_stream(std::string sequence, Communicator ranks);
+
+// The tensor ranks have the same positions, those of this rank of the sequence axis `along`, whose ranks are
+// data-parallel to each other. Positions are in order, and attention exchanges them for heads
+// (head_scatter_attention).
+std::shared_ptr<ResidualStream> head_scatter_residual_stream(std::string sequence, Communicator ranks,
+                                                             Communicator along);
+// The same with positions in zigzag, and attention that passes keys and values on (ring_attention).
+std::shared_ptr<ResidualStream> ring_attention_residual_stream(std::string sequence, Communicator ranks,
+                                                               Communicator along, int inner_ring);
 
 // Split along the sequence (dimension 1) over the tensor ranks themselves (Korthikanti et al., Reducing
 // activation recomputation in large transformer models, 2022, section 4.2.2). Leaving is a reduce-scatter,

@@ -232,7 +232,6 @@ class RingAttention final : public StreamAttention {
   RingAttention(std::shared_ptr<ResidualStream> stream, std::shared_ptr<ResidualStream> source, int inner)
       : StreamAttention(std::move(stream), std::move(source)),
         route_(this->stream().positions().ranks().rank(), this->stream().positions().ranks().size(), inner) {}
-  std::string id() const override { return "weft.attention/1 ring_attn"; }
 
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const nn::AttentionOptions& options) const override {
@@ -260,7 +259,7 @@ class RingAttention final : public StreamAttention {
                              options.fused,
                              scale,
                              options.dropout,
-                             options.dropout > 0 ? nn::drawn_seed(options.stream) : 0};
+                             options.dropout > 0 ? nn::drawn_seed(options.random_stream) : 0};
     at::Tensor keys_values, result;
     AttentionPart whole;
     {

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "autograd/first_order.hpp"
+#include "base/text.hpp"
 #include "nn/linear.hpp"
 #include "parallel/ring.hpp"
 #include "parallel/split_residual_stream.hpp"
@@ -59,8 +60,13 @@ class RingResidualStream final : public SplitResidualStream {
   RingResidualStream(std::string sequence, Communicator ranks)
       : SplitResidualStream(std::move(sequence), std::move(ranks), false) {}
 
-  at::Tensor leave_product(const at::Tensor& x, const at::Tensor& weight,
-                           nn::Linear::Layout layout) override {
+  at::Tensor leave_product(const nn::Linear& layer, const at::Tensor& x) override {
+    if (layer.product != nullptr)
+      fail(WEFT_UNIMPLEMENTED,
+           "a linear layer with an adapter leaves into a sequence that travels in a ring: its product is "
+           "computed part by part");
+    const at::Tensor& weight = layer.weight;
+    const nn::Linear::Layout layout = layer.layout;
     at::Tensor result = sum_parts(positions(), x.size(1), [&](int rank) {
       return nn::linear(positions().of(rank, x), weight, {}, layout);
     });

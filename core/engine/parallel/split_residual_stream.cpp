@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "autograd/first_order.hpp"
+#include "base/text.hpp"
 #include "nn/linear.hpp"
 #include "parallel/node.hpp"
 #include "parallel/region.hpp"
@@ -86,8 +87,14 @@ class SplitInput final : public RegionInput {
  public:
   SplitInput(std::shared_ptr<SplitResidualStream> stream, int64_t readers)
       : stream_(std::move(stream)), readers_(readers) {}
-  at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                    nn::Linear::Layout layout) override {
+  at::Tensor linear(const nn::Linear& layer, const at::Tensor& x, const at::Tensor& weight,
+                    const at::Tensor& bias) override {
+    if (layer.product != nullptr)
+      fail(
+          WEFT_UNIMPLEMENTED,
+          "a linear layer with an adapter reads a sequence that is split over the tensor axis, whose product "
+          "is computed while the sequence is gathered; leave out the adapter or sequence_parallelism_mode");
+    const nn::Linear::Layout layout = layer.layout;
     Crossing& crossing = nn::RunningUnit::current().kept<Crossing>(this);
     at::Tensor result;
     if (crossing.left == 0 || !crossing.outside.is_same(x)) {
@@ -147,7 +154,8 @@ at::Tensor SplitResidualStream::enter(const at::Tensor& x) {
 }
 
 std::shared_ptr<RegionInput> SplitResidualStream::input(int64_t readers) {
-  return std::make_shared<SplitInput>(shared_from_this(), readers);
+  return std::make_shared<SplitInput>(std::static_pointer_cast<SplitResidualStream>(shared_from_this()),
+                                      readers);
 }
 
 at::Tensor SplitResidualStream::parameter(const at::Tensor& parameter) {

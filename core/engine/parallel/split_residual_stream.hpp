@@ -8,7 +8,7 @@
 
 namespace weft::parallel {
 
-class SplitResidualStream : public ResidualStream, public std::enable_shared_from_this<SplitResidualStream> {
+class SplitResidualStream : public ResidualStream {
  public:
   SplitResidualStream(std::string sequence, Communicator ranks, bool overlaps);
   at::Tensor leave(const at::Tensor& partial) override;

@@ -1,15 +1,23 @@
 #include <utility>
 
 #include "nn/linear.hpp"
+#include "parallel/attention.hpp"
 #include "parallel/node.hpp"
 #include "parallel/region.hpp"
 #include "parallel/residual_stream.hpp"
 
 namespace weft::parallel {
 
-at::Tensor ResidualStream::leave_product(const at::Tensor& x, const at::Tensor& weight,
-                                         nn::Linear::Layout layout) {
-  return leave(nn::linear(x, weight, {}, layout));
+at::Tensor ResidualStream::leave_product(const nn::Linear& layer, const at::Tensor& x) {
+  return leave(nn::product(layer, x, layer.weight, {}));
+}
+
+std::shared_ptr<nn::AttentionOperation> ResidualStream::attention(const std::shared_ptr<ResidualStream>&) {
+  return nullptr;
+}
+
+std::shared_ptr<nn::PositionBiasOperation> ResidualStream::position_bias() {
+  return whole_bias(shared_from_this());
 }
 
 at::Tensor ResidualStream::end(const at::Tensor& x) {
@@ -26,9 +34,9 @@ namespace {
 class WholeInput final : public RegionInput {
  public:
   WholeInput(Communicator ranks, int64_t readers) : ranks_(std::move(ranks)), readers_(readers) {}
-  at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                    nn::Linear::Layout layout) override {
-    return nn::linear(readers_ == 1 ? enter(x, ranks_) : shared(x), weight, bias, layout);
+  at::Tensor linear(const nn::Linear& layer, const at::Tensor& x, const at::Tensor& weight,
+                    const at::Tensor& bias) override {
+    return nn::product(layer, readers_ == 1 ? enter(x, ranks_) : shared(x), weight, bias);
   }
 
  private:
@@ -47,7 +55,7 @@ class WholeInput final : public RegionInput {
   const int64_t readers_;
 };
 
-class WholeResidualStream final : public ResidualStream {
+class WholeResidualStream : public ResidualStream {
  public:
   WholeResidualStream(std::string sequence, Communicator ranks, std::optional<Positions> positions)
       : ResidualStream(std::move(sequence), positions, positions ? positions->ranks().size() : 1),
@@ -63,11 +71,51 @@ class WholeResidualStream final : public ResidualStream {
   Communicator ranks_;
 };
 
+class HeadScatterResidualStream final : public WholeResidualStream {
+ public:
+  HeadScatterResidualStream(std::string sequence, Communicator ranks, Communicator along)
+      : WholeResidualStream(std::move(sequence), std::move(ranks),
+                            Positions(std::move(along), Positions::Order::kInOrder)) {}
+  std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source) override {
+    return head_scatter_attention(shared_from_this(), source);
+  }
+  std::shared_ptr<nn::PositionBiasOperation> position_bias() override {
+    return head_scatter_bias(shared_from_this());
+  }
+};
+
+class RingAttentionResidualStream final : public WholeResidualStream {
+ public:
+  RingAttentionResidualStream(std::string sequence, Communicator ranks, Communicator along, int inner_ring)
+      : WholeResidualStream(std::move(sequence), std::move(ranks),
+                            Positions(std::move(along), Positions::Order::kZigzag)),
+        inner_ring_(inner_ring) {}
+  std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source) override {
+    return ring_attention(shared_from_this(), source, inner_ring_);
+  }
+  std::shared_ptr<nn::PositionBiasOperation> position_bias() override {
+    return ring_bias(shared_from_this());
+  }
+
+ private:
+  const int inner_ring_;
+};
+
 }  // namespace
 
-std::shared_ptr<ResidualStream> whole_residual_stream(std::string sequence, Communicator ranks,
-                                                      std::optional<Positions> positions) {
-  return std::make_shared<WholeResidualStream>(std::move(sequence), std::move(ranks), std::move(positions));
+std::shared_ptr<ResidualStream> whole_residual_stream(std::string sequence, Communicator ranks) {
+  return std::make_shared<WholeResidualStream>(std::move(sequence), std::move(ranks), std::nullopt);
+}
+
+std::shared_ptr<ResidualStream> head_scatter_residual_stream(std::string sequence, Communicator ranks,
+                                                             Communicator along) {
+  return std::make_shared<HeadScatterResidualStream>(std::move(sequence), std::move(ranks), std::move(along));
+}
+
+std::shared_ptr<ResidualStream> ring_attention_residual_stream(std::string sequence, Communicator ranks,
+                                                               Communicator along, int inner_ring) {
+  return std::make_shared<RingAttentionResidualStream>(std::move(sequence), std::move(ranks),
+                                                       std::move(along), inner_ring);
 }
 
 }  // namespace weft::parallel

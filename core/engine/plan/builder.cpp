@@ -7,7 +7,8 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "error_sink.hpp"
-#include "plan/operations.hpp"
+#include "operations/registry.hpp"
+#include "plan/form_flags.hpp"
 
 using weft::plan::Attribute;
 using weft::plan::ConfigView;
@@ -172,17 +173,16 @@ uint32_t has_operation(const weft_model_description*, weft_str operation) {
 }
 
 weft_parallel parallel(const ParallelSizes& sizes) {
-  return {.struct_size = sizeof(weft_parallel),
-          .tensor_size = sizes.tensor,
-          .sequence_size = sizes.sequence,
-          .pipeline_size = sizes.pipeline,
-          .data_size = sizes.data,
-          .fused_normalization = sizes.fused_normalization,
-          .flash_attention = sizes.flash_attention,
-          .jit_fused = sizes.jit_fused,
-          .parallel_output = sizes.parallel_output,
-          .sequence_mode = sizes.sequence_mode,
-          .reserved = 0};
+  weft_parallel given = {};
+  given.struct_size = sizeof(given);
+  given.tensor_size = sizes.tensor;
+  given.sequence_size = sizes.sequence;
+  given.pipeline_size = sizes.pipeline;
+  given.data_size = sizes.data;
+  for (const FormFlag& flag : kFormFlags) given.*flag.given = sizes.*flag.value;
+  given.parallel_output = sizes.parallel_output;
+  given.sequence_mode = sizes.sequence_mode;
+  return given;
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 #include "plan/describe_model.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <utility>
 
+#include "base/text.hpp"
+#include "weft/nn/addition.hpp"
 #include "weft/nn/layers.hpp"
 
 namespace weft::plan {
@@ -26,6 +29,18 @@ Node describe_module(std::string path, const std::shared_ptr<torch::nn::Module>&
   return node;
 }
 
+// An addition is part of the layer that has it.
+void describe_addition(const std::string& path, const nn::Addition& addition, std::vector<Node>& nodes) {
+  const size_t dot = path.rfind('.');
+  const std::string layer = path.substr(0, dot), name = path.substr(dot + 1);
+  const auto node =
+      std::find_if(nodes.rbegin(), nodes.rend(), [&](const Node& n) { return n.path == layer; });
+  if (node == nodes.rend()) fail(WEFT_INTERNAL, "{} is added to no layer", path);
+  if (!node->added) node->added = {addition.operation, addition.attributes, {}};
+  for (const auto& param : addition.named_parameters(/*recurse=*/false))
+    node->added->params.push_back({name + "." + param.key(), param.value().sizes().vec()});
+}
+
 }  // namespace
 
 std::string planned_name(std::string_view name, std::string_view base_prefix) {
@@ -39,7 +54,11 @@ ModelDescription describe_model(const nn::Model& model) {
   const std::string prefix = model.base_prefix();
   for (const auto& item : model.named_modules("", /*include_self=*/false)) {
     if (item.key() + "." == prefix) continue;
-    description.nodes.push_back(describe_module(planned_name(item.key(), prefix), item.value()));
+    const std::string path = planned_name(item.key(), prefix);
+    if (const auto addition = std::dynamic_pointer_cast<nn::Addition>(item.value()))
+      describe_addition(path, *addition, description.nodes);
+    else
+      description.nodes.push_back(describe_module(path, item.value()));
   }
   for (const nn::Tie& tie : model.ties()) {
     description.ties.push_back({planned_name(tie.name, prefix), planned_name(tie.canonical, prefix)});

@@ -10,7 +10,8 @@
 namespace weft::plan {
 
 // Every module but the root: a layer by its kind(), another module as "Module". Paths are relative to the
-// base model, which is no node itself; heads stand beside. `model` must outlive the description.
+// base model, which is no node itself; heads stand beside. What operations have added to a layer belongs to
+// the layer's node. `model` must outlive the description.
 ModelDescription describe_model(const nn::Model& model);
 
 // The name of a module in plans: relative to the base model, whose path in the model is `base_prefix`.

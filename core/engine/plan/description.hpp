@@ -8,11 +8,20 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/plan.hpp"
+
 namespace weft::plan {
 
 struct ParameterShape {
   std::string name;  // "weight"
   std::vector<int64_t> shape;
+};
+
+// Parameters that an operation has added to a module.
+struct AddedParameters {
+  std::string operation;
+  std::vector<Attribute> attributes;   // all that the operation has
+  std::vector<ParameterShape> params;  // "lora_A.weight"
 };
 
 // One module. Its path is relative to the base model; heads stand beside that.
@@ -22,6 +31,7 @@ struct Node {
   std::vector<ParameterShape> params;  // its own, not its children's
   // An integer that a plan may divide ("num_heads"); empty if the module has none of that name. May be null.
   std::function<std::optional<int64_t>(std::string_view)> attribute;
+  std::optional<AddedParameters> added = {};
 };
 
 // `name` is another name of the parameter `canonical`.

@@ -3,7 +3,8 @@
 
 #include "base/text.hpp"
 #include "box/cut.hpp"
-#include "plan/operations.hpp"
+#include "operations/registry.hpp"
+#include "plan/form_flags.hpp"
 #include "plan/plan.hpp"
 
 namespace weft::plan {
@@ -141,10 +142,10 @@ std::string replicated(const std::vector<PlannedNode>& nodes) {
 }
 
 std::string flags(const ParallelSizes& sizes) {
-  const auto choice = [](bool flag) { return flag ? "on" : "off"; };
-  return fmt::format("flags       fused_normalization {}, flash_attention {}, jit_fused {}\n",
-                     choice(sizes.fused_normalization), choice(sizes.flash_attention),
-                     choice(sizes.jit_fused));
+  std::vector<std::string> texts;
+  for (const FormFlag& flag : kFormFlags)
+    texts.push_back(fmt::format("{} {}", flag.name, sizes.*flag.value ? "on" : "off"));
+  return fmt::format("flags       {}\n", join(texts));
 }
 
 }  // namespace

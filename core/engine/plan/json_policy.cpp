@@ -1,15 +1,16 @@
 #include "plan/json_policy.hpp"
 
 #include <algorithm>
-#include <array>
+#include <functional>
 #include <memory>
 #include <utility>
 
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "error_sink.hpp"
+#include "operations/registry.hpp"
 #include "plan/builder.hpp"
-#include "plan/operations.hpp"
+#include "plan/form_flags.hpp"
 
 namespace weft::plan {
 namespace {
@@ -20,31 +21,33 @@ using weft::borrow;
 // What a policy may ask about the axes, by name; the last ones are macros of weft/policy.h.
 struct Field {
   const char* name;
-  json (*of)(const weft_parallel& parallel);
+  std::function<json(const weft_parallel&)> of;
 };
 
-const std::array<Field, 11> kFields = {{
-    {"tensor_size", [](const weft_parallel& p) { return json(p.tensor_size); }},
-    {"sequence_size", [](const weft_parallel& p) { return json(p.sequence_size); }},
-    {"pipeline_size", [](const weft_parallel& p) { return json(p.pipeline_size); }},
-    {"data_size", [](const weft_parallel& p) { return json(p.data_size); }},
-    {"fused_normalization", [](const weft_parallel& p) { return json(p.fused_normalization != 0); }},
-    {"flash_attention", [](const weft_parallel& p) { return json(p.flash_attention != 0); }},
-    {"jit_fused", [](const weft_parallel& p) { return json(p.jit_fused != 0); }},
-    {"parallel_output", [](const weft_parallel& p) { return json(p.parallel_output != 0); }},
-    {"split_over_tensor_axis",
-     [](const weft_parallel& p) {
-       return json(p.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER || p.sequence_mode == WEFT_SEQUENCE_RING);
-     }},
-    {"split_over_sequence_axis", [](const weft_parallel& p) { return json(p.sequence_size > 1); }},
-    {"head_ranks",
-     [](const weft_parallel& p) {
-       const bool exchanges = p.sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL;
-       return json(int64_t{p.tensor_size} * (exchanges ? int64_t{p.sequence_size} : 1));
-     }},
-}};
+std::vector<Field> make_fields() {
+  std::vector<Field> fields = {
+      {"tensor_size", [](const weft_parallel& p) { return json(p.tensor_size); }},
+      {"sequence_size", [](const weft_parallel& p) { return json(p.sequence_size); }},
+      {"pipeline_size", [](const weft_parallel& p) { return json(p.pipeline_size); }},
+      {"data_size", [](const weft_parallel& p) { return json(p.data_size); }}};
+  for (const FormFlag& flag : kFormFlags)
+    fields.push_back({flag.name, [&flag](const weft_parallel& p) { return json(p.*flag.given != 0); }});
+  fields.push_back({"parallel_output", [](const weft_parallel& p) { return json(p.parallel_output != 0); }});
+  fields.push_back({"split_over_tensor_axis", [](const weft_parallel& p) {
+                      return json(p.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER ||
+                                  p.sequence_mode == WEFT_SEQUENCE_RING);
+                    }});
+  fields.push_back(
+      {"split_over_sequence_axis", [](const weft_parallel& p) { return json(p.sequence_size > 1); }});
+  fields.push_back({"head_ranks", [](const weft_parallel& p) {
+                      const bool exchanges = p.sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL;
+                      return json(int64_t{p.tensor_size} * (exchanges ? int64_t{p.sequence_size} : 1));
+                    }});
+  return fields;
+}
 
 const Field& field_at(const std::string& name) {
+  static const std::vector<Field> kFields = make_fields();
   std::vector<std::string> names;
   for (const Field& field : kFields) {
     if (name == field.name) return field;

@@ -1,46 +1,16 @@
-// The operations that a plan may name, and what each does to the parameters of the module it replaces.
+// What an entry of a plan makes of its attributes and of the nodes that it names.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "operations/registry.hpp"
 #include "plan/plan.hpp"
 
 namespace weft::plan {
 
-struct AttributeRule {
-  Attribute standard;                // its key, its kind and its default
-  std::vector<std::string> choices;  // of a text
-  int64_t minimum = 0;               // of an integer
-};
-
-// Which parameters the tensor axis splits.
-enum class Split {
-  kNone,        // none
-  kColumn,      // the output features: weight and bias
-  kRow,         // the input features: weight only
-  kChannels,    // the second dimension of all
-  kVocabulary,  // the first dimension of all, in parts that need not be equal
-};
-
-struct Operation {
-  std::string id;  // "weft.linear_column/1"
-  std::vector<std::string> kinds;
-  std::vector<AttributeRule> attributes;  // sorted by key
-  Split split = Split::kNone;
-};
-
-const std::vector<Operation>& known_operations();
-const Operation* find_operation(std::string_view id);
-
-// What is wrong with an id that find_operation does not know, with the nearest known ones.
-std::string unknown_operation(std::string_view id);
-
-// The attributes given, completed by the defaults and sorted; adds to `problems` what is unknown, given
-// twice, of a wrong type or value.
+// Returns the attributes given, completed by the defaults and sorted. Adds to `problems` what is unknown,
+// given twice, of a wrong type or value.
 std::vector<Attribute> complete_attributes(const Operation& operation, const std::vector<Attribute>& given,
                                            std::vector<std::string>& problems);
 

@@ -12,7 +12,9 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "box/cut.hpp"
+#include "operations/registry.hpp"
 #include "plan/builder.hpp"
+#include "plan/form_flags.hpp"
 #include "plan/validate.hpp"
 
 namespace weft::plan {
@@ -186,74 +188,58 @@ Plan empty_plan(const ModelDescription& unordered, const ParallelSizes& sizes) {
   return plan;
 }
 
+bool divides_logits(const Plan& plan) {
+  return (plan.sizes.tensor > 1 && states(plan, Fact::kDividesLogits)) ||
+         (plan.sizes.sequence > 1 && states(plan, Fact::kOwnPositions));
+}
+
 namespace {
 
-// Whether some entry gives `operation` with this value of a flag.
-bool says(const Plan& plan, std::string_view operation, std::string_view key, bool value) {
-  return std::any_of(plan.replacements.begin(), plan.replacements.end(), [&](const Replacement& entry) {
-    return entry.operation == operation &&
-           std::any_of(entry.attributes.begin(), entry.attributes.end(), [&](const Attribute& attribute) {
-             return attribute.key == key && (attribute.integer != 0) == value;
-           });
-  });
+std::string name_of_policy(const Plan& plan) {
+  return plan.policy.empty() ? "a model without a policy" : fmt::format("policy \"{}\"", plan.policy);
+}
+
+// Adds a line for each flag that is off and that no entry passes on: it would have no effect.
+void add_ignored_flags(const Plan& plan, std::vector<std::string>& reasons) {
+  for (const FormFlag& flag : kFormFlags)
+    if (!(plan.sizes.*flag.value) && !states(plan, flag.performed))
+      reasons.push_back(
+          fmt::format("enable_{} is false, but the plan of {} has no {} of that form; leave it true",
+                      flag.name, name_of_policy(plan), flag.layers));
+}
+
+// Adds a line for each thing that the plan of a split sequence must say and does not.
+void add_missing(const Plan& plan, std::vector<std::string>& reasons) {
+  const auto require = [&](Fact fact, const char* what) {
+    if (states(plan, fact)) return;
+    reasons.push_back(
+        fmt::format("policy \"{}\" says nowhere {} ({}), so it does not split sequences; leave "
+                    "enable_sequence_parallelism false",
+                    plan.policy, what, operations_that_state(fact)));
+  };
+  if (plan.sizes.sequence_mode != WEFT_SEQUENCE_WHOLE)
+    require(Fact::kEndsSequence, "that a split sequence ends");
+  if (plan.sizes.sequence == 1) return;
+  require(Fact::kBeginsSequence, "where a split sequence begins");
+  require(Fact::kAttends, "which layers attend to all positions");
 }
 
 }  // namespace
 
-bool divides_logits(const Plan& plan) {
-  return (plan.sizes.tensor > 1 && says(plan, "weft.linear_vocab/1", "parallel_output", true)) ||
-         (plan.sizes.sequence > 1 && says(plan, "weft.linear_vocab/1", "split", true));
-}
-
 std::vector<std::string> unsupported(const Plan& plan) {
   std::vector<std::string> reasons;
   const ParallelSizes& sizes = plan.sizes;
-  const auto says = [&](const char* operation, const char* key, bool value) {
-    return plan::says(plan, operation, key, value);
-  };
-  // A policy that does not look at a flag would leave it without effect.
-  const auto ignored = [&](const char* option, const char* layers) {
-    return fmt::format(
-        "{} is false, but the plan of {} has no {} of that form; leave it true", option,
-        plan.policy.empty() ? "a model without a policy" : fmt::format("policy \"{}\"", plan.policy), layers);
-  };
-  if (!sizes.fused_normalization && !says("weft.layer_norm/1", "fused", false) &&
-      !says("weft.rms_norm/1", "fused", false))
-    reasons.push_back(ignored("enable_fused_normalization", "norm"));
-  if (!sizes.jit_fused && !says("weft.activation/1", "fused", false) &&
-      !says("weft.dropout/1", "fused", false))
-    reasons.push_back(ignored("enable_jit_fused", "activation or dropout"));
-  if (!sizes.flash_attention && !says("weft.attention/1", "flash", false))
-    reasons.push_back(ignored("enable_flash_attention", "attention"));
-  const auto has = [&](const char* operation) {
-    return std::any_of(plan.replacements.begin(), plan.replacements.end(),
-                       [&](const Replacement& entry) { return entry.operation == operation; });
-  };
-  if (sizes.tensor > 1 && sizes.vocabulary_multiple > 1 && !has("weft.embedding_vocab/1") &&
-      !has("weft.linear_vocab/1"))
+  add_ignored_flags(plan, reasons);
+  if (sizes.tensor > 1 && sizes.vocabulary_multiple > 1 && !states(plan, Fact::kSplitsVocabulary))
     reasons.push_back(fmt::format(
         "make_vocab_size_divisible_by is {}, but the plan of {} divides no vocabulary; leave it out",
-        sizes.vocabulary_multiple,
-        plan.policy.empty() ? "a model without a policy" : fmt::format("policy \"{}\"", plan.policy)));
-  const auto missing = [&](const char* what, const char* operation) {
-    reasons.push_back(
-        fmt::format("policy \"{}\" says nowhere {} ({}), so it does not split sequences; leave "
-                    "enable_sequence_parallelism false",
-                    plan.policy, what, operation));
-  };
-  if (sizes.sequence == 1 && says("weft.linear_vocab/1", "split", true))
-    reasons.push_back(
-        fmt::format("policy \"{}\" says that weft.linear_vocab/1 has this rank's positions (split), which it "
-                    "may only over the "
-                    "ranks of a sequence axis (SPLIT_OVER_SEQUENCE_AXIS in weft/policy.h)",
-                    plan.policy));
-  if (sizes.sequence_mode != WEFT_SEQUENCE_WHOLE && !has("weft.sequence_end/1") &&
-      !says("weft.linear_vocab/1", "split", true))
-    missing("that a split sequence ends", "weft.sequence_end/1");
-  if (sizes.sequence > 1 && !has("weft.embedding_vocab/1") && !has("weft.embedding/1"))
-    missing("where a split sequence begins", "weft.embedding_vocab/1");
-  if (sizes.sequence > 1 && !has("weft.attention/1"))
-    missing("which layers attend to all positions", "weft.attention/1");
+        sizes.vocabulary_multiple, name_of_policy(plan)));
+  if (sizes.sequence == 1 && states(plan, Fact::kOwnPositions))
+    reasons.push_back(fmt::format(
+        "policy \"{}\" says of a head that it has this rank's positions (split of {}), which it may "
+        "only over the ranks of a sequence axis (SPLIT_OVER_SEQUENCE_AXIS in weft/policy.h)",
+        plan.policy, operations_that_state(Fact::kOwnPositions)));
+  add_missing(plan, reasons);
   return reasons;
 }
 

@@ -79,6 +79,7 @@ class Validator {
     each(recording.requires_divides, [&](const Recording::Require& entry) { require(entry, config); });
     collisions();
     keep_the_rest();
+    keep_additions();
     check_tied_cuts();
     return std::move(plan_);
   }
@@ -94,11 +95,15 @@ class Validator {
     const Operation* operation = find_operation(entry.operation);
     if (!is_operation_id(entry.operation)) {
       problems_.push_back(
-          fmt::format("{}: \"{}\" is no operation id; one is like \"weft.linear_row/1\": vendor.name in "
-                      "lower case, then its revision",
-                      who, printable(entry.operation)));
+          fmt::format("{}: \"{}\" is no operation id; one is like \"{}\": vendor.name in lower case, then "
+                      "its revision",
+                      who, printable(entry.operation), known_operations().front().id));
     } else if (!operation) {
       problems_.push_back(fmt::format("{}: {}", who, unknown_operation(entry.operation)));
+    } else if (operation->add != nullptr) {
+      problems_.push_back(fmt::format(
+          "{}: {} adds parameters to a model, which a policy cannot; give it to Model::adapt or --adapter",
+          who, operation->id));
     } else {
       fill(replacement, *operation, entry.attributes, nodes, who);
     }
@@ -244,6 +249,48 @@ class Validator {
       if (!node.params.empty() && !replaced_by_.contains(node.path))
         plan_.replicated.push_back(whole_node(node));
     }
+  }
+
+  // What the plan makes of a node, null if nothing.
+  const PlannedNode* find_planned(const std::string& path) const {
+    const auto in = [&](const std::vector<PlannedNode>& nodes) {
+      const auto found =
+          std::find_if(nodes.begin(), nodes.end(), [&](const auto& n) { return n.path == path; });
+      return found == nodes.end() ? nullptr : &*found;
+    };
+    for (const Replacement& replacement : plan_.replacements)
+      if (const PlannedNode* found = in(replacement.nodes)) return found;
+    return in(plan_.replicated);
+  }
+
+  // Cuts the parameters that operations have added to layers as the layers' own require.
+  void keep_additions() {
+    std::vector<Replacement> entries;  // one for each operation
+    PerNode per_node;
+    for (const Node& node : model_.nodes) {
+      if (!node.added) continue;
+      const Operation* operation = find_operation(node.added->operation);
+      if (operation == nullptr) {
+        problems_.push_back(unknown_operation(node.added->operation));
+        return;
+      }
+      PlannedNode planned = whole_node({node.path, node.kind, node.added->params, nullptr});
+      Problems found;
+      if (operation->cut != nullptr)
+        operation->cut(planned, {Attributes(node.added->attributes), plan_.sizes, find_planned(node.path)},
+                       found);
+      for (const std::string& problem : found) per_node.add(problem, node.path);
+      if (entries.empty() || entries.back().operation != operation->id)
+        entries.push_back({"", operation->id, node.added->attributes, {}});
+      entries.back().nodes.push_back(std::move(planned));
+    }
+    for (Replacement& entry : entries) {
+      std::vector<std::string> paths;
+      for (const PlannedNode& node : entry.nodes) paths.push_back(node.path);
+      entry.pattern = list(compress_paths(paths));
+      plan_.replacements.push_back(std::move(entry));
+    }
+    per_node.flush("adapter", problems_);
   }
 
   // One tensor cannot be cut in two ways.

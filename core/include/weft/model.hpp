@@ -25,6 +25,12 @@ class Model {
                     const std::string& precision = "fp32");
   // A model of the application's own.
   static Model adopt(std::shared_ptr<nn::Model> module);
+  // Adds parameters to layers by an operation of an installed library, a low-rank adapter for example, and
+  // freezes all others: parameters() are the added ones from then on. `adapter` is a JSON object, or the path
+  // of a file with one: {"operation": ID, "on": PATTERN, ATTRIBUTE: VALUE, ...}; the pattern is one of a
+  // shard policy. Before the optimizer is made. Throws INVALID_ARGUMENT naming what does not fit,
+  // FAILED_PRECONDITION for a model that is adapted or boosted already.
+  void adapt(const std::string& adapter);
   explicit operator bool() const { return shared_ != nullptr; }
 
   const Config& config() const;

@@ -96,7 +96,7 @@ TEST_P(Forms, OfAGatedMlpAgree) {
 TEST_P(Forms, OfADropoutAgreeOnEveryStream) {
   for (const uint64_t stream : {0, 2}) {
     nn::Dropout dropout(0.3);
-    dropout.stream = stream;
+    dropout.random_stream = stream;
     expect_forms_agree(dropout, [&](const Tensors& in) { return dropout(in[0]); }, {random({3, 7, 50})});
     expect_forms_agree(dropout, [&](const Tensors& in) { return dropout.added(in[1], in[0]); },
                        {random({3, 7, 50}), random({3, 7, 50})});

@@ -3,12 +3,15 @@
 
 #include "nn/linear.hpp"
 #include "nn/random_stream.hpp"
+#include "operations/layers.hpp"
+#include "operations/registry.hpp"
 #include "parallel/attention_block.hpp"
-#include "parallel/operations.hpp"
+#include "parallel/residual_stream.hpp"
 #include "parallel/vocabulary_loss.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/tolerances.hpp"
+#include "weft/site.hpp"
 
 namespace weft::test {
 
@@ -19,6 +22,56 @@ using Layout = nn::Linear::Layout;
 
 Tensor leaf(const Tensor& values) {
   return values.clone().requires_grad_(true);
+}
+
+// One linear layer on a tensor axis whose parts nobody else holds.
+class LinearSite final : public Site {
+ public:
+  LinearSite(nn::Linear& layer, Communicator ranks, std::shared_ptr<parallel::ResidualStream> stream,
+             std::shared_ptr<parallel::RegionInput> shared = nullptr)
+      : layer_(layer), ranks_(std::move(ranks)), stream_(std::move(stream)), shared_(std::move(shared)) {
+    sizes_.tensor = static_cast<uint32_t>(ranks_.size());
+    planned_.cuts.resize(sizes_.tensor);
+  }
+  const plan::ParallelSizes& sizes() const override { return sizes_; }
+  const Communicator& tensor() const override { return ranks_; }
+  Summed summed_gradient(std::string_view) override {
+    return [](const Tensor& parameter) { return parameter; };
+  }
+  const plan::PlannedParameter& planned(std::string_view) const override { return planned_; }
+  const std::shared_ptr<parallel::ResidualStream>& stream() const override { return stream_; }
+  const std::shared_ptr<parallel::ResidualStream>& stream_below(const std::string&) const override {
+    return stream_;
+  }
+  std::shared_ptr<parallel::RegionInput> shared_input() override { return shared_; }
+
+ protected:
+  torch::nn::Module& module() const override { return layer_; }
+  void refuse_class(const std::type_info&) const override { throw std::bad_cast(); }
+  void change(std::function<void()> apply, std::function<void()>) override { apply(); }
+
+ private:
+  nn::Linear& layer_;
+  const Communicator ranks_;
+  const std::shared_ptr<parallel::ResidualStream> stream_;
+  const std::shared_ptr<parallel::RegionInput> shared_;
+  plan::ParallelSizes sizes_;
+  plan::PlannedParameter planned_;
+};
+
+void install(const char* id, LinearSite site, const std::string& input = "own") {
+  const plan::Operation& operation = *plan::find_operation(id);
+  std::vector<plan::Attribute> attributes;
+  for (const plan::AttributeRule& rule : operation.attributes) {
+    attributes.push_back(rule.standard);
+    if (rule.standard.key == "input") attributes.back().text = input;
+  }
+  operations::installer(operation)(site, plan::Attributes(attributes));
+}
+
+TEST(Operations, EachHasTheHalfThatFillsItsLayersSlot) {
+  for (const plan::Operation& operation : plan::known_operations())
+    EXPECT_NE(operations::installer(operation), nullptr) << operation.id;
 }
 
 int64_t all_reduced() {
@@ -76,8 +129,8 @@ WEFT_RANKS_TEST(TensorParallel, ColumnsThenRowsAreTheWholeProduct, 2) {
   EXPECT_EQ(first.weight.sizes(), (at::IntArrayRef{256, 512}));
   EXPECT_EQ(second.weight.sizes(), (at::IntArrayRef{512, 256}));
   const auto stream = parallel::whole_residual_stream("", world.communicator());
-  first.operation = parallel::column_linear(stream->input(1), {});
-  second.operation = parallel::row_linear(stream);
+  install("weft.linear_column/1", {first, world.communicator(), stream});
+  install("weft.linear_row/1", {second, world.communicator(), stream});
   const Tensor own_x = leaf(x);
   const Tensor y = second(first(own_x));
   EXPECT_TRUE(is_near(y.detach(), expected.detach(), 1e-12));
@@ -93,7 +146,8 @@ WEFT_RANKS_TEST(TensorParallel, ASharedInputIsReducedOnce, 2) {
     std::vector<nn::Linear> layers;
     for (int i = 0; i < 3; ++i) {
       layers.emplace_back(at::full({8, 16}, 0.5 + i), Tensor());
-      layers.back().operation = parallel::column_linear(shared ? input : stream->input(1), {});
+      install("weft.linear_column/1", {layers.back(), world.communicator(), stream, input},
+              shared ? "shared" : "own");
     }
     for (int repeat = 0; repeat < 2; ++repeat) {
       nn::ForwardContext context;

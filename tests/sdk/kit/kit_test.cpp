@@ -167,8 +167,8 @@ TEST_F(Kit, ZeroRedundancyRefusesToPublishWhatNoSumContains) {
   EXPECT_ERROR(publish(axis), WEFT_FAILED_PRECONDITION, "never summed over the ranks");
 }
 
-// Parts begin at multiples of 64 bytes: 16 elements for each of two ranks. In stage 1 a second backward adds to
-// sums that their owner alone keeps, which ranks that are all alike cannot show.
+// Parts begin at multiples of 64 bytes: 16 elements for each of two ranks. In stage 1 a second backward adds
+// to sums that their owner alone keeps, which ranks that are all alike cannot show.
 TEST_F(Kit, ZeroRedundancySumsTheGradientsThatThisRankOwns) {
   for (const int64_t stage : {1, 2})
     for (const uint32_t rank : {0u, 1u}) {

@@ -42,7 +42,12 @@ class Linear : public Layer {
   at::Tensor weight, bias;  // bias may be undefined
   const Layout layout;
   std::shared_ptr<LinearOperation> operation;  // never null; the plan replaces it
+  std::shared_ptr<LinearProduct> product;      // null: that of x and the weight
 };
+
+// As a Linear of this layout; `bias` may be undefined. The result is no view: who comes next may write over it.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  Linear::Layout layout);
 
 class Embedding : public Layer {
  public:
@@ -87,7 +92,7 @@ class Dropout : public Fusible {
   const double probability;
   // Of random numbers: 0 is the default generator's. Ranks that hold different parts of one activation have
   // a stream each, so that their masks differ; a stream follows from the default generator's state.
-  uint64_t stream = 0;
+  uint64_t random_stream = 0;
 
  private:
   bool drops() const { return is_training() && probability > 0; }
@@ -108,7 +113,7 @@ struct AttentionOptions {
   bool mask_is_causal = false;  // the mask forbids later positions, which need not be looked at
   std::optional<double> scale;  // 1 / sqrt(D) if absent
   double dropout = 0;           // of the probabilities
-  uint64_t stream = 0;          // of its masks, as Dropout's
+  uint64_t random_stream = 0;   // of its masks, as Dropout's
   bool upcast = false;          // computes in fp32 what is given in fp16 or bf16
   bool fused = true;            // one kernel, where there is one for this; the formula otherwise
 };

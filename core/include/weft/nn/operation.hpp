@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
 #include <vector>
 
 #include "weft/cut.hpp"
@@ -15,10 +14,20 @@ struct AttentionOptions;
 class Embedding;
 class Linear;
 
+// What a rank computes with its own part of a linear layer's weight: an adapter adds to it. Whatever crosses
+// between ranks is the business of LinearOperation.
+class LinearProduct {
+ public:
+  virtual ~LinearProduct() = default;
+  // `x` is the part of the input that this rank multiplies. `weight` and `bias` are the layer's, perhaps with
+  // another gradient; `bias` may be undefined.
+  virtual at::Tensor forward(const Linear& layer, const at::Tensor& x, const at::Tensor& weight,
+                             const at::Tensor& bias) const = 0;
+};
+
 class LinearOperation {
  public:
   virtual ~LinearOperation() = default;
-  virtual std::string id() const = 0;  // "weft.linear/1"
   virtual at::Tensor forward(const Linear& layer, const at::Tensor& x) const = 0;
   // Of a head over a vocabulary, of the logits that forward gave: as nn::cross_entropy_sum.
   virtual at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
@@ -28,7 +37,6 @@ class LinearOperation {
 class EmbeddingOperation {
  public:
   virtual ~EmbeddingOperation() = default;
-  virtual std::string id() const = 0;  // "weft.embedding/1"
   virtual at::Tensor forward(const Embedding& layer, const at::Tensor& ids) const = 0;
 };
 
@@ -43,7 +51,6 @@ class NormOperation {
 class AttentionOperation {
  public:
   virtual ~AttentionOperation() = default;
-  virtual std::string id() const = 0;
   // The positions here, int64 (1 or B, t), of `given` (1 or B, T), or of 0 ... T - 1 if that is undefined. On
   // the device of `like`.
   virtual at::Tensor positions(const at::Tensor& given, const at::Tensor& like) const = 0;
@@ -70,7 +77,6 @@ class PositionBiasOperation {
 class IdentityOperation {
  public:
   virtual ~IdentityOperation() = default;
-  virtual std::string id() const = 0;
   virtual at::Tensor forward(const at::Tensor& x) const = 0;
 };
 

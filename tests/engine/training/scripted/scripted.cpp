@@ -148,7 +148,7 @@ class Scripted final : public weft::Strategy {
 
   // The units on two ranks: the first half where `last_stage` is not.
   void two_ranks(weft::Step& step) {
-    const auto last = static_cast<int>(options.get<int64_t>("last_stage"));
+    const auto last = static_cast<uint32_t>(options.get<int64_t>("last_stage"));
     const size_t half = units_.size() / 2;
     const bool runs_last = stages_.rank() == last;
     for (uint32_t micro = 0; micro < step.micro_count(); ++micro)

@@ -1,0 +1,32 @@
+#include "parallel/residual_stream.hpp"
+#include "weft/operation.hpp"
+#include "weft/site.hpp"
+
+namespace weft::operations {
+
+namespace {
+
+// `source` is the residual stream of the keys and values.
+void install(Site& site, const plan::Attributes& attributes,
+             const std::shared_ptr<parallel::ResidualStream>& source) {
+  auto& layer = site.layer<nn::Attention>();
+  site.set(layer.fused, attributes.flag("flash"));
+  if (site.splits_sequence()) site.set(layer.operation, site.stream()->attention(source));
+}
+
+}  // namespace
+
+void install_attention(Site& site, const plan::Attributes& attributes) {
+  install(site, attributes, site.stream());
+}
+
+void install_cross_attention(Site& site, const plan::Attributes& attributes) {
+  install(site, attributes, site.stream_below(attributes.text("source")));
+}
+
+void install_attention_bias(Site& site, const plan::Attributes&) {
+  if (!site.is_parallel()) return;
+  site.set(site.layer<nn::RelativeAttentionBias>().operation, site.stream()->position_bias());
+}
+
+}  // namespace weft::operations

@@ -1,0 +1,34 @@
+// Attributes as the declarations of operations spell them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/operation.hpp"
+
+namespace weft::operations {
+
+inline plan::AttributeRule flag(std::string key, bool standard, std::string documentation) {
+  return {{.key = std::move(key), .kind = WEFT_KIND_BOOL, .integer = standard}, std::move(documentation)};
+}
+inline plan::AttributeRule integer(std::string key, int64_t standard, int64_t minimum,
+                                   std::string documentation) {
+  return {{.key = std::move(key), .kind = WEFT_KIND_INT, .integer = standard},
+          std::move(documentation),
+          {},
+          minimum};
+}
+inline plan::AttributeRule text(std::string key, std::string standard, std::vector<std::string> choices,
+                                std::string documentation) {
+  return {{.key = std::move(key), .kind = WEFT_KIND_TEXT, .text = std::move(standard)},
+          std::move(documentation),
+          std::move(choices)};
+}
+
+// Of a layer with two forms that agree but for rounding (nn::Fusible).
+inline plan::AttributeRule in_one_pass() {
+  return flag("fused", true, "the layer runs in few passes over memory; false: operation by operation");
+}
+
+}  // namespace weft::operations

@@ -1,0 +1,132 @@
+#include <ATen/ops/zeros.h>
+
+#include <numeric>
+
+#include "nn/embedding.hpp"
+#include "nn/linear.hpp"
+#include "parallel/region.hpp"
+#include "parallel/residual_stream.hpp"
+#include "parallel/vocabulary_loss.hpp"
+#include "weft/operation.hpp"
+#include "weft/site.hpp"
+
+namespace weft::operations {
+
+namespace {
+
+using parallel::ResidualStream;
+
+// The classes of each rank.
+class Vocabulary {
+ public:
+  Vocabulary(Communicator ranks, std::vector<int64_t> counts)
+      : ranks(std::move(ranks)), counts(std::move(counts)) {
+    const auto mine = this->counts.begin() + this->ranks.rank();
+    begin = std::accumulate(this->counts.begin(), mine, int64_t{0});
+    count = *mine;
+    total = std::accumulate(this->counts.begin(), this->counts.end(), int64_t{0});
+  }
+  Communicator ranks;
+  std::vector<int64_t> counts;
+  int64_t begin, count, total;
+};
+
+class VocabularyLinear final : public nn::LinearOperation {
+ public:
+  VocabularyLinear(Vocabulary vocabulary, bool gathers, std::shared_ptr<ResidualStream> stream)
+      : vocabulary_(std::move(vocabulary)), gathers_(gathers), stream_(std::move(stream)) {}
+  at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
+    const at::Tensor logits =
+        nn::product(layer, parallel::enter(x, vocabulary_.ranks), layer.weight, layer.bias);
+    return gathers_ ? parallel::gather_last(logits, vocabulary_.counts, vocabulary_.ranks) : logits;
+  }
+  at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
+                               int64_t ignored) const override {
+    if (stream_ == nullptr) return sum_of(logits, labels, ignored);
+    return sum_of(logits, stream_->inside(labels).contiguous(), ignored) *
+           static_cast<double>(stream_->times_counted());
+  }
+
+ private:
+  at::Tensor sum_of(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored) const {
+    if (gathers_ || vocabulary_.ranks.size() == 1) return nn::cross_entropy_sum(logits, labels, ignored);
+    return parallel::vocabulary_cross_entropy_sum(logits, labels, ignored, vocabulary_.begin,
+                                                  vocabulary_.total, vocabulary_.ranks);
+  }
+  Vocabulary vocabulary_;
+  bool gathers_;
+  std::shared_ptr<ResidualStream> stream_;
+};
+
+class VocabularyEmbedding final : public nn::EmbeddingOperation {
+ public:
+  VocabularyEmbedding(Vocabulary vocabulary, std::shared_ptr<ResidualStream> stream)
+      : vocabulary_(std::move(vocabulary)), stream_(std::move(stream)) {}
+  at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
+    nn::check_ids(ids, vocabulary_.total, "embedding");
+    return stream_->leave(own_rows(layer, stream_->inside(ids).sub(vocabulary_.begin)));
+  }
+
+ private:
+  // Zeros for ids of other ranks.
+  at::Tensor own_rows(const nn::Embedding& layer, const at::Tensor& local) const {
+    const at::Tensor& weight = layer.weight;
+    if (vocabulary_.count == 0) {
+      at::DimVector shape(local.sizes());
+      shape.push_back(weight.size(1));
+      // With a graph as on the other ranks, so that all of them take part in what backward sends.
+      return at::zeros(shape, weight.options()).add_(weight.sum());
+    }
+    const at::Tensor others = local.lt(0).bitwise_or_(local.ge(vocabulary_.count));
+    const int64_t padding = layer.padding.value_or(-1) - vocabulary_.begin;
+    const bool pads_here = padding >= 0 && padding < vocabulary_.count;
+    return nn::looked_up(weight, local.masked_fill(others, 0), pads_here ? padding : -1)
+        .masked_fill(others.unsqueeze(-1), 0);
+  }
+  Vocabulary vocabulary_;
+  std::shared_ptr<ResidualStream> stream_;
+};
+
+// A whole table, looked up for the positions that the residual stream has here.
+class StreamEmbedding final : public nn::EmbeddingOperation {
+ public:
+  explicit StreamEmbedding(std::shared_ptr<ResidualStream> stream) : stream_(std::move(stream)) {}
+  at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
+    nn::check_ids(ids, layer.weight.size(0), "embedding");
+    return nn::looked_up(stream_->parameter(layer.weight), stream_->own(ids), layer.padding.value_or(-1));
+  }
+
+ private:
+  std::shared_ptr<ResidualStream> stream_;
+};
+
+// Returns the numbers of rows that the ranks have of the layer's weight.
+std::vector<int64_t> counts_of(const Site& site) {
+  std::vector<int64_t> counts;
+  for (const Cut& cut : site.planned("weight").cuts) counts.push_back(cut.local().front());
+  return counts;
+}
+
+}  // namespace
+
+void install_embedding(Site& site, const plan::Attributes&) {
+  if (!site.is_parallel()) return;
+  site.set(site.layer<nn::Embedding>().operation, std::make_shared<StreamEmbedding>(site.stream()));
+}
+
+void install_embedding_vocab(Site& site, const plan::Attributes& attributes) {
+  if (!site.splits_layers()) return install_embedding(site, attributes);
+  site.set(site.layer<nn::Embedding>().operation,
+           std::make_shared<VocabularyEmbedding>(Vocabulary(site.tensor(), counts_of(site)), site.stream()));
+}
+
+void install_linear_vocab(Site& site, const plan::Attributes& attributes) {
+  const bool own_positions = attributes.flag("split");
+  if (!site.splits_layers() && !(site.splits_sequence() && own_positions)) return;
+  const bool gathers = site.splits_layers() && !attributes.flag("parallel_output");
+  site.set(site.layer<nn::Linear>().operation,
+           std::make_shared<VocabularyLinear>(Vocabulary(site.tensor(), counts_of(site)), gathers,
+                                              own_positions ? site.stream() : nullptr));
+}
+
+}  // namespace weft::operations

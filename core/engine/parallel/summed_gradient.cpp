@@ -1,0 +1,69 @@
+#include "parallel/summed_gradient.hpp"
+
+#include <set>
+
+#include "box/cut.hpp"
+#include "parallel/node.hpp"
+#include "parallel/region.hpp"
+
+namespace weft::parallel {
+
+namespace {
+
+// Elements of this rank's part along one dimension that `ranks` hold, too.
+struct Shared {
+  size_t dim;
+  int64_t begin, count;
+  Communicator ranks;
+};
+
+std::vector<Shared> shared_elements(const plan::PlannedParameter& parameter, SharedGroups& groups) {
+  std::vector<Shared> shared;
+  const auto own = static_cast<size_t>(groups.tensor().rank());
+  for (const size_t dim : split_dims(parameter.shape, parameter.cuts)) {
+    groups.make(parameter.cuts, dim);
+    int64_t at = 0;
+    std::vector<uint32_t> before;  // who holds the elements before
+    for (const auto& [run, holders] : shared_runs(parameter.cuts, own, dim)) {
+      if (holders.size() > 1 && holders == before)
+        shared.back().count += run.count;
+      else if (holders.size() > 1)
+        shared.push_back({dim, at, run.count, groups.of(holders)});
+      before = holders;
+      at += run.count;
+    }
+  }
+  return shared;
+}
+
+}  // namespace
+
+void SharedGroups::make(const std::vector<Cut>& cuts, size_t dim) {
+  std::set<std::vector<uint32_t>> sets;
+  for (size_t rank = 0; rank < cuts.size(); ++rank)
+    for (const SharedRun& run : shared_runs(cuts, rank, dim))
+      if (run.holders.size() > 1) sets.insert(run.holders);
+  for (const std::vector<uint32_t>& members : sets)
+    if (!groups_.contains(members)) groups_[members] = tensor_.subset(members);
+}
+
+std::function<at::Tensor(const at::Tensor& parameter)> summed_gradient(
+    const plan::PlannedParameter& parameter, SharedGroups& groups) {
+  if (parameter.cuts.empty())
+    return [tensor = groups.tensor()](const at::Tensor& whole) { return enter(whole, tensor); };
+  const std::vector<Shared> shared = shared_elements(parameter, groups);
+  if (shared.empty()) return [](const at::Tensor& part) { return part; };
+  return [shared](const at::Tensor& part) {
+    return with_gradient(part, part, [shared](const at::Tensor& gradient) {
+      // Autograd may hand the same gradient to others, so not over its memory.
+      const at::Tensor sum = gradient.clone(at::MemoryFormat::Contiguous);
+      for (const Shared& elements : shared)
+        elements.ranks
+            .all_reduce(sum.narrow(static_cast<int64_t>(elements.dim), elements.begin, elements.count))
+            .wait();
+      return sum;
+    });
+  };
+}
+
+}  // namespace weft::parallel

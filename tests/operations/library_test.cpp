@@ -1,0 +1,59 @@
+// An operation of a library in a shard policy.
+#include "booster/model_plan.hpp"
+#include "operations/libraries.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace weft::test {
+
+namespace {
+
+std::string policy(const std::string& operation, const std::string& more) {
+  return R"({"name": "scaled", "entries": [{"on": "h.*.mlp.c_proj", "operation": ")" + operation + "\"" +
+         more + "}]}";
+}
+
+double loss_under(const World& world, const std::string& policy_file) {
+  const JobOptions options = {.strategy = "hybrid_parallel",
+                              .options = R"({"custom_policy": ")" + policy_file + "\"}"};
+  Job job = boost(world, tiny_gpt2(), options);
+  return job.evaluate(own_part(gpt2_batch(4, 1), job)).loss();
+}
+
+TEST(OperationLibrary, IsFoundByAPolicyAndComparedBetweenRanks) {
+  const TemporaryFolder folder;
+  const std::string once = folder.file("once.json", policy("test.scaled/1", "")),
+                    thrice = folder.file("thrice.json", policy("test.scaled/1", R"(, "factor": 3)"));
+  on_ranks({2}, [&](World& world) {
+    EXPECT_NE(loss_under(world, once), loss_under(world, thrice));
+    EXPECT_ERROR(loss_under(world, world.rank() == 0 ? once : thrice), WEFT_FAILED_PRECONDITION,
+                 "custom_policy");
+  });
+}
+
+TEST(OperationLibrary, IsNamedInThePlanAndBesideThePolicy) {
+  const TemporaryFolder folder;
+  std::string identity;
+  const Model model = tiny_gpt2();
+  const plan::Plan plan = make_plan(
+      model.module(), {}, folder.file("p.json", policy("test.scaled/1", R"(, "factor": 3)")), &identity);
+  EXPECT_NE(plan::canonical_text(plan).find("replace h.0.mlp.c_proj Conv1D test.scaled/1 factor=3"),
+            std::string::npos);
+  EXPECT_NE(identity.find("operation scaled 1.0.0"), std::string::npos) << identity;
+}
+
+TEST(OperationLibrary, RefusesWhatItDoesNotHave) {
+  const TemporaryFolder folder;
+  const auto plan = [&](const std::string& operation) {
+    std::string identity;
+    return make_plan(tiny_gpt2().module(), {}, folder.file("p.json", policy(operation, "")), &identity);
+  };
+  EXPECT_ERROR(plan("test.scaled/2"), WEFT_INVALID_ARGUMENT, "no operation is called \"test.scaled/2\"");
+  EXPECT_ERROR(plan("test.unfinished/1"), WEFT_FAILED_PRECONDITION,
+               "operation \"test.unfinished/1\" has no install function");
+  EXPECT_ERROR(plan("sample.low_rank/1"), WEFT_INVALID_ARGUMENT, "adds parameters to a model", "--adapter");
+}
+
+}  // namespace
+
+}  // namespace weft::test
