@@ -47,6 +47,7 @@ class Gemini final : public Strategy {
 
   void configure(Training& made) override {
     std::vector<Parameter> parameters = made.parameters();
+    refuse_other_sums(parameters, made.group("samples"));
     std::stable_sort(parameters.begin(), parameters.end(), [](const Parameter& a, const Parameter& b) {
       return a.info().first_unit < b.info().first_unit;
     });
@@ -56,8 +57,7 @@ class Gemini final : public Strategy {
     StatisticsKey key;
     for (const Parameter& parameter : parameters) key.parameters.push_back(text(parameter.info().name));
     key.operations = trace_.operations();
-    room_ = Room(chosen_.placement, made.communicator(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA),
-                 std::move(key), chosen_.memstats);
+    room_ = Room(chosen_.placement, made.samples(), std::move(key), chosen_.memstats);
   }
 
   void before_forward(Unit unit) override {
@@ -136,6 +136,16 @@ class Gemini final : public Strategy {
   struct Use {
     size_t chunk, place;
   };
+
+  static void refuse_other_sums(const std::vector<Parameter>& parameters, uint32_t samples) {
+    for (const Parameter& parameter : parameters)
+      if (const weft_param_info info = parameter.info(); info.frozen == 0 && info.gradient_axes != samples)
+        throw Error(WEFT_UNIMPLEMENTED,
+                    "gemini: the gradient of " + text(info.name) +
+                        " is summed over other ranks than most (an expert's, say), but a chunk holds many "
+                        "parameters that are summed over the same ranks; use torch_fsdp, low_level_zero, "
+                        "hybrid_parallel or torch_ddp");
+  }
 
   ChunkLayout search(const std::vector<Parameter>& parameters, const Training& made) const {
     std::vector<int64_t> sizes;

@@ -19,7 +19,7 @@ namespace torch_fsdp {
 
 namespace {
 
-constexpr uint32_t kData = 1u << WEFT_AXIS_DATA, kReplicas = 1u << WEFT_AXIS_REPLICA;
+constexpr uint32_t kReplicas = 1u << WEFT_AXIS_REPLICA;
 
 class FullyShardedDataParallel final : public weft::Strategy {
  public:
@@ -35,14 +35,15 @@ class FullyShardedDataParallel final : public weft::Strategy {
   void configure(weft::Training& training) override {
     make_wraps(training.units());
     make_shards(training);
-    const weft::Communicator world = training.communicator(kData | kReplicas);
+    const weft::Communicator samples = training.samples();
     for (Shard& shard : shards_) {
       const at::ScalarType working = shard.flat.dtype();
-      shard.flat.close(layout(training, shard.ignored), settings_.reduce_dtype.value_or(working));
-      if (settings_.synchronise_states) shard.flat.take_values_of(world, 0);
+      shard.flat.close(layout(training, shard), settings_.reduce_dtype.value_or(working));
+      if (settings_.synchronise_states)
+        shard.flat.take_values_of(training.communicator(shard.gradient_axes), 0);
     }
     for (at::Tensor buffer : training.buffers()) {
-      if (settings_.synchronise_states) world.broadcast(buffer, 0).wait();
+      if (settings_.synchronise_states) samples.broadcast(buffer, 0).wait();
       if (settings_.buffer_dtype && buffer.is_floating_point())
         buffer.set_data(buffer.to(*settings_.buffer_dtype));
     }
@@ -106,6 +107,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
     weft::kit::FlatShard flat;
     size_t first = 0, last = 0;  // wraps that use it
     bool ignored = false;
+    uint32_t gradient_axes = 0;  // of its parameters
   };
   // Units that are gathered together.
   struct Wrap {
@@ -113,11 +115,14 @@ class FullyShardedDataParallel final : public weft::Strategy {
     std::vector<Shard*> shards;
   };
 
-  weft::kit::FlatShardLayout layout(const weft::Training& training, bool ignored) const {
+  // Divides a shard over the ranks of its gradient's sum that are no replicas of each other.
+  weft::kit::FlatShardLayout layout(const weft::Training& training, const Shard& shard) const {
     const uint32_t home = settings_.offloads ? WEFT_POOL_HOST : WEFT_POOL_ACCELERATOR;
-    if (ignored || settings_.sharding == Sharding::kNone)
-      return {training.communicator(0), training.communicator(kData | kReplicas), 0, home};
-    return {training.communicator(kData), training.communicator(kReplicas), kData, home};
+    if (shard.ignored || settings_.sharding == Sharding::kNone)
+      return {training.communicator(0), training.communicator(shard.gradient_axes), 0, home};
+    const uint32_t divided = shard.gradient_axes & ~kReplicas;
+    return {training.communicator(divided), training.communicator(shard.gradient_axes & kReplicas), divided,
+            home};
   }
 
   void make_wraps(const std::vector<weft::Unit>& units) {
@@ -141,7 +146,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
   // One for each set of wraps that share parameters, so that a tied weight is gathered for all of its users.
   void make_shards(const weft::Training& training) {
     using Users = std::vector<size_t>;
-    std::map<std::tuple<Users, bool, uint32_t, bool>, Shard*> made;
+    std::map<std::tuple<Users, bool, uint32_t, uint32_t, bool>, Shard*> made;
     const std::vector<weft::Unit> units = training.units();
     std::vector<bool> known(settings_.ignored_modules.size());
     for (const weft::Parameter& parameter : training.parameters()) {
@@ -151,7 +156,9 @@ class FullyShardedDataParallel final : public weft::Strategy {
         if (parameter.used_by(unit) && (users.empty() || users.back() != wrap_of_[unit.index()]))
           users.push_back(wrap_of_[unit.index()]);
       const bool ignored = is_ignored(weft::text(info.name), known), frozen = info.frozen != 0;
-      const auto key = [&](bool f) { return std::tuple(users, ignored, info.working_dtype, f); };
+      const auto key = [&](bool f) {
+        return std::tuple(users, ignored, info.gradient_axes, info.working_dtype, f);
+      };
       if (!settings_.mixes_frozen && !ignored && made.contains(key(!frozen)))
         refuse(weft::text(info.name) + (frozen ? " is frozen and others" : " is trainable and others") +
                " of its unit are not, but both would be one flat parameter; set use_orig_params=true");
@@ -161,6 +168,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
         shard->first = users.front();
         shard->last = users.back();
         shard->ignored = ignored;
+        shard->gradient_axes = info.gradient_axes;
         for (const size_t wrap : users) wraps_[wrap].shards.push_back(shard);
       }
       shard->flat.add(parameter);

@@ -6,7 +6,7 @@
 // trains the two factors under any strategy and writes them as PEFT's adapter_model.safetensors.
 #include <weft/define_operations.hpp>
 #include <weft/nn/addition.hpp>
-#include <weft/site.hpp>
+#include <weft/nn/site.hpp>
 
 #include <ATen/ops/empty.h>
 

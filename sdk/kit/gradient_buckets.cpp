@@ -5,21 +5,23 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace weft::kit {
 
-void GradientBuckets::build(const std::vector<Parameter>& parameters, Communicator data,
+void GradientBuckets::build(const Training& training, const std::vector<Parameter>& parameters,
                             GradientBucketOptions options) {
-  data_ = data;
+  samples_ = training.samples();
   options_ = options;
-  std::map<at::ScalarType, int64_t> limits;
+  std::map<std::pair<at::ScalarType, uint32_t>, int64_t> limits;
   for (const Parameter& parameter : parameters) {
     const weft_param_info info = parameter.info();
     if (info.frozen) continue;
     const at::ScalarType dtype = scalar_type(info.working_dtype);
     int64_t& limit =
-        limits.try_emplace(dtype, std::min(options.first_bytes, options.capacity_bytes)).first->second;
-    Bucket& bucket = open_bucket(dtype);
+        limits.try_emplace({dtype, info.gradient_axes}, std::min(options.first_bytes, options.capacity_bytes))
+            .first->second;
+    Bucket& bucket = open_bucket(dtype, info.gradient_axes);
     bucket.entries.push_back({parameter, text(info.name), info.index, bucket.size, info.count, false, true});
     bucket.size += info.count;
     if (bucket.size * static_cast<int64_t>(c10::elementSize(dtype)) >= limit) {
@@ -30,21 +32,26 @@ void GradientBuckets::build(const std::vector<Parameter>& parameters, Communicat
   std::reverse(buckets_.begin(), buckets_.end());
   for (size_t b = 0; b < buckets_.size(); ++b) {
     buckets_[b].flat = at::zeros({buckets_[b].size}, buckets_[b].dtype);
+    buckets_[b].ranks = training.communicator(buckets_[b].axes);
     for (size_t e = 0; e < buckets_[b].entries.size(); ++e)
       places_[buckets_[b].entries[e].parameter.get()] = {b, e};
   }
 }
 
-GradientBuckets::Bucket& GradientBuckets::open_bucket(at::ScalarType dtype) {
+GradientBuckets::Bucket& GradientBuckets::open_bucket(at::ScalarType dtype, uint32_t axes) {
   for (Bucket& bucket : buckets_)
-    if (bucket.dtype == dtype && !bucket.closed) return bucket;
-  buckets_.emplace_back().dtype = dtype;
-  return buckets_.back();
+    if (bucket.dtype == dtype && bucket.axes == axes && !bucket.closed) return bucket;
+  Bucket& opened = buckets_.emplace_back();
+  opened.dtype = dtype;
+  opened.axes = axes;
+  return opened;
 }
 
 void GradientBuckets::begin(bool synchronise) {
-  if (summed_ && data_.rank() != 0)
-    for_each([](Bucket&, Entry& entry) { entry.parameter.gradient().reset(); });
+  if (summed_)
+    for_each([](Bucket& bucket, Entry& entry) {
+      if (bucket.ranks.rank() != 0) entry.parameter.gradient().reset();
+    });
   summed_ = false;
   local_ = true;
   active_ = synchronise;
@@ -53,7 +60,8 @@ void GradientBuckets::begin(bool synchronise) {
   for (Bucket& bucket : buckets_) {
     bucket.missing = bucket.entries.size();
     for (Entry& entry : bucket.entries) {
-      entry.ready = options_.static_graph && graph_known_ && !entry.used;
+      // A parameter that lives on other ranks, or whose rows all do, is not waited for.
+      entry.ready = entry.count == 0 || (options_.static_graph && graph_known_ && !entry.used);
       bucket.missing -= entry.ready ? 1 : 0;
     }
   }
@@ -63,6 +71,7 @@ void GradientBuckets::ready(Parameter parameter) {
   const Place place = places_.at(parameter.get());
   Bucket& bucket = buckets_[place.bucket];
   Entry& entry = bucket.entries[place.entry];
+  if (entry.count == 0) return;
   if (options_.static_graph && graph_known_ && !entry.used)
     return faults_.note(entry.index, GraphFaults::kNewlyUsed);
   if (active_ || options_.views) collect(bucket, entry);
@@ -83,7 +92,7 @@ void GradientBuckets::end() {
   graph_known_ = true;
   for (Bucket& bucket : buckets_) bucket.missing = 0;
   start_complete();
-  if (checked) faults_.start(data_);
+  if (checked) faults_.start(samples_);
   for (Bucket& bucket : buckets_) finish(bucket);
   if (checked) faults_.finish([this](int64_t index) { return name_of(index); });
   summed_ = true;
@@ -133,7 +142,7 @@ void GradientBuckets::start_complete() {
     if (options_.static_graph && graph_known_)
       for (const Entry& entry : bucket.entries)
         if (!entry.used) bucket.flat.narrow(0, entry.begin, entry.count).zero_();
-    bucket.work = data_.all_reduce(bucket.flat);
+    bucket.work = bucket.ranks.all_reduce(bucket.flat);
   }
 }
 

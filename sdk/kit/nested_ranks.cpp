@@ -8,6 +8,17 @@ NestedRanks::NestedRanks(std::vector<Communicator> groups) : groups_(std::move(g
   for (const Communicator& group : groups_) size_ *= group.size();
 }
 
+NestedRanks NestedRanks::along(const Training& training, uint32_t axes) {
+  std::vector<Communicator> groups;
+  for (const uint32_t axis : {WEFT_AXIS_EXPERT, WEFT_AXIS_DATA, WEFT_AXIS_REPLICA}) {
+    if ((axes >> axis & 1) == 0) continue;
+    const Communicator group = training.communicator(1u << axis);
+    if (group.size() > 1) groups.push_back(group);
+  }
+  if (groups.empty()) groups.push_back(training.communicator(0));
+  return NestedRanks(std::move(groups));
+}
+
 int64_t NestedRanks::begin_of_own(int64_t elements) const {
   int64_t begin = 0;
   for (const Communicator& group : groups_) begin += group.rank() * (elements /= group.size());

@@ -6,17 +6,17 @@
 
 namespace weft::kit {
 
-void Replicas::build(const Training& training, Communicator data, ReplicaOptions options) {
-  data_ = data;
-  check_ = options.check_reduction && data.size() > 1;
-  if (options.broadcast_buffers && data.size() > 1) buffers_ = training.buffers();
+void Replicas::build(const Training& training, ReplicaOptions options) {
+  samples_ = training.samples();
+  check_ = options.check_reduction && samples_.size() > 1;
+  if (options.broadcast_buffers && samples_.size() > 1) buffers_ = training.buffers();
 }
 
 void Replicas::before_forward(Unit unit, const GradientBuckets& buckets) {
   if (unit.index() != 0) return;
   if (check_) check_agreement(kForward, buckets);
   std::vector<Work> works;
-  for (const at::Tensor& buffer : buffers_) works.push_back(data_.broadcast(buffer, 0));
+  for (const at::Tensor& buffer : buffers_) works.push_back(samples_.broadcast(buffer, 0));
   for (Work& work : works) work.wait();
 }
 
@@ -38,7 +38,7 @@ void Replicas::check_agreement(Phase phase, const GradientBuckets& buckets) {
     highest[i] = own[i];
     highest[own.size() + i] = -own[i];
   }
-  data_.all_reduce(bounds, WEFT_REDUCE_MAX | WEFT_REDUCE_CONTROL).wait();
+  samples_.all_reduce(bounds, WEFT_REDUCE_MAX | WEFT_REDUCE_CONTROL).wait();
   const auto lowest = [&](size_t i) { return -highest[own.size() + i]; };
   static const char* const kPlaces[] = {"a forward", "a backward under no_sync", "a backward"};
   if (highest[0] != lowest(0))

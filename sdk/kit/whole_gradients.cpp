@@ -19,10 +19,9 @@ std::unique_ptr<DataAxis> WholeGradients::from_options(const Options& options, c
 }
 
 void WholeGradients::configure(const Training& training) {
-  const Communicator data = training.communicator(1u << WEFT_AXIS_DATA);
   values_.build(training);
-  buckets_.build(values_.parameters(), data, bucket_options_);
-  replicas_.build(training, data, replica_options_);
+  buckets_.build(training, values_.parameters(), bucket_options_);
+  replicas_.build(training, replica_options_);
 }
 
 void WholeGradients::before_forward(Unit unit) {

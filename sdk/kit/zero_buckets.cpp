@@ -7,11 +7,9 @@
 
 namespace weft::kit {
 
-void ZeroBuckets::build(const Training& training, NestedRanks ranks, uint32_t axes,
-                        const ZeroBucketOptions& options) {
-  axes_ = axes;
+void ZeroBuckets::build(const Training& training, const ZeroBucketOptions& options) {
   options_ = options;
-  values_.build(training, std::move(ranks), options.capacity, options.home);
+  values_.build(training, options.capacity, options.home);
   int64_t largest = 0;  // that does not exceed the capacity
   for (const ZeroValues::Bucket& layout : values_.buckets()) {
     ZeroGradients& bucket = gradients_.emplace_back();
@@ -23,10 +21,15 @@ void ZeroBuckets::build(const Training& training, NestedRanks ranks, uint32_t ax
   if (options.stage == 2) memory_.keep_spares_of(largest);
 }
 
+bool ZeroBuckets::is_alone() const {
+  return std::all_of(values_.buckets().begin(), values_.buckets().end(),
+                     [](const ZeroValues::Bucket& bucket) { return bucket.ranks.size() == 1; });
+}
+
 void ZeroBuckets::begin(bool synchronise) {
-  active_ = synchronise || ranks().size() == 1;
+  active_ = synchronise || is_alone();
   if (summed_)
-    for (ZeroGradients& bucket : gradients_) bucket.keep_own_sums(ranks());
+    for (ZeroGradients& bucket : gradients_) bucket.keep_own_sums(bucket.layout->ranks);
   summed_ = false;
   local_ = options_.stage == 1;
   next_ = done_ = 0;
@@ -58,14 +61,14 @@ void ZeroBuckets::end() {
 }
 
 void ZeroBuckets::publish(const ShardSink& sink) const {
-  if (local_ && ranks().size() > 1)
+  if (local_ && !is_alone())
     throw Error(WEFT_FAILED_PRECONDITION,
                 "the last backward ran under no_sync, so its gradients were never summed over the ranks; "
                 "run the last backward of a step without it, or zero the gradients");
-  values_.publish(sink, axes_, [this](size_t b) {
+  values_.publish(sink, [this](size_t b) {
     const ZeroGradients& bucket = gradients_[b];
     if (!keeps_whole()) return bucket.summed ? bucket.sums : at::Tensor();
-    return summed_ ? ranks().own(bucket.flat) : at::Tensor();
+    return summed_ ? bucket.layout->ranks.own(bucket.flat) : at::Tensor();
   });
 }
 
@@ -109,33 +112,33 @@ void ZeroBuckets::start(ZeroGradients& bucket) {
 }
 
 void ZeroBuckets::reduce(ZeroGradients& bucket) {
-  const bool to_sums = options_.stage == 2 && !offloads() && bucket.level + 1 == ranks().levels();
+  const NestedRanks& ranks = bucket.layout->ranks;
+  const bool to_sums = options_.stage == 2 && !offloads() && bucket.level + 1 == ranks.levels();
   bucket.first_sum = to_sums && !bucket.summed && !bucket.sent.defined();
   if (bucket.first_sum && !bucket.sums.defined())
-    bucket.sums = allocate(options_.home, bucket.layout->size / ranks().size(), bucket.layout->dtype);
+    bucket.sums = allocate(options_.home, bucket.layout->size / ranks.size(), bucket.layout->dtype);
   const at::Tensor& whole = bucket.travelling();
-  bucket.reduction = ranks().reduce(whole, bucket.level,
-                                    bucket.first_sum ? bucket.sums : ranks().part(whole, bucket.level + 1));
+  bucket.reduction =
+      ranks.reduce(whole, bucket.level, bucket.first_sum ? bucket.sums : ranks.part(whole, bucket.level + 1));
 }
 
 // Moves every bucket that is under way on by one level.
 void ZeroBuckets::advance() {
   for (size_t b = done_; b < next_; ++b) {
     ZeroGradients& bucket = gradients_[b];
+    if (bucket.is_finished()) continue;  // before one with more levels that began earlier
     bucket.reduction.wait();
-    if (++bucket.level < ranks().levels()) {
-      reduce(bucket);
-    } else {
-      finish(bucket);
-      ++done_;
-    }
+    ++bucket.level;
+    bucket.is_finished() ? finish(bucket) : reduce(bucket);
   }
+  while (done_ < next_ && gradients_[done_].is_finished()) ++done_;
 }
 
 void ZeroBuckets::finish(ZeroGradients& bucket) {
-  const at::Tensor own = ranks().own(bucket.travelling());
+  const NestedRanks& ranks = bucket.layout->ranks;
+  const at::Tensor own = ranks.own(bucket.travelling());
   if (keeps_whole()) {
-    if (bucket.sent.defined()) ranks().own(bucket.flat).copy_(own);
+    if (bucket.sent.defined()) ranks.own(bucket.flat).copy_(own);
   } else {
     bucket.take_sum(own, options_.home);
     bucket.release(memory_);

@@ -24,11 +24,7 @@ std::unique_ptr<DataAxis> ZeroRedundancy::from_options(const Options& options, c
 }
 
 void ZeroRedundancy::configure(const Training& training) {
-  std::vector<Communicator> groups = {training.communicator(1u << WEFT_AXIS_DATA)};
-  const Communicator replicas = training.communicator(1u << WEFT_AXIS_REPLICA);
-  if (replicas.size() > 1) groups.push_back(replicas);
-  buckets_.build(training, NestedRanks(std::move(groups)), 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA,
-                 options_);
+  buckets_.build(training, options_);
 }
 
 void ZeroRedundancy::before_forward(Unit unit) {
@@ -109,15 +105,16 @@ void ZeroRedundancy::estimate(int64_t ranks, const weft_job_shape& job, weft_job
 }
 
 std::string ZeroRedundancy::layout() const {
-  int64_t elements = 0, padded = 0;
+  int64_t elements = 0, padded = 0, own = 0;
   for (const ZeroValues::Bucket& bucket : buckets_.values().buckets()) {
     padded += bucket.size;
+    own += bucket.size / bucket.ranks.size();
     for (const ZeroValues::Entry& entry : bucket.entries) elements += entry.count;
   }
   return "stage " + std::to_string(options_.stage) + ": " +
          std::to_string(buckets_.values().buckets().size()) + " buckets of " + std::to_string(elements) +
          " elements and " + std::to_string(padded - elements) + " of padding; this rank updates " +
-         std::to_string(padded / buckets_.values().ranks().size());
+         std::to_string(own);
 }
 
 }  // namespace weft::kit

@@ -8,13 +8,21 @@
 
 namespace weft::kit {
 
-void ZeroValues::build(const Training& training, NestedRanks ranks, int64_t capacity, uint32_t home) {
-  ranks_ = std::move(ranks);
+namespace {
+
+ZeroFill fill_of(const ZeroValues::Bucket& bucket, int64_t capacity) {
+  return {capacity, bucket.ranks.size(),
+          ZeroFill::alignment_of(static_cast<int64_t>(c10::elementSize(bucket.dtype)))};
+}
+
+}  // namespace
+
+void ZeroValues::build(const Training& training, int64_t capacity, uint32_t home) {
   home_ = home;
   owned_by_.resize(training.units().size());
   std::vector<Parameter> parameters = training.parameters();
   std::reverse(parameters.begin(), parameters.end());
-  for (const Parameter& parameter : parameters) add(parameter, capacity);
+  for (const Parameter& parameter : parameters) add(training, parameter, capacity);
   for (Bucket& bucket : buckets_) make(bucket, capacity);
   for (const Unit& unit : training.units()) {
     std::vector<size_t>& used = used_by_.emplace_back();
@@ -24,38 +32,45 @@ void ZeroValues::build(const Training& training, NestedRanks ranks, int64_t capa
   }
 }
 
-ZeroFill ZeroValues::fill(at::ScalarType dtype, int64_t capacity) const {
-  return {capacity, ranks_.size(), ZeroFill::alignment_of(static_cast<int64_t>(c10::elementSize(dtype)))};
+// The last bucket of these dtypes and ranks, or a new one where it has no room.
+ZeroValues::Bucket& ZeroValues::open_bucket(const Training& training, const weft_param_info& info,
+                                            int64_t capacity) {
+  const at::ScalarType dtype = scalar_type(info.working_dtype), master = scalar_type(info.master_dtype);
+  const auto last = std::find_if(buckets_.rbegin(), buckets_.rend(), [&](const Bucket& bucket) {
+    return bucket.dtype == dtype && bucket.master_dtype == master && bucket.axes == info.gradient_axes;
+  });
+  if (last != buckets_.rend() && fill_of(*last, capacity).takes(last->size, info.count)) return *last;
+  Bucket& opened = buckets_.emplace_back();
+  opened.dtype = dtype;
+  opened.master_dtype = master;
+  opened.axes = info.gradient_axes;
+  opened.ranks = NestedRanks::along(training, info.gradient_axes);
+  return opened;
 }
 
-void ZeroValues::add(Parameter parameter, int64_t capacity) {
+void ZeroValues::add(const Training& training, Parameter parameter, int64_t capacity) {
   const weft_param_info info = parameter.info();
-  const at::ScalarType dtype = scalar_type(info.working_dtype), master = scalar_type(info.master_dtype);
   if (info.frozen) {
-    frozen_.push_back({parameter, allocate(WEFT_POOL_ACCELERATOR, info.count, dtype)});
+    frozen_.push_back(
+        {parameter, allocate(WEFT_POOL_ACCELERATOR, info.count, scalar_type(info.working_dtype))});
     parameter.read(0, frozen_.back().values);
     parameter.bind(frozen_.back().values);
     return;
   }
-  const ZeroFill rule = fill(dtype, capacity);
-  if (buckets_.empty() || buckets_.back().dtype != dtype || buckets_.back().master_dtype != master ||
-      !rule.takes(buckets_.back().size, info.count)) {
-    buckets_.emplace_back();
-    buckets_.back().dtype = dtype;
-    buckets_.back().master_dtype = master;
-  }
-  Bucket& bucket = buckets_.back();
-  places_[parameter.get()] = {buckets_.size() - 1, bucket.entries.size()};
-  owned_by_[info.first_unit].push_back({buckets_.size() - 1, bucket.entries.size()});
+  Bucket& bucket = open_bucket(training, info, capacity);
+  const Place place = {static_cast<size_t>(&bucket - buckets_.data()), bucket.entries.size()};
+  places_[parameter.get()] = place;
+  owned_by_[info.first_unit].push_back(place);
   bucket.entries.push_back({parameter, bucket.size, info.count});
-  bucket.size = rule.append(bucket.size, info.count);
+  bucket.size = fill_of(bucket, capacity).append(bucket.size, info.count);
 }
 
 void ZeroValues::make(Bucket& bucket, int64_t capacity) {
-  bucket.size = fill(bucket.dtype, capacity).close(bucket.size);
+  bucket.size = fill_of(bucket, capacity).close(bucket.size);
   bucket.values = allocate(WEFT_POOL_ACCELERATOR, bucket.size, bucket.dtype).zero_();
   const bool masters = bucket.master_dtype != bucket.dtype || home_ != WEFT_POOL_ACCELERATOR;
-  if (masters) bucket.master = allocate(home_, bucket.size / ranks_.size(), bucket.master_dtype).zero_();
+  if (masters)
+    bucket.master = allocate(home_, bucket.size / bucket.ranks.size(), bucket.master_dtype).zero_();
   for (const Entry& entry : bucket.entries) {
     const at::Tensor values = bucket.values.narrow(0, entry.begin, entry.count);
     const at::Tensor read = masters ? at::empty({entry.count}, bucket.master_dtype) : values;
@@ -69,7 +84,8 @@ void ZeroValues::make(Bucket& bucket, int64_t capacity) {
 }
 
 OwnRange ZeroValues::owned(const Bucket& bucket, const Entry& entry) const {
-  return own_range(ranks_.begin_of_own(bucket.size), bucket.size / ranks_.size(), entry.begin, entry.count);
+  return own_range(bucket.ranks.begin_of_own(bucket.size), bucket.size / bucket.ranks.size(), entry.begin,
+                   entry.count);
 }
 
 void ZeroValues::wait_for(Unit unit) const {
@@ -83,25 +99,28 @@ void ZeroValues::wait() const {
 void ZeroValues::gather() {
   at::NoGradGuard no_grad;
   for (Bucket& bucket : buckets_)
-    if (bucket.master.defined()) copy_values(ranks_.own(bucket.values), bucket.master);
-  for (size_t level = ranks_.levels(); level-- > 0;)
+    if (bucket.master.defined()) copy_values(bucket.ranks.own(bucket.values), bucket.master);
+  size_t levels = 0;
+  for (const Bucket& bucket : buckets_) levels = std::max(levels, bucket.ranks.levels());
+  for (size_t level = levels; level-- > 0;)
     for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
+      if (level >= bucket->ranks.levels()) continue;
       bucket->gather.wait();  // of the level before
-      bucket->gather = ranks_.gather(bucket->values, level);
+      bucket->gather = bucket->ranks.gather(bucket->values, level);
     }
 }
 
-void ZeroValues::publish(const ShardSink& sink, uint32_t axes,
-                         const std::function<at::Tensor(size_t)>& sums) const {
+void ZeroValues::publish(const ShardSink& sink, const std::function<at::Tensor(size_t)>& sums) const {
   wait();  // the owned parts, which are under way, may be overwritten now
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
-    const at::Tensor masters = bucket.master.defined() ? bucket.master : ranks_.own(bucket.values);
+    const at::Tensor masters = bucket.master.defined() ? bucket.master : bucket.ranks.own(bucket.values);
     const at::Tensor gradients = sums(b);
     for (const Entry& entry : bucket.entries)
       if (const OwnRange own = owned(bucket, entry); own.count > 0)
         sink.shard(entry.parameter, own.begin, masters.narrow(0, own.place, own.count),
-                   gradients.defined() ? gradients.narrow(0, own.place, own.count) : at::Tensor(), axes);
+                   gradients.defined() ? gradients.narrow(0, own.place, own.count) : at::Tensor(),
+                   bucket.axes);
   }
   for (const Frozen& frozen : frozen_) sink.shard(frozen.parameter, 0, frozen.values, at::Tensor(), 0);
 }

@@ -27,12 +27,11 @@ function(weft_use_tests_pch target)
   target_precompile_headers(${target} REUSE_FROM ${weft_tests_pch})
 endfunction()
 
-# weft_add_rank_test(NAME name SOURCES ... [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds] [SANITIZERS ASAN TSAN])
+# weft_add_rank_test(NAME name SOURCES ... [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds])
 # A test binary that uses libtorch and the engine and may fork ranks (support/launch_ranks.hpp): the test main, the
-# precompiled header, and one CTest test for all its cases. TIMEOUT: for the whole binary, 300 s unless given. SANITIZERS: as in
-# weft_add_test.
+# precompiled header, and one CTest test for all its cases. TIMEOUT: for the whole binary, 300 s unless given.
 function(weft_add_rank_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS;SANITIZERS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
@@ -43,9 +42,8 @@ function(weft_add_rank_test)
     ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/core/engine ${PROJECT_SOURCE_DIR}/core)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
-  weft_sanitize_test(${arg_NAME} sanitizers ${arg_SANITIZERS})
   set_tests_properties(${arg_NAME} PROPERTIES
-    LABELS "${arg_LABELS};${sanitizers}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=1")
+    LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=1")
 endfunction()
 
 # weft_add_strategy_test(STRATEGY SOURCES ... [LIBRARIES ...] [TIMEOUT seconds])

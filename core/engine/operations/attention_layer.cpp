@@ -1,6 +1,6 @@
 #include "parallel/residual_stream.hpp"
+#include "weft/nn/site.hpp"
 #include "weft/operation.hpp"
-#include "weft/site.hpp"
 
 namespace weft::operations {
 

@@ -1,5 +1,5 @@
+#include "weft/nn/site.hpp"
 #include "weft/operation.hpp"
-#include "weft/site.hpp"
 
 namespace weft::operations {
 

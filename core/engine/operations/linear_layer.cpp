@@ -1,7 +1,7 @@
 #include "nn/linear.hpp"
 #include "parallel/residual_stream.hpp"
+#include "weft/nn/site.hpp"
 #include "weft/operation.hpp"
-#include "weft/site.hpp"
 
 namespace weft::operations {
 

@@ -7,8 +7,8 @@
 #include "parallel/region.hpp"
 #include "parallel/residual_stream.hpp"
 #include "parallel/vocabulary_loss.hpp"
+#include "weft/nn/site.hpp"
 #include "weft/operation.hpp"
-#include "weft/site.hpp"
 
 namespace weft::operations {
 

@@ -11,7 +11,7 @@
 #include "operations/registry.hpp"
 #include "parallel/summed_gradient.hpp"
 #include "plan/describe_model.hpp"
-#include "weft/site.hpp"
+#include "weft/nn/site.hpp"
 
 namespace weft::parallel {
 

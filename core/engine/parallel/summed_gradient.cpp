@@ -49,7 +49,8 @@ void SharedGroups::make(const std::vector<Cut>& cuts, size_t dim) {
 
 std::function<at::Tensor(const at::Tensor& parameter)> summed_gradient(
     const plan::PlannedParameter& parameter, SharedGroups& groups) {
-  if (parameter.cuts.empty())
+  // Every rank may keep all of a parameter that is split by heads: of keys and values that have one head.
+  if (split_dims(parameter.shape, parameter.cuts).empty())
     return [tensor = groups.tensor()](const at::Tensor& whole) { return enter(whole, tensor); };
   const std::vector<Shared> shared = shared_elements(parameter, groups);
   if (shared.empty()) return [](const at::Tensor& part) { return part; };

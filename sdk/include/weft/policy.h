@@ -79,7 +79,7 @@ static inline weft_kv weft_policy_integer(weft_str key, uint32_t kind, int64_t v
   weft_kv kv;
   kv.key = key;
   kv.kind = kind;
-  kv.reserved = 0;
+  kv.flags = 0;
   kv.integer = value;
   kv.real = 0;
   kv.text = WEFT_STR("");
@@ -90,7 +90,7 @@ static inline weft_kv weft_policy_text(weft_str key, weft_str text) {
   weft_kv kv;
   kv.key = key;
   kv.kind = WEFT_KIND_TEXT;
-  kv.reserved = 0;
+  kv.flags = 0;
   kv.integer = 0;
   kv.real = 0;
   kv.text = text;

@@ -11,7 +11,7 @@
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/tolerances.hpp"
-#include "weft/site.hpp"
+#include "weft/nn/site.hpp"
 
 namespace weft::test {
 

@@ -61,7 +61,7 @@ void expect_by_hand(const World& world, const JobOptions& options, const Batch& 
 
 class Auxiliary : public testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv("WEFT_PLUGIN_PATH", WEFT_TEST_PLUGINS, 1); }
+  static void SetUpTestSuite() { setenv("WEFT_PLUGIN_ADD_PATH", WEFT_TEST_PLUGINS, 1); }
 };
 
 // Whatever the schedule: of the first of two stages as well, whose backward begins without the loss.

@@ -143,15 +143,10 @@ void BlocksModel::divide(Training& training, Axes expert_axes) {
 
 namespace {
 
-// Adds an entry whose operation leaves the layer alone, as these layers divide themselves.
+// Adds an entry whose operation leaves the layer alone, because the sizes of the plan say one tensor-parallel
+// rank: these layers divide themselves.
 void add(plan::Plan& plan, const std::string& path, std::vector<plan::PlannedParameter> params) {
-  const auto flag = [](const char* key, bool value) {
-    return plan::Attribute{.key = key, .kind = WEFT_KIND_BOOL, .integer = value};
-  };
-  plan.replacements.push_back({path,
-                               "weft.rms_norm/1",
-                               {flag("fused", true), flag("split", false)},
-                               {{path, "Blocks", std::move(params)}}});
+  plan.replacements.push_back({path, "weft.parallel_input/1", {}, {{path, "Blocks", std::move(params)}}});
 }
 
 plan::PlannedParameter planned_block(const Mesh& mesh) {
@@ -175,8 +170,7 @@ plan::PlannedParameter planned_block(const Mesh& mesh) {
 plan::Plan blocks_plan(const Mesh& mesh, Axes expert_axes) {
   plan::Plan plan;
   plan.architecture = "BlocksModel";
-  plan.sizes.tensor = mesh.place(Mesh::tensor()).size;
-  if (plan.sizes.tensor > 1) add(plan, "block", {planned_block(mesh)});
+  if (mesh.splits(Mesh::tensor())) add(plan, "block", {planned_block(mesh)});
   const uint32_t places = mesh.place(expert_axes).size;
   for (int64_t e = 0; places > 1 && e < BlocksModel::kExperts; ++e) {
     plan::PlannedParameter weight{.name = "weight", .shape = {BlocksModel::kHidden, BlocksModel::kOutputs}};

@@ -1,6 +1,6 @@
 // y = factor (x W + b), put into linear layers by a shard policy.
 #include <weft/define_operations.hpp>
-#include <weft/site.hpp>
+#include <weft/nn/site.hpp>
 
 namespace {
 

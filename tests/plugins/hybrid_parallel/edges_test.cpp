@@ -82,7 +82,7 @@ TEST(Edges, DropoutDrawsForWhatARankHasAlone) {
         if (layer == nullptr) continue;
         ++found;
         const bool alone = splits || module.key().ends_with("attn_dropout");
-        EXPECT_EQ(layer->stream, alone ? static_cast<uint64_t>(world.rank()) + 1 : 0) << module.key();
+        EXPECT_EQ(layer->random_stream, alone ? static_cast<uint64_t>(world.rank()) + 1 : 0) << module.key();
       }
       EXPECT_EQ(found, 7);
     }

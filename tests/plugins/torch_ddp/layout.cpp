@@ -29,7 +29,7 @@ class LayoutStrategy final : public sdk_v0::Strategy {
     }
     kit::GradientBucketOptions options;
     options.capacity_bytes = capacity;
-    buckets_.build(parameters_, made.communicator(1u << WEFT_AXIS_DATA), options);
+    buckets_.build(made, parameters_, options);
     *result = buckets_.layout();
   }
   void publish(ShardSink& sink) const override {

@@ -17,6 +17,8 @@ namespace {
 
 std::vector<std::string> collectives;
 
+constexpr uint32_t kSampleAxes = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA;
+
 const at::Tensor& of(const weft_at_tensor* handle) {
   return *reinterpret_cast<const at::Tensor*>(handle);
 }
@@ -33,6 +35,7 @@ weft_status param_info(weft_param* param, weft_param_info* out, weft_error*) {
   out->frozen = param->frozen;
   out->first_unit = param->units.front();
   out->num_units = static_cast<uint32_t>(param->units.size());
+  out->gradient_axes = kSampleAxes;
   out->working_dtype = out->master_dtype = WEFT_F32;
   out->ndim = 1;
   out->shape[0] = out->local[0] = out->count = param->count;
@@ -131,7 +134,12 @@ const weft_comm_services kComm = {
     nullptr,
     nullptr,
     [](weft_work*, weft_error*) { return WEFT_OK; },
-    [](weft_work*) {}};
+    [](weft_work*) {},
+    [](weft_training*, weft_str group, uint32_t* out, weft_error*) {
+      if (text(group) != "samples") return WEFT_NOT_FOUND;
+      *out = kSampleAxes;
+      return WEFT_OK;
+    }};
 
 const weft_publish_services kPublish = {
     sizeof(weft_publish_services), [](weft_shard_sink* sink, const weft_shard* shard, weft_error*) {

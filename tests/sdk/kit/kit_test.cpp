@@ -86,7 +86,7 @@ TEST_F(Kit, GradientBucketsCloseWithTheParameterThatFillsThem) {
   kit::WholeValues values;
   values.build(Training(&training));
   kit::GradientBuckets buckets;
-  buckets.build(values.parameters(), Communicator(&training.data), {.first_bytes = 16, .capacity_bytes = 32});
+  buckets.build(Training(&training), values.parameters(), {.first_bytes = 16, .capacity_bytes = 32});
   EXPECT_EQ(buckets.layout(), (std::vector<Names>{{"p4"}, {"p2", "p3"}, {"p0"}}));
 }
 
@@ -96,7 +96,7 @@ TEST_F(Kit, GradientBucketsStartInTheirOrder) {
   kit::WholeValues values;
   values.build(Training(&training));
   kit::GradientBuckets buckets;
-  buckets.build(values.parameters(), Communicator(&training.data), {.first_bytes = 1, .capacity_bytes = 1});
+  buckets.build(Training(&training), values.parameters(), {.first_bytes = 1, .capacity_bytes = 1});
   buckets.begin(true);
   for (const size_t i : {0, 1}) {
     give_gradient(training.params[i], 1);

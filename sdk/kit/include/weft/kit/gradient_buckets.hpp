@@ -29,11 +29,13 @@ struct GradientBucketOptions {
 
 class GradientBuckets {
  public:
-  // Assigns the parameters, in the order of the model, to buckets. Frozen ones are left out. All have their
-  // storage.
-  void build(const std::vector<Parameter>& parameters, Communicator data, GradientBucketOptions options);
+  // Assigns the parameters, in the order of the model, to buckets; those of one bucket are summed over the
+  // same ranks (weft_param_info::gradient_axes). Frozen ones are left out. All have their storage.
+  void build(const Training& training, const std::vector<Parameter>& parameters,
+             GradientBucketOptions options);
 
-  // Prepares for a backward. Gradients that are already summed count once in the next sum: rank 0 keeps them.
+  // Prepares for a backward. Gradients that are already summed count once in the next sum: rank 0 of those
+  // that were summed keeps them.
   void begin(bool synchronise);
 
   // Takes the gradient of a parameter, and starts the buckets that it completes.
@@ -65,6 +67,8 @@ class GradientBuckets {
   };
   struct Bucket {
     at::ScalarType dtype = at::kFloat;
+    uint32_t axes = 0;   // over which its gradients are summed
+    Communicator ranks;  // along these
     std::vector<Entry> entries;
     int64_t size = 0;
     bool closed = false;
@@ -76,7 +80,7 @@ class GradientBuckets {
     size_t bucket, entry;
   };
 
-  Bucket& open_bucket(at::ScalarType dtype);
+  Bucket& open_bucket(at::ScalarType dtype, uint32_t axes);
   std::string name_of(int64_t index) const;
   void collect(Bucket& bucket, Entry& entry);
   void finish_unused(Bucket& bucket, Entry& entry, bool checked);
@@ -89,7 +93,7 @@ class GradientBuckets {
       for (Entry& entry : bucket.entries) action(bucket, entry);
   }
 
-  Communicator data_;
+  Communicator samples_;  // all ranks whose gradients are summed
   GradientBucketOptions options_;
   std::vector<Bucket> buckets_;
   std::unordered_map<weft_param*, Place> places_;

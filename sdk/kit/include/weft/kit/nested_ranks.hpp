@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "weft/torch/communicator.hpp"
+#include "weft/torch/handles.hpp"
 
 namespace weft::kit {
 
@@ -15,6 +15,8 @@ class NestedRanks {
  public:
   NestedRanks() = default;
   explicit NestedRanks(std::vector<Communicator> groups);
+  // Those along `axes` of the mesh, a group for each axis with more than one rank, neighbours first.
+  static NestedRanks along(const Training& training, uint32_t axes);
 
   size_t levels() const { return groups_.size(); }
   int64_t size() const { return size_; }

@@ -19,7 +19,7 @@ struct ReplicaOptions {
 
 class Replicas {
  public:
-  void build(const Training& training, Communicator data, ReplicaOptions options);
+  void build(const Training& training, ReplicaOptions options);
 
   // Follow the strategy's hooks of these names, before what they do with `buckets`.
   void before_forward(Unit unit, const GradientBuckets& buckets);
@@ -32,7 +32,7 @@ class Replicas {
   void check_agreement(Phase phase, const GradientBuckets& buckets);
   [[noreturn]] static void refuse(const std::string& what);
 
-  Communicator data_;
+  Communicator samples_;
   std::vector<at::Tensor> buffers_;
   bool check_ = false;
   int64_t backwards_ = 0, synchronised_ = 0;  // so far

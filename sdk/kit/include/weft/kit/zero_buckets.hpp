@@ -30,8 +30,8 @@ struct ZeroBucketOptions {
 
 class ZeroBuckets {
  public:
-  // Fills and binds all parameters. `ranks` lie along `axes`.
-  void build(const Training& training, NestedRanks ranks, uint32_t axes, const ZeroBucketOptions& options);
+  // Fills and binds all parameters.
+  void build(const Training& training, const ZeroBucketOptions& options);
 
   void before_forward(Unit unit) { values_.wait_for(unit); }
 
@@ -55,7 +55,8 @@ class ZeroBuckets {
   const ZeroValues& values() const { return values_; }
 
  private:
-  const NestedRanks& ranks() const { return values_.ranks(); }
+  // No gradient is summed over several ranks.
+  bool is_alone() const;
   bool offloads() const { return options_.home != WEFT_POOL_ACCELERATOR; }
   // The summed gradients stay in their bucket, where the next backwards add to them.
   bool keeps_whole() const { return options_.stage == 1 && !offloads(); }
@@ -69,7 +70,6 @@ class ZeroBuckets {
 
   ZeroValues values_;
   std::vector<ZeroGradients> gradients_;
-  uint32_t axes_ = 0;
   ZeroBucketOptions options_;
   GradientMemory memory_;
   size_t done_ = 0, next_ = 0;  // buckets [done_, next_) are under way

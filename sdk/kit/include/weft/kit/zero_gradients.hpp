@@ -38,6 +38,8 @@ struct ZeroGradients {
   size_t level = 0;           // of the reduction under way
   Work reduction;
 
+  // All levels of the reduction are done.
+  bool is_finished() const { return level == layout->ranks.levels(); }
   bool is_one_gradient() const {
     return layout->entries.size() == 1 && layout->entries[0].count == layout->size;
   }

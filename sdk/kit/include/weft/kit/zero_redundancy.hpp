@@ -22,7 +22,7 @@ class ZeroRedundancy final : public DataAxis {
   static std::unique_ptr<DataAxis> from_options(const Options& options, const std::string& stage,
                                                 const std::string& capacity);
 
-  // Shards over the data axis and, where the mesh has one, over the replica axis.
+  // Shards each parameter over the axes that its gradient is summed over.
   void configure(const Training& training) override;
   void before_forward(Unit unit) override;
   // Throws if a backward of stage 2 is not to be summed.

@@ -27,6 +27,8 @@ class ZeroValues {
   };
   struct Bucket {
     at::ScalarType dtype, master_dtype;
+    uint32_t axes = 0;  // over which its gradients are summed and its values divided
+    NestedRanks ranks;  // along these
     std::vector<Entry> entries;
     int64_t size = 0;  // with padding: a multiple of 64 bytes for each rank
     at::Tensor values;
@@ -37,11 +39,10 @@ class ZeroValues {
     size_t bucket, entry;
   };
 
-  // Fills and binds all parameters. Frozen ones are left whole on every rank. `home` is the pool of the
-  // master values.
-  void build(const Training& training, NestedRanks ranks, int64_t capacity, uint32_t home);
+  // Fills and binds all parameters; those of one bucket have the same gradient_axes, which divide it. Frozen
+  // ones are left whole on every rank. `home` is the pool of the master values.
+  void build(const Training& training, int64_t capacity, uint32_t home);
 
-  const NestedRanks& ranks() const { return ranks_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
   Place place(Parameter parameter) const { return places_.at(parameter.get()); }
   // Returns the parameters that `unit` owns: its backward completes their gradients.
@@ -55,7 +56,7 @@ class ZeroValues {
   void gather();
 
   // `sums(index)` returns the gradients of the owned part of a bucket, or an undefined tensor.
-  void publish(const ShardSink& sink, uint32_t axes, const std::function<at::Tensor(size_t)>& sums) const;
+  void publish(const ShardSink& sink, const std::function<at::Tensor(size_t)>& sums) const;
 
  private:
   struct Frozen {
@@ -63,12 +64,11 @@ class ZeroValues {
     at::Tensor values;
   };
 
-  ZeroFill fill(at::ScalarType dtype, int64_t capacity) const;
-  void add(Parameter parameter, int64_t capacity);
+  void add(const Training& training, Parameter parameter, int64_t capacity);
+  Bucket& open_bucket(const Training& training, const weft_param_info& info, int64_t capacity);
   void make(Bucket& bucket, int64_t capacity);
   OwnRange owned(const Bucket& bucket, const Entry& entry) const;
 
-  NestedRanks ranks_;
   uint32_t home_ = WEFT_POOL_ACCELERATOR;
   std::vector<Bucket> buckets_;
   std::vector<Frozen> frozen_;
