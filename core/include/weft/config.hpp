@@ -1,4 +1,4 @@
-// The configuration of a model: Hugging Face's config.json, read by key with errors that name the key.
+// The configuration of a model: Hugging Face's config.json. Errors name the file and the key.
 #pragma once
 
 #include <cstdint>
@@ -9,35 +9,37 @@
 
 namespace weft {
 
+// An immutable JSON object. A copy shares the values.
 class Config {
  public:
-  Config();  // no keys
-  // Throws INVALID_ARGUMENT unless `text` is a JSON object; `origin` (a path) appears in errors.
+  Config();  // without keys
+  // Parses JSON text. `origin`, a path, appears in errors. Throws INVALID_ARGUMENT unless it is an object.
   static Config parse(std::string_view text, std::string origin);
-  // Reads a config.json, or the one in a folder.
+  // Reads a config.json, or the one in a folder. Throws NOT_FOUND, INVALID_ARGUMENT.
   static Config load(const std::string& path);
 
-  bool has(std::string_view key) const;  // false for null too
-  // Without a default the key must be there. A value of another type is an error.
+  bool has(std::string_view key) const;  // false also for null
+  // Return the value under a key, or `otherwise`; without it the key must exist. Throw INVALID_ARGUMENT for a
+  // missing key and for a value of another type.
   int64_t integer(std::string_view key) const;
   int64_t integer(std::string_view key, int64_t otherwise) const;
   double real(std::string_view key, double otherwise) const;
   bool flag(std::string_view key, bool otherwise) const;
   std::string text(std::string_view key, std::string_view otherwise) const;
   std::vector<std::string> texts(std::string_view key) const;  // empty if absent
-  // How many entries an object or array has; 0 if absent.
+  // Returns the number of entries of an object or array; 0 if the key is absent.
   int64_t entries(std::string_view key) const;
 
-  // architectures[0], or an error that says to pass --architecture.
+  // Returns architectures[0]. Throws INVALID_ARGUMENT if there is none.
   std::string architecture() const;
-  // A copy with one key changed, to a text or to any value given as JSON text.
+  // Return a copy in which one key has this text, or the value of this JSON text.
   Config with(std::string_view key, std::string_view text_value) const;
   Config with_json(std::string_view key, std::string_view json_value) const;
 
-  std::string dump() const;  // indented JSON, as Hugging Face writes it
+  std::string dump() const;  // as indented JSON, like Hugging Face's files
   const std::string& origin() const { return origin_; }
 
-  // The value behind a key as JSON text ("12", "\"gelu\"", "[1, 2]"), empty if absent.
+  // Returns the value under a key as JSON text ("12", "\"gelu\"", "[1, 2]"); empty if it is absent.
   std::string json(std::string_view key) const;
 
  private:

@@ -1,5 +1,4 @@
-// A model as applications hold it: opened from a folder or a configuration, without memory until it is
-// boosted.
+// A model as applications hold it. It has shapes and no memory until it is boosted.
 #pragma once
 
 #include <memory>
@@ -15,15 +14,16 @@ namespace nn {
 class Model;
 }
 
-// A copy is the same model.
+// A handle of a model: copies refer to the same one.
 class Model {
  public:
   Model() = default;
-  // `path` is a model folder (config.json, optional weights) or a config.json. The architecture's library is
-  // found by name; `architecture` overrides architectures[0].
+  // Opens a model folder (config.json and, optionally, weights) or a config.json. The library of the
+  // architecture is found by name; `architecture` replaces architectures[0]. Throws NOT_FOUND,
+  // INVALID_ARGUMENT, and UNIMPLEMENTED for what the family does not support.
   static Model open(const std::string& path, const std::string& architecture = "",
                     const std::string& precision = "fp32");
-  // A model of the application's own.
+  // Wraps a model of the application's own.
   static Model adopt(std::shared_ptr<nn::Model> module);
   // Adds parameters to layers by an operation of an installed library, a low-rank adapter for example, and
   // freezes all others: parameters() are the added ones from then on. `adapter` is a JSON object, or the path
@@ -36,12 +36,13 @@ class Model {
   const Config& config() const;
   nn::Model& module() const;
   std::string architecture() const;
-  optim::Parameters parameters() const;  // all that train
-  int64_t num_elements() const;          // of all parameters, tied ones once
+  optim::Parameters parameters() const;  // all that are trained
+  int64_t num_elements() const;          // of all parameters, tied ones counted once
 
-  // Forward of this rank's batch with the strategy's hooks, in the mode that train() and eval() set; the
-  // outputs under their Hugging Face names: of logits that ranks divide (tp_size or sp_size) this rank's
-  // part, unless the strategy's option parallel_output is false. Needs a boosted model.
+  // Runs forward of this rank's batch with the strategy's hooks, in the mode that train() and eval() set, and
+  // returns the outputs under their Hugging Face names. Where ranks share the logits (tp_size or sp_size)
+  // they are this rank's part, unless the strategy's option parallel_output is false. Throws
+  // FAILED_PRECONDITION unless the model is boosted. Collective.
   State operator()(const Batch& batch) const;
   void train() const;
   void eval() const;

@@ -1,6 +1,5 @@
-// ShardFormer: divides a model over ranks by its shard policy and leaves everything else to the caller, whose
-// loop, optimizer and data parallelism may be libtorch's own. A Booster does the same for a whole job, under
-// any strategy.
+// ShardFormer: splits a model over ranks by its shard policy. Loop, optimizer and data parallelism are the
+// caller's, for example libtorch's. A Booster does this for a whole job, under any strategy.
 #pragma once
 
 #include <memory>
@@ -13,12 +12,12 @@
 
 namespace weft {
 
-// Names, meanings and defaults of the options of the strategies that take `tp_size`
-// (sdk/docs/tensor_parallel.md).
+// How a model is split. Fields have the names, meanings and defaults of the options of strategies that accept
+// `tp_size` (sdk/docs/tensor_parallel.md, sdk/docs/sequence_parallel.md).
 struct ShardConfig {
-  // Ranks that hold a part of each layer and share their samples; none: every layer stays whole.
+  // Ranks that hold a part of each layer and share their samples. Null: every layer stays whole.
   Communicator tensor_parallel_group;
-  // Ranks that share their samples too and have some positions of each sequence (all_to_all, ring_attn).
+  // Ranks that share their samples and hold some positions of each sequence (all_to_all, ring_attn).
   Communicator sequence_parallel_group;
   bool enable_sequence_parallelism = false;
   std::string sequence_parallelism_mode;  // empty: all_to_all
@@ -31,31 +30,32 @@ struct ShardConfig {
   int64_t seed = 42;          // of initial values
 };
 
-// A model that is divided and has memory. A copy is the same model. Every rank of the groups makes the same
-// calls in the same order; a failed collective throws UNAVAILABLE.
+// A model that is split over ranks and has memory. A copy is the same model. Every rank of the groups makes
+// the same calls in the same order; a failed collective throws UNAVAILABLE.
 class ShardedModel {
  public:
-  // All that train, tied ones once: this rank's parts, for optimizers of libtorch.
+  // Returns this rank's parts of all parameters that are trained, tied ones once, for an optimizer of
+  // libtorch.
   std::vector<at::Tensor> parameters() const;
-  // The modules, torch::nn::Module's (weft/nn/model.hpp).
+  // Returns the modules, which are torch::nn::Module (weft/nn/model.hpp).
   nn::Model& module() const;
   void train() const;
   void eval() const;
 
-  // Forward in the mode that train() and eval() set: the outputs under their Hugging Face names, and "loss"
-  // if the batch has labels, the mean over those of these samples. Its backward() leaves complete gradients
-  // on every tensor-parallel rank. Ranks of a sequence-parallel group are data-parallel in this: averaged
-  // over them, losses and gradients are those of the whole sequences. With dropout the default generators of
-  // the tensor-parallel ranks have to stay in step.
+  // Runs forward in the mode that train() and eval() set. Returns the outputs under their Hugging Face names,
+  // and "loss" if the batch has labels: the mean over the labels of these samples. Its backward() leaves
+  // complete gradients on every tensor-parallel rank. Average losses and gradients over the ranks of a
+  // sequence-parallel group as over data-parallel ranks. With dropout, keep the default generators of the
+  // tensor-parallel ranks in step.
   State operator()(const Batch& batch) const;
 
-  // The norm of all gradients, the divided ones of every rank and the whole ones once; scales them down to
-  // `max_norm` if it is larger. Collective; after the caller's own sums over data-parallel ranks. libtorch's
-  // clip_grad_norm_ would see this rank's part alone.
+  // Returns the norm of all gradients and scales them down to `max_norm` if it is larger. Counts the parts of
+  // all ranks, and replicated gradients once; libtorch's clip_grad_norm_ would see this rank's part alone.
+  // Call it after the sums over data-parallel ranks. Collective.
   double clip_grad_by_norm(double max_norm, double norm_type = 2) const;
 
-  // A Hugging Face folder, or one file by its extension, of whole tensors without padding. For the ranks of
-  // one tensor-parallel group; the first of them writes. `background` is refused.
+  // Writes a Hugging Face folder, or one file if `path` has an extension, of whole tensors without padding.
+  // Called by the ranks of one tensor-parallel group, whose first rank writes. `background` is refused.
   void save(const std::string& path, const SaveOptions& options = {}) const;
 
  private:
@@ -65,15 +65,17 @@ class ShardedModel {
   std::shared_ptr<Shared> shared_;
 };
 
+// Splits models as its configuration says.
 class ShardFormer {
  public:
-  // Throws INVALID_ARGUMENT naming options that do not go together.
+  // Throws INVALID_ARGUMENT naming options that exclude each other.
   explicit ShardFormer(ShardConfig config);
 
-  // Applies the policy, gives the parameters memory, and reads their parts from the model's checkpoint, or
-  // makes initial values: the same as on one rank. The tensor-parallel ranks get the default generator of the
-  // first of them. Collective over both groups; throws on all of their ranks if one fails or they differ in
-  // model, policy or options. FAILED_PRECONDITION for a model that is boosted or divided already.
+  // Applies the policy, gives the parameters memory, and reads this rank's parts from the model's checkpoint
+  // or makes initial values, equal to those of one rank. Sets the default generator of the tensor-parallel
+  // ranks to that of the first. Collective over both groups; throws on all of their ranks if one fails or if
+  // they differ in model, policy or options. Throws FAILED_PRECONDITION for a model that is boosted or split
+  // already.
   ShardedModel optimize(const Model& model) const;
 
  private:

@@ -1,4 +1,4 @@
-// Named tensors in order: what passes between units, a batch of samples, the outputs of a model.
+// State: named tensors in order. A unit's input and output, a batch of samples, the outputs of a model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace weft {
 
-// A handful of fields, looked up by name. Copies share the tensors.
+// An ordered set of named tensors, its fields. Copies share the tensors.
 class State {
  public:
   using Field = std::pair<std::string, at::Tensor>;
@@ -22,13 +22,13 @@ class State {
   State(std::initializer_list<Field> fields) : fields_(fields) {}
 
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  // The field, or null.
+  // Returns the field, or null.
   const at::Tensor* find(std::string_view name) const;
-  // Throws NOT_FOUND naming the fields that are there.
+  // Returns the field. Throws NOT_FOUND naming the fields that exist.
   const at::Tensor& at(std::string_view name) const;
   // Adds or replaces a field.
   void set(std::string_view name, at::Tensor tensor);
-  // Does nothing if there is no such field.
+  // Removes a field, if it exists.
   void erase(std::string_view name);
 
   size_t size() const { return fields_.size(); }

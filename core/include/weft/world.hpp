@@ -1,5 +1,4 @@
-// The ranks of a job and how they talk. Collectives are c10d's (Gloo on CPU) behind Communicator; one rank
-// needs no network.
+// The ranks of a job and their collectives, which are c10d's (Gloo on the CPU). One rank needs no network.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,20 +13,21 @@
 
 namespace weft {
 
+// How a reduction combines the ranks' elements.
 enum class ReduceOp : uint32_t { kSum = 0, kMax = 1, kMin = 2 };
 
-// A collective under way. Keeps its tensors alive. Dropping it neither waits nor cancels; only wait() tells
-// that the tensors hold the result. Null for one that was done when it began (a group of one, an empty
-// tensor).
+// A collective in progress. It keeps its tensors alive. Destroying it neither waits nor cancels; the tensors
+// hold the result after wait(). It is null where nothing had to be sent: in a group of one, and for an empty
+// tensor.
 class Work {
  public:
   struct Pending;
   Work() = default;
   explicit Work(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
   explicit operator bool() const { return pending_ != nullptr; }
-  // Until the tensors hold the result; any thread, any number of times. Throws UNAVAILABLE, with the group,
-  // this rank, the collective and what happened, if a peer is gone or the timeout has passed. The group is of
-  // no use after that.
+  // Blocks until the tensors hold the result. May be called from any thread, any number of times. Throws
+  // UNAVAILABLE, naming the group, this rank, the collective and the cause, if a peer is gone or the timeout
+  // has passed; the group is unusable after that.
   void wait();
 
  private:
@@ -35,8 +35,8 @@ class Work {
 };
 
 // A group of ranks. Every member issues the same sequence of collectives; starting one never waits. Tensors
-// are contiguous, on the CPU, of the same sizes on every member, and never require grad. A group of one
-// copies and returns at once. Any thread; a wrong argument throws INVALID_ARGUMENT before anything is sent.
+// are contiguous, on the CPU, of the same sizes on every member, and do not require grad. Functions may be
+// called from any thread, and throw INVALID_ARGUMENT for a wrong argument before anything is sent.
 class Communicator {
  public:
   struct Group;
@@ -48,27 +48,30 @@ class Communicator {
   int size() const;
   const std::string& name() const;
 
-  // Sums of bool are "or". `control`: counted as "control", outside the formulas of the strategies.
+  // Reduces in place. A sum of bool is a logical or. `control` marks bookkeeping, which communicated_bytes()
+  // counts apart.
   Work all_reduce(const at::Tensor& inout, ReduceOp op = ReduceOp::kSum, bool control = false) const;
-  // Any type. `input` may be this rank's part of `output`.
+  // Concatenates the ranks' inputs, of any dtype. `input` may be this rank's part of `output`.
   Work all_gather(const at::Tensor& output, const at::Tensor& input, bool control = false) const;
-  // Sums in the order of ranks, half and bfloat16 in fp32. `output` may be this rank's part of `input`. The
-  // reduction itself happens in wait().
+  // Gives each rank its part of the reduced input. Sums in the order of ranks, half precision in fp32.
+  // `output` may be this rank's part of `input`. The reduction itself happens in wait().
   Work reduce_scatter(const at::Tensor& output, const at::Tensor& input, ReduceOp op = ReduceOp::kSum) const;
   Work broadcast(const at::Tensor& inout, int root, bool control = false) const;
-  // Splits are elements of the first dimension, one per rank; empty: equal parts.
+  // Sends each rank its part of `input`. Splits count elements of the first dimension, one number per rank;
+  // empty means equal parts.
   Work all_to_all(const at::Tensor& output, const at::Tensor& input, std::vector<int64_t> output_splits = {},
                   std::vector<int64_t> input_splits = {}) const;
-  // Messages of one pair and tag arrive in the order they were sent. Tags are below 2^30.
+  // Send and receive one tensor. Messages of one pair of ranks and one tag arrive in the order in which they
+  // were sent. Tags are below 2^30.
   Work send(const at::Tensor& tensor, int to, uint32_t tag) const;
   Work recv(const at::Tensor& tensor, int from, uint32_t tag) const;
   void barrier() const;
 
-  // A group of some members, by their ranks here. Blocks; all call it with the same members in the same
-  // order. Null on a rank that is not among them.
+  // Makes a group of some members, given by their ranks in this one; null on a rank that is not among them.
+  // Blocks; every member of this group calls it with the same members in the same order.
   Communicator subset(const std::vector<uint32_t>& members) const;
 
-  // Text from every rank, in the order of ranks. Blocks.
+  // Returns the texts of all ranks, in their order. Blocks.
   std::vector<std::string> gather_text(const std::string& text) const;
   std::string broadcast_text(const std::string& text, int root) const;
 
@@ -77,12 +80,13 @@ class Communicator {
   std::shared_ptr<Group> group_;
 };
 
-// Bytes that this rank handed to collectives since the process began, as sent by an algorithm that moves no
-// byte twice: all_reduce 2 (P-1)/P of the tensor, all_gather and reduce_scatter (P-1)/P of the whole,
-// all_to_all what goes to others, broadcast (its root) and send the tensor. By collective, "control" apart.
+// Returns the bytes that this rank has sent since the process began, by collective, and bookkeeping as
+// "control". They are counted as ring algorithms send them: an all_reduce 2 (P-1)/P of the tensor, all_gather
+// and reduce_scatter (P-1)/P of the full tensor, all_to_all what goes to other ranks, broadcast (on its root)
+// and send the tensor.
 std::map<std::string, int64_t> communicated_bytes();
 
-// The ranks of this job. A copy is the same world.
+// All ranks of this job. A copy is the same world.
 class World {
  public:
   struct Ranks;
@@ -97,34 +101,36 @@ class World {
   bool is_node_master() const { return local_rank() == 0; }
   const Communicator& communicator() const;  // all ranks
 
-  // An N-dimensional mesh over the ranks, the last axis varying fastest. The product of `sizes` must be
-  // size(). coordinate()[i] is this rank's place on axis i.
+  // Returns this rank's coordinates on an N-dimensional mesh over the ranks, whose last axis varies fastest.
+  // The product of `sizes` must be size().
   std::vector<int> coordinate(const std::vector<int>& sizes) const;
-  // The ranks that differ from this one in the axes given only. Blocks when the group is made; made once per
-  // set of ranks.
+  // Returns the group of the ranks whose coordinates differ from this rank's on `axes` only. Blocks when the
+  // group is made, once for each set of ranks.
   Communicator along(const std::vector<int>& sizes, const std::vector<int>& axes) const;
 
   void block_all() const { communicator().barrier(); }
-  // `executor` runs `action` first, then all the others. Blocks. If it throws there, it runs nowhere else:
-  // the others throw ABORTED with its text.
+  // Runs `action` on rank `executor` and then on all others. If it throws there, the others do not run it and
+  // throw ABORTED with its text. Blocks.
   void priority_execution(const std::function<void()>& action, int executor = 0) const;
-  // A line of log on the master alone.
+  // Logs a line on the master.
   void print_on_master(const std::string& line) const;
 
  private:
   std::shared_ptr<Ranks> ranks_;
 };
 
+// How long launch() and collectives wait for a peer: half an hour.
 inline constexpr std::chrono::milliseconds kDefaultTimeout{30 * 60 * 1000};
 
-// Joins the job that torchrun, SLURM, Open MPI or `weft run` describes in the environment; one rank without
-// any. Blocks until all ranks are here; UNAVAILABLE names those that did not come. `timeout` is also every
-// collective's. Call it once per process. With several ranks it divides the cores among the ranks of the host
-// unless OMP_NUM_THREADS is set, and ignores SIGPIPE unless it is handled: a write to a dead peer has to
-// fail, not to end the process.
+// Joins the job that torchrun, SLURM, Open MPI or `weft run` describes in the environment; without one the
+// job has one rank. The second form takes the ranks as arguments. Call it once per process. Blocks until all
+// ranks have joined; throws UNAVAILABLE naming those that have not. `timeout` also applies to every
+// collective.
 //
-// Ranks talk over loopback where the master is, else over the interface that routes to it; GLOO_SOCKET_IFNAME
-// names another.
+// With several ranks, divides the cores of the host among its ranks unless OMP_NUM_THREADS is set, and
+// ignores SIGPIPE unless it is handled, because a write to a dead peer must fail and not end the process.
+// Ranks use the loopback device if the master is local, otherwise the interface that routes to it;
+// GLOO_SOCKET_IFNAME names another.
 World launch(std::chrono::milliseconds timeout = kDefaultTimeout);
 World launch(int rank, int world_size, const std::string& host, int port,
              std::chrono::milliseconds timeout = kDefaultTimeout);

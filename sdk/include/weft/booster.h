@@ -1,9 +1,9 @@
-/* Training from C: a model, an optimizer and data under a strategy that is found by name. Exported by libweft.so, which
- * opens the engine (and libtorch) on first need; a program links libweft alone.
+/* Training from C: a model, an optimizer and data under a strategy that is found by name. Exported by
+ * libweft.so, which opens the engine (and libtorch) on first need; a program links libweft alone.
  *
- * All functions are [control]: one thread of a rank. "Collective" ones may block until every rank calls them. Options are
- * JSON objects, empty for the defaults; an unknown key is an error that names the nearest. Objects are destroyed by the
- * caller in any order; NULL is accepted. since 0.1 */
+ * All functions are [control]: call them from one thread of a rank. Collective ones may block until every
+ * rank calls them. Options are JSON objects, empty for the defaults; an unknown key is an error that names
+ * the nearest one. The caller destroys objects, in any order; NULL is accepted. since 0.1 */
 #ifndef WEFT_BOOSTER_H
 #define WEFT_BOOSTER_H
 
@@ -12,6 +12,7 @@
 
 WEFT_BEGIN_C
 
+/* Objects that the caller owns. */
 typedef struct weft_model weft_model;
 typedef struct weft_optimizer weft_optimizer;
 typedef struct weft_scheduler weft_scheduler;
@@ -19,46 +20,48 @@ typedef struct weft_data weft_data;
 typedef struct weft_booster weft_booster;
 typedef struct weft_job weft_job;
 
-/* A model folder or a config.json; without memory until it is boosted. Options: "architecture",
- * "precision" ("fp32"), which is to be the booster's. */
-WEFT_EXPORT weft_status weft_model_open(weft_runtime* runtime, weft_str path, weft_str options, weft_model** own,
-                                        weft_error* error);
+/* Opens a model folder or a config.json. The model has no memory until it is boosted. Options:
+ * "architecture", and "precision" ("fp32"), which must be the booster's. */
+WEFT_EXPORT weft_status weft_model_open(weft_runtime* runtime, weft_str path, weft_str options,
+                                        weft_model** own, weft_error* error);
 WEFT_EXPORT void weft_model_destroy(weft_model* model);
 
-/* A rule of weft/optim/rule.hpp ("sgd", "adamw", "lamb", "adafactor", ...) over all parameters that train. Options: "lr",
- * "weight_decay", "momentum", "beta1", ... with PyTorch's or Colossal-AI's defaults. */
-WEFT_EXPORT weft_status weft_optimizer_create(weft_runtime* runtime, weft_model* model, weft_str name, weft_str options,
-                                              weft_optimizer** own, weft_error* error);
+/* Makes an optimizer over all parameters that are trained, by the name of its rule: "sgd", "adamw", "lamb",
+ * "adafactor", ... Options: "lr", "weight_decay", "momentum", "beta1", ... with PyTorch's or Colossal-AI's
+ * defaults. */
+WEFT_EXPORT weft_status weft_optimizer_create(weft_runtime* runtime, weft_model* model, weft_str name,
+                                              weft_str options, weft_optimizer** own, weft_error* error);
 WEFT_EXPORT void weft_optimizer_destroy(weft_optimizer* optimizer);
 
-/* "constant", "linear_warmup", "cosine_annealing_warmup" and more, with "warmup_steps", "total_steps" and options of
- * their own: weft/optim/scheduler.hpp names them. */
+/* Makes a schedule by name: "constant", "linear_warmup", "cosine_annealing_warmup", ... Options:
+ * "warmup_steps", "total_steps", and those of the schedule, which weft/optim/scheduler.hpp lists. */
 WEFT_EXPORT weft_status weft_scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, weft_str name,
                                               weft_str options, weft_scheduler** own, weft_error* error);
 WEFT_EXPORT void weft_scheduler_destroy(weft_scheduler* scheduler);
 
-/* Text, .bin tokens or .safetensors tensors for this model; joins the ranks of the job (collective). Options:
- * "batch_size" (over all ranks, 8), "sequence_length", "token_type", "shuffle" (true), "seed" (1024), "drop_last",
- * "num_workers", "pin_memory". */
-WEFT_EXPORT weft_status weft_data_open(weft_runtime* runtime, weft_model* model, weft_str path, weft_str options,
-                                       weft_data** own, weft_error* error);
+/* Opens text, .bin tokens or .safetensors tensors for this model, and joins the ranks of the job
+ * (collective). Options: "batch_size" (over all ranks, 8), "sequence_length", "token_type", "shuffle" (true),
+ * "seed" (1024), "drop_last", "num_workers", "pin_memory". */
+WEFT_EXPORT weft_status weft_data_open(weft_runtime* runtime, weft_model* model, weft_str path,
+                                       weft_str options, weft_data** own, weft_error* error);
 WEFT_EXPORT void weft_data_destroy(weft_data* data);
 
-/* Joins the ranks of the job (collective). Options: "strategy", "options", "precision", "mixed_precision",
- * "recompute", "accumulate", "max_grad_norm", "seed"; weft/booster.hpp tells their values. */
+/* Makes a booster and joins the ranks of the job (collective). Options: "strategy", "options", "precision",
+ * "mixed_precision", "recompute", "accumulate", "max_grad_norm", "seed"; weft/booster.hpp documents their
+ * values. */
 WEFT_EXPORT weft_status weft_booster_create(weft_runtime* runtime, weft_str options, weft_booster** own,
                                             weft_error* error);
 WEFT_EXPORT void weft_booster_destroy(weft_booster* booster);
 
-/* Named tensors. Borrowed for the call. */
+/* A named tensor. Borrowed for the call. */
 typedef struct weft_field {
   weft_str name;
   const weft_tensor* tensor;
 } weft_field;
 
-/* The caller's own loss of the model's outputs: sets `*loss` to a value, and `gradients[i]` to the derivative with respect
- * to `outputs[i]` (of its shape and dtype), or leaves it NULL where the loss does not depend on it. Weft destroys the
- * tensors that it sets. */
+/* A loss of the caller, computed from the model's outputs. It sets `*loss`, and `gradients[i]` to the
+ * derivative with respect to `outputs[i]`, of its shape and dtype, or leaves it NULL where the loss does not
+ * depend on that output. Weft destroys the tensors that it sets. */
 typedef struct weft_criterion {
   uint64_t struct_size;
   void* context;
@@ -66,21 +69,23 @@ typedef struct weft_criterion {
                       uint64_t num_batch, double* loss, weft_tensor** gradients, weft_error* error);
 } weft_criterion;
 
-/* Puts everything under the strategy (collective). Any of `optimizer`, `criterion` (NULL: the model's own loss), `data` and
- * `scheduler` may be NULL. The criterion and its context must outlive the job. */
-WEFT_EXPORT weft_status weft_booster_boost(weft_booster* booster, weft_model* model, weft_optimizer* optimizer,
-                                           const weft_criterion* criterion, weft_data* data, weft_scheduler* scheduler,
-                                           weft_job** own, weft_error* error);
-/* Moves a job from the strategy it runs under to this booster's, in memory (collective): values, optimizer, scheduler
- * and data position go on as they are. Between steps, without pending gradients. On failure the job goes on as it was.
- * FAILED_PRECONDITION if gradients are pending. */
+/* Puts everything under the strategy (collective). Any of `optimizer`, `criterion` (NULL: the model's own
+ * loss), `data` and `scheduler` may be NULL. The criterion and its context must outlive the job. */
+WEFT_EXPORT weft_status weft_booster_boost(weft_booster* booster, weft_model* model,
+                                           weft_optimizer* optimizer, const weft_criterion* criterion,
+                                           weft_data* data, weft_scheduler* scheduler, weft_job** own,
+                                           weft_error* error);
+/* Moves a job from the strategy it runs under to this booster's, in memory (collective). Values, optimizer,
+ * schedule and data position are kept. Call it between steps: it fails with FAILED_PRECONDITION if gradients
+ * are pending. On failure the job goes on as it was. */
 WEFT_EXPORT weft_status weft_booster_take_over(weft_booster* booster, weft_job* job, weft_error* error);
 WEFT_EXPORT void weft_job_destroy(weft_job* job);
 
+/* What one training step did. */
 typedef struct weft_step_result {
   uint64_t struct_size;
-  int64_t index; /* of the step, from 1 */
-  double loss;   /* mean over every counted label of the global batch */
+  int64_t index;    /* of the step, from 1 */
+  double loss;      /* mean over every counted label of the global batch */
   double grad_norm; /* -1 without clipping */
   double lr;
   double seconds;
@@ -92,38 +97,42 @@ WEFT_EXPORT weft_status weft_job_next(weft_job* job, weft_step_result* out, weft
 /* Trains on this rank's part of a batch (collective). */
 WEFT_EXPORT weft_status weft_job_train_step(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                             weft_step_result* out, weft_error* error);
-/* The loss of this rank's part of a batch without training, over all ranks (collective). */
-WEFT_EXPORT weft_status weft_job_evaluate(weft_job* job, const weft_field* batch, uint64_t num_fields, double* loss,
-                                          weft_error* error);
-/* One output of a forward in evaluation mode by its Hugging Face name ("logits") (collective). */
-WEFT_EXPORT weft_status weft_job_forward(weft_job* job, const weft_field* batch, uint64_t num_fields, weft_str output,
-                                         weft_tensor** own, weft_error* error);
-
-/* The caller's own loop: forward, loss and backward of one batch (collective), then clipping, the
- * update and zeroing. `synchronise` 0 accumulates locally (no_sync). */
-WEFT_EXPORT weft_status weft_job_backward(weft_job* job, const weft_field* batch, uint64_t num_fields, uint32_t synchronise,
+/* Computes the loss of a batch over all ranks, without training; `batch` is this rank's part (collective). */
+WEFT_EXPORT weft_status weft_job_evaluate(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                           double* loss, weft_error* error);
-WEFT_EXPORT weft_status weft_job_clip_grad_by_norm(weft_job* job, double max_norm, double* norm, weft_error* error);
+/* Runs forward in evaluation mode and makes one output, by its Hugging Face name ("logits") (collective). */
+WEFT_EXPORT weft_status weft_job_forward(weft_job* job, const weft_field* batch, uint64_t num_fields,
+                                         weft_str output, weft_tensor** own, weft_error* error);
+
+/* A loop of the caller's own: forward, loss and backward of one batch (collective), then clipping, update and
+ * zeroing. With `synchronise` 0 gradients accumulate locally (no_sync). */
+WEFT_EXPORT weft_status weft_job_backward(weft_job* job, const weft_field* batch, uint64_t num_fields,
+                                          uint32_t synchronise, double* loss, weft_error* error);
+WEFT_EXPORT weft_status weft_job_clip_grad_by_norm(weft_job* job, double max_norm, double* norm,
+                                                   weft_error* error);
 WEFT_EXPORT weft_status weft_job_clip_grad_by_value(weft_job* job, double limit, weft_error* error);
 WEFT_EXPORT weft_status weft_job_step(weft_job* job, weft_error* error);
 WEFT_EXPORT weft_status weft_job_zero_grad(weft_job* job, weft_error* error);
 
-/* Checkpoints; all collective. Save options: "shard", "prefix", "size_per_shard" (MB), "use_safetensors", "background" (writes
- * in a thread; the next save or load waits and fails if that failed). A folder appears only when it is complete. */
-WEFT_EXPORT weft_status weft_booster_save_model(weft_booster* booster, weft_job* job, weft_str path, weft_str options,
-                                                weft_error* error);
-WEFT_EXPORT weft_status weft_booster_load_model(weft_booster* booster, weft_job* job, weft_str path, uint32_t strict,
-                                                weft_error* error);
-WEFT_EXPORT weft_status weft_booster_save_optimizer(weft_booster* booster, weft_job* job, weft_str path, weft_str options,
+/* Checkpoints; all of these are collective. Options of saving: "shard", "prefix", "size_per_shard" (MB),
+ * "use_safetensors", "background" (writes in a thread; the next save or load waits and fails if that failed).
+ * A folder appears only when it is complete. */
+WEFT_EXPORT weft_status weft_booster_save_model(weft_booster* booster, weft_job* job, weft_str path,
+                                                weft_str options, weft_error* error);
+WEFT_EXPORT weft_status weft_booster_load_model(weft_booster* booster, weft_job* job, weft_str path,
+                                                uint32_t strict, weft_error* error);
+WEFT_EXPORT weft_status weft_booster_save_optimizer(weft_booster* booster, weft_job* job, weft_str path,
+                                                    weft_str options, weft_error* error);
+WEFT_EXPORT weft_status weft_booster_load_optimizer(weft_booster* booster, weft_job* job, weft_str path,
                                                     weft_error* error);
-WEFT_EXPORT weft_status weft_booster_load_optimizer(weft_booster* booster, weft_job* job, weft_str path, weft_error* error);
 WEFT_EXPORT weft_status weft_booster_save_lr_scheduler(weft_booster* booster, weft_job* job, weft_str path,
                                                        weft_error* error);
 WEFT_EXPORT weft_status weft_booster_load_lr_scheduler(weft_booster* booster, weft_job* job, weft_str path,
                                                        weft_error* error);
-/* The model folder with training_state/: all that going on exactly needs. */
-WEFT_EXPORT weft_status weft_booster_save_training(weft_booster* booster, weft_job* job, weft_str folder, weft_str options,
-                                                   weft_error* error);
+/* Save and load a model folder with a training_state/, which has everything that is needed to go on exactly.
+ */
+WEFT_EXPORT weft_status weft_booster_save_training(weft_booster* booster, weft_job* job, weft_str folder,
+                                                   weft_str options, weft_error* error);
 WEFT_EXPORT weft_status weft_booster_load_training(weft_booster* booster, weft_job* job, weft_str folder,
                                                    weft_error* error);
 

@@ -1,8 +1,8 @@
 /* Communicators: groups of ranks along axes of the mesh. Extension "weft.comm/1", tier torch.
  *
  * Starting a collective never waits; it returns a work that the caller owns. Every member of a group must issue the
- * same sequence of collectives. Tensors are contiguous, live on the training's device and never require grad. A work
- * keeps its tensors alive until it is both done and released. */
+ * same sequence of collectives. Tensors are contiguous, on the training's device, and do not require grad. A work keeps
+ * its tensors alive until it is both done and released. */
 #ifndef WEFT_COMM_H
 #define WEFT_COMM_H
 
@@ -10,31 +10,35 @@
 
 WEFT_BEGIN_C
 
+/* The id of the extension. */
 #define WEFT_COMM_SERVICES "weft.comm/1"
 
+/* A training, a group of ranks, and a collective in progress. */
 typedef struct weft_training weft_training;
 typedef struct weft_comm weft_comm; /* owned by the host, valid until the training is destroyed */
 typedef struct weft_work weft_work;
 
-/* The address of an at::Tensor, borrowed for the call; equal libtorch tag only. */
+/* The address of an at::Tensor, borrowed for the call. Both sides have the same libtorch tag. */
 typedef struct weft_at_tensor weft_at_tensor;
 
+/* How a reduction combines elements. */
 #define WEFT_REDUCE_SUM 0
 #define WEFT_REDUCE_MAX 1
 #define WEFT_REDUCE_MIN 2
 #define WEFT_REDUCE_CONTROL 256 /* or-ed to the op of an all_reduce: bookkeeping, counted apart from what is trained */
 
+/* The functions of the extension. */
 typedef struct weft_comm_services {
   uint64_t struct_size;
 
-  /* The group of ranks that differ from this one in the coordinates of `axes` only (a bit mask of 1 << WEFT_AXIS_*).
+  /* Returns the group of the ranks whose coordinates differ on `axes` only (a bit mask of 1 << WEFT_AXIS_*).
    * [step] [no collective after the first call for these axes; the host makes them all before configure] since 0.1 */
   weft_comm* (*comm)(weft_training* training, uint32_t axes);
   uint32_t (*rank)(weft_comm* comm);
   uint32_t (*size)(weft_comm* comm);
 
-  /* A group of some members of `comm`, given by their ranks in it. All of the parent call it with the same members, in
-   * the same order; `*out` is NULL on a rank that is not among them.
+  /* Makes a group of some members of `comm`, given by their ranks in it. All ranks of `comm` call it with the same
+   * members in the same order; `*out` is NULL on a rank that is not among them.
    * [control] [blocks] since 0.1 */
   weft_status (*subset)(weft_comm* comm, const uint32_t* members, uint32_t num_members, weft_comm** out,
                         weft_error* error);

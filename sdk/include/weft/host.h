@@ -1,4 +1,4 @@
-/* What every plugin gets from the host. One table per process, constant, valid until the process ends. */
+/* What every plugin gets from the host. */
 #ifndef WEFT_HOST_H
 #define WEFT_HOST_H
 
@@ -6,25 +6,26 @@
 
 WEFT_BEGIN_C
 
+/* Levels of the log. */
 #define WEFT_LOG_DEBUG 0
 #define WEFT_LOG_INFO 1
 #define WEFT_LOG_WARNING 2
 #define WEFT_LOG_ERROR 3
 
+/* The host's functions. One table per process, constant and valid until the process ends. */
 typedef struct weft_host {
   uint64_t struct_size;
 
-  /* Sets the failure's status and text; the text is copied. Call it once, then return the same status.
+  /* Sets status and text of a failure; the text is copied. Call it once, then return the same status.
    * [any thread] [no collective] since 0.1 */
   void (*error_set)(weft_error* error, weft_status status, weft_str text);
 
-  /* Writes one line to the host's log with the rank and `plugin_id` in front. `level` is WEFT_LOG_*.
+  /* Writes a line to the host's log, after the rank and `plugin_id`. `level` is WEFT_LOG_*.
    * [any thread] [no collective] since 0.1 */
   void (*log)(uint32_t level, weft_str plugin_id, weft_str text);
 
-  /* A table of services by its id ("weft.model/1", see the headers), or NULL if this host does not have it. Constant
-   * for the life of the process.
-   * [any thread] [no collective] since 0.1 */
+  /* Returns a table of services by its id ("weft.model/1", see the headers), or NULL if this host does not
+   * have it. The table is valid until the process ends. [any thread] [no collective] since 0.1 */
   const void* (*get_extension)(weft_str id);
 } weft_host;
 

@@ -1,9 +1,11 @@
-/* Macros for tables and structs that grow: every struct that crosses the ABI begins with `uint64_t struct_size`. */
+/* Macros for tables and structs that grow: every struct that crosses the ABI begins with `uint64_t
+ * struct_size`. */
 #ifndef WEFT_MACROS_H
 #define WEFT_MACROS_H
 
 #include <stddef.h>
 
+/* Surround declarations with C linkage. */
 #ifdef __cplusplus
 #define WEFT_BEGIN_C extern "C" {
 #define WEFT_END_C }
@@ -12,6 +14,7 @@
 #define WEFT_END_C
 #endif
 
+/* Exports a function from a library that hides its symbols. */
 #define WEFT_EXPORT __attribute__((visibility("default")))
 
 /* The offset of the byte after `field`. */

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+/* The section of the note, and its type. */
 #define WEFT_NOTE_SECTION ".note.weft"
 #define WEFT_NOTE_TYPE 1
 

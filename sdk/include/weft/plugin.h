@@ -1,8 +1,8 @@
 /* The one symbol that a plugin exports, and the negotiation behind it.
  *
- * The host fills a request with the range of minors that it speaks; the plugin answers with the minor it agrees to,
- * or refuses with a reason. `weft_negotiate` does the plugin's half. Loading never unloads: `shutdown` is the end of a
- * plugin's work, its code stays mapped until the process ends. */
+ * The host fills a request with the range of minors that it speaks; the plugin answers with the minor it
+ * agrees to, or refuses with a reason. `weft_negotiate` does the plugin's half. Loading never unloads:
+ * `shutdown` is the end of a plugin's work, its code stays mapped until the process ends. */
 #ifndef WEFT_PLUGIN_H
 #define WEFT_PLUGIN_H
 
@@ -12,10 +12,11 @@
 
 WEFT_BEGIN_C
 
+/* What a plugin offers. Constant, valid until the process ends. */
 typedef struct weft_plugin {
   uint64_t struct_size;
 
-  /* Called once, before anything else. Nothing may happen in static constructors. NULL: nothing to do.
+  /* Called once, before anything else; static constructors must do nothing. NULL: nothing to do.
    * [control] [no collective] since 0.1 */
   weft_status (*init)(weft_error* error);
 
@@ -23,15 +24,16 @@ typedef struct weft_plugin {
    * [control] [no collective] since 0.1 */
   void (*shutdown)(void);
 
-  /* The table behind a factory id (WEFT_FACTORY_*), or NULL. Constant, valid until the process ends.
+  /* Returns the table behind a factory id (WEFT_FACTORY_*), or NULL. It is valid until the process ends.
    * [any thread] [no collective] since 0.1 */
   const void* (*get_factory)(weft_str id);
 
-  /* An optional ability by its id, or NULL; NULL slot: no abilities.
+  /* Returns an optional ability by its id, or NULL. A NULL slot: no abilities.
    * [any thread] [no collective] since 0.1 */
   const void* (*get_extension)(weft_str id);
 } weft_plugin;
 
+/* What the host says to a plugin. */
 typedef struct weft_query_request {
   uint64_t struct_size;
   uint32_t abi_major;
@@ -44,6 +46,7 @@ typedef struct weft_query_request {
   const weft_host* host;
 } weft_query_request;
 
+/* What the plugin answers. */
 typedef struct weft_query_reply {
   uint64_t struct_size; /* in: the host's; out: what the plugin filled */
   uint32_t abi_minor;   /* the agreed minor */
@@ -54,7 +57,7 @@ typedef struct weft_query_reply {
   const weft_plugin* plugin;
 } weft_query_reply;
 
-/* The plugin's entry. On failure the reply is untouched and `error` says why.
+/* The entry of a plugin: fills the reply. On failure the reply is untouched and `error` says why.
  * [control] [no collective] since 0.1 */
 typedef weft_status (*weft_plugin_query_fn)(const weft_query_request* request, weft_query_reply* reply,
                                             weft_error* error);
@@ -62,16 +65,17 @@ typedef weft_status (*weft_plugin_query_fn)(const weft_query_request* request, w
 WEFT_EXPORT weft_status weft_plugin_query_v1(const weft_query_request* request, weft_query_reply* reply,
                                              weft_error* error);
 
-/* Agrees on a minor between the request's range and the plugin's, [minor_min, WEFT_ABI_MINOR]; on success sets
- * `*agreed`, otherwise sets the error. While the major is 0 minors must be equal. */
-static inline weft_status weft_negotiate(const weft_query_request* request, uint32_t minor_min, uint32_t* agreed,
-                                         weft_error* error) {
+/* Agrees on a minor between the request's range and the plugin's, [minor_min, WEFT_ABI_MINOR]. On success it
+ * sets `*agreed`, otherwise the error. While the major is 0 the minors must be equal. */
+static inline weft_status weft_negotiate(const weft_query_request* request, uint32_t minor_min,
+                                         uint32_t* agreed, weft_error* error) {
   uint32_t low, high;
   if (request == NULL || !WEFT_HAS_FIELD(request, weft_query_request, host) || request->host == NULL)
     return WEFT_INVALID_ARGUMENT;
   if (request->abi_major != WEFT_ABI_MAJOR) {
-    request->host->error_set(error, WEFT_FAILED_PRECONDITION,
-                             WEFT_STR("the plugin was built for another major of Weft's ABI than the host's"));
+    request->host->error_set(
+        error, WEFT_FAILED_PRECONDITION,
+        WEFT_STR("the plugin was built for another major of Weft's ABI than the host's"));
     return WEFT_FAILED_PRECONDITION;
   }
   low = request->abi_minor_min > minor_min ? request->abi_minor_min : minor_min;

@@ -1,5 +1,6 @@
-/* The application's entry into Weft: errors, and plugins found by name. Exported by libweft.so, which needs no libtorch.
- * Functions are [control] and issue no collective unless said otherwise; since 0.1. */
+/* The application's entry into Weft: errors, the log, and plugins found by name. Exported by libweft.so,
+ * which needs no libtorch. Functions are [control] and issue no collective unless said otherwise; since 0.1.
+ */
 #ifndef WEFT_RUNTIME_H
 #define WEFT_RUNTIME_H
 
@@ -8,26 +9,30 @@
 
 WEFT_BEGIN_C
 
-/* "0.1.0"; valid until the process ends. [any thread] */
+/* Returns the version, "0.1.0". [any thread] */
 WEFT_EXPORT weft_str weft_version(void);
 
-/* An error sink. Reuse it freely: a call that fails overwrites it, one that succeeds leaves it. */
+/* Make and destroy an error sink, and return its status. It can be reused: a call that fails overwrites it, a
+ * call that succeeds leaves it as it is. */
 WEFT_EXPORT weft_error* weft_error_create(void);
 WEFT_EXPORT void weft_error_destroy(weft_error* error);
 WEFT_EXPORT weft_status weft_error_status(const weft_error* error);
-/* Valid until the next call with this error. */
+/* Returns the text of the last failure; valid until the next call with this error. */
 WEFT_EXPORT weft_str weft_error_text(const weft_error* error);
-/* Sets status and text; what host->error_set does. A null error is accepted. */
+/* Sets status and text, as host->error_set does. NULL is accepted. */
 WEFT_EXPORT void weft_error_set(weft_error* error, weft_status status, weft_str text);
 
-/* Writes one line to the process's log, as host->log; `from` is empty for the application itself. [any thread] */
+/* Writes one line to the process's log, as host->log; `from` is empty for the application itself. [any
+ * thread] */
 WEFT_EXPORT void weft_log(uint32_t level, weft_str from, weft_str text);
 
-/* Knows where plugins are and which were loaded. Several may exist; a library is loaded once per process. */
+/* Knows where plugins are and which ones are loaded. There may be several; a library is loaded once per
+ * process. */
 typedef struct weft_runtime weft_runtime;
 
-/* `options` is JSON, or empty: {"plugin_paths": ["DIR", ...]} is searched before the environment's folders,
- * {"safe_mode": true} admits only the plugins installed with Weft. Unknown keys are errors. */
+/* Makes a runtime. `options` is JSON, or empty. "plugin_paths" is an array of folders that are searched
+ * before those of the environment; "safe_mode": true admits only the plugins installed with Weft. Unknown
+ * keys are errors. */
 WEFT_EXPORT weft_status weft_runtime_create(weft_str options, weft_runtime** own, weft_error* error);
 WEFT_EXPORT void weft_runtime_destroy(weft_runtime* runtime);
 
@@ -45,13 +50,15 @@ typedef struct weft_loaded {
   uint32_t abi_minor; /* the agreed one */
 } weft_loaded;
 
-/* Finds what provides `name` (a strategy, a family, an architecture, a format) and loads it, or returns what is loaded
- * already. An empty name is the kind's default, the plugin whose manifest says so. `version` is empty for the newest.
- * Errors name every candidate and why it was passed over, the folders searched and the nearest name. */
-WEFT_EXPORT weft_status weft_runtime_load(weft_runtime* runtime, weft_str kind, weft_str name, weft_str version,
-                                          weft_loaded* out, weft_error* error);
+/* Finds what provides `name` (a strategy, a family, an architecture, a format) and loads it, or returns what
+ * is loaded already. An empty name is the kind's default, the plugin whose manifest says so. `version` is
+ * empty for the newest. Errors name every candidate and why it was passed over, the folders searched and the
+ * nearest name. */
+WEFT_EXPORT weft_status weft_runtime_load(weft_runtime* runtime, weft_str kind, weft_str name,
+                                          weft_str version, weft_loaded* out, weft_error* error);
 
-/* All that was found, as JSON: {"plugins": [{id, version, kind, provides, tier, folder, default, problem?}], "searched":
+/* Returns everything that was found, as JSON: {"plugins": [{id, version, kind, provides, tier, folder,
+ * default, problem?}], "searched":
  * [...]}. Reads manifests and loads nothing. Release with weft_text_destroy. */
 WEFT_EXPORT weft_status weft_runtime_list(weft_runtime* runtime, weft_str* own, weft_error* error);
 WEFT_EXPORT void weft_text_destroy(weft_str text);

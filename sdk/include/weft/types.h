@@ -1,5 +1,5 @@
-/* Values that cross the ABI. Strings are UTF-8 with a length, not terminated, and borrowed for the call unless said
- * otherwise. No enum, bool, long or bit field crosses: their sizes depend on the compiler. */
+/* Values that cross the ABI. No enum, bool, long or bit field crosses it, because their sizes depend on the
+ * compiler. */
 #ifndef WEFT_TYPES_H
 #define WEFT_TYPES_H
 
@@ -9,7 +9,7 @@
 
 WEFT_BEGIN_C
 
-/* 0 is success; the codes are those of Abseil and gRPC. */
+/* The result of a call: 0 is success. The codes are those of Abseil and gRPC. */
 typedef int32_t weft_status;
 #define WEFT_OK 0
 #define WEFT_CANCELLED 1
@@ -28,19 +28,20 @@ typedef int32_t weft_status;
 #define WEFT_UNAVAILABLE 14
 #define WEFT_DATA_LOSS 15
 
+/* A string: UTF-8 with a length, not terminated, and borrowed for the call unless said otherwise. */
 typedef struct weft_str {
   const char* data;
   uint64_t size;
 } weft_str;
 
-/* A weft_str from a string literal, as a value and as an initialiser. */
+/* Makes a weft_str of a string literal, as a value or as an initialiser. */
 #ifdef __cplusplus
 #define WEFT_STR(literal) (weft_str{(literal), sizeof(literal) - 1})
 #else
 #define WEFT_STR(literal) ((weft_str){(literal), sizeof(literal) - 1})
 #endif
 
-/* A named, typed value: an option, an attribute of a plan, a key of a configuration. */
+/* A named value with a type: an option, an attribute of a plan, a key of a configuration. */
 #define WEFT_KIND_NONE 0
 #define WEFT_KIND_BOOL 1 /* integer is 0 or 1 */
 #define WEFT_KIND_INT 2
@@ -83,14 +84,15 @@ typedef struct weft_kv {
 #define WEFT_AXIS_TENSOR_DEPTH 7
 #define WEFT_AXES 8 /* the length of arrays indexed by axis */
 
+/* The most dimensions of a tensor that crosses the ABI. */
 #define WEFT_MAX_DIMS 8
 
-/* What a plugin may use, and so what it must match. */
+/* What a plugin may use, and therefore what it must match. */
 #define WEFT_TIER_C 0      /* the C headers alone: same ABI */
 #define WEFT_TIER_TORCH 1  /* libtorch through weft/torch: same ABI and the same libtorch tag */
 #define WEFT_TIER_NATIVE 2 /* the engine's C++ API: same Weft build */
 
-/* Collects the text of a failure. Owned by the caller; one call writes it at most once. */
+/* Receives the status and text of a failure. The caller owns it; a call writes it at most once. */
 typedef struct weft_error weft_error;
 
 WEFT_END_C

@@ -11,6 +11,7 @@
 
 namespace weft::nn {
 
+// The parameters of rotary positions in a configuration.
 struct RotaryConfig {
   enum class Scaling {
     kDefault,
@@ -23,17 +24,18 @@ struct RotaryConfig {
   double low_frequency_factor = 1, high_frequency_factor = 4;  // kByWavelength
   int64_t original_positions = 0;  // kByWavelength: the longest sequence before scaling
 
-  // "rope_parameters" of transformers 5, or "rope_scaling" and "rope_theta" of transformers 4. Throws
-  // UNIMPLEMENTED naming a scaling that Hugging Face has and Weft has not.
+  // Reads "rope_parameters" of transformers 5, or "rope_scaling" and "rope_theta" of transformers 4. Throws
+  // UNIMPLEMENTED naming a scaling that transformers has and Weft does not.
   static RotaryConfig read(const Config& config, int64_t max_positions);
 };
 
+// Turns pairs of channels by angles that grow with the position. Tables are made on first use and shared.
 class Rotary {
  public:
   // size: D, even.
   Rotary(const RotaryConfig& config, int64_t size);
-  // x: (N, T, H, D) -> the same shape, channels i and i + D / 2 turned by position times frequency i.
-  // positions: (1, T) or (N, T) int64, or undefined for 0 ... T - 1. From any thread.
+  // Turns channels i and i + D / 2 by position times frequency i. x: (N, T, H, D) -> the same shape;
+  // positions: (1, T) or (N, T) int64, or undefined for 0 ... T - 1. May be called from any thread.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions) const;
 
  private:

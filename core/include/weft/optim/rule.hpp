@@ -1,4 +1,4 @@
-// Update rules: how a gradient changes a parameter. The host applies them to whatever ranges a strategy
+// Update rules: how a gradient changes a parameter. The host applies them to the ranges that a strategy
 // publishes, so a rule is right under every strategy.
 #pragma once
 
@@ -15,21 +15,24 @@
 
 namespace weft::optim {
 
-// The options of one group; what a rule does not know is refused when the optimizer is made.
+// The options of one group. An option that the rule does not have is refused when the optimizer is made.
 using Hyper = std::map<std::string, double>;
+// Optimizer states by name.
 using States = std::map<std::string, at::Tensor>;
 
-// What one tensor of state belongs to. An elementwise state is split as its parameter is; the others are of
-// the whole parameter, the same on every rank.
+// The shape of an optimizer state. An elementwise state is split as its parameter is; the others belong to
+// the whole parameter and are the same on every rank.
 enum class StateKind { kElementwise, kRow, kColumn, kScalar };
+// One optimizer state of a parameter.
 struct StateInfo {
   std::string name;
   StateKind kind = StateKind::kElementwise;
 };
-// Of the parameter's shape (..., rows, columns): a row state is (..., rows), a column state (..., columns).
+// Returns the shape of a state of a parameter (..., rows, columns): (..., rows) for a row state, (...,
+// columns) for a column state.
 std::vector<int64_t> state_shape(StateKind kind, at::IntArrayRef shape);
 
-// One parameter in an update. Every rank has it, whatever it holds of the values.
+// One whole parameter in an update. Every rank has one, whatever part of the values it holds.
 struct Whole {
   at::IntArrayRef shape = {};         // logical
   at::ScalarType dtype = at::kFloat;  // of the values that a rule sees
@@ -38,7 +41,7 @@ struct Whole {
   std::vector<double> partial;            // this rank's part of the sums of this round: zeros to add to
 };
 
-// One published range of one parameter with its state.
+// A published range of one parameter with its optimizer states.
 struct Slice {
   at::Tensor value, gradient;  // flat, of the master dtype
   States* state = nullptr;     // elementwise states: flat, of the same length, made by the rule on first use
@@ -52,7 +55,7 @@ struct Slice {
   int64_t counted_begin = 0, counted_count = 0;
 };
 
-// Parameters that share their options and their number of updates.
+// Parameters with the same options and the same number of updates.
 struct UpdateBatch {
   const Hyper& options;
   int64_t step = 1;                // of this update, from 1
@@ -61,29 +64,30 @@ struct UpdateBatch {
   std::vector<Whole*> parameters;  // the same on every rank
 };
 
-// An update takes one round or more. Between two the host adds up over all ranks, in one all-reduce, what the
-// first of them put into Whole::partial. A rule has no memory of its own. Float and double.
+// An update rule. An update takes one or more rounds; between two rounds the host sums Whole::partial over
+// all ranks in one all-reduce. A rule keeps no state of its own. Values are float or double.
 class Rule {
  public:
   virtual ~Rule() = default;
   virtual std::string name() const = 0;
   virtual Hyper defaults() const = 0;  // NaN: must be given
-  // Throws INVALID_ARGUMENT for values that the rule does not allow. `options` has every option.
+  // Throws INVALID_ARGUMENT for values that the rule does not allow. `options` is complete.
   virtual void check(const Hyper& options) const = 0;
-  // Of a parameter of this shape.
+  // Returns the states that the rule keeps for a parameter of this shape.
   virtual std::vector<StateInfo> states(const Hyper& options, at::IntArrayRef shape) const = 0;
 
   virtual int rounds() const { return 1; }
-  // How many numbers a round adds up for one parameter: 0 (before the update, see measure) to rounds() - 1.
+  // Returns how many numbers a round sums for one parameter. Rounds are 0 (before the update, see measure())
+  // to rounds() - 1.
   virtual int64_t num_sums(int round, at::IntArrayRef shape) const { return 0; }
-  // Round 0: adds one slice to the sums of its parameter, before anyone knows whether there will be an update
-  // and by what factor. These sums travel with the host's own all-reduce.
+  // Adds a slice to the sums of round 0, before it is known whether there will be an update and with what
+  // factor. The host's own all-reduce carries these sums.
   virtual void measure(Slice& slice, const Hyper& options) const {}
-  // Rounds 1 to rounds().
+  // Performs a round, 1 to rounds().
   virtual void update(int round, UpdateBatch& batch) const = 0;
 };
 
-// Throws NOT_FOUND with the nearest name.
+// Return the rule of this name, and the names of all rules. rule() throws NOT_FOUND with the nearest name.
 std::shared_ptr<const Rule> rule(std::string_view name);
 std::vector<std::string> rule_names();
 
