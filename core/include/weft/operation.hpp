@@ -20,6 +20,7 @@ class Layer;
 
 namespace plan {
 
+// An attribute of an operation.
 struct AttributeRule {
   Attribute standard;  // its key, its kind and its default
   std::string documentation;
@@ -81,6 +82,7 @@ struct CutRequest {
   const PlannedNode* layer = nullptr;
 };
 
+// An operation.
 struct Operation {
   using Cut = void (*)(PlannedNode& node, const CutRequest& request, std::vector<std::string>& problems);
   using Install = void (*)(Site& site, const Attributes& attributes);

@@ -58,6 +58,7 @@ struct PlannedParameter {
   }
 };
 
+// One module of a plan.
 struct PlannedNode {
   std::string path;
   std::string kind;

@@ -6,6 +6,7 @@
 
 namespace weft {
 
+// The vocabulary of one field.
 struct Vocabulary {
   std::string field;
   int64_t size = 0;  // ids are 0 to size - 1

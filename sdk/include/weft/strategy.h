@@ -14,8 +14,10 @@
 
 WEFT_BEGIN_C
 
+/* The id of the factory. */
 #define WEFT_FACTORY_STRATEGY "weft.factory.strategy/1"
 
+/* A strategy, and what takes the shards that it publishes. */
 typedef struct weft_strategy weft_strategy;
 typedef struct weft_shard_sink weft_shard_sink;
 
@@ -42,6 +44,7 @@ typedef struct weft_strategy_arguments {
   weft_str precision; /* "fp32", "fp64", "bf16", "fp16" */
 } weft_strategy_arguments;
 
+/* One backward. */
 typedef struct weft_backward_info {
   uint64_t struct_size;
   uint32_t index;       /* of the micro-batch within the accumulation */
@@ -109,6 +112,7 @@ typedef struct weft_job_estimate {
   int64_t host; /* of what is held: in the host's memory, where the rest is on an accelerator */
 } weft_job_estimate;
 
+/* The functions of a strategy. */
 typedef struct weft_strategy_api {
   uint64_t struct_size;
 

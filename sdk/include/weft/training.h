@@ -12,6 +12,7 @@
 
 WEFT_BEGIN_C
 
+/* The ids of the extensions. */
 #define WEFT_MODEL_SERVICES "weft.model/1"
 #define WEFT_MEMORY_SERVICES "weft.memory/1"
 #define WEFT_STEP_SERVICES "weft.step/1"
@@ -21,6 +22,7 @@ typedef struct weft_param weft_param; /* both are owned by the host, valid until
 typedef struct weft_state weft_state; /* named tensors that pass between units */
 typedef struct weft_step weft_step;   /* borrowed for run_step */
 
+/* What a parameter is. */
 typedef struct weft_param_info {
   uint64_t struct_size;
   weft_str name; /* valid as long as the parameter */
@@ -39,6 +41,7 @@ typedef struct weft_param_info {
   int64_t count;                /* elements of the part */
 } weft_param_info;
 
+/* Units, parameters and buffers of the model. */
 typedef struct weft_model_services { /* [control, step] [no collective], all of them */
   uint64_t struct_size;
   uint32_t (*unit_count)(weft_training* training);
@@ -69,6 +72,7 @@ typedef struct weft_model_services { /* [control, step] [no collective], all of 
   const weft_at_tensor* (*buffer_tensor)(weft_training* training, uint32_t index);
 } weft_model_services;
 
+/* Memory of tensors. */
 typedef struct weft_memory_services {
   uint64_t struct_size;
   /* Resizes the storage behind a tensor to `elements` of its dtype; 0 frees the memory. Sizes, strides and
@@ -76,6 +80,7 @@ typedef struct weft_memory_services {
   weft_status (*resize_storage)(const weft_at_tensor* tensor, int64_t elements, weft_error* error);
 } weft_memory_services;
 
+/* The steps of a schedule of the strategy's own. */
 typedef struct weft_step_services { /* inside run_step, on the thread that called it */
   uint64_t struct_size;
   uint32_t (*micro_count)(weft_step* step);

@@ -17,6 +17,7 @@ inline constexpr const char* kHidden = "hidden";
 // A label that counts nothing.
 inline constexpr int64_t kIgnored = -100;
 
+// The fields of a batch, checked as they are read. Errors name the architecture, the field and what is wrong.
 class BatchFields {
  public:
   BatchFields(const Batch& batch, std::string_view architecture)

@@ -16,6 +16,7 @@
 
 namespace weft::nn {
 
+// What tells one class of a family from another.
 struct ModelTraits {
   std::string architecture;  // of the class, as in config.json's "architectures"
   std::string prefix;        // of the names of the base model's parameters: "transformer." or nothing
@@ -34,6 +35,7 @@ LastLayers last_layer(const std::shared_ptr<L>& layer) {
   return {[layer = layer.get()](const at::Tensor& x) { return (*layer)(x); }, {layer.get()}};
 }
 
+// The base of models that are composed of inputs, units and a head.
 class ComposedModel : public Model {
  public:
   std::string architecture() const override { return traits_.architecture; }

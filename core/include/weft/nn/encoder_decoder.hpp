@@ -33,6 +33,7 @@ struct ShiftedLabels {
   int64_t padding = 0;           // the id of a position whose label is ignored
 };
 
+// The base of models with an encoder and, optionally, a decoder.
 class EncoderDecoderModel : public ComposedModel {
  public:
   // The fields of both stacks' inputs. Where the head has labels, they stand for absent ids of the decoder.
@@ -42,6 +43,7 @@ class EncoderDecoderModel : public ComposedModel {
   std::optional<Batch> example(int64_t samples, int64_t positions) const override;
 
  protected:
+  // The blocks of one sequence.
   struct Stack {
     std::vector<std::unique_ptr<Unit>> blocks;
     LastLayers last;  // applied before the sequence ends

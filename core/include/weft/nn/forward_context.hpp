@@ -21,9 +21,9 @@ namespace weft::nn {
 // A sequence of this micro-batch, under the name that Model::lengths gives it.
 struct Sequence {
   std::string name;
-  int64_t positions = 0;     // T
-  int64_t rows = 0;          // sequences of that length in the micro-batch
-  std::vector<Run> own;  // of 0 ... T - 1, the positions that this rank has between the parallel regions
+  int64_t positions = 0;  // T
+  int64_t rows = 0;       // sequences of that length in the micro-batch
+  std::vector<Run> own;   // of 0 ... T - 1, the positions that this rank has between the parallel regions
 };
 
 // A loss that a layer adds to the model's, such as the balance of the experts of a mixture. `sum` is over the
@@ -37,6 +37,7 @@ struct AuxiliaryLoss {
   std::string sequence;
 };
 
+// The context of one micro-batch.
 class ForwardContext {
  public:
   // `seed`: of the random numbers of this micro-batch; without it they come from the default generator.
@@ -68,8 +69,8 @@ class ForwardContext {
 class RunningUnit {
  public:
   enum class Run { kFirst, kAgain };
-  // `index`: of the unit in its model, which gives it random numbers of its own, the same in every run; the number
-  // of units for the loss and the outputs.
+  // `index`: of the unit in its model, which gives it random numbers of its own, the same in every run; the
+  // number of units for the loss and the outputs.
   RunningUnit(ForwardContext& context, uint64_t index, Run run = Run::kFirst);
   ~RunningUnit();
   RunningUnit(const RunningUnit&) = delete;

@@ -13,6 +13,7 @@
 
 namespace weft::nn {
 
+// The last layers of a model, which make its outputs and its loss.
 class Head {
  public:
   virtual ~Head() = default;

@@ -10,6 +10,7 @@
 
 namespace weft::nn {
 
+// The inputs of one sequence of a model.
 class Inputs {
  public:
   virtual ~Inputs() = default;

@@ -45,10 +45,12 @@ class Linear : public Layer {
   std::shared_ptr<LinearProduct> product;      // null: that of x and the weight
 };
 
-// As a Linear of this layout; `bias` may be undefined. The result is no view: who comes next may write over it.
+// As a Linear of this layout; `bias` may be undefined. The result is no view: who comes next may write over
+// it.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   Linear::Layout layout);
 
+// A table of rows that are looked up by id, as torch.nn.Embedding.
 class Embedding : public Layer {
  public:
   // `padding`: an id whose row gets no gradient, if any.
@@ -70,6 +72,7 @@ class Identity : public Layer {
   std::shared_ptr<IdentityOperation> operation;  // may be null
 };
 
+// Normalization over the last dimension, as torch.nn.LayerNorm.
 class LayerNorm : public Fusible {
  public:
   LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype);
@@ -81,6 +84,7 @@ class LayerNorm : public Fusible {
   std::shared_ptr<NormOperation> operation;  // may be null
 };
 
+// Sets elements to zero at random in training, as torch.nn.Dropout.
 class Dropout : public Fusible {
  public:
   explicit Dropout(double probability) : probability(probability) {}

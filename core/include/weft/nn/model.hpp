@@ -79,6 +79,7 @@ struct SequenceLength {
   int64_t rows = 0;  // sequences of that length in the batch: its samples, or samples times choices
 };
 
+// The base of all models.
 class Model : public torch::nn::Module {
  public:
   explicit Model(Config config) : config_(std::move(config)) {}

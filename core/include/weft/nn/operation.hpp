@@ -25,6 +25,7 @@ class LinearProduct {
                              const at::Tensor& bias) const = 0;
 };
 
+// What a linear layer computes.
 class LinearOperation {
  public:
   virtual ~LinearOperation() = default;
@@ -34,6 +35,7 @@ class LinearOperation {
                                        int64_t ignored) const;
 };
 
+// What an embedding computes.
 class EmbeddingOperation {
  public:
   virtual ~EmbeddingOperation() = default;
@@ -74,6 +76,7 @@ class PositionBiasOperation {
   virtual Part part(int64_t heads) const = 0;  // of the layer's `heads`
 };
 
+// What an Identity computes.
 class IdentityOperation {
  public:
   virtual ~IdentityOperation() = default;

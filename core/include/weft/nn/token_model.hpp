@@ -26,6 +26,7 @@ class TokenModel {
 // The model as one of tokens, or null if it has no vocabulary.
 const TokenModel* find_token_model(const Model& model);
 
+// Which fields a model of tokens reads, and how.
 struct TokenOptions {
   int64_t vocabulary = 0;
   int64_t positions = 0;               // the longest sequence, or 0 if there is no limit

@@ -14,6 +14,7 @@
 
 namespace weft::nn {
 
+// The base of all units.
 class Unit {
  public:
   virtual ~Unit() = default;

@@ -35,6 +35,7 @@ class Work {
   weft_work* work_ = nullptr;
 };
 
+// A group of ranks; weft_comm_services. Its functions start a collective and do not wait, except barrier().
 class Communicator {
  public:
   Communicator() = default;

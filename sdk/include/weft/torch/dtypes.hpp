@@ -14,6 +14,7 @@
 namespace weft {
 inline namespace sdk_v0 {
 
+// Returns the code of a dtype, WEFT_F32 and so on. Throws UNIMPLEMENTED for a dtype without one.
 inline uint32_t dtype_code(at::ScalarType type) {
   switch (type) {
     case at::kDouble:
@@ -41,6 +42,7 @@ inline uint32_t dtype_code(at::ScalarType type) {
   }
 }
 
+// Returns the dtype of a code. Throws UNIMPLEMENTED for an unknown one.
 inline at::ScalarType scalar_type(uint32_t code) {
   switch (code) {
     case WEFT_F64:

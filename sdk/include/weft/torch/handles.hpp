@@ -14,8 +14,10 @@
 namespace weft {
 inline namespace sdk_v0 {
 
+// A unit of the model.
 class Unit;
 
+// A parameter of the model; weft_model_services.
 class Parameter {
  public:
   Parameter() = default;
@@ -49,6 +51,7 @@ class Parameter {
   weft_param* param_ = nullptr;
 };
 
+// A unit of the model.
 class Unit {
  public:
   Unit() = default;
@@ -70,6 +73,7 @@ bool Parameter::used_by(Unit unit) const {
   return host.model->param_used_by(param_, unit.get()) != 0;
 }
 
+// A training: the units, parameters, buffers and groups of ranks of one model.
 class Training {
  public:
   Training() = default;

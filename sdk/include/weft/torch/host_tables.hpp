@@ -28,6 +28,7 @@ struct HostTables {
 inline HostTables host;
 inline thread_local weft_error* current_error = nullptr;
 
+// Convert texts to and from the ABI. The weft_str borrows.
 inline weft_str str(std::string_view text) {
   return {text.data(), text.size()};
 }
@@ -55,6 +56,7 @@ inline void check(weft_status status) {
   if (status != WEFT_OK) throw HostFailure{status};
 }
 
+// Convert tensors to and from the ABI. Handles borrow.
 inline const weft_at_tensor* handle(const at::Tensor& tensor) {
   return reinterpret_cast<const weft_at_tensor*>(&tensor);
 }

@@ -30,6 +30,7 @@ inline at::Tensor allocate(uint32_t pool, int64_t elements, at::ScalarType type)
   return made;
 }
 
+// Copies values between tensors of equal shapes in any pools, and converts the dtype.
 inline void copy_values(const at::Tensor& to, const at::Tensor& from) {
   check(pools().copy(handle(to), handle(from), current_error));
 }
@@ -47,6 +48,7 @@ inline void keep_sum(at::Tensor& kept, const at::Tensor& arrived, uint32_t home,
   if (before.defined()) kept.add_(before);
 }
 
+// Returns what a pool has and what is in use.
 inline weft_pool_info pool_info(uint32_t pool) {
   weft_pool_info info{};
   info.struct_size = sizeof(info);

@@ -18,12 +18,14 @@
 namespace weft {
 inline namespace sdk_v0 {
 
+// One backward; weft_backward_info.
 struct Backward {
   uint32_t index;    // of the micro-batch
   uint32_t count;    // of micro-batches; 0: unknown
   bool synchronise;  // false under no_sync
 };
 
+// The base of strategies. The functions are the hooks of weft_strategy_api.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -76,6 +78,7 @@ weft_status guard(weft_error* error, const Body& body) noexcept {
   return status;
 }
 
+// The table of a strategy of class T.
 template <class T>
 struct StrategyTable {
   static Strategy& self(weft_strategy* strategy) { return *reinterpret_cast<Strategy*>(strategy); }

@@ -27,6 +27,7 @@ struct FlatShardLayout {
   uint32_t home = WEFT_POOL_ACCELERATOR;  // the pool of what a rank keeps
 };
 
+// One flat buffer that a group of ranks shards and gathers.
 class FlatShard {
  public:
   // Appends a parameter. All have one working and one master dtype, and all are frozen or none.

@@ -19,6 +19,7 @@
 
 namespace weft::kit {
 
+// How buckets are made.
 struct GradientBucketOptions {
   int64_t first_bytes = 1 << 20;
   int64_t capacity_bytes = 25 << 20;
@@ -27,6 +28,7 @@ struct GradientBucketOptions {
   bool static_graph = false;  // the parameters used in the first backward are those used in all
 };
 
+// The buckets of all parameters that are trained.
 class GradientBuckets {
  public:
   // Assigns the parameters, in the order of the model, to buckets; those of one bucket are summed over the

@@ -12,6 +12,7 @@
 
 namespace weft::kit {
 
+// The faults of one backward, on which all ranks agree.
 class GraphFaults {
  public:
   // In the order in which they are reported.

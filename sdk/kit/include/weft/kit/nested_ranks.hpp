@@ -11,6 +11,7 @@
 
 namespace weft::kit {
 
+// Nested groups of ranks, the innermost first.
 class NestedRanks {
  public:
   NestedRanks() = default;

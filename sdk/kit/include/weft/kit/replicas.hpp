@@ -12,11 +12,13 @@
 
 namespace weft::kit {
 
+// What replicas do besides summing gradients.
 struct ReplicaOptions {
   bool broadcast_buffers = true;
   bool check_reduction = false;
 };
 
+// The data-parallel ranks that hold the whole model.
 class Replicas {
  public:
   void build(const Training& training, ReplicaOptions options);

@@ -12,6 +12,7 @@
 
 namespace weft::kit {
 
+// The data axis on which every rank keeps whole gradients.
 class WholeGradients final : public DataAxis {
  public:
   WholeGradients(GradientBucketOptions buckets, ReplicaOptions replicas);

@@ -10,6 +10,7 @@
 
 namespace weft::kit {
 
+// Parameters and master weights that every rank keeps whole.
 class WholeValues {
  public:
   // Fills and binds all parameters.

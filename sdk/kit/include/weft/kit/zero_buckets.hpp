@@ -19,6 +19,7 @@
 
 namespace weft::kit {
 
+// How buckets are made and communicated.
 struct ZeroBucketOptions {
   int64_t stage = 1;  // 1: a rank keeps all gradients of a backward until its end; 2: sums of its part
   int64_t capacity = 12 << 20;                  // elements of a bucket; a larger parameter has one to itself
@@ -28,6 +29,7 @@ struct ZeroBucketOptions {
   uint32_t home = WEFT_POOL_ACCELERATOR;        // the pool of master values and summed gradients
 };
 
+// The buckets of all parameters that are trained.
 class ZeroBuckets {
  public:
   // Fills and binds all parameters.

@@ -25,6 +25,7 @@ class GradientMemory {
   int64_t elements_ = 0;
 };
 
+// The gradients of one bucket.
 struct ZeroGradients {
   const ZeroValues::Bucket* layout = nullptr;
   std::vector<bool> filled;   // by parameter: there is something in its part of `flat`

@@ -11,6 +11,7 @@
 
 namespace weft::kit {
 
+// The data axis of ZeRO stages 1 and 2.
 class ZeroRedundancy final : public DataAxis {
  public:
   // `stage_option` is what users call the stage, for messages.

@@ -19,12 +19,15 @@
 
 namespace weft::kit {
 
+// The values of all parameters, in buckets.
 class ZeroValues {
  public:
+  // A parameter in a bucket.
   struct Entry {
     Parameter parameter;
     int64_t begin, count;  // in the bucket
   };
+  // A flat buffer that its parameters are views of.
   struct Bucket {
     at::ScalarType dtype, master_dtype;
     uint32_t axes = 0;  // over which its gradients are summed and its values divided
@@ -35,6 +38,7 @@ class ZeroValues {
     at::Tensor master;  // of the owned part, where it is not a part of `values`
     mutable Work gather;
   };
+  // Where a parameter is.
   struct Place {
     size_t bucket, entry;
   };
