@@ -1,7 +1,5 @@
 // The base class of strategies written in C++, and the plugin around one. Contracts: weft/strategy.h.
-//
-//   class Mine final : public weft::Strategy { ... };
-//   WEFT_STRATEGY(Mine, "mine")
+//   class Mine final : public weft::Strategy { ... }; WEFT_STRATEGY(Mine, "mine")
 #pragma once
 
 #include <c10/util/Exception.h>
