@@ -209,7 +209,8 @@ TEST_P(StrategyOptions, AreAcceptedWhenNoneIsGiven) {
 }
 
 TEST_P(StrategyOptions, SayWhatTheyAreAndSinceWhen) {
-  for (const OptionSpec& spec : table().specs()) {
+  const OptionTable declared = table();
+  for (const OptionSpec& spec : declared.specs()) {
     EXPECT_FALSE(spec.doc.empty()) << spec.name;
     EXPECT_FALSE(spec.since.empty()) << spec.name;
   }
