@@ -16,6 +16,13 @@ class LateSum final : public weft::Strategy {
     values_.build(training);
   }
 
+  // Several synchronised backwards may come before one step. Their gradients add up, and what an earlier one
+  // has summed must count once in the next sum: one rank keeps it.
+  void begin_backward(const weft::Backward&) override {
+    if (summed_ && data_.rank() != 0) forget();
+    summed_ = false;
+  }
+
   // The host has divided the loss by the global count of labels, so the sum over ranks is the gradient.
   void end_backward(const weft::Backward& backward) override {
     if (!backward.synchronise) return;
@@ -26,6 +33,7 @@ class LateSum final : public weft::Strategy {
       gradient = gradient.contiguous();
       data_.all_reduce(gradient).wait();
     }
+    summed_ = true;
     if (options.get<bool>("chatty"))
       weft::host.host->log(WEFT_LOG_INFO, weft::str("late_sum"), weft::str("summed"));
   }
@@ -33,12 +41,18 @@ class LateSum final : public weft::Strategy {
   void publish(weft::ShardSink& sink) const override { values_.publish(sink); }
   void values_changed() override { values_.refresh(); }
   void zero_gradients() override {
-    for (const weft::Parameter& parameter : values_.parameters()) parameter.gradient().reset();
+    forget();
+    summed_ = false;
   }
 
  private:
+  void forget() {
+    for (const weft::Parameter& parameter : values_.parameters()) parameter.gradient().reset();
+  }
+
   weft::Communicator data_;
   weft::kit::WholeValues values_;  // of the kit: every rank holds all parameters
+  bool summed_ = false;            // the gradients are sums over the ranks
 };
 
 }  // namespace

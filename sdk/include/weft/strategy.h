@@ -29,7 +29,8 @@ typedef struct weft_mesh {
 } weft_mesh;
 
 /* What a strategy is made with. Options are complete: the host has checked names, types and values against
- * plugin.json, has filled in the defaults, and has refused options that have no effect together with the others
+ * plugin.json, has filled in the defaults, and has refused options that have no effect together with the
+ * others
  * ("needs"). Borrowed for the call.
  *
  * The host performs the options of sdk/options/groups.json for every strategy whose plugin.json names their
@@ -132,7 +133,13 @@ typedef struct weft_strategy_api {
   weft_status (*before_forward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
   weft_status (*after_forward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
 
-  /* Around one backward. At end_backward every hook of this backward has fired. [control] [may block] */
+  /* Around one backward. At end_backward every hook of this backward has fired. [control] [may block]
+   *
+   * In a caller's own loop several synchronised backwards may come before one step, and backwards under
+   * no_sync between them. What is published after a synchronised one is the sum over all backwards since
+   * zero_gradients and over the ranks. Autograd adds to the gradients that are there, so a strategy that sums
+   * them in place must count what is summed already once: begin_backward resets it on all ranks of the sum
+   * but one. */
   weft_status (*begin_backward)(weft_strategy* strategy, const weft_backward_info* info, weft_error* error);
   weft_status (*end_backward)(weft_strategy* strategy, const weft_backward_info* info, weft_error* error);
 
@@ -166,9 +173,9 @@ typedef struct weft_strategy_api {
   /* Forget all gradients. [control] [no collective] */
   weft_status (*zero_gradients)(weft_strategy* strategy, weft_error* error);
 
-  /* What a job would hold and send, from shapes alone, which a tensor axis has cut already; arguments->world_size
-   * is that of the ranks that it leaves. `out` begins as zeros. NULL: unknown. [any thread]
-   * [no collective] */
+  /* What a job would hold and send, from shapes alone, which a tensor axis has cut already;
+   * arguments->world_size is that of the ranks that it leaves. `out` begins as zeros. NULL: unknown. [any
+   * thread] [no collective] */
   weft_status (*estimate)(const weft_strategy_arguments* arguments, const weft_job_shape* job,
                           weft_job_estimate* out, weft_error* error);
 } weft_strategy_api;
