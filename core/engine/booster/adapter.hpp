@@ -1,4 +1,4 @@
-// What an operation has added to a model's layers (weft::Model::adapt).
+// The parameters that Model::adapt has added to the layers of a model.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ namespace weft {
 struct Adapter {
   const plan::Operation* operation;
   std::vector<plan::Attribute> attributes;
-  std::vector<plan::PlannedNode> layers;  // with their paths in the model
-  std::vector<std::string> parameters;    // full names
+  std::vector<plan::PlannedNode> layers;  // the adapted layers, with their paths in the model
+  std::vector<std::string> parameters;    // full names of the added parameters
 };
 
 // Returns the adapter of a model, nothing if it has none.

@@ -1,4 +1,4 @@
-// The inside of a Booster.
+// The private state of a Booster.
 #pragma once
 
 #include <functional>
@@ -15,27 +15,27 @@ struct Booster::Shared {
   std::string precision;  // resolved
   World world;
 
-  // The job's model under this Booster's strategy, bound to memory, with values from `source` or initial
-  // ones. Collective.
+  // Makes a training of the job's model under this Booster's strategy, with values from `source` or initial
+  // values. Collective.
   struct Made {
     std::shared_ptr<Training> training;
     HostOptions host;
   };
   Made make_training(const Job& job, std::shared_ptr<ParameterSource> source) const;
 
-  // As the strategy describes it, before anything is boosted. No collective.
+  // Returns the mesh that the strategy describes, also before anything is boosted. Not collective.
   const Mesh& mesh();
 
   ~Shared();  // waits for a save under way
 
-  // Runs `write` now, or in a thread with communicators of its own, which training does not use meanwhile.
-  // Waits for the save before. Collective; throws on every rank alike.
+  // Runs `write` now, or in a thread with a communicator that nothing else uses. The caller waits for the
+  // previous save first. Collective; throws on every rank alike.
   void save(bool background, std::function<void(const Communicator& ranks)> write);
   void finish_saving();
 
  private:
   std::optional<Mesh> mesh_;
-  Communicator background_;  // made when it is needed first
+  Communicator background_;  // made by the first save in the background
   std::future<void> saving_;
 };
 

@@ -1,4 +1,4 @@
-// The strategy of a job, found by name.
+// Finds the strategy of a job by name.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace weft {
 
-// A strategy that is ready to be made: its table, checked options, and what ranks must agree on. Found
-// through the registry by the booster's name for it; "none" is one rank without a strategy. Throws what the
-// loader and the option table say.
+// A strategy that was found and whose options are checked, but that is not created yet.
 struct ChosenStrategy {
   std::string name;
   const weft_strategy_api* api = nullptr;
   Options options;
   HostOptions host;
-  std::string identity;
+  std::string identity;  // of its plugin; ranks compare it
 };
 
+// Loads the plugin of the booster's strategy; "none" is one rank without a plugin. Throws the errors of the
+// plugin loader and of the option table.
 ChosenStrategy choose_strategy(const BoosterOptions& booster);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// What a job of a model would hold and send under each strategy, from shapes alone: the strategies' own
-// formulas, and activations from a forward without memory.
+// Estimates the memory and communication of a job from shapes alone: by the formulas of the strategies, and
+// by a forward on the meta device for activations.
 #pragma once
 
 #include <optional>
@@ -17,18 +17,18 @@ struct MicroBatchShape {
   int64_t sequence_length = 0;
 };
 
-// Returns the bytes that the operations of one forward save for backward on the first rank of the booster's
-// tensor and sequence axes, without dropout; nothing if the model has no example of a batch. UNIMPLEMENTED
-// with enable_flash_attention false.
+// Returns the bytes that one forward without dropout saves for backward, on the first rank of the booster's
+// tensor and sequence axes. Returns nothing if the model has no example batch. Throws UNIMPLEMENTED with
+// enable_flash_attention false.
 std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions& booster,
                                         const MicroBatchShape& shape);
 
-// One rank of `world_size` under the booster's strategy, in its precision; what it sends on the data axes.
-// Nothing if the strategy tells no estimate; autocast is UNIMPLEMENTED.
+// Returns the bytes that one rank of `world_size` holds under the booster's strategy, and what it sends over
+// the data axes. Returns nothing if the strategy has no estimate. Throws UNIMPLEMENTED for autocast.
 std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterOptions& booster,
                                               int64_t world_size);
 
-// The strategies that are installed, by name.
+// Returns the names of the installed strategies, sorted.
 std::vector<std::string> strategy_names();
 
 }  // namespace weft

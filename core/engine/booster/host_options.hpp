@@ -1,6 +1,6 @@
-// What the host performs for every strategy: precision, scaling of the loss, clipping. A strategy whose
-// plugin.json lists one of these options by name leaves it to the host (weft/strategy.h has the list); a job
-// without such a strategy has the defaults, or the booster's generic switch `mixed_precision`.
+// The options that the host performs for a strategy: precision, loss scaling, clipping. A strategy leaves one
+// to the host by listing it in its plugin.json (weft/strategy.h has the list). Options that it does not list
+// have their defaults, or come from `mixed_precision` of the booster.
 #pragma once
 
 #include <ATen/core/ScalarType.h>
@@ -20,17 +20,17 @@ struct HostOptions {
   std::optional<at::ScalarType> autocast;
   std::optional<optim::LossScalerOptions> scaler;
   double max_norm = 0, norm_type = 2;
-  plan::ParallelSizes
-      plan_flags;             // what the plan may look at: flags, and the tensor axis that the host opens
-  std::string custom_policy;  // the shard policy by name; empty: the model family's
+  plan::ParallelSizes plan_flags;  // flags for the plan, and the sizes of the tensor and sequence axes
+  std::string custom_policy;       // the name of a shard policy; empty: the model family's
 };
 
-// The precision of a job: the booster's, its strategy's option `precision` or `param_dtype` in
-// `mixed_precision`, or "fp32". Throws INVALID_ARGUMENT if they differ, and for names that are none.
+// Returns the precision of a job: that of the booster, of the strategy's option `precision`, or `param_dtype`
+// of its `mixed_precision`; "fp32" if none is given. Throws INVALID_ARGUMENT if two differ or a name is
+// unknown.
 std::string resolve_precision(const BoosterOptions& booster);
 
-// Throws INVALID_ARGUMENT or UNIMPLEMENTED naming the option, what was found and what is possible. `table`
-// and `options` are the strategy's.
+// Reads the host's options from the booster and from `options` of the strategy, which `table` lists. Throws
+// INVALID_ARGUMENT or UNIMPLEMENTED naming the option, the value and what is possible.
 HostOptions host_options(const BoosterOptions& booster, const OptionTable& table, const Options& options);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// The data of a model, by what it reads.
+// Opens data sets for a model.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,13 @@ namespace nn {
 class TokenModel;
 }
 
-// Returns the model as one of tokens. Throws INVALID_ARGUMENT saying that `user` needs a vocabulary.
+// Returns the model as a TokenModel. Throws INVALID_ARGUMENT, saying that `user` needs a vocabulary, if it
+// reads no tokens.
 const nn::TokenModel& require_vocabulary(const Model& model, std::string_view user);
 
-// Opens a data file for a model. `sequence_length`: of text and tokens; 0 is the model's longest. Throws
-// INVALID_ARGUMENT for text or a sequence length given to a model that reads no tokens, for a length that the
-// model does not take, and for a token outside its vocabulary.
+// Opens a data file for a model. `sequence_length` is that of text and tokens; 0 stands for the longest that
+// the model takes. Throws INVALID_ARGUMENT for text or a sequence length with a model that reads no tokens,
+// for a length that the model does not take, and for tokens outside its vocabulary.
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
                                             int64_t sequence_length, data::TokenType type);
 

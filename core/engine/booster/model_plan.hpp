@@ -1,4 +1,4 @@
-// The plan of a model: its family's policy, found by name, applied to the model.
+// Finds the shard policy of a model and makes the model's plan with it.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,13 @@
 
 namespace weft {
 
-// The policy called `name`, or in the JSON file at that path (a '/' in it, or ".json" at its end); if it is
-// empty the model's family's (config key "model_type", otherwise the architecture), nothing if none is
-// installed. `identity`: what ranks compare.
+// Returns the policy with this name, or the one in a JSON file if `name` has a '/' or ends in ".json". If
+// `name` is empty, returns the policy of the model's family (config key "model_type", otherwise the
+// architecture), or nothing if none is installed. Sets `identity`, which ranks compare.
 std::optional<plan::Policy> find_policy(const nn::Model& model, const std::string& name,
                                         std::string* identity);
 
+// Returns the plan of the model by find_policy; without a policy, a plan that leaves every layer whole.
 plan::Plan make_plan(const nn::Model& model, const plan::ParallelSizes& sizes, const std::string& policy_name,
                      std::string* policy_identity);
 

@@ -1,4 +1,4 @@
-// What a save of a model writes, and the folder that it goes into.
+// The contents of a saved model, and the staged folder that it is written to.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,16 @@
 
 namespace weft {
 
-// Throws INVALID_ARGUMENT for a size that is none.
+// Converts the options of a save. Throws INVALID_ARGUMENT if the size per file is not positive.
 checkpoint::WriteOptions write_options(const SaveOptions& options);
 
-// The folder under way, of which the master has the place; every rank knows its path. Its methods are
-// collective.
+// A staged folder that the master creates and publishes. Every rank knows its path. All methods but path()
+// are collective.
 class SharedStaging {
  public:
   SharedStaging(const Communicator& ranks, const std::string& path, const std::string& prefix);
   const std::filesystem::path& path() const { return path_; }
-  // A folder in it that all ranks write to.
+  // Creates a folder inside it that all ranks write to. Throws if some rank does not see it.
   std::filesystem::path make_shared_folder(const char* name) const;
   void publish();
 
@@ -30,18 +30,18 @@ class SharedStaging {
   std::filesystem::path path_;
 };
 
-// What a model folder holds beside training_state/, and how to write it. Collective.
+// The contents of a model folder beside training_state/. All methods are collective.
 struct ModelSnapshot {
   std::string config;
-  std::string adapter_config;                   // of an adapted model
-  std::vector<std::string> adapter_parameters;  // whose values are also in files of PEFT's
+  std::string adapter_config;                   // adapter_config.json; empty without an adapter
+  std::vector<std::string> adapter_parameters;  // also written to files that PEFT reads
   checkpoint::WriteOptions options;
   checkpoint::Pieces pieces;
 
   ModelSnapshot(const Model& model, const SaveOptions& options, checkpoint::Pieces pieces);
   void write(const std::filesystem::path& folder, const Communicator& ranks) const;
   void write_adapter(const std::filesystem::path& folder, const Communicator& ranks) const;
-  // At `path`: a folder, or one file by its extension, with nothing but the weights.
+  // Writes a folder, or only the weights as one file if `path` has the extension of a weight file.
   void save(const std::string& path, const Communicator& ranks) const;
 };
 

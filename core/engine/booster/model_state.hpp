@@ -1,4 +1,4 @@
-// The inside of a weft::Model.
+// The private state of a Model.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@ class Training;
 
 struct Model::Shared {
   std::shared_ptr<nn::Model> module;
-  std::string weights;                 // folder or file that holds them; empty: initial values
-  std::string precision;               // that the module was made with
+  std::string weights;                 // folder or file to read them from; empty: initial values
+  std::string precision;               // the precision of the module
   std::string library;                 // identity of the model's library; empty for an application's own
   std::shared_ptr<Training> training;  // null before boost
-  bool divided = false;                // by ShardFormer, which gave it memory
+  bool divided = false;                // split by ShardFormer, which gave it memory
 
-  Bindings& bindings() const;  // of `training`, which must be there
+  Bindings& bindings() const;  // of `training`, which must not be null
 };
 
 at::ScalarType precision_dtype(std::string_view precision);

@@ -1,4 +1,4 @@
-// Operations that libraries provide (factory "weft.factory.operation/1").
+// Finds operations that plugins provide (factory "weft.factory.operation/1").
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace weft {
 
-// Lets plans find the operations of installed libraries: the one that provides "vendor.name" is asked for
-// "vendor.name/revision".
+// Registers a lookup, so that a plan can name operations of installed plugins. The plugin that provides
+// "vendor.name" is asked for "vendor.name/revision".
 void find_native_operations();
 
-// The identities of the libraries whose operations the plan names, for ranks to compare; empty if there are
-// none.
+// Returns the identities of the plugins whose operations the plan names, which ranks compare. Empty if there
+// are none.
 std::string operation_libraries(const plan::Plan& plan);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Plugins as the engine uses them: found by kind and name through libweft, once per process.
+// Loads plugins for the engine, by kind and name, through libweft.
 #pragma once
 
 #include <string>
@@ -8,15 +8,17 @@
 
 namespace weft {
 
-// The process's runtime: an application's, or one made on first use and never destroyed.
+// Returns the runtime of the process: the application's, or one that is made on first use and never
+// destroyed.
 weft_runtime* plugin_runtime();
-// From now on plugins are found through `runtime`, which must outlive the engine's use.
+// Makes `runtime` the one that finds plugins. It must outlive every use of the engine.
 void use_plugin_runtime(weft_runtime* runtime);
 
-// Loads what provides `name` (empty: the kind's default). Throws the loader's error.
+// Loads the plugin of this kind that provides `name` (empty: the default of the kind). Throws the error of
+// the loader.
 weft_loaded load_plugin(std::string_view kind, std::string_view name);
 
-// The factory of a loaded plugin; throws if it has none of this id.
+// Returns the factory of a loaded plugin. Throws if it has none of this id.
 template <class Factory>
 const Factory& plugin_factory(const weft_loaded& loaded, const char* id);
 const void* find_factory(const weft_loaded& loaded, const char* id);
@@ -25,7 +27,7 @@ const Factory& plugin_factory(const weft_loaded& loaded, const char* id) {
   return *static_cast<const Factory*>(find_factory(loaded, id));
 }
 
-// "strategy NAME 0.1.0 <digest> abi 0.1": what ranks compare before the first collective.
+// Returns "strategy NAME 0.1.0 <digest> abi 0.1", which ranks compare before the first collective.
 std::string plugin_identity(const weft_loaded& loaded);
 
 }  // namespace weft

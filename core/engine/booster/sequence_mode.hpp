@@ -1,4 +1,4 @@
-// How sequences are shared out, from the options that users give.
+// Reads the options of sequence parallelism.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct SequenceOptions {
   bool enable_sequence_overlap = false;
 };
 
-// Puts them into `sizes`, whose tensor axis is known. Throws INVALID_ARGUMENT naming what does not go
-// together.
+// Checks the options and sets the sequence mode in `sizes`, whose tensor size is already set. Throws
+// INVALID_ARGUMENT naming the options that do not fit together.
 void set_sequence_mode(const SequenceOptions& options, plan::ParallelSizes& sizes);
 
 }  // namespace weft

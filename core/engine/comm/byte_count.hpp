@@ -1,4 +1,4 @@
-// Bytes handed to collectives, by collective, for the whole process.
+// Counts the bytes that this process sends, by collective.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@ namespace weft::comm {
 
 enum class Traffic { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kAllToAll, kSend, kControl };
 
-// As in messages and in communicated_bytes().
+// Returns the name of a collective, as error messages and communicated_bytes() have it.
 const char* name(Traffic traffic);
 
-void count_bytes(Traffic traffic, int64_t bytes);  // any thread
+void count_bytes(Traffic traffic, int64_t bytes);  // may be called from any thread
 
 }  // namespace weft::comm

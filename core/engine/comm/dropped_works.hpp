@@ -1,5 +1,5 @@
-// Sends and receives whose Work was dropped before its end. c10d cancels one when its last reference goes, so
-// somebody has to hold and wait for them: a thread, started at the first one.
+// Keeps sends and receives whose Work was dropped before they ended. c10d cancels one when its last reference
+// goes, so a thread holds and waits for them. It is started for the first one.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ class DroppedWorks {
   DroppedWorks() = default;
   DroppedWorks(const DroppedWorks&) = delete;
   DroppedWorks& operator=(const DroppedWorks&) = delete;
-  // Cancels what has not ended.
+  // Cancels those that have not ended.
   ~DroppedWorks();
 
   void add(c10::intrusive_ptr<c10d::Work> work);
@@ -25,7 +25,7 @@ class DroppedWorks {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<c10::intrusive_ptr<c10d::Work>> works_;  // the first is the one waited for
+  std::deque<c10::intrusive_ptr<c10d::Work>> works_;  // the thread waits for the first one
   bool stop_ = false;
   std::thread thread_;
 };

@@ -1,4 +1,4 @@
-// A group of ranks on c10d's Gloo backend, and the works it has under way. Only this folder knows c10d.
+// A group of ranks on c10d's Gloo backend, and its collectives in progress. Only this folder uses c10d.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,20 +19,20 @@
 namespace weft {
 namespace comm {
 
-// A group of `members` (ranks in the job, ascending by rank in the group); this process is members[rank].
-// Blocks until all members are here and connected. A group of one needs no rendezvous.
+// Makes a group of `members`, the ranks in the job by rank in the group. This process is members[rank].
+// Blocks until all members are connected. A group of one needs no rendezvous.
 std::shared_ptr<Communicator::Group> make_group(std::shared_ptr<Rendezvous> rendezvous, std::string name,
                                                 std::vector<uint32_t> members, int rank);
 
-// The first of `size` ranks that are not there: collectives of tensors without memory (meta) are done at once
-// and move nothing. For estimates.
+// Returns rank 0 of a pretended group of `size` ranks, for estimates: collectives of meta tensors end at once
+// and send nothing.
 Communicator absent_ranks(uint32_t size);
 
-// The group of a communicator that has one; throws FAILED_PRECONDITION.
+// Returns the group. Throws FAILED_PRECONDITION if there is none.
 Communicator::Group& require(const std::shared_ptr<Communicator::Group>& group);
 
-// "timed out after 20 s", "a peer closed the connection (...)", or the first line of c10d's text without its
-// origin.
+// Rewrites the text of an exception of c10d: "timed out after 20 s", "a peer closed the connection (...)", or
+// its first line without the place in c10d's sources.
 std::string what_happened(const std::string& text, std::chrono::milliseconds timeout);
 
 }  // namespace comm
@@ -41,26 +41,26 @@ struct Communicator::Group {
   std::string name;
   std::vector<uint32_t> members;
   int rank = 0;
-  bool absent = false;                                 // of ranks that are not there
-  std::shared_ptr<comm::Rendezvous> rendezvous;        // null in a group of one, and of absent ranks
+  bool absent = false;                                 // made by absent_ranks()
+  std::shared_ptr<comm::Rendezvous> rendezvous;        // null in a group of one, and if absent
   c10::intrusive_ptr<c10d::ProcessGroupGloo> backend;  // likewise
 
-  std::mutex issuing;     // c10d wants one thread at a time; held while starting, never while waiting
-  uint32_t sequence = 0;  // of the collectives made of sends: the same on every member
-  uint32_t subsets = 0;   // made from this group so far
+  std::mutex issuing;     // one thread at a time may start a collective; not held while waiting
+  uint32_t sequence = 0;  // numbers collectives that are made of sends; the same on every member
+  uint32_t subsets = 0;   // how many subsets were made of this group
   std::mutex failing;
-  std::string failure;  // the first; a group that failed once stays so. Guarded by `failing`
+  std::string failure;  // of the first failure, after which the group is unusable. Guarded by `failing`
   comm::DroppedWorks dropped;
 
   int size() const { return static_cast<int>(members.size()); }
-  // "communicator "all": rank 0 of 2".
+  // Returns the beginning of messages: "communicator "all": rank 0 of 2".
   std::string who() const;
-  // Runs `start`, which adds the parts, while no other thread starts anything here. Throws UNAVAILABLE if the
-  // group has failed or c10d refuses.
+  // Runs `start`, which adds c10d's works to `pending`, while no other thread starts anything in this group.
+  // Throws UNAVAILABLE if the group has failed or c10d refuses.
   Work issue(const std::string& operation, int64_t bytes,
              const std::function<void(Work::Pending& pending)>& start, const std::shared_ptr<Group>& self);
-  // "communicator "all": rank 0 of 2: all_reduce of 4096 bytes: timed out after 20 s", remembered if it is
-  // the first.
+  // Returns the message of a failure, and keeps it if it is the first:
+  // "communicator "all": rank 0 of 2: all_reduce of 4096 bytes: timed out after 20 s".
   std::string failed(const std::string& operation, int64_t bytes, const std::string& text);
   uint32_t next_tag();
 };
@@ -70,12 +70,13 @@ struct Work::Pending {
   std::string operation;
   int64_t bytes = 0;
   std::vector<c10::intrusive_ptr<c10d::Work>> parts;
-  bool messages = false;         // parts are sends and receives: cancelled by c10d when dropped
-  std::function<void()> finish;  // what is left to do here once the parts are done
+  bool messages = false;         // the parts are sends and receives, which c10d cancels when dropped
+  std::function<void()> finish;  // runs in wait() after the parts have ended
   std::shared_ptr<at::Tensor> lent;
 
-  // `memory` for a part that c10d's own thread runs: that thread keeps its tensors for a while after the end,
-  // but whoever has waited must be able to free them. What is dropped before the end stays with the thread.
+  // Returns a tensor on `memory` for c10d's thread, which keeps its tensors for a while after a part has
+  // ended. After wait() the memory can be freed all the same. If this is dropped before, the thread keeps the
+  // memory.
   at::Tensor lend(const at::Tensor& memory);
 
   std::mutex mutex;

@@ -1,4 +1,4 @@
-// The table behind "weft.pools/1".
+// The table of the extension "weft.pools/1", by which strategies place memory in pools.
 #pragma once
 
 #include "weft/pools.h"

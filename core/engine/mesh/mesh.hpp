@@ -1,5 +1,5 @@
-// The axes over which a strategy lays out the ranks, where this rank stands, and the groups of ranks by what
-// they are for.
+// The mesh of ranks: its axes, the coordinates of this rank, and the groups in which ranks communicate, each
+// named by its purpose. No other folder combines axes.
 #pragma once
 
 #include <array>
@@ -14,78 +14,83 @@
 
 namespace weft {
 
-// What several ranks know alike, so that only one of them may report it.
+// A number that several ranks compute alike. One of them reports it, so that a sum over all ranks counts it
+// once.
 enum class Fact {
-  kLoss,     // of this rank's positions, on the ranks that ran the last unit
-  kOutputs,  // of this rank's samples, on the ranks that ran the last unit
-  kSamples,  // how many this rank trains on
+  kLoss,     // the loss of this rank's positions, on ranks that run the last unit
+  kOutputs,  // the outputs of this rank's samples, on ranks that run the last unit
+  kSamples,  // the number of samples that this rank trains on
 };
 
 class Mesh {
  public:
-  // A mesh of one rank.
+  // Makes a mesh of one rank.
   Mesh() {
     size_.fill(1);
     leaf_size_.fill(1);
   }
-  // Every `sequence_size` neighbouring ranks along samples() share the sequences of their samples. Throws
-  // INVALID_ARGUMENT naming `strategy` unless the sizes multiply to the number of ranks, those of the
-  // sub-axes of TENSOR to its size, and `sequence_size` divides the ranks along samples().
+  // Makes the mesh that a strategy describes. Each `sequence_size` neighbouring ranks along samples() split
+  // the positions of the same samples among them. Throws INVALID_ARGUMENT naming `strategy` unless the
+  // product of the sizes is the number of ranks, the product of the sub-axes of TENSOR is its size or 1, and
+  // `sequence_size` divides the number of ranks along samples().
   Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy, uint32_t sequence_size);
 
   uint32_t size(uint32_t axis) const { return size_[axis]; }
   uint32_t coordinate(uint32_t axis) const { return coordinate_[axis]; }
 
-  // Groups of ranks, as the axes along which they lie: for Training::comm and place().
+  // Each returns a group of ranks as the set of axes along which its members differ. Pass it to
+  // Bindings::comm and place().
   static constexpr Axes samples() { return sample_axes(); }
   static constexpr Axes tensor() { return tensor_axes(); }
   static constexpr Axes stages() { return stage_axes(); }
   static constexpr Axes same_stage() { return all_axes() & ~stage_axes(); }
   static constexpr Axes experts() { return expert_axes(); }
-  // The ranks that hold the same elements of a parameter that is split over `partition_axes`.
+  // Returns the ranks that hold the same elements of a parameter that is split over `partition_axes`.
   Axes replicas_of(Axes partition_axes) const { return open_axes() & ~with_sub_axes(partition_axes); }
-  // The ranks over which the gradient of a parameter that is split over `partition_axes` is summed.
+  // Returns the ranks over which the gradient of a parameter is all-reduced, if the parameter is split over
+  // `partition_axes`.
   static constexpr Axes gradient_sum_of(Axes partition_axes) {
     return samples() & ~with_sub_axes(partition_axes);
   }
-  // The group that a strategy asks for by name: "samples", "tensor", "stages", "experts". Throws NOT_FOUND
-  // with the known names.
+  // Returns the group with this name, by which a strategy asks for it: "samples", "tensor", "stages",
+  // "experts". Throws NOT_FOUND listing the names that exist.
   static Axes named(std::string_view group);
 
-  // Where this rank stands in the group along `axes`, in the order of Training::comm.
+  // The rank of this process in the group along `axes` and the size of the group, as Bindings::comm has them.
   struct Place {
     uint32_t rank, size;
   };
   Place place(Axes axes) const;
-  // Whether `axes` has more than one rank.
+  // Returns true if the group along `axes` has more than one rank.
   bool splits(Axes axes) const { return place(axes).size > 1; }
 
-  // True on the first of the ranks along the tensor axis (and, unless the fact is a loss, of the ranks that
-  // share sequences) that know `fact` alike. Which stage knows the loss and the outputs is the strategy's
-  // choice: the one that ran the last unit.
+  // Returns true on one of the ranks that compute `fact` alike: the first along the tensor axis and, unless
+  // the fact is a loss, the first of the ranks that share sequences. It does not look at pipeline stages for
+  // losses and outputs, because the strategy chooses which stage runs the last unit.
   bool speaks_for(Fact fact) const;
 
-  // The range of [0, count) that this rank counts of elements that all ranks along
-  // replicas_of(partition_axes) hold: begin and count. The ranges of these ranks are disjoint and cover all.
+  // Returns the part of [0, count), as its begin and length, that this rank counts in sums over all ranks.
+  // All ranks along replicas_of(partition_axes) hold these elements; their parts are disjoint and cover them.
   std::pair<int64_t, int64_t> counted_range(Axes partition_axes, int64_t count) const;
 
-  // Ranks that have other positions of the same samples, each with a loss of all positions.
+  // Return how many ranks split the positions of the same samples, and the place of this rank among them.
   uint32_t sequence_size() const { return sequence_size_; }
   uint32_t sequence_rank() const { return place(samples()).rank % sequence_size_; }
-  // Ranks that train on different samples.
+  // Return how many ranks (or groups that share sequences) train on different samples, and the place of this
+  // rank among them.
   uint32_t data_size() const { return place(samples()).size / sequence_size_; }
   uint32_t data_rank() const { return place(samples()).rank / sequence_size_; }
 
-  // The sizes of the groups that decide what a rank draws at random and which samples it gets, by name. Where
-  // they are equal, each rank has the same place on both meshes.
+  // Returns the sizes of the groups that determine which samples a rank gets and what it draws at random. On
+  // two meshes with equal layouts, each rank has the same place in every group.
   std::vector<std::pair<std::string, uint32_t>> layout() const;
 
-  // The axes with more than one rank, without TENSOR where it has sub-axes.
+  // Returns the axes with more than one rank. Leaves TENSOR out where it has sub-axes.
   Axes open_axes() const;
-  // The group along a set of axes. Collective when it is made first.
+  // Makes the communicator of the group along `axes`. Collective on the first call for these axes.
   Communicator along(const World& world, Axes axes) const;
-  // The ranks that share this rank's sequences, out of those along samples(); null if there are no others.
-  // Collective.
+  // Makes the communicator of the ranks that split the sequences of this rank, given the one along samples().
+  // Null without sequence parallelism. Collective.
   Communicator sequence_ranks(const Communicator& samples) const;
 
  private:
@@ -93,16 +98,17 @@ class Mesh {
 
   uint32_t sequence_size_ = 1;
   std::array<uint32_t, WEFT_AXES> size_{}, coordinate_{};
-  // The same with one rank along TENSOR where sub-axes lay its ranks out.
+  // The same, but with a size of 1 for TENSOR where it has sub-axes.
   std::array<uint32_t, WEFT_AXES> leaf_size_{}, leaf_coordinate_{};
 };
 
-// What a strategy is made with. Borrows `options` and `precision`.
+// Returns the arguments of a strategy's `create`. They refer to `options` and `precision`, which must outlive
+// them.
 weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_options, int64_t world_size,
                                            int64_t rank, const std::string& precision);
 
-// What a strategy that is made says of its mesh, whose tensor axis the host opens with `tensor_size` ranks;
-// the host's default where it says nothing.
+// Returns the mesh that `strategy` describes. The host gives it a tensor axis of `tensor_size` ranks. Without
+// a `describe_mesh` slot, all other ranks lie on the data axis.
 weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, const std::string& name,
                          const World& world, uint32_t tensor_size);
 

@@ -1,4 +1,4 @@
-// Norms over the published shards of all ranks, and clipping by them.
+// Computes the norm of all gradients from the published shards of every rank, and clips by it.
 #pragma once
 
 #include <vector>
@@ -7,21 +7,22 @@
 
 namespace weft::optim {
 
-// The sum of |g|^p over the elements that this rank counts, in float64; the largest |g| if p is infinite.
-// Infinity if a gradient is not finite.
+// Returns the sum of |g|^p over the elements that this rank counts, in float64, or the largest |g| if p is
+// infinite. Returns infinity if a gradient is not finite.
 double counted_norm_part(const std::vector<Shard>& shards, double p);
 
-// The norm out of the parts of all ranks: their sum, or their largest if p is infinite.
+// Returns the norm, given the parts of all ranks combined: their sum, or their maximum if p is infinite.
 double norm_of_parts(double combined, double p);
 
-// Throws INVALID_ARGUMENT unless p is positive; `who` names the option.
+// Throws INVALID_ARGUMENT naming the option `who` unless p is positive.
 void check_norm_type(double p, const char* who);
-// The same of the arguments of clip_grad_by_norm.
+// Checks the arguments of clip_grad_by_norm in the same way.
 void check_clipping(double max_norm, double norm_type);
 
-// Multiplier that brings `norm` down to `max_norm`, as torch.nn.utils.clip_grad_norm_.
+// Returns the factor that scales gradients of this norm down to `max_norm`, as
+// torch.nn.utils.clip_grad_norm_.
 double clip_factor(double norm, double max_norm);
-// By a factor of at most 1, in place.
+// Multiplies gradients in place by a factor of at most 1.
 void scale_gradients(const std::vector<Shard>& shards, double factor);
 
 }  // namespace weft::optim

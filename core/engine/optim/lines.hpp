@@ -1,4 +1,5 @@
-// A parameter of two dimensions or more as matrices of its last two, and the rows that a slice of it covers.
+// Views a parameter of two dimensions or more as matrices of its last two, and lists the rows, or pieces of
+// rows, that a slice of it covers.
 #pragma once
 
 #include <algorithm>
@@ -23,16 +24,16 @@ inline bool is_factored(at::IntArrayRef shape) {
   return shape.size() >= 2;
 }
 
-// Elements of a slice that lie side by side in one row.
+// Adjacent elements of a slice in one row.
 struct Line {
-  int64_t at = 0, count = 0;  // in the slice
-  int64_t row = 0;            // in a flattened row state
-  int64_t column = 0;         // of the first element, in a flattened column state
+  int64_t at = 0, count = 0;  // the elements [at, at + count) of the slice
+  int64_t row = 0;            // index of the row in a flattened row state
+  int64_t column = 0;         // index of the first element in a flattened column state
 };
 
-// The lines of elements [begin, begin + count) of a slice, in order; where a cut leaves several runs of each
-// row, each is a line, which may be empty. A parameter that is no matrix is one line whose columns are
-// the elements of the slice.
+// The lines of elements [begin, begin + count) of a slice, in order. Where a cut leaves several runs of each
+// row, each run is a line, which may be empty. A parameter with fewer than two dimensions is one line, whose
+// columns are the elements of the slice.
 class Lines {
  public:
   Lines(const Slice& slice, int64_t begin, int64_t count);
@@ -49,15 +50,14 @@ class Lines {
   at::IntArrayRef shape_;
   const Cut& cut_;
   std::vector<int64_t> local_;
-  int64_t first_;        // of the slice, in the part
-  int64_t begin_, end_;  // in the part
-  int64_t length_;       // of a row of the part; 0: no matrix
-  int64_t of_row_;       // lines
+  int64_t first_;        // where the slice begins in the part
+  int64_t begin_, end_;  // the elements in the part
+  int64_t length_;       // of a row of the part; 0: not a matrix
+  int64_t of_row_;       // number of lines in a row
 };
 
-// Calls body(part, line) for every line, the parts side by side on threads; returns how many parts there are
-// at most: parallel_parts(). Sums that are kept by part and added in their order do not depend on the
-// threads' luck.
+// Calls body(part, line) for every line. Splits the lines into `parts`, which run on several threads. Sums
+// that are kept for each part and added in the order of parts do not depend on the order of threads.
 template <class Body>
 void for_each_line(const Lines& lines, int64_t parts, const Body& body) {
   const int64_t size = lines.size();
@@ -67,7 +67,8 @@ void for_each_line(const Lines& lines, int64_t parts, const Body& body) {
   });
 }
 
-// Adds body(line, columns of the line) to the rows, and what body adds to the columns.
+// Adds the result of body(line, columns of the line) to the row of each line, and what `body` adds to its
+// columns to `columns`.
 template <class Body>
 void sum_rows_and_columns(const Lines& lines, const Matrices& matrices, double* rows, double* columns,
                           const Body& body) {
@@ -81,6 +82,7 @@ void sum_rows_and_columns(const Lines& lines, const Matrices& matrices, double* 
     for (size_t column = 0; column < part.size(); ++column) columns[column] += part[column];
 }
 
+// Returns the sum of body(line) over all lines.
 template <class Body>
 double sum_lines(const Lines& lines, const Body& body) {
   const int64_t parts = kernels::parallel_parts();

@@ -1,5 +1,5 @@
-// Dynamic scaling of the loss, so that gradients in fp16 neither vanish nor overflow. The rule is
-// Colossal-AI's DynamicGradScaler; with a hysteresis of 1 it is that of PyTorch's GradScaler.
+// Dynamic loss scaling, so that fp16 gradients neither underflow nor overflow. It follows Colossal-AI's
+// DynamicGradScaler; with a hysteresis of 1 it is PyTorch's GradScaler.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct LossScalerOptions {
   double growth_factor = 2;
   double backoff_factor = 0.5;
   int64_t growth_interval = 1000;  // updates without overflow before the scale grows
-  int64_t hysteresis = 2;  // the overflow from which on the scale backs off, counted since it last grew
+  int64_t hysteresis = 2;          // overflows since the scale last grew before it backs off
 };
 
 class LossScaler {
@@ -23,10 +23,12 @@ class LossScaler {
   explicit LossScaler(const LossScalerOptions& options);
 
   double scale() const { return scale_; }
-  // After every update, made or skipped; every rank with the same verdict.
+  // Adjusts the scale after an update that was made, or skipped because of an overflow. Every rank passes the
+  // same value.
   void update(bool overflow);
 
-  // {"scale", "growth_steps", "overflows"}; reading throws INVALID_ARGUMENT if `state` is none.
+  // Return and restore {"scale", "growth_steps", "overflows"}. restore() throws INVALID_ARGUMENT for anything
+  // else.
   nlohmann::json state() const;
   void restore(const nlohmann::json& state);
 

@@ -1,5 +1,4 @@
-// The inside of an optimizer: its groups, and after boost the state of every range that the strategy
-// publishes.
+// The private state of an Optimizer: its groups and, after boost, the states of every published shard.
 #pragma once
 
 #include <functional>
@@ -16,8 +15,8 @@
 
 namespace weft::optim {
 
-// What one parameter has beside its elementwise states: how often it was updated, and the states of the whole
-// parameter (Rule::states says which, state_shape their shapes). Equal on every rank: one of them saves it.
+// The number of updates of a parameter, and its states that are not elementwise (Rule::states names them,
+// state_shape gives their shapes). Equal on every rank, so one of them saves it.
 struct ParameterState {
   int64_t steps = 0;
   States whole;
@@ -27,22 +26,23 @@ struct Optimizer::Shared {
   std::shared_ptr<const Rule> rule;
   std::vector<Group> groups;
   std::shared_ptr<Bindings> training;               // null before boost
-  std::function<void(const at::Tensor&)> backward;  // from a loss of that training
+  std::function<void(const at::Tensor&)> backward;  // runs backward of a loss of that training
   int64_t steps = 0;
-  std::map<uint32_t, ParameterState> parameters;          // by index; those that were updated
-  std::map<std::pair<uint32_t, int64_t>, States> ranges;  // elementwise states: by parameter, begin of range
+  std::map<uint32_t, ParameterState> parameters;          // by index of the parameter; only updated ones
+  std::map<std::pair<uint32_t, int64_t>, States> ranges;  // elementwise states, by parameter and begin
   std::vector<int> group_of;                              // by parameter; -1: not optimized
   std::optional<LossScaler> scaler;                       // with fp16
-  double max_norm = 0, norm_type = 2;  // of the strategy's options; 0: no clipping but what is asked for
-  double pending_clip = 1;  // of clip_grad_by_norm, where the gradients stay scaled until the update
+  double max_norm = 0, norm_type = 2;  // of the strategy's options; 0: step() does not clip
+  double pending_clip = 1;  // factor of clip_grad_by_norm, applied in the update if there is a loss scale
 
-  // Binds the optimizer to a model; every name must be one of its parameters, in one group at most.
+  // Binds the optimizer to a boosted model. Throws unless every name is one of its parameters and in one
+  // group.
   void attach(std::shared_ptr<Bindings> boosted);
 
-  // One update over all ranks, in one all-reduce for each round of the rule (and one for an infinite norm
-  // type): which parameters got a gradient anywhere, the norm if `max_norm` is positive or an overflow is
-  // possible, what the rule sums, and `extra` numbers that the caller wants summed over the ranks that count
-  // them. Parameters touched on no rank stay as they are; after an overflow all of them do, on every rank.
+  // Updates all parameters that got a gradient on some rank. It all-reduces once for each round of the rule,
+  // and once more for an infinite norm type. That one all-reduce carries which parameters got a gradient, the
+  // norm (if `max_norm` is positive or an overflow is possible), the sums of the rule, and the numbers of
+  // `extra`, whose sums it returns. After an overflow no parameter changes, on any rank.
   struct Update {
     bool updated = true;
     double norm = 0;  // before clipping; only with max_norm

@@ -1,4 +1,4 @@
-// Reduces the rate when a metric stops to improve, as torch.optim.lr_scheduler.ReduceLROnPlateau.
+// Reduces the learning rate when a metric stops improving, as torch.optim.lr_scheduler.ReduceLROnPlateau.
 #pragma once
 
 #include <limits>

@@ -1,4 +1,4 @@
-// One update by a rule in rounds: slices and whole parameters put together, and what they sum over the ranks.
+// Runs one update by a rule. A rule may have several rounds, between which its sums are all-reduced.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ class Rounds {
  public:
   Rounds(Optimizer::Shared& shared, const std::vector<Shard>& shards);
 
-  // Appends this rank's sums of round 0; the caller adds them up over all ranks with numbers of its own.
+  // Appends this rank's sums for round 0 to `sums`, which the caller all-reduces with numbers of its own.
   void measure(std::vector<double>& sums);
-  // Updates every parameter p with touched[p] > 0; `measured` is where the totals of measure begin. One
-  // all-reduce between two rounds, none for a rule of one.
+  // Updates every parameter p with touched[p] > 0. `measured` points to the all-reduced sums of measure().
+  // All-reduces between two rounds.
   void run(const double* touched, const double* measured, double factor);
 
  private:

@@ -1,4 +1,4 @@
-// Slices sorted for ATen's fused kernels, which take lists of one dtype.
+// Groups slices for ATen's fused kernels, which take lists of tensors of one dtype.
 #pragma once
 
 #include <optional>
@@ -7,31 +7,31 @@
 
 namespace weft::optim {
 
-// Throw INVALID_ARGUMENT naming `rule`, option, got and wanted.
+// Check options of a rule. Throw INVALID_ARGUMENT naming the rule, the option, its value and what it must be.
 void check_at_least_zero(const Rule& rule, const Hyper& options, std::initializer_list<const char*> names);
 void check_betas(const Rule& rule, const Hyper& options, std::initializer_list<const char*> names);  // [0, 1)
 void check_switches(const Rule& rule, const Hyper& options,
                     std::initializer_list<const char*> names);  // 0, 1
 
-// Tensors of slices side by side; `states` by the rule's own numbering.
+// The tensors of several slices. states[i] has the states whose name is number i of `state_names`.
 struct Lists {
   std::vector<at::Tensor> values, gradients;
   std::vector<std::vector<at::Tensor>> states;
-  // `factor` in the form the fused kernels take, if they have to apply it: they divide by it while they read,
-  // and write the product back to the gradient.
+  // The reciprocal of `factor` if the fused kernels are to apply it: they divide gradients by it while they
+  // read, and write the result back to the gradient.
   std::optional<at::Tensor> divisor;
 };
 
-// Groups by dtype and, so that a rule can tell first updates apart, by whether a slice had its states before;
-// those are made here, as zeros. Multiplies the gradients by `factor` where a kernel could not do so exactly.
+// Groups slices by dtype and by whether they had states before, so that a rule can tell first updates apart.
+// Makes missing states as zeros. Multiplies gradients by `factor` where a kernel could not do so exactly.
 struct Grouped {
   Lists lists;
   bool first = false;
 };
 std::vector<Grouped> group(const Rule& rule, UpdateBatch& batch, const std::vector<std::string>& state_names);
 
-// Throws INTERNAL unless value and gradient are flat tensors that a kernel may walk through side by side, and
-// so are the states by these names, which are made as zeros where they are missing.
+// Makes missing states with these names as zeros. Throws INTERNAL unless value, gradient and states are flat
+// contiguous tensors of one size, which a kernel can read by one index.
 void prepare(const Rule& rule, Slice& slice, const std::vector<std::string>& state_names);
 
 }  // namespace weft::optim

@@ -1,4 +1,4 @@
-// Schedules by name with their options as JSON, checked against the option table of each.
+// Makes learning-rate schedules by name, with options as JSON that are checked against an option table.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,10 +8,10 @@
 
 namespace weft::optim {
 
-// Throws NOT_FOUND with the nearest name.
+// Returns the options of a schedule. Throws NOT_FOUND with the nearest name.
 OptionTable schedule_options(std::string_view name);
 
-// As optim::schedule.
+// Makes a schedule, as optim::schedule (weft/optim/scheduler.hpp).
 std::shared_ptr<Schedule> make_schedule(std::string_view name, const nlohmann::json& options);
 
 }  // namespace weft::optim

@@ -1,5 +1,5 @@
-// Auxiliary losses in a step: weighted, divided by the positions of the global batch and reported like the
-// terms of the model's loss.
+// The auxiliary losses of a step. Each is weighted, divided by the number of positions in the global batch,
+// and reported like a term of the model's loss.
 #pragma once
 
 #include <vector>
@@ -8,22 +8,23 @@
 
 namespace weft {
 
-// Appends to `counts`, which are summed over the ranks that train on different samples, the positions of each
-// sequence in the step's micro-batches; and takes their sums from the end of `counts` again.
+// Appends the number of positions in the step's micro-batches, for each sequence of the model, to `counts`,
+// which the caller all-reduces over Mesh::samples(). take_positions() then moves the sums from the end of
+// `counts` into the step.
 void append_positions(const weft_step& step, std::vector<double>& counts);
 void take_positions(weft_step& step, std::vector<double>& counts);
 
-// Adds `losses`, which the units of micro-batch `micro` added, to the step's reported terms. Returns their
-// sum as the root of a backward; undefined if there are none.
+// Adds `losses` of the units of micro-batch `micro` to the terms that the step reports. Returns their
+// weighted sum, from which backward starts; undefined if no loss needs a gradient.
 at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::AuxiliaryLoss>& losses);
 
-// Returns true on the one of the ranks that run a unit on the same samples that speaks for the auxiliary
-// losses of its layers: on all tensor ranks if these have other positions each, and on every pipeline stage,
-// whose units are others.
+// Returns true if this rank reports the auxiliary losses of the units that it runs. Among tensor-parallel
+// ranks all do if each has different positions, otherwise the first. Every pipeline stage reports its own
+// units.
 bool speaks_for_auxiliary(const Training& training);
 
-// Appends `losses` to the terms of an evaluation. Collective over the tensor ranks if these have other
-// positions each.
+// Appends `losses` to the terms of an evaluation. Collective over the tensor-parallel ranks if each has
+// different positions.
 void append_terms(Training& training, const nn::ForwardContext& context, bool empty,
                   const std::vector<nn::AuxiliaryLoss>& losses, Training::Forward& forward);
 

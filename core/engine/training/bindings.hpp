@@ -1,6 +1,6 @@
-// What a strategy is bound to: the model's parameters and units on this rank, the mesh with its groups, the
-// storage behind the parameters, and the ranges that the strategy publishes of them. Optimizers and
-// checkpoints need no more than this.
+// Bindings: what the host and a strategy share. The parameters and units of the model on this rank, the
+// storage behind them, the mesh with its communicators, and the shards that the strategy publishes.
+// Optimizers and checkpoints use nothing else of a training.
 #pragma once
 
 #include <array>
@@ -24,12 +24,12 @@ namespace parallel {
 class AppliedPlan;
 }
 
-// Where values come from when a strategy asks for them.
+// Provides the values that parameters begin with, for example from a checkpoint.
 class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
-  // A box of the whole parameter; `destination` has its extent, with any strides. False if the source does
-  // not have the parameter.
+  // Copies a box of the whole parameter into `destination`, which has the shape of the box and any strides.
+  // Returns false if the source does not have the parameter.
   virtual bool read(const std::string& name, const Box& box, const at::Tensor& destination) = 0;
 };
 
@@ -37,19 +37,20 @@ struct TrainingOptions {
   std::string precision = "fp32";
   std::string recompute = "off";
   int64_t seed = 42;
-  bool master_weights = true;                   // fp32 masters of half-precision parameters
-  bool cast_inputs = true;                      // floating-point inputs take the working dtype
-  bool outputs_fp32 = false;                    // half-precision outputs are given in fp32
-  std::optional<at::ScalarType> autocast = {};  // operations that gain from it run in this dtype
-  uint32_t tensor_size = 1;                     // ranks of the tensor axis
-  uint32_t sequence_size = 1;                   // ranks that share a sequence
+  bool master_weights = true;                   // keep fp32 master weights of half-precision parameters
+  bool cast_inputs = true;                      // cast floating-point inputs to the working dtype
+  bool outputs_fp32 = false;                    // cast half-precision outputs to fp32
+  std::optional<at::ScalarType> autocast = {};  // the dtype of autocast; nothing: no autocast
+  uint32_t tensor_size = 1;                     // size of the tensor axis
+  uint32_t sequence_size = 1;                   // number of ranks that split a sequence
 };
 
 class Bindings {
  public:
-  // Makes the plan for a mesh; called once, on every rank.
+  // Makes the plan for a mesh. Called once, on every rank.
   using MakePlan = std::function<plan::Plan(const Mesh& mesh)>;
-  // Makes the strategy out of `api`, which lives as long as the process. start() lets it work.
+  // Lists units and parameters, and creates the strategy. `api` lives as long as the process. The strategy
+  // does nothing before start().
   Bindings(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api,
            std::string strategy_name, const std::vector<weft_kv>& strategy_options, TrainingOptions options,
            std::shared_ptr<ParameterSource> source);
@@ -64,46 +65,48 @@ class Bindings {
   const std::vector<std::unique_ptr<weft_param>>& params() const { return params_; }
   const std::vector<std::unique_ptr<weft_unit>>& units() const { return units_; }
   const std::vector<std::pair<std::string, at::Tensor>>& buffers() const { return buffers_; }
-  weft_param* find_param(std::string_view name) const;  // canonical or tied name; null if there is none
-  at::ScalarType dtype() const;                         // that the layers compute with
-  at::ScalarType master_dtype() const;                  // that the optimizer updates
+  weft_param* find_param(std::string_view name) const;  // by canonical or tied name; null if there is none
+  at::ScalarType dtype() const;                         // the working dtype
+  at::ScalarType master_dtype() const;                  // the dtype of the values that the optimizer updates
 
-  // Coordinates and groups.
   const Mesh& mesh() const { return mesh_; }
+  // Returns the communicator along a set of axes; null before start() has made the mesh.
   weft_comm* comm(Axes axes);
 
-  // Fills `values` with elements [begin, begin + count) of this rank's part of `param` as training begins.
+  // Fills `values` with the initial values of elements [begin, begin + count) of this rank's part of `param`.
   void read(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values) const;
-  // Gives the parameter its storage; the strategy hears from then on when its gradient is ready.
+  // Gives the parameter its storage. From then on the strategy's `gradient_ready` is called for it.
   void bind(weft_param& param, const at::Tensor& storage);
-  // Returns the ranges that the strategy publishes, which are the same in every call.
+  // Returns the shards that the strategy publishes: the same ranges in every call.
   std::vector<Shard> publish();
+  // Tells the strategy that the published values have changed.
   void values_changed();
   void zero_gradients();
-  // Returns and clears which parameters got a gradient since the last call.
+  // Returns, by parameter, which of them got a gradient since the last call, and forgets it.
   std::vector<bool> take_touched();
 
-  // Multiplies every loss before its backward, so that gradients in fp16 do not vanish; whoever updates
-  // divides by it.
+  // The factor by which every loss is multiplied before backward, so that fp16 gradients do not underflow.
+  // The optimizer divides by it.
   double loss_scale() const { return loss_scale_; }
   void set_loss_scale(double scale) { loss_scale_ = scale; }
 
-  // Takes the plan out of the model's layers, so that another training can have the model, and puts it back.
+  // Removes the plan from the model's layers, so that another training can use the model, and applies it
+  // again.
   void lift_plan();
   void put_plan_back();
 
  protected:
-  // Opens the mesh, applies the plan and has the strategy bind storage. Without `make_plan` the tensor axis
-  // has one rank. After an exception the model is as it was. Collective.
+  // Makes the mesh, applies the plan, and lets the strategy bind storage. Without `make_plan` the tensor axis
+  // must have one rank. If it throws, the model is as before. Collective.
   void start(const MakePlan& make_plan);
-  parallel::AppliedPlan* plan() const { return plan_.get(); }  // null: the model is as it is
+  parallel::AppliedPlan* plan() const { return plan_.get(); }  // null without a plan
 
  private:
   void make_mesh();
   void apply_plan(const MakePlan& make_plan);
   void make_params();
   void make_units();
-  // Whether the strategy keeps its promises (promises.cpp).
+  // Check what a strategy must do in describe_mesh, configure and publish (promises.cpp).
   void require_one_mesh(const std::function<std::string()>& describe) const;
   void check_bound() const;
   void check_published();
@@ -115,13 +118,13 @@ class Bindings {
   std::shared_ptr<ParameterSource> source_;
   Mesh mesh_;
   std::unique_ptr<parallel::AppliedPlan> plan_;
-  std::vector<std::pair<Axes, std::unique_ptr<weft_comm>>> comms_;  // by set of open axes
+  std::vector<std::pair<Axes, std::unique_ptr<weft_comm>>> comms_;  // by the open axes of the group
   std::vector<std::unique_ptr<weft_param>> params_;
   std::vector<std::unique_ptr<weft_unit>> units_;
   std::vector<std::pair<std::string, at::Tensor>> buffers_;
-  std::vector<std::array<int64_t, 3>> ranges_;  // what is published: parameter, begin, count
+  std::vector<std::array<int64_t, 3>> ranges_;  // of the published shards: parameter, begin, count
   double loss_scale_ = 1;
-  std::unique_ptr<Strategy> strategy_;  // ends before what it was bound to
+  std::unique_ptr<Strategy> strategy_;  // the last member: destroyed before what it was bound to
 };
 
 }  // namespace weft

@@ -1,5 +1,6 @@
-// The units that one forward ran, and which of their backward hooks have fired. Hooks come in strict reverse
-// order whatever the graph does: before one unit's hook fires, what is missing for later units is made up.
+// Records the units that one forward ran and which of their backward hooks have fired. Hooks fire in strict
+// reverse order, whatever order autograd takes: before a unit's hook fires, the hooks of later units that
+// have not fired yet fire first.
 #pragma once
 
 #include <vector>
@@ -12,30 +13,30 @@ class ForwardRecord {
  public:
   explicit ForwardRecord(Hooks& hooks) : hooks_(&hooks) {}
 
-  // In the order of execution.
+  // Appends a unit. Units are added in the order in which they run.
   void add(weft_unit& unit) { entries_.push_back({&unit}); }
   size_t size() const { return entries_.size(); }
 
-  // Called by the boundaries of entry `index`.
+  // Fire the hooks of entry `index`. The boundaries of its unit in the autograd graph call them.
   void before_backward(size_t index);
   void after_backward(size_t index);
-  // Fires whatever has not fired.
+  // Fires every hook that has not fired.
   void complete();
   bool fired_any() const { return fired_any_; }
-  // The training ends before the graph: a backward is an error from now on.
+  // Detaches the record from a training that ends before the graph does. A later backward is an error.
   void abandon() { hooks_ = nullptr; }
 
  private:
   struct Entry {
     weft_unit* unit;
   };
-  // Entries from open_ on are finished; entry open_ - 1 may have had its first hook.
+  // Fires the missing hooks of all entries after `index`.
   void finish_later_than(size_t index);
   void check_reachable(size_t index) const;
   Hooks* hooks_;
   std::vector<Entry> entries_;
-  size_t open_ = SIZE_MAX;  // set to size() by the first hook
-  bool begun_ = false;      // entry open_ - 1 has had before_backward
+  size_t open_ = SIZE_MAX;  // entries from here on are finished; the first hook sets it to size()
+  bool begun_ = false;      // before_backward of entry open_ - 1 has fired
   bool fired_any_ = false;
 };
 

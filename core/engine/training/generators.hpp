@@ -1,5 +1,5 @@
-// The default generators, from which dropout draws: alike on ranks that share samples and positions,
-// different on all others.
+// Seeds the default random generators, from which dropout draws. Ranks that share samples and positions get
+// the same seed; all others get different ones.
 #pragma once
 
 #include "mesh/mesh.hpp"
@@ -9,7 +9,8 @@ namespace weft {
 
 void seed_generator(uint64_t seed, const Mesh& mesh);
 
-// As rank 0's generator goes on, for ranks that lie in other axes than before. Collective.
+// Derives new seeds from the generator of rank 0, after ranks have moved to other places on the mesh.
+// Collective.
 void reseed_generators(const World& world, const Mesh& mesh);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// What strategies hold by an opaque pointer, and the ranges that they publish.
+// The objects behind the opaque pointers of the C ABI, and the shards that strategies publish.
 #pragma once
 
 #include <memory>
@@ -15,28 +15,28 @@ namespace weft {
 class Bindings;
 }  // namespace weft
 
-// A parameter as strategies see it.
+// A parameter of the model and the part of it that this rank holds.
 struct weft_param {
   weft::Bindings* bindings = nullptr;
   std::string name;
   uint32_t index = 0;
-  at::Tensor tensor;               // the module's own; its storage is bound by the strategy
-  std::vector<uint32_t> units;     // that use it, ascending
-  std::vector<int64_t> shape;      // whole, as files have it
-  std::vector<int64_t> local;      // of the part that the plan leaves to this rank
-  weft::Cut cut;                   // which part that is
-  std::vector<weft::Run> counted;  // elements of the flattened part that no part before this one holds
+  at::Tensor tensor;               // the module's own tensor; the strategy binds its storage
+  std::vector<uint32_t> units;     // the units that use it, ascending
+  std::vector<int64_t> shape;      // the whole shape, as files have it
+  std::vector<int64_t> local;      // the shape of the part that the plan gives this rank
+  weft::Cut cut;                   // the indices of that part
+  std::vector<weft::Run> counted;  // the elements of the flattened part that no earlier part holds
   uint32_t partition_axes = 0;
   uint32_t gradient_axes = 0;
   bool frozen = false;
   bool bound = false;
-  bool touched = false;  // got a gradient since the last update
+  bool touched = false;  // it got a gradient since the last update
   int64_t count() const;
-  at::ScalarType master_dtype() const;  // that the optimizer updates; of a frozen one its own
+  at::ScalarType master_dtype() const;  // dtype of the values that the optimizer updates; frozen: its own
 
   weft_param() = default;
   weft_param(const weft_param&) = delete;
-  ~weft_param();  // the module's tensor outlives it: takes the hook and the gradient away
+  ~weft_param();  // removes hook and gradient from the module's tensor, which lives on
 };
 
 struct weft_unit {
@@ -58,16 +58,16 @@ struct weft_comm {
 
 namespace weft {
 
-// One published range, as the host uses it.
+// A published range of a parameter.
 struct Shard {
   weft_param* param = nullptr;
   int64_t begin = 0;
   int64_t count = 0;
   at::Tensor value, gradient;   // gradient may be undefined
-  uint32_t partition_axes = 0;  // the plan's and the strategy's
-  bool copy = false;            // a tied duplicate that is counted elsewhere
-  int64_t counted_begin =
-      0;  // the part that this rank counts in sums over all ranks: no other rank counts it
+  uint32_t partition_axes = 0;  // over which the plan or the strategy splits it
+  bool copy = false;            // a copy of a range that another rank counts, as of tied weights
+  // The elements that this rank counts in sums over all ranks. No other rank counts them.
+  int64_t counted_begin = 0;
   int64_t counted_count = 0;
 };
 

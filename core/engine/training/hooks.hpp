@@ -1,5 +1,5 @@
-// The hooks of forward and backward: which units a forward ran, and what the strategy hears of it, in the
-// order that sdk/include/weft/strategy.h promises.
+// Calls the hooks of a strategy around forward and backward of each unit, in the order that
+// sdk/include/weft/strategy.h promises.
 #pragma once
 
 #include <functional>
@@ -18,26 +18,27 @@ class Hooks {
   ~Hooks();
   Hooks(const Hooks&) = delete;
 
-  // Makes the record of a forward whose backward the host begins with it, piece by piece.
+  // Makes the record of a forward whose backward passes this same record.
   std::shared_ptr<ForwardRecord> make_record();
-  // Makes the record of a forward in the caller's own loop, whose backward may come together with others'.
+  // Makes the record of a forward in the caller's own loop. One backward may go through several of these.
   std::shared_ptr<ForwardRecord> make_pending_record();
 
-  // The forward of a unit; returns what leaves it beside the state.
+  // Computes a unit's forward on the state in place. Returns the tensors that leave it beside the state.
   using Run = std::function<std::vector<at::Tensor*>(State&)>;
-  // Runs `run`, the forward of `unit`, on `state` between its hooks. With a record, and where gradients are
-  // recorded, boundaries in the graph report the unit's backward.
+  // Calls `run` on `state` between the forward hooks of `unit`. With a record, and if gradients are enabled,
+  // inserts boundaries into the autograd graph that fire the unit's backward hooks.
   void forward(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record, const Run& run);
-  // Runs the autograd engine from `roots` between the hooks of backward. `record`: of the only forward that
-  // it goes through; null for all pending ones.
+  // Runs the autograd engine from `roots`, between the hooks that begin and end backward. `record` is that of
+  // the only forward it goes through, or null if it may go through any pending ones.
   void backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                 const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record);
 
-  // For records. Hooks of backward mean something only while the host runs the autograd engine.
+  // Used by ForwardRecord. Backward hooks are valid only while the host runs the autograd engine.
   bool in_backward() const { return in_backward_; }
   void before_backward(weft_unit& unit) { strategy_.call(strategy_.api().before_backward, &unit); }
   void after_backward(weft_unit& unit) { strategy_.call(strategy_.api().after_backward, &unit); }
-  // One backward through several forwards: fires what is missing of those after `record`, the latest first.
+  // Completes the pending forwards that ran after `record`, the latest first, when one backward goes through
+  // several.
   void complete_later_forwards(const ForwardRecord& record);
 
  private:

@@ -1,4 +1,4 @@
-// The precisions of a training: autocast, and the dtypes of what goes into a model and comes out.
+// Precision in forward: autocast, and the dtypes of a model's inputs and outputs.
 #pragma once
 
 #include <ATen/core/ScalarType.h>
@@ -9,8 +9,8 @@
 
 namespace weft {
 
-// While it lives, operations of this thread that gain from it compute in a half-precision dtype. Casts of
-// weights are kept until the outermost one ends. Without a dtype it does nothing.
+// Enables autocast to `dtype` on this thread while it lives. Without a dtype it does nothing. The cache of
+// cast weights is cleared when the outermost Autocast ends.
 class Autocast {
  public:
   explicit Autocast(std::optional<at::ScalarType> dtype);
@@ -22,8 +22,8 @@ class Autocast {
   at::ScalarType before_ = at::kFloat;
 };
 
-// Return the model's first state for `batch`, and its outputs of the last one, in the precisions that the
-// training's options ask for.
+// Return the state that enters the first unit for `batch`, and the outputs made from the state that leaves
+// the last unit, in the dtypes that TrainingOptions ask for.
 State input_of(const Bindings& bindings, const Batch& batch);
 State outputs_of(const Bindings& bindings, const State& last);
 

@@ -1,4 +1,4 @@
-// What a strategy publishes: the records behind stepping, clipping, saving and comparing.
+// Collects the shards that a strategy publishes. Updating, clipping, saving and loading work on these.
 #pragma once
 
 #include "training/bindings.hpp"
@@ -10,9 +10,9 @@ struct weft_shard_sink {
 
 namespace weft {
 
-// Checks one record and adds it, split where other ranks of the tensor axis hold and count some of its
-// elements. Ranks that hold the same elements divide the counting among themselves (Mesh::counted_range), so
-// every element counts once on any mesh and no rank works for all.
+// Checks one published range and adds it to the sink. Splits it where another part holds and counts some of
+// its elements. Ranks that hold the same elements share the counting (Mesh::counted_range), so that sums over
+// all ranks count every element once on any mesh.
 void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor& value,
                const at::Tensor& gradient);
 

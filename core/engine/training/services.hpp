@@ -1,12 +1,12 @@
-// The tables that strategies call, over Bindings and Training. One home for the boundary between C handles
-// and the engine.
+// The tables of functions that strategies call (sdk/include/weft/training.h). They translate between C
+// handles and the engine's objects.
 #pragma once
 
 #include "weft/training.h"
 
 namespace weft {
 
-// The table behind an extension id, or null.
+// Returns the table of an extension such as "weft.comm/1", or null if there is none of this id.
 const void* training_services(weft_str id);
 
 const weft_comm_services* comm_services();

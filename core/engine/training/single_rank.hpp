@@ -1,4 +1,5 @@
-// No strategy: one rank that owns everything. A table like any strategy's, so that nothing branches on it.
+// The strategy "none": one rank that holds everything. It has a table like any other strategy, so that no
+// code branches on it.
 #pragma once
 
 #include "weft/strategy.h"

@@ -1,4 +1,4 @@
-// One step over micro-batches while it runs: what weft_step is.
+// The state of a step while its micro-batches run: the object behind weft_step.
 #pragma once
 
 #include "training/forward_record.hpp"
@@ -6,25 +6,24 @@
 
 namespace weft {
 
-// What goes forward in one piece and backward in one call: units after each other on one state. A schedule
-// with several stages on this rank has several for one micro-batch; the last to go forward is the first to go
-// backward.
+// Consecutive units that run forward on one state, and then backward in one call. If a schedule has several
+// stages on this rank, a micro-batch has several pieces; the last one that ran forward runs backward first.
 struct Piece {
   const weft_state* state;
   uint32_t next_unit;
   std::shared_ptr<ForwardRecord> record;
-  at::Tensor auxiliary;  // the auxiliary losses of its units, scaled; undefined if there are none
+  at::Tensor auxiliary;  // the scaled auxiliary losses of its units; undefined if there are none
 };
 
 struct MicroBatch {
   Batch batch;
   std::shared_ptr<nn::ForwardContext> context;
-  std::vector<Piece> pieces;  // awaiting backward
-  uint32_t forwards = 0;      // of units
-  at::Tensor loss;            // scaled, awaiting backward
+  std::vector<Piece> pieces;  // whose backward is to come
+  uint32_t forwards = 0;      // how many units have run forward
+  at::Tensor loss;            // the scaled loss, whose backward is to come
   bool finished = false;
   bool backward_begun = false;
-  std::vector<nn::AuxiliaryLoss> auxiliary;  // of evaluation
+  std::vector<nn::AuxiliaryLoss> auxiliary;  // only in evaluation
 };
 
 }  // namespace weft
@@ -32,13 +31,13 @@ struct MicroBatch {
 struct weft_step {
   weft::Training* owner = nullptr;
   bool training = true;
-  bool synchronise_last = true;  // the last backward of all synchronises
+  bool synchronise_last = true;  // gradients are synchronised in the last backward
   std::vector<weft::MicroBatch> micro;
   weft::Training::Criterion criterion;
 
-  std::vector<std::string> names;  // of the loss terms; after the model's, the auxiliary ones
-  std::vector<double> scales;      // of the model's terms: one over the global count
-  std::vector<double> positions;   // of each sequence in the global batch; none with a criterion
-  std::vector<double> parts;       // of the loss, this rank's
-  std::vector<weft::Training::Forward> forwards;  // of evaluation
+  std::vector<std::string> names;  // of the loss terms: first the model's, then auxiliary losses
+  std::vector<double> scales;      // of the model's terms: 1 / (number of labels in the global batch)
+  std::vector<double> positions;   // of each sequence in the global batch; empty with a criterion
+  std::vector<double> parts;       // this rank's part of each term
+  std::vector<weft::Training::Forward> forwards;  // only in evaluation
 };

@@ -1,4 +1,5 @@
-// A strategy at work: the table of its library, what it made for this rank, and whether it can still be used.
+// A strategy of this rank: the table of its library, the handle that it created, and whether a step has
+// failed.
 #pragma once
 
 #include <exception>
@@ -12,7 +13,7 @@ namespace weft {
 
 class Strategy {
  public:
-  // `api` lives as long as the process. Throws what the table's `create` refuses.
+  // Creates the strategy. `api` lives as long as the process. Throws the error that `create` returns.
   Strategy(const weft_strategy_api* api, std::string name, const weft_strategy_arguments& arguments);
   ~Strategy() { api_->destroy(handle_); }
   Strategy(const Strategy&) = delete;
@@ -21,8 +22,8 @@ class Strategy {
   const std::string& name() const { return name_; }
   weft_strategy* handle() const { return handle_; }
 
-  // Calls a slot of the table and throws the error that it returns. A null slot is not subscribed: nothing
-  // happens.
+  // Calls a function of the table and throws the error that it returns. Does nothing if the slot is null,
+  // because the strategy does not subscribe to it.
   template <class Slot, class... Arguments>
   void call(Slot slot, Arguments... arguments) {
     if (slot == nullptr) return;
@@ -31,9 +32,9 @@ class Strategy {
     error.check(slot(handle_, arguments..., error), name_);
   }
 
-  // Runs `body`. If it throws, the strategy can be used no more, unless nothing had happened yet that the
-  // strategy or other ranks know of: a batch that is refused does no harm. Throws FAILED_PRECONDITION after
-  // an earlier failure.
+  // Runs `body`. If it throws after a hook was called or a collective was begun, the strategy cannot be used
+  // any more, and later calls throw FAILED_PRECONDITION. A failure before that, as of a batch that is
+  // refused, does no harm.
   template <class Body>
   auto guarded(const Body& body) {
     check_alive();
@@ -48,7 +49,7 @@ class Strategy {
       throw;
     }
   }
-  // Says inside of `guarded` that a failure from here on ends the training.
+  // Marks, inside `guarded`, that a failure from here on ends the training.
   void disturb() { disturbed_ = true; }
   void check_alive() const;
 
@@ -56,8 +57,8 @@ class Strategy {
   const weft_strategy_api* api_;
   std::string name_;
   weft_strategy* handle_ = nullptr;
-  bool disturbed_ = false;  // since `guarded` began, a slot was called or a collective begun
-  std::string failure_;     // of the first step that failed
+  bool disturbed_ = false;  // a hook was called or a collective begun since `guarded` began
+  std::string failure_;     // text of the first failure; empty if there was none
 };
 
 }  // namespace weft

@@ -1,5 +1,4 @@
-// A training: one model under one strategy on this rank, step by step. The services in
-// sdk/include/weft/training.h that schedule micro-batches act on it.
+// A training: runs the steps of one model under one strategy on this rank.
 #pragma once
 
 #include <functional>
@@ -15,25 +14,26 @@ namespace weft {
 
 class Training : public weft_training {
  public:
-  // Like Bindings, and lets the strategy start. Collective: every rank makes the same training.
+  // Makes the bindings and starts the strategy. Collective: every rank passes the same arguments.
   Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api,
            std::string strategy_name, const std::vector<weft_kv>& strategy_options, TrainingOptions options,
            std::shared_ptr<ParameterSource> source, const MakePlan& make_plan = {});
 
-  // Runs forward and backward of one step over micro-batches, through the strategy's schedule. Returns the
-  // loss of the global batch by term (already divided by the global counts) as this rank's part: the sum over
-  // ranks is the loss.
+  // This rank's part of the loss of a step. Each term is already divided by its count in the global batch, so
+  // the sum over all ranks is the loss of the global batch.
   struct StepLoss {
     std::vector<std::string> names;
-    std::vector<double> parts;  // one per term, weighted
+    std::vector<double> parts;  // one for each term, weighted
     double total() const;
   };
-  // The caller's own loss of the outputs instead of the model's: averaged over micro-batches and
-  // data-parallel ranks.
+  // A loss of the caller's own instead of the model's. It is averaged over micro-batches and data-parallel
+  // ranks.
   using Criterion = std::function<at::Tensor(const State& outputs, const Batch& batch)>;
+  // Runs forward and backward over micro-batches, in the order of the strategy's schedule. Gradients add up
+  // until zero_gradients().
   StepLoss run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion = {});
-  // Runs one forward without gradients through the strategy's schedule: the outputs, and the terms of the
-  // loss if the batch has labels (sums and counts over this rank's samples).
+  // The result of a forward without gradients: the outputs and, if the batch has labels, the terms of the
+  // loss with their counts over this rank's samples.
   struct Forward {
     State outputs;
     std::vector<nn::LossTerm> terms;
@@ -41,8 +41,8 @@ class Training : public weft_training {
   };
   Forward run_forward(const Batch& batch);
 
-  // The caller's own loop. Where layers add auxiliary losses, the outputs have their weighted mean as
-  // "aux_loss", which the caller adds to the loss.
+  // Run forward and backward for a caller with a loop of its own. If layers add auxiliary losses, the outputs
+  // have their weighted mean as "aux_loss", which the caller adds to the loss.
   State forward(const Batch& batch);
   void backward(const at::Tensor& loss);
   void set_synchronise(bool synchronise) { synchronise_ = synchronise; }
@@ -52,7 +52,7 @@ class Training : public weft_training {
 
  private:
   friend struct StepServices;
-  // Runs a unit in the context of its micro-batch. Returns the auxiliary losses that its layers added.
+  // Runs one unit with the context of its micro-batch. Returns the auxiliary losses that its layers add.
   std::vector<nn::AuxiliaryLoss> forward_unit(weft_unit& unit, State& state,
                                               const std::shared_ptr<nn::ForwardContext>& context,
                                               const std::shared_ptr<ForwardRecord>& record);
