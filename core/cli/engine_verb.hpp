@@ -1,4 +1,4 @@
-// Verbs that the engine performs: flags become JSON, `-n` starts ranks.
+// The verbs that run in the engine: their flags become JSON arguments, and `-n` launches ranks.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,10 +10,10 @@
 
 namespace weft::cli {
 
-// Performs a verb in the engine with these arguments and ends the command.
+// Runs a verb in the engine and ends the command with its exit code.
 [[noreturn]] void perform_in_engine(const std::string& verb, const nlohmann::json& arguments);
 
-// Collects flags by the names of the engine's arguments; what was not given is left out.
+// One verb with its flags. A flag that is given becomes the argument `key` of the engine.
 class EngineVerb {
  public:
   EngineVerb(CLI::App& application, std::string name, const std::string& description,
@@ -28,11 +28,12 @@ class EngineVerb {
   EngineVerb& reals(const std::string& flags, const char* key, const std::string& help);     // 0.9,0.999
   EngineVerb& words(const std::string& flags, const char* key, const std::string& help);     // repeated
 
-  // --model, --architecture, --adapter.
+  // Adds --model, --architecture and --adapter.
   EngineVerb& model_flags();
-  // --strategy, -o, --booster, --precision, --seed.
+  // Adds --strategy, -o, --booster, --precision, --mixed-precision and --seed. `without` describes the
+  // default of --strategy.
   EngineVerb& strategy_flags(const std::string& without);
-  // -n: the verb runs on ranks.
+  // Adds -n, which runs the verb on several ranks.
   EngineVerb& ranks_flag();
 
  private:

@@ -1,4 +1,5 @@
-// The verbs of the command. A verb adds its subcommand to the application; its callback does the work.
+// The verbs of the `weft` command. Each function adds a subcommand to `application`; the callback of the
+// subcommand runs the verb.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,17 +9,17 @@
 
 namespace weft::cli {
 
-// Ends the command with this exit code; what there was to say has been said.
+// Thrown to end the command with this exit code and without another message.
 struct Exit {
   int code;
 };
 
-// Ends the command with exit code 2, as CLI11's own parse errors do.
+// Thrown for a wrong command line: exit code 2, like CLI11's parse errors.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A callback may throw weft::Error (exit code 1), UsageError (2) or Exit. main prints `weft: <verb>: <text>`.
+// A callback may throw weft::Error (exit code 1), UsageError (2) or Exit. main prints "weft: <verb>: <text>".
 void add_plugins(CLI::App& application);
 void add_run(CLI::App& application);
 void add_train(CLI::App& application);
@@ -29,7 +30,7 @@ void add_plan(CLI::App& application);
 void add_check(CLI::App& application);
 void add_convert(CLI::App& application);
 
-// What `weft plugins doctor --json` says.
+// Returns the report that `weft plugins doctor --json` prints.
 nlohmann::json inspect_plugins();
 
 }  // namespace weft::cli

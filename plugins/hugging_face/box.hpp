@@ -1,5 +1,5 @@
-// Boxes inside a tensor, the contiguous runs that they are made of, and which boxes are still
-// missing.
+// Boxes inside a tensor: their contiguous runs of bytes, and which elements of a tensor have not been
+// written.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace weft::hugging_face {
 
-// offset and extent per dimension; no dimension at all is a box of one element.
+// A contiguous block of a tensor. A box without dimensions is the one element of a scalar.
 struct Box {
   std::vector<int64_t> offset;
   std::vector<int64_t> extent;
 };
 
-// The box that `offset` and `extent` (both null: the whole tensor) describe. Fails with INVALID_ARGUMENT when
-// it is not inside the tensor or `given_bytes` is not its size.
+// Returns the box that `offset` and `extent` describe; both are null for the whole tensor. Throws
+// INVALID_ARGUMENT if it is not inside the tensor or its size is not `given_bytes`.
 Box checked_box(const TensorEntry& entry, const int64_t* offset, const int64_t* extent, uint64_t given_bytes);
 
 std::string box_text(const Box& box);
 
-// Calls run(byte_offset, num_bytes) for the contiguous pieces of a box, in row-major order of the box.
-// `strides` are those of the tensor, in bytes; offsets count from the tensor's first byte.
+// Calls run(byte_offset, num_bytes) for each contiguous run of a box, in row-major order. `strides` are those
+// of the tensor, in bytes; offsets count from the tensor's first byte.
 template <typename Run>
 void for_each_run(const Box& box, const std::vector<int64_t>& strides, uint32_t element_bytes, Run&& run) {
   int64_t start = 0;
@@ -31,7 +31,7 @@ void for_each_run(const Box& box, const std::vector<int64_t>& strides, uint32_t 
     if (box.extent[dim] == 0) return;
     start += box.offset[dim] * strides[dim];
   }
-  // Trailing dimensions that lie one behind the other form one run.
+  // Trailing dimensions whose elements are contiguous form one run.
   std::size_t outer = strides.size();
   int64_t run_bytes = element_bytes;
   while (outer > 0 && (box.extent[outer - 1] == 1 || strides[outer - 1] == run_bytes)) {
@@ -52,7 +52,7 @@ void for_each_run(const Box& box, const std::vector<int64_t>& strides, uint32_t 
   }
 }
 
-// What of a tensor has not been written yet, as disjoint boxes. Writes may overlap.
+// Tracks which elements of a tensor have not been written yet, as disjoint boxes. Writes may overlap.
 class Coverage {
  public:
   explicit Coverage(const std::vector<int64_t>& shape);

@@ -1,4 +1,4 @@
-// A checkpoint of one or more files, opened from a file, an index or a folder.
+// Reads a checkpoint of one or more files: a file of weights, an index, or a folder.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,24 @@
 
 namespace weft::hugging_face {
 
-// True if `path` looks like this format: by names and first bytes.
+// Returns whether `path` has this format, judged by file names and first bytes.
 bool recognises(const std::string& path) noexcept;
 
 class CheckpointReader {
  public:
-  // A folder is opened by its one index or single file: a plain name before one with a prefix, then
-  // safetensors before torch's format. Errors: NOT_FOUND
-  // names what was looked for, or the missing shard and the index that names it; INVALID_ARGUMENT when a
-  // folder holds several checkpoints; DATA_LOSS and UNIMPLEMENTED as the formats say.
+  // Opens a checkpoint. In a folder it looks for one index or one file of weights: first a name without a
+  // prefix, then one with a prefix; first safetensors, then torch's format. Throws NOT_FOUND naming what it
+  // looked for, or a missing shard and the index that lists it; INVALID_ARGUMENT if a folder has several
+  // checkpoints; and the errors of open_safetensors() and open_torch_file().
   explicit CheckpointReader(const std::string& path);
 
   uint64_t num_tensors() const { return tensors_.size(); }
-  // Errors: OUT_OF_RANGE.
+  // Throws OUT_OF_RANGE.
   const StoredTensor& tensor(uint64_t index) const;
-  // Gathers a box into `destination`. Safe from several threads.
+  // Copies a box into `destination`, contiguous in row-major order. Safe from several threads.
   void read(uint64_t index, const int64_t* offset, const int64_t* extent, void* destination,
             uint64_t size_bytes) const;
-  // Null if no file has the key.
+  // Returns the value of a metadata key, or null if no file has it.
   const std::string* metadata(const std::string& key) const;
 
  private:

@@ -1,4 +1,5 @@
-// Writes a checkpoint: all files planned and their space reserved at once, boxes in any order, one commit.
+// Writes a checkpoint. The constructor plans all files and reserves their space, write() takes boxes in any
+// order, and commit() makes the checkpoint visible.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +18,35 @@
 namespace weft::hugging_face {
 
 struct WriteOptions {
-  bool shard = false;                   // a folder with shards and an index
-  uint64_t size_per_shard = 1024;       // in MB of 2^20 bytes
+  bool shard = false;                   // write a folder with shards and an index
+  uint64_t size_per_shard = 1024;       // in MiB
   std::string prefix;                   // see names.hpp; for folders only
-  std::optional<bool> use_safetensors;  // absent: what the file's extension says, safetensors for a folder
+  std::optional<bool> use_safetensors;  // default: by the file's extension; safetensors for a folder
   Metadata metadata;
 };
 
-// Which files hold which entries: greedy in the order of the entries, at most `limit_bytes` each unless one
-// tensor alone is larger. At least one shard.
+// Distributes entries over shards and returns their indices: fills one shard after the other in the order of
+// the entries, up to `limit_bytes` each. A tensor that is larger gets a shard of its own. Returns at least
+// one shard.
 std::vector<std::vector<std::size_t>> plan_shards(const std::vector<TensorEntry>& entries,
                                                   uint64_t limit_bytes);
 
 class CheckpointWriter {
  public:
-  // A path that is no folder and ends in .safetensors, .bin, .pt or .pth is a file; any other is a folder,
-  // which is made if it is missing. Errors: INVALID_ARGUMENT for duplicate names and contradictory options,
-  // RESOURCE_EXHAUSTED when the disk is full, UNAVAILABLE while another save to the same place is under way.
+  // Creates the files under temporary names. A path that ends in .safetensors, .bin, .pt or .pth and is not
+  // an existing folder is a file; any other path is a folder, which is created if it does not exist. Throws
+  // INVALID_ARGUMENT for duplicate names and contradictory options, RESOURCE_EXHAUSTED if the disk is full,
+  // and UNAVAILABLE while another save to the same path runs.
   CheckpointWriter(std::string path, WriteOptions options, std::vector<TensorEntry> entries);
-  // Removes what was written unless it was committed.
+  // Removes the files unless commit() succeeded.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
 
-  // Safe from several threads.
+  // Writes a box of entry `index` from `source`, contiguous in row-major order. Safe from several threads.
   void write(uint64_t index, const int64_t* offset, const int64_t* extent, const void* source,
              uint64_t size_bytes);
-  // Errors: FAILED_PRECONDITION naming the first box that was never written.
+  // Syncs the files and gives them their names. Throws FAILED_PRECONDITION naming the first box that was
+  // never written.
   void commit();
 
  private:

@@ -1,4 +1,4 @@
-// CRC-32 as zip archives carry it (ISO-HDLC, reflected polynomial 0xEDB88320).
+// CRC-32 of zip archives (ISO-HDLC, reflected polynomial 0xEDB88320).
 #pragma once
 
 #include <cstddef>

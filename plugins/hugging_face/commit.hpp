@@ -1,6 +1,6 @@
-// The moment when a folder's old checkpoint becomes the new one. One rename is atomic, several are not: a
-// journal makes them so. It is written and synced first; from then on readers see the new checkpoint, under
-// temporary names where a rename is still due, and the next save finishes what a killed process left.
+// Replaces a folder's checkpoint atomically. One rename is atomic, several are not, so a journal of all
+// changes is written and synced first. From then on readers see the new checkpoint, partly under temporary
+// names, and the next save completes the renames that a killed process left undone.
 #pragma once
 
 #include <cstdint>
@@ -14,43 +14,44 @@ namespace weft::hugging_face {
 struct Changes {
   struct Removal {
     std::string name;
-    uint64_t inode;  // a file that has the name but another inode or time is not the one that was meant
+    uint64_t inode;  // a file with this name but another inode or time is a newer one, and stays
     int64_t modified_ns;
   };
 
   std::string prefix;  // of the checkpoint
-  std::vector<std::string>
-      install;  // names whose temporary files are complete; last the one that readers open
+  // Names whose temporary files are complete. The last one is the file that readers open.
+  std::vector<std::string> install;
   std::vector<Removal> remove;
 };
 
-// What of a checkpoint with this prefix `install` replaces: every other file of it, in both formats.
+// Returns the changes that install these files and remove all other files of the checkpoint with this prefix,
+// in both formats.
 Changes plan_changes(const std::string& folder, const std::string& prefix, std::vector<std::string> install);
 
-// Makes the decision durable.
+// Writes the journal and syncs it. From then on the changes are decided.
 void write_journal(const std::string& folder, const Changes& changes);
 
-// Carries out the changes in order, at most `max_steps` of them, and may begin anew after a crash at any
-// step. True when all are done; then the folder is synced and the journal gone.
+// Applies the changes in order, at most `max_steps` of them; may run again after a crash at any step. Returns
+// true when all are applied; then it has synced the folder and removed the journal.
 bool apply_changes(const std::string& folder, const Changes& changes, uint64_t max_steps = UINT64_MAX);
 
-// Finishes a commit with this prefix that a process began and did not end; nothing to do without a journal.
+// Completes a commit with this prefix that another process began. Does nothing without a journal.
 void finish_commit(const std::string& folder, const std::string& prefix);
 
-// A folder as it is after the commits that were decided.
+// The files of a folder as they are after all decided commits.
 class FolderView {
  public:
-  // Errors: NOT_FOUND, and DATA_LOSS for a damaged journal.
+  // Throws NOT_FOUND, and DATA_LOSS for a damaged journal.
   explicit FolderView(std::string folder);
 
   const std::vector<std::string>& names() const { return names_; }
-  // Where the file of this name lies now.
+  // Returns the current path of the file with this name.
   std::string path(const std::string& name) const;
 
  private:
   std::string folder_;
   std::vector<std::string> names_;
-  std::vector<std::string> pending_;  // installed by a journal: maybe still under their temporary names
+  std::vector<std::string> pending_;  // listed in a journal: can still have their temporary names
 };
 
 }  // namespace weft::hugging_face

@@ -1,4 +1,4 @@
-// Files: mapped for reading; written under a temporary name, synced, then renamed.
+// Files: memory-mapped for reading; written under a temporary name, synced, then renamed.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,7 +12,7 @@ namespace weft::hugging_face {
 
 using Bytes = std::span<const std::byte>;
 
-// Largest description of tensors (a safetensors header, an index, a pickle) that is read.
+// The largest description of tensors (a safetensors header, an index, a pickle) that is read, in bytes.
 constexpr uint64_t kLargestHeader = 100'000'000;
 
 inline std::string_view as_text(Bytes bytes) {
@@ -22,13 +22,14 @@ inline Bytes as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// The text of an errno value.
+// Returns the text of an errno value.
 std::string system_error(int error_number);
 
-// A regular file, mapped read-only. Pages are read when touched.
+// A regular file, mapped read-only. Pages are read from the disk on first access.
 class MappedFile {
  public:
-  // Errors: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT if it is no regular file; each names the path.
+  // Throws NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT if it is not a regular file; each names the
+  // path.
   explicit MappedFile(std::string path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -44,13 +45,13 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// Where a file is written until it is complete: ".NAME.partial" beside it.
+// Returns the temporary name of a file: ".NAME.partial" in the same folder.
 std::string partial_path(const std::string& path);
 
-// A file of known size under its temporary name. Destroying it removes it unless it was released.
+// A file of known size under its temporary name. The destructor removes it unless release() was called.
 class OutputFile {
  public:
-  // Reserves the space at once. Errors: RESOURCE_EXHAUSTED when the disk has no room, with path and sizes.
+  // Reserves the space. Throws RESOURCE_EXHAUSTED with path and sizes if the disk is full.
   OutputFile(std::string path, uint64_t size);
   ~OutputFile();
   OutputFile(OutputFile&& other) noexcept;
@@ -60,11 +61,11 @@ class OutputFile {
   const std::string& path() const { return path_; }
   // Safe from several threads.
   void write(uint64_t offset, Bytes bytes);
-  // CRC-32 (zip) of what was written.
+  // Returns the CRC-32 (zip) of bytes that were written.
   uint32_t checksum(uint64_t offset, uint64_t size) const;
-  // Flushes to the disk and closes.
+  // Flushes the file to the disk and closes it.
   void sync();
-  // Leaves the file where it is.
+  // Keeps the file when this object is destroyed.
   void release() { is_owned_ = false; }
 
  private:
@@ -77,10 +78,10 @@ class OutputFile {
   bool is_owned_ = true;
 };
 
-// Excludes a second save to the same place, from any process. The lock ends with the process.
+// A lock that excludes a second save to the same path from any process. It ends with the process.
 class SaveLock {
  public:
-  // Errors: UNAVAILABLE when another save holds it. `what` names the place in the message.
+  // Throws UNAVAILABLE if another save holds the lock. `what` describes the path in the message.
   SaveLock(std::string path, const std::string& what);
   ~SaveLock();
   SaveLock(const SaveLock&) = delete;
@@ -90,11 +91,11 @@ class SaveLock {
   int descriptor_ = -1;
 };
 
-// Gives a complete file its name in one step. `again`: the temporary file may be gone, because a commit that
-// was broken off came this far.
+// Renames the temporary file of `path` to `path`. If `again`, the temporary file may be missing, because an
+// interrupted commit has renamed it already.
 void install_file(const std::string& path, bool again = false);
 
-// Makes renames and removals in a folder durable.
+// Syncs a folder, which makes renames and removals in it durable.
 void sync_folder(const std::string& folder);
 
 }  // namespace weft::hugging_face

@@ -1,4 +1,4 @@
-// JSON from files that may be hostile: size and depth are limited, duplicate keys are errors.
+// Parses JSON of untrusted files: size and depth are limited, and duplicate keys are errors.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,10 +8,11 @@ namespace weft::hugging_face {
 
 using Json = nlohmann::ordered_json;
 
-// `what` names the text in messages. Errors: DATA_LOSS.
+// Parses `text`, which `what` describes in messages. Throws DATA_LOSS.
 Json parse_json(std::string_view text, std::string_view what);
 
-// Errors: INVALID_ARGUMENT if a string is not UTF-8. `indent` < 0: one line.
+// Returns JSON as text: on one line if `indent` is negative. Throws INVALID_ARGUMENT if a string is not
+// UTF-8.
 std::string json_text(const Json& json, int indent);
 
 }  // namespace weft::hugging_face

@@ -1,4 +1,4 @@
-// The plan of one file: everything but the tensors' bytes is known before the first of them is written.
+// The layout of one file: all bytes except those of the tensors, and where the tensors go.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ struct FileLayout {
     uint64_t offset;
     std::string bytes;
   };
-  // A CRC-32 that can be computed only when all bytes are there, and where it is stored (4 bytes,
-  // little-endian).
+  // A CRC-32 of the range at `offset`, computed when all bytes are written, and the two offsets at which it
+  // is stored (4 bytes, little-endian).
   struct Checksum {
     uint64_t offset, size;
     std::array<uint64_t, 2> stored_at;

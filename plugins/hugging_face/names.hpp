@@ -1,6 +1,6 @@
-// The file names of Hugging Face folders, with Colossal-AI's prefix: "model.safetensors" with prefix "ema" is
-// "model.ema.safetensors", its shards "model.ema-00001-of-00002.safetensors", its index
-// "model.safetensors.index.ema.json".
+// The file names in Hugging Face folders, with Colossal-AI's optional prefix. With prefix "ema",
+// "model.safetensors" becomes "model.ema.safetensors", a shard is "model.ema-00001-of-00002.safetensors", and
+// the index is "model.safetensors.index.ema.json".
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,23 @@ struct FileNames {
 
   std::string single() const;
   std::string index() const;
-  // `number` counts from 1.
+  // Returns the name of a shard; `number` counts from 1.
   std::string shard(uint64_t number, uint64_t count) const;
-  // True for a single file, an index or a shard of this prefix in either format.
+  // Returns whether `name` is a single file, an index or a shard with this prefix, in either format.
   bool owns(std::string_view name) const;
 };
 
-// Errors: INVALID_ARGUMENT if it cannot be a part of a file name.
+// Throws INVALID_ARGUMENT if `prefix` cannot be part of a file name.
 void check_prefix(const std::string& prefix);
 
-// The files of a folder that a checkpoint can be opened by, of one format.
+// The files of a folder from which a checkpoint of one format can be opened.
 struct Candidates {
   std::vector<std::string> plain;     // without prefix
-  std::vector<std::string> prefixed;  // with any
+  std::vector<std::string> prefixed;  // with any prefix
 };
 Candidates find_candidates(const std::vector<std::string>& names, bool safetensors);
 
-// "index.json" files are recognised by name: *.index.json, *.index.PREFIX.json.
+// Returns whether `name` is that of an index: *.index.json or *.index.PREFIX.json.
 bool is_index_name(std::string_view name);
 
 }  // namespace weft::hugging_face

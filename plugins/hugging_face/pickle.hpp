@@ -1,5 +1,5 @@
-// The pickles of torch.save: read by an unpickler that knows tensors and plain containers and runs nothing,
-// written as the smallest state dict that torch.load(weights_only=True) takes.
+// Reads and writes the pickles of torch.save. The unpickler knows tensors and plain containers and runs no
+// code; the pickler writes a state dict that torch.load(weights_only=True) accepts.
 // https://docs.python.org/3/library/pickletools.html
 #pragma once
 
@@ -15,17 +15,18 @@ namespace weft::hugging_face {
 struct PickledTensor {
   TensorEntry entry;
   std::string storage;           // key of the record
-  int64_t storage_elements = 0;  // what the pickle says the record holds
+  int64_t storage_elements = 0;  // the size of the record according to the pickle
   int64_t storage_offset = 0;    // in elements
   std::vector<int64_t> strides;  // in elements
 };
 
-// `path` is for messages. Errors: PERMISSION_DENIED naming the global for anything that a state dict of
-// tensors does not need ("os.system"); DATA_LOSS for a pickle that is damaged, holds something else than
-// tensors by name, or is too large.
+// Returns the tensors of a state dict. `path` is for messages. Throws PERMISSION_DENIED naming any global
+// that a state dict of tensors does not need ("os.system"), and DATA_LOSS for a pickle that is damaged, is
+// not a dict of tensors by name, or is too large.
 std::vector<PickledTensor> read_state_dict(Bytes pickle, const std::string& path);
 
-// Entry i becomes a contiguous tensor with a storage of its own, whose key is i.
+// Returns the pickle of a state dict. Entry i becomes a contiguous tensor with its own storage, whose key is
+// i.
 std::string write_state_dict(const std::vector<TensorEntry>& entries);
 
 }  // namespace weft::hugging_face

@@ -1,5 +1,5 @@
-// What the unpickler builds. Values live in an arena (a pickle may build cycles) and refer to each other by
-// pointer.
+// The values that the unpickler builds. An arena owns them, and they refer to each other by pointer, because
+// a pickle can contain cycles.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct Value {
   T* get_if() {
     return std::get_if<T>(&content);
   }
-  // "an int", for messages.
+  // Returns the type for messages: "an int".
   const char* kind() const {
     static constexpr const char* kKinds[] = {"None",   "a bool",    "an int",  "a float",
                                              "a text", "a global",  "a tuple", "a list",

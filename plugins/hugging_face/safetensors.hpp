@@ -1,4 +1,4 @@
-// The safetensors format: u64 length of the header, JSON header, tensors.
+// The safetensors format: the length of the header (u64), a JSON header, the tensors.
 // https://github.com/huggingface/safetensors#format
 #pragma once
 
@@ -16,16 +16,16 @@ struct WeightFile {
   Metadata metadata;
 };
 
-// True if the first bytes are those of a safetensors file.
+// Returns whether the first bytes are those of a safetensors file.
 bool looks_like_safetensors(Bytes bytes);
 
-// Maps the file and validates its header; no tensor is touched.
-// Errors: DATA_LOSS for every rule of the format that is broken, with file, tensor and values; UNIMPLEMENTED
-// for an element type or a number of dimensions that Weft does not have.
+// Validates the header of a mapped file; reads no tensor. Throws DATA_LOSS with file, tensor and values if
+// the file breaks a rule of the format, and UNIMPLEMENTED for an element type or a number of dimensions that
+// Weft does not have.
 WeightFile open_safetensors(MappedFile file);
 
-// Plans a file for `entries`, ordered as the safetensors library orders them (element type, then name).
-// Errors: INVALID_ARGUMENT for a name that is no UTF-8 or is "__metadata__".
+// Plans a file for `entries` in the order of the safetensors library: by element type, then by name. Throws
+// INVALID_ARGUMENT for a name that is not UTF-8 or is "__metadata__".
 FileLayout plan_safetensors(const std::vector<TensorEntry>& entries, const Metadata& metadata);
 
 }  // namespace weft::hugging_face

@@ -1,4 +1,4 @@
-// Tensors as a file sees them: a name, an element type, a shape, and where the bytes lie.
+// Descriptions of tensors in files: name, element type, shape, and position of the bytes.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ struct ElementType {
   std::string_view name;     // in safetensors, "F32"
   std::string_view storage;  // the storage class in torch's pickles, "FloatStorage"
   uint32_t size_bytes;
-  int order;  // safetensors sorts its tensors by it, largest first
+  int order;  // the safetensors library sorts tensors by this value, largest first
 };
 
-// Null if there is none.
+// Return the element type with this code or name, or null if there is none.
 const ElementType* find_element_type(uint32_t code);
 const ElementType* find_element_type_by_name(std::string_view name);
 const ElementType* find_element_type_by_storage(std::string_view storage);
@@ -36,17 +36,16 @@ struct StoredTensor : TensorEntry {
   const std::byte* data = nullptr;
 };
 
-// "[2, 3]"
+// Returns a shape as text: "[2, 3]".
 std::string shape_text(const std::vector<int64_t>& shape);
 
-// The product of the shape and the element size; false if a dimension is negative or the product exceeds
-// int64.
+// Computes the size of a tensor in bytes. Returns false if a dimension is negative or the size exceeds int64.
 [[nodiscard]] bool tensor_bytes(const std::vector<int64_t>& shape, uint32_t element_bytes, uint64_t& bytes);
 
-// Bytes of an entry that was validated.
+// Returns the size in bytes of an entry that was validated.
 uint64_t size_bytes(const TensorEntry& entry);
 
-// Row-major strides in bytes.
+// Returns row-major strides in bytes.
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape, uint32_t element_bytes);
 
 }  // namespace weft::hugging_face

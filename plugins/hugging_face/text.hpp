@@ -1,4 +1,4 @@
-// Messages: every failure of this plugin goes through fail().
+// The messages of this plugin. Every failure goes through fail().
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ std::string concat(const Parts&... parts) {
   return out;
 }
 
-// In double quotes, with control characters escaped and at most 200 bytes: safe to print whatever a file
-// holds.
+// Returns `text` in double quotes, with control characters escaped and at most 200 bytes of it, so that text
+// of an untrusted file is safe to print.
 std::string in_quotes(std::string_view text);
 
-// Throws weft::Error with the plugin's id in front of the text.
+// Throws weft::Error. The text begins with the plugin's id.
 template <typename... Parts>
 [[noreturn]] void fail(weft_status status, const Parts&... parts) {
   throw Error(status, concat("hugging_face: ", parts...));

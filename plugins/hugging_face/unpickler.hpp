@@ -1,5 +1,5 @@
-// The machine that reads pickles without running anything: an opcode or a global that tensors do not need
-// ends the reading. unpickler.cpp has the stack machine, state_dict.cpp what torch builds with it.
+// An unpickler that runs no code: an opcode or a global that a state dict does not need is an error.
+// unpickler.cpp has the stack machine, state_dict.cpp the objects of torch.
 #pragma once
 
 #include <cstring>
@@ -18,7 +18,7 @@ class Unpickler {
  public:
   Unpickler(Bytes pickle, const std::string& path) : bytes_(pickle), path_(path) {}
 
-  // The value on top of the stack at the end.
+  // Runs the pickle and returns the value on top of the stack at the end.
   const Value* run();
 
  private:

@@ -11,22 +11,23 @@
 
 namespace weft::hugging_face {
 
-// True if the first bytes are those of a zip archive.
+// Returns whether the first bytes are those of a zip archive.
 bool looks_like_zip(Bytes bytes);
 
-// The records of an archive by name; the bytes lie in `file`. Errors: DATA_LOSS naming the file and the
-// record for a truncated or damaged archive, UNIMPLEMENTED for a compressed or encrypted record.
+// Returns the records of an archive by name; they refer to the bytes of `file`. Throws DATA_LOSS naming the
+// file and the record for a truncated or damaged archive, and UNIMPLEMENTED for a compressed or encrypted
+// record.
 std::map<std::string, Bytes> read_zip(const MappedFile& file);
 
-// A record to be written: `bytes`, or `reserved` bytes that are written later.
+// A record to write: `bytes`, or `reserved` bytes that are written later.
 struct ZipRecord {
   std::string name;
   std::string bytes;
   uint64_t reserved = 0;
 };
 
-// Plans an archive whose records begin at multiples of 64 bytes. tensor_offsets: where each record with
-// reserved bytes (or with no bytes at all) lies, in order.
+// Plans an archive whose records begin at multiples of 64 bytes. `tensor_offsets` of the result are the
+// offsets of the records with reserved bytes or without bytes, in order.
 FileLayout plan_zip(const std::vector<ZipRecord>& records);
 
 }  // namespace weft::hugging_face

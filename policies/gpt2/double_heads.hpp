@@ -8,8 +8,8 @@
 
 namespace weft::gpt2 {
 
-// Predicts tokens, and which of several choices is right out of one vector of each. Registers "lm_head" and
-// "multiple_choice_head" in `model`.
+// Returns a head that predicts tokens, and which of several choices is right, from the hidden state of one
+// position per choice. Registers "lm_head" and "multiple_choice_head" in `model`.
 std::unique_ptr<nn::Head> make_double_heads(torch::nn::Module& model, const Gpt2Config& config,
                                             nn::LanguageHead::Options options);
 

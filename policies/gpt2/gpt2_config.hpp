@@ -1,4 +1,4 @@
-// The keys of config.json that make a GPT-2: names and defaults as in Hugging Face's GPT2Config.
+// The configuration of GPT-2. Names and defaults are those of Hugging Face's GPT2Config.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ struct Gpt2Config {
   int64_t n_embd = 768;
   int64_t n_layer = 12;
   int64_t n_head = 12;
-  int64_t n_inner = 0;  // of the MLP; 4 n_embd where config.json has none
+  int64_t n_inner = 0;  // hidden size of the MLP; read() sets 4 n_embd if config.json has none
   std::string activation_function = "gelu_new";
   double resid_pdrop = 0.1;
   double embd_pdrop = 0.1;
   double attn_pdrop = 0.1;
-  double classifier_dropout = 0.1;  // of token classification
+  double classifier_dropout = 0.1;  // for GPT2ForTokenClassification
   double layer_norm_epsilon = 1e-5;
   double initializer_range = 0.02;
   bool scale_attn_weights = true;
@@ -43,7 +43,8 @@ struct Gpt2Config {
   nn::Labels labels;
   SummaryConfig summary;
 
-  // Throws INVALID_ARGUMENT or UNIMPLEMENTED naming file, key, value and what is possible.
+  // Reads config.json. Throws INVALID_ARGUMENT or UNIMPLEMENTED naming the file, the key, its value and the
+  // values that are allowed.
   static Gpt2Config read(const Config& config);
 };
 

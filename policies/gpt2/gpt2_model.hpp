@@ -1,4 +1,4 @@
-// The GPT-2 classes of Hugging Face as Weft models.
+// Hugging Face's GPT-2 classes as Weft models.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace weft::gpt2 {
 
-// Makes the class of that name on the meta device. Throws NOT_FOUND naming the six.
+// Returns the model class called `architecture` on the meta device. Throws NOT_FOUND naming all classes.
 std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
                                       at::ScalarType dtype);
 

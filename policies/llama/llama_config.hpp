@@ -1,5 +1,5 @@
-// The keys of config.json that make a Llama: names and defaults as in Hugging Face's LlamaConfig, of
-// transformers 4 and 5.
+// The configuration of Llama. Names and defaults are those of Hugging Face's LlamaConfig in transformers 4
+// and 5.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct LlamaConfig {
   int64_t intermediate_size = 11008;
   int64_t num_hidden_layers = 32;
   int64_t num_attention_heads = 32;
-  int64_t num_key_value_heads = 0;  // num_attention_heads where config.json has none
-  int64_t head_dim = 0;             // hidden_size / num_attention_heads where config.json has none
+  int64_t num_key_value_heads = 0;  // read() sets num_attention_heads if config.json has none
+  int64_t head_dim = 0;             // read() sets hidden_size / num_attention_heads if config.json has none
   int64_t max_position_embeddings = 2048;
   std::string hidden_act = "silu";
   double rms_norm_eps = 1e-6;
@@ -33,11 +33,12 @@ struct LlamaConfig {
   nn::RotaryConfig rotary;
   nn::Labels labels;
 
-  // The row of the embedding that padding has, which gets no gradient from there; negative ids count from the
-  // end.
+  // Returns the row of the embedding that belongs to the padding token and gets no gradient from it. A
+  // negative pad_token_id counts from the end.
   std::optional<int64_t> padding_row() const;
 
-  // Throws INVALID_ARGUMENT or UNIMPLEMENTED naming file, key, value and what is possible.
+  // Reads config.json. Throws INVALID_ARGUMENT or UNIMPLEMENTED naming the file, the key, its value and the
+  // values that are allowed.
   static LlamaConfig read(const Config& config);
 };
 

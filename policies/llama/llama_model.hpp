@@ -1,4 +1,4 @@
-// The Llama classes of Hugging Face as Weft models.
+// Hugging Face's Llama classes as Weft models.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace weft::llama {
 
-// Makes the class of that name on the meta device. Throws NOT_FOUND naming the three.
+// Returns the model class called `architecture` on the meta device. Throws NOT_FOUND naming all classes.
 std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
                                       at::ScalarType dtype);
 

@@ -1,7 +1,7 @@
 // The layers of T5 (Raffel et al., Exploring the limits of transfer learning with a unified text-to-text
-// transformer, 2020): attention whose scores are not scaled and get a number learned for each head and each
-// distance, a feed-forward layer, and blocks of them, each layer after a norm and added to what came in.
-// Shapes: N rows, T positions, S positions of the source, E = d_model, H heads, D = d_kv.
+// transformer, 2020): attention with unscaled scores and a learned relative position bias, a feed-forward
+// layer, and pre-norm blocks of both. Shapes: N rows, T positions, S positions of the encoder's output,
+// E = d_model, H heads, D = d_kv.
 #pragma once
 
 #include <memory>
@@ -12,24 +12,26 @@
 
 namespace weft::t5 {
 
-// Distances fall into buckets: one for each small distance, then one for each range, every one longer than
-// the one before, and one for all from the largest distance on.
+// The buckets of distances between two positions: one bucket for each small distance, then ranges of growing
+// length, and one bucket for all distances from `largest_distance` on.
 struct Buckets {
   int64_t count;             // at least 4
-  int64_t largest_distance;  // more than count / 2
-  bool bidirectional;  // half of the buckets for positions behind, half for those ahead; otherwise those
-                       // ahead count as distance 0
+  int64_t largest_distance;  // greater than count / 2
+  // Whether half of the buckets are for positions ahead. Otherwise positions ahead count as distance 0.
+  bool bidirectional;
 };
-// distances: int64, the position attended to minus the one that attends -> of the same shape, 0 to count - 1.
+// Returns the bucket of each distance, 0 to count - 1. distances: int64, key position minus query position.
 at::Tensor bucket_of(const at::Tensor& distances, const Buckets& buckets);
 
-// The numbers by bucket and head. A plan may split the heads and share out the positions.
+// The relative position bias: a learned value for each bucket and head. A plan can split the heads, the
+// positions, or both.
 class RelativeAttentionBias : public nn::RelativeAttentionBias {
  public:
   RelativeAttentionBias(const T5Config& config, bool bidirectional, at::ScalarType dtype);
-  // What attention needs here, where x has `positions`: some heads and queries, all keys.
+  // Returns the heads and queries that attention needs here, where x has `positions` positions.
   Part part(int64_t positions) const { return nn::RelativeAttentionBias::part(positions, weight.size(1)); }
-  at::Tensor operator()(const Part& part) const;  // -> (1, heads, queries, T)
+  // Returns the bias of these heads and queries for all keys: (1, heads, queries, T).
+  at::Tensor operator()(const Part& part) const;
 
   at::Tensor weight;  // (buckets, H)
 
@@ -37,30 +39,30 @@ class RelativeAttentionBias : public nn::RelativeAttentionBias {
   const Buckets buckets_;
 };
 
-// What a position may attend to.
+// Which positions a position may attend to.
 enum class Direction {
-  kBoth,    // self-attention of an encoder
-  kCausal,  // self-attention of a decoder
-  kSource,  // of a decoder over its encoder's output
+  kBoth,    // all: self-attention of an encoder
+  kCausal,  // itself and those before it: self-attention of a decoder
+  kSource,  // the encoder's output: cross-attention of a decoder
 };
 
 class Attention : public nn::Attention {
  public:
-  // Self-attention of the first block has the bias of all blocks of its stack.
+  // `has_bias` is true for self-attention of the first block, whose bias all blocks of the stack use.
   Attention(const T5Config& config, Direction direction, bool has_bias, at::ScalarType dtype);
 
-  // x: (N, T, E); source: (N, S, E), undefined for self-attention; `mask` is added to the scores, broadcasts
-  // to (N, H, T, S), may be undefined.
+  // Computes attention. x: (N, T, E) -> (N, T, E); source: (N, S, E), or undefined for self-attention; `mask`
+  // is added to the scores, broadcasts to (N, H, T, S), and may be undefined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& source, const at::Tensor& mask) const;
-  // What self-attention of every block of the stack adds to its scores: the bias, and the lowest number where
-  // a position may not attend to another. padding: additive, (N, 1, 1, T), or undefined -> (N, H, T, T), with
-  // 1 for N where there is no padding; where sequences are split, what is needed here of it. Only where it
-  // has the bias.
+  // Returns the sum of the position bias and the additive masks, which self-attention of every block of the
+  // stack adds to its scores: (N, H, T, T), or (1, H, T, T) without padding. If sequences are split, returns
+  // the part that is needed here. padding: additive, (N, 1, 1, T), or undefined. Requires
+  // `has_bias`.
   at::Tensor position_bias(int64_t positions, const at::Tensor& padding) const;
 
   int64_t* attribute(std::string_view name) override { return name == "n_heads" ? &n_heads : nullptr; }
 
-  int64_t n_heads;  // of this part of the layer
+  int64_t n_heads;  // heads of this shard of the layer
   std::shared_ptr<nn::Linear> q, k, v, o;
   std::shared_ptr<RelativeAttentionBias> relative_attention_bias;  // may be null
   std::shared_ptr<nn::Dropout> dropout;                            // of the probabilities
@@ -78,18 +80,18 @@ class FeedForward : public nn::Layer {
   at::Tensor operator()(const at::Tensor& x) const;  // (N, T, E) -> (N, T, E)
   std::string kind() const override { return "MLP"; }
 
-  std::shared_ptr<nn::Linear> wi;          // of one that is not gated
-  std::shared_ptr<nn::Linear> wi_0, wi_1;  // of a gated one: act(wi_0 x) * wi_1 x
+  std::shared_ptr<nn::Linear> wi;          // if not gated: act(wi x)
+  std::shared_ptr<nn::Linear> wi_0, wi_1;  // if gated: act(wi_0 x) * wi_1 x
   std::shared_ptr<nn::Linear> wo;
   std::shared_ptr<nn::Activation> act;
   std::shared_ptr<nn::Dropout> dropout;
 };
 
-// fp16 ends at 65504, and T5 goes there: infinite numbers become large ones, as in transformers. Other types
-// stay as they are.
+// Clamps infinite values of an fp16 tensor to large finite ones, as transformers does, because activations of
+// T5 can exceed 65504. Returns tensors of other dtypes unchanged.
 at::Tensor finite(const at::Tensor& x);
 
-// x + dropout(inner(layer_norm(x))): the form of every layer of a block.
+// Computes x + dropout(inner(layer_norm(x))), as every layer of a block does.
 template <class Inner>
 class Residual : public torch::nn::Module {
  public:
@@ -111,10 +113,10 @@ class Residual : public torch::nn::Module {
 
 class Block : public nn::Layer {
  public:
-  // The first block of a stack has the relative bias of all.
+  // The first block of a stack has the relative position bias of all its blocks.
   Block(const T5Config& config, Side side, bool first, at::ScalarType dtype);
-  // x: (N, T, E); position_bias as the first block's self-attention makes it; of a decoder, source (N, S, E)
-  // and its padding: additive, (N, 1, 1, S), or undefined.
+  // x: (N, T, E); position_bias: what Attention::position_bias() of the first block returned. For a decoder,
+  // source: (N, S, E), and padding: its additive mask (N, 1, 1, S), or undefined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& position_bias, const at::Tensor& source = {},
                         const at::Tensor& padding = {}) const;
   std::string kind() const override { return "Block"; }

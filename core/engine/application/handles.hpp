@@ -29,16 +29,17 @@ struct weft_job {
 
 namespace weft::application {
 
-// Throws INVALID_ARGUMENT naming the function and the argument.
+// Throws INVALID_ARGUMENT naming the function and the argument if `pointer` is null.
 void require(const void* pointer, const char* function, const char* argument);
 
-// The ranks of this process, joined once.
+// Returns the world of this process, which the first call joins.
 const World& world();
 
-// Borrowed fields as a batch.
+// Returns a batch of the caller's tensors. It refers to their memory.
 Batch batch_of(const weft_field* fields, uint64_t num_fields);
 
-// A criterion of the caller's as a C++ one: its value and gradients become a node of the graph.
+// Wraps a criterion of the C API as a C++ one: the loss and the gradients that it returns become a node of
+// the autograd graph.
 Criterion criterion_of(const weft_criterion& criterion);
 
 }  // namespace weft::application

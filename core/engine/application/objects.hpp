@@ -1,4 +1,4 @@
-// The engine's half of weft/booster.h and weft/tensor.h; contracts stand there.
+// The engine's implementation of weft/booster.h and weft/tensor.h, whose comments describe the functions.
 #pragma once
 
 #include "host/application_functions.h"
@@ -21,7 +21,7 @@ weft_status booster_boost(weft_booster* booster, weft_model* model, weft_optimiz
                           const weft_criterion* criterion, weft_data* data, weft_scheduler* scheduler,
                           weft_job** own, weft_error* error);
 
-// The whole table.
+// Returns the table of all functions of the C application API.
 const weft_application_table& table();
 
 }  // namespace weft::application

@@ -1,4 +1,4 @@
-// The command's arguments, and what several verbs make of them.
+// The arguments of the `weft` command, and what several verbs make from them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,23 +10,28 @@ namespace weft::command {
 
 using nlohmann::json;
 
+// Return an argument, or `otherwise` if it was not given.
 std::string text(const json& arguments, const char* key, const std::string& otherwise = "");
 int64_t integer(const json& arguments, const char* key, int64_t otherwise);
 double real(const json& arguments, const char* key, double otherwise);
+// Returns whether a flag was given.
 bool flag(const json& arguments, const char* key);
+// Returns whether an argument was given.
 bool given(const json& arguments, const char* key);
 
-// --strategy, -o, --booster, --precision, --recompute, --accumulate, --max-grad-norm, --seed. Without
-// --strategy and --booster: `without` ("none", or empty for the default plugin).
+// Reads --strategy, -o, --booster, --precision, --mixed-precision, --recompute, --accumulate, --max-grad-norm
+// and --seed. The strategy is `without` ("none", or empty for the default plugin) if neither --strategy nor
+// --booster is given.
 BoosterOptions booster_options(const json& arguments, const std::string& without);
-// The same for a verb that reads the outputs: the tensor-parallel ranks gather logits. Throws
-// INVALID_ARGUMENT where the options ask for the contrary.
+// Like booster_options(), for a verb that reads the logits: sets the strategy's option parallel_output to
+// false, so that every rank has all of them. Throws INVALID_ARGUMENT if the user set it to true.
 BoosterOptions booster_options_for_outputs(const json& arguments, const std::string& without);
-// --model and --architecture. Says on the master that a folder without weights gives initial values.
+// Opens --model with --architecture and --adapter. If the folder has no weights, prints on rank 0 that the
+// model begins with initial values.
 Model open_model(const json& arguments, const std::string& precision, const World& world);
-// --data with --sequence-length and --token-type, for this model.
+// Opens the data set under `key` with --sequence-length and --token-type, and checks it against `model`.
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model);
-// Checks --device.
+// Throws for a --device other than cpu.
 void check_device(const json& arguments);
 
 }  // namespace weft::command

@@ -1,5 +1,5 @@
-// The verbs of the `weft` command that need tensors. Arguments are the command line's options as JSON; the
-// command has checked their types.
+// The verbs of the `weft` command that need tensors. `arguments` are the flags of the command line as JSON,
+// of the right types.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 
 namespace weft::command {
 
-// Each returns the exit code. Throws for a job that fails.
+// Each verb returns the exit code of the command and throws weft::Error if it fails.
 int train(const nlohmann::json& arguments);
 int forward(const nlohmann::json& arguments);
 int evaluate(const nlohmann::json& arguments);
@@ -16,7 +16,7 @@ int convert(const nlohmann::json& arguments);
 int plan(const nlohmann::json& arguments);
 int check(const nlohmann::json& arguments);
 
-// Runs a verb by name.
+// Runs the verb with this name. Throws NOT_FOUND if there is none.
 int run(std::string_view verb, const nlohmann::json& arguments);
 
 }  // namespace weft::command

@@ -1,4 +1,4 @@
-// The flags of `weft train` that make the optimizer and its schedule.
+// The flags of `weft train` that configure the optimizer and its learning rate schedule.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,14 +10,14 @@
 
 namespace weft::command {
 
-// --optimizer with --lr, --weight-decay, --momentum, --betas, --eps and --optimizer-option key=value.
+// Creates --optimizer with --lr, --weight-decay, --momentum, --betas, --eps and --optimizer-option key=value.
 optim::Optimizer make_optimizer(const nlohmann::json& arguments, const Model& model);
 
-// --lr-scheduler with --warmup-steps and --lr-scheduler-option key=value, for a run of `total` steps.
+// Creates --lr-scheduler with --warmup-steps and --lr-scheduler-option key=value for a run of `total` steps.
 optim::Scheduler make_scheduler(const nlohmann::json& arguments, optim::Optimizer& optimizer, int64_t total);
 
-// The options that were saved in `folder` hold after --resume: throws INVALID_ARGUMENT for a flag that says
-// otherwise and would have no effect.
+// Throws INVALID_ARGUMENT for a flag that differs from the options saved in `folder`: after --resume the
+// saved options apply, so the flag would have no effect.
 void check_resumed_flags(const nlohmann::json& arguments, optim::Optimizer& optimizer,
                          const optim::Scheduler& schedule, const std::string& folder);
 

@@ -1,4 +1,4 @@
-// What `weft train` says while it works: a bar on a terminal, a line every few seconds elsewhere.
+// Prints the progress of `weft train` to stderr: a bar on a terminal, otherwise a line every few seconds.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Batches made ahead of their use, on threads, and handed out in order.
+// Loads batches ahead of their use on background threads and returns them in order.
 #pragma once
 
 #include <condition_variable>
@@ -24,9 +24,10 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // From now on the batches [first, end) of `fetch`; what was under way is dropped.
+  // Starts to load the batches [first, end) of `fetch` and drops those of the previous call.
   void restart(Fetch fetch, int64_t first, int64_t end);
-  // The next batch. Rethrows what fetching it threw, and again if called again.
+  // Returns the next batch; blocks until it is loaded. Rethrows the exception of `fetch` for this batch, each
+  // time that it is called.
   Batch take();
 
  private:
@@ -36,11 +37,11 @@ class Prefetcher {
   };
   void run();
 
-  const int64_t depth_;  // batches ahead of the one in use
+  const int64_t depth_;  // the number of batches to load ahead of the one in use
   std::mutex mutex_;
   std::condition_variable work_, ready_;
   bool stop_ = false;
-  int64_t generation_ = 0;  // of restarts
+  int64_t generation_ = 0;  // the number of restarts; a thread drops a batch of an earlier one
   int64_t started_ = 0, taken_ = 0, end_ = 0;
   std::shared_ptr<const Fetch> fetch_;
   std::map<int64_t, Slot> slots_;

@@ -1,4 +1,4 @@
-// Tensors of a file by name, read by rows: what a data set needs of a checkpoint format.
+// The tensors of a file, read row by row: what a data set needs from a checkpoint format.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 
 namespace weft::data {
 
-// Open for as long as it lives.
+// A file that stays open for the lifetime of this object.
 class TensorFile {
  public:
   struct Entry {
@@ -22,17 +22,16 @@ class TensorFile {
   };
   virtual ~TensorFile() = default;
   virtual const std::vector<Entry>& entries() const = 0;
-  // Rows [first_row, first_row + rows.size(0)) of an entry, along its first dimension, into `rows`:
-  // contiguous, on the CPU, of the entry's dtype and of its shape but for the first dimension. Safe from
-  // several threads.
+  // Reads rows [first_row, first_row + rows.size(0)) of an entry into `rows`, a contiguous CPU tensor with
+  // the entry's dtype and, from the second dimension on, its shape. Safe from several threads.
   virtual void read_rows(size_t entry, int64_t first_row, const at::Tensor& rows) const = 0;
 };
 
-// By the checkpoint format that recognises `path`. Throws NOT_FOUND or DATA_LOSS with the path.
+// Opens `path` with the checkpoint format that recognises it. Throws NOT_FOUND or DATA_LOSS naming the path.
 std::unique_ptr<TensorFile> open_tensor_file(const std::string& path);
 
-// Returns samples from the tensors of `file`, called `path` in errors. Checks the ids of each field that
-// `vocabularies` names.
+// Returns a data set of the tensors in `file`. `path` is its name in errors. Throws INVALID_ARGUMENT for an
+// id that is outside the vocabulary of its field.
 std::shared_ptr<Dataset> tensors(std::unique_ptr<TensorFile> file, const std::string& path,
                                  const std::vector<Vocabulary>& vocabularies);
 

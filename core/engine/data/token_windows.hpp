@@ -1,4 +1,4 @@
-// Samples cut from one long row of tokens in a mapped file.
+// A data set of consecutive windows of tokens in a memory-mapped file.
 #pragma once
 
 #include <boost/interprocess/mapped_region.hpp>
@@ -10,26 +10,25 @@
 
 namespace weft::data {
 
-// Throws NOT_FOUND if there is nothing at `path`, INVALID_ARGUMENT if it is a folder or anything else but a
-// file.
+// Throws NOT_FOUND if nothing exists at `path`, and INVALID_ARGUMENT if it is not a regular file.
 void check_is_file(const std::string& path);
 
-// The message for a token that a vocabulary does not have.
+// Throws INVALID_ARGUMENT for a token that is outside the vocabulary.
 [[noreturn]] void refuse_token(const std::string& path, const std::string& where, int64_t token,
                                int64_t vocabulary_size);
 
 class TokenWindows final : public Dataset {
  public:
-  // Tokens are unsigned little-endian integers of 1, 2 or 4 bytes.
+  // `bytes_per_token` is 1, 2 or 4; tokens are unsigned little-endian integers.
   TokenWindows(std::string path, int64_t sequence_length, int bytes_per_token);
 
   int64_t size() const override { return num_tokens_ / sequence_length_; }
   Batch get(const std::vector<int64_t>& indices) const override;
 
-  // Throws INVALID_ARGUMENT for the first token of the file that is not below `vocabulary_size`. Reads the
-  // whole file unless no token of this width can be too large.
+  // Throws INVALID_ARGUMENT naming the first token that is not less than `vocabulary_size`. Reads the whole
+  // file, unless every token of this width is less.
   void check_vocabulary(int64_t vocabulary_size) const;
-  // The position of the first zero byte among the first `limit` bytes, or -1.
+  // Returns the position of the first zero byte among the first `limit` bytes, or -1.
   int64_t first_zero_byte(int64_t limit) const;
 
  private:

@@ -1,4 +1,4 @@
-// The ids that a field of a batch may hold.
+// The token ids that a field of a batch can hold.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace weft {
 // The vocabulary of one field.
 struct Vocabulary {
   std::string field;
-  int64_t size = 0;  // ids are 0 to size - 1
+  int64_t size = 0;  // the ids are 0 to size - 1
 };
 
 }  // namespace weft

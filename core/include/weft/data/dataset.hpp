@@ -13,49 +13,50 @@
 
 namespace weft::data {
 
-// Samples by index. Its functions are called from several threads.
+// A map-style data set: samples by index. Loaders call its functions from several threads.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  // Returns these samples, stacked along the first dimension.
+  // Returns the samples at `indices`, stacked along the first dimension.
   virtual Batch get(const std::vector<int64_t>& indices) const = 0;
 };
 
-// The integers of a .bin file.
+// The type of the tokens in a .bin file.
 enum class TokenType { kUint16, kUint32 };
 
-// Open a file as consecutive windows of `sequence_length` tokens: the ids and the labels of a model of
-// tokens, int64, which are the same tensor, because a causal model shifts the labels itself. A shorter rest
-// at the end is not used. The file is mapped. Throw NOT_FOUND, and INVALID_ARGUMENT for a folder, an empty
-// file, one that ends within a token, and one shorter than a sample.
+// Open a file as consecutive windows of `sequence_length` tokens. A sample has ids and labels
+// (int64), which are the same tensor because a causal model shifts the labels itself. An incomplete window at
+// the end is dropped. The file is memory-mapped. Throw NOT_FOUND, and INVALID_ARGUMENT for a folder, an empty
+// file, a file that ends within a token, and a file that is shorter than one sample.
 std::shared_ptr<Dataset> text(const std::string& path, int64_t sequence_length);  // bytes are tokens
 std::shared_ptr<Dataset> tokens(const std::string& path, int64_t sequence_length,
                                 TokenType type);  // little-endian
-// Opens a .safetensors file of tensors named as the model's inputs. The first dimension of each counts
-// samples. Integers become int64.
+// Opens a .safetensors file whose tensors have the names of the model's inputs. The first dimension of each
+// tensor counts samples. Integers are converted to int64.
 std::shared_ptr<Dataset> tensors(const std::string& path);
-// Opens a file by its name: .bin is tokens, .safetensors tensors, and anything else text. Reads the ids of
-// each field that `vocabularies` names and throws INVALID_ARGUMENT with the first one outside its vocabulary
-// and its position.
+// Opens a file by its extension: .bin holds tokens, .safetensors tensors, and any other file text. Reads the
+// ids of each field in `vocabularies`; throws INVALID_ARGUMENT naming the first id that is outside its
+// vocabulary, and its position.
 std::shared_ptr<Dataset> open(const std::string& path, int64_t sequence_length, TokenType type,
                               const std::vector<Vocabulary>& vocabularies = {});
 
-// The order in which samples are drawn: the indices of an epoch, the same on every rank.
+// The order in which samples are drawn.
 class Sampler {
  public:
   virtual ~Sampler() = default;
+  // Returns a permutation of 0 ... size - 1 for this epoch, the same one on every rank.
   virtual std::vector<int64_t> order(int64_t size, int64_t epoch) const = 0;
 };
-// Samplers in the order of the data set, and in an order that follows from `seed` and epoch.
+// Return samplers in the order of the data set, and in a random order that depends on `seed` and the epoch.
 std::shared_ptr<Sampler> sequential_sampler();
 std::shared_ptr<Sampler> shuffling_sampler(int64_t seed);
 
 // How a loader makes batches.
 struct LoaderOptions {
   int64_t batch_size = 1;  // samples over all data-parallel ranks: a multiple of `ranks`
-  int64_t rank = 0;        // coordinate on the data axis
-  int64_t ranks = 1;
+  int64_t rank = 0;        // of this process among the data-parallel ranks
+  int64_t ranks = 1;       // the number of data-parallel ranks
   bool shuffle = false;
   int64_t seed = 1024;
   bool drop_last = false;
@@ -64,11 +65,11 @@ struct LoaderOptions {
   std::shared_ptr<Sampler> sampler;  // replaces shuffle and seed
 };
 
-// Makes this rank's batches, epoch after epoch. Global batch k has samples [k B, (k+1) B) of the epoch's
-// order, and rank r gets the r-th contiguous part. The parts of a short last batch differ by at most one
-// sample; a rank that gets none runs the batch's first sample as a stand-in (Batch::empty), whose loss counts
-// as zero: multiply a loss of your own by zero too. Copies share the position. Use it from one thread at a
-// time.
+// Loads this rank's batches, epoch after epoch. With batch size B, global batch k consists of the samples
+// [k B, (k + 1) B) of the epoch's order, split into contiguous ranges of equal size, one per rank. In a short
+// last batch these ranges differ by at most one sample. A rank without a sample gets the first sample of the
+// batch as a stand-in (Batch::empty), whose loss counts as zero; a loss function of your own must multiply by
+// zero too. Copies of a Loader share their position. Not thread-safe.
 class Loader {
  public:
   Loader() = default;
@@ -78,14 +79,15 @@ class Loader {
   int64_t batches_per_epoch() const;
   const LoaderOptions& options() const;
   const Dataset& dataset() const;
-  // Returns a loader of the same batches for another rank, from the beginning; this one if it is that rank's.
+  // Returns a loader of the same batches for another rank, at the first batch; returns this loader if it is
+  // already that rank's.
   Loader for_rank(int64_t rank, int64_t ranks) const;
 
-  // Gets the next batch. Returns false once at the end of an epoch, after which the next epoch begins.
+  // Loads the next batch. Returns false once at the end of each epoch; the next call begins the next epoch.
   bool next(Batch& batch);
 
-  // The epoch, and how many of its batches were handed out. After seek() the batches are those that followed
-  // this position. seek() throws OUT_OF_RANGE for a batch that the epoch does not have.
+  // The number of the epoch, and the number of its batches that next() has returned. seek() continues with
+  // the batch after a position; it throws OUT_OF_RANGE for a batch that the epoch does not have.
   struct Position {
     int64_t epoch = 0;
     int64_t batch = 0;
@@ -93,7 +95,7 @@ class Loader {
   Position position() const;
   void seek(Position position);
 
-  // Iterates to the end of the epoch: for (const Batch& batch : loader).
+  // Iterates over the rest of the epoch: for (const Batch& batch : loader).
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;

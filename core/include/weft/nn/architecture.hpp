@@ -1,4 +1,4 @@
-// The classes of a model family, by name.
+// Finds a class of a model family by its name.
 #pragma once
 
 #include <string>
@@ -7,11 +7,12 @@
 
 namespace weft::nn {
 
-// Throws NOT_FOUND naming the nearest of `known` and all of them.
+// Throws NOT_FOUND. The message suggests the most similar name of `known` and lists all of them.
 [[noreturn]] void refuse_architecture(std::string_view family, std::string_view name,
                                       const std::vector<std::string>& known);
 
-// The element of `table` whose `name` is that of a Hugging Face class. Throws NOT_FOUND as above.
+// Returns the element of `table` whose member `name` is the name of the Hugging Face class. Throws NOT_FOUND
+// like refuse_architecture().
 template <class Table>
 const auto& find_architecture(const Table& table, std::string_view family, std::string_view name) {
   std::vector<std::string> known;

@@ -1,4 +1,5 @@
-// Reads the fields of a batch, with errors that name the class, the field, what was found and what is wanted.
+// Checks and reads the fields of a batch. Errors name the model class, the field, what was found and what is
+// wanted.
 #pragma once
 
 #include <string>
@@ -9,15 +10,16 @@
 
 namespace weft::nn {
 
-// Fields of every kind of model. N rows: samples, or samples times choices; T positions; C channels.
+// Names of fields that all kinds of models have. N rows: samples, or samples times choices; T positions; C
+// channels.
 inline constexpr const char* kLabels = "labels";
-// What blocks pass on: (N, T, C).
+// The hidden states that blocks pass on: (N, T, C).
 inline constexpr const char* kHidden = "hidden";
 
-// A label that counts nothing.
+// The label of a position that the loss ignores, as in PyTorch's cross entropy.
 inline constexpr int64_t kIgnored = -100;
 
-// The fields of a batch, checked as they are read. Errors name the architecture, the field and what is wrong.
+// The fields of a batch, checked when they are read. Every check throws INVALID_ARGUMENT.
 class BatchFields {
  public:
   BatchFields(const Batch& batch, std::string_view architecture)
@@ -25,18 +27,18 @@ class BatchFields {
 
   const Batch& batch() const { return batch_; }
   bool has(std::string_view name) const { return batch_.has(name); }
-  // Refuses fields that are none of `known`.
+  // Throws if the batch has a field that is not in `known`.
   void refuse_others(const std::vector<std::string>& known) const;
 
-  // int64; the field must be there and of type int32 or int64.
+  // Returns the field as int64. Throws unless it exists and has dtype int32 or int64.
   at::Tensor integers(std::string_view name) const;
-  // Of any floating type.
+  // Returns the field. Throws unless it exists and has a floating-point dtype.
   at::Tensor reals(std::string_view name) const;
   // Throws unless the field has one of `shapes`.
   void require_shape(std::string_view name, const std::vector<std::vector<int64_t>>& shapes) const;
-  // Throws unless all values are 0 to count - 1 (or -100, where ignored ones may be).
+  // Throws unless all values are in 0 to count - 1. If `ignored`, the value -100 is allowed too.
   void require_range(std::string_view name, int64_t count, bool ignored = false) const;
-  // INVALID_ARGUMENT: "<architecture>: <name>: <text>".
+  // Throws INVALID_ARGUMENT with "<architecture>: <name>: <text>".
   [[noreturn]] void refuse(std::string_view name, const std::string& text) const;
 
  private:
@@ -44,7 +46,7 @@ class BatchFields {
   std::string architecture_;
 };
 
-// "[2, 3]"
+// Returns a shape as text: "[2, 3]".
 std::string shape_text(at::IntArrayRef shape);
 
 }  // namespace weft::nn

@@ -1,5 +1,5 @@
-// The heads that give labels to sequences, images, tokens or answers. Shapes: N rows, T positions, C
-// channels.
+// Heads for classification: of sequences and images, of tokens, and of the begin and end of an answer.
+// Shapes: N rows, T positions, C channels.
 #pragma once
 
 #include <memory>
@@ -11,21 +11,22 @@
 
 namespace weft::nn {
 
-// What config.json says of the labels that a class gives.
+// The labels of a classifier in config.json.
 struct Labels {
   int64_t count = 2;
-  std::string problem;  // problem_type; empty: by the count and the labels' type
+  std::string problem;  // "problem_type"; if empty, it follows from the count and the dtype of the labels
 };
 
-// The labels of whole samples and their loss: cross entropy of one label, binary cross entropy of several, or
-// the squared error of a regression.
+// The labels of whole samples and their loss: cross entropy for one label, binary cross entropy for several
+// labels, or the squared error for a regression.
 class ClassLabels {
  public:
   explicit ClassLabels(Labels labels) : labels_(std::move(labels)) {}
   int64_t count() const { return labels_.count; }
-  // Checks the batch's labels, if it has any: (rows), (rows, 1) or (rows, count), by the problem.
+  // Checks the labels of `batch`, if it has any: shape (rows), (rows, 1) or (rows, count), by the problem.
+  // Throws INVALID_ARGUMENT.
   void check(const BatchFields& batch, int64_t rows) const;
-  // logits: (rows, count). One term "loss"; none without labels.
+  // Returns one term "loss", or none if `batch` has no labels. logits: (rows, count).
   std::vector<LossTerm> loss(const at::Tensor& logits, const Batch& batch) const;
   std::vector<LossCount> counts(const Batch& batch) const;
 
@@ -36,18 +37,20 @@ class ClassLabels {
   const Labels labels_;
 };
 
-// Registers "score", without a bias, in `model`. It classifies the last token of each sequence: the rightmost
-// that is not `padding`, whatever the attention mask says; without `padding` a batch may have one row only.
+// Returns a head that classifies each sequence by its last token, and registers its layer "score" (no bias)
+// in `model`. As in Hugging Face, the last token is the rightmost one that is not `padding`, and the
+// attention mask is not read. Without `padding` a batch can have one row only.
 std::unique_ptr<Head> make_sequence_classifier(torch::nn::Module& model, int64_t channels,
                                                const Labels& labels, std::optional<int64_t> padding,
                                                at::ScalarType dtype);
 
-// Registers "dropout" and "classifier" in `model`. It classifies every token.
+// Returns a head that classifies every token, and registers "dropout" and "classifier" in `model`.
 std::unique_ptr<Head> make_token_classifier(torch::nn::Module& model, int64_t channels, const Labels& labels,
                                             double dropout, at::ScalarType dtype);
 
-// Registers "qa_outputs" in `model`. It tells where an answer begins and ends: two classifications over all
-// positions, padding too. A label before the text is its first position, one behind the text is ignored.
+// Returns a head for question answering, and registers "qa_outputs" in `model`. It predicts where an answer
+// begins and ends: two classifications over all positions, padding included. As in Hugging Face, a negative
+// label counts as position 0, and a label behind the last position is ignored.
 std::unique_ptr<Head> make_answer_head(torch::nn::Module& model, int64_t channels, at::ScalarType dtype);
 
 }  // namespace weft::nn

@@ -1,6 +1,6 @@
-// A model put together from inputs, units and a head. What it is composed of decides which batches it takes,
-// what passes between its units and which outputs and losses it has; stack_model.hpp and encoder_decoder.hpp
-// have the two compositions that families derive from.
+// A model that is composed of inputs, units and a head: the inputs decide which batches it takes, the units
+// which fields of the State pass between them, the head which outputs and losses it has. Families derive from
+// one of the two compositions, stack_model.hpp and encoder_decoder.hpp.
 #pragma once
 
 #include <memory>
@@ -16,20 +16,20 @@
 
 namespace weft::nn {
 
-// What tells one class of a family from another.
+// What differs between the classes of a family.
 struct ModelTraits {
-  std::string architecture;  // of the class, as in config.json's "architectures"
-  std::string prefix;        // of the names of the base model's parameters: "transformer." or nothing
-  int64_t channels;          // of kHidden
+  std::string architecture;  // the name of the class, as in "architectures" of config.json
+  std::string prefix;        // the prefix of the base model's parameters: "transformer." or nothing
+  int64_t channels;          // the size of the last dimension of kHidden
   at::ScalarType dtype;
 };
 
-// The layers after the last block of a stack, which act on each position alone: a norm, or nothing.
+// The layers after the last block of a stack: a norm, or nothing. They act on each position by itself.
 struct LastLayers {
   Head::Finish apply = [](const at::Tensor& x) { return x; };
   std::vector<torch::nn::Module*> modules = {};
 };
-// `layer` must outlive the model's units, as the modules in its tree do.
+// Returns LastLayers that apply `layer`, which must outlive the model's units, as registered modules do.
 template <class L>
 LastLayers last_layer(const std::shared_ptr<L>& layer) {
   return {[layer = layer.get()](const at::Tensor& x) { return (*layer)(x); }, {layer.get()}};
@@ -49,32 +49,35 @@ class ComposedModel : public Model {
 
  protected:
   ComposedModel(const Config& config, ModelTraits traits);
-  // Where the base model's modules are registered: the module that the prefix names, or this.
+  // Returns the module in which the base model's modules are registered: the one that the prefix names, or
+  // this one.
   torch::nn::Module& base() { return *base_; }
   const ModelTraits& traits() const { return traits_; }
   const Head& head() const { return *head_; }
   size_t num_units() const { return units_.size(); }
   void add(std::unique_ptr<Unit> unit) { units_.push_back(std::move(unit)); }
   void add_all(std::vector<std::unique_ptr<Unit>> units);
-  // The last unit: `before_end`, then `stream_end`, then the head, which applies `finish`. It erases every
-  // field that entered it but those of `kept`.
+  // Adds the last unit. It applies `before_end`, `stream_end`, and the head, which applies `finish` first. It
+  // erases every field that entered it except those in `kept`.
   void add_epilogue(LastLayers before_end, Identity& stream_end, LastLayers finish,
                     std::unique_ptr<Head> head, std::vector<std::string> kept = {});
-  // kHidden of `positions`, (N..., T), as it passes between blocks.
+  // Returns the description of kHidden as it passes between blocks. `positions` is its shape without the
+  // channels, (B, T) or (B, choices, T).
   FieldShape hidden_field(at::IntArrayRef positions, std::string sequence) const;
 
-  // A field that units make, as it enters units `first` to `last`.
+  // A field that a unit writes to the State and that enters the units `first` to `last`.
   struct Passed {
     FieldShape field;
     size_t first, last;
   };
-  // The fields that units pass on beside those of `input`, in the order in which the state holds them.
+  // Returns the fields that units write for later units, in the order of the State. `input` is what input()
+  // returned.
   virtual std::vector<Passed> made_fields(const Batch& batch, const State& input) const = 0;
-  // The last unit that a field of input() enters.
+  // Returns the index of the last unit that this field of input() enters.
   virtual size_t last_reader(std::string_view field) const = 0;
-  // The shape of the positions that the head reads, from the shapes of the batch's fields alone.
+  // Returns the shape of the positions that the head reads, from the shapes of the batch's fields.
   virtual std::vector<int64_t> head_positions(const Batch& batch) const = 0;
-  // Adds what the units of a family read beside the fields of its inputs.
+  // Adds fields that the units of a family read beside those of its inputs. The default adds none.
   virtual void add_fields(const BatchFields& batch, State& state) const {}
 
  private:

@@ -1,5 +1,5 @@
-// Values of config.json that model families have in common, read with errors that name file, key, value and
-// what is possible.
+// Reads values of config.json that model families have in common. Errors name the file, the key, the value
+// that was found and the values that are allowed.
 #pragma once
 
 #include <cstdint>
@@ -13,38 +13,44 @@
 
 namespace weft::nn {
 
+// Return the value under `key`, or `otherwise` if it is absent. Each throws INVALID_ARGUMENT for a value
+// outside its range.
+//
 // At least 1.
 int64_t positive(const Config& config, std::string_view key, int64_t otherwise);
-// The same of a key that Hugging Face accepts by another name too (a class's attribute_map); both are refused
-// unless they agree.
+// At least 1. `alias` is a second name that Hugging Face accepts for `key` (attribute_map of a class). Throws
+// INVALID_ARGUMENT if both are present and differ.
 int64_t positive(const Config& config, std::string_view key, std::string_view alias, int64_t otherwise);
 // At least 0 and less than 1.
 double probability(const Config& config, std::string_view key, double otherwise);
-// More than 0.
+// Greater than 0.
 double positive_real(const Config& config, std::string_view key, double otherwise);
 // At least 0.
 double not_negative(const Config& config, std::string_view key, double otherwise);
-// A text that is one of `known`.
+// One of `known`.
 std::string one_of(const Config& config, std::string_view key, std::string_view otherwise,
                    const std::vector<std::string>& known);
-// The id of a token: `least` to vocabulary - 1.
+// A token id: `least` to vocabulary - 1.
 int64_t token_id(const Config& config, std::string_view key, int64_t otherwise, int64_t vocabulary,
                  int64_t least = 0);
-// Throws INVALID_ARGUMENT unless `divisor`, the value of the key `of`, divides `value`, that of `key`.
+
+// Throws INVALID_ARGUMENT unless `value`, found under `key`, is a multiple of `divisor`, found under `of`.
 void require_multiple(const Config& config, std::string_view key, int64_t value, std::string_view of,
                       int64_t divisor);
-// INVALID_ARGUMENT: "<file>: <text>".
+// Throws INVALID_ARGUMENT with "<file>: <text>".
 [[noreturn]] void refuse(const Config& config, const std::string& text);
-// A name that activation() knows.
+// Returns the name of an activation. Throws INVALID_ARGUMENT for one that activation() does not have.
 std::string activation_name(const Config& config, std::string_view key, std::string_view otherwise);
-// id2label or num_labels, and problem_type.
+// Reads id2label or num_labels, and problem_type.
 Labels read_labels(const Config& config);
+// Reads pad_token_id.
 std::optional<int64_t> padding_token(const Config& config);
 
-// What Hugging Face can do and Weft cannot, of every family: hidden states and attention among the outputs,
-// quantised and pruned weights. `family`: as messages call it, `type`: its model_type.
+// Throws UNIMPLEMENTED if the configuration asks for something that no family of Weft has: hidden states or
+// attention weights as outputs, quantized or pruned weights. `family` is the name for messages, `type` the
+// model_type of the family.
 void refuse_unsupported(const Config& config, std::string_view family, std::string_view type);
-// UNIMPLEMENTED if the flag is true, which `means` something that the family does not have.
+// Throws UNIMPLEMENTED if the flag `key` is true. `means` says what the flag asks for.
 void refuse_flag(const Config& config, std::string_view key, std::string_view family, std::string_view means);
 
 }  // namespace weft::nn

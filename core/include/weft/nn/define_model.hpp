@@ -1,4 +1,5 @@
-// The model library of a family, tier `native`, around the function that makes its models:
+// Defines the entry points of a family's model library (tier `native`) from the function that creates its
+// models:
 //
 //   std::shared_ptr<weft::nn::Model> make_model(const weft::Config&, std::string_view architecture,
 //                                               at::ScalarType);  // as weft::nn::ModelFactory says
@@ -10,7 +11,7 @@
 #include "weft/define_plugin.h"
 #include "weft/nn/model.hpp"
 
-// Id and version come from plugin.json through weft_add_plugin().
+// weft_add_plugin() passes the id and version of plugin.json to the compiler.
 #define WEFT_MODEL_FAMILY(make_model)                                                                \
   static const void* weft_find_factory(weft_str id) {                                                \
     static constexpr weft::nn::ModelFactory kFactory = {sizeof(weft::nn::ModelFactory), make_model}; \

@@ -1,6 +1,6 @@
-// A model of an encoder and a decoder that attends to its output, each with a sequence of its own; or of such
-// an encoder alone. The encoder reads tokens, spectra or pixels, the decoder tokens. Shapes: N samples, S
-// positions of the encoder, T of the decoder, C channels.
+// The base of encoder-decoder models: an encoder, and a decoder that attends to the encoder's output. Each
+// has its own sequence. The encoder reads tokens, spectra or pixels; the decoder reads tokens and is
+// optional. Shapes: N samples, S positions of the encoder, T positions of the decoder, C channels.
 #pragma once
 
 #include <memory>
@@ -13,54 +13,65 @@
 
 namespace weft::nn {
 
-// Fields of the state beside kHidden, which is that of the stack at work.
-inline constexpr const char* kDecoderHidden = "decoder_hidden";  // (N, T, C), waits for the encoder
-// (N, S, C), the end of the encoder; whole among the outputs.
+// Fields of the State beside kHidden. While the encoder's units run, kHidden is the encoder's; afterwards it
+// is the decoder's.
+//
+// (N, T, C): the hidden states of the decoder while the encoder's units run.
+inline constexpr const char* kDecoderHidden = "decoder_hidden";
+// (N, S, C): the output of the encoder. outputs() returns all of its positions on every rank.
 inline constexpr const char* kEncoderOutput = "encoder_last_hidden_state";
-inline constexpr const char* kSource = "source";  // the same, as the blocks of the decoder read it
+// The output of the encoder as the decoder's blocks read it.
+inline constexpr const char* kSource = "source";
 
-// The places of a stack that a plan may replace, registered in `stack` as Identity layers.
+// The Identity layers of one stack that a plan can replace in order to split the stack's sequence. The
+// constructor registers them in `stack`.
 struct SequencePlaces {
   SequencePlaces(torch::nn::Module& stack, bool feeds_decoder);
-  std::shared_ptr<Identity> stream_begin, stream_end;  // where the sequence begins (ids pass) and ends
-  // What the blocks of a decoder attend to passes here, once for all of them; null in a decoder.
+  // The ids pass through `stream_begin`, where the sequence begins; the hidden states pass through
+  // `stream_end`, where it ends.
+  std::shared_ptr<Identity> stream_begin, stream_end;
+  // The encoder's output passes through it once, before all blocks of the decoder read it. Null unless
+  // `feeds_decoder`.
   std::shared_ptr<Identity> source;
 };
 
-// A decoder without ids of its own takes its labels one position later.
+// How the ids of the decoder are made from labels where a batch has none: the labels move one position to the
+// right.
 struct ShiftedLabels {
-  std::optional<int64_t> start;  // the first id; without one the labels cannot be taken
-  int64_t padding = 0;           // the id of a position whose label is ignored
+  std::optional<int64_t> start;  // the id at position 0; without it a batch needs ids of the decoder
+  int64_t padding = 0;           // the id that replaces an ignored label (-100)
 };
 
-// The base of models with an encoder and, optionally, a decoder.
+// A model with an encoder and, optionally, a decoder.
 class EncoderDecoderModel : public ComposedModel {
  public:
-  // The fields of both stacks' inputs. Where the head has labels, they stand for absent ids of the decoder.
+  // Reads the fields of both stacks. Makes the ids of the decoder from the labels where a batch has only
+  // labels.
   State input(const Batch& batch) const override;
   State outputs(const State& last) const override;
   std::vector<SequenceLength> lengths(const Batch& batch) const override;
   std::optional<Batch> example(int64_t samples, int64_t positions) const override;
 
  protected:
-  // The blocks of one sequence.
+  // The blocks of the encoder or of the decoder, and what surrounds them.
   struct Stack {
     std::vector<std::unique_ptr<Unit>> blocks;
-    LastLayers last;  // applied before the sequence ends
+    LastLayers last;  // applied before `places.stream_end`
     SequencePlaces places;
-    // The fields that the blocks make for each other; they end with the stack.
+    // Fields of the State that one block writes and later blocks read; erased after the last block.
     std::vector<std::string> shared_fields = {};
   };
   EncoderDecoderModel(const Config& config, ModelTraits traits, ShiftedLabels shifted = {});
-  // `prologue` makes kHidden of the encoder's fields and, where there is a decoder, kDecoderHidden of the
-  // decoder's. Units: prologue, the encoder's blocks, "encoder.end", the decoder's blocks, epilogue.
+  // Create the units: prologue, the encoder's blocks, "encoder.end", the decoder's blocks, epilogue. Without
+  // a decoder the epilogue follows the encoder's blocks. `prologue` computes kHidden from the encoder's
+  // fields and kDecoderHidden from the decoder's.
   void assemble(std::unique_ptr<Unit> prologue, std::unique_ptr<Inputs> encoder_inputs, Stack encoder,
                 std::unique_ptr<Head> head);
   void assemble(std::unique_ptr<Unit> prologue, std::unique_ptr<Inputs> encoder_inputs, Stack encoder,
                 std::unique_ptr<TokenInputs> decoder_inputs, Stack decoder, std::unique_ptr<Head> head);
 
   bool has_decoder() const { return decoder_inputs_ != nullptr; }
-  // The unit after the last block of the encoder: its end, or the epilogue.
+  // Returns the index of the unit after the encoder's last block: "encoder.end", or the epilogue.
   size_t encoder_end() const { return encoder_end_; }
 
   std::vector<Passed> made_fields(const Batch& batch, const State& input) const override;

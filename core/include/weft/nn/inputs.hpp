@@ -1,5 +1,5 @@
-// What the first unit of a model reads of a batch: token ids, pixels, spectra. Each kind checks its own
-// fields; a model is composed with one object for each of its sequences.
+// The inputs of a model: token ids, pixels, spectra. A subclass of Inputs checks the fields of one of the
+// model's sequences and copies them from the batch to the State.
 #pragma once
 
 #include <memory>
@@ -14,28 +14,29 @@ namespace weft::nn {
 class Inputs {
  public:
   virtual ~Inputs() = default;
-  // The names of the batch's fields. The first one must be there.
+  // Returns the names of the fields that a batch may have. The first one is required.
   virtual std::vector<std::string> fields() const = 0;
-  // The fields of the state that the first unit erases; all others travel to the last unit.
+  // Returns the fields of the State that the first unit erases. All others stay until the last unit.
   virtual std::vector<std::string> consumed() const = 0;
-  // Checks the fields and adds to `state` what the units read. Throws INVALID_ARGUMENT naming the field, what
-  // was found and what is wanted.
+  // Checks the fields and writes to `state` what the units read. Throws INVALID_ARGUMENT naming the field,
+  // what was found and what is wanted.
   virtual void read(const BatchFields& batch, State& state) const = 0;
-  // The shape of the positions that the blocks process, (B, T) or (B, choices, T), from the shapes of the
-  // fields alone.
+  // Returns the shape of the positions that the blocks process, (B, T) or (B, choices, T). Reads the shapes
+  // of the fields and no values.
   virtual std::vector<int64_t> shape(const Batch& batch) const = 0;
-  // Adds fields for `samples` sequences of `positions` positions, as Model::example().
+  // Adds the required fields for `samples` sequences of `positions` positions to `batch`; Model::example()
+  // returns the result.
   virtual void add_example(int64_t samples, int64_t positions, Batch& batch) const = 0;
 };
 
-// One field of real numbers whose size is fixed: pixels, spectra.
+// A field of floating-point values with a fixed shape, such as pixels or spectra.
 struct DenseField {
   std::string name;                   // "pixel_values", "input_features"
   std::vector<int64_t> sample_shape;  // (channels, height, width), (mel bins, frames)
-  int64_t positions;                  // of the sequence that the first unit makes of a sample
-  at::ScalarType dtype;               // what the units compute in; the field is cast to it
+  int64_t positions;                  // the sequence length that the first unit makes of a sample
+  at::ScalarType dtype;               // the dtype that the units compute in; the field is cast to it
 };
-// Adds the field to the state under its own name, (B, ...); the first unit erases it.
+// Returns inputs that copy this field (B, ...) to the State under its own name; the first unit erases it.
 std::unique_ptr<Inputs> make_dense_inputs(DenseField field);
 
 }  // namespace weft::nn

@@ -1,4 +1,4 @@
-// The head that predicts tokens.
+// The head of language models.
 #pragma once
 
 #include <memory>
@@ -10,27 +10,27 @@
 
 namespace weft::nn {
 
-// Logits over a vocabulary for each position, and their cross entropy.
+// A head that computes logits over the vocabulary for each position, and their cross entropy.
 class LanguageHead : public Head {
  public:
   struct Options {
     int64_t channels, vocabulary;
     at::ScalarType dtype;
-    std::string module = "lm_head";  // the name under which the layer is registered
-    std::string prefix = {};  // of the module that it is registered in, in the model ("cls.predictions.")
-    bool bias = false;        // has one of its own, also where the weight is tied
-    // The token embedding and the name of its weight in the model, where the layer has that weight.
+    std::string module = "lm_head";  // the name of the layer
+    std::string prefix = {};         // the path of the module that contains it ("cls.predictions.")
+    bool bias = false;               // whether the layer has a bias, which is never tied
+    // The token embedding whose weight the layer shares, and the name of that weight in the model.
     const Embedding* tied = nullptr;
     std::string tied_name = {};
-    const char* term = "loss";
-    bool shifts = true;  // position i predicts label i + 1; otherwise label i
-    double scale = 1;    // of the hidden states
+    const char* term = "loss";  // the name of the loss term
+    bool shifts = true;         // whether position i predicts label i + 1 (causal) or label i (masked)
+    double scale = 1;           // multiplies the hidden states
   };
-  // Registers the layer in `parent`.
+  // Creates the layer and registers it in `parent`.
   LanguageHead(torch::nn::Module& parent, const Options& options);
 
   std::vector<std::string> fields() const override { return {kLabels}; }
-  // labels: of the shape `positions`.
+  // Checks that the labels have the shape `positions`.
   void prepare(const BatchFields& batch, at::IntArrayRef positions, State& state) const override;
   std::vector<torch::nn::Module*> modules() const override { return {layer_.get()}; }
   void forward(const Finish& finish, State& state) const override;
@@ -46,7 +46,7 @@ class LanguageHead : public Head {
   std::shared_ptr<Linear> layer_;
 };
 
-// The labels of next tokens: (..., T) moved one place to the left, the last one ignored.
+// Returns the labels (..., T) moved one position to the left; the last label is kIgnored.
 at::Tensor next_tokens(const at::Tensor& labels);
 
 }  // namespace weft::nn

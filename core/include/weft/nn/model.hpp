@@ -1,8 +1,8 @@
-// The base of every model that Weft trains: a tree of modules whose parameter names are Hugging Face's, cut
-// into units.
+// The base of every model that Weft trains: a tree of modules whose parameter names are Hugging Face's, and a
+// list of units that run in order.
 //
-// A model is built without memory (on the meta device); a strategy binds storage to its parameters later. It
-// names no rank and no group.
+// A model is created on the meta device, without memory; a strategy binds storage to its parameters later. A
+// model knows nothing about ranks.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -19,64 +19,66 @@
 
 namespace weft::nn {
 
-// How a parameter begins. Values depend on the seed, the parameter's name and the global index alone.
+// The initial values of a parameter. They depend only on the seed, the name of the parameter and the index of
+// the element in the whole parameter, so every strategy and number of ranks begins with the same values.
 struct Initial {
   enum class Kind { kConstant, kNormal, kUniform };
   Kind kind = Kind::kConstant;
-  double first = 0;   // the constant, the mean, the lower bound
-  double second = 0;  // unused, the standard deviation, the upper bound
-  // Elements of the whole parameter that begin as 0 where others are drawn: the row of a padding token.
+  double first = 0;   // the constant, the mean, or the lower bound
+  double second = 0;  // unused, the standard deviation, or the upper bound
+  // The range of elements of the whole parameter that are 0 instead: the embedding of a padding token.
   int64_t zeros_begin = 0, zeros_end = 0;
   static Initial constant(double value) { return {Kind::kConstant, value, 0}; }
   static Initial normal(double mean, double deviation) { return {Kind::kNormal, mean, deviation}; }
   static Initial uniform(double low, double high) { return {Kind::kUniform, low, high}; }
 };
 
-// One term of the loss: `sum` over the labels of this batch (a scalar that requires grad), to be divided by
-// the global count of its labels and multiplied by `weight`.
+// One term of the loss. `sum` is the sum over the labels of this batch, a scalar that requires grad; the host
+// divides it by the number of labels in the global batch and multiplies it by `weight`.
 struct LossTerm {
   std::string name;  // "loss", "lm_loss", "mc_loss"
   double weight = 1;
   at::Tensor sum;
-  std::string output = "loss";  // of Hugging Face's class that the term is part of
+  std::string output = "loss";  // the output of Hugging Face's class that the term is part of
 };
 
-// How many labels of a batch a term averages over.
+// The number of labels of a batch that a term averages over.
 struct LossCount {
   std::string name;
   double count = 0;
 };
 
-// `name` is another name of the parameter `canonical`: one tensor, written once.
+// Two names of one parameter. Checkpoints store it once, as `canonical`.
 struct Tie {
   std::string name;
   std::string canonical;
 };
 
-// A field that enters a unit, for pipelines. `shape` is that of the whole field, before ranks divide it.
+// A field of the State that enters a unit. `shape` is the global shape, before sequences or heads are split
+// across ranks.
 struct FieldShape {
-  // What ranks hold of it where they split sequences or heads.
+  // How the field is sharded when a plan splits sequences or heads.
   enum class Division {
-    kNone,          // every rank has the whole field
-    kPositions,     // (N, T, ...): the positions of `sequence` that the residual stream has on this rank
-    kRegion,        // (N, T, ...): those that a tensor-parallel region has
-    kPositionBias,  // (1 or N, H, T, T): the heads and the queries that attention has on this rank
+    kNone,          // replicated
+    kPositions,     // (N, T, ...): sharded along the positions of `sequence`, as the residual stream is
+    kRegion,        // (N, T, ...): sharded as the input of a tensor-parallel region is
+    kPositionBias,  // (1 or N, H, T, T): sharded along the heads and queries, as attention is
   };
   std::string name;
   std::vector<int64_t> shape;
   at::ScalarType dtype;
   bool differentiable;
   Division division = Division::kNone;
-  std::string sequence = {};  // as SequenceLength's name
+  std::string sequence = {};  // SequenceLength::name of the sequence that it belongs to
 };
 
-// One of a model's sequences and the number of its positions in a batch.
+// The length of one of a model's sequences in a batch.
 struct SequenceLength {
-  // The path of the module that the sequence runs through ("encoder"), without the base model's prefix; empty
+  // The path of the module that processes the sequence ("encoder"), without the base model's prefix; empty
   // for a model with one sequence.
   std::string name;
   int64_t positions = 0;
-  int64_t rows = 0;  // sequences of that length in the batch: its samples, or samples times choices
+  int64_t rows = 0;  // the number of sequences in the batch: samples, or samples times choices
 };
 
 // The base of all models.
@@ -85,49 +87,51 @@ class Model : public torch::nn::Module {
   explicit Model(Config config) : config_(std::move(config)) {}
 
   const Config& config() const { return config_; }
-  // of the class, as in config.json's "architectures"
+  // Returns the name of the class, as in "architectures" of config.json.
   virtual std::string architecture() const = 0;
-  // The path of the base model inside this one ("transformer."), empty if this is it.
+  // Returns the prefix of the base model's parameters ("transformer."); empty if this is a base model.
   virtual std::string base_prefix() const { return ""; }
 
-  // In the order of execution; owned by the model.
+  // Returns the units in the order of execution. The model owns them.
   virtual std::vector<Unit*> units() = 0;
 
-  // Checks a batch (names, shapes, ranges of what is cheap to check) and makes what the first unit takes.
-  // Throws INVALID_ARGUMENT naming the field, what was found and what is wanted.
+  // Checks a batch (names, shapes, ranges that are cheap to check) and returns the State that enters the
+  // first unit. Throws INVALID_ARGUMENT naming the field, what was found and what is wanted.
   virtual State input(const Batch& batch) const = 0;
 
-  // The loss of what the last unit gave; empty if the batch has no labels. The same terms in the same order
-  // as counts().
+  // Returns the terms of the loss from the State that the last unit left; none if the batch has no labels.
+  // The terms are those of counts(), in the same order.
   virtual std::vector<LossTerm> loss(const State& last, const Batch& batch) const = 0;
-  // Known before forward from the batch alone.
+  // Returns the number of labels of each term. Reads only the batch, so it is known before forward.
   virtual std::vector<LossCount> counts(const Batch& batch) const = 0;
 
-  // The outputs under their Hugging Face names ("logits", "last_hidden_state").
+  // Returns the outputs under their Hugging Face names ("logits", "last_hidden_state").
   virtual State outputs(const State& last) const = 0;
 
-  // The fields that enter unit `index` for this batch.
+  // Returns the fields of the State that enter unit `index` for this batch.
   virtual std::vector<FieldShape> boundary(const Batch& batch, size_t index) const = 0;
-  // The lengths of the sequences that the blocks process for a batch that input() accepts, from the shapes of
-  // its fields alone. Empty: the model has no sequence that ranks can split.
+  // Returns the lengths of the sequences that the blocks process. Reads the shapes of a batch that input()
+  // accepts, and no values. Empty if the model has no sequence that can be split across ranks.
   virtual std::vector<SequenceLength> lengths(const Batch& batch) const { return {}; }
-  // A batch of `samples` samples that input() accepts, with `positions` positions in each sequence, for
-  // estimates. Inputs of a fixed size ignore `positions`. Empty if the model has no example.
+  // Returns a batch that input() accepts, with `samples` samples and `positions` positions in each sequence,
+  // for estimates of memory. Inputs of a fixed size ignore `positions`. Empty if the model has no example.
   virtual std::optional<Batch> example(int64_t samples, int64_t positions) const { return std::nullopt; }
 
+  // Returns the tied parameters.
   virtual std::vector<Tie> ties() const { return {}; }
+  // Returns the initial values of a parameter, called by its name in the model.
   virtual Initial initial(std::string_view parameter) const = 0;
-  // True for parameters that Hugging Face keeps frozen.
+  // Returns true for parameters that Hugging Face does not train.
   virtual bool frozen(std::string_view parameter) const { return false; }
-  // True for entries of old checkpoints that hold nothing (causal masks, for example).
+  // Returns true for checkpoint entries that are no parameters, such as the causal masks in old checkpoints.
   virtual bool ignored_on_load(std::string_view entry) const { return false; }
 
  private:
   Config config_;
 };
 
-// What a model library provides (factory "weft.factory.model/1", tier native). `architecture` is the name of
-// a Hugging Face class. The model is on the meta device, in `dtype`.
+// The factory that a model library provides (id "weft.factory.model/1", tier native). `create` returns the
+// model of the Hugging Face class `architecture` on the meta device, in `dtype`.
 struct ModelFactory {
   uint64_t struct_size = sizeof(ModelFactory);
   std::shared_ptr<Model> (*create)(const Config& config, std::string_view architecture,

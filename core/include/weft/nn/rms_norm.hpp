@@ -4,8 +4,8 @@
 
 namespace weft::nn {
 
-// y = x / sqrt(mean(x²) + epsilon) weight over the last dimension, as Hugging Face's models take it: half
-// precision is normalised in fp32 and rounded before the weight multiplies it.
+// Computes y = weight * x / sqrt(mean(x²) + epsilon) over the last dimension. As in Hugging Face's models,
+// half-precision inputs are normalized in fp32 and rounded before they are multiplied by the weight.
 class RmsNorm : public Fusible {
  public:
   RmsNorm(int64_t channels, double epsilon, at::ScalarType dtype);

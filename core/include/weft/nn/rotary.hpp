@@ -1,4 +1,4 @@
-// Rotary positions (Su et al., RoFormer: enhanced transformer with rotary position embedding,
+// Rotary position embeddings (Su et al., RoFormer: enhanced transformer with rotary position embedding,
 // arXiv:2104.09864) with the scalings of Hugging Face's modeling_rope_utils.py.
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace weft::nn {
 
-// The parameters of rotary positions in a configuration.
+// The parameters of rotary position embeddings in a configuration.
 struct RotaryConfig {
   enum class Scaling {
     kDefault,
-    kLinear,        // all frequencies divided by `factor`
-    kByWavelength,  // low ones divided, high ones kept, those between interpolated
+    kLinear,        // divides all frequencies by `factor`
+    kByWavelength,  // divides low frequencies, keeps high ones, and interpolates between
   };
   Scaling scaling = Scaling::kDefault;
   double theta = 10000;
@@ -29,20 +29,21 @@ struct RotaryConfig {
   static RotaryConfig read(const Config& config, int64_t max_positions);
 };
 
-// Turns pairs of channels by angles that grow with the position. Tables are made on first use and shared.
+// Rotates pairs of channels by angles that grow with the position. Computes the tables of cosines and sines
+// on first use; threads share them.
 class Rotary {
  public:
-  // size: D, even.
+  // `size` is the head size D, an even number.
   Rotary(const RotaryConfig& config, int64_t size);
-  // Turns channels i and i + D / 2 by position times frequency i. x: (N, T, H, D) -> the same shape;
-  // positions: (1, T) or (N, T) int64, or undefined for 0 ... T - 1. May be called from any thread.
+  // Rotates channels i and i + D / 2 by position times frequency i. x: (N, T, H, D) -> the same shape;
+  // positions: (1, T) or (N, T) int64, or undefined for 0 ... T - 1. Safe from several threads.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions) const;
 
  private:
   struct Table {
     at::Tensor cosine, sine;  // (positions, D / 2), fp32
   };
-  // Of at least `positions` positions.
+  // Returns a table of at least `positions` positions.
   Table table(int64_t positions) const;
 
   const at::Tensor frequencies_;  // (D / 2), fp32

@@ -1,5 +1,5 @@
-// A model of one stack of blocks over one sequence: a decoder alone, or an encoder alone. Its blocks decide
-// which positions attend to which.
+// The base of models with one stack of blocks over one sequence: decoder-only and encoder-only models. The
+// blocks decide which positions attend to which.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@
 
 namespace weft::nn {
 
-// A family derives its model from it, makes its modules in base() and calls assemble().
+// A model with one stack of blocks. A family derives its model from this class, creates its modules in
+// base(), and calls assemble() at the end of its constructor.
 class StackModel : public ComposedModel {
  public:
   State input(const Batch& batch) const override;
@@ -20,9 +21,10 @@ class StackModel : public ComposedModel {
 
  protected:
   using ComposedModel::ComposedModel;
-  // The units in order: `prologue` makes kHidden (N, T, C) of the inputs' fields, each block replaces it, and
-  // the epilogue applies `last` and the head. Between the last block and `last` stands an Identity
-  // "stream_end", where a plan may end what it split along the sequence.
+  // Creates the units, in this order: `prologue` computes kHidden (N, T, C) from the fields of `inputs`, each
+  // block replaces kHidden, and the epilogue applies `last` and then `head`. Registers an Identity
+  // "stream_end" in base() between the last block and `last`, where a plan can gather a residual stream that
+  // is split along the sequence.
   void assemble(std::unique_ptr<Inputs> inputs, std::unique_ptr<Unit> prologue,
                 std::vector<std::unique_ptr<Unit>> blocks, LastLayers last, std::unique_ptr<Head> head);
 
@@ -34,14 +36,14 @@ class StackModel : public ComposedModel {
   std::unique_ptr<Inputs> inputs_;
 };
 
-// The same over tokens.
+// A StackModel whose input is a sequence of tokens.
 class TokenStackModel : public StackModel, public TokenModel {
  public:
   std::vector<Vocabulary> vocabularies() const override;
   int64_t max_sequence_length() const override { return tokens_.positions; }
 
  protected:
-  // `tokens`: choices and dtype follow from the head and the traits.
+  // Sets TokenOptions::dtype from `traits`; assemble() sets TokenOptions::choices from the head.
   TokenStackModel(const Config& config, ModelTraits traits, TokenOptions tokens);
   void assemble(std::unique_ptr<Unit> prologue, std::vector<std::unique_ptr<Unit>> blocks, LastLayers last,
                 std::unique_ptr<Head> head);

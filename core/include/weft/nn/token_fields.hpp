@@ -1,5 +1,5 @@
-// The fields of models that read tokens, by Hugging Face's names. B samples, T positions; (B, choices, T) for
-// (B, T) where a class has choices.
+// The names of the fields of models that read tokens; they are Hugging Face's. B samples, T positions.
+// Classes with choices take (B, choices, T) in place of (B, T).
 #pragma once
 
 namespace weft::nn {
@@ -10,7 +10,7 @@ inline constexpr const char* kAttentionMask =
 inline constexpr const char* kTokenTypes = "token_type_ids";  // (B, T)
 inline constexpr const char* kPositions = "position_ids";     // (1, T) or (B, T); absent: 0 ... T - 1
 
-// Of the decoder, where an encoder has fields of its own.
+// The fields of the decoder in a model that also has an encoder.
 inline constexpr const char* kDecoderInputIds = "decoder_input_ids";
 inline constexpr const char* kDecoderAttentionMask = "decoder_attention_mask";
 

@@ -1,5 +1,5 @@
-// What models that read tokens have in common: checks of ids, masks, positions and types of tokens, and what
-// commands ask of them (a vocabulary, the longest text).
+// What models that read tokens have in common: their fields (ids, masks, positions, token types) with the
+// checks of each, their vocabularies, and their longest sequence.
 #pragma once
 
 #include <memory>
@@ -13,37 +13,38 @@
 
 namespace weft::nn {
 
-// A model with a vocabulary derives from this too.
+// A model that reads tokens derives from this class beside Model.
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
-  // Of each field of ids. The first one holds the text that `weft generate` continues.
+  // Returns the vocabulary of each field of ids. `weft generate` continues the first field.
   virtual std::vector<Vocabulary> vocabularies() const = 0;
-  // The longest text, or 0 if there is no limit.
+  // Returns the largest number of tokens in a sequence, or 0 if there is no limit.
   virtual int64_t max_sequence_length() const { return 0; }
 };
 
-// The model as one of tokens, or null if it has no vocabulary.
+// Returns `model` as a TokenModel, or null if it reads no tokens.
 const TokenModel* find_token_model(const Model& model);
 
 // Which fields a model of tokens reads, and how.
 struct TokenOptions {
   int64_t vocabulary = 0;
-  int64_t positions = 0;               // the longest sequence, or 0 if there is no limit
-  std::string positions_key = {};      // its name in config.json
-  int64_t token_types = 0;             // the vocabulary of token_type_ids, or 0 where they are no input
-  bool position_ids = true;            // are an input
-  bool blocks_need_positions = false;  // position_ids travel on to the blocks
-  // Sequences packed into one row are told by position_ids that start again; as in Hugging Face only where no
-  // attention mask is given, and no cache ("use_cache") asked for.
+  int64_t positions = 0;               // the largest sequence length, or 0 if there is no limit
+  std::string positions_key = {};      // the key of that limit in config.json
+  int64_t token_types = 0;             // the vocabulary of token_type_ids, or 0 if they are not an input
+  bool position_ids = true;            // whether position_ids are an input
+  bool blocks_need_positions = false;  // whether the State keeps position_ids for the blocks
+  // Whether position_ids that restart within a row mark packed sequences, which do not attend to each other.
+  // As in Hugging Face this holds only without an attention mask and with "use_cache" false.
   bool packs = false;
-  bool choices = false;  // ids may be (B, choices, T)
-  bool decoder = false;  // the fields are those of a decoder beside an encoder ("decoder_input_ids")
+  bool choices = false;  // whether ids may have shape (B, choices, T)
+  bool decoder = false;  // whether the names are the decoder's ("decoder_input_ids")
   at::ScalarType dtype = at::kFloat;
 };
 
-// Ids (B, T) int64 or int32; a mask of that shape, 1 or 0; token types of that shape; positions (B, T) or
-// (1, T). In the state ids, types and positions are int64 (N, T), the mask is as masks.hpp makes it.
+// The inputs of a token sequence. Of a batch it reads ids (B, T) of int64 or int32, an attention mask (B, T)
+// of ones and zeros, token types (B, T), and positions (B, T) or (1, T). It writes ids, token types and
+// positions to the State as int64 (N, T), and the mask as padding_mask() or packing_mask() returns it.
 class TokenInputs final : public Inputs {
  public:
   explicit TokenInputs(TokenOptions options);
@@ -54,7 +55,8 @@ class TokenInputs final : public Inputs {
   std::vector<int64_t> shape(const Batch& batch) const override;
   void add_example(int64_t samples, int64_t positions, Batch& batch) const override;
 
-  // The field `name` of the ids' shape rules, int64: checked as the ids are. `ignored`: it may hold -100.
+  // Returns field `name` as int64, checked like the ids: shape, length and vocabulary. If `ignored`, the
+  // value -100 is allowed.
   at::Tensor checked_ids(const BatchFields& batch, const char* name, bool ignored = false) const;
   std::vector<Vocabulary> vocabularies() const;
 

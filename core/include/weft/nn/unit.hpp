@@ -1,5 +1,5 @@
-// A unit: the piece of a model that a strategy schedules as a whole (the embeddings, one block, the head). It
-// maps State to State. Hooks exist at the boundaries of units only.
+// A unit is the part of a model that a strategy schedules as a whole: the embeddings, one block, the head. It
+// maps State to State. Hooks fire between units and nowhere else.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -21,18 +21,19 @@ class Unit {
   Unit(const Unit&) = delete;
   Unit& operator=(const Unit&) = delete;
 
-  // Reads its fields from `state` and puts its results there; what later units do not need it erases. Called
-  // again with the same fields when the unit is recomputed, so it depends on nothing else but parameters,
-  // buffers and the random generator.
+  // Reads fields of `state`, writes its results to it, and erases what later units do not need. Activation
+  // recomputation calls it again with the same fields, so the results depend only on these fields,
+  // parameters, buffers and the random generator.
   virtual void forward(State& state) = 0;
 
   const std::string& name() const { return name_; }
-  // The modules whose parameters and buffers it uses, those shared with other units too.
+  // Returns the modules whose parameters and buffers forward() uses, including those that it shares with
+  // other units.
   const std::vector<torch::nn::Module*>& modules() const { return modules_; }
 
  protected:
   explicit Unit(std::string name) : name_(std::move(name)) {}
-  // Says that forward uses `module`; returns it. The model's tree owns the module.
+  // Records that forward() uses `module`, which the model owns, and returns it.
   template <class M>
   M& uses(M& module) {
     modules_.push_back(&module);
@@ -44,7 +45,7 @@ class Unit {
   std::vector<torch::nn::Module*> modules_;
 };
 
-// A unit named `name` that runs `forward` on the state and uses `modules`.
+// Returns a unit named `name` that calls `forward` with the State and uses `modules`.
 std::unique_ptr<Unit> make_unit(std::string name, std::vector<torch::nn::Module*> modules,
                                 std::function<void(State&)> forward);
 
