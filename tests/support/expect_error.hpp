@@ -1,5 +1,5 @@
-// EXPECT_ERROR(config.integer("n_embd"), WEFT_NOT_FOUND, "n_embd", "config.json"): the expression throws
-// weft::Error with this status, and its text holds every one of the pieces.
+// EXPECT_ERROR(config.integer("n_embd"), WEFT_NOT_FOUND, "n_embd", "config.json") expects that the expression
+// throws a weft::Error with this status whose text contains all of the pieces.
 #pragma once
 
 #include <gtest/gtest.h>

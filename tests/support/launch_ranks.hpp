@@ -1,13 +1,13 @@
-// Ranks as processes for tests. The test's process loads libtorch once and forks the ranks of each case:
-// milliseconds a case, any number of ranks, and whatever a case did to itself ends with it.
+// Runs the ranks of a test as processes. The test's process loads libtorch once and forks the ranks of each
+// case, which takes milliseconds, allows any number of ranks, and isolates cases from each other.
 //
 //   WEFT_RANKS_TEST(Communicator, SumsOverAllRanks, 2, 3) {  // once with 2 ranks, once with 3
 //     at::Tensor tensor = at::full({4}, world.rank() + 1);
 //     world.communicator().all_reduce(tensor).wait();
-//     EXPECT_EQ(...);                                        // any assertion of GoogleTest, on any rank
+//     EXPECT_EQ(...);                                        // any GoogleTest assertion, on any rank
 //   }
 //
-// What the test's process computed before (a reference on one rank) is there in every rank, through fork.
+// Every rank sees what the test's process computed before the fork (a single-rank reference, for example).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,22 +26,22 @@ struct RankOptions {
   std::chrono::milliseconds collective_timeout{20'000};
 };
 
-// How a rank ended. Passed: its body returned and no assertion failed in it.
+// How a rank ended.
 struct RankOutcome {
-  bool passed = false;
-  std::string how;  // "passed", "failed", "killed by signal 9 (Killed)", "still running after 60 s"
+  bool passed = false;  // its body returned and no assertion failed in it
+  std::string how;      // "passed", "failed", "killed by signal 9 (Killed)", "still running after 60 s"
   std::string output;
 };
 
-// Forks `count` ranks, calls body(rank) in each, and waits until all have ended: by themselves, or killed
-// when the time is up. Each has torchrun's environment with a free port, so that weft::launch() joins them.
-// Needs a process of one thread.
+// Forks `count` ranks, calls body(rank) in each and waits until all have ended, or kills them when the time
+// is up. Each rank has torchrun's environment with a free port, so that weft::launch() joins them. The
+// calling process must have one thread only.
 std::vector<RankOutcome> run_ranks(int count, const std::function<void(int rank)>& body,
                                    const RankOptions& options = {});
 
-// For each number of ranks: runs `body` on them, each with its world, and turns the first rank that did not
-// pass into a failure of the running test, with its output and what became of the others. For lambdas, which
-// may capture:
+// Runs `body` once for each number of ranks, on every rank with its world. If a rank does not pass, the
+// running test fails with the outputs of the ranks that did not, first failure first. Use it for lambdas that
+// capture:
 //   TEST_F(Fixture, Name) { on_ranks({2, 3}, [&](World& world) { ... }); }
 void on_ranks(const std::vector<int>& counts, const std::function<void(World& world)>& body,
               const RankOptions& options = {});

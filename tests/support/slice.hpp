@@ -1,9 +1,9 @@
-// Long matrices of cases: an ordinary run tests a slice of each that is drawn from a seed, a full run all of
-// it.
+// Draws a few cases of a long test matrix. An ordinary run tests a slice that depends on a seed, a full run
+// tests every case.
 //
 //   INSTANTIATE_TEST_SUITE_P(Modes, Sequences, testing::ValuesIn(slice("Sequences", kAllModes, 4)));
 //
-// WEFT_TEST_SEED is the seed (packaging/check draws one and prints it), WEFT_TEST_FULL=1 makes the run full.
+// WEFT_TEST_SEED is the seed (packaging/check draws one and prints it). WEFT_TEST_FULL=1 runs every case.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,14 @@
 
 namespace weft::test {
 
+// Returns true if WEFT_TEST_FULL is 1.
 bool runs_whole_matrices();
 
-// Returns `count` of the numbers 0 ... size - 1 in ascending order, drawn from the seed and the name; all of
-// them if the run is full or there are no more. Prints which were drawn.
+// Returns `count` of the numbers 0 ... size - 1, drawn by the seed and the name, in ascending order, and
+// prints them. Returns all numbers in a full run or if `count` is at least `size`.
 std::vector<size_t> draw_slice(std::string_view name, size_t size, size_t count);
 
-// Returns the drawn elements of `cases`, in their order.
+// Returns the drawn elements of `cases` in their order.
 template <class Cases>
 auto slice(std::string_view name, const Cases& cases, size_t count) {
   std::vector<typename std::decay_t<decltype(*std::begin(cases))>> drawn;

@@ -1,4 +1,4 @@
-// A folder for one test, removed with all that is in it.
+// A folder for one test. The destructor removes it with its contents.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  // The path of a new file with these bytes.
+  // Writes a file with these bytes and returns its path.
   std::string file(const std::string& name, std::string_view bytes) const {
     const std::string path = path_ + "/" + name;
     std::ofstream(path, std::ios::binary) << bytes;

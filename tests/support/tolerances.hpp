@@ -1,5 +1,5 @@
-// How near is near enough: the one home of tolerances. All are relative to the largest value of the expected
-// tensor, so that they hold for tensors of any scale.
+// The tolerances of all tests. They are relative to the largest absolute value of the expected tensor, so
+// that they hold at any scale.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,16 +9,17 @@
 
 namespace weft::test {
 
-// Gradients of one strategy or layout against another: what the order of summation may change.
+// Gradients of one strategy or layout compared with another; only the order of summation differs.
 inline constexpr double kGradientFp32 = 2e-5;
 inline constexpr double kGradientFp64 = 1e-11;
-// Against Hugging Face's fp32; its own noise between eager and fp64 is 3e-6 and 2e-5.
+// Results compared with Hugging Face's in fp32, whose own differences between eager mode and fp64 are 3e-6
+// and 2e-5.
 inline constexpr double kHuggingFaceOutput = 2e-5;
 inline constexpr double kHuggingFaceGradient = 1e-4;
-// A kernel or layer against its plain version on the same input.
+// A kernel or layer compared with its plain version on the same input.
 inline constexpr double kKernelFp32 = 2e-6;
 inline constexpr double kKernelFp64 = 1e-13;
-// One rounding to the type: half a unit in the last place of the largest value.
+// One rounding to the dtype: half a unit in the last place of the largest value.
 inline constexpr double kRoundingBf16 = 1.0 / 256;
 inline constexpr double kRoundingFp16 = 1.0 / 2048;
 
@@ -35,8 +36,8 @@ inline double gradient_tolerance(at::ScalarType dtype) {
   }
 }
 
-// max |actual - expected| / max |expected|. Infinity for different shapes, for NaN, and for anything but zero
-// against zero.
+// Returns max |actual - expected| / max |expected|. Returns infinity for different shapes, for NaN, and if
+// only the expected tensor is zero.
 inline double relative_error(const at::Tensor& actual, const at::Tensor& expected) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (!actual.defined() || !expected.defined() || actual.sizes() != expected.sizes()) return kInfinity;
@@ -48,7 +49,8 @@ inline double relative_error(const at::Tensor& actual, const at::Tensor& expecte
   return error == error ? error : kInfinity;
 }
 
-// EXPECT_TRUE(is_near(gradient, reference, kGradientFp32)) << name;
+// Succeeds if the relative error is at most `tolerance`: EXPECT_TRUE(is_near(gradient, reference,
+// kGradientFp32)) << name;
 inline testing::AssertionResult is_near(const at::Tensor& actual, const at::Tensor& expected,
                                         double tolerance) {
   if (!actual.defined()) return testing::AssertionFailure() << "the tensor is undefined";

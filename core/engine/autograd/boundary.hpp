@@ -1,5 +1,5 @@
-// The boundary of a unit in the graph: one identity node over all differentiable fields of a state, so that
-// it fires once, when every consumer of every field is done.
+// The boundary between two units in the autograd graph: one identity node over all differentiable fields of a
+// State. Backward reaches it once, when every consumer of every field is done.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace weft {
 
-// Passes the differentiable fields of `state`, and of `more`, through a node that calls `fire` when backward
-// reaches it. Returns false if there are none: nothing was done.
+// Passes the differentiable fields of `state`, and the differentiable tensors of `more`, through one node
+// that calls `fire` when backward reaches it. Returns false and changes nothing if there are none.
 bool insert_boundary(State& state, std::function<void()> fire, const std::vector<at::Tensor*>& more = {});
 
 }  // namespace weft

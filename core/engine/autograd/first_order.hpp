@@ -1,4 +1,4 @@
-// For backward formulas that are not made of differentiable operations.
+// A check for backward functions that cannot be differentiated again.
 #pragma once
 
 #include <c10/core/GradMode.h>
@@ -8,7 +8,8 @@
 
 namespace weft {
 
-// Throws UNIMPLEMENTED in the backward of `what` if the graph of its gradients is asked for.
+// Throws UNIMPLEMENTED, naming `what`, if backward was called with create_graph. Call it at the start of a
+// backward function.
 inline void require_first_order(const char* what) {
   if (c10::GradMode::is_enabled())
     fail(WEFT_UNIMPLEMENTED, "{}: a gradient of its gradient was asked for (create_graph), which it has not",

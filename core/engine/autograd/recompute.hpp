@@ -1,6 +1,6 @@
-// Non-reentrant recomputation: forward keeps the inputs of a function instead of what its operations save;
-// the first backward node that asks for a saved tensor runs the function again, with the random generator as
-// it was.
+// Activation recomputation (checkpointing), non-reentrant as in torch.utils.checkpoint: forward keeps the
+// inputs of a function instead of the tensors that its operations save. The first backward node that asks for
+// a saved tensor runs the function again, with the random generator in the state that it had.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,18 @@
 
 namespace weft {
 
-// What is run twice: `again` is true in the recomputation. It depends on nothing but the state, parameters,
-// buffers, the random generator and what it captures, and is alive until backward is done.
+// A function that is run in forward and again in backward; `again` is true in the recomputation. Its result
+// must depend on the state, parameters, buffers, the default generator and its captures alone. Captures must
+// stay valid until backward is done.
 using Recomputed = std::function<void(State& state, bool again)>;
 
-// Runs `function` on `state` under recomputation.
+// Runs `function` on `state` and recomputes it in backward. `name` is the unit's, for errors. Backward throws
+// INVALID_ARGUMENT if a field of the input was changed in place, INTERNAL if the recomputation saves another
+// number of tensors than forward did.
 void run_recomputed(const std::string& name, const Recomputed& function, State& state);
 
-// How many of a model's units, the first ones, "off", "all" or a number says. Throws INVALID_ARGUMENT for
-// anything else, and for more than there are.
+// Returns how many of a model's `num_units` units, counted from the first, the option `recompute` selects:
+// "off", "all" or a number. Throws INVALID_ARGUMENT for any other text and for a number above `num_units`.
 size_t num_recomputed(const std::string& recompute, size_t num_units);
 
 }  // namespace weft

@@ -1,6 +1,5 @@
-// Default saved-tensor hooks for C++: while a guard lives, every tensor that an operation saves for backward
-// goes through the hooks that `make` makes. libtorch offers this to Python only; the engine asks its default
-// engine for them, so Weft installs an engine of its own that answers.
+// Default saved-tensor hooks, as torch.autograd.graph.saved_tensors_hooks in Python. libtorch offers them to
+// Python only: it asks its default autograd engine for them, so Weft installs an engine that returns them.
 #pragma once
 
 #include <torch/csrc/autograd/saved_variable_hooks.h>
@@ -10,14 +9,18 @@
 
 namespace weft {
 
+// While an object of this class lives, every tensor that an operation of this thread saves for backward
+// passes through the hooks that it makes.
 class SavedTensorHooks {
  public:
   using Make = std::function<std::unique_ptr<torch::autograd::SavedVariableHooks>()>;
-  explicit SavedTensorHooks(Make make);  // an empty function: no hooks, whatever stands outside
+  // Calls `make` for each saved tensor. An empty function disables the hooks of enclosing objects.
+  explicit SavedTensorHooks(Make make);
   ~SavedTensorHooks();
   SavedTensorHooks(const SavedTensorHooks&) = delete;
 
-  // Makes Weft's engine the default one; once per process, before the first graph that is to be hooked.
+  // Installs Weft's engine as the default engine. Call it once per process, before the first graph whose
+  // saved tensors are hooked.
   static void install();
 
  private:

@@ -1,4 +1,4 @@
-// Looking up rows.
+// Looks up rows of an embedding table.
 #pragma once
 
 #include <ATen/ops/embedding.h>
@@ -6,7 +6,8 @@
 
 namespace weft::nn {
 
-// The rows of ids: at::embedding, also without memory (meta), where libtorch has none.
+// Returns the rows of `ids` (...) as (..., C), like at::embedding. Also works on the meta device, where
+// libtorch has no kernel for it.
 inline at::Tensor looked_up(const at::Tensor& weight, const at::Tensor& ids, int64_t padding) {
   if (!weight.is_meta()) return at::embedding(weight, ids, padding);
   at::DimVector shape(ids.sizes());

@@ -1,5 +1,5 @@
-// Initial values that depend on the seed, the parameter's name and the global index alone, so that every rank
-// makes its own slice and all layouts begin alike.
+// Initial values of parameters. They depend on the seed, the parameter's name and the global index alone, so
+// every rank initializes its own shard and all layouts start from the same values.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,13 +11,14 @@
 
 namespace weft::nn {
 
-// Writes elements [begin, begin + destination.numel()) of the parameter. Counter-based: Philox 4x32 with 10
-// rounds (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011), keyed by seed and name;
-// normal values by Box-Muller.
+// Writes the elements [begin, begin + destination.numel()) of the flattened parameter `name`. Random numbers
+// come from Philox 4x32 with 10 rounds (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011),
+// keyed by seed and name; normal values are made by the Box-Muller transform.
 void initialise(const Initial& initial, int64_t seed, std::string_view name, int64_t begin,
                 const at::Tensor& destination);
 
-// Writes a box of the parameter, which has `shape`; `destination` has the box's extent, with any strides.
+// Writes the elements of `box` of a parameter of this shape. `destination` has the box's extent and any
+// strides.
 void initialise(const Initial& initial, int64_t seed, std::string_view name,
                 const std::vector<int64_t>& shape, const Box& box, const at::Tensor& destination);
 

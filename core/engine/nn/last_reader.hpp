@@ -1,4 +1,4 @@
-// Whether a saved tensor's memory may be written over in backward.
+// Decides whether backward may reuse the memory of a saved tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,7 +6,8 @@
 
 namespace weft::nn {
 
-// True if nobody but this backward can read `saved`, a saved variable as it was unpacked, any more.
+// Returns true if no one but the running backward function can read `saved`, an unpacked saved variable, so
+// that the function may overwrite it.
 inline bool last_reader(const at::Tensor& saved) {
   constexpr size_t kSavedAndUnpacked = 2;
   return !torch::autograd::get_current_graph_task_keep_graph() && saved.use_count() <= kSavedAndUnpacked &&

@@ -1,15 +1,18 @@
-// The product behind every linear layer, for operations that compute with other tensors than the layer's own.
+// The matrix product of linear layers and its gradients, for operations that compute with shards of a layer's
+// parameters.
 #pragma once
 
 #include "weft/nn/layers.hpp"
 
 namespace weft::nn {
 
-// Computes what the layer makes of `x` with this weight and bias: what its slot `product` says, or linear().
+// Computes the layer's product of `x` with this weight and bias: the one in its slot `product` if there is
+// one, linear() otherwise. `bias` may be undefined.
 at::Tensor product(const Linear& layer, const at::Tensor& x, const at::Tensor& weight,
                    const at::Tensor& bias);
 
-// The gradients of linear(), of the result's gradient `dy`.
+// Return the gradients of linear() with respect to its input, weight and bias. `dy` is the gradient of its
+// result.
 at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear::Layout layout);
 at::Tensor linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, Linear::Layout layout);
 at::Tensor linear_bias_gradient(const at::Tensor& dy);

@@ -1,4 +1,4 @@
-// Random numbers that differ between ranks whose micro-batches or default generators are alike.
+// Random numbers that differ between ranks although their micro-batches and default generators are the same.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,10 +7,11 @@
 
 namespace weft::nn {
 
-// While it lives, the default generator of the CPU is that of stream `stream`: in a unit whose micro-batch
-// has random numbers of its own it follows from the next of them, elsewhere from the generator's state, which
-// afterwards goes on as if one number had been drawn. So ranks stay in step, and a recomputation draws the
-// same again. Elsewhere stream 0 changes nothing.
+// While an object of this class lives, the default CPU generator draws the numbers of random stream `stream`.
+// If the micro-batch of the running unit has a seed, the stream is seeded by that unit's next random number.
+// Otherwise it is seeded by the default generator, which then continues as if one number had been drawn, and
+// stream 0 leaves the generator alone. Ranks therefore stay in step, and a recomputation draws the same
+// numbers.
 class RandomStream {
  public:
   explicit RandomStream(uint64_t stream);
@@ -18,11 +19,11 @@ class RandomStream {
   RandomStream(const RandomStream&) = delete;
 
  private:
-  at::Tensor saved_;  // undefined: nothing was changed
+  at::Tensor saved_;  // the generator's state to restore; undefined if it was left alone
 };
 
-// Returns a seed for stream `stream`: out of the random numbers of the micro-batch whose unit this thread
-// runs, or else of the default generator of the CPU. One number is drawn, also for stream 0.
+// Returns a seed for random stream `stream`, drawn from the running unit if its micro-batch has a seed,
+// otherwise from the default CPU generator. Draws one number for every stream, 0 included.
 uint64_t drawn_seed(uint64_t stream);
 
 }  // namespace weft::nn

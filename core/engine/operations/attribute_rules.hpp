@@ -1,4 +1,4 @@
-// Attributes as the declarations of operations spell them.
+// Makes the attribute rules that operations declare.
 #pragma once
 
 #include <string>
@@ -9,6 +9,8 @@
 
 namespace weft::operations {
 
+// Returns the rule of a flag, an integer of at least `minimum`, or a text of one of `choices` (of any text if
+// there are none). `standard` is the default value.
 inline plan::AttributeRule flag(std::string key, bool standard, std::string documentation) {
   return {{.key = std::move(key), .kind = WEFT_KIND_BOOL, .integer = standard}, std::move(documentation)};
 }
@@ -26,7 +28,7 @@ inline plan::AttributeRule text(std::string key, std::string standard, std::vect
           std::move(choices)};
 }
 
-// Of a layer with two forms that agree but for rounding (nn::Fusible).
+// Returns the rule of the attribute "fused" of layers that have a fused and a plain form (nn::Fusible).
 inline plan::AttributeRule in_one_pass() {
   return flag("fused", true, "the layer runs in few passes over memory; false: operation by operation");
 }

@@ -1,4 +1,4 @@
-// The halves of the operations that fill the slots of layers.
+// The functions that install operations in the slots of layers. They need libtorch; the declarations do not.
 #pragma once
 
 #include "weft/operation.hpp"

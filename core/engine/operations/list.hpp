@@ -1,4 +1,4 @@
-// The operations of this folder by the names of their functions.
+// Lists the operations of this folder by the names of their functions, sorted by id.
 #pragma once
 
 // clang-format off

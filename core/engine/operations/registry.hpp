@@ -11,28 +11,29 @@
 
 namespace weft::plan {
 
-// Those of this folder, sorted by id.
+// Returns the operations of this folder, sorted by id.
 const std::vector<Operation>& known_operations();
 
-// Finds operations that are not of this folder; null for what it does not know.
+// Finds an operation that a library provides; returns null for an id that it does not know.
 using OperationSource = std::function<const Operation*(std::string_view id)>;
+// Sets the source that find_operation asks when this folder does not have an id.
 void set_operation_source(OperationSource source);
 
-// Returns the operation of this id, of this folder or of the source; null if there is none.
+// Returns the operation with this id, from this folder or from the source; null if there is none.
 const Operation* find_operation(std::string_view id);
 
-// Returns what is wrong with an id that find_operation does not know, with the nearest known ones.
+// Returns an error text for an id that find_operation does not know, which names the nearest known ids.
 std::string unknown_operation(std::string_view id);
 
-// Returns whether the entry states the fact.
+// Returns true if the entry states `fact`.
 bool states(const Replacement& entry, Fact fact);
-// Returns whether some entry of the plan does.
+// Returns true if at least one entry of the plan states `fact`.
 bool states(const Plan& plan, Fact fact);
 
-// Returns the ids of the operations that can state the fact, with "or" between them.
+// Returns the ids of the operations that can state `fact`, joined by "or".
 std::string operations_that_state(Fact fact);
 
-// Returns tables of the operations and their attributes in Markdown, for the documentation.
+// Returns two Markdown tables for the documentation: the operations, and their attributes.
 std::string operations_in_markdown();
 
 }  // namespace weft::plan

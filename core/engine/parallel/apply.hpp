@@ -1,4 +1,5 @@
-// Puts a plan into a model: operations into the layers' slots, heads divided.
+// Applies a plan to a model: fills the slots of layers with operations and divides attributes such as the
+// number of heads.
 #pragma once
 
 #include <functional>
@@ -13,25 +14,31 @@
 
 namespace weft::parallel {
 
+// A plan that has been applied to a model.
 class AppliedPlan {
  public:
-  // The ranks of the tensor axis and of the sequence axis, of any number. Collective over them. Throws
-  // UNIMPLEMENTED for what a plan may say but this version does not perform. The model outlives this.
+  // Applies `plan` to `model`. `tensor` and `sequence` are the groups of the tensor and the sequence axis,
+  // each of one or more ranks; collective over both. The model must outlive this object. Throws UNIMPLEMENTED
+  // for whatever plan::unsupported() reports, INVALID_ARGUMENT naming a module whose class an operation does
+  // not fit.
   AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communicator& tensor,
               const Communicator& sequence);
   AppliedPlan(const AppliedPlan&) = delete;
 
-  // Every parameter that is split, or whose gradient is summed over other axes than most, by its full name,
-  // ties under both names.
+  // Returns, by full name, every parameter that is sharded or whose gradient is not summed over the usual
+  // axes. A tied parameter is listed under both of its names.
   const std::map<std::string, plan::PlannedParameter>& split() const { return split_; }
-  // Returns which of the `total` positions of a sequence, which Model::lengths names, this rank has.
+  // Returns which of the `total` positions of `sequence` this rank holds in the residual stream. `sequence`
+  // is a name that Model::lengths gives.
   std::vector<Run> own_positions(const std::string& sequence, int64_t total) const;
-  // How often the ranks of the sequence axis add up gradients of the same samples.
+  // Returns how often the data-parallel sum of gradients counts each sample: the size of the sequence axis if
+  // sequences are split over it, 1 otherwise.
   int64_t times_counted() const;
-  // True if the ranks of the tensor axis have other positions each, between the regions.
+  // Returns true if the residual stream is split along the sequence over the ranks of the tensor axis.
   bool divides_positions_of_tensor_ranks() const;
-  // The layers as they were, so that another plan can be made and applied; again: as this plan wants them.
+  // Restores the layers as they were before the plan, so that another plan can be built and applied.
   void lift();
+  // Applies the plan again after lift().
   void put_back();
 
  private:
@@ -41,7 +48,8 @@ class AppliedPlan {
   };
   std::map<std::string, plan::PlannedParameter> split_;
   std::vector<Change> changes_;
-  // One for each sequence that begins below a module of its own, by that module's path; "": for all others.
+  // The residual streams, by the path of the module below which their sequence begins. The stream of every
+  // other module has the path "".
   std::map<std::string, std::shared_ptr<ResidualStream>> streams_;
 };
 

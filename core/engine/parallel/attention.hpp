@@ -1,5 +1,5 @@
-// Attention where every rank of a sequence axis has some of the positions. `source`: of keys and values; the
-// same stream as that of the queries, or another.
+// Attention when each rank of a sequence axis holds a part of the positions. In all functions `stream` is the
+// residual stream of the queries and `source` that of the keys and values; both may be the same.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,23 @@
 
 namespace weft::parallel {
 
-// Positions are exchanged for heads before and back afterwards: each rank attends with some heads over the
-// whole sequence (Jacobs et al., DeepSpeed Ulysses, arXiv:2309.14509). The number of heads must be a multiple
-// of the ranks; heads of keys and values fewer than ranks are repeated.
+// Returns attention by all-to-all (Jacobs et al., DeepSpeed Ulysses, arXiv:2309.14509): before attention the
+// ranks exchange positions for heads, so that each attends to the whole sequence with its own heads;
+// afterwards they exchange back. The number of heads must be a multiple of the number of ranks. If there are
+// fewer heads of keys and values than ranks, they are repeated.
 std::shared_ptr<nn::AttentionOperation> head_scatter_attention(std::shared_ptr<ResidualStream> stream,
                                                                std::shared_ptr<ResidualStream> source);
 
-// Keys and values travel from rank to rank; what each part gives is merged by its log-sum-exp (Liu et al.,
-// Ring attention with blockwise transformers, arXiv:2310.01889). Of positions in zigzag. `inner_ring`: so
-// many neighbours pass on all that they have before a part goes to the next such group; it divides the ranks.
+// Returns ring attention (Liu et al., Ring attention with blockwise transformers, arXiv:2310.01889): keys and
+// values travel from rank to rank, and the results of their blocks are merged by log-sum-exp. Positions must
+// be in zigzag order. `inner_ring` is the number of neighbours that form an inner ring: keys and values pass
+// all ranks of it before they move to the next inner ring. It divides the number of ranks.
 std::shared_ptr<nn::AttentionOperation> ring_attention(std::shared_ptr<ResidualStream> stream,
                                                        std::shared_ptr<ResidualStream> source,
                                                        int inner_ring);
 
-// What each kind needs of a bias by position: some heads, or its own queries. `whole`: attention of all
-// positions with this rank's heads.
+// `head_scatter_bias` returns the bias of this rank's heads, `ring_bias` that of this rank's queries, and
+// `whole_bias` that of all queries with the layer's heads.
 std::shared_ptr<nn::PositionBiasOperation> head_scatter_bias(std::shared_ptr<ResidualStream> stream);
 std::shared_ptr<nn::PositionBiasOperation> ring_bias(std::shared_ptr<ResidualStream> stream);
 std::shared_ptr<nn::PositionBiasOperation> whole_bias(std::shared_ptr<ResidualStream> stream);

@@ -1,4 +1,5 @@
-// Attention of some queries to some keys, whose result is a part of that to all keys.
+// Attention of queries to one block of keys. The results of several blocks are merged into attention to all
+// keys (FlashAttention, Dao et al., arXiv:2205.14135, section 3.1).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,33 +8,37 @@
 
 namespace weft::parallel {
 
+// The queries and the block of keys and values that they attend to. Shapes: B batch, H heads of queries, G
+// heads of keys and values, t queries, s keys, D channels of a head.
 struct AttentionBlock {
-  // q: (B, H, t, D); k, v: (B, G, s, D), each for H / G heads of q; `bias`: additive, broadcasts to (B, H, t,
-  // s), or undefined.
+  // q: (B, H, t, D); k, v: (B, G, s, D), each shared by H / G heads of q. `bias` is additive and broadcasts
+  // to (B, H, t, s), or undefined.
   at::Tensor q, k, v, bias;
   bool causal = false;  // query i attends to keys 0 ... i
   double scale = 1;
-  bool fused = true;   // one kernel, where there is one for this
-  double dropout = 0;  // of the probabilities, with the masks of `seed`
-  uint64_t seed = 0;
-  bool learns_bias = false;  // the gradient of `bias` is wanted, which the kernel does not give
+  bool fused = true;         // uses a fused kernel if there is one for these arguments
+  double dropout = 0;        // probability of dropping an attention weight
+  uint64_t seed = 0;         // of the dropout mask
+  bool learns_bias = false;  // `bias` requires grad, which the fused kernel does not support
 };
 
-// As attention to these keys alone: (B, H, t, D), and the logarithm of the sum of exponentials (B, H, t), in
-// fp32 for half precision.
+// The result of attention to one block: `out` (B, H, t, D) and `log_sum_exp` (B, H, t), the logarithm of the
+// sum of the exponentials of the scores. Both are fp32 if the inputs are in half precision.
 struct AttentionPart {
   at::Tensor out, log_sum_exp;
 };
+// Computes attention to the keys of `block` alone.
 AttentionPart attend(const AttentionBlock& block);
 
-// Adds `part` to `sum`, which has attended to other keys: sum.out becomes attention to all of them.
+// Merges `part` into `sum`, the result for other keys, in place: `sum` becomes the result for all of them.
 void merge(AttentionPart& sum, const AttentionPart& part);
 
-// The gradients that come of this block, of the whole result: `out`, `log_sum_exp` and `gradient` are those
-// of attention to all keys. dk, dv: as k and v; dbias: as bias, where it is wanted.
+// The gradients of a block's tensors, in their shapes. `dbias` is defined if the block learns its bias.
 struct AttentionGradients {
   at::Tensor dq, dk, dv, dbias;
 };
+// Returns what `block` contributes to the gradients. `whole` is the merged result for all keys, `gradient`
+// the gradient of whole.out.
 AttentionGradients attend_backward(const AttentionBlock& block, const AttentionPart& whole,
                                    const at::Tensor& gradient);
 

@@ -1,5 +1,5 @@
-// The context of a forward, from the shapes of its batch: known before any unit has run, on every rank and
-// stage.
+// Makes the context of a forward pass from the shapes of its batch, before any unit runs. Every rank and
+// every pipeline stage makes the same one.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@
 
 namespace weft::parallel {
 
-// `plan`: the one applied to the model, null if there is none. Where the model is in training mode, one
-// number is drawn from the default generator: the seed of the micro-batch.
+// Returns the context of a micro-batch. `plan` is the plan applied to the model, or null. In training mode
+// this draws one number from the default generator, the random seed of the micro-batch.
 std::shared_ptr<nn::ForwardContext> make_context(const nn::Model& model, const Batch& batch,
                                                  const AppliedPlan* plan);
 
-// Adds up `losses` of this rank, each weighted and divided by the positions of its sequence in the batch of
-// `context`; undefined if there are none. Where ranks have positions of the same samples, every rank's part
-// counts `times`, as their losses do.
+// Returns the sum of this rank's auxiliary losses, each multiplied by its weight and divided by the number of
+// positions of its sequence in the micro-batch of `context`; an undefined tensor if there are none. `times`
+// is AppliedPlan::times_counted(): each loss is multiplied by it, as the model's loss is.
 at::Tensor weighted_mean(const std::vector<nn::AuxiliaryLoss>& losses, const nn::ForwardContext& context,
                          int64_t times);
 

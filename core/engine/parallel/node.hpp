@@ -1,4 +1,4 @@
-// A tensor that communication made, as a result of the graph.
+// Connects tensors that communication produced to the autograd graph.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,8 +7,9 @@
 
 namespace weft::parallel {
 
-// The memory of `values` as a function of `input`: `gradient` makes the gradient of `input` out of that of
-// the result. Nothing is recorded where autograd records nothing.
+// Returns a tensor that shares the memory of `values` and that autograd differentiates as a function of
+// `input`: `gradient` maps the gradient of the result to that of `input`. Records nothing if grad mode is off
+// or `input` does not require grad.
 at::Tensor with_gradient(const at::Tensor& values, const at::Tensor& input,
                          std::function<at::Tensor(const at::Tensor& gradient)> gradient);
 

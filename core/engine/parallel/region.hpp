@@ -1,4 +1,5 @@
-// The borders of a tensor-parallel region: inside it every rank of the group computes another part.
+// Enters and leaves a tensor-parallel region, in which each rank of the group computes its own part of a
+// layer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,15 +10,15 @@
 
 namespace weft::parallel {
 
-// Into a region: the same tensor; its gradient is the sum of what the ranks' parts give (one all-reduce).
+// Enters a region: returns `x`. In backward the gradients of the ranks are summed (one all-reduce).
 at::Tensor enter(const at::Tensor& x, const Communicator& ranks);
 
-// Out of a region: the sum of the ranks' partial results (one all-reduce, over the memory of `partial`, which
-// nobody else may need); the gradient is the same on every rank.
+// Leaves a region: returns the sum of `partial` over the ranks (one all-reduce). In backward every rank
+// passes its gradient on unchanged. Consumes `partial`: the result is written into its memory.
 at::Tensor leave(const at::Tensor& partial, const Communicator& ranks);
 
-// Parts along the last dimension, of any sizes, side by side in the order of ranks; the gradient of this
-// rank's part is its slice. `sizes`: by rank.
+// All-gathers the ranks' parts along the last dimension, in the order of ranks. `sizes` has the extent of
+// each rank's part; they may differ. In backward each rank takes the slice that belongs to its part.
 at::Tensor gather_last(const at::Tensor& part, const std::vector<int64_t>& sizes, const Communicator& ranks);
 
 }  // namespace weft::parallel

@@ -1,30 +1,32 @@
-// Round a ring of rings.
+// The route of keys and values through a ring of rings.
 #pragma once
 
 #include <cstdlib>
 
 namespace weft::parallel {
 
-// The way of the keys and values of each rank: once past every rank, within groups of `inner` neighbours
-// first.
+// The route on which the keys and values of each rank visit every rank once. They first pass the `inner`
+// neighbours of one inner ring, then move to the next inner ring.
 class Route {
  public:
-  // `inner` divides `ranks`.
+  // `inner` must divide `ranks`.
   Route(int rank, int ranks, int inner) : rank_(rank), ranks_(ranks), inner_(inner) {}
 
   int steps() const { return ranks_; }
-  // Whose part is here at a step, and where this rank's is.
+  // Returns the rank whose part is here at `step`.
   int here(int step) const { return moved(-step); }
+  // Returns the rank at which this rank's own part is at `step`.
   int own(int step) const { return moved(step); }
-  // Where what is here goes after a step, and whence the next comes.
+  // Returns the rank that receives the part which is here, after `step`.
   int next(int step) const { return rank_at(place(rank_), hop(step), 1); }
+  // Returns the rank that sends the next part, after `step`.
   int previous(int step) const { return rank_at(place(rank_), hop(step), -1); }
 
  private:
   struct Place {
     int group, member;
   };
-  // Steps from group to group, and within one.
+  // A move: by how many inner rings, and by how many members within one.
   struct Hops {
     int groups, members;
   };

@@ -1,4 +1,4 @@
-// The stream of split_residual_stream(), open to those that move its parts in another way.
+// The class behind split_residual_stream(), from which ring_residual_stream() derives.
 #pragma once
 
 #include <functional>
@@ -14,18 +14,20 @@ class SplitResidualStream : public ResidualStream {
   at::Tensor leave(const at::Tensor& partial) override;
   at::Tensor enter(const at::Tensor& x) override;
   std::shared_ptr<RegionInput> input(int64_t readers) override;
-  // Every rank applies it to its own positions.
+  // Sums the gradient over the tensor ranks, because each applies the parameter to its own positions.
   at::Tensor parameter(const at::Tensor& parameter) override;
   at::Tensor inside(const at::Tensor& by_position) const override { return by_position; }
 
-  // nn::linear of all positions out of `x`, this rank's; `whole` gets all of x. No graph.
+  // Gathers `x` (B, t, in) into `whole` (B, T, in) and returns nn::linear of it. Collective, not recorded by
+  // autograd.
   virtual at::Tensor gather_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                     nn::Linear::Layout layout, at::Tensor& whole) const;
-  // The gradient of its weight, of `dy` of all positions; `total` is their number.
+  // Gathers `x` into `whole` and returns the gradient of the weight of that product. `dy` (B, T, out) is the
+  // gradient of the product, `total` is T. Collective, not recorded by autograd.
   virtual at::Tensor gather_weight_gradient(const at::Tensor& dy, const at::Tensor& x,
                                             nn::Linear::Layout layout, int64_t total,
                                             at::Tensor& whole) const;
-  // Begins what the latter gathers, where it can be under way before it is needed; null elsewhere.
+  // Starts to gather `x` and returns a function that waits for it; null if the stream does not overlap.
   virtual std::function<at::Tensor()> start_gathering(const at::Tensor& x, int64_t total) const;
 
  protected:

@@ -1,4 +1,4 @@
-// What both kinds of attention over a split sequence know of positions.
+// The base of both kinds of attention over a split sequence.
 #pragma once
 
 #include <ATen/ops/arange.h>
@@ -10,6 +10,7 @@
 
 namespace weft::parallel {
 
+// Takes the positions of the queries from their residual stream.
 class StreamAttention : public nn::AttentionOperation {
  public:
   StreamAttention(std::shared_ptr<ResidualStream> stream, std::shared_ptr<ResidualStream> source)

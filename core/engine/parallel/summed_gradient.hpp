@@ -1,4 +1,4 @@
-// Parameters whose gradient is summed over ranks that hold the same elements.
+// Sums the gradients of parameters of which several ranks of the tensor axis hold the same elements.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,15 +13,17 @@
 
 namespace weft::parallel {
 
-// The groups of ranks of the tensor axis that hold the same elements of some parameter, each made once.
+// The communicators of the ranks of the tensor axis that hold the same elements of a parameter. Each group is
+// made once, however many parameters need it.
 class SharedGroups {
  public:
   explicit SharedGroups(Communicator tensor) : tensor_(std::move(tensor)) {}
   const Communicator& tensor() const { return tensor_; }
-  // Makes a group of each set of ranks that keep the same elements along `dim`. All ranks know what all keep,
-  // so they make the same groups in the same order. Collective where there are such sets.
+  // Makes the missing communicators for the sets of ranks that hold the same elements along `dim`. Collective
+  // over the tensor axis if there are such sets. `cuts` is the same on every rank, so all make the same
+  // communicators in the same order.
   void make(const std::vector<Cut>& cuts, size_t dim);
-  // Returns a group that make() made; null where this rank is not among its members.
+  // Returns a communicator that make() made; it is null if this rank is no member.
   const Communicator& of(const std::vector<uint32_t>& members) const { return groups_.at(members); }
 
  private:
@@ -29,8 +31,9 @@ class SharedGroups {
   std::map<std::vector<uint32_t>, Communicator> groups_;
 };
 
-// Returns the identity with a gradient summed over all ranks of the tensor axis that hold the same elements
-// as this one: all of them for a parameter that is not split. Collective over the tensor axis.
+// Returns a function that returns its parameter unchanged and, in backward, sums the gradient over the ranks
+// of the tensor axis that hold the same elements; over all of them if the parameter is replicated. Collective
+// over the tensor axis.
 std::function<at::Tensor(const at::Tensor& parameter)> summed_gradient(
     const plan::PlannedParameter& parameter, SharedGroups& groups);
 

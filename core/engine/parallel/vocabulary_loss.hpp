@@ -1,4 +1,4 @@
-// Cross entropy of logits whose classes are split over ranks.
+// Cross entropy of logits that are sharded along the vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,10 +7,11 @@
 
 namespace weft::parallel {
 
-// As nn::cross_entropy_sum of the whole logits, which exist nowhere. `logits`: (..., this rank's classes), of
-// which the first has the number `begin` out of `classes`; `labels`: (...) int64, the same on every rank, as
-// is the result. Two all-reduces of numbers by row: the largest logit; the sum of exponentials and the
-// label's logit. The gradient needs none.
+// Returns nn::cross_entropy_sum of the whole logits without gathering them. `logits` (..., C of this rank)
+// are the classes `begin`, `begin` + 1, ... of `classes`; `labels` (...) int64 are the same on every rank.
+// The result is the same on every rank. Two all-reduces per call: the largest logit of each row; then its sum
+// of exponentials and the logit of its label. Backward communicates nothing. Throws INVALID_ARGUMENT if the
+// labels do not fit the logits.
 at::Tensor vocabulary_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored,
                                         int64_t begin, int64_t classes, const Communicator& ranks);
 

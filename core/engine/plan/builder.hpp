@@ -1,4 +1,4 @@
-// Runs a shard policy: shows it the model through the C table and records what it asks for.
+// Runs a shard policy: gives it the model through the C table and records its calls.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,8 +9,9 @@
 
 namespace weft::plan {
 
+// The calls of a policy. `place` is the entry of a JSON policy that made the call, for messages; empty for a
+// policy in C.
 struct Recording {
-  // `place`: of the entry in a policy that is a file, for messages; empty otherwise.
   struct Replace {
     std::string pattern;
     std::string operation;
@@ -39,35 +40,39 @@ struct Recording {
   std::vector<Require> requires_divides;
   std::vector<std::string> rejections;
   std::vector<std::string> problems;  // calls that break the contract of the table
-  std::string refusal;                // what the policy said when it returned an error; empty if it agreed
+  std::string refusal;                // the error that the policy returned; empty if it returned WEFT_OK
 
-  // One line a call, sorted.
+  // Returns one line per call, sorted.
   std::vector<std::string> lines() const;
 };
 
-// `order` holds the indices of the model's nodes in the order in which the policy sees them.
+// Runs `policy` and returns its calls. `order` holds the indices of the model's nodes in the order in which
+// the policy sees them.
 Recording record(const ModelDescription& model, const std::vector<size_t>& order, const Policy& policy,
                  const ParallelSizes& sizes);
 
-// Where the entry is that makes the calls from now on: "policy.json, entry 3".
+// Sets the place of the calls that follow: "policy.json, entry 3".
 void set_place(weft_plan* plan, std::string place);
-// "policy.json, entry 3: problem", or the problem where there is no place.
+// Returns "policy.json, entry 3: problem", or the problem alone if `place` is empty.
 std::string placed(const std::string& place, const std::string& problem);
 
-// The typed value of a JSON value; what is no number, flag or text has the kind JSON.
+// Converts a JSON value to an attribute. A value that is no number, flag or text gets the kind JSON.
 Attribute to_attribute(const std::string& key, const nlohmann::json& value);
+// Returns a view of `attribute`, which must outlive it.
 weft_kv borrow(const Attribute& attribute);
 
-// A key of the configuration as the policy sees it, with its text in `storage`; false for null and for what
-// is absent.
+// The configuration of a model as a policy sees it: one typed value per key. Keys whose value is null are
+// absent.
 class ConfigView {
  public:
-  explicit ConfigView(const std::string& config_json);  // throws INVALID_ARGUMENT unless it is an object
+  // Throws INVALID_ARGUMENT unless the text is a JSON object.
+  explicit ConfigView(const std::string& config_json);
+  // Returns the value of `key`, null if it is absent.
   const weft_kv* find(std::string_view key) const;
   std::vector<std::string> keys() const;
 
  private:
-  std::vector<Attribute> values_;  // sorted by key; the views point into it
+  std::vector<Attribute> values_;  // sorted by key; `views_` points into it
   std::vector<weft_kv> views_;
 };
 

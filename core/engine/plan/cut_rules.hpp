@@ -1,4 +1,4 @@
-// How the dimension of a parameter is split over the ranks of the tensor axis.
+// Shards a dimension of a parameter over the ranks of the tensor axis.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,24 @@
 
 namespace weft::plan {
 
+// How one dimension is sharded. The dimension may hold several fused parts (queries, keys and values), each
+// of which is sharded separately.
 struct SplitRule {
   int64_t dim = -1;
-  int64_t parts = 1;         // each split by itself
-  int64_t heads = 0;         // of the first part, which stay whole; 0: elements
-  int64_t key_heads = 0;     // of every other part; 0: as many
-  bool interleaved = false;  // group by group: heads of the first part, then those of the others
-  bool equal = true;         // the ranks' parts
+  int64_t parts = 1;         // number of fused parts
+  int64_t heads = 0;         // heads of the first part, which are never cut; 0 shards single elements
+  int64_t key_heads = 0;     // heads of every other part; 0 means as many as the first part has
+  bool interleaved = false;  // the parts alternate by groups of heads instead of lying one after the other
+  bool equal = true;         // all ranks must get equal shards; false allows a vocabulary's uneven ones
 };
 
-// Splits a parameter along the rule's dimension over the tensor axis. Returns what does not fit, empty if all
-// does.
+// Fills the cuts of `parameter` by the rule. Returns an error text, empty on success.
 std::string split_parameter(PlannedParameter& parameter, const SplitRule& rule, const ParallelSizes& sizes);
 
-// Returns which parts of the rule contradict each other, empty if none do.
+// Returns an error text if members of the rule contradict each other, otherwise an empty one.
 std::string contradiction(const SplitRule& rule);
 
-// "1 and 3": the divisors of `value` next to `size`.
+// Returns the divisors of `value` nearest to `size`, below and above: "1 and 3".
 std::string nearest_divisors(int64_t value, int64_t size);
 
 }  // namespace weft::plan

@@ -1,4 +1,4 @@
-// The bridge from a model to its plan.
+// Describes a model as plain data, from which a plan is built.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,18 @@
 
 namespace weft::plan {
 
-// Every module but the root: a layer by its kind(), another module as "Module". Paths are relative to the
-// base model, which is no node itself; heads stand beside. What operations have added to a layer belongs to
-// the layer's node. `model` must outlive the description.
+// Returns a description with one node for every module except the root and the base model. A layer has its
+// kind(), any other module the kind "Module". Paths are relative to the base model; heads stand beside it.
+// Parameters that an operation has added to a layer belong to the layer's node. `model` must outlive the
+// description.
 ModelDescription describe_model(const nn::Model& model);
 
-// The name of a module in plans: relative to the base model, whose path in the model is `base_prefix`.
+// Returns the name of a module in plans, relative to the base model, whose path in the model is
+// `base_prefix`.
 std::string planned_name(std::string_view name, std::string_view base_prefix);
 
-// What `weft plan --explain` prints: the modules, then the plan; without a policy the empty one.
+// Returns the text that `weft plan --explain` prints: the modules, then the plan, which is empty without a
+// policy.
 std::string explain_model(const nn::Model& model, const std::optional<Policy>& policy,
                           const ParallelSizes& sizes);
 

@@ -1,4 +1,4 @@
-// What a shard policy may know about a model, as plain data: no tensors, no libtorch.
+// The description of a model that a shard policy reads: plain data, without tensors or libtorch.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 namespace weft::plan {
 
+// A parameter of a module.
 struct ParameterShape {
   std::string name;  // "weight"
   std::vector<int64_t> shape;
@@ -20,16 +21,17 @@ struct ParameterShape {
 // Parameters that an operation has added to a module.
 struct AddedParameters {
   std::string operation;
-  std::vector<Attribute> attributes;   // all that the operation has
+  std::vector<Attribute> attributes;   // complete, sorted by key
   std::vector<ParameterShape> params;  // "lora_A.weight"
 };
 
-// One module. Its path is relative to the base model; heads stand beside that.
+// One module. Its path is relative to the base model; heads stand beside it.
 struct Node {
   std::string path;                    // "h.0.attn.c_attn"
   std::string kind;                    // "Conv1D"
-  std::vector<ParameterShape> params;  // its own, not its children's
-  // An integer that a plan may divide ("num_heads"); empty if the module has none of that name. May be null.
+  std::vector<ParameterShape> params;  // its own, without those of its children
+  // Returns an integer that a plan may divide ("num_heads"), empty if the module has none of that name. May
+  // be null.
   std::function<std::optional<int64_t>(std::string_view)> attribute;
   std::optional<AddedParameters> added = {};
 };
@@ -40,6 +42,7 @@ struct TiedNames {
   std::string canonical;
 };
 
+// A model.
 struct ModelDescription {
   std::string architecture;        // of the class, as in config.json's "architectures"
   std::string config_json = "{}";  // an object
@@ -47,13 +50,13 @@ struct ModelDescription {
   std::vector<TiedNames> ties;
 };
 
-// The order in which people count: h.2 before h.10.
+// Returns true if `a` comes before `b` when numbers are compared by value: h.2 before h.10.
 bool natural_less(std::string_view a, std::string_view b);
 
-// Paths that differ in numbers become one: h.0.ln_1, h.1.ln_1, ln_f -> h.{0..1}.ln_1, ln_f.
+// Merges paths that differ only in numbers: h.0.ln_1, h.1.ln_1, ln_f -> h.{0..1}.ln_1, ln_f.
 std::vector<std::string> compress_paths(const std::vector<std::string>& paths);
 
-// At most `limit` of the candidates, the nearest to `text` first; `{0..11}` in a candidate is as near as `*`.
+// Returns at most `limit` candidates, the nearest to `text` first. `{0..11}` in a candidate counts as `*`.
 std::vector<std::string> nearest_names(std::string_view text, const std::vector<std::string>& candidates,
                                        size_t limit = 3);
 

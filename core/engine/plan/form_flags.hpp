@@ -1,4 +1,4 @@
-// The user's flags that choose between two forms of a layer, which a policy passes on to its entries.
+// The user's flags that select the fused or the plain form of layers. A policy passes them on to its entries.
 #pragma once
 
 #include <weft/shard_policy.h>
@@ -8,12 +8,13 @@
 
 namespace weft::plan {
 
+// One flag.
 struct FormFlag {
-  const char* name;  // as a policy's; the option is "enable_" and this
+  const char* name;  // in a policy; the user's option is "enable_" and this name
   bool ParallelSizes::*value;
-  uint32_t weft_parallel::*given;  // to the policy
-  Fact performed;                  // of an entry that runs the form without it
-  const char* layers;
+  uint32_t weft_parallel::*given;  // the field in which the policy reads it
+  Fact performed;                  // stated by an entry that runs the plain form
+  const char* layers;              // that have the two forms, for messages
 };
 
 inline constexpr FormFlag kFormFlags[] = {
@@ -25,7 +26,7 @@ inline constexpr FormFlag kFormFlags[] = {
      "activation or dropout"},
 };
 
-// Whether every layer runs in the form that it has by itself.
+// Returns true if every flag is on, so that layers run in their default form.
 inline bool leaves_forms(const ParallelSizes& sizes) {
   for (const FormFlag& flag : kFormFlags)
     if (!(sizes.*flag.value)) return false;

@@ -1,5 +1,5 @@
-// A shard policy as data: a JSON file that says what a policy in C says through the macros of weft/policy.h.
-// sdk/docs/write-a-policy.md has the language.
+// A shard policy as a JSON file instead of C code. Its entries correspond to the macros of weft/policy.h;
+// sdk/docs/write-a-policy.md defines the language.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace weft::plan {
 
-// True for what can only be the path of a file: it has a '/' or ends in ".json".
+// Returns true if the option is the path of a file: it has a '/' or ends in ".json".
 bool is_json_policy(std::string_view custom_policy);
 
-// Runs against the same table as a policy in C, so that all that validates one validates the other. Throws
-// INVALID_ARGUMENT with everything that is wrong in the text, each with `source` and the number of the entry,
-// counted from 1.
+// Parses a JSON policy. The result uses the same table as a policy in C, so both are validated alike. Throws
+// INVALID_ARGUMENT with every error in the text, each with `source` and the number of its entry, counted
+// from 1.
 Policy parse_json_policy(std::string_view text, const std::string& source);
 
 }  // namespace weft::plan

@@ -1,4 +1,4 @@
-// What an entry of a plan makes of its attributes and of the nodes that it names.
+// Applies an operation to the attributes and the nodes of an entry.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@
 
 namespace weft::plan {
 
-// Returns the attributes given, completed by the defaults and sorted. Adds to `problems` what is unknown,
-// given twice, of a wrong type or value.
+// Returns the attributes of an entry, completed with defaults and sorted by key. Adds a text to `problems`
+// for each attribute that is unknown, given twice, or of a wrong type or value.
 std::vector<Attribute> complete_attributes(const Operation& operation, const std::vector<Attribute>& given,
                                            std::vector<std::string>& problems);
 
-// Cuts the parameters of a node; adds to `problems` what does not fit. `attributes` are complete.
+// Returns the node with its parameters cut by the operation. `attributes` must be complete. Adds a text to
+// `problems` for each thing that does not fit.
 PlannedNode cut_node(const Node& node, const Operation& operation, const std::vector<Attribute>& attributes,
                      const ParallelSizes& sizes, std::vector<std::string>& problems);
 
-// A node that stays as it is.
+// Returns the node with all parameters replicated.
 PlannedNode whole_node(const Node& node);
 
 }  // namespace weft::plan

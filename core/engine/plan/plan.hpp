@@ -1,5 +1,5 @@
-// A plan: which module runs which operation, what each rank keeps of its parameters. Plain
-// data, made by build_plan from a shard policy; the same on every rank.
+// A plan: which operation each module runs and how its parameters are sharded. Plain data that build_plan
+// makes from a shard policy, the same on every rank.
 #pragma once
 
 #include <weft/shard_policy.h>
@@ -15,21 +15,25 @@
 
 namespace weft::plan {
 
-std::string value_text(const Attribute& attribute);  // 3, true, "in_out"
+// Returns the value as text: 3, true, "in_out".
+std::string value_text(const Attribute& attribute);
 
+// An entry that gives modules an operation.
 struct Replacement {
   std::string pattern;
   std::string operation;
-  std::vector<Attribute> attributes;  // all that the operation has, sorted by key, defaults filled in
+  std::vector<Attribute> attributes;  // complete: defaults filled in, sorted by key
   std::vector<PlannedNode> nodes;     // in natural order, never empty
 };
 
+// A module whose attribute an entry divides.
 struct DividedNode {
   std::string path;
   int64_t before = 0;
   int64_t after = 0;
 };
 
+// An entry that divides an integer attribute of modules ("num_heads").
 struct Division {
   std::string pattern;
   std::string attribute;
@@ -37,29 +41,31 @@ struct Division {
   std::vector<DividedNode> nodes;
 };
 
-// Asserted by the policy and declared by the model.
+// Two names of one parameter, which the policy asserts and the model declares.
 struct Tie {
   std::string first;
   std::string second;
 };
 
+// An entry that requires a value of the configuration to be a multiple of `divisor`.
 struct Requirement {
   std::string key;
   int64_t divisor = 1;
   std::optional<int64_t> value;  // empty if the configuration leaves the key out (allowed for divisor 1)
 };
 
+// A complete plan.
 struct Plan {
-  std::string policy;  // the family; empty if the architecture has no policy
+  std::string policy;  // its name; empty if the architecture has no policy
   std::string architecture;
   ParallelSizes sizes;
   std::vector<Replacement> replacements;  // in the order of the policy
   std::vector<Division> divisions;
   std::vector<Tie> ties;
   std::vector<Requirement> requirements;
-  std::vector<PlannedNode> replicated;  // the nodes with parameters that no entry replaces
-  int64_t num_parameters = 0;           // elements, tied ones once
-  int64_t num_local_parameters = 0;     // of these on the first rank of the tensor axis, which has most
+  std::vector<PlannedNode> replicated;  // nodes that have parameters but no entry
+  int64_t num_parameters = 0;           // elements of all parameters; tied ones count once
+  int64_t num_local_parameters = 0;     // those on the first rank of the tensor axis, which has the most
   std::string digest;                   // SHA-256 of canonical_text, hexadecimal
 };
 
@@ -70,37 +76,40 @@ struct Policy {
                             weft_error*)>
       build;
 };
-// Throws INVALID_ARGUMENT naming the architecture if the table has no build function or no plain name.
+// Returns the policy of a plugin's table. Throws INVALID_ARGUMENT, naming the architecture, if the table has
+// no build function or its name is not a plain one.
 Policy policy_of(const weft_shard_policy& table, const std::string& architecture);
 
-// Runs the policy twice, the second time with the nodes in another order, and validates the plan as a whole.
-// Throws INVALID_ARGUMENT with every problem that was found: malformed patterns, patterns and names that
-// match nothing (with the nearest), unknown operations and attributes, modules that an operation does not
-// fit, two entries for one module, sizes that do not divide (with the nearest that do), ties that the model
-// does not declare, tied parameters cut in different ways, a policy that refuses or is not deterministic.
+// Runs the policy and validates its plan. The policy runs a second time with the nodes in another order,
+// which must give the same plan. Throws INVALID_ARGUMENT with every problem found: malformed patterns,
+// patterns and names that match nothing (with the nearest), unknown operations and attributes, modules that
+// an operation does not fit, two entries for one module, sizes that do not divide (with the nearest that do),
+// ties that the model does not declare, tied parameters that are cut differently, and a policy that refuses
+// or is not deterministic.
 Plan build_plan(const ModelDescription& model, const Policy& policy, const ParallelSizes& sizes);
 inline Plan build_plan(const ModelDescription& model, const weft_shard_policy& table,
                        const ParallelSizes& sizes) {
   return build_plan(model, policy_of(table, model.architecture), sizes);
 }
 
-// The plan of an architecture without a policy: no entry. Throws FAILED_PRECONDITION naming the architecture
-// if the tensor or the sequence axis has more than one rank.
+// Returns the plan of an architecture without a policy, which has no entries. Throws FAILED_PRECONDITION,
+// naming the architecture, if the tensor or the sequence axis has more than one rank.
 Plan empty_plan(const ModelDescription& model, const ParallelSizes& sizes);
 
-// One line for each thing in the plan that this version validates but does not perform; empty if it runs.
+// Returns one line for each part of the plan that is valid but cannot be run; empty if the plan can be
+// applied.
 std::vector<std::string> unsupported(const Plan& plan);
 
-// True if what the model gives as logits is this rank's part of them.
+// Returns true if each rank's logits are a part of the model's: of the classes, or of the positions.
 bool divides_logits(const Plan& plan);
 
-// What the plan does to each module, sorted, one fact a line: equal texts mean equal plans, whatever the
-// order of entries and the spelling of patterns.
+// Returns what the plan does to each module, sorted, one fact per line. Plans that do the same have equal
+// texts, whatever the order of their entries and the spelling of their patterns.
 std::string canonical_text(const Plan& plan);
 
-// Every module by its kind, one line a kind, for people.
+// Returns the modules for people to read, one line per kind.
 std::string list_modules(const ModelDescription& model);
-// The plan as a table for people, one line an entry.
+// Returns the plan as a table for people to read, one line per entry.
 std::string explain(const Plan& plan);
 
 }  // namespace weft::plan

@@ -1,4 +1,4 @@
-// From what a policy asked for to a plan, or to all that is wrong with it.
+// Validates the calls of a policy and makes a plan of them.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace weft::plan {
 
-// Adds to `problems`; the plan is worth something only if none was added. `model` has its nodes in natural
-// order. The plan's policy and digest are left empty.
+// Returns the plan that `recording` describes, without its policy's name and its digest. Adds a text to
+// `problems` for each error; the plan is valid only if there are none. The nodes of `model` must be in
+// natural order.
 Plan validate(const ModelDescription& model, const ParallelSizes& sizes, const Recording& recording,
               std::vector<std::string>& problems);
 

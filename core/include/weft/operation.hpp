@@ -1,5 +1,6 @@
-// An operation: what a plan may make of a layer. Everything that is true of one operation stands in one file
-// of this folder, or in two where the half that fills the layer's slot needs libtorch.
+// An operation: what a plan can make a layer compute, how its parameters are sharded and what it
+// communicates. Weft's own operations are in core/engine/operations; a library may provide more
+// (OperationFactory).
 #pragma once
 
 #include <cstdint>
@@ -22,17 +23,17 @@ namespace plan {
 
 // An attribute of an operation.
 struct AttributeRule {
-  Attribute standard;  // its key, its kind and its default
+  Attribute standard;  // its key, its kind and its default value
   std::string documentation;
-  std::vector<std::string> choices = {};  // of a text
+  std::vector<std::string> choices = {};  // allowed values of a text; empty allows any
   int64_t minimum = 0;                    // of an integer
 };
 
-// The attributes of an entry, complete.
+// The complete attributes of an entry: those that it gives, and the defaults of the others.
 class Attributes {
  public:
   explicit Attributes(const std::vector<Attribute>& values) : values_(values) {}
-  // Each throws INTERNAL naming a key that the operation does not have.
+  // Return the value of an attribute. Throw INTERNAL naming `key` if the operation has no such attribute.
   bool flag(std::string_view key) const { return at(key).integer != 0; }
   int64_t integer(std::string_view key) const { return at(key).integer; }
   const std::string& text(std::string_view key) const { return at(key).text; }
@@ -46,18 +47,18 @@ class Attributes {
   const std::vector<Attribute>& values_;
 };
 
-// What an entry says of the whole model.
+// What an entry tells about the whole model.
 enum class Fact {
-  kPlainNormalization,    // norms run in the form that is not fused
-  kPlainElementwise,      // so do activations or dropouts
-  kPlainAttention,        // and attention
-  kSplitsVocabulary,      // the rows of a vocabulary are split over the tensor axis
-  kDividesLogits,         // on a tensor axis each rank has its part of the logits
+  kPlainNormalization,    // norms run in their plain form instead of the fused one
+  kPlainElementwise,      // activations or dropouts run in their plain form
+  kPlainAttention,        // attention runs in its plain form
+  kSplitsVocabulary,      // the vocabulary is sharded over the tensor axis
+  kDividesLogits,         // each rank of the tensor axis computes its part of the logits
   kBeginsSequence,        // a sequence is split from here on
-  kBeginsNestedSequence,  // the modules below the parent have a sequence of their own
-  kEndsSequence,          // a sequence is whole again from here on
-  kOwnPositions,          // on a sequence axis the logits are those of this rank's positions
-  kAttends,               // positions are mixed here
+  kBeginsNestedSequence,  // the modules below the parent process a sequence of their own
+  kEndsSequence,          // every rank has all positions of a sequence from here on
+  kOwnPositions,          // each rank of the sequence axis computes the logits of its own positions
+  kAttends,               // positions of a sequence are mixed here
 };
 
 // An entry states `fact` if its flag `key` is `value`, or always if `key` is empty.
@@ -67,18 +68,18 @@ struct Claim {
   bool value = true;
 };
 
-// What a rank holds and what it sends over the tensor axis, for the table in the documentation.
+// What each rank of the tensor axis holds of a layer and what it communicates, for the documentation.
 struct Communication {
   std::string keeps;
   std::string forward = "";
   std::string backward = "";
 };
 
-// What an operation may look at when it cuts the parameters of a node.
+// The arguments of Operation::cut.
 struct CutRequest {
   const Attributes& attributes;
   const ParallelSizes& sizes;
-  // For an operation that adds parameters to a layer: how the layer's own are cut. Null otherwise.
+  // For an operation that adds parameters to a layer: how the layer's own parameters are cut. Null otherwise.
   const PlannedNode* layer = nullptr;
 };
 
@@ -91,25 +92,26 @@ struct Operation {
 
   std::string id;  // "vendor.name/revision"
   std::string documentation;
-  std::vector<std::string> kinds;         // of the modules that it fits
+  std::vector<std::string> kinds;         // of the modules that it can be given to
   std::vector<AttributeRule> attributes;  // sorted by key
   Communication communication = {};
-  // Fills the `ranks` of the node's parameters. Adds to `problems` what does not fit. Null: every rank has
-  // all of them.
+  // Fills the `cuts` of the node's parameters. Adds a text to `problems` for each thing that does not fit.
+  // Null if the parameters are replicated.
   Cut cut = nullptr;
   std::vector<Claim> claims = {};
-  // Fills the slots of a layer. Null for the operations of Weft itself, whose second halves are listed beside
-  // them.
+  // Fills the slots of a layer. Null for Weft's own operations, whose function is found by their name
+  // (operations/layers.hpp).
   Install install = nullptr;
   // For an operation that adds parameters (weft::Model::adapt): gives the layer children of class
-  // nn::Addition, and the slot that computes with them. Such an operation is not for shard policies.
+  // nn::Addition and fills the slot that computes with them. A shard policy cannot name such an operation.
+  // Null otherwise.
   Add add = nullptr;
-  // Returns the adapter_config.json of the layers that it was added to. With `add` only.
+  // Returns the adapter_config.json of the layers that have the addition. Null unless `add` is set.
   Configuration configuration = nullptr;
 };
 
-// What a library of operations provides. `find` returns null for an id that it does not have; what it returns
-// lives as long as the process.
+// The factory of a library that provides operations. `find` returns null for an id that the library does not
+// have; an operation that it returns must live as long as the process.
 struct OperationFactory {
   uint64_t struct_size = sizeof(OperationFactory);
   const Operation* (*find)(std::string_view id) = nullptr;

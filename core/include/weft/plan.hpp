@@ -1,4 +1,5 @@
-// What a plan says of one module, and the sizes that it is made for. Plain data, the same on every rank.
+// The part of a plan that describes one module, and the sizes for which a plan is made. Plain data, the same
+// on every rank.
 #pragma once
 
 #include <weft/shard_policy.h>
@@ -12,7 +13,7 @@
 
 namespace weft::plan {
 
-// The sizes of the axes and the flags that a policy may look at.
+// The sizes of the axes and the flags for which a plan is made.
 struct ParallelSizes {
   uint32_t tensor = 1;
   uint32_t sequence = 1;
@@ -23,14 +24,14 @@ struct ParallelSizes {
   bool jit_fused = true;
   bool parallel_output = true;
   uint32_t sequence_mode = WEFT_SEQUENCE_WHOLE;
-  // Of these a policy knows nothing.
+  // A policy does not see the members below.
   bool sequence_overlap = false;
   uint32_t inner_ring = 1;
-  int64_t vocabulary_multiple =
-      1;  // ranks get whole multiples of so many rows of a vocabulary, the last ones less
+  // Each rank's shard of a vocabulary has a multiple of so many rows; only the last ranks may have fewer.
+  int64_t vocabulary_multiple = 1;
 };
 
-// A typed value of an entry; `kind` is WEFT_KIND_*.
+// A typed value of an entry. `kind` is one of WEFT_KIND_*.
 struct Attribute {
   std::string key;
   uint32_t kind = WEFT_KIND_NONE;
@@ -40,18 +41,19 @@ struct Attribute {
   bool operator==(const Attribute&) const = default;
 };
 
-// A parameter and what each rank keeps of it.
+// A parameter and the shard of it that each rank keeps.
 struct PlannedParameter {
   std::string name;            // "weight"
   std::vector<int64_t> shape;  // whole
-  // By the rank's place along `partition_axes` (of an operation: its rank on the tensor axis); empty: every
-  // rank keeps all of it. A cut may be empty, for a parameter that lives on other ranks.
+  // One cut for each place along `partition_axes` (for an operation: each rank of the tensor axis). Empty if
+  // the parameter is replicated. A cut may itself be empty, for a parameter that lives on other ranks.
   std::vector<Cut> cuts;
-  Axes partition_axes = 0;             // over which ranks keep different parts
-  Axes gradient_axes = sample_axes();  // over which its gradient is summed, but for partition_axes
+  Axes partition_axes = 0;             // the axes over which it is sharded
+  Axes gradient_axes = sample_axes();  // the axes over which its gradient is summed, except partition_axes
 
-  // The shape of the part at a place along `partition_axes`.
+  // Returns the shape of the shard at `place` along `partition_axes`.
   std::vector<int64_t> local(uint32_t place) const { return cuts.empty() ? shape : cuts[place].local(); }
+  // Returns true if both parameters are sharded and summed in the same way.
   bool is_cut_like(const PlannedParameter& other) const {
     return cuts == other.cuts && partition_axes == other.partition_axes &&
            gradient_axes == other.gradient_axes;

@@ -1,4 +1,4 @@
-// Parameters that an operation has added to a layer.
+// Parameters that an operation adds to a layer.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace weft::nn {
 
-// A child that an operation gives a layer, with parameters of its own: a factor of an adapter, for example.
-// The layer's slot computes with it.
+// A child with parameters of its own that an operation adds to a layer, such as a factor of an adapter. The
+// operation in the layer's slot computes with it.
 class Addition : public Layer {
  public:
   std::string kind() const override { return "Addition"; }
-  // Returns how its parameter begins where a checkpoint does not have it.
+  // Returns the initial value of a parameter that the checkpoint does not have.
   virtual Initial initial(std::string_view parameter) const = 0;
 
-  // The operation that added it, and with which attributes: filled by weft::Model::adapt.
+  // The operation that added this child, and its attributes. weft::Model::adapt sets both.
   std::string operation;
   std::vector<plan::Attribute> attributes;
 };

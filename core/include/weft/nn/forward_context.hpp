@@ -1,7 +1,7 @@
-// What belongs to the forward of one micro-batch beside the tensors of its State: facts about its sequences,
-// its random numbers, and the auxiliary losses that layers add. Whoever runs a unit (the first time, to
-// recompute it, or on another stage) makes the context of that micro-batch the current one of the thread;
-// layers read it, and no layer writes into a member what another one reads.
+// The context of one micro-batch's forward pass: its sequences, its random numbers and the auxiliary losses
+// that layers add. Code that runs a unit (in forward, to recompute it, or on another pipeline stage) makes
+// the context of that micro-batch the current one of its thread. Layers read the context instead of passing
+// values to each other through members, so that micro-batches can interleave.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,16 +22,15 @@ namespace weft::nn {
 struct Sequence {
   std::string name;
   int64_t positions = 0;  // T
-  int64_t rows = 0;       // sequences of that length in the micro-batch
-  std::vector<Run> own;   // of 0 ... T - 1, the positions that this rank has between the parallel regions
+  int64_t rows = 0;       // number of sequences of that length in the micro-batch
+  std::vector<Run> own;   // which of 0 ... T - 1 this rank has in the residual stream
 };
 
-// A loss that a layer adds to the model's, such as the balance of the experts of a mixture. `sum` is over the
-// rows and positions of `sequence` that this rank has; the host divides it by the number of positions of that
-// sequence in the global batch, as it divides the model's terms by their labels, and multiplies it by
-// `weight`.
+// A loss that a layer adds to the model's loss, such as the load balancing loss of a mixture of experts.
+// `sum` is the sum over the rows and positions of `sequence` that this rank has. The host divides it by the
+// number of positions of that sequence in the global batch and multiplies it by `weight`.
 struct AuxiliaryLoss {
-  std::string name;  // several layers may add to one name
+  std::string name;  // several layers may use the same name
   double weight = 1;
   at::Tensor sum;  // a scalar
   std::string sequence;
@@ -40,23 +39,23 @@ struct AuxiliaryLoss {
 // The context of one micro-batch.
 class ForwardContext {
  public:
-  // `seed`: of the random numbers of this micro-batch; without it they come from the default generator.
+  // `seed` seeds the random numbers of this micro-batch. Without it they come from the default generator.
   explicit ForwardContext(std::vector<Sequence> sequences = {}, std::optional<uint64_t> seed = {})
       : sequences_(std::move(sequences)), seed_(seed) {}
   ForwardContext(const ForwardContext&) = delete;
 
-  // Returns the context of the unit that this thread runs. Throws FAILED_PRECONDITION where none runs.
+  // Returns the context of the unit that this thread runs. Throws FAILED_PRECONDITION outside of a unit.
   static ForwardContext& current();
 
   const std::vector<Sequence>& sequences() const { return sequences_; }
-  // Throws NOT_FOUND naming the sequences that there are.
+  // Returns the sequence `name`. Throws NOT_FOUND naming the sequences that exist.
   const Sequence& sequence(std::string_view name) const;
   const std::optional<uint64_t>& seed() const { return seed_; }
 
-  // Adds a loss to the model's. A layer that is recomputed calls this again; the loss counts once. Throws
-  // NOT_FOUND if there is no such sequence, INVALID_ARGUMENT unless the sum has one element.
+  // Adds an auxiliary loss. A call during recomputation is ignored, so that the loss counts once. Throws
+  // NOT_FOUND if the sequence does not exist, INVALID_ARGUMENT unless the sum has one element.
   void add_loss(AuxiliaryLoss loss);
-  // Returns and clears what was added.
+  // Returns the losses that were added and clears them.
   std::vector<AuxiliaryLoss> take_losses() { return std::exchange(losses_, {}); }
 
  private:
@@ -65,18 +64,19 @@ class ForwardContext {
   std::vector<AuxiliaryLoss> losses_;
 };
 
-// While it lives, this thread runs a unit of the micro-batch of `context`; afterwards whatever it ran before.
+// Marks that this thread runs a unit of a micro-batch, from construction to destruction. Objects nest.
 class RunningUnit {
  public:
   enum class Run { kFirst, kAgain };
-  // `index`: of the unit in its model, which gives it random numbers of its own, the same in every run; the
-  // number of units for the loss and the outputs.
+  // `index` is the unit's index in its model, from which its random numbers are derived, the same in every
+  // run. For the loss and the outputs it is the number of units.
   RunningUnit(ForwardContext& context, uint64_t index, Run run = Run::kFirst);
   ~RunningUnit();
   RunningUnit(const RunningUnit&) = delete;
 
-  // Returns the innermost one of this thread; null, or FAILED_PRECONDITION, if there is none.
+  // Returns the innermost object of this thread, null if there is none.
   static RunningUnit* find();
+  // Returns the innermost object of this thread. Throws FAILED_PRECONDITION if there is none.
   static RunningUnit& current();
 
   ForwardContext& context() const { return context_; }
@@ -84,8 +84,8 @@ class RunningUnit {
   // Returns the next random number of this unit, if its context has a seed.
   std::optional<uint64_t> draw();
 
-  // Returns what `owner` keeps until the unit ends, made when it is asked for first: what layers share that
-  // read the same input. An owner always asks for the same type.
+  // Returns the object that `owner` keeps until the unit ends, for example what layers that read the same
+  // input share. The first call makes it. An owner must always ask for the same type.
   template <class T>
   T& kept(const void* owner) {
     std::shared_ptr<void>& place = place_of(owner);

@@ -1,5 +1,5 @@
-// Layers. Parameters are made on the meta device in the dtype given; names and layouts are Hugging Face's.
-// Shapes: B batch, T sequence, C channels, H heads, D channels of a head, V vocabulary.
+// Layers. Parameters are created on the meta device in the given dtype; names and layouts are Hugging Face's.
+// Shapes: B batch, T and S positions, C channels, H and G heads, D channels of a head, V vocabulary.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,57 +13,58 @@
 
 namespace weft::nn {
 
-// The base of all layers: kind() is what a shard policy sees.
+// The base of all layers.
 class Layer : public torch::nn::Module {
  public:
+  // Returns the kind under which a shard policy sees the layer ("Linear").
   virtual std::string kind() const = 0;
-  // An integer that a plan may divide ("num_heads"); null if the layer has none of that name.
+  // Returns an integer that a plan may divide ("num_heads"), null if the layer has none of that name.
   virtual int64_t* attribute(std::string_view name) { return nullptr; }
 };
 
-// A layer whose formula has two forms that agree but for rounding: fused, in few passes over memory and with
-// little kept for backward, and plain, one operation of libtorch after another as Hugging Face writes it.
+// The base of layers that have two forms with equal results up to rounding. The fused form makes few passes
+// over memory and saves little for backward; the plain form runs Hugging Face's operations one by one.
 class Fusible : public Layer {
  public:
-  bool fused = true;  // a plan chooses
+  bool fused = true;  // set by a plan
 };
 
-// y = x w^T + b with weight (out, in), as torch.nn.Linear; with Layout::kInOut y = x w + b with weight (in,
-// out), as in Conv1D of transformers.
+// Computes y = x w^T + b with weight (out, in), like torch.nn.Linear, or, with Layout::kInOut, y = x w + b
+// with weight (in, out), like Conv1D of transformers.
 class Linear : public Layer {
  public:
   enum class Layout { kOutIn, kInOut };
   Linear(int64_t in, int64_t out, bool bias, at::ScalarType dtype, Layout layout = Layout::kOutIn);
-  // Of tensors that exist: a weight tied to that of another layer. `bias` may be undefined.
+  // Makes a layer of existing tensors, such as a weight tied to that of another layer. `bias` may be
+  // undefined.
   Linear(const at::Tensor& weight, const at::Tensor& bias, Layout layout = Layout::kOutIn);
   at::Tensor operator()(const at::Tensor& x) const;  // x: (..., in) -> (..., out)
   std::string kind() const override { return layout == Layout::kOutIn ? "Linear" : "Conv1D"; }
 
   at::Tensor weight, bias;  // bias may be undefined
   const Layout layout;
-  std::shared_ptr<LinearOperation> operation;  // never null; the plan replaces it
-  std::shared_ptr<LinearProduct> product;      // null: that of x and the weight
+  std::shared_ptr<LinearOperation> operation;  // never null; replaced by a plan
+  std::shared_ptr<LinearProduct> product;      // null for linear() of x and the weight
 };
 
-// As a Linear of this layout; `bias` may be undefined. The result is no view: who comes next may write over
-// it.
+// Computes what a Linear of this layout computes. `bias` may be undefined. The result is not a view.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   Linear::Layout layout);
 
-// A table of rows that are looked up by id, as torch.nn.Embedding.
+// Looks up rows of a table by id, like torch.nn.Embedding.
 class Embedding : public Layer {
  public:
-  // `padding`: an id whose row gets no gradient, if any.
+  // The row of the id `padding` gets no gradient.
   Embedding(int64_t count, int64_t channels, at::ScalarType dtype, std::optional<int64_t> padding = {});
   at::Tensor operator()(const at::Tensor& ids) const;  // ids: (B, T) int64, all in range -> (B, T, C)
   std::string kind() const override { return "Embedding"; }
 
   at::Tensor weight;  // (V, C)
   const std::optional<int64_t> padding;
-  std::shared_ptr<EmbeddingOperation> operation;  // never null; the plan replaces it
+  std::shared_ptr<EmbeddingOperation> operation;  // never null; replaced by a plan
 };
 
-// A place in a model where a plan may put something: the identity otherwise.
+// A place in a model where a plan can insert an operation. Without one it returns its input.
 class Identity : public Layer {
  public:
   at::Tensor operator()(const at::Tensor& x) const { return operation ? operation->forward(x) : x; }
@@ -72,11 +73,11 @@ class Identity : public Layer {
   std::shared_ptr<IdentityOperation> operation;  // may be null
 };
 
-// Normalization over the last dimension, as torch.nn.LayerNorm.
+// Normalizes over the last dimension, like torch.nn.LayerNorm.
 class LayerNorm : public Fusible {
  public:
   LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype);
-  at::Tensor operator()(const at::Tensor& x) const;  // over the last dimension
+  at::Tensor operator()(const at::Tensor& x) const;  // x: (..., C) -> (..., C)
   std::string kind() const override { return "LayerNorm"; }
 
   at::Tensor weight, bias;
@@ -84,74 +85,76 @@ class LayerNorm : public Fusible {
   std::shared_ptr<NormOperation> operation;  // may be null
 };
 
-// Sets elements to zero at random in training, as torch.nn.Dropout.
+// Sets elements to zero at random in training mode, like torch.nn.Dropout.
 class Dropout : public Fusible {
  public:
   explicit Dropout(double probability) : probability(probability) {}
-  at::Tensor operator()(const at::Tensor& x) const;  // the identity in evaluation
-  // residual + dropout(x), of one shape.
+  at::Tensor operator()(const at::Tensor& x) const;  // returns x in evaluation mode
+  // Returns residual + dropout(x), which have the same shape.
   at::Tensor added(const at::Tensor& residual, const at::Tensor& x) const;
   std::string kind() const override { return "Dropout"; }
 
   const double probability;
-  // Of random numbers: 0 is the default generator's. Ranks that hold different parts of one activation have
-  // a stream each, so that their masks differ; a stream follows from the default generator's state.
+  // The random stream of the masks; 0 is the default generator. Ranks that hold different parts of an
+  // activation have a stream each, so that their masks differ. A stream is seeded by the default generator.
   uint64_t random_stream = 0;
 
  private:
   bool drops() const { return is_training() && probability > 0; }
-  at::Tensor mask(at::IntArrayRef shape) const;  // 1 for what is kept
-  double scale() const;                          // of what is kept
+  at::Tensor mask(at::IntArrayRef shape) const;  // 1 for elements that are kept, 0 for dropped ones
+  double scale() const;                          // multiplies the elements that are kept
 };
 
-// Throws INVALID_ARGUMENT naming `what`, the value and its position unless all ids are 0 to count - 1 or
-// `ignored`. Values are looked at on the CPU only.
+// Throws INVALID_ARGUMENT, naming `what`, the value and its position, unless all ids are 0 to count - 1 or
+// `ignored`. Checks values on the CPU only.
 void check_ids(const at::Tensor& ids, int64_t count, std::string_view what,
                std::optional<int64_t> ignored = {});
 
-// Scaled dot-product attention: softmax(scale q k^T + mask) v. q, k, v: (B, H, T, D), any strides with the
-// last one 1; `mask` is boolean (true: attend) or additive and broadcasts to (B, H, T, T), or undefined. What
-// a row gives that may attend to nothing is not defined, but finite.
+// Scaled dot-product attention: softmax(scale q k^T + mask) v. q, k, v: (B, H, T, D) with any strides whose
+// last one is 1. `mask` is boolean (true: attend) or additive and broadcasts to (B, H, T, T), or undefined.
+// The result of a row that may attend to nothing is unspecified, but finite.
 struct AttentionOptions {
-  bool causal = false;          // position i attends to 0 ... i; with a mask as well, where both allow it
-  bool mask_is_causal = false;  // the mask forbids later positions, which need not be looked at
+  bool causal = false;          // position i attends to 0 ... i, and only where the mask allows it too
+  bool mask_is_causal = false;  // the mask already excludes later positions, so they can be skipped
   std::optional<double> scale;  // 1 / sqrt(D) if absent
-  double dropout = 0;           // of the probabilities
-  uint64_t random_stream = 0;   // of its masks, as Dropout's
-  bool upcast = false;          // computes in fp32 what is given in fp16 or bf16
-  bool fused = true;            // one kernel, where there is one for this; the formula otherwise
+  double dropout = 0;           // probability of dropping an attention weight
+  uint64_t random_stream = 0;   // of the dropout masks, as Dropout::random_stream
+  bool upcast = false;          // computes fp16 and bf16 inputs in fp32
+  bool fused = true;            // uses a fused kernel if there is one for these arguments
 };
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const AttentionOptions& options);
 
-// The same of one tensor that holds all three, qkv: (B, T, 3, H, D) -> (B, T, H D). Faster where nothing is
-// masked or dropped.
+// Computes attention of packed queries, keys and values, qkv: (B, T, 3, H, D) -> (B, T, H D). Faster than the
+// overload below if there is neither mask nor dropout.
 at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options);
-// The same of q (B, T, H, D) and of k and v (B, S, G, D): H / G heads of q, one after the other, share one of
-// k and v, which are not repeated for it. S is another than T where they are of another sequence.
+// Computes attention of q (B, T, H, D) to k and v (B, S, G, D) -> (B, T, H D). H / G consecutive heads of q
+// share one head of k and v (grouped-query attention), which are not repeated. S differs from T for cross
+// attention.
 at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const at::Tensor& mask, const AttentionOptions& options);
 
-// The base of a model's attention layers: what a plan may change of them.
+// The base of a model's attention layers, with the members that a plan may set.
 class Attention : public Layer {
  public:
   std::string kind() const override { return "Attention"; }
 
-  bool fused = true;                              // as AttentionOptions
+  bool fused = true;                              // see AttentionOptions
   std::shared_ptr<AttentionOperation> operation;  // may be null
 
  protected:
-  // self_attention(), or what the plan wants.
+  // Compute self_attention(), or the operation of the plan.
   at::Tensor attend(const at::Tensor& qkv, const at::Tensor& mask, AttentionOptions options) const;
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                     AttentionOptions options) const;
-  // The positions of `x`, whose whole sequences have `given` (1 or B, T), or undefined for 0 ... T - 1.
+  // Returns the position ids of `x`. `given` (1 or B, T) has those of the whole sequences; undefined means 0
+  // ... T - 1.
   at::Tensor positions_of(const at::Tensor& x, const at::Tensor& given) const {
     return operation ? operation->positions(given, x) : given;
   }
 };
 
-// The base of what makes a bias by position that attention adds: what a plan may change of it.
+// The base of layers that compute a position bias of attention, with the members that a plan may set.
 class RelativeAttentionBias : public Layer {
  public:
   using Part = PositionBiasOperation::Part;
@@ -160,35 +163,37 @@ class RelativeAttentionBias : public Layer {
   std::shared_ptr<PositionBiasOperation> operation;  // may be null
 
  protected:
-  // What is needed here, of sequences of which this rank has `positions`.
+  // Returns the part of the bias that this rank computes. `positions` is the number of positions of its
+  // hidden states, `heads` the number of heads of the layer.
   Part part(int64_t positions, int64_t heads) const {
     return operation ? operation->part(heads) : Part{positions, {{0, positions}}, {0, heads}};
   }
 };
 
-// The activations of Hugging Face's ACT2FN by name ("gelu_new", "relu", ...); throws naming the known ones.
+// Returns an activation of Hugging Face's ACT2FN by its name ("gelu_new", "relu", ...). Throws
+// INVALID_ARGUMENT, or UNIMPLEMENTED for one that only Hugging Face has, naming the known ones.
 using ActivationFunction = at::Tensor (*)(const at::Tensor&);
 ActivationFunction activation(std::string_view name);
 
-// That of an MLP.
+// The activation of an MLP.
 class Activation : public Fusible {
  public:
   explicit Activation(std::string_view name) : function_(activation(name)) {}
   at::Tensor operator()(const at::Tensor& x) const;
-  at::Tensor operator()(const at::Tensor& gate, const at::Tensor& up) const;  // of a gated one: f(gate) up
+  at::Tensor operator()(const at::Tensor& gate, const at::Tensor& up) const;  // gated: f(gate) * up
   std::string kind() const override { return "Activation"; }
 
  private:
   const ActivationFunction function_;
 };
 
-// The sum over all positions of the cross entropy of `logits` (..., V) with `labels` (...) int64; positions
-// with `ignored` labels count nothing.
+// Returns the cross entropy of `logits` (..., V) and `labels` (...) int64, summed over all positions.
+// Positions whose label is `ignored` do not contribute.
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored = -100);
-// The same of a head's logits, as they come out of it: they may be this rank's part of the vocabulary.
+// Returns the cross entropy of logits that `head` returned, which may be this rank's part of the vocabulary.
 at::Tensor cross_entropy_sum(const Linear& head, const at::Tensor& logits, const at::Tensor& labels,
                              int64_t ignored = -100);
-// The number of labels that are not `ignored`.
+// Returns the number of labels that are not `ignored`.
 double count_labels(const at::Tensor& labels, int64_t ignored = -100);
 
 }  // namespace weft::nn

@@ -1,5 +1,6 @@
-// Operation slots: what a layer computes, apart from what it owns. A plan replaces the operation and leaves
-// the layer, its names and its parameters alone.
+// The slots of layers. A layer owns parameters and names; the operation in its slot computes. A plan replaces
+// the operation and leaves the layer alone. Shapes: B batch, T and S positions of a sequence, t this rank's
+// positions, H and G heads, D channels of a head.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,69 +15,70 @@ struct AttentionOptions;
 class Embedding;
 class Linear;
 
-// What a rank computes with its own part of a linear layer's weight: an adapter adds to it. Whatever crosses
-// between ranks is the business of LinearOperation.
+// The local matrix product of a linear layer, which an adapter replaces. It never communicates;
+// LinearOperation does.
 class LinearProduct {
  public:
   virtual ~LinearProduct() = default;
-  // `x` is the part of the input that this rank multiplies. `weight` and `bias` are the layer's, perhaps with
-  // another gradient; `bias` may be undefined.
+  // Returns the product of `x`, the part of the input that this rank multiplies, with `weight`, plus `bias`
+  // if it is defined. `weight` and `bias` have the values of the layer's parameters and may have other
+  // gradient functions.
   virtual at::Tensor forward(const Linear& layer, const at::Tensor& x, const at::Tensor& weight,
                              const at::Tensor& bias) const = 0;
 };
 
-// What a linear layer computes.
+// The operation of a linear layer.
 class LinearOperation {
  public:
   virtual ~LinearOperation() = default;
   virtual at::Tensor forward(const Linear& layer, const at::Tensor& x) const = 0;
-  // Of a head over a vocabulary, of the logits that forward gave: as nn::cross_entropy_sum.
+  // Returns nn::cross_entropy_sum of logits that forward() of this layer, the head of a vocabulary, returned.
   virtual at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
                                        int64_t ignored) const;
 };
 
-// What an embedding computes.
+// The operation of an embedding.
 class EmbeddingOperation {
  public:
   virtual ~EmbeddingOperation() = default;
   virtual at::Tensor forward(const Embedding& layer, const at::Tensor& ids) const = 0;
 };
 
-// What a norm computes with in place of its parameters.
+// The operation of a norm: returns the tensor that the norm uses in place of each of its parameters.
 class NormOperation {
  public:
   virtual ~NormOperation() = default;
   virtual at::Tensor parameter(const at::Tensor& parameter) const = 0;
 };
 
-// Attention where every rank has some positions of each sequence.
+// The operation of attention when each rank holds a part of the positions.
 class AttentionOperation {
  public:
   virtual ~AttentionOperation() = default;
-  // The positions here, int64 (1 or B, t), of `given` (1 or B, T), or of 0 ... T - 1 if that is undefined. On
-  // the device of `like`.
+  // Returns this rank's part (1 or B, t) of the position ids `given` (1 or B, T), int64, or of 0 ... T - 1 if
+  // `given` is undefined. The result is on the device of `like`.
   virtual at::Tensor positions(const at::Tensor& given, const at::Tensor& like) const = 0;
-  // As nn::self_attention of q (B, t, H, D) and of k and v (B, s, G, D) over the whole sequences -> (B, t, H
-  // D). `mask` is of the whole sequences too, or, where it has heads and queries of its own, that part of it
-  // which PositionBiasOperation wants.
+  // Returns nn::self_attention of this rank's queries over the whole sequences. q: (B, t, H, D), k and v:
+  // (B, s, G, D) -> (B, t, H D). `mask` covers the whole sequences, or, if it has heads and queries of its
+  // own, the part that PositionBiasOperation selects.
   virtual at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                              const at::Tensor& mask, const AttentionOptions& options) const = 0;
 };
 
-// What attention here needs of a bias by position (1, H, T, T), where every rank has some positions of each
-// sequence.
+// Selects the part of a position bias (1, H, T, T) that attention reads on this rank.
 class PositionBiasOperation {
  public:
   struct Part {
-    int64_t positions = 0;     // T
+    int64_t positions = 0;     // T, of the whole sequence
     std::vector<Run> queries;  // ascending
     Run heads;
   };
   virtual ~PositionBiasOperation() = default;
-  virtual Part part(int64_t heads) const = 0;  // of the layer's `heads`
+  // `heads` is the number of heads of the layer.
+  virtual Part part(int64_t heads) const = 0;
 };
 
-// What an Identity computes.
+// The operation of an Identity.
 class IdentityOperation {
  public:
   virtual ~IdentityOperation() = default;
