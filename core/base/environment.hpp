@@ -1,4 +1,4 @@
-// The one place that reads environment variables. Under set-uid and the like every variable counts as unset.
+// Reads environment variables; no other code does. In a set-uid process every variable counts as unset.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,18 @@
 
 namespace weft {
 
-// The value; nothing if the variable is unset or empty.
+// Returns the value, or nothing if the variable is unset or empty.
 std::optional<std::string> environment(const char* name);
 
-// As a decimal integer. Throws INVALID_ARGUMENT naming the variable and its value.
+// Returns the value as a decimal integer. Throws INVALID_ARGUMENT, naming the variable and its value, if it
+// is none.
 std::optional<int64_t> environment_integer(const char* name);
 
-// True for 1, true, yes, on; false for 0, false, no, off and unset. Throws INVALID_ARGUMENT otherwise.
+// Returns true for 1, true, yes and on; false for 0, false, no, off and unset. Throws INVALID_ARGUMENT
+// otherwise.
 bool environment_flag(const char* name);
 
-// The parts between colons; empty ones are left out.
+// Splits the value at colons and leaves out empty parts.
 std::vector<std::string> environment_list(const char* name);
 
 }  // namespace weft

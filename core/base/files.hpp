@@ -1,4 +1,4 @@
-// Small files, read whole.
+// Reads small files.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace weft {
 
-// The bytes of a regular file. Throws NOT_FOUND if it cannot be opened, INVALID_ARGUMENT if it is not a
-// regular file or longer than `max_bytes`, DATA_LOSS if it cannot be read; the text names the path.
+// Returns the bytes of a regular file. Throws, with the path: NOT_FOUND if it cannot be opened,
+// INVALID_ARGUMENT if it is not a regular file or is longer than `max_bytes`, DATA_LOSS if it cannot be read.
 std::string read_file(const std::filesystem::path& path, size_t max_bytes);
 
 }  // namespace weft

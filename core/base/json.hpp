@@ -1,4 +1,4 @@
-// JSON from outside: bounded depth, no duplicate keys, errors that name the source.
+// Parses JSON that is not trusted: limits the depth, and refuses duplicate keys.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,10 +6,10 @@
 
 namespace weft {
 
-// Throws INVALID_ARGUMENT: `<source>: <what and where>`.
+// Parses `text`. Throws INVALID_ARGUMENT with `<source>: <what is wrong and where>`.
 nlohmann::json parse_json(std::string_view text, std::string_view source);
 
-// "an object", "a text", ... for messages.
+// Returns the kind of a value for messages: "an object", "a text", ...
 const char* json_kind(const nlohmann::json& value);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// The options that the host performs for every strategy that asks for them, declared once in
-// sdk/options/groups.json. A plugin.json names groups, may change defaults, and declares its own options:
+// Groups of options that the host implements for all strategies, declared in sdk/options/groups.json. A
+// plugin.json lists the groups that the strategy has, may change defaults, and declares options of its own:
 //
 //   "groups": ["precision", "loss_scale"],
 //   "defaults": {"initial_scale": 1024},
@@ -16,12 +16,12 @@ namespace weft {
 // Returns the declaration: a list of groups, each with name, by, since, doc and options.
 const nlohmann::json& option_groups();
 
-// Returns every option of the plugin with this plugin.json, in the form of "options": those of its groups,
-// then its own. Throws INVALID_ARGUMENT for a group that does not exist or is named twice, a default of no
-// option, and an option of the plugin's own that is the host's.
+// Returns all options of the plugin with this plugin.json, in the form of "options": those of its groups,
+// then its own. Throws INVALID_ARGUMENT for an unknown or repeated group, a default for an unknown option,
+// and an option of the plugin that a group declares too.
 nlohmann::json options_of_plugin(const nlohmann::json& manifest, std::string_view source);
 
-// Returns the same as a table.
+// Returns the options of options_of_plugin() as a table.
 OptionTable option_table_of_plugin(const nlohmann::json& manifest, std::string_view source);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// When an option has an effect: the key "needs" of its declaration.
+// The key "needs" of an option's declaration, which says when the option has an effect.
 //
 //   "needs": {"precision": ["fp16"]}                     the option precision is fp16
 //   "needs": {"max_norm": {"above": 0}}                  max_norm is a number above 0
@@ -29,24 +29,24 @@ class OptionNeeds {
   // Returns the values of the options that the cases name: "precision is fp32".
   std::string found(const std::function<nlohmann::json(const std::string&)>& value_of) const;
 
-  // Leaves out the cases that name an option for which `is_known` is false; returns the first such option, or
-  // an empty text.
+  // Removes the cases that name an option for which `is_known` returns false. Returns the first such option,
+  // or an empty string.
   std::string keep_known(const std::function<bool(const std::string&)>& is_known);
 
  private:
   struct Condition {
     std::string option;
-    std::vector<nlohmann::json> values;  // one of them; empty: `above` counts
+    std::vector<nlohmann::json> values;  // the option must have one of these; empty: see `above`
     std::optional<double> above;
 
     bool holds(const nlohmann::json& value) const;
     std::string text() const;
   };
-  using Case = std::vector<Condition>;  // all of them
+  using Case = std::vector<Condition>;  // all conditions must hold
 
   static Case parse_case(const nlohmann::json& value, std::string_view who);
 
-  std::vector<Case> cases_;  // one of them
+  std::vector<Case> cases_;  // one case must hold
 };
 
 // Returns a value as users write it: fp16, true, 25, not set.

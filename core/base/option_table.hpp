@@ -3,10 +3,10 @@
 //   "options": [{"name": "bucket_cap_mb", "type": "int", "default": 25, "min": 1, "doc": "size of a bucket in
 //   MiB"}]
 //
-// `type` is bool, int, float, text or json. Without `default` the option must be given; `null` as default is
-// "not set". `choices`, `min` and `max` limit the values; `"infinity": true` admits "inf" to a float. `since`
-// is the version that brought the option, `needs` when it has an effect (option_needs.hpp), and `by` who
-// performs it: host or strategy.
+// `type` is bool, int, float, text or json. Without `default` the option must be given; the default `null`
+// means "not set". `choices`, `min` and `max` limit the values; `"infinity": true` allows "inf" for a float.
+// `since` is the version that added the option, `needs` says when it has an effect (option_needs.hpp), and
+// `by` who implements it, host or strategy.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +24,24 @@ struct OptionSpec {
   std::string name;
   uint32_t kind = 0;                            // WEFT_KIND_BOOL, INT, FLOAT, TEXT or JSON
   std::optional<nlohmann::json> default_value;  // null: not set; nothing: the option must be given
-  std::vector<nlohmann::json> choices;          // empty: every value
+  std::vector<nlohmann::json> choices;          // empty: any value
   std::optional<double> min, max;
-  bool infinity = false;  // of a float: "inf" is a value too
+  bool infinity = false;  // a float may be "inf"
   std::string doc;
-  std::string since;            // a version; empty: that of the plugin's first
-  std::string by = "strategy";  // who performs it; or "host"
-  OptionNeeds needs;            // refused where they do not hold and the option is given
+  std::string since;            // the version that added it; empty: the first version of the plugin
+  std::string by = "strategy";  // who implements it; or "host"
+  OptionNeeds needs;            // giving the option is an error if they do not hold
 };
 
 class OptionTable {
  public:
   OptionTable() = default;
-  // From the array of a manifest; `source` names it in errors. Throws INVALID_ARGUMENT; the defaults are
-  // checked too.
+  // Reads the array of a manifest; errors name `source`. Throws INVALID_ARGUMENT, also for wrong defaults.
   OptionTable(const nlohmann::json& array, std::string_view source);
 
   const std::vector<OptionSpec>& specs() const { return specs_; }
   const OptionSpec* find(std::string_view name) const;
-  // Throws INVALID_ARGUMENT naming `who`, the option and the nearest one.
+  // Returns the option of this name. Throws INVALID_ARGUMENT with `who`, the name and the nearest name.
   const OptionSpec& at(std::string_view name, std::string_view who) const;
   std::vector<std::string> names() const;
 
@@ -50,11 +49,11 @@ class OptionTable {
   std::vector<OptionSpec> specs_;
 };
 
-// "int", and "one of ..., at least ..." for messages and help.
+// Return "int", and "one of ..., at least ...", for messages and help.
 std::string type_name(uint32_t kind);
 std::string wanted(const OptionSpec& spec);
 
-// Throws INVALID_ARGUMENT with option, got and wanted unless `value` is one that `spec` allows.
+// Throws INVALID_ARGUMENT, with the option, the value and what is allowed, if `spec` does not allow `value`.
 void check_value(const OptionSpec& spec, const nlohmann::json& value, std::string_view who);
 
 }  // namespace weft

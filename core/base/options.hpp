@@ -1,4 +1,5 @@
-// Options checked against a table: complete, typed, owned, and visible to a plugin as weft_kv.
+// The values of all options of a table, checked, with defaults filled in. Plugins see them as an array of
+// weft_kv.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +23,15 @@ struct OptionValue {
   std::string text;                // TEXT, and JSON as text
 };
 
-// Every option of the table, in its order. Moving keeps the view valid; there is no copy.
+// All options of a table, in its order. Moving keeps data() valid.
 class Options {
  public:
   Options() = default;
-  // `given` is an object or null; `who` is named in errors ("strategy NAME"). Throws INVALID_ARGUMENT:
-  // an unknown option with the nearest name, a wrong type or value with option, got and wanted, a missing one
-  // with its doc, and one that is given, its default too, where it has no effect.
-  // Values in `elsewhere` count in place of defaults where an option needs others.
+  // Checks `given`, an object or null, and fills in defaults. Errors begin with `who` ("strategy NAME").
+  // Where an option needs others, values in `elsewhere` count instead of their defaults. Throws
+  // INVALID_ARGUMENT for an unknown option, with the nearest name; for a wrong type or value, with what is
+  // allowed; for a missing option, with its doc; and for an option that is given, even at its default, where
+  // it has no effect.
   Options(const OptionTable& table, const nlohmann::json& given, std::string_view who,
           const nlohmann::json& elsewhere = nullptr);
   Options(Options&&) = default;
@@ -37,9 +39,9 @@ class Options {
 
   const weft_kv* data() const { return view_.data(); }
   uint64_t size() const { return view_.size(); }
-  // A program's own mistake throws INTERNAL.
+  // Returns the value of an option of the table. Throws INTERNAL if there is none of this name.
   const OptionValue& at(std::string_view name) const;
-  // The complete options as one object, for the training state and for messages.
+  // Returns all options as one object, for the training state and for messages.
   nlohmann::json to_json() const;
 
  private:
@@ -47,9 +49,9 @@ class Options {
   std::vector<weft_kv> view_;
 };
 
-// `key=value` words of a command line as an object, by the types of the table; text is taken as it stands,
-// `none` sets back what has no default. Throws INVALID_ARGUMENT as above, and for a word without `=` or a key
-// given twice.
+// Parses `key=value` words of a command line into an object, by the types of the table. Text needs no quotes,
+// and `none` means "not set" where that is the default. Throws INVALID_ARGUMENT as above, and for a word
+// without `=` or a repeated key.
 nlohmann::json parse_assignments(const OptionTable& table, const std::vector<std::string>& words,
                                  std::string_view who);
 

@@ -1,4 +1,4 @@
-// How a message names the rank whose failure it tells of.
+// Messages that name the rank that failed.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace weft {
 
-// "rank 1 failed: TEXT". Returns `text` as it is if it already begins like this: a rank that only passes on
-// what another one failed with is not the culprit.
+// Returns "rank 1 failed: TEXT". Returns `text` unchanged if it already begins like this, because then `rank`
+// only repeats the failure of another rank.
 std::string failure_of_rank(int rank, std::string_view text);
 
-// TEXT of "rank 1 failed: TEXT"; otherwise `text`.
+// Returns the TEXT of "rank 1 failed: TEXT", or `text` itself if it has another form.
 std::string_view without_culprit(std::string_view text);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4), in portable C++: Boost has none, and a crypto library would be one more thing that
-// libweft needs.
+// SHA-256 (FIPS 180-4) in portable C++. Boost has no SHA-256, and libweft should not depend on a crypto
+// library.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace weft {
 class Sha256 {
  public:
   void update(const void* data, size_t size);
-  // The digest of all updates, lower-case hexadecimal. Call it once.
+  // Returns the digest of all updates in lower-case hexadecimal. Call it once.
   std::string finish();
 
  private:
@@ -27,7 +27,7 @@ class Sha256 {
 };
 
 std::string sha256_hex(std::string_view data);
-// Throws NOT_FOUND or DATA_LOSS with the path.
+// Returns the digest of a file. Throws NOT_FOUND or DATA_LOSS with the path.
 std::string sha256_file(const std::filesystem::path& path);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Text: views of the ABI's strings, lists for messages, nearest names for "did you mean".
+// Strings: conversions to and from the ABI, error messages, and the nearest name for "did you mean".
 #pragma once
 
 #include <fmt/format.h>
@@ -21,31 +21,31 @@ inline weft_str borrow(std::string_view text) {
   return {text.data(), text.size()};
 }
 
-// Throws Error with a text formatted as fmt::format does.
+// Throws Error with a text that is formatted as by fmt::format.
 template <typename... Arguments>
 [[noreturn]] void fail(weft_status status, fmt::format_string<Arguments...> format,
                        Arguments&&... arguments) {
   throw Error(status, fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 
-// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`; ASCII letters match in
-// any case.
+// Returns how many insertions, deletions, replacements and swaps of neighbours turn `a` into `b`. Ignores the
+// case of ASCII letters.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `name`, if one is near enough to be what was meant.
+// Returns the candidate that is nearest to `name`, if one is near enough to be a misspelling of it.
 std::optional<std::string> nearest(std::string_view name, const std::vector<std::string>& candidates);
 
-// `; did you mean "NAME"?`, or nothing.
+// Returns `; did you mean "NAME"?`, or an empty string if no candidate is near.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
 std::vector<std::string> split(std::string_view text, char separator);  // empty parts are left out
 std::string_view trim(std::string_view text);
 
-// True for names that may become part of a path or an id: letters, digits, `_ - . +`, not beginning with a
-// dot.
+// Returns true if `text` may be part of a path or an id: letters, digits and `_ - . +`, without a dot at the
+// beginning.
 bool is_plain_name(std::string_view text);
 
-// `text` for one line of a message: control characters become escapes, more than `limit` bytes are cut.
+// Returns `text` for one line of a message: escapes control characters and truncates it to `limit` bytes.
 std::string printable(std::string_view text, size_t limit = 200);
 
 }  // namespace weft

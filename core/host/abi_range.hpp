@@ -1,4 +1,4 @@
-// Which minors of the ABI two sides have in common.
+// Ranges of ABI versions, and the version that host and plugin agree on.
 #pragma once
 
 #include <weft/abi_version.h>
@@ -14,11 +14,11 @@ struct AbiRange {
   uint32_t minor = 0;  // the newest
 };
 
-// What this build of Weft speaks.
+// The versions that this build of Weft supports.
 constexpr AbiRange kHostAbi = {WEFT_ABI_MAJOR, WEFT_ABI_MINOR, WEFT_ABI_MINOR};
 
-// The newest minor that both speak. While the major is 0 the newest minors must be equal: a layout may have
-// changed. Throws LoadError (ABI_MAJOR, ABI_MINOR) with both sides' values.
+// Returns the newest minor version that both support. While the major version is 0, the newest minor versions
+// must be equal, because layouts may have changed. Throws LoadError (ABI_MAJOR, ABI_MINOR) with both ranges.
 uint32_t agree(const AbiRange& host, const AbiRange& plugin);
 
 std::string to_text(const AbiRange& range);  // "1.2 to 1.4", "0.1"

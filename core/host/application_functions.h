@@ -1,5 +1,6 @@
-/* Every function of weft/booster.h and weft/tensor.h that the engine performs, once: X(name, parameters, arguments). The
- * private table and the forwarders of libweft are made from these lists; `error` is the last parameter of all in the first. */
+/* The functions of weft/booster.h and weft/tensor.h that the engine implements, as X(name, parameters,
+ * arguments). The private table and the functions of libweft that forward to it are generated from these
+ * lists. In the first list, the last parameter of every function is `error`. */
 #ifndef WEFT_APPLICATION_FUNCTIONS_H
 #define WEFT_APPLICATION_FUNCTIONS_H
 

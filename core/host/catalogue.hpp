@@ -1,4 +1,5 @@
-// What is installed: every plugin folder below the search paths, with its manifest or what is wrong with it.
+// The installed plugins: every plugin folder below the search paths, with its manifest or with what is wrong
+// with it.
 #pragma once
 
 #include <compare>
@@ -18,12 +19,12 @@ namespace weft::host {
 struct Installed {
   size_t root = 0;  // index into Catalogue::paths.roots
   std::filesystem::path folder;
-  std::string id, version;             // of the folders' names
-  std::optional<Manifest> manifest;    // nothing: see problem
-  std::optional<std::string> problem;  // with the manifest missing, or why the plugin is left out
+  std::string id, version;             // from the names of the folders
+  std::optional<Manifest> manifest;    // nothing if it cannot be read; then `problem` says why
+  std::optional<std::string> problem;  // why the manifest cannot be read, or why the plugin is left out
 };
 
-// One library of a plugin that could be loaded.
+// A library of a plugin that may be loaded.
 struct Candidate {
   const Installed* installed = nullptr;
   const LibraryEntry* library = nullptr;
@@ -38,14 +39,14 @@ struct Catalogue {
   std::vector<Installed> plugins;  // by root, id, version from the newest
   std::vector<bool> root_exists;
 
-  // The libraries of this kind that provide `name` (empty: whose manifest is the default), newest version
-  // first, then in the order of the search; the same version found again further down the search is shadowed
-  // and left out.
+  // Returns the libraries of this kind that provide `name`, or those of default plugins if `name` is empty.
+  // The newest version comes first, equal versions in the order of the search paths. A version that was found
+  // in an earlier search path already is left out.
   std::vector<Candidate> find(std::string_view kind, std::string_view name, std::string_view version) const;
   std::vector<std::string> provided_names(std::string_view kind) const;
 };
 
-// Reads manifests and nothing else.
+// Finds all plugins. Reads manifests and no other file.
 Catalogue scan(SearchPaths paths);
 
 }  // namespace weft::host

@@ -1,4 +1,4 @@
-// The one place that opens libraries at run time.
+// Opens shared libraries. No other code calls the dynamic loader.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +9,23 @@
 
 namespace weft::host {
 
-// A library that stays open until the process ends: tensors hold functions of plugins, and thread pools
-// outlive them.
+// A shared library. It stays open until the process ends, because tensors and thread pools may still call its
+// functions.
 class DynamicLibrary {
  public:
-  // Symbols are resolved at once and shown to nobody else. `path` must be absolute. Throws std::exception
-  // with the loader's text.
+  // Opens `path`, which must be absolute. All symbols are resolved now and are not visible to other
+  // libraries. Throws std::exception with the text of the dynamic loader.
   explicit DynamicLibrary(const std::filesystem::path& path);
 
-  // The address of an exported symbol, or null.
+  // Returns the address of an exported symbol, or null.
   void* find(const std::string& symbol) const;
 
  private:
   const void* library_;
 };
 
-// Paths of the mapped libraries whose file name is `stem`.so or begins with `stem`.so. (libtorch_cpu.so.2.6).
+// Returns the paths of the mapped libraries whose file name is `stem`.so or begins with `stem`.so. as
+// libtorch.so.2 does.
 std::vector<std::string> mapped_libraries(std::string_view stem);
 
 }  // namespace weft::host

@@ -1,4 +1,4 @@
-// What an ELF file says about itself, read without loading it. No size or offset in the file is trusted.
+// Reads ELF files without loading them. Every size and offset in the file is checked before it is used.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,13 @@ struct ElfFile {
   std::vector<std::string> run_paths;  // DT_RPATH and DT_RUNPATH
 };
 
-// Throws LoadError: FIND if the file cannot be opened, NOTE if it is not ELF or cut off, or its tables point
-// outside. Of a file for another word size or byte order only the header is read.
+// Reads an ELF file. Reads only the header if the word size or the byte order is another one than that of
+// this machine. Throws LoadError: FIND if the file cannot be opened; NOTE if it is not ELF, is truncated, or
+// its tables point outside the file.
 ElfFile read_elf(const std::filesystem::path& path);
 ElfFile parse_elf(std::string_view bytes, std::string_view source);
 
-// The lines "key=value" of a note. Throws LoadError (NOTE) for a line of another form or a key given twice.
+// Parses the lines "key=value" of a note. Throws LoadError (NOTE) for any other line and for a repeated key.
 std::map<std::string, std::string> parse_note(std::string_view text, std::string_view source);
 
 std::string machine_name(uint16_t machine);  // "x86-64"

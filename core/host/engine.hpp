@@ -1,4 +1,4 @@
-// libweft_engine.so, opened on first need: everything that touches tensors is there, libtorch with it.
+// Loads libweft_engine.so, which has all code that uses tensors and links libtorch, on first use.
 #pragma once
 
 #include "host/engine_table.h"
@@ -6,11 +6,11 @@
 
 namespace weft::host {
 
-// Opens the engine beside libweft.so, once per process. Throws LoadError (DLOPEN, ENTRY, NEGOTIATE) if it is
-// missing, does not load or comes from another build.
+// Loads the engine from the folder of libweft.so, once per process. Throws LoadError (DLOPEN, ENTRY,
+// NEGOTIATE) if it is missing, cannot be loaded or is from another build.
 const weft_engine_table& load_engine(const HostFacts& facts);
 
-// Null while it is not loaded.
+// Returns null if the engine is not loaded yet.
 const weft_engine_table* engine_if_loaded();
 
 }  // namespace weft::host

@@ -1,5 +1,5 @@
-/* The private table between libweft.so and libweft_engine.so of the same build. libweft opens the engine beside itself on
- * first need and takes the table through one symbol; another build id is refused. */
+/* The private table between libweft.so and libweft_engine.so. libweft loads the engine from its own folder on
+ * first use and gets the table through one symbol. An engine of another build is an error. */
 #ifndef WEFT_ENGINE_TABLE_H
 #define WEFT_ENGINE_TABLE_H
 
@@ -15,14 +15,14 @@ typedef struct weft_engine_table {
   weft_str build_id;
   weft_str torch_tag; /* of the libtorch that the engine runs on */
 
-  /* What host->get_extension serves from the engine; NULL for an unknown id. */
+  /* Returns an extension of host->get_extension that the engine implements, or NULL for an unknown id. */
   const void* (*services)(weft_str id);
 
-  /* A verb of the command that needs tensors ("train", "evaluate", ...) with its arguments as JSON; `*exit_code` is the
-   * command's. [control] [blocks] */
+  /* Runs a verb of the command that needs tensors ("train", "evaluate", ...). `arguments` is JSON. Sets
+   * `*exit_code` to the exit code of the command. [control] [blocks] */
   weft_status (*command)(weft_str verb, weft_str arguments, int32_t* exit_code, weft_error* error);
 
-  /* What weft/booster.h and weft/tensor.h forward to. */
+  /* The functions behind weft/booster.h and weft/tensor.h. */
   const weft_application_table* application;
 } weft_engine_table;
 

@@ -1,4 +1,4 @@
-// The error sink behind weft_error, and the one place where exceptions become a status.
+// The implementation of weft_error. Converts exceptions to a status; no other code of the host does.
 #pragma once
 
 #include <weft/runtime.h>
@@ -15,10 +15,10 @@ struct weft_error {
 
 namespace weft {
 
-// Tells `error` about the exception in flight and returns its status. Call it in a catch block only.
+// Writes the current exception to `error` and returns its status. Call it in a catch block only.
 weft_status report_current_exception(weft_error* error) noexcept;
 
-// Runs `body` and returns WEFT_OK, or the status of what it threw.
+// Runs `body`. Returns WEFT_OK, or the status of the exception that it threw.
 template <typename Body>
 weft_status guarded(weft_error* error, Body&& body) noexcept {
   try {
@@ -29,7 +29,7 @@ weft_status guarded(weft_error* error, Body&& body) noexcept {
   }
 }
 
-// "WEFT_NOT_FOUND"; for codes without a name, "status 99".
+// Returns the name of a status, "WEFT_NOT_FOUND", or "status 99" for an unknown code.
 std::string status_name(weft_status status);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// What a plugin is compared with: this build of Weft. Tests invent others.
+// Describes a build of Weft, against which plugins are checked. Tests make up others.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ struct HostFacts {
   std::filesystem::path plugins;  // the folder of the plugins that are installed with Weft
 };
 
-// Of the libweft that this code is part of.
+// Returns the facts of the libweft that this code is part of.
 const HostFacts& this_host();
 
 }  // namespace weft::host

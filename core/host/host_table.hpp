@@ -1,4 +1,4 @@
-// The table that every plugin gets.
+// The table of functions that every plugin gets.
 #pragma once
 
 #include <weft/host.h>

@@ -1,4 +1,4 @@
-// The stages of loading that read files only: FIND to TRUST.
+// The stages of loading that only read files: FIND to TRUST.
 #pragma once
 
 #include "host/catalogue.hpp"
@@ -6,11 +6,12 @@
 
 namespace weft::host {
 
-// ABI, tier and libtorch tag as the manifest gives them. Throws LoadError.
+// Checks ABI, tier and libtorch tag of the manifest. Throws LoadError.
 void check_compatible(const Candidate& candidate, const HostFacts& facts);
 
-// All of it: the file, its note against the manifest, the machine, the above, who may write it, its digest.
-// `root` is the search path that the plugin must not leave. Throws LoadError.
+// Checks everything that can be checked without loading: that the file exists, that its note agrees with the
+// manifest, its machine, check_compatible(), who can write it, and its digest. The plugin must be inside the
+// search path `root`. Throws LoadError.
 void inspect(const Candidate& candidate, const std::filesystem::path& root, const HostFacts& facts);
 
 }  // namespace weft::host

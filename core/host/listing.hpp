@@ -1,4 +1,4 @@
-// What is installed as JSON, for weft_runtime_list and the command.
+// Lists the installed plugins as JSON, for weft_runtime_list and the command.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,8 +8,8 @@
 
 namespace weft::host {
 
-// One entry for each library, and one for each folder without a manifest. With `deeply`, each library is
-// inspected (note, permissions, digest); without, its manifest alone is judged. Nothing is loaded.
+// Returns one entry for each library, and one for each folder without a valid manifest. If `deeply` is true,
+// inspects each library (note, permissions, digest); otherwise checks its manifest only. Loads nothing.
 nlohmann::json make_listing(const Catalogue& catalogue, const HostFacts& facts, bool deeply);
 
 }  // namespace weft::host

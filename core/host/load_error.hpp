@@ -1,5 +1,4 @@
-// The stages that a library passes on its way into the process, and the error that names the one where it
-// failed.
+// The stages of loading a plugin, and the error that names the stage that failed.
 #pragma once
 
 #include <string>
@@ -8,36 +7,36 @@
 
 namespace weft::host {
 
-// In the order of the pipeline. Everything up to kTrust reads files only; no code of a plugin runs before
+// The stages in their order. All stages up to kTrust only read files; no code of a plugin runs before
 // kDlopen.
 enum class Stage {
-  kFind,      // the folder and the file are there
-  kManifest,  // plugin.json is whole
-  kNote,      // the library's ELF note is there and says the same
-  kArch,      // for this machine
+  kFind,      // the folder and the file exist
+  kManifest,  // plugin.json is valid
+  kNote,      // the library has an ELF note that agrees with plugin.json
+  kArch,      // the library is for this machine
   kAbiMajor,
   kAbiMinor,
-  kTier,      // known, and what it links fits it
-  kTorchTag,  // the same libtorch
-  kTrust,     // nobody else can write it, inside its root, digest as in the manifest
+  kTier,      // the tier is known, and the library links only what it allows
+  kTorchTag,  // built against the same libtorch
+  kTrust,     // only root and this user can write it, it is inside its search path, and its digest is right
   kDlopen,
-  kEntry,          // the one exported symbol
-  kNegotiate,      // the plugin agrees to a minor, and is who it said
-  kTableValidate,  // its tables have what is required
-  kDoubleTorch,    // still one libtorch in the process
+  kEntry,          // it exports weft_plugin_query_v1
+  kNegotiate,      // the plugin accepts the ABI version and has the id and version of its manifest
+  kTableValidate,  // its tables have all required functions
+  kDoubleTorch,    // there is one libtorch in the process, not two
   kInit,
-  kRegister,  // no other plugin provides the same name
+  kRegister,  // no other loaded plugin provides the same name
 };
 
 std::string_view stage_name(Stage stage);  // "ABI_MAJOR"
 
-// The text is `<STAGE>: <what was found, what was wanted>; <remedy>`.
+// An error of one stage. Its text is `<STAGE>: <what was found, what was expected>; <what to do>`.
 class LoadError : public Error {
  public:
   LoadError(Stage stage, weft_status status, const std::string& text);
   Stage stage() const { return stage_; }
-  // True if another version of the plugin may be taken instead: this one was made for another host, nothing
-  // is broken.
+  // Returns true if another version of the plugin may be loaded instead, because this one is intact but was
+  // built for another host.
   bool is_incompatible() const { return stage_ >= Stage::kArch && stage_ <= Stage::kTorchTag; }
 
  private:

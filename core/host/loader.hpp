@@ -1,5 +1,4 @@
-// Loads a library: inspects it, opens it, asks it, checks its tables, starts it, and keeps it until the
-// process ends.
+// Loads a library of a plugin: inspects and opens it, negotiates, checks its tables and initialises it.
 #pragma once
 
 #include <weft/plugin.h>
@@ -13,7 +12,7 @@
 
 namespace weft::host {
 
-// Never destroyed and never changed.
+// A loaded library. It is never changed and stays valid until the process ends.
 struct LoadedLibrary {
   std::string id, version, kind, path, digest, manifest;
   std::vector<std::string> provides;
@@ -23,15 +22,16 @@ struct LoadedLibrary {
   weft_plugin_query_fn query = nullptr;
 };
 
-// Returns the library of `candidate`, loaded now or before. Tiers torch and native load the engine first.
-// Throws LoadError; the process is as before, except that a library which failed after DLOPEN stays mapped.
+// Loads the library of `candidate`, or returns it if it is loaded already. Loads the engine first for the
+// tiers torch and native. Throws LoadError; then nothing has changed, except that a library that failed after
+// DLOPEN stays mapped.
 const LoadedLibrary& load_library(const Candidate& candidate, const std::filesystem::path& root,
                                   const HostFacts& facts);
 
-// All loaded libraries, in order of loading.
+// Returns all loaded libraries in the order in which they were loaded.
 std::vector<const LoadedLibrary*> loaded_libraries();
 
-// Throws LoadError (DOUBLE_TORCH) unless at most one libtorch and one libc10 are mapped, and one is if
+// Throws LoadError (DOUBLE_TORCH) if more than one libtorch or libc10 is mapped, or none although
 // `is_needed`.
 void check_one_torch(bool is_needed);
 

@@ -1,4 +1,4 @@
-// plugin.json: what a plugin says about itself before anything of it is loaded.
+// plugin.json, the manifest of a plugin, which is read before the plugin is loaded.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace weft::host {
 constexpr size_t kLargestManifest = 1 << 20;
 
 struct LibraryEntry {
-  std::string file;  // a plain name, in the manifest's folder
+  std::string file;  // a file name without folders, beside plugin.json
   std::string kind;  // "strategy", "shard_policy", "model", "checkpoint_io", "operation"
   uint32_t tier = 0;
   std::vector<std::string> provides;
@@ -30,11 +30,12 @@ struct Manifest {
   AbiRange abi;
   std::vector<LibraryEntry> libraries;
   OptionTable options;
-  std::string text;                   // the file
+  std::string text;                   // the contents of the file
   std::vector<std::string> warnings;  // unknown keys
 };
 
-// Throws LoadError (MANIFEST) naming `source`, the key, what it is and what it must be.
+// Parses and reads a manifest. Throws LoadError (MANIFEST) with `source`, the key, its value and what it must
+// be.
 Manifest parse_manifest(std::string_view text, std::string_view source);
 Manifest read_manifest(const std::filesystem::path& path);
 

@@ -1,4 +1,4 @@
-// From a name to a loaded library, with an error that helps when there is none.
+// Finds the plugin that provides a name, and loads it.
 #pragma once
 
 #include <string>
@@ -10,10 +10,11 @@
 
 namespace weft::host {
 
-// The newest compatible version of what provides `name`. An incompatible newer one is passed over with a
-// warning; a damaged or untrusted one is an error. An empty name is the kind's default, an empty version the
-// newest. Throws Error: who was asked for, every candidate and why not, the folders searched, the nearest
-// name.
+// Loads the newest compatible version of the plugin that provides `name`, or of the default plugin of the
+// kind if `name` is empty. A newer version that is incompatible is skipped with a warning; one that is
+// damaged or not trusted is an error. A `version` that is not empty selects that version only. Throws Error,
+// which lists what was asked for, every candidate and why it was not loaded, the folders that were searched,
+// and the nearest name.
 const LoadedLibrary& resolve(const Catalogue& catalogue, const HostFacts& facts, std::string_view kind,
                              std::string_view name, std::string_view version);
 

@@ -1,4 +1,4 @@
-// What is behind weft_runtime.
+// The implementation of weft_runtime.
 #pragma once
 
 #include <weft/runtime.h>
@@ -15,7 +15,7 @@ struct weft_runtime {
   bool safe_mode = false;
   weft::host::HostFacts facts;
 
-  // Looks again at each call, so that a version installed meanwhile is found.
+  // Searches again at each call, so that a version that was installed since is found.
   weft::host::Catalogue scan() const {
     return weft::host::scan(weft::host::find_search_paths(plugin_paths, safe_mode, facts.plugins));
   }
@@ -23,8 +23,8 @@ struct weft_runtime {
 
 namespace weft::host {
 
-// JSON as a text for the caller to release with weft_text_destroy. Bytes that are not UTF-8 (of a path, say)
-// are replaced.
+// Returns JSON as a string that the caller releases with weft_text_destroy. Replaces bytes that are not valid
+// UTF-8, such as those of a path.
 weft_str own_text(const nlohmann::json& value);
 
 }  // namespace weft::host

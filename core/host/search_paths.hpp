@@ -1,11 +1,12 @@
-// Where plugins are looked for, in order, and which are left out.
+// The folders in which plugins are searched, in their order, and which plugins are left out.
 //
 //   1. the paths given to the runtime                     2. WEFT_PLUGIN_ADD_PATH
 //   3. WEFT_PLUGIN_PATH, which replaces 4 and 5           4. $XDG_DATA_HOME/weft/plugins
 //   5. the folder installed with Weft
 //
-// WEFT_PLUGIN_SAFE=1 leaves 5 only. WEFT_PLUGIN_SELECT and WEFT_PLUGIN_DISABLE are globs for ids, with colons
-// between. The working folder and the folders of models and checkpoints are never searched.
+// With WEFT_PLUGIN_SAFE=1 only 5 is searched. WEFT_PLUGIN_SELECT and WEFT_PLUGIN_DISABLE are glob patterns
+// for ids, separated by colons. The working folder and the folders of models and checkpoints are never
+// searched.
 #pragma once
 
 #include <filesystem>
@@ -23,16 +24,17 @@ struct Root {
 
 struct SearchPaths {
   std::vector<Root> roots;
-  std::vector<std::string> select;  // empty: all
+  std::vector<std::string> select;  // patterns; empty: all plugins
   std::vector<std::string> disable;
-  std::vector<std::string> notes;  // what a variable left out, for doctor
+  std::vector<std::string> notes;  // which folders a variable leaves out, for `weft plugin doctor`
 
-  // Why the plugin of this id is left out; nothing if it is not.
+  // Returns why the plugin with this id is left out, or nothing if it is not.
   std::optional<std::string> left_out(std::string_view id) const;
 };
 
-// `given` are the runtime's own, `installed` the folder that comes with Weft. Throws INVALID_ARGUMENT for a
-// relative path in a variable, and for given paths in safe mode.
+// Returns the search paths of a runtime. `given` are the paths given to it, and `installed` is the folder
+// installed with Weft. Throws INVALID_ARGUMENT for a relative path in a variable, and for given paths in safe
+// mode.
 SearchPaths find_search_paths(const std::vector<std::string>& given, bool safe_mode,
                               const std::filesystem::path& installed);
 

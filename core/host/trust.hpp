@@ -1,4 +1,4 @@
-// Whether somebody else could have written what is about to run in this process.
+// Checks that no other user can change a plugin that this process is about to run.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Whether a plugin keeps the rules of the ABI: it is loaded and asked in ways that no host of today would.
+// Tests that a plugin follows the rules of the ABI, with requests that other versions of the host could make.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace weft::host {
 
-// `file` is a library, a plugin.json or the folder of a plugin. Runs the plugin's code. Throws Error if there
-// is no plugin.json, or the library is not in it.
+// Loads and tests the plugin. `file` is a library, a plugin.json or the folder of a plugin. Runs the plugin's
+// code. Throws Error if there is no plugin.json, or the library is not in it.
 nlohmann::json validate(const std::filesystem::path& file, const HostFacts& facts);
 
 }  // namespace weft::host

@@ -1,11 +1,12 @@
-// A chunk: parameters as views of one buffer on the accelerator, which has memory only while it is gathered.
-// Each rank of the group keeps the master values of its part in the chunk's home, a pool of memory.
+// A chunk is a buffer of parameters that is sharded over a group of ranks. The parameters are views of the
+// buffer, which is on the accelerator and has memory only while it is gathered. Each rank keeps the master
+// weights of its part in the chunk's home, a memory pool.
 //
-//   gather:          master values -> working dtype -> all_gather -> the parameters have values
-//   collect, reduce: each gradient takes the place of its parameter's values -> reduce_scatter over the group
-//                    -> all_reduce over the replicas -> gradient of this rank's part, in the home
+//   gather:          master weights -> working dtype -> all-gather -> the parameters have values
+//   collect, reduce: each gradient overwrites the values of its parameter -> reduce-scatter over the group
+//                    -> all-reduce over the replicas -> gradient of this rank's part, in the home
 //
-// So gradients need no memory of the chunk's size. Every rank starts and finishes the same in the same order.
+// So gradients need no second buffer. Every rank must start and finish the same chunks in the same order.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,25 +23,25 @@
 namespace weft::gemini {
 
 struct ChunkOptions {
-  Communicator group;     // each member keeps one part
-  Communicator replicas;  // that keep the same part
+  Communicator group;     // each rank keeps one part
+  Communicator replicas;  // ranks that keep the same part
   uint32_t partition_axes = 0;
-  uint32_t home = WEFT_POOL_ACCELERATOR;     // of master values and gradients
-  uint32_t made_in = WEFT_POOL_ACCELERATOR;  // where the master values are read first
-  bool accumulates = false;  // gradients are kept until the update in the master dtype, not the working one
+  uint32_t home = WEFT_POOL_ACCELERATOR;     // the pool of master weights and gradients
+  uint32_t made_in = WEFT_POOL_ACCELERATOR;  // the pool into which master weights are read at first
+  bool accumulates = false;  // keeps gradients in the master dtype until the update, not in the working dtype
 };
 
 class Chunk {
  public:
-  // Makes the buffer, binds the parameters and reads this rank's values.
+  // Allocates the buffer, binds the parameters and reads the values of this rank's part.
   Chunk(int64_t size, std::vector<Place> places, const std::vector<Parameter>& parameters,
         const ChunkOptions& options);
 
-  // Starts to gather; nothing if it is gathered or on the way.
+  // Starts the all-gather. Does nothing if it is done or in progress.
   void start();
-  // The parameters have their values from here on.
+  // Waits for the all-gather, starting it if needed. Then the parameters have values.
   void gather();
-  // They lose them. No parameter may be computed with or hold a gradient.
+  // Frees the buffer. No parameter may be in use or hold a gradient.
   void release();
   bool gathered() const { return gathered_; }
   bool on_the_way() const { return static_cast<bool>(gathering_); }
@@ -48,21 +49,22 @@ class Chunk {
 
   void set_state(size_t place, TensorState state);
   TensorState state(size_t place) const { return states_[place]; }
-  // The parameter's .grad takes the place of its values. The chunk is gathered.
+  // Moves the parameter's .grad into the buffer, over its values. The chunk must be gathered.
   void collect(size_t place);
-  // Starts to sum the gradients; those that were not collected count zero. The buffer is freed by finish().
+  // Starts the reduce-scatter of the gradients; missing ones count as zero. finish() frees the buffer.
   void reduce();
   bool reducing() const { return reducing_; }
-  // Waits, and adds the sum to the gradients of this rank's part.
+  // Waits for the reduction and adds the result to the gradient of this rank's part.
   void finish();
   bool has_gradient() const { return gradient_.defined(); }
   void forget_gradient() { gradient_.reset(); }
 
   // Keeps a copy of this rank's part in the working dtype on the accelerator, so that gathering needs no
-  // transfer.
+  // transfer from host memory.
   void keep_shard();
   bool keeps_shard() const { return shard_.defined(); }
-  // Master values were written. A chunk that is gathered loses what it derived from them.
+  // Call this when the master weights have been written. Frees the buffer and the copy that were made from
+  // old ones.
   void values_changed();
   void move_home(uint32_t pool);
   uint32_t home() const { return options_.home; }
@@ -73,7 +75,7 @@ class Chunk {
   int64_t shard_bytes() const { return part_ * static_cast<int64_t>(buffer_.element_size()); }
   int64_t master_bytes() const { return part_ * static_cast<int64_t>(master_.element_size()); }
   int64_t gradient_bytes() const;
-  bool frozen() const { return frozen_; }  // every parameter is
+  bool frozen() const { return frozen_; }  // all parameters are frozen
 
  private:
   template <class Visit>

@@ -1,9 +1,9 @@
-// Chunk sizes, as Colossal-AI's search chooses them: pure functions of the parameters' sizes.
+// Chooses the chunk size by the search of Colossal-AI, from the sizes of the parameters alone.
 //
-// Parameters are packed in execution order into chunks of one size; one that does not fit into the rest of a
-// chunk begins the next, and what is left is wasted. Parameters larger than mean + 3 standard deviations get
-// a chunk of their own. The search tries every multiple of `hidden_dim` in its range and takes the smallest
-// waste, the smaller size among equals.
+// Parameters are packed in execution order into chunks of equal size. A parameter that does not fit into the
+// rest of a chunk begins the next one, and the rest is wasted. Parameters larger than the mean plus 3
+// standard deviations get a chunk of their own. The search tries every multiple of `hidden_dim` in its range
+// and chooses the size that wastes least, the smaller one if two waste the same.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@
 namespace weft::gemini {
 
 struct SearchOptions {
-  double search_range_m = 32;    // how far beyond the smallest possible size, in 2^20 elements
+  double search_range_m = 32;    // how far to search above the smallest size, in 2^20 elements
   int64_t hidden_dim = 1024;     // sizes are multiples of it
-  double min_chunk_size_m = 32;  // in 2^20 elements; a model that is smaller is one chunk
-  int64_t chunk_size = 0;        // elements; 0: searched, otherwise taken as it stands
+  double min_chunk_size_m = 32;  // the smallest size, in 2^20 elements; a smaller model is one chunk
+  int64_t chunk_size = 0;        // in elements; if not 0, it is used and there is no search
 };
 
 // One parameter in a chunk.
 struct Place {
-  size_t parameter;  // index in the sizes given
-  int64_t offset;    // elements from the chunk's begin
+  size_t parameter;  // index into the sizes
+  int64_t offset;    // elements from the beginning of the chunk
   int64_t count;
 };
 
@@ -32,7 +32,7 @@ struct ChunkPlan {
 };
 
 struct ChunkLayout {
-  int64_t chunk_size = 0;  // of chunks that hold no outlier
+  int64_t chunk_size = 0;  // of chunks without an outlier
   std::vector<ChunkPlan> chunks;
   int64_t used = 0;     // elements of parameters
   int64_t wasted = 0;   // elements of chunks that hold no parameter
@@ -40,14 +40,14 @@ struct ChunkLayout {
   double wasted_percent() const;
 };
 
-// The size above which a parameter is an outlier.
+// Returns the size above which a parameter is an outlier.
 double outlier_limit(const std::vector<int64_t>& sizes);
 
-// Elements that `sizes`, packed in order into chunks of `chunk_size`, leave unused.
+// Returns how many elements are wasted if `sizes` are packed in their order into chunks of `chunk_size`.
 int64_t waste(const std::vector<int64_t>& sizes, int64_t chunk_size);
 
-// Which parameter goes where. `sizes` are elements in execution order; every chunk divides by `ranks`.
-// Throws INVALID_ARGUMENT for options that leave no size to try.
+// Returns the chunks for parameters of `sizes` elements in execution order. Every chunk size is a multiple of
+// `ranks`. Throws INVALID_ARGUMENT if the options leave no size to try.
 ChunkLayout search_chunks(const std::vector<int64_t>& sizes, int64_t ranks, const SearchOptions& options);
 
 }  // namespace weft::gemini

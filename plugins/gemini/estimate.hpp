@@ -1,11 +1,11 @@
-// What a job holds and sends, from shapes alone.
+// Estimates what a job holds and sends, from shapes alone.
 #pragma once
 
 #include "options.hpp"
 
 namespace weft::gemini {
 
-// As weft_job_estimate; both pools together, as if nothing had to be evicted for want of room.
+// Fills `out`, for both pools together and as if no chunk had to be evicted.
 void estimate(const GeminiOptions& options, uint32_t world_size, const weft_job_shape& job,
               weft_job_estimate& out);
 

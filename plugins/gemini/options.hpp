@@ -1,4 +1,4 @@
-// The strategy's options, checked together.
+// The options of gemini, with the checks that plugin.json cannot express.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct GeminiOptions {
   SearchOptions search;
   PlacementOptions placement;
   int64_t max_prefetch = 0;
-  int64_t replicas = 1;  // ranks that keep the same parts
+  int64_t replicas = 1;  // how many ranks keep the same parts
   bool async_reduce = true, accumulate = false, pin_memory = false, verbose = false;
-  uint32_t made_in = WEFT_POOL_ACCELERATOR;  // master values, before they go to their place
-  std::string memstats;                      // file; empty: none
+  uint32_t made_in = WEFT_POOL_ACCELERATOR;  // the pool into which master weights are read at first
+  std::string memstats;                      // a file; empty: none
 };
 
-// Throws INVALID_ARGUMENT for options that contradict each other or the number of ranks.
+// Reads the options. Throws INVALID_ARGUMENT if they contradict each other or the number of ranks.
 GeminiOptions parse(const Options& options, uint32_t world_size);
 
 }  // namespace weft::gemini

@@ -1,4 +1,4 @@
-// Where chunks live and how long they stay gathered: the placement policies.
+// Placement policies: in which pool each chunk is kept, and how long it stays gathered.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace weft::gemini {
 
-// Colossal-AI's options of the same names.
+// The options of the same names in Colossal-AI.
 struct PlacementOptions {
   std::string policy = "static";  // static, auto, cpu, cuda, const
   double shard_param_frac = 1, offload_optim_frac = 0, offload_param_frac = 0;
@@ -19,19 +19,21 @@ struct PlacementOptions {
 void check(const PlacementOptions& options);
 
 struct Placement {
-  // By chunk: master values and what the optimizer keeps are the host's.
+  // By chunk: master weights and optimizer states are in host memory.
   std::vector<bool> optimizer_on_host;
-  // By chunk: although they are, its working values stay on the accelerator too.
+  // By chunk: this rank's part in the working dtype stays on the accelerator, although the master weights do
+  // not.
   std::vector<bool> shard_on_accelerator;
-  // By chunk: stays gathered from its forward to its backward.
+  // By chunk: it stays gathered from its forward to its backward.
   std::vector<bool> kept_gathered;
-  // Chunks stay gathered until others need the room, which is measured.
+  // Chunks stay gathered until other chunks need their memory.
   bool evicts = false;
-  bool measures = false;                               // the room is what a first step leaves (auto)
-  int64_t room = std::numeric_limits<int64_t>::max();  // where it is not: bytes of gathered chunks
+  bool measures = false;  // the first step measures the memory for gathered chunks (auto)
+  int64_t room =
+      std::numeric_limits<int64_t>::max();  // otherwise the bytes of gathered chunks are limited to this
 };
 
-// `bytes` of each chunk while it is gathered.
+// Returns the placement of chunks that take `bytes` each while they are gathered.
 Placement place(const PlacementOptions& options, const std::vector<int64_t>& bytes);
 
 }  // namespace weft::gemini

@@ -1,5 +1,5 @@
-// How many bytes of gathered chunks the accelerator has room for at each operation. Every rank computes the
-// same from what all agreed on: what is evicted decides which collectives come next.
+// Computes how many bytes of gathered chunks the accelerator has room for at each operation. All ranks agree
+// on the inputs and so compute the same: which chunks are evicted decides which collectives come next.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,18 @@ class Room {
   Room() = default;
   Room(const PlacementOptions& options, Communicator ranks, StatisticsKey key, std::string memstats);
 
-  // Before the first operation. Collective.
+  // Call this before the first operation. Collective.
   void agree();
-  // Before each operation of a training step: what computing took since the last call belongs to the one
-  // before. `in_use`: bytes of chunks and what else the strategy keeps on the accelerator.
+  // Call this before each operation of a training step. Attributes the memory used since the last call to the
+  // previous operation. `in_use` is how many bytes chunks and other tensors of the strategy take on the
+  // accelerator.
   void sample(size_t operation, int64_t in_use);
-  // After the last operation. Collective if it completes the statistics, which is returned.
+  // Call this after the last operation. Returns true if the statistics are complete now; then the call was
+  // collective.
   bool end_step(bool writes);
 
   int64_t at(size_t operation) const;
-  // What no operation needs, once the statistics are complete.
+  // Returns how many bytes no operation needs, once the statistics are complete.
   int64_t margin() const;
   bool warming_up() const { return warming_up_; }
 

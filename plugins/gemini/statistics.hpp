@@ -1,5 +1,5 @@
-// What computing takes of the accelerator's memory besides chunks, by operation: measured in the first step,
-// or read from a file that an earlier job wrote.
+// How much accelerator memory each operation needs in addition to chunks. Measured in the first step, or read
+// from a file that an earlier job wrote.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 namespace weft::gemini {
 
 struct Statistics {
-  std::vector<int64_t> computing;  // bytes at most, by operation of the trace
-  int64_t most_in_use = 0;         // with chunks, at the fullest operation
+  std::vector<int64_t> computing;  // peak bytes without chunks, by operation of the trace
+  int64_t most_in_use = 0;         // peak bytes with chunks, over all operations
 };
 
-// Names the job that statistics are for: they are of no use for another.
+// Identifies the job to which statistics belong.
 struct StatisticsKey {
   std::vector<std::string> parameters;  // in execution order
   size_t operations = 0;
 };
 
-// Nothing if there is no such file. Throws DATA_LOSS if it is none, FAILED_PRECONDITION if it is another
-// job's.
+// Reads a file. Returns nothing if it does not exist. Throws DATA_LOSS if it is not a file of statistics, and
+// FAILED_PRECONDITION if it belongs to another job.
 std::optional<Statistics> read_statistics(const std::string& path, const StatisticsKey& key);
-// Whole or not at all.
+// Writes a file completely or not at all.
 void write_statistics(const std::string& path, const StatisticsKey& key, const Statistics& statistics);
 
 }  // namespace weft::gemini

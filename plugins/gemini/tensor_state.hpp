@@ -1,4 +1,4 @@
-// What a parameter's memory in a chunk is good for, as Colossal-AI's Gemini names it.
+// The states of a parameter in a chunk, with the names of Colossal-AI's Gemini.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@ namespace weft::gemini {
 
 enum class TensorState : uint8_t {
   kFree,               // the chunk is not gathered
-  kHold,               // has its value, nobody computes with it
-  kCompute,            // the unit that runs computes with it
-  kHoldAfterBackward,  // one of its units has been backward, its gradient is to come or there is none
-  kReadyForReduce      // its place holds the gradient
+  kHold,               // it has its value, and no unit uses it now
+  kCompute,            // the current unit uses it
+  kHoldAfterBackward,  // a unit that uses it has run backward; its gradient is not ready or there is none
+  kReadyForReduce      // its memory holds the gradient
 };
 constexpr int kTensorStates = 5;
 
@@ -19,8 +19,9 @@ inline const char* name(TensorState state) {
   return kNames[static_cast<int>(state)];
 }
 
-// The original's transitions, and two more: a tied parameter may be evicted between its units' backwards
-// (HOLD_AFTER_BWD to FREE), and one that was not used is held again when its chunk was reduced (to HOLD).
+// Returns true for the transitions of Colossal-AI, and for two more: a tied parameter may be evicted between
+// the backwards of its units (HOLD_AFTER_BWD to FREE), and one that was not used is held again after its
+// chunk was reduced (HOLD_AFTER_BWD to HOLD).
 inline bool may_become(TensorState from, TensorState to) {
   using enum TensorState;
   switch (from) {

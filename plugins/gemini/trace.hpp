@@ -1,5 +1,6 @@
-// In which order a training step needs chunks: forward through the units, then backward through them.
-// Operation i below `units` is the forward of unit i; the others are the backwards, the last unit's first.
+// The order in which a training step needs chunks: the forward of all units, then their backward in reverse
+// order. Operation i is the forward of unit i if i is less than the number of units, and the backward of a
+// unit otherwise.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@ namespace weft::gemini {
 class Trace {
  public:
   Trace() = default;
-  // The chunks of each unit's parameters, each chunk once.
+  // `chunks_of_units` has the chunks of each unit's parameters, each chunk once.
   Trace(std::vector<std::vector<size_t>> chunks_of_units, size_t chunks);
 
   size_t units() const { return chunks_of_units_.size(); }
@@ -23,22 +24,22 @@ class Trace {
     return operation < units() ? operation : 2 * units() - 1 - operation;
   }
   const std::vector<size_t>& chunks_of(size_t unit) const { return chunks_of_units_[unit]; }
-  // First and last unit that uses the chunk.
+  // Return the first and the last unit that use the chunk.
   size_t first_unit(size_t chunk) const { return users_[chunk].front(); }
   size_t last_unit(size_t chunk) const { return users_[chunk].back(); }
 
-  // Operations from `now` to the next one that needs the chunk, 1 at least; across the end of the step, or in
-  // a pass that only goes forward across the end of that.
+  // Returns how many operations after `now` the chunk is needed next, at least 1. Continues with the first
+  // operation after the last one of the step, or after the last forward if `forward_only`.
   size_t distance(size_t chunk, size_t now, bool forward_only = false) const;
 
-  // The candidate that is needed last, the first of them among equals (Belady's rule). None without
-  // candidates.
+  // Returns the candidate that is needed last (Belady's rule), the first one if several are, or nothing if
+  // there are no candidates.
   std::optional<size_t> needed_last(const std::vector<size_t>& candidates, size_t now,
                                     bool forward_only = false) const;
 
  private:
   std::vector<std::vector<size_t>> chunks_of_units_;
-  std::vector<std::vector<size_t>> users_;  // units of each chunk, ascending
+  std::vector<std::vector<size_t>> users_;  // the units that use each chunk, ascending
 };
 
 }  // namespace weft::gemini

@@ -1,5 +1,6 @@
-// hybrid_parallel: the product of the axes. The host performs tensor parallelism by the model's plan; this
-// strategy chooses the data axis, whole gradients (zero_stage 0) or ZeRO's.
+// hybrid_parallel: tensor parallelism times data parallelism. The host performs tensor parallelism by the
+// model's plan. This strategy selects the kind of data parallelism: replicated gradients (zero_stage 0) or
+// ZeRO (1 and 2).
 #include <string>
 
 #include "weft/kit/whole_gradients.hpp"

@@ -1,5 +1,6 @@
-// low_level_zero: ZeRO stages 1 and 2. Every rank holds the parameters; the gradients of a bucket are summed
-// to the ranks that own its parts while backward runs, and the updated parts are gathered after a step.
+// low_level_zero: ZeRO stages 1 and 2. Every rank holds all parameters. The gradients of a bucket are
+// reduce-scattered to the ranks that own its parts while backward runs, and the updated parts are
+// all-gathered after a step.
 #include <string>
 
 #include "weft/kit/zero_redundancy.hpp"
@@ -12,7 +13,7 @@ class LowLevelZero final : public weft::kit::DataParallelStrategy<LowLevelZero> 
     return weft::kit::ZeroRedundancy::from_options(options, "stage", "reduce_bucket_size_in_m");
   }
 
-  // Neighbours share a group, replicas of the groups lie further apart.
+  // Neighbouring ranks form a group; replicas are in different groups.
   void describe_mesh(weft_mesh& mesh) override {
     const int64_t groups = options.get<int64_t>("extra_dp_size");
     const uint32_t ranks = data_ranks(mesh);

@@ -1,5 +1,5 @@
-// torch_ddp: data parallelism as PyTorch's DistributedDataParallel. Every rank holds the whole model;
-// gradients are summed in buckets while backward runs.
+// torch_ddp: data parallelism as in PyTorch's DistributedDataParallel. Every rank holds the whole model, and
+// gradients are all-reduced in buckets while backward runs.
 #include "weft/kit/whole_gradients.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-// What torch_fsdp holds and sends, from shapes alone.
+// Estimates what torch_fsdp holds and sends, from shapes alone.
 #pragma once
 
 #include "weft/torch/strategy.hpp"

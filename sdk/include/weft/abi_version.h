@@ -1,5 +1,5 @@
-/* The version of the C ABI. While the major is 0, both sides must have the same minor; from 1.0 on they agree
- * on one. */
+/* The version of the C ABI. While the major version is 0, host and plugin must have the same minor version.
+ * From 1.0 on they negotiate one that both know. */
 #ifndef WEFT_ABI_VERSION_H
 #define WEFT_ABI_VERSION_H
 

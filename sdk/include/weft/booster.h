@@ -1,9 +1,10 @@
 /* Training from C: a model, an optimizer and data under a strategy that is found by name. Exported by
- * libweft.so, which opens the engine (and libtorch) on first need; a program links libweft alone.
+ * libweft.so, which loads the engine and libtorch on first use; a program links libweft only.
  *
- * All functions are [control]: call them from one thread of a rank. Collective ones may block until every
- * rank calls them. Options are JSON objects, empty for the defaults; an unknown key is an error that names
- * the nearest one. The caller destroys objects, in any order; NULL is accepted. since 0.1 */
+ * All functions are [control]: call them from one thread of a rank. Collective functions may block until
+ * every rank calls them. Options are JSON objects; an empty string selects the defaults, and an unknown key
+ * is an error that names the nearest one. The caller destroys objects, in any order; NULL is accepted. since
+ * 0.1 */
 #ifndef WEFT_BOOSTER_H
 #define WEFT_BOOSTER_H
 
@@ -53,14 +54,14 @@ WEFT_EXPORT weft_status weft_booster_create(weft_runtime* runtime, weft_str opti
                                             weft_error* error);
 WEFT_EXPORT void weft_booster_destroy(weft_booster* booster);
 
-/* A named tensor. Borrowed for the call. */
+/* A named tensor of a batch or of the outputs. Borrowed for the call. */
 typedef struct weft_field {
   weft_str name;
   const weft_tensor* tensor;
 } weft_field;
 
-/* A loss of the caller, computed from the model's outputs. It sets `*loss`, and `gradients[i]` to the
- * derivative with respect to `outputs[i]`, of its shape and dtype, or leaves it NULL where the loss does not
+/* A loss function of the caller. It computes `*loss` from the model's outputs and sets `gradients[i]` to the
+ * derivative with respect to `outputs[i]`, with its shape and dtype, or leaves it NULL if the loss does not
  * depend on that output. Weft destroys the tensors that it sets. */
 typedef struct weft_criterion {
   uint64_t struct_size;
@@ -69,19 +70,20 @@ typedef struct weft_criterion {
                       uint64_t num_batch, double* loss, weft_tensor** gradients, weft_error* error);
 } weft_criterion;
 
-/* Puts everything under the strategy (collective). Any of `optimizer`, `criterion` (NULL: the model's own
- * loss), `data` and `scheduler` may be NULL. The criterion and its context must outlive the job. */
+/* Puts the model, the optimizer and the data under the strategy (collective). Any of `optimizer`, `criterion`
+ * (NULL: the model's own loss), `data` and `scheduler` may be NULL. The criterion and its context must
+ * outlive the job. */
 WEFT_EXPORT weft_status weft_booster_boost(weft_booster* booster, weft_model* model,
                                            weft_optimizer* optimizer, const weft_criterion* criterion,
                                            weft_data* data, weft_scheduler* scheduler, weft_job** own,
                                            weft_error* error);
-/* Moves a job from the strategy it runs under to this booster's, in memory (collective). Values, optimizer,
- * schedule and data position are kept. Call it between steps: it fails with FAILED_PRECONDITION if gradients
- * are pending. On failure the job goes on as it was. */
+/* Moves a job to the strategy of this booster, in memory (collective). Parameters, optimizer states, schedule
+ * and data position are kept. Call it between steps: it fails with FAILED_PRECONDITION if there are gradients
+ * that no step has used. After a failure the job continues under its previous strategy. */
 WEFT_EXPORT weft_status weft_booster_take_over(weft_booster* booster, weft_job* job, weft_error* error);
 WEFT_EXPORT void weft_job_destroy(weft_job* job);
 
-/* What one training step did. */
+/* The results of one training step. */
 typedef struct weft_step_result {
   uint64_t struct_size;
   int64_t index;    /* of the step, from 1 */
@@ -92,7 +94,8 @@ typedef struct weft_step_result {
   double tokens_per_second; /* over all ranks */
 } weft_step_result;
 
-/* Trains on the next batch of the job's data (collective). OUT_OF_RANGE once at the end of each epoch. */
+/* Trains on the next batch of the job's data (collective). Returns OUT_OF_RANGE once at the end of each
+ * epoch. */
 WEFT_EXPORT weft_status weft_job_next(weft_job* job, weft_step_result* out, weft_error* error);
 /* Trains on this rank's part of a batch (collective). */
 WEFT_EXPORT weft_status weft_job_train_step(weft_job* job, const weft_field* batch, uint64_t num_fields,
@@ -100,12 +103,13 @@ WEFT_EXPORT weft_status weft_job_train_step(weft_job* job, const weft_field* bat
 /* Computes the loss of a batch over all ranks, without training; `batch` is this rank's part (collective). */
 WEFT_EXPORT weft_status weft_job_evaluate(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                           double* loss, weft_error* error);
-/* Runs forward in evaluation mode and makes one output, by its Hugging Face name ("logits") (collective). */
+/* Runs forward in evaluation mode and returns one output by its Hugging Face name, "logits" (collective). */
 WEFT_EXPORT weft_status weft_job_forward(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                          weft_str output, weft_tensor** own, weft_error* error);
 
-/* A loop of the caller's own: forward, loss and backward of one batch (collective), then clipping, update and
- * zeroing. With `synchronise` 0 gradients accumulate locally (no_sync). */
+/* The parts of a training step, for a loop of the caller's own: forward, loss and backward of one batch
+ * (collective), then gradient clipping, the update and zeroing. With `synchronise` 0 gradients accumulate
+ * locally, as under no_sync. */
 WEFT_EXPORT weft_status weft_job_backward(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                           uint32_t synchronise, double* loss, weft_error* error);
 WEFT_EXPORT weft_status weft_job_clip_grad_by_norm(weft_job* job, double max_norm, double* norm,
@@ -114,9 +118,9 @@ WEFT_EXPORT weft_status weft_job_clip_grad_by_value(weft_job* job, double limit,
 WEFT_EXPORT weft_status weft_job_step(weft_job* job, weft_error* error);
 WEFT_EXPORT weft_status weft_job_zero_grad(weft_job* job, weft_error* error);
 
-/* Checkpoints; all of these are collective. Options of saving: "shard", "prefix", "size_per_shard" (MB),
- * "use_safetensors", "background" (writes in a thread; the next save or load waits and fails if that failed).
- * A folder appears only when it is complete. */
+/* Save and load checkpoints; all of these functions are collective. Options of saving: "shard", "prefix",
+ * "size_per_shard" (MB), "use_safetensors", "background" (writes in a thread; the next save or load waits for
+ * it and fails if it failed). A folder gets its name only when it is complete. */
 WEFT_EXPORT weft_status weft_booster_save_model(weft_booster* booster, weft_job* job, weft_str path,
                                                 weft_str options, weft_error* error);
 WEFT_EXPORT weft_status weft_booster_load_model(weft_booster* booster, weft_job* job, weft_str path,
@@ -129,8 +133,7 @@ WEFT_EXPORT weft_status weft_booster_save_lr_scheduler(weft_booster* booster, we
                                                        weft_error* error);
 WEFT_EXPORT weft_status weft_booster_load_lr_scheduler(weft_booster* booster, weft_job* job, weft_str path,
                                                        weft_error* error);
-/* Save and load a model folder with a training_state/, which has everything that is needed to go on exactly.
- */
+/* Save and load a model folder with a training_state/, which has all that is needed to resume exactly. */
 WEFT_EXPORT weft_status weft_booster_save_training(weft_booster* booster, weft_job* job, weft_str folder,
                                                    weft_str options, weft_error* error);
 WEFT_EXPORT weft_status weft_booster_load_training(weft_booster* booster, weft_job* job, weft_str folder,

@@ -1,12 +1,13 @@
-/* WEFT_DEFINE_PLUGIN: the exported entry of a library. `weft_add_plugin()` defines WEFT_PLUGIN_ID and
- * WEFT_PLUGIN_VERSION from plugin.json. */
+/* WEFT_DEFINE_PLUGIN defines the function that a plugin exports. `weft_add_plugin()` defines WEFT_PLUGIN_ID
+ * and WEFT_PLUGIN_VERSION from plugin.json. */
 #ifndef WEFT_DEFINE_PLUGIN_H
 #define WEFT_DEFINE_PLUGIN_H
 
 #include "plugin.h"
 
-/* Defines the entry of a plugin of this tier and libtorch tag whose get_factory is `factory_function`. The
- * host's table is then in the file-local variable weft_plugin_host. */
+/* Defines weft_plugin_query_v1 for a plugin of this tier and libtorch tag, with `factory_function` as its
+ * get_factory. From the first query on, the file-local variable weft_plugin_host points to the host's
+ * table. */
 #define WEFT_DEFINE_PLUGIN(tier_value, tag, factory_function)                                                \
   static const weft_host* weft_plugin_host;                                                                  \
   static const weft_plugin weft_plugin_table = {sizeof(weft_plugin), NULL, NULL, factory_function, NULL};    \

@@ -1,4 +1,5 @@
-// The exception of Weft's C++ code, on both sides of the ABI. It never crosses: tables carry its status and text.
+// The exception of Weft's C++ code. It never crosses the ABI: the C functions return its status and text
+// instead.
 #pragma once
 
 #include <stdexcept>
@@ -8,7 +9,7 @@
 
 namespace weft {
 
-// `text` says who, what was found, what was wanted and what to do.
+// An error with a status code. `text` says who failed, what was found, what was expected and what to do.
 class Error : public std::runtime_error {
  public:
   Error(weft_status status, const std::string& text) : std::runtime_error(text), status_(status) {}

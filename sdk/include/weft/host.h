@@ -1,4 +1,4 @@
-/* What every plugin gets from the host. */
+/* The functions that the host gives to every plugin. */
 #ifndef WEFT_HOST_H
 #define WEFT_HOST_H
 
@@ -16,16 +16,17 @@ WEFT_BEGIN_C
 typedef struct weft_host {
   uint64_t struct_size;
 
-  /* Sets status and text of a failure; the text is copied. Call it once, then return the same status.
+  /* Sets the status and text of a failure and copies the text. Call it once, then return the same status.
    * [any thread] [no collective] since 0.1 */
   void (*error_set)(weft_error* error, weft_status status, weft_str text);
 
-  /* Writes a line to the host's log, after the rank and `plugin_id`. `level` is WEFT_LOG_*.
-   * [any thread] [no collective] since 0.1 */
+  /* Writes a line to the host's log, prefixed with the rank and `plugin_id`. `level` is WEFT_LOG_*. [any
+   * thread] [no collective] since 0.1 */
   void (*log)(uint32_t level, weft_str plugin_id, weft_str text);
 
-  /* Returns a table of services by its id ("weft.model/1", see the headers), or NULL if this host does not
-   * have it. The table is valid until the process ends. [any thread] [no collective] since 0.1 */
+  /* Returns the table of services with this id, such as "weft.model/1" (the headers list them), or NULL if
+   * the host does not have it. The table is valid until the process ends. [any thread] [no collective] since
+   * 0.1 */
   const void* (*get_extension)(weft_str id);
 } weft_host;
 

@@ -1,11 +1,11 @@
-/* Macros for tables and structs that grow: every struct that crosses the ABI begins with `uint64_t
- * struct_size`. */
+/* Macros for structs that can grow: every struct that crosses the ABI begins with `uint64_t struct_size`, so
+ * that each side knows which fields the other side has. */
 #ifndef WEFT_MACROS_H
 #define WEFT_MACROS_H
 
 #include <stddef.h>
 
-/* Surround declarations with C linkage. */
+/* Begin and end declarations with C linkage. */
 #ifdef __cplusplus
 #define WEFT_BEGIN_C extern "C" {
 #define WEFT_END_C }
@@ -14,16 +14,17 @@
 #define WEFT_END_C
 #endif
 
-/* Exports a function from a library that hides its symbols. */
+/* Exports a function from a library that is compiled with hidden visibility. */
 #define WEFT_EXPORT __attribute__((visibility("default")))
 
-/* The offset of the byte after `field`. */
+/* The offset of the first byte after `field`. */
 #define WEFT_END_OF(type, field) (offsetof(type, field) + sizeof(((type*)0)->field))
 
-/* True if `pointer` points to a struct that is new enough to hold `field`. */
+/* True if the struct behind `pointer` is new enough to have `field`. */
 #define WEFT_HAS_FIELD(pointer, type, field) ((pointer)->struct_size >= WEFT_END_OF(type, field))
 
-/* True if the table is new enough to hold the function `slot` and its owner filled it. */
+/* True if the table behind `pointer` is new enough to have the function `slot`, and the function is not
+ * NULL. */
 #define WEFT_HAS(pointer, type, slot) (WEFT_HAS_FIELD(pointer, type, slot) && (pointer)->slot != NULL)
 
 #endif

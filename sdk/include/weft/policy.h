@@ -1,5 +1,5 @@
-/* Macros with which a shard policy reads like a table. For C files that define one policy; they need no C
- * library.
+/* Macros for shard policies in C, which make a policy read like a table. A file that uses them defines one
+ * policy and needs no C library.
  *
  *   static weft_status build(WEFT_POLICY_ARGUMENTS) {
  *     REQUIRE_DIVIDES("n_head", parallel->tensor_size);
@@ -8,9 +8,9 @@
  *   }
  *   WEFT_SHARD_POLICY("my_family", build)
  *
- * A statement whose call fails returns its status from the function. A wrong entry (a pattern that matches
- * nothing, an unknown attribute) is no failure of the call: the host reports all of them together after
- * build. */
+ * If the call of a statement fails, the statement returns its status from the function. A wrong entry (a
+ * pattern that matches nothing, an unknown attribute) does not fail the call: the host reports all wrong
+ * entries together after build. */
 #ifndef WEFT_POLICY_H
 #define WEFT_POLICY_H
 
@@ -27,7 +27,7 @@
 #define FLAG(key, value) weft_policy_integer(WEFT_STR(key), WEFT_KIND_BOOL, (value) != 0)
 #define TEXT(key, text) weft_policy_text(WEFT_STR(key), WEFT_STR(text))
 
-/* ON(pattern, operation, attributes...): modules that match the pattern run the operation. */
+/* ON(pattern, operation, attributes...): makes every matching module run the operation. */
 #define ON(pattern, ...) \
   WEFT_POLICY_ON(pattern, __VA_ARGS__, weft_policy_integer(WEFT_STR(""), WEFT_KIND_NONE, 0))
 #define WEFT_POLICY_ON(pattern, operation, ...)                                                  \
@@ -38,23 +38,23 @@
                                   sizeof(weft_policy_attributes) / sizeof(weft_kv) - 1, error)); \
   } while (0)
 
-/* Divides an integer attribute of the modules that match by `by`. */
+/* Divides an integer attribute of every matching module by `by`. */
 #define DIVIDE(pattern, attribute, by) \
   WEFT_POLICY_TRY(plan->divide(plan->plan, WEFT_STR(pattern), WEFT_STR(attribute), (int64_t)(by), error))
-/* Asserts that two parameters are one, which the model must declare. */
+/* Asserts that two parameters are tied, which the model must have declared. */
 #define TIE(first, second) WEFT_POLICY_TRY(plan->tie(plan->plan, WEFT_STR(first), WEFT_STR(second), error))
 /* Refuses the model unless the integer `key` of its configuration is a multiple of `divisor`. */
 #define REQUIRE_DIVIDES(key, divisor) \
   WEFT_POLICY_TRY(plan->require_divides(plan->plan, WEFT_STR(key), (int64_t)(divisor), error))
-/* Refuses the model or the sizes if the condition holds, for a reason that says what to do. */
+/* Refuses the model or the sizes of the axes if the condition holds. `reason` says what to do. */
 #define REJECT_IF(condition, reason)                                                   \
   do {                                                                                 \
     if (condition) WEFT_POLICY_TRY(plan->reject(plan->plan, WEFT_STR(reason), error)); \
   } while (0)
 
-/* Whether sequences are split between tensor-parallel regions over the ranks of the tensor axis, so that
- * norms and residual dropouts see a part of them; whether they are split over ranks of their own; and among
- * how many ranks the heads of attention are divided. */
+/* SPLIT_OVER_TENSOR_AXIS: the tensor-parallel ranks split the sequence dimension between regions, so that
+ * norms and residual dropouts see some positions only. SPLIT_OVER_SEQUENCE_AXIS: the ranks of the sequence
+ * axis split it everywhere. HEAD_RANKS: how many ranks share the attention heads. */
 #define SPLIT_OVER_TENSOR_AXIS \
   (parallel->sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER || parallel->sequence_mode == WEFT_SEQUENCE_RING)
 #define SPLIT_OVER_SEQUENCE_AXIS (parallel->sequence_size > 1)
@@ -62,22 +62,22 @@
   ((int64_t)parallel->tensor_size * \
    (parallel->sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL ? (int64_t)parallel->sequence_size : 1))
 
-/* Conditions: whether the model has a module at this path, which is no pattern; the flag or integer `key` of
- * the configuration, `otherwise` if it is absent; whether the host performs the operation. */
+/* Conditions. HAS_MODULE: the model has a module at exactly this path, not a pattern. CONFIG_FLAG and
+ * CONFIG_INTEGER: the value of `key` in the configuration, or `otherwise` if it is absent. HAS_OPERATION:
+ * this host has the operation. */
 #define HAS_MODULE(path) weft_policy_has_module(model, WEFT_STR(path))
 #define CONFIG_FLAG(key, otherwise) weft_policy_config_flag(model, WEFT_STR(key), otherwise)
 #define CONFIG_INTEGER(key, otherwise) weft_policy_config_integer(model, WEFT_STR(key), otherwise)
 #define HAS_OPERATION(operation) (model->has_operation(model->model, WEFT_STR(operation)))
 
-/* Returns the status of a call that fails. */
+/* Returns the status of the call from the function if it failed. */
 #define WEFT_POLICY_TRY(call)                                     \
   do {                                                            \
     const weft_status weft_policy_status = (call);                \
     if (weft_policy_status != WEFT_OK) return weft_policy_status; \
   } while (0)
 
-/* Fields are set one by one, because compilers may call memcpy or memset of a C library for an initialiser.
- */
+/* Sets fields one by one, because compilers may call memcpy or memset of the C library for an initialiser. */
 static inline weft_kv weft_policy_integer(weft_str key, uint32_t kind, int64_t value) {
   weft_kv kv;
   kv.key = key;
@@ -128,7 +128,8 @@ static inline int weft_policy_config_flag(const weft_model_view* model, weft_str
   return model->config(model->model, key, &kv) && kv.kind == WEFT_KIND_BOOL ? kv.integer != 0 : otherwise;
 }
 
-/* Defines the plugin around one build function. Its id and version come from weft_add_plugin(). */
+/* Defines a plugin with one policy, whose build function is given. Its id and version come from
+ * weft_add_plugin(). */
 #define WEFT_SHARD_POLICY(family, build_function)                                                    \
   static const weft_shard_policy weft_policy_table = {                                               \
       sizeof(weft_shard_policy), {(family), sizeof(family) - 1}, build_function};                    \

@@ -1,4 +1,4 @@
-/* Tensors of the C application API. Exported by libweft.so, which opens the engine for them. */
+/* Tensors of the C API for applications. Exported by libweft.so, which loads the engine for them. */
 #ifndef WEFT_TENSOR_H
 #define WEFT_TENSOR_H
 
@@ -9,7 +9,7 @@ WEFT_BEGIN_C
 /* A tensor that Weft owns. */
 typedef struct weft_tensor weft_tensor;
 
-/* What a tensor is. */
+/* The dtype, shape and data of a tensor. */
 typedef struct weft_tensor_info {
   uint64_t struct_size;
   uint32_t dtype; /* WEFT_F32, ... */
@@ -19,12 +19,12 @@ typedef struct weft_tensor_info {
   const void* data; /* contiguous, row-major, on the CPU; valid as long as the tensor */
 } weft_tensor_info;
 
-/* Makes a tensor with a copy of `data`, contiguous and row-major; `size_bytes` must be that of the shape.
- * [any thread] */
+/* Creates a tensor with a copy of `data`, which is contiguous and row-major. `size_bytes` must match the
+ * shape. [any thread] */
 WEFT_EXPORT weft_status weft_tensor_create(uint32_t dtype, const int64_t* shape, uint32_t ndim,
                                            const void* data, uint64_t size_bytes, weft_tensor** own,
                                            weft_error* error);
-/* Tells what a tensor is. [any thread] */
+/* Fills `out` with the dtype, shape and data of a tensor. [any thread] */
 WEFT_EXPORT weft_status weft_tensor_describe(const weft_tensor* tensor, weft_tensor_info* out,
                                              weft_error* error);
 /* Destroys a tensor. NULL is accepted. [any thread] */

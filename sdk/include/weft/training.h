@@ -1,9 +1,10 @@
-/* What a strategy sees of a training: the units and parameters of the model, memory, and the steps of its own
- * schedule. Extensions "weft.model/1", "weft.memory/1" and "weft.step/1", tier torch.
+/* The services of the host for strategies: units and parameters of the model, memory, and steps with a
+ * schedule of the strategy's own. Extensions "weft.model/1", "weft.memory/1" and "weft.step/1", tier torch.
  *
- * The host owns the model, the optimizer, the loss and every call of the autograd engine; a strategy owns the
- * storage behind parameters and decides when things are gathered, reduced and released. The loss is divided
- * by the global count of labels; strategies SUM over each parameter's gradient_axes and nobody averages. */
+ * The host owns the model, the optimizer, the loss and every call of the autograd engine. A strategy owns the
+ * storage of the parameters and decides when parameters are gathered and released and when gradients are
+ * reduced. The host divides the loss by the global number of labels, so strategies SUM each gradient over the
+ * parameter's gradient_axes and never average. */
 #ifndef WEFT_TRAINING_H
 #define WEFT_TRAINING_H
 
@@ -17,23 +18,25 @@ WEFT_BEGIN_C
 #define WEFT_MEMORY_SERVICES "weft.memory/1"
 #define WEFT_STEP_SERVICES "weft.step/1"
 
-typedef struct weft_unit weft_unit;   /* a piece of the model that is scheduled as a whole */
-typedef struct weft_param weft_param; /* both are owned by the host, valid until the training is destroyed */
+/* A piece of the model that is scheduled as a whole, and a parameter. The host owns them; they are valid
+ * until the training is destroyed. */
+typedef struct weft_unit weft_unit;
+typedef struct weft_param weft_param;
 typedef struct weft_state weft_state; /* named tensors that pass between units */
-typedef struct weft_step weft_step;   /* borrowed for run_step */
+typedef struct weft_step weft_step;   /* one step, borrowed for run_step */
 
-/* What a parameter is. */
+/* Describes a parameter. */
 typedef struct weft_param_info {
   uint64_t struct_size;
   weft_str name; /* valid as long as the parameter */
   uint32_t index;
-  uint32_t frozen;         /* 1: never gets a gradient */
-  uint32_t first_unit;     /* its owner: the first unit that uses it, whose backward completes its gradient */
+  uint32_t frozen;         /* 1: it never gets a gradient */
+  uint32_t first_unit;     /* the first unit that uses it and owns it: its backward completes the gradient */
   uint32_t num_units;      /* how many units use it */
-  uint32_t partition_axes; /* the plan split it over these axes: ranks along them hold different parts */
-  uint32_t gradient_axes;  /* its gradient is to be summed over these axes; mostly those of "samples" */
-  uint32_t working_dtype;  /* WEFT_F32 ...: what the layers compute with */
-  uint32_t master_dtype;   /* what the optimizer updates; of a frozen one the working dtype */
+  uint32_t partition_axes; /* the plan shards it over these axes: ranks along them hold different parts */
+  uint32_t gradient_axes;  /* its gradient must be summed over these axes, usually those of "samples" */
+  uint32_t working_dtype;  /* WEFT_F32, ...: the dtype that the layers compute with */
+  uint32_t master_dtype;   /* the dtype that the optimizer updates; if frozen, the working dtype */
   uint32_t ndim;           /* of both shapes */
   uint32_t reserved;
   int64_t shape[WEFT_MAX_DIMS]; /* of the whole parameter, independent of the mesh */
@@ -41,64 +44,65 @@ typedef struct weft_param_info {
   int64_t count;                /* elements of the part */
 } weft_param_info;
 
-/* Units, parameters and buffers of the model. */
+/* The units, parameters and buffers of the model. */
 typedef struct weft_model_services { /* [control, step] [no collective], all of them */
   uint64_t struct_size;
   uint32_t (*unit_count)(weft_training* training);
   weft_unit* (*unit)(weft_training* training, uint32_t index);
   uint32_t (*unit_index)(weft_unit* unit);
   weft_str (*unit_name)(weft_unit* unit);
-  /* Every parameter that the unit uses, tied ones too; writes at most `capacity` and returns how many there
-   * are. */
+  /* Writes the parameters that the unit uses, tied ones included, to `out`, at most `capacity` of them.
+   * Returns how many there are. */
   uint32_t (*unit_params)(weft_unit* unit, weft_param** out, uint32_t capacity);
   uint32_t (*param_count)(weft_training* training);
   weft_param* (*param)(weft_training* training, uint32_t index);
   weft_status (*param_info)(weft_param* param, weft_param_info* out, weft_error* error);
   uint32_t (*param_used_by)(weft_param* param, weft_unit* unit);
 
-  /* Writes elements [begin, begin + count) of this rank's part, flattened, into `destination` (count
-   * elements, its dtype): from the checkpoint if there is one, otherwise the initial values. */
+  /* Reads elements [begin, begin + count) of this rank's flattened part into `destination`, which has `count`
+   * elements, and converts them to its dtype. The values come from the checkpoint if there is one, otherwise
+   * from the model's initialisation. */
   weft_status (*param_read)(weft_param* param, int64_t begin, int64_t count,
                             const weft_at_tensor* destination, weft_error* error);
   /* Gives the parameter its storage: a tensor of shape `local` in the working dtype, which may be a view.
-   * Once per parameter, in configure; a parameter that is not bound stays without memory. */
+   * Called once per parameter, in configure. A parameter that is never bound stays without memory. */
   weft_status (*param_bind)(weft_param* param, const weft_at_tensor* storage, weft_error* error);
-  /* The tensor itself; the same address for the life of the training. */
+  /* Returns the tensor of the parameter. Its address never changes. */
   const weft_at_tensor* (*param_tensor)(weft_param* param);
 
-  /* Buffers: state that is no parameter. They have their storage and values before configure. */
+  /* Buffers, which are state that is not trained. They have their storage and values before configure. */
   uint32_t (*buffer_count)(weft_training* training);
   weft_str (*buffer_name)(weft_training* training, uint32_t index);
   const weft_at_tensor* (*buffer_tensor)(weft_training* training, uint32_t index);
 } weft_model_services;
 
-/* Memory of tensors. */
+/* The memory of tensors. */
 typedef struct weft_memory_services {
   uint64_t struct_size;
-  /* Resizes the storage behind a tensor to `elements` of its dtype; 0 frees the memory. Sizes, strides and
-   * views stay. [control, step] [no collective] since 0.1 */
+  /* Resizes the storage of a tensor to `elements` of its dtype; 0 frees the memory. The sizes and strides of
+   * the tensor and of its views do not change. [control, step] [no collective] since 0.1 */
   weft_status (*resize_storage)(const weft_at_tensor* tensor, int64_t elements, weft_error* error);
 } weft_memory_services;
 
-/* The steps of a schedule of the strategy's own. */
+/* The parts of one step, for a strategy that schedules units and micro-batches itself. */
 typedef struct weft_step_services { /* inside run_step, on the thread that called it */
   uint64_t struct_size;
   uint32_t (*micro_count)(weft_step* step);
-  uint32_t (*training)(weft_step* step); /* 0: forward only, grad mode off */
+  uint32_t (*training)(weft_step* step); /* 0: evaluation, forward only and without gradients */
 
-  /* What the first unit takes. The caller owns it. */
+  /* Creates the state that the first unit takes. The caller owns it. */
   weft_status (*input)(weft_step* step, uint32_t micro, weft_state** own, weft_error* error);
-  /* Empty tensors of the shapes that enter `unit`, to receive into, with requires_grad set. The caller owns
-   * it. */
+  /* Creates a state of empty tensors with the shapes that the unit `entering` takes, to receive them from
+   * another rank. They require grad. The caller owns the state. */
   weft_status (*boundary)(weft_step* step, uint32_t micro, weft_unit* entering, weft_state** own,
                           weft_error* error);
-  /* Runs one unit; updates the state in place; fires the forward hooks. Blocks if they do. */
+  /* Runs the forward of one unit on the state in place, and the forward hooks. Blocks if the hooks do. */
   weft_status (*forward)(weft_step* step, uint32_t micro, weft_unit* unit, weft_state* inout,
                          weft_error* error);
-  /* Takes what the last unit gave: the loss when training, the outputs otherwise. */
+  /* Takes the state after the last unit: computes the loss in training, keeps the outputs in evaluation. */
   weft_status (*finish)(weft_step* step, uint32_t micro, weft_state* last, weft_error* error);
-  /* Backward of one micro-batch: from the loss (NULL, NULL), or from `outputs` with their `gradients`. Blocks
-   * if the backward hooks do. */
+  /* Runs the backward of one micro-batch: from the loss if both states are NULL, otherwise from `outputs`
+   * with their `gradients`. Blocks if the backward hooks do. */
   weft_status (*backward)(weft_step* step, uint32_t micro, weft_state* outputs, weft_state* gradients,
                           weft_error* error);
 
@@ -107,7 +111,7 @@ typedef struct weft_step_services { /* inside run_step, on the thread that calle
   uint32_t (*state_size)(weft_state* state);
   weft_str (*state_name)(weft_state* state, uint32_t index);
   const weft_at_tensor* (*state_tensor)(weft_state* state, uint32_t index);
-  /* Adds or replaces a field. */
+  /* Adds a named tensor, or replaces the one of this name. */
   weft_status (*state_set)(weft_state* state, weft_str name, const weft_at_tensor* tensor, weft_error* error);
 } weft_step_services;
 

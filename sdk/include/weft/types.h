@@ -1,5 +1,5 @@
-/* Values that cross the ABI. No enum, bool, long or bit field crosses it, because their sizes depend on the
- * compiler. */
+/* Types of the values that cross the ABI. Enums, bool, long and bit fields never cross it, because their
+ * sizes depend on the compiler. */
 #ifndef WEFT_TYPES_H
 #define WEFT_TYPES_H
 
@@ -28,13 +28,14 @@ typedef int32_t weft_status;
 #define WEFT_UNAVAILABLE 14
 #define WEFT_DATA_LOSS 15
 
-/* A string: UTF-8 with a length, not terminated, and borrowed for the call unless said otherwise. */
+/* A UTF-8 string with a length, without a terminating zero. Borrowed for the call unless a comment says
+ * otherwise. */
 typedef struct weft_str {
   const char* data;
   uint64_t size;
 } weft_str;
 
-/* Makes a weft_str of a string literal, as a value or as an initialiser. */
+/* Makes a weft_str from a string literal, as a value or as an initialiser. */
 #ifdef __cplusplus
 #define WEFT_STR(literal) (weft_str{(literal), sizeof(literal) - 1})
 #else
@@ -48,7 +49,7 @@ typedef struct weft_str {
 #define WEFT_KIND_FLOAT 3
 #define WEFT_KIND_TEXT 4
 #define WEFT_KIND_JSON 5 /* text holds an array or an object */
-#define WEFT_KV_GIVEN 1  /* an option that the user gave; not set: the value is the default */
+#define WEFT_KV_GIVEN 1  /* the user gave this option; without the flag, the value is the default */
 typedef struct weft_kv {
   weft_str key;
   uint32_t kind;
@@ -58,7 +59,7 @@ typedef struct weft_kv {
   weft_str text;
 } weft_kv;
 
-/* Element types. The numbers are Weft's own; unknown ones are refused. */
+/* Element types. The numbers are Weft's own. Unknown numbers are errors. */
 #define WEFT_F64 1
 #define WEFT_F32 2
 #define WEFT_F16 3
@@ -70,15 +71,18 @@ typedef struct weft_kv {
 #define WEFT_U8 9
 #define WEFT_BOOL 10
 
-/* Axes of the mesh of ranks; a set of axes is a bit mask of 1 << axis. Neighbouring ranks differ in TENSOR first.
- * Ranks that split the positions of sequences are data parallel to each other: DATA and REPLICA include them. */
+/* Axes of the mesh of ranks. A set of axes is a bit mask of 1 << axis. The TENSOR coordinate varies fastest
+ * from rank to rank. Ranks that split the positions of sequences are data-parallel to each other: DATA and
+ * REPLICA include them. */
 #define WEFT_AXIS_DATA 0
-#define WEFT_AXIS_REPLICA 1 /* data parallel too, outside DATA: sharded over DATA, copied over REPLICA */
+#define WEFT_AXIS_REPLICA \
+  1 /* data-parallel too, outside DATA: parameters are sharded over DATA and replicated over REPLICA */
 #define WEFT_AXIS_PIPELINE 2
 #define WEFT_AXIS_TENSOR 3
-#define WEFT_AXIS_EXPERT 4 /* data parallel too, inside DATA: its ranks hold different experts */
-/* A tensor axis may be laid out as DEPTH x ROW x COLUMN, slowest first. Their sizes multiply to that of TENSOR, which
- * as part of a set of axes stands for all of them; they are 1 where the tensor axis has no such layout. */
+#define WEFT_AXIS_EXPERT 4 /* data-parallel too, inside DATA: its ranks hold different experts */
+/* The tensor axis may be laid out as DEPTH x ROW x COLUMN; COLUMN varies fastest. The product of their sizes
+ * is the size of TENSOR, and TENSOR in a set of axes stands for all three. They are 1 if the tensor axis has
+ * no such layout. */
 #define WEFT_AXIS_TENSOR_ROW 5
 #define WEFT_AXIS_TENSOR_COLUMN 6
 #define WEFT_AXIS_TENSOR_DEPTH 7
@@ -87,12 +91,12 @@ typedef struct weft_kv {
 /* The most dimensions of a tensor that crosses the ABI. */
 #define WEFT_MAX_DIMS 8
 
-/* What a plugin may use, and therefore what it must match. */
+/* What a plugin may use, and what it must therefore match. */
 #define WEFT_TIER_C 0      /* the C headers alone: same ABI */
 #define WEFT_TIER_TORCH 1  /* libtorch through weft/torch: same ABI and the same libtorch tag */
 #define WEFT_TIER_NATIVE 2 /* the engine's C++ API: same Weft build */
 
-/* Receives the status and text of a failure. The caller owns it; a call writes it at most once. */
+/* Receives the status and text of a failure. The caller owns it. A call writes it at most once. */
 typedef struct weft_error weft_error;
 
 WEFT_END_C

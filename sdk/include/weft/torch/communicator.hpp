@@ -1,4 +1,5 @@
-// Groups of ranks and the collectives among them, as C++ values over the host's table.
+// Communicators: groups of ranks and their collectives, as C++ classes over the host's table. Contracts:
+// weft/comm.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +13,7 @@
 namespace weft {
 inline namespace sdk_v0 {
 
-// A collective under way. Destroying it neither waits nor cancels.
+// A collective in progress. The destructor neither waits for it nor cancels it.
 class Work {
  public:
   Work() = default;
@@ -24,7 +25,7 @@ class Work {
   }
   ~Work() { host.comm->release(work_); }
   explicit operator bool() const { return work_ != nullptr; }
-  // Until the tensors hold the result. Does nothing if there is no work.
+  // Waits until the tensors hold the result. Does nothing if there is no work.
   void wait() {
     if (work_ == nullptr) return;
     check(host.comm->wait(work_, current_error));
@@ -35,7 +36,7 @@ class Work {
   weft_work* work_ = nullptr;
 };
 
-// A group of ranks; weft_comm_services. Its functions start a collective and do not wait, except barrier().
+// A group of ranks. All collectives except barrier() start and do not wait. See weft_comm_services.
 class Communicator {
  public:
   Communicator() = default;
@@ -44,7 +45,7 @@ class Communicator {
   uint32_t rank() const { return host.comm->rank(comm_); }
   uint32_t size() const { return host.comm->size(comm_); }
 
-  // `op`: WEFT_REDUCE_*, with WEFT_REDUCE_CONTROL or-ed to it for bookkeeping.
+  // `op` is WEFT_REDUCE_*; or WEFT_REDUCE_CONTROL to it for bookkeeping.
   Work all_reduce(const at::Tensor& inout, uint32_t op = WEFT_REDUCE_SUM) const {
     return start(host.comm->all_reduce, handle(inout), op);
   }
@@ -58,7 +59,7 @@ class Communicator {
   Work broadcast(const at::Tensor& inout, uint32_t root) const {
     return start(host.comm->broadcast, handle(inout), root);
   }
-  // Splits are elements of the first dimension, one per rank; empty: equal parts.
+  // The splits have one number of elements of the first dimension per rank; empty means equal parts.
   Work all_to_all(const at::Tensor& output, const at::Tensor& input,
                   const std::vector<int64_t>& output_splits = {},
                   const std::vector<int64_t>& input_splits = {}) const {

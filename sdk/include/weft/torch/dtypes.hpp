@@ -1,4 +1,4 @@
-// Element types on both sides of the ABI.
+// Converts element types between libtorch and the ABI.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -70,7 +70,8 @@ inline at::ScalarType scalar_type(uint32_t code) {
   }
 }
 
-// The floating-point dtype that options call "fp64", "fp32", "bf16", "fp16"; nothing for other names.
+// Returns the floating-point dtype that options call "fp64", "fp32", "bf16" or "fp16"; nothing for other
+// names.
 inline std::optional<at::ScalarType> dtype_named(std::string_view name) {
   if (name == "fp64") return at::kDouble;
   if (name == "fp32") return at::kFloat;

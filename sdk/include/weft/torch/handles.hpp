@@ -1,5 +1,5 @@
-// What a strategy sees of a training, as C++ values over the host's tables. Copyable ones are a pointer;
-// State owns what it holds.
+// The host's services for strategies, as C++ classes over its tables. Contracts: weft/training.h. Copyable
+// classes hold a pointer; a State owns its tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ inline namespace sdk_v0 {
 // A unit of the model.
 class Unit;
 
-// A parameter of the model; weft_model_services.
+// A parameter of the model. See weft_model_services.
 class Parameter {
  public:
   Parameter() = default;
@@ -31,17 +31,17 @@ class Parameter {
     check(host.model->param_info(param_, &info, current_error));
     return info;
   }
-  // The layer's tensor. Its storage is what bind() gave it.
+  // Returns the tensor that the layer uses. Its storage is the one that bind() gave it.
   const at::Tensor& tensor() const { return sdk_v0::tensor(host.model->param_tensor(param_)); }
-  // What autograd accumulates into; may be taken, replaced or reset.
+  // Returns .grad, into which autograd accumulates. It may be taken, replaced or reset.
   at::Tensor& gradient() const { return const_cast<at::Tensor&>(tensor()).mutable_grad(); }
-  // `storage`: as many elements as the parameter, in its working dtype; viewed in its shape.
+  // Binds `storage`, which has as many elements as this rank's part, in the working dtype.
   void bind(const at::Tensor& storage) const {
     const weft_param_info i = info();
     const at::Tensor shaped = storage.view(at::IntArrayRef(i.local, i.ndim));
     check(host.model->param_bind(param_, handle(shaped), current_error));
   }
-  // Values [begin, begin + destination.numel()) of this rank's box.
+  // Reads elements [begin, begin + destination.numel()) of this rank's flattened part into `destination`.
   void read(int64_t begin, const at::Tensor& destination) const {
     check(host.model->param_read(param_, begin, destination.numel(), handle(destination), current_error));
   }
@@ -73,7 +73,7 @@ bool Parameter::used_by(Unit unit) const {
   return host.model->param_used_by(param_, unit.get()) != 0;
 }
 
-// A training: the units, parameters, buffers and groups of ranks of one model.
+// The units, parameters, buffers and communicators of one model.
 class Training {
  public:
   Training() = default;
@@ -96,22 +96,23 @@ class Training {
       buffers.push_back(tensor(host.model->buffer_tensor(training_, i)));
     return buffers;
   }
-  // The group along a set of axes: those of group(), a parameter's gradient_axes, 1u << WEFT_AXIS_DATA, ...
+  // Returns the communicator along a set of axes: group(), a parameter's gradient_axes, 1u << WEFT_AXIS_DATA,
+  // ...
   Communicator communicator(uint32_t axes) const { return Communicator(host.comm->comm(training_, axes)); }
-  // The axes of a group by its name: "samples", "tensor", "stages", ... (weft_comm_services::group_axes).
+  // Returns the axes of a group by its name: "samples", "tensor", ... See weft_comm_services::group_axes.
   uint32_t group(std::string_view name) const {
     uint32_t axes = 0;
     check(host.comm->group_axes(training_, str(name), &axes, current_error));
     return axes;
   }
-  // The ranks whose gradients are summed.
+  // Returns the communicator of the ranks whose gradients are summed.
   Communicator samples() const { return communicator(group("samples")); }
 
  private:
   weft_training* training_ = nullptr;
 };
 
-// Named tensors between units.
+// Named tensors that pass between units.
 class State {
  public:
   State() : state_(host.step->state_create()) {}
@@ -138,7 +139,7 @@ class State {
   weft_state* state_;
 };
 
-// One step of the strategy's own schedule; see weft_step_services.
+// One step, for a strategy that schedules units and micro-batches itself. See weft_step_services.
 class Step {
  public:
   explicit Step(weft_step* step) : step_(step) {}
@@ -171,11 +172,12 @@ class Step {
   weft_step* step_;
 };
 
-// Takes the records of publish.
+// Receives the shards that a strategy publishes.
 class ShardSink {
  public:
   explicit ShardSink(weft_shard_sink* sink) : sink_(sink) {}
-  // Elements [begin, begin + value.numel()) of this rank's box of `parameter`; `gradient` may be undefined.
+  // Publishes elements [begin, begin + value.numel()) of this rank's flattened part of `parameter`.
+  // `gradient` may be undefined.
   void shard(Parameter parameter, int64_t begin, const at::Tensor& value, const at::Tensor& gradient,
              uint32_t partition_axes, uint32_t flags = 0) const {
     const weft_shard record{sizeof(weft_shard),

@@ -1,5 +1,5 @@
-// The host's tables and the values that cross them, for strategies in C++. A call that fails throws the
-// status; the text already stands in the error sink of the hook that is running.
+// The host's tables, and conversions of the values that cross them, for strategies in C++. If a call of the
+// host fails, check() throws its status; the text is already in the weft_error of the hook that is running.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@
 namespace weft {
 inline namespace sdk_v0 {
 
-// The host's tables, fetched once by the plugin's entry; the sink of the running call.
+// The host's tables, which the plugin fetches once, and the weft_error of the call that is running.
 struct HostTables {
   const weft_host* host = nullptr;
   const weft_model_services* model = nullptr;
@@ -28,7 +28,7 @@ struct HostTables {
 inline HostTables host;
 inline thread_local weft_error* current_error = nullptr;
 
-// Convert texts to and from the ABI. The weft_str borrows.
+// Convert strings to and from the ABI. The weft_str borrows.
 inline weft_str str(std::string_view text) {
   return {text.data(), text.size()};
 }
@@ -36,7 +36,7 @@ inline std::string text(weft_str value) {
   return {value.data, value.size};
 }
 
-// Fetches the host's tables; false if this host lacks one.
+// Fetches the host's tables. Returns false if the host lacks one.
 inline bool fetch_tables(const weft_host* table) {
   host.host = table;
   const auto fetch = [&](auto& out, const char* id) {
@@ -56,7 +56,7 @@ inline void check(weft_status status) {
   if (status != WEFT_OK) throw HostFailure{status};
 }
 
-// Convert tensors to and from the ABI. Handles borrow.
+// Convert tensors to and from the ABI. The handle borrows.
 inline const weft_at_tensor* handle(const at::Tensor& tensor) {
   return reinterpret_cast<const weft_at_tensor*>(&tensor);
 }
@@ -64,8 +64,8 @@ inline const at::Tensor& tensor(const weft_at_tensor* handle) {
   return *reinterpret_cast<const at::Tensor*>(handle);
 }
 
-// Resizes the storage behind a tensor and its views to `elements` of its dtype; 0 frees the memory. Sizes
-// stay.
+// Resizes the storage of a tensor and its views to `elements` of its dtype; 0 frees the memory. The sizes of
+// the tensors do not change.
 inline void resize_storage(const at::Tensor& tensor, int64_t elements) {
   check(host.memory->resize_storage(handle(tensor), elements, current_error));
 }

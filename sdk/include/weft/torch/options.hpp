@@ -12,7 +12,8 @@
 namespace weft {
 inline namespace sdk_v0 {
 
-// The options of plugin.json, checked and complete: the host has refused unknown names and wrong types.
+// The options of plugin.json. They are complete: the host has filled in defaults and refused unknown names
+// and wrong types.
 class Options {
  public:
   Options() = default;
@@ -27,9 +28,9 @@ class Options {
       if (o.kind == WEFT_KIND_TEXT || o.kind == WEFT_KIND_JSON) value = text(o.text);
     }
   }
-  // Returns true if the user gave the option, its default too.
+  // Returns true if the user gave the option, even at its default value.
   bool given(const std::string& name) const { return given_.contains(name); }
-  // T: bool, int64_t, double, std::string.
+  // Returns the value of an option that is not null. T is bool, int64_t, double or std::string.
   template <class T>
   T get(const std::string& name) const {
     const auto found = values_.find(name);
@@ -38,19 +39,19 @@ class Options {
                   "option \"" + name + "\" is not in the strategy's plugin.json with this type");
     return std::get<T>(found->second);
   }
-  // True unless the option is null: it was given, where null is its default.
+  // Returns true if plugin.json lists the option and its value is not null.
   bool has(const std::string& name) const {
     const auto found = values_.find(name);
     return found != values_.end() && !std::holds_alternative<std::monostate>(found->second);
   }
-  // Nothing if the option is null.
+  // Returns the value of an option, or nothing if it is null.
   template <class T>
   std::optional<T> find(const std::string& name) const {
     const auto found = values_.find(name);
     if (found != values_.end() && std::holds_alternative<std::monostate>(found->second)) return std::nullopt;
     return get<T>(name);
   }
-  // Returns `otherwise` if the option is null or plugin.json does not list it.
+  // Returns the value of an option, or `otherwise` if it is null or plugin.json does not list it.
   template <class T>
   T get_or(const std::string& name, T otherwise) const {
     return has(name) ? get<T>(name) : otherwise;

@@ -1,4 +1,4 @@
-// Pools of memory, for strategies that place what they hold. Contracts: weft/pools.h.
+// Memory pools, for strategies that choose where tensors are stored. Contracts: weft/pools.h.
 #pragma once
 
 #include <c10/core/GradMode.h>
@@ -13,7 +13,7 @@
 namespace weft {
 inline namespace sdk_v0 {
 
-// The host's table. Throws UNIMPLEMENTED if this host has none.
+// Returns the host's table. Throws UNIMPLEMENTED if the host has none.
 inline const weft_pool_services& pools() {
   static const auto* const table =
       static_cast<const weft_pool_services*>(host.host->get_extension(str(WEFT_POOL_SERVICES)));
@@ -22,7 +22,8 @@ inline const weft_pool_services& pools() {
   return *table;
 }
 
-// A flat tensor without values in a pool, WEFT_POOL_*. Its storage may be resized, and stays there.
+// Returns an uninitialised tensor with one dimension in a pool, WEFT_POOL_*. Resizing its storage keeps it
+// there.
 inline at::Tensor allocate(uint32_t pool, int64_t elements, at::ScalarType type) {
   at::Tensor made;
   check(pools().allocate(pool, dtype_code(type), elements, reinterpret_cast<weft_at_tensor*>(&made),
@@ -35,8 +36,9 @@ inline void copy_values(const at::Tensor& to, const at::Tensor& from) {
   check(pools().copy(handle(to), handle(from), current_error));
 }
 
-// Adds `arrived` to `kept`, flat as well, which lies in pool `home`; where there is none it is made, of
-// `dtype`. What crosses from one pool to another needs room for a copy there.
+// Adds `arrived` to `kept`, both with one dimension. `kept` is in the pool `home`; if it is undefined,
+// allocates it there with `dtype`. If `home` is not the accelerator, the sum needs a temporary copy of
+// `arrived` in that pool.
 inline void keep_sum(at::Tensor& kept, const at::Tensor& arrived, uint32_t home, at::ScalarType dtype) {
   const at::NoGradGuard no_grad;
   if (kept.defined() && home == WEFT_POOL_ACCELERATOR) {
@@ -48,7 +50,7 @@ inline void keep_sum(at::Tensor& kept, const at::Tensor& arrived, uint32_t home,
   if (before.defined()) kept.add_(before);
 }
 
-// Returns what a pool has and what is in use.
+// Returns how much memory a pool has and how much of it is in use.
 inline weft_pool_info pool_info(uint32_t pool) {
   weft_pool_info info{};
   info.struct_size = sizeof(info);

@@ -1,4 +1,4 @@
-// The base class of strategies written in C++, and the plugin around one. Contracts: weft/strategy.h.
+// The base class of strategies in C++, and a macro that defines the plugin. Contracts: weft/strategy.h.
 //   class Mine final : public weft::Strategy { ... }; WEFT_STRATEGY(Mine, "mine")
 #pragma once
 
@@ -16,14 +16,14 @@
 namespace weft {
 inline namespace sdk_v0 {
 
-// One backward; weft_backward_info.
+// Describes one backward. See weft_backward_info.
 struct Backward {
   uint32_t index;    // of the micro-batch
-  uint32_t count;    // of micro-batches; 0: unknown
+  uint32_t count;    // of micro-batches; 0 if unknown
   bool synchronise;  // false under no_sync
 };
 
-// The base of strategies. The functions are the hooks of weft_strategy_api.
+// The base class of strategies. Its virtual functions are those of weft_strategy_api.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -41,7 +41,7 @@ class Strategy {
   virtual void values_changed() {}
   virtual void zero_gradients() = 0;
 
-  // The ranks that are left for the data axes.
+  // Returns how many ranks the tensor axis leaves for the data axes.
   uint32_t data_ranks(const weft_mesh& mesh) const { return world_size / mesh.size[WEFT_AXIS_TENSOR]; }
 
   Options options;
@@ -50,7 +50,7 @@ class Strategy {
   std::string precision;
 };
 
-// Runs `body` as the inside of a table's function: no exception leaves it, its text goes to the sink.
+// Runs the body of a C function. Returns the status of an exception, whose text it writes to `error`.
 template <class Body>
 weft_status guard(weft_error* error, const Body& body) noexcept {
   weft_error* const outer = std::exchange(current_error, error);
@@ -76,12 +76,12 @@ weft_status guard(weft_error* error, const Body& body) noexcept {
   return status;
 }
 
-// The table of a strategy of class T.
+// Makes the weft_strategy_api of the class T.
 template <class T>
 struct StrategyTable {
   static Strategy& self(weft_strategy* strategy) { return *reinterpret_cast<Strategy*>(strategy); }
 
-  // A hook that T does not override stays NULL and costs nothing.
+  // Returns a function that calls the hook, or NULL if T does not override it: the host then calls nothing.
   template <auto Base, auto Mine, class Wrapper, class Handle>
   static constexpr auto hook() -> weft_status (*)(weft_strategy*, Handle*, weft_error*) {
     if constexpr (std::is_same_v<decltype(Base), decltype(Mine)>) {
@@ -119,8 +119,8 @@ struct StrategyTable {
     });
   }
 
-  // T may have a static `estimate(const Options&, uint32_t ranks, const weft_job_shape&,
-  // weft_job_estimate&)`, of those that the host's tensor axis leaves.
+  // Calls T::estimate(const Options&, uint32_t ranks, const weft_job_shape&, weft_job_estimate&), a static
+  // function, if T has it. `ranks` is the number of ranks that the tensor axis leaves.
   static constexpr auto estimate_hook()
       -> weft_status (*)(const weft_strategy_arguments*, const weft_job_shape*, weft_job_estimate*,
                          weft_error*) {
@@ -183,7 +183,7 @@ struct StrategyTable {
 }  // namespace sdk_v0
 }  // namespace weft
 
-// The whole plugin around one strategy; id and version come from plugin.json through weft_add_plugin().
+// Defines a plugin with one strategy. Its id and version come from plugin.json through weft_add_plugin().
 #define WEFT_STRATEGY(T, strategy_name)                                                                     \
   static const weft_strategy_api* weft_find_strategy(weft_str name) {                                       \
     return weft::text(name) == strategy_name ? weft::StrategyTable<T>::api() : nullptr;                     \

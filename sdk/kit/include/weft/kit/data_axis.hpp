@@ -1,6 +1,8 @@
-// The data-parallel axis of a training: who keeps which values and gradients, and when they travel.
+// The data-parallel half of a strategy: which rank keeps which parameters, gradients and optimizer states,
+// and when they are communicated.
 //
-// A strategy whose parameters are whole on every rank is a choice of an axis and its own options:
+// A strategy that replicates the parameters on all data-parallel ranks selects one of these classes and reads
+// options:
 //
 //   class Mine final : public weft::kit::DataParallelStrategy<Mine> {
 //    public:
@@ -17,12 +19,13 @@
 
 namespace weft::kit {
 
-// The functions follow the strategy's hooks; contracts: weft/strategy.h.
+// Data parallelism of one kind. Its functions are called from the hooks of a strategy. Contracts:
+// weft/strategy.h.
 class DataAxis {
  public:
   virtual ~DataAxis() = default;
 
-  // Fills and binds all parameters.
+  // Reads the values of all parameters and binds their storage.
   virtual void configure(const Training& training) = 0;
   virtual void before_forward(Unit unit) = 0;
   virtual void begin(const Backward& backward) = 0;
@@ -33,11 +36,12 @@ class DataAxis {
   virtual void values_changed() = 0;
   virtual void zero() = 0;
 
-  // Estimates what a rank holds and sends, of `ranks` along the axis. Needs no training.
+  // Estimates what one of `ranks` data-parallel ranks holds and sends. May be called without configure().
   virtual void estimate(int64_t ranks, const weft_job_shape& job, weft_job_estimate& out) const = 0;
 };
 
-// `T` has a static function `data_axis(const Options&)` that returns the axis.
+// A strategy that passes its hooks to a DataAxis, which the static function T::data_axis(const Options&)
+// creates.
 template <class T>
 class DataParallelStrategy : public Strategy {
  public:
@@ -63,7 +67,7 @@ class DataParallelStrategy : public Strategy {
   const DataAxis& axis() const { return *axis_; }
 
  private:
-  std::unique_ptr<DataAxis> axis_;  // from configure on
+  std::unique_ptr<DataAxis> axis_;  // created in configure
 };
 
 }  // namespace weft::kit

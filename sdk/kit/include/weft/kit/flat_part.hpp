@@ -1,4 +1,4 @@
-// The part of a flat buffer that one rank of a group keeps.
+// The shard of a flat buffer that one rank of a group keeps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,21 +7,21 @@
 
 namespace weft::kit {
 
-// What a part holds of a parameter: `count` elements that begin at `begin` in the parameter and at `place` in
-// the part. A count of 0 or less: nothing.
+// The elements of a parameter that are in a part of a buffer: `count` elements, which begin at `begin` in the
+// parameter and at `place` in the part. There are none if `count` is 0 or less.
 struct OwnRange {
   int64_t begin, place, count;
 };
 
-// Returns what the part [part_begin, part_begin + part_count) of a buffer holds of the parameter that lies at
-// [offset, offset + count) in the buffer.
+// Returns which elements of the parameter at [offset, offset + count) of a buffer are in the part
+// [part_begin, part_begin + part_count) of the buffer.
 OwnRange own_range(int64_t part_begin, int64_t part_count, int64_t offset, int64_t count);
 
-// Returns the part of the flat `whole`, of `group.size()` equal ones, that this rank keeps.
+// Splits the flat tensor `whole` into `group.size()` equal parts and returns a view of this rank's part.
 at::Tensor own_part(const at::Tensor& whole, const Communicator& group);
 
-// Gives `whole`, whose storage is empty, its memory, copies `own` to this rank's part and starts to gather
-// the parts of all ranks.
+// Allocates the storage of `whole`, which is empty, copies `own` to this rank's part of it and starts an
+// all-gather of the parts of all ranks.
 Work gather_parts(const at::Tensor& whole, const at::Tensor& own, const Communicator& group);
 
 }  // namespace weft::kit

@@ -1,13 +1,14 @@
-// Parameters as views of one flat buffer of which each rank of a group keeps one part. The buffer has memory
-// only while it is gathered. A rank keeps the master values and the reduced gradient of its part, in
-// accelerator or host memory.
+// Shards parameters over a group of ranks. The parameters are views of one flat buffer, which has memory only
+// while it is gathered. Each rank keeps the master weights and the reduced gradient of its part of the
+// buffer, in accelerator or host memory.
 //
-//   gather: master values -> working dtype -> all_gather -> the parameters have values
-//   collect, reduce, replicate, finish: .grad -> flat gradients -> reduce_scatter over the group
-//                                       -> all_reduce over the replicas -> gradient of this rank's part
+//   gather: master weights -> working dtype -> all-gather -> the parameters have values
+//   collect, reduce, replicate, finish: .grad -> flat gradients -> reduce-scatter over the group
+//                                       -> all-reduce over the replicas -> gradient of this rank's part
 //
-// A group of one rank with equal dtypes that keeps them on the accelerator keeps the buffer itself: nothing
-// is copied or freed. Every rank must start and finish the same shards in the same order.
+// If the group has one rank, the dtypes are equal and everything is on the accelerator, the rank keeps the
+// buffer itself and nothing is copied or freed. Every rank must start and finish the same shards in the same
+// order.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,45 +22,49 @@ namespace weft::kit {
 
 // The ranks over which a flat buffer is sharded and replicated.
 struct FlatShardLayout {
-  Communicator group;                     // each member keeps one part
-  Communicator replicas;                  // of the same part; a group of one: there are none
-  uint32_t partition_axes = 0;            // those of `group`, as published
-  uint32_t home = WEFT_POOL_ACCELERATOR;  // the pool of what a rank keeps
+  Communicator group;                     // each rank keeps one part
+  Communicator replicas;                  // ranks that keep the same part; this rank alone if there are none
+  uint32_t partition_axes = 0;            // the axes of `group`, for publish()
+  uint32_t home = WEFT_POOL_ACCELERATOR;  // the pool of master weights and reduced gradients
 };
 
-// One flat buffer that a group of ranks shards and gathers.
+// A flat buffer of parameters that a group of ranks shards and gathers.
 class FlatShard {
  public:
-  // Appends a parameter. All have one working and one master dtype, and all are frozen or none.
+  // Appends a parameter. All parameters must have the same working and master dtypes and be all frozen or all
+  // trained.
   void add(Parameter parameter);
 
-  // Binds the parameters and reads this rank's values; no other memory lasts. `reduce_dtype` is the dtype of
-  // the flat gradients and their sums.
+  // Binds the parameters and reads the values of this rank's part, the only memory that is kept.
+  // `reduce_dtype` is the dtype in which gradients are collected and reduced.
   void close(FlatShardLayout layout, at::ScalarType reduce_dtype);
 
-  // Sets this rank's values to those that rank `root` of `ranks` reads; `ranks` holds group and replicas.
+  // Replaces the values by those that rank `root` of `ranks` reads. `ranks` contains the group and the
+  // replicas.
   void take_values_of(Communicator ranks, uint32_t root);
 
-  // Starts to gather; the parameters may be used after gather(). Neither does anything once it is done.
+  // start() starts the all-gather and gather() waits for it, starting it if needed; then the parameters have
+  // values. Neither does anything if the parameters are gathered already.
   void start();
   void gather();
-  // Takes the values of the parameters away; waits for a gather that is under way.
+  // Frees the values of the parameters. Waits for an all-gather that is in progress.
   void release();
 
-  // Moves the parameter's .grad into the flat gradients, which it adds to until they are reduced.
+  // Adds the parameter's .grad to the flat gradients, which collect until they are reduced, and resets .grad.
   void collect(Parameter parameter);
-  // Starts to sum what was collected over the group; what was not collected counts as zero. After it at once
-  // replicate() and finish(), each of which waits for what was started before.
+  // Reduce the gradients. reduce() starts the reduce-scatter of the collected gradients over the group;
+  // parameters without a gradient count as zero. replicate() waits for it and starts the all-reduce over the
+  // replicas, and finish() waits for that. Call them in this order.
   void reduce();
   void replicate();
   void finish();
-  // Forgets gradients, collected ones too.
+  // Frees the gradients, collected and reduced ones.
   void zero();
 
   void publish(const ShardSink& sink) const;
 
   bool frozen() const { return frozen_; }
-  at::ScalarType dtype() const { return working_; }  // that the parameters compute in
+  at::ScalarType dtype() const { return working_; }  // the working dtype
   bool gathered() const { return whole_ || gathered_; }
   int64_t elements() const { return used_; }
 
@@ -72,19 +77,19 @@ class FlatShard {
 
   at::Tensor whole_buffer(at::ScalarType type) const;
   int64_t begin_of_part() const { return layout_.group.rank() * part_; }
-  int64_t used_of_part() const;  // the rest is padding
+  int64_t used_of_part() const;  // without padding
   template <class Visit>
   void for_each_own(const Visit& visit) const;
 
   FlatShardLayout layout_;
   std::vector<Slot> slots_;
   std::unordered_map<weft_param*, size_t> slot_of_;
-  int64_t used_ = 0, part_ = 0;  // elements of the parameters, and of one rank's part
+  int64_t used_ = 0, part_ = 0;  // elements of all parameters, and of one rank's part with padding
   at::ScalarType working_ = at::kFloat, master_ = at::kFloat, reduce_dtype_ = at::kFloat;
   bool frozen_ = false, whole_ = false, gathered_ = false;
-  at::Tensor flat_, values_;        // working values of all, master values of this rank's part
-  at::Tensor gradients_, reduced_;  // of all: collected, and on their way
-  at::Tensor sum_, gradient_;       // of this rank's part: under way, and complete
+  at::Tensor flat_, values_;        // the buffer, and the master weights of this rank's part
+  at::Tensor gradients_, reduced_;  // flat gradients: being collected, and being reduced
+  at::Tensor sum_, gradient_;       // this rank's part of the gradient: being reduced, and complete
   Work gathering_, reducing_;
 };
 

@@ -1,11 +1,12 @@
-// Sums whole gradients over the data-parallel ranks in buckets while backward runs.
+// All-reduces replicated gradients over the data-parallel ranks in buckets while backward runs.
 //
-// Buckets are fixed when they are built, in the reverse order of the parameters, and always start in that
-// order: backward may complete them differently on each rank, and collectives must be issued identically
-// everywhere. The assignment is that of PyTorch's DistributedDataParallel
-// (compute_bucket_assignment_by_size): along the parameters, and for each dtype separately, a bucket closes
-// with the parameter that fills it. The first bucket holds `first_bytes`, the others `capacity_bytes`. The
-// first one is reduced last, when there is no computation left to overlap with, and is small for that reason.
+// Buckets are assigned once, in the reverse order of the parameters, and their all-reduces always start in
+// that order: backward may complete buckets in a different order on each rank, but all ranks must issue the
+// same sequence of collectives. The assignment is that of PyTorch's DistributedDataParallel
+// (compute_bucket_assignment_by_size): it goes through the parameters in their order, for each dtype
+// separately, and closes a bucket with the parameter that fills it. The first bucket holds `first_bytes`, the
+// others `capacity_bytes`. The first bucket is reduced last, when no computation is left to overlap with, and
+// is small for that reason.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,43 +20,43 @@
 
 namespace weft::kit {
 
-// How buckets are made.
+// Options of the buckets.
 struct GradientBucketOptions {
   int64_t first_bytes = 1 << 20;
   int64_t capacity_bytes = 25 << 20;
-  bool views = false;         // .grad is a view of the bucket: no second copy of the gradients
-  bool find_unused = false;   // a parameter without gradient counts as zero instead of being an error
-  bool static_graph = false;  // the parameters used in the first backward are those used in all
+  bool views = false;         // .grad is a view of the bucket, which saves a copy of all gradients
+  bool find_unused = false;   // a parameter without a gradient counts as zero; false: it is an error
+  bool static_graph = false;  // every backward uses the parameters that the first one used
 };
 
-// The buckets of all parameters that are trained.
+// The gradient buckets of all trained parameters.
 class GradientBuckets {
  public:
-  // Assigns the parameters, in the order of the model, to buckets; those of one bucket are summed over the
-  // same ranks (weft_param_info::gradient_axes). Frozen ones are left out. All have their storage.
+  // Assigns the parameters, which are in the order of the model and bound, to buckets. The gradients of one
+  // bucket are summed over the same ranks (weft_param_info::gradient_axes). Frozen parameters are left out.
   void build(const Training& training, const std::vector<Parameter>& parameters,
              GradientBucketOptions options);
 
-  // Prepares for a backward. Gradients that are already summed count once in the next sum: rank 0 of those
-  // that were summed keeps them.
+  // Prepares for a backward. If the gradients are sums over the ranks already, rank 0 of the group keeps them
+  // and the other ranks drop them, so that the next all-reduce counts them once.
   void begin(bool synchronise);
 
-  // Takes the gradient of a parameter, and starts the buckets that it completes.
+  // Takes the gradient of a parameter and starts the all-reduce of the buckets that it completes.
   void ready(Parameter parameter);
 
-  // Starts the buckets that are left after a backward and waits for all sums. Throws on every rank alike if a
-  // parameter of some rank broke the rules of the options.
+  // Starts the remaining all-reduces after a backward and waits for all of them. Throws on every rank if the
+  // backward of any rank violated `find_unused` or `static_graph`.
   void end();
 
   void zero(const std::vector<Parameter>& parameters);
 
-  // Returns true if there are gradients of this rank alone, from backwards without a sum after them.
+  // Returns true if some gradients are not reduced yet, after a backward under no_sync.
   bool local() const { return local_; }
 
-  // Return how many sums the last backward issued, and how many a whole one issues.
+  // Return how many all-reduces the last backward issued, and how many a complete backward issues.
   size_t started() const { return next_; }
   size_t count() const { return buckets_.size(); }
-  // Returns the names of the parameters of each bucket, in the order of the buckets.
+  // Returns the names of the parameters of each bucket.
   std::vector<std::vector<std::string>> layout() const;
 
  private:
@@ -64,13 +65,13 @@ class GradientBuckets {
     std::string name;
     int64_t index;         // of the parameter
     int64_t begin, count;  // in the bucket
-    bool ready = false;    // in this backward
-    bool used = true;      // with a static graph
+    bool ready = false;    // its gradient is ready in this backward
+    bool used = true;      // in the first backward, with a static graph
   };
   struct Bucket {
     at::ScalarType dtype = at::kFloat;
     uint32_t axes = 0;   // over which its gradients are summed
-    Communicator ranks;  // along these
+    Communicator ranks;  // the ranks along `axes`
     std::vector<Entry> entries;
     int64_t size = 0;
     bool closed = false;
@@ -95,15 +96,15 @@ class GradientBuckets {
       for (Entry& entry : bucket.entries) action(bucket, entry);
   }
 
-  Communicator samples_;  // all ranks whose gradients are summed
+  Communicator samples_;  // all data-parallel ranks
   GradientBucketOptions options_;
   std::vector<Bucket> buckets_;
   std::unordered_map<weft_param*, Place> places_;
   size_t next_ = 0;
-  bool active_ = false;       // in a backward that synchronises
+  bool active_ = false;       // in a backward that reduces gradients
   bool summed_ = false;       // the gradients are sums over all ranks
-  bool local_ = false;        // there are gradients that are not
-  bool graph_known_ = false;  // a backward was summed: with a static graph `used` is filled
+  bool local_ = false;        // some gradients are not reduced yet
+  bool graph_known_ = false;  // Entry::used is known, with a static graph after the first reduction
   GraphFaults faults_;
 };
 

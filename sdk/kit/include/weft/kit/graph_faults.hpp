@@ -1,5 +1,6 @@
-// Records what parameters did in a backward that the options of a data-parallel strategy forbid. All ranks
-// agree on the fault before any of them throws: one that threw alone would leave the others waiting.
+// Records how a backward violated the options of a data-parallel strategy, such as a parameter without a
+// gradient. All ranks agree on the fault before they throw: a rank that threw alone would leave the others
+// waiting.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,19 +13,20 @@
 
 namespace weft::kit {
 
-// The faults of one backward, on which all ranks agree.
+// The faults of one backward.
 class GraphFaults {
  public:
-  // In the order in which they are reported.
+  // The kinds of faults, in the order in which they are reported.
   enum Fault : int64_t { kUnused = 1, kNoLongerUsed = 2, kNewlyUsed = 3 };
 
-  // Records that parameter `index` did this on this rank in the backward that is running.
+  // Records a fault of parameter `index` on this rank in the current backward.
   void note(int64_t index, Fault fault) { own_ = std::max<int64_t>(own_, 4 * index + fault); }
 
-  // Starts to compare the faults of all ranks. Every rank calls it at the same place.
+  // Starts an all-reduce of the faults. Every rank must call it at the same point of the backward.
   void start(Communicator ranks);
 
-  // Throws on every rank if there was a fault on any; `name_of` returns the name of a parameter by its index.
+  // Throws on every rank if there was a fault on any rank. `name_of` returns the name of a parameter by its
+  // index.
   void finish(const std::function<std::string(int64_t)>& name_of);
 
  private:

@@ -1,6 +1,7 @@
-// Groups of ranks nested in one another that divide a flat tensor: each rank of the first group holds one
-// part of it, each of the second one part of that part. Sums and gathers go group by group, in place: between
-// nodes (the last group) travels only what a rank of the first group holds.
+// Hierarchical communication: shards a flat tensor over nested groups of ranks. Each rank of the first group
+// holds one part of the tensor, and each rank of the second group one part of that part. Reduce-scatters and
+// all-gathers go group by group, in place, so that the last group, whose ranks are on different nodes,
+// communicates one part only.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,27 +12,28 @@
 
 namespace weft::kit {
 
-// Nested groups of ranks, the innermost first.
+// Nested groups of ranks. The first is the innermost: its ranks are neighbours.
 class NestedRanks {
  public:
   NestedRanks() = default;
   explicit NestedRanks(std::vector<Communicator> groups);
-  // Those along `axes` of the mesh, a group for each axis with more than one rank, neighbours first.
+  // Returns the groups along `axes` of the mesh: one for each axis with more than one rank, neighbours first.
   static NestedRanks along(const Training& training, uint32_t axes);
 
   size_t levels() const { return groups_.size(); }
   int64_t size() const { return size_; }
 
-  // Returns where this rank's part of `elements` begins; they are a multiple of size().
+  // Returns where this rank's part of a tensor of `elements` begins. `elements` must be a multiple of size().
   int64_t begin_of_own(int64_t elements) const;
-  // Returns what this rank holds of the flat `whole` after the first `levels` groups have divided it.
+  // Returns a view of this rank's part of the flat tensor `whole`, sharded over the first `levels` groups.
   at::Tensor part(at::Tensor whole, size_t levels) const;
   at::Tensor own(const at::Tensor& whole) const { return part(whole, levels()); }
 
-  // Starts one level of a sum, level 0 first, each when the one before is done: `sum`, which is the part
-  // after `level + 1` or lies apart from `whole`, becomes the sum over the group.
+  // Starts the reduce-scatter of one level. Levels go from 0 up; wait for each before you start the next.
+  // `sum` receives this rank's part of the sum; it is part(whole, level + 1) or memory outside `whole`.
   Work reduce(const at::Tensor& whole, size_t level, const at::Tensor& sum) const;
-  // Starts one level of a gather, the last level first, each when the one before is done.
+  // Starts the all-gather of one level. Levels go from the last one down; wait for each before you start the
+  // next.
   Work gather(const at::Tensor& whole, size_t level) const;
 
  private:

@@ -1,5 +1,5 @@
-// What data-parallel ranks that each hold the whole model do besides summing gradients: they take the buffers
-// of the first rank before a forward, and check that they agree on what they sum.
+// What replicas of a model do in addition to reducing gradients: broadcast the buffers of the first rank
+// before each forward, and check that all ranks reduce the same gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,18 +12,18 @@
 
 namespace weft::kit {
 
-// What replicas do besides summing gradients.
+// Options of the replicas.
 struct ReplicaOptions {
   bool broadcast_buffers = true;
   bool check_reduction = false;
 };
 
-// The data-parallel ranks that hold the whole model.
+// The data-parallel ranks, each of which holds the whole model.
 class Replicas {
  public:
   void build(const Training& training, ReplicaOptions options);
 
-  // Follow the strategy's hooks of these names, before what they do with `buckets`.
+  // Call these in the strategy's hooks of the same names, before the hook uses `buckets`.
   void before_forward(Unit unit, const GradientBuckets& buckets);
   void begin_backward(bool synchronise, const GradientBuckets& buckets);
   void values_changed(const GradientBuckets& buckets) { changed_alone_ = changed_alone_ || buckets.local(); }
@@ -37,8 +37,8 @@ class Replicas {
   Communicator samples_;
   std::vector<at::Tensor> buffers_;
   bool check_ = false;
-  int64_t backwards_ = 0, synchronised_ = 0;  // so far
-  bool changed_alone_ = false;                // an update was made with gradients of this rank alone
+  int64_t backwards_ = 0, synchronised_ = 0;  // how many there were so far
+  bool changed_alone_ = false;  // this rank updated the parameters with gradients that were not reduced
 };
 
 }  // namespace weft::kit

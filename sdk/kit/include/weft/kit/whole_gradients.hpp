@@ -1,5 +1,5 @@
-// Data parallelism with whole gradients: every rank holds the model, its gradients and the optimizer's state,
-// and gradients are summed in buckets while backward runs.
+// Data parallelism as in PyTorch's DistributedDataParallel: every rank holds all parameters, gradients and
+// optimizer states, and gradients are all-reduced in buckets while backward runs.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 
 namespace weft::kit {
 
-// The data axis on which every rank keeps whole gradients.
+// Data parallelism with replicated gradients.
 class WholeGradients final : public DataAxis {
  public:
   WholeGradients(GradientBucketOptions buckets, ReplicaOptions replicas);
 
-  // Reads those options that plugin.json lists: gradient_as_bucket_view, find_unused_parameters,
-  // static_graph, broadcast_buffers, check_reduction, and `capacity`, the name of the one that is a bucket's
+  // Creates it from the options that plugin.json lists among gradient_as_bucket_view, find_unused_parameters,
+  // static_graph, broadcast_buffers and check_reduction. `capacity` is the name of the option for the bucket
   // size in MiB.
   static std::unique_ptr<DataAxis> from_options(const Options& options, const std::string& capacity);
 

@@ -1,5 +1,5 @@
-// Parameters that every rank of the data axes holds whole, with master values where the optimizer updates
-// another dtype than the layers compute with.
+// Parameters that are replicated on all data-parallel ranks, with master weights if the master dtype is not
+// the working dtype.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,20 +10,20 @@
 
 namespace weft::kit {
 
-// Parameters and master weights that every rank keeps whole.
+// Replicated parameters and their master weights.
 class WholeValues {
  public:
-  // Fills and binds all parameters.
+  // Reads the values of all parameters and binds their storage.
   void build(const Training& training);
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
   void publish(ShardSink& sink) const;
-  // Copies the master values to the parameters after they were updated.
+  // Copies the updated master weights to the parameters.
   void refresh();
 
  private:
   std::vector<Parameter> parameters_;
-  std::vector<at::Tensor> masters_;  // by parameter, flat; with one dtype the parameters themselves
+  std::vector<at::Tensor> masters_;  // by parameter, flat; the parameters themselves if the dtypes are equal
 };
 
 }  // namespace weft::kit

@@ -1,13 +1,13 @@
-// Parameters and gradients in buckets that ranks own in parts: stages 1 and 2 of ZeRO (Rajbhandari et al.,
-// 2020, sections 5.1 and 5.2), for strategies that keep whole parameters on every rank but update one part
-// of them each.
+// Stages 1 and 2 of ZeRO (Rajbhandari et al., 2020, sections 5.1 and 5.2): every rank holds all parameters,
+// but updates only its part of them. Parameters and gradients are in buckets, each of which is sharded over
+// the ranks.
 //
-// Gradients are reduce-scattered in place in the layout of the values, so nothing is copied but each gradient
-// into its bucket, and one that is the whole bucket not even there.
+// Gradients are reduce-scattered in place, in the layout of the values. So the only copy is that of each
+// gradient into its bucket, and a gradient that fills its bucket alone is not copied at all.
 //
-// Buckets are fixed when they are built and always start in that order: backward may complete them
-// differently on each rank, and collectives must be issued identically everywhere. One is summed while the
-// next is collected.
+// Buckets are assigned once, and their reductions always start in that order: backward may complete buckets
+// in a different order on each rank, but all ranks must issue the same sequence of collectives. One bucket is
+// reduced while the next one is filled.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,36 +19,39 @@
 
 namespace weft::kit {
 
-// How buckets are made and communicated.
+// Options of the buckets.
 struct ZeroBucketOptions {
-  int64_t stage = 1;  // 1: a rank keeps all gradients of a backward until its end; 2: sums of its part
-  int64_t capacity = 12 << 20;                  // elements of a bucket; a larger parameter has one to itself
-  std::optional<at::ScalarType> communication;  // what gradients are sent as; none: their own dtype
-  bool overlap_reduction = true;                // gradients are reduced while backward goes on
-  bool overlap_gather = false;                  // values are gathered until a unit that uses them runs
-  uint32_t home = WEFT_POOL_ACCELERATOR;        // the pool of master values and summed gradients
+  int64_t stage =
+      1;  // 1: a rank keeps all gradients until backward ends; 2: its part of the reduced ones only
+  int64_t capacity = 12 << 20;  // elements of a bucket; a larger parameter has its own bucket
+  std::optional<at::ScalarType>
+      communication;                      // the dtype in which gradients are sent; none: their own dtype
+  bool overlap_reduction = true;          // reduce gradients while backward runs
+  bool overlap_gather = false;            // gather updated values until the next forward needs them
+  uint32_t home = WEFT_POOL_ACCELERATOR;  // the pool of master weights and reduced gradients
 };
 
-// The buckets of all parameters that are trained.
+// The ZeRO buckets of all trained parameters.
 class ZeroBuckets {
  public:
-  // Fills and binds all parameters.
+  // Reads the values of all parameters and binds their storage.
   void build(const Training& training, const ZeroBucketOptions& options);
 
   void before_forward(Unit unit) { values_.wait_for(unit); }
 
-  // Prepares for a backward. Without `synchronise`, which stage 2 cannot do, gradients stay on this rank.
+  // Prepares for a backward. If `synchronise` is false, gradients are not reduced; only stage 1 supports
+  // this.
   void begin(bool synchronise);
 
   void ready(Parameter parameter);
 
-  // Marks what `unit` owns and got no gradient as complete, in a backward through one forward.
+  // Marks parameters of `unit` without a gradient as complete. For a backward through one forward.
   void unit_done(Unit unit);
 
-  // Starts what is left after a backward and waits for all. What got no gradient counts as zero.
+  // Starts the remaining reductions after a backward and waits for all. Missing gradients count as zero.
   void end();
 
-  // Throws if gradients were left that no sum contains.
+  // Throws if some gradients are not reduced yet.
   void publish(const ShardSink& sink) const;
 
   void values_changed();
@@ -57,10 +60,10 @@ class ZeroBuckets {
   const ZeroValues& values() const { return values_; }
 
  private:
-  // No gradient is summed over several ranks.
+  // Returns true if no gradient is summed over several ranks.
   bool is_alone() const;
   bool offloads() const { return options_.home != WEFT_POOL_ACCELERATOR; }
-  // The summed gradients stay in their bucket, where the next backwards add to them.
+  // Returns true if reduced gradients stay in their bucket, where the next backward adds to them.
   bool keeps_whole() const { return options_.stage == 1 && !offloads(); }
 
   void reach(ZeroValues::Place place);
@@ -74,10 +77,10 @@ class ZeroBuckets {
   std::vector<ZeroGradients> gradients_;
   ZeroBucketOptions options_;
   GradientMemory memory_;
-  size_t done_ = 0, next_ = 0;  // buckets [done_, next_) are under way
-  bool active_ = false;         // in a backward that synchronises
+  size_t done_ = 0, next_ = 0;  // buckets [done_, next_) are being reduced
+  bool active_ = false;         // in a backward that reduces gradients
   bool summed_ = false;         // stage 1: the owned parts are sums over all ranks
-  bool local_ = false;          // stage 1: there are gradients that no sum contains
+  bool local_ = false;          // stage 1: some gradients are not reduced yet
 };
 
 }  // namespace weft::kit

@@ -1,6 +1,6 @@
-// Data parallelism without redundant optimizer states: stages 1 and 2 of ZeRO. Every rank holds the
-// parameters; gradients are reduce-scattered while backward runs, each rank updates its part, and the updated
-// parts are gathered.
+// Data parallelism with ZeRO stages 1 and 2: every rank holds all parameters, but optimizer states are
+// sharded. Gradients are reduce-scattered while backward runs, each rank updates its part of the parameters,
+// and the updated parts are all-gathered.
 #pragma once
 
 #include <memory>
@@ -11,22 +11,22 @@
 
 namespace weft::kit {
 
-// The data axis of ZeRO stages 1 and 2.
+// Data parallelism with ZeRO stages 1 and 2.
 class ZeroRedundancy final : public DataAxis {
  public:
-  // `stage_option` is what users call the stage, for messages.
+  // `stage_option` is the name of the option for the stage, for error messages.
   ZeroRedundancy(const ZeroBucketOptions& options, std::string stage_option);
 
-  // Reads those options that plugin.json lists: communication_dtype, overlap_communication,
-  // overlap_allgather, cpu_offload, and `stage` and `capacity`, the names of the stage and of a bucket's size
-  // in 2^20 elements.
+  // Creates it from the options that plugin.json lists among communication_dtype, overlap_communication,
+  // overlap_allgather and cpu_offload. `stage` and `capacity` are the names of the options for the stage and
+  // for the bucket size in 2^20 elements.
   static std::unique_ptr<DataAxis> from_options(const Options& options, const std::string& stage,
                                                 const std::string& capacity);
 
   // Shards each parameter over the axes that its gradient is summed over.
   void configure(const Training& training) override;
   void before_forward(Unit unit) override;
-  // Throws if a backward of stage 2 is not to be summed.
+  // Throws if stage 2 is asked not to reduce the gradients of a backward.
   void begin(const Backward& backward) override;
   void ready(Parameter parameter) override;
   void unit_done(Unit unit) override;
@@ -36,13 +36,14 @@ class ZeroRedundancy final : public DataAxis {
   void zero() override;
   void estimate(int64_t ranks, const weft_job_shape& job, weft_job_estimate& out) const override;
 
-  // Returns a line for the log: buckets, elements, padding, and what this rank updates.
+  // Returns a line for the log with the number of buckets, elements, padding, and elements that this rank
+  // updates.
   std::string layout() const;
 
  private:
   ZeroBucketOptions options_;
   std::string stage_option_;
-  bool one_forward_ = true;  // the backward that runs goes through one forward
+  bool one_forward_ = true;  // the current backward goes through one forward
   ZeroBuckets buckets_;
 };
 

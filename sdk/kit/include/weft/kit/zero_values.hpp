@@ -1,9 +1,9 @@
-// The values of parameters in flat buckets that ranks update in parts: one half of ZeRO (Rajbhandari et al.,
-// 2020). zero_buckets.hpp has the other half, the gradients.
+// The values of parameters in flat buckets, of which each rank updates one part: one half of ZeRO
+// (Rajbhandari et al., 2020). zero_buckets.hpp has the other half, the gradients.
 //
-// A bucket is one buffer that its parameters are views of; each rank owns an equal part, so that updated
-// parts are gathered in place. Where the optimizer updates the dtype that the layers compute with, in
-// accelerator memory as they do, the master values are the owned part itself, not a copy.
+// A bucket is one buffer, and its parameters are views of it. Each rank owns an equal part, so that updated
+// parts are all-gathered in place. If the master dtype is the working dtype and nothing is offloaded, the
+// master weights are the owned part itself and not a copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,44 +22,46 @@ namespace weft::kit {
 // The values of all parameters, in buckets.
 class ZeroValues {
  public:
-  // A parameter in a bucket.
+  // The place of a parameter in a bucket.
   struct Entry {
     Parameter parameter;
     int64_t begin, count;  // in the bucket
   };
-  // A flat buffer that its parameters are views of.
+  // A flat buffer of parameters.
   struct Bucket {
     at::ScalarType dtype, master_dtype;
-    uint32_t axes = 0;  // over which its gradients are summed and its values divided
-    NestedRanks ranks;  // along these
+    uint32_t axes = 0;  // over which its gradients are summed and its values are sharded
+    NestedRanks ranks;  // the ranks along `axes`
     std::vector<Entry> entries;
-    int64_t size = 0;  // with padding: a multiple of 64 bytes for each rank
+    int64_t size = 0;  // with padding, so that each part is a multiple of 64 bytes
     at::Tensor values;
-    at::Tensor master;  // of the owned part, where it is not a part of `values`
+    at::Tensor master;  // master weights of the owned part; undefined if they are a part of `values`
     mutable Work gather;
   };
-  // Where a parameter is.
+  // The indices of a parameter's bucket and entry.
   struct Place {
     size_t bucket, entry;
   };
 
-  // Fills and binds all parameters; those of one bucket have the same gradient_axes, which divide it. Frozen
-  // ones are left whole on every rank. `home` is the pool of the master values.
+  // Reads the values of all parameters and binds their storage. A bucket is sharded over the gradient_axes of
+  // its parameters, which must be equal. Frozen parameters are replicated. `home` is the pool of the master
+  // weights.
   void build(const Training& training, int64_t capacity, uint32_t home);
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
   Place place(Parameter parameter) const { return places_.at(parameter.get()); }
-  // Returns the parameters that `unit` owns: its backward completes their gradients.
+  // Returns the parameters that `unit` owns, whose gradients its backward completes.
   const std::vector<Place>& owned_by(Unit unit) const { return owned_by_[unit.index()]; }
 
-  // Waits for the values that `unit` uses, or for all of them.
+  // Wait for the all-gathers of the values that `unit` uses, or for all of them.
   void wait_for(Unit unit) const;
   void wait() const;
 
-  // Starts to gather what all ranks wrote to their parts, in the order in which units use it.
+  // Starts to all-gather the updated parts of all ranks, in the order in which units use them.
   void gather();
 
-  // `sums(index)` returns the gradients of the owned part of a bucket, or an undefined tensor.
+  // Publishes the owned parts. `sums(index)` returns the gradients of the owned part of a bucket, or an
+  // undefined tensor.
   void publish(const ShardSink& sink, const std::function<at::Tensor(size_t)>& sums) const;
 
  private:
