@@ -8,7 +8,7 @@
 
 namespace weft::cli {
 
-// Finds the plugins without the engine, which may be what is broken.
+// Lists the plugins before it loads the engine, so that it also works if the engine cannot be loaded.
 void add_check(CLI::App& application) {
   CLI::App* const verb = application.add_subcommand("check", "Check that this installation is complete");
   const auto as_json = std::make_shared<bool>(false);

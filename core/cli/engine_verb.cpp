@@ -20,7 +20,7 @@ EngineVerb::EngineVerb(CLI::App& application, std::string name, const std::strin
 
 namespace {
 
-// A flag of type T that becomes the argument `key`.
+// Adds a flag of type T whose value becomes the argument `key`.
 template <class T>
 CLI::Option* add(CLI::App& app, const std::string& flags, const char* key, const std::string& help,
                  const std::shared_ptr<nlohmann::json>& arguments) {

@@ -15,14 +15,14 @@ namespace {
 constexpr int kFailure = 1;
 constexpr int kUsageError = 2;
 
-// The last verb on the command line that was understood.
+// Returns the last verb of the command line that CLI11 recognized.
 const CLI::App* deepest_verb(const CLI::App& application) {
   const CLI::App* app = &application;
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
   return app;
 }
 
-// "plugins show".
+// Returns the path of that verb: "plugins show".
 std::string verb_of(const CLI::App& application) {
   std::string verb;
   for (const CLI::App* app = deepest_verb(application); app != &application; app = app->get_parent()) {
@@ -31,7 +31,7 @@ std::string verb_of(const CLI::App& application) {
   return verb;
 }
 
-// The first line is whole in itself; the others are indented.
+// Prints an error to stderr, its second and later lines indented. Returns `code`.
 int print_error(const CLI::App& application, const std::string& text, int code) {
   const std::string verb = verb_of(application);
   std::string message = verb.empty() ? "weft: " : "weft: " + verb + ": ";
@@ -43,7 +43,7 @@ int print_error(const CLI::App& application, const std::string& text, int code) 
   return code;
 }
 
-// What CLI11 found wrong, with the nearest verb or flag.
+// Returns the message of a parse error; suggests the most similar verb or flag for an unknown one.
 std::string explain(const CLI::App& application, const CLI::ParseError& error,
                     const std::vector<std::string>& words) {
   const CLI::App* app = deepest_verb(application);

@@ -1,4 +1,4 @@
-// weft plugins: what can be loaded, from where, and why not.
+// `weft plugins`: lists, shows and checks plugins.
 #include <weft/runtime.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using nlohmann::json;
 
 struct Flags {
   bool as_json = false;
-  std::string name;  // or file
+  std::string name;  // of a plugin, or of a file
 };
 
 // Calls a function of libweft that returns JSON.
@@ -53,7 +53,7 @@ void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
 }
 
-// Manifests are other people's text: nothing in them may steer the terminal.
+// Replaces control characters, because manifests are untrusted text.
 std::string text_at(const json& entry, const char* key) {
   return printable(entry.value(key, std::string()), 4000);
 }
@@ -62,7 +62,7 @@ std::string joined(const json& names) {
   return fmt::format("{}", fmt::join(names.get<std::vector<std::string>>(), " "));
 }
 
-// Columns as wide as their widest cell, two blanks between.
+// Prints a table: columns as wide as their widest cell, two spaces apart.
 std::string make_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
@@ -165,7 +165,7 @@ void show(const Flags& flags) {
     fail(WEFT_NOT_FOUND, "no plugin is called \"{}\"{}\n`weft plugins list` shows what there is",
          printable(flags.name), did_you_mean(flags.name, names));
   }
-  if (flags.as_json) {  // the options in full, without the groups that they came from
+  if (flags.as_json) {  // with all options resolved in place of the groups that declare them
     for (json& manifest : found) {
       manifest["options"] = options_of_plugin(manifest, text_at(manifest, "folder"));
       manifest.erase("groups");

@@ -14,7 +14,7 @@ namespace {
 struct Flags {
   launch::RunOptions options;
   std::optional<int> num_ranks;
-  std::string program;  // stays empty
+  std::string program;  // always empty: the words of the program are in remaining()
   std::string hosts, hostfile, include, exclude;
 };
 
@@ -63,9 +63,9 @@ void run(Flags& flags, std::vector<std::string> command, const std::vector<std::
 void add_run(CLI::App& application) {
   CLI::App* verb = application.add_subcommand("run", "Run a program as the ranks of a job on this host");
   const auto flags = std::make_shared<Flags>();
-  // The first word that is no flag begins the program, and what follows is the program's even where it looks
-  // like a flag of ours. An argument that takes no value makes CLI11 leave `--` and what follows to this
-  // verb.
+  // The first word that is not a flag is the program, and all words after it belong to the program, even
+  // those that look like flags of this verb. A positional argument that refuses every value makes CLI11 leave
+  // `--` and the words after it to remaining().
   verb->prefix_command();
   verb->validate_positionals();
   verb->add_option("PROGRAM", flags->program, "The program; everything after it is passed to the program")

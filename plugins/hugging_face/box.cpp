@@ -11,7 +11,7 @@ bool is_empty(const Box& box) {
   return std::find(box.extent.begin(), box.extent.end(), 0) != box.extent.end();
 }
 
-// Appends to `rest` what of `whole` lies outside `cut`: per dimension the part before and the part behind it.
+// Appends the boxes of `whole` outside `cut` to `rest`: for each dimension the box before and the box behind.
 void subtract(Box whole, const Box& cut, std::vector<Box>& rest) {
   for (std::size_t dim = 0; dim < whole.extent.size(); ++dim) {
     const int64_t begin = std::max(whole.offset[dim], cut.offset[dim]);

@@ -43,7 +43,7 @@ std::string list_text(const std::vector<std::string>& names) {
   return names.size() > kShown ? concat(text, " and ", names.size() - kShown, " more") : text;
 }
 
-// The only one of these names, empty if there is none.
+// Returns the only one of these names, or an empty string if there is none.
 std::string only_candidate(const std::vector<std::string>& names, const std::string& folder) {
   if (names.size() > 1) {
     fail(WEFT_INVALID_ARGUMENT, folder, " holds several checkpoints (", list_text(names),
@@ -52,7 +52,7 @@ std::string only_candidate(const std::vector<std::string>& names, const std::str
   return names.empty() ? "" : names.front();
 }
 
-// True for a name that a save into a folder can replace.
+// Returns whether a save into the folder can replace a file of this name.
 bool is_checkpoint_name(const std::string& name) {
   for (bool safetensors : {true, false}) {
     const Candidates found = find_candidates({name}, safetensors);
@@ -72,7 +72,7 @@ Identity identity(const std::string& path) {
   return {status.st_dev, status.st_ino};
 }
 
-// name -> file, checked: an index may name files of its own folder only.
+// Returns the file of each tensor. An index can name only files of its own folder.
 std::map<std::string, std::string> read_weight_map(const std::string& path, Bytes bytes) {
   const Json json = parse_json(as_text(bytes), path);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
@@ -163,8 +163,7 @@ void CheckpointReader::open_index(const std::string& folder, const std::string& 
   const MappedFile file(path);
   const Identity before = identity(path);
   open_shards(folder, path, file.bytes());
-  // A save that replaced the files meanwhile has moved the index first, so old and new shards are never
-  // mixed.
+  // A save that replaces the files meanwhile moves the index first, so old and new shards are never mixed.
   if (identity(FolderView(folder).path(name)) != before) {
     fail(WEFT_UNAVAILABLE, path, " was replaced by another save while it was opened; open it again");
   }

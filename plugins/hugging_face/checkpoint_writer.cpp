@@ -129,7 +129,7 @@ void CheckpointWriter::prepare_folder() {
       is_folder_ ? concat(".weft-save", suffix, ".lock") : concat(".", file_name_, ".lock");
   lock_ = std::make_unique<SaveLock>((fs::path(folder_) / lock_name).string(), path_);
   if (!is_folder_) return;
-  // What killed saves left: their decided commits are finished, the rest is removed.
+  // Clean up after killed saves: complete their decided commits and remove their other files.
   finish_commit(folder_, options_.prefix);
   std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -248,14 +248,14 @@ void CheckpointWriter::commit() {
     return;
   }
   write_journal(folder_, changes);
-  // The new checkpoint is decided: whatever fails now, its files stay and the next save finishes it.
+  // The commit is decided. If a later step fails, the files stay and the next save completes the commit.
   for (OutputFile& file : files_) file.release();
   committed_ = true;
   apply_changes(folder_, changes);
 }
 
 void CheckpointWriter::remove_made_folders() noexcept {
-  // The innermost first; one that holds something else stays.
+  // Innermost folders first. A folder that contains other files stays.
   for (const std::string& folder : made_folders_) rmdir(folder.c_str());
 }
 

@@ -6,7 +6,8 @@
 namespace weft::hugging_face {
 namespace {
 
-// kTables[k][b]: the remainder of byte b followed by k zero bytes ("slicing-by-8": Kounavis and Berry, 2005).
+// kTables[k][b] is the remainder of byte b followed by k zero bytes ("slicing-by-8", Kounavis and Berry,
+// 2005).
 constexpr auto kTables = [] {
   std::array<std::array<uint32_t, 256>, 8> tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {

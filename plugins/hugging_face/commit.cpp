@@ -61,7 +61,7 @@ std::vector<std::string> list_folder(const std::string& folder) {
   return names;
 }
 
-// A journal names files of its own checkpoint only, whatever somebody wrote into it.
+// Throws unless every file in a journal belongs to its checkpoint, because the journal is untrusted.
 Changes read_journal(const std::string& folder, const std::string& prefix) {
   const MappedFile file(in(folder, journal_name(prefix)));
   const Json json = parse_json(as_text(file.bytes()), file.path());
@@ -115,8 +115,8 @@ void write_journal(const std::string& folder, const Changes& changes) {
 bool apply_changes(const std::string& folder, const Changes& changes, uint64_t max_steps) {
   const auto step = [&] { return max_steps-- > 0; };
   const std::string primary = in(folder, changes.install.back());
-  // Other readers than ours know no journal: without its index a half-replaced folder cannot be taken for a
-  // whole one.
+  // Other programs do not read the journal. Removing the old index first keeps them from reading a mixture of
+  // old and new files.
   if (changes.install.size() > 1 && exists(partial_path(primary))) {
     if (!step()) return false;
     remove_file(primary);

@@ -78,7 +78,7 @@ std::string partial_path(const std::string& path) {
 
 OutputFile::OutputFile(std::string path, uint64_t size) : path_(std::move(path)), size_(size) {
   const std::string partial = partial_path(path_);
-  // Never written through an old name: a leftover may be mapped or linked elsewhere.
+  // Create a new file: one that a killed save left can be mapped or linked elsewhere.
   unlink(partial.c_str());
   descriptor_ = open(partial.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_with_errno(errno, "create", partial);
@@ -148,13 +148,13 @@ SaveLock::SaveLock(std::string path, const std::string& what) : path_(std::move(
   for (;;) {
     descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor_ < 0) fail_with_errno(errno, "create", path_);
-    // A file system without locks cannot exclude anybody; saving still works there.
+    // On a file system without locks, saves still work but do not exclude each other.
     if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       ::close(descriptor_);
       fail(WEFT_UNAVAILABLE, "another save to ", what, " is under way (it holds ", path_,
            "); wait for it to end");
     }
-    // The previous holder removes the file: the lock counts only if it still has this name.
+    // The previous holder removes the file, so the lock is valid only if the file still has this name.
     struct stat named {
     }, held{};
     if (stat(path_.c_str(), &named) == 0 && fstat(descriptor_, &held) == 0 && named.st_ino == held.st_ino)
@@ -178,7 +178,7 @@ void sync_folder(const std::string& folder) {
   if (descriptor < 0) fail_with_errno(errno, "open", folder);
   const int failed = fsync(descriptor) == 0 ? 0 : errno;
   ::close(descriptor);
-  // Some file systems cannot sync a folder; they say EINVAL.
+  // EINVAL: this file system cannot sync a folder.
   if (failed != 0 && failed != EINVAL) fail_with_errno(failed, "sync", folder);
 }
 

@@ -38,7 +38,7 @@ bool ends_with_shard_number(std::string_view text) {
   return false;
 }
 
-// What stands between `head` and `tail`; false if the name has another form.
+// Sets the text between `head` and `tail`; returns false if the name does not begin and end with them.
 bool between(std::string_view name, std::string_view head, std::string_view tail, std::string_view& middle) {
   if (name.size() < head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail))
     return false;

@@ -7,7 +7,7 @@
 namespace weft::hugging_face {
 namespace {
 
-// Protocol 2 without memo: what the reader sees twice is written twice.
+// Writes pickles of protocol 2 without a memo: a value that occurs twice is written twice.
 class Pickler {
  public:
   void opcode(uint8_t code) { out_ += static_cast<char>(code); }

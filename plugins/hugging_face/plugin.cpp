@@ -1,4 +1,4 @@
-// The C table of the format "hugging_face" over its C++ classes. No exception leaves this file.
+// The C table of the format "hugging_face", on top of its C++ classes. No exception leaves this file.
 #include <algorithm>
 #include <new>
 
@@ -27,7 +27,7 @@ std::string_view view(weft_str text) {
   return {text.data == nullptr ? "" : text.data, text.size};
 }
 
-// A path crosses with its length; the system's end at a NUL.
+// Refuses a NUL inside a path, where the system would end it.
 std::string checked_path(weft_str path) {
   if (view(path).find('\0') != std::string_view::npos) {
     hf::fail(WEFT_INVALID_ARGUMENT, "the path ", hf::in_quotes(view(path)), " holds a NUL byte");
@@ -154,7 +154,7 @@ hf::WriteOptions parse_options(const weft_kv* options, uint64_t num_options) {
   if (num_options > 0) require(options, "the array of options");
   hf::WriteOptions parsed;
   for (uint64_t i = 0; i < num_options; ++i) {
-    // None is the same as leaving the option out.
+    // None means the default, as a missing option does.
     if (options[i].kind != WEFT_KIND_NONE) set_option(parsed, options[i]);
   }
   return parsed;
@@ -179,7 +179,7 @@ hf::TensorEntry parse_entry(const weft_tensor_entry& entry) {
 std::vector<hf::TensorEntry> parse_entries(const weft_tensor_entry* entries, uint64_t num_entries) {
   if (num_entries > 0) require(entries, "the array of entries");
   std::vector<hf::TensorEntry> parsed;
-  // A host with a newer, longer entry says so in struct_size, which is then the distance between two of them.
+  // A newer host has longer entries; struct_size is the distance between two of them.
   const char* next = reinterpret_cast<const char*>(entries);
   for (uint64_t i = 0; i < num_entries; ++i) {
     const auto& entry = *reinterpret_cast<const weft_tensor_entry*>(next);

@@ -103,7 +103,7 @@ StoredTensor parse_tensor(const std::string& name, const Json& info, const std::
   return tensor;
 }
 
-// The tensors must tile the data without gap or overlap.
+// Throws unless the tensors cover the data without gaps or overlaps.
 void check_tiling(std::vector<Span> spans, const WeightFile& result, uint64_t data_size) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
@@ -180,7 +180,7 @@ FileLayout plan_safetensors(const std::vector<TensorEntry>& entries, const Metad
     if (entry.name == kMetadataKey)
       fail(WEFT_INVALID_ARGUMENT, "no tensor can be called ", in_quotes(entry.name));
     const uint64_t end = offset + size_bytes(entry);
-    // Not header[name] = ...: that would search all names for each.
+    // header[name] = ... would search all names each time.
     header.get_ref<Json::object_t&>().emplace_back(
         entry.name,
         Json{{"dtype", entry.type->name}, {"shape", entry.shape}, {"data_offsets", {offset, end}}});

@@ -44,7 +44,7 @@ void Unpickler::push_storage() {
   if (tag == nullptr || *tag != "storage" || global == nullptr || key == nullptr) {
     damaged("a persistent id that is no storage");
   }
-  // Like torch.load: an untyped storage counts bytes.
+  // The size of an untyped storage counts bytes, as in torch.load.
   const ElementType* type = global->name == "UntypedStorage" ? find_element_type(WEFT_U8)
                                                              : find_element_type_by_storage(global->name);
   if (type == nullptr) {

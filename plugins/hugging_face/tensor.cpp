@@ -43,7 +43,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 }
 
 bool tensor_bytes(const std::vector<int64_t>& shape, uint32_t element_bytes, uint64_t& bytes) {
-  // Dimensions of 0 count as 1 for the overflow check: strides of an empty tensor must fit as well.
+  // Dimensions of size 0 count as 1 here, because the strides of an empty tensor must not overflow either.
   int64_t product = element_bytes;
   bool empty = false;
   for (int64_t extent : shape) {

@@ -13,7 +13,7 @@ constexpr std::string_view kMetadata = "extra/weft_metadata.json";
 
 using Records = std::map<std::string, Bytes>;
 
-// "archive/" when the records are called archive/data.pkl and so on.
+// Returns the prefix of all records: "archive/" if they are called archive/data.pkl and so on.
 std::string record_prefix(const Records& records, const std::string& path) {
   std::string prefix;
   for (const auto& [name, bytes] : records) {
@@ -34,7 +34,7 @@ void check_byte_order(const Records& records, const std::string& prefix, const s
        ", only little-endian files are read");
 }
 
-// The bytes of a tensor's storage from its first element on, checked to hold all of them.
+// Returns the bytes of a storage from the tensor's first element on. Throws if the tensor extends beyond it.
 const std::byte* checked_data(const PickledTensor& tensor, Bytes storage, const std::string& where) {
   const TensorEntry& entry = tensor.entry;
   const int64_t element_bytes = entry.type->size_bytes;
@@ -75,7 +75,7 @@ StoredTensor place(const PickledTensor& pickled, const Records& records, const s
   static_cast<TensorEntry&>(tensor) = pickled.entry;
   tensor.data = checked_data(pickled, record->second, where);
   for (std::size_t dim = 0; dim < pickled.strides.size(); ++dim) {
-    // The stride of a dimension that is never stepped along can be anything.
+    // The stride of a dimension of size 1 has no meaning and can have any value.
     const bool is_used = pickled.entry.shape[dim] > 1;
     tensor.strides.push_back(is_used ? pickled.strides[dim] * pickled.entry.type->size_bytes : 0);
   }

@@ -16,7 +16,7 @@ constexpr uint64_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22, kEnd64Size
 constexpr uint64_t kWide32 = 0xffffffff, kWide16 = 0xffff;
 constexpr uint16_t kZip64Field = 1;
 
-// Reads little-endian numbers at offsets that are checked against the archive.
+// Reads little-endian numbers of an archive. Throws if an offset is outside of it.
 class Fields {
  public:
   Fields(Bytes bytes, const std::string& path) : bytes_(bytes), path_(path) {}
@@ -55,7 +55,7 @@ struct Directory {
 };
 
 Directory find_directory(const Fields& fields, uint64_t file_size, const std::string& path) {
-  // The end record is last, but for a comment of at most 64 kB.
+  // The end record is followed only by a comment of at most 64 kB.
   std::optional<uint64_t> end;
   const uint64_t lowest = file_size > kEndSize + kWide16 ? file_size - kEndSize - kWide16 : 0;
   for (uint64_t at = file_size < kEndSize ? 0 : file_size - kEndSize + 1; !end && at-- > lowest;) {
@@ -73,7 +73,7 @@ Directory find_directory(const Fields& fields, uint64_t file_size, const std::st
   return directory;
 }
 
-// Replaces those of the three values that are marked as too wide by their 64-bit form.
+// Replaces each of the three values that is marked as too large by its 64-bit value.
 void read_zip64_field(const Fields& fields, uint64_t at, uint64_t end, uint64_t* (&values)[3]) {
   while (at + 4 <= end) {
     const uint64_t field_end = at + 4 + fields.u16(at + 2);
@@ -106,7 +106,7 @@ uint32_t narrow(uint64_t value) {
   return static_cast<uint32_t>(std::min(value, kWide32));
 }
 
-// The fields that local and central headers share, from "version needed" to the length of the name.
+// Appends the fields that local and central headers share, from "version needed" to the length of the name.
 void put_common(std::string& out, const ZipRecord& record, const Placed& placed) {
   constexpr uint16_t kVersion45 = 45, kUtf8 = 1 << 11, kStored = 0, kTime = 0, kJanuary1980 = 0x21;
   put(out, kVersion45);

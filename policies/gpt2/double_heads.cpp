@@ -12,13 +12,13 @@ constexpr const char* kChoiceLogits = "mc_logits";
 constexpr const char* kChoiceLabels = "mc_labels";
 constexpr const char* kChoiceTokens = "mc_token_ids";
 
-// Hugging Face's GPT2SequenceSummary: one vector out of those of a sequence, projected.
+// Hugging Face's GPT2SequenceSummary: selects one hidden state of a sequence and projects it.
 class Summary {
  public:
   Summary(torch::nn::Module& model, const Gpt2Config& config, at::ScalarType dtype)
       : config_(config.summary) {
     const auto choices = model.register_module("multiple_choice_head", std::make_shared<torch::nn::Module>());
-    // Hugging Face's class takes one label, whatever the configuration says.
+    // Hugging Face's class always has one label, whatever num_labels is.
     if (config_.use_projection) {
       const int64_t out = config_.project_to_labels ? 1 : config.n_embd;
       summary_ =
@@ -43,7 +43,7 @@ class Summary {
     return (*last_dropout_)(x).squeeze(-1);
   }
 
-  // The shape of what it returns for positions of this shape.
+  // Returns the shape of the result for positions of this shape.
   std::vector<int64_t> shape(at::IntArrayRef positions) const {
     std::vector<int64_t> shape = positions.vec();
     shape.erase(config_.type == SummaryConfig::Type::kClsIndex ? shape.end() - 1 : shape.begin() + 1);
@@ -52,7 +52,7 @@ class Summary {
   }
 
  private:
-  // All but cls_index act on dim 1, which are the choices where there are any: so does Hugging Face.
+  // Selects along dim 1, except for cls_index. As in Hugging Face, dim 1 counts choices if there are any.
   at::Tensor pick(const at::Tensor& hidden, const at::Tensor& tokens) const {
     switch (config_.type) {
       case SummaryConfig::Type::kLast:
@@ -126,7 +126,7 @@ class DoubleHeads final : public nn::Head {
   std::vector<nn::Tie> ties() const override { return language_.ties(); }
 
  private:
-  // One label for each row of mc_logits, whose last dim are the classes.
+  // mc_logits have one label per row; their last dim counts classes.
   void check_choice_labels(const nn::BatchFields& batch, at::IntArrayRef positions) const {
     if (!batch.has(kChoiceLabels)) return;
     const std::vector<int64_t> logits = summary_.shape(positions);

@@ -1,6 +1,6 @@
-// GPT-2 (Radford et al., Language models are unsupervised multitask learners, 2019): embeddings of tokens and
-// positions, then blocks of attention and MLP, each after a layer norm and added to what came in. Shapes: N
-// rows, T positions, E = n_embd, H heads, D = E / H.
+// GPT-2 (Radford et al., Language models are unsupervised multitask learners, 2019): token and position
+// embeddings, then pre-norm blocks of attention and MLP. Shapes: N rows, T positions, E = n_embd, H heads,
+// D = E / H.
 #include "gpt2_model.hpp"
 
 #include <ATen/ops/arange.h>
@@ -23,13 +23,13 @@ std::shared_ptr<nn::Linear> conv1d(int64_t in, int64_t out, at::ScalarType dtype
 class Attention : public nn::Attention {
  public:
   Attention(const Gpt2Config& config, int64_t layer, at::ScalarType dtype);
-  // x: (N, T, E); `mask` broadcasts to (N, H, T, T), or is undefined; causal in any case.
+  // Computes causal attention. x: (N, T, E) -> (N, T, E); `mask` broadcasts to (N, H, T, T), or is undefined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& mask) const;
   int64_t* attribute(std::string_view name) override { return name == "num_heads" ? &num_heads : nullptr; }
 
-  int64_t num_heads;  // of this part of the layer
+  int64_t num_heads;  // heads of this shard of the layer
   std::shared_ptr<nn::Linear> c_attn, c_proj;
-  std::shared_ptr<nn::Dropout> attn_dropout, resid_dropout;  // the latter where the block adds the result
+  std::shared_ptr<nn::Dropout> attn_dropout, resid_dropout;  // the block applies resid_dropout
 
  private:
   int64_t head_size_;
@@ -44,7 +44,7 @@ class Mlp : public nn::Layer {
 
   std::shared_ptr<nn::Linear> c_fc, c_proj;
   std::shared_ptr<nn::Activation> act;
-  std::shared_ptr<nn::Dropout> dropout;  // where the block adds the result
+  std::shared_ptr<nn::Dropout> dropout;  // the block applies it
 };
 
 class Block : public nn::Layer {
@@ -74,7 +74,7 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& mask) co
   nn::AttentionOptions options = options_;
   if (is_training()) options.dropout = attn_dropout->probability;
   options.random_stream = attn_dropout->random_stream;
-  const at::Tensor mixed = (*c_attn)(x);  // of all positions, also where x has some of them
+  const at::Tensor mixed = (*c_attn)(x);  // of all positions, even if x is split along them
   const at::Tensor qkv = mixed.view({mixed.size(0), mixed.size(1), 3, num_heads, head_size_});
   return (*c_proj)(attend(qkv, mask, options));
 }
@@ -144,7 +144,7 @@ std::unique_ptr<nn::Head> answer_head(const HeadSetting& setting) {
 
 struct Architecture {
   std::string_view name;    // "GPT2LMHeadModel"
-  std::string_view prefix;  // of the names of the base model's parameters
+  std::string_view prefix;  // of the base model's parameters
   std::unique_ptr<nn::Head> (*make_head)(const HeadSetting& setting);
 };
 
@@ -171,7 +171,7 @@ class Gpt2Model final : public nn::TokenStackModel {
   std::shared_ptr<nn::Embedding> wte_;
 };
 
-// Types of tokens have rows of the token embedding.
+// Token types share the token embedding.
 Gpt2Model::Gpt2Model(const Config& config, const Gpt2Config& gpt2, const Architecture& architecture,
                      at::ScalarType dtype)
     : TokenStackModel(config,
@@ -227,11 +227,11 @@ nn::Initial Gpt2Model::initial(std::string_view parameter) const {
   if (parameter.ends_with("bias")) return nn::Initial::constant(0);
   if (within("ln_")) return nn::Initial::constant(1);
   const double range = gpt2_.initializer_range;
-  // Residual layers shrink with depth (the paper's section 2.3).
+  // The initial weights of residual layers shrink with the depth (section 2.3 of the paper).
   if (parameter.ends_with("c_proj.weight"))
     return nn::Initial::normal(0, range / std::sqrt(2.0 * gpt2_.n_layer));
   if (within("c_attn") || within("c_fc")) return nn::Initial::normal(0, range);
-  // Hugging Face takes 0 for no value here.
+  // Hugging Face treats a range of 0 as the default here.
   return nn::Initial::normal(0, range == 0 ? 0.02 : range);
 }
 

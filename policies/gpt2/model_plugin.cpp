@@ -1,4 +1,4 @@
-// The model library of GPT-2: its six classes.
+// The model library of GPT-2.
 #include "gpt2_model.hpp"
 #include "weft/nn/define_model.hpp"
 

@@ -1,12 +1,12 @@
-/* The GPT-2 family: GPT2Model and its heads. Weights are (in, out), as in Conv1D; q, k and v stand side by
- * side in c_attn. The small heads (score, classifier, qa_outputs, multiple_choice_head) have no entry: every rank has
- * them whole. */
+/* The shard policy of GPT-2: GPT2Model and its heads. Weights are (in, out), as in Conv1D, and c_attn is a fused
+ * projection to q, k and v. The small heads (score, classifier, qa_outputs, multiple_choice_head) have no entry and
+ * are replicated. */
 #include <weft/policy.h>
 
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int split = SPLIT_OVER_TENSOR_AXIS;
-  /* The choices of the double heads are picked out of all positions. */
+  /* The double heads select one position per choice, for which they need all positions. */
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head") &&
                          !HAS_MODULE("multiple_choice_head");
   REQUIRE_DIVIDES("n_head", HEAD_RANKS);

@@ -1,7 +1,6 @@
-// Llama (Touvron et al., LLaMA: open and efficient foundation language models, arXiv:2302.13971): blocks of
-// attention with rotary positions and grouped queries and of a gated MLP, each after an RMS norm and added to
-// what came in. Shapes: N rows, T positions, C = hidden_size, H heads of queries, G of keys and values, D =
-// head_dim.
+// Llama (Touvron et al., LLaMA: open and efficient foundation language models, arXiv:2302.13971): pre-norm
+// blocks of grouped-query attention with rotary position embeddings and of a gated MLP. Shapes: N rows, T
+// positions, C = hidden_size, H query heads, G key and value heads, D = head_dim.
 #include "llama_model.hpp"
 
 #include <array>
@@ -20,12 +19,12 @@ namespace {
 class Attention : public nn::Attention {
  public:
   Attention(const LlamaConfig& config, std::shared_ptr<const nn::Rotary> rotary, at::ScalarType dtype);
-  // x: (N, T, C); `positions`: (1, T) or (N, T), or undefined for 0 ... T - 1; `mask` broadcasts to (N, H, T,
-  // T), or is undefined; causal in any case.
+  // Computes causal attention. x: (N, T, C) -> (N, T, C); `positions`: (1, T) or (N, T), or undefined for
+  // 0 ... T - 1; `mask` broadcasts to (N, H, T, T), or is undefined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& mask) const;
   int64_t* attribute(std::string_view name) override;
 
-  int64_t num_heads, num_key_value_heads;  // of this part of the layer
+  int64_t num_heads, num_key_value_heads;  // heads of this shard of the layer
   std::shared_ptr<nn::Linear> q_proj, k_proj, v_proj, o_proj;
   std::shared_ptr<nn::Dropout> attn_dropout;  // of the probabilities
 
@@ -46,7 +45,7 @@ class Mlp : public nn::Layer {
 class Block : public nn::Layer {
  public:
   Block(const LlamaConfig& config, std::shared_ptr<const nn::Rotary> rotary, at::ScalarType dtype);
-  // As Attention's: (N, T, C) -> (N, T, C)
+  // Takes the arguments of Attention. (N, T, C) -> (N, T, C)
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& mask) const;
   std::string kind() const override { return "Block"; }
 
@@ -144,7 +143,7 @@ std::unique_ptr<nn::Head> sequence_classifier(const HeadSetting& setting) {
 
 struct Architecture {
   std::string_view name;    // "LlamaForCausalLM"
-  std::string_view prefix;  // of the names of the base model's parameters
+  std::string_view prefix;  // of the base model's parameters
   std::unique_ptr<nn::Head> (*make_head)(const HeadSetting& setting);
 };
 
@@ -204,7 +203,7 @@ LlamaModel::LlamaModel(const Config& config, const LlamaConfig& llama, const Arc
 nn::Initial LlamaModel::initial(std::string_view parameter) const {
   if (parameter.ends_with("bias")) return nn::Initial::constant(0);
   if (parameter.ends_with("norm.weight")) return nn::Initial::constant(1);
-  // Hugging Face takes 0 for no value here.
+  // Hugging Face treats a range of 0 as the default here.
   nn::Initial initial =
       nn::Initial::normal(0, llama_.initializer_range == 0 ? 0.02 : llama_.initializer_range);
   const std::optional<int64_t> padding = llama_.padding_row();

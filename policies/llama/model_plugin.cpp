@@ -1,4 +1,4 @@
-// The model library of Llama: its three classes.
+// The model library of Llama.
 #include "llama_model.hpp"
 #include "weft/nn/define_model.hpp"
 

@@ -1,6 +1,6 @@
-/* The Llama family: LlamaModel and its heads. Heads of queries share heads of keys and values (grouped
- * queries); where these are fewer than ranks, several ranks hold the same one. q, k and v share their input, as
- * do gate and up. The small head (score) has no entry: every rank has it whole. */
+/* The shard policy of Llama: LlamaModel and its heads. With grouped-query attention, several ranks hold the same key
+ * and value heads if there are fewer of these than ranks. q, k and v share one input, and so do gate and up. The
+ * small head (score) has no entry and is replicated. */
 #include <weft/policy.h>
 
 #define SHARED TEXT("input", "shared")

@@ -1,4 +1,4 @@
-// The model library of T5: its four classes.
+// The model library of T5.
 #include "t5_model.hpp"
 #include "weft/nn/define_model.hpp"
 

@@ -1,5 +1,5 @@
-/* The T5 family: an encoder, and a decoder but in T5EncoderModel and T5ForTokenClassification. Weights are
- * (out, in). The small classifier has no entry: every rank has it whole. */
+/* The shard policy of T5: an encoder, and a decoder except in T5EncoderModel and T5ForTokenClassification. Weights
+ * are (out, in). The small classifier has no entry and is replicated. */
 #include <weft/policy.h>
 
 /* clang-format off */
@@ -9,7 +9,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   REQUIRE_DIVIDES("num_heads", HEAD_RANKS);
 
   ON("shared, *.embed_tokens",                   "weft.embedding_vocab/1");
-  /* The encoder and the decoder have sequences of their own, of different lengths. */
+  /* The encoder and the decoder have different sequences, each with its own length. */
   ON("*.stream_begin",                           "weft.sequence_begin/1");
   ON("encoder.stream_end",                       "weft.sequence_end/1");
   ON("*.block.*.layer.*.layer_norm, *.final_layer_norm", "weft.rms_norm/1",
@@ -28,7 +28,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   TIE("encoder.embed_tokens.weight", "shared.weight");
 
   if (HAS_MODULE("decoder")) {
-    /* Every block reads the encoder's output: its gradient is summed once for all of them. */
+    /* Every block of the decoder reads the encoder's output; its gradient is summed once for all of them. */
     ON("encoder.source",                               "weft.parallel_input/1");
     ON("decoder.block.*.layer.1.EncDecAttention",      "weft.cross_attention/1",
        FLAG("flash", parallel->flash_attention), TEXT("source", "encoder"));

@@ -6,7 +6,7 @@ namespace weft::t5 {
 
 namespace {
 
-// "gated-silu", "relu"; "gated-gelu" is gelu_new, as in Hugging Face.
+// Parses feed_forward_proj: "relu", "gated-silu". As in Hugging Face, "gated-gelu" is gelu_new.
 void read_feed_forward(const Config& config, T5Config& t5) {
   const std::string form = config.text("feed_forward_proj", "relu");
   constexpr std::string_view kGated = "gated-";

@@ -14,8 +14,8 @@
 
 namespace weft::t5 {
 
-// The operations of transformers' _relative_position_bucket one by one: where a range ends depends on how
-// each of them rounds.
+// The same operations in the same order as in transformers' _relative_position_bucket, because rounding
+// decides where a range ends.
 at::Tensor bucket_of(const at::Tensor& distances, const Buckets& buckets) {
   const int64_t count = buckets.bidirectional ? buckets.count / 2 : buckets.count;
   const int64_t exact = count / 2;
@@ -33,7 +33,7 @@ RelativeAttentionBias::RelativeAttentionBias(const T5Config& config, bool bidire
   weight = register_parameter("weight", at::empty({buckets_.count, config.num_heads}, options));
 }
 
-// One row for each distance, of which every query sees a window.
+// Computes one row for all distances; the bias of each query is a window of it.
 at::Tensor RelativeAttentionBias::operator()(const Part& part) const {
   const at::Tensor numbers = weight.narrow(1, part.heads.begin, part.heads.count);
   std::vector<at::Tensor> rows;
@@ -43,7 +43,8 @@ at::Tensor RelativeAttentionBias::operator()(const Part& part) const {
       rows.push_back(at::empty({part.heads.count, count, part.positions}, weight.options()));
       continue;
     }
-    const int64_t end = begin + std::max<int64_t>(count, 1);  // of none it is no row, but of the graph
+    // Without queries the result has no rows, but it stays part of the graph.
+    const int64_t end = begin + std::max<int64_t>(count, 1);
     const at::Tensor distances =
         at::arange(1 - end, part.positions - begin, weight.options().dtype(at::kLong));
     const at::Tensor by_distance = numbers.index_select(0, bucket_of(distances, buckets_));

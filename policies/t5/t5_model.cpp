@@ -1,4 +1,4 @@
-// The T5 classes: an encoder, a decoder unless the class has none, and what stands behind the last of them.
+// The T5 classes: an encoder, a decoder in some of them, and a head.
 #include "t5_model.hpp"
 
 #include <array>
@@ -14,7 +14,7 @@ namespace weft::t5 {
 
 namespace {
 
-constexpr const char* kPositionBias = "position_bias";  // as Attention::position_bias makes it
+constexpr const char* kPositionBias = "position_bias";  // the result of Attention::position_bias()
 
 struct HeadSetting {
   torch::nn::Module& model;
@@ -53,7 +53,7 @@ std::unique_ptr<nn::Head> token_classifier(const HeadSetting& setting) {
 
 struct Architecture {
   std::string_view name;    // "T5ForConditionalGeneration"
-  std::string_view prefix;  // of the names of the base model's parameters
+  std::string_view prefix;  // of the base model's parameters
   bool has_decoder;
   std::unique_ptr<nn::Head> (*make_head)(const HeadSetting& setting);
 };
@@ -65,7 +65,7 @@ constexpr std::array<Architecture, 4> kArchitectures = {{
     {"T5ForTokenClassification", "transformer.", false, token_classifier},
 }};
 
-// The encoder or the decoder: blocks between an embedding and a norm. Registers its modules in `root` under
+// The layers of the encoder or the decoder: an embedding, blocks, and a norm. Registers them in `root` under
 // Hugging Face's names.
 struct StackLayers {
   StackLayers(torch::nn::Module& root, Side side, const std::shared_ptr<nn::Embedding>& shared,
@@ -98,7 +98,7 @@ struct StackLayers {
   std::shared_ptr<nn::Dropout> dropout;
 };
 
-// Makes the bias of all blocks of a stack in its first one.
+// Runs a block. The first block of a stack also computes the position bias of all its blocks.
 void run_encoder_block(const Block& block, State& state) {
   const at::Tensor hidden = state.at(nn::kHidden);
   const Attention& own = *block.self_attention->inner;
@@ -186,7 +186,7 @@ std::unique_ptr<nn::TokenInputs> T5Model::tokens(bool decoder) const {
       .vocabulary = t5_.vocab_size, .position_ids = false, .decoder = decoder, .dtype = traits().dtype});
 }
 
-// Embeds the ids of both stacks, so that no later unit needs the embedding.
+// Returns the unit that embeds the ids of both stacks, so that no later unit needs the embedding.
 std::unique_ptr<nn::Unit> T5Model::make_prologue() const {
   std::vector<torch::nn::Module*> modules = {shared_.get()};
   for (const StackLayers* stack : {encoder_.get(), decoder_.get()})
@@ -223,7 +223,7 @@ std::vector<nn::ComposedModel::Passed> T5Model::made_fields(const Batch& batch, 
   return made;
 }
 
-// The first block of the decoder puts its mask into the bias.
+// The first block of the decoder adds the decoder's mask to the position bias and erases it.
 size_t T5Model::last_reader(std::string_view field) const {
   return field == nn::kDecoderAttentionMask ? encoder_end() + 1 : EncoderDecoderModel::last_reader(field);
 }

@@ -1,5 +1,5 @@
 // Low-rank adapters (Hu et al., LoRA: low-rank adaptation of large language models, arXiv:2106.09685) for
-// linear layers whose own parameters stay as they are: y = x W + b + (alpha / rank) (x A) B.
+// frozen linear layers: y = x W + b + (alpha / rank) (x A) B.
 //
 //   weft train --adapter gpt2.json --model DIR --data FILE --save OUT
 //
@@ -49,7 +49,8 @@ class LowRankProduct final : public nn::LinearProduct {
     return nn::linear(x, weight, bias, layer.layout).add_(added, scale_);
   }
 
-  Site::Summed summed_down, summed_up;  // null: every rank has the whole gradient
+  // Return a factor whose gradient is summed over the ranks; null if every rank computes the whole gradient.
+  Site::Summed summed_down, summed_up;
 
  private:
   const std::shared_ptr<Factor> down_, up_;
@@ -62,7 +63,8 @@ void add(nn::Layer& layer, const Attributes& attributes) {
   const int64_t in = linear.weight.size(out_in ? 1 : 0), out = linear.weight.size(out_in ? 0 : 1),
                 rank = attributes.integer("rank");
   const at::ScalarType dtype = linear.weight.scalar_type();
-  // torch.nn.init.kaiming_uniform_(a = sqrt(5)), as PEFT begins; the adapter begins as nothing.
+  // The initial values of PEFT: torch.nn.init.kaiming_uniform_(a = sqrt(5)) for A, and zeros for B, so that
+  // the adapter has no effect at first.
   const double bound = 1 / std::sqrt(static_cast<double>(in));
   const auto down = std::make_shared<Factor>(in, rank, dtype, nn::Initial::uniform(-bound, bound));
   const auto up = std::make_shared<Factor>(rank, out, dtype, nn::Initial::constant(0));
@@ -72,21 +74,21 @@ void add(nn::Layer& layer, const Attributes& attributes) {
       down, up, static_cast<double>(attributes.integer("alpha")) / static_cast<double>(rank));
 }
 
-// Returns whether ranks keep different parts of `weight` along `dim`.
+// Returns whether `weight` is sharded along `dim`.
 bool is_split(const PlannedParameter& weight, size_t dim) {
   const std::vector<weft::Run> whole = {{0, weight.shape[dim]}};
   return std::any_of(weight.cuts.begin(), weight.cuts.end(),
                      [&](const weft::Cut& cut) { return cut.dims[dim] != whole; });
 }
 
-// Gives `factor` along `dim` the runs that the ranks have of the layer's weight along `weight_dim`.
+// Shards `factor` along `dim` as the weight of the layer is sharded along `weight_dim`.
 void cut_alike(PlannedParameter& factor, size_t dim, const PlannedParameter& weight, size_t weight_dim) {
   factor.partition_axes = weight.partition_axes;
   for (const weft::Cut& cut : weight.cuts)
     factor.cuts.push_back(weft::Cut::along(factor.shape, dim, cut.dims[weight_dim]));
 }
 
-// The factor that the layer's split dimension belongs to is split as the layer is; the other is whole.
+// Shards the factor that has the dimension along which the layer is split; the other factor is replicated.
 void cut(PlannedNode& node, const weft::plan::CutRequest& request, std::vector<std::string>& problems) {
   const uint32_t mode = request.sizes.sequence_mode;
   if (mode == WEFT_SEQUENCE_SPLIT_GATHER || mode == WEFT_SEQUENCE_RING) {
@@ -106,8 +108,7 @@ void cut(PlannedNode& node, const weft::plan::CutRequest& request, std::vector<s
   }
 }
 
-// In a split layer each rank computes a part of what the whole factor makes, or with its part of the other
-// one.
+// In a split layer each rank computes a partial gradient of the replicated factor, which is summed.
 void install(Site& site, const Attributes&) {
   const bool is_split =
       !site.planned("lora_A.weight").cuts.empty() || !site.planned("lora_B.weight").cuts.empty();
@@ -117,7 +118,7 @@ void install(Site& site, const Attributes&) {
   site.set(product.summed_up, site.summed_gradient("lora_B.weight"));
 }
 
-// adapter_config.json as PEFT's LoraConfig writes it.
+// Returns adapter_config.json as PEFT's LoraConfig writes it.
 std::string configuration(const Attributes& attributes, const std::vector<PlannedNode>& layers) {
   std::string targets;
   bool transposed = true;

@@ -1,5 +1,5 @@
-// A network of the application's own under any strategy: a dilated causal network over bytes, in which block
-// i looks back 2^i positions. Its policy is policy.c, found by the configuration's "model_type".
+// Trains a model that the application defines itself under any strategy: a dilated causal network over bytes,
+// in which block i looks back 2^i positions. Weft finds its shard policy, policy.c, by "model_type".
 //   own_model DATA [BOOSTER_OPTIONS_JSON]
 //   weft run -n 2 own_model corpus.txt '{"strategy": "hybrid_parallel", "options": {"tp_size": 2}}'
 #include <weft/nn/layers.hpp>
@@ -19,7 +19,7 @@ namespace nn = weft::nn;
 
 constexpr int64_t kBytes = 256;
 
-// x + down(gelu(up(norm(x beside x `reach` positions before)))). x: (B, T, C)
+// Computes x + down(gelu(up(norm([x, y])))), where y is x moved by `reach` positions. x: (B, T, C)
 class Block final : public nn::Layer, public nn::Unit {
  public:
   Block(int64_t index, int64_t width, at::ScalarType dtype)
@@ -90,7 +90,7 @@ class Dilated final : public nn::Model, public nn::TokenModel {
   State input(const Batch& batch) const override { return {{"input_ids", batch.at("input_ids")}}; }
   State outputs(const State& last) const override { return last; }
   std::vector<nn::LossTerm> loss(const State& last, const Batch& batch) const override {
-    // Each position tells the next byte.
+    // Each position predicts the next byte.
     const at::Tensor labels = batch.at("labels").roll(-1, 1);
     labels.select(1, -1).fill_(-100);
     return {{"loss", 1, nn::cross_entropy_sum(*head_, last.at("logits"), labels)}};

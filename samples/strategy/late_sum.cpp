@@ -1,6 +1,6 @@
-// The smallest useful strategy: every rank holds the model, gradients are summed one by one when backward is
-// done. Built with nothing but an installed Weft; `weft train --strategy late_sum` finds it through
-// WEFT_PLUGIN_ADD_PATH.
+// The smallest useful strategy: replicates the model on every rank and all-reduces one gradient after the
+// other at the end of backward. It builds against an installed Weft. `weft train --strategy late_sum` finds
+// it through WEFT_PLUGIN_ADD_PATH.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -23,7 +23,7 @@ class LateSum final : public weft::Strategy {
     summed_ = false;
   }
 
-  // The host has divided the loss by the global count of labels, so the sum over ranks is the gradient.
+  // The host has divided the loss by the global number of labels, so the sum over ranks is the gradient.
   void end_backward(const weft::Backward& backward) override {
     if (!backward.synchronise) return;
     for (const weft::Parameter& parameter : values_.parameters()) {
@@ -51,8 +51,8 @@ class LateSum final : public weft::Strategy {
   }
 
   weft::Communicator data_;
-  weft::kit::WholeValues values_;  // of the kit: every rank holds all parameters
-  bool summed_ = false;            // the gradients are sums over the ranks
+  weft::kit::WholeValues values_;  // from the kit: every rank holds all parameters
+  bool summed_ = false;            // whether the gradients are sums over the ranks
 };
 
 }  // namespace

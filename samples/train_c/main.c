@@ -1,4 +1,5 @@
-/* The same in C: opens a model folder, boosts it with a strategy named at run time, trains and saves. Links libweft alone.
+/* Trains a model in C: opens a model folder, boosts it with a strategy that is named at run time, trains and saves.
+ * Links only libweft.
  *   train_c MODEL_FOLDER_OR_CONFIG DATA OUT [STRATEGY]
  *   weft run -n 2 train_c config.json corpus.txt out torch_ddp */
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Trains a GPT-2 under a strategy that is found by name.
+// Trains a model under a strategy that is named at run time.
 //   train_gpt2 MODEL_FOLDER_OR_CONFIG DATA OUT [BOOSTER_OPTIONS_JSON]
 //   weft run -n 2 train_gpt2 config.json corpus.txt out '{"strategy": "torch_ddp", "options":
 //   {"bucket_cap_mb": 10}}'
@@ -15,19 +15,19 @@ int main(int argc, char** argv) try {
   const weft::BoosterOptions options = weft::BoosterOptions::parse(argc > 4 ? argv[4] : "{}");
   weft::World world = weft::launch();  // torchrun, SLURM, Open MPI or weft run; one rank without any
 
-  auto model = weft::Model::open(argv[1]);  // shapes only: memory comes when it is boosted
+  auto model = weft::Model::open(argv[1]);  // shapes only; boost() allocates the memory
   auto optimizer = weft::optim::AdamW(model.parameters(), {.lr = 1e-3, .weight_decay = 0.1});
   const int64_t total_steps = 30;
   weft::optim::Scheduler schedule(
       optimizer, weft::optim::schedule("cosine_warmup", {.warmup_steps = 5, .total_steps = total_steps}));
 
-  weft::Booster booster(options, world);  // the strategy is found, checked and loaded by boost
+  weft::Booster booster(options, world);  // boost() finds, checks and loads the strategy
   auto data = booster.prepare_dataloader(weft::data::text(argv[2], 64), /*batch_size=*/4, /*shuffle=*/true);
   auto job = booster.boost(model, optimizer, {}, data, schedule);  // {}: the model's own loss
 
   while (optimizer.steps() < total_steps)
     for (const weft::Batch& batch : job.data) {
-      const weft::StepResult step = job.train_step(batch);  // any strategy, accumulation included
+      const weft::StepResult step = job.train_step(batch);  // forward, backward, communication and update
       world.print_on_master("step " + std::to_string(step.index) + " loss " + std::to_string(step.loss));
       if (optimizer.steps() == total_steps) break;
     }

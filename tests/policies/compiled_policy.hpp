@@ -1,4 +1,4 @@
-// The policy that is compiled into the test, taken through its entry.
+// Returns the policy that is compiled into the test, through its exported symbol.
 #pragma once
 
 #include <gtest/gtest.h>

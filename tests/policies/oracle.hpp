@@ -1,4 +1,4 @@
-// One file of tests/data/oracles/<family> (what is in it: family_oracle.py there), and models with the
+// Reads the files of tests/data/oracles/<family>, which family_oracle.py describes, and makes models with the
 // weights of one.
 #pragma once
 
@@ -21,26 +21,26 @@ struct Oracle {
   Config config;
   Tensors weights, inputs, outputs, gradients, defined;
 
-  // Of the family under test. `file`: "GPT2LMHeadModel.untied"
+  // Loads a file of the family under test: "GPT2LMHeadModel.untied".
   static Oracle load(const std::string& file);
-  // All files, without the ending.
+  // Returns the names of all files, without their extension.
   static std::vector<std::string> files();
-  // The inputs of forward, in fp32.
+  // Returns the inputs of forward, in fp32.
   Batch batch() const;
 };
 
-// A model of the family under test, on the meta device: defined by the tests of each family.
+// Returns a model of the family under test on the meta device. The tests of each family define it.
 std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
                                       at::ScalarType dtype = at::kFloat);
-// As a strategy without splits does: storage behind every parameter, with the value of that name.
+// Binds storage to every parameter, with the value of its name, as a strategy does that shards nothing.
 void bind_weights(nn::Model& model, const Oracle::Tensors& weights);
-// Random values for every parameter, the same for the same seed.
+// Gives every parameter random values, which depend only on the seed.
 void bind_random(nn::Model& model, int64_t seed);
 
 std::vector<std::string> unit_names(nn::Model& model);
-// All units after each other.
+// Runs all units in order.
 State run(nn::Model& model, const Batch& batch);
-// The loss as the engine takes it on one rank: the sum of weight * sum / count.
+// Returns the loss as the engine computes it on one rank: the sum of weight * sum / count.
 at::Tensor total_loss(nn::Model& model, const State& last, const Batch& batch);
 
 }  // namespace weft::test

@@ -1,5 +1,4 @@
-// What holds for every family: Hugging Face's outputs, losses and gradients of its oracles, and how its
-// models are made.
+// Compares every family with its oracles: outputs, losses and gradients of Hugging Face, and names.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +13,7 @@ namespace weft::test {
 
 namespace {
 
-// Of the family, as its plugin.json lists them.
+// The classes of the family, as its plugin.json lists them.
 std::set<std::string> classes() {
   std::istringstream words(WEFT_CLASSES);
   return {std::istream_iterator<std::string>(words), {}};
@@ -43,13 +42,13 @@ class Parity : public testing::TestWithParam<std::string> {
     bind_weights(*model_, oracle_.weights);
   }
 
-  // Only where Hugging Face defines it.
+  // Returns the elements of an output that Hugging Face defines.
   at::Tensor defined(const std::string& name, const at::Tensor& output) const {
     const auto mask = oracle_.defined.find(name);
     return mask == oracle_.defined.end() ? output : output.index({mask->second.to(at::kBool)});
   }
 
-  // The oracle's losses by the model's own, averaged.
+  // Returns the mean losses of the model's terms under the names of the oracle.
   Oracle::Tensors losses(const State& last, const Batch& batch) const {
     const std::vector<nn::LossCount> counts = model_->counts(batch);
     Oracle::Tensors losses;

@@ -1,4 +1,4 @@
-// Saves that are written while training goes on.
+// Saves in the background while training continues.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 class BackgroundSave : public testing::Test {
  protected:
   std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
-  // What the folder holds, gathered into files.
+  // Returns the contents of the folder.
   void gather(const World& world, const Job& job, const std::string& name) const {
     Booster booster({}, world);
     booster.save_model(job.model, in(name + ".model"));

@@ -1,4 +1,4 @@
-// What boost and the job refuse, and what every rank must have alike.
+// What boost() and the job refuse, and what must be equal on every rank.
 #include <cmath>
 
 #include "support/expect_error.hpp"
@@ -61,7 +61,7 @@ TEST_F(Boost, NamesWhatRanksHaveNotAlike) {
         for (const std::string& piece : c.pieces) EXPECT_NE(text.find(piece), std::string::npos) << text;
       }
     }
-    make_job(world, options_);  // the world is as good as before
+    make_job(world, options_);  // the world still works
   });
 }
 

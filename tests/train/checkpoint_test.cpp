@@ -1,4 +1,4 @@
-// Models, optimizers and schedules saved and loaded through the Booster, in every form.
+// Saves and loads models, optimizers and schedules through the Booster in every format.
 #include <filesystem>
 #include <fstream>
 
@@ -23,7 +23,7 @@ std::vector<std::string> names_in(const std::string& folder) {
 class Checkpoint : public testing::Test {
  protected:
   std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
-  // A job of its own initial values for each seed.
+  // Returns a job whose initial values depend on the seed.
   Job make(const World& world, int64_t seed, const std::string& architecture = "",
            const std::string& model = "") const {
     JobOptions options = options_;
@@ -54,7 +54,7 @@ class Checkpoint : public testing::Test {
   }();
 };
 
-// Save with `options` at `path`, then load into a boosted model of other values, and into one before boost.
+// Saves with `options` at `path`, then loads into a model with other values, after boost() and before it.
 struct Form {
   const char* name;
   const char* path;
@@ -168,7 +168,7 @@ TEST_F(Checkpoint, RefusesPlacesThatCannotBeReplaced) {
 
 class Strict : public Checkpoint {
  protected:
-  // A saved model whose file is `change`d.
+  // Saves a model and applies `change` to its file.
   template <class Change>
   void save_changed(const Change& change) const {
     on_ranks({1}, [&](World& world) {
@@ -201,7 +201,7 @@ TEST_F(Strict, NamesMissingAndUnexpectedEntries) {
 
     booster.load_model(job.model, in("out"), /*strict=*/false);
     EXPECT_FALSE(at::equal(parameter(job, "transformer.wte.weight"), before));
-    // What the file does not have keeps the seed's value.
+    // A parameter that the file lacks keeps its initial value.
     const Job fresh = make(world, 2);
     EXPECT_TRUE(at::equal(parameter(job, "transformer.h.1.ln_1.bias"),
                           parameter(fresh, "transformer.h.1.ln_1.bias")));
@@ -242,7 +242,7 @@ TEST_F(Strict, RefusesWhatIsNotThere) {
     EXPECT_ERROR(booster.load_model(job.model, in("nowhere")), WEFT_NOT_FOUND, "nowhere");
     for (const bool strict : {true, false})
       EXPECT_ERROR(booster.load_model(unboosted, in("nowhere"), strict), WEFT_NOT_FOUND, "nowhere");
-    booster.boost(unboosted);  // nothing of it has stuck
+    booster.boost(unboosted);  // the failed load left nothing behind
   });
 }
 
@@ -273,7 +273,7 @@ TEST_F(Checkpoint, TheBaseModelOpensInAHeadAndTheOtherWayRound) {
     EXPECT_TRUE(
         at::equal(parameter(from_head, "h.1.ln_2.bias"), parameter(head, "transformer.h.1.ln_2.bias")));
     EXPECT_TRUE(at::equal(parameter(from_head, "wpe.weight"), parameter(head, "transformer.wpe.weight")));
-    // A tied head has nothing of its own: both are whole.
+    // A tied head has no parameter of its own, so both models are complete.
     booster.load_model(base.model, in("head"));
     booster.load_model(head.model, in("base"));
   });
@@ -306,7 +306,7 @@ TEST_F(Strict, ATiedParameterIsReadUnderEitherName) {
   on_ranks({1}, [&](World& world) { expect_same_model(make(world, 1), make(world, 2, "", in("out"))); });
 }
 
-// One more step after loading is the step that the saved job would have made.
+// After loading, the next step equals the next step of the saved job.
 class OptimizerForm : public Checkpoint, public testing::WithParamInterface<Form> {};
 
 TEST_P(OptimizerForm, ComesBack) {

@@ -17,7 +17,7 @@ namespace {
 const launch::ProcessOptions kOneThread = {
     .environment = {{"OMP_NUM_THREADS", "1"}}, .input = "", .error_fd = -1};
 
-// Weft's own message, without the log before it.
+// Returns Weft's own message, without the log before it.
 std::string message_of(const std::string& error) {
   const size_t begin = error.find("weft: ");
   return begin == std::string::npos ? "" : error.substr(begin);

@@ -1,4 +1,4 @@
-// The `weft` command of the build tree as a child process.
+// Runs the `weft` command of the build tree as a child process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,25 +18,26 @@ namespace weft::test {
 using Words = std::vector<std::string>;
 using launch::Output;
 
-// `weft WORDS`, from start to end, with one thread a rank.
+// Runs `weft WORDS` to its end, with one thread per rank.
 Output weft_command(const Words& words);
-// The same; a failure of the test if the exit code is not 0.
+// Does the same; fails the test if the exit code is not 0.
 Output weft_succeeds(const Words& words);
-// A command that is still running.
+// A command that runs in the background.
 launch::Process start_weft(const Words& words);
 
-// It fails with this exit code, quickly, and its message (from `weft: VERB: ` on) holds every piece.
+// Expects that the command fails quickly with this exit code and that its message (from `weft: VERB: ` on)
+// contains every one of these texts.
 testing::AssertionResult refuses(const Words& words, int exit_code, const std::vector<std::string>& pieces);
 
-// A named pipe in the place of a metrics file: the test sees each step as it happens.
+// A named pipe in place of a metrics file, so that the test sees each step when it happens.
 class StepPipe {
  public:
   explicit StepPipe(const TemporaryFolder& folder);
   ~StepPipe();
   const std::string& path() const { return path_; }
-  // The next line; nothing if none comes in 30 s.
+  // Returns the next line, or nothing if none comes within 30 s.
   std::optional<nlohmann::json> next();
-  // What has been written so far and was not read.
+  // Returns what was written and not read yet.
   std::vector<nlohmann::json> rest();
 
  private:
@@ -46,18 +47,18 @@ class StepPipe {
 };
 
 std::vector<nlohmann::json> read_metrics(const std::string& path);
-// The children of a process that have this variable in their environment, RANK=1 for example.
+// Returns the children of a process that have this variable in their environment, for example RANK=1.
 std::vector<pid_t> children_with(pid_t parent, const std::string& variable);
 
-// A folder with config.json and data.txt of a tiny model.
+// A folder with config.json and data.txt for a tiny model.
 class CommandTest : public testing::Test {
  protected:
-  // The model after kTrainedSteps steps at kTrainedRate in in("out"), with its training state. It is trained
+  // Copies a model after kTrainedSteps steps at kTrainedRate to in("out"), with its training state. Trains it
   // once for all tests of the process.
   static constexpr int kTrainedSteps = 20;
   static constexpr double kTrainedRate = 0.01;
   void copy_trained_model() const;
-  // weft train on it, with more flags.
+  // Runs `weft train` on that model with more flags.
   Words train(const Words& more = {}) const;
   std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
 

@@ -1,4 +1,4 @@
-// `weft convert`: from every format and layout into every other.
+// `weft convert` from every format and layout to every other one.
 #include <gmock/gmock.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Saves that are killed and disks that are full: what was saved before stays loadable.
+// After a killed save or on a full disk, the previous checkpoint can still be loaded.
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 class Save : public testing::Test {
  protected:
   std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
-  // The number of steps of the training that `out` holds; every part of it must be of that step.
+  // Returns the step of the training state in `out`; expects that every part of it is of that step.
   int64_t loaded_step(const World& world) const {
     Booster booster({}, world);
     Job job = make_job(world, options_);
@@ -53,7 +53,7 @@ class Save : public testing::Test {
 
 enum class Traced { kKilled, kEnded, kUnavailable };
 
-// Runs `body` in a child, which is killed as it begins the system call of this number.
+// Runs `body` in a child process and kills it when it begins the system call with this number.
 Traced kill_at_system_call(int number, const std::function<void()>& body) {
   const pid_t process = fork();
   if (process == 0) {
@@ -65,7 +65,7 @@ Traced kill_at_system_call(int number, const std::function<void()>& body) {
   int status = 0;
   waitpid(process, &status, 0);
   if (!WIFSTOPPED(status)) return Traced::kUnavailable;
-  for (int stop = 0; stop < 2 * number + 1; ++stop) {  // twice for each, going in and coming out
+  for (int stop = 0; stop < 2 * number + 1; ++stop) {  // each call stops twice, on entry and on exit
     ptrace(PTRACE_SYSCALL, process, nullptr, nullptr);
     waitpid(process, &status, 0);
     if (!WIFSTOPPED(status)) return Traced::kEnded;
@@ -82,7 +82,7 @@ TEST_F(Save, KilledAtAnySystemCallLeavesOneWholeCheckpoint) {
     train(job, 1);
     booster.save_training(job, in("out"));
     train(job, 1);
-    constexpr int kCallsApart = 7;  // a different offset would do as well: the whole takes some hundred
+    constexpr int kCallsApart = 7;  // a save makes some hundred system calls; the test kills at every seventh
     int num_old = 0, num_new = 0;
     for (int number = 0;; number += kCallsApart) {
       ASSERT_LT(number, 5000);
@@ -129,7 +129,7 @@ TEST_F(Save, OnAFullDiskFailsOnEveryRankAndLeavesTheLastOne) {
   });
 }
 
-// The kernel kills the rank as it begins a file longer than the limit: in the middle of its part.
+// The kernel kills the rank when a file exceeds the limit: in the middle of its part file.
 TEST_F(Save, ARankKilledInTheMiddleLeavesTheLastOne) {
   on_ranks({2}, [&](World& world) {
     Booster booster({}, world);

@@ -1,4 +1,4 @@
-// `weft evaluate`: the loss that training has, on any number of ranks and in batches of any size.
+// `weft evaluate` prints the loss of training on any number of ranks and with any batch size.
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What `weft train` refuses: each ends at once with a message that names what was asked, what was found and
+// What `weft train` refuses. Each error ends the command at once and names what was asked, what was found and
 // what to do.
 #include <gmock/gmock.h>
 
@@ -15,7 +15,7 @@ constexpr int kUsage = 2, kFailed = 1;
 
 class Fault : public CommandTest {
  protected:
-  // Of a training on one rank without a strategy, with more flags.
+  // Returns the command line of a training on one rank without a strategy, with more flags.
   testing::AssertionResult refused(const Words& more, const std::vector<std::string>& pieces) const {
     return refuses(train(Words{"--strategy", "none", "--steps", "1"} + more), kFailed, pieces);
   }
@@ -184,7 +184,7 @@ TEST_F(Fault, OfConfigurations) {
                             {"MistralForCausalLM"}));
 }
 
-// A model folder of which something is broken.
+// A model folder with a broken file.
 class BrokenModel : public Fault {
  protected:
   void SetUp() override { copy_trained_model(); }

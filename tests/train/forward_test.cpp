@@ -1,4 +1,4 @@
-// `weft forward`: full outputs under their Hugging Face names, the same on any number of ranks.
+// `weft forward` writes complete outputs under their Hugging Face names, the same on any number of ranks.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@ constexpr double kFp32 = 1e-6;
 
 class Forward : public CommandTest {
  protected:
-  // The outputs for `inputs` of a model with initial values.
+  // Returns the outputs of a model with initial values for `inputs`.
   RawTensors forward(const RawTensors& inputs, const Words& more = {}) const {
     folder_.file("inputs.safetensors", safetensors_bytes(inputs));
     weft_succeeds(Words{"forward", "--model", config_, "--inputs", in("inputs.safetensors"), "--output",

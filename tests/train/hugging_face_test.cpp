@@ -1,5 +1,5 @@
-// Model folders in both directions between Weft and Hugging Face transformers, where WEFT_ORACLE_PYTHON names
-// a Python that has it.
+// Exchanges model folders with Hugging Face transformers in both directions, if WEFT_ORACLE_PYTHON names a
+// Python that has transformers.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr double kTolerance = 2e-5;  // of support/tolerances.hpp, which needs libtorch
+constexpr double kTolerance = 2e-5;  // the value in support/tolerances.hpp, which needs libtorch
 
 constexpr const char* kT5 = R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"],
     "vocab_size": 256, "d_model": 24, "d_kv": 10, "d_ff": 40, "num_layers": 2, "num_decoder_layers": 3,
@@ -38,7 +38,7 @@ class HuggingFace : public CommandTest {
   std::string python_;
 };
 
-// Every weight and bias random, so that none can be left out or swapped unseen.
+// Gives every weight and bias random values, so that the test notices a missing or swapped one.
 void randomise(const std::string& path) {
   RawTensors tensors = read_safetensors(path);
   std::mt19937 random(5);
@@ -51,7 +51,7 @@ void randomise(const std::string& path) {
   std::ofstream(path, std::ios::binary) << safetensors_bytes(tensors);
 }
 
-// Labels of two classes where there were labels of tokens.
+// Replaces labels of tokens by labels of two classes.
 RawTensors with_classes(RawTensors samples) {
   const std::string& labels = samples.at("labels").bytes;
   std::vector<int64_t> values(labels.size() / sizeof(int64_t));
@@ -68,7 +68,7 @@ RawTensors with_choices(RawTensors samples) {
   return samples;
 }
 
-// What transformers is to open: a trained folder of each class, and Weft's outputs of it.
+// Writes a trained folder of each class, and Weft's outputs of it, for transformers to compare.
 void HuggingFace::train_classes() const {
   copy_trained_model();
   weft_succeeds({"train", "--model", WEFT_SAMPLES "/llama_bytes/config.json", "--data", data_,
@@ -100,7 +100,7 @@ void HuggingFace::train_classes() const {
   }
 }
 
-// One start of transformers for both directions: it takes longer than all else.
+// Starts transformers once for both directions, because starting it takes longest.
 TEST_F(HuggingFace, AndWeftOpenEachOthersFolders) {
   train_classes();
   fs::create_directories(in("made"));

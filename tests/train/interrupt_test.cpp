@@ -1,4 +1,4 @@
-// Ranks that die and jobs that are stopped in the middle of `weft train`.
+// Killed ranks and stopped jobs in the middle of `weft train`.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -16,7 +16,7 @@ constexpr int kSoonMs = 10'000;
 
 class Interrupt : public CommandTest {
  protected:
-  // A training that would go on for long.
+  // Starts a training that would take long.
   launch::Process start(const Words& more) {
     return start_weft(train(Words{"--steps", "1000000", "--metrics", steps_.path()} + more));
   }
@@ -27,7 +27,7 @@ class Interrupt : public CommandTest {
       EXPECT_EQ(line->at("step"), step);
     }
   }
-  // Reads on, so that the pipe never stops it.
+  // Reads the pipe until the end, so that it never blocks the command.
   bool ends_soon(launch::Process& process) {
     for (int waited = 0; waited < kSoonMs; waited += 50) {
       if (process.ended(50)) return true;
@@ -35,7 +35,7 @@ class Interrupt : public CommandTest {
     }
     return false;
   }
-  // The state in `out` can be gone on with.
+  // Expects that training can resume from `out`.
   void expect_resumable(const Words& more) {
     const int64_t saved = nlohmann::json::parse(read_bytes(in("out/training_state/state.json"))).at("step");
     EXPECT_GE(saved, 3);

@@ -1,4 +1,4 @@
-// A tiny job through the Booster, as the tests of checkpoints vary it.
+// A tiny job of a Booster, which the tests of checkpoints vary.
 #pragma once
 
 #include <cstdlib>
@@ -14,14 +14,14 @@ namespace weft::test {
 struct JobOptions {
   std::string model;  // config.json or a model folder
   std::string architecture;
-  std::string data;  // empty: none
+  std::string data;  // empty for none
   int64_t sequence_length = 32;
   int64_t batch_size = 8;  // over all ranks
   bool shuffle = true;
   int64_t data_seed = 7;
-  std::string optimizer = "adamw";  // empty: none
+  std::string optimizer = "adamw";  // empty for none
   optim::Hyper hyper = {};
-  std::string schedule = "cosine_warmup";  // empty: none
+  std::string schedule = "cosine_warmup";  // empty for none
   int64_t warmup_steps = 2;
   std::string strategy = "torch_ddp";
   std::string strategy_options = "{}";
@@ -50,13 +50,13 @@ inline Job make_job(const World& world, const JobOptions& options) {
     schedule = optim::Scheduler(optimizer, optim::schedule(options.schedule, {options.warmup_steps, 20, 0}));
   data::Loader loader;
   if (!options.data.empty())
-    loader =
-        booster.prepare_dataloader(data::text(options.data, options.sequence_length),
-                                   options.batch_size / booster.data_size(), options.shuffle, options.data_seed);
+    loader = booster.prepare_dataloader(data::text(options.data, options.sequence_length),
+                                        options.batch_size / booster.data_size(), options.shuffle,
+                                        options.data_seed);
   return booster.boost(std::move(model), std::move(optimizer), {}, std::move(loader), std::move(schedule));
 }
 
-// Trains so many steps over one epoch after another; the losses.
+// Trains this number of steps, over several epochs if necessary. Returns the losses.
 inline std::vector<double> train(Job& job, int64_t steps) {
   std::vector<double> losses;
   Batch batch;

@@ -1,4 +1,4 @@
-// What is saved under one strategy and number of ranks goes on under any other.
+// A training state that was saved under one strategy and number of ranks resumes under any other.
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
@@ -15,13 +15,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A layout of the training state over ranks, one line each: it loads what every other has saved.
+// Layouts of the training state, one per line. Each loads what every other one has saved.
 struct Layout {
   const char* name;
   int ranks;
   const char* strategy;
   const char* options = "{}";
-  bool saves = true;  // false: only loads what others saved
+  bool saves = true;  // if false, only loads what others saved
 };
 constexpr Layout kLayouts[] = {
     {"OneRank", 1, "none"},
@@ -65,7 +65,7 @@ class Resharding : public testing::TestWithParam<Layout> {
     options.strategy_options = layout.options;
     return make_job(world, options);
   }
-  // Whole tensors in files: parameters, moments and counts.
+  // Returns the whole tensors of the files: parameters, moments and step counts.
   void gather(Booster& booster, const Job& job, const std::string& name) const {
     booster.save_model(job.model, in(name + ".model"));
     booster.save_optimizer(job.optimizer, in(name + ".safetensors"));
@@ -81,7 +81,7 @@ class Resharding : public testing::TestWithParam<Layout> {
       if (world.is_master()) std::ofstream(in("losses")) << nlohmann::json(losses).dump();
     });
   }
-  // The job is the saved one, bit for bit, and what follows is what followed there.
+  // Expects that the loaded job equals the saved one bit for bit, and so do its next steps.
   void expect_goes_on(Booster& booster, Job& job, const std::string& name) const {
     SCOPED_TRACE(name);
     EXPECT_EQ(job.optimizer.steps(), kBefore);
@@ -93,7 +93,7 @@ class Resharding : public testing::TestWithParam<Layout> {
     const std::vector<double> losses = train(job, kAfter);
     for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], tolerance_);
   }
-  // Loads under these layouts, those of as many ranks in the same processes.
+  // Loads under these layouts; those with the same number of ranks use the same processes.
   void expect_loads(const std::vector<Layout>& layouts) const {
     for (const int ranks : {1, 2, 3, 4}) {
       const auto fits = [&](const Layout& layout) { return layout.ranks == ranks; };
@@ -120,7 +120,7 @@ TEST_P(Resharding, LoadsUnderEveryLayout) {
   expect_loads({std::begin(kLayouts), std::end(kLayouts)});
 }
 
-// CAME has states by row and by column, and elementwise ones.
+// CAME has states per row, per column and per element.
 TEST_P(Resharding, StatesOfWholeParametersMoveToo) {
   options_.optimizer = "came";
   options_.hyper = {{"lr", 1e-3}};
@@ -128,7 +128,7 @@ TEST_P(Resharding, StatesOfWholeParametersMoveToo) {
   expect_loads({{"One", 1, "none"}, {"Turned", 3, "slices", R"({"turn": 1})"}});
 }
 
-// The folder holds the weights in bf16; the state holds what they were rounded from.
+// The folder has the weights in bf16; the training state has the fp32 values from which they were rounded.
 TEST_P(Resharding, HalfPrecisionMovesItsMasters) {
   options_.precision = "bf16";
   tolerance_ = 0.05;
@@ -146,7 +146,7 @@ TEST_P(Resharding, HalfPrecisionMovesItsMasters) {
   });
 }
 
-// The files tell what happened: every rank wrote, and no rank what another wrote.
+// The sizes of the files show that every rank wrote its share and nothing was written twice.
 TEST_P(Resharding, EveryRankWritesItsPart) {
   save(GetParam());
   RawTensors whole = read_safetensors(in("saved.safetensors"));
@@ -166,7 +166,7 @@ TEST_P(Resharding, EveryRankWritesItsPart) {
 INSTANTIATE_TEST_SUITE_P(Layouts, Resharding, testing::ValuesIn(slice("Resharding", saved_layouts(), 4)),
                          [](const auto& layout) { return std::string(layout.param.name); });
 
-// Where values are updated in half precision, moments are in single all the same.
+// Moments are fp32 even if the optimizer updates half-precision values.
 class WithoutMasters : public Resharding {};
 
 TEST_P(WithoutMasters, MovesWithItsMoments) {
@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, WithoutMasters,
 
 class TakeOver : public Resharding {};
 
-// The rest of the run under another strategy is the rest of the run.
+// The rest of a run under another strategy equals the rest of the run.
 TEST_P(TakeOver, GoesOnUnderEveryLayoutOfAsManyRanks) {
   const Layout& before = GetParam();
   save(before);
@@ -207,7 +207,7 @@ TEST_P(TakeOver, GoesOnUnderEveryLayoutOfAsManyRanks) {
 INSTANTIATE_TEST_SUITE_P(Layouts, TakeOver, testing::ValuesIn(slice("TakeOver", saved_layouts(), 4)),
                          [](const auto& layout) { return std::string(layout.param.name); });
 
-// One embedding is most of the model: what is held at once beside the shards is that tensor and no more.
+// Loading holds at most one whole tensor beside the shards; here one embedding is most of the model.
 class Memory : public Resharding {
  protected:
   static constexpr int64_t kVocabulary = 30000, kLargest = kVocabulary * 12 * 4, kSlack = 200000;
@@ -227,7 +227,7 @@ TEST_P(Memory, OfASaveIsOneTensorBesideTheShards) {
     EXPECT_LE(allocated_bytes(), before + kSlack);
     reset_peak_allocated_bytes();
     booster.load_training(job, in("saved"));
-    EXPECT_LE(peak_allocated_bytes() - before, 2 * kLargest + kSlack);  // the new moments, before the old go
+    EXPECT_LE(peak_allocated_bytes() - before, 2 * kLargest + kSlack);  // old and new moments at once
   });
 }
 

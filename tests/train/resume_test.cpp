@@ -1,4 +1,4 @@
-// A run that is interrupted, saved, and gone on with in new processes is the run that was not, bit for bit.
+// A run that is saved and resumed in new processes equals an uninterrupted run bit for bit.
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kSteps = 8, kInterruptedAt = 4;
 
-// 17 samples: batches of 8, 8 and 1, of which on two ranks one is a stand-in.
+// 17 samples are batches of 8, 8 and 1; on two ranks, one rank runs a stand-in in the last batch.
 class Resume : public testing::Test {
  protected:
   Resume() {
@@ -26,8 +26,8 @@ class Resume : public testing::Test {
   }
   std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
 
-  // In new processes: resumes `from` if it is not empty, trains, saves `to`; the losses are in the file
-  // `to`.losses.
+  // In new processes, resumes `from` unless it is empty, trains, saves `to`, and writes the losses to the
+  // file `to`.losses.
   void run(int ranks, int64_t steps, const std::string& from, const std::string& to) const {
     on_ranks({ranks}, [&](World& world) {
       Booster booster({}, world);
@@ -109,11 +109,11 @@ TEST_F(Resume, WorksInAnotherPrecision) {
   EXPECT_EQ(losses("rest").size(), losses("whole").size() - kInterruptedAt);
 }
 
-// What the job says about a state that another job saved.
+// The errors of a job that loads a state of a different job.
 class ResumeRefusal : public Resume {
  protected:
   void SetUp() override { run(1, 3, "", "saved"); }
-  // `changed` resumes the state; afterwards its job is untouched.
+  // Expects that `changed` cannot resume the state and that its job is not modified.
   void refuses(const JobOptions& changed, weft_status status,
                std::initializer_list<std::string> pieces) const {
     on_ranks({1}, [&](World& world) {
@@ -180,7 +180,7 @@ TEST_F(ResumeRefusal, OfAStateWithoutItsTensors) {
   refuses(options_, WEFT_NOT_FOUND, {"part-00000.safetensors"});
   fs::remove(state + "index.json");
   refuses(options_, WEFT_NOT_FOUND, {"training_state/index.json"});
-  // The parts of the embedding leave its last row out.
+  // The boxes of the embedding do not cover its last row.
   nlohmann::json changed = nlohmann::json::parse(index);
   changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"][0]["extent"][0] = 255;
   std::ofstream(state + "index.json") << changed.dump();

@@ -1,4 +1,4 @@
-// What a job keeps when its strategy changes, and what is refused.
+// What a job keeps when its strategy changes, and what take_over() refuses.
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "train/job.hpp"
@@ -70,8 +70,8 @@ TEST_F(LiveSwitch, AStrategyThatCannotBeMadeLeavesTheJobAsItWas) {
   });
 }
 
-// On a tensor axis the residual stream is alike on all ranks only if its dropout is, and data-parallel ranks
-// draw masks of their own again afterwards.
+// Tensor-parallel ranks must draw the same dropout masks for the residual stream. After a switch back,
+// data-parallel ranks draw different masks again.
 TEST_F(LiveSwitch, RanksDrawTheMasksOfTheirNewAxes) {
   const std::string saved = folder_.path() + "/saved";
   on_ranks({2}, [&](World& world) {

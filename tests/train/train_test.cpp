@@ -1,4 +1,5 @@
-// `weft train`: what it writes and says, and that ranks and interruptions change nothing.
+// `weft train`: its output and files, and that the number of ranks and interruptions do not change the
+// result.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -12,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// wte, wpe, two blocks and ln_f of the tiny model.
+// The number of parameters of the tiny model: wte, wpe, two blocks and ln_f.
 constexpr int64_t kWidth = 12;
 constexpr int64_t kParameters =
     256 * kWidth + 32 * kWidth + 2 * (12 * kWidth * kWidth + 13 * kWidth) + 2 * kWidth;
@@ -52,7 +53,7 @@ TEST_F(Train, WritesTheMetricsOfEachStep) {
     EXPECT_LT(bytes.at("control"), 1000);
   }
   weft_succeeds(train({"--steps", "2", "--strategy", "none", "--metrics", in("m")}));
-  const auto alone = read_metrics(in("m"));  // begun anew
+  const auto alone = read_metrics(in("m"));  // a new file
   ASSERT_EQ(alone.size(), 2u);
   EXPECT_FALSE(alone[0].contains("grad_norm"));
   for (const auto& [name, count] : alone[0].at("communicated_bytes").items()) EXPECT_EQ(count, 0) << name;
@@ -77,7 +78,7 @@ TEST_F(Train, LearnsAndCountsEpochs) {
   EXPECT_LT(lines.back().at("loss"), 0.7 * lines.front().at("loss").get<double>());
 }
 
-// The samples as they are: every family that Weft has trains by bytes.
+// Every family trains on bytes with the configurations in samples/.
 TEST_F(Train, LearnsWithEverySample) {
   for (const char* sample : {"gpt2_bytes", "llama_bytes"}) {
     weft_succeeds({"train", "--model", std::string(WEFT_SAMPLES) + "/" + sample + "/config.json", "--data",
@@ -125,7 +126,7 @@ TEST_F(Train, ResumesTheNewestFolderExactly) {
     fs::remove(in("rest.jsonl"));
   };
   expect_rest(in("parts/step-3"), 3);
-  expect_rest(in("parts"), 8);  // saved last
+  expect_rest(in("parts"), 8);  // the step that was saved last
   fs::remove_all(in("parts/training_state"));
   expect_rest(in("parts"), 6);
 }
@@ -150,7 +151,7 @@ TEST_F(Train, SaysThatAFolderWithoutWeightsGivesInitialValues) {
   EXPECT_THAT(output.error, HasSubstr("holds no weights"));
 }
 
-// `from` are flags of the run that was saved; the resumed one has others.
+// `from` are the flags of the saved run; the resumed run has different ones.
 class ResumeFlags : public CommandTest {
  protected:
   void SetUp() override { copy_trained_model(); }

@@ -1,4 +1,4 @@
-// A loss that a C program computes, as a node of the graph.
+// A loss that a C program computes, as a node of the autograd graph.
 #include <ATen/ops/full.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -10,7 +10,7 @@ namespace weft::application {
 
 namespace {
 
-// Forward gives the value; backward the gradients that came with it, scaled.
+// Forward returns the loss. Backward returns the gradients that the program computed, times that of the loss.
 struct GivenGradients : torch::autograd::Function<GivenGradients> {
   static at::Tensor forward(torch::autograd::AutogradContext* context,
                             const torch::autograd::variable_list& outputs,

@@ -1,4 +1,4 @@
-// Making and destroying the objects of the C application API.
+// Creates and destroys the objects of the C application API.
 #include "application/objects.hpp"
 
 #include <ATen/ops/empty.h>

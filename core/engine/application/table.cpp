@@ -1,4 +1,4 @@
-// Training, evaluation and checkpoints of the C application API, and the table of all of it.
+// The functions of the C application API for training, evaluation and checkpoints, and its function table.
 #include "application/handles.hpp"
 #include "application/objects.hpp"
 #include "base/json.hpp"
@@ -47,7 +47,7 @@ SaveOptions save_options(weft_str given) {
           values.at("use_safetensors").integer != 0, values.at("background").integer != 0};
 }
 
-// A function of a booster and a job on a path.
+// Wraps a function that takes a booster, a job and a path.
 template <class Body>
 weft_status checkpoint(weft_booster* booster, weft_job* job, weft_str path, weft_error* error,
                        const Body& body) {

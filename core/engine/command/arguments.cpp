@@ -30,7 +30,7 @@ bool flag(const json& arguments, const char* key) {
 
 namespace {
 
-// `-o key=value` words by the option table of the strategy's manifest.
+// Parses `-o key=value` by the options that the strategy's manifest declares; returns them as JSON.
 std::string strategy_options(const std::string& strategy, const std::vector<std::string>& words) {
   if (words.empty()) return "{}";
   if (strategy == "none") return parse_assignments(OptionTable(), words, "no strategy (\"none\")").dump();
@@ -79,7 +79,7 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
 BoosterOptions booster_options_for_outputs(const json& arguments, const std::string& without) {
   BoosterOptions options = booster_options(arguments, without);
   json of_strategy = parse_json(options.options, "options of the strategy");
-  if (!of_strategy.is_object()) return options;  // refused by the Booster
+  if (!of_strategy.is_object()) return options;  // the Booster refuses it
   const auto splits = [&](const char* axis) { return of_strategy.value(axis, json(1)) != 1; };
   const char* const axis = splits("tp_size") ? "tp_size" : "sp_size";
   if (!splits(axis)) return options;

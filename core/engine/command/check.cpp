@@ -1,4 +1,4 @@
-// `weft check`: that this code runs shows that the engine and its libtorch could be loaded.
+// `weft check`. If this code runs, the engine and libtorch were loaded.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <torch/version.h>

@@ -1,4 +1,4 @@
-// `weft convert`: tensor by tensor, so models larger than memory pass too.
+// `weft convert`. Converts one tensor at a time, so a model can be larger than memory.
 #include <filesystem>
 
 #include "base/files.hpp"
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Dtype {
-  const char* name;  // in the command
+  const char* name;  // on the command line
   at::ScalarType type;
   const char* torch_name;  // in config.json
 };
@@ -72,12 +72,12 @@ void write_weights(const checkpoint::Reader& reader, const std::string& path, co
   writer.commit();
 }
 
-// What stands beside the weights: the configuration, a tokenizer. Its dtype is that of the weights.
+// Copies the files beside the weights, such as config.json and a tokenizer. Writes `dtype` into config.json.
 void copy_other_files(const fs::path& from, const fs::path& to, const Dtype* dtype) {
   for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_regular_file() || name.starts_with(".") || checkpoint::is_weight_file(name, "")) continue;
-    fs::remove(to / name);  // a link to the very same file where a folder is converted in place
+    fs::remove(to / name);  // when a folder is converted in place, this is a hard link to the same file
     if (name != "config.json" || dtype == nullptr) {
       fs::copy_file(entry.path(), to / name);
       continue;
@@ -101,7 +101,7 @@ void copy_training_state(const fs::path& from, const fs::path& to, int64_t parts
     checkpoint::write_parts(to.string(), static_cast<int>(parts), checkpoint::PartsReader(from.string()));
 }
 
-// Refuses what would silently leave something out.
+// Throws INVALID_ARGUMENT if the output would lack a training state that the input has.
 void check_training_state(const json& arguments, bool has_state, const std::string& input, bool to_file) {
   const bool weights_only = flag(arguments, "weights_only");
   if (given(arguments, "parts")) {

@@ -21,8 +21,8 @@ namespace weft::command {
 
 namespace {
 
-// Batches in the order of the file. A batch size that was not asked for is rounded up to what the ranks can
-// share.
+// Returns a loader in the order of the file. Rounds the default batch size up to a multiple of the number of
+// data-parallel ranks.
 data::Loader sequential_loader(const json& arguments, std::shared_ptr<data::Dataset> dataset,
                                int64_t otherwise, const Booster& booster) {
   data::LoaderOptions options;
@@ -52,7 +52,7 @@ Opened open_job(const json& arguments, const char* data_key, const BoosterOption
   return {std::move(booster), std::move(job), std::move(dataset)};
 }
 
-// The rows of every rank, in order, on the master: ranks hold `rows[r]` each. Collective.
+// Gathers the rows of all ranks in order on rank 0. Rank r holds `rows[r]` of them. Collective.
 at::Tensor gather_rows(const at::Tensor& mine, bool empty, const World& world) {
   if (world.size() == 1) return mine;
   const Communicator& all = world.communicator();
@@ -72,8 +72,9 @@ at::Tensor gather_rows(const at::Tensor& mine, bool empty, const World& world) {
   return at::cat(parts);
 }
 
-// Adds outputs without meaning, of the right names, dtypes and shapes, where another stage has them, so that
-// every rank can take part in gathering them. Returns whether they are this rank's own. Collective.
+// Adds placeholder outputs with the right names, dtypes and shapes if the outputs are on another pipeline
+// stage, so that every rank can take part in the gather. Returns whether the outputs are this rank's.
+// Collective.
 bool complete_outputs(State& outputs, Bindings& bindings) {
   const bool own = !outputs.empty();
   if (!bindings.mesh().splits(Mesh::stages())) return own;

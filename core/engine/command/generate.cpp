@@ -1,4 +1,4 @@
-// `weft generate`: a continuation, token by token.
+// `weft generate`.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/multinomial.h>
@@ -23,7 +23,7 @@ namespace {
 
 struct Sampling {
   double temperature = 1;
-  int64_t top_k = 0;  // 0: all
+  int64_t top_k = 0;  // 0 means all
   double top_p = 1;
   bool greedy = false;
 };
@@ -43,7 +43,8 @@ Sampling sampling(const json& arguments) {
   return s;
 }
 
-// logits: (V). Top-k, then top-p: the smallest set of the likeliest tokens whose probability reaches top_p.
+// Draws a token. Keeps the top_k most likely tokens, then the smallest set of the most likely ones whose
+// probability reaches top_p. logits: (V).
 int64_t draw(at::Tensor logits, const Sampling& s, at::Generator& generator) {
   if (s.greedy) return logits.argmax().item<int64_t>();
   auto [values, order] = (logits / s.temperature).sort(/*dim=*/0, /*descending=*/true);
@@ -110,7 +111,7 @@ int generate(const json& arguments) {
   };
   for (size_t i = 0; i < tokens.size(); ++i) say(tokens[i], i == 0);
   for (int64_t i = 0; i < count; ++i) {
-    // Past the longest sequence the oldest tokens are left out.
+    // The model reads only the last tokens of a longer text.
     const size_t from = longest > 0 && static_cast<int64_t>(tokens.size()) > longest
                             ? tokens.size() - static_cast<size_t>(longest)
                             : 0;

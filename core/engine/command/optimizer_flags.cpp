@@ -12,7 +12,7 @@ namespace weft::command {
 namespace {
 
 struct Given {
-  std::string flag;  // as the user wrote it
+  std::string flag;  // as on the command line
   double value;
 };
 
@@ -26,7 +26,7 @@ double number(const std::string& word, const std::string& text) {
   return value;
 }
 
-// By the rule's name of the option.
+// The flags by the name of the option that they set.
 std::map<std::string, Given> given_options(const json& arguments) {
   std::map<std::string, Given> options;
   const auto add = [&](const std::string& name, const std::string& flag, double value) {

@@ -16,7 +16,7 @@ namespace weft::command {
 
 namespace {
 
-// 83886080, 80MiB, 1.5GiB.
+// Parses a number of bytes: 83886080, 80MiB, 1.5GiB.
 double parse_bytes(const std::string& given) {
   size_t end = 0;
   double number = 0;
@@ -86,7 +86,7 @@ void print_table(const std::vector<Row>& rows, std::optional<int64_t> activation
     for (const int64_t bytes : {estimate->parameters, estimate->gradients, estimate->masters,
                                 estimate->states, estimate->transient})
       std::printf(" %12s", size_text(static_cast<double>(bytes)).c_str());
-    const auto host = static_cast<double>(estimate->host);  // what the memory need not hold
+    const auto host = static_cast<double>(estimate->host);  // this part is in host memory
     std::printf(" %12s %12s %14s%s%s\n",
                 activations ? size_text(static_cast<double>(*activations)).c_str() : "unknown",
                 size_text(total).c_str(), size_text(sent_of(*estimate)).c_str(),
@@ -95,7 +95,8 @@ void print_table(const std::vector<Row>& rows, std::optional<int64_t> activation
   }
 }
 
-// With the options of --strategy: its custom_policy, its tp_size unless --tensor-size is given, its flags.
+// Prints the plan of the model under the options of --strategy: custom_policy, the layer flags, and tp_size
+// unless --tensor-size is given.
 void explain(const Model& model, const json& arguments, const BoosterOptions& booster) {
   const HostOptions host = choose_strategy(booster).host;
   plan::ParallelSizes sizes = host.plan_flags;

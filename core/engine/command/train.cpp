@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Ctrl-C and SIGTERM end the step and save. A second one kills.
+// On Ctrl-C or SIGTERM training ends after the current step and saves. A second signal kills the process.
 std::atomic<bool>* stop_flag = nullptr;
 std::atomic<int> stop_signal = 0;
 void on_signal(int signal) {
@@ -46,7 +46,7 @@ class StopSignals {
   ~StopSignals() {
     for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
   }
-  // Another rank may have been told and not this one.
+  // SIGINT stands for a signal that only another rank received.
   int exit_code() const { return 128 + (stop_signal != 0 ? stop_signal.load() : SIGINT); }
 };
 
@@ -86,7 +86,7 @@ int64_t total_steps(const json& arguments, const data::Loader& loader) {
                                    : integer(arguments, "epochs", 1) * loader.batches_per_epoch();
 }
 
-// The folder itself or one of its step-N, whichever was saved last.
+// Returns the folder itself or one of its step-N/ folders, whichever was saved last.
 std::string resume_folder(const std::string& path) {
   fs::path newest;
   std::optional<int64_t> time = checkpoint::saved_at(fs::path(path) / "training_state");
@@ -110,14 +110,14 @@ class Metrics {
  public:
   Metrics(const std::string& path, const World& world) : path_(path), world_(world), wanted_(!path.empty()) {
     if (!wanted_) return;
-    // Every rank learns of a failure: the others would only tell that the master is gone.
+    // All ranks throw this error. Otherwise they would report that rank 0 is gone.
     world_.priority_execution([&] {
       if (!world_.is_master()) return;
       file_.open(path, std::ios::app);
       if (!file_) fail(WEFT_UNAVAILABLE, "--metrics {}: cannot write there: {}", path, std::strerror(errno));
     });
   }
-  // A resumed run goes on in the file; another one begins it anew. What was sent until now is no step's.
+  // Starts a new file, or appends to it if the run was resumed. Bytes sent before belong to no step.
   void begin(bool resumed) {
     before_ = communicated_bytes();
     if (!file_.is_open() || resumed) return;
@@ -160,7 +160,7 @@ std::string count_text(int64_t count) {
   return number >= 1e3 ? fmt::format("{:.1f} k", number / 1e3) : std::to_string(count);
 }
 
-// `skipped`: steps without an update in a row.
+// Throws ABORTED if training has diverged. `skipped` is the number of consecutive steps without an update.
 void check_finite(const StepResult& result, int64_t step, int64_t skipped) {
   constexpr int64_t kMostSkipped = 200;
   if (skipped > kMostSkipped)
@@ -175,12 +175,12 @@ void check_finite(const StepResult& result, int64_t step, int64_t skipped) {
 }
 
 struct SavePlan {
-  std::string folder;  // empty: nowhere
-  int64_t every = 0;   // also step-N/; 0: at the end only
+  std::string folder;  // empty: do not save
+  int64_t every = 0;   // steps between two step-N/ folders; 0: save only at the end
   bool background = false;
 };
 
-// Until the last step or a signal; true if it was a signal.
+// Trains until the last step or a signal. Returns true if it was a signal.
 bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, Metrics& metrics) {
   Progress progress(job.optimizer.steps(), total, booster.world().is_master());
   Batch batch;

@@ -77,7 +77,7 @@ struct Loader::Shared {
     return samples / options.batch_size + (!options.drop_last && samples % options.batch_size != 0 ? 1 : 0);
   }
 
-  // This rank's part of a global batch.
+  // Returns the samples of a global batch that this rank loads.
   Batch fetch(const std::vector<int64_t>& drawn, int64_t index) const {
     const int64_t begin = index * options.batch_size;
     const int64_t samples = std::min(options.batch_size, static_cast<int64_t>(drawn.size()) - begin);
@@ -130,7 +130,7 @@ struct Loader::Shared {
   LoaderOptions options;
   Order order;  // of the epoch
   Position position;
-  std::unique_ptr<Prefetcher> prefetcher;  // last: its threads use what stands above
+  std::unique_ptr<Prefetcher> prefetcher;  // last, because its threads use the members above
 };
 
 Loader::Loader(std::shared_ptr<Dataset> dataset, LoaderOptions options)
@@ -152,7 +152,7 @@ Loader Loader::for_rank(int64_t rank, int64_t ranks) const {
   if (own.rank == rank && own.ranks == ranks) return *this;
   own.rank = rank;
   own.ranks = ranks;
-  if (own.shuffle) own.sampler = nullptr;  // it was made of the seed
+  if (own.shuffle) own.sampler = nullptr;  // it was created from the seed
   return Loader(shared().dataset, own);
 }
 const Dataset& Loader::dataset() const {

@@ -1,4 +1,4 @@
-// Data files by kind.
+// Opens data files by their extension.
 #include "base/text.hpp"
 #include "data/tensor_file.hpp"
 #include "data/token_windows.hpp"

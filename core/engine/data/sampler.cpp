@@ -1,6 +1,6 @@
-// The order of samples. A permutation must be the same on every machine for ever, or a resumed run would see
-// other samples: the C++ standard fixes mt19937_64 bit for bit, but neither std::shuffle nor its
-// distributions.
+// The order of samples. A permutation must be the same on every machine and in every version, or a resumed
+// run would draw other samples. The C++ standard specifies mt19937_64 bit for bit, but not std::shuffle or
+// its distributions.
 #include <numeric>
 #include <random>
 
@@ -17,7 +17,8 @@ std::vector<int64_t> identity(int64_t size) {
   return order;
 }
 
-// SplitMix64 (Steele, Lea, Flood 2014): spreads neighbouring seeds and epochs over all 64 bits.
+// Mixes seed and epoch with SplitMix64 (Steele, Lea, Flood 2014), so that neighbouring values differ in all
+// bits.
 uint64_t mixed(uint64_t value) {
   value += 0x9e3779b97f4a7c15u;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -25,7 +26,8 @@ uint64_t mixed(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// Uniform below `bound`: draws above the last whole multiple of it are thrown away.
+// Returns a uniform integer less than `bound`. Rejects draws above the last multiple of `bound`, which would
+// make small values more likely.
 uint64_t draw_below(uint64_t bound, std::mt19937_64& generator) {
   const uint64_t excess = (std::mt19937_64::max() % bound + 1) % bound;  // 2^64 mod bound
   uint64_t drawn = generator();
@@ -42,7 +44,7 @@ class Shuffling final : public Sampler {
  public:
   explicit Shuffling(int64_t seed) : seed_(seed) {}
 
-  // Fisher-Yates from the end.
+  // The Fisher-Yates shuffle.
   std::vector<int64_t> order(int64_t size, int64_t epoch) const override {
     std::mt19937_64 generator(mixed(mixed(static_cast<uint64_t>(seed_)) + static_cast<uint64_t>(epoch)));
     std::vector<int64_t> order = identity(size);

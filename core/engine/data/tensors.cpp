@@ -1,4 +1,4 @@
-// Samples that are rows of named tensors.
+// A data set whose samples are rows of named tensors.
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -71,13 +71,13 @@ class Tensors final : public Dataset {
     return at::empty(shape, file_->entries()[entry].dtype);
   }
 
-  // Indices and labels are int64 in libtorch; files store them narrower.
+  // libtorch takes indices and labels as int64; files can store narrower integers.
   static at::Tensor widened(const at::Tensor& tensor) {
     return isIntegralType(tensor.scalar_type(), false) ? tensor.to(at::kLong) : tensor;
   }
 
   void check_ids(size_t entry, int64_t vocabulary_size) const {
-    constexpr int64_t kBlock = 4096;  // samples at a time
+    constexpr int64_t kBlock = 4096;  // samples read at once
     for (int64_t begin = 0; begin < size_; begin += kBlock) {
       const at::Tensor block = allocate(entry, std::min(kBlock, size_ - begin));
       file_->read_rows(entry, begin, block);

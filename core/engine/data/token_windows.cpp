@@ -18,7 +18,7 @@ namespace ipc = boost::interprocess;
 
 namespace {
 
-// Calls `action` with the tokens as an array of their type. Files are little-endian, and so is every host
+// Calls `action` with the tokens as an array of their type. Files are little-endian, as is every host that
 // Weft runs on.
 template <typename Action>
 auto with_tokens(const void* address, int bytes_per_token, const Action& action) {
@@ -87,7 +87,7 @@ TokenWindows::TokenWindows(std::string path, int64_t sequence_length, int bytes_
          path_, num_tokens_, sequence_length);
   }
   region_ = map(path_);
-  // It could have been cut between the two looks.
+  // The file can shrink between these two calls.
   if (static_cast<int64_t>(region_.get_size()) < size_bytes) {
     fail(WEFT_DATA_LOSS, "{}: it became shorter while it was opened", path_);
   }
@@ -113,7 +113,7 @@ Batch TokenWindows::get(const std::vector<int64_t>& indices) const {
 void TokenWindows::check_vocabulary(int64_t vocabulary_size) const {
   if (vocabulary_size >= int64_t{1} << (8 * bytes_per_token_)) return;
   with_tokens(region_.get_address(), bytes_per_token_, [&](const auto* tokens) {
-    // The largest of a block first: that loop is vectorised, and an offender is rare.
+    // Compute the maximum of a block first: that loop is vectorized, and an invalid token is rare.
     constexpr int64_t kBlock = 1 << 16;
     for (int64_t begin = 0; begin < num_tokens_; begin += kBlock) {
       const int64_t end = std::min(begin + kBlock, num_tokens_);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kLogits = "logits";
 
-// One position of each sequence is classified: its last token.
+// Classifies each sequence by its last token.
 class SequenceClassifier final : public Head {
  public:
   SequenceClassifier(torch::nn::Module& model, int64_t channels, const Labels& labels,
@@ -30,7 +30,7 @@ class SequenceClassifier final : public Head {
     state.set(kLastTokens, last_tokens(batch, state.at(kInputIds)));
   }
   std::vector<torch::nn::Module*> modules() const override { return {score_.get()}; }
-  // Norm and score act on each position alone, so those that nobody asks for are left out.
+  // The norm and the classifier act on each position by itself, so they run on the last tokens only.
   void forward(const Finish& finish, State& state) const override {
     const at::Tensor last = select_positions(take(state, kHidden), take(state, kLastTokens));
     state.set(kLogits, (*score_)(finish(last)));
@@ -45,7 +45,8 @@ class SequenceClassifier final : public Head {
  private:
   static constexpr const char* kLastTokens = "last_tokens";  // (N)
 
-  // The rightmost token that is no padding; 0 in a row of padding. Attention masks do not matter.
+  // Returns the position of the rightmost token that is not padding, or 0 if all are. Ignores attention
+  // masks, as Hugging Face does.
   at::Tensor last_tokens(const BatchFields& batch, const at::Tensor& ids) const {
     const int64_t rows = ids.size(0), positions = ids.size(1);
     if (!padding_) {

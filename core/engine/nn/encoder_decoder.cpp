@@ -16,7 +16,7 @@ void append(std::vector<std::string>& names, const std::vector<std::string>& mor
   names.insert(names.end(), more.begin(), more.end());
 }
 
-// Follows the last block of an encoder and hands over to the decoder.
+// The unit between the encoder's last block and the decoder's first one: replaces kHidden by the decoder's.
 class EncoderEnd final : public Unit {
  public:
   EncoderEnd(LastLayers last, Identity& source, std::vector<std::string> shared_fields)
@@ -112,7 +112,7 @@ Batch EncoderDecoderModel::with_decoder_ids(const BatchFields& batch) const {
   return completed;
 }
 
-// The decoder begins with a token of its own and sees each label one place later.
+// Returns the labels one position to the right, behind the id with which the decoder begins.
 at::Tensor EncoderDecoderModel::shifted_right(const at::Tensor& labels) const {
   if (!shifted_.start) {
     fail(WEFT_INVALID_ARGUMENT,

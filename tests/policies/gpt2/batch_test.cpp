@@ -1,4 +1,4 @@
-// What input() refuses and what it makes of a batch.
+// What input() refuses, and the State that it returns.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -121,7 +121,7 @@ TEST(Gpt2Input, MaskedTokensDoNotMatter) {
   EXPECT_TRUE(a.at("logits").isfinite().all().item<bool>());
 }
 
-// transformers/masking_utils.py, find_packed_sequence_indices.
+// See find_packed_sequence_indices in transformers/masking_utils.py.
 TEST(Gpt2Input, SequencesOfOneRowAreApartWhenPositionsStartAgain) {
   const auto model = tiny("GPT2Model");
   bind_random(*model, 1);
@@ -130,7 +130,7 @@ TEST(Gpt2Input, SequencesOfOneRowAreApartWhenPositionsStartAgain) {
   const State apart = run(*model, batch({{"input_ids", ids({2, 3})}}));
   EXPECT_TRUE(
       is_near(packed.at("last_hidden_state").view({2, 3, 8}), apart.at("last_hidden_state"), kKernelFp32));
-  // Not where a mask is given, ones or not.
+  // A mask, even one of ones, turns this off.
   const State whole = run(*model, batch({{"input_ids", ids({1, 6})},
                                          {"position_ids", positions},
                                          {"attention_mask", at::ones({1, 6}, at::kLong)}}));

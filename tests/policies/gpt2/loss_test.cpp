@@ -1,4 +1,4 @@
-// Losses and counts beyond what the oracles hold.
+// Losses and counts that the oracles do not cover.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

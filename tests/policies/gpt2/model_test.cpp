@@ -1,4 +1,4 @@
-// Names, ties, units and initial values.
+// Names, ties, units and initial values of the models.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Names, ties, units, initial values and batches.
+// Names, ties, units, initial values and batches of the models.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,7 @@ TEST(LlamaModel, BeginsAsHuggingFaceDoes) {
   }
 }
 
-// The row of the padding token, whole and in slices.
+// The row of the padding token, in the whole parameter and in shards.
 TEST(LlamaModel, BeginsWithARowOfZerosForPadding) {
   const nn::Initial initial = make_model(kSmall, "LlamaModel")->initial("embed_tokens.weight");
   const at::Tensor whole = at::empty({11, 8}), part = at::empty({20});

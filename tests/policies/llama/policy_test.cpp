@@ -1,4 +1,4 @@
-// The policy as it is shipped, on the models as they are shipped.
+// The shipped policy on the shipped models.
 #include "engine/plan/invented_policy.hpp"
 #include "llama_model.hpp"
 #include "plan/describe_model.hpp"
@@ -16,7 +16,7 @@ const weft_shard_policy& policy() {
 }
 
 ModelDescription describe(const Config& config, std::string_view architecture = "LlamaForCausalLM") {
-  static std::vector<std::shared_ptr<nn::Model>> models;  // descriptions hold pointers into them
+  static std::vector<std::shared_ptr<nn::Model>> models;  // descriptions point into them
   models.push_back(llama::make_model(config, architecture, at::kFloat));
   return describe_model(*models.back());
 }

@@ -1,4 +1,4 @@
-// Relative positions against tests/data/oracles/relative_positions, and the numbers made of them.
+// Relative position buckets against tests/data/oracles/relative_positions, and the position bias.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(T5RelativeBias, HoldsTheNumberOfEachDistance) {
   }
 }
 
-// What attention needs of it where a sequence is split: some heads, or the queries of some segments.
+// The part of the bias that attention needs if a sequence is split: some heads, or the queries of some runs.
 TEST(T5RelativeBias, HasPartsOfTheWhole) {
   const auto encoder = attention(t5::Direction::kBoth);
   const t5::RelativeAttentionBias& bias = *encoder->relative_attention_bias;

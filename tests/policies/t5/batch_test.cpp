@@ -1,4 +1,4 @@
-// What input() refuses and what it makes of a batch; losses and counts beyond what the oracles hold.
+// What input() refuses, and the State that it returns; losses and counts that the oracles do not cover.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -88,7 +88,7 @@ TEST(T5Input, ShiftsLabelsAndPadsWhatIsIgnored) {
   const at::Tensor labels = at::tensor({4, -100, 6, -100}, at::kInt).view({1, 4});
   const State state = tiny()->input(batch({{"input_ids", ids({1, 3})}, {"labels", labels}}));
   EXPECT_TRUE(state.at("decoder_input_ids").equal(at::tensor({10, 4, 9, 6}, at::kLong).view({1, 4})));
-  EXPECT_EQ(labels[0][1].item<int>(), -100);  // the batch stays as it is
+  EXPECT_EQ(labels[0][1].item<int>(), -100);  // the batch is not modified
 }
 
 TEST(T5Input, MaskedTokensDoNotMatter) {

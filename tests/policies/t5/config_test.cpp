@@ -40,7 +40,7 @@ TEST(T5Config, RefusesContradictionsNamingTheKeys) {
                "decoder_start_token_id", "0 to 9");
 }
 
-// Below 4 a side of an encoder's buckets has no exact distance; the ranges end where the largest begins.
+// With fewer than 4 buckets, one direction of an encoder has no bucket for an exact distance.
 TEST(T5Config, RefusesBucketsThatHoldNoDistance) {
   EXPECT_ERROR(read(R"({"relative_attention_num_buckets": 3})"), WEFT_INVALID_ARGUMENT,
                "relative_attention_num_buckets", "at least 4");
@@ -91,7 +91,7 @@ TEST(T5Config, ReadsTheFeedForwardInBothForms) {
   EXPECT_EQ(read(R"({"feed_forward_proj": "gated-silu"})").activation, "silu");
   EXPECT_EQ(read(R"({"feed_forward_proj": "gelu"})").activation, "gelu");
   EXPECT_FALSE(read(R"({"feed_forward_proj": "gelu"})").gated);
-  // As transformers writes them beside feed_forward_proj; they win.
+  // transformers writes these beside feed_forward_proj, and they take precedence.
   const T5Config config =
       read(R"({"feed_forward_proj": "relu", "dense_act_fn": "silu", "is_gated_act": true})");
   EXPECT_EQ(config.activation, "silu");

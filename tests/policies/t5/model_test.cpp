@@ -1,4 +1,4 @@
-// Names, ties, units and initial values.
+// Names, ties, units and initial values of the models.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(T5Model, ABlockIsAUnitAndSoIsTheEndOfTheEncoder) {
             (std::vector<std::string>{"prologue", "encoder.block.0", "encoder.block.1", "epilogue"}));
 }
 
-// transformers/models/t5/modeling_t5.py, _init_weights.
+// See _init_weights in transformers/models/t5/modeling_t5.py.
 TEST(T5Model, BeginsAsHuggingFaceDoes) {
   const auto model = make_model(kSmall.with_json("tie_word_embeddings", "false"), kGeneration);
   const auto deviation = [&](const std::string& name) {

@@ -1,4 +1,4 @@
-// The policy as it is shipped, on the models as they are shipped.
+// The shipped policy on the shipped models.
 #include "engine/plan/invented_policy.hpp"
 #include "plan/describe_model.hpp"
 #include "policies/compiled_policy.hpp"
@@ -25,7 +25,7 @@ Plan planned(const Config& config, std::string_view architecture, uint32_t ranks
   return build_plan(describe_model(*model), policy(), {.tensor = ranks});
 }
 
-// What rank 0 keeps of a parameter.
+// Returns the shape of the part of a parameter that rank 0 keeps.
 std::vector<int64_t> local(const Plan& plan, std::string_view parameter) {
   std::vector<PlannedNode> nodes = plan.replicated;
   for (const Replacement& entry : plan.replacements)

@@ -1,4 +1,4 @@
-// Sequences of an encoder and a decoder that ranks share out, in every mode, against one rank.
+// Sequence parallelism of an encoder and a decoder in every mode, against one rank.
 #include "plugins/support/bytes.hpp"
 #include "plugins/support/sequence_modes.hpp"
 #include "policies/t5/trials.hpp"
@@ -15,7 +15,7 @@ JobOptions in_mode(const Split& split, const char* precision) {
   return test::in_mode(split.mode, split.axes, precision);
 }
 
-// Rows of 4 to 9 tokens with padding on either side, and of 2 to 5 in the decoder.
+// Rows of 4 to 9 tokens with padding on either side; 2 to 5 tokens in the decoder.
 Trial padded_trial() {
   Trial trial = t5_trial(kGeneration, kTied, 1e-10);
   trial.batch = [](int64_t step) {
@@ -31,7 +31,7 @@ Trial padded_trial() {
   return trial;
 }
 
-// Fewer positions than ranks: some have none.
+// Fewer positions than ranks, so that some ranks have none.
 Trial short_trial() {
   Trial trial = t5_trial(kGeneration, kUntied, 1e-10);
   trial.batch = [](int64_t step) {
@@ -123,17 +123,18 @@ TEST(CrossAttention, MustNameASequenceThatBegins) {
   });
 }
 
-// Numbers of positions that the ranks divide, so that nothing is sent to fill up.
+// Sequence lengths that are multiples of the number of ranks, so that no padding is sent.
 Batch even_batch() {
   const at::Tensor ids = at::randint(23, {3, 8}, at::kLong);
   return {{"input_ids", ids}, {"labels", ids.narrow(1, 0, 4).clone()}};
 }
 constexpr int64_t kSource = 3 * 8, kTarget = 3 * 4, kWidth = 12, kInner = 4 * 5, kBlocks = 2;
 
-// Of an encoder block forward two gathers and two scatters, backward four gathers and two scatters; of a
-// decoder block three for each two. The encoder's output is gathered once and its gradient scattered once
-// whatever the number of blocks that read it; the embedding of each stack is scattered and its gradient
-// gathered; what enters the head is gathered and its gradient summed. Norms have their gradients summed.
+// An encoder block has two gathers and two scatters in forward, and four gathers and two scatters in
+// backward; a decoder block has three in place of each two. The encoder's output is gathered once and its
+// gradient scattered once, for any number of blocks that read it. The embedding of each stack is scattered
+// and its gradient gathered; the input of the head is gathered and its gradient summed. Gradients of norms
+// are summed.
 WEFT_RANKS_TEST(T5SequenceBytes, SplitGatherGathersTheSourceOnce, 2, 4) {
   const std::string axes = fmt::format(R"("tp_size": {}, )", world.size());
   const JobOptions options = in_mode({"split_gather", axes.c_str(), world.size()}, "fp32");
@@ -149,8 +150,8 @@ WEFT_RANKS_TEST(T5SequenceBytes, SplitGatherGathersTheSourceOnce, 2, 4) {
   EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
 }
 
-// Of a block of the encoder q, k, v and what attention gives, forward and backward: eight parts; of the
-// decoder besides these q and the result of the attention over the encoder, and k and v of the source.
+// An encoder block exchanges q, k, v and the result of attention, in forward and backward: eight tensors. A
+// decoder block also exchanges q and the result of cross-attention, and k and v of the encoder's output.
 WEFT_RANKS_TEST(T5SequenceBytes, AllToAllExchangesKeysAndValuesOfTheSource, 2, 4) {
   const std::string axes = fmt::format(R"("sp_size": {}, )", world.size());
   const JobOptions options = in_mode({"all_to_all", axes.c_str(), world.size()}, "fp32");
@@ -163,7 +164,8 @@ WEFT_RANKS_TEST(T5SequenceBytes, AllToAllExchangesKeysAndValuesOfTheSource, 2, 4
   EXPECT_FALSE(sent.contains("all_gather"));
 }
 
-// Keys and values of the source pass the other ranks forward and backward, their gradients come home.
+// Keys and values of the encoder's output pass around the ring in forward and backward, their gradients in
+// backward.
 WEFT_RANKS_TEST(T5SequenceBytes, RingAttentionSendsTheSourceRoundToo, 2, 4) {
   const std::string axes = fmt::format(R"("sp_size": {}, )", world.size());
   const JobOptions options = in_mode({"ring_attn", axes.c_str(), world.size()}, "fp32");

@@ -1,6 +1,5 @@
-// An encoder and a decoder in training against one rank: an embedding that three modules share, a bias that
-// one unit makes and all later ones of its stack use, an encoder's output that every block of the decoder
-// reads.
+// Training of an encoder and a decoder against one rank: three modules share an embedding, all blocks of a
+// stack use the position bias of the first one, and every block of the decoder reads the encoder's output.
 #include "plugins/support/bytes.hpp"
 #include "policies/t5/trials.hpp"
 
@@ -39,9 +38,9 @@ TEST(T5TensorParallel, HasTheGradientsOfOneRank) {
   }
 }
 
-// Of an encoder block two activations forward and two backward, of a decoder block three and three; one for
-// the embedding of each stack, one for the gradient of the encoder's output whatever the number of blocks
-// that read it, one for that of the head's input; three numbers for each label.
+// All-reduces: an encoder block has two activations in forward and two in backward, a decoder block three and
+// three; the embedding of each stack has one, the gradient of the encoder's output one for any number of
+// blocks that read it, and the gradient of the head's input one; each label has three numbers.
 WEFT_RANKS_TEST(T5TensorParallel, AStepSendsWhatItsBlocksSplit, 2, 4) {
   const JobOptions options =
       under("hybrid_parallel", fmt::format(R"({{"tp_size": {}}})", world.size()), "fp32");

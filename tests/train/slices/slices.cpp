@@ -1,4 +1,4 @@
-// A strategy of the tests: the model's elements in a row, cut into as many slices as there are ranks.
+// A strategy for tests that shards the flattened model evenly over the ranks.
 #include <ATen/ATen.h>
 
 #include <algorithm>
