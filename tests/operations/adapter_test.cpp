@@ -1,4 +1,4 @@
-// A low-rank adapter, which no part of Weft knows, under every kind of parallelism.
+// A low-rank adapter of the library samples/adapter, under every kind of parallelism.
 #include "operations/libraries.hpp"
 #include "support/expect_error.hpp"
 
@@ -10,7 +10,8 @@ bool is_factor(const std::string& name) {
   return name.find(".lora_") != std::string::npos;
 }
 
-// The second factor begins as zero, so the first has a gradient from the second step on.
+// Returns the gradients of the second step. The second factor starts at zero, so the first one has no
+// gradient before.
 Tensors gradients_of_second_step(const World& world, const JobOptions& options, const Trial& trial) {
   Job job = boost(world, trial.model(options), options);
   job.train_step(own_part(trial.batch(0), job));
@@ -47,7 +48,7 @@ TEST(Adapter, HasTheGradientsOfOneRankOnTensorAndDataAxes) {
   expect_second_step_of_one_rank(under("gemini", "{}"), trial, 2);
 }
 
-// Heads of keys that several ranks hold, and a head over the vocabulary.
+// Covers heads of keys that several ranks hold, and the head of a language model.
 TEST(Adapter, HasTheGradientsOfOneRankInGroupedHeadsAndVocabularies) {
   const Trial trial = adapted(llama_trial({"LlamaForCausalLM", 2, false}, "fp64"),
                               "layers.*.self_attn.*_proj, layers.*.mlp.*_proj, lm_head");

@@ -1,4 +1,4 @@
-// The libraries of operations that these tests use.
+// The libraries of operations that the tests use.
 #pragma once
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ inline std::string low_rank(const std::string& pattern, int64_t rank = 3) {
          std::to_string(rank) + "}";
 }
 
-// The same models with an adapter on these layers.
+// Returns the trial with an adapter on the layers that match `pattern`.
 inline Trial adapted(Trial trial, const std::string& pattern) {
   trial.model = [plain = trial.model, pattern](const JobOptions& options) {
     Model model = plain(options);

@@ -1,4 +1,4 @@
-// An operation of a library in a shard policy.
+// Shard policies that name an operation of a library.
 #include "booster/model_plan.hpp"
 #include "operations/libraries.hpp"
 #include "support/expect_error.hpp"

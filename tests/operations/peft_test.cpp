@@ -1,4 +1,4 @@
-// An adapter that was trained on two tensor-parallel ranks, opened by PEFT.
+// PEFT opens an adapter that was trained on two tensor-parallel ranks.
 #include <cstdlib>
 #include <filesystem>
 
@@ -15,7 +15,8 @@ void save_numbers(const TemporaryFolder& folder, const char* name, const at::Ten
   folder.file(name, {static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
 }
 
-// The base model's folder, then the adapter's after some steps, and the logits of both for the same ids.
+// Saves the base model, trains the adapter for some steps and saves it, and saves the logits of both for the
+// same ids.
 void train_and_save(World& world, const TemporaryFolder& folder) {
   BoosterOptions options;
   options.strategy = "hybrid_parallel";

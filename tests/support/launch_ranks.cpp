@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A pool of threads would not survive fork; ranks share the machine's cores anyway.
+// libtorch's thread pool would not survive fork, and ranks share the cores anyway.
 const bool kOneThread = (at::set_num_threads(1), true);
 
 [[noreturn]] void fail_with_errno(const char* what) {
@@ -33,12 +33,12 @@ const bool kOneThread = (at::set_num_threads(1), true);
 
 struct RankProcess {
   pid_t pid = -1;
-  int output = -1;  // read end; -1 when the rank has ended
-  int place = 0;    // among the ranks, by the time of their end
+  int output = -1;  // read end of its pipe, -1 after it has ended
+  int place = 0;    // 1 for the rank that ended first, and so on
   RankOutcome outcome;
 };
 
-// A listening socket on a free port of the loopback interface, for the store on rank 0 to take over.
+// A listening socket on a free port of the loopback interface. The store on rank 0 takes it over.
 struct MasterSocket {
   int descriptor = -1;
   int port = 0;
@@ -75,7 +75,7 @@ void set_environment(int rank, int count, const MasterSocket& master) {
   }
 }
 
-// What the assertions of a rank say: printed at once, so that a rank that dies later has told it.
+// Prints failed assertions of a rank at once, so that they are not lost if the rank dies later.
 class Assertions : public testing::ScopedFakeTestPartResultReporter {
  public:
   explicit Assertions(InterceptMode mode) : ScopedFakeTestPartResultReporter(mode, &unused_) {}
@@ -95,7 +95,7 @@ class Assertions : public testing::ScopedFakeTestPartResultReporter {
 std::atomic<bool> Assertions::any_failed = false;
 
 [[noreturn]] void be_a_rank(int rank, const std::function<void(int)>& body) {
-  // This thread's as well: the test may have its own, inside EXPECT_NONFATAL_FAILURE.
+  // Replace this thread's reporter too, which EXPECT_NONFATAL_FAILURE may have set.
   const Assertions on_any_thread(Assertions::INTERCEPT_ALL_THREADS);
   const Assertions on_this_thread(Assertions::INTERCEPT_ONLY_CURRENT_THREAD);
   bool passed = false;
@@ -105,7 +105,7 @@ std::atomic<bool> Assertions::any_failed = false;
   } catch (const std::exception& error) {
     const std::string text = error.what();
     std::printf("exception: %s\n",
-                text.substr(0, text.find("Exception raised from")).c_str());  // c10's, with a stack
+                text.substr(0, text.find("Exception raised from")).c_str());  // without c10's stack trace
   } catch (...) {
     std::printf("exception that is no std::exception\n");
   }
@@ -144,7 +144,7 @@ void reap(RankProcess& process, int place) {
   process.place = place;
   RankOutcome& outcome = process.outcome;
   outcome.passed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (!outcome.how.empty()) return;  // killed by us, which said why
+  if (!outcome.how.empty()) return;  // killed by supervise(), which set the reason
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
     outcome.how = "killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
@@ -154,7 +154,7 @@ void reap(RankProcess& process, int place) {
   }
 }
 
-// Reads what there is; false when the rank has closed its end.
+// Reads available output. Returns false after the rank has closed its end of the pipe.
 bool read_output(RankProcess& process) {
   char buffer[4096];
   const ssize_t size = read(process.output, buffer, sizeof(buffer));
@@ -168,7 +168,8 @@ std::string seconds(std::chrono::milliseconds time) {
   return text;
 }
 
-// Until every rank has ended. Kills those that have not when the time is up or, after a failure, the grace.
+// Waits until every rank has ended. Kills ranks that still run after the timeout or, if a rank has failed,
+// after the grace.
 void supervise(std::vector<RankProcess>& processes, const RankOptions& options) {
   const Clock::time_point begin = Clock::now();
   Clock::time_point deadline = begin + options.timeout;

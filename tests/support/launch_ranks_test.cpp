@@ -1,5 +1,4 @@
-// The launcher of ranks itself: that a failure on one rank is a failure of the test, and what is told about
-// it.
+// The launcher of ranks: a failure on one rank must fail the test, with a report.
 #include "support/launch_ranks.hpp"
 
 #include <ATen/ATen.h>

@@ -16,7 +16,7 @@ uint64_t seed() {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : 0;
 }
 
-// FNV-1a: the same on every machine, unlike std::hash.
+// Returns the FNV-1a hash, which is the same on every machine, unlike std::hash.
 uint64_t hash(std::string_view text) {
   uint64_t value = 14695981039346656037u;
   for (const char character : text) value = (value ^ static_cast<unsigned char>(character)) * 1099511628211u;
@@ -34,7 +34,7 @@ std::vector<size_t> draw_slice(std::string_view name, size_t size, size_t count)
   std::vector<size_t> indices(size);
   std::iota(indices.begin(), indices.end(), size_t{0});
   if (runs_whole_matrices() || count >= size) return indices;
-  // Not std::shuffle, whose result depends on the standard library.
+  // std::shuffle is not used because its result depends on the standard library.
   std::mt19937_64 random(seed() ^ hash(name));
   for (size_t i = 0; i < count; ++i) std::swap(indices[i], indices[i + random() % (size - i)]);
   indices.resize(count);

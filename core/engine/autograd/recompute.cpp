@@ -19,6 +19,7 @@ at::Tensor generator_state() {
   return generator.get_state();
 }
 
+// Sets the state of the default generator and restores it on destruction.
 class GeneratorGuard {
  public:
   explicit GeneratorGuard(const at::Tensor& state) : saved_(generator_state()) { set(state); }
@@ -37,6 +38,7 @@ int64_t version_of(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<int64_t>(tensor._version()) : 0;
 }
 
+// One recomputed function with its input and what recomputation has saved.
 struct Frame {
   std::string name;
   Recomputed function;
@@ -50,7 +52,7 @@ struct Frame {
   void recompute();
 };
 
-// In the second run: collects what operations save.
+// Collects the tensors that operations save in the recomputation.
 class Collect final : public torch::autograd::SavedVariableHooks {
  public:
   explicit Collect(Frame* frame) : frame_(frame) {}
@@ -64,7 +66,7 @@ class Collect final : public torch::autograd::SavedVariableHooks {
   Frame* frame_;
 };
 
-// In the first run: keeps a number instead of a tensor.
+// Keeps the index of a saved tensor instead of the tensor, in forward.
 class Defer final : public torch::autograd::SavedVariableHooks {
  public:
   explicit Defer(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}

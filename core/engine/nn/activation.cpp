@@ -1,5 +1,4 @@
-// The names and formulas of Hugging Face's ACT2FN (transformers/activations.py), but those with parameters of
-// their own.
+// The activations of Hugging Face's ACT2FN (transformers/activations.py), except those that have parameters.
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/erf.h>
@@ -43,7 +42,7 @@ Tensor gelu(const Tensor& x) {
   return at::gelu(x);
 }
 
-// Weft's kernel: libtorch's takes three times as long for its tanh.
+// Runs Weft's kernel, because libtorch's takes three times as long for its tanh.
 class GeluTanh : public torch::autograd::Function<GeluTanh> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x) {
@@ -77,7 +76,7 @@ Tensor silu(const Tensor& x) {
   return at::silu(x);
 }
 
-// One pass instead of two, which keeps gate and up and not what lies between.
+// Computes a gated activation in one pass and saves gate and up, but no intermediate result.
 class Gated : public torch::autograd::Function<Gated> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& gate, const Tensor& up,

@@ -23,7 +23,8 @@ at::Tensor additive(const at::Tensor& mask, at::ScalarType dtype) {
   return mask.scalar_type() == at::kBool ? additive_mask(mask, dtype) : mask.to(dtype);
 }
 
-// The diagonal stays what `mask` says, thus finite.
+// Returns `mask` with later positions masked. The diagonal keeps the values of `mask`, so no row is all
+// infinite.
 at::Tensor with_causal(const at::Tensor& mask, int64_t queries, int64_t keys) {
   const at::Tensor later = at::ones({queries, keys}, mask.options().dtype(at::kBool)).triu_(1);
   return mask.masked_fill(later, -std::numeric_limits<double>::infinity());
@@ -31,8 +32,8 @@ at::Tensor with_causal(const at::Tensor& mask, int64_t queries, int64_t keys) {
 
 }  // namespace
 
-// libtorch's function takes its fused kernel where that is exact (no dropout; strides of any kind), the
-// formula otherwise.
+// libtorch selects its fused kernel where that is exact (without dropout, for any strides), and the formula
+// otherwise.
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const AttentionOptions& options) {
   if (options.upcast && at::isReducedFloatingType(q.scalar_type())) {
@@ -160,8 +161,8 @@ class FusedGroupedAttention : public torch::autograd::Function<FusedGroupedAtten
   }
 };
 
-// Without memory (meta) it tells the shapes of what a fused kernel of any dtype saves: an estimate counts
-// them.
+// Returns true if Weft's fused kernel computes this attention. On the meta device it stands for the fused
+// kernel of any dtype, because estimates count the tensors that a fused kernel saves.
 bool has_fused(const at::Tensor& x, const at::Tensor& mask, const AttentionOptions& options) {
   const bool own_kernel =
       x.is_meta() || (x.is_cpu() && x.scalar_type() == at::kFloat && kernels::attention_takes(x.size(-1)));
@@ -204,7 +205,7 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
     allowed = with_causal(additive(mask, q.scalar_type()), q.size(1), k.size(1));
     of_head.causal = false;
   }
-  // One head of each group at a time: k and v are never repeated.
+  // Compute one head of each group at a time, so that k and v are never repeated.
   const at::Tensor grouped = q.unflatten(2, {groups, shared});
   std::vector<at::Tensor> mixed;
   for (int64_t head = 0; head < shared; ++head) {

@@ -158,7 +158,7 @@ Config Config::with_json(std::string_view key, std::string_view value) const {
   return changed;
 }
 
-// Sorted keys, two spaces, ASCII, a line end: json.dumps(..., indent=2, sort_keys=True) + "\n" of Python.
+// Formats like json.dumps(..., indent=2, sort_keys=True) + "\n" of Python.
 std::string Config::dump() const {
   return values_->object.dump(2, ' ', true) + "\n";
 }

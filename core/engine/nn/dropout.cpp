@@ -17,7 +17,7 @@ bool takes(const at::Tensor& x) {
   return x.is_cpu() && has_type(x.scalar_type());
 }
 
-// Keeps a byte a value.
+// Saves one byte per element for backward.
 class FusedDropout : public torch::autograd::Function<FusedDropout> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context,
@@ -56,11 +56,12 @@ class FusedDropout : public torch::autograd::Function<FusedDropout> {
 
 }  // namespace
 
-// libtorch draws a number of 64 bits for each value, one after another, which takes many times as long as all
-// the rest.
+// Draws the mask with Weft's generator. libtorch draws 64 bits for each element, one after the other, which
+// takes many times as long as the rest of the layer.
 at::Tensor Dropout::mask(at::IntArrayRef shape) const {
   const at::Tensor mask = at::empty(shape, at::kByte);
-  kernels::bernoulli(mask.numel(), drawn_seed(random_stream), 1 - probability, mask.mutable_data_ptr<uint8_t>());
+  kernels::bernoulli(mask.numel(), drawn_seed(random_stream), 1 - probability,
+                     mask.mutable_data_ptr<uint8_t>());
   return mask;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 thread_local RunningUnit* running = nullptr;
 
-// Steele et al., Fast splittable pseudorandom number generators, 2014 (SplitMix64).
+// The mixing function of SplitMix64 (Steele et al., Fast splittable pseudorandom number generators, 2014).
 constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ull;
 uint64_t mixed(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;

@@ -31,12 +31,13 @@ uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-// In (0, 1): never 0, whose logarithm is infinite.
+// Returns a number in (0, 1). It is never 0, whose logarithm is infinite.
 double unit_interval(uint32_t high, uint32_t low) {
   return (static_cast<double>((static_cast<uint64_t>(high) << 32 | low) >> 11) + 0.5) * 0x1p-53;
 }
 
-// Element `index`: a block gives two numbers of 53 bits, so elements 2i and 2i + 1 share one.
+// Returns element `index`. A Philox block yields two numbers of 53 bits, so the elements 2i and 2i + 1 share
+// one.
 double value_at(const Initial& initial, uint64_t key, uint64_t name, int64_t index) {
   if (index >= initial.zeros_begin && index < initial.zeros_end) return 0;
   const uint64_t pair = static_cast<uint64_t>(index) / 2;
@@ -51,7 +52,7 @@ double value_at(const Initial& initial, uint64_t key, uint64_t name, int64_t ind
   return initial.first + initial.second * radius * (second ? std::sin(angle) : std::cos(angle));
 }
 
-// The elements of a box as runs that lie side by side in the whole.
+// The elements of a box, as runs that are contiguous in the whole parameter.
 class Runs {
  public:
   Runs(const std::vector<int64_t>& shape, const Box& box) : shape_(shape), box_(box) {
@@ -60,7 +61,8 @@ class Runs {
       if (box.extent[d] != shape[d]) break;
     }
   }
-  // Where element `place` of the flattened box lies in the flattened whole, and how many follow it there.
+  // Returns the index of element `place` of the flattened box in the flattened parameter, and how many
+  // elements of the run are left from there.
   std::pair<int64_t, int64_t> at(int64_t place) const {
     int64_t rest = place, index = 0, stride = 1;
     for (size_t d = shape_.size(); d-- > 0;) {

@@ -25,7 +25,8 @@ at::Tensor rows_of(const at::Tensor& x) {
   return x.reshape({-1, x.size(-1)});
 }
 
-// What libtorch's operation would save, where it cannot run without memory: the input, and two numbers a row.
+// Stands for libtorch's layer_norm on the meta device, where it cannot run. Saves what layer_norm saves: the
+// input and two numbers per row.
 class LayerNormOnMeta : public torch::autograd::Function<LayerNormOnMeta> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
@@ -40,7 +41,7 @@ class LayerNormOnMeta : public torch::autograd::Function<LayerNormOnMeta> {
   }
 };
 
-// As libtorch's, half precision is computed in fp32 and rounded at the end.
+// Computes the plain form. Like libtorch, it computes half precision in fp32 and rounds at the end.
 at::Tensor composed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double epsilon) {
   const at::ScalarType exact = at::toOpMathType(x.scalar_type());
   const at::Tensor centred = x.to(exact) - x.to(exact).mean(-1, true);
@@ -87,7 +88,7 @@ void check_ids(const at::Tensor& ids, int64_t count, std::string_view what, std:
   if (ids.scalar_type() != at::kLong) {
     fail(WEFT_INVALID_ARGUMENT, "{}: ids are {}, must be int64", what, c10::toString(ids.scalar_type()));
   }
-  // On an accelerator this would wait for it; its kernels check for themselves.
+  // On an accelerator this would synchronize; its kernels check ids themselves.
   if (!ids.is_cpu()) return;
   const at::Tensor contiguous = ids.contiguous();
   const int64_t* first = contiguous.const_data_ptr<int64_t>();

@@ -25,14 +25,16 @@ at::Tensor rows_of(const at::Tensor& x) {
   return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
 }
 
-// Not a view for autograd: nothing else holds the memory, so that who comes next may write over it.
+// Reshapes `rows` to the leading dimensions of `like`. The result is not a view for autograd, so the next
+// operation may overwrite it.
 at::Tensor with_last(const at::Tensor& rows, const at::Tensor& like) {
   at::DimVector shape(like.sizes());
   shape.back() = rows.size(-1);
   return at::_unsafe_view(rows, shape);
 }
 
-// y = x w + b and its gradients as three products (product.hpp). w: (in, out), or (out, in) if `transposed`.
+// Computes y = x w + b and its gradients with Weft's products (product.hpp). w: (in, out), or (out, in) if
+// `transposed`.
 class FastLinear : public torch::autograd::Function<FastLinear> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
@@ -61,7 +63,7 @@ class FastLinear : public torch::autograd::Function<FastLinear> {
 
 at::Tensor conv1d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (!bias.defined()) return at::matmul(x, weight);
-  // One product with the bias in its result, over all leading dimensions at once.
+  // addmm adds the bias in the same pass, over all leading dimensions at once.
   return with_last(at::addmm(bias, rows_of(x), weight), x);
 }
 
@@ -86,7 +88,7 @@ at::Tensor linear_weight(int64_t in, int64_t out, at::ScalarType dtype, Linear::
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   Linear::Layout layout) {
   const bool transposed = layout == Linear::Layout::kOutIn;
-  // Autocast works on libtorch's own operations.
+  // Autocast acts on libtorch's operations only.
   if (kernels::has_fast_product(x) && !at::autocast::is_autocast_enabled(at::kCPU)) {
     const std::optional<at::Tensor> added = bias.defined() ? std::optional(bias) : std::nullopt;
     return FastLinear::apply(x, weight, added, transposed);

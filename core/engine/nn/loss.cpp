@@ -28,7 +28,7 @@ kernels::RowNormaliser<T>* normalisers_in(const at::Tensor& pairs) {
   return static_cast<kernels::RowNormaliser<T>*>(pairs.data_ptr());
 }
 
-// Keeps the logits themselves and two numbers a row; no probabilities.
+// Saves the logits and two numbers per row, but no probabilities.
 class CrossEntropySum : public torch::autograd::Function<CrossEntropySum> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& labels) {

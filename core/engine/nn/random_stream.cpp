@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ull;
 
-// The generator is locked.
+// Draws a seed. The caller must hold the generator's mutex.
 uint64_t draw(const at::Generator& generator, uint64_t stream) {
   return at::check_generator<at::CPUGeneratorImpl>(generator)->random64() + kGolden * stream;
 }

@@ -18,7 +18,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Keeps the input and one number a row; without memory (meta) it tells their shapes.
+// Saves the input and one number per row. On the meta device it only makes tensors of those shapes.
 class FusedRmsNorm : public torch::autograd::Function<FusedRmsNorm> {
  public:
   static bool takes(const at::Tensor& x, const at::Tensor& weight) {

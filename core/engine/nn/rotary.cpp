@@ -21,8 +21,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Every step in fp32, as Hugging Face takes them: frequencies that differ in the last place would turn late
-// positions elsewhere.
+// Computes every step in fp32, as Hugging Face does, because frequencies that differ in the last place would
+// rotate late positions by other angles.
 at::Tensor scaled_by_wavelength(const at::Tensor& frequencies, const RotaryConfig& config) {
   const auto old_length = static_cast<double>(config.original_positions);
   const double low = config.low_frequency_factor, high = config.high_frequency_factor;
@@ -48,7 +48,7 @@ at::Tensor frequencies_of(const RotaryConfig& config, int64_t size) {
   return frequencies;
 }
 
-// cosine, sine: (1 or N, T, D / 2) in the type of x.
+// Rotates `x`, backwards if `back`. cosine, sine: (1 or N, T, D / 2) in the dtype of x.
 at::Tensor turned(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, bool back) {
   if (x.is_meta()) return at::empty_like(x);
   if (x.is_cpu() && x.scalar_type() == at::kFloat) {
@@ -63,7 +63,7 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& cosine, const at::Tenso
   return at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1);
 }
 
-// The gradient of a turn is the turn back: nothing of x is kept.
+// Rotates in forward and rotates the gradient back in backward, so x is not saved.
 class Turn : public torch::autograd::Function<Turn> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& cosine,
@@ -108,7 +108,7 @@ RotaryConfig::Scaling scaling_of(const Config& values) {
        fmt::join(known, ", "), did_you_mean(type, known));
 }
 
-// The object that holds the parameters, or one without keys.
+// Returns the object that holds the parameters, or an empty one.
 Config parameters_of(const Config& config) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (config.entries(key) == 0) continue;

@@ -1,4 +1,4 @@
-// Attention, and the bias by position that it adds.
+// Attention and its position bias.
 #include <weft/shard_policy.h>
 
 #include "base/text.hpp"
@@ -13,7 +13,7 @@ plan::AttributeRule flash() {
   return flag("flash", true, "attention runs as one kernel where there is one; false: step by step");
 }
 
-// Heads are the second dimension.
+// Shards the heads of a position bias, its second dimension.
 void cut_heads(plan::PlannedNode& node, const plan::CutRequest& request, std::vector<std::string>& problems) {
   for (plan::PlannedParameter& param : node.params) {
     const std::string problem = split_parameter(param, {.dim = 1}, request.sizes);

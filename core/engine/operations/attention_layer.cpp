@@ -6,7 +6,7 @@ namespace weft::operations {
 
 namespace {
 
-// `source` is the residual stream of the keys and values.
+// Installs attention to keys and values of the residual stream `source`.
 void install(Site& site, const plan::Attributes& attributes,
              const std::shared_ptr<parallel::ResidualStream>& source) {
   auto& layer = site.layer<nn::Attention>();

@@ -1,4 +1,4 @@
-// Layers that work on each element by itself.
+// Layers that compute each element separately.
 #include <weft/shard_policy.h>
 
 #include "operations/attribute_rules.hpp"

@@ -7,7 +7,7 @@
 
 namespace weft::operations {
 
-// Weak, so that a test names an operation without this half.
+// Weak, so that a missing function is null and a test can name its operation, instead of a failure to link.
 #define WEFT_DECLARE(name) \
   __attribute__((weak)) void install_##name(Site& site, const plan::Attributes& attributes);
 WEFT_OPERATIONS(WEFT_DECLARE)

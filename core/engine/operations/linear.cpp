@@ -1,4 +1,4 @@
-// Linear layers whose output features or input features are split over the tensor axis.
+// Linear layers whose output features (column parallel) or input features (row parallel) are sharded.
 #include <weft/shard_policy.h>
 
 #include "base/text.hpp"
@@ -25,7 +25,7 @@ bool is_in_out(const Attributes& attributes) {
   return attributes.text("layout") == "in_out";
 }
 
-// The layout in which a kind of node keeps its weight must be the entry's.
+// Returns true if the entry's layout is that of the node. Otherwise adds a problem.
 bool has_layout(const PlannedNode& node, const Attributes& attributes, Problems& problems) {
   const char* own = node.kind == "Conv1D" ? "in_out" : "out_in";
   if (attributes.text("layout") == own) return true;

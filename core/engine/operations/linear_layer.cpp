@@ -10,8 +10,9 @@ namespace {
 using parallel::RegionInput;
 using parallel::ResidualStream;
 
-// Every rank computes its output features from the whole input. `input` is null where that has entered the
-// region already. Several ranks hold the same features where there are fewer heads than ranks.
+// A column-parallel linear layer: every rank computes its output features from the whole input. `input` is
+// null if the input has already entered the region. If there are fewer heads than ranks, several ranks hold
+// the same features.
 class ColumnLinear final : public nn::LinearOperation {
  public:
   ColumnLinear(std::shared_ptr<RegionInput> input, Site::Summed weight, Site::Summed bias)
@@ -27,7 +28,8 @@ class ColumnLinear final : public nn::LinearOperation {
   const Site::Summed weight_, bias_;
 };
 
-// The ranks' products of their input features are summed, then the bias is added.
+// A row-parallel linear layer: the ranks' products of their input features are summed, then the bias is
+// added.
 class RowLinear final : public nn::LinearOperation {
  public:
   explicit RowLinear(std::shared_ptr<ResidualStream> stream) : stream_(std::move(stream)) {}

@@ -1,4 +1,4 @@
-// Norms of the residual stream.
+// Normalization layers of the residual stream.
 #include <weft/shard_policy.h>
 
 #include "operations/attribute_rules.hpp"

@@ -7,7 +7,7 @@ namespace weft::operations {
 
 namespace {
 
-// A norm whose parameters get gradients of all positions of the residual stream.
+// Sums the gradients of a norm's parameters over all positions of the residual stream.
 class StreamNorm final : public nn::NormOperation {
  public:
   explicit StreamNorm(std::shared_ptr<parallel::ResidualStream> stream) : stream_(std::move(stream)) {}

@@ -1,4 +1,5 @@
-// Borders of the residual stream where a model has no layer of its own.
+// The beginning and the end of a sequence, and a shared input of a region, at places without a layer of their
+// own.
 #include <weft/shard_policy.h>
 
 #include "operations/attribute_rules.hpp"

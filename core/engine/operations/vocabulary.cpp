@@ -1,4 +1,4 @@
-// Embeddings and heads over a vocabulary.
+// Embeddings and the heads of language models.
 #include <weft/shard_policy.h>
 
 #include "base/text.hpp"
@@ -9,7 +9,7 @@ namespace weft::operations {
 
 namespace {
 
-// Rows are split in parts that need not be equal.
+// Shards the rows; shards need not be equal.
 void cut_rows_of_vocabulary(plan::PlannedNode& node, const plan::CutRequest& request,
                             std::vector<std::string>& problems) {
   for (plan::PlannedParameter& param : node.params) {

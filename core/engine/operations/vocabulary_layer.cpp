@@ -16,7 +16,7 @@ namespace {
 
 using parallel::ResidualStream;
 
-// The classes of each rank.
+// The classes of each rank: this rank has `count` of `total`, from `begin`.
 class Vocabulary {
  public:
   Vocabulary(Communicator ranks, std::vector<int64_t> counts)
@@ -31,6 +31,8 @@ class Vocabulary {
   int64_t begin, count, total;
 };
 
+// A head that computes the logits of this rank's classes. `stream` is set if they are those of this rank's
+// positions.
 class VocabularyLinear final : public nn::LinearOperation {
  public:
   VocabularyLinear(Vocabulary vocabulary, bool gathers, std::shared_ptr<ResidualStream> stream)
@@ -58,6 +60,7 @@ class VocabularyLinear final : public nn::LinearOperation {
   std::shared_ptr<ResidualStream> stream_;
 };
 
+// An embedding whose rows are sharded. The sum over the ranks is the result.
 class VocabularyEmbedding final : public nn::EmbeddingOperation {
  public:
   VocabularyEmbedding(Vocabulary vocabulary, std::shared_ptr<ResidualStream> stream)
@@ -68,13 +71,14 @@ class VocabularyEmbedding final : public nn::EmbeddingOperation {
   }
 
  private:
-  // Zeros for ids of other ranks.
+  // Returns this rank's rows, and zeros for ids of other ranks. `local` are ids relative to this rank's first
+  // one.
   at::Tensor own_rows(const nn::Embedding& layer, const at::Tensor& local) const {
     const at::Tensor& weight = layer.weight;
     if (vocabulary_.count == 0) {
       at::DimVector shape(local.sizes());
       shape.push_back(weight.size(1));
-      // With a graph as on the other ranks, so that all of them take part in what backward sends.
+      // Depend on the weight as on other ranks, so that this rank takes part in the collectives of backward.
       return at::zeros(shape, weight.options()).add_(weight.sum());
     }
     const at::Tensor others = local.lt(0).bitwise_or_(local.ge(vocabulary_.count));
@@ -87,7 +91,7 @@ class VocabularyEmbedding final : public nn::EmbeddingOperation {
   std::shared_ptr<ResidualStream> stream_;
 };
 
-// A whole table, looked up for the positions that the residual stream has here.
+// Looks up this rank's positions in a replicated table.
 class StreamEmbedding final : public nn::EmbeddingOperation {
  public:
   explicit StreamEmbedding(std::shared_ptr<ResidualStream> stream) : stream_(std::move(stream)) {}
@@ -100,7 +104,7 @@ class StreamEmbedding final : public nn::EmbeddingOperation {
   std::shared_ptr<ResidualStream> stream_;
 };
 
-// Returns the numbers of rows that the ranks have of the layer's weight.
+// Returns the number of rows of the layer's weight on each rank.
 std::vector<int64_t> counts_of(const Site& site) {
   std::vector<int64_t> counts;
   for (const Cut& cut : site.planned("weight").cuts) counts.push_back(cut.local().front());

@@ -146,16 +146,16 @@ class AppliedPlan::Installer {
   }
 
   struct Found {
-    std::string path;  // in the model
+    std::string path;  // its full path in the model
     torch::nn::Module* module;
   };
   AppliedPlan& applied_;
   const plan::Plan& plan_;
   const Communicator& tensor_;
   const std::string prefix_;
-  std::map<std::string, Found> modules_;  // by the plan's path
+  std::map<std::string, Found> modules_;  // by their paths in the plan
   std::vector<nn::Tie> ties_;
-  std::map<std::string, std::shared_ptr<RegionInput>> shared_;  // by parent
+  std::map<std::string, std::shared_ptr<RegionInput>> shared_;  // by the path of the parent
   SharedGroups groups_;
 };
 

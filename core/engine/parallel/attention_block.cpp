@@ -26,21 +26,23 @@ at::ScalarType exact_type(const at::Tensor& x) {
   return at::toAccumulateType(x.scalar_type(), /*is_cuda=*/true);
 }
 
-// One head of keys for each of queries.
+// Repeats the heads of `x` so that there is one for each head of `q`.
 at::Tensor repeated(const at::Tensor& x, const at::Tensor& q) {
   return x.size(1) == q.size(1) ? x : x.repeat_interleave(q.size(1) / x.size(1), 1);
 }
+// Sums the gradient of repeated heads to the shape of `x`.
 at::Tensor summed_by_head(const at::Tensor& gradient, const at::Tensor& x) {
   return gradient.size(1) == x.size(1) ? gradient : gradient.unflatten(1, {x.size(1), -1}).sum(2);
 }
 
+// Returns the additive bias with later positions masked.
 at::Tensor with_causal(const AttentionBlock& block) {
   const at::Tensor later =
       at::ones({block.q.size(2), block.k.size(2)}, block.q.options().dtype(at::kBool)).triu_(1);
   return block.bias.masked_fill(later, -std::numeric_limits<double>::infinity());
 }
 
-// The logits of the formula in exact precision.
+// Returns the attention scores, in the precision of `q` and `k`.
 at::Tensor scores(const AttentionBlock& block, const at::Tensor& q, const at::Tensor& k) {
   at::Tensor scores = at::matmul(q, k.transpose(-1, -2)).mul_(block.scale);
   if (block.bias.defined()) scores = scores + block.bias;
@@ -49,7 +51,7 @@ at::Tensor scores(const AttentionBlock& block, const at::Tensor& q, const at::Te
   return scores.masked_fill_(later, -std::numeric_limits<double>::infinity());
 }
 
-// What the probabilities are multiplied with.
+// Returns the factor of each probability under dropout: 0, or 1 / (1 - dropout).
 at::Tensor kept(const AttentionBlock& block, const at::Tensor& like) {
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(block.seed);
   return at::empty(like.sizes(), like.options())
@@ -57,6 +59,7 @@ at::Tensor kept(const AttentionBlock& block, const at::Tensor& like) {
       .div_(1 - block.dropout);
 }
 
+// Returns the arguments `is_causal` and `attn_mask` of the kernel, which takes only one of them.
 std::tuple<bool, at::Tensor> causal_and_bias(const AttentionBlock& block) {
   if (!block.bias.defined()) return {block.causal, at::Tensor()};
   return {false, (block.causal ? with_causal(block) : block.bias).to(block.q.scalar_type())};
@@ -65,7 +68,7 @@ std::tuple<bool, at::Tensor> causal_and_bias(const AttentionBlock& block) {
 }  // namespace
 
 AttentionPart attend(const AttentionBlock& block) {
-  if (block.q.is_meta()) {  // the shapes: not all operations of the formula know them
+  if (block.q.is_meta()) {  // some operations below have no Meta kernel
     const auto options = block.q.options().dtype(exact_type(block.q));
     return {at::empty(block.q.sizes(), options), at::empty(block.q.sizes().slice(0, 3), options)};
   }

@@ -14,8 +14,8 @@ namespace weft::parallel {
 
 namespace {
 
-// Elements of the first dimension from and to each rank, where a rank sends `rows_of_a_position` for each of
-// its positions to every other.
+// The split sizes of an all-to-all along the first dimension, in which every rank sends `rows_of_a_position`
+// rows for each of its positions to every other rank.
 struct Splits {
   std::vector<int64_t> by_position, by_rank;
   Splits(const Positions& positions, int64_t total, int64_t rows_of_a_position) {
@@ -27,7 +27,8 @@ struct Splits {
   }
 };
 
-// (B, t, P, h, D) -> (B, T, h, D): each rank gets its heads of all positions.
+// Exchanges positions for heads: (B, t, P, h, D) -> (B, T, h, D). Each rank gets its h heads of all
+// positions.
 at::Tensor by_heads(const at::Tensor& x, const Positions& positions, int64_t total) {
   const at::NoGradGuard no_graph;
   const int64_t batch = x.size(0), heads = x.size(3), size = x.size(4);
@@ -44,7 +45,7 @@ at::Tensor by_heads(const at::Tensor& x, const Positions& positions, int64_t tot
   return at::cat(parts, 1);
 }
 
-// The other way round.
+// Exchanges heads for positions: (B, T, h, D) -> (B, t, P h, D).
 at::Tensor by_positions(const at::Tensor& x, const Positions& positions) {
   const at::NoGradGuard no_graph;
   const int64_t batch = x.size(0), total = x.size(1), heads = x.size(2), size = x.size(3);
@@ -83,7 +84,7 @@ class HeadScatterAttention final : public StreamAttention {
     };
     const int64_t heads = q.size(2) / ranks, shared = groups / ranks;
     at::Tensor queries, keys_values;
-    if (&source() == &stream()) {  // together
+    if (&source() == &stream()) {  // one all-to-all for all three
       const at::Tensor all = scatter(at::cat({shares(q), shares(k), shares(v)}, 3), total);
       queries = all.narrow(2, 0, heads);
       keys_values = all.narrow(2, heads, 2 * shared);

@@ -7,7 +7,8 @@ namespace weft::parallel {
 
 namespace {
 
-// Of a batch that the model refuses, input() says better what is wrong.
+// Returns the lengths of the sequences. If the model refuses the batch, input() is called for its better
+// error.
 std::vector<nn::SequenceLength> lengths_of(const nn::Model& model, const Batch& batch) {
   try {
     return model.lengths(batch);

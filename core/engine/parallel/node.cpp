@@ -31,7 +31,8 @@ class Border final : public torch::autograd::Node {
 
 at::Tensor with_gradient(const at::Tensor& values, const at::Tensor& input,
                          std::function<at::Tensor(const at::Tensor& gradient)> gradient) {
-  // Of a view, which a slice of what was received may be, autograd would ask where its base came from.
+  // `values` may be a view, a slice of a receive buffer for example, whose base has no history; autograd
+  // would reject a history for it.
   at::Tensor result = values.detach();
   if (!at::GradMode::is_enabled() || !input.requires_grad()) return result;
   const std::shared_ptr<Border> node(new Border(std::move(gradient)), torch::autograd::deleteNode);

@@ -62,10 +62,9 @@ std::function<at::Tensor()> Positions::start_gathering(const at::Tensor& part, i
   };
 }
 
-// `all`: (P, B, most, ...)
 at::Tensor Positions::in_order(const at::Tensor& all, int64_t total) const {
   const at::NoGradGuard no_grad;
-  std::map<int64_t, at::Tensor> pieces;  // by their first position
+  std::map<int64_t, at::Tensor> pieces;  // by first position
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     int64_t begin = 0;
     for (const Run& segment : of(rank, total)) {

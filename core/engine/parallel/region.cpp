@@ -13,7 +13,7 @@ namespace weft::parallel {
 at::Tensor enter(const at::Tensor& x, const Communicator& ranks) {
   if (ranks.size() == 1) return x;
   return with_gradient(x, x, [ranks](const at::Tensor& gradient) {
-    // Autograd may hand the same gradient to others, so not over its memory.
+    // Autograd may pass the same tensor to other nodes, so the all-reduce must not overwrite it.
     at::Tensor sum = gradient.clone(at::MemoryFormat::Contiguous);
     ranks.all_reduce(sum).wait();
     return sum;

@@ -9,11 +9,12 @@ namespace {
 
 constexpr uint32_t kTag = 1;
 
+// Returns the rank that is `steps` behind this one in the ring.
 int behind(const Communicator& ranks, int steps) {
   return (ranks.rank() - steps + ranks.size()) % ranks.size();
 }
 
-// Memory for what comes from the rank behind, beginning to arrive. Nobody sends what is empty.
+// Receives a part from the rank behind. Empty parts are not sent.
 struct Arrival {
   at::Tensor tensor;
   Work work;
@@ -48,7 +49,7 @@ void visit_parts(const Positions& positions, const at::Tensor& part, int64_t tot
   }
 }
 
-// The sum for a rank begins at the one ahead of it and ends at the rank itself.
+// The sum for a rank starts at the rank ahead of it and travels around the ring to the rank itself.
 at::Tensor sum_parts(const Positions& positions, int64_t total,
                      const std::function<at::Tensor(int rank)>& partial) {
   const at::NoGradGuard no_graph;

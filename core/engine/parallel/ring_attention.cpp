@@ -27,8 +27,9 @@ namespace {
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-constexpr uint32_t kKeys = 2, kGradients = 3;  // tags
+constexpr uint32_t kKeys = 2, kGradients = 3;  // tags of messages
 
+// What forward and backward of one call share.
 struct Setting {
   Positions positions;
   Route route;
@@ -39,7 +40,7 @@ struct Setting {
   uint64_t seed;
 };
 
-// A message under way in each direction; empty ones are not sent.
+// Sends a tensor to one rank and receives one from another. Empty tensors are not sent.
 class Exchange {
  public:
   Exchange(const Communicator& ranks, uint32_t tag, const at::Tensor& sent, int to, at::Tensor received,
@@ -48,6 +49,7 @@ class Exchange {
     if (sent.numel() > 0) sending_ = ranks.send(sent, to, tag);
     if (received_.numel() > 0) receiving_ = ranks.recv(received_, from, tag);
   }
+  // Waits for both and returns the received tensor.
   at::Tensor wait() {
     sending_.wait();
     receiving_.wait();
@@ -59,14 +61,16 @@ class Exchange {
   Work sending_, receiving_;
 };
 
-// Queries and keys of one step, as ranges of this rank's and of the other's positions.
+// The queries and keys of one step, as ranges of this rank's and of the other rank's positions.
 struct Ranges {
   Run queries, keys;
   bool causal = false;
 };
 
-// In zigzag the first piece of a lower rank lies before all positions of this one and its second behind them;
-// all of a higher one's lie between the two pieces of this rank.
+// Returns the ranges of the step with the keys of `rank`. In zigzag order the first segment of a lower rank
+// precedes all positions of this rank and its second segment follows them; both segments of a higher rank lie
+// between the two segments of this rank. Under a causal mask the ranges leave out the keys that no query may
+// attend to.
 Ranges ranges_of(const Setting& setting, int rank) {
   const int own = setting.positions.ranks().rank();
   const std::vector<Run> mine = setting.positions.of(own, setting.total),
@@ -79,11 +83,13 @@ Ranges ranges_of(const Setting& setting, int rank) {
   return {{mine.front().count, mine.back().count}, {0, keys}};
 }
 
+// Returns the rows of `bias` for the queries of a step.
 at::Tensor queries_of(const at::Tensor& bias, const Ranges& at) {
   return bias.size(-2) == 1 ? bias : bias.narrow(-2, at.queries.begin, at.queries.count);
 }
 
-// The block of this rank's queries (B, t, H, D) with the keys and values (2, B, s, G, D) of `rank`.
+// Returns the block of this rank's queries `q` (B, t, H, D) and the keys and values (2, B, s, G, D) of
+// `rank`.
 AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, const at::Tensor& q,
                         const at::Tensor& keys_values) {
   const auto heads_first = [](const at::Tensor& x, const Run& range) {
@@ -106,10 +112,10 @@ AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, cons
   return block;
 }
 
-// Adds to `sum`, the gradient of the whole bias, what came of those keys.
+// Adds the gradient of one block's bias to `sum`, the gradient of the whole bias.
 void add_bias_gradient(const Setting& setting, const Ranges& at, int rank, const at::Tensor& gradient,
                        const at::Tensor& sum) {
-  int64_t begin = 0, left = at.keys.count;  // the ranges begin with a piece
+  int64_t begin = 0, left = at.keys.count;  // a range of keys begins with the first segment
   for (const Run& keys : setting.positions.of(rank, setting.total_keys)) {
     const int64_t count = std::min(keys.count, left);
     queries_of(sum, at).narrow(-1, keys.begin, count).add_(gradient.narrow(-1, begin, count));
@@ -118,7 +124,8 @@ void add_bias_gradient(const Setting& setting, const Ranges& at, int rank, const
   }
 }
 
-// visit(step, rank, its keys and values) for every rank, this one's first, while the next ones travel.
+// Calls visit(step, rank, keys and values of that rank) for every rank, this rank first, while the next keys
+// and values are under way.
 template <class Visit>
 void visit_keys(const Setting& setting, const at::Tensor& own, const Visit& visit) {
   const Route& route = setting.route;
@@ -136,11 +143,13 @@ void visit_keys(const Setting& setting, const at::Tensor& own, const Visit& visi
   }
 }
 
+// Returns the result for a range of the queries.
 AttentionPart part_at(const AttentionPart& whole, const Run& queries) {
   return {whole.out.narrow(2, queries.begin, queries.count),
           whole.log_sum_exp.narrow(2, queries.begin, queries.count)};
 }
 
+// Computes attention of this rank's queries `q` to all keys. `keys_values` are this rank's.
 AttentionPart forward_of(const Setting& setting, const at::Tensor& q, const at::Tensor& keys_values) {
   AttentionPart whole;
   visit_keys(setting, keys_values, [&](int, int rank, const at::Tensor& here) {
@@ -148,13 +157,13 @@ AttentionPart forward_of(const Setting& setting, const at::Tensor& q, const at::
     if (at.queries.count == 0 || at.keys.count == 0) return;
     const AttentionPart part = attend(block_of(setting, at, rank, q, here));
     if (!whole.out.defined()) {
-      whole = {part.out.clone(), part.log_sum_exp.clone()};  // this rank's own keys: of all queries
+      whole = {part.out.clone(), part.log_sum_exp.clone()};  // the first step has all queries
       return;
     }
     AttentionPart sum = part_at(whole, at.queries);
     merge(sum, part);
   });
-  if (!whole.out.defined()) {  // no position is here
+  if (!whole.out.defined()) {  // this rank has no positions
     const at::Tensor out = at::zeros_like(
         q.transpose(1, 2), q.options().dtype(at::toAccumulateType(q.scalar_type(), /*is_cuda=*/true)));
     whole = {out, out.sum(-1)};
@@ -163,10 +172,11 @@ AttentionPart forward_of(const Setting& setting, const at::Tensor& q, const at::
 }
 
 struct Gradients {
-  at::Tensor dq, dk, dv, dbias;  // as q, k, v and the bias
+  at::Tensor dq, dk, dv, dbias;  // in the shapes of q, k, v and the bias
 };
 
-// The gradients of keys and values follow them one step behind and end at the rank whose they are.
+// Computes the gradients. Those of keys and values travel one step behind the keys and values and end at the
+// rank that owns them.
 Gradients backward_of(const Setting& setting, const at::Tensor& q, const at::Tensor& keys_values,
                       const AttentionPart& whole, const at::Tensor& gradient) {
   const Route& route = setting.route;
@@ -235,7 +245,8 @@ class RingAttention final : public StreamAttention {
 
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const nn::AttentionOptions& options) const override {
-    // Autocast's type for what comes in; what follows chooses its precision itself, as it does in backward.
+    // Cast the inputs as autocast would, then disable it: forward and backward choose their precision
+    // themselves.
     if (at::autocast::is_autocast_enabled(at::kCPU)) {
       const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
       const at::ScalarType dtype =
@@ -277,7 +288,7 @@ class RingAttention final : public StreamAttention {
   }
 
  private:
-  // Additive, and of this rank's queries where it tells them apart.
+  // Returns `mask` as an additive bias, with the rows of this rank's queries if it has a row for each query.
   at::Tensor bias_of(const at::Tensor& mask, const at::Tensor& q) const {
     if (!mask.defined()) return mask;
     const bool of_all = mask.size(-2) > 1 && mask.size(-2) != q.size(1);

@@ -18,7 +18,8 @@ namespace {
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-// The sum over the ranks of products of all positions, each of some in-features, scattered over them.
+// The backward of leave_product: each rank's product of all positions with its input features, summed over
+// the ranks and scattered along the sequence.
 class ScatteredProduct final : public torch::autograd::Node {
  public:
   ScatteredProduct(const at::Tensor& x, const at::Tensor& weight, nn::Linear::Layout layout,
@@ -104,7 +105,7 @@ class RingResidualStream final : public SplitResidualStream {
   }
 
  private:
-  // Every part once; `whole` gets them all.
+  // Calls `visit` with every part and its place in the sequence, and fills `whole` with all parts.
   void visit(const at::Tensor& x, int64_t total, at::Tensor& whole,
              const std::function<void(const Run& at, const at::Tensor& part)>& visit) const {
     at::DimVector shape(x.sizes());

@@ -18,16 +18,20 @@ namespace weft::parallel {
 
 namespace {
 
-// The gathered input once more, in backward: for the first of the readers, kept until the last has it.
+// Gathers the input of a region again in backward, when the first of its readers needs it, and keeps it for
+// the others.
 class Again {
  public:
   explicit Again(std::shared_ptr<const SplitResidualStream> stream)
       : stream_(std::move(stream)), total_(stream_->length()) {}
 
+  // Registers a reader, in forward.
   void join() { ++readers_; }
+  // Starts to gather `part` if the stream overlaps and no reader has done it.
   void start(const at::Tensor& part) {
     if (left_ == 0 && !gathering_) gathering_ = stream_->start_gathering(part, total_);
   }
+  // Returns the gradient of a reader's weight. The last reader releases the gathered input.
   at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& part, nn::Linear::Layout layout) {
     const bool first = left_ == 0;
     if (first) left_ = readers_;
@@ -42,12 +46,12 @@ class Again {
  private:
   const std::shared_ptr<const SplitResidualStream> stream_;
   const int64_t total_;
-  int64_t readers_ = 0, left_ = 0;  // of the forward; to come in backward
+  int64_t readers_ = 0, left_ = 0;  // in forward; in backward, those that have not run yet
   std::function<at::Tensor()> gathering_;
   at::Tensor whole_;
 };
 
-// The product of a gathered input, which keeps this rank's positions alone.
+// The backward of a product with a gathered input. It saves this rank's positions only.
 class GatheredProduct final : public torch::autograd::Node {
  public:
   GatheredProduct(const at::Tensor& part, const at::Tensor& weight, bool biased, nn::Linear::Layout layout,
@@ -62,7 +66,7 @@ class GatheredProduct final : public torch::autograd::Node {
     torch::autograd::variable_list result(biased_ ? 3 : 2);
     if (!dy.defined()) return result;
     require_first_order("linear");
-    // Gathered on every rank alike, frozen or not.
+    // Every rank must gather, even if its weight is frozen, because gathering is collective.
     const at::Tensor part = part_.unpack();
     again_->start(part);
     if (task_should_compute_output(0)) result[0] = nn::linear_input_gradient(dy, weight_.unpack(), layout_);
@@ -119,7 +123,7 @@ class SplitInput final : public RegionInput {
       node->set_next_edges(torch::autograd::collect_next_edges(inputs));
       torch::autograd::set_history(result, node);
     }
-    if (--crossing.left == 0) crossing = {};  // no memory after the last reader
+    if (--crossing.left == 0) crossing = {};  // the last reader releases the memory
     return result;
   }
 
@@ -127,7 +131,7 @@ class SplitInput final : public RegionInput {
   struct Crossing {
     at::Tensor outside, inside;
     std::shared_ptr<Again> again;
-    int64_t left = 0;  // readers to come
+    int64_t left = 0;  // readers that have not run yet
   };
   const std::shared_ptr<SplitResidualStream> stream_;
   const int64_t readers_;

@@ -28,8 +28,8 @@ kernels::RowNormaliser<T>* normalisers_in(const at::Tensor& pairs) {
   return static_cast<kernels::RowNormaliser<T>*>(pairs.data_ptr());
 }
 
-// Of this rank's classes: labels counted from its first, kElsewhere for another's, -1 for those that count
-// nothing.
+// Returns the labels relative to this rank's first class: kElsewhere for a class of another rank, -1 for
+// ignored labels.
 at::Tensor local_labels(const at::Tensor& labels, int64_t ignored, int64_t begin, int64_t count) {
   const at::Tensor local = labels.sub(begin);
   const at::Tensor here = local.ge(0).logical_and_(local.lt(count));
@@ -38,6 +38,8 @@ at::Tensor local_labels(const at::Tensor& labels, int64_t ignored, int64_t begin
       .contiguous();
 }
 
+// Returns the loss summed over all rows. Fills `pairs` (rows, 2) with the normalizer of each row, for
+// backward.
 template <typename T>
 at::Tensor sum_of_rows(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& pairs,
                        const Communicator& ranks) {
@@ -51,7 +53,8 @@ at::Tensor sum_of_rows(const at::Tensor& logits, const at::Tensor& labels, const
   const at::Tensor peaks = pairs.select(1, 0).clone();
   ranks.all_reduce(peaks, ReduceOp::kMax).wait();
   const T* const peak = peaks.const_data_ptr<T>();
-  const at::Tensor sums = at::empty({2, rows}, logits.options());  // of exponentials; the label's logit
+  const at::Tensor sums =
+      at::empty({2, rows}, logits.options());  // sums of exponentials, logits of the labels
   T *const exponentials = sums.mutable_data_ptr<T>(), *const own = exponentials + rows;
   for (int64_t row = 0; row < rows; ++row) {
     const bool counts = label[row] != -1;

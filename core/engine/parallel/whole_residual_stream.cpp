@@ -42,13 +42,13 @@ class WholeInput final : public RegionInput {
  private:
   struct Crossing {
     at::Tensor outside, inside;
-    int64_t left = 0;  // readers to come
+    int64_t left = 0;  // readers that have not run yet
   };
   at::Tensor shared(const at::Tensor& x) {
     Crossing& crossing = nn::RunningUnit::current().kept<Crossing>(this);
     if (crossing.left == 0 || !crossing.outside.is_same(x)) crossing = {x, enter(x, ranks_), readers_};
     if (--crossing.left > 0) return crossing.inside;
-    return std::exchange(crossing, Crossing()).inside;  // no memory after the last reader
+    return std::exchange(crossing, Crossing()).inside;  // the last reader releases the memory
   }
 
   const Communicator ranks_;

@@ -16,7 +16,7 @@ using weft::plan::ModelDescription;
 using weft::plan::Node;
 using weft::plan::Recording;
 
-// What the policy holds by an opaque pointer.
+// The types behind the opaque pointers of the C table.
 struct weft_model_description {
   const ModelDescription& model;
   const std::vector<size_t>& order;
@@ -36,7 +36,7 @@ using weft::borrow;
 
 namespace {
 
-constexpr size_t kMostCalls = 100'000;  // a policy in an endless loop must end
+constexpr size_t kMostCalls = 100'000;  // ends a policy that loops forever
 constexpr size_t kMostAttributes = 64;
 constexpr size_t kMostBytes = 64 << 10;
 
@@ -60,8 +60,8 @@ Attribute copy(const weft_kv& kv) {
   return attribute;
 }
 
-// One call of the policy. A call that breaks the contract is noted and the policy goes on, so that all
-// problems are told together; only too many calls stop it.
+// Runs the body of one call of the policy. An error becomes a problem of the recording and the policy
+// continues, so that all problems are reported together. Only too many calls stop it.
 template <class Body>
 weft_status call(weft_plan* plan, const char* slot, weft_error* error, const Body& body) noexcept {
   return guarded(error, [&] {
@@ -134,7 +134,8 @@ const Node* node_at(const weft_model_description* model, uint64_t index) {
   return index < model->order.size() ? &model->model.nodes[model->order[index]] : nullptr;
 }
 
-// An output struct of another size would be written beyond its end, or left empty without a word.
+// Returns true if `out` can be filled. Otherwise adds a problem: a struct that is too small would be written
+// beyond its end.
 template <class T>
 bool is_sized(const weft_model_description* model, const T* out, const char* name) {
   if (out != nullptr && out->struct_size >= sizeof(T)) return true;

@@ -7,21 +7,22 @@
 namespace weft::plan {
 namespace {
 
-// What stays whole when a dimension is split, heads or elements, and how it lies.
+// The units, heads or single elements, in which a dimension is sharded, and their layout.
 struct Units {
-  std::vector<int64_t> parts;  // how many each part has
-  int64_t groups = 1;          // each has its share of every part, one after the other
-  int64_t size = 1;            // elements of one
-  bool repeats_first = false;  // of which parts several ranks may hold the same one, if there are too few
-  bool repeats_others = false;
+  std::vector<int64_t> parts;   // number of units of each fused part
+  int64_t groups = 1;           // interleaved groups, each of which has its share of every part
+  int64_t size = 1;             // elements of one unit
+  bool repeats_first = false;   // several ranks may hold the same unit of the first part if there are too few
+  bool repeats_others = false;  // the same for the units of the other parts
 };
 
-// Returns the units of rank `rank`; several ranks have the same one where there are fewer than ranks.
+// Returns the units of `rank`. If there are fewer units than ranks, several ranks have the same one.
 Run share(int64_t units, int64_t rank, int64_t ranks) {
   if (units < ranks) return {rank * units / ranks, 1};
   return {rank * (units / ranks), units / ranks};
 }
 
+// Returns true if every part can be sharded over so many ranks.
 bool fits(const Units& units, int64_t ranks) {
   bool first = true;
   for (const int64_t part : units.parts) {
@@ -32,7 +33,7 @@ bool fits(const Units& units, int64_t ranks) {
   return true;
 }
 
-// Adds a run, which joins the last one where it begins at its end.
+// Appends a run, or extends the last one if the run continues it.
 void append(std::vector<Run>& runs, const Run& next) {
   if (!runs.empty() && runs.back().end() == next.begin)
     runs.back().count += next.count;
@@ -40,6 +41,7 @@ void append(std::vector<Run>& runs, const Run& next) {
     runs.push_back(next);
 }
 
+// Returns the elements of `rank` along the dimension.
 std::vector<Run> runs_of(const Units& units, int64_t rank, int64_t ranks) {
   std::vector<Run> runs;
   int64_t at = 0;
@@ -55,14 +57,15 @@ std::vector<Run> runs_of(const Units& units, int64_t rank, int64_t ranks) {
   return runs;
 }
 
-// Returns equal shares rounded up to whole multiples; what is left for the last ranks may be nothing.
+// Returns the rows of `rank`: equal shares rounded up to a multiple of `multiple`. The last ranks get fewer
+// rows, perhaps none.
 Run share_of_vocabulary(int64_t count, int64_t multiple, int64_t rank, int64_t ranks) {
   const int64_t most = ((count + ranks - 1) / ranks + multiple - 1) / multiple * multiple;
   const int64_t begin = std::min(count, rank * most);
   return {begin, std::min(count, begin + most) - begin};
 }
 
-// The sizes next to `ranks` that fit.
+// Returns the nearest sizes of the tensor axis that fit, below and above `ranks`.
 std::string nearest_sizes(const Units& units, int64_t ranks) {
   std::vector<int64_t> sizes;
   for (int64_t size = ranks - 1; size > 0 && sizes.empty(); --size)
@@ -73,7 +76,7 @@ std::string nearest_sizes(const Units& units, int64_t ranks) {
   return fmt::format("{}", fmt::join(sizes, " and "));
 }
 
-// "8 + 2 x 4 heads", "3 x 8 heads", "8 heads".
+// Returns "8 + 2 x 4 heads", "3 x 8 heads" or "8 heads".
 std::string heads_text(const SplitRule& rule) {
   if (rule.key_heads > 0)
     return fmt::format("{} + {} x {} heads", rule.heads, rule.parts - 1, rule.key_heads);
@@ -81,7 +84,8 @@ std::string heads_text(const SplitRule& rule) {
                         : fmt::format("{} heads", rule.heads);
 }
 
-// The units of a dimension of `extent` elements; none if it is not made of them.
+// Returns the units of a dimension of `extent` elements, without parts if the dimension does not consist of
+// such units.
 Units units_of(const SplitRule& rule, int64_t extent) {
   if (rule.parts > extent || rule.heads > extent) return {};
   const int64_t first = rule.heads > 0 ? rule.heads : extent / rule.parts;
@@ -93,12 +97,13 @@ Units units_of(const SplitRule& rule, int64_t extent) {
   units.size = extent / total;
   if (rule.interleaved) units.groups = other;
   units.repeats_first = rule.heads > 0 && rule.key_heads == 0;
-  // Along another dimension the elements that one of several ranks counts would be strewn over its part.
+  // Of elements that several ranks hold only one rank counts; along another dimension they would not be
+  // contiguous.
   units.repeats_others = units.repeats_first || (rule.key_heads > 0 && rule.dim == 0);
   return units;
 }
 
-// Returns what does not fit.
+// Fills the cuts with equal shards. Returns an error text, empty on success.
 std::string split_equally(PlannedParameter& parameter, const SplitRule& rule, int64_t ranks) {
   const auto dim = static_cast<size_t>(rule.dim);
   const int64_t extent = parameter.shape[dim];
@@ -129,8 +134,8 @@ std::string split_parameter(PlannedParameter& parameter, const SplitRule& rule, 
   parameter.partition_axes = tensor_axes();
   const auto dim = static_cast<size_t>(rule.dim);
   const auto mark = [&] {
-    // One rank keeps everything. A run without elements tells along which dimension more ranks would divide
-    // it, so that tied parameters are compared alike on any number of ranks.
+    // A single rank keeps everything. An empty run marks the dimension that more ranks would shard, so that
+    // tied parameters compare the same on any number of ranks.
     if (parameter.cuts.size() == 1) parameter.cuts[0].dims[dim].push_back({parameter.shape[dim], 0});
   };
   if (rule.equal) {

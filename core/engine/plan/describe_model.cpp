@@ -29,7 +29,7 @@ Node describe_module(std::string path, const std::shared_ptr<torch::nn::Module>&
   return node;
 }
 
-// An addition is part of the layer that has it.
+// Adds the parameters of an addition to the node of its layer.
 void describe_addition(const std::string& path, const nn::Addition& addition, std::vector<Node>& nodes) {
   const size_t dot = path.rfind('.');
   const std::string layer = path.substr(0, dot), name = path.substr(dot + 1);

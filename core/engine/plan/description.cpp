@@ -22,7 +22,7 @@ size_t digits_at(std::string_view text, size_t begin) {
   return end - begin;
 }
 
-// {0, 1, 2, 5} -> "{0..2,5}"; one number stays as it is.
+// Returns {0, 1, 2, 5} as "{0..2,5}", and a single number as itself.
 std::string number_set(std::vector<int64_t> numbers) {
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
@@ -38,15 +38,15 @@ std::string number_set(std::vector<int64_t> numbers) {
 
 using Components = std::vector<std::string>;
 
-// Merges the paths that are equal but for a number in component `position`; keeps the order of the first of
-// each.
+// Merges paths that differ only in a number at component `position`. A merged path stands where its first
+// path stood.
 std::vector<Components> merge_at(const std::vector<Components>& paths, size_t position) {
   std::vector<std::pair<Components, std::vector<int64_t>>> groups;
   std::map<Components, size_t> known;
   for (const Components& path : paths) {
     Components key = path;
     const bool numbered = position < path.size() && is_number(path[position]);
-    if (numbered) key[position] = "*";  // no path has a component like this
+    if (numbered) key[position] = "*";  // no path contains `*`
     const auto [found, fresh] = known.emplace(key, groups.size());
     if (fresh) groups.emplace_back(key, std::vector<int64_t>{});
     if (numbered) groups[found->second].second.push_back(std::stoll(path[position]));
@@ -74,7 +74,7 @@ bool natural_less(std::string_view a, std::string_view b) {
       continue;
     }
     if (a[i] != b[j]) {
-      if (a[i] == '.' || b[j] == '.') return a[i] == '.';  // a module stands before what only begins alike
+      if (a[i] == '.' || b[j] == '.') return a[i] == '.';  // "h" before "head"
       return a[i] < b[j];
     }
     ++i;
@@ -98,7 +98,7 @@ std::vector<std::string> compress_paths(const std::vector<std::string>& paths) {
 
 std::vector<std::string> nearest_names(std::string_view text, const std::vector<std::string>& candidates,
                                        size_t limit) {
-  constexpr size_t kLongest = 256;  // the distance costs the product of the lengths
+  constexpr size_t kLongest = 256;  // the time is quadratic in the length
   std::vector<std::pair<size_t, size_t>> order;
   for (size_t i = 0; i < candidates.size(); ++i) {
     std::string name = candidates[i].substr(0, kLongest);

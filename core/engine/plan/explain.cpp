@@ -10,12 +10,14 @@
 namespace weft::plan {
 namespace {
 
-using Row = std::array<std::string, 5>;  // pattern, modules, operation, attributes, shapes
+// The columns: pattern, modules, operation, attributes, shapes.
+using Row = std::array<std::string, 5>;
 
 std::string join(const std::vector<std::string>& texts, const char* separator = ", ") {
   return fmt::format("{}", fmt::join(texts, separator));
 }
 
+// Returns the number of nodes and their merged paths.
 template <class Nodes>
 std::string modules(const Nodes& nodes) {
   std::vector<std::string> paths;
@@ -23,7 +25,7 @@ std::string modules(const Nodes& nodes) {
   return fmt::format("{}: {}", nodes.size(), join(compress_paths(paths)));
 }
 
-// Only what differs from the operation's defaults.
+// Returns the attributes that differ from the operation's defaults.
 std::string attributes(const Replacement& entry) {
   std::vector<std::string> texts;
   const Operation* operation = find_operation(entry.operation);
@@ -36,6 +38,7 @@ std::string attributes(const Replacement& entry) {
   return texts.empty() ? "-" : join(texts);
 }
 
+// Returns the shapes of a node's parameters, whole and on one rank: "weight (8, 4) -> (4, 4)".
 std::string shapes(const PlannedNode& node) {
   std::vector<std::string> texts;
   for (const PlannedParameter& param : node.params) {
@@ -51,7 +54,7 @@ std::string shapes(const PlannedNode& node) {
   return texts.empty() ? "-" : join(texts);
 }
 
-// Each text once, in the order of the first of its kind.
+// Adds `text` unless it is there.
 void add_once(std::vector<std::string>& texts, std::string text) {
   if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
 }
@@ -62,7 +65,7 @@ std::string shapes(const std::vector<PlannedNode>& nodes) {
   return join(texts, " | ");
 }
 
-// Returns "0..7 16..19 (2 ranks) 24..27 (2 ranks)".
+// Returns the runs of a shard: "0..7 16..19 (2 ranks) 24..27 (2 ranks)".
 std::string places(const std::vector<SharedRun>& shared) {
   std::vector<std::string> texts;
   for (const auto& [run, holders] : shared) {
@@ -72,8 +75,8 @@ std::string places(const std::vector<SharedRun>& shared) {
   return join(texts, " ");
 }
 
-// Tells where what a rank keeps is not one piece of its own, which the shapes do not show: one line for each
-// way.
+// Returns one line for each way in which the weights of an entry are cut into shards that have several runs
+// or are held by several ranks, which their shapes do not show.
 std::string cuts(const Replacement& entry) {
   std::vector<std::string> texts;
   for (const PlannedNode& node : entry.nodes) {
@@ -125,7 +128,7 @@ std::string requirement(const Requirement& entry) {
   return fmt::format("require     {} = {} is a multiple of {}\n", entry.key, value, entry.divisor);
 }
 
-// Modules of one shape share a line.
+// Returns one line for each shape of replicated modules.
 std::string replicated(const std::vector<PlannedNode>& nodes) {
   std::vector<std::string> seen;
   std::string text;

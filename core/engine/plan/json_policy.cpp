@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using weft::borrow;
 
-// What a policy may ask about the axes, by name; the last ones are macros of weft/policy.h.
+// A size or flag of the axes that a policy can read. The last ones correspond to macros of weft/policy.h.
 struct Field {
   const char* name;
   std::function<json(const weft_parallel&)> of;
@@ -57,7 +57,7 @@ const Field& field_at(const std::string& name) {
        did_you_mean(name, names), fmt::join(names, ", "));
 }
 
-// What a key of an entry holds.
+// The type of the value of a key.
 enum class Form { kText, kPair, kInteger, kConfig, kParallel };
 
 struct Key {
@@ -65,7 +65,7 @@ struct Key {
   Form form;
 };
 
-// The first key says what the entry does; an entry has all of them.
+// The keys of each kind of entry. The first key selects the kind, and all are required.
 const std::vector<std::vector<Key>> kVerbs = {
     {{"on", Form::kText}, {"operation", Form::kText}},
     {{"divide", Form::kText}, {"attribute", Form::kText}, {"by", Form::kInteger}},
@@ -74,7 +74,7 @@ const std::vector<std::vector<Key>> kVerbs = {
     {{"reject", Form::kText}},
 };
 
-// Any entry may have any of them.
+// The optional keys of every entry.
 const std::vector<Key> kConditions = {{"if_module", Form::kText},       {"unless_module", Form::kText},
                                       {"if_config", Form::kConfig},     {"unless_config", Form::kConfig},
                                       {"if_parallel", Form::kParallel}, {"unless_parallel", Form::kParallel}};
@@ -105,8 +105,8 @@ const AttributeRule* rule_of(const json& entry, const std::string& attribute) {
   return found == operation->attributes.end() ? nullptr : &*found;
 }
 
-// A text is itself only where the operation takes a text; elsewhere it names a size or a flag. Of operations
-// and attributes that there are not the plan tells.
+// Returns true if a text stands for itself because the attribute is a text. Otherwise it names a size or a
+// flag. The plan reports unknown operations and attributes.
 bool is_literal(const json& entry, const std::string& attribute) {
   const AttributeRule* rule = rule_of(entry, attribute);
   return rule == nullptr || rule->standard.kind == WEFT_KIND_TEXT;
@@ -116,7 +116,8 @@ bool is_scalar(const json& value) {
   return value.is_boolean() || value.is_number() || value.is_string();
 }
 
-// A number, a flag, the name of a field, or {"config": KEY, "otherwise": one of these}.
+// Throws unless the value is a number, a flag, the name of a field, or {"config": KEY, "otherwise": one of
+// these}.
 void check_value(const std::string& key, const json& value, bool is_text) {
   if (value.is_string() && !is_text) field_at(value.get<std::string>());
   if (is_scalar(value)) return;
@@ -131,6 +132,7 @@ void check_value(const std::string& key, const json& value, bool is_text) {
   check_value(key, value["otherwise"], is_text);
 }
 
+// Checks the object of an "if_..." or "unless_..." key.
 void check_facts(const Key& key, const json& value) {
   if (!value.is_object() || value.empty())
     fail(WEFT_INVALID_ARGUMENT, "\"{}\" is {}, must be an object of keys and the values they must have",
@@ -180,7 +182,8 @@ void check_entry(const json& entry) {
   const auto find_key = [&](const std::string& name) {
     return std::find_if(keys.begin(), keys.end(), [&](const Key& key) { return key.name == name; });
   };
-  // An attribute that is nearly the name of a key would be told as an unknown attribute only.
+  // A misspelled condition is reported as an unknown key, with the nearest one, instead of as an unknown
+  // attribute.
   const auto is_attribute = [&](const std::string& name) {
     return has_attributes && !name.starts_with("if_") && !name.starts_with("unless_");
   };
@@ -206,12 +209,13 @@ void check_entry(const json& entry) {
       check_value(name, value, is_literal(entry, name));
 }
 
-// What build gets, as the language sees it.
+// The model and the sizes, as the entries of a policy read them.
 struct Facts {
   const weft_model_view& model;
   const weft_parallel& parallel;
 
-  json config(const std::string& key) const {  // null if it is absent
+  // Returns a value of the configuration, null if it is absent.
+  json config(const std::string& key) const {
     weft_kv value{};
     if (!model.config(model.model, borrow(key), &value)) return nullptr;
     if (value.kind == WEFT_KIND_BOOL) return value.integer != 0;
@@ -293,6 +297,7 @@ std::string place_of(const std::string& source, size_t index) {
   return fmt::format("{}, entry {}", source, index + 1);
 }
 
+// Parses the policy. Throws INVALID_ARGUMENT with all errors.
 json checked(std::string_view text, const std::string& source) {
   json policy = parse_json(text, source);
   if (!policy.is_object())

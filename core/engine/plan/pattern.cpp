@@ -22,7 +22,7 @@ bool is_name_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
 }
 
-// Checks the class that begins at `open`; returns the place after it.
+// Checks the character class that begins at `open` and returns the index behind it.
 size_t check_class(std::string_view text, std::string_view glob, size_t open) {
   const size_t close = glob.find(']', open);
   if (close == std::string_view::npos) malformed(text, "`[` is not closed");
@@ -61,7 +61,7 @@ void check_glob(std::string_view text, std::string_view glob) {
   if (component_is_empty) malformed(text, "it ends with a dot");
 }
 
-// The end of the element of `glob` at `i` (a character, a class or `*`).
+// Returns the end of the element of `glob` at `i`: a character, a class or `*`.
 size_t element_end(std::string_view glob, size_t i) {
   return glob[i] == '[' ? glob.find(']', i) + 1 : i + 1;
 }
@@ -71,8 +71,8 @@ bool element_matches(std::string_view element, char c) {
                              : element.substr(1, element.size() - 2).find(c) != element.npos;
 }
 
-// One component each. Only the last `*` is ever tried again, so the time is at most the product of the
-// lengths.
+// Matches one component of a pattern with one of a path. Only the last `*` is tried again, so the time is at
+// most the product of the lengths.
 bool component_matches(std::string_view glob, std::string_view name) {
   size_t g = 0, n = 0, after_star = std::string_view::npos, star_name = 0;
   while (n < name.size()) {

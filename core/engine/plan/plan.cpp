@@ -46,7 +46,7 @@ ModelDescription in_natural_order(ModelDescription model) {
   return model;
 }
 
-// Far from the first order, and neighbours apart: from the middle outwards.
+// Returns an order far from the first one, in which neighbours are apart: from the middle outwards.
 std::vector<size_t> another_order(size_t size) {
   std::vector<size_t> order;
   for (size_t i = 0; i < size; ++i) order.push_back(i % 2 == 0 ? (size + i) / 2 : (size - i - 1) / 2);
@@ -92,7 +92,7 @@ void finish(Plan& plan, const ModelDescription& model) {
   plan.digest = sha256_hex(canonical_text(plan));
 }
 
-// "0+4 12+4": the runs of a dimension that one rank keeps; "0+4x2": two ranks hold it.
+// Returns the runs that one rank keeps along a dimension: "0+4 12+4". A run that two ranks hold is "0+4x2".
 std::string runs_text(const std::vector<Cut>& cuts, size_t place, size_t dim) {
   std::vector<std::string> texts;
   for (const SharedRun& shared : shared_runs(cuts, place, dim))
@@ -101,7 +101,8 @@ std::string runs_text(const std::vector<Cut>& cuts, size_t place, size_t dim) {
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
-// "dim 1 0+4 12+4|4+4 16+4": what each rank keeps; of two dimensions "dim 0 0+2x2|0+2x2 dim 1 0+3|3+3".
+// Returns what each rank keeps: "dim 1 0+4 12+4|4+4 16+4", or for two dimensions "dim 0 0+2x2|0+2x2 dim 1
+// 0+3|3+3".
 std::string cut_text(const PlannedParameter& parameter) {
   std::vector<std::string> texts;
   for (const size_t dim : split_dims(parameter.shape, parameter.cuts)) {
@@ -199,7 +200,7 @@ std::string name_of_policy(const Plan& plan) {
   return plan.policy.empty() ? "a model without a policy" : fmt::format("policy \"{}\"", plan.policy);
 }
 
-// Adds a line for each flag that is off and that no entry passes on: it would have no effect.
+// Adds a line for each flag that is off but that no entry passes on, because it would have no effect.
 void add_ignored_flags(const Plan& plan, std::vector<std::string>& reasons) {
   for (const FormFlag& flag : kFormFlags)
     if (!(plan.sizes.*flag.value) && !states(plan, flag.performed))
@@ -208,7 +209,7 @@ void add_ignored_flags(const Plan& plan, std::vector<std::string>& reasons) {
                       flag.name, name_of_policy(plan), flag.layers));
 }
 
-// Adds a line for each thing that the plan of a split sequence must say and does not.
+// Adds a line for each fact that a plan must state for a split sequence and does not.
 void add_missing(const Plan& plan, std::vector<std::string>& reasons) {
   const auto require = [&](Fact fact, const char* what) {
     if (states(plan, fact)) return;

@@ -21,7 +21,7 @@ std::string list(const std::vector<std::string>& names) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// `vendor.name/revision`
+// Returns true for "vendor.name/revision".
 bool is_operation_id(std::string_view id) {
   const size_t slash = id.find('/');
   if (slash == id.npos) return false;
@@ -36,7 +36,7 @@ bool is_operation_id(std::string_view id) {
          });
 }
 
-// The same thing said of many nodes is one problem.
+// Collects the problems of nodes and reports a problem that many nodes share once.
 class PerNode {
  public:
   void add(const std::string& problem, const std::string& path) {
@@ -44,7 +44,7 @@ class PerNode {
     if (fresh) groups_.push_back({problem, {}});
     groups_[found->second].second.push_back(path);
   }
-  // "<who>: <paths> <problem>"
+  // Adds each problem as "<who>: <paths> <problem>".
   void flush(const std::string& who, Problems& problems) const {
     for (const auto& [problem, paths] : groups_) {
       problems.push_back(fmt::format("{}: {} {}", who, list(compress_paths(paths)), problem));
@@ -56,6 +56,7 @@ class PerNode {
   std::map<std::string, size_t> index_;
 };
 
+// Validates the calls of a policy one kind after the other and builds the plan.
 class Validator {
  public:
   Validator(const ModelDescription& model, const ParallelSizes& sizes, Problems& problems)
@@ -251,7 +252,7 @@ class Validator {
     }
   }
 
-  // What the plan makes of a node, null if nothing.
+  // Returns the planned node at `path`, null if the plan does not have it.
   const PlannedNode* find_planned(const std::string& path) const {
     const auto in = [&](const std::vector<PlannedNode>& nodes) {
       const auto found =
@@ -263,7 +264,7 @@ class Validator {
     return in(plan_.replicated);
   }
 
-  // Cuts the parameters that operations have added to layers as the layers' own require.
+  // Plans the parameters that operations have added to layers. Each operation cuts them like the layer's own.
   void keep_additions() {
     std::vector<Replacement> entries;  // one for each operation
     PerNode per_node;
@@ -293,7 +294,7 @@ class Validator {
     per_node.flush("adapter", problems_);
   }
 
-  // One tensor cannot be cut in two ways.
+  // Reports tied parameters that are cut differently, because they are one tensor.
   void check_tied_cuts() {
     std::map<std::string, const PlannedParameter*> planned;
     const auto add = [&](const PlannedNode& node) {
@@ -338,7 +339,7 @@ class Validator {
   const ModelDescription& model_;
   Problems& problems_;
   Plan plan_;
-  std::vector<std::string> places_;  // of the replacements
+  std::vector<std::string> places_;  // of the replacements, in their order
   std::map<std::string, std::vector<size_t>> replaced_by_;
   std::set<std::pair<std::string, std::string>> divided_;
 };

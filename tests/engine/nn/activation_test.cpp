@@ -24,7 +24,7 @@ TEST(Activation, GeluNewIsTheFormulaWithTanh) {
   const at::Tensor x = at::linspace(-6, 6, 101, at::kDouble);
   const at::Tensor formula = 0.5 * x * (1 + at::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x.pow(3))));
   EXPECT_TRUE(is_near(values("gelu_new"), formula, kKernelFp64));
-  EXPECT_FALSE(is_near(values("gelu"), formula, 1e-5));  // that one is exact
+  EXPECT_FALSE(is_near(values("gelu"), formula, 1e-5));  // "gelu" is the exact one
 }
 
 TEST(Activation, NamesOfOneFunctionAgree) {

@@ -11,7 +11,7 @@ namespace weft::test {
 
 namespace {
 
-// B 3, H 2, T 9, D 5; strides as of a fused projection.
+// B 3, H 2, T 9, D 5, with the strides of a fused projection.
 struct Inputs {
   at::Tensor fused, q, k, v;
   explicit Inputs(at::ScalarType dtype = at::kDouble) {
@@ -23,7 +23,7 @@ struct Inputs {
   }
 };
 
-// softmax(scale q k^T + mask) v, written down. `allowed`: (..., T, T)
+// Returns softmax(scale q k^T + mask) v, computed step by step. `allowed`: (..., T, T).
 at::Tensor formula(const Inputs& in, const at::Tensor& allowed, double scale) {
   const at::Tensor scores = at::matmul(in.q, in.k.transpose(-1, -2)) * scale;
   return at::matmul(
@@ -34,7 +34,7 @@ at::Tensor lower_triangle() {
   return at::ones({9, 9}, at::kBool).tril();
 }
 
-// (B, 1, 1, T): the last two keys of row 0, the first three of row 2 are padding.
+// Returns a mask (B, 1, 1, T) in which the last two keys of row 0 and the first three of row 2 are padding.
 at::Tensor padding() {
   at::Tensor mask = at::ones({3, 1, 1, 9}, at::kBool);
   mask.select(0, 0).slice(-1, 7, 9).fill_(false);
@@ -79,8 +79,8 @@ TEST(Attention, CausalAndPaddingAreBothHeeded) {
   }
 }
 
-// The kernel and the general function on sizes around its blocks of 32 queries and 16 lanes, against the
-// formula in fp64.
+// Compares the kernel and the general function with the formula in fp64, at sizes around the kernel's blocks
+// of 32 queries and 16 lanes.
 TEST(SelfAttention, AgreesWithTheFormulaAtEverySize) {
   for (int64_t positions : {1, 5, 16, 31, 32, 33, 64, 100}) {
     for (int64_t size : {6, 16, 48, 64}) {
@@ -102,7 +102,7 @@ TEST(SelfAttention, AgreesWithTheFormulaAtEverySize) {
         (found * up).sum().backward();
         (expected * up).sum().backward();
         for (int64_t index : {0, 1, 2}) {
-          // Relative to the largest of all three: with one key those of q and k cancel.
+          // Relative to the largest gradient of all three, because with one key those of q and k cancel.
           const double error = (qkv.grad() - exact.grad()).select(2, index).abs().max().item<double>();
           EXPECT_LE(error, 5 * kKernelFp32 * exact.grad().abs().max().item<double>())
               << positions << " " << size << " " << causal << " " << index;
@@ -112,8 +112,8 @@ TEST(SelfAttention, AgreesWithTheFormulaAtEverySize) {
   }
 }
 
-// Heads of q that share heads of k and v, against those repeated; with the kernel (16 channels), without, and
-// with a mask.
+// Compares grouped heads of k and v with repeated ones: with the kernel (16 channels), without it, and with a
+// mask.
 TEST(SelfAttention, OfGroupedQueriesIsThatOfRepeatedKeys) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
     for (int64_t groups : {1, 2, 6}) {

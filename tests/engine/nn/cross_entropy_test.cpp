@@ -84,7 +84,7 @@ TEST(CrossEntropy, StandsLargeLogits) {
   logits[0][3] = 3e38;
   logits[1] = -3e38;
   const at::Tensor loss = nn::cross_entropy_sum(logits.requires_grad_(true), at::tensor({3, 5}, at::kLong));
-  EXPECT_NEAR(loss.item<double>(), std::log(40.0), 1e-5);  // of the second row alone
+  EXPECT_NEAR(loss.item<double>(), std::log(40.0), 1e-5);  // the second row alone counts
   EXPECT_TRUE(gradient(logits, loss).isfinite().all().item<bool>());
   at::Tensor broken = at::zeros({1, 40});
   broken[0][7] = std::numeric_limits<float>::quiet_NaN();

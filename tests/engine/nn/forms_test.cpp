@@ -1,4 +1,5 @@
-// The two forms of every layer that has two: the same values and gradients but for rounding, by other ways.
+// The fused and the plain form of layers must have equal values and gradients up to rounding, and different
+// graphs.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +32,8 @@ Outcome outcome(const Forward& forward, const Tensors& inputs) {
   return result;
 }
 
-// `forward` goes through `layer`. Other functions make the two, so that the comparison is none with itself.
+// Compares the two forms of `layer`, which `forward` uses. Their graphs must differ, so that no form is
+// compared with itself.
 void expect_forms_agree(nn::Fusible& layer, const Forward& forward, const Tensors& inputs) {
   const double tolerance = inputs[0].scalar_type() == at::kFloat ? kKernelFp32 : kKernelFp64;
   layer.fused = true;
@@ -85,7 +87,7 @@ TEST_P(Forms, OfAGatedMlpAgree) {
     const Tensors inputs = {random({3, 7, 50}) * 3, random({3, 7, 50})};
     const Forward forward = [&](const Tensors& in) { return activation(in[0], in[1]); };
     if (GetParam() == at::kFloat) expect_forms_agree(activation, forward, inputs);
-    if (GetParam() == at::kDouble) {  // one form
+    if (GetParam() == at::kDouble) {  // fp64 has one form only
       const at::Tensor plain =
           outcome([&](const Tensors& in) { return nn::activation(name)(in[0]) * in[1]; }, inputs).values[0];
       EXPECT_TRUE(is_near(forward(inputs), plain, 1e-13));
@@ -117,7 +119,7 @@ TEST(Dropout, KeepsItsExpectationAndZeros) {
   const at::Tensor y = dropout.added(at::zeros({100000}), at::ones({100000}));
   EXPECT_NEAR(y.mean().item<double>(), 1, 0.01);
   EXPECT_NEAR(y.eq(0).to(at::kDouble).mean().item<double>(), 0.25, 0.01);
-  // Neighbours, also across the lanes and blocks of the generator, have nothing to do with each other.
+  // Neighbours must be independent, also across the generator's lanes and blocks.
   for (const int64_t apart : {1, 16, 4096}) {
     const at::Tensor both = y.narrow(0, apart, 90000).eq(0).logical_and(y.narrow(0, 0, 90000).eq(0));
     EXPECT_NEAR(both.to(at::kDouble).mean().item<double>(), 0.0625, 0.005) << apart;

@@ -1,4 +1,4 @@
-// The context of a micro-batch's forward, and the unit that a thread runs in it.
+// The context of a micro-batch's forward pass, and the unit that a thread runs in it.
 #include "weft/nn/forward_context.hpp"
 
 #include <ATen/ATen.h>
@@ -71,7 +71,7 @@ TEST(RandomNumbers, FollowFromTheMicroBatchAndTheUnitAlone) {
   ForwardContext first({}, 7), second({}, 8);
   const auto numbers = drawn(first, 2, RunningUnit::Run::kFirst);
   EXPECT_NE(numbers[0], numbers[1]);
-  drawn(second, 5, RunningUnit::Run::kFirst);  // whatever runs in between
+  drawn(second, 5, RunningUnit::Run::kFirst);  // must not change what follows
   at::manual_seed(3);
   EXPECT_EQ(drawn(first, 2, kAgain), numbers);
   EXPECT_NE(drawn(first, 3, kAgain), numbers);
@@ -89,7 +89,7 @@ TEST(RandomNumbers, ComeFromTheDefaultGeneratorWithoutASeed) {
   EXPECT_NE(nn::drawn_seed(0), number);
 }
 
-// In one kernel and by libtorch's own generator alike.
+// Covers the fused kernel and libtorch's generator.
 TEST(RandomNumbers, MaskDropoutAlikeWhateverRanBefore) {
   for (const bool on_host : {true, false}) {
     ForwardContext context({}, 7);

@@ -1,4 +1,4 @@
-// Kernels that layers are made of, against libtorch's in fp64.
+// Compares the kernels of layers with libtorch's in fp64.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -105,7 +105,7 @@ TEST(Linear, GivesNoGradientToWhatIsFrozen) {
   EXPECT_TRUE(trained.weight.grad().defined());
 }
 
-// The processor's best is what everything else runs with.
+// All other tests run with the best instruction set of the processor.
 class EveryInstructionSet : public testing::TestWithParam<kernels::InstructionSet> {
  protected:
   void SetUp() override {
@@ -188,7 +188,7 @@ TEST_P(EveryInstructionSet, GatedActivationsAgree) {
   }
 }
 
-// A mask is the same on every machine.
+// A dropout mask must be the same on every machine and in every release.
 TEST_P(EveryInstructionSet, BernoulliIsWhatItWas) {
   const at::Tensor values = at::full({20001}, 7, at::kByte);
   kernels::bernoulli(20000, 42, 0.75, values.mutable_data_ptr<uint8_t>());

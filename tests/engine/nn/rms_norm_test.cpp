@@ -28,7 +28,7 @@ TEST(RmsNorm, IsTheFormulaInFp64) {
   EXPECT_EQ(norm.kind(), "RMSNorm");
 }
 
-// Sizes around the kernel's 16 lanes, 64 columns and 64 rows, with every instruction set.
+// Covers sizes around the kernel's 16 lanes, 64 columns and 64 rows, with every instruction set.
 TEST(RmsNorm, AgreesWithTheFormulaAtEverySize) {
   using kernels::InstructionSet;
   for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
@@ -47,7 +47,7 @@ TEST(RmsNorm, AgreesWithTheFormulaAtEverySize) {
         (expected * up).sum().backward();
         EXPECT_TRUE(is_near(found, expected, kKernelFp32)) << rows << " " << channels;
         EXPECT_TRUE(is_near(norm.weight.grad(), weight.grad(), 5 * kKernelFp32)) << rows << " " << channels;
-        // With one channel the gradient all but cancels.
+        // With one channel the gradient nearly cancels.
         const double scale = channels == 1 ? up.abs().max().item<double>() : 1;
         EXPECT_LE((x.grad() - exact.grad()).abs().max().item<double>(),
                   5 * kKernelFp32 * std::max(scale, exact.grad().abs().max().item<double>()))
@@ -58,7 +58,7 @@ TEST(RmsNorm, AgreesWithTheFormulaAtEverySize) {
   kernels::instruction_set() = kernels::best_instruction_set();
 }
 
-// Rounded before the weight multiplies it, in both forms; sums may round on the other side.
+// Both forms round before they multiply by the weight. Sums may round in either direction.
 TEST(RmsNorm, NormalisesHalfPrecisionInFp32) {
   for (const auto& [type, rounding] :
        {std::pair(at::kBFloat16, kRoundingBf16), std::pair(at::kHalf, kRoundingFp16)})

@@ -17,7 +17,7 @@ nn::RotaryConfig read(const std::string& json) {
   return nn::RotaryConfig::read(Config::parse(json, "config.json"), 64);
 }
 
-// x: (N, T, H, D), positions: (N, T); the angles as Hugging Face takes them, in fp32.
+// Computes rotary embeddings with angles in fp32, like Hugging Face. x: (N, T, H, D), positions: (N, T).
 at::Tensor formula(const at::Tensor& x, const at::Tensor& positions, double theta) {
   const int64_t size = x.size(-1);
   const at::Tensor frequencies =

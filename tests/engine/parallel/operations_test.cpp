@@ -1,4 +1,4 @@
-// The operations of a tensor axis by themselves.
+// The operations of a tensor axis, each tested alone.
 #include <ATen/ATen.h>
 
 #include "nn/linear.hpp"
@@ -24,7 +24,7 @@ Tensor leaf(const Tensor& values) {
   return values.clone().requires_grad_(true);
 }
 
-// One linear layer on a tensor axis whose parts nobody else holds.
+// The site of one linear layer whose shards are held by one rank each.
 class LinearSite final : public Site {
  public:
   LinearSite(nn::Linear& layer, Communicator ranks, std::shared_ptr<parallel::ResidualStream> stream,
@@ -78,7 +78,7 @@ int64_t all_reduced() {
   return communicated_bytes()["all_reduce"];
 }
 
-// Classes 0 to 4 and 5 to 6 on two ranks, 3 + 3 + 1 + 0 on four.
+// Returns the numbers of classes of each rank: 5 + 2 on two ranks, 3 + 3 + 1 + 0 on four.
 std::vector<int64_t> split_of(int ranks) {
   return ranks == 2 ? std::vector<int64_t>{5, 2} : std::vector<int64_t>{3, 3, 1, 0};
 }
@@ -116,7 +116,8 @@ WEFT_RANKS_TEST(VocabularyCrossEntropy, RefusesLabelsBeyondTheWholeVocabulary, 2
                WEFT_INVALID_ARGUMENT, "cross entropy: labels", "the value 7");
 }
 
-// x W1 W2 with W1 (256, 1024) cut to (256, 512) and W2 (1024, 256) to (512, 256), as the documents have it.
+// Computes x W1 W2 with W1 (256, 1024) sharded to (256, 512) and W2 (1024, 256) to (512, 256), the documents'
+// example.
 WEFT_RANKS_TEST(TensorParallel, ColumnsThenRowsAreTheWholeProduct, 2) {
   at::manual_seed(5);
   const Tensor x = at::randn({4, 256}, at::kDouble), w1 = at::randn({256, 1024}, at::kDouble),
@@ -138,7 +139,7 @@ WEFT_RANKS_TEST(TensorParallel, ColumnsThenRowsAreTheWholeProduct, 2) {
   EXPECT_TRUE(is_near(own_x.grad(), whole_x.grad(), 1e-12));
 }
 
-// Three layers that read one tensor send its gradient once.
+// Three layers that read one tensor must reduce its gradient once.
 WEFT_RANKS_TEST(TensorParallel, ASharedInputIsReducedOnce, 2) {
   for (const bool shared : {false, true}) {
     const auto stream = parallel::whole_residual_stream("", world.communicator());
@@ -163,8 +164,8 @@ WEFT_RANKS_TEST(TensorParallel, ASharedInputIsReducedOnce, 2) {
   }
 }
 
-// Keys in two blocks, of which the second is merged with the first: as attention to all of them; and the
-// gradients of the blocks are those of the whole, by differences too where probabilities are dropped.
+// Attention to two blocks of keys, merged, must equal attention to all keys, and so must the gradients. With
+// dropout, gradients are also compared with finite differences.
 TEST(AttentionBlock, PartsMergeToTheWhole) {
   at::manual_seed(9);
   const auto random = [](int64_t heads, int64_t positions) {

@@ -1,4 +1,4 @@
-// How positions lie on ranks.
+// Which positions each rank holds.
 #include "parallel/positions.hpp"
 
 #include <ATen/ATen.h>
@@ -36,7 +36,7 @@ TEST(Positions, ArePartsThatDifferByOneInEachPiece) {
       }
 }
 
-// Of a causal mask a rank has the rows of its positions: in zigzag as many elements as every other.
+// In zigzag order the rows of a causal mask at each rank's positions must have equally many elements.
 TEST(Positions, InZigzagShareOutACausalMask) {
   const Positions positions = of(4, Positions::Order::kZigzag);
   for (int rank = 0; rank < 4; ++rank) {

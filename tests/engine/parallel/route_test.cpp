@@ -1,4 +1,4 @@
-// The way of keys and values round a ring of rings.
+// The route of keys and values through a ring of rings.
 #include "parallel/route.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ struct Ring {
 };
 class Routes : public testing::TestWithParam<Ring> {};
 
-// What rank r says leaves it for rank s arrives at s in the same step, by what s says.
+// What rank r sends to rank s in a step, s must expect from r in the same step.
 TEST_P(Routes, TakeEveryPartPastEveryRankOnce) {
   const auto [ranks, inner] = GetParam();
   std::vector<Route> routes;
@@ -33,7 +33,7 @@ TEST_P(Routes, TakeEveryPartPastEveryRankOnce) {
   }
 }
 
-// Of the hops of a part ranks / inner - 1 cross to another group, however many ranks a group has.
+// Exactly ranks / inner - 1 hops of a part cross to another inner ring.
 TEST_P(Routes, CrossBetweenGroupsAsRarelyAsPossible) {
   const auto [ranks, inner] = GetParam();
   for (int rank = 0; rank < ranks; ++rank) {

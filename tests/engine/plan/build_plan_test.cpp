@@ -130,7 +130,6 @@ TEST(BuildPlan, RefusesTiedParametersThatAreCutInTwoWays) {
                "lm_head.weight and wte.weight are one parameter, but lm_head.weight is not split and "
                "wte.weight is split along "
                "dimension 0");
-  // Without padding the vocabulary of 100 would be cut alike.
   EXPECT_TELLS(
       refusal(kModel, policy([](const Call& c) {
                 c.on("wte", "weft.embedding_vocab/1");

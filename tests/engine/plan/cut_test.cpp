@@ -1,5 +1,5 @@
-// How output features are cut: contiguous, fused of one size or of several, interleaved, with heads of keys
-// that are fewer than ranks.
+// How output features are sharded: contiguous, fused parts of one size or of several, interleaved, and with
+// fewer heads of keys than ranks.
 #include "box/cut.hpp"
 #include "invented_policy.hpp"
 #include "plan/json_policy.hpp"
@@ -7,7 +7,7 @@
 namespace weft::plan::test {
 namespace {
 
-// A layer of `extent` output features and what an entry says of it.
+// Returns the plan of one layer with `extent` output features and an entry with these attributes.
 Plan plan_of(int64_t extent, const std::string& attributes, uint32_t ranks, const char* kind = "Linear") {
   const bool in_out = std::string_view(kind) == "Conv1D";
   const std::vector<int64_t> shape =
@@ -24,7 +24,7 @@ std::vector<PlannedParameter> params_of(const Plan& plan) {
   return plan.replacements.at(0).nodes.at(0).params;
 }
 
-// "0+4 8+2x2|...": the runs of each rank, of the weight and of the bias alike.
+// Returns the runs of each rank, "0+4 8+2x2|...", which must be the same for the weight and the bias.
 std::string cut(int64_t extent, const std::string& attributes, uint32_t ranks) {
   const std::string text = canonical_text(plan_of(extent, attributes, ranks));
   const size_t begin = text.find("->(dim 0 ") + 9, end = text.find(')', begin);
@@ -60,7 +60,7 @@ TEST(Cut, TakesItsShareOfEveryPart) {
   EXPECT_EQ(cut(12, R"("fused": 2, "heads": 3)", 3), "0+2 6+2|2+2 8+2|4+2 10+2");
 }
 
-// 8 heads of queries, 2 of keys and 2 of values, of 2 features each.
+// Uses 8 heads of queries, 2 of keys and 2 of values, of 2 features each.
 TEST(Cut, TakesItsShareOfPartsOfSeveralSizes) {
   EXPECT_EQ(cut(24, kGrouped, 1), "0+24");
   EXPECT_EQ(cut(24, kGrouped, 2), "0+8 16+2 20+2|8+8 18+2 22+2");
@@ -68,7 +68,7 @@ TEST(Cut, TakesItsShareOfPartsOfSeveralSizes) {
   EXPECT_EQ(cut(12, kMultiQuery, 2), "0+4 8+4x2|4+4 8+4x2");
 }
 
-// Two groups of 4 heads of queries, one of keys and one of values.
+// Uses two groups of 4 heads of queries, one of keys and one of values.
 TEST(Cut, TakesWholeGroupsOrItsShareOfOne) {
   EXPECT_EQ(cut(24, kInterleaved, 2), "0+12|12+12");
   EXPECT_EQ(cut(24, kInterleaved, 4), "0+4 8+4x2|4+4 8+4x2|12+4 20+4x2|16+4 20+4x2");
@@ -81,10 +81,10 @@ TEST(Cut, HasEveryFeatureCountedOnce) {
       std::vector<int> counted(48);
       const std::vector<Cut> cuts = params_of(plan_of(48, attributes, ranks)).at(0).cuts;
       for (size_t rank = 0; rank < cuts.size(); ++rank) {
-        std::vector<int64_t> rows;  // of the part, in the whole weight
+        std::vector<int64_t> rows;  // of the shard, as rows of the whole weight
         for (const weft::Run& run : cuts[rank].dims[0])
           for (int64_t i = 0; i < run.count; ++i) rows.push_back(run.begin + i);
-        for (const weft::Run& run : first_held(cuts, rank))  // of elements: rows have 5
+        for (const weft::Run& run : first_held(cuts, rank))  // counts elements; a row has 5
           for (int64_t i = run.begin; i < run.end(); i += 5) ++counted[static_cast<size_t>(rows[i / 5])];
       }
       EXPECT_EQ(counted, std::vector<int>(48, 1)) << attributes << " on " << ranks;
@@ -108,7 +108,7 @@ TEST(Cut, IsRefusedWithTheNearestSizesThatCan) {
   EXPECT_TELLS(refusal_of(2, R"("fused": 4000000000000)", 2), "which are not 4000000000000 equal parts");
 }
 
-// A part of each row of the weight would be counted by another rank than the rest.
+// Along the second dimension, one rank would count a part of each row and another rank the rest.
 TEST(Cut, RepeatsSomePartsAlongTheFirstDimensionOnly) {
   EXPECT_EQ(params_of(plan_of(24, kGrouped, 2, "Conv1D")).at(0).cuts.at(0).local(),
             (std::vector<int64_t>{5, 12}));

@@ -22,7 +22,7 @@ class Attention final : public nn::Layer {
   std::shared_ptr<nn::Linear> query;
 };
 
-// base: { embed, attn: { query } }, head.
+// A model with base: { embed, attn: { query } } and head.
 class Small final : public nn::Model {
  public:
   Small() : nn::Model(Config::parse(R"({"heads": 2})", "test")) {
@@ -91,16 +91,16 @@ TEST(DescribeModel, LeadsToAPlan) {
   });
   const std::string text = explain_model(model, policy_of(split, ""), {.tensor = 2});
   EXPECT_TELLS(text, "module      Embedding  1: embed\nmodule      Linear  2: attn.query, head\n");
-  EXPECT_TELLS(text, "  1: attn\n");  // without parameters
+  EXPECT_TELLS(text, "  1: attn\n");  // has no parameters
   EXPECT_TELLS(text, "weight (4, 4) -> (2, 4)");
   EXPECT_TELLS(text, "tie         embed.weight = head.weight");
   EXPECT_TELLS(text, "parameters  41, 23 on a rank");
   EXPECT_TELLS(explain_model(model, std::nullopt, {}), "no policy");
-  EXPECT_EQ(model.attention->num_heads, 2);  // a plan is a plan
+  EXPECT_EQ(model.attention->num_heads, 2);  // planning changes no layer
 }
 
-// The models and the policy as they are shipped. The invented description of the other tests must be the true
-// one.
+// Plans the shipped models with the shipped policy. The invented description of the other tests must equal
+// the real one.
 TEST(DescribeModel, PlansEveryGpt2Class) {
   for (const char* architecture :
        {"GPT2Model", "GPT2LMHeadModel", "GPT2DoubleHeadsModel", "GPT2ForSequenceClassification",

@@ -1,4 +1,4 @@
-// The real policy of GPT-2, compiled in as C.
+// Tests the policy of GPT-2, compiled into the test as C.
 #include <algorithm>
 #include <random>
 
@@ -17,7 +17,7 @@ const Replacement& entry_of(const Plan& plan, std::string_view path) {
   throw Error(WEFT_NOT_FOUND, fmt::format("no entry for {}", path));
 }
 
-// "weight (12, 18) bias (18)": what a rank keeps.
+// Returns the shapes that a rank keeps: "weight (12, 18) bias (18)".
 std::string local(const Plan& plan, std::string_view path) {
   const auto text = [](const PlannedNode& node) {
     std::vector<std::string> texts;
@@ -109,7 +109,7 @@ TEST(Digest, ChangesWithAnAttributeASizeAndAShape) {
   EXPECT_NE(other({.vocabulary = 102}, {}), digest);
   EXPECT_NE(other({.tied = false}, {}), digest);
   EXPECT_NE(empty_plan(Gpt2{}.describe(), {}).digest, digest);
-  EXPECT_EQ(other({}, {.data = 8}), digest);  // nothing in the plan depends on the data axis
+  EXPECT_EQ(other({}, {.data = 8}), digest);  // the plan does not depend on the data axis
 }
 
 TEST(Digest, IsTheSameForEveryOrderOfModules) {
@@ -138,7 +138,7 @@ TEST(Digest, IsTheSameForEverySpellingOfThePlan) {
   EXPECT_EQ(build_plan(model, one, {}).digest, build_plan(model, other, {}).digest);
 }
 
-// The digest is compared between ranks and kept in training states: a change of it is a change of a format.
+// The digest is compared between ranks and saved in training states, so changing it changes a format.
 TEST(Digest, OfATinyGpt2IsWhatItWas) {
   const Plan plan = build_plan(Gpt2{.layers = 1}.describe(), gpt2_policy(), {.tensor = 2});
   EXPECT_EQ(canonical_text(plan), R"(weft plan 1

@@ -1,4 +1,4 @@
-// Descriptions of GPT-2 and of small models, and policies from lambdas, for the tests of the plan.
+// Descriptions of GPT-2 and of small models, and policies made of lambdas, for the tests of plans.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace weft::plan::test {
 
-// What a policy's build gets, shorter to call.
+// The arguments of a policy's build, with shorter calls.
 struct Call {
   const weft_model_view* model;
   const weft_parallel* parallel;
@@ -46,7 +46,7 @@ inline weft_kv text(const char* key, const char* value) {
   return {borrow(key), WEFT_KIND_TEXT, 0, 0, 0, borrow(value)};
 }
 
-// A policy called "invented" from a lambda without captures: void(const Call&).
+// Makes a policy called "invented" of a lambda without captures: void(const Call&).
 template <class Body>
 weft_shard_policy policy(Body) {
   static_assert(std::is_empty_v<Body>, "the table has no place for captures");
@@ -67,7 +67,7 @@ struct Gpt2 {
   int64_t layers = 2, embedding = 12, heads = 4, vocabulary = 101, positions = 16, labels = 3;
   bool tied = true;
 
-  // Paths relative to the base model, as describe_model gives them.
+  // Returns the description, with paths relative to the base model like those of describe_model.
   ModelDescription describe() const {
     ModelDescription model;
     model.architecture = architecture;
@@ -126,7 +126,7 @@ struct Gpt2 {
   }
 };
 
-// The text of the refusal; fails the test if there is none.
+// Returns the error text of build_plan. Fails the test if it accepts the policy.
 inline std::string refusal(const ModelDescription& model, const weft_shard_policy& policy,
                            const ParallelSizes& sizes = {}) {
   try {

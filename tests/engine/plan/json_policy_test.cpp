@@ -1,4 +1,4 @@
-// Policies as JSON: what they may say, what is refused, and that they make the plans of policies in C.
+// JSON policies: what they may contain, what is refused, and that they make the same plans as policies in C.
 #include "plan/json_policy.hpp"
 
 #include <regex>
@@ -9,7 +9,7 @@
 namespace weft::plan::test {
 namespace {
 
-// policies/gpt2/policy.c, line by line.
+// A translation of policies/gpt2/policy.c, line by line.
 constexpr const char* kGpt2 = R"({"name": "gpt2", "entries": [
   {"require_divides": "n_head", "divisor": "head_ranks"},
   {"on": "wte", "operation": "weft.embedding_vocab/1"},

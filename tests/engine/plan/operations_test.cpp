@@ -1,4 +1,4 @@
-// The declarations of the operations, and their page in the documentation.
+// The declarations of operations, and their page in the documentation.
 #include <algorithm>
 #include <fstream>
 #include <sstream>

@@ -1,4 +1,4 @@
-// y = factor (x W + b), put into linear layers by a shard policy.
+// A library with one operation for linear layers: y = factor (x W + b).
 #include <weft/define_operations.hpp>
 #include <weft/nn/site.hpp>
 
