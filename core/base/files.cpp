@@ -24,7 +24,7 @@ struct Descriptor {
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
-  // Not blocking: a named pipe in the place of a file must not hold us up.
+  // Opens without blocking, because `path` may be a named pipe.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number < 0) fail(WEFT_NOT_FOUND, "cannot open {}: {}", path.string(), std::strerror(errno));
   struct stat status = {};

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// "a", "a or b", "a, b or c".
+// Returns "a", "a or b" or "a, b or c".
 std::string alternatives(const std::vector<std::string>& parts) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i)

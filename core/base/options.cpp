@@ -68,7 +68,7 @@ json parse_word(const OptionSpec& spec, const std::string& text, std::string_vie
   fail(WEFT_INVALID_ARGUMENT, "{}: {} is \"{}\", must be {}", who, spec.name, printable(text), wanted(spec));
 }
 
-// An option that is given and that nothing reads would be accepted and ignored.
+// Throws if an option is given that nothing reads: it must not be accepted and ignored.
 void refuse_without_effect(const OptionTable& table, const json& given, const json& elsewhere,
                            std::string_view who) {
   const auto value_of = [&](const std::string& name) {

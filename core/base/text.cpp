@@ -12,7 +12,7 @@ char lower(char c) {
 
 }  // namespace
 
-// The restricted Damerau-Levenshtein distance, by rows.
+// Computes the restricted Damerau-Levenshtein distance row by row.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) previous[j] = j;
@@ -32,7 +32,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::optional<std::string> nearest(std::string_view name, const std::vector<std::string>& candidates) {
-  constexpr size_t kLongestName = 256;  // the distance costs the product of the lengths
+  constexpr size_t kLongestName = 256;  // the cost of the distance is the product of the lengths
   if (name.empty() || name.size() > kLongestName) return std::nullopt;
   std::optional<std::string> best;
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;

@@ -1,4 +1,4 @@
-// weft/booster.h and weft/tensor.h: forwarded to the engine, which is opened here.
+// The functions of weft/booster.h and weft/tensor.h. They load the engine and forward to it.
 #include "host/application_functions.h"
 #include "host/engine.hpp"
 #include "host/error.hpp"
@@ -20,7 +20,7 @@ const weft_application_table* application_of(const weft_engine_table& engine) {
         error, [&] { table = application_of(weft::host::load_engine(weft::host::this_host())); }); \
     return opened == WEFT_OK ? table->name arguments : opened;                                     \
   }
-// An object exists only if the engine does.
+// If the engine is not loaded, there is no object to destroy.
 #define WEFT_FORWARD_DESTROY(name, type)                                                  \
   void name(type* object) {                                                               \
     if (object != nullptr) application_of(*weft::host::engine_if_loaded())->name(object); \

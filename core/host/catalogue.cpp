@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostFolders = 4096;  // a search path that is not a folder of plugins must not take minutes
 
-// Names of the folders below, sorted: the order of readdir is random.
+// Returns the names of the folders in `folder`, sorted, because readdir has no order.
 std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code code;

@@ -13,7 +13,8 @@ using boost::dll::shared_library;
 
 namespace {
 
-// Keeps `library` open until the process ends, past every static destructor, and in sight of leak checkers.
+// Keeps `library` open until the process ends, also during static destructors. The pointer stays reachable,
+// so that leak checkers do not report it.
 const shared_library& keep(shared_library library) {
   static std::mutex mutex;
   static auto& kept = *new std::deque<shared_library>;
@@ -24,7 +25,7 @@ const shared_library& keep(shared_library library) {
 }  // namespace
 
 DynamicLibrary::DynamicLibrary(const std::filesystem::path& path)
-    // The throwing constructor: it is the one that keeps the text of dlerror.
+    // Uses the constructor that throws, because only its exception has the text of dlerror.
     : library_(
           &keep(shared_library(path, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local))) {}
 

@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kLongestNote = 4096;
 constexpr size_t kMostEntries = 4096;  // of the dynamic section: real ones have some thirty
 
-// Reads at offsets that the file itself gives.
+// Reads values at offsets from the file and checks that they are inside the file.
 class Bytes {
  public:
   Bytes(std::string_view bytes, std::string_view source) : bytes_(bytes), source_(source) {}
@@ -51,7 +51,7 @@ uint64_t round_up(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-// A segment has several notes in a row, each with an owner, a type and a description.
+// Finds Weft's note in a segment. A segment has several notes, each with an owner, a type and a description.
 std::optional<std::string> find_note(const Bytes& segment, uint64_t size, uint64_t alignment) {
   for (uint64_t offset = 0; offset < size && size - offset >= sizeof(Elf64_Nhdr);) {
     const Elf64_Nhdr header = segment.read<Elf64_Nhdr>(offset, "note");
@@ -68,7 +68,7 @@ std::optional<std::string> find_note(const Bytes& segment, uint64_t size, uint64
   return std::nullopt;
 }
 
-// Turns an address of the loaded library into an offset in the file.
+// Converts an address of the loaded library to an offset in the file.
 uint64_t offset_of(const std::vector<Elf64_Phdr>& segments, uint64_t address, const Bytes& file) {
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type != PT_LOAD || address < segment.p_vaddr ||
@@ -110,7 +110,7 @@ void read_dynamic(const std::vector<Elf64_Phdr>& segments, const Elf64_Phdr& dyn
   for (const uint64_t offset : run_paths) out.run_paths.push_back(name_at(offset));
 }
 
-// A private mapping: reading a few pages of a large library beats reading all of it.
+// Maps a file, because only a few pages of a large library are read.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path) {
@@ -167,7 +167,7 @@ ElfFile parse_elf(std::string_view bytes, std::string_view source) {
     segments.push_back(file.read<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr), "table of segments"));
   }
   for (const Elf64_Phdr& segment : segments) {
-    // Also of segments that we do not read: dlopen maps them, and a cut-off file would end in SIGBUS.
+    // Checks segments that are not read here, too: dlopen maps them, and a truncated file would raise SIGBUS.
     if (segment.p_type == PT_LOAD || segment.p_type == PT_NOTE || segment.p_type == PT_DYNAMIC) {
       file.slice(segment.p_offset, segment.p_filesz, "segment");
     }

@@ -7,7 +7,7 @@
 namespace weft::host {
 namespace {
 
-void anchor() {}  // its address tells which library this is
+void anchor() {}  // dladdr finds this library by its address
 
 HostFacts make_facts() {
   Dl_info info = {};
@@ -15,7 +15,7 @@ HostFacts make_facts() {
   std::filesystem::path library;
   if (dladdr(reinterpret_cast<void*>(&anchor), &info) != 0 && info.dli_fname != nullptr) {
     library = std::filesystem::canonical(info.dli_fname, code);
-    // A program's own name may be relative to a folder that it has left since.
+    // The path may be relative to a working folder that the program has left since.
     if (code) library = std::filesystem::canonical("/proc/self/exe", code);
   }
   const std::filesystem::path folder = library.parent_path();

@@ -62,7 +62,7 @@ void check_needed(const LibraryEntry& library, const ElfFile& elf) {
     }
   }
   if (library.tier != WEFT_TIER_C && !elf.run_paths.empty()) {
-    // It could bring a second libtorch, which the loader cannot tell from the first.
+    // Its path could load a second libtorch.
     throw LoadError(
         Stage::kTier, WEFT_FAILED_PRECONDITION,
         fmt::format(

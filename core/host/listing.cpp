@@ -26,7 +26,7 @@ std::optional<std::string> find_problem(const Catalogue& catalogue, const Candid
   return std::nullopt;
 }
 
-// The first folder with the same plugin in the same version is the one that counts.
+// Returns the first folder with the same plugin in the same version, which shadows all later ones.
 const Installed* find_shadow(const Catalogue& catalogue, const Installed& installed) {
   for (const Installed& other : catalogue.plugins) {
     if (&other == &installed) return nullptr;

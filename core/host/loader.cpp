@@ -17,7 +17,7 @@ namespace {
 
 struct Registry {
   std::recursive_mutex mutex;       // the init of a plugin may load another
-  std::deque<LoadedLibrary> tried;  // those that failed too: their code stays mapped and may hold pointers
+  std::deque<LoadedLibrary> tried;  // also libraries that failed, whose code stays mapped
   std::vector<const LoadedLibrary*> libraries;
 };
 
@@ -91,7 +91,7 @@ LoadedLibrary& make_library(const Candidate& candidate, const std::filesystem::p
   return library;
 }
 
-// The stages after inspection; `library` is filled as they pass.
+// Runs the stages after inspection and fills `library`.
 void bring_up(LoadedLibrary& library, const Candidate& candidate, const HostFacts& facts) {
   const bool uses_torch = candidate.library->tier != WEFT_TIER_C;
   std::string torch_tag;

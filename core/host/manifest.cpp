@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 3> kTiers = {"c", "torch", "native"};
 constexpr std::array<std::string_view, 5> kKinds = {"strategy", "shard_policy", "model", "checkpoint_io",
                                                     "operation"};
 
-// One object of the manifest and where it is, for messages.
+// An object of the manifest, and its place in the file for messages.
 class Reader {
  public:
   Reader(const json& object, std::string where) : object_(object), where_(std::move(where)) {
@@ -55,7 +55,7 @@ class Reader {
     }
     return value.get<uint32_t>();
   }
-  // One warning for each key that is not `known`.
+  // Adds a warning for each key that is not `known`.
   void warn_unknown(const std::vector<std::string>& known, std::vector<std::string>& warnings) const {
     for (const auto& [key, value] : object_.items()) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
@@ -119,7 +119,7 @@ AbiRange parse_abi(const json& object, const std::string& source, std::vector<st
 
 Manifest parse(const json& object, const std::string& source) {
   const Reader reader(object, source);
-  // The format may grow by keys; another number means that the old ones mean something else.
+  // New keys do not change this number. Another number means that the meaning of old keys has changed.
   if (const uint32_t format = reader.number("manifest_version"); format != 1) {
     reader.refuse("has manifest_version {}, this Weft reads version 1; update Weft", format);
   }

@@ -38,7 +38,7 @@ std::string searched_line(const Catalogue& catalogue) {
                      fmt::join(paths, ", "));
 }
 
-// "first 0.1.0, second 0.1.0": what there is of this kind.
+// Returns "first 0.1.0, second 0.1.0", the plugins of this kind.
 std::string found_list(const Catalogue& catalogue, std::string_view kind, const std::string* id = nullptr) {
   std::set<std::string> found;
   for (const Installed& installed : catalogue.plugins) {
@@ -50,7 +50,7 @@ std::string found_list(const Catalogue& catalogue, std::string_view kind, const 
   return found.empty() ? "nothing of this kind" : fmt::format("{}", fmt::join(found, ", "));
 }
 
-// Plugins of this name that a broken manifest or a filter keeps away, a line each.
+// Returns a line for each plugin of this name whose manifest is broken or which a filter leaves out.
 std::string passed_over(const Catalogue& catalogue, std::string_view name) {
   std::string lines;
   for (const Installed& installed : catalogue.plugins) {

@@ -45,7 +45,7 @@ std::unique_ptr<weft_runtime> make_runtime(std::string_view options) {
     }
   }
   find_search_paths(runtime->plugin_paths, runtime->safe_mode,
-                    runtime->facts.plugins);  // tells of mistakes now
+                    runtime->facts.plugins);  // reports wrong paths now
   return runtime;
 }
 
@@ -100,7 +100,7 @@ weft_status weft_runtime_load(weft_runtime* runtime, weft_str kind, weft_str nam
                                 borrow(library.version), borrow(library.kind),     borrow(library.path),
                                 borrow(library.digest),  borrow(library.manifest), library.tier,
                                 library.abi_minor};
-    // An older caller has a shorter struct, a newer one keeps what this library does not know.
+    // Writes only the fields that both have: an older caller has a shorter struct, a newer one a longer one.
     const uint64_t size = std::min<uint64_t>(out->struct_size, sizeof(weft_loaded));
     std::memcpy(out, &loaded, size);
     out->struct_size = size;

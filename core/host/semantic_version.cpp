@@ -13,7 +13,7 @@
 namespace weft::host {
 namespace {
 
-// The three numbers of a version and what follows `-`.
+// A parsed version: its three numbers and the pre-release after `-`.
 struct Parts {
   std::array<uint64_t, 3> numbers = {};
   std::string_view pre_release;
@@ -62,7 +62,7 @@ std::strong_ordering compare_versions(std::string_view a, std::string_view b) {
   if (!left || !right) return left.has_value() <=> right.has_value();
   if (const auto order = left->numbers <=> right->numbers; order != 0) return order;
   if (left->pre_release.empty() || right->pre_release.empty()) {
-    return left->pre_release.empty() <=> right->pre_release.empty();  // a release comes after its candidates
+    return left->pre_release.empty() <=> right->pre_release.empty();  // a release is the newer one
   }
   const std::vector<std::string> x = split(left->pre_release, '.');
   const std::vector<std::string> y = split(right->pre_release, '.');

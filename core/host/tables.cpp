@@ -11,10 +11,10 @@
 namespace weft::host {
 namespace {
 
-// No table of the ABI is near this size; a greater number is not a size.
+// All tables of the ABI are far smaller. A greater value is not a size.
 constexpr uint64_t kLargestTable = 1 << 16;
 
-// What every factory begins with.
+// The fields with which every factory begins.
 struct Factory {
   uint64_t struct_size;
   void (*first)();
@@ -34,12 +34,12 @@ void check_size(const char* what, uint64_t found, uint64_t least) {
 }
 
 std::string text_or_empty(weft_str text) {
-  // A length that no id or tag has is not a length, and must not be followed.
+  // A length greater than that of any id or tag is wrong, and the text must not be read.
   if (text.data == nullptr || text.size > 4096) return "";
   return std::string(view(text));
 }
 
-// The tables that `find` returns begin with their size too.
+// Checks that a table which `find` returned begins with a size.
 template <class KindFactory>
 void check_provided(const void* factory, const LibraryEntry& library) {
   for (const std::string& name : library.provides) {
@@ -123,7 +123,7 @@ void check_tables(const weft_plugin* plugin, const LibraryEntry& library) {
   check_size("factory", factory->struct_size, sizeof(Factory));
   if (factory->first == nullptr)
     refuse(Stage::kTableValidate, "the first function of its factory \"{}\" is null", id);
-  // The factory of a model makes models and finds no table.
+  // The factory of a model creates models; it has no `find`.
   if (library.kind == "strategy") check_provided<weft_strategy_factory>(factory, library);
   if (library.kind == "shard_policy") check_provided<weft_shard_policy_factory>(factory, library);
   if (library.kind == "checkpoint_io") check_provided<weft_checkpoint_io_factory>(factory, library);

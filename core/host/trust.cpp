@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Systems that give every user a group of their own let its members write; then that is nobody else.
+// Returns true if the group has the name of the user: a private group, as many systems create for each user.
 bool is_private_group(gid_t group, uid_t owner) {
   std::vector<char> group_text(1 << 14), user_text(1 << 14);
   struct group group_entry = {}, *found_group = nullptr;
@@ -47,7 +47,7 @@ std::optional<std::string> find_writer(const fs::path& path, bool parent_is_shar
   }
   const bool all_can_write = (mode & S_IWOTH) != 0;
   const bool group_can_write = (mode & S_IWGRP) != 0 && !is_private_group(status.st_gid, status.st_uid);
-  // In a sticky folder (/tmp) others may add files, but not touch ours.
+  // In a folder with the sticky bit, such as /tmp, other users can add files but cannot replace this user's.
   *is_shared = S_ISDIR(status.st_mode) && (mode & S_ISVTX) != 0 && all_can_write;
   if (*is_shared) return std::nullopt;
   if (all_can_write) {

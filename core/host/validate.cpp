@@ -22,7 +22,7 @@ class Report {
     if (!text.empty()) checks_.back()["text"] = text;
     passed_ &= passed;
   }
-  // The stages up to the one that failed, or all of them.
+  // The stages up to the first that failed, or all stages.
   void add_stages(const LoadError* error) {
     for (int i = 0; i <= static_cast<int>(Stage::kRegister); ++i) {
       const Stage stage = static_cast<Stage>(i);
@@ -39,7 +39,7 @@ class Report {
   bool passed_ = true;
 };
 
-// Asks with a request that must be refused: a status other than OK, and a reply that is as it was.
+// Sends a request that the plugin must refuse: with a status other than OK, and without changing the reply.
 void expect_refusal(Report& report, const char* name, weft_plugin_query_fn query,
                     const weft_query_request& request, uint64_t reply_size = sizeof(weft_query_reply)) {
   weft_query_reply reply;

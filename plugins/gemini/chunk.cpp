@@ -10,7 +10,7 @@
 
 namespace weft::gemini {
 
-// Calls visit(index of the place, range) for each parameter of which this rank keeps something.
+// Calls visit(index of the place, range) for each parameter of which this rank keeps some elements.
 template <class Visit>
 void Chunk::for_each_own(const Visit& visit) const {
   for (size_t i = 0; i < places_.size(); ++i)
@@ -96,7 +96,7 @@ void Chunk::set_state(size_t place, TensorState state) {
 
 void Chunk::collect(size_t place) {
   at::Tensor& field = parameters_[place].gradient();
-  // Without a buffer the gradient waits in its field: one backward through several forwards gives it late.
+  // Leaves the gradient in .grad if the chunk was released, as after one backward through several forwards.
   if (!gathered_ || reducing_ || !field.defined()) return;
   const at::NoGradGuard no_grad;
   const at::Tensor gradient = std::exchange(field, at::Tensor());

@@ -90,7 +90,7 @@ ChunkLayout search_chunks(const std::vector<int64_t>& sizes, int64_t ranks, cons
                                                : best_size(ordinary, least, options);
     layout.chunk_size = round_up(std::max<int64_t>(layout.chunk_size, 1), ranks);
   }
-  // An outlier does not end the chunk that the ordinary ones around it share.
+  // The parameters before and after an outlier may share a chunk.
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
   size_t open = kNone;
   int64_t left = 0;

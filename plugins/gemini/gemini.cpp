@@ -1,5 +1,5 @@
-// gemini: parameters, gradients and the optimizer's values divided over the data-parallel ranks in chunks,
-// which are gathered around the units that use them and may live in the host's memory meanwhile.
+// gemini: parameters, gradients and optimizer states are sharded over the data-parallel ranks in chunks.
+// Chunks are gathered for the units that use them, and may be offloaded to host memory at other times.
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 
@@ -70,7 +70,7 @@ class Gemini final : public Strategy {
     if (placement_.evicts) return;
     for (const size_t chunk : trace_.chunks_of(index)) {
       if (trace_.last_unit(chunk) != index) continue;
-      // The backward begins with the chunks that the forward ended with.
+      // Backward begins with the chunks of the last unit.
       const bool next = index + 1 == trace_.units() || placement_.kept_gathered[chunk];
       if (!at::GradMode::is_enabled() || !next) chunks_[chunk]->release();
     }
@@ -205,7 +205,7 @@ class Gemini final : public Strategy {
     trace_ = Trace(std::move(chunks_of_units), chunks_.size());
   }
 
-  // Gathers what the unit needs, then what comes next.
+  // Gathers the chunks that the unit needs, and starts to gather those that come next.
   void access(size_t unit, size_t operation, bool training) {
     const std::vector<size_t>& needed = trace_.chunks_of(unit);
     if (placement_.measures) {
@@ -221,7 +221,8 @@ class Gemini final : public Strategy {
     prefetch(operation, training);
   }
 
-  // Evicts until the needed chunks fit; what is left does not decide: the pool has the last word.
+  // Evicts chunks until the needed ones fit, or until nothing is left to evict; then the pool fails if memory
+  // is short.
   void make_room(const std::vector<size_t>& needed, size_t operation, bool forward_only) {
     const auto wanted = [&](size_t id) {
       return std::find(needed.begin(), needed.end(), id) != needed.end();
@@ -244,8 +245,8 @@ class Gemini final : public Strategy {
 
   int64_t room(size_t operation) const { return placement_.measures ? room_.at(operation) : placement_.room; }
 
-  // Bytes on the accelerator, by what every rank has alike: not the pool's own count, to which parts without
-  // parameters add nothing.
+  // Returns how many bytes chunks take on the accelerator. Counts what is equal on all ranks and not what the
+  // pool of this rank has in use, because all ranks must evict the same chunks.
   int64_t in_use() const {
     int64_t bytes = reserved_;
     for (const auto& chunk : chunks_)
@@ -272,8 +273,8 @@ class Gemini final : public Strategy {
     if (reducing_ != nullptr) std::exchange(reducing_, nullptr)->finish();
   }
 
-  // Master values, gradients and moments move up as far as the margin goes. The optimizer makes its moments
-  // where the values are; two of them are reckoned with, as the original does.
+  // Moves master weights, gradients and optimizer states to the accelerator while there is margin. The
+  // optimizer keeps its states in the pool of the master weights; two states are assumed, as in Colossal-AI.
   void use_margin() {
     if (chosen_.placement.gpu_margin_mem_ratio == 0) return;
     double left = static_cast<double>(room_.margin()) * chosen_.placement.gpu_margin_mem_ratio;
@@ -308,7 +309,7 @@ class Gemini final : public Strategy {
   Trace trace_;
   Room room_;
   Chunk* reducing_ = nullptr;  // at most one at a time
-  int64_t reserved_ = 0;       // bytes that stay on the accelerator, beside gathered chunks
+  int64_t reserved_ = 0;       // bytes on the accelerator in addition to gathered chunks
   bool agreed_ = false;
 };
 

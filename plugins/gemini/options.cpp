@@ -10,8 +10,8 @@ namespace {
   throw Error(WEFT_INVALID_ARGUMENT, "gemini: " + what);
 }
 
-// {"chunk_size": N, "keep_gathered": B}, or such an object under the number of data-parallel ranks, as
-// Colossal-AI's search returns it.
+// Reads {"chunk_size": N, "keep_gathered": B}, or an object that has such an object for each number of
+// data-parallel ranks, as Colossal-AI's search returns it.
 void take_chunk_config(const std::string& given, bool shard_param_frac_given, uint32_t ranks,
                        GeminiOptions& options) {
   nlohmann::json config = nlohmann::json::parse(given, nullptr, false);

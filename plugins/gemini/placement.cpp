@@ -8,13 +8,13 @@ namespace weft::gemini {
 
 namespace {
 
-constexpr int64_t kConstRoom = int64_t{512} << 20;  // what the original's policy "const" leaves gathered
+constexpr int64_t kConstRoom = int64_t{512} << 20;  // what the policy "const" of Colossal-AI keeps gathered
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(WEFT_INVALID_ARGUMENT, "gemini: " + what);
 }
 
-// The older policies are corners of the static one.
+// Converts an older policy to the fractions of the static one.
 PlacementOptions resolved(PlacementOptions options) {
   if (options.policy == "cuda") options.shard_param_frac = options.offload_optim_frac = 0;
   if (options.policy == "cuda") options.offload_param_frac = 0;
@@ -23,7 +23,7 @@ PlacementOptions resolved(PlacementOptions options) {
   return options;
 }
 
-// Marks chunks from the first on until `fraction` of all bytes is reached.
+// Marks chunks, beginning with the first, until they have `fraction` of all bytes.
 std::vector<bool> first_part(const std::vector<int64_t>& bytes, double fraction) {
   const double target =
       fraction * static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), int64_t{0}));
@@ -56,7 +56,7 @@ Placement place(const PlacementOptions& given, const std::vector<int64_t>& bytes
   placement.kept_gathered.resize(bytes.size());
   for (size_t i = 0; i < bytes.size(); ++i)
     placement.shard_on_accelerator[i] = placement.optimizer_on_host[i] && !offloaded[i];
-  // The last ones: they wait for their backward the shortest.
+  // Marks the last chunks, because the time from their forward to their backward is shortest.
   const int64_t total = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
   double room = (1 - options.shard_param_frac) * static_cast<double>(total);
   for (size_t i = bytes.size(); i-- > 0;) {

@@ -11,7 +11,7 @@ namespace torch_fsdp {
 
 namespace {
 
-// A flat buffer: which wraps use it first and last, and whether it is frozen.
+// A flat buffer of parameters: the first and last wrap that use it, and whether it is frozen.
 using Key = std::tuple<size_t, size_t, bool>;
 
 std::map<Key, int64_t> flat_buffers(const weft_job_shape& job, const std::vector<size_t>& wrap_of) {
@@ -43,7 +43,7 @@ void estimate(const weft::Options& options, uint32_t world_size, const weft_job_
                               : job.working_size;
   const bool masters = job.master_size != job.working_size;
   const std::vector<size_t> wrap_of = wraps_of(job, settings);
-  std::vector<int64_t> alone(wrap_of.empty() ? 0 : wrap_of.back() + 1);  // elements that one wrap uses
+  std::vector<int64_t> alone(wrap_of.empty() ? 0 : wrap_of.back() + 1);  // elements that only one wrap uses
   int64_t shared = 0, all = 0;
   for (const auto& [key, elements] : flat_buffers(job, wrap_of)) {
     const auto& [first, last, frozen] = key;
@@ -61,7 +61,8 @@ void estimate(const weft::Options& options, uint32_t world_size, const weft_job_
     out.sent_all_reduce += 2 * part * reduced * (replicas - 1) / replicas;
   }
   if (settings.offloads) out.host = out.parameters + out.gradients + out.masters + out.states;
-  // Units at work and gathered next, gradients of the former, and those under way with what arrives for them.
+  // The current wrap and the prefetched one, the gradients of the current one, and those that are being
+  // reduced with the result.
   const int64_t largest = alone.empty() ? 0 : *std::max_element(alone.begin(), alone.end());
   const bool gathers = ranks > 1 || masters || settings.offloads;
   const int64_t gathered = !gathers ? 0 : settings.reshard_after_forward() ? 2 * largest + shared : all;

@@ -1,6 +1,6 @@
-// torch_fsdp: PyTorch's FullyShardedDataParallel. Each rank keeps a part of every parameter; the units that
-// are wrapped together are gathered when they run, and their gradients are summed and divided as backward
-// passes.
+// torch_fsdp: fully sharded data parallelism, as in PyTorch's FullyShardedDataParallel. Each rank keeps a
+// part of every parameter. Units that are wrapped together are all-gathered when they run, and their
+// gradients are reduce-scattered during backward.
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 
@@ -26,7 +26,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
   void describe_mesh(weft_mesh& mesh) override {
     const uint32_t ranks = data_ranks(mesh);
     settings_ = Settings::read(options, ranks);
-    // Those that hold the whole model are replicas along the data axis, too.
+    // With NO_SHARD all ranks are on the data axis, too, although each holds the whole model.
     const bool hybrid = settings_.sharding == Sharding::kHybrid;
     mesh.size[WEFT_AXIS_DATA] = hybrid ? settings_.hybrid_size : ranks;
     mesh.size[WEFT_AXIS_REPLICA] = hybrid ? ranks / settings_.hybrid_size : 1;
@@ -57,7 +57,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
   void after_forward(weft::Unit unit) override {
     const size_t wrap = wrap_of_[unit.index()];
     if (unit.index() != wraps_[wrap].last) return;
-    // Backward comes next, and begins with the last.
+    // Backward is next and begins with the last wrap.
     const bool needed =
         at::GradMode::is_enabled() && (!settings_.reshard_after_forward() || wrap + 1 == wraps_.size());
     for (Shard* shard : wraps_[wrap].shards)
@@ -76,7 +76,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
   void after_backward(weft::Unit unit) override {
     const size_t wrap = wrap_of_[unit.index()];
     if (unit.index() != wraps_[wrap].first) return;
-    // What is kept after forward is kept between backwards, too, until the values change.
+    // SHARD_GRAD_OP keeps gathered parameters between backwards under no_sync, too.
     const bool release = synchronise_ || settings_.reshard_after_forward();
     for (Shard* shard : wraps_[wrap].shards)
       if (shard->first == wrap && release) shard->flat.release();
@@ -105,17 +105,17 @@ class FullyShardedDataParallel final : public weft::Strategy {
  private:
   struct Shard {
     weft::kit::FlatShard flat;
-    size_t first = 0, last = 0;  // wraps that use it
+    size_t first = 0, last = 0;  // the first and the last wrap that use it
     bool ignored = false;
     uint32_t gradient_axes = 0;  // of its parameters
   };
-  // Units that are gathered together.
+  // A group of units that are gathered together.
   struct Wrap {
     uint32_t first = 0, last = 0;
     std::vector<Shard*> shards;
   };
 
-  // Divides a shard over the ranks of its gradient's sum that are no replicas of each other.
+  // Shards a buffer over all axes of its gradient_axes but the replica axis.
   weft::kit::FlatShardLayout layout(const weft::Training& training, const Shard& shard) const {
     const uint32_t home = settings_.offloads ? WEFT_POOL_HOST : WEFT_POOL_ACCELERATOR;
     if (shard.ignored || settings_.sharding == Sharding::kNone)
@@ -143,7 +143,8 @@ class FullyShardedDataParallel final : public weft::Strategy {
     }
   }
 
-  // One for each set of wraps that share parameters, so that a tied weight is gathered for all of its users.
+  // Creates one shard for each set of wraps that use the same parameters, so that a tied weight is gathered
+  // for each of its users.
   void make_shards(const weft::Training& training) {
     using Users = std::vector<size_t>;
     std::map<std::tuple<Users, bool, uint32_t, uint32_t, bool>, Shard*> made;
@@ -199,8 +200,8 @@ class FullyShardedDataParallel final : public weft::Strategy {
     }
   }
 
-  // At most one reduction over the group and one over the replicas are under way: gradients of whole units
-  // must not pile up.
+  // Limits memory: at most one reduce-scatter over the group and one all-reduce over the replicas are in
+  // progress.
   void reduce(Shard& shard) {
     if (&shard == scattering_ || &shard == replicating_) finish_reductions();
     if (replicating_ != nullptr) replicating_->flat.finish();

@@ -9,7 +9,7 @@
 
 namespace weft::kit {
 
-// Calls visit(slot, range) for each parameter of which this rank keeps something.
+// Calls visit(slot, range) for each parameter of which this rank keeps some elements.
 template <class Visit>
 void FlatShard::for_each_own(const Visit& visit) const {
   for (const Slot& slot : slots_)
@@ -100,7 +100,7 @@ void FlatShard::reduce() {
 }
 
 void FlatShard::replicate() {
-  if (layout_.group.size() == 1) return;  // it is under way
+  if (layout_.group.size() == 1) return;  // reduce() has started the all-reduce
   reducing_.wait();
   reduced_.reset();
   if (layout_.replicas.size() > 1) reducing_ = layout_.replicas.all_reduce(sum_);

@@ -60,7 +60,7 @@ void GradientBuckets::begin(bool synchronise) {
   for (Bucket& bucket : buckets_) {
     bucket.missing = bucket.entries.size();
     for (Entry& entry : bucket.entries) {
-      // A parameter that lives on other ranks, or whose rows all do, is not waited for.
+      // This rank has no element of a parameter that the plan gave to other ranks.
       entry.ready = entry.count == 0 || (options_.static_graph && graph_known_ && !entry.used);
       bucket.missing -= entry.ready ? 1 : 0;
     }

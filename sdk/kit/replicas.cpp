@@ -26,9 +26,9 @@ void Replicas::begin_backward(bool synchronise, const GradientBuckets& buckets) 
   synchronised_ += synchronise;
 }
 
-// Every rank stands at the same place, the sums of the last synchronised backward were all issued, and
-// nobody updated with gradients that were never summed. Otherwise the next collectives would meet the wrong
-// partners, and hang.
+// Checks that all ranks are at the same point of the loop, that the last backward issued all its all-reduces,
+// and that no rank updated with gradients that were not reduced. Otherwise ranks would issue different
+// collectives and hang.
 void Replicas::check_agreement(Phase phase, const GradientBuckets& buckets) {
   const int64_t missing = synchronised_ ? static_cast<int64_t>(buckets.count() - buckets.started()) : 0;
   const std::array<int64_t, 5> own = {phase, backwards_, synchronised_, missing, changed_alone_};

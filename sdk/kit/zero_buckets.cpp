@@ -10,14 +10,14 @@ namespace weft::kit {
 void ZeroBuckets::build(const Training& training, const ZeroBucketOptions& options) {
   options_ = options;
   values_.build(training, options.capacity, options.home);
-  int64_t largest = 0;  // that does not exceed the capacity
+  int64_t largest = 0;  // elements of the largest bucket that is within the capacity
   for (const ZeroValues::Bucket& layout : values_.buckets()) {
     ZeroGradients& bucket = gradients_.emplace_back();
     bucket.layout = &layout;
     bucket.filled.resize(layout.entries.size());
     if (layout.size <= options.capacity) largest = std::max(largest, layout.size);
   }
-  // In stage 2 a bucket collects in what the one before the last has left.
+  // In stage 2 a bucket reuses the buffer that an earlier bucket has released.
   if (options.stage == 2) memory_.keep_spares_of(largest);
 }
 
@@ -122,11 +122,11 @@ void ZeroBuckets::reduce(ZeroGradients& bucket) {
       ranks.reduce(whole, bucket.level, bucket.first_sum ? bucket.sums : ranks.part(whole, bucket.level + 1));
 }
 
-// Moves every bucket that is under way on by one level.
+// Waits for the current level of every bucket that is being reduced, and starts its next level.
 void ZeroBuckets::advance() {
   for (size_t b = done_; b < next_; ++b) {
     ZeroGradients& bucket = gradients_[b];
-    if (bucket.is_finished()) continue;  // before one with more levels that began earlier
+    if (bucket.is_finished()) continue;  // an earlier bucket has more levels
     bucket.reduction.wait();
     ++bucket.level;
     bucket.is_finished() ? finish(bucket) : reduce(bucket);

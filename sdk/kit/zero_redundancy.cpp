@@ -96,7 +96,7 @@ void ZeroRedundancy::estimate(int64_t ranks, const weft_job_shape& job, weft_job
   out.masters = job.master_size != job.working_size || offloads ? padded / ranks * job.master_size : 0;
   out.states = padded / ranks * job.num_states * job.state_size;
   if (offloads) out.host = out.gradients + out.masters + out.states;
-  // Whether buckets are freed while backward goes on.
+  // True if buckets are freed while backward runs.
   const bool frees = stage_2 || options_.overlap_reduction;
   const int64_t collected = !stage_2 && !offloads ? 0 : frees ? 2 * largest_bucket : padded;
   out.transient = (largest + collected) * size + largest_bucket / ranks * (ranks - 1) * sent_size;

@@ -32,7 +32,7 @@ void ZeroValues::build(const Training& training, int64_t capacity, uint32_t home
   }
 }
 
-// The last bucket of these dtypes and ranks, or a new one where it has no room.
+// Returns the last bucket with these dtypes and axes, or a new one if that one is full.
 ZeroValues::Bucket& ZeroValues::open_bucket(const Training& training, const weft_param_info& info,
                                             int64_t capacity) {
   const at::ScalarType dtype = scalar_type(info.working_dtype), master = scalar_type(info.master_dtype);
@@ -105,13 +105,13 @@ void ZeroValues::gather() {
   for (size_t level = levels; level-- > 0;)
     for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
       if (level >= bucket->ranks.levels()) continue;
-      bucket->gather.wait();  // of the level before
+      bucket->gather.wait();  // for the previous level
       bucket->gather = bucket->ranks.gather(bucket->values, level);
     }
 }
 
 void ZeroValues::publish(const ShardSink& sink, const std::function<at::Tensor(size_t)>& sums) const {
-  wait();  // the owned parts, which are under way, may be overwritten now
+  wait();  // the host may overwrite the owned parts, which are being all-gathered
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     const at::Tensor masters = bucket.master.defined() ? bucket.master : bucket.ranks.own(bucket.values);
