@@ -52,7 +52,7 @@ Opened open_job(const json& arguments, const char* data_key, const BoosterOption
   return {std::move(booster), std::move(job), std::move(dataset)};
 }
 
-// Gathers the rows of all ranks in order on rank 0. Rank r holds `rows[r]` of them. Collective.
+// Gathers the rows of all ranks in order on rank 0; a rank that is `empty` has none. Collective.
 at::Tensor gather_rows(const at::Tensor& mine, bool empty, const World& world) {
   if (world.size() == 1) return mine;
   const Communicator& all = world.communicator();
