@@ -2,18 +2,40 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 namespace weft {
+namespace {
+
+struct Parts {
+  std::optional<int> rank;
+  std::string_view text;
+};
+
+Parts parts_of(std::string_view text) {
+  constexpr std::string_view kBefore = "rank ";
+  if (!text.starts_with(kBefore)) return {std::nullopt, text};
+  int rank = -1;
+  const auto [end, error] = std::from_chars(text.data() + kBefore.size(), text.data() + text.size(), rank);
+  if (error != std::errc() || rank < 0) return {std::nullopt, text};
+  const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
+  for (const std::string_view after : {" failed: ", ": "})
+    if (rest.starts_with(after)) return {rank, rest.substr(after.size())};
+  return {std::nullopt, text};
+}
+
+}  // namespace
+
+std::optional<int> culprit_of(std::string_view text) {
+  return parts_of(text).rank;
+}
 
 std::string_view without_culprit(std::string_view text) {
-  constexpr std::string_view kBefore = "rank ", kAfter = " failed: ";
-  if (!text.starts_with(kBefore)) return text;
-  const size_t end = text.find_first_not_of("0123456789", kBefore.size());
-  if (end == text.npos || end == kBefore.size() || !text.substr(end).starts_with(kAfter)) return text;
-  return text.substr(end + kAfter.size());
+  return parts_of(text).text;
 }
 
 std::string failure_of_rank(int rank, std::string_view text) {
-  return without_culprit(text) != text ? std::string(text) : fmt::format("rank {} failed: {}", rank, text);
+  return fmt::format("rank {} failed: {}", culprit_of(text).value_or(rank), without_culprit(text));
 }
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 #include "engine_verb.hpp"
 
+#include <cmath>
 #include <weft/error.hpp>
 
 #include "base/text.hpp"
@@ -85,19 +86,41 @@ EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
 
 EngineVerb& EngineVerb::ranks_flag() {
   app_->add_option(
-      "-n,--nproc-per-node", *num_ranks_,
+      "-n,--nproc-per-node", launch_->num_ranks,
       "Ranks to start on this host; default 1. Leave it out under weft run, torchrun, srun, mpirun");
-  return *this;
+  app_->add_option("--grace", launch_->grace,
+                   "With -n: seconds that ranks may take to stop once a signal asks them to; default 300");
+  return real("--timeout", "timeout",
+              "Seconds to wait for other ranks, at the start and in every collective; default 1800");
 }
 
 void EngineVerb::perform() {
   try {
-    if (launch::must_launch(*num_ranks_)) throw Exit{launch::run_self(name_, **num_ranks_)};
+    const Launch& asked = *launch_;
+    if (asked.grace && !asked.num_ranks)
+      fail(WEFT_INVALID_ARGUMENT,
+           "--grace is for the ranks that -n starts, but -n is not given; other launchers have a grace of "
+           "their own");
+    // One rank needs a launcher only to be given a grace.
+    if (launch::must_launch(asked.num_ranks) || (asked.grace && !launch::is_launched_by_itself())) {
+      launch::RunOptions options;
+      options.num_ranks = *asked.num_ranks;
+      options.verb = name_;
+      if (asked.grace) options.grace = milliseconds(*asked.grace);
+      throw Exit{launch::run_self(options)};
+    }
   } catch (const Error& error) {
     if (error.status() == WEFT_INVALID_ARGUMENT) throw UsageError(error.what());
     throw;
   }
   perform_in_engine(name_, *arguments_);
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  constexpr double kMost = 365 * 24 * 3600.0;
+  if (!(seconds > 0 && seconds <= kMost))
+    throw UsageError(fmt::format("--grace is {} s, but must be more than 0 and at most a year", seconds));
+  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
 }
 
 void perform_in_engine(const std::string& verb, const nlohmann::json& arguments) {
@@ -110,7 +133,7 @@ void perform_in_engine(const std::string& verb, const nlohmann::json& arguments)
   if (status == WEFT_OK) throw Exit{code};
   const launch::RankEnvironment ranks = launch::read_rank_environment();
   if (ranks.world_size == 1 && !launch::has_report_channel()) throw Error(status, failure);
-  launch::report_failure(ranks.rank, failure);
+  launch::report_failure(ranks.rank, status, failure);
   throw Exit{1};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +10,9 @@
 #include <vector>
 
 namespace weft::cli {
+
+// Converts the seconds of --grace. Throws UsageError unless they are more than 0 and at most a year.
+std::chrono::milliseconds milliseconds(double seconds);
 
 // Runs a verb in the engine and ends the command with its exit code.
 [[noreturn]] void perform_in_engine(const std::string& verb, const nlohmann::json& arguments);
@@ -33,7 +37,7 @@ class EngineVerb {
   // Adds --strategy, -o, --booster, --precision, --mixed-precision and --seed. `without` describes the
   // default of --strategy.
   EngineVerb& strategy_flags(const std::string& without);
-  // Adds -n, which runs the verb on several ranks.
+  // Adds -n, which runs the verb on several ranks, --grace and --timeout.
   EngineVerb& ranks_flag();
 
  private:
@@ -41,7 +45,11 @@ class EngineVerb {
   std::string name_;
   CLI::App* app_;
   std::shared_ptr<nlohmann::json> arguments_ = std::make_shared<nlohmann::json>(nlohmann::json::object());
-  std::shared_ptr<std::optional<int>> num_ranks_ = std::make_shared<std::optional<int>>();
+  struct Launch {
+    std::optional<int> num_ranks;
+    std::optional<double> grace;  // seconds
+  };
+  std::shared_ptr<Launch> launch_ = std::make_shared<Launch>();
 };
 
 }  // namespace weft::cli

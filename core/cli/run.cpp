@@ -6,6 +6,7 @@
 #include <weft/error.hpp>
 
 #include "base/text.hpp"
+#include "engine_verb.hpp"
 #include "verbs.hpp"
 
 namespace weft::cli {
@@ -14,6 +15,7 @@ namespace {
 struct Flags {
   launch::RunOptions options;
   std::optional<int> num_ranks;
+  std::optional<double> grace;
   std::string program;  // always empty: the words of the program are in remaining()
   std::string hosts, hostfile, include, exclude;
 };
@@ -47,6 +49,7 @@ void run(Flags& flags, std::vector<std::string> command, const std::vector<std::
   if (!flags.num_ranks) throw UsageError("-n is missing: weft run -n N PROGRAM ARGS");
   if (command.empty()) throw UsageError("no program was given: weft run -n N PROGRAM ARGS");
   flags.options.num_ranks = *flags.num_ranks;
+  if (flags.grace) flags.options.grace = milliseconds(*flags.grace);
   flags.options.command = std::move(command);
   int code = 0;
   try {
@@ -77,6 +80,8 @@ void add_run(CLI::App& application) {
   verb->add_option("--master-port", flags->options.master_port,
                    "Port through which they meet; default: a free one")
       ->check(CLI::Range(1, 65535));
+  verb->add_option("--grace", flags->grace,
+                   "Seconds that ranks may take to stop once a signal asks them to; default 300");
   verb->add_option("--hosts", flags->hosts, "Refused: on several hosts use torchrun, srun or mpirun");
   verb->add_option("--hostfile", flags->hostfile, "Refused, as --hosts");
   verb->add_option("--include", flags->include, "Refused, as --hosts");
@@ -84,7 +89,11 @@ void add_run(CLI::App& application) {
   verb->footer(
       "The program gets torchrun's environment (RANK, WORLD_SIZE, ...). The first rank that fails ends the "
       "others and is\n"
-      "reported with its last lines; its exit code is the command's. Signals are passed on.\n"
+      "reported with what it was doing and its last lines; its exit code is the command's.\n"
+      "Ctrl-C, SIGTERM and SIGHUP are passed on, and the ranks may finish for the time of --grace; a rank "
+      "that has "
+      "not taken\n"
+      "the signal after 10 s is killed. A second Ctrl-C kills all.\n"
       "Example: weft run -n 2 ./train --steps 100");
   verb->callback([verb, flags] {
     std::vector<std::string> known;

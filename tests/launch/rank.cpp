@@ -2,15 +2,22 @@
 //
 // `rank 0:STEP,STEP 1:STEP` gives each rank its own steps; `STEP,...` without a number is for all.
 //   say=TEXT out=TEXT   a line on stderr, stdout     lines=N      N lines on stderr
-//   report=TEXT         report_failure()             exit=N       ends with this code
+//   report=TEXT         report_failure()             lost=TEXT    report_failure() of a lost peer
+//   doing=TEXT          note_activity()              exit=N       ends with this code
 //   kill=N              kills itself                 ignore=N     ignores a signal
 //   on=N:CODE           exits with CODE on signal N  tell=N       writes a byte to the test on signal N
+//   slow=N              half a second after signal N writes "finished" on stdout and exits with 0
+//   agrees=N            on signal N tells the launcher and rank 0, and exits with 128 + N
+//   once=N              writes a byte to the test on signal N; a second one writes "twice" on stdout
 //   ready               writes a byte to the test    wait         until killed
+//   stop                stops itself, with SIGTERM blocked
 //   give=R take         a byte to rank R, from any   input        prints stdin
 //   dies=N              kills itself on signal N, after a byte to rank 0
+//   shrink              reads a mapped file that has become shorter
 //   facts               prints what read_rank_environment() and the launcher's variables say
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -20,9 +27,11 @@
 
 #include "base/environment.hpp"
 #include "base/text.hpp"
+#include "host/launch/activity.hpp"
 #include "host/launch/failure_report.hpp"
 #include "host/launch/master_port.hpp"
 #include "host/launch/rank_environment.hpp"
+#include "host/launch/rank_signals.hpp"
 #include "host/launch/run_ranks.hpp"
 
 namespace {
@@ -61,6 +70,44 @@ void die_on(int) {
   raise(SIGKILL);
 }
 
+void finish_slowly(int) {
+  usleep(500'000);
+  print(STDOUT_FILENO, "finished\n");
+  _exit(0);
+}
+
+void agree_on(int number, siginfo_t* info, void*) {
+  report_stop_signal(number, info->si_pid);
+  give(0);
+  _exit(128 + number);
+}
+
+void tell_twice(int) {
+  print(STDOUT_FILENO, "twice\n");
+}
+void tell_once(int number) {
+  signal(number, tell_twice);
+  write_byte(ready_fd);
+}
+
+void stop_itself() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  write_byte(ready_fd);
+  raise(SIGSTOP);
+}
+
+// Of a file that was mapped whole.
+int read_after_it_shrank() {
+  const int fd = memfd_create("shrunk", 0);
+  if (ftruncate(fd, 8192) != 0) _exit(97);
+  const auto* data = static_cast<const volatile char*>(mmap(nullptr, 8192, PROT_READ, MAP_SHARED, fd, 0));
+  if (data[5000] != 0 || ftruncate(fd, 0) != 0) _exit(97);
+  return data[5000];
+}
+
 void print_facts(const RankEnvironment& ranks) {
   const std::optional<int> listen_fd = master_listen_fd(ranks);
   print(
@@ -88,7 +135,9 @@ void take(const RankEnvironment& ranks, const std::string& step) {
   if (name == "lines") {
     for (int i = 1; i <= number; ++i) print(STDERR_FILENO, fmt::format("line {}\n", i));
   }
-  if (name == "report") report_failure(ranks.rank, value);
+  if (name == "report") report_failure(ranks.rank, WEFT_INTERNAL, value);
+  if (name == "lost") report_failure(ranks.rank, WEFT_UNAVAILABLE, value);
+  if (name == "doing") note_activity(value);
   if (name == "exit") _exit(number);
   if (name == "kill") raise(number);
   if (name == "ignore") signal(number, SIG_IGN);
@@ -97,6 +146,16 @@ void take(const RankEnvironment& ranks, const std::string& step) {
     signal(number, exit_on);
   }
   if (name == "tell") signal(number, tell_on);
+  if (name == "slow") signal(number, finish_slowly);
+  if (name == "once") signal(number, tell_once);
+  if (name == "agrees") {
+    struct sigaction action = {};
+    action.sa_sigaction = agree_on;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(number, &action, nullptr);
+  }
+  if (name == "stop") stop_itself();
+  if (name == "shrink") _exit(read_after_it_shrank());
   if (name == "ready") write_byte(ready_fd);
   if (name == "wait") {
     for (;;) pause();
@@ -111,6 +170,7 @@ void take(const RankEnvironment& ranks, const std::string& step) {
 int be_rank(const std::vector<std::string>& arguments) {
   const RankEnvironment ranks = read_rank_environment();
   ready_fd = static_cast<int>(environment_integer("TEST_READY_FD").value_or(-1));
+  prefer_errors_to_signals(ranks.rank, ranks.world_size);
   const std::string own = fmt::format("{}:", ranks.rank);
   for (const std::string& argument : arguments) {
     const bool numbered = argument.size() > 1 && argument[0] >= '0' && argument[0] <= '9';
@@ -126,8 +186,13 @@ int run(std::vector<std::string> arguments) {
   if (mode == "rank") return be_rank({arguments.begin() + 1, arguments.end()});
   RunOptions options;
   options.num_ranks = std::atoi(arguments.at(1).c_str());
+  options.verb = mode;
+  if (const auto time = environment_integer("TEST_ANSWER_MS"))
+    options.answer = std::chrono::milliseconds(*time);
+  if (const auto time = environment_integer("TEST_GRACE_MS"))
+    options.grace = std::chrono::milliseconds(*time);
   if (mode == "self") {
-    if (must_launch(options.num_ranks)) return run_self("self", options.num_ranks);
+    if (must_launch(options.num_ranks)) return run_self(options);
     return be_rank({arguments.begin() + 2, arguments.end()});
   }
   if (const auto port = environment_integer("TEST_MASTER_PORT"))

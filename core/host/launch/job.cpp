@@ -12,8 +12,10 @@
 #include <thread>
 
 #include "base/environment.hpp"
-#include "base/rank_failure.hpp"
 #include "base/text.hpp"
+#include "host/launch/inherited.hpp"
+#include "host/launch/job_processes.hpp"
+#include "host/launch/keeper.hpp"
 #include "host/launch/master_port.hpp"
 
 namespace weft::launch {
@@ -21,14 +23,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kGrace = 3s;  // from SIGTERM to SIGKILL
-constexpr auto kPatience =
-    4s;  // from SIGKILL to giving up; with kGrace under the 10 s that users are promised
+constexpr auto kJudgement = 500ms;
+constexpr auto kEndingTime = 3s;  // from SIGTERM to SIGKILL, after a failure
+constexpr auto kKillingTime =
+    4s;  // from SIGKILL to giving up; with kEndingTime under the 10 s that users are promised
+constexpr auto kGroupLook = 200ms;  // while only what a shell started is left
 constexpr auto kDoubled =
     100ms;  // timeout(1) signals a process and then its group: that is one Ctrl-C, not two
 
-constexpr int kStopping[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-constexpr int kPassed[] = {SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
+constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr int kPassedSignals[] = {SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
 
 template <typename Numbers>
 bool contains(const Numbers& numbers, int number) {
@@ -41,51 +45,63 @@ class BlockedSignals {
   BlockedSignals() {
     sigemptyset(&set_);
     sigaddset(&set_, SIGCHLD);
-    for (const int number : kStopping) sigaddset(&set_, number);
-    for (const int number : kPassed) sigaddset(&set_, number);
+    for (const int number : kStopSignals) sigaddset(&set_, number);
+    for (const int number : kPassedSignals) sigaddset(&set_, number);
     pthread_sigmask(SIG_BLOCK, &set_, &before_);
     // Ignored, children would vanish with their exit codes.
     struct sigaction standard = {};
     standard.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &standard, &child_before_);
+    // A terminal that is closed, or `| head`, must not end the job.
+    struct sigaction ignored = {};
+    ignored.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignored, &pipe_before_);
   }
   BlockedSignals(const BlockedSignals&) = delete;
   ~BlockedSignals() {
+    sigaction(SIGPIPE, &pipe_before_, nullptr);
     sigaction(SIGCHLD, &child_before_, nullptr);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
   Descriptor descriptor() const { return Descriptor(signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK)); }
+  bool broken_pipes_were_ignored() const { return pipe_before_.sa_handler == SIG_IGN; }
 
  private:
   sigset_t set_, before_;
-  struct sigaction child_before_;
+  struct sigaction child_before_, pipe_before_;
 };
 
-std::string indented(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    result += c;
-    if (c == '\n') result += "      ";
-  }
-  return result;
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
 }
 
 }  // namespace
 
 Job::Job(const RunOptions& options, std::string file, std::pair<std::string, std::string> mark, bool listens)
-    : options_(options), file_(std::move(file)), mark_(std::move(mark)), listens_(listens) {}
+    : options_(options),
+      file_(std::move(file)),
+      mark_(std::move(mark)),
+      listens_(listens),
+      host_(host_name()) {
+  job_mark_ = fmt::format("{}.{}", getpid(), identity_of(channel_.rank_fd()));
+}
 
 int Job::run() {
   const BlockedSignals blocked;
+  ignores_broken_pipes_ = blocked.broken_pipes_were_ignored();
   signals_ = blocked.descriptor();
   if (!signals_) fail(WEFT_RESOURCE_EXHAUSTED, "cannot receive signals: {}", std::strerror(errno));
+  const Keeper keeper(job_mark_);
   if (const std::optional<int> code = start()) return *code;
-  while (num_running() > 0 && !gave_up_) {
+  while (!is_over()) {
     wait_for_events();
     for (RankProcess& rank : ranks_) rank.forward_errors();
     read_signals();
-    check_ranks();
-    kill_late_ranks();
+    look_at_ranks();
+    judge();
+    if (phase_ != Phase::kRunning && Clock::now() >= deadline_) on_deadline();
   }
   return finish();
 }
@@ -99,6 +115,8 @@ std::vector<std::string> Job::shared_environment() const {
       fmt::format("LOCAL_WORLD_SIZE={}", options_.num_ranks),
       fmt::format("MASTER_ADDR={}", options_.master_addr),
       channel_.variable(),
+      board_.variable(),
+      fmt::format("{}={}", kJobVariable, job_mark_),
       mark_.first + "=" + mark_.second,
   };
   if (!weft::environment("OMP_NUM_THREADS")) {
@@ -130,7 +148,8 @@ std::optional<int> Job::start() {
     start.environment.push_back(fmt::format("RANK={}", rank));
     start.environment.push_back(fmt::format("LOCAL_RANK={}", rank));
     start.environment.push_back(fmt::format("MASTER_PORT={}", port.port));
-    start.inherited = {channel_.rank_fd()};
+    start.inherited = {channel_.rank_fd(), board_.fd()};
+    start.ignores_broken_pipes = ignores_broken_pipes_;
     if (first) {
       start.environment.push_back(fmt::format("{}={}", kMasterListenVariable, port.socket.get()));
       start.inherited.push_back(port.socket.get());
@@ -156,15 +175,22 @@ std::optional<int> Job::start() {
   return std::nullopt;
 }
 
+void Job::enter(Phase phase, Clock::duration patience) {
+  phase_ = phase;
+  deadline_ = Clock::now() + patience;
+}
+
 void Job::wait_for_events() {
   std::vector<pollfd> events = {{signals_.get(), POLLIN, 0}, {channel_.fd(), POLLIN, 0}};
   for (const RankProcess& rank : ranks_) {
     if (rank.error_fd() >= 0) events.push_back({rank.error_fd(), POLLIN, 0});
   }
   int timeout = -1;
-  if (ending_) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
-    timeout = static_cast<int>(std::max<int64_t>(0, left.count()));
+  if (phase_ != Phase::kRunning) {
+    Clock::duration left = deadline_ - Clock::now();
+    if (num_running() == 0) left = std::min<Clock::duration>(left, kGroupLook);
+    timeout =
+        static_cast<int>(std::max<int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
   }
   poll(events.data(), events.size(), timeout);
 }
@@ -176,21 +202,24 @@ void Job::read_signals() {
 
 void Job::on_signal(const signalfd_siginfo& signal) {
   const int number = static_cast<int>(signal.ssi_signo);
-  if (number == SIGCHLD) return;  // check_ranks() looks at all of them
+  if (number == SIGCHLD) return;  // look_at_ranks() looks at all of them
   if (number == SIGINT && stop_signal_ == SIGINT) {
-    if (Clock::now() - stop_time_ < kDoubled || killed_) return;
+    if (Clock::now() - stop_time_ < kDoubled || phase_ >= Phase::kKilling) return;
     say("interrupted twice; the ranks are killed");
-    ending_ = killed_ = true;
-    deadline_ = Clock::now() + kPatience;
-    signal_all(SIGKILL);
-    return;
+    told_ = true;
+    return kill_all();
   }
-  if (contains(kStopping, number) && (stop_signal_ == 0 || number == SIGINT)) {
+  if (contains(kStopSignals, number) && (stop_signal_ == 0 || number == SIGINT)) {
     stop_signal_ = number;
     stop_time_ = Clock::now();
+    answers_awaited_ = true;
+    if (phase_ <= Phase::kStopping) enter(Phase::kStopping, std::min(options_.answer, options_.grace));
   }
   signal_all(number);
-  if (number == SIGTSTP) raise(SIGSTOP);
+  if (number != SIGTSTP) return;
+  const Clock::time_point begin = Clock::now();
+  raise(SIGSTOP);
+  deadline_ += Clock::now() - begin;  // the ranks were stopped for as long
 }
 
 void Job::signal_all(int number) {
@@ -199,7 +228,7 @@ void Job::signal_all(int number) {
   }
 }
 
-void Job::check_ranks() {
+void Job::look_at_ranks() {
   std::vector<int> ended;
   for (int i = 0; i < static_cast<int>(ranks_.size()); ++i) {
     RankProcess& rank = ranks_[i];
@@ -208,110 +237,144 @@ void Job::check_ranks() {
     rank.forward_errors();
   }
   // After the look at the ranks: what a rank reported before its end is then here.
-  while (std::optional<FailureReport> report = channel_.read()) {
-    if (report->rank >= 0 && report->rank < options_.num_ranks) reports_.push_back(std::move(*report));
-  }
-  find_cause(ended);
+  while (const std::optional<Report> report = channel_.read()) take(*report);
+  for (const int rank : ended) look_at_end(rank);
 }
 
-// Whether a rank ended as the signal that we passed on demands.
+void Job::take(const Report& report) {
+  if (report.rank < 0 || report.rank >= options_.num_ranks) return;
+  if (report.kind == Report::Kind::kSignal) {
+    if (phase_ > Phase::kJudging) return;
+    stop_signal_ = report.number;
+    stop_time_ = Clock::now();
+    say_signalled(report);
+    return enter(Phase::kStopping, options_.grace);
+  }
+  reports_.push_back(report);
+  if (phase_ <= Phase::kStopping)
+    findings_.add(
+        {report.rank, report.number == WEFT_UNAVAILABLE ? Evidence::kLostPeer : Evidence::kOwnFailure});
+}
+
+// Whether a rank ended as the signal that asks it to stop demands.
 bool Job::as_asked(const RankEnd& end) const {
   return stop_signal_ != 0 && (end.signal == stop_signal_ || end.code == 128 + stop_signal_);
 }
 
-void Job::find_cause(const std::vector<int>& ended) {
-  const bool undecided = cause_ < 0;
-  for (const int rank : ended) {
-    const RankEnd& end = *ranks_[rank].end();
-    if (end.success() || as_asked(end) || killed_ || has_reported(rank)) continue;
-    // Its peers see the connection close before we see its end, so their reports may be here already. Nobody
-    // gets a SIGKILL that we did not send because of a peer: this rank is the cause.
-    const bool overrules = cause_ >= 0 && end.signal == SIGKILL && has_reported(cause_);
-    overruled_ |= overrules;
-    if ((cause_ < 0 && !ending_) || overrules) cause_ = rank;
+void Job::look_at_end(int rank) {
+  const RankEnd& end = *ranks_[rank].end();
+  if (end.success() || as_asked(end) || phase_ >= Phase::kKilling || silenced_.count(rank) > 0) return;
+  // Our SIGTERM may end it in any way, but nobody gets a SIGKILL from us before kKilling.
+  if (phase_ == Phase::kEnding && end.signal != SIGKILL) return;
+  findings_.add({rank, end.signal != 0 && end.signal != SIGABRT ? Evidence::kSignal : Evidence::kExit});
+}
+
+void Job::judge() {
+  const std::optional<Finding> best = findings_.best();
+  if (!best) return;
+  const bool waits = phase_ == Phase::kRunning || phase_ == Phase::kJudging;
+  if (waits && (findings_.decisive() || num_running() == 0)) return end_others(best->rank);
+  if (phase_ == Phase::kRunning) return enter(Phase::kJudging, kJudgement);
+  if (phase_ == Phase::kStopping) return end_others(best->rank);
+  // The peers of a killed rank see their connections close before we see its end, maybe long before.
+  if (phase_ == Phase::kEnding && best->evidence == Evidence::kSignal &&
+      findings_.of(cause_) <= Evidence::kExit)
+    cause_ = best->rank;
+}
+
+void Job::on_deadline() {
+  switch (phase_) {
+    case Phase::kJudging:
+      return end_others(findings_.best()->rank);
+    case Phase::kStopping:
+      if (std::exchange(answers_awaited_, false)) return kill_silent_ranks();
+      for (int rank = 0; rank < options_.num_ranks; ++rank)
+        if (!listeners(rank).empty()) say_late(rank);
+      told_ = true;
+      return kill_all();
+    case Phase::kEnding:
+      return kill_all();
+    default:
+      phase_ = Phase::kGivenUp;
   }
-  if (cause_ < 0 && !reports_.empty() && !killed_) cause_ = reports_.front().rank;
-  if (undecided && cause_ >= 0) begin_ending();
 }
 
-bool Job::has_reported(int rank) const {
-  return std::any_of(reports_.begin(), reports_.end(),
-                     [&](const FailureReport& report) { return report.rank == rank; });
-}
-
-void Job::begin_ending() {
-  ending_ = true;
-  deadline_ = Clock::now() + kGrace;
+void Job::end_others(int cause) {
+  if (cause_ < 0) cause_ = cause;
+  if (findings_.of(cause_) == Evidence::kLostPeer) suspects_ = at_work_now();
   for (int i = 0; i < static_cast<int>(ranks_.size()); ++i) {
     // One that reported is on its way out and shall keep its own exit code.
-    if (i == cause_ || ranks_[i].end()) continue;
+    if (i == cause || ranks_[i].end()) continue;
     ended_others_ = true;
     ranks_[i].signal(SIGTERM);
   }
+  enter(Phase::kEnding, kEndingTime);
 }
 
-void Job::kill_late_ranks() {
-  if (!ending_ || Clock::now() < deadline_ || num_running() == 0) return;
-  if (killed_) {
-    gave_up_ = true;
-    return;
+void Job::kill_silent_ranks() {
+  for (int rank = 0; rank < options_.num_ranks; ++rank) {
+    std::optional<ProcessState> silent;
+    bool any_took = false;
+    for (const pid_t process : listeners(rank)) {
+      const std::optional<ProcessState> state = process_state(process);
+      if (!state) continue;
+      if (has_taken(*state, stop_signal_)) any_took = true;
+      if (!has_taken(*state, stop_signal_)) silent = state;
+    }
+    if (any_took || !silent) continue;
+    say_silent(rank, obstacle(*silent, stop_signal_));
+    told_ = true;
+    if (cause_ < 0) cause_ = rank;
+    silenced_.insert(rank);
+    ranks_[rank].signal(SIGKILL);
   }
-  killed_ = true;
-  deadline_ = Clock::now() + kPatience;
-  signal_all(SIGKILL);
+  // The others may depend on it, and fail, or not, and finish.
+  enter(Phase::kStopping, options_.grace - std::min<Clock::duration>(options_.grace, options_.answer));
 }
 
-int Job::finish() {
-  for (RankProcess& rank : ranks_) rank.forward_errors();
-  const bool failed = cause_ >= 0 || stop_signal_ != 0 || gave_up_;
-  if (cause_ >= 0) explain();
-  for (int i = 0; i < static_cast<int>(ranks_.size()); ++i) {
-    if (!ranks_[i].end())
-      say(fmt::format("rank {} does not end although it was killed; it is left behind", i));
-    ranks_[i].reap(failed);
-  }
-  if (stop_signal_ != 0) return 128 + stop_signal_;
-  if (cause_ < 0) return 0;
-  const std::optional<RankEnd>& end = ranks_[cause_].end();
-  return end && !end->success() ? end->exit_code() : 1;
+void Job::kill_all() {
+  enter(Phase::kKilling, kKillingTime);
+  for (const RankProcess& rank : ranks_) rank.signal(SIGKILL);
 }
 
-void Job::explain() const {
-  // Interrupted, ranks that die of the signal take their peers with them: nothing of that is news.
-  const auto died_of_it = [&](const RankProcess& rank) {
-    return stop_signal_ != 0 && rank.end() && rank.end()->signal == stop_signal_;
-  };
-  if (std::any_of(ranks_.begin(), ranks_.end(), died_of_it)) return;
-
-  const std::optional<RankEnd>& end = ranks_[cause_].end();
-  const auto report = std::find_if(reports_.begin(), reports_.end(),
-                                   [&](const FailureReport& r) { return r.rank == cause_; });
-  std::string text;
-  if (report != reports_.end()) {
-    text = indented(failure_of_rank(cause_, report->text));
-  } else if (end && end->signal != 0) {
-    text = fmt::format("rank {} was killed by signal {} ({})", cause_, end->signal, signal_name(end->signal));
-  } else {
-    text = fmt::format("rank {} exited with code {}", cause_, end ? end->code : 1);
-  }
-  if (report == reports_.end() && ended_others_) text += "; the other ranks were ended";
-  if (overruled_) {
-    text +=
-        fmt::format("\n      rank {} reported: {}", reports_.front().rank, indented(reports_.front().text));
-  }
-  const std::vector<std::string> lines = ranks_[cause_].last_lines();
-  if (!lines.empty()) text += fmt::format("\n      last lines of rank {}:", cause_);
-  for (const std::string& line : lines) text += "\n      | " + printable(line, 1000);
-  say(text);
-}
-
-void Job::say(const std::string& text) const {
-  write_error(fmt::format("weft: {}: {}\n", options_.verb, text));
+std::vector<pid_t> Job::listeners(int rank) const {
+  const RankProcess& process = ranks_[rank];
+  if (process.end()) return group_members({process.id()});
+  if (const std::optional<ActivityNote> note = board_.read(rank); note && process_state(note->process))
+    return {note->process};
+  return {process.id()};
 }
 
 int Job::num_running() const {
   return static_cast<int>(
       std::count_if(ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return !rank.end(); }));
+}
+
+bool Job::is_over() const {
+  if (phase_ == Phase::kGivenUp) return true;
+  if (num_running() > 0) return false;
+  if (phase_ == Phase::kJudging) return false;  // judge() has not seen the last end
+  // A shell dies of the signal that the program it started obeys, and has still to finish.
+  if (phase_ != Phase::kStopping) return true;
+  std::vector<pid_t> groups;
+  for (const RankProcess& rank : ranks_) groups.push_back(rank.id());
+  return group_members(groups).empty();
+}
+
+int Job::finish() {
+  for (RankProcess& rank : ranks_) rank.forward_errors();
+  const bool failed = cause_ >= 0 || stop_signal_ != 0 || phase_ == Phase::kGivenUp;
+  if (cause_ >= 0 && !told_) explain();
+  for (int i = 0; i < static_cast<int>(ranks_.size()); ++i) {
+    if (!ranks_[i].end())
+      say(fmt::format("{} does not end although it was killed; it is left behind", named(i)));
+    ranks_[i].reap(failed);
+  }
+  if (failed) kill_job(job_mark_);
+  if (stop_signal_ != 0) return 128 + stop_signal_;
+  if (cause_ < 0) return 0;
+  const std::optional<RankEnd>& end = ranks_[cause_].end();
+  return end && !end->success() ? end->exit_code() : 1;
 }
 
 }  // namespace weft::launch

@@ -55,6 +55,7 @@ int become_rank(const RankStart& start, char* const* arguments, char* const* env
   }
   // Not in the terminal's foreground group: under `stty tostop` a line of output would stop the rank.
   signal(SIGTTOU, SIG_IGN);
+  signal(SIGPIPE, start.ignores_broken_pipes ? SIG_IGN : SIG_DFL);  // the launcher's own is ignored
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -141,11 +142,6 @@ std::vector<std::string> RankProcess::last_lines() const {
   std::vector<std::string> lines = split(text, '\n');
   if (lines.size() > kLastLines) lines.erase(lines.begin(), lines.end() - kLastLines);
   return lines;
-}
-
-std::string signal_name(int number) {
-  const char* name = sigabbrev_np(number);
-  return name != nullptr ? std::string("SIG") + name : fmt::format("signal {}", number);
 }
 
 void write_error(std::string_view text) {

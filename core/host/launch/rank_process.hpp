@@ -19,6 +19,7 @@ struct RankStart {
   std::vector<int> inherited;            // descriptors that are close-on-exec here and open there
   bool own_input = false;                // reads this process's stdin; else /dev/null
   bool keep_errors = true;               // stderr is a pipe to this process; else it is this process's
+  bool ignores_broken_pipes = false;     // begins with SIGPIPE ignored
 };
 
 // How a process ended.
@@ -35,6 +36,9 @@ class RankProcess {
   // thread ends. Throws std::system_error if it cannot start, with the reason of exec.
   explicit RankProcess(const RankStart& start);
   RankProcess(RankProcess&&) = default;
+
+  // Of the process, and of its group; -1 once reaped.
+  pid_t id() const { return pid_; }
 
   // Signals the whole group. The group's number stays ours until reap().
   void signal(int number) const;
@@ -58,9 +62,6 @@ class RankProcess {
   std::string tail_;
   std::optional<RankEnd> end_;
 };
-
-// "SIGKILL".
-std::string signal_name(int number);
 
 // Writes all of it to stderr, as one piece if it is short.
 void write_error(std::string_view text);

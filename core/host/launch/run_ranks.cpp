@@ -29,6 +29,9 @@ void check(const RunOptions& options) {
     fail(WEFT_INVALID_ARGUMENT, "-n is {}, but must be from 1 to {} ranks", options.num_ranks,
          kMostRanksPerHost);
   }
+  if (options.grace <= std::chrono::milliseconds::zero())
+    fail(WEFT_INVALID_ARGUMENT, "--grace is {} s, but must be more than 0",
+         static_cast<double>(options.grace.count()) / 1000);
   if (options.command.empty() || options.command.front().empty()) {
     fail(WEFT_INVALID_ARGUMENT, "there is no program to run: give one after -n {}", options.num_ranks);
   }
@@ -47,29 +50,25 @@ bool must_launch(std::optional<int> num_ranks) {
   if (*num_ranks < 1 || *num_ranks > kMostRanksPerHost) {
     fail(WEFT_INVALID_ARGUMENT, "-n is {}, but must be from 1 to {} ranks", *num_ranks, kMostRanksPerHost);
   }
-  if (environment_flag(kLaunchedVariable)) return false;
+  if (is_launched_by_itself()) return false;
   refuse_nested_launch("-n");
   return *num_ranks > 1;
 }
 
-int run_self(const std::string& verb, int num_ranks, int argc, const char* const* argv) {
-  RunOptions options;
-  options.num_ranks = num_ranks;
-  options.command.assign(argv, argv + argc);
-  options.verb = verb;
-  check(options);
-  return Job(options, "/proc/self/exe", {kLaunchedVariable, "1"}, /*listens=*/true).run();
+bool is_launched_by_itself() {
+  return environment_flag(kLaunchedVariable);
 }
 
-int run_self(const std::string& verb, int num_ranks) {
+int run_self(RunOptions options) {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::vector<const char*> arguments;
+  options.command.clear();
   for (size_t begin = 0; begin < text.size(); begin = text.find('\0', begin) + 1) {
-    arguments.push_back(text.c_str() + begin);
+    options.command.emplace_back(text.c_str() + begin);
     if (text.find('\0', begin) == std::string::npos) break;
   }
-  return run_self(verb, num_ranks, static_cast<int>(arguments.size()), arguments.data());
+  check(options);
+  return Job(options, "/proc/self/exe", {kLaunchedVariable, "1"}, /*listens=*/true).run();
 }
 
 }  // namespace weft::launch

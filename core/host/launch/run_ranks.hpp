@@ -1,6 +1,7 @@
 // Starts a program as the ranks of a job on this host, as torchrun does, and ends them together.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,24 +14,31 @@ struct RunOptions {
   std::string verb = "run";          // for messages: `weft: run: ...`
   std::string master_addr = "127.0.0.1";
   int master_port = 0;  // 0: a free one
+  // How long ranks may take to take a signal that asks them to stop, and to stop then.
+  std::chrono::milliseconds answer{10'000}, grace{300'000};
 };
 
 // Runs the ranks until all have ended. They get RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR,
 // MASTER_PORT, and OMP_NUM_THREADS = cores / ranks (at least 1) if that is unset; WEFT_REPORT_FD
-// (failure_report.hpp) and, rank 0, WEFT_MASTER_LISTEN_FD (master_port.hpp).
+// (failure_report.hpp), WEFT_ACTIVITY_FD (activity.hpp), WEFT_JOB (job_processes.hpp) and, rank 0,
+// WEFT_MASTER_LISTEN_FD (master_port.hpp).
 //
 // Output: stdout is this process's. So is rank 0's stderr where that is a terminal, so that it can draw a
-// progress bar; every
-//   other stderr passes through a pipe, forwarded at once and its last 20 lines kept for the report. Rank 0
-//   reads this process's stdin unless it is a terminal; other ranks read /dev/null.
-// Failure: the first rank that reports one, exits with a code other than 0 or is killed ends the job: the
-// others get SIGTERM,
-//   3 s later SIGKILL. It alone is explained on stderr, with its report and last lines: what the others say
-//   then follows from it.
-// Signals: each rank has a process group of its own, so Ctrl-C reaches this process only. It passes SIGINT,
-// SIGTERM, SIGHUP,
-//   SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCONT on to all ranks and waits for their end; a
-//   second SIGINT kills them. If this process is killed, so are the ranks.
+//   progress bar; every other stderr passes through a pipe, forwarded at once and its last 20 lines kept for
+//   the report. Rank 0 reads this process's stdin unless it is a terminal; other ranks read /dev/null. If
+//   nobody reads this process's output any more, the ranks go on.
+// Failure: the first rank that fails ends the job: the others get SIGTERM, 3 s later SIGKILL. It alone is
+//   explained on stderr, with what it was doing, its report and last lines: what the others say then follows
+//   from it. A rank that only tells of a lost peer is blamed if no other one has ended within half a second.
+// Stopping: SIGINT, SIGTERM, SIGHUP and SIGQUIT to this process are passed on to all ranks. A rank that has
+// not
+//   taken the signal after `answer` (it is stopped, or ignores it) is killed and named; those that have may
+//   finish up to `grace`. A second SIGINT kills at once. If one rank alone is signalled and says so
+//   (report_signal), the job stops as if this process had been.
+// Other signals: each rank has a process group of its own, so Ctrl-C reaches this process only. SIGUSR1,
+// SIGUSR2,
+//   SIGWINCH, SIGTSTP and SIGCONT are passed on. If this process is killed, so are the ranks and all that
+//   they started; what they started is ended after a failure and after a signal too.
 //
 // Returns 0; the exit code of the first failure, 128 + signal if it was killed; 128 + signal after SIGINT
 // (130), SIGTERM, SIGHUP or SIGQUIT; 127 if there is no such program, 126 if it cannot be executed. Failures
@@ -44,10 +52,11 @@ int run_ranks(const RunOptions& options);
 // though this process is a rank of another launcher.
 bool must_launch(std::optional<int> num_ranks);
 
-// As run_ranks(), with this very program and its arguments; must_launch() is false there.
-int run_self(const std::string& verb, int num_ranks, int argc, const char* const* argv);
+// True in a rank that run_self() started.
+bool is_launched_by_itself();
 
-// This process's arguments, for callers that were not given them.
-int run_self(const std::string& verb, int num_ranks);
+// As run_ranks(), with this very program and its arguments in place of `options.command`; must_launch() is
+// false there.
+int run_self(RunOptions options);
 
 }  // namespace weft::launch

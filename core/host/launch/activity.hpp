@@ -1,0 +1,29 @@
+// What a rank is doing: a note in memory that the launcher reads when it has to say what a rank was at.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+// Notes what this process does from now on, as words that follow "was": "in step 12". Longer texts are cut at
+// 200 bytes. Costs one write to memory; nobody is woken. Any thread; never throws.
+void note_activity(std::string_view text) noexcept;
+
+// Returns the last note of this process; "" before the first.
+std::string current_activity();
+
+// Notes "in NAME" for as long as it lives and "after NAME" from then on. After an exception the note stays,
+// since whoever tells of the failure wants to say where it happened.
+class Activity {
+ public:
+  explicit Activity(std::string name);
+  ~Activity();
+  Activity(const Activity&) = delete;
+
+ private:
+  std::string name_;
+  int exceptions_;
+};
+
+}  // namespace weft

@@ -1,0 +1,147 @@
+// What the launcher says of a job's end: who, on which host, what it was doing, and what to do about it.
+#include <signal.h>
+
+#include <algorithm>
+
+#include "base/rank_failure.hpp"
+#include "base/text.hpp"
+#include "host/launch/job.hpp"
+#include "host/launch/job_processes.hpp"
+#include "host/launch/rank_signals.hpp"
+
+namespace weft::launch {
+namespace {
+
+std::string indented(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result += "      ";
+  }
+  return result;
+}
+
+const char* advice(int signal) {
+  switch (signal) {
+    case SIGKILL:
+      return "if nobody sent it, memory ran out: `dmesg` names what the kernel killed";
+    case SIGINT:
+    case SIGTERM:
+    case SIGHUP:
+    case SIGQUIT:
+      return "to stop a job, signal the launcher, which tells all ranks";
+    case SIGXFSZ:
+      return "a file grew beyond the limit of file sizes: raise `ulimit -f`";
+    case SIGXCPU:
+      return "the limit of processor time was reached: raise `ulimit -t`";
+    case SIGPIPE:
+      return "it wrote to a pipe that nobody reads any more";
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
+    case SIGABRT:
+    case SIGTRAP:
+    case SIGSYS:
+      return "the program crashed: a debugger, or a core file (`ulimit -c unlimited`), shows where";
+    default:
+      return "somebody sent it";
+  }
+}
+
+std::string seconds(std::chrono::nanoseconds time) {
+  return fmt::format("{:g} s", static_cast<double>(time / std::chrono::milliseconds(100)) / 10);
+}
+
+}  // namespace
+
+void Job::say(const std::string& text) const {
+  write_error(fmt::format("weft: {}: {}\n", options_.verb, text));
+}
+
+std::string Job::named(int rank) const {
+  const std::optional<ActivityNote> note = board_.read(rank);
+  return fmt::format("rank {} (pid {} on {})", rank, note ? note->process : ranks_[rank].id(), host_);
+}
+
+std::string Job::at_work(int rank) const {
+  const std::optional<ActivityNote> note = board_.read(rank);
+  return note ? " " + printable(note->text, 256) : "";
+}
+
+std::string Job::at_work_now() const {
+  std::string lines;
+  for (int rank = 0; rank < options_.num_ranks; ++rank) {
+    const std::optional<ActivityNote> note = board_.read(rank);
+    if (rank == cause_ || ranks_[rank].end() || !note) continue;
+    const std::optional<ProcessState> state = process_state(note->process);
+    lines +=
+        fmt::format("\n      {} was {}, for {}{}", named(rank), printable(note->text, 256),
+                    seconds(note->age), state && state->letter == 'T' ? ", and is stopped (SIGSTOP)" : "");
+  }
+  return lines;
+}
+
+void Job::say_signalled(const Report& report) const {
+  const std::string program = program_name(report.sender);
+  say(fmt::format("{} got {} from process {}{}{}; all ranks stop with it", named(report.rank),
+                  signal_name(report.number), report.sender,
+                  program.empty() ? "" : " (" + printable(program) + ")", at_work(report.rank)));
+}
+
+void Job::say_silent(int rank, const std::string& why) const {
+  const std::optional<ActivityNote> note = board_.read(rank);
+  say(fmt::format(
+      "{} did not take {} within {} and was killed: it {}{}", named(rank), signal_name(stop_signal_),
+      seconds(options_.answer), why,
+      note ? fmt::format("; it was {}, for {}", printable(note->text, 256), seconds(note->age)) : ""));
+}
+
+void Job::say_late(int rank) const {
+  const std::optional<ActivityNote> note = board_.read(rank);
+  say(fmt::format(
+      "{} was killed: it had not ended {} after {}{}; --grace gives it more time", named(rank),
+      seconds(options_.grace), signal_name(stop_signal_),
+      note ? fmt::format(" and was {}, for {}", printable(note->text, 256), seconds(note->age)) : ""));
+}
+
+void Job::explain() const {
+  // Interrupted, ranks that die of the signal take their peers with them: nothing of that is news.
+  const auto died_of_it = [&](const RankProcess& rank) {
+    return stop_signal_ != 0 && rank.end() && rank.end()->signal == stop_signal_;
+  };
+  if (std::any_of(ranks_.begin(), ranks_.end(), died_of_it)) return;
+
+  const std::optional<RankEnd>& end = ranks_[cause_].end();
+  const auto report =
+      std::find_if(reports_.begin(), reports_.end(), [&](const Report& r) { return r.rank == cause_; });
+  const char* others = ended_others_ ? "; the other ranks were ended" : "";
+  int blamed = cause_;
+  std::string text;
+  if (report != reports_.end()) {
+    // Ranks that fail together all report what one of them failed with.
+    const int culprit = culprit_of(report->text).value_or(cause_);
+    if (culprit < options_.num_ranks) blamed = culprit;
+    const std::string work = at_work(blamed);
+    const bool says_so = report->text.find(work) != std::string::npos;
+    text = fmt::format("{} failed{}: {}", named(blamed), says_so ? "" : work,
+                       indented(without_culprit(report->text))) +
+           suspects_;
+  } else if (end && end->signal != 0) {
+    text = fmt::format("{} was killed by signal {} ({}){}{}; {}", named(cause_), end->signal,
+                       signal_name(end->signal), at_work(cause_), others, advice(end->signal));
+  } else {
+    text = fmt::format("{} exited with code {}{}{}", named(cause_), end ? end->code : 1, at_work(cause_),
+                       others);
+  }
+  // A failure of its own that came at the same time.
+  if (report == reports_.end() && !reports_.empty() && reports_.front().number != WEFT_UNAVAILABLE)
+    text +=
+        fmt::format("\n      rank {} reported: {}", reports_.front().rank, indented(reports_.front().text));
+  const std::vector<std::string> lines = ranks_[blamed].last_lines();
+  if (!lines.empty()) text += fmt::format("\n      last lines of rank {}:", blamed);
+  for (const std::string& line : lines) text += "\n      | " + printable(line, 1000);
+  say(text);
+}
+
+}  // namespace weft::launch

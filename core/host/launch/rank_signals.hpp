@@ -1,0 +1,28 @@
+// Signals in a rank: those that stand for an error of one call are better told as an error, and the launcher
+// hears of those that ask the rank to stop.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace weft {
+
+// From now on, unless the program has a handler of its own or ignores the signal:
+// SIGXFSZ is ignored, so that a write beyond the limit of file sizes fails with EFBIG;
+// SIGPIPE, in a job of several ranks, is ignored, so that a write to a dead peer fails;
+// SIGBUS in memory of a mapped file ends the process with code 1 and report_failure(), naming the file: it
+// became shorter, or its disk failed.
+void prefer_errors_to_signals(int rank, int world_size);
+
+// Tells the launcher, if there is one, that this rank got `signal` from process `sender` and is going to
+// stop. For signal handlers; needs prefer_errors_to_signals() before.
+void report_stop_signal(int signal, pid_t sender) noexcept;
+
+// "SIGKILL".
+std::string signal_name(int number);
+
+// For a program that goes on where nobody reads its output.
+void ignore_broken_pipes();
+
+}  // namespace weft
