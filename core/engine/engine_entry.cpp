@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "command/command.hpp"
 #include "error_sink.hpp"
+#include "failure.hpp"
 #include "host/engine_table.h"
 #include "training/services.hpp"
 
@@ -13,8 +14,13 @@ namespace {
 
 weft_status command(weft_str verb, weft_str arguments, int32_t* exit_code, weft_error* error) {
   return weft::guarded(error, [&] {
-    *exit_code = weft::command::run(weft::view(verb),
-                                    weft::parse_json(weft::view(arguments), "arguments of the command"));
+    try {
+      *exit_code = weft::command::run(weft::view(verb),
+                                      weft::parse_json(weft::view(arguments), "arguments of the command"));
+    } catch (const std::exception& exception) {
+      const weft::Failure failure = weft::describe(exception);
+      throw weft::Error(failure.status, failure.text);
+    }
   });
 }
 

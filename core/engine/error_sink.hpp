@@ -1,9 +1,11 @@
 // Calls through C tables: a sink for the text, and statuses as exceptions.
 #pragma once
 
+#include <algorithm>
 #include <exception>
 #include <string>
 
+#include "base/rank_failure.hpp"
 #include "base/text.hpp"
 #include "weft/error.hpp"
 #include "weft/runtime.h"
@@ -21,17 +23,20 @@ class ErrorSink {
   void check(weft_status status, const std::string& who = "") const {
     if (status == WEFT_OK) return;
     const std::string what(view(weft_error_text(error_)));
-    throw Error(status, who.empty() || what.rfind(who, 0) == 0 ? what : who + ": " + what);
+    if (who.empty() || without_culprit(what).starts_with(who)) throw Error(status, what);
+    const std::string text = fmt::format("{}: {}", who, without_culprit(what));
+    const auto culprit = culprit_of(what);  // another rank stays in front
+    throw Error(status, culprit ? failure_of_rank(*culprit, text) : text);
   }
 
  private:
   weft_error* error_;
 };
 
-// Without the stack that libtorch appends to its texts.
+// Without the stack that libtorch appends to its texts, in two ways.
 inline std::string_view text_of(const std::exception& e) {
   const std::string_view what = e.what();
-  return what.substr(0, what.find("\nException raised from "));
+  return what.substr(0, std::min(what.find("\nException raised from "), what.find("\nframe #0: ")));
 }
 
 // The inside of a table's function: no exception leaves it.

@@ -16,6 +16,7 @@
 #include "checkpoint/model_files.hpp"
 #include "comm/agreement.hpp"
 #include "error_sink.hpp"
+#include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
 #include "training/generators.hpp"
 #include "training/single_rank.hpp"
@@ -158,6 +159,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
 
 Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion, data::Loader data,
                    optim::Scheduler schedule) {
+  const Activity activity("the preparation of " + model.architecture());
   const BoosterOptions& options = shared_->options;
   Job job;
   job.model = std::move(model);

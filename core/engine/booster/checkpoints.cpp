@@ -12,6 +12,7 @@
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/training_state.hpp"
 #include "comm/agreement.hpp"
+#include "host/launch/activity.hpp"
 #include "log.hpp"
 #include "weft/booster.hpp"
 
@@ -59,6 +60,7 @@ void Booster::finish_saving() {
 }
 
 void Booster::save_model(const Model& model, const std::string& path, const SaveOptions& options) {
+  const Activity activity("the save to " + path);
   finish_saving();
   Training& training = training_of(model, "save_model");
   ModelSnapshot snapshot(model, options, checkpoint::held_values(training.publish()));
@@ -69,6 +71,7 @@ void Booster::save_model(const Model& model, const std::string& path, const Save
 }
 
 void Booster::load_model(Model& model, const std::string& path, bool strict) {
+  const Activity activity("the loading of " + path);
   finish_saving();
   if (model.shared().training != nullptr) {
     Training& training = *model.shared().training;
@@ -85,6 +88,7 @@ void Booster::load_model(Model& model, const std::string& path, bool strict) {
 
 void Booster::save_optimizer(const optim::Optimizer& optimizer, const std::string& path,
                              const SaveOptions& options) {
+  const Activity activity("the save to " + path);
   finish_saving();
   checkpoint::OptimizerSnapshot snapshot = checkpoint::take_snapshot(optimizer, world().communicator());
   checkpoint::WriteOptions written = write_options(options);
@@ -100,6 +104,7 @@ void Booster::save_optimizer(const optim::Optimizer& optimizer, const std::strin
 }
 
 void Booster::load_optimizer(optim::Optimizer& optimizer, const std::string& path) {
+  const Activity activity("the loading of " + path);
   finish_saving();
   on_every_rank(world().communicator(), [&] { checkpoint::read_optimizer(path, optimizer); });
 }
@@ -120,6 +125,7 @@ void Booster::load_lr_scheduler(optim::Scheduler& scheduler, const std::string& 
 }
 
 void Booster::save_training(const Job& job, const std::string& path, const SaveOptions& options) {
+  const Activity activity("the save to " + path);
   finish_saving();
   const std::vector<Shard> shards = training_of(job.model, "save_training").publish();
   ModelSnapshot model(job.model, options, checkpoint::held_values(shards));
@@ -138,6 +144,7 @@ void Booster::save_training(const Job& job, const std::string& path, const SaveO
 }
 
 void Booster::load_training(Job& job, const std::string& path) {
+  const Activity activity("the loading of " + path);
   finish_saving();
   Training& training = training_of(job.model, "load_training");
   std::optional<checkpoint::SavedTraining> saved;

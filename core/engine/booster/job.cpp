@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
+#include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
 #include "training/training.hpp"
 #include "weft/booster.hpp"
@@ -51,6 +52,7 @@ double num_tokens(const Training& training, const Batch& batch) {
 
 StepResult Job::train_step(const Batch& batch) {
   const auto start = std::chrono::steady_clock::now();
+  const Activity activity(fmt::format("step {}", optimizer ? optimizer.steps() + 1 : 1));
   Training& training = training_of(model);
   if (!optimizer) fail(WEFT_FAILED_PRECONDITION, "train_step needs an optimizer: pass one to Booster::boost");
   if (!training.model().is_training()) model.train();

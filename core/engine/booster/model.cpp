@@ -7,6 +7,7 @@
 #include "booster/plugins.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"
+#include "host/launch/activity.hpp"
 #include "training/training.hpp"
 #include "weft/torch/dtypes.hpp"
 
@@ -34,6 +35,7 @@ bool has_weight_files(const std::filesystem::path& folder) {
 }  // namespace
 
 Model Model::open(const std::string& path, const std::string& architecture, const std::string& precision) {
+  const Activity activity("the opening of " + path);
   const Config config = Config::load(path);
   const std::string name = architecture.empty() ? config.architecture() : architecture;
   const weft_loaded library = load_plugin("model", name);

@@ -5,7 +5,7 @@
 #include "base/rank_failure.hpp"
 #include "base/text.hpp"
 #include "comm/job.hpp"
-#include "error_sink.hpp"
+#include "failure.hpp"
 
 namespace weft {
 
@@ -48,10 +48,9 @@ struct Outcome {
   explicit Outcome(const std::function<std::string()>& action) {
     try {
       text = action();
-    } catch (const Error& e) {
-      failed(e.status(), e.what());
     } catch (const std::exception& e) {
-      failed(WEFT_INTERNAL, text_of(e));
+      const Failure described = describe(e);
+      failed(described.status, described.text);
     } catch (...) {
       failed(WEFT_UNKNOWN, "an exception that is no std::exception");
     }

@@ -38,13 +38,13 @@ Communicator::Group& require(const std::shared_ptr<Communicator::Group>& group) 
 }
 
 std::string what_happened(const std::string& text, std::chrono::milliseconds timeout) {
-  const std::string seconds = fmt::format("{:g} s", static_cast<double>(timeout.count()) / 1000);
-  if (contains(text, "imed out") || contains(text, "timeout")) return "timed out after " + seconds;
-  if (contains(text, "closed by peer") || contains(text, "reset by peer") || contains(text, "Broken pipe") ||
-      contains(text, "got 0 bytes")) {
-    return "a peer closed the connection (" + essence(text) + ")";
-  }
-  return essence(text);
+  const std::string what = essence(text);  // the stack names functions of any word
+  if (contains(what, "imed out") || contains(what, "timeout"))
+    return fmt::format("timed out after {:g} s", static_cast<double>(timeout.count()) / 1000);
+  if (contains(what, "closed by peer") || contains(what, "reset by peer") || contains(what, "Broken pipe") ||
+      contains(what, "got 0 bytes"))
+    return "a peer closed the connection (" + what + ")";
+  return what;
 }
 
 std::shared_ptr<Communicator::Group> make_group(std::shared_ptr<Rendezvous> rendezvous, std::string name,

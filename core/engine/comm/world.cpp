@@ -13,6 +13,7 @@
 #include "comm/agreement.hpp"
 #include "comm/group.hpp"
 #include "comm/job.hpp"
+#include "host/launch/rank_signals.hpp"
 
 namespace weft {
 
@@ -74,6 +75,7 @@ World join(comm::Job job, std::chrono::milliseconds timeout) {
   if (timeout <= std::chrono::milliseconds::zero()) {
     fail(WEFT_INVALID_ARGUMENT, "launch: the timeout is {} ms, must be more than 0", timeout.count());
   }
+  prefer_errors_to_signals(job.rank, job.size);
   std::shared_ptr<comm::Rendezvous> rendezvous;
   if (job.size > 1) rendezvous = comm::meet(job, timeout);
   std::vector<uint32_t> members(job.size);

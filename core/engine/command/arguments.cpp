@@ -1,5 +1,7 @@
 #include "command/arguments.hpp"
 
+#include <chrono>
+#include <cmath>
 #include <filesystem>
 
 #include "base/json.hpp"
@@ -43,6 +45,15 @@ std::string strategy_options(const std::string& strategy, const std::vector<std:
 }
 
 }  // namespace
+
+World join_job(const json& arguments) {
+  constexpr double kMost = 365 * 24 * 3600.0;
+  if (!given(arguments, "timeout")) return launch();
+  const double seconds = real(arguments, "timeout", 0);
+  if (!(seconds > 0 && seconds <= kMost))
+    fail(WEFT_INVALID_ARGUMENT, "--timeout is {} s, but must be more than 0 and at most a year", seconds);
+  return launch(std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000))));
+}
 
 BoosterOptions booster_options(const json& arguments, const std::string& without) {
   BoosterOptions options;

@@ -31,6 +31,8 @@ BoosterOptions booster_options_for_outputs(const json& arguments, const std::str
 Model open_model(const json& arguments, const std::string& precision, const World& world);
 // Opens the data set under `key` with --sequence-length and --token-type, and checks it against `model`.
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model);
+// Joins the job with launch() and --timeout.
+World join_job(const json& arguments);
 // Throws for a --device other than cpu.
 void check_device(const json& arguments);
 

@@ -94,7 +94,7 @@ bool complete_outputs(State& outputs, Bindings& bindings) {
 
 int evaluate(const json& arguments) {
   check_device(arguments);
-  const World world = launch();
+  const World world = join_job(arguments);
   const BoosterOptions options = booster_options(arguments, strategy_without_flag(world));
   Opened opened = open_job(arguments, "data", options, world);
   data::Loader loader = sequential_loader(arguments, opened.dataset, 8, opened.booster);
@@ -122,7 +122,7 @@ int evaluate(const json& arguments) {
 
 int forward(const json& arguments) {
   check_device(arguments);
-  const World world = launch();
+  const World world = join_job(arguments);
   const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
   Opened opened = open_job(arguments, "inputs", options, world);
   data::Loader loader = sequential_loader(arguments, opened.dataset, opened.dataset->size(), opened.booster);

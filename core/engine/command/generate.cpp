@@ -82,7 +82,7 @@ std::vector<int64_t> prompt_tokens(const json& arguments, bool bytes) {
 
 int generate(const json& arguments) {
   check_device(arguments);
-  const World world = launch();
+  const World world = join_job(arguments);
   if (world.size() != 1)
     fail(WEFT_UNIMPLEMENTED, "generate runs on one rank, but there are {}", world.size());
   const BoosterOptions options = booster_options_for_outputs(arguments, "none");

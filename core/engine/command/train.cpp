@@ -1,6 +1,5 @@
 // `weft train`.
 #include <ATen/ops/tensor.h>
-#include <signal.h>
 
 #include <cerrno>
 #include <cmath>
@@ -17,6 +16,8 @@
 #include "command/command.hpp"
 #include "command/optimizer_flags.hpp"
 #include "command/progress.hpp"
+#include "command/stop_signals.hpp"
+#include "host/launch/rank_signals.hpp"
 #include "memory/counting_allocator.hpp"
 #include "training/training.hpp"
 #include "weft/nn/model.hpp"
@@ -26,29 +27,6 @@ namespace weft::command {
 namespace fs = std::filesystem;
 
 namespace {
-
-// On Ctrl-C or SIGTERM training ends after the current step and saves. A second signal kills the process.
-std::atomic<bool>* stop_flag = nullptr;
-std::atomic<int> stop_signal = 0;
-void on_signal(int signal) {
-  stop_signal = signal;
-  if (stop_flag->exchange(true)) {
-    ::signal(signal, SIG_DFL);
-    ::raise(signal);
-  }
-}
-class StopSignals {
- public:
-  explicit StopSignals(Job& job) {
-    stop_flag = job.stop_requested.get();
-    for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, &on_signal);
-  }
-  ~StopSignals() {
-    for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
-  }
-  // SIGINT stands for a signal that only another rank received.
-  int exit_code() const { return 128 + (stop_signal != 0 ? stop_signal.load() : SIGINT); }
-};
 
 void check_flags(const json& arguments) {
   if (given(arguments, "steps") && given(arguments, "epochs"))
@@ -131,7 +109,7 @@ class Metrics {
     json bytes = json::object();
     for (const auto& [name, count] : communicated_bytes())
       bytes[name] = count - std::exchange(before_[name], count);
-    if (!world_.is_master()) return;
+    if (!world_.is_master() || readers_gone_) return;
     json line = {{"step", step},
                  {"loss", result.loss},
                  {"lr", result.lr},
@@ -141,15 +119,22 @@ class Metrics {
                  {"communicated_bytes", bytes}};
     if (result.grad_norm && std::isfinite(*result.grad_norm)) line["grad_norm"] = *result.grad_norm;
     if (result.loss_scale) line["loss_scale"] = *result.loss_scale;
+    errno = 0;
     file_ << line.dump() << '\n' << std::flush;
-    if (!file_)
+    if (!file_ && errno == EPIPE) {
+      // `--metrics /dev/stdout | head`: that nobody looks on is no reason to lose the training.
+      world_.print_on_master(
+          fmt::format("--metrics {}: nobody reads them any more; the training goes on", path_));
+      file_.close();
+      readers_gone_ = true;
+    } else if (!file_)
       fail(WEFT_RESOURCE_EXHAUSTED, "--metrics {}: writing failed: {}", path_, std::strerror(errno));
   }
 
  private:
   std::string path_;
   const World& world_;
-  bool wanted_;
+  bool wanted_, readers_gone_ = false;
   std::ofstream file_;
   std::map<std::string, int64_t> before_;
 };
@@ -206,7 +191,8 @@ int train(const json& arguments) {
   count_memory();
   check_device(arguments);
   check_flags(arguments);
-  const World world = launch();
+  ignore_broken_pipes();
+  const World world = join_job(arguments);
   const BoosterOptions options = booster_options(arguments, "");
   const SavePlan save{text(arguments, "save"), integer(arguments, "save_every", 0),
                       flag(arguments, "save_async")};
@@ -235,16 +221,19 @@ int train(const json& arguments) {
                                     world.size(), world.size() == 1 ? "" : "s",
                                     model.shared().training->strategy_name(), total));
   metrics.begin(given(arguments, "resume"));
-  StopSignals signals(job);
-  const bool stopped = run_steps(booster, job, total, save, metrics);
-  if (stopped)
-    world.print_on_master(fmt::format("stopped after step {} of {}", job.optimizer.steps(), total));
+  const StopSignals signals(job);
+  std::optional<StopSignals::Stop> stop;
+  if (run_steps(booster, job, total, save, metrics)) {
+    stop = StopSignals::agree(world);
+    world.print_on_master(
+        fmt::format("stopped after step {} of {} ({})", job.optimizer.steps(), total, stop->text));
+  }
   if (!save.folder.empty()) {
     booster.save_training(job, save.folder);
     world.print_on_master(fmt::format("saved {}", save.folder));
   }
   world.block_all();
-  return stopped ? signals.exit_code() : 0;
+  return stop ? 128 + stop->signal : 0;
 }
 
 }  // namespace weft::command

@@ -126,20 +126,60 @@ TEST(Launch, NamesTheRanksThatDidNotCome) {
   const auto outcomes = test::run_ranks(3, [](int rank) {
     if (rank == 1) return;
     const std::string text = error_of([] { launch(kShort); });
-    EXPECT_SAYS(text, "launch: rank " + std::to_string(rank) + " of 3 at 127.0.0.1:");
-    EXPECT_SAYS(text, rank == 0 ? "did not come: rank 1" : "rank 1");
+    EXPECT_SAYS(text, "launch: rank " + std::to_string(rank) + " of 3 (pid ");
+    if (rank == 0)
+      EXPECT_SAYS(text, "timed out after 2 s, waiting for rank 1, which has to come to 127.0.0.1:");
   });
   expect_passed(outcomes[0]);
+}
+
+// Calls launch() as rank 1 of 2 and returns what it says. It keeps the time, and shows no stack.
+std::string without_master(const std::string& host, int port, milliseconds timeout = kShort) {
+  const auto begin = Clock::now();
+  const std::string text = error_of([&] { launch(1, 2, host, port, timeout); });
+  EXPECT_LT(Clock::now() - begin, timeout + seconds(2));
+  EXPECT_GE(Clock::now() - begin, timeout);
+  EXPECT_SAYS(text, "launch: rank 1 of 2 (pid ");
+  EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  return text;
 }
 
 TEST(Launch, SaysThatThereIsNoMaster) {
   const auto outcomes = test::run_ranks(1, [](int) {
     close(std::stoi(std::getenv("WEFT_MASTER_LISTEN_FD")));
-    const int port = std::stoi(std::getenv("MASTER_PORT"));
-    const std::string text = error_of([&] { launch(1, 2, "127.0.0.1", port, kShort); });
-    EXPECT_SAYS(text, "launch: rank 1 of 2 found no master at 127.0.0.1:");
+    const std::string port = std::getenv("MASTER_PORT");
+    EXPECT_SAYS(without_master("127.0.0.1", std::stoi(port)),
+                "timed out after 2 s, waiting for the master at 127.0.0.1:" + port +
+                    ": 127.0.0.1 refuses the connection: nobody listens there");
   });
   expect_passed(outcomes[0]);
+}
+
+TEST(Launch, SaysThatTheMastersNameDoesNotResolve) {
+  const auto outcomes = test::run_ranks(1, [](int) {
+    EXPECT_SAYS(without_master("no-such-host.invalid", 29500),
+                "the master at no-such-host.invalid:29500: the name does not resolve (");
+  });
+  expect_passed(outcomes[0]);
+}
+
+// Somebody listens, as the launcher does for a rank 0 that has not come so far, but never answers.
+TEST(Launch, SaysThatTheMasterDoesNotAnswer) {
+  const auto outcomes = test::run_ranks(1, [](int) {
+    EXPECT_SAYS(without_master("127.0.0.1", std::stoi(std::getenv("MASTER_PORT"))),
+                ": it is there, but does not answer");
+  });
+  expect_passed(outcomes[0]);
+}
+
+TEST(Launch, SaysAfterTenSecondsWhoIsMissing) {
+  const auto outcomes = test::run_ranks(3, [](int rank) {
+    if (rank == 1) return;
+    error_of([] { launch(milliseconds(11'500)); });
+  });
+  EXPECT_SAYS(outcomes[0].output, " has waited 10 s for rank 1, which has to come to 127.0.0.1:");
+  EXPECT_SAYS(outcomes[0].output, "it waits 11.5 s in all (--timeout)");
+  EXPECT_SAYS(outcomes[2].output, "launch: rank 2 of 3 (pid ");
 }
 
 TEST(Launch, SaysThatThePortIsTaken) {

@@ -1,0 +1,76 @@
+#include "command/stop_signals.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "host/launch/rank_signals.hpp"
+
+namespace weft::command {
+
+namespace {
+
+constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int64_t kDoubledMs = 100;  // a process and its group signalled at once: that is one signal
+
+std::atomic<bool>* stop_flag = nullptr;
+std::atomic<int> stop_signal = 0;
+std::atomic<int64_t> stop_time_ms = 0;
+
+int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+void on_signal(int signal, siginfo_t* info, void*) {
+  int none = 0;
+  if (stop_signal.compare_exchange_strong(none, signal)) {
+    stop_time_ms = now_ms();
+    stop_flag->store(true);
+    report_stop_signal(signal, info->si_pid);
+    return;
+  }
+  if (signal == SIGHUP || now_ms() - stop_time_ms < kDoubledMs) return;
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+StopSignals::StopSignals(Job& job) {
+  stop_flag = job.stop_requested.get();
+  struct sigaction action {};
+  action.sa_sigaction = &on_signal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  for (const int signal : kStopSignals)
+    if (!is_ignored(signal)) sigaction(signal, &action, nullptr);
+}
+
+StopSignals::~StopSignals() {
+  for (const int signal : kStopSignals)
+    if (!is_ignored(signal)) ::signal(signal, SIG_DFL);
+}
+
+StopSignals::Stop StopSignals::agree(const World& world) {
+  std::vector<int> signals;
+  for (const std::string& text : world.communicator().gather_text(std::to_string(stop_signal.load())))
+    signals.push_back(std::stoi(text));
+  const auto first = std::find_if(signals.begin(), signals.end(), [](int signal) { return signal != 0; });
+  if (first == signals.end()) return {SIGINT, "a request to stop"};
+  const std::string name = signal_name(*first);
+  if (std::all_of(first, signals.end(), [](int signal) { return signal != 0; }) && first == signals.begin())
+    return {*first, name};
+  return {*first, fmt::format("{} to rank {}", name, first - signals.begin())};
+}
+
+}  // namespace weft::command
