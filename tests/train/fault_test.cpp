@@ -229,15 +229,45 @@ TEST_F(Fault, AFullDiskFailsTheJobAndKeepsTheLastSave) {
   const std::string before = read_bytes(in("out/model.safetensors"));
   const std::string flags =
       " train --model " + config_ + " --data " + data_ + " --steps 2 -n 2 --save " + in("out");
-  const launch::Output output =
-      launch::Process({"sh", "-c", "ulimit -f 16; trap '' XFSZ; exec " WEFT_PROGRAM + flags},
-                      {.environment = {{"OMP_NUM_THREADS", "1"}}})
-          .finish();
+  const launch::Output output = launch::Process({"sh", "-c", "ulimit -f 16; exec " WEFT_PROGRAM + flags},
+                                                {.environment = {{"OMP_NUM_THREADS", "1"}}})
+                                    .finish();
   EXPECT_EQ(output.exit_code, kFailed) << output.error;
   EXPECT_THAT(output.error, testing::HasSubstr("model.safetensors"));
   EXPECT_THAT(output.error, testing::HasSubstr("File too large"));
   EXPECT_EQ(read_bytes(in("out/model.safetensors")), before);
   weft_succeeds(train({"--strategy", "none", "--steps", "21", "--resume", in("out")}));
+}
+
+// The address space is limited, not the memory of this host.
+TEST_F(Fault, OfMemory) {
+  const std::string config = folder_.file(
+      "large.json",
+      R"({"architectures": ["GPT2LMHeadModel"], "vocab_size": 256, "n_positions": 32, "n_embd": 65536, "n_layer": 1,
+          "n_head": 2})");
+  const std::string flags = " train --model " + config + " --data " + data_ + " --steps 1 ";
+  for (const std::string ranks : {"--strategy none", "-n 2"}) {
+    const launch::Output output =
+        launch::Process({"sh", "-c", "ulimit -v 12000000; exec " WEFT_PROGRAM + flags + ranks},
+                        {.environment = {{"OMP_NUM_THREADS", "1"}}})
+            .finish();
+    EXPECT_EQ(output.exit_code, kFailed) << output.error;
+    const std::string& error = output.error;
+    EXPECT_THAT(error,
+                testing::HasSubstr(
+                    "out of memory in the preparation of GPT2LMHeadModel: there is no room for another "));
+    EXPECT_THAT(error, testing::HasSubstr("`ulimit -v` allows a process 11.4 GiB"));
+    EXPECT_THAT(error, testing::HasSubstr("use a smaller --batch-size"));
+    EXPECT_THAT(error, testing::Not(testing::HasSubstr("frame #")));
+    EXPECT_THAT(error, testing::Not(testing::HasSubstr("bad_alloc")));
+  }
+}
+
+TEST_F(Fault, OfTimes) {
+  EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--grace", "0"}), kUsage, {"--grace is 0 s"}));
+  EXPECT_TRUE(
+      refuses(train({"--steps", "1", "--grace", "5"}), kUsage, {"--grace is for the ranks that -n starts"}));
+  EXPECT_TRUE(refused({"--timeout", "-1"}, {"--timeout is -1 s, but must be more than 0"}));
 }
 
 }  // namespace

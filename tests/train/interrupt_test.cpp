@@ -1,6 +1,8 @@
 // Killed ranks and stopped jobs in the middle of `weft train`.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -59,7 +61,10 @@ TEST_F(Interrupt, ARankKilledInTheMiddleEndsAllAndIsNamed) {
     ASSERT_TRUE(ends_soon(process));
     const Output output = process.finish();
     EXPECT_EQ(output.exit_code, 128 + SIGKILL);
-    EXPECT_THAT(output.error, HasSubstr("weft: train: rank " + rank + " was killed by signal 9 (SIGKILL)"));
+    EXPECT_THAT(output.error,
+                HasSubstr("weft: train: rank " + rank + " (pid " + std::to_string(found[0]) + " on "));
+    EXPECT_THAT(output.error,
+                testing::ContainsRegex("was killed by signal 9 \\(SIGKILL\\) (in|after) step [0-9]+; "));
     EXPECT_FALSE(fs::exists(in("out")));
     steps_.rest();
   }
@@ -78,19 +83,92 @@ TEST_F(Interrupt, CtrlCFinishesTheStepAndSaves) {
   expect_resumable({"-n", "2"});
 }
 
-TEST_F(Interrupt, SigtermDoesTheSame) {
-  for (const Words& ranks : {Words{"--strategy", "none"}, Words{"-n", "2"}}) {
+TEST_F(Interrupt, SigtermAndSighupDoTheSame) {
+  for (const auto& [signal, ranks] :
+       {std::pair{SIGTERM, Words{"--strategy", "none"}}, std::pair{SIGTERM, Words{"-n", "2"}},
+        std::pair{SIGHUP, Words{"-n", "2"}}}) {
     launch::Process process = start(ranks + Words{"--save", in("out")});
     await_three_steps();
-    process.signal(SIGTERM);
+    process.signal(signal);
     ASSERT_TRUE(ends_soon(process));
     const Output output = process.finish();
-    EXPECT_EQ(output.exit_code, 128 + SIGTERM);
+    EXPECT_EQ(output.exit_code, 128 + signal);
     EXPECT_THAT(output.error, testing::Not(HasSubstr("weft: train:")));
     expect_resumable(ranks);
     fs::remove_all(in("out"));
     fs::remove(in("m"));
   }
+}
+
+// Whichever rank gets it, and whichever leaves first.
+TEST_F(Interrupt, SigtermToOneRankStopsTheJobAndIsNamed) {
+  for (const std::string rank : {"0", "1"}) {
+    launch::Process process = start({"-n", "2", "--save", in("out")});
+    await_three_steps();
+    const std::vector<pid_t> found = children_with(process.id(), "RANK=" + rank);
+    ASSERT_EQ(found.size(), 1u);
+    kill(found[0], SIGTERM);
+    ASSERT_TRUE(ends_soon(process));
+    const Output output = process.finish();
+    EXPECT_EQ(output.exit_code, 128 + SIGTERM) << output.error;
+    EXPECT_THAT(output.error,
+                HasSubstr("weft: train: rank " + rank + " (pid " + std::to_string(found[0]) + " on "));
+    EXPECT_THAT(output.error,
+                HasSubstr(" got SIGTERM from process " + std::to_string(getpid()) + " (train_command)"));
+    EXPECT_THAT(output.error, HasSubstr("(SIGTERM to rank " + rank + ")"));
+    expect_resumable({"-n", "2"});
+    fs::remove_all(in("out"));
+    fs::remove(in("m"));
+    steps_.rest();
+  }
+}
+
+TEST_F(Interrupt, ARankThatIsStoppedIsKilledAndNamed) {
+  launch::Process process = start({"-n", "2", "--save", in("out")});
+  await_three_steps();
+  const std::vector<pid_t> found = children_with(process.id(), "RANK=1");
+  ASSERT_EQ(found.size(), 1u);
+  kill(found[0], SIGSTOP);
+  process.signal(SIGTERM);
+  EXPECT_FALSE(process.ended(9000));
+  ASSERT_TRUE(ends_soon(process));
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(output.error, HasSubstr("weft: train: rank 1 (pid " + std::to_string(found[0]) + " on "));
+  EXPECT_THAT(output.error,
+              HasSubstr("did not take SIGTERM within 10 s and was killed: it is stopped (SIGSTOP)"));
+  EXPECT_THAT(output.error, testing::ContainsRegex("; it was (in|after) step [0-9]+, for "));
+  EXPECT_THAT(output.error, testing::Not(HasSubstr("rank 0 (pid")));
+}
+
+// `weft train 2>&1 | head -1`: the reader leaves, the training does not.
+TEST_F(Interrupt, GoesOnWhereNobodyReads) {
+  for (const Words& ranks : {Words{"--strategy", "none"}, Words{"-n", "2"}}) {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    close(ends[0]);
+    const launch::Descriptor closed(ends[1]);
+    launch::Process process(
+        Words{WEFT_PROGRAM} +
+            train(ranks + Words{"--steps", "3", "--save", in("out"), "--metrics", "/dev/stderr"}),
+        {.environment = {{"OMP_NUM_THREADS", "1"}}, .input = "", .error_fd = closed.get()});
+    EXPECT_EQ(process.finish().exit_code, 0);
+    EXPECT_TRUE(fs::exists(in("out/training_state/state.json")));
+    fs::remove_all(in("out"));
+  }
+}
+
+// The file of tokens is mapped: what is cut off cannot be read.
+TEST_F(Interrupt, DataThatBecomeShorterAreNamed) {
+  const std::string tokens = folder_.file("tokens.bin", std::string(2 * 32 * 4096, '\0'));
+  launch::Process process = start_weft({"train", "--model", config_, "--data", tokens, "--steps", "1000000",
+                                        "-n", "2", "--metrics", steps_.path()});
+  await_three_steps();
+  fs::resize_file(tokens, 100);
+  ASSERT_TRUE(ends_soon(process));
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_THAT(output.error, HasSubstr(tokens + ": this file became shorter while it was mapped"));
 }
 
 TEST_F(Interrupt, WithoutAFolderNothingIsSaved) {
