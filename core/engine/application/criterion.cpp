@@ -10,20 +10,20 @@ namespace weft::application {
 
 namespace {
 
-// Forward returns the loss. Backward returns the gradients that the program computed, times that of the loss.
+// Returns `loss`, whose backward gives each of the outputs its gradient. The lists must be TensorList:
+// autograd takes no inputs out of a std::vector. The loss is fp64 because a scaled one would overflow fp16.
 struct GivenGradients : torch::autograd::Function<GivenGradients> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context,
-                            const torch::autograd::variable_list& outputs,
-                            const torch::autograd::variable_list& gradients, double loss) {
-    context->save_for_backward(gradients);
-    return at::full({}, loss, outputs.front().options());
+  static at::Tensor forward(torch::autograd::AutogradContext* context, at::TensorList /*outputs*/,
+                            at::TensorList gradients, double loss) {
+    context->save_for_backward(gradients.vec());
+    return at::full({}, loss, at::kDouble);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grad) {
     torch::autograd::variable_list result;
     for (const at::Tensor& gradient : context->get_saved_variables())
       result.push_back(gradient * grad.front());
-    result.resize(2 * result.size() + 1);
+    result.resize(2 * result.size() + 1);  // none of the given gradients and of `loss`
     return result;
   }
 };
@@ -55,20 +55,21 @@ Criterion criterion_of(const weft_criterion& criterion) {
     const weft_status status =
         criterion.loss(criterion.context, output_fields.data(), output_fields.size(), batch_fields.data(),
                        batch_fields.size(), &loss, raw.data(), error);
-    torch::autograd::variable_list with_gradient, gradients;
+    const std::vector<std::unique_ptr<weft_tensor>> given(raw.begin(), raw.end());
+    error.check(status, "criterion");
+    std::vector<at::Tensor> with_gradient, gradients;
     size_t i = 0;
     for (const auto& [name, tensor] : outputs) {
-      const std::unique_ptr<weft_tensor> gradient(raw[i++]);
-      if (gradient == nullptr || status != WEFT_OK) continue;
+      const weft_tensor* const gradient = given[i++].get();
+      if (gradient == nullptr) continue;
       if (gradient->tensor.sizes() != tensor.sizes() ||
           gradient->tensor.scalar_type() != tensor.scalar_type())
         fail(WEFT_INVALID_ARGUMENT, "criterion: the gradient of \"{}\" must have its shape and dtype", name);
       with_gradient.push_back(tensor);
       gradients.push_back(gradient->tensor);
     }
-    error.check(status, "criterion");
     if (with_gradient.empty()) fail(WEFT_INVALID_ARGUMENT, "criterion: no gradient was given for any output");
-    return GivenGradients::apply(with_gradient, gradients, loss);
+    return GivenGradients::apply(at::TensorList(with_gradient), at::TensorList(gradients), loss);
   };
 }
 
