@@ -32,6 +32,7 @@ class Rule:
     but: str = "(?!)"  # files where it may stand
 
 
+MESH = r"core/engine/mesh/|core/include/weft/axes\.hpp"
 TORCH = r'#\s*include\s*[<"](torch|ATen|c10|caffe2)/'
 RULES = [
     Rule("the core names no strategy", CORE, r"(?i)torch_ddp|torch_fsdp|low_level_zero|gemini|hybrid_parallel",
@@ -53,6 +54,15 @@ RULES = [
     Rule("boxes and the mesh know neither checkpoints nor training", r"core/engine/(box|mesh)/",
          r'#\s*include "(booster|checkpoint|optim|parallel|plan|training)/',
          ("core/engine/box/x.cpp", '#include "checkpoint/piece.hpp"')),
+    Rule("nobody spells a combination of axes: axes.hpp and core/engine/mesh name the groups", CODE,
+         r"WEFT_AXIS_\w+\)? [|&]=? |[|&]=? ~?\(?(1u? << )?WEFT_AXIS_",
+         ("plugins/a/x.cpp", "uint32_t samples = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA;"),
+         but=MESH),
+    Rule("the core combines axes in axes.hpp and core/engine/mesh", r"core/",
+         r"(Mesh::\w+\(\)|\b\w*axes_?(\(\w*\))?) [|&]=? | [|&]=? ~?\(?(Mesh::\w+\(|[\w.>-]*axes\b)",
+         ("core/engine/optim/x.cpp", "return shard.partition_axes & ~Mesh::tensor();"), but=MESH),
+    Rule("the mesh says who speaks for others", r"core/", r"place\(.*\)\.rank == 0",
+         ("core/engine/training/x.cpp", "return mesh.place(Mesh::tensor()).rank == 0;"), but=MESH),
     Rule("no path of one machine", r"", r"(?<![\w.-])/(work|farm)/|\.\./shared", ("sdk/docs/x.md", "see /" + "work/x")),
     Rule("no header includes all of torch", CODE + r".*\.(h|hpp)$", r"torch/(torch|all|extension)\.h",
          ("core/include/weft/nn/x.hpp", "#include <torch/torch.h>"), but=r"core/engine/pch\.hpp"),

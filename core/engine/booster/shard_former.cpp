@@ -211,7 +211,7 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
   shared->params = list_params(model.module());
   const Communicator& tensor = shared->ranks;
   keep_parts(shared->params, *shared->plan, [&](Axes axes) {
-    if ((axes & ~Mesh::tensor()) != 0)
+    if (!is_within(axes, Mesh::tensor()))
       fail(WEFT_UNIMPLEMENTED, "ShardFormer has a tensor axis alone, but the plan of {} splits over others",
            plan.architecture);
     return Mesh::Place{static_cast<uint32_t>(tensor.rank()), static_cast<uint32_t>(tensor.size())};

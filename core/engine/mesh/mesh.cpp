@@ -11,13 +11,13 @@ namespace weft {
 
 namespace {
 
-// Slowest first: neighbouring ranks differ in the tensor axis.
+// The axis that varies slowest comes first, so that neighbouring ranks differ in the tensor axis.
 constexpr uint32_t kAxisOrder[] = {WEFT_AXIS_REPLICA,       WEFT_AXIS_DATA,         WEFT_AXIS_EXPERT,
                                    WEFT_AXIS_PIPELINE,      WEFT_AXIS_TENSOR_DEPTH, WEFT_AXIS_TENSOR_ROW,
                                    WEFT_AXIS_TENSOR_COLUMN, WEFT_AXIS_TENSOR};
 static_assert(std::size(kAxisOrder) == WEFT_AXES);
 
-// The largest product of sizes that is told apart: it only has to stay too large.
+// Products of sizes stop here, so that they cannot overflow. No job has so many ranks.
 constexpr uint64_t kTooMany = uint64_t{1} << 31;
 
 struct NamedGroup {
@@ -101,6 +101,7 @@ bool Mesh::speaks_for(Fact fact) const {
   const bool first_of_layers = place(tensor()).rank == 0;
   switch (fact) {
     case Fact::kLoss:
+    case Fact::kLayers:
       return first_of_layers;
     case Fact::kOutputs:
       return first_of_layers && sequence_rank() == 0;
@@ -123,10 +124,18 @@ std::vector<std::pair<std::string, uint32_t>> Mesh::layout() const {
           {"tensor", place(tensor()).size}};
 }
 
-Axes Mesh::open_axes() const {
-  Axes axes = 0;
-  for (uint32_t axis = 0; axis < WEFT_AXES; ++axis) axes |= leaf_size_[axis] > 1 ? 1u << axis : 0;
-  return axes;
+Axes Mesh::open_axes(Axes axes) const {
+  Axes open = 0;
+  for (uint32_t axis = 0; axis < WEFT_AXES; ++axis) open |= leaf_size_[axis] > 1 ? 1u << axis : 0;
+  return open & with_sub_axes(axes);
+}
+
+std::vector<Axes> Mesh::groups() const {
+  const Axes open = open_axes();
+  std::vector<Axes> groups;
+  for (Axes axes = 0; axes <= open; ++axes)
+    if (is_within(axes, open)) groups.push_back(axes);
+  return groups;
 }
 
 Communicator Mesh::along(const World& world, Axes axes) const {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "weft/axes.hpp"
+#include "mesh/axis_sets.hpp"
 #include "weft/strategy.h"
 #include "weft/world.hpp"
 
@@ -20,6 +20,7 @@ enum class Fact {
   kLoss,     // the loss of this rank's positions, on ranks that run the last unit
   kOutputs,  // the outputs of this rank's samples, on ranks that run the last unit
   kSamples,  // the number of samples that this rank trains on
+  kLayers,   // the results of whole layers that this rank runs, such as auxiliary losses
 };
 
 class Mesh {
@@ -43,15 +44,9 @@ class Mesh {
   static constexpr Axes samples() { return sample_axes(); }
   static constexpr Axes tensor() { return tensor_axes(); }
   static constexpr Axes stages() { return stage_axes(); }
-  static constexpr Axes same_stage() { return all_axes() & ~stage_axes(); }
   static constexpr Axes experts() { return expert_axes(); }
   // Returns the ranks that hold the same elements of a parameter that is split over `partition_axes`.
-  Axes replicas_of(Axes partition_axes) const { return open_axes() & ~with_sub_axes(partition_axes); }
-  // Returns the ranks over which the gradient of a parameter is all-reduced, if the parameter is split over
-  // `partition_axes`.
-  static constexpr Axes gradient_sum_of(Axes partition_axes) {
-    return samples() & ~with_sub_axes(partition_axes);
-  }
+  Axes replicas_of(Axes partition_axes) const { return without(open_axes(), partition_axes); }
   // Returns the group with this name, by which a strategy asks for it: "samples", "tensor", "stages",
   // "experts". Throws NOT_FOUND listing the names that exist.
   static Axes named(std::string_view group);
@@ -64,9 +59,9 @@ class Mesh {
   // Returns true if the group along `axes` has more than one rank.
   bool splits(Axes axes) const { return place(axes).size > 1; }
 
-  // Returns true on one of the ranks that compute `fact` alike: the first along the tensor axis and, unless
-  // the fact is a loss, the first of the ranks that share sequences. It does not look at pipeline stages for
-  // losses and outputs, because the strategy chooses which stage runs the last unit.
+  // Returns true on one of the ranks that compute `fact` alike: the first along the tensor axis and, for
+  // outputs and samples, the first of the ranks that share sequences. Of the pipeline stages it chooses one
+  // for samples only: the strategy chooses which stage runs a unit.
   bool speaks_for(Fact fact) const;
 
   // Returns the part of [0, count), as its begin and length, that this rank counts in sums over all ranks.
@@ -85,8 +80,11 @@ class Mesh {
   // two meshes with equal layouts, each rank has the same place in every group.
   std::vector<std::pair<std::string, uint32_t>> layout() const;
 
-  // Returns the axes with more than one rank. Leaves TENSOR out where it has sub-axes.
-  Axes open_axes() const;
+  // Returns the axes of a set that have more than one rank, with the sub-axes of TENSOR instead of it where it
+  // has some.
+  Axes open_axes(Axes axes = all_axes()) const;
+  // Returns every set of open axes, in an order that is the same on all ranks.
+  std::vector<Axes> groups() const;
   // Makes the communicator of the group along `axes`. Collective on the first call for these axes.
   Communicator along(const World& world, Axes axes) const;
   // Makes the communicator of the ranks that split the sequences of this rank, given the one along samples().

@@ -12,6 +12,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "box/cut.hpp"
+#include "mesh/axis_sets.hpp"
 #include "operations/registry.hpp"
 #include "plan/builder.hpp"
 #include "plan/form_flags.hpp"
@@ -119,7 +120,7 @@ std::string canonical_params(const PlannedNode& node) {
   for (const PlannedParameter& param : node.params) {
     text += fmt::format(" {}({})", param.name, fmt::join(param.shape, ","));
     if (const std::string cut = cut_text(param); !cut.empty()) text += fmt::format("->({})", cut);
-    if ((param.partition_axes & ~tensor_axes()) != 0)
+    if (!is_within(param.partition_axes, tensor_axes()))
       text += fmt::format(" over {:#x}", param.partition_axes);
     if (param.gradient_axes != sample_axes()) text += fmt::format(" summed over {:#x}", param.gradient_axes);
   }

@@ -10,8 +10,8 @@ namespace weft {
 
 namespace {
 
-// Of the positions of a sequence those that this rank's samples account for: ranks that share a sequence have
-// the same samples.
+// Returns the number of positions of a sequence that this rank counts. Ranks that share a sequence have the
+// same samples, so each counts its share of them.
 double positions_of(const Training& training, const nn::Sequence& sequence) {
   return static_cast<double>(sequence.rows * sequence.positions) / training.mesh().sequence_size();
 }
@@ -24,7 +24,8 @@ size_t place_of(const nn::ForwardContext& context, const std::string& name) {
   return static_cast<size_t>(&context.sequence(name) - context.sequences().data());
 }
 
-// Of the mean over the global batch; with a criterion of the mean over micro-batches and ranks, as its own.
+// Returns the factor that makes a sum over positions a mean over the global batch. With a criterion it makes
+// a mean over each micro-batch, averaged over micro-batches and ranks like the criterion itself.
 double scale_of(const weft_step& step, const nn::ForwardContext& context, const std::string& sequence) {
   const size_t place = place_of(context, sequence);
   if (!step.criterion) return 1 / step.positions[place];
@@ -75,9 +76,8 @@ at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::
   return total.defined() && scale != 1 ? total * scale : total;
 }
 
-bool speaks_for_auxiliary(const Training& training) {
-  const Mesh& mesh = training.mesh();
-  return mesh.place(Mesh::tensor()).rank == 0 || divides_tensor_positions(training);
+bool reports_auxiliary(const Training& training) {
+  return divides_tensor_positions(training) || training.mesh().speaks_for(Fact::kLayers);
 }
 
 void append_terms(Training& training, const nn::ForwardContext& context, bool empty,

@@ -18,10 +18,9 @@ void take_positions(weft_step& step, std::vector<double>& counts);
 // weighted sum, from which backward starts; undefined if no loss needs a gradient.
 at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::AuxiliaryLoss>& losses);
 
-// Returns true if this rank reports the auxiliary losses of the units that it runs. Among tensor-parallel
-// ranks all do if each has different positions, otherwise the first. Every pipeline stage reports its own
-// units.
-bool speaks_for_auxiliary(const Training& training);
+// Returns true if this rank reports the auxiliary losses of the units that it runs. Every tensor-parallel
+// rank does if each has different positions; otherwise one of them does.
+bool reports_auxiliary(const Training& training);
 
 // Appends `losses` to the terms of an evaluation. Collective over the tensor-parallel ranks if each has
 // different positions.

@@ -49,7 +49,7 @@ void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const pa
     if (found == plan.split().end()) continue;
     const plan::PlannedParameter& planned = found->second;
     param->partition_axes = planned.partition_axes;
-    param->gradient_axes = planned.gradient_axes & ~with_sub_axes(planned.partition_axes);
+    param->gradient_axes = without(planned.gradient_axes, planned.partition_axes);
     if (planned.cuts.empty()) continue;
     const Mesh::Place own = place(planned.partition_axes);
     if (own.size != planned.cuts.size())
@@ -82,7 +82,8 @@ std::vector<CountedRun> counted_runs(const weft_param& param, int64_t begin, int
 
 namespace {
 
-// Returns how the parameter begins: the module's word where an operation has added it, the model's otherwise.
+// Returns the initial values of a parameter: those of the module if an operation has added it, otherwise
+// those of the model.
 nn::Initial initial_of(const nn::Model& model, const std::string& name) {
   const torch::nn::Module* module = &model;
   size_t begin = 0;

@@ -18,7 +18,7 @@ void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& 
   if (!tensor.is_contiguous()) refuse(std::string(what) + " are not contiguous");
   const at::ScalarType dtype = tensor.scalar_type(), master = param.bindings->master_dtype();
   const bool of_layer = dtype == param.tensor.scalar_type();
-  // What nobody updates needs no master, but a strategy may lay it out with others that have one.
+  // A frozen parameter needs no master weights, but a strategy may put it in one buffer with others.
   if (dtype != master && !(of_layer && (what == kGradients || param.frozen)))
     refuse(std::string(what) + " are of " + c10::toString(dtype) + ", must be of " + c10::toString(master) +
            (of_layer ? ": this strategy keeps no master weights" : ""));
@@ -53,7 +53,7 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
     shard.count = run.count;
     shard.value = part(value);
     if (gradient.defined() && !param->frozen) shard.gradient = part(gradient);
-    shard.partition_axes = record.partition_axes | param->partition_axes;
+    shard.partition_axes = joined(record.partition_axes, param->partition_axes);
     shard.copy = (record.flags & WEFT_SHARD_COPY) != 0;
     if (!shard.copy && counted)
       std::tie(shard.counted_begin, shard.counted_count) =
