@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   weft_data* data = NULL;
   weft_booster* booster = NULL;
   weft_job* job = NULL;
-  weft_step_result step = {sizeof(step), 0, 0, 0, 0, 0, 0};
+  weft_step_result step = {.struct_size = sizeof(step)};
   weft_status status = WEFT_OK;
   if (argc < 4) {
     fprintf(stderr, "usage: train_c MODEL DATA OUT [STRATEGY]\n");

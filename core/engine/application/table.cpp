@@ -27,9 +27,14 @@ void fill(const StepResult& result, weft_step_result* out) {
   if (out->struct_size < sizeof(weft_step_result))
     fail(WEFT_INVALID_ARGUMENT, "weft_step_result.struct_size is {}, must be {}", out->struct_size,
          sizeof(weft_step_result));
-  *out = {sizeof(weft_step_result),      result.index, result.loss,
-          result.grad_norm.value_or(-1), result.lr,    result.seconds,
-          result.tokens_per_second};
+  *out = {sizeof(weft_step_result),
+          result.index,
+          result.loss,
+          result.grad_norm.value_or(-1),
+          result.lr,
+          result.seconds,
+          result.tokens_per_second,
+          result.auxiliary_loss.value_or(0)};
 }
 
 SaveOptions save_options(weft_str given) {

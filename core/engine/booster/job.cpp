@@ -61,8 +61,10 @@ StepResult Job::train_step(const Batch& batch) {
   StepResult result;
   if (optimizer.shared().scaler) result.loss_scale = training.loss_scale();
   if (!optimizer.groups().empty()) result.lr = optimizer.groups().front().options.at("lr");
+  const auto auxiliary_terms = static_cast<double>(loss.names.size() - loss.model_terms);
   const optim::Optimizer::Shared::Update update = optimizer.shared().update(
-      max_grad_norm, {loss.total(), num_tokens(training, batch), stop_requested->load() ? 1.0 : 0.0});
+      max_grad_norm, {loss.total(), num_tokens(training, batch), stop_requested->load() ? 1.0 : 0.0,
+                      loss.auxiliary(), auxiliary_terms});
   training.zero_gradients();
   result.index = optimizer.steps();
   result.updated = update.updated;
@@ -70,6 +72,7 @@ StepResult Job::train_step(const Batch& batch) {
   if (schedule && update.updated)
     schedule.schedule().follows_metric() ? schedule.step(result.loss) : schedule.step();
   result.stop = update.extra[2] > 0;
+  if (update.extra[4] > 0) result.auxiliary_loss = update.extra[3];
   if (max_grad_norm > 0) result.grad_norm = update.norm;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.tokens_per_second = update.extra[1] / result.seconds;

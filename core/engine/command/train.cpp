@@ -117,6 +117,7 @@ class Metrics {
                  {"tokens_per_second", result.tokens_per_second},
                  {"peak_memory_bytes", peak.item<int64_t>()},
                  {"communicated_bytes", bytes}};
+    if (result.auxiliary_loss) line["auxiliary_loss"] = *result.auxiliary_loss;
     if (result.grad_norm && std::isfinite(*result.grad_norm)) line["grad_norm"] = *result.grad_norm;
     if (result.loss_scale) line["loss_scale"] = *result.loss_scale;
     errno = 0;

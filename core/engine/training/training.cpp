@@ -22,6 +22,10 @@ double Training::StepLoss::total() const {
   return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 
+double Training::StepLoss::auxiliary() const {
+  return std::accumulate(parts.begin() + static_cast<std::ptrdiff_t>(model_terms), parts.end(), 0.0);
+}
+
 Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api,
                    std::string strategy_name, const std::vector<weft_kv>& strategy_options,
                    TrainingOptions options, std::shared_ptr<ParameterSource> source,
@@ -175,8 +179,8 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     // Those that ran the last unit have a part of the loss, the others zero.
     const auto auxiliary = step.parts.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
     if (!mesh().speaks_for(Fact::kLoss)) std::fill(step.parts.begin(), auxiliary, 0.0);
-    if (!speaks_for_auxiliary(*this)) std::fill(auxiliary, step.parts.end(), 0.0);
-    return StepLoss{step.names, step.parts};
+    if (!reports_auxiliary(*this)) std::fill(auxiliary, step.parts.end(), 0.0);
+    return StepLoss{step.names, step.parts, step.scales.size()};
   });
 }
 

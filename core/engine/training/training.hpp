@@ -24,7 +24,9 @@ class Training : public weft_training {
   struct StepLoss {
     std::vector<std::string> names;
     std::vector<double> parts;  // one for each term, weighted
+    size_t model_terms = 0;     // the first terms are the model's, the others auxiliary losses
     double total() const;
+    double auxiliary() const;
   };
   // A loss of the caller's own instead of the model's. It is averaged over micro-batches and data-parallel
   // ranks.

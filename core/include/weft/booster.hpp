@@ -41,7 +41,9 @@ struct BoosterOptions {
 // What one training step did.
 struct StepResult {
   int64_t index = 0;  // of the step, from 1
-  double loss = 0;    // mean over every counted label of the global batch
+  double loss = 0;    // mean over every counted label of the global batch, with auxiliary losses
+  // The part of `loss` that layers added, such as the balance of a mixture of experts. Empty if no layer did.
+  std::optional<double> auxiliary_loss;
   std::optional<double> grad_norm;
   double lr = 0;
   bool updated = true;               // false: a gradient overflowed, so neither parameters nor schedule moved
@@ -79,7 +81,8 @@ struct SaveOptions {
   int64_t size_per_shard = 1024;  // MB
   bool use_safetensors = true;    // false: pytorch_model.bin
   // Copies what this rank holds, returns, and writes in a thread. The next save or load, finish_saving() and
-  // the Booster's destructor wait for it; all but the destructor throw what failed there.
+  // the Booster's destructor wait for it. All but the destructor throw what failed there; it logs the failure
+  // and makes the process end with status 1.
   bool background = false;
 };
 

@@ -87,11 +87,12 @@ WEFT_EXPORT void weft_job_destroy(weft_job* job);
 typedef struct weft_step_result {
   uint64_t struct_size;
   int64_t index;    /* of the step, from 1 */
-  double loss;      /* mean over every counted label of the global batch */
+  double loss;      /* mean over every counted label of the global batch, with auxiliary losses */
   double grad_norm; /* -1 without clipping */
   double lr;
   double seconds;
   double tokens_per_second; /* over all ranks */
+  double auxiliary_loss;    /* the part of `loss` that layers added; 0 if no layer did */
 } weft_step_result;
 
 /* Trains on the next batch of the job's data (collective). Returns OUT_OF_RANGE once at the end of each

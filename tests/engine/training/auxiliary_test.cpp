@@ -54,7 +54,9 @@ void expect_by_hand(const World& world, const JobOptions& options, const Batch& 
       part_of(batch, samples * world.rank() / world.size(), samples * (world.rank() + 1) / world.size());
   Job job = boost(world, toy(options, kBalance), options);
   Tensors gradients = values_of(job);
-  EXPECT_NEAR(job.train_step(own).loss, expected.loss + expected.balance, 1e-10);
+  const StepResult step = job.train_step(own);
+  EXPECT_NEAR(step.loss, expected.loss + expected.balance, 1e-10);
+  EXPECT_NEAR(step.auxiliary_loss.value(), expected.balance, 1e-10);
   for (auto& [name, value] : values_of(job)) gradients[name] -= value;
   expect_near(gradients, expected.gradients, 1e-10);
 }
@@ -108,6 +110,8 @@ TEST_F(Auxiliary, LossesAreReportedAsTerms) {
   const Training::StepLoss loss =
       job.model.shared().training->run_step({part_of(batch, 0, 2), part_of(batch, 2, 6)});
   EXPECT_EQ(loss.names, (std::vector<std::string>{"loss", "balance"}));
+  EXPECT_EQ(loss.model_terms, 1);
+  EXPECT_FALSE(boost(one_rank(), toy(fp64()), fp64()).train_step(batch).auxiliary_loss.has_value());
   EXPECT_NEAR(loss.parts[0], expected.loss, 1e-10);
   EXPECT_NEAR(loss.parts[1], expected.balance, 1e-10);
   const Evaluation evaluation = job.evaluate(batch);
@@ -127,7 +131,9 @@ TEST_F(Auxiliary, LossesJoinACriterion) {
   Model model = toy(fp64(), kBalance);
   const Criterion nothing = [](const State& outputs, const Batch&) { return outputs.at("logits").sum() * 0; };
   Job job = Booster(options, one_rank()).boost(model, optim::SGD(model.parameters(), {.lr = 1}), nothing);
-  EXPECT_NEAR(job.train_step(batch).loss, expected.balance, 1e-10);
+  const StepResult step = job.train_step(batch);
+  EXPECT_NEAR(step.loss, expected.balance, 1e-10);
+  EXPECT_NEAR(step.auxiliary_loss.value(), expected.balance, 1e-10);
 }
 
 TEST_F(Auxiliary, LossesAreAnOutputInALoopOfTheCallersOwn) {
