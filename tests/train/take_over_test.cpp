@@ -54,19 +54,38 @@ TEST_F(LiveSwitch, AnUntrainedJobAndOneWithoutOptimizerMoveToo) {
   });
 }
 
+// Also one that fails when it has the model already, with a plan of its own.
 TEST_F(LiveSwitch, AStrategyThatCannotBeMadeLeavesTheJobAsItWas) {
   on_ranks({2}, [&](World& world) {
-    Job whole = make(world, "torch_ddp");
-    const std::vector<double> expected = train(whole, 4);
+    for (const char* strategy : {"torch_ddp", "hybrid_parallel"}) {
+      options_.strategy_options = strategy == std::string("hybrid_parallel") ? R"({"tp_size": 2})" : "{}";
+      Job whole = make(world, strategy);
+      const std::vector<double> expected = train(whole, 4);
+      Job job = make(world, strategy);
+      train(job, 2);
+      Booster unknown = under(world, "slizes");
+      Booster precise({.strategy = "slices", .precision = "fp64"}, world);
+      EXPECT_ERROR(unknown.take_over(job), WEFT_NOT_FOUND, "\"slizes\"", "slices");
+      EXPECT_ERROR(precise.take_over(job), WEFT_INVALID_ARGUMENT, "opened in fp32");
+      for (const char* options : {R"({"fail": "configure"})", R"({"fail": "values_changed"})",
+                                  R"({"fail": "values_changed", "tp_size": 2})"}) {
+        Booster failing = under(world, "slices", options);
+        EXPECT_ERROR(failing.take_over(job), WEFT_INTERNAL, "told to fail");
+      }
+      const std::vector<double> losses = train(job, 2);
+      for (size_t i = 0; i < losses.size(); ++i) EXPECT_EQ(losses[i], expected[i + 2]);
+    }
+  });
+}
+
+TEST_F(LiveSwitch, AModelThatCannotBeGivenBackEndsTheJob) {
+  on_ranks({2}, [&](World& world) {
     Job job = make(world, "torch_ddp");
-    train(job, 2);
-    Booster unknown = under(world, "slizes"), failing = under(world, "slices", R"({"fail": true})");
-    Booster precise({.strategy = "slices", .precision = "fp64"}, world);
-    EXPECT_ERROR(unknown.take_over(job), WEFT_NOT_FOUND, "\"slizes\"", "slices");
-    EXPECT_ERROR(failing.take_over(job), WEFT_INTERNAL, "told to fail");
-    EXPECT_ERROR(precise.take_over(job), WEFT_INVALID_ARGUMENT, "opened in fp32");
-    const std::vector<double> losses = train(job, 2);
-    for (size_t i = 0; i < losses.size(); ++i) EXPECT_EQ(losses[i], expected[i + 2]);
+    Booster failing = under(world, "slices", R"({"fail": "dtype"})");
+    EXPECT_ERROR(failing.take_over(job), WEFT_INVALID_ARGUMENT, "told to fail", "cannot have its model back",
+                 "must be", "of Half");
+    EXPECT_ERROR(train(job, 1), WEFT_FAILED_PRECONDITION, "torch_ddp: an earlier step failed",
+                 "start from a checkpoint");
   });
 }
 

@@ -4,49 +4,20 @@
 #include "booster/model_state.hpp"
 #include "checkpoint/optimizer_files.hpp"
 #include "comm/agreement.hpp"
+#include "error_sink.hpp"
 #include "training/generators.hpp"
-#include "training/part.hpp"
-
-#include <c10/util/ScopeExit.h>
 
 namespace weft {
 
 namespace {
 
-// The values come afterwards, from the ranks that have them.
+// Leaves values zero: they come afterwards, from the ranks that have them.
 class NoValues final : public ParameterSource {
  public:
   bool read(const std::string&, const Box&, const at::Tensor& destination) override {
     destination.zero_();
     return true;
   }
-};
-
-// The model's tensors without the training they are bound to, which keeps its storage. Gives them back unless
-// another training is to have them for good.
-class UnboundModel {
- public:
-  explicit UnboundModel(Bindings& training) : training_(training) {
-    for (const auto& param : training.params()) {
-      storage_.push_back(param->bound ? param->tensor.variable_data() : at::Tensor());
-      if (param->bound) unbind_storage(*param);
-    }
-    training.lift_plan();
-  }
-  ~UnboundModel() {
-    if (!gives_back_) return;
-    training_.put_plan_back();
-    for (const auto& param : training_.params())
-      if (const at::Tensor& storage = storage_[param->index]; storage.defined())
-        training_.bind(*param, storage);
-  }
-  UnboundModel(const UnboundModel&) = delete;
-  void keep_unbound() { gives_back_ = false; }
-
- private:
-  Bindings& training_;
-  std::vector<at::Tensor> storage_;
-  bool gives_back_ = true;
 };
 
 void check_quiet(const Bindings& training) {
@@ -89,6 +60,34 @@ void fill(const Communicator& ranks, const std::vector<checkpoint::TensorHolders
   }
 }
 
+// Gives the optimizer to `after` with its states.
+void move_optimizer(Job& job, const std::shared_ptr<Training>& after, const HostOptions& host,
+                    checkpoint::SavedOptimizer& states) {
+  optim::Optimizer::Shared& optimizer = job.optimizer.shared();
+  optimizer.training = after;
+  optimizer.backward = [after = after.get()](const at::Tensor& loss) { after->backward(loss); };
+  optimizer.scaler.reset();
+  if (host.scaler) optimizer.scaler.emplace(*host.scaler);
+  states.apply(job.optimizer);
+  if (!(host.max_norm > 0)) return;
+  optimizer.max_norm = job.max_grad_norm = host.max_norm;
+  optimizer.norm_type = host.norm_type;
+}
+
+// Gives the model back to its training after a failure. Throws if that fails, too: then the training has
+// ended.
+void give_back(Training& training, const std::vector<at::Tensor>& storage, std::string_view failure) {
+  try {
+    training.rebind(storage);
+  } catch (const std::exception& e) {
+    const auto* const error = dynamic_cast<const Error*>(&e);
+    const std::string why = fmt::format("take_over failed ({}), and {} cannot have its model back: {}",
+                                        failure, training.strategy_name(), text_of(e));
+    training.strategy().end(why);
+    fail(error != nullptr ? error->status() : WEFT_INTERNAL, "{}; start from a checkpoint", why);
+  }
+}
+
 }  // namespace
 
 void Booster::take_over(Job& job) {
@@ -116,36 +115,34 @@ void Booster::take_over(Job& job) {
     states.emplace(snapshot->description, entries, job.optimizer, "take_over");
   }
 
-  const data::Loader loader = job.data;
-  if (loader) {
-    job.data = loader.for_rank(data_rank(), data_size());
-    job.data.seek(loader.position());
-  }
-  auto give_back_data = c10::make_scope_exit([&] { job.data = loader; });
-  UnboundModel unbound(*before);
-  const auto [after, host] = shared_->make_training(job, std::make_shared<NoValues>());
-  const std::vector<Shard> shards = after->publish();
-  checkpoint::Pieces wanted = master_pieces(shards, checkpoint::add_wanted);
-  if (states) append(wanted, states->wanted_states(shards));
-  fill(ranks, all_holders, held, wanted);
-  after->values_changed();
-  after->set_synchronise(before->synchronise());
-  if (job.optimizer) {
-    optim::Optimizer::Shared& optimizer = job.optimizer.shared();
-    optimizer.training = after;
-    optimizer.backward = [after = after.get()](const at::Tensor& loss) { after->backward(loss); };
-    optimizer.scaler.reset();
-    if (host.scaler) optimizer.scaler.emplace(*host.scaler);
-    states->apply(job.optimizer);
-    if (host.max_norm > 0) {
-      optimizer.max_norm = job.max_grad_norm = host.max_norm;
-      optimizer.norm_type = host.norm_type;
+  const Job job_before = job;
+  std::optional<optim::Optimizer::Shared> optimizer_before;
+  if (job.optimizer) optimizer_before = job.optimizer.shared();
+  const std::vector<at::Tensor> storage = before->unbind();
+  std::shared_ptr<Training> after;
+  try {
+    if (job.data) {
+      job.data = job_before.data.for_rank(data_rank(), data_size());
+      job.data.seek(job_before.data.position());
     }
+    const Shared::Made made = shared_->make_training(job, std::make_shared<NoValues>());
+    after = made.training;
+    const std::vector<Shard> shards = after->publish();
+    checkpoint::Pieces wanted = master_pieces(shards, checkpoint::add_wanted);
+    if (states) append(wanted, states->wanted_states(shards));
+    fill(ranks, all_holders, held, wanted);
+    after->values_changed();
+    after->set_synchronise(before->synchronise());
+    if (states) move_optimizer(job, after, made.host, *states);
+    if (after->mesh().layout() != before->mesh().layout()) reseed_generators(world(), after->mesh());
+  } catch (const std::exception& failure) {
+    job = job_before;
+    if (optimizer_before) job.optimizer.shared() = *optimizer_before;
+    if (after) after->unbind();
+    give_back(*before, storage, text_of(failure));
+    throw;
   }
-  if (after->mesh().layout() != before->mesh().layout()) reseed_generators(world(), after->mesh());
   model.training = after;
-  unbound.keep_unbound();
-  give_back_data.release();
 }
 
 }  // namespace weft

@@ -70,9 +70,7 @@ void Bindings::start(const MakePlan& make_plan) {
     check_bound();
     check_published();
   } catch (...) {
-    for (const auto& param : params_)
-      if (param->bound) unbind_storage(*param);
-    lift_plan();
+    unbind();
     throw;
   }
 }
@@ -85,11 +83,8 @@ void Bindings::make_mesh() {
     return fmt::format("{}", fmt::join(described.size, " x "));
   });
   mesh_ = Mesh(described, world_, strategy_name(), options_.sequence_size);
-  // All groups now, in one order on every rank: asking for one later is no collective, whichever rank asks
-  // first.
-  const Axes open = mesh_.open_axes();
-  for (Axes axes = 0; axes <= open; ++axes) {
-    if ((axes & ~open) != 0) continue;
+  // Make all groups now, in one order on every rank, so that comm() is not collective.
+  for (const Axes axes : mesh_.groups()) {
     comms_.emplace_back(axes, std::make_unique<weft_comm>());
     comms_.back().second->communicator = mesh_.along(world_, axes);
   }
@@ -97,8 +92,8 @@ void Bindings::make_mesh() {
 
 weft_comm* Bindings::comm(Axes axes) {
   for (const auto& [made, comm] : comms_)
-    if (made == (with_sub_axes(axes) & mesh_.open_axes())) return comm.get();
-  return nullptr;  // before the mesh is known
+    if (made == mesh_.open_axes(axes)) return comm.get();
+  return nullptr;
 }
 
 void Bindings::apply_plan(const MakePlan& make_plan) {
@@ -114,11 +109,20 @@ void Bindings::apply_plan(const MakePlan& make_plan) {
   keep_parts(params_, *plan_, [this](Axes axes) { return mesh_.place(axes); });
 }
 
-void Bindings::lift_plan() {
+std::vector<at::Tensor> Bindings::unbind() {
+  std::vector<at::Tensor> storage;
+  for (const auto& param : params_) {
+    storage.push_back(param->bound ? param->tensor.variable_data() : at::Tensor());
+    if (param->bound) unbind_storage(*param);
+  }
   if (plan_) plan_->lift();
+  return storage;
 }
-void Bindings::put_plan_back() {
+
+void Bindings::rebind(const std::vector<at::Tensor>& storage) {
   if (plan_) plan_->put_back();
+  for (const auto& param : params_)
+    if (storage[param->index].defined()) bind(*param, storage[param->index]);
 }
 
 void Bindings::make_units() {

@@ -90,10 +90,10 @@ class Bindings {
   double loss_scale() const { return loss_scale_; }
   void set_loss_scale(double scale) { loss_scale_ = scale; }
 
-  // Removes the plan from the model's layers, so that another training can use the model, and applies it
-  // again.
-  void lift_plan();
-  void put_plan_back();
+  // Takes storage and plan away from the model, which is then as before start(), so that another training can
+  // use it. Returns the storage by parameter; rebind() gives it back and applies the plan again.
+  std::vector<at::Tensor> unbind();
+  void rebind(const std::vector<at::Tensor>& storage);
 
  protected:
   // Makes the mesh, applies the plan, and lets the strategy bind storage. Without `make_plan` the tensor axis

@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "error_sink.hpp"
@@ -51,6 +52,8 @@ class Strategy {
   }
   // Marks, inside `guarded`, that a failure from here on ends the training.
   void disturb() { disturbed_ = true; }
+  // Ends the training: every later call throws FAILED_PRECONDITION with this text.
+  void end(std::string failure) { failure_ = std::move(failure); }
   void check_alive() const;
 
  private:

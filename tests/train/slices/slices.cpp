@@ -19,8 +19,13 @@ class Slices final : public weft::Strategy {
     const int64_t begin = total * place / size, end = total * (place + 1) / size;
     int64_t first = 0;
     for (const weft::Parameter& parameter : parameters) {
-      if (options.get<bool>("fail") && held_.size() * 2 > parameters.size())
-        throw weft::Error(WEFT_INTERNAL, "slices: told to fail");
+      if (held_.size() * 2 > parameters.size()) {
+        if (fails_in("dtype"))
+          for (const Held& held : held_)
+            at::Tensor(held.parameter.tensor()).set_data(at::empty({0}, at::kHalf));
+        if (fails_in("configure") || fails_in("dtype"))
+          throw weft::Error(WEFT_INTERNAL, "slices: told to fail");
+      }
       const weft_param_info info = parameter.info();
       Held held{parameter, at::empty({info.count}, weft::scalar_type(info.working_dtype)), {}, 0};
       parameter.read(0, held.working);
@@ -55,6 +60,7 @@ class Slices final : public weft::Strategy {
     }
   }
   void values_changed() override {
+    if (fails_in("values_changed")) throw weft::Error(WEFT_INTERNAL, "slices: told to fail");
     for (const Held& held : held_) {
       held.working.zero_();
       held.working.narrow(0, held.begin, held.master.numel()).copy_(held.master);
@@ -66,6 +72,8 @@ class Slices final : public weft::Strategy {
   }
 
  private:
+  bool fails_in(const char* place) const { return options.get<std::string>("fail") == place; }
+
   struct Held {
     weft::Parameter parameter;
     at::Tensor working, master;
