@@ -80,6 +80,23 @@ TEST_F(BackgroundSave, IsWaitedForByALoadAndByTheEndOfTheBooster) {
   });
 }
 
+// Nobody waits for it but the destructor of the booster.
+TEST_F(BackgroundSave, ThatFailsLastEndsTheProcessWithStatusOne) {
+  const auto save_last = [&](bool waits) {
+    const World world = launch(0, 1, "localhost", 1);
+    options_.strategy = "none";
+    Job job = make_job(world, options_);
+    {
+      Booster booster({.strategy = "none"}, world);
+      booster.save_model(job.model, in("config.json/out.safetensors"), {.background = true});
+      if (waits) EXPECT_ERROR(booster.finish_saving(), WEFT_UNAVAILABLE, "config.json");
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(save_last(false), testing::ExitedWithCode(1), "the save in the background failed.*config.json");
+  EXPECT_EXIT(save_last(true), testing::ExitedWithCode(0), "");
+}
+
 TEST_F(BackgroundSave, ThatFailsIsAnErrorOfTheNextCallOnEveryRank) {
   on_ranks({2}, [&](World& world) {
     Booster booster({}, world);

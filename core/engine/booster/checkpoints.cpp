@@ -1,4 +1,6 @@
 // Booster's checkpoints: what is to be saved is taken at once and written now or in the background.
+#include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -25,7 +27,8 @@ Training& training_of(const Model& model, const char* what) {
   return *model.shared().training;
 }
 
-// Training goes on while these are written: copies. The master alone needs what others answer for.
+// Replaces the pieces by copies, because training goes on while they are written. Only the master needs
+// pieces that other ranks count.
 void copy_pieces(checkpoint::Pieces& pieces, bool is_master) {
   if (!is_master) std::erase_if(pieces, [](const checkpoint::Piece& piece) { return !piece.counted; });
   for (checkpoint::Piece& piece : pieces) piece.values = piece.values.clone();
@@ -47,11 +50,28 @@ void Booster::Shared::finish_saving() {
   if (saving_.valid()) saving_.get();
 }
 
+namespace {
+
+// Makes the process end with status 1. A destructor cannot throw, and a lost checkpoint must not look like
+// success.
+void fail_at_exit() {
+  static const bool registered = std::atexit([] {
+                                   std::fflush(nullptr);
+                                   std::_Exit(1);
+                                 }) == 0;
+  (void)registered;
+}
+
+}  // namespace
+
 Booster::Shared::~Shared() {
   try {
     finish_saving();
   } catch (const std::exception& e) {
-    log(WEFT_LOG_ERROR, fmt::format("the save in the background failed: {}", e.what()));
+    log(WEFT_LOG_ERROR, fmt::format("the save in the background failed, so this process will end with status "
+                                    "1: {}; call finish_saving() to handle this",
+                                    e.what()));
+    fail_at_exit();
   }
 }
 
