@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
+#include "comm/agreement.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
 #include "training/training.hpp"
@@ -196,10 +197,14 @@ double double_of(const nlohmann::json& bits) {
 
 // Takes the terms of the stage that ran the last unit. Collective over the stages.
 void take_terms_of_last_stage(Training& training, Evaluation& evaluation) {
-  nlohmann::json own = nlohmann::json::array();
-  for (const Evaluation::Term& term : evaluation.terms)
-    own.push_back({term.name, term.weight, bits_of(term.sum), bits_of(term.count), term.output});
-  for (const std::string& text : training.comm(Mesh::stages())->communicator.gather_text(own.dump())) {
+  const auto describe = [&] {
+    nlohmann::json own = nlohmann::json::array();
+    for (const Evaluation::Term& term : evaluation.terms)
+      own.push_back({term.name, term.weight, bits_of(term.sum), bits_of(term.count), term.output});
+    return own.dump();
+  };
+  for (const std::string& text :
+       gather_from_every_rank(training.comm(Mesh::stages())->communicator, describe)) {
     const nlohmann::json terms = nlohmann::json::parse(text);
     if (terms.empty()) continue;
     evaluation.terms.clear();

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
+#include "comm/agreement.hpp"
 #include "training/part.hpp"
 #include "weft/torch/dtypes.hpp"
 
@@ -46,11 +47,13 @@ bool TensorHolders::is_whole() const {
 }
 
 std::vector<TensorHolders> gather_holders(const Communicator& ranks, const Pieces& own) {
-  json described = json::array();
-  for (const Piece& piece : own)
-    described.push_back({piece.order, piece.tensor.name, dtype_code(piece.tensor.dtype), piece.tensor.shape,
-                         piece.box.offset, piece.box.extent, piece.counted});
-  const std::vector<std::string> all = ranks.gather_text(described.dump());
+  const std::vector<std::string> all = gather_from_every_rank(ranks, [&] {
+    json described = json::array();
+    for (const Piece& piece : own)
+      described.push_back({piece.order, piece.tensor.name, dtype_code(piece.tensor.dtype), piece.tensor.shape,
+                           piece.box.offset, piece.box.extent, piece.counted});
+    return described.dump();
+  });
   std::map<std::pair<int64_t, std::string>, TensorHolders> all_holders;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     for (const json& part : json::parse(all[rank])) {

@@ -11,6 +11,7 @@
 #include "booster/host_options.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/format.hpp"
+#include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "training/training.hpp"
@@ -78,11 +79,14 @@ at::Tensor gather_rows(const at::Tensor& mine, bool empty, const World& world) {
 bool complete_outputs(State& outputs, Bindings& bindings) {
   const bool own = !outputs.empty();
   if (!bindings.mesh().splits(Mesh::stages())) return own;
-  json described = json::array();
-  for (const auto& [name, tensor] : outputs)
-    described.push_back({name, dtype_code(tensor.scalar_type()), tensor.sizes().vec()});
-  const Communicator& stages = bindings.comm(Mesh::stages())->communicator;
-  for (const std::string& text : stages.gather_text(described.dump()))
+  const auto describe = [&] {
+    json described = json::array();
+    for (const auto& [name, tensor] : outputs)
+      described.push_back({name, dtype_code(tensor.scalar_type()), tensor.sizes().vec()});
+    return described.dump();
+  };
+  for (const std::string& text :
+       gather_from_every_rank(bindings.comm(Mesh::stages())->communicator, describe))
     for (const json& output : json::parse(text))
       if (!own)
         outputs.set(output[0].get<std::string>(),
