@@ -85,18 +85,25 @@ class BlocksModel::ExpertUnit final : public nn::Unit {
       at::Tensor placed = at::constant_pad_nd(rows.view({own, -1}), {0, 0, before, all - before - own});
       return SumOverRanks::apply(placed, &model_.same_experts_);
     };
-    const at::Tensor rows = everyones(x), routes = everyones(route).view({all});
+    const at::Tensor gathered = everyones(x), routes = everyones(route).view({all});
+    const at::Tensor rows = splits_columns() ? parallel::enter(gathered, model_.tensor_) : gathered;
     at::Tensor y = at::zeros({all, kOutputs}, x.options()) + 0 * rows.sum();
     for (int64_t e = 0; e < kExperts; ++e) {
       const at::Tensor& weight = model_.experts_[static_cast<size_t>(e)]->weight;
       if (weight.numel() == 0) continue;  // lives elsewhere
-      y = y + rows.matmul(weight) * routes.eq(e).unsqueeze(1).to(x.scalar_type());
+      const at::Tensor part = rows.matmul(weight) * routes.eq(e).unsqueeze(1).to(x.scalar_type());
+      y = splits_columns()
+              ? y.index_add(1, indices_of(model_.expert_cuts_[static_cast<size_t>(e)].dims[1]), part)
+              : y + part;
     }
+    if (splits_columns()) y = parallel::leave(y, model_.tensor_);
     state.set("y", alone ? y : SumOverRanks::apply(y, &model_.same_experts_).narrow(0, before, own));
     state.erase("x");
   }
 
  private:
+  bool splits_columns() const { return !model_.expert_cuts_.empty(); }
+
   BlocksModel& model_;
 };
 
@@ -135,10 +142,13 @@ std::vector<nn::FieldShape> BlocksModel::boundary(const Batch& batch, size_t ind
           {"route", {samples}, at::kLong, false}};
 }
 
-void BlocksModel::divide(Training& training, Axes expert_axes) {
+void BlocksModel::divide(Training& training, const ExpertLayout& experts) {
   cut_ = training.find_param("block.weight")->cut;
   tensor_ = training.comm(Mesh::tensor())->communicator;
-  same_experts_ = training.comm(expert_axes)->communicator;
+  same_experts_ = training.comm(experts.axes)->communicator;
+  if (!experts.splits_columns) return;
+  for (int64_t e = 0; e < kExperts; ++e)
+    expert_cuts_.push_back(training.find_param("experts." + std::to_string(e) + ".weight")->cut);
 }
 
 namespace {
@@ -154,7 +164,7 @@ plan::PlannedParameter planned_block(const Mesh& mesh) {
   plan::PlannedParameter weight{.name = "weight", .shape = {Model::kInputs, Model::kHidden}};
   const bool square = mesh.size(WEFT_AXIS_TENSOR_ROW) > 1;
   weight.partition_axes =
-      square ? 1u << WEFT_AXIS_TENSOR_ROW | 1u << WEFT_AXIS_TENSOR_COLUMN : Mesh::tensor();
+      square ? joined(1u << WEFT_AXIS_TENSOR_ROW, 1u << WEFT_AXIS_TENSOR_COLUMN) : Mesh::tensor();
   std::vector<std::vector<Run>> rows = {{{0, Model::kInputs}}};
   if (square) rows = {{{0, 3}, {6, 2}}, {{3, 3}}};
   for (const std::vector<Run>& own : rows)
@@ -167,16 +177,20 @@ plan::PlannedParameter planned_block(const Mesh& mesh) {
 
 }  // namespace
 
-plan::Plan blocks_plan(const Mesh& mesh, Axes expert_axes) {
+plan::Plan blocks_plan(const Mesh& mesh, const ExpertLayout& experts) {
   plan::Plan plan;
   plan.architecture = "BlocksModel";
   if (mesh.splits(Mesh::tensor())) add(plan, "block", {planned_block(mesh)});
-  const uint32_t places = mesh.place(expert_axes).size;
+  const uint32_t places = mesh.place(experts.axes).size;
   for (int64_t e = 0; places > 1 && e < BlocksModel::kExperts; ++e) {
     plan::PlannedParameter weight{.name = "weight", .shape = {BlocksModel::kHidden, BlocksModel::kOutputs}};
-    weight.partition_axes = expert_axes;
+    std::vector<std::vector<Run>> columns = {{{0, BlocksModel::kOutputs}}};
+    if (experts.splits_columns) columns = {{{0, 1}, {3, 1}}, {{1, 2}, {4, 2}}};
+    weight.partition_axes = experts.splits_columns ? joined(experts.axes, Mesh::tensor()) : experts.axes;
     for (uint32_t place = 0; place < places; ++place)
-      weight.cuts.push_back(e % places == place ? Cut::whole(weight.shape) : Cut::nothing(weight.shape));
+      for (const std::vector<Run>& own : columns)
+        weight.cuts.push_back(e % places == place ? Cut::along(weight.shape, 1, own)
+                                                  : Cut::nothing(weight.shape));
     add(plan, "experts." + std::to_string(e), {weight});
   }
   return plan;

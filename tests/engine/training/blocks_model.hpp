@@ -13,6 +13,13 @@
 
 namespace weft::test {
 
+// How experts are sharded: each lives on the ranks of one place along `axes`, and the tensor-parallel ranks
+// of that place may split its columns.
+struct ExpertLayout {
+  Axes axes;
+  bool splits_columns = false;
+};
+
 // Batches of B samples: x (B, 8), route (B) int64 below kExperts, target (B, 6). y = (x W + b) E[route].
 class BlocksModel final : public nn::Model {
  public:
@@ -29,8 +36,8 @@ class BlocksModel final : public nn::Model {
   std::vector<nn::FieldShape> boundary(const Batch& batch, size_t index) const override;
   nn::Initial initial(std::string_view) const override { return nn::Initial::normal(0, 0.5); }
 
-  // Says how the ranks of a training divide the parameters; experts lie along `expert_axes`.
-  void divide(Training& training, Axes expert_axes);
+  // Reads from a training how its ranks shard the parameters, for the forward of the units.
+  void divide(Training& training, const ExpertLayout& experts);
 
  private:
   struct Weights;
@@ -40,13 +47,13 @@ class BlocksModel final : public nn::Model {
   std::shared_ptr<Weights> block_;
   std::vector<std::shared_ptr<Weights>> experts_;
   std::vector<std::unique_ptr<nn::Unit>> units_;
-  Cut cut_;                             // of the block's weight
+  Cut cut_;  // of the block's weight
+  std::vector<Cut> expert_cuts_;
   Communicator tensor_, same_experts_;  // null: one rank
 };
 
-// The plan of a mesh: blocks over the tensor axis, whose rows are in two runs each, and whole experts over
-// `expert_axes`.
-plan::Plan blocks_plan(const Mesh& mesh, Axes expert_axes);
+// Returns the plan for a mesh: blocks over the tensor axis, whose rows are in two runs each, and experts.
+plan::Plan blocks_plan(const Mesh& mesh, const ExpertLayout& experts);
 
 Batch blocks_batch(int64_t samples, int64_t seed);
 

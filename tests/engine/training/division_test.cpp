@@ -8,6 +8,7 @@
 #include "engine/training/boosted.hpp"
 #include "optim/gradient_norm.hpp"
 #include "optim/optimizer_state.hpp"
+#include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -20,20 +21,31 @@ struct Division {
   const char* strategy;
   const char* options;
   uint32_t tensor_size;  // of the four ranks
-  Axes expert_axes;
+  ExpertLayout experts;
 };
 
 constexpr Axes kData = 1u << WEFT_AXIS_DATA, kExpert = 1u << WEFT_AXIS_EXPERT;
 
+constexpr const char* kHybrid = R"({"sharding_strategy": "HYBRID_SHARD", "hybrid_shard_size": 2})";
+
 // With the data axis divided, an expert's gradient is summed over the replicas alone, or over nobody.
 constexpr Division kDivisions[] = {
-    {"blocks of two axes", "scripted", R"({"rows": 2, "columns": 2})", 4, kExpert},
-    {"experts and replicas", "scripted", R"({"experts": 2, "replicas": 2})", 1, kExpert},
-    {"experts and columns", "scripted", R"({"experts": 2})", 2, kExpert},
-    {"experts on the data axis", "scripted", R"({"replicas": 2})", 1, kData},
+    {"blocks of two axes", "scripted", R"({"rows": 2, "columns": 2})", 4, {kExpert}},
+    {"experts and replicas", "scripted", R"({"experts": 2, "replicas": 2})", 1, {kExpert}},
+    {"experts and columns", "scripted", R"({"experts": 2})", 2, {kExpert}},
+    {"experts on the data axis", "scripted", R"({"replicas": 2})", 1, {kData}},
+    // Weights over the data axis and the tensor axis, under the strategies that users have.
+    {"torch_ddp", "torch_ddp", "{}", 2, {kData, true}},
+    {"zero stage 1", "low_level_zero", R"({"stage": 1})", 2, {kData, true}},
+    {"zero stage 2", "low_level_zero", R"({"stage": 2})", 2, {kData, true}},
+    {"torch_fsdp", "torch_fsdp", "{}", 2, {kData, true}},
+    // Gradients of experts are summed over the replicas alone.
+    {"replicas of zero stage 1", "low_level_zero", R"({"stage": 1, "extra_dp_size": 2})", 1, {kData}},
+    {"replicas of zero stage 2", "low_level_zero", R"({"stage": 2, "extra_dp_size": 2})", 1, {kData}},
+    {"replicas of torch_fsdp", "torch_fsdp", kHybrid, 1, {kData}},
 };
 
-constexpr Division kAlone = {"one rank", "none", "{}", 1, kData};
+constexpr Division kAlone = {"one rank", "none", "{}", 1, {kData}};
 
 Job boost_divided(World world, const Division& division) {
   BoosterOptions options;
@@ -48,8 +60,8 @@ Job boost_divided(World world, const Division& division) {
   training_options.tensor_size = division.tensor_size;
   const auto training = std::make_shared<Training>(
       std::move(world), model, chosen.api, chosen.name, values, training_options, nullptr,
-      [&](const Mesh& mesh) { return blocks_plan(mesh, division.expert_axes); });
-  model->divide(*training, division.expert_axes);
+      [&](const Mesh& mesh) { return blocks_plan(mesh, division.experts); });
+  model->divide(*training, division.experts);
   Job job;
   job.model = Model::adopt(model);
   job.optimizer = optim::AdamW(job.model.parameters(), {.lr = 1e-2, .weight_decay = 0.1});
@@ -174,6 +186,13 @@ TEST_F(DividedParameters, AreSavedForAnyOtherDivision) {
   booster.load_training(alone, folder.path() + "/0");
   alone.train_step(blocks_batch(kSamples, 3));
   expect_near(whole(alone, &Shard::value), expected.after_three, 1e-9);
+}
+
+TEST_F(DividedParameters, AreRefusedByGeminiWhichSumsAllGradientsAlike) {
+  on_ranks({4}, [&](World& world) {
+    EXPECT_ERROR(boost_divided(world, {"gemini", "gemini", "{}", 1, {kData}}), WEFT_UNIMPLEMENTED,
+                 "gemini: the gradient of experts.0.weight", "torch_fsdp");
+  });
 }
 
 }  // namespace
