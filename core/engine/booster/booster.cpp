@@ -107,11 +107,14 @@ const Mesh& Booster::Shared::mesh() {
 Booster::Shared::Made Booster::Shared::make_training(const Job& job,
                                                      std::shared_ptr<ParameterSource> source) const {
   const Model::Shared& model = job.model.shared();
-  if (model.precision != precision)
-    fail(WEFT_INVALID_ARGUMENT,
-         "the model was opened in {}, but the booster's precision is {}; open it with the same",
-         model.precision, precision);
-  ChosenStrategy strategy = choose_strategy(options);
+  ChosenStrategy strategy;
+  on_every_rank(world.communicator(), [&] {
+    if (model.precision != precision)
+      fail(WEFT_INVALID_ARGUMENT,
+           "the model was opened in {}, but the booster's precision is {}; open it with the same",
+           model.precision, precision);
+    strategy = choose_strategy(options);
+  });
   require_agreement(world.communicator(),
                     {{"strategy", strategy.identity},
                      {"strategy option", strategy.options.to_json()},
@@ -126,6 +129,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
                      {"accumulate", job.accumulate},
                      {"max_grad_norm", job.max_grad_norm},
                      {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
+                     {"criterion", job.criterion ? "the caller's" : "the model's loss"},
                      {"data", data_facts(job.data)}});
   HostOptions& host = strategy.host;
   const std::vector<weft_kv> values(strategy.options.data(),
@@ -144,15 +148,13 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
         require_agreement(world.communicator(), {{"shard policy", policy}, {"plan", plan.digest}});
         if (job.criterion && plan::divides_logits(plan))
           fail(WEFT_INVALID_ARGUMENT,
-               "a criterion is given, but with tp_size {} and sp_size {} each rank has a part of the logits "
-               "alone; "
-               "set the strategy's option parallel_output false, or leave the criterion out: the model's own "
-               "loss "
-               "needs no whole logits",
+               "a criterion is given, but with tp_size {} and sp_size {} each rank has only a part of the "
+               "logits; set the strategy's option parallel_output false, or leave the criterion out: the "
+               "model's own loss needs no whole logits",
                sizes.tensor, sizes.sequence);
         return plan;
       });
-  check_data(job.data, training->mesh());
+  on_every_rank(world.communicator(), [&] { check_data(job.data, training->mesh()); });
   if (host.scaler) training->set_loss_scale(host.scaler->initial_scale);
   return {std::move(training), std::move(host)};
 }

@@ -1,5 +1,6 @@
-// One training step for every strategy, evaluation and forward.
+// Job: a training step, evaluation and forward, the same for every strategy.
 #include <ATen/ops/tensor.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <bit>
@@ -25,7 +26,8 @@ Training& training_of(const Model& model) {
   return *model.shared().training;
 }
 
-// Micro-batches whose sizes differ by at most one; one that would be empty is a stand-in that counts nothing.
+// Splits a batch into micro-batches whose sizes differ by at most one. One that would be empty is a stand-in
+// that counts nothing.
 std::vector<Batch> split(const Batch& batch, int64_t parts) {
   if (parts == 1) return {batch};
   const int64_t samples = batch.samples();
@@ -41,8 +43,8 @@ std::vector<Batch> split(const Batch& batch, int64_t parts) {
   return micro;
 }
 
-// The positions of the model's first sequence, or samples for models without one; nothing where another rank
-// counts them.
+// Returns the number of positions in the model's first sequence, or of samples for a model without sequences.
+// Returns 0 where another rank counts them.
 double num_tokens(const Training& training, const Batch& batch) {
   if (batch.empty || !training.mesh().speaks_for(Fact::kSamples)) return 0;
   const std::vector<nn::SequenceLength> lengths = training.model().lengths(batch);
@@ -84,16 +86,10 @@ double Job::accumulate_gradients(const Batch& batch, bool synchronise) {
   Training& training = training_of(model);
   if (!training.model().is_training()) model.train();
   batch.samples();
-  const bool before = training.synchronise();
+  const auto restore =
+      c10::make_scope_exit([&, before = training.synchronise()] { training.set_synchronise(before); });
   training.set_synchronise(synchronise);
-  Training::StepLoss loss;
-  try {
-    loss = training.run_step(split(batch, accumulate), criterion);
-  } catch (...) {
-    training.set_synchronise(before);
-    throw;
-  }
-  training.set_synchronise(before);
+  const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);
   const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
   if (training.world().size() > 1)
     training.world().communicator().all_reduce(total, ReduceOp::kSum, true).wait();
@@ -155,7 +151,7 @@ Evaluation& Evaluation::operator+=(const Evaluation& other) {
 
 namespace {
 
-// Evaluation mode while it lives.
+// Puts the model in evaluation mode while it lives.
 class EvaluationMode {
  public:
   explicit EvaluationMode(nn::Model& model) : model_(model), was_training_(model.is_training()) {
@@ -169,10 +165,10 @@ class EvaluationMode {
   bool was_training_;
 };
 
-// What this rank's samples add to the loss.
+// Returns the terms of the loss for this rank's samples.
 Evaluation own_part(const Training::Forward& forward, const Criterion& criterion, const Batch& batch) {
   Evaluation result;
-  if (criterion && forward.outputs.empty()) return result;  // another stage has them
+  if (criterion && forward.outputs.empty()) return result;  // because another stage has them
   if (criterion) {
     const double samples = batch.empty ? 0 : static_cast<double>(batch.samples());
     result.terms.push_back(
@@ -187,7 +183,7 @@ Evaluation own_part(const Training::Forward& forward, const Criterion& criterion
   return result;
 }
 
-// JSON has no NaN and no infinity.
+// Convert between doubles and their bits, because JSON has no NaN and no infinity.
 uint64_t bits_of(double value) {
   return std::bit_cast<uint64_t>(value);
 }
@@ -195,35 +191,43 @@ double double_of(const nlohmann::json& bits) {
   return std::bit_cast<double>(bits.get<uint64_t>());
 }
 
-// Takes the terms of the stage that ran the last unit. Collective over the stages.
-void take_terms_of_last_stage(Training& training, Evaluation& evaluation) {
+// Adds a term of another stage. Stages have different terms, or auxiliary losses of the same name.
+void add_term(std::vector<Evaluation::Term>& terms, const Evaluation::Term& term) {
+  const auto found =
+      std::find_if(terms.begin(), terms.end(), [&](const auto& known) { return known.name == term.name; });
+  if (found == terms.end())
+    terms.push_back(term);
+  else if (term.count > 0)
+    found->sum += term.sum * (found->count / term.count);
+}
+
+// Gives every stage the terms of all stages. Collective over the stages.
+void join_terms_of_stages(Training& training, Evaluation& evaluation) {
   const auto describe = [&] {
     nlohmann::json own = nlohmann::json::array();
     for (const Evaluation::Term& term : evaluation.terms)
       own.push_back({term.name, term.weight, bits_of(term.sum), bits_of(term.count), term.output});
     return own.dump();
   };
-  for (const std::string& text :
-       gather_from_every_rank(training.comm(Mesh::stages())->communicator, describe)) {
-    const nlohmann::json terms = nlohmann::json::parse(text);
-    if (terms.empty()) continue;
-    evaluation.terms.clear();
-    for (const nlohmann::json& term : terms)
-      evaluation.terms.push_back(
-          {term[0], term[1], double_of(term[2]), double_of(term[3]), term[4].get<std::string>()});
-  }
+  const std::vector<std::string> all =
+      gather_from_every_rank(training.comm(Mesh::stages())->communicator, describe);
+  evaluation.terms.clear();
+  for (const std::string& text : all)
+    for (const nlohmann::json& term : nlohmann::json::parse(text))
+      add_term(evaluation.terms,
+               {term[0], term[1], double_of(term[2]), double_of(term[3]), term[4].get<std::string>()});
 }
 
 void sum_over_ranks(Training& training, Evaluation& evaluation) {
   const Mesh& mesh = training.mesh();
-  if (mesh.splits(Mesh::stages())) take_terms_of_last_stage(training, evaluation);
+  if (mesh.splits(Mesh::stages())) join_terms_of_stages(training, evaluation);
   if (!mesh.splits(Mesh::samples()) || evaluation.terms.empty()) return;
   std::vector<double> sums;
   for (const Evaluation::Term& term : evaluation.terms) sums.insert(sums.end(), {term.sum, term.count});
   const at::Tensor all = at::tensor(sums, at::kDouble);
   training.comm(Mesh::samples())->communicator.all_reduce(all, ReduceOp::kSum, true).wait();
   const double* summed = all.data_ptr<double>();
-  const double times = mesh.sequence_size();  // that each sample was counted
+  const double times = mesh.sequence_size();  // how often each sample was counted
   for (Evaluation::Term& term : evaluation.terms) {
     term.sum = *summed++ / times;
     term.count = *summed++ / times;

@@ -41,8 +41,6 @@ struct StepServices {
       forward.counts = model.counts(batch);
       if (forward.counts.empty()) return;
       forward.terms = model.loss(last, batch);
-      const MicroBatch& of = step.micro[micro];
-      append_terms(*step.owner, *of.context, batch.empty, of.auxiliary, forward);
       return;
     }
     std::vector<at::Tensor> sums;

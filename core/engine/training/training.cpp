@@ -193,7 +193,12 @@ Training::Forward Training::run_forward(const Batch& batch) {
     step.forwards.resize(1);
     at::NoGradGuard no_grad;
     drive(step);
-    return std::move(step.forwards.front());
+    // Every stage has the auxiliary losses of its own units.
+    const MicroBatch& micro = step.micro.front();
+    Forward& forward = step.forwards.front();
+    if (!model().counts(batch).empty())
+      append_terms(*this, *micro.context, batch.empty, micro.auxiliary, forward);
+    return std::move(forward);
   });
 }
 

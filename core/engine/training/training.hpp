@@ -35,7 +35,8 @@ class Training : public weft_training {
   // until zero_gradients().
   StepLoss run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion = {});
   // The result of a forward without gradients: the outputs and, if the batch has labels, the terms of the
-  // loss with their counts over this rank's samples.
+  // loss with their counts over this rank's samples. Of several stages, the one that ran the last unit has
+  // the outputs and the model's terms, and each has the auxiliary losses of its own units.
   struct Forward {
     State outputs;
     std::vector<nn::LossTerm> terms;

@@ -121,6 +121,25 @@ TEST_F(Auxiliary, LossesAreReportedAsTerms) {
   EXPECT_NEAR(evaluation.loss(), expected.loss + expected.balance, 1e-10);
 }
 
+// Each of two stages has blocks that add to it.
+TEST_F(Auxiliary, LossesOfAllStagesAreReported) {
+  const Batch batch = toy_batch(6, 8);
+  const ByHand expected = by_hand(batch);
+  on_ranks({2}, [&](World& world) {
+    for (const char* last : {"0", "1"}) {
+      const JobOptions options = fp64(
+          "scripted", R"({"schedule": "two_ranks", "stages": 2, "last_stage": )" + std::string(last) + "}");
+      Job job = boost(world, toy(options, kBalance), options);
+      const Evaluation evaluation = job.evaluate(batch);
+      EXPECT_NEAR(evaluation.loss(), expected.loss + expected.balance, 1e-10);
+      EXPECT_EQ(evaluation.terms.size(), 2);
+      const StepResult step = job.train_step(batch);
+      EXPECT_NEAR(step.loss, expected.loss + expected.balance, 1e-10);
+      EXPECT_NEAR(step.auxiliary_loss.value(), expected.balance, 1e-10);
+    }
+  });
+}
+
 // A criterion is a mean over micro-batches and ranks, and what layers add too.
 TEST_F(Auxiliary, LossesJoinACriterion) {
   const Batch batch = toy_batch(6, 6);
