@@ -79,6 +79,27 @@ TEST_F(Boost, RefusesABatchPartOfAnotherRank) {
   });
 }
 
+TEST_F(Boost, RefusesOnAllRanksWhatOneRankHasWrong) {
+  on_ranks({2}, [&](World& world) {
+    Booster booster({.strategy = "torch_ddp"}, world);
+    const auto dataset = data::text(options_.data, 32);
+    // Right on rank 0 alone.
+    const data::Loader first(dataset, {.batch_size = 8, .rank = 0, .ranks = 2});
+    EXPECT_ERROR(booster.boost(Model::open(options_.model), {}, {}, first), WEFT_INVALID_ARGUMENT,
+                 "part 0 of 2", "rank 1 of 2");
+    const Criterion nothing = [](const State& outputs, const Batch&) {
+      return outputs.at("logits").sum() * 0;
+    };
+    EXPECT_ERROR(booster.boost(Model::open(options_.model), {}, world.rank() == 1 ? nothing : Criterion()),
+                 WEFT_FAILED_PRECONDITION, "criterion: rank 0 has the model's loss, rank 1 has the caller's");
+    Booster tensor({.strategy = "hybrid_parallel", .options = R"({"tp_size": 2})"}, world);
+    const Model model = Model::open(options_.model);
+    EXPECT_ERROR(tensor.boost(model, {}, {}, first), WEFT_INVALID_ARGUMENT, "part 0 of 2", "rank 0 of 1");
+    tensor.boost(model);  // is as it was
+    EXPECT_EQ(model.num_elements(), Model::open(options_.model).num_elements());
+  });
+}
+
 TEST_F(Boost, RefusesWrongOptionsBeforeAnythingHappens) {
   on_ranks({1}, [&](World& world) {
     EXPECT_ERROR(Booster({.accumulate = 0}, world), WEFT_INVALID_ARGUMENT, "accumulate is 0");

@@ -143,8 +143,10 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
         sizes.tensor = mesh.place(Mesh::tensor()).size;
         std::string policy;
         plan::Plan plan;
-        on_every_rank(world.communicator(),
-                      [&] { plan = make_plan(*model.module, sizes, host.custom_policy, &policy); });
+        on_every_rank(world.communicator(), [&] {
+          check_data(job.data, mesh);
+          plan = make_plan(*model.module, sizes, host.custom_policy, &policy);
+        });
         require_agreement(world.communicator(), {{"shard policy", policy}, {"plan", plan.digest}});
         if (job.criterion && plan::divides_logits(plan))
           fail(WEFT_INVALID_ARGUMENT,
@@ -154,7 +156,6 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
                sizes.tensor, sizes.sequence);
         return plan;
       });
-  on_every_rank(world.communicator(), [&] { check_data(job.data, training->mesh()); });
   if (host.scaler) training->set_loss_scale(host.scaler->initial_scale);
   return {std::move(training), std::move(host)};
 }
