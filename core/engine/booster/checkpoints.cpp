@@ -138,10 +138,12 @@ void Booster::save_lr_scheduler(const optim::Scheduler& scheduler, const std::st
 }
 
 void Booster::load_lr_scheduler(optim::Scheduler& scheduler, const std::string& path) {
-  const nlohmann::json state = parse_json(read_file(path, 1 << 16), path);
-  if (!state.is_object() || !state.contains("weft") || state["weft"] != "lr_scheduler")
-    fail(WEFT_INVALID_ARGUMENT, "{} holds no learning-rate schedule of Weft", path);
-  checkpoint::read_schedule(state, path, scheduler);
+  on_every_rank(world().communicator(), [&] {
+    const nlohmann::json state = parse_json(read_file(path, 1 << 16), path);
+    if (!state.is_object() || !state.contains("weft") || state["weft"] != "lr_scheduler")
+      fail(WEFT_INVALID_ARGUMENT, "{} holds no learning-rate schedule of Weft", path);
+    checkpoint::read_schedule(state, path, scheduler);
+  });
 }
 
 void Booster::save_training(const Job& job, const std::string& path, const SaveOptions& options) {
