@@ -72,6 +72,7 @@ class Bindings {
   const Mesh& mesh() const { return mesh_; }
   // Returns the communicator along a set of axes; null before start() has made the mesh.
   weft_comm* comm(Axes axes);
+  parallel::AppliedPlan* plan() const { return plan_.get(); }  // null without a plan
 
   // Fills `values` with the initial values of elements [begin, begin + count) of this rank's part of `param`.
   void read(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values) const;
@@ -99,7 +100,6 @@ class Bindings {
   // Makes the mesh, applies the plan, and lets the strategy bind storage. Without `make_plan` the tensor axis
   // must have one rank. If it throws, the model is as before. Collective.
   void start(const MakePlan& make_plan);
-  parallel::AppliedPlan* plan() const { return plan_.get(); }  // null without a plan
 
  private:
   void make_mesh();

@@ -51,8 +51,6 @@ class Training : public weft_training {
   void set_synchronise(bool synchronise) { synchronise_ = synchronise; }
   bool synchronise() const { return synchronise_; }
 
-  using weft_training::plan;
-
  private:
   friend struct StepServices;
   // Runs one unit with the context of its micro-batch. Returns the auxiliary losses that its layers add.
