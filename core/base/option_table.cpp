@@ -219,8 +219,10 @@ void check_value(const OptionSpec& spec, const json& value, std::string_view who
       texts.push_back(choice.is_string() ? choice.get<std::string>() : "");
     hint = did_you_mean(value.get<std::string>(), texts);
   }
-  fail(WEFT_INVALID_ARGUMENT, "{}: {} is {}, must be {}{}", who, spec.name, printable(value.dump()),
-       wanted(spec), hint);
+  // JSON would print null for NaN and infinity.
+  const bool is_finite = !value.is_number_float() || std::isfinite(value.get<double>());
+  fail(WEFT_INVALID_ARGUMENT, "{}: {} is {}, must be {}{}", who, spec.name,
+       is_finite ? printable(value.dump()) : fmt::format("{}", value.get<double>()), wanted(spec), hint);
 }
 
 }  // namespace weft

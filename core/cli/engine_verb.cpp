@@ -29,6 +29,12 @@ CLI::Option* add(CLI::App& app, const std::string& flags, const char* key, const
       flags, [arguments, key](const T& value) { (*arguments)[key] = value; }, help);
 }
 
+// JSON has no NaN and no infinity: they would be left out.
+double require_finite(const std::string& flag, double value) {
+  if (std::isfinite(value)) return value;
+  throw UsageError(fmt::format("{} is {}, must be a finite number", flag, value));
+}
+
 }  // namespace
 
 EngineVerb& EngineVerb::text(const std::string& flags, const char* key, const std::string& help,
@@ -41,7 +47,12 @@ EngineVerb& EngineVerb::integer(const std::string& flags, const char* key, const
   return *this;
 }
 EngineVerb& EngineVerb::real(const std::string& flags, const char* key, const std::string& help) {
-  add<double>(*app_, flags, key, help, arguments_);
+  app_->add_option_function<double>(
+      flags,
+      [arguments = arguments_, flags, key](const double& value) {
+        (*arguments)[key] = require_finite(flags, value);
+      },
+      help);
   return *this;
 }
 EngineVerb& EngineVerb::flag(const std::string& flags, const char* key, const std::string& help) {
@@ -54,7 +65,15 @@ EngineVerb& EngineVerb::integers(const std::string& flags, const char* key, cons
   return *this;
 }
 EngineVerb& EngineVerb::reals(const std::string& flags, const char* key, const std::string& help) {
-  add<std::vector<double>>(*app_, flags, key, help, arguments_)->delimiter(',')->allow_extra_args(false);
+  app_->add_option_function<std::vector<double>>(
+          flags,
+          [arguments = arguments_, flags, key](const std::vector<double>& values) {
+            for (const double value : values) require_finite(flags, value);
+            (*arguments)[key] = values;
+          },
+          help)
+      ->delimiter(',')
+      ->allow_extra_args(false);
   return *this;
 }
 EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const std::string& help) {

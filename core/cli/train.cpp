@@ -48,6 +48,9 @@ void add_train(CLI::App& application) {
       .real("--max-grad-norm", "max_grad_norm", "Clip gradients to this global norm; default: no clipping")
       .text("--recompute", "recompute",
             "Activation recomputation: off, all, or a number of units; default off")
+      .integer("--check-agreement", "check_agreement",
+               "Compare ranks every N steps (parameters, and sums of gradients); default 0: in the first two "
+               "steps and before each save; -1: never")
       .text("--device", "device", "cpu; this build refuses cuda")
       .text("--save", "save", "Folder in which to save the model and training_state/ at the end")
       .integer("--save-every", "save_every", "Also save to step-N/ in that folder every N steps")

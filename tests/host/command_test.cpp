@@ -87,10 +87,11 @@ TEST_F(PluginsCommand, ShowsOptions) {
         {{"name", "depth"}, {"type", "int"}, {"default", 3}, {"since", "1.2.0"}, {"doc", "how deep"}}};
   });
   for (const char* name : {"alpha", "family"}) {
-    expect_parts(run(std::string("plugins show ") + name), 0,
-                 {"alpha 1.0.0", "depth      int    3        strategy  1.2.0  how deep",
-                  "norm_type  float  2        host      0.1.0  the p of that norm (only with max_norm above 0)",
-                  "tier c"});
+    expect_parts(
+        run(std::string("plugins show ") + name), 0,
+        {"alpha 1.0.0", "depth      int    3        strategy  1.2.0  how deep",
+         "norm_type  float  2        host      0.1.0  the p of that norm (only with max_norm above 0)",
+         "tier c"});
   }
   const json shown = json::parse(run("plugins show alpha --json").output)[0];
   EXPECT_FALSE(shown.contains("groups"));
@@ -120,29 +121,39 @@ TEST_F(PluginsCommand, ValidatesAndDigests) {
   EXPECT_EQ(run("plugins digest " + file).output, sha256_file(file) + "\n");
 }
 
-// The whole of it in 50 ms of processor time, and no libtorch: what the dynamic loader says that it opens is
-// the proof.
-TEST_F(PluginsCommand, ListIsQuickAndMapsNoLibtorch) {
-  for (int i = 0; i < 20; ++i) root_.install("alpha_1.0.0", fmt::format("alpha{}", i), "1.0.0");
-  const std::string trace =
-      run("plugins list 2>&1 >/dev/null; LD_DEBUG=files " WEFT_COMMAND " plugins list 2>&1").output;
-  EXPECT_NE(trace.find("libweft.so"), std::string::npos);
-  EXPECT_EQ(trace.find("libtorch"), std::string::npos);
-  EXPECT_EQ(trace.find("libweft_engine"), std::string::npos);
-#if !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer)
-  double best_ms = 1e9;
-  for (int i = 0; i < 5; ++i) {
+// Least processor time of some runs, in milliseconds.
+double processor_ms(const std::string& words) {
+  double best = 1e9;
+  for (int i = 0; i < 7; ++i) {
     rusage before = {}, after = {};
     getrusage(RUSAGE_CHILDREN, &before);
-    run("plugins list");
+    run(words);
     getrusage(RUSAGE_CHILDREN, &after);
     const auto ms = [](const rusage& use) {
       return (use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1e3 +
              (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e3;
     };
-    best_ms = std::min(best_ms, ms(after) - ms(before));
+    best = std::min(best, ms(after) - ms(before));
   }
-  EXPECT_LT(best_ms, 50);
+  return best;
+}
+
+// A list reads manifests and notes: no libtorch (what the dynamic loader says that it opens is the proof), no
+// library as a whole, and nothing that takes more than a few milliseconds beyond starting the command.
+TEST_F(PluginsCommand, ListIsQuickAndMapsNoLibtorch) {
+  for (int i = 0; i < 20; ++i) {
+    const auto folder = root_.install("alpha_1.0.0", fmt::format("alpha{}", i), "1.0.0");
+    std::filesystem::resize_file(folder / "plugin.so", 64 << 20);  // who read it all would take long
+  }
+  const std::string trace =
+      run("plugins list 2>&1 >/dev/null; LD_DEBUG=files " WEFT_COMMAND " plugins list 2>&1").output;
+  EXPECT_NE(trace.find("libweft.so"), std::string::npos);
+  EXPECT_EQ(trace.find("libtorch"), std::string::npos);
+  EXPECT_EQ(trace.find("libweft_engine"), std::string::npos);
+  EXPECT_NE(run("plugins list").output.find("alpha19"), std::string::npos);
+#if !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer)
+  const double list = processor_ms("plugins list"), start = processor_ms("--version");
+  EXPECT_LT(list, start + 15) << start;
 #endif
 }
 

@@ -79,6 +79,19 @@ WEFT_RANKS_TEST(Adapter, IsRefusedWhereTensorParallelRanksSplitSequences, 2) {
   }
 }
 
+WEFT_RANKS_TEST(Adapter, IsRefusedWhereRanksHaveAnother, 2) {
+  const JobOptions options = under("torch_ddp", "{}");
+  const auto boosted = [&](int64_t alpha) {
+    Model model = tiny_gpt2("fp64");
+    model.adapt(R"({"operation": "sample.low_rank/1", "on": "h.*.attn.c_attn", "rank": 2, "alpha": )" +
+                std::to_string(alpha) + "}");
+    return boost(world, model, options);
+  };
+  EXPECT_ERROR(boosted(4 + world.rank()), WEFT_FAILED_PRECONDITION, "adapter attributes alpha",
+               "rank 0 has 4", "rank 1 has 5");
+  boosted(4);
+}
+
 TEST(Adapter, RefusesWhatItCannotBeAddedTo) {
   const auto adapt = [](const std::string& adapter) { tiny_gpt2().adapt(adapter); };
   EXPECT_ERROR(adapt("/none.json"), WEFT_NOT_FOUND, "/none.json");

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 #include <sstream>
 
@@ -151,13 +152,45 @@ TEST_P(Parity, IsCutIntoUnitsThatUseEveryParameter) {
   EXPECT_EQ(unit_names(*model_).back(), "epilogue");
 }
 
-TEST_P(Parity, HasALossInBf16NearThatOfFp32) {
+// Rounded to bf16, as the weights of both models are here.
+Oracle::Tensors rounded(Oracle::Tensors tensors) {
+  for (auto& [name, tensor] : tensors) tensor = tensor.to(at::kBFloat16).to(at::kFloat);
+  return tensors;
+}
+
+// Of `found` what lies along `expected`: rounding leaves it near 1, where an element-wise maximum cannot tell
+// a wrong factor from rounding. And what is left, both in units of `expected`.
+std::pair<double, double> compare(const at::Tensor& found, const at::Tensor& expected) {
+  const at::Tensor a = found.detach().to(at::kDouble).flatten(),
+                   b = expected.detach().to(at::kDouble).flatten();
+  const double square = b.dot(b).item<double>(), along = a.dot(b).item<double>() / square;
+  return {along, (a - along * b).norm().item<double>() / std::sqrt(square)};
+}
+
+// Outputs and all gradients together. With the same weights, so that nothing but the arithmetic differs.
+TEST_P(Parity, HasOutputsAndGradientsInBf16NearThoseOfFp32) {
   const Batch batch = oracle_.batch();
-  if (model_->counts(batch).empty()) return;
-  const auto rounded = make_model(oracle_.config, oracle_.architecture, at::kBFloat16);
-  bind_weights(*rounded, oracle_.weights);
-  const double expected = total_loss(*model_, run(*model_, batch), batch).item<double>();
-  EXPECT_NEAR(total_loss(*rounded, run(*rounded, batch), batch).item<double>(), expected, 0.03 * expected);
+  std::vector<at::Tensor> outputs[2], gradients[2];
+  for (const bool half : {false, true}) {
+    const auto model = make_model(oracle_.config, oracle_.architecture, half ? at::kBFloat16 : at::kFloat);
+    bind_weights(*model, rounded(oracle_.weights));
+    const State last = run(*model, batch);
+    for (const auto& [name, output] : model->outputs(last))
+      outputs[half].push_back(defined(name, output).detach().to(at::kFloat).flatten());
+    if (oracle_.inputs.contains("cotangent"))
+      (last.at("last_hidden_state") * oracle_.inputs.at("cotangent")).sum().backward();
+    else
+      total_loss(*model, last, batch).backward();
+    for (const auto& item : model->named_parameters())
+      if (item.value().grad().defined())
+        gradients[half].push_back(item.value().grad().to(at::kFloat).flatten());
+  }
+  ASSERT_EQ(gradients[0].size(), gradients[1].size());
+  for (auto* both : {outputs, gradients}) {
+    const auto [along, rest] = compare(at::cat(both[1]), at::cat(both[0]));
+    EXPECT_NEAR(along, 1, 0.005) << (both == outputs ? "outputs" : "gradients");
+    EXPECT_LT(rest, 0.02) << (both == outputs ? "outputs" : "gradients");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(AllCases, Parity, testing::ValuesIn(Oracle::files()), [](const auto& info) {

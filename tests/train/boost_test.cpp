@@ -1,5 +1,6 @@
 // What boost() and the job refuse, and what must be equal on every rank.
 #include <cmath>
+#include <limits>
 
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
@@ -24,6 +25,7 @@ class Boost : public testing::Test {
 TEST_F(Boost, NamesWhatRanksHaveNotAlike) {
   const std::string other_model = folder_.file("other.json", config_json({.dropout = 0.2}));
   const std::string longer = folder_.file("longer.txt", sample_text(18 * 32));
+  const std::string other_text = folder_.file("text.txt", sample_text(17 * 32, 3));
   struct Case {
     std::function<void(JobOptions&)> change;
     std::vector<std::string> pieces;
@@ -34,13 +36,15 @@ TEST_F(Boost, NamesWhatRanksHaveNotAlike) {
        },
        {"optimizer groups 0 options weight_decay: rank 0 has 0.01, rank 1 has 0.5"}},
       {[](JobOptions& o) { o.optimizer = "adam"; }, {"optimizer name: rank 0 has adamw, rank 1 has adam"}},
-      {[](JobOptions& o) { o.optimizer = ""; }, {"optimizer: rank 0 has {", "rank 1 has null"}},
+      {[](JobOptions& o) { o.optimizer = ""; }, {"optimizer: rank 0 has {", "rank 1 has none"}},
       {[](JobOptions& o) { o.warmup_steps = 3; }, {"optimizer schedule", "warmup_steps=2", "warmup_steps=3"}},
       {[](JobOptions& o) { o.strategy_options = R"({"bucket_cap_mb": 3})"; },
        {"strategy option bucket_cap_mb: rank 0 has 25", "rank 1 has 3"}},
       {[](JobOptions& o) { o.batch_size = 4; }, {"data batch_size: rank 0 has 8, rank 1 has 4"}},
       {[](JobOptions& o) { o.data_seed = 1; }, {"data seed: rank 0 has 7, rank 1 has 1"}},
       {[&](JobOptions& o) { o.data = longer; }, {"data samples: rank 0 has 17, rank 1 has 18"}},
+      {[&](JobOptions& o) { o.data = other_text; },
+       {"data content: rank 0 has ", "(in " + options_.data + ")", "(in " + other_text + ")"}},
       {[&](JobOptions& o) { o.model = other_model; },
        {"config.json attn_pdrop: rank 0 has 0.1, rank 1 has 0.2"}},
       {[](JobOptions& o) { o.accumulate = 2; }, {"accumulate: rank 0 has 1, rank 1 has 2"}},
@@ -119,6 +123,44 @@ TEST_F(Boost, RefusesWrongOptionsBeforeAnythingHappens) {
                  WEFT_INVALID_ARGUMENT, "recompute is \"some\"", "all");
     EXPECT_ERROR(Booster({.strategy = "none", .precision = "fp64"}, world).boost(Model::open(options_.model)),
                  WEFT_INVALID_ARGUMENT, "opened in fp32", "fp64");
+  });
+}
+
+TEST_F(Boost, NamesAllRanksThatDiffer) {
+  on_ranks({4}, [&](World& world) {
+    JobOptions options = options_;
+    if (world.rank() % 2 == 1) options.seed = 1;
+    if (world.rank() == 3) options.accumulate = 2;
+    EXPECT_ERROR(make_job(world, options), WEFT_FAILED_PRECONDITION,
+                 "ranks 0, 1 and 3 were not started alike",
+                 "\nseed: ranks 0 and 2 have 42, ranks 1 and 3 have 1",
+                 "\naccumulate: ranks 0, 1 and 2 have 1, rank 3 has 2");
+  });
+}
+
+TEST_F(Boost, RefusesNumbersThatAreNotFinite) {
+  on_ranks({1}, [&](World& world) {
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
+                     kInfinity = std::numeric_limits<double>::infinity();
+    for (const double number : {kNan, kInfinity}) {
+      EXPECT_ERROR(Booster({.max_grad_norm = number}, world), WEFT_INVALID_ARGUMENT, "max_grad_norm is");
+      const Model model = Model::open(options_.model);
+      EXPECT_ERROR(optim::AdamW(model.parameters(), {.lr = number}), WEFT_INVALID_ARGUMENT,
+                   "optimizer adamw: lr is", "must be a finite number");
+      Job job = make_job(world, options_);
+      Batch batch;
+      ASSERT_TRUE(job.data.next(batch));
+      job.max_grad_norm = number;
+      EXPECT_ERROR(job.train_step(batch), WEFT_INVALID_ARGUMENT, "max_grad_norm is");
+      job.max_grad_norm = 0;
+      job.optimizer.groups()[0].options["weight_decay"] = number;
+      EXPECT_ERROR(job.train_step(batch), WEFT_INVALID_ARGUMENT, "optimizer adamw: weight_decay is");
+      EXPECT_ERROR(job.optimizer.clip_grad_by_norm(kNan), WEFT_INVALID_ARGUMENT, "nan");
+      EXPECT_ERROR(job.optimizer.clip_grad_by_value(kNan), WEFT_INVALID_ARGUMENT, "nan");
+    }
+    EXPECT_ERROR(optim::schedule("cosine_warmup", {2, 20, kNan}), WEFT_INVALID_ARGUMENT,
+                 "minimum_factor is nan");
+    EXPECT_ERROR(Booster({.check_agreement = -2}, world), WEFT_INVALID_ARGUMENT, "check_agreement is -2");
   });
 }
 

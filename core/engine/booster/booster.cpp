@@ -1,6 +1,7 @@
 #include "weft/booster.hpp"
 
 #include <c10/util/ScopeExit.h>
+#include <torch/version.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -8,13 +9,16 @@
 #include "base/json.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
+#include "booster/adapter.hpp"
 #include "booster/booster_state.hpp"
 #include "booster/chosen_strategy.hpp"
 #include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
+#include "checkpoint/fingerprint.hpp"
 #include "checkpoint/model_files.hpp"
 #include "comm/agreement.hpp"
+#include "data/fingerprint.hpp"
 #include "error_sink.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
@@ -35,7 +39,8 @@ nlohmann::json optimizer_facts(const optim::Optimizer& optimizer, const optim::S
   return facts;
 }
 
-nlohmann::json data_facts(const data::Loader& data) {
+// Reads samples if there is a rank to compare them with.
+nlohmann::json data_facts(const data::Loader& data, bool compared) {
   if (!data) return nullptr;
   const data::LoaderOptions& options = data.options();
   return {{"samples", data.dataset().size()},
@@ -43,7 +48,23 @@ nlohmann::json data_facts(const data::Loader& data) {
           {"ranks", options.ranks},
           {"shuffle", options.shuffle},
           {"seed", options.seed},
-          {"drop_last", options.drop_last}};
+          {"drop_last", options.drop_last},
+          {"content", compared ? data::compared_content(data.dataset()) : ""}};
+}
+
+nlohmann::json adapter_facts(const nn::Model& model) {
+  const std::optional<Adapter> adapter = adapter_of(model);
+  if (!adapter || adapter->operation == nullptr) return nullptr;
+  nlohmann::json facts = {{"operation", adapter->operation->id}, {"parameters", adapter->parameters}};
+  for (const plan::Attribute& attribute : adapter->attributes)
+    facts["attributes"][attribute.key] = {attribute.integer, attribute.real, attribute.text};
+  return facts;
+}
+
+// What begins a training: initial values, or the content of a checkpoint.
+nlohmann::json weight_facts(const Model::Shared& model, const std::string& content) {
+  if (model.weights.empty()) return "initial values";
+  return content.empty() ? "a checkpoint" : "a checkpoint with content " + content;
 }
 
 // The loader must give this rank its own part of the batch: another's would be trained on twice.
@@ -63,6 +84,9 @@ void check(const BoosterOptions& options) {
   if (!(options.max_grad_norm >= 0) || std::isinf(options.max_grad_norm))
     fail(WEFT_INVALID_ARGUMENT, "booster: max_grad_norm is {}, must be positive, or 0 for no clipping",
          options.max_grad_norm);
+  if (options.check_agreement < -1)
+    fail(WEFT_INVALID_ARGUMENT, "booster: check_agreement is {}, must be at least -1 (never)",
+         options.check_agreement);
 }
 
 }  // namespace
@@ -104,8 +128,8 @@ const Mesh& Booster::Shared::mesh() {
   return *mesh_;
 }
 
-Booster::Shared::Made Booster::Shared::make_training(const Job& job,
-                                                     std::shared_ptr<ParameterSource> source) const {
+Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared_ptr<ParameterSource> source,
+                                                     const std::string& content) const {
   const Model::Shared& model = job.model.shared();
   ChosenStrategy strategy;
   on_every_rank(world.communicator(), [&] {
@@ -116,28 +140,35 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job,
     strategy = choose_strategy(options);
   });
   require_agreement(world.communicator(),
-                    {{"strategy", strategy.identity},
+                    {{"Weft", view(weft_version())},
+                     {"libtorch", TORCH_VERSION},
+                     {"strategy", strategy.identity},
                      {"strategy option", strategy.options.to_json()},
                      {"model library", model.library},
                      {"architecture", job.model.architecture()},
                      {"config.json", nlohmann::json::parse(job.model.config().dump())},
-                     {"weights", model.weights.empty() ? "initial values" : "a checkpoint"},
+                     {"adapter", adapter_facts(*model.module)},
+                     {"weights", strategy.host.values_of_rank_0 ? nlohmann::json("of rank 0")
+                                                                : weight_facts(model, content)},
                      {"precision", precision},
                      {"mixed_precision", options.mixed_precision},
                      {"recompute", options.recompute},
                      {"seed", options.seed},
+                     {"check_agreement", options.check_agreement},
                      {"accumulate", job.accumulate},
                      {"max_grad_norm", job.max_grad_norm},
                      {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
                      {"criterion", job.criterion ? "the caller's" : "the model's loss"},
-                     {"data", data_facts(job.data)}});
+                     {"data", data_facts(job.data, world.size() > 1)}},
+                    {{"weights", model.weights}, {"data", job.data ? job.data.dataset().name() : ""}});
   HostOptions& host = strategy.host;
   const std::vector<weft_kv> values(strategy.options.data(),
                                     strategy.options.data() + strategy.options.size());
   auto training = std::make_shared<Training>(
       world, model.module, strategy.api, strategy.name, values,
       TrainingOptions{precision, options.recompute, options.seed, host.master_weights, host.cast_inputs,
-                      host.outputs_fp32, host.autocast, host.plan_flags.tensor, host.plan_flags.sequence},
+                      host.outputs_fp32, host.autocast, host.plan_flags.tensor, host.plan_flags.sequence,
+                      options.check_agreement},
       std::move(source), [&](const Mesh& mesh) {
         plan::ParallelSizes sizes = host.plan_flags;
         sizes.tensor = mesh.place(Mesh::tensor()).size;
@@ -181,9 +212,15 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
     fail(WEFT_FAILED_PRECONDITION, "{} is divided already by ShardFormer; open it again for a Booster",
          job.model.architecture());
   std::shared_ptr<ParameterSource> source;
-  if (!boosted.weights.empty())
+  std::string content;
+  on_every_rank(shared_->world.communicator(), [&] {
+    if (boosted.weights.empty()) return;
     source = checkpoint::weight_source(boosted.weights, job.model.module(), shared_->world.is_master());
-  const auto [training, host] = shared_->make_training(job, std::move(source));
+    if (shared_->world.size() > 1)
+      content = checkpoint::fingerprint(checkpoint::Reader(boosted.weights)).substr(0, 12);
+  });
+  const auto [training, host] = shared_->make_training(job, std::move(source), content);
+  training->check_replicas(Bindings::Origin::kFiles);
   if (job.optimizer) {
     optim::Optimizer::Shared& optimizing = job.optimizer.shared();
     optimizing.attach(training);

@@ -20,7 +20,8 @@ const OptionTable& booster_table() {
     {"name": "recompute", "type": "text", "default": "off", "doc": "off, all, or a number of units"},
     {"name": "accumulate", "type": "int", "default": 1, "min": 1, "doc": "micro-batches per step"},
     {"name": "max_grad_norm", "type": "float", "default": 0, "min": 0, "doc": "clipping by global norm; 0: none"},
-    {"name": "seed", "type": "int", "default": 42, "doc": "of initial values and dropout"}
+    {"name": "seed", "type": "int", "default": 42, "doc": "of initial values and dropout"},
+    {"name": "check_agreement", "type": "int", "default": 0, "min": -1, "doc": "compare ranks every N steps; 0: in the first two steps and before saves; -1: never"}
   ])"),
                                  "booster");
   return table;
@@ -39,6 +40,7 @@ BoosterOptions from_json(nlohmann::json given, const std::string& who) {
   options.accumulate = values.at("accumulate").integer;
   options.max_grad_norm = values.at("max_grad_norm").real;
   options.seed = values.at("seed").integer;
+  options.check_agreement = values.at("check_agreement").integer;
   return options;
 }
 

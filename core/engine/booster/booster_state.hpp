@@ -16,12 +16,14 @@ struct Booster::Shared {
   World world;
 
   // Makes a training of the job's model under this Booster's strategy, with values from `source` or initial
-  // values. Collective.
+  // values. Throws on every rank if the ranks' jobs differ; `content` is the fingerprint of the source, if it
+  // has one. Collective.
   struct Made {
     std::shared_ptr<Training> training;
     HostOptions host;
   };
-  Made make_training(const Job& job, std::shared_ptr<ParameterSource> source) const;
+  Made make_training(const Job& job, std::shared_ptr<ParameterSource> source,
+                     const std::string& content = "") const;
 
   // Returns the mesh that the strategy describes, also before anything is boosted. Not collective.
   const Mesh& mesh();

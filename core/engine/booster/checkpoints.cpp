@@ -11,6 +11,7 @@
 #include "booster/booster_state.hpp"
 #include "booster/model_snapshot.hpp"
 #include "booster/model_state.hpp"
+#include "checkpoint/fingerprint.hpp"
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/training_state.hpp"
 #include "comm/agreement.hpp"
@@ -25,6 +26,11 @@ namespace {
 Training& training_of(const Model& model, const char* what) {
   if (model.shared().training == nullptr) fail(WEFT_FAILED_PRECONDITION, "{} needs a boosted model", what);
   return *model.shared().training;
+}
+
+// A checkpoint mixed of values that ranks should have alike would be no model at all.
+void check_before_save(Training& training) {
+  if (training.options().check_agreement >= 0) training.check_replicas(Bindings::Origin::kTraining);
 }
 
 // Replaces the pieces by copies, because training goes on while they are written. Only the master needs
@@ -83,6 +89,7 @@ void Booster::save_model(const Model& model, const std::string& path, const Save
   const Activity activity("the save to " + path);
   finish_saving();
   Training& training = training_of(model, "save_model");
+  check_before_save(training);
   ModelSnapshot snapshot(model, options, checkpoint::held_values(training.publish()));
   if (options.background) copy_pieces(snapshot.pieces, world().is_master());
   shared_->save(options.background, [path, snapshot = std::move(snapshot)](const Communicator& ranks) {
@@ -95,9 +102,15 @@ void Booster::load_model(Model& model, const std::string& path, bool strict) {
   finish_saving();
   if (model.shared().training != nullptr) {
     Training& training = *model.shared().training;
+    std::string content;
+    on_every_rank(world().communicator(), [&] {
+      if (world().size() > 1) content = checkpoint::fingerprint(checkpoint::Reader(path)).substr(0, 12);
+    });
+    require_agreement(world().communicator(), {{"weights", content}}, {{"weights", path}});
     on_every_rank(world().communicator(),
                   [&] { checkpoint::read_weights(path, training, training.publish(), strict); });
     training.values_changed();
+    training.check_replicas(Bindings::Origin::kFiles);
     return;
   }
   const checkpoint::Reader reader(path);
@@ -149,7 +162,9 @@ void Booster::load_lr_scheduler(optim::Scheduler& scheduler, const std::string& 
 void Booster::save_training(const Job& job, const std::string& path, const SaveOptions& options) {
   const Activity activity("the save to " + path);
   finish_saving();
-  const std::vector<Shard> shards = training_of(job.model, "save_training").publish();
+  Training& training = training_of(job.model, "save_training");
+  check_before_save(training);
+  const std::vector<Shard> shards = training.publish();
   ModelSnapshot model(job.model, options, checkpoint::held_values(shards));
   checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(job, world(), shards);
   if (options.background) {
@@ -170,11 +185,15 @@ void Booster::load_training(Job& job, const std::string& path) {
   finish_saving();
   Training& training = training_of(job.model, "load_training");
   std::optional<checkpoint::SavedTraining> saved;
+  nlohmann::json identity;
   on_every_rank(world().communicator(), [&] {
     saved.emplace(path, job);
-    saved->read(training.publish());
+    if (world().size() > 1) identity = saved->identity();
   });
+  require_agreement(world().communicator(), {{"training state", identity}}, {{"training state", path}});
+  on_every_rank(world().communicator(), [&] { saved->read(training.publish()); });
   training.values_changed();
+  training.check_replicas(Bindings::Origin::kFiles);
   saved->restore(job, world());
 }
 

@@ -184,6 +184,7 @@ HostOptions host_options(const BoosterOptions& booster, const OptionTable& table
   listed.take("parallel_output", result.plan_flags.parallel_output);
   listed.take("make_vocab_size_divisible_by", result.plan_flags.vocabulary_multiple);
   take_forms(listed, strategy_options(booster), result.plan_flags);
+  listed.take("sync_module_states", result.values_of_rank_0);
   listed.take("custom_policy", result.custom_policy);
   const std::optional<MixedPrecision> generic = mixed_precision(booster);
   if (generic && (listed.has("precision") || listed.has("mixed_precision")))

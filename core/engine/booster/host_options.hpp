@@ -21,6 +21,7 @@ struct HostOptions {
   std::optional<optim::LossScalerOptions> scaler;
   double max_norm = 0, norm_type = 2;
   plan::ParallelSizes plan_flags;  // flags for the plan, and the sizes of the tensor and sequence axes
+  bool values_of_rank_0 = false;   // the strategy begins with rank 0's (sync_module_states)
   std::string custom_policy;       // the name of a shard policy; empty: the model family's
 };
 

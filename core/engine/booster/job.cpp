@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -43,6 +44,12 @@ std::vector<Batch> split(const Batch& batch, int64_t parts) {
   return micro;
 }
 
+void check_max_norm(double max_norm) {
+  if (!(max_norm >= 0) || std::isinf(max_norm))
+    fail(WEFT_INVALID_ARGUMENT, "train_step: max_grad_norm is {}, must be positive, or 0 for no clipping",
+         max_norm);
+}
+
 // Returns the number of positions in the model's first sequence, or of samples for a model without sequences.
 // Returns 0 where another rank counts them.
 double num_tokens(const Training& training, const Batch& batch) {
@@ -59,8 +66,11 @@ StepResult Job::train_step(const Batch& batch) {
   Training& training = training_of(model);
   if (!optimizer) fail(WEFT_FAILED_PRECONDITION, "train_step needs an optimizer: pass one to Booster::boost");
   if (!training.model().is_training()) model.train();
+  check_max_norm(max_grad_norm);
   batch.samples();
+  training.begin_check();
   const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);
+  training.finish_check();
   StepResult result;
   if (optimizer.shared().scaler) result.loss_scale = training.loss_scale();
   if (!optimizer.groups().empty()) result.lr = optimizer.groups().front().options.at("lr");

@@ -135,6 +135,7 @@ void Booster::take_over(Job& job) {
     after->set_synchronise(before->synchronise());
     if (states) move_optimizer(job, after, made.host, *states);
     if (after->mesh().layout() != before->mesh().layout()) reseed_generators(world(), after->mesh());
+    after->check_replicas(Bindings::Origin::kTraining);
   } catch (const std::exception& failure) {
     job = job_before;
     if (optimizer_before) job.optimizer.shared() = *optimizer_before;

@@ -9,12 +9,13 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
+#include "checkpoint/fingerprint.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/model_files.hpp"
 #include "comm/agreement.hpp"
+#include "data/fingerprint.hpp"
 #include "log.hpp"
 #include "nn/random_stream.hpp"
 #include "training/generators.hpp"
@@ -28,6 +29,7 @@ namespace {
 
 constexpr size_t kLargestState = size_t{1} << 28;  // every parameter's name stands in it
 constexpr int kStateVersion = 2;
+constexpr int64_t kFingerprintSamples = 16;  // another number would not recognise the data of older states
 
 at::Tensor generator_state() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
@@ -50,24 +52,6 @@ at::Tensor gather_generators(const World& world) {
   return all;
 }
 
-// Of samples spread over the data: another file, another order of tokens or another sequence length shows.
-std::string fingerprint(const data::Dataset& dataset) {
-  constexpr int64_t kSamples = 16;
-  const int64_t count = std::min(kSamples, dataset.size());
-  Sha256 digest;
-  for (int64_t i = 0; i < count; ++i) {
-    const Batch sample = dataset.get({count == 1 ? 0 : (dataset.size() - 1) * i / (count - 1)});
-    for (const auto& [name, tensor] : sample) {
-      const std::string head = fmt::format("{} {} {}\n", name, c10::toString(tensor.scalar_type()),
-                                           fmt::join(tensor.sizes(), ","));
-      const at::Tensor values = tensor.contiguous();
-      digest.update(head.data(), head.size());
-      digest.update(values.data_ptr(), values.nbytes());
-    }
-  }
-  return digest.finish();
-}
-
 json data_to_json(const data::Loader& loader) {
   const data::Loader::Position position = loader.position();
   const data::LoaderOptions& options = loader.options();
@@ -75,7 +59,7 @@ json data_to_json(const data::Loader& loader) {
           {"batch", position.batch},
           {"batch_size", options.batch_size},
           {"samples", loader.dataset().size()},
-          {"fingerprint", fingerprint(loader.dataset())},
+          {"fingerprint", data::fingerprint(loader.dataset(), kFingerprintSamples)},
           {"shuffle", options.shuffle},
           {"seed", options.seed}};
 }
@@ -242,6 +226,13 @@ void SavedTraining::warn_of_differences(const Job& job) const {
   warn("accumulate", job.accumulate);
   warn("max_grad_norm", job.max_grad_norm);
   warn("threads", at::get_num_threads());
+}
+
+json SavedTraining::identity() const {
+  return {{"step", state_.value("step", json())},
+          {"saved_at", state_.value("saved_at", json())},
+          {"states", fingerprint(*parts_).substr(0, 12)},
+          {"weights", fingerprint(Reader(model_folder_)).substr(0, 12)}};
 }
 
 void SavedTraining::read(const std::vector<Shard>& shards) {

@@ -42,6 +42,8 @@ std::optional<int64_t> saved_at(const std::filesystem::path& folder);
 class SavedTraining {
  public:
   SavedTraining(const std::filesystem::path& model_folder, const Job& job);
+  // Returns what tells this training state and its weights from others, for ranks to compare.
+  nlohmann::json identity() const;
   // Fills the shards with values and makes the optimizer's state; the rest of the job is as it was.
   void read(const std::vector<Shard>& shards);
   // Optimizer, schedule, data position and random generators; tells on the master what differs.

@@ -25,9 +25,14 @@ std::vector<std::string> gather_from_every_rank(const Communicator& ranks,
 // Like on_every_rank, but runs `action` only on the first rank of the group. Collective.
 void on_master(const Communicator& ranks, const std::function<void()>& action);
 
-// Throws FAILED_PRECONDITION on every rank if `facts`, a JSON object, differ between ranks. The text names
-// the first rank that differs from rank 0, and each key that differs with both values. Collective.
-void require_agreement(const Communicator& ranks, const nlohmann::json& facts);
+// Throws FAILED_PRECONDITION on every rank if `facts`, a JSON object, differ between ranks. The text lists
+// each innermost value that differs with the ranks that have it. `found_in` may say where this rank has a
+// fact from, such as a path; it may differ between ranks and is printed after the value. Collective.
+void require_agreement(const Communicator& ranks, const nlohmann::json& facts,
+                       const nlohmann::json& found_in = nlohmann::json::object());
+
+// Returns "rank 2" or "ranks 0, 2 and 3"; of many ranks, the first ones and the number of the others.
+std::string ranks_text(const std::vector<int>& ranks);
 
 // Keeps the first exception until this rank has taken part in every collective of a sequence.
 class Deferred {

@@ -1,8 +1,10 @@
 #include "command/arguments.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 
 #include "base/json.hpp"
 #include "base/option_groups.hpp"
@@ -11,11 +13,12 @@
 #include "booster/model_data.hpp"
 #include "booster/model_state.hpp"
 #include "booster/plugins.hpp"
+#include "comm/agreement.hpp"
 
 namespace weft::command {
 
 bool given(const json& arguments, const char* key) {
-  return arguments.contains(key) && !arguments.at(key).is_null();
+  return arguments.contains(key);
 }
 std::string text(const json& arguments, const char* key, const std::string& otherwise) {
   return given(arguments, key) ? arguments.at(key).get<std::string>() : otherwise;
@@ -32,6 +35,15 @@ bool flag(const json& arguments, const char* key) {
 
 namespace {
 
+// Returns the flag of the command line that became the argument `key`.
+std::string flag_of(std::string key) {
+  if (key == "options") return "-o";
+  for (const char* repeated : {"optimizer_options", "lr_scheduler_options"})
+    if (key == repeated) key.pop_back();
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
 // Parses `-o key=value` by the options that the strategy's manifest declares; returns them as JSON.
 std::string strategy_options(const std::string& strategy, const std::vector<std::string>& words) {
   if (words.empty()) return "{}";
@@ -44,15 +56,26 @@ std::string strategy_options(const std::string& strategy, const std::vector<std:
       .dump();
 }
 
-}  // namespace
-
-World join_job(const json& arguments) {
+World launch_with_timeout(const json& arguments) {
   constexpr double kMost = 365 * 24 * 3600.0;
   if (!given(arguments, "timeout")) return launch();
   const double seconds = real(arguments, "timeout", 0);
   if (!(seconds > 0 && seconds <= kMost))
     fail(WEFT_INVALID_ARGUMENT, "--timeout is {} s, but must be more than 0 and at most a year", seconds);
   return launch(std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000))));
+}
+
+}  // namespace
+
+World join_job(const char* verb, const json& arguments) {
+  constexpr const char* kReadByEachRank[] = {"model", "data", "inputs", "adapter", "booster"};
+  json facts = {{"verb", verb}};
+  for (const auto& [key, value] : arguments.items())
+    if (std::find(std::begin(kReadByEachRank), std::end(kReadByEachRank), key) == std::end(kReadByEachRank))
+      facts[flag_of(key)] = value;
+  World world = launch_with_timeout(arguments);
+  require_agreement(world.communicator(), facts);
+  return world;
 }
 
 BoosterOptions booster_options(const json& arguments, const std::string& without) {
@@ -75,9 +98,13 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
   take("recompute", options.recompute, text);
   take("accumulate", options.accumulate, integer);
   take("max_grad_norm", options.max_grad_norm, real);
+  take("check_agreement", options.check_agreement, integer);
   take("seed", options.seed, integer);
   if (options.accumulate < 1)
     fail(WEFT_INVALID_ARGUMENT, "--accumulate is {}, must be at least 1", options.accumulate);
+  if (options.check_agreement < -1)
+    fail(WEFT_INVALID_ARGUMENT, "--check-agreement is {}, must be a number of steps, 0, or -1 for never",
+         options.check_agreement);
   if (given(arguments, "max_grad_norm") && !(options.max_grad_norm > 0))
     fail(WEFT_INVALID_ARGUMENT, "--max-grad-norm is {}, must be positive; leave it out for no clipping",
          options.max_grad_norm);

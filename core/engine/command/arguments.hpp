@@ -19,9 +19,11 @@ bool flag(const json& arguments, const char* key);
 // Returns whether an argument was given.
 bool given(const json& arguments, const char* key);
 
-// Reads --strategy, -o, --booster, --precision, --mixed-precision, --recompute, --accumulate, --max-grad-norm
-// and --seed. The strategy is `without` ("none", or empty for the default plugin) if neither --strategy nor
-// --booster is given.
+// Reads --strategy, -o, --booster, --precision, --mixed-precision, --recompute, --accumulate,
+// --max-grad-norm,
+// --check-agreement and --seed. The strategy is `without` ("none", or empty for the default plugin) if
+// neither
+// --strategy nor --booster is given.
 BoosterOptions booster_options(const json& arguments, const std::string& without);
 // Like booster_options(), for a verb that reads the logits: sets the strategy's option parallel_output to
 // false, so that every rank has all of them. Throws INVALID_ARGUMENT if the user set it to true.
@@ -31,8 +33,11 @@ BoosterOptions booster_options_for_outputs(const json& arguments, const std::str
 Model open_model(const json& arguments, const std::string& precision, const World& world);
 // Opens the data set under `key` with --sequence-length and --token-type, and checks it against `model`.
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model);
-// Joins the job with launch() and --timeout.
-World join_job(const json& arguments);
+// Joins the job as launch() does, within --timeout seconds if it is given, which must be more than 0 and at
+// most a year. Throws on every rank if the ranks run different verbs or have different flags, except for
+// paths that each rank reads itself (--model, --data, --inputs, --adapter, --booster): boost() compares their
+// contents. Blocks.
+World join_job(const char* verb, const json& arguments);
 // Throws for a --device other than cpu.
 void check_device(const json& arguments);
 

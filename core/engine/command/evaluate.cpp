@@ -14,6 +14,7 @@
 #include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "data/fingerprint.hpp"
 #include "training/training.hpp"
 #include "weft/nn/token_model.hpp"
 #include "weft/torch/dtypes.hpp"
@@ -48,6 +49,9 @@ Opened open_job(const json& arguments, const char* data_key, const BoosterOption
                 const World& world) {
   Model model = open_model(arguments, resolve_precision(options), world);
   auto dataset = open_data(arguments, data_key, model);
+  if (world.size() > 1)
+    require_agreement(world.communicator(), {{"data", data::compared_content(*dataset)}},
+                      {{"data", dataset->name()}});
   Booster booster(options, world);
   Job job = booster.boost(std::move(model));
   return {std::move(booster), std::move(job), std::move(dataset)};
@@ -97,8 +101,8 @@ bool complete_outputs(State& outputs, Bindings& bindings) {
 }  // namespace
 
 int evaluate(const json& arguments) {
+  const World world = join_job("evaluate", arguments);
   check_device(arguments);
-  const World world = join_job(arguments);
   const BoosterOptions options = booster_options(arguments, strategy_without_flag(world));
   Opened opened = open_job(arguments, "data", options, world);
   data::Loader loader = sequential_loader(arguments, opened.dataset, 8, opened.booster);
@@ -125,8 +129,8 @@ int evaluate(const json& arguments) {
 }
 
 int forward(const json& arguments) {
+  const World world = join_job("forward", arguments);
   check_device(arguments);
-  const World world = join_job(arguments);
   const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
   Opened opened = open_job(arguments, "inputs", options, world);
   data::Loader loader = sequential_loader(arguments, opened.dataset, opened.dataset->size(), opened.booster);

@@ -81,8 +81,8 @@ std::vector<int64_t> prompt_tokens(const json& arguments, bool bytes) {
 }  // namespace
 
 int generate(const json& arguments) {
+  const World world = join_job("generate", arguments);
   check_device(arguments);
-  const World world = join_job(arguments);
   if (world.size() != 1)
     fail(WEFT_UNIMPLEMENTED, "generate runs on one rank, but there are {}", world.size());
   const BoosterOptions options = booster_options_for_outputs(arguments, "none");

@@ -190,10 +190,10 @@ bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, 
 
 int train(const json& arguments) {
   count_memory();
+  const World world = join_job("train", arguments);
   check_device(arguments);
   check_flags(arguments);
   ignore_broken_pipes();
-  const World world = join_job(arguments);
   const BoosterOptions options = booster_options(arguments, "");
   const SavePlan save{text(arguments, "save"), integer(arguments, "save_every", 0),
                       flag(arguments, "save_async")};

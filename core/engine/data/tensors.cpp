@@ -38,6 +38,7 @@ class Tensors final : public Dataset {
   }
 
   int64_t size() const override { return size_; }
+  std::string name() const override { return path_; }
 
   Batch get(const std::vector<int64_t>& indices) const override {
     Batch batch;

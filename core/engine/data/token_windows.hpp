@@ -23,6 +23,7 @@ class TokenWindows final : public Dataset {
   TokenWindows(std::string path, int64_t sequence_length, int bytes_per_token);
 
   int64_t size() const override { return num_tokens_ / sequence_length_; }
+  std::string name() const override { return path_; }
   Batch get(const std::vector<int64_t>& indices) const override;
 
   // Throws INVALID_ARGUMENT naming the first token that is not less than `vocabulary_size`. Reads the whole

@@ -13,6 +13,10 @@ constexpr Axes without(Axes axes, Axes others) {
 constexpr Axes joined(Axes axes, Axes others) {
   return axes | others;
 }
+// Returns the axes of `axes` that are in `others`, where TENSOR stands for its sub-axes too.
+constexpr Axes common(Axes axes, Axes others) {
+  return axes & with_sub_axes(others);
+}
 // Returns true if every axis of `axes` is in `others`.
 constexpr bool is_within(Axes axes, Axes others) {
   return (axes & ~others) == 0;

@@ -94,6 +94,9 @@ void Optimizer::Shared::attach(std::shared_ptr<Bindings> boosted) {
 
 Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector<double> extra) {
   Bindings& boosted_training = boosted(*this, "step");
+  // Callers and schedules may have changed them.
+  for (const Group& group : groups)
+    for (const auto& [name, value] : group.options) require_finite(*rule, name, value);
   const std::vector<Shard> shards = boosted_training.publish();
   const std::vector<bool> touched = boosted_training.take_touched();
   Rounds rounds(*this, shards);

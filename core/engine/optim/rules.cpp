@@ -49,6 +49,11 @@ at::ScalarType computing_dtype(at::ScalarType dtype) {
   return at::isReducedFloatingType(dtype) ? at::kFloat : dtype;
 }
 
+void require_finite(const Rule& rule, const std::string& name, double value) {
+  if (!std::isfinite(value))
+    fail(WEFT_INVALID_ARGUMENT, "optimizer {}: {} is {}, must be a finite number", rule.name(), name, value);
+}
+
 Hyper complete(const Rule& rule, Hyper given) {
   Hyper options = rule.defaults();
   for (const auto& [name, value] : given) {
@@ -59,10 +64,7 @@ Hyper complete(const Rule& rule, Hyper given) {
       fail(WEFT_INVALID_ARGUMENT, "optimizer {}: no option \"{}\"{}; it has: {}", rule.name(), name,
            did_you_mean(name, names), fmt::join(names, ", "));
     }
-    if (!std::isfinite(value)) {
-      fail(WEFT_INVALID_ARGUMENT, "optimizer {}: {} is {}, must be a finite number", rule.name(), name,
-           value);
-    }
+    require_finite(rule, name, value);
     known->second = value;
   }
   for (const auto& [name, value] : options)

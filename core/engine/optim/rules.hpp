@@ -13,5 +13,7 @@ at::ScalarType computing_dtype(at::ScalarType dtype);
 // Returns `given` with the rule's defaults for options that it lacks. Throws INVALID_ARGUMENT for an unknown
 // option, with the nearest name, and for a value that the rule does not allow.
 Hyper complete(const Rule& rule, Hyper given);
+// Throws INVALID_ARGUMENT naming the rule and the option `name` unless `value` is finite.
+void require_finite(const Rule& rule, const std::string& name, double value);
 
 }  // namespace weft::optim

@@ -212,6 +212,7 @@ void Bindings::values_changed() {
 }
 
 void Bindings::zero_gradients() {
+  ++zeroings_;
   strategy_->guarded([&] { strategy_->call(strategy_->api().zero_gradients); });
   take_touched();  // what those gradients had touched
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,7 @@ struct TrainingOptions {
   std::optional<at::ScalarType> autocast = {};  // the dtype of autocast; nothing: no autocast
   uint32_t tensor_size = 1;                     // size of the tensor axis
   uint32_t sequence_size = 1;                   // number of ranks that split a sequence
+  int64_t check_agreement = 0;                  // as BoosterOptions::check_agreement
 };
 
 class Bindings {
@@ -80,9 +82,17 @@ class Bindings {
   void bind(weft_param& param, const at::Tensor& storage);
   // Returns the shards that the strategy publishes: the same ranges in every call.
   std::vector<Shard> publish();
+  // Returns the distinct sets of axes over which strategies split published shards, the same on all ranks.
+  const std::set<Axes>& divided_axes() const { return divided_axes_; }
+  // Throws on every rank unless all ranks that hold the same elements of a parameter publish the same bits of
+  // them. The text names the parameter and the ranks, and says what to do about values of this origin. Reads
+  // all values once and all-reduces 32 bytes for each part of a parameter. Collective.
+  enum class Origin { kFiles, kTraining };
+  void check_replicas(Origin origin);
   // Tells the strategy that the published values have changed.
   void values_changed();
   void zero_gradients();
+  int64_t zeroings() const { return zeroings_; }  // how often zero_gradients() was called
   // Returns, by parameter, which of them got a gradient since the last call, and forgets it.
   std::vector<bool> take_touched();
 
@@ -122,7 +132,9 @@ class Bindings {
   std::vector<std::unique_ptr<weft_param>> params_;
   std::vector<std::unique_ptr<weft_unit>> units_;
   std::vector<std::pair<std::string, at::Tensor>> buffers_;
+  std::set<Axes> divided_axes_;
   std::vector<std::array<int64_t, 3>> ranges_;  // of the published shards: parameter, begin, count
+  int64_t zeroings_ = 0;
   double loss_scale_ = 1;
   std::unique_ptr<Strategy> strategy_;  // the last member: destroyed before what it was bound to
 };

@@ -26,6 +26,8 @@ struct weft_param {
   std::vector<int64_t> local;      // the shape of the part that the plan gives this rank
   weft::Cut cut;                   // the indices of that part
   std::vector<weft::Run> counted;  // the elements of the flattened part that no earlier part holds
+  uint32_t num_parts = 1;          // the number of places along partition_axes, each of which has a part
+  uint32_t part = 0;               // the first place that has the same part as this rank
   uint32_t partition_axes = 0;
   uint32_t gradient_axes = 0;
   bool frozen = false;
@@ -65,6 +67,7 @@ struct Shard {
   int64_t count = 0;
   at::Tensor value, gradient;   // gradient may be undefined
   uint32_t partition_axes = 0;  // over which the plan or the strategy splits it
+  uint32_t divided_axes = 0;    // the open axes over which the strategy alone splits it
   bool copy = false;            // a copy of a range that another rank counts, as of tied weights
   // The elements that this rank counts in sums over all ranks. No other rank counts them.
   int64_t counted_begin = 0;

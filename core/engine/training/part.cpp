@@ -58,6 +58,9 @@ void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const pa
     param->cut = planned.cuts[own.rank];
     param->local = param->cut.local();
     param->counted = first_held(planned.cuts, own.rank);
+    param->num_parts = own.size;
+    param->part = static_cast<uint32_t>(std::find(planned.cuts.begin(), planned.cuts.end(), param->cut) -
+                                        planned.cuts.begin());
   }
 }
 

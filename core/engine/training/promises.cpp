@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
@@ -28,15 +29,19 @@ void Bindings::check_bound() const {
 void Bindings::check_published() {
   const std::vector<std::string> all = gather_from_every_rank(world_.communicator(), [&] {
     std::vector<int64_t> counted(params_.size());
+    std::set<Axes> divided;
     for (const Shard& shard : publish()) {
       counted[shard.param->index] += shard.counted_count;
+      divided.insert(shard.divided_axes);
       ranges_.push_back({shard.param->index, shard.begin, shard.count});
     }
-    return nlohmann::json(counted).dump();
+    return nlohmann::json({{"counted", counted}, {"divided", divided}}).dump();
   });
   std::vector<int64_t> total(params_.size());
   for (const std::string& text : all) {
-    const auto counted = nlohmann::json::parse(text).get<std::vector<int64_t>>();
+    const nlohmann::json published = nlohmann::json::parse(text);
+    divided_axes_.merge(published.at("divided").get<std::set<Axes>>());
+    const auto counted = published.at("counted").get<std::vector<int64_t>>();
     std::transform(total.begin(), total.end(), counted.begin(), total.begin(), std::plus<>());
   }
   for (const auto& param : params_) {

@@ -54,6 +54,8 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
     shard.value = part(value);
     if (gradient.defined() && !param->frozen) shard.gradient = part(gradient);
     shard.partition_axes = joined(record.partition_axes, param->partition_axes);
+    shard.divided_axes =
+        without(common(sink.bindings->mesh().open_axes(), record.partition_axes), param->partition_axes);
     shard.copy = (record.flags & WEFT_SHARD_COPY) != 0;
     if (!shard.copy && counted)
       std::tie(shard.counted_begin, shard.counted_count) =

@@ -50,6 +50,7 @@ std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& st
   const bool recompute = unit.recompute && record != nullptr && at::GradMode::is_enabled();
   std::vector<nn::AuxiliaryLoss> losses;
   hooks_.forward(unit, state, record, [&](State& s) {
+    if (check_) check_->see(unit);
     recompute ? run_recomputed(unit.unit->name(), run, s) : run(s, false);
     losses = context->take_losses();
     std::vector<at::Tensor*> sums;
@@ -174,6 +175,7 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     step.parts.resize(step.scales.size());
     // From here on other ranks expect this one to go on.
     if (mesh().open_axes() != 0) strategy().disturb();
+    zeroings_of_last_backward_ = zeroings();
     at::AutoGradMode with_gradients(true);
     drive(step);
     // Those that ran the last unit have a part of the loss, the others zero.
@@ -182,6 +184,22 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     if (!reports_auxiliary(*this)) std::fill(auxiliary, step.parts.end(), 0.0);
     return StepLoss{step.names, step.parts, step.scales.size()};
   });
+}
+
+void Training::begin_check() {
+  constexpr int64_t kFirst = 2;  // the second one shows whether the first update came through
+  check_.reset();
+  const int64_t step = ++steps_begun_, every = options().check_agreement;
+  const bool due = every >= 0 && (step <= kFirst || (every > 0 && step % every == 0));
+  const bool pending = zeroings_of_last_backward_ == zeroings();
+  if (!due || pending) return;
+  if (step > 1) check_replicas(Origin::kTraining);
+  check_.emplace(*this);
+}
+
+void Training::finish_check() {
+  if (check_) check_->finish();
+  check_.reset();
 }
 
 Training::Forward Training::run_forward(const Batch& batch) {
@@ -224,6 +242,7 @@ void Training::backward(const at::Tensor& loss) {
   if (!loss.defined() || loss.numel() != 1)
     fail(WEFT_INVALID_ARGUMENT, "backward needs a loss of one element, got {}",
          loss.defined() ? std::to_string(loss.numel()) : "no tensor");
+  zeroings_of_last_backward_ = zeroings();
   strategy().guarded([&] {
     const weft_backward_info info{sizeof(info), 0, 0, synchronise_, 0};
     // The caller's loss is a mean over its own samples; strategies sum over the data axes.

@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "training/bindings.hpp"
 #include "training/hooks.hpp"
+#include "training/step_check.hpp"
 #include "weft/nn/forward_context.hpp"
 
 namespace weft {
@@ -51,6 +53,13 @@ class Training : public weft_training {
   void set_synchronise(bool synchronise) { synchronise_ = synchronise; }
   bool synchronise() const { return synchronise_; }
 
+  // Begins to compare what the strategy does in the next step with what it must do, if that is due
+  // (TrainingOptions::check_agreement) and no gradient is pending. Call it before each step. Collective.
+  void begin_check();
+  // Ends the comparison, if there is one: before the update. Throws on every rank what StepCheck finds, or
+  // FAILED_PRECONDITION if ranks hold other values. Collective.
+  void finish_check();
+
  private:
   friend struct StepServices;
   // Runs one unit with the context of its micro-batch. Returns the auxiliary losses that its layers add.
@@ -62,6 +71,9 @@ class Training : public weft_training {
 
   Hooks hooks_;
   bool synchronise_ = true;
+  int64_t steps_begun_ = 0;
+  int64_t zeroings_of_last_backward_ = -1;  // as many as zeroings(): gradients are pending
+  std::optional<StepCheck> check_;          // of the step that is running
 };
 
 }  // namespace weft

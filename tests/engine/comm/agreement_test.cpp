@@ -83,6 +83,36 @@ WEFT_RANKS_TEST(OnMaster, RunsOnTheFirstRankAlone, 2) {
   EXPECT_EQ(runs, world.rank() == 0 ? 1 : 0);
 }
 
+WEFT_RANKS_TEST(RequireAgreement, NamesEachValueThatDiffersAndWhoHasIt, 4) {
+  const bool other = world.rank() % 2 == 1;
+  const std::string path = "/data" + std::to_string(world.rank());
+  const nlohmann::json facts = {
+      {"seed", other ? 1 : 42},
+      {"data", {{"samples", 17}, {"content", world.rank() == 2 ? "cafe" : "beef"}}},
+      {"names", nlohmann::json(other ? nlohmann::json({"a", "b"}) : nlohmann::json({"a", "c"}))},
+      {"long", std::string(400, 'x') + (other ? "yy" : "")},
+      {"same", {1, 2}}};
+  const auto run = [&](const nlohmann::json& own) {
+    require_agreement(world.communicator(), own, {{"data", path}, {"same", path}});
+  };
+  EXPECT_ERROR(run(facts), WEFT_FAILED_PRECONDITION, "ranks 0, 1, 2 and 3 were not started alike",
+               "\nseed: ranks 0 and 2 have 42, ranks 1 and 3 have 1",
+               "\ndata content: ranks 0, 1 and 3 have beef (in /data0), rank 2 has cafe (in /data2)",
+               "\nnames 1: ranks 0 and 2 have c, ranks 1 and 3 have b", "(400 characters)",
+               "(402 characters)");
+  nlohmann::json missing = {{"save", "out"}};
+  if (world.rank() == 3) missing.clear();
+  EXPECT_ERROR(run(missing), WEFT_FAILED_PRECONDITION, "ranks 0 and 3 were not started alike",
+               "\nsave: ranks 0, 1 and 2 have out, rank 3 has none");
+  run({{"seed", 42}});  // paths may differ
+}
+
+TEST(RanksText, LeavesManyOut) {
+  EXPECT_EQ(ranks_text({7}), "rank 7");
+  EXPECT_EQ(ranks_text({0, 1, 2, 3, 4, 5, 6, 7}), "ranks 0, 1, 2, 3, 4, 5, 6 and 7");
+  EXPECT_EQ(ranks_text({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
+}
+
 TEST(Deferred, RunsNothingAfterAFailureAndThrowsItLater) {
   Deferred deferred;
   int runs = 0;

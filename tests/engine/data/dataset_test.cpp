@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "data/fingerprint.hpp"
 #include "data/tensor_file.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -113,6 +114,25 @@ std::shared_ptr<Dataset> made_of(std::vector<std::pair<std::string, Tensor>> ten
                                  int64_t vocabulary = 1000) {
   return tensors(std::make_unique<TensorsInMemory>(std::move(tensors_by_name)), "a.safetensors",
                  {{"input_ids", vocabulary}});
+}
+
+TEST_F(DataFile, HasAFingerprintOfItsContent) {
+  std::string bytes(4 * 300 + 2, 'a');
+  const auto content = [&](int64_t length) {
+    return compared_content(*text(folder_.file("a.txt", bytes), length));
+  };
+  const std::string whole = content(4);
+  EXPECT_EQ(whole.size(), 12u);
+  EXPECT_EQ(content(4), whole);
+  EXPECT_NE(content(8), whole);
+  for (const size_t position : {size_t{0}, size_t{4 * 299 + 3}}) {
+    bytes[position] = 'b';
+    EXPECT_NE(content(4), whole) << position;
+    bytes[position] = 'a';
+  }
+  bytes[4 * 300] = 'b';  // of no sample
+  EXPECT_EQ(content(4), whole);
+  EXPECT_EQ(text(folder_.path() + "/a.txt", 4)->name(), folder_.path() + "/a.txt");
 }
 
 TEST(DataFileOfTensors, IsRefusedIfSamplesCannotBeCounted) {

@@ -4,21 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <set>
-#include <stdexcept>
 
 #include "gemini/chunk_search.hpp"
 #include "gemini/tensor_state.hpp"
-#include "gemini/trace.hpp"
+#include "plugins/gemini/eviction.hpp"
 #include "support/expect_error.hpp"
 
 namespace weft::gemini {
 
 namespace {
-
-using Chunks = std::vector<size_t>;
 
 // A tied chunk 0 of first and last unit, and one chunk for each unit between.
 Trace tied(size_t blocks) {
@@ -26,44 +22,6 @@ Trace tied(size_t blocks) {
   for (size_t i = 1; i <= blocks; ++i) units.push_back({i});
   units.push_back({0});
   return Trace(units, blocks + 1);
-}
-
-using Sizes = std::vector<int64_t>;
-
-// What three steps bring in with so much room. A chunk leaves when its gradient is complete.
-int64_t moved(const Trace& trace, const Sizes& sizes, int64_t room,
-              const std::function<size_t(const Chunks& candidates, size_t now)>& evict) {
-  std::set<size_t> present;
-  int64_t in_use = 0, sum = 0;
-  const auto remove = [&](size_t chunk) {
-    if (present.erase(chunk) != 0) in_use -= sizes[chunk];
-  };
-  for (size_t i = 0; i < 3 * trace.operations(); ++i) {
-    const size_t now = i % trace.operations(), unit = trace.unit_of(now);
-    const Chunks& needed = trace.chunks_of(unit);
-    for (const size_t chunk : needed) {
-      if (present.contains(chunk)) continue;
-      while (in_use + sizes[chunk] > room) {
-        Chunks candidates;
-        for (const size_t other : present)
-          if (std::find(needed.begin(), needed.end(), other) == needed.end()) candidates.push_back(other);
-        if (candidates.empty()) throw std::logic_error("a unit does not fit");
-        remove(evict(candidates, now));
-      }
-      present.insert(chunk);
-      in_use += sizes[chunk];
-      sum += sizes[chunk];
-    }
-    if (now < trace.units()) continue;
-    for (const size_t chunk : needed)
-      if (trace.first_unit(chunk) == unit) remove(chunk);
-  }
-  return sum;
-}
-
-int64_t by_looking_ahead(const Trace& trace, const Sizes& sizes, int64_t room) {
-  return moved(trace, sizes, room,
-               [&](const Chunks& candidates, size_t now) { return *trace.needed_last(candidates, now); });
 }
 
 int64_t by_least_recent_use(const Trace& trace, const Sizes& sizes, int64_t room) {

@@ -84,13 +84,16 @@ Trial llama_trial(const TinyLlama& llama, const std::string& precision) {
           .batch = [=](int64_t step) { return llama_batch(llama.architecture, step); }};
 }
 
-Tensors criterion_gradients(const World& world, const JobOptions& options) {
+Tensors criterion_gradients(const World& world, const JobOptions& options, const std::string& architecture) {
   const Criterion criterion = [](const State& outputs, const Batch&) {
     const at::Tensor& hidden = outputs.at("last_hidden_state");
     return (hidden * at::linspace(-1, 1, hidden.size(2), hidden.options())).mean();
   };
-  Model model = tiny_gpt2(
-      TinyGpt2{.architecture = "GPT2Model", .precision = options.precision, .width = 16, .heads = 4});
+  Model model =
+      architecture == "LlamaModel"
+          ? tiny_llama({"LlamaModel", 2, true}, options.precision)
+          : tiny_gpt2(TinyGpt2{
+                .architecture = architecture, .precision = options.precision, .width = 16, .heads = 4});
   BoosterOptions chosen;
   chosen.strategy = options.strategy;
   chosen.options = options.options;

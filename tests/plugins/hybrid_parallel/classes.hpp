@@ -24,7 +24,8 @@ Batch llama_batch(const std::string& architecture, int64_t step);
 Trial gpt2_trial(const std::string& architecture, const std::string& precision);
 Trial llama_trial(const TinyLlama& llama, const std::string& precision);
 
-// Of GPT2Model under a criterion of all its hidden states. Collective.
-Tensors criterion_gradients(const World& world, const JobOptions& options);
+// Gradients of GPT2Model or LlamaModel under a criterion of all its hidden states. Collective.
+Tensors criterion_gradients(const World& world, const JobOptions& options,
+                            const std::string& architecture = "GPT2Model");
 
 }  // namespace weft::test

@@ -36,13 +36,19 @@ TEST_P(Classes, HaveTheGradientsOfOneRankWithSplitSequences) {
 INSTANTIATE_TEST_SUITE_P(Gpt2, Classes,
                          testing::Combine(testing::ValuesIn(kGpt2Classes), testing::Values("fp32", "fp64")));
 
-TEST(HybridParallel, TheBaseModelHasTheGradientsOfOneRankUnderACriterion) {
-  const Tensors expected = criterion_gradients(one_rank(), {.strategy = "none", .precision = "fp64"});
-  for (const int ranks : {2, 4})
-    on_ranks({ranks}, [&](World& world) {
-      const std::string size = std::to_string(ranks);
-      expect_near(criterion_gradients(world, hybrid("{\"tp_size\": " + size + "}", "fp64")), expected, 1e-10);
-    });
+TEST(HybridParallel, BaseModelsHaveTheGradientsOfOneRankUnderACriterion) {
+  for (const char* architecture : {"GPT2Model", "LlamaModel"}) {
+    const Tensors expected =
+        criterion_gradients(one_rank(), {.strategy = "none", .precision = "fp64"}, architecture);
+    for (const int ranks : {2, 4})
+      on_ranks({ranks}, [&](World& world) {
+        const std::string size = std::to_string(ranks);
+        for (const std::string& more : {std::string("}"), std::string(kSplitGather)})
+          expect_near(
+              criterion_gradients(world, hybrid("{\"tp_size\": " + size + more, "fp64"), architecture),
+              expected, 1e-10);
+      });
+  }
 }
 
 class Precisions : public testing::TestWithParam<std::string> {};

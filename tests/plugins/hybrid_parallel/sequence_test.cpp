@@ -136,13 +136,21 @@ TEST(SequenceAxis, GivesLogitsOfItsPositionsOrAll) {
   });
 }
 
-TEST(SequenceAxis, TakesACriterionOfAllPositions) {
-  const Tensors expected = criterion_gradients(one_rank(), {.strategy = "none", .precision = "fp64"});
-  on_ranks({2}, [&](World& world) {
-    for (const char* mode : {"all_to_all", "ring_attn"})
-      expect_near(criterion_gradients(world, in_mode(mode, R"("sp_size": 2, )")), expected, 1e-10);
-  });
+class SequenceCriteria : public testing::TestWithParam<Split> {};
+
+TEST_P(SequenceCriteria, OfBaseModelsTakeAllPositions) {
+  for (const char* architecture : {"GPT2Model", "LlamaModel"}) {
+    const Tensors expected =
+        criterion_gradients(one_rank(), {.strategy = "none", .precision = "fp64"}, architecture);
+    on_ranks({GetParam().ranks}, [&](World& world) {
+      expect_near(criterion_gradients(world, in_mode(GetParam().mode, GetParam().axes), architecture),
+                  expected, 1e-10);
+    });
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Modes, SequenceCriteria, testing::ValuesIn(slice("SequenceCriteria", kSplits, 5)),
+                         name_of);
 
 // With b samples, s positions, h channels and P ranks a block exchanges q, k, v and what attention gives, of
 // b s h / P each, forward and backward: 8 (b s h / P) (P - 1) / P elements.

@@ -18,8 +18,11 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  // Returns the samples at `indices`, stacked along the first dimension.
+  // Returns the samples at `indices`, stacked along the first dimension: the same ones in every call. Before
+  // training several ranks compare up to 256 of them.
   virtual Batch get(const std::vector<int64_t>& indices) const = 0;
+  // Returns where the samples come from, for messages: the path of a file. Empty: nowhere in particular.
+  virtual std::string name() const { return ""; }
 };
 
 // The type of the tokens in a .bin file.

@@ -1,0 +1,51 @@
+#include "checkpoint/fingerprint.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+
+namespace weft::checkpoint {
+
+namespace {
+
+constexpr int64_t kBlock = 1024;   // elements, about a page of memory
+constexpr int64_t kBlocks = 2048;  // of a whole checkpoint, unless it has more tensors
+
+// Adds blocks of one tensor, the first and the last among them.
+void add_blocks(const TensorSource& source, size_t index, int64_t wanted, Sha256& digest) {
+  const Entry& entry = source.entries()[index];
+  const int64_t elements = entry.numel(), block = std::min(kBlock, elements);
+  if (elements == 0) return;
+  const int64_t blocks = std::min(wanted, (elements + block - 1) / block);
+  const at::Tensor values = at::empty({block}, entry.dtype);
+  for (int64_t b = 0; b < blocks; ++b) {
+    const int64_t begin =
+        blocks == 1 ? 0
+                    : static_cast<int64_t>(static_cast<double>(elements - block) * static_cast<double>(b) /
+                                           static_cast<double>(blocks - 1));
+    source.read_range(index, begin, values);
+    digest.update(values.data_ptr(), values.nbytes());
+  }
+}
+
+}  // namespace
+
+std::string fingerprint(const TensorSource& source) {
+  double total = 0;
+  for (const Entry& entry : source.entries()) total += static_cast<double>(entry.numel());
+  Sha256 digest;
+  for (size_t i = 0; i < source.entries().size(); ++i) {
+    const Entry& entry = source.entries()[i];
+    const std::string head =
+        fmt::format("{} {} {}\n", entry.name, c10::toString(entry.dtype), fmt::join(entry.shape, ","));
+    digest.update(head.data(), head.size());
+    const double share = static_cast<double>(entry.numel()) / std::max(total, 1.0);
+    add_blocks(source, i, 1 + static_cast<int64_t>(share * static_cast<double>(kBlocks)), digest);
+  }
+  return digest.finish();
+}
+
+}  // namespace weft::checkpoint

@@ -1,0 +1,15 @@
+// Tells two checkpoints apart without reading all of them.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/format.hpp"
+
+namespace weft::checkpoint {
+
+// Returns a digest of the names, dtypes and shapes of all tensors, and of blocks of elements spread over each
+// tensor: at least one block of every tensor, and everything if the checkpoint is small. Reads about 8 MiB
+// whatever the size. Throws the errors of the format.
+std::string fingerprint(const TensorSource& source);
+
+}  // namespace weft::checkpoint

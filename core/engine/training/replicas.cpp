@@ -1,0 +1,132 @@
+// Compares the values of ranks that hold the same elements.
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/text.hpp"
+#include "comm/agreement.hpp"
+#include "comm/job.hpp"
+#include "training/bindings.hpp"
+#include "training/digest.hpp"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kNothing = std::numeric_limits<int64_t>::min();  // loses against every digest
+
+// Digests of this rank's shards, in one slot for each part into which a plan cuts a parameter: several ranks
+// may have the same part. A slot has four numbers: a digest of the values, its complement, a digest of the
+// ranges, and its complement. Their maxima over ranks tell whether all ranks that filled a slot have the same
+// numbers. Values of other ranges are not compared.
+class Slots {
+ public:
+  explicit Slots(const std::vector<std::unique_ptr<weft_param>>& params) : params_(params) {
+    for (const auto& param : params) begins_.push_back(std::exchange(size_, size_ + param->num_parts));
+    numbers_ = at::full({size_ * 4}, kNothing, at::kLong);
+  }
+
+  void add(const Shard& shard) {
+    int64_t* const slot = numbers_of(begins_[shard.param->index] + shard.param->part);
+    const bool first = slot[0] == kNothing && slot[1] == kNothing;
+    uint64_t values = first ? 0 : static_cast<uint64_t>(slot[0]);
+    uint64_t ranges = first ? 0 : static_cast<uint64_t>(slot[2]);
+    values += digest_of(shard.value, shard.begin, shard.value.scalar_type());
+    for (const int64_t number : {shard.begin, shard.count})
+      ranges = (ranges ^ static_cast<uint64_t>(number)) * 0x100000001b3;
+    slot[0] = static_cast<int64_t>(values), slot[1] = ~slot[0];
+    slot[2] = static_cast<int64_t>(ranges), slot[3] = ~slot[2];
+  }
+
+  // Returns the first slot in which the ranks have other values, or nothing. Collective.
+  std::optional<int64_t> differing(const Communicator& ranks) const {
+    const at::Tensor largest = numbers_.clone();
+    ranks.all_reduce(largest, ReduceOp::kMax, true).wait();
+    const auto* found = largest.const_data_ptr<int64_t>();
+    for (int64_t s = 0; s < size_; ++s, found += 4)
+      if (found[2] == ~found[3] && found[0] != ~found[1]) return s;
+    return std::nullopt;
+  }
+
+  const std::string& parameter(int64_t slot) const {
+    const auto next = std::upper_bound(begins_.begin(), begins_.end(), slot);
+    return params_[static_cast<size_t>(next - begins_.begin()) - 1]->name;
+  }
+  bool holds(int64_t slot) const { return numbers_of(slot)[2] == ~numbers_of(slot)[3]; }
+  std::string digest(int64_t slot) const {
+    return fmt::format("{:x}", static_cast<uint64_t>(numbers_of(slot)[0]));
+  }
+
+ private:
+  int64_t* numbers_of(int64_t slot) const { return numbers_.mutable_data_ptr<int64_t>() + 4 * slot; }
+
+  const std::vector<std::unique_ptr<weft_param>>& params_;
+  std::vector<int64_t> begins_;
+  int64_t size_ = 0;
+  at::Tensor numbers_;
+};
+
+// Returns "ranks 0 and 2 have one value, rank 1 has another". Collective.
+std::string holders_text(const Communicator& ranks, const Slots& slots, int64_t slot) {
+  const nlohmann::json own = {comm::own_rank(), slots.holds(slot) ? slots.digest(slot) : ""};
+  std::vector<std::pair<std::string, std::vector<int>>> holders;
+  for (const std::string& text : gather_from_every_rank(ranks, [&] { return own.dump(); })) {
+    const nlohmann::json other = nlohmann::json::parse(text);
+    const auto digest = other[1].get<std::string>();
+    if (digest.empty()) continue;
+    auto known =
+        std::find_if(holders.begin(), holders.end(), [&](const auto& pair) { return pair.first == digest; });
+    if (known == holders.end()) known = holders.emplace(holders.end(), digest, std::vector<int>());
+    known->second.push_back(other[0].get<int>());
+  }
+  std::vector<std::string> parts;
+  for (const auto& [digest, members] : holders)
+    parts.push_back(fmt::format("{} {} {}", ranks_text(members), members.size() == 1 ? "has" : "have",
+                                parts.empty() ? "one value" : "another"));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string remedy_for(Bindings::Origin origin, const std::string& strategy) {
+  if (origin == Bindings::Origin::kFiles)
+    return "give every rank the same files of weights, or set the option sync_module_states, if the strategy "
+           "has it";
+  return fmt::format(
+      "strategy {} let them diverge in training. Every rank must sum each gradient over gradient_axes and "
+      "update its copy alike. Continue from an earlier checkpoint; if unlike processors round differently, "
+      "check_agreement -1 leaves this comparison out",
+      strategy);
+}
+
+}  // namespace
+
+void Bindings::check_replicas(Origin origin) {
+  if (world_.size() == 1) return;
+  std::map<Axes, Slots> by_axes;
+  on_every_rank(world_.communicator(), [&] {
+    for (const Axes axes : divided_axes_) by_axes.emplace(axes, params_);
+    for (const Shard& shard : publish())
+      if (!shard.copy) by_axes.at(shard.divided_axes).add(shard);
+  });
+  std::string difference;
+  for (const auto& [axes, slots] : by_axes) {
+    const Communicator& ranks = comm(mesh_.replicas_of(axes))->communicator;
+    const std::optional<int64_t> slot = slots.differing(ranks);
+    if (!slot) continue;
+    const std::string holders = holders_text(ranks, slots, *slot);
+    if (difference.empty())
+      difference = fmt::format("{} is not the same on the ranks that hold the same elements of it: {}",
+                               slots.parameter(*slot), holders);
+  }
+  on_every_rank(world_.communicator(), [&] {
+    if (!difference.empty())
+      fail(origin == Origin::kFiles ? WEFT_FAILED_PRECONDITION : WEFT_INTERNAL, "{}; {}", difference,
+           remedy_for(origin, strategy_name()));
+  });
+}
+
+}  // namespace weft

@@ -1,0 +1,77 @@
+// Strategies that train without an error, to another model: copies of the model on all ranks whose gradients
+// are summed at the end of backward, but for one mistake that the options choose.
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "weft/torch/strategy.hpp"
+
+namespace {
+
+class Mistaken final : public weft::Strategy {
+ public:
+  void configure(weft::Training& made) override {
+    samples_ = made.samples();
+    for (const weft::Parameter& parameter : made.parameters()) {
+      const weft_param_info info = parameter.info();
+      Held held{parameter, at::empty({info.count}, weft::scalar_type(info.working_dtype)), {}};
+      parameter.read(0, held.values);
+      parameter.bind(held.values);
+      held.published = makes("publishes copies") ? held.values.clone() : held.values;
+      held_.push_back(std::move(held));
+    }
+  }
+
+  void begin_backward(const weft::Backward&) override {
+    if (!running_) ++step_;
+    running_ = true;
+  }
+  void end_backward(const weft::Backward& backward) override {
+    if (!backward.synchronise) return;
+    running_ = false;
+    if (makes("never reduces")) return;
+    for (const Held& held : held_) {
+      if (makes("forgets one") && &held == &held_.back()) continue;
+      at::Tensor& gradient = held.parameter.gradient();
+      if (!gradient.defined()) gradient = at::zeros_like(held.parameter.tensor().detach());
+      samples_.all_reduce(gradient).wait();
+      if (makes("sums twice")) samples_.all_reduce(gradient).wait();
+      if (makes("averages")) gradient.div_(static_cast<double>(samples_.size()));
+    }
+  }
+
+  void publish(weft::ShardSink& sink) const override {
+    for (const Held& held : held_) {
+      const at::Tensor gradient = held.parameter.gradient();
+      sink.shard(held.parameter, 0, held.published, gradient.defined() ? gradient.view(-1) : gradient, 0);
+    }
+  }
+  void values_changed() override {
+    if (makes("drifts") && samples_.rank() == 1) held_.front().values.mul_(1.001);
+  }
+  void zero_gradients() override {
+    if (makes("keeps gradients")) return;
+    for (const Held& held : held_) held.parameter.gradient().reset();
+  }
+
+ private:
+  struct Held {
+    weft::Parameter parameter;
+    at::Tensor values, published;
+  };
+
+  bool makes(const char* mistake) const {
+    const int64_t first = options.get<int64_t>("from_step");
+    return options.get<std::string>("mistake") == mistake && step_ + (running_ ? 0 : 1) >= first;
+  }
+
+  weft::Communicator samples_;
+  std::vector<Held> held_;
+  int64_t step_ = 0;      // that ran last, or runs
+  bool running_ = false;  // between the first backward of a step and its sums
+};
+
+}  // namespace
+
+WEFT_STRATEGY(Mistaken, "mistaken")

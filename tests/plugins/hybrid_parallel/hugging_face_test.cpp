@@ -1,0 +1,137 @@
+// Tensor parallelism against transformers itself, not through one rank: the outputs, losses and gradients
+// that its models gave (tests/data/oracles), on two or three tensor-parallel ranks.
+#include <ATen/ATen.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+
+#include "plugins/support/parity.hpp"
+#include "policies/oracle.hpp"
+#include "support/slice.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/tolerances.hpp"
+#include "train/samples.hpp"
+
+namespace weft::test {
+
+namespace {
+
+using nlohmann::json;
+
+struct OracleCase {
+  std::string file;  // "gpt2/GPT2LMHeadModel"
+  int64_t ranks;
+};
+
+// Every oracle, on each number of ranks that divides its heads.
+std::vector<OracleCase> all_cases() {
+  std::vector<OracleCase> cases;
+  for (const char* family : {"gpt2", "llama", "t5"})
+    for (const auto& entry : std::filesystem::directory_iterator(std::string(WEFT_ORACLES) + "/" + family)) {
+      if (entry.path().extension() != ".safetensors") continue;
+      const std::string file = std::string(family) + "/" + entry.path().stem().string();
+      const json config = json::parse(Oracle::load(file).config.dump());
+      for (const char* key : {"n_head", "num_attention_heads", "num_heads"})
+        for (const int64_t ranks : {2, 3})
+          if (config.contains(key) && config[key] % ranks == 0) cases.push_back({file, ranks});
+    }
+  std::sort(cases.begin(), cases.end(), [](const OracleCase& a, const OracleCase& b) {
+    return std::tie(a.file, a.ranks) < std::tie(b.file, b.ranks);
+  });
+  return cases;
+}
+
+RawTensor raw(const at::Tensor& tensor) {
+  const at::Tensor values = tensor.contiguous();
+  return float_tensor(values.sizes().vec(),
+                      {values.data_ptr<float>(), values.data_ptr<float>() + values.numel()});
+}
+
+std::string name_of(const testing::TestParamInfo<OracleCase>& info) {
+  std::string name = info.param.file + "_on_" + std::to_string(info.param.ranks);
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return name;
+}
+
+class OnTensorAxis : public testing::TestWithParam<OracleCase> {
+ protected:
+  OnTensorAxis() : oracle_(Oracle::load(GetParam().file)) {
+    RawTensors weights;
+    for (const auto& [name, value] : oracle_.weights) weights[name] = raw(value);
+    folder_.file("config.json", oracle_.config.dump());
+    folder_.file("model.safetensors", safetensors_bytes(weights));
+  }
+
+  Job boosted(const World& world, const std::string& more) const {
+    const JobOptions options = {
+        .strategy = "hybrid_parallel",
+        .options = fmt::format(R"({{"tp_size": {}, "parallel_output": false{}}})", GetParam().ranks, more)};
+    Job job = boost(world, Model::open(folder_.path(), oracle_.architecture), options);
+    if (const auto cotangent = oracle_.inputs.find("cotangent"); cotangent != oracle_.inputs.end())
+      job.criterion = [factors = cotangent->second](const State& outputs, const Batch&) {
+        return (outputs.at("last_hidden_state") * factors).sum();
+      };
+    return job;
+  }
+
+  // Only where Hugging Face defines it.
+  at::Tensor defined(const std::string& name, const at::Tensor& output) const {
+    const auto mask = oracle_.defined.find(name);
+    return mask == oracle_.defined.end() ? output : output.index({mask->second.to(at::kBool)});
+  }
+
+  void expect_outputs(Job& job) const {
+    const auto [outputs, evaluation] = job.forward_and_evaluate(oracle_.batch());
+    Tensors found;
+    for (const auto& [name, output] : outputs) found[name] = output;
+    if (!job.criterion)
+      for (const auto& [name, loss] : evaluation.outputs()) found[name] = at::full({}, loss);
+    for (const auto& [name, expected] : oracle_.outputs) {
+      ASSERT_TRUE(found.contains(name)) << name;
+      EXPECT_TRUE(is_near(defined(name, found[name]), defined(name, expected), kHuggingFaceOutput)) << name;
+    }
+  }
+
+  void expect_gradients(Job& job) const {
+    job.accumulate_gradients(oracle_.batch());
+    const Tensors found = published_gradients(job);
+    double largest = 0;
+    for (const auto& [name, gradient] : oracle_.gradients)
+      largest = std::max(largest, gradient.abs().max().item<double>());
+    size_t compared = 0;
+    for (const auto& [name, gradient] : found) {
+      const auto expected = oracle_.gradients.find(name);
+      ASSERT_NE(expected, oracle_.gradients.end()) << name;
+      ++compared;
+      if (expected->second.abs().max().item<double>() > 0)
+        EXPECT_TRUE(is_near(gradient, expected->second, kHuggingFaceGradient)) << name;
+      else
+        EXPECT_LE(gradient.abs().max().item<double>(), kHuggingFaceGradient * largest) << name;
+    }
+    EXPECT_EQ(compared, oracle_.gradients.size());
+  }
+
+  const Oracle oracle_;
+  const TemporaryFolder folder_;
+};
+
+TEST_P(OnTensorAxis, HasOutputsLossesAndGradientsOfHuggingFace) {
+  on_ranks({static_cast<int>(GetParam().ranks)}, [&](World& world) {
+    for (const char* more : {"", R"(, "enable_sequence_parallelism": true,
+                                      "sequence_parallelism_mode": "split_gather")"}) {
+      SCOPED_TRACE(more);
+      Job job = boosted(world, more);
+      expect_outputs(job);
+      expect_gradients(job);
+    }
+    world.communicator().barrier();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(HuggingFace, OnTensorAxis, testing::ValuesIn(slice("OnTensorAxis", all_cases(), 12)),
+                         name_of);
+
+}  // namespace
+
+}  // namespace weft::test
