@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/text.hpp"
+#include "comm/agreement.hpp"
 #include "comm/find_address.hpp"
 #include "comm/group.hpp"
 #include "host/launch/activity.hpp"
@@ -28,16 +29,15 @@ std::string seconds_text(std::chrono::nanoseconds time) {
   return fmt::format("{:g} s", static_cast<double>(time / 100ms) / 10);
 }
 
-// "ranks 1, 2 and 5"; with several hosts of the same number of ranks, also which those are.
-std::string ranks_text(const std::vector<int>& ranks, const Job& job) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
-  if (job.local_size < 1 || job.local_size >= job.size || job.size % job.local_size != 0) return text;
+// "ranks 1 and 2"; with several hosts of the same number of ranks, also which those are.
+std::string places_text(const std::vector<int>& ranks, const Job& job) {
+  if (job.local_size < 1 || job.local_size >= job.size || job.size % job.local_size != 0)
+    return ranks_text(ranks);
   std::vector<int> hosts;
   for (const int rank : ranks) hosts.push_back(rank / job.local_size + 1);
   hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-  return text + fmt::format(" (of host {} of {})", fmt::join(hosts, ", "), job.size / job.local_size);
+  return fmt::format("{} (of host {} of {})", ranks_text(ranks), fmt::join(hosts, ", "),
+                     job.size / job.local_size);
 }
 
 }  // namespace
@@ -155,7 +155,7 @@ void Meeting::wait_for_ranks() try {
   while (in_time()) {
     std::erase_if(missing, [&](int rank) { return store_->check({rank_key(rank)}); });
     if (missing.empty()) return now_missing("");
-    now_missing(fmt::format("{}, which {} to come to {}:{}", ranks_text(missing, job_),
+    now_missing(fmt::format("{}, which {} to come to {}:{}", places_text(missing, job_),
                             missing.size() == 1 ? "has" : "have", printable(job_.host), job_.port));
     const auto left = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
     try {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <vector>
 
+#include "comm/agreement.hpp"
 #include "host/launch/rank_signals.hpp"
 
 namespace weft::command {
@@ -63,7 +64,8 @@ StopSignals::~StopSignals() {
 
 StopSignals::Stop StopSignals::agree(const World& world) {
   std::vector<int> signals;
-  for (const std::string& text : world.communicator().gather_text(std::to_string(stop_signal.load())))
+  const auto own = [] { return std::to_string(stop_signal.load()); };
+  for (const std::string& text : gather_from_every_rank(world.communicator(), own))
     signals.push_back(std::stoi(text));
   const auto first = std::find_if(signals.begin(), signals.end(), [](int signal) { return signal != 0; });
   if (first == signals.end()) return {SIGINT, "a request to stop"};
