@@ -4,6 +4,7 @@
 #include "host/engine.hpp"
 #include "host/error.hpp"
 #include "host/listing.hpp"
+#include "host/log.hpp"
 #include "host/runtime.hpp"
 #include "host/validate.hpp"
 
@@ -14,6 +15,7 @@ extern "C" {
 weft_status weft_command(weft_str verb, weft_str arguments, int32_t* exit_code, weft_error* error) {
   weft_status status = WEFT_OK;
   const weft_status opened = guarded(error, [&] {
+    host::check_log_level();
     const weft_engine_table& engine = host::load_engine(host::this_host());
     if (!WEFT_HAS(&engine, weft_engine_table, command)) {
       fail(WEFT_UNIMPLEMENTED, "the engine has no verb \"{}\"", view(verb));

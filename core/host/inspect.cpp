@@ -106,8 +106,9 @@ void inspect(const Candidate& candidate, const std::filesystem::path& root, cons
   check_note(candidate, elf);
   check_compatible(candidate, facts);
   check_needed(*candidate.library, elf);
-  check_trust(path, root, candidate.library->sha256);
-  if (const auto problem = find_intruder(candidate.installed->folder / "plugin.json", root)) {
+  const std::set<uid_t> owners = trusted_owners(facts.engine.parent_path());
+  check_trust(path, root, owners, candidate.library->sha256);
+  if (const auto problem = find_intruder(candidate.installed->folder / "plugin.json", root, owners)) {
     throw LoadError(Stage::kTrust, WEFT_PERMISSION_DENIED, *problem);
   }
 }

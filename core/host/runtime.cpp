@@ -22,6 +22,7 @@ void check_pointer(const void* pointer, const char* function, const char* argume
 
 std::unique_ptr<weft_runtime> make_runtime(std::string_view options) {
   constexpr const char* kWho = "weft_runtime_create: the options";
+  check_log_level();
   auto runtime = std::make_unique<weft_runtime>();
   runtime->facts = this_host();
   if (trim(options).empty()) return runtime;

@@ -35,21 +35,23 @@ bool is_private_group(gid_t group, uid_t owner) {
   return true;
 }
 
-std::optional<std::string> find_writer(const fs::path& path, bool parent_is_shared, bool* is_shared) {
+// Returns who else than `owners` can change what is at `path`, which is a file, a folder or a link.
+std::optional<std::string> find_writer(const fs::path& path, const std::set<uid_t>& owners) {
   struct stat status = {};
   if (lstat(path.c_str(), &status) != 0) return fmt::format("{}: {}", path.string(), std::strerror(errno));
-  const unsigned mode = status.st_mode & 07777;
-  if (parent_is_shared && status.st_uid != 0 && status.st_uid != geteuid()) {
+  if (!owners.contains(status.st_uid)) {
     return fmt::format(
-        "{} belongs to user {} in a folder where everybody may write; move the plugin to a folder of your "
-        "own",
-        path.string(), status.st_uid);
+        "{} belongs to user {}; plugins and the folders above them must belong to root, to you (user {}) or "
+        "to "
+        "the owner of Weft; copy the plugin to a folder of your own",
+        path.string(), status.st_uid, geteuid());
   }
+  const unsigned mode = status.st_mode & 07777;
   const bool all_can_write = (mode & S_IWOTH) != 0;
   const bool group_can_write = (mode & S_IWGRP) != 0 && !is_private_group(status.st_gid, status.st_uid);
   // In a folder with the sticky bit, such as /tmp, other users can add files but cannot replace this user's.
-  *is_shared = S_ISDIR(status.st_mode) && (mode & S_ISVTX) != 0 && all_can_write;
-  if (*is_shared) return std::nullopt;
+  const bool is_shared = S_ISDIR(status.st_mode) && (mode & S_ISVTX) != 0;
+  if (S_ISLNK(status.st_mode) || is_shared) return std::nullopt;
   if (all_can_write) {
     return fmt::format("{} can be written by everybody (mode {:o}); run: chmod o-w {}", path.string(), mode,
                        path.string());
@@ -61,6 +63,39 @@ std::optional<std::string> find_writer(const fs::path& path, bool parent_is_shar
   return std::nullopt;
 }
 
+// Checks every folder and every link through which the system finds `file`, and `file` itself.
+std::optional<std::string> find_writer_on_the_way(const fs::path& file, const std::set<uid_t>& owners) {
+  constexpr int kMostLinks = 40;  // as in the kernel
+  std::vector<fs::path> left;     // the parts that are not resolved yet, the next one last
+  const auto push = [&left](const fs::path& path) {
+    const std::vector<fs::path> parts(path.begin(), path.end());
+    left.insert(left.end(), parts.rbegin(), parts.rend());
+  };
+  push(fs::absolute(file));
+  fs::path resolved;
+  for (int links = 0; !left.empty();) {
+    const fs::path part = left.back();
+    left.pop_back();
+    if (part.empty() || part == ".") continue;
+    if (part == "..") {
+      resolved = resolved.parent_path();
+      continue;
+    }
+    const fs::path next = resolved / part;
+    if (const auto problem = find_writer(next, owners)) return problem;
+    std::error_code code;
+    const fs::path target = fs::read_symlink(next, code);
+    if (code) {
+      resolved = next;
+    } else if (++links > kMostLinks) {
+      return fmt::format("{} leads through more than {} links", file.string(), kMostLinks);
+    } else {
+      push(target);
+    }
+  }
+  return std::nullopt;
+}
+
 bool is_inside(const fs::path& file, const fs::path& root) {
   const fs::path relative = file.lexically_relative(root);
   return !relative.empty() && *relative.begin() != "..";
@@ -68,7 +103,19 @@ bool is_inside(const fs::path& file, const fs::path& root) {
 
 }  // namespace
 
-std::optional<std::string> find_intruder(const fs::path& file, const fs::path& root) {
+std::set<uid_t> trusted_owners(const fs::path& library_folder) {
+  std::set<uid_t> owners = {0, geteuid()};
+  fs::path folder;
+  for (const fs::path& part : library_folder) {
+    struct stat status = {};
+    folder /= part;
+    if (stat(folder.c_str(), &status) == 0) owners.insert(status.st_uid);
+  }
+  return owners;
+}
+
+std::optional<std::string> find_intruder(const fs::path& file, const fs::path& root,
+                                         const std::set<uid_t>& owners) {
   std::error_code code;
   const fs::path real_file = fs::canonical(file, code);
   if (code) return fmt::format("{}: {}", file.string(), code.message());
@@ -78,17 +125,12 @@ std::optional<std::string> find_intruder(const fs::path& file, const fs::path& r
     return fmt::format("{} leads to {}, outside of its folder {}; copy the file there", file.string(),
                        real_file.string(), real_root.string());
   }
-  bool is_shared = false;
-  fs::path path;
-  for (const fs::path& part : real_file) {
-    path /= part;
-    if (const auto problem = find_writer(path, is_shared, &is_shared)) return problem;
-  }
-  return std::nullopt;
+  return find_writer_on_the_way(file, owners);
 }
 
-void check_trust(const fs::path& file, const fs::path& root, std::string_view sha256) {
-  if (const std::optional<std::string> problem = find_intruder(file, root)) {
+void check_trust(const fs::path& file, const fs::path& root, const std::set<uid_t>& owners,
+                 std::string_view sha256) {
+  if (const std::optional<std::string> problem = find_intruder(file, root, owners)) {
     throw LoadError(Stage::kTrust, WEFT_PERMISSION_DENIED, *problem);
   }
   const std::string digest = sha256_file(file);

@@ -122,18 +122,38 @@ json validate_library(const Installed& installed, const LibraryEntry& entry, con
           {"checks", report.checks()}};
 }
 
+// Makes `file` absolute but keeps its links, which the loader judges. A link to a library from another folder
+// stands for the library.
+fs::path path_of(const fs::path& file) {
+  std::error_code code;
+  const fs::path target = fs::canonical(file, code);
+  if (code) fail(WEFT_NOT_FOUND, "{}: {}", file.string(), code.message());
+  fs::path path;
+  for (const fs::path& part : fs::absolute(file)) {
+    if (part == "..") path = fs::canonical(path).parent_path();
+    if (!part.empty() && part != "." && part != "..") path /= part;
+  }
+  const bool is_in_place = fs::is_directory(path) || fs::exists(path.parent_path() / "plugin.json");
+  return is_in_place ? path : target;
+}
+
+Installed read_installed(const fs::path& folder) {
+  Installed installed;
+  installed.manifest = read_manifest(folder / "plugin.json");
+  installed.id = installed.manifest->id;
+  installed.version = installed.manifest->version;
+  const bool is_in_place =
+      folder.filename() == installed.version && folder.parent_path().filename() == installed.id;
+  installed.folder = is_in_place ? folder : fs::canonical(folder);
+  return installed;
+}
+
 }  // namespace
 
 json validate(const fs::path& file, const HostFacts& facts) {
-  std::error_code code;
-  const fs::path path = fs::canonical(file, code);
-  if (code) fail(WEFT_NOT_FOUND, "{}: {}", file.string(), code.message());
+  const fs::path path = path_of(file);
   const bool is_library = !fs::is_directory(path) && path.filename() != "plugin.json";
-  Installed installed;
-  installed.folder = fs::is_directory(path) ? path : path.parent_path();
-  installed.manifest = read_manifest(installed.folder / "plugin.json");
-  installed.id = installed.manifest->id;
-  installed.version = installed.manifest->version;
+  const Installed installed = read_installed(fs::is_directory(path) ? path : path.parent_path());
 
   json report = {{"libraries", json::array()}};
   bool passed = true;

@@ -195,5 +195,47 @@ TEST(Validate, PassesAGoodPlugin) {
   }
 }
 
+TEST(Validate, JudgesALinkedFolderAsTheLoaderDoes) {
+  PluginRoot elsewhere, root;
+  const auto target = elsewhere.install("alpha_1.0.0", "alpha", "1.0.0");
+  std::filesystem::create_directory(root.path() / "alpha");
+  chmod((root.path() / "alpha").c_str(), 0755);
+  const auto link = root.path() / "alpha" / "1.0.0";
+  std::filesystem::create_directory_symlink(target, link);
+  EXPECT_ERROR(root.load(), WEFT_PERMISSION_DENIED, "TRUST", "outside of its folder");
+  const json report = validate(link, PluginRoot::facts());
+  EXPECT_FALSE(report["passed"].get<bool>());
+  EXPECT_EQ(report["libraries"][0]["checks"].back()["name"], "TRUST") << report.dump(2);
+  EXPECT_TRUE(validate(target, PluginRoot::facts())["passed"].get<bool>());
+}
+
+TEST(Validate, FollowsLinksToAPluginAndJudgesTheTarget) {
+  PluginRoot root;
+  testing::TemporaryFolder other;
+  const auto folder = root.install("alpha_1.0.0", "alpha", "1.0.0");
+  std::filesystem::rename(folder / "plugin.so", folder / "real.so");
+  std::filesystem::create_symlink("real.so", folder / "plugin.so");
+  std::filesystem::create_symlink(folder, other.path() / "folder");
+  const auto links = {folder / "plugin.so", other.path() / "folder", other.path() / "folder/plugin.so",
+                      other.path() / "folder/../1.0.0"};
+  chmod((folder / "real.so").c_str(), 0777);
+  for (const auto& link : links) {
+    const json report = validate(link, PluginRoot::facts());
+    EXPECT_FALSE(report["passed"].get<bool>()) << link;
+    EXPECT_EQ(report["libraries"][0]["checks"].back()["name"], "TRUST") << report.dump(2);
+  }
+  chmod((folder / "real.so").c_str(), 0755);
+  for (const auto& link : links)
+    EXPECT_TRUE(validate(link, PluginRoot::facts())["passed"].get<bool>()) << link;
+}
+
+TEST(Validate, TakesALinkToALibraryForTheLibrary) {
+  PluginRoot root;
+  testing::TemporaryFolder other;
+  const auto folder = root.install("alpha_1.0.0", "alpha", "1.0.0");
+  std::filesystem::create_symlink(folder / "plugin.so", other.path() / "mine.so");
+  EXPECT_TRUE(validate(other.path() / "mine.so", PluginRoot::facts())["passed"].get<bool>());
+}
+
 }  // namespace
 }  // namespace weft::host

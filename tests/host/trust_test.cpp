@@ -17,8 +17,12 @@ class Trust : public ::testing::Test {
     chmod(file_.c_str(), 0644);
     for (const char* part : {"root", "root/x", "root/x/1.0.0"}) chmod((folder_.path() / part).c_str(), 0755);
   }
-  std::string find() const { return find_intruder(file_, root_).value_or(""); }
+  std::string find() const { return find(file_); }
+  std::string find(const std::filesystem::path& file) const {
+    return find_intruder(file, root_, owners_).value_or("");
+  }
 
+  const std::set<uid_t> owners_ = trusted_owners("/nowhere");
   testing::TemporaryFolder folder_;
   const std::filesystem::path file_, root_;
 };
@@ -44,11 +48,52 @@ TEST_F(Trust, RefusesAGroupOfOthers) {
   EXPECT_NE(find().find("can be written by group 60000"), std::string::npos) << find();
 }
 
-TEST_F(Trust, RefusesAStrangersFolderInASharedOne) {
+TEST_F(Trust, RefusesAStrangersFileAndFolders) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
-  chmod(root_.c_str(), 01777);
-  ASSERT_EQ(chown((root_ / "x").c_str(), 60000, 60000), 0);
-  EXPECT_NE(find().find("belongs to user 60000"), std::string::npos) << find();
+  for (const unsigned mode : {0755u, 01777u}) {  // the second as /tmp
+    chmod(root_.c_str(), mode);
+    for (const char* part : {"root", "root/x", "root/x/1.0.0", "root/x/1.0.0/x.so"}) {
+      const auto path = folder_.path() / part;
+      ASSERT_EQ(chown(path.c_str(), 60000, 0), 0);
+      EXPECT_NE(find().find(path.string() + " belongs to user 60000"), std::string::npos) << find();
+      ASSERT_EQ(chown(path.c_str(), 0, 0), 0);
+    }
+  }
+}
+
+TEST_F(Trust, RefusesAnOwnerWhoIsNotTrusted) {
+  const std::string found = find_intruder(file_, root_, {60000}).value_or("");
+  EXPECT_NE(found.find("/ belongs to user"), std::string::npos) << found;
+  EXPECT_NE(found.find("copy the plugin to a folder of your own"), std::string::npos) << found;
+}
+
+TEST_F(Trust, AcceptsTheOwnerOfWeftItself) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  for (const char* part : {"root/x", "root/x/1.0.0", "root/x/1.0.0/x.so"})
+    ASSERT_EQ(chown((folder_.path() / part).c_str(), 60000, 0), 0);
+  EXPECT_NE(find(), "");
+  const std::set<uid_t> owners = trusted_owners(root_ / "x/1.0.0");
+  EXPECT_EQ(owners, (std::set<uid_t>{0, 60000}));
+  EXPECT_EQ(find_intruder(file_, root_, owners), std::nullopt);
+}
+
+TEST_F(Trust, RefusesALinkThatEverybodyCanReplace) {
+  const auto links = root_ / "links";
+  std::filesystem::create_directory(links);
+  std::filesystem::create_symlink("../x/1.0.0/x.so", links / "x.so");
+  chmod(links.c_str(), 0755);
+  EXPECT_EQ(find(links / "x.so"), "");
+  chmod(links.c_str(), 0777);
+  EXPECT_NE(find(links / "x.so").find("links can be written by everybody"), std::string::npos)
+      << find(links / "x.so");
+  // The same behind another link.
+  std::filesystem::remove(file_);
+  folder_.write("root/x/1.0.0/real.so", "bytes");
+  chmod((root_ / "x/1.0.0/real.so").c_str(), 0644);
+  std::filesystem::remove(links / "x.so");
+  std::filesystem::create_symlink("../x/1.0.0/real.so", links / "x.so");
+  std::filesystem::create_symlink(links / "x.so", file_);
+  EXPECT_NE(find().find("links can be written by everybody"), std::string::npos) << find();
 }
 
 TEST_F(Trust, RefusesALinkOutOfItsRoot) {
@@ -60,7 +105,7 @@ TEST_F(Trust, RefusesALinkOutOfItsRoot) {
 
 TEST_F(Trust, RefusesAnotherDigestWithBoth) {
   const std::string other = sha256_hex("other");
-  EXPECT_ERROR(check_trust(file_, root_, other), WEFT_DATA_LOSS, "TRUST", sha256_hex("bytes"), other,
+  EXPECT_ERROR(check_trust(file_, root_, owners_, other), WEFT_DATA_LOSS, "TRUST", sha256_hex("bytes"), other,
                "install the plugin");
 }
 
@@ -68,7 +113,7 @@ TEST_F(Trust, AcceptsWhatOnlyTheOwnerCanWrite) {
   EXPECT_EQ(find(), "");
   chmod(root_.c_str(), 01777);  // as /tmp
   EXPECT_EQ(find(), "");
-  EXPECT_NO_THROW(check_trust(file_, root_, sha256_hex("bytes")));
+  EXPECT_NO_THROW(check_trust(file_, root_, owners_, sha256_hex("bytes")));
 }
 
 TEST_F(Trust, AcceptsALinkThatStaysInside) {
