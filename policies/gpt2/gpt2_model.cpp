@@ -25,7 +25,9 @@ class Attention : public nn::Attention {
   Attention(const Gpt2Config& config, int64_t layer, at::ScalarType dtype);
   // Computes causal attention. x: (N, T, E) -> (N, T, E); `mask` broadcasts to (N, H, T, T), or is undefined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& mask) const;
-  int64_t* attribute(std::string_view name) override { return name == "num_heads" ? &num_heads : nullptr; }
+  std::vector<std::pair<std::string_view, int64_t*>> attributes() override {
+    return {{"num_heads", &num_heads}};
+  }
 
   int64_t num_heads;  // heads of this shard of the layer
   std::shared_ptr<nn::Linear> c_attn, c_proj;
@@ -73,7 +75,6 @@ Attention::Attention(const Gpt2Config& config, int64_t layer, at::ScalarType dty
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& mask) const {
   nn::AttentionOptions options = options_;
   if (is_training()) options.dropout = attn_dropout->probability;
-  options.random_stream = attn_dropout->random_stream;
   const at::Tensor mixed = (*c_attn)(x);  // of all positions, even if x is split along them
   const at::Tensor qkv = mixed.view({mixed.size(0), mixed.size(1), 3, num_heads, head_size_});
   return (*c_proj)(attend(qkv, mask, options));

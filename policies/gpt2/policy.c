@@ -5,7 +5,6 @@
 
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
-  const int split = SPLIT_OVER_TENSOR_AXIS;
   /* The double heads select one position per choice, for which they need all positions. */
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head") &&
                          !HAS_MODULE("multiple_choice_head");
@@ -13,19 +12,17 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
 
   ON("wte",                   "weft.embedding_vocab/1");
   ON("wpe",                   "weft.embedding/1");
-  ON("h.*.ln_[12]",           "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization), FLAG("split", split));
+  ON("h.*.ln_[12], ln_f",     "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
   ON("h.*.attn.c_attn",       "weft.linear_column/1", TEXT("layout", "in_out"), INT("fused", 3));
   ON("h.*.attn.c_proj",       "weft.linear_row/1",    TEXT("layout", "in_out"));
   ON("h.*.mlp.c_fc",          "weft.linear_column/1", TEXT("layout", "in_out"));
   ON("h.*.mlp.c_proj",        "weft.linear_row/1",    TEXT("layout", "in_out"));
   ON("h.*.attn",              "weft.attention/1",     FLAG("flash", parallel->flash_attention));
-  ON("h.*.attn.attn_dropout", "weft.dropout/1",       FLAG("split", 1));
   ON("drop, h.*.attn.resid_dropout, h.*.mlp.dropout",
-                              "weft.dropout/1",       FLAG("fused", parallel->jit_fused), FLAG("split", split));
+                              "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
   ON("h.*.mlp.act",           "weft.activation/1",    FLAG("fused", parallel->jit_fused));
   if (!split_head)
     ON("stream_end",          "weft.sequence_end/1");
-  ON("ln_f",                  "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
   DIVIDE("h.*.attn", "num_heads", parallel->tensor_size);
 
   if (HAS_MODULE("lm_head")) {

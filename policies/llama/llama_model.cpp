@@ -22,7 +22,9 @@ class Attention : public nn::Attention {
   // Computes causal attention. x: (N, T, C) -> (N, T, C); `positions`: (1, T) or (N, T), or undefined for
   // 0 ... T - 1; `mask` broadcasts to (N, H, T, T), or is undefined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& mask) const;
-  int64_t* attribute(std::string_view name) override;
+  std::vector<std::pair<std::string_view, int64_t*>> attributes() override {
+    return {{"num_heads", &num_heads}, {"num_key_value_heads", &num_key_value_heads}};
+  }
 
   int64_t num_heads, num_key_value_heads;  // heads of this shard of the layer
   std::shared_ptr<nn::Linear> q_proj, k_proj, v_proj, o_proj;
@@ -69,11 +71,6 @@ Attention::Attention(const LlamaConfig& config, std::shared_ptr<const nn::Rotary
   attn_dropout = register_module("attn_dropout", std::make_shared<nn::Dropout>(config.attention_dropout));
 }
 
-int64_t* Attention::attribute(std::string_view name) {
-  if (name == "num_heads") return &num_heads;
-  return name == "num_key_value_heads" ? &num_key_value_heads : nullptr;
-}
-
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& positions,
                                  const at::Tensor& mask) const {
   const at::Tensor q = (*q_proj)(x).unflatten(-1, {num_heads, -1});
@@ -82,7 +79,6 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& position
   nn::AttentionOptions options;
   options.causal = true;
   if (is_training()) options.dropout = attn_dropout->probability;
-  options.random_stream = attn_dropout->random_stream;
   const at::Tensor own = positions_of(x, positions);
   return (*o_proj)(attend((*rotary_)(q, own), (*rotary_)(k, own), v, mask, options));
 }

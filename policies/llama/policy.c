@@ -8,22 +8,19 @@
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int64_t ranks = parallel->tensor_size;
-  const int split = SPLIT_OVER_TENSOR_AXIS;
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head");
   const int64_t heads = CONFIG_INTEGER("num_attention_heads", 32);
   const int64_t key_heads = CONFIG_INTEGER("num_key_value_heads", heads);
   REQUIRE_DIVIDES("num_attention_heads", HEAD_RANKS);
 
   ON("embed_tokens",                    "weft.embedding_vocab/1");
-  ON("layers.*.*_layernorm",            "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization), FLAG("split", split));
+  ON("layers.*.*_layernorm, norm",      "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization));
   if (!split_head)
     ON("stream_end",                    "weft.sequence_end/1");
-  ON("norm",                            "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization));
 
   ON("layers.*.self_attn.q_proj",       "weft.linear_column/1", SHARED, INT("heads", heads));
   ON("layers.*.self_attn.[kv]_proj",    "weft.linear_column/1", SHARED, INT("heads", key_heads));
   ON("layers.*.self_attn",              "weft.attention/1", FLAG("flash", parallel->flash_attention));
-  ON("layers.*.self_attn.attn_dropout", "weft.dropout/1", FLAG("split", 1));
   ON("layers.*.self_attn.o_proj",       "weft.linear_row/1");
   DIVIDE("layers.*.self_attn", "num_heads",           ranks);
   DIVIDE("layers.*.self_attn", "num_key_value_heads", key_heads < ranks ? key_heads : ranks);

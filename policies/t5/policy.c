@@ -4,7 +4,6 @@
 
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
-  const int split = SPLIT_OVER_TENSOR_AXIS;
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head");
   REQUIRE_DIVIDES("num_heads", HEAD_RANKS);
 
@@ -13,16 +12,15 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   ON("*.stream_begin",                           "weft.sequence_begin/1");
   ON("encoder.stream_end",                       "weft.sequence_end/1");
   ON("*.block.*.layer.*.layer_norm, *.final_layer_norm", "weft.rms_norm/1",
-     FLAG("fused", parallel->fused_normalization), FLAG("split", split));
+     FLAG("fused", parallel->fused_normalization));
   ON("*.block.*.layer.0.SelfAttention.[qkv]",    "weft.linear_column/1", TEXT("input", "shared"));
   ON("*.block.*.layer.*.*Attention.o",           "weft.linear_row/1");
   ON("*.block.*.layer.*.DenseReluDense.wi*",     "weft.linear_column/1", TEXT("input", "shared"));
   ON("*.block.*.layer.*.DenseReluDense.wo",      "weft.linear_row/1");
   ON("*.block.*.layer.*.DenseReluDense.act",     "weft.activation/1",    FLAG("fused", parallel->jit_fused));
   ON("*.block.*.layer.*.DenseReluDense.dropout", "weft.dropout/1",       FLAG("fused", parallel->jit_fused), FLAG("split", 1));
-  ON("*.dropout, *.block.*.layer.*.dropout",     "weft.dropout/1",       FLAG("fused", parallel->jit_fused), FLAG("split", split));
+  ON("*.dropout, *.block.*.layer.*.dropout",     "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
   ON("*.block.*.layer.0.SelfAttention",          "weft.attention/1",     FLAG("flash", parallel->flash_attention));
-  ON("*.block.*.layer.*.*Attention.dropout",     "weft.dropout/1",       FLAG("split", 1));
   ON("*.block.0.layer.0.SelfAttention.relative_attention_bias", "weft.attention_bias/1");
   DIVIDE("*.block.*.layer.*.*Attention", "n_heads", parallel->tensor_size);
   TIE("encoder.embed_tokens.weight", "shared.weight");

@@ -81,7 +81,6 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& source,
   options.scale = 1;
   options.mask_is_causal = causal_;
   if (is_training()) options.dropout = dropout->probability;
-  options.random_stream = dropout->random_stream;
   return (*o)(attend(heads(*q, x), heads(*k, from), heads(*v, from), mask, options));
 }
 

@@ -60,7 +60,7 @@ class Attention : public nn::Attention {
   // `has_bias`.
   at::Tensor position_bias(int64_t positions, const at::Tensor& padding) const;
 
-  int64_t* attribute(std::string_view name) override { return name == "n_heads" ? &n_heads : nullptr; }
+  std::vector<std::pair<std::string_view, int64_t*>> attributes() override { return {{"n_heads", &n_heads}}; }
 
   int64_t n_heads;  // heads of this shard of the layer
   std::shared_ptr<nn::Linear> q, k, v, o;

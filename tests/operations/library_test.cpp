@@ -31,6 +31,23 @@ TEST(OperationLibrary, IsFoundByAPolicyAndComparedBetweenRanks) {
   });
 }
 
+TEST(OperationLibrary, IsFoundByAPolicyInCThatAsksForIt) {
+  std::string identity;
+  const plan::Plan plan = make_plan(tiny_gpt2().module(), {}, "asks", &identity);
+  EXPECT_NE(plan::canonical_text(plan).find("replace h.1.mlp.c_proj Conv1D test.scaled/1 factor=3"),
+            std::string::npos);
+  EXPECT_NE(identity.find("operation scaled 1.0.0"), std::string::npos) << identity;
+}
+
+TEST(OperationLibrary, ThatIsBrokenIsToldWhereAPolicyInCAsksForIt) {
+  std::string identity;
+  plan::ParallelSizes sizes;
+  sizes.jit_fused = false;
+  EXPECT_ERROR(make_plan(tiny_gpt2().module(), sizes, "asks", &identity), WEFT_INVALID_ARGUMENT,
+               "policy \"asks\"",
+               "has_operation: ", "operation \"test.unfinished/1\" has no install function");
+}
+
 TEST(OperationLibrary, IsNamedInThePlanAndBesideThePolicy) {
   const TemporaryFolder folder;
   std::string identity;

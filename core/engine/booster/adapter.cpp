@@ -53,7 +53,7 @@ Wanted parse(const nlohmann::json& object, const std::string& source) {
 }
 
 // Returns the paths of the layers that the adapter is for.
-std::vector<std::string> matched_layers(const nn::Model& model, const Wanted& wanted,
+std::vector<std::string> matched_layers(nn::Model& model, const Wanted& wanted,
                                         const std::string& source) {
   std::vector<std::string> paths, all;
   for (const plan::Node& node : plan::describe_model(model).nodes) {

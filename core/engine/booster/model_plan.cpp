@@ -52,7 +52,7 @@ std::optional<plan::Policy> find_policy(const nn::Model& model, const std::strin
   return plan::policy_of(*table, model.architecture());
 }
 
-plan::Plan make_plan(const nn::Model& model, const plan::ParallelSizes& sizes, const std::string& policy_name,
+plan::Plan make_plan(nn::Model& model, const plan::ParallelSizes& sizes, const std::string& policy_name,
                      std::string* policy_identity) {
   const std::optional<plan::Policy> policy = find_policy(model, policy_name, policy_identity);
   const plan::ModelDescription description = plan::describe_model(model);

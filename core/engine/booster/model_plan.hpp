@@ -16,7 +16,7 @@ std::optional<plan::Policy> find_policy(const nn::Model& model, const std::strin
                                         std::string* identity);
 
 // Returns the plan of the model by find_policy; without a policy, a plan that leaves every layer whole.
-plan::Plan make_plan(const nn::Model& model, const plan::ParallelSizes& sizes, const std::string& policy_name,
+plan::Plan make_plan(nn::Model& model, const plan::ParallelSizes& sizes, const std::string& policy_name,
                      std::string* policy_identity);
 
 }  // namespace weft

@@ -216,6 +216,7 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
 
 at::Tensor Attention::attend(const at::Tensor& qkv, const at::Tensor& mask, AttentionOptions options) const {
   options.fused = fused;
+  options.random_stream = random_stream;
   if (!operation) return self_attention(qkv, mask, options);
   return operation->forward(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), mask, options);
 }
@@ -223,6 +224,7 @@ at::Tensor Attention::attend(const at::Tensor& qkv, const at::Tensor& mask, Atte
 at::Tensor Attention::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                              const at::Tensor& mask, AttentionOptions options) const {
   options.fused = fused;
+  options.random_stream = random_stream;
   return operation ? operation->forward(q, k, v, mask, options) : self_attention(q, k, v, mask, options);
 }
 

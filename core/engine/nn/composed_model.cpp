@@ -12,11 +12,12 @@ class Epilogue final : public Unit {
            std::vector<std::string> kept)
       : Unit("epilogue"),
         before_end_(std::move(before_end.apply)),
-        stream_end_(uses(stream_end)),
+        stream_end_(stream_end),
         finish_(std::move(finish.apply)),
         head_(head),
         kept_(std::move(kept)) {
-    for (const auto& modules : {before_end.modules, finish.modules, head.modules()})
+    for (const auto& modules : {before_end.modules, std::vector<torch::nn::Module*>{&stream_end}, finish.modules,
+                                head.modules()})
       for (torch::nn::Module* module : modules) uses(*module);
   }
 

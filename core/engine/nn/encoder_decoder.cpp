@@ -22,9 +22,10 @@ class EncoderEnd final : public Unit {
   EncoderEnd(LastLayers last, Identity& source, std::vector<std::string> shared_fields)
       : Unit("encoder.end"),
         last_(std::move(last.apply)),
-        source_(uses(source)),
+        source_(source),
         shared_fields_(std::move(shared_fields)) {
     for (torch::nn::Module* module : last.modules) uses(*module);
+    uses(source);
   }
 
   void forward(State& state) override {

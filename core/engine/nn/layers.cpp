@@ -1,17 +1,14 @@
 #include "weft/nn/layers.hpp"
 
 #include <ATen/OpMathType.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/rsqrt.h>
-
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "nn/embedding.hpp"
 
 namespace weft::nn {
 
@@ -20,26 +17,6 @@ namespace {
 at::Tensor meta(at::IntArrayRef shape, at::ScalarType dtype) {
   return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kMeta));
 }
-
-at::Tensor rows_of(const at::Tensor& x) {
-  return x.reshape({-1, x.size(-1)});
-}
-
-// Stands for libtorch's layer_norm on the meta device, where it cannot run. Saves what layer_norm saves: the
-// input and two numbers per row.
-class LayerNormOnMeta : public torch::autograd::Function<LayerNormOnMeta> {
- public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& weight) {
-    const at::Tensor statistics = at::empty({rows_of(x).size(0)}, x.options());
-    context->save_for_backward({x, weight, statistics, at::empty_like(statistics)});
-    return at::empty_like(x);
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
-                                                 const torch::autograd::variable_list&) {
-    fail(WEFT_FAILED_PRECONDITION, "layer norm: the model has no memory; boost it before training");
-  }
-};
 
 // Computes the plain form. Like libtorch, it computes half precision in fp32 and rounds at the end.
 at::Tensor composed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double epsilon) {
@@ -54,7 +31,7 @@ class PlainEmbedding final : public EmbeddingOperation {
   at::Tensor forward(const Embedding& layer, const at::Tensor& ids) const override {
     const at::Tensor& weight = layer.weight;
     check_ids(ids, weight.size(0), "embedding");
-    return looked_up(weight, ids, layer.padding.value_or(-1));
+    return at::embedding(weight, ids, layer.padding.value_or(-1));
   }
 };
 
@@ -80,7 +57,6 @@ at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
   const at::Tensor w = operation ? operation->parameter(weight) : weight,
                    b = operation ? operation->parameter(bias) : bias;
   if (!fused) return composed(x, w, b, epsilon);
-  if (x.is_meta()) return LayerNormOnMeta::apply(x, w);
   return at::layer_norm(x, w.sizes(), w, b, epsilon);
 }
 

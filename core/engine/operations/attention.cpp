@@ -10,7 +10,8 @@ namespace weft::operations {
 namespace {
 
 plan::AttributeRule flash() {
-  return flag("flash", true, "attention runs as one kernel where there is one; false: step by step");
+  return flag("flash", true,
+              "true: a fused kernel if there is one for the arguments; false: matrix products and a softmax");
 }
 
 // Shards the heads of a position bias, its second dimension.
@@ -25,32 +26,35 @@ void cut_heads(plan::PlannedNode& node, const plan::CutRequest& request, std::ve
 
 plan::Operation attention() {
   return {.id = "weft.attention/1",
-          .documentation = "attends to all positions of the sequence",
+          .documentation = "computes attention over all positions of the sequence",
           .kinds = {"Attention"},
           .attributes = {flash()},
-          .communication = {.keeps = "all",
-                            .forward = "on a sequence axis queries, keys and values (all_to_all) or keys and "
-                                       "values (ring_attn)",
-                            .backward = "the same"},
+          .communication = {.keeps = "no parameters",
+                            .forward = "`all_to_all`: all-to-all of queries, keys, values and the result; "
+                                       "`ring_attn`: keys and values travel around the ring",
+                            .backward = "the same with the gradients"},
           .claims = {{plan::Fact::kAttends}, {plan::Fact::kPlainAttention, "flash", false}}};
 }
 
 plan::Operation cross_attention() {
   return {.id = "weft.cross_attention/1",
-          .documentation = "attends to all positions of another sequence",
+          .documentation = "computes attention to all positions of another sequence",
           .kinds = {"Attention"},
-          .attributes = {flash(), text("source", "", {},
-                                       "the module below which the sequence of its keys and values begins")},
-          .communication = {
-              .keeps = "all", .forward = "as `weft.attention/1`", .backward = "as `weft.attention/1`"}};
+          .attributes = {flash(),
+                         text("source", "", {},
+                              "path of the module below which the sequence of the keys and values begins")},
+          .communication = {.keeps = "no parameters",
+                            .forward = "as `weft.attention/1`",
+                            .backward = "as `weft.attention/1`"},
+          .claims = {{plan::Fact::kAttends}}};
 }
 
 plan::Operation attention_bias() {
   return {.id = "weft.attention_bias/1",
-          .documentation = "computes the bias by position of the heads and queries that attention has here",
+          .documentation = "computes the position bias of this rank's heads and queries",
           .kinds = {"RelativeAttentionBias"},
           .attributes = {},
-          .communication = {.keeps = "the numbers of some heads"},
+          .communication = {.keeps = "its heads"},
           .cut = cut_heads};
 }
 

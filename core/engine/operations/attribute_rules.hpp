@@ -30,7 +30,9 @@ inline plan::AttributeRule text(std::string key, std::string standard, std::vect
 
 // Returns the rule of the attribute "fused" of layers that have a fused and a plain form (nn::Fusible).
 inline plan::AttributeRule in_one_pass() {
-  return flag("fused", true, "the layer runs in few passes over memory; false: operation by operation");
+  return flag(
+      "fused", true,
+      "true: the fused form, with few passes over memory; false: the operations of Hugging Face's code");
 }
 
 }  // namespace weft::operations

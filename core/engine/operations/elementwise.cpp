@@ -7,21 +7,23 @@ namespace weft::operations {
 
 plan::Operation activation() {
   return {.id = "weft.activation/1",
-          .documentation = "chooses the form of an activation",
+          .documentation = "selects the form of an activation",
           .kinds = {"Activation"},
           .attributes = {in_one_pass()},
-          .communication = {},
+          .communication = {.keeps = "no parameters"},
           .claims = {{plan::Fact::kPlainElementwise, "fused", false}}};
 }
 
 plan::Operation dropout() {
-  return {.id = "weft.dropout/1",
-          .documentation = "chooses the form of a dropout and whose masks it has",
-          .kinds = {"Dropout"},
-          .attributes = {in_one_pass(), flag("split", false,
-                                             "it sees a part of the activation, so it has masks of its own")},
-          .communication = {},
-          .claims = {{plan::Fact::kPlainElementwise, "fused", false}}};
+  return {
+      .id = "weft.dropout/1",
+      .documentation = "selects the form of a dropout",
+      .kinds = {"Dropout"},
+      .attributes = {in_one_pass(),
+                     flag("split", false,
+                          "the layer is inside a tensor-parallel region, so each rank has masks of its own")},
+      .communication = {.keeps = "no parameters"},
+      .claims = {{plan::Fact::kPlainElementwise, "fused", false}}};
 }
 
 }  // namespace weft::operations

@@ -18,7 +18,7 @@ using Problems = std::vector<std::string>;
 
 plan::AttributeRule layout() {
   return text("layout", "out_in", {"out_in", "in_out"},
-              "how the weight lies: out_in in a Linear, in_out in a Conv1D");
+              "layout of the weight: out_in in a Linear, in_out in a Conv1D");
 }
 
 bool is_in_out(const Attributes& attributes) {
@@ -66,35 +66,52 @@ void cut_rows(PlannedNode& node, const CutRequest& request, Problems& problems) 
 
 }  // namespace
 
+plan::Operation linear() {
+  return {
+      .id = "weft.linear/1",
+      .documentation = "replicated: computes the whole layer from this rank's positions",
+      .kinds = {"Conv1D", "Linear"},
+      .attributes = {},
+      .communication = {.keeps = "all",
+                        .backward = "all-reduce of the gradients of its parameters, if tensor-parallel ranks "
+                                    "split sequences"}};
+}
+
 plan::Operation linear_column() {
   return {
       .id = "weft.linear_column/1",
-      .documentation = "computes this rank's output features from the whole input",
+      .documentation = "column parallel: computes this rank's output features from the whole input",
       .kinds = {"Conv1D", "Linear"},
-      .attributes = {integer("fused", 1, 1, "parts that lie side by side and are each split by themselves"),
-                     integer("heads", 0, 0,
-                             "heads of the first part, which stay whole; 0: features are split one by one"),
-                     text("input", "own", {"own", "shared", "entered"},
-                          "shared: read by every such layer of this parent, so that its gradient is summed "
-                          "once; entered: "
-                          "it is in the region already"),
-                     flag("interleaved", false, "the parts take turns by groups of heads"),
-                     integer("key_heads", 0, 0,
-                             "heads of every part but the first; 0: as many as of the first"),
-                     layout()},
-      .communication = {.keeps = "some output features of weight and bias",
-                        .backward = "the gradient of the input, and that of heads which several ranks hold"},
-      .cut = cut_columns};
+      .attributes =
+          {integer(
+               "fused", 1, 1,
+               "number of parts side by side in the output features, each of which is sharded separately"),
+           integer("heads", 0, 0, "heads of the first part, which are never cut; 0 shards single features"),
+           text("input", "own", {"own", "shared", "entered"},
+                "own: the gradient of the input is reduced for this layer; shared: once for all such "
+                "layers of the parent, which read the same input; entered: by weft.parallel_input/1"),
+           flag("interleaved", false, "the parts alternate by groups of heads"),
+           integer("key_heads", 0, 0, "heads of every other part; 0: as many as the first part has"),
+           layout()},
+      .communication = {.keeps = "its output features of weight and bias",
+                        .backward =
+                            "all-reduce of the gradient of the input, and of the gradients of heads that "
+                            "several ranks hold"},
+      .cut = cut_columns,
+      .claims = {{plan::Fact::kSplitsOutput}}};
 }
 
 plan::Operation linear_row() {
   return {.id = "weft.linear_row/1",
-          .documentation = "sums the products of the ranks' input features, then adds the bias",
+          .documentation =
+              "row parallel: multiplies this rank's input features, sums the products over the ranks and "
+              "adds the bias",
           .kinds = {"Conv1D", "Linear"},
           .attributes = {layout()},
-          .communication = {.keeps = "some input features of the weight; the bias is whole",
-                            .forward = "the output"},
-          .cut = cut_rows};
+          .communication = {.keeps = "its input features of the weight, and the whole bias",
+                            .forward = "all-reduce of the output"},
+          .cut = cut_rows,
+          .claims = {{plan::Fact::kSplitsInput}}};
 }
 
 }  // namespace weft::operations

@@ -10,6 +10,19 @@ namespace {
 using parallel::RegionInput;
 using parallel::ResidualStream;
 
+// A replicated linear layer of the residual stream.
+class StreamLinear final : public nn::LinearOperation {
+ public:
+  explicit StreamLinear(std::shared_ptr<ResidualStream> stream) : stream_(std::move(stream)) {}
+  at::Tensor forward(const nn::Linear& layer, const at::Tensor& x) const override {
+    return nn::product(layer, x, stream_->parameter(layer.weight),
+                       layer.bias.defined() ? stream_->parameter(layer.bias) : layer.bias);
+  }
+
+ private:
+  std::shared_ptr<ResidualStream> stream_;
+};
+
 // A column-parallel linear layer: every rank computes its output features from the whole input. `input` is
 // null if the input has already entered the region. If there are fewer heads than ranks, several ranks hold
 // the same features.
@@ -48,6 +61,11 @@ std::shared_ptr<RegionInput> input_of(Site& site, const std::string& input) {
 }
 
 }  // namespace
+
+void install_linear(Site& site, const plan::Attributes&) {
+  if (!site.splits_layers()) return;
+  site.set(site.layer<nn::Linear>().operation, std::make_shared<StreamLinear>(site.stream()));
+}
 
 void install_linear_column(Site& site, const plan::Attributes& attributes) {
   if (!site.splits_layers()) return;

@@ -11,6 +11,7 @@
   visit(embedding) \
   visit(embedding_vocab) \
   visit(layer_norm) \
+  visit(linear) \
   visit(linear_column) \
   visit(linear_row) \
   visit(linear_vocab) \

@@ -8,12 +8,15 @@ namespace weft::operations {
 namespace {
 
 plan::Operation norm(std::string id, std::string kind) {
-  return {.id = std::move(id),
-          .documentation = "normalizes the positions of the residual stream",
-          .kinds = {std::move(kind)},
-          .attributes = {in_one_pass(), flag("split", false, "it sees some of the positions of a sequence")},
-          .communication = {.keeps = "all", .backward = "with `split` the gradient of its parameters"},
-          .claims = {{plan::Fact::kPlainNormalization, "fused", false}}};
+  return {
+      .id = std::move(id),
+      .documentation = "selects the form of a normalization layer",
+      .kinds = {std::move(kind)},
+      .attributes = {in_one_pass()},
+      .communication = {.keeps = "all",
+                        .backward = "all-reduce of the gradients of its parameters, if tensor-parallel ranks "
+                                    "split sequences"},
+      .claims = {{plan::Fact::kPlainNormalization, "fused", false}}};
 }
 
 }  // namespace

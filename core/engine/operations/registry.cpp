@@ -79,7 +79,7 @@ std::string operations_that_state(Fact fact) {
 
 std::string operations_in_markdown() {
   std::string text =
-      "| operation | on | what it does | each rank keeps | forward sends | backward sends |\n"
+      "| operation | layers | what it does | each rank keeps | forward | backward |\n"
       "|---|---|---|---|---|---|\n";
   for (const Operation& operation : known_operations())
     text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", operation.id, fmt::join(operation.kinds, ", "),

@@ -8,27 +8,31 @@ namespace weft::operations {
 
 plan::Operation parallel_input() {
   return {.id = "weft.parallel_input/1",
-          .documentation = "lets a tensor enter a tensor-parallel region once for all that read it there",
+          .documentation = "lets several column-parallel layers share one input",
           .kinds = {"Identity"},
           .attributes = {},
-          .communication = {.keeps = "", .backward = "its gradient, for layers with `input = \"entered\"`"}};
+          .communication = {.keeps = "no parameters",
+                            .backward = "all-reduce of the gradient of the input, once for all layers with "
+                                        "`input = \"entered\"`"}};
 }
 
 plan::Operation sequence_begin() {
   return {.id = "weft.sequence_begin/1",
-          .documentation = "takes the ids of a sequence of its own, for the modules below its parent",
+          .documentation =
+              "marks where the ids of a separate sequence enter, which the modules below its parent process",
           .kinds = {"Identity"},
           .attributes = {},
-          .communication = {},
+          .communication = {.keeps = "no parameters"},
           .claims = {{plan::Fact::kBeginsNestedSequence}}};
 }
 
 plan::Operation sequence_end() {
   return {.id = "weft.sequence_end/1",
-          .documentation = "gives every rank all positions of a split sequence",
+          .documentation = "returns all positions of a split sequence on every rank",
           .kinds = {"Identity"},
           .attributes = {},
-          .communication = {.keeps = "", .forward = "with split sequences its output is gathered"},
+          .communication = {.keeps = "no parameters",
+                            .forward = "all-gather of the output, if sequences are split"},
           .claims = {{plan::Fact::kEndsSequence}}};
 }
 

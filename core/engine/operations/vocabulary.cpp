@@ -22,38 +22,47 @@ void cut_rows_of_vocabulary(plan::PlannedNode& node, const plan::CutRequest& req
 
 plan::Operation embedding() {
   return {.id = "weft.embedding/1",
-          .documentation = "looks up the positions of the residual stream in a whole table",
+          .documentation = "looks up this rank's positions in a replicated table",
           .kinds = {"Embedding"},
           .attributes = {},
-          .communication = {.keeps = "all", .backward = "with split sequences the gradient of its weight"},
+          .communication = {.keeps = "all",
+                            .backward =
+                                "all-reduce of the gradient of the weight, if tensor-parallel ranks split "
+                                "sequences"},
           .claims = {{plan::Fact::kBeginsSequence}}};
 }
 
 plan::Operation embedding_vocab() {
   return {.id = "weft.embedding_vocab/1",
-          .documentation = "looks up the ids of this rank's rows; the sum over the ranks is the whole",
+          .documentation = "looks up the ids of this rank's rows and sums the results over the ranks",
           .kinds = {"Embedding"},
           .attributes = {},
-          .communication = {.keeps = "some rows", .forward = "the output"},
+          .communication = {.keeps = "its rows of the vocabulary", .forward = "all-reduce of the output"},
           .cut = cut_rows_of_vocabulary,
           .claims = {{plan::Fact::kSplitsVocabulary}, {plan::Fact::kBeginsSequence}}};
 }
 
 plan::Operation linear_vocab() {
-  return {.id = "weft.linear_vocab/1",
-          .documentation = "computes the logits of this rank's classes, and the cross entropy of all",
-          .kinds = {"Linear"},
-          .attributes = {flag("parallel_output", false, "false: the logits of all ranks are gathered"),
-                         flag("split", false, "the logits are those of this rank's positions")},
-          .communication = {.keeps = "some rows",
-                            .forward = "the logits where `parallel_output` is false; three numbers for each "
-                                       "label in the loss where it is true",
-                            .backward = "the gradient of the input"},
-          .cut = cut_rows_of_vocabulary,
-          .claims = {{plan::Fact::kSplitsVocabulary},
-                     {plan::Fact::kDividesLogits, "parallel_output"},
-                     {plan::Fact::kOwnPositions, "split"},
-                     {plan::Fact::kEndsSequence, "split"}}};
+  return {
+      .id = "weft.linear_vocab/1",
+      .documentation =
+          "computes the logits of this rank's part of the vocabulary, and the cross entropy over all of it",
+      .kinds = {"Linear"},
+      .attributes =
+          {flag("parallel_output", false,
+                "true: each rank keeps its part of the logits; false: the logits are gathered"),
+           flag("split", false,
+                "the logits are those of this rank's positions, if a sequence axis splits sequences")},
+      .communication = {.keeps = "its rows of the vocabulary",
+                        .forward =
+                            "all-gather of the logits if `parallel_output` is false; otherwise the loss "
+                            "all-reduces three numbers per label",
+                        .backward = "all-reduce of the gradient of the input"},
+      .cut = cut_rows_of_vocabulary,
+      .claims = {{plan::Fact::kSplitsVocabulary},
+                 {plan::Fact::kDividesLogits, "parallel_output"},
+                 {plan::Fact::kOwnPositions, "split"},
+                 {plan::Fact::kEndsSequence, "split"}}};
 }
 
 }  // namespace weft::operations

@@ -1,8 +1,8 @@
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/zeros.h>
 
 #include <numeric>
 
-#include "nn/embedding.hpp"
 #include "nn/linear.hpp"
 #include "parallel/region.hpp"
 #include "parallel/residual_stream.hpp"
@@ -84,7 +84,7 @@ class VocabularyEmbedding final : public nn::EmbeddingOperation {
     const at::Tensor others = local.lt(0).bitwise_or_(local.ge(vocabulary_.count));
     const int64_t padding = layer.padding.value_or(-1) - vocabulary_.begin;
     const bool pads_here = padding >= 0 && padding < vocabulary_.count;
-    return nn::looked_up(weight, local.masked_fill(others, 0), pads_here ? padding : -1)
+    return at::embedding(weight, local.masked_fill(others, 0), pads_here ? padding : -1)
         .masked_fill(others.unsqueeze(-1), 0);
   }
   Vocabulary vocabulary_;
@@ -97,7 +97,7 @@ class StreamEmbedding final : public nn::EmbeddingOperation {
   explicit StreamEmbedding(std::shared_ptr<ResidualStream> stream) : stream_(std::move(stream)) {}
   at::Tensor forward(const nn::Embedding& layer, const at::Tensor& ids) const override {
     nn::check_ids(ids, layer.weight.size(0), "embedding");
-    return nn::looked_up(stream_->parameter(layer.weight), stream_->own(ids), layer.padding.value_or(-1));
+    return at::embedding(stream_->parameter(layer.weight), stream_->own(ids), layer.padding.value_or(-1));
   }
 
  private:

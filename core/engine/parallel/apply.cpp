@@ -11,22 +11,30 @@
 #include "operations/registry.hpp"
 #include "parallel/summed_gradient.hpp"
 #include "plan/describe_model.hpp"
+#include "weft/nn/rms_norm.hpp"
 #include "weft/nn/site.hpp"
 
 namespace weft::parallel {
 
 namespace {
 
-std::string parent_of(const std::string& path) {
-  const size_t dot = path.rfind('.');
-  return dot == std::string::npos ? "" : path.substr(0, dot);
-}
+using plan::parent_of;
 
 bool shares_input(const plan::Replacement& entry) {
   return std::any_of(entry.attributes.begin(), entry.attributes.end(), [](const plan::Attribute& attribute) {
     return attribute.key == "input" && attribute.text == "shared";
   });
 }
+
+// A norm of positions that are split over the tensor ranks.
+class StreamNorm final : public nn::NormOperation {
+ public:
+  explicit StreamNorm(std::shared_ptr<ResidualStream> stream) : stream_(std::move(stream)) {}
+  at::Tensor parameter(const at::Tensor& parameter) const override { return stream_->parameter(parameter); }
+
+ private:
+  const std::shared_ptr<ResidualStream> stream_;
+};
 
 }  // namespace
 
@@ -53,6 +61,7 @@ class AppliedPlan::Installer {
     }
     for (const plan::Division& division : plan_.divisions)
       for (const plan::DividedNode& node : division.nodes) divide(node, division.attribute);
+    for (const std::string& path : plan_.on_split_sequence) use_own_positions(path);
   }
 
  private:
@@ -71,10 +80,7 @@ class AppliedPlan::Installer {
       fail(WEFT_INTERNAL, "the module {} has no {}", node_.path, parameter);
     }
     const std::shared_ptr<ResidualStream>& stream() const override {
-      std::string path = parent_of(node_.path);
-      const auto& streams = installer_.applied_.streams_;
-      while (!streams.contains(path)) path = parent_of(path);
-      return streams.at(path);
+      return installer_.stream_of(node_.path);
     }
     const std::shared_ptr<ResidualStream>& stream_below(const std::string& path) const override {
       const auto& streams = installer_.applied_.streams_;
@@ -104,6 +110,12 @@ class AppliedPlan::Installer {
     const plan::PlannedNode& node_;
   };
 
+  const std::shared_ptr<ResidualStream>& stream_of(const std::string& module) const {
+    std::string path = parent_of(module);
+    while (!applied_.streams_.contains(path)) path = parent_of(path);
+    return applied_.streams_.at(path);
+  }
+
   void keep(const plan::PlannedNode& node) {
     const std::string& path = modules_.at(node.path).path;
     for (const plan::PlannedParameter& param : node.params) {
@@ -129,15 +141,40 @@ class AppliedPlan::Installer {
   void divide(const plan::DividedNode& node, const std::string& attribute) {
     auto* const layer = dynamic_cast<nn::Layer*>(&module_at(node.path));
     if (layer == nullptr) refuse_class(node.path, typeid(nn::Layer));
-    int64_t& value = *layer->attribute(attribute);
-    change([&value, after = node.after] { value = after; }, [&value, before = value] { value = before; });
+    for (const auto& [name, value] : layer->attributes())
+      if (name == attribute) set(*value, node.after);
+    // Each rank drops attention weights of its own heads, so their masks must differ.
+    auto* const attention = dynamic_cast<nn::Attention*>(layer);
+    if (attention != nullptr && node.after < node.before) set(attention->random_stream, own_random_stream());
   }
+
+  // Prepares a layer whose input has this rank's positions only: the gradients of a norm's parameters are
+  // summed over the ranks, and each rank has dropout masks of its own.
+  void use_own_positions(const std::string& path) {
+    torch::nn::Module& module = module_at(path);
+    if (auto* const dropout = dynamic_cast<nn::Dropout*>(&module))
+      set(dropout->random_stream, own_random_stream());
+    else if (auto* const layer_norm = dynamic_cast<nn::LayerNorm*>(&module))
+      set(layer_norm->operation, std::make_shared<StreamNorm>(stream_of(path)));
+    else if (auto* const rms_norm = dynamic_cast<nn::RmsNorm*>(&module))
+      set(rms_norm->operation, std::make_shared<StreamNorm>(stream_of(path)));
+    else
+      refuse_class(path, typeid(nn::LayerNorm));
+  }
+
+  uint64_t own_random_stream() const { return static_cast<uint64_t>(tensor_.rank()) + 1; }
 
   torch::nn::Module& module_at(const std::string& path) const { return *modules_.at(path).module; }
 
   [[noreturn]] void refuse_class(const std::string& path, const std::type_info& wanted) const {
     fail(WEFT_INVALID_ARGUMENT, "{}: a plan replaces what {} computes, but its class is not derived from {}",
          plan_.architecture, path, c10::demangle(wanted.name()));
+  }
+
+  template <class T, class V>
+  void set(T& slot, V value) {
+    change([&slot, wanted = T(std::move(value))] { slot = wanted; },
+           [&slot, before = slot] { slot = before; });
   }
 
   void change(std::function<void()> apply, std::function<void()> undo) {

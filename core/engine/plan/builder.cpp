@@ -134,6 +134,10 @@ const Node* node_at(const weft_model_description* model, uint64_t index) {
   return index < model->order.size() ? &model->model.nodes[model->order[index]] : nullptr;
 }
 
+void add_once(std::vector<std::string>& problems, const std::string& problem) {
+  if (std::find(problems.begin(), problems.end(), problem) == problems.end()) problems.push_back(problem);
+}
+
 // Returns true if `out` can be filled. Otherwise adds a problem: a struct that is too small would be written
 // beyond its end.
 template <class T>
@@ -143,8 +147,7 @@ bool is_sized(const weft_model_description* model, const T* out, const char* nam
       out == nullptr
           ? fmt::format("{0}: the {0} to fill is NULL", name)
           : fmt::format("{0}: struct_size is {1}, must be sizeof(weft_{0})", name, out->struct_size);
-  auto& problems = model->recording.problems;
-  if (std::find(problems.begin(), problems.end(), problem) == problems.end()) problems.push_back(problem);
+  add_once(model->recording.problems, problem);
   return false;
 }
 
@@ -169,8 +172,14 @@ uint32_t node_param(const weft_model_description* model, uint64_t index, uint32_
   return 1;
 }
 
-uint32_t has_operation(const weft_model_description*, weft_str operation) {
-  return find_operation(view(operation)) != nullptr;
+// A library may be broken, which its policy, in C, cannot be told by an exception.
+uint32_t has_operation(const weft_model_description* model, weft_str operation) {
+  try {
+    return find_operation(copy(operation, "the operation")) != nullptr;
+  } catch (const std::exception& problem) {
+    add_once(model->recording.problems, fmt::format("has_operation: {}", problem.what()));
+    return 0;
+  }
 }
 
 weft_parallel parallel(const ParallelSizes& sizes) {

@@ -1,6 +1,8 @@
 #include "plan/describe_model.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -12,16 +14,40 @@
 namespace weft::plan {
 namespace {
 
-Node describe_module(std::string path, const std::shared_ptr<torch::nn::Module>& module) {
+// The order in which units run modules.
+class Order {
+ public:
+  explicit Order(nn::Model& model) {
+    std::map<const torch::nn::Module*, size_t> used;
+    for (const nn::Unit* unit : model.units())
+      for (const torch::nn::Module* module : unit->modules()) used.try_emplace(module, used.size());
+    for (const auto& item : model.named_modules())
+      if (const auto found = used.find(item.value().get()); found != used.end())
+        places_[item.key()] = found->second;
+  }
+  // Returns the place of the module, or of the innermost module around it that a unit names.
+  size_t of(std::string_view path) const {
+    while (true) {
+      if (const auto found = places_.find(path); found != places_.end()) return found->second;
+      if (path.empty()) return std::numeric_limits<size_t>::max();
+      const size_t dot = path.rfind('.');
+      path = path.substr(0, dot == path.npos ? 0 : dot);
+    }
+  }
+
+ private:
+  std::map<std::string, size_t, std::less<>> places_;  // by path in the model
+};
+
+Node describe_module(std::string path, const std::shared_ptr<torch::nn::Module>& module, size_t order) {
   Node node;
   node.path = std::move(path);
+  node.order = order;
   node.kind = "Module";
   if (const auto layer = std::dynamic_pointer_cast<nn::Layer>(module)) {
     node.kind = layer->kind();
-    node.attribute = [layer](std::string_view name) -> std::optional<int64_t> {
-      const int64_t* value = layer->attribute(name);
-      return value ? std::optional(*value) : std::nullopt;
-    };
+    for (const auto& [name, value] : layer->attributes())
+      node.attributes.push_back({std::string(name), *value});
   }
   for (const auto& param : module->named_parameters(/*recurse=*/false)) {
     node.params.push_back({param.key(), param.value().sizes().vec()});
@@ -47,18 +73,19 @@ std::string planned_name(std::string_view name, std::string_view base_prefix) {
   return std::string(name.substr(name.starts_with(base_prefix) ? base_prefix.size() : 0));
 }
 
-ModelDescription describe_model(const nn::Model& model) {
+ModelDescription describe_model(nn::Model& model) {
   ModelDescription description;
   description.architecture = model.architecture();
   description.config_json = model.config().dump();
   const std::string prefix = model.base_prefix();
+  const Order order(model);
   for (const auto& item : model.named_modules("", /*include_self=*/false)) {
     if (item.key() + "." == prefix) continue;
     const std::string path = planned_name(item.key(), prefix);
     if (const auto addition = std::dynamic_pointer_cast<nn::Addition>(item.value()))
       describe_addition(path, *addition, description.nodes);
     else
-      description.nodes.push_back(describe_module(path, item.value()));
+      description.nodes.push_back(describe_module(path, item.value(), order.of(item.key())));
   }
   for (const nn::Tie& tie : model.ties()) {
     description.ties.push_back({planned_name(tie.name, prefix), planned_name(tie.canonical, prefix)});
@@ -66,8 +93,7 @@ ModelDescription describe_model(const nn::Model& model) {
   return description;
 }
 
-std::string explain_model(const nn::Model& model, const std::optional<Policy>& policy,
-                          const ParallelSizes& sizes) {
+std::string explain_model(nn::Model& model, const std::optional<Policy>& policy, const ParallelSizes& sizes) {
   const ModelDescription description = describe_model(model);
   return list_modules(description) +
          explain(policy ? build_plan(description, *policy, sizes) : empty_plan(description, sizes));

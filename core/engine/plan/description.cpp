@@ -61,6 +61,11 @@ std::vector<Components> merge_at(const std::vector<Components>& paths, size_t po
 
 }  // namespace
 
+std::string parent_of(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  return std::string(path.substr(0, dot == path.npos ? 0 : dot));
+}
+
 bool natural_less(std::string_view a, std::string_view b) {
   size_t i = 0, j = 0;
   while (i < a.size() && j < b.size()) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +17,12 @@ struct ParameterShape {
   std::vector<int64_t> shape;
 };
 
+// An integer of a layer that a plan may divide.
+struct DividableAttribute {
+  std::string name;  // "num_heads"
+  int64_t value = 0;
+};
+
 // Parameters that an operation has added to a module.
 struct AddedParameters {
   std::string operation;
@@ -30,9 +35,10 @@ struct Node {
   std::string path;                    // "h.0.attn.c_attn"
   std::string kind;                    // "Conv1D"
   std::vector<ParameterShape> params;  // its own, without those of its children
-  // Returns an integer that a plan may divide ("num_heads"), empty if the module has none of that name. May
-  // be null.
-  std::function<std::optional<int64_t>(std::string_view)> attribute;
+  std::vector<DividableAttribute> attributes = {};
+  // Counts modules in the order in which units run them. A module that no unit names has the number of the
+  // module that contains it; one that no unit runs has the largest number.
+  size_t order = 0;
   std::optional<AddedParameters> added = {};
 };
 
@@ -49,6 +55,9 @@ struct ModelDescription {
   std::vector<Node> nodes;         // in any order, paths are unique
   std::vector<TiedNames> ties;
 };
+
+// Returns the path of the module that contains the one at `path`, "" for the root.
+std::string parent_of(std::string_view path);
 
 // Returns true if `a` comes before `b` when numbers are compared by value: h.2 before h.10.
 bool natural_less(std::string_view a, std::string_view b);

@@ -188,6 +188,9 @@ std::string explain(const Plan& plan) {
   for (const Tie& entry : plan.ties) text += fmt::format("tie         {} = {}\n", entry.first, entry.second);
   for (const Requirement& entry : plan.requirements) text += requirement(entry);
   text += replicated(plan.replicated);
+  if (!plan.on_split_sequence.empty())
+    text += fmt::format("split       {}: {}\n", plan.on_split_sequence.size(),
+                        join(compress_paths(plan.on_split_sequence)));
   text += fmt::format("parameters  {}, {} on a rank of the tensor axis\n", plan.num_parameters,
                       plan.num_local_parameters);
   for (const std::string& reason : unsupported(plan)) text += fmt::format("refused     {}\n", reason);

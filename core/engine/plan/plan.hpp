@@ -64,9 +64,13 @@ struct Plan {
   std::vector<Tie> ties;
   std::vector<Requirement> requirements;
   std::vector<PlannedNode> replicated;  // nodes that have parameters but no entry
-  int64_t num_parameters = 0;           // elements of all parameters; tied ones count once
-  int64_t num_local_parameters = 0;     // those on the first rank of the tensor axis, which has the most
-  std::string digest;                   // SHA-256 of canonical_text, hexadecimal
+  // Paths of norms and dropouts that see this rank's positions only, if tensor-parallel ranks split
+  // sequences. They need no entry: the host sums the gradients of norms and gives ranks dropout masks of
+  // their own.
+  std::vector<std::string> on_split_sequence;
+  int64_t num_parameters = 0;        // elements of all parameters; tied ones count once
+  int64_t num_local_parameters = 0;  // those on the first rank of the tensor axis, which has the most
+  std::string digest;                // SHA-256 of canonical_text, hexadecimal
 };
 
 // A policy that can be run: the table of a plugin, or a file (plan/json_policy.hpp).

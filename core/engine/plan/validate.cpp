@@ -8,9 +8,11 @@
 
 #include "base/text.hpp"
 #include "box/cut.hpp"
+#include "plan/check_layers.hpp"
 #include "plan/cut_rules.hpp"
 #include "plan/operations.hpp"
 #include "plan/pattern.hpp"
+#include "plan/sequences.hpp"
 
 namespace weft::plan {
 namespace {
@@ -34,6 +36,20 @@ bool is_operation_id(std::string_view id) {
   return words.size() >= 2 && words.size() == dots + 1 && std::all_of(name.begin(), name.end(), [&](char c) {
            return (c >= 'a' && c <= 'z') || is_digit(c) || c == '_' || c == '.';
          });
+}
+
+const DividableAttribute* find_attribute(const Node& node, std::string_view name) {
+  const auto found =
+      std::find_if(node.attributes.begin(), node.attributes.end(),
+                   [&](const DividableAttribute& attribute) { return attribute.name == name; });
+  return found == node.attributes.end() ? nullptr : &*found;
+}
+
+// Returns "; it has num_heads, num_key_value_heads", or nothing if the node has no attributes.
+std::string known_attributes(const Node& node) {
+  std::vector<std::string> names;
+  for (const DividableAttribute& attribute : node.attributes) names.push_back(attribute.name);
+  return names.empty() ? "" : fmt::format("; it has {}", list(names));
 }
 
 // Collects the problems of nodes and reports a problem that many nodes share once.
@@ -82,6 +98,8 @@ class Validator {
     keep_the_rest();
     keep_additions();
     check_tied_cuts();
+    plan_.on_split_sequence = layers_on_split_sequence(model_, plan_);
+    if (problems_.empty()) check_layers(model_, plan_, problems_);
     return std::move(plan_);
   }
 
@@ -135,19 +153,20 @@ class Validator {
     Division division = {pattern->text(), entry.attribute, entry.by, {}};
     PerNode per_node;
     for (const Node* node : match(*pattern, "divide")) {
-      const auto value = node->attribute ? node->attribute(entry.attribute) : std::optional<int64_t>();
-      if (!value) {
-        per_node.add(
-            fmt::format("({}) has no integer attribute \"{}\"", node->kind, printable(entry.attribute)),
-            node->path);
+      const DividableAttribute* found = find_attribute(*node, entry.attribute);
+      if (found == nullptr) {
+        per_node.add(fmt::format("({}) has no integer attribute \"{}\"{}", node->kind,
+                                 printable(entry.attribute), known_attributes(*node)),
+                     node->path);
       } else if (!divided_.insert({node->path, entry.attribute}).second) {
         per_node.add(fmt::format("has its \"{}\" divided by an earlier entry", entry.attribute), node->path);
-      } else if (entry.by >= 1 && (*value < 1 || *value % entry.by != 0)) {
-        per_node.add(fmt::format("has {} {}, not a multiple of {}; the nearest sizes that divide it: {}",
-                                 entry.attribute, *value, entry.by, nearest_divisors(*value, entry.by)),
-                     node->path);
+      } else if (entry.by >= 1 && (found->value < 1 || found->value % entry.by != 0)) {
+        per_node.add(
+            fmt::format("has {} {}, not a multiple of {}; the nearest sizes that divide it: {}",
+                        entry.attribute, found->value, entry.by, nearest_divisors(found->value, entry.by)),
+            node->path);
       } else if (entry.by >= 1) {
-        division.nodes.push_back({node->path, *value, *value / entry.by});
+        division.nodes.push_back({node->path, found->value, found->value / entry.by});
       }
     }
     per_node.flush(who, problems_);
@@ -275,7 +294,7 @@ class Validator {
         problems_.push_back(unknown_operation(node.added->operation));
         return;
       }
-      PlannedNode planned = whole_node({node.path, node.kind, node.added->params, nullptr});
+      PlannedNode planned = whole_node({node.path, node.kind, node.added->params});
       Problems found;
       if (operation->cut != nullptr)
         operation->cut(planned, {Attributes(node.added->attributes), plan_.sizes, find_planned(node.path)},

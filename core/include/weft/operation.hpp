@@ -59,6 +59,8 @@ enum class Fact {
   kEndsSequence,          // every rank has all positions of a sequence from here on
   kOwnPositions,          // each rank of the sequence axis computes the logits of its own positions
   kAttends,               // positions of a sequence are mixed here
+  kSplitsOutput,  // each rank of the tensor axis computes its output features, as a column-parallel layer
+  kSplitsInput,   // each rank of the tensor axis reads its input features, as a row-parallel layer
 };
 
 // An entry states `fact` if its flag `key` is `value`, or always if `key` is empty.

@@ -59,7 +59,7 @@ weft_shard_policy policy(Body) {
 }
 
 inline Node node(std::string path, std::string kind, std::vector<ParameterShape> params = {}) {
-  return {std::move(path), std::move(kind), std::move(params), nullptr};
+  return {std::move(path), std::move(kind), std::move(params)};
 }
 
 struct Gpt2 {
@@ -87,9 +87,7 @@ struct Gpt2 {
     for (int64_t layer = 0; layer < layers; ++layer) {
       const std::string h = fmt::format("h.{}", layer);
       Node attention = node(h + ".attn", "Attention");
-      attention.attribute = [heads = heads](std::string_view name) {
-        return name == "num_heads" ? std::optional(heads) : std::nullopt;
-      };
+      attention.attributes = {{"num_heads", heads}};
       for (Node& added : std::vector<Node>{
                node(h, "Block"), norm(h + ".ln_1"), attention, conv(h + ".attn.c_attn", e, 3 * e),
                conv(h + ".attn.c_proj", e, e), node(h + ".attn.attn_dropout", "Dropout"),
@@ -101,7 +99,9 @@ struct Gpt2 {
     }
     model.nodes.push_back(node("stream_end", "Identity"));
     model.nodes.push_back(norm("ln_f"));
+    const size_t in_sequence = model.nodes.size() - 1;
     add_heads(model);
+    for (size_t i = in_sequence; i < model.nodes.size(); ++i) model.nodes[i].order = 1;
     return model;
   }
 
@@ -127,8 +127,8 @@ struct Gpt2 {
 };
 
 // Returns the error text of build_plan. Fails the test if it accepts the policy.
-inline std::string refusal(const ModelDescription& model, const weft_shard_policy& policy,
-                           const ParallelSizes& sizes = {}) {
+template <class AnyPolicy>
+std::string refusal(const ModelDescription& model, const AnyPolicy& policy, const ParallelSizes& sizes = {}) {
   try {
     build_plan(model, policy, sizes);
   } catch (const Error& error) {

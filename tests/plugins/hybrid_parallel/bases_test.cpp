@@ -1,7 +1,7 @@
 // What the bases of models carry beside decoders of text: a model of images without a vocabulary, and an
 // encoder of tokens with types of their own, norms after the residual, a pooler, a tied decoder with its own
 // bias and two losses.
-#include <ATen/ops/linear.h>
+#include <ATen/ops/conv2d.h>
 
 #include "base/text.hpp"
 #include "booster/estimate.hpp"
@@ -30,7 +30,9 @@ class EncoderAttention final : public nn::Attention {
     qkv = register_module("qkv", std::make_shared<nn::Linear>(kWidth, 3 * kWidth, true, dtype));
     out = register_module("out", std::make_shared<nn::Linear>(kWidth, kWidth, true, dtype));
   }
-  int64_t* attribute(std::string_view name) override { return name == "num_heads" ? &num_heads : nullptr; }
+  std::vector<std::pair<std::string_view, int64_t*>> attributes() override {
+    return {{"num_heads", &num_heads}};
+  }
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& mask) const {
     const at::Tensor mixed = (*qkv)(x);
     return (*out)(attend(mixed.view({mixed.size(0), mixed.size(1), 3, num_heads, 4}), mask, {}));
@@ -99,9 +101,7 @@ struct ImageEmbeddings final : torch::nn::Module {
     positions = register_parameter("positions", on_meta({1, kPatches + 1, kWidth}, dtype));
   }
   at::Tensor operator()(const at::Tensor& pixels) const {
-    // A convolution whose patches do not overlap, as one product: libtorch's has no form without memory.
-    const at::Tensor cut = pixels.unfold(2, 2, 2).unfold(3, 2, 2).permute({0, 2, 3, 1, 4, 5});
-    const at::Tensor patches = at::linear(cut.flatten(3).flatten(1, 2), weight.flatten(1), bias);
+    const at::Tensor patches = at::conv2d(pixels, weight, bias, /*stride=*/2).flatten(2).transpose(1, 2);
     return at::cat({class_token.expand({pixels.size(0), 1, kWidth}), patches}, 1) + positions;
   }
 

@@ -69,22 +69,28 @@ TEST(Edges, AutocastHasTheGradientsOfOneRankUnderAutocast) {
   }
 }
 
-// Layers of whole heads or positions draw alike, those that ranks divide by themselves.
+// Layers whose input is the same on all ranks must draw the same masks. Attention with divided heads and
+// layers on a split sequence need masks of their own.
 TEST(Edges, DropoutDrawsForWhatARankHasAlone) {
   on_ranks({4}, [](World& world) {
     for (const bool splits : {false, true}) {
       const std::string axes = R"("tp_size": 4)";
       const Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 16, .heads = 4, .dropout = 0.3}),
                             of(splits ? in_mode("split_gather", axes) : axes, "fp32"));
-      int64_t found = 0;
+      const uint64_t own = static_cast<uint64_t>(world.rank()) + 1;
+      int64_t dropouts = 0, attentions = 0;
       for (const auto& module : job.model.module().named_modules()) {
-        const auto* const layer = dynamic_cast<const nn::Dropout*>(module.value().get());
-        if (layer == nullptr) continue;
-        ++found;
-        const bool alone = splits || module.key().ends_with("attn_dropout");
-        EXPECT_EQ(layer->random_stream, alone ? static_cast<uint64_t>(world.rank()) + 1 : 0) << module.key();
+        if (const auto* const layer = dynamic_cast<const nn::Dropout*>(module.value().get())) {
+          ++dropouts;
+          EXPECT_EQ(layer->random_stream, splits ? own : 0) << module.key();
+        }
+        if (const auto* const layer = dynamic_cast<const nn::Attention*>(module.value().get())) {
+          ++attentions;
+          EXPECT_EQ(layer->random_stream, own) << module.key();
+        }
       }
-      EXPECT_EQ(found, 7);
+      EXPECT_EQ(dropouts, 7);
+      EXPECT_EQ(attentions, 2);
     }
   });
 }

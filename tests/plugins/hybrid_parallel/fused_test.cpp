@@ -29,9 +29,8 @@ class FusedAttention final : public nn::Attention {
     qkv = linear("qkv", kWidth, (fused.heads + 2 * fused.key_heads) * kHeadSize);
     out = linear("out", fused.heads * kHeadSize, kWidth);
   }
-  int64_t* attribute(std::string_view name) override {
-    if (name == "num_heads") return &num_heads;
-    return name == "num_key_value_heads" ? &num_key_value_heads : nullptr;
+  std::vector<std::pair<std::string_view, int64_t*>> attributes() override {
+    return {{"num_heads", &num_heads}, {"num_key_value_heads", &num_key_value_heads}};
   }
   at::Tensor operator()(const at::Tensor& x) const {
     const int64_t groups = interleaved_ ? num_key_value_heads : 1;

@@ -18,8 +18,8 @@ class Layer : public torch::nn::Module {
  public:
   // Returns the kind under which a shard policy sees the layer ("Linear").
   virtual std::string kind() const = 0;
-  // Returns an integer that a plan may divide ("num_heads"), null if the layer has none of that name.
-  virtual int64_t* attribute(std::string_view name) { return nullptr; }
+  // Returns the integers that a plan may divide, with their names ("num_heads").
+  virtual std::vector<std::pair<std::string_view, int64_t*>> attributes() { return {}; }
 };
 
 // The base of layers that have two forms with equal results up to rounding. The fused form makes few passes
@@ -35,8 +35,7 @@ class Linear : public Layer {
  public:
   enum class Layout { kOutIn, kInOut };
   Linear(int64_t in, int64_t out, bool bias, at::ScalarType dtype, Layout layout = Layout::kOutIn);
-  // Makes a layer of existing tensors, such as a weight tied to that of another layer. `bias` may be
-  // undefined.
+  // Makes a layer of existing tensors, such as a tied weight. `bias` may be undefined.
   Linear(const at::Tensor& weight, const at::Tensor& bias, Layout layout = Layout::kOutIn);
   at::Tensor operator()(const at::Tensor& x) const;  // x: (..., in) -> (..., out)
   std::string kind() const override { return layout == Layout::kOutIn ? "Linear" : "Conv1D"; }
@@ -140,10 +139,11 @@ class Attention : public Layer {
   std::string kind() const override { return "Attention"; }
 
   bool fused = true;                              // see AttentionOptions
+  uint64_t random_stream = 0;                     // one for each rank where a plan divides the heads
   std::shared_ptr<AttentionOperation> operation;  // may be null
 
  protected:
-  // Compute self_attention(), or the operation of the plan.
+  // Compute self_attention(), or the operation of the plan, with `fused` and `random_stream` of this layer.
   at::Tensor attend(const at::Tensor& qkv, const at::Tensor& mask, AttentionOptions options) const;
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                     AttentionOptions options) const;
@@ -171,7 +171,7 @@ class RelativeAttentionBias : public Layer {
 };
 
 // Returns an activation of Hugging Face's ACT2FN by its name ("gelu_new", "relu", ...). Throws
-// INVALID_ARGUMENT, or UNIMPLEMENTED for one that only Hugging Face has, naming the known ones.
+// INVALID_ARGUMENT naming the known ones.
 using ActivationFunction = at::Tensor (*)(const at::Tensor&);
 ActivationFunction activation(std::string_view name);
 

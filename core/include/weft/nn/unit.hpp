@@ -27,13 +27,14 @@ class Unit {
   virtual void forward(State& state) = 0;
 
   const std::string& name() const { return name_; }
-  // Returns the modules whose parameters and buffers forward() uses, including those that it shares with
-  // other units.
+  // Returns the modules whose parameters and buffers forward() uses, in the order in which it runs them,
+  // including those that it shares with other units.
   const std::vector<torch::nn::Module*>& modules() const { return modules_; }
 
  protected:
   explicit Unit(std::string name) : name_(std::move(name)) {}
-  // Records that forward() uses `module`, which the model owns, and returns it.
+  // Records that forward() uses `module`, which the model owns, and returns it. Call it in the order in which
+  // forward() runs the modules.
   template <class M>
   M& uses(M& module) {
     modules_.push_back(&module);

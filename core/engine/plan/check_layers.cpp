@@ -1,0 +1,226 @@
+#include "plan/check_layers.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+#include "operations/registry.hpp"
+#include "plan/sequences.hpp"
+
+namespace weft::plan {
+namespace {
+
+// A linear layer with its entry, null if it has none.
+struct Linear {
+  const Node* node;
+  const Replacement* entry;
+  int64_t in, out;
+
+  bool is(Fact fact) const { return entry != nullptr && states(*entry, fact); }
+  int64_t attribute(std::string_view key, int64_t otherwise) const {
+    for (const Attribute& attribute : entry->attributes)
+      if (attribute.key == key) return attribute.integer;
+    return otherwise;
+  }
+};
+
+class Checker {
+ public:
+  Checker(const ModelDescription& model, const Plan& plan) : model_(model), plan_(plan) {
+    for (const Replacement& entry : plan.replacements)
+      if (!entry.pattern.empty())
+        for (const PlannedNode& node : entry.nodes) entries_.emplace(node.path, &entry);
+    for (const Node& node : model.nodes) {
+      kinds_[node.path] = node.kind;
+      add_linear(node);
+    }
+    kinds_[""] = model.architecture;
+  }
+
+  void run(std::vector<std::string>& problems) {
+    if (plan_.sizes.tensor > 1) {
+      for (const auto& [parent, layers] : linears_) check_region(parent, layers);
+      for (const Node& node : model_.nodes)
+        if (node.kind == "Attention") check_heads(node);
+    }
+    // Of a plan without an end of split sequences, unsupported() tells that.
+    if (splits_sequences(plan_.sizes) && states(plan_, Fact::kEndsSequence)) check_split_sequence();
+    for (const auto& [problem, paths] : found_)
+      problems.push_back(fmt::format("{} {}", fmt::join(compress_paths(paths), ", "), problem));
+  }
+
+ private:
+  using Linears = std::vector<Linear>;
+
+  const Replacement* entry_of(const std::string& path) const {
+    const auto found = entries_.find(path);
+    return found == entries_.end() ? nullptr : found->second;
+  }
+
+  void add_linear(const Node& node) {
+    if (node.kind != "Linear" && node.kind != "Conv1D") return;
+    for (const ParameterShape& param : node.params) {
+      if (param.name != "weight" || param.shape.size() != 2) continue;
+      const size_t out = node.kind == "Conv1D" ? 1 : 0;
+      linears_[parent_of(node.path)].push_back(
+          {&node, entry_of(node.path), param.shape[1 - out], param.shape[out]});
+    }
+  }
+
+  // Modules with the same problem share one text.
+  void add(const std::string& path, const std::string& problem) {
+    const auto same =
+        std::find_if(found_.begin(), found_.end(), [&](const auto& f) { return f.first == problem; });
+    if (same == found_.end())
+      found_.push_back({problem, {path}});
+    else
+      same->second.push_back(path);
+  }
+
+  static Linears select(const Linears& layers, Fact fact) {
+    Linears selected;
+    std::copy_if(layers.begin(), layers.end(), std::back_inserter(selected),
+                 [&](const Linear& layer) { return layer.is(fact); });
+    return selected;
+  }
+
+  // Checks the linear layers of one parent, which begin and end a tensor-parallel region.
+  void check_region(const std::string& parent, const Linears& layers) {
+    const Linears columns = select(layers, Fact::kSplitsOutput), rows = select(layers, Fact::kSplitsInput);
+    if (columns.empty() && rows.empty()) return;
+    if (rows.size() == 1)
+      for (const Linear& column : columns) check_parts(column, rows.front());
+    for (const Linear& layer : layers)
+      if (layer.entry == nullptr) check_replicated(layer, columns, rows, kinds_[parent] == "Attention");
+  }
+
+  // A layer without an entry may read neither the features of a region nor give them.
+  void check_replicated(const Linear& layer, const Linears& columns, const Linears& rows, bool of_attention) {
+    const auto find = [](const Linears& among, const auto& fits) -> const Linear* {
+      const auto found = std::find_if(among.begin(), among.end(), fits);
+      return found == among.end() ? nullptr : &*found;
+    };
+    const bool is_read = find(rows, [&](const Linear& row) { return row.in == layer.in; }) != nullptr;
+    const Linear* before = find(columns, [&](const Linear& column) {
+      return column.out / std::max<int64_t>(1, column.attribute("fused", 1)) == layer.in;
+    });
+    const Linear* like =
+        find(columns, [&](const Linear& column) { return column.in == layer.in && column.out == layer.out; });
+    const Linear* after = find(rows, [&](const Linear& row) {
+      return layer.out % row.in == 0 &&
+             find(columns, [&](const Linear& column) { return column.out % row.in == 0; }) == nullptr;
+    });
+    if (before != nullptr && !is_read)
+      add(layer,
+          fmt::format("reads {} features, of which {} gives each rank a part; give it weft.linear_row/1",
+                      layer.in, text(*before)));
+    else if (after != nullptr)
+      add(layer, fmt::format("gives the features of which {} reads a part on each rank; give it "
+                             "weft.linear_column/1",
+                             text(*after)));
+    else if (like != nullptr || (of_attention && !columns.empty()))
+      add(layer, fmt::format("stands beside {}; give it weft.linear_column/1",
+                             text(like != nullptr ? *like : columns.front())));
+  }
+
+  void add(const Linear& layer, const std::string& problem) {
+    add(layer.node->path,
+        fmt::format("has no entry, but {}, or weft.linear/1 if all ranks shall compute all of it", problem));
+  }
+
+  // A weight with several parts side by side must be cut part by part.
+  void check_parts(const Linear& column, const Linear& row) {
+    const bool one_part = column.attribute("fused", 0) == 1 && column.attribute("heads", 0) == 0;
+    if (!one_part || column.out % row.in != 0 || column.out / row.in < 2) return;
+    const int64_t parts = column.out / row.in;
+    add(column.node->path,
+        fmt::format(
+            "(\"{}\" -> {}) gives {} output features, but {} of the same module reads {}: it has {} parts, "
+            "each of which must be split; give it fused = {}, or heads = N if each of N heads has all parts",
+            column.entry->pattern, column.entry->operation, column.out, leaf_of(row), row.in, parts, parts));
+  }
+
+  // Returns "c_fc ("h.*.mlp.c_fc" -> weft.linear_column/1)".
+  static std::string text(const Linear& layer) {
+    return fmt::format("{} (\"{}\" -> {})", leaf_of(layer), layer.entry->pattern, layer.entry->operation);
+  }
+
+  static std::string leaf_of(const Linear& layer) {
+    return layer.node->path.substr(layer.node->path.rfind('.') + 1);
+  }
+
+  // Attention whose projections are split must count this rank's heads.
+  void check_heads(const Node& node) {
+    const auto found = linears_.find(node.path);
+    if (found == linears_.end()) return;
+    const Linears columns = select(found->second, Fact::kSplitsOutput);
+    const int64_t ranks = plan_.sizes.tensor;
+    for (const DividableAttribute& attribute : node.attributes) {
+      const int64_t here = divided(node.path, attribute);
+      const int64_t wanted =
+          columns.empty() ? attribute.value : std::max<int64_t>(1, attribute.value / ranks);
+      if (here == wanted) continue;
+      if (columns.empty())
+        add(node.path,
+            fmt::format("has its {} = {} divided, but none of its linear layers is column-parallel; give "
+                        "them weft.linear_column/1, or leave the divide entry out",
+                        attribute.name, attribute.value));
+      else
+        add(node.path, fmt::format("has {} = {} on each rank, but {} gives it the features of {}; divide "
+                                   "\"{}\" by {} (DIVIDE in C)",
+                                   attribute.name, here, text(columns.front()), wanted, attribute.name,
+                                   attribute.value / wanted));
+    }
+  }
+
+  // Returns the value of an attribute after the plan.
+  int64_t divided(const std::string& path, const DividableAttribute& attribute) const {
+    for (const Division& division : plan_.divisions)
+      if (division.attribute == attribute.name)
+        for (const DividedNode& node : division.nodes)
+          if (node.path == path) return node.after;
+    return attribute.value;
+  }
+
+  // A layer without an operation for split sequences would take a part of the positions for all of them.
+  void check_split_sequence() {
+    const Sequences sequences(model_, plan_);
+    const bool over_tensor_axis = splits_over_tensor_axis(plan_.sizes);
+    for (const Node& node : model_.nodes) {
+      if (sequences.have_ended_before(node) || follows_sequence(node)) continue;
+      const Replacement* entry = entry_of(node.path);
+      if (node.kind == "Attention" && !over_tensor_axis &&
+          (entry == nullptr || !states(*entry, Fact::kAttends)))
+        add(node.path,
+            fmt::format("attends to this rank's positions only, because sequences are split and no entry "
+                        "gives it an operation for that; give it {}",
+                        operations_that_state(Fact::kAttends)));
+      if (entry != nullptr || node.params.empty()) continue;
+      if (node.kind == "Embedding")
+        add(node.path,
+            fmt::format("has no entry, so it looks up all positions, but sequences are split; give it {}",
+                        operations_that_state(Fact::kBeginsSequence)));
+      else if (over_tensor_axis)
+        add(node.path,
+            fmt::format("({}) has no entry, but sees this rank's positions only, so the gradients of its "
+                        "parameters would be incomplete; give it an operation, or leave "
+                        "enable_sequence_parallelism false",
+                        node.kind));
+    }
+  }
+
+  const ModelDescription& model_;
+  const Plan& plan_;
+  std::map<std::string, const Replacement*> entries_;  // by the path of the module
+  std::map<std::string, std::string> kinds_;           // by the path of the module
+  std::map<std::string, Linears> linears_;             // by the path of the parent
+  std::vector<std::pair<std::string, std::vector<std::string>>> found_;
+};
+
+}  // namespace
+
+void check_layers(const ModelDescription& model, const Plan& plan, std::vector<std::string>& problems) {
+  Checker(model, plan).run(problems);
+}
+
+}  // namespace weft::plan

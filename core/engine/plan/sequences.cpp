@@ -1,0 +1,61 @@
+#include "plan/sequences.hpp"
+
+#include <algorithm>
+
+#include "operations/registry.hpp"
+
+namespace weft::plan {
+
+Sequences::Sequences(const ModelDescription& model, const Plan& plan) {
+  std::map<std::string, size_t> orders;
+  for (const Node& node : model.nodes) orders[node.path] = node.order;
+  for (const Replacement& entry : plan.replacements)
+    if (states(entry, Fact::kBeginsNestedSequence))
+      for (const PlannedNode& node : entry.nodes) nested_.push_back(parent_of(node.path));
+  constexpr size_t kNever = std::numeric_limits<size_t>::max();
+  for (const Replacement& entry : plan.replacements) {
+    if (!states(entry, Fact::kEndsSequence)) continue;
+    for (const PlannedNode& node : entry.nodes) {
+      const size_t order = orders.at(node.path);
+      ends_[sequence_of(node.path)] = order;
+      if (order != kNever) last_end_ = last_end_ == kNever ? order : std::max(last_end_, order);
+    }
+  }
+}
+
+std::string Sequences::sequence_of(const std::string& path) const {
+  std::string parent = parent_of(path);
+  while (!parent.empty() && std::find(nested_.begin(), nested_.end(), parent) == nested_.end())
+    parent = parent_of(parent);
+  return parent;
+}
+
+bool Sequences::have_ended_before(const Node& node) const {
+  // A module beside nested sequences, such as a head, comes after the last of them.
+  const auto end = ends_.find(sequence_of(node.path));
+  return node.order > (end != ends_.end() ? end->second : last_end_);
+}
+
+bool splits_over_tensor_axis(const ParallelSizes& sizes) {
+  return sizes.tensor > 1 &&
+         (sizes.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER || sizes.sequence_mode == WEFT_SEQUENCE_RING);
+}
+
+bool splits_sequences(const ParallelSizes& sizes) {
+  return sizes.sequence > 1 || splits_over_tensor_axis(sizes);
+}
+
+bool follows_sequence(const Node& node) {
+  return node.kind == "Dropout" || node.kind == "LayerNorm" || node.kind == "RMSNorm";
+}
+
+std::vector<std::string> layers_on_split_sequence(const ModelDescription& model, const Plan& plan) {
+  std::vector<std::string> paths;
+  if (!splits_over_tensor_axis(plan.sizes)) return paths;
+  const Sequences sequences(model, plan);
+  for (const Node& node : model.nodes)
+    if (follows_sequence(node) && !sequences.have_ended_before(node)) paths.push_back(node.path);
+  return paths;
+}
+
+}  // namespace weft::plan

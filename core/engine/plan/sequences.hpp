@@ -1,0 +1,42 @@
+// The sequences of a model, as the entries of a plan mark them: where each begins and ends.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace weft::plan {
+
+class Sequences {
+ public:
+  Sequences(const ModelDescription& model, const Plan& plan);
+
+  // Returns true if units run the module after the end of its sequence, so that it has all positions on every
+  // rank.
+  bool have_ended_before(const Node& node) const;
+
+ private:
+  std::string sequence_of(const std::string& path) const;
+
+  std::vector<std::string> nested_;     // paths of the modules below which a sequence of their own begins
+  std::map<std::string, size_t> ends_;  // the order of the end of each sequence, by path; "" for the others
+  size_t last_end_ = std::numeric_limits<size_t>::max();
+};
+
+// Returns true if the ranks of the tensor axis, of which there are several, split sequences between
+// tensor-parallel regions.
+bool splits_over_tensor_axis(const ParallelSizes& sizes);
+// Returns true if the ranks of the tensor axis or of the sequence axis split sequences.
+bool splits_sequences(const ParallelSizes& sizes);
+
+// Returns true for layers that a plan prepares for split sequences without an entry: norms and dropouts.
+bool follows_sequence(const Node& node);
+
+// Returns the paths of these layers that have this rank's positions only, if tensor-parallel ranks split
+// sequences.
+std::vector<std::string> layers_on_split_sequence(const ModelDescription& model, const Plan& plan);
+
+}  // namespace weft::plan

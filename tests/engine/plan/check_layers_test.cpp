@@ -1,0 +1,159 @@
+// Plans whose entries contradict the model: each mistake must be refused with the module and the entry.
+#include <nlohmann/json.hpp>
+
+#include "invented_policy.hpp"
+#include "plan/json_policy.hpp"
+
+namespace weft::plan::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr ParallelSizes kTwoRanks = {.tensor = 2};
+constexpr ParallelSizes kSplit = {.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER};
+constexpr ParallelSizes kRing = {.sequence = 2, .sequence_mode = WEFT_SEQUENCE_RING_ATTENTION};
+
+// Returns a correct policy of GPT-2, by the pattern of each entry.
+std::map<std::string, json> correct() {
+  const auto on = [](const char* pattern, const char* operation) {
+    return json{{"on", pattern}, {"operation", operation}};
+  };
+  std::map<std::string, json> entries;
+  for (const auto& [pattern, operation] :
+       {std::pair("wte", "weft.embedding_vocab/1"), std::pair("wpe", "weft.embedding/1"),
+        std::pair("h.*.attn.c_attn", "weft.linear_column/1"),
+        std::pair("h.*.attn.c_proj", "weft.linear_row/1"), std::pair("h.*.mlp.c_fc", "weft.linear_column/1"),
+        std::pair("h.*.mlp.c_proj", "weft.linear_row/1"), std::pair("h.*.attn", "weft.attention/1"),
+        std::pair("stream_end", "weft.sequence_end/1"), std::pair("lm_head", "weft.linear_vocab/1")})
+    entries[pattern] = on(pattern, operation);
+  for (const char* linear : {"h.*.attn.c_attn", "h.*.attn.c_proj", "h.*.mlp.c_fc", "h.*.mlp.c_proj"})
+    entries[linear]["layout"] = "in_out";
+  entries["h.*.attn.c_attn"]["fused"] = 3;
+  entries["num_heads"] = {{"divide", "h.*.attn"}, {"attribute", "num_heads"}, {"by", "tensor_size"}};
+  return entries;
+}
+
+std::map<std::string, json> without(const std::vector<std::string>& left_out) {
+  std::map<std::string, json> entries = correct();
+  for (const std::string& pattern : left_out) EXPECT_EQ(entries.erase(pattern), 1u);
+  return entries;
+}
+
+Plan plan_of(const std::map<std::string, json>& entries, const ParallelSizes& sizes) {
+  json all = json::array();
+  for (const auto& [pattern, entry] : entries) all.push_back(entry);
+  return build_plan(Gpt2{}.describe(),
+                    parse_json_policy(json{{"name", "p"}, {"entries", all}}.dump(), "p.json"), sizes);
+}
+
+std::string refused(const std::map<std::string, json>& entries, const ParallelSizes& sizes) {
+  try {
+    plan_of(entries, sizes);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), WEFT_INVALID_ARGUMENT);
+    return error.what();
+  }
+  ADD_FAILURE() << "the plan was accepted";
+  return "";
+}
+
+TEST(CheckLayers, AcceptsACorrectPolicy) {
+  for (const ParallelSizes& sizes : {ParallelSizes{}, kTwoRanks, kSplit, kRing}) plan_of(correct(), sizes);
+}
+
+TEST(CheckLayers, RefusesAFusedLayerThatIsCutAsOne) {
+  auto entries = correct();
+  entries["h.*.attn.c_attn"].erase("fused");
+  const std::string message = refused(entries, kTwoRanks);
+  EXPECT_TELLS(
+      message,
+      "h.{0..1}.attn.c_attn (\"h.*.attn.c_attn\" -> weft.linear_column/1) gives 36 output features, but "
+      "c_proj of the same module reads 12");
+  EXPECT_TELLS(message, "give it fused = 3");
+  plan_of(entries, {});
+  // The features of a head may lie together instead.
+  entries["h.*.attn.c_attn"]["heads"] = 4;
+  plan_of(entries, kTwoRanks);
+}
+
+TEST(CheckLayers, RefusesTheBeginningOrTheEndOfARegionAlone) {
+  EXPECT_TELLS(refused(without({"h.*.mlp.c_proj"}), kTwoRanks),
+               "h.{0..1}.mlp.c_proj has no entry, but reads 48 features, of which c_fc (\"h.*.mlp.c_fc\" -> "
+               "weft.linear_column/1) gives each rank a part; give it weft.linear_row/1, or weft.linear/1");
+  EXPECT_TELLS(refused(without({"h.*.attn.c_proj"}), kTwoRanks), "h.{0..1}.attn.c_proj has no entry");
+  EXPECT_TELLS(
+      refused(without({"h.*.mlp.c_fc"}), kTwoRanks),
+      "h.{0..1}.mlp.c_fc has no entry, but gives the features of which c_proj (\"h.*.mlp.c_proj\" -> "
+      "weft.linear_row/1) reads a part on each rank; give it weft.linear_column/1");
+  EXPECT_TELLS(refused(without({"h.*.attn.c_attn"}), kTwoRanks), "h.{0..1}.attn.c_attn has no entry");
+  plan_of(without({"h.*.mlp.c_fc", "h.*.mlp.c_proj"}), kTwoRanks);
+  plan_of(without({"h.*.mlp.c_proj"}), {});
+}
+
+TEST(CheckLayers, RefusesHeadsThatDoNotFollowTheProjections) {
+  EXPECT_TELLS(refused(without({"num_heads"}), kTwoRanks),
+               "h.{0..1}.attn has num_heads = 4 on each rank, but c_attn (\"h.*.attn.c_attn\" -> "
+               "weft.linear_column/1) gives it the features of 2; divide \"num_heads\" by 2");
+  auto entries = correct();
+  entries["num_heads"]["by"] = 4;
+  EXPECT_TELLS(refused(entries, kTwoRanks), "h.{0..1}.attn has num_heads = 1 on each rank");
+  EXPECT_TELLS(
+      refused(without({"h.*.attn.c_attn", "h.*.attn.c_proj"}), kTwoRanks),
+      "h.{0..1}.attn has its num_heads = 4 divided, but none of its linear layers is column-parallel");
+  plan_of(without({"num_heads"}), {});
+}
+
+TEST(CheckLayers, RefusesParametersOfSplitSequencesWithoutAnEntry) {
+  EXPECT_TELLS(refused(without({"wpe"}), kSplit),
+               "wpe has no entry, so it looks up all positions, but sequences are split");
+  EXPECT_TELLS(refused(without({"wpe"}), kRing), "wpe has no entry");
+  EXPECT_TELLS(
+      refused(without({"h.*.mlp.c_fc", "h.*.mlp.c_proj"}), kSplit),
+      "h.{0..1}.mlp.c_fc, h.{0..1}.mlp.c_proj (Conv1D) has no entry, but sees this rank's positions only");
+  EXPECT_TELLS(refused(without({"h.*.attn"}), kRing),
+               "h.{0..1}.attn attends to this rank's positions only, because sequences are split");
+  // After the end of the sequence every rank has all positions.
+  plan_of(without({"lm_head", "wte"}), kTwoRanks);
+  auto replicated = without({"lm_head"});
+  replicated["wte"]["operation"] = "weft.embedding/1";
+  plan_of(replicated, kSplit);
+}
+
+TEST(CheckLayers, FindsTheNormsAndDropoutsOfSplitSequences) {
+  EXPECT_EQ(plan_of(correct(), kSplit).on_split_sequence,
+            (std::vector<std::string>{"drop", "h.0.attn.attn_dropout", "h.0.attn.resid_dropout", "h.0.ln_1",
+                                      "h.0.ln_2", "h.0.mlp.dropout", "h.1.attn.attn_dropout",
+                                      "h.1.attn.resid_dropout", "h.1.ln_1", "h.1.ln_2", "h.1.mlp.dropout"}));
+  EXPECT_TRUE(plan_of(correct(), kTwoRanks).on_split_sequence.empty());
+  EXPECT_TRUE(plan_of(correct(), kRing).on_split_sequence.empty());
+  EXPECT_TELLS(explain(plan_of(correct(), kSplit)), "split       11: drop, h.{0..1}.attn.attn_dropout");
+}
+
+// Two sequences, a norm at the end of each and a classifier beside them.
+TEST(CheckLayers, EndsEverySequenceWhereItEnds) {
+  ModelDescription model;
+  const auto add = [&](const std::string& path, const std::string& kind, size_t order) {
+    model.nodes.push_back(node(
+        path, kind,
+        kind == "Identity" ? std::vector<ParameterShape>() : std::vector<ParameterShape>{{"weight", {4}}}));
+    model.nodes.back().order = order;
+  };
+  for (const auto& [stack, order] : {std::pair("encoder", 1u), std::pair("decoder", 4u)}) {
+    add(fmt::format("{}.begin", stack), "Identity", 0);
+    add(fmt::format("{}.first", stack), "RMSNorm", order);
+    add(fmt::format("{}.end", stack), "Identity", order + 1);
+    add(fmt::format("{}.last", stack), "RMSNorm", order + 2);
+  }
+  add("classifier", "Linear", 7);
+  const Policy policy = parse_json_policy(R"({"name": "p", "entries": [
+    {"on": "*.begin", "operation": "weft.sequence_begin/1"},
+    {"on": "*.end", "operation": "weft.sequence_end/1"}]})",
+                                          "p.json");
+  EXPECT_EQ(build_plan(model, policy, kSplit).on_split_sequence,
+            (std::vector<std::string>{"decoder.first", "encoder.first"}));
+  model.nodes.back().order = 5;
+  EXPECT_TELLS(refusal(model, policy, kSplit), "classifier (Linear) has no entry");
+}
+
+}  // namespace
+}  // namespace weft::plan::test
