@@ -1,8 +1,12 @@
 // `weft plugins`: lists, shows and checks plugins.
+#include <sys/wait.h>
+#include <unistd.h>
 #include <weft/runtime.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +19,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "host/command.h"
+#include "host/launch/rank_process.hpp"
 #include "verbs.hpp"
 
 namespace weft::cli {
@@ -198,7 +203,7 @@ void doctor(const Flags& flags) {
   print(fmt::format("{} of {} libraries can be loaded.\n", num_good, listing.at("plugins").size()));
 }
 
-void validate(const Flags& flags) {
+void validate_here(const Flags& flags) {
   const json report = call([&](weft_str* text, weft_error* error) {
     return weft_plugins_validate(borrow(flags.name), text, error);
   });
@@ -216,6 +221,20 @@ void validate(const Flags& flags) {
     fail(WEFT_FAILED_PRECONDITION, "{} breaks the rules for plugins; the failed checks are above",
          flags.name);
   }
+}
+
+// Loads the library in a child, which a damaged one may crash.
+void validate(const Flags& flags) {
+  const pid_t child = fork();
+  if (child < 0) fail(WEFT_RESOURCE_EXHAUSTED, "cannot start a process: {}", std::strerror(errno));
+  if (child == 0) return validate_here(flags);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status)) throw Exit{WEXITSTATUS(status)};
+  fail(WEFT_DATA_LOSS,
+       "{} ended the process that loaded it ({}): the file is damaged, or its code fails; build it again",
+       printable(flags.name), launch::signal_name(WTERMSIG(status)));
 }
 
 void digest(const Flags& flags) {

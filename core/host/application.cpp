@@ -1,4 +1,6 @@
 // The functions of weft/booster.h and weft/tensor.h. They load the engine and forward to it.
+#include <type_traits>
+
 #include "host/application_functions.h"
 #include "host/engine.hpp"
 #include "host/error.hpp"
@@ -11,14 +13,27 @@ const weft_application_table* application_of(const weft_engine_table& engine) {
   return engine.application;
 }
 
+// Throws if one of the arguments is a text with a size and no data.
+template <class... Arguments>
+void check_texts(const char* function, const Arguments&... arguments) {
+  const auto check = [&](const auto& argument) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(argument)>, weft_str>)
+      weft::text_argument(function, argument);
+  };
+  (check(arguments), ...);
+}
+
 }  // namespace
 
-#define WEFT_FORWARD(name, parameters, arguments)                                                  \
-  weft_status name parameters {                                                                    \
-    const weft_application_table* table = nullptr;                                                 \
-    const weft_status opened = weft::guarded(                                                      \
-        error, [&] { table = application_of(weft::host::load_engine(weft::host::this_host())); }); \
-    return opened == WEFT_OK ? table->name arguments : opened;                                     \
+#define WEFT_UNPACK(...) __VA_ARGS__
+#define WEFT_FORWARD(name, parameters, arguments)                               \
+  weft_status name parameters {                                                 \
+    const weft_application_table* table = nullptr;                              \
+    const weft_status opened = weft::guarded(error, [&] {                       \
+      check_texts(#name, WEFT_UNPACK arguments);                                \
+      table = application_of(weft::host::load_engine(weft::host::this_host())); \
+    });                                                                         \
+    return opened == WEFT_OK ? table->name arguments : opened;                  \
   }
 // If the engine is not loaded, there is no object to destroy.
 #define WEFT_FORWARD_DESTROY(name, type)                                                  \

@@ -27,6 +27,12 @@ weft_status report_current_exception(weft_error* error) noexcept {
   }
 }
 
+std::string_view text_argument(const char* function, weft_str text) {
+  if (text.data == nullptr && text.size > 0)
+    fail(WEFT_INVALID_ARGUMENT, "{}: a text of {} bytes has no data", function, text.size);
+  return view(text);
+}
+
 std::string status_name(weft_status status) {
   constexpr std::array<const char*, 16> kNames = {"WEFT_OK",
                                                   "WEFT_CANCELLED",

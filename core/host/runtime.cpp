@@ -76,7 +76,7 @@ void weft_log(uint32_t level, weft_str from, weft_str text) {
 weft_status weft_runtime_create(weft_str options, weft_runtime** own, weft_error* error) {
   return guarded(error, [&] {
     host::check_pointer(own, "weft_runtime_create", "own");
-    *own = host::make_runtime(view(options)).release();
+    *own = host::make_runtime(text_argument("weft_runtime_create", options)).release();
   });
 }
 
@@ -94,9 +94,11 @@ weft_status weft_runtime_load(weft_runtime* runtime, weft_str kind, weft_str nam
            "weft_runtime_load: out->struct_size is {}, must be sizeof(weft_loaded), {}", out->struct_size,
            sizeof(weft_loaded));
     }
+    const auto text = [](weft_str given) { return text_argument("weft_runtime_load", given); };
+    const std::string_view of_kind = text(kind), called = text(name), in_version = text(version);
     const host::Catalogue catalogue = runtime->scan();
     const host::LoadedLibrary& library =
-        host::resolve(catalogue, runtime->facts, view(kind), view(name), view(version));
+        host::resolve(catalogue, runtime->facts, of_kind, called, in_version);
     const weft_loaded loaded = {sizeof(weft_loaded),     library.plugin,           borrow(library.id),
                                 borrow(library.version), borrow(library.kind),     borrow(library.path),
                                 borrow(library.digest),  borrow(library.manifest), library.tier,

@@ -117,6 +117,10 @@ TEST_F(PluginsCommand, ValidatesAndDigests) {
                {"passed REGISTER", "passed refuses another major"});
   const auto bad = root_.install("no_entry", "alpha", "1.0.1", [](json&) {});
   expect_parts(run("plugins validate " + bad.string() + " 2>&1"), 1, {"FAILED NOTE", "breaks the rules"});
+  const auto crashing = root_.install("crashing", "alpha", "1.0.2", [](json&) {});
+  expect_parts(run("plugins validate " + crashing.string() + " 2>&1"), 1,
+               {"weft: plugins validate: " + crashing.string(), "ended the process that loaded it (SIG",
+                "the file is damaged"});
   const std::string file = (good / "plugin.so").string();
   EXPECT_EQ(run("plugins digest " + file).output, sha256_file(file) + "\n");
 }

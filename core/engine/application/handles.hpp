@@ -35,8 +35,9 @@ void require(const void* pointer, const char* function, const char* argument);
 // Returns the world of this process, which the first call joins.
 const World& world();
 
-// Returns a batch of the caller's tensors. It refers to their memory.
-Batch batch_of(const weft_field* fields, uint64_t num_fields);
+// Returns a batch of the caller's tensors. It refers to their memory. `function` is named where a field is
+// wrong.
+Batch batch_of(const weft_field* fields, uint64_t num_fields, const char* function);
 
 // Wraps a criterion of the C API as a C++ one: the loss and the gradients that it returns become a node of
 // the autograd graph.

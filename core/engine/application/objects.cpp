@@ -41,7 +41,11 @@ Options checked(weft_str options, const char* table, const char* function) {
 
 optim::Hyper hyper_of(weft_str options) {
   optim::Hyper hyper;
-  for (const auto& [key, value] : object_of(options, "weft_optimizer_create").items()) {
+  const nlohmann::json object = object_of(options, "weft_optimizer_create");  // items() refers to it
+  if (!object.is_object())
+    fail(WEFT_INVALID_ARGUMENT, "weft_optimizer_create: the options are {}, must be an object",
+         json_kind(object));
+  for (const auto& [key, value] : object.items()) {
     if (!value.is_number() && !value.is_boolean())
       fail(WEFT_INVALID_ARGUMENT, "weft_optimizer_create: \"{}\" is {}, must be a number", key,
            json_kind(value));
@@ -87,16 +91,21 @@ weft_status tensor_create(uint32_t dtype, const int64_t* shape, uint32_t ndim, c
     require(own, "weft_tensor_create", "own");
     if (ndim > WEFT_MAX_DIMS)
       fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} dimensions, at most {}", ndim, WEFT_MAX_DIMS);
-    for (uint32_t d = 0; d < ndim; ++d)
+    if (ndim > 0) require(shape, "weft_tensor_create", "shape");
+    if (size_bytes > 0) require(data, "weft_tensor_create", "data");
+    // Compared before there is memory: a wrong shape may be larger than any.
+    const at::ScalarType type = scalar_type(dtype);
+    uint64_t needed = c10::elementSize(type);
+    bool fits = true;
+    for (uint32_t d = 0; d < ndim; ++d) {
       if (shape[d] < 0) fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: dimension {} is {}", d, shape[d]);
-    const at::Tensor tensor = at::empty({shape, ndim}, scalar_type(dtype));
-    if (tensor.nbytes() != size_bytes)
-      fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} bytes given, the shape has {}", size_bytes,
-           tensor.nbytes());
-    if (size_bytes > 0) {
-      require(data, "weft_tensor_create", "data");
-      std::memcpy(tensor.data_ptr(), data, size_bytes);
+      fits = fits && !__builtin_mul_overflow(needed, static_cast<uint64_t>(shape[d]), &needed);
     }
+    if (!fits || needed != size_bytes)
+      fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} bytes given, the shape has {}", size_bytes,
+           fits ? std::to_string(needed) : "more than 2^64");
+    const at::Tensor tensor = at::empty({shape, ndim}, type);
+    if (size_bytes > 0) std::memcpy(tensor.data_ptr(), data, size_bytes);
     *own = new weft_tensor{tensor};
   });
 }
@@ -131,6 +140,7 @@ weft_status model_open(weft_runtime* runtime, weft_str path, weft_str options, w
 weft_status optimizer_create(weft_runtime* runtime, weft_model* model, weft_str name, weft_str options,
                              weft_optimizer** own, weft_error* error) {
   return guarded(error, [&] {
+    require(runtime, "weft_optimizer_create", "runtime");
     require(model, "weft_optimizer_create", "model");
     require(own, "weft_optimizer_create", "own");
     *own = new weft_optimizer{optim::Optimizer(view(name), model->model.parameters(), hyper_of(options))};
@@ -140,6 +150,7 @@ weft_status optimizer_create(weft_runtime* runtime, weft_model* model, weft_str 
 weft_status scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, weft_str name,
                              weft_str options, weft_scheduler** own, weft_error* error) {
   return guarded(error, [&] {
+    require(runtime, "weft_scheduler_create", "runtime");
     require(optimizer, "weft_scheduler_create", "optimizer");
     require(own, "weft_scheduler_create", "own");
     *own = new weft_scheduler{optim::Scheduler(
@@ -150,6 +161,7 @@ weft_status scheduler_create(weft_runtime* runtime, weft_optimizer* optimizer, w
 weft_status data_open(weft_runtime* runtime, weft_model* model, weft_str path, weft_str options,
                       weft_data** own, weft_error* error) {
   return guarded(error, [&] {
+    require(runtime, "weft_data_open", "runtime");
     require(model, "weft_data_open", "model");
     require(own, "weft_data_open", "own");
     *own = new weft_data{open_loader(*model, path, options)};

@@ -1,4 +1,7 @@
 // The functions of the C application API for training, evaluation and checkpoints, and its function table.
+#include <algorithm>
+#include <cstring>
+
 #include "application/handles.hpp"
 #include "application/objects.hpp"
 #include "base/json.hpp"
@@ -9,12 +12,15 @@
 
 namespace weft::application {
 
-Batch batch_of(const weft_field* fields, uint64_t num_fields) {
-  if (num_fields > 0) require(fields, "weft_job", "batch");
+Batch batch_of(const weft_field* fields, uint64_t num_fields, const char* function) {
+  if (num_fields > 0) require(fields, function, "batch");
   Batch batch;
   for (uint64_t i = 0; i < num_fields; ++i) {
+    if (fields[i].name.data == nullptr)
+      fail(WEFT_INVALID_ARGUMENT, "{}: the name of field {} of the batch has no data", function, i);
     if (fields[i].tensor == nullptr)
-      fail(WEFT_INVALID_ARGUMENT, "field \"{}\" of the batch has no tensor", view(fields[i].name));
+      fail(WEFT_INVALID_ARGUMENT, "{}: field \"{}\" of the batch has no tensor", function,
+           view(fields[i].name));
     batch.set(view(fields[i].name), fields[i].tensor->tensor);
   }
   return batch;
@@ -22,19 +28,26 @@ Batch batch_of(const weft_field* fields, uint64_t num_fields) {
 
 namespace {
 
+// Before the step: afterwards the model has changed. An older caller has a shorter struct.
+void check_result(const weft_step_result* out, const char* function) {
+  constexpr uint64_t kLeast = WEFT_END_OF(weft_step_result, tokens_per_second);
+  require(out, function, "out");
+  if (out->struct_size < kLeast)
+    fail(WEFT_INVALID_ARGUMENT, "{}: out->struct_size is {}, must be sizeof(weft_step_result), {}", function,
+         out->struct_size, sizeof(weft_step_result));
+}
+
 void fill(const StepResult& result, weft_step_result* out) {
-  require(out, "weft_job", "out");
-  if (out->struct_size < sizeof(weft_step_result))
-    fail(WEFT_INVALID_ARGUMENT, "weft_step_result.struct_size is {}, must be {}", out->struct_size,
-         sizeof(weft_step_result));
-  *out = {sizeof(weft_step_result),
-          result.index,
-          result.loss,
-          result.grad_norm.value_or(-1),
-          result.lr,
-          result.seconds,
-          result.tokens_per_second,
-          result.auxiliary_loss.value_or(0)};
+  const uint64_t size = std::min<uint64_t>(out->struct_size, sizeof(weft_step_result));
+  const weft_step_result full = {size,
+                                 result.index,
+                                 result.loss,
+                                 result.grad_norm.value_or(-1),
+                                 result.lr,
+                                 result.seconds,
+                                 result.tokens_per_second,
+                                 result.auxiliary_loss.value_or(0)};
+  std::memcpy(out, &full, size);
 }
 
 SaveOptions save_options(weft_str given) {
@@ -54,11 +67,11 @@ SaveOptions save_options(weft_str given) {
 
 // Wraps a function that takes a booster, a job and a path.
 template <class Body>
-weft_status checkpoint(weft_booster* booster, weft_job* job, weft_str path, weft_error* error,
-                       const Body& body) {
+weft_status checkpoint(const char* function, weft_booster* booster, weft_job* job, weft_str path,
+                       weft_error* error, const Body& body) {
   return guarded(error, [&] {
-    require(booster, "checkpoint", "booster");
-    require(job, "checkpoint", "job");
+    require(booster, function, "booster");
+    require(job, function, "job");
     body(booster->booster, job->job, std::string(view(path)));
   });
 }
@@ -68,7 +81,8 @@ weft_status job_backward(weft_job* job, const weft_field* fields, uint64_t num_f
   return guarded(error, [&] {
     require(job, "weft_job_backward", "job");
     require(loss, "weft_job_backward", "loss");
-    *loss = job->job.accumulate_gradients(batch_of(fields, num_fields), synchronise != 0);
+    *loss =
+        job->job.accumulate_gradients(batch_of(fields, num_fields, "weft_job_backward"), synchronise != 0);
   });
 }
 
@@ -77,7 +91,7 @@ weft_status job_forward(weft_job* job, const weft_field* fields, uint64_t num_fi
   return guarded(error, [&] {
     require(job, "weft_job_forward", "job");
     require(own, "weft_job_forward", "own");
-    const State outputs = job->job.forward(batch_of(fields, num_fields));
+    const State outputs = job->job.forward(batch_of(fields, num_fields, "weft_job_forward"));
     *own = new weft_tensor{outputs.at(view(output)).detach().contiguous()};
   });
 }
@@ -96,6 +110,7 @@ weft_application_table make_table() {
   t.weft_job_next = [](weft_job* job, weft_step_result* out, weft_error* error) {
     return guarded(error, [&] {
       require(job, "weft_job_next", "job");
+      check_result(out, "weft_job_next");
       if (!job->job.data)
         fail(WEFT_FAILED_PRECONDITION,
              "weft_job_next: the job has no data; boost it with some, or use weft_job_train_step");
@@ -108,7 +123,8 @@ weft_application_table make_table() {
                              weft_step_result* out, weft_error* error) {
     return guarded(error, [&] {
       require(job, "weft_job_train_step", "job");
-      fill(job->job.train_step(batch_of(fields, num_fields)), out);
+      check_result(out, "weft_job_train_step");
+      fill(job->job.train_step(batch_of(fields, num_fields, "weft_job_train_step")), out);
     });
   };
   t.weft_job_evaluate = [](weft_job* job, const weft_field* fields, uint64_t num_fields, double* loss,
@@ -116,7 +132,7 @@ weft_application_table make_table() {
     return guarded(error, [&] {
       require(job, "weft_job_evaluate", "job");
       require(loss, "weft_job_evaluate", "loss");
-      *loss = job->job.evaluate(batch_of(fields, num_fields)).loss();
+      *loss = job->job.evaluate(batch_of(fields, num_fields, "weft_job_evaluate")).loss();
     });
   };
   t.weft_job_forward = &job_forward;
@@ -156,47 +172,54 @@ weft_application_table make_table() {
   };
   t.weft_booster_save_model = [](weft_booster* b, weft_job* j, weft_str path, weft_str options,
                                  weft_error* error) {
-    return checkpoint(b, j, path, error, [&](Booster& booster, Job& job, const std::string& to) {
-      booster.save_model(job.model, to, save_options(options));
-    });
+    return checkpoint("weft_booster_save_model", b, j, path, error,
+                      [&](Booster& booster, Job& job, const std::string& to) {
+                        booster.save_model(job.model, to, save_options(options));
+                      });
   };
   t.weft_booster_load_model = [](weft_booster* b, weft_job* j, weft_str path, uint32_t strict,
                                  weft_error* error) {
-    return checkpoint(b, j, path, error, [&](Booster& booster, Job& job, const std::string& from) {
-      booster.load_model(job.model, from, strict != 0);
-    });
+    return checkpoint("weft_booster_load_model", b, j, path, error,
+                      [&](Booster& booster, Job& job, const std::string& from) {
+                        booster.load_model(job.model, from, strict != 0);
+                      });
   };
   t.weft_booster_save_optimizer = [](weft_booster* b, weft_job* j, weft_str path, weft_str options,
                                      weft_error* error) {
-    return checkpoint(b, j, path, error, [&](Booster& booster, Job& job, const std::string& to) {
-      booster.save_optimizer(job.optimizer, to, save_options(options));
-    });
+    return checkpoint("weft_booster_save_optimizer", b, j, path, error,
+                      [&](Booster& booster, Job& job, const std::string& to) {
+                        booster.save_optimizer(job.optimizer, to, save_options(options));
+                      });
   };
   t.weft_booster_load_optimizer = [](weft_booster* b, weft_job* j, weft_str path, weft_error* error) {
-    return checkpoint(b, j, path, error, [](Booster& booster, Job& job, const std::string& from) {
-      booster.load_optimizer(job.optimizer, from);
-    });
+    return checkpoint("weft_booster_load_optimizer", b, j, path, error,
+                      [](Booster& booster, Job& job, const std::string& from) {
+                        booster.load_optimizer(job.optimizer, from);
+                      });
   };
   t.weft_booster_save_lr_scheduler = [](weft_booster* b, weft_job* j, weft_str path, weft_error* error) {
-    return checkpoint(b, j, path, error, [](Booster& booster, Job& job, const std::string& to) {
-      booster.save_lr_scheduler(job.schedule, to);
-    });
+    return checkpoint("weft_booster_save_lr_scheduler", b, j, path, error,
+                      [](Booster& booster, Job& job, const std::string& to) {
+                        booster.save_lr_scheduler(job.schedule, to);
+                      });
   };
   t.weft_booster_load_lr_scheduler = [](weft_booster* b, weft_job* j, weft_str path, weft_error* error) {
-    return checkpoint(b, j, path, error, [](Booster& booster, Job& job, const std::string& from) {
-      booster.load_lr_scheduler(job.schedule, from);
-    });
+    return checkpoint("weft_booster_load_lr_scheduler", b, j, path, error,
+                      [](Booster& booster, Job& job, const std::string& from) {
+                        booster.load_lr_scheduler(job.schedule, from);
+                      });
   };
   t.weft_booster_save_training = [](weft_booster* b, weft_job* j, weft_str folder, weft_str options,
                                     weft_error* error) {
-    return checkpoint(b, j, folder, error, [&](Booster& booster, Job& job, const std::string& to) {
-      booster.save_training(job, to, save_options(options));
-    });
+    return checkpoint("weft_booster_save_training", b, j, folder, error,
+                      [&](Booster& booster, Job& job, const std::string& to) {
+                        booster.save_training(job, to, save_options(options));
+                      });
   };
   t.weft_booster_load_training = [](weft_booster* b, weft_job* j, weft_str folder, weft_error* error) {
-    return checkpoint(b, j, folder, error, [](Booster& booster, Job& job, const std::string& from) {
-      booster.load_training(job, from);
-    });
+    return checkpoint(
+        "weft_booster_load_training", b, j, folder, error,
+        [](Booster& booster, Job& job, const std::string& from) { booster.load_training(job, from); });
   };
 #define WEFT_DELETE(name, type) t.name = [](type* object) { delete object; };
   WEFT_APPLICATION_DESTROY_FUNCTIONS(WEFT_DELETE)

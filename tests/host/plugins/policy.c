@@ -52,6 +52,9 @@ static const void* get_factory(weft_str id) {
 static const weft_host* host;
 
 static weft_status init(weft_error* error) {
+#ifdef CRASHING
+  __builtin_trap();
+#endif
 #ifdef CALLS_MISSING_FUNCTION
   weft_test_function_that_is_nowhere();
 #endif
