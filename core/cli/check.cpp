@@ -13,7 +13,7 @@ void add_check(CLI::App& application) {
   CLI::App* const verb = application.add_subcommand("check", "Check that this installation is complete");
   const auto as_json = std::make_shared<bool>(false);
   verb->add_flag("--json", *as_json, "Print JSON");
-  verb->footer("Exit code 1 if something is broken.\nExample: weft check");
+  verb->footer("The exit code is 1 if something is broken.\nExample: weft check");
   verb->callback([as_json] {
     perform_in_engine("check", {{"json", *as_json},
                                 {"version", std::string(view(weft_version()))},

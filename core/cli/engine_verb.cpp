@@ -29,7 +29,7 @@ CLI::Option* add(CLI::App& app, const std::string& flags, const char* key, const
       flags, [arguments, key](const T& value) { (*arguments)[key] = value; }, help);
 }
 
-// JSON has no NaN and no infinity: they would be left out.
+// Returns `value`. Throws UsageError for nan and inf, which JSON cannot pass to the engine.
 double require_finite(const std::string& flag, double value) {
   if (std::isfinite(value)) return value;
   throw UsageError(fmt::format("{} is {}, must be a finite number", flag, value));
@@ -81,34 +81,50 @@ EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const s
   return *this;
 }
 
+EngineVerb& EngineVerb::data_flags() {
+  text("--data", "data",
+       "Text (its bytes are the tokens), .bin (tokens), or .safetensors (tensors with the names of the "
+       "model's inputs)",
+       true);
+  text("--token-type", "token_type", "Type of the tokens in a .bin file: uint16 or uint32; default uint16");
+  return integer(
+      "--sequence-length", "sequence_length",
+      "Tokens per sample of a text or .bin file; default: the largest number that the model takes");
+}
+
+EngineVerb& EngineVerb::device_flag() {
+  return text("--device", "device", "cpu; this build has no CUDA");
+}
+
 EngineVerb& EngineVerb::model_flags() {
   text("--model", "model", "Hugging Face model folder, or a config.json for a model with initial values",
        true);
   text("--architecture", "architecture",
        "Model class; default: the first of \"architectures\" in config.json");
   return text("--adapter", "adapter",
-              "JSON file: an operation that adds parameters to layers and freezes all others");
+              "JSON file with an operation that adds parameters to layers; all other parameters are frozen");
 }
 
 EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
   text("--strategy", "strategy", "Name of a strategy, or none; default: " + without);
   words("-o,--option", "options",
-        "Option of the strategy, key=value; may be repeated. `weft plugins show NAME` lists them");
+        "Option of the strategy, key=value; can be repeated. `weft plugins show NAME` lists the options");
   text("--booster", "booster",
        "JSON file with the strategy, its options and more, in place of --strategy and -o");
-  text("--precision", "precision",
-       "fp32, fp64, bf16 or fp16; default: the strategy's option precision, or fp32");
+  text(
+      "--precision", "precision",
+      "Dtype of the parameters: fp32, fp64, bf16 or fp16; default: the strategy's option precision, or fp32");
   text("--mixed-precision", "mixed_precision",
-       "Autocast in bf16 or fp16, or fp16_naive; for strategies without precision options");
+       "Autocast to bf16 or fp16, or fp16_naive; for strategies without precision options");
   return integer("--seed", "seed", "Seed of initial values, dropout and shuffling; default 42");
 }
 
 EngineVerb& EngineVerb::ranks_flag() {
   app_->add_option(
       "-n,--nproc-per-node", launch_->num_ranks,
-      "Ranks to start on this host; default 1. Leave it out under weft run, torchrun, srun, mpirun");
+      "Number of ranks to start on this host; default 1. Omit it under weft run, torchrun, srun and mpirun");
   app_->add_option("--grace", launch_->grace,
-                   "With -n: seconds that ranks may take to stop once a signal asks them to; default 300");
+                   "With -n: seconds for the ranks to stop after a signal; default 300");
   return real("--timeout", "timeout",
               "Seconds to wait for other ranks, at the start and in every collective; default 1800");
 }

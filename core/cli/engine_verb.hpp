@@ -32,6 +32,10 @@ class EngineVerb {
   EngineVerb& reals(const std::string& flags, const char* key, const std::string& help);     // 0.9,0.999
   EngineVerb& words(const std::string& flags, const char* key, const std::string& help);     // repeated
 
+  // Adds --data, --token-type and --sequence-length.
+  EngineVerb& data_flags();
+  // Adds --device.
+  EngineVerb& device_flag();
   // Adds --model, --architecture and --adapter.
   EngineVerb& model_flags();
   // Adds --strategy, -o, --booster, --precision, --mixed-precision and --seed. `without` describes the

@@ -263,17 +263,19 @@ void add_plugins(CLI::App& application) {
   CLI::App* plugins = application.add_subcommand("plugins", "List, show and check plugins");
   plugins->require_subcommand(1);
   plugins->footer(
-      "Plugins are looked for in WEFT_PLUGIN_ADD_PATH, then in WEFT_PLUGIN_PATH or else "
-      "~/.local/share/weft/plugins and "
-      "the\nfolder installed with Weft. WEFT_PLUGIN_SELECT and WEFT_PLUGIN_DISABLE are globs for names, "
-      "WEFT_PLUGIN_SAFE=1\nadmits only what was installed with Weft.\nExample: weft plugins list");
-  add_verb(plugins, "list", "List every plugin that was found. Loads nothing", nullptr,
+      "Weft searches for plugins in WEFT_PLUGIN_ADD_PATH, then in WEFT_PLUGIN_PATH if it is set, otherwise "
+      "in\n"
+      "~/.local/share/weft/plugins and the folder installed with Weft. WEFT_PLUGIN_SELECT and "
+      "WEFT_PLUGIN_DISABLE are\npatterns of names; WEFT_PLUGIN_SAFE=1 uses only plugins that were installed "
+      "with "
+      "Weft.\nExample: weft plugins list");
+  add_verb(plugins, "list", "List every plugin that was found, without loading it", nullptr,
            "weft plugins list --json", list);
-  add_verb(plugins, "show", "Show a plugin with all of its options. Loads nothing", "NAME",
+  add_verb(plugins, "show", "Show a plugin and all of its options, without loading it", "NAME",
            "weft plugins show NAME", show);
-  add_verb(plugins, "doctor", "Say which plugins cannot be loaded and why. Loads nothing", nullptr,
+  add_verb(plugins, "doctor", "Show which plugins cannot be loaded and why, without loading any", nullptr,
            "weft plugins doctor", doctor);
-  add_verb(plugins, "validate", "Load a plugin and check that it keeps the rules", "FILE",
+  add_verb(plugins, "validate", "Load a plugin and check it against the rules for plugins", "FILE",
            "weft plugins validate build/lib/weft/0/plugins/my_plugin/1.0.0/my_plugin_strategy.so", validate);
   add_verb(plugins, "digest", "Print the SHA-256 of a file, as a manifest needs it", "FILE",
            "weft plugins digest my_plugin.so", digest);

@@ -64,7 +64,7 @@ void run(Flags& flags, std::vector<std::string> command, const std::vector<std::
 }  // namespace
 
 void add_run(CLI::App& application) {
-  CLI::App* verb = application.add_subcommand("run", "Run a program as the ranks of a job on this host");
+  CLI::App* verb = application.add_subcommand("run", "Run a program on several ranks of this host");
   const auto flags = std::make_shared<Flags>();
   // The first word that is not a flag is the program, and all words after it belong to the program, even
   // those that look like flags of this verb. A positional argument that refuses every value makes CLI11 leave
@@ -87,13 +87,13 @@ void add_run(CLI::App& application) {
   verb->add_option("--include", flags->include, "Refused, as --hosts");
   verb->add_option("--exclude", flags->exclude, "Refused, as --hosts");
   verb->footer(
-      "The program gets torchrun's environment (RANK, WORLD_SIZE, ...). The first rank that fails ends the "
-      "others and is\n"
-      "reported with what it was doing and its last lines; its exit code is the command's.\n"
-      "Ctrl-C, SIGTERM and SIGHUP are passed on, and the ranks may finish for the time of --grace; a rank "
-      "that has "
-      "not taken\n"
-      "the signal after 10 s is killed. A second Ctrl-C kills all.\n"
+      "The program gets the environment of torchrun (RANK, WORLD_SIZE, ...). When a rank fails, the others "
+      "end, "
+      "and what\nthe failed rank was doing and its last lines are printed; the exit code is that of this "
+      "rank.\n"
+      "Ctrl-C, SIGTERM and SIGHUP are passed on. The ranks then have --grace seconds to stop; a rank that "
+      "does not "
+      "react to\nthe signal within 10 s is killed. A second Ctrl-C kills all ranks.\n"
       "Example: weft run -n 2 ./train --steps 100");
   verb->callback([verb, flags] {
     std::vector<std::string> known;

@@ -9,22 +9,16 @@ void add_train(CLI::App& application) {
                   "--steps 200 --save out\n"
                   "Strategies: weft plugins list");
   verb.model_flags()
-      .text("--data", "data",
-            "Text (its bytes are the tokens), .bin (tokens), or .safetensors (tensors named as the model's "
-            "inputs)",
-            true)
-      .text("--token-type", "token_type", "Tokens of a .bin file: uint16 or uint32; default uint16")
+      .data_flags()
       .strategy_flags("the default plugin")
       .ranks_flag()
-      .integer("--batch-size", "batch_size", "Samples of a step, over all data-parallel ranks; default 8")
+      .integer("--batch-size", "batch_size", "Samples per step, over all data-parallel ranks; default 8")
       .integer("--micro-batch-size", "micro_batch_size",
-               "Refused: this version has no pipelines; use --accumulate")
-      .integer("--accumulate", "accumulate", "Micro-batches of a step; default 1")
-      .integer("--sequence-length", "sequence_length",
-               "Tokens of a sample of text or .bin; default: the longest that the model takes")
-      .flag("--no-shuffle", "no_shuffle", "Take samples in the order of the file")
-      .integer("--steps", "steps", "Number of steps, those before --resume included")
-      .integer("--epochs", "epochs", "Number of epochs, if --steps is not given; default 1")
+               "Refused: this version has no pipeline parallelism; use --accumulate")
+      .integer("--accumulate", "accumulate", "Micro-batches per step; default 1")
+      .flag("--no-shuffle", "no_shuffle", "Read samples in the order of the file")
+      .integer("--steps", "steps", "Number of steps, including those before --resume")
+      .integer("--epochs", "epochs", "Number of epochs, in place of --steps; default 1")
       .text(
           "--optimizer", "optimizer",
           "sgd, adam, adamw, hybrid_adam, cpu_adam, fused_adam, lamb, lars, lion, adafactor or came; default "
@@ -35,7 +29,7 @@ void add_train(CLI::App& application) {
       .reals("--betas", "betas", "Betas of the Adams, lamb and lion: 0.9,0.999; came takes three")
       .real("--eps", "eps", "Epsilon of the Adams and lamb; default 1e-8, of lamb 1e-6")
       .words("--optimizer-option", "optimizer_options",
-             "Option of the optimizer, key=value; may be repeated. A wrong key prints the valid ones")
+             "Option of the optimizer, key=value; can be repeated. A wrong key prints the valid ones")
       .text("--lr-scheduler", "lr_scheduler",
             "constant, linear, linear_warmup, cosine_warmup, cosine_annealing, flat_annealing, multi_step, "
             "step, "
@@ -44,18 +38,19 @@ void add_train(CLI::App& application) {
       .integer("--warmup-steps", "warmup_steps",
                "Warm-up steps of constant and of the _warmup schedules; default 0")
       .words("--lr-scheduler-option", "lr_scheduler_options",
-             "Option of the schedule, key=value (gamma=0.1, milestones=[30,60]); may be repeated")
+             "Option of the schedule, key=value (gamma=0.1, milestones=[30,60]); can be repeated")
       .real("--max-grad-norm", "max_grad_norm", "Clip gradients to this global norm; default: no clipping")
       .text("--recompute", "recompute",
             "Activation recomputation: off, all, or a number of units; default off")
-      .integer("--check-agreement", "check_agreement",
-               "Compare ranks every N steps (parameters, and sums of gradients); default 0: in the first two "
-               "steps and before each save; -1: never")
-      .text("--device", "device", "cpu; this build refuses cuda")
+      .integer(
+          "--check-agreement", "check_agreement",
+          "Compare the ranks (parameters and sums of gradients) every N steps; default 0: in the first two "
+          "steps and before each save; -1: never")
+      .device_flag()
       .text("--save", "save", "Folder in which to save the model and training_state/ at the end")
       .integer("--save-every", "save_every", "Also save to step-N/ in that folder every N steps")
       .flag("--save-async", "save_async", "Write step-N/ in the background; needs memory for a copy")
-      .text("--resume", "resume", "Continue from a folder that --save wrote, or from its newest step-N/")
+      .text("--resume", "resume", "Resume from a folder that --save wrote, or from its newest step-N/")
       .text("--metrics", "metrics",
             "File to which each step writes a JSON object: loss, lr, step_seconds, tokens_per_second, ...");
 }

@@ -143,11 +143,7 @@ std::unique_ptr<nn::Head> answer_head(const HeadSetting& setting) {
   return nn::make_answer_head(setting.model, setting.config.n_embd, setting.dtype);
 }
 
-struct Architecture {
-  std::string_view name;    // "GPT2LMHeadModel"
-  std::string_view prefix;  // of the base model's parameters
-  std::unique_ptr<nn::Head> (*make_head)(const HeadSetting& setting);
-};
+using Architecture = nn::Architecture<HeadSetting>;
 
 constexpr std::array<Architecture, 6> kArchitectures = {{
     {"GPT2Model", "", base_head},

@@ -137,11 +137,7 @@ std::unique_ptr<nn::Head> sequence_classifier(const HeadSetting& setting) {
                                       setting.dtype);
 }
 
-struct Architecture {
-  std::string_view name;    // "LlamaForCausalLM"
-  std::string_view prefix;  // of the base model's parameters
-  std::unique_ptr<nn::Head> (*make_head)(const HeadSetting& setting);
-};
+using Architecture = nn::Architecture<HeadSetting>;
 
 constexpr std::array<Architecture, 3> kArchitectures = {{
     {"LlamaModel", "", base_head},

@@ -51,18 +51,15 @@ std::unique_ptr<nn::Head> token_classifier(const HeadSetting& setting) {
                                    setting.dtype);
 }
 
-struct Architecture {
-  std::string_view name;    // "T5ForConditionalGeneration"
-  std::string_view prefix;  // of the base model's parameters
+struct Architecture : nn::Architecture<HeadSetting> {
   bool has_decoder;
-  std::unique_ptr<nn::Head> (*make_head)(const HeadSetting& setting);
 };
 
 constexpr std::array<Architecture, 4> kArchitectures = {{
-    {"T5Model", "", true, no_head},
-    {"T5ForConditionalGeneration", "", true, language_head},
-    {"T5EncoderModel", "", false, no_head},
-    {"T5ForTokenClassification", "transformer.", false, token_classifier},
+    {{"T5Model", "", no_head}, true},
+    {{"T5ForConditionalGeneration", "", language_head}, true},
+    {{"T5EncoderModel", "", no_head}, false},
+    {{"T5ForTokenClassification", "transformer.", token_classifier}, false},
 }};
 
 // The layers of the encoder or the decoder: an embedding, blocks, and a norm. Registers them in `root` under

@@ -1,7 +1,8 @@
-// The time, processor time and memory of training steps on one fixed batch a rank, as one JSON line a rank.
+// Measures time, processor time, memory and traffic of training steps on one fixed batch per rank. Prints a
+// line of JSON per rank.
 //   training_step MODE CONFIG BATCH SEQUENCE STEPS [BOOSTER_OPTIONS_JSON]
-// MODE booster: through weft::Booster. MODE loop: the same model and update rule in a hand-written libtorch
-// loop on one rank, to see what Booster itself costs.
+// MODE booster trains with weft::Booster. MODE loop trains the same model with the same update rule in a
+// hand-written libtorch loop on one rank, to measure the cost of Booster itself.
 #include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/randint.h>
@@ -34,6 +35,16 @@ double resident_mib(const char* key) {
   return 0;
 }
 
+// Returns the MiB that the loopback device has received.
+double loopback_mib() {
+  std::ifstream devices("/proc/net/dev");
+  for (std::string line; std::getline(devices, line);)
+    if (const size_t name = line.find("lo:");
+        name != std::string::npos && line.find_first_not_of(' ') == name)
+      return std::stod(line.substr(name + 3)) / (1 << 20);
+  return 0;
+}
+
 weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, int64_t rank) {
   at::Generator generator = at::detail::createCPUGenerator(1 + static_cast<uint64_t>(rank));
   const at::Tensor ids =
@@ -45,7 +56,7 @@ weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, 
   return batch;
 }
 
-// A step as one would write it by hand: storage for the parameters, forward, loss, backward, fused AdamW.
+// A hand-written training step: storage for the parameters, forward, loss, backward, fused AdamW.
 class HandWritten {
  public:
   explicit HandWritten(weft::nn::Model& model) : model_(model) {
@@ -92,7 +103,7 @@ int main(int argc, char** argv) try {
   const std::string mode = argv[1];
   const int64_t size = std::stoll(argv[3]), length = std::stoll(argv[4]), steps = std::stoll(argv[5]);
   const weft::World world = weft::launch();
-  at::randint(0, 2, {1}).add_(1);  // libtorch is up
+  at::randint(0, 2, {1}).add_(1);  // initializes libtorch
   const double before = resident_mib("VmRSS");
 
   auto model = weft::Model::open(argv[2]);
@@ -113,15 +124,21 @@ int main(int argc, char** argv) try {
     step = [loop, &batch] { return loop->step(batch); };
   }
 
+  constexpr int64_t kWarmUp = 2;
   std::vector<double> seconds, processor;
-  double loss = 0;
+  double loss = 0, received = 0;
   for (int64_t i = 0; i < steps; ++i) {
+    if (i == kWarmUp) {
+      world.block_all();
+      received = loopback_mib();
+    }
     const auto start = std::chrono::steady_clock::now();
     const double used = processor_seconds();
     loss = step();
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     processor.push_back(processor_seconds() - used);
   }
+  world.block_all();
   nlohmann::json line = {{"rank", world.rank()},
                          {"world", world.size()},
                          {"tokens", size * length * data_size},
@@ -130,6 +147,7 @@ int main(int argc, char** argv) try {
                          {"loss", loss},
                          {"resident_mib_before", before},
                          {"resident_mib_peak", resident_mib("VmHWM")},
+                         {"loopback_mib", loopback_mib() - received},
                          {"communicated_bytes", weft::communicated_bytes()}};
   std::printf("%s\n", line.dump().c_str());
   return 0;

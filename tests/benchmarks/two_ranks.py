@@ -1,4 +1,4 @@
-"""Weft's strategies beside PyTorch's on the same job, in turn, and a table of both.
+"""Compares Weft's strategies with PyTorch's on the same job, alternately, and prints a table.
 
   python tests/benchmarks/two_ranks.py --build build/release [--pairs ddp ddp_views zero fsdp gemini tensor sequence] [--rounds 3] [--steps 8]
 
@@ -7,14 +7,17 @@ model, not compiled. Pairs on GPT-2 (gpt2_6x384.json): torch_ddp and Distributed
 gradient_as_bucket_view, low_level_zero stage 1 and ZeroRedundancyOptimizer over DDP, torch_fsdp and fully_shard by block
 (FSDP2), gemini and Weft's own torch_fsdp. On Llama (llama_6x384.json), whose ranks share their 4 samples: hybrid_parallel with
 tp_size 2 and DTensor's parallelize_module with a vocabulary-parallel embedding and head; and the sequence_parallelism_modes beside
-tp_size 2. Needs a Python with torch 2.11 and transformers (packaging/oracle-python prints one) and a build with -DWEFT_BENCHMARKS=ON. Rates are the best step of all rounds and tokens per second of processor time;
-memory is the growth of the largest rank's resident set over the moment before the model exists; bytes are what the loopback
-device carried per rank and step (other programs' traffic on it would be in it).
+tp_size 2. Needs a Python with torch 2.11 and transformers (packaging/oracle-python prints one) and a build with -DWEFT_BENCHMARKS=ON.
+
+Rates are those of the best step of all rounds, per second of wall time and of processor time, after two steps to warm up. Memory is of
+the largest rank: the growth of its resident set since the moment after all imports and before the model, and the peak of the whole
+process. Bytes are the difference of the loopback device's counter over the steps after the warm-up, per rank and step; traffic of other
+programs on this device would be in it.
 """
 import argparse, json, os, pathlib, resource, socket, subprocess, sys, time
 
 HERE = pathlib.Path(__file__).resolve().parent
-BATCH, SEQUENCE, RANKS = 4, 256, 2
+BATCH, SEQUENCE, RANKS, WARM_UP = 4, 256, 2, 2
 
 
 def split_over(axis, mode):
@@ -83,18 +86,29 @@ def optimizer_of(model, mode):
     return torch.optim.AdamW([{"params": group} for group in groups.values()], **options)
 
 
+def import_all(config):
+    """What torch and transformers import on first use; the model on the meta device has no memory."""
+    import torch, torch._dynamo, torch.distributed.fsdp, torch.distributed.optim, torch.distributed.tensor.parallel, transformers
+    with torch.device("meta"):
+        transformers.AutoModelForCausalLM.from_config(config)
+
+
 def worker(steps, mode):
     import torch, torch.distributed as dist, transformers
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
+    config = transformers.AutoConfig.from_pretrained(model_of(mode), use_cache=False)
+    import_all(config)
     rank, before = dist.get_rank(), resident_mib("VmRSS")
     torch.manual_seed(0)
-    config = transformers.AutoConfig.from_pretrained(model_of(mode), use_cache=False)
     model = distribute(transformers.AutoModelForCausalLM.from_config(config).train(), mode)
     optimizer = optimizer_of(model, mode)
     ids = torch.randint(0, config.vocab_size, (BATCH, SEQUENCE), generator=torch.Generator().manual_seed(1 + rank * (mode != "tensor")))
-    seconds, processor = [], []
-    for _ in range(steps):
+    seconds, processor, sent = [], [], 0
+    for step in range(steps):
+        if step == WARM_UP:
+            dist.barrier()
+            sent = loopback_mib()
         start, used = time.perf_counter(), time.process_time()
         loss = model(input_ids=ids, labels=ids).loss
         loss.backward()
@@ -102,8 +116,10 @@ def worker(steps, mode):
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - start)
         processor.append(time.process_time() - used)
+    dist.barrier()
+    sent = loopback_mib() - sent
     print(json.dumps(dict(rank=rank, tokens=BATCH * SEQUENCE * (1 if mode == "tensor" else RANKS), seconds=seconds, processor_seconds=processor,
-                          loss=loss.detach().item(), resident_mib_before=before,
+                          loss=loss.detach().item(), resident_mib_before=before, loopback_mib=sent,
                           resident_mib_peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)), flush=True)
     dist.destroy_process_group()
 
@@ -130,18 +146,15 @@ def run_weft(arguments, model, strategy, options):
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
-def measured(run, steps):
-    before = loopback_mib()
-    ranks = run()
-    return ranks, (loopback_mib() - before) / RANKS / steps
-
-
 def summary(rounds):
-    first = rounds[0][0][0]
-    best = min(s for ranks, _ in rounds for s in ranks[0]["seconds"][2:])
-    cpu = min(sum(r["processor_seconds"][i] for r in ranks) for ranks, _ in rounds for i in range(2, len(first["seconds"])))
-    growth = max(r["resident_mib_peak"] - r["resident_mib_before"] for ranks, _ in rounds for r in ranks)
-    return dict(best=first["tokens"] / best, per_cpu=first["tokens"] / cpu, growth=growth, wire=min(w for _, w in rounds))
+    first = rounds[0][0]
+    steps = range(WARM_UP, len(first["seconds"]))
+    best = min(ranks[0]["seconds"][i] for ranks in rounds for i in steps)
+    cpu = min(sum(r["processor_seconds"][i] for r in ranks) for ranks in rounds for i in steps)
+    growth = max(r["resident_mib_peak"] - r["resident_mib_before"] for ranks in rounds for r in ranks)
+    whole = max(r["resident_mib_peak"] for ranks in rounds for r in ranks)
+    wire = min(r["loopback_mib"] for ranks in rounds for r in ranks) / RANKS / len(steps)
+    return dict(best=first["tokens"] / best, per_cpu=first["tokens"] / cpu, growth=growth, whole=whole, wire=wire)
 
 
 def main():
@@ -152,10 +165,12 @@ def main():
     p.add_argument("--steps", type=int, default=8)
     p.add_argument("--worker", help=argparse.SUPPRESS)
     a = p.parse_args()
+    if a.steps <= WARM_UP:
+        p.error(f"--steps is {a.steps}, must be more than the {WARM_UP} steps to warm up")
     if a.worker:
         return worker(a.steps, a.worker)
-    print("| pair | run | tokens/s, best step | tokens per processor second | growth of resident memory, MiB | on the wire, MiB |")
-    print("|---|---|---|---|---|---|")
+    print("| pair | run | tokens/s, best step | tokens per processor second | growth of memory, MiB | whole process, MiB | sent, MiB |")
+    print("|---|---|---|---|---|---|---|")
     ratios = []
     for pair in a.pairs:
         torch_mode, weft_runs = PAIRS[pair]
@@ -165,10 +180,10 @@ def main():
         results = {name: [] for name in runs}
         for _ in range(a.rounds):
             for name, run in runs.items():
-                results[name].append(measured(run, a.steps))
+                results[name].append(run())
         figures = {name: summary(rounds) for name, rounds in results.items()}
         for name, f in figures.items():
-            print(f"| {pair} | {name} | {f['best']:.0f} | {f['per_cpu']:.0f} | {f['growth']:.0f} | {f['wire']:.1f} |", flush=True)
+            print(f"| {pair} | {name} | {f['best']:.0f} | {f['per_cpu']:.0f} | {f['growth']:.0f} | {f['whole']:.0f} | {f['wire']:.1f} |", flush=True)
         (first, ours), (last, other) = list(figures.items())[0], list(figures.items())[-1]
         ratios.append(f"{first} / {last}: best step {ours['best'] / other['best']:.3f}, per processor second "
                       f"{ours['per_cpu'] / other['per_cpu']:.3f}, memory {ours['growth'] / other['growth']:.3f}, "

@@ -58,7 +58,7 @@ class CommandTest : public testing::Test {
   static constexpr int kTrainedSteps = 20;
   static constexpr double kTrainedRate = 0.01;
   void copy_trained_model() const;
-  // Runs `weft train` on that model with more flags.
+  // Returns the command line of `weft train` on config_ and data_, with more flags.
   Words train(const Words& more = {}) const;
   std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
 

@@ -2,7 +2,9 @@
 // what to do.
 #include <gmock/gmock.h>
 
+#include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "train/command.hpp"
 
@@ -87,6 +89,10 @@ TEST_F(Fault, BadValuesOfFlags) {
   EXPECT_TRUE(refused({"--accumulate", "9"}, {"--batch-size 8 over 1 ranks", "--accumulate 9"}));
   EXPECT_TRUE(refused({"--sequence-length", "33"}, {"--sequence-length is 33", "at most 32 positions"}));
   EXPECT_TRUE(refused({"--sequence-length", "0"}, {"--sequence-length is 0"}));
+  EXPECT_TRUE(refused({"--sequence-length", "1"},
+                      {"--sequence-length is 1", "predicts the next token", "give at least 2"}));
+  EXPECT_TRUE(refuses(train({"--strategy", "none", "--epochs", "9223372036854775807"}), kFailed,
+                      {"--epochs is 9223372036854775807, must be at most"}));
   EXPECT_TRUE(refused({"--token-type", "uint8"}, {"--token-type is \"uint8\"", "uint16 or uint32"}));
   EXPECT_TRUE(refused({"--device", "cuda"}, {"--device cuda", "no CUDA", "cpu"}));
   EXPECT_TRUE(refused({"--device", "tpu"}, {"--device is \"tpu\"", "cpu or cuda"}));
@@ -121,6 +127,8 @@ TEST_F(Fault, OfRanks) {
                       {"one rank", "there are 2"}));
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--batch-size", "3"}), kFailed,
                       {"batch of 3 samples cannot be divided by the 2", "2 or 4"}));
+  EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--batch-size", "9223372036854775807"}), kFailed,
+                      {"multiple of 2, 9223372036854775806 for example"}));
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--accumulate", "5"}), kFailed,
                       {"--batch-size 8 over 2 ranks leaves 4 samples a rank"}));
   const std::string weft = WEFT_PROGRAM, flags = " train --model " + config_ + " --data " + data_ +
@@ -224,6 +232,22 @@ TEST_F(BrokenModel, IsRefused) {
   EXPECT_TRUE(refused_model(in("out"), {"transformer.wpe.weight", "(32, 12)", "(16, 12)"}));
   fs::remove(in("out/config.json"));
   EXPECT_TRUE(refused_model(in("out"), {"config.json"}));
+}
+
+// The last row of the embedding is on rank 1 alone.
+TEST_F(BrokenModel, WithWeightsThatAreNotFiniteIsRefused) {
+  RawTensors tensors = read_safetensors(in("out/model.safetensors"));
+  std::string& bytes = tensors.at("transformer.wte.weight").bytes;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(bytes.data() + bytes.size() - sizeof(nan), &nan, sizeof(nan));
+  folder_.file("out/model.safetensors", safetensors_bytes(tensors));
+  const std::vector<std::string> pieces = {in("out"), "parameter transformer.wte.weight", "not finite",
+                                           "earlier step"};
+  EXPECT_TRUE(refused_model(in("out"), pieces));
+  EXPECT_TRUE(refuses({"train", "--model", in("out"), "--data", data_, "--strategy", "hybrid_parallel", "-o",
+                       "tp_size=2", "-n", "2", "--steps", "1"},
+                      kFailed, pieces));
+  weft_succeeds({"train", "--model", config_, "--data", data_, "--strategy", "none", "--steps", "1"});
 }
 
 TEST_F(BrokenModel, WithAMissingShardIsRefused) {

@@ -11,6 +11,19 @@ const nn::TokenModel& require_vocabulary(const Model& model, std::string_view us
        model.architecture(), user);
 }
 
+namespace {
+
+// Throws if a sample of one token has no label, because the model predicts the next token.
+void require_label(const Model& model, const data::Dataset& dataset) {
+  for (const nn::LossCount& term : model.module().counts(dataset.get({0})))
+    if (!(term.count > 0))
+      fail(WEFT_INVALID_ARGUMENT,
+           "--sequence-length is 1, but {} predicts the next token of each sequence: give at least 2",
+           model.architecture());
+}
+
+}  // namespace
+
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
                                             int64_t sequence_length, data::TokenType type) {
   const bool is_tensors = path.ends_with(".safetensors");
@@ -27,13 +40,16 @@ std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::strin
   }
   const int64_t longest = tokens->max_sequence_length();
   const int64_t length = sequence_length == 0 ? longest : sequence_length;
-  if (!is_tensors) {
-    if (length <= 0) fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be positive", length);
-    if (longest > 0 && length > longest)
-      fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, but {} takes at most {} positions", length,
-           model.architecture(), longest);
-  }
-  return data::open(path, length, type, tokens->vocabularies());
+  if (is_tensors) return data::open(path, length, type, tokens->vocabularies());
+  if (length <= 0)
+    fail(WEFT_INVALID_ARGUMENT, "{} takes sequences of any length: give --sequence-length",
+         model.architecture());
+  if (longest > 0 && length > longest)
+    fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, but {} takes at most {} positions", length,
+         model.architecture(), longest);
+  auto dataset = data::open(path, length, type, tokens->vocabularies());
+  if (length == 1) require_label(model, *dataset);
+  return dataset;
 }
 
 }  // namespace weft

@@ -85,7 +85,7 @@ int generate(const json& arguments) {
   check_device(arguments);
   if (world.size() != 1)
     fail(WEFT_UNIMPLEMENTED, "generate runs on one rank, but there are {}", world.size());
-  const BoosterOptions options = booster_options_for_outputs(arguments, "none");
+  const BoosterOptions options = booster_options(arguments, "none");
   Model model = open_model(arguments, resolve_precision(options), world);
   const nn::TokenModel& tokens_model = require_vocabulary(model, "weft generate");
   const Vocabulary vocabulary = tokens_model.vocabularies().front();

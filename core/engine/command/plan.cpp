@@ -1,5 +1,6 @@
 // `weft plan`.
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "base/text.hpp"
@@ -29,7 +30,7 @@ double parse_bytes(const std::string& given) {
   constexpr std::array<std::pair<const char*, double>, 6> kUnits = {
       {{"", 1}, {"B", 1}, {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.}}};
   for (const auto& [name, factor] : kUnits)
-    if (end > 0 && number > 0 && unit == name) return number * factor;
+    if (end > 0 && number > 0 && std::isfinite(number) && unit == name) return number * factor;
   fail(WEFT_INVALID_ARGUMENT,
        "--memory is \"{}\", must be a positive size such as 80GiB (B, KiB, MiB, GiB, TiB)", given);
 }
@@ -78,7 +79,7 @@ void print_table(const std::vector<Row>& rows, std::optional<int64_t> activation
               "masters", "states", "transient", "activations", "total", "sent per step");
   for (const auto& [name, estimate] : rows) {
     if (!estimate) {
-      std::printf("%-18s tells no estimate\n", name.c_str());
+      std::printf("%-18s has no estimate\n", name.c_str());
       continue;
     }
     const double total = total_of(*estimate, activations.value_or(0));
@@ -95,21 +96,35 @@ void print_table(const std::vector<Row>& rows, std::optional<int64_t> activation
   }
 }
 
+// Returns a flag that counts ranks, samples or tokens; 1 if it was not given.
+int64_t count_of(const json& arguments, const char* name, const char* flag, int64_t most = 1 << 30) {
+  const int64_t value = integer(arguments, name, 1);
+  if (value < 1 || value > most)
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be from 1 to {}", flag, value, most);
+  return value;
+}
+
 // Prints the plan of the model under the options of --strategy: custom_policy, the layer flags, and tp_size
 // unless --tensor-size is given.
 void explain(const Model& model, const json& arguments, const BoosterOptions& booster) {
   const HostOptions host = choose_strategy(booster).host;
   plan::ParallelSizes sizes = host.plan_flags;
-  sizes.tensor = static_cast<uint32_t>(integer(arguments, "tensor_size", sizes.tensor));
+  if (given(arguments, "tensor_size"))
+    sizes.tensor = static_cast<uint32_t>(count_of(arguments, "tensor_size", "--tensor-size"));
   std::string identity;
   const std::optional<plan::Policy> policy = find_policy(model.module(), host.custom_policy, &identity);
   std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
 }
 
-int64_t at_least_one(const json& arguments, const char* name, const char* flag) {
-  const int64_t value = integer(arguments, name, 1);
-  if (value < 1) fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", flag, value);
-  return value;
+// Returns --sequence-length, or the largest number of tokens that the model takes.
+int64_t sequence_length(const json& arguments, const Model& model, const nn::TokenModel* tokens) {
+  if (tokens == nullptr && given(arguments, "sequence_length"))
+    fail(WEFT_INVALID_ARGUMENT, "--sequence-length is for text, but {} reads no tokens; leave it out",
+         model.architecture());
+  const int64_t longest = tokens ? tokens->max_sequence_length() : 0;
+  if (!given(arguments, "sequence_length")) return longest > 0 ? longest : 1024;
+  return longest > 0 ? count_of(arguments, "sequence_length", "--sequence-length", longest)
+                     : count_of(arguments, "sequence_length", "--sequence-length");
 }
 
 }  // namespace
@@ -119,9 +134,9 @@ int plan(const json& arguments) {
     fail(WEFT_INVALID_ARGUMENT, "-o needs --strategy: options are of one strategy");
   BoosterOptions booster = booster_options(arguments, "none");
   const std::string precision = resolve_precision(booster);
-  const int64_t world_size = at_least_one(arguments, "world_size", "--world-size");
+  const int64_t world_size = count_of(arguments, "world_size", "--world-size");
   MicroBatchShape micro_batch;
-  micro_batch.batch_size = at_least_one(arguments, "batch_size", "--batch-size");
+  micro_batch.batch_size = count_of(arguments, "batch_size", "--batch-size");
   const double memory = given(arguments, "memory") ? parse_bytes(text(arguments, "memory")) : 0;
   Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
   if (given(arguments, "adapter")) model.adapt(text(arguments, "adapter"));
@@ -135,15 +150,7 @@ int plan(const json& arguments) {
         "--tensor-size needs --explain; an estimate takes a strategy's option: --strategy NAME -o tp_size=N");
   }
   const nn::TokenModel* tokens = nn::find_token_model(model.module());
-  if (tokens == nullptr && given(arguments, "sequence_length"))
-    fail(WEFT_INVALID_ARGUMENT, "--sequence-length is for text, but {} reads no tokens; leave it out",
-         model.architecture());
-  const int64_t longest = tokens ? tokens->max_sequence_length() : 0;
-  micro_batch.sequence_length = integer(arguments, "sequence_length", longest > 0 ? longest : 1024);
-  if (micro_batch.sequence_length < 1 || (longest > 0 && micro_batch.sequence_length > longest))
-    fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be from 1 to the model's {}",
-         micro_batch.sequence_length, longest);
-
+  micro_batch.sequence_length = sequence_length(arguments, model, tokens);
   const std::optional<int64_t> activations = activation_bytes(model, booster, micro_batch);
   std::vector<Row> rows;
   for (const std::string& name :

@@ -60,8 +60,24 @@ data::Loader make_loader(const json& arguments, const Model& model, const Booste
 }
 
 int64_t total_steps(const json& arguments, const data::Loader& loader) {
-  return given(arguments, "steps") ? integer(arguments, "steps", 0)
-                                   : integer(arguments, "epochs", 1) * loader.batches_per_epoch();
+  if (given(arguments, "steps")) return integer(arguments, "steps", 0);
+  const int64_t epochs = integer(arguments, "epochs", 1), most = INT64_MAX / loader.batches_per_epoch();
+  if (epochs > most)
+    fail(WEFT_INVALID_ARGUMENT, "--epochs is {}, must be at most {} with {} steps per epoch", epochs, most,
+         loader.batches_per_epoch());
+  return epochs * loader.batches_per_epoch();
+}
+
+// Throws on every rank if a loaded parameter has a value that is not finite.
+void check_loaded_values(Bindings& bindings, const std::string& source) {
+  bindings.world().priority_execution([&] {
+    for (const Shard& shard : bindings.publish())
+      if (!std::isfinite(shard.value.sum(at::kDouble).item<double>()))
+        fail(WEFT_DATA_LOSS,
+             "{}: parameter {} has values that are not finite (nan or inf), from which training cannot "
+             "start; use a checkpoint of an earlier step",
+             source, shard.param->name);
+  });
 }
 
 // Returns the folder itself or one of its step-N/ folders, whichever was saved last.
@@ -216,6 +232,9 @@ int train(const json& arguments) {
     booster.load_training(job, folder);
     check_resumed_flags(arguments, job.optimizer, job.schedule, folder);
     world.print_on_master(fmt::format("resumed {} after step {}", folder, job.optimizer.steps()));
+    check_loaded_values(model.shared().bindings(), folder);
+  } else if (!model.shared().weights.empty()) {
+    check_loaded_values(model.shared().bindings(), model.shared().weights);
   }
   world.print_on_master(fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps",
                                     model.architecture(), count_text(elements), loader.dataset().size(),

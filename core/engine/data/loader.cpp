@@ -1,6 +1,7 @@
 #include <ATen/Context.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/text.hpp"
 #include "data/prefetcher.hpp"
@@ -25,12 +26,14 @@ void check(const LoaderOptions& options) {
   }
   if (options.batch_size % options.ranks != 0) {
     const int64_t below = options.batch_size / options.ranks * options.ranks;
+    std::vector<int64_t> nearest;
+    if (below > 0) nearest.push_back(below);
+    if (below <= std::numeric_limits<int64_t>::max() - options.ranks)
+      nearest.push_back(below + options.ranks);
     fail(WEFT_INVALID_ARGUMENT,
          "the batch of {} samples cannot be divided by the {} data-parallel ranks; --batch-size must be a "
-         "multiple of {}, "
-         "{}{} for example",
-         options.batch_size, options.ranks, options.ranks, below ? fmt::format("{} or ", below) : "",
-         below + options.ranks);
+         "multiple of {}, {} for example",
+         options.batch_size, options.ranks, options.ranks, fmt::join(nearest, " or "));
   }
   if (options.sampler && options.shuffle) {
     fail(WEFT_INVALID_ARGUMENT,

@@ -28,18 +28,18 @@ void Prefetcher::restart(Fetch fetch, int64_t first, int64_t end) {
     fetch_ = std::make_shared<const Fetch>(std::move(fetch));
     started_ = taken_ = first;
     end_ = end;
-    slots_.clear();
+    loaded_.clear();
   }
   work_.notify_all();
 }
 
 Batch Prefetcher::take() {
   std::unique_lock lock(mutex_);
-  ready_.wait(lock, [&] { return slots_.count(taken_) != 0; });
-  const auto slot = slots_.find(taken_);
-  if (slot->second.failure) std::rethrow_exception(slot->second.failure);
-  Batch batch = std::move(slot->second.batch);
-  slots_.erase(slot);
+  ready_.wait(lock, [&] { return loaded_.count(taken_) != 0; });
+  const auto taken = loaded_.find(taken_);
+  if (taken->second.failure) std::rethrow_exception(taken->second.failure);
+  Batch batch = std::move(taken->second.batch);
+  loaded_.erase(taken);
   ++taken_;
   lock.unlock();
   work_.notify_one();
@@ -55,15 +55,15 @@ void Prefetcher::run() {
     const int64_t generation = generation_;
     const std::shared_ptr<const Fetch> fetch = fetch_;
     lock.unlock();
-    Slot slot;
+    Loaded loaded;
     try {
-      slot.batch = (*fetch)(index);
+      loaded.batch = (*fetch)(index);
     } catch (...) {
-      slot.failure = std::current_exception();
+      loaded.failure = std::current_exception();
     }
     lock.lock();
     if (generation != generation_) continue;
-    slots_[index] = std::move(slot);
+    loaded_[index] = std::move(loaded);
     ready_.notify_one();
   }
 }

@@ -31,7 +31,7 @@ class Prefetcher {
   Batch take();
 
  private:
-  struct Slot {
+  struct Loaded {
     Batch batch;
     std::exception_ptr failure;
   };
@@ -44,7 +44,7 @@ class Prefetcher {
   int64_t generation_ = 0;  // the number of restarts; a thread drops a batch of an earlier one
   int64_t started_ = 0, taken_ = 0, end_ = 0;
   std::shared_ptr<const Fetch> fetch_;
-  std::map<int64_t, Slot> slots_;
+  std::map<int64_t, Loaded> loaded_;  // by index
   std::vector<std::thread> threads_;
 };
 

@@ -16,7 +16,7 @@ namespace weft::test {
 
 namespace {
 
-// Another one each time, unless WEFT_TEST_SEED names it.
+// Returns WEFT_TEST_SEED, or a new seed without it.
 uint32_t fresh_seed() {
   const char* const given = std::getenv("WEFT_TEST_SEED");
   return given != nullptr ? static_cast<uint32_t>(std::stoul(given)) : std::random_device()();
@@ -57,6 +57,15 @@ class RandomCuts {
   std::mt19937 random_;
 };
 
+class RandomCut : public testing::Test {
+ protected:
+  RandomCut() { std::printf("seed %u\n", seed_); }
+
+  const uint32_t seed_ = fresh_seed();
+  const testing::ScopedTrace trace_{__FILE__, __LINE__, "WEFT_TEST_SEED=" + std::to_string(seed_)};
+  RandomCuts random{seed_};
+};
+
 // The elements of a part in its order, as indices of the flattened whole tensor.
 std::vector<int64_t> elements_of(const std::vector<int64_t>& shape, const Cut& cut) {
   at::Tensor part = at::arange(Box::whole(shape).numel(), at::kLong).view(shape);
@@ -70,11 +79,7 @@ std::vector<int64_t> elements_of(const std::vector<int64_t>& shape, const Cut& c
   return {part.data_ptr<int64_t>(), part.data_ptr<int64_t>() + part.numel()};
 }
 
-TEST(Cut, HasEveryElementFirstInOnePart) {
-  const uint32_t seed = fresh_seed();
-  SCOPED_TRACE("WEFT_TEST_SEED=" + std::to_string(seed));
-  std::printf("seed %u\n", seed);
-  RandomCuts random(seed);
+TEST_F(RandomCut, HasEveryElementFirstInOnePart) {
   for (int trial = 0; trial < 500; ++trial) {
     const std::vector<int64_t> shape = random.shape();
     std::vector<Cut> parts = {random.cut(shape)};
@@ -96,11 +101,7 @@ TEST(Cut, HasEveryElementFirstInOnePart) {
   }
 }
 
-TEST(Cut, IsDividedIntoBoxesOfTheWholeTensor) {
-  const uint32_t seed = fresh_seed();
-  SCOPED_TRACE("WEFT_TEST_SEED=" + std::to_string(seed));
-  std::printf("seed %u\n", seed);
-  RandomCuts random(seed);
+TEST_F(RandomCut, IsDividedIntoBoxesOfTheWholeTensor) {
   for (int trial = 0; trial < 500; ++trial) {
     const std::vector<int64_t> shape = random.shape();
     const Cut cut = random.cut(shape);
@@ -124,11 +125,7 @@ TEST(Cut, IsDividedIntoBoxesOfTheWholeTensor) {
   }
 }
 
-TEST(Cut, TellsWhoHoldsARun) {
-  const uint32_t seed = fresh_seed();
-  SCOPED_TRACE("WEFT_TEST_SEED=" + std::to_string(seed));
-  std::printf("seed %u\n", seed);
-  RandomCuts random(seed);
+TEST_F(RandomCut, TellsWhoHoldsARun) {
   for (int trial = 0; trial < 500; ++trial) {
     const std::vector<int64_t> shape = {1 + random.below(12)};
     std::vector<Cut> parts;

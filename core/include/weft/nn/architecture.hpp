@@ -1,11 +1,23 @@
-// Finds a class of a model family by its name.
+// The classes of a model family, and how to find one by its name.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "weft/nn/head.hpp"
+
 namespace weft::nn {
+
+// A class of a model family, which differs from the others in its head. `Setting` is what the heads of the
+// family are made from.
+template <class Setting>
+struct Architecture {
+  std::string_view name;    // of the Hugging Face class
+  std::string_view prefix;  // of the base model's parameters: "transformer." or nothing
+  std::unique_ptr<Head> (*make_head)(const Setting& setting);
+};
 
 // Throws NOT_FOUND. The message suggests the most similar name of `known` and lists all of them.
 [[noreturn]] void refuse_architecture(std::string_view family, std::string_view name,
