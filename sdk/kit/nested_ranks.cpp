@@ -9,8 +9,15 @@ NestedRanks::NestedRanks(std::vector<Communicator> groups) : groups_(std::move(g
 }
 
 NestedRanks NestedRanks::along(const Training& training, uint32_t axes) {
+  constexpr uint32_t kNearestFirst[] = {WEFT_AXIS_TENSOR,       WEFT_AXIS_TENSOR_COLUMN, WEFT_AXIS_TENSOR_ROW,
+                                        WEFT_AXIS_TENSOR_DEPTH, WEFT_AXIS_EXPERT,        WEFT_AXIS_DATA,
+                                        WEFT_AXIS_REPLICA,      WEFT_AXIS_PIPELINE};
+  // TENSOR stands for its sub-axes.
+  if ((axes >> WEFT_AXIS_TENSOR & 1) != 0)
+    for (const uint32_t axis : {WEFT_AXIS_TENSOR_COLUMN, WEFT_AXIS_TENSOR_ROW, WEFT_AXIS_TENSOR_DEPTH})
+      axes &= ~(1u << axis);
   std::vector<Communicator> groups;
-  for (const uint32_t axis : {WEFT_AXIS_EXPERT, WEFT_AXIS_DATA, WEFT_AXIS_REPLICA}) {
+  for (const uint32_t axis : kNearestFirst) {
     if ((axes >> axis & 1) == 0) continue;
     const Communicator group = training.communicator(1u << axis);
     if (group.size() > 1) groups.push_back(group);

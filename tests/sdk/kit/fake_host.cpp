@@ -35,7 +35,7 @@ weft_status param_info(weft_param* param, weft_param_info* out, weft_error*) {
   out->frozen = param->frozen;
   out->first_unit = param->units.front();
   out->num_units = static_cast<uint32_t>(param->units.size());
-  out->gradient_axes = kSampleAxes;
+  out->gradient_axes = kSampleAxes | param->more_gradient_axes;
   out->working_dtype = out->master_dtype = WEFT_F32;
   out->ndim = 1;
   out->shape[0] = out->local[0] = out->count = param->count;
@@ -103,6 +103,7 @@ const weft_comm_services kComm = {
       current = t;
       return (axes & 1u << WEFT_AXIS_DATA) != 0      ? &t->data
              : (axes & 1u << WEFT_AXIS_REPLICA) != 0 ? &t->replicas
+             : (axes & 1u << WEFT_AXIS_TENSOR) != 0  ? &t->tensor
                                                      : &t->alone;
     },
     [](weft_comm* comm) { return comm->rank; },
@@ -191,7 +192,7 @@ std::vector<std::string> take_collectives() {
 weft_training model_of(const std::vector<int64_t>& sizes, uint32_t rank, uint32_t ranks) {
   weft_training training;
   for (uint32_t i = 0; i < sizes.size(); ++i) {
-    training.params.push_back({"p" + std::to_string(i), sizes[i], {i}, false, i, at::Tensor()});
+    training.params.push_back({"p" + std::to_string(i), sizes[i], {i}, false, i, at::Tensor(), 0});
     training.units.push_back({i});
   }
   training.data = {rank, ranks};

@@ -15,6 +15,7 @@ struct weft_param {
   bool frozen = false;
   uint32_t index = 0;
   at::Tensor tensor;
+  uint32_t more_gradient_axes = 0;  // in addition to those of "samples"
 };
 struct weft_unit {
   uint32_t index = 0;
@@ -26,7 +27,7 @@ struct weft_training {
   std::vector<weft_param> params;
   std::vector<weft_unit> units;
   std::vector<at::Tensor> buffers;
-  weft_comm data, replicas, alone;  // by axis: data, replica, none
+  weft_comm data, replicas, tensor, alone;  // by axis: data, replica, tensor, none
 };
 struct weft_shard_sink {
   struct Record {

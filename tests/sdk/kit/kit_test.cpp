@@ -195,6 +195,26 @@ TEST_F(Kit, ZeroRedundancySumsTheGradientsThatThisRankOwns) {
     }
 }
 
+// An operation may ask for a sum over the tensor axis: the second parameter is sharded over it, too.
+TEST_F(Kit, ZeroRedundancySumsOverEveryAxisThatAParameterNames) {
+  weft_training training = model_of({64, 64}, 1, 2);
+  training.tensor = {1, 2};
+  training.params[1].more_gradient_axes = 1u << WEFT_AXIS_TENSOR | 1u << WEFT_AXIS_TENSOR_ROW;
+  kit::ZeroRedundancy axis(zero_options(2), "stage");
+  axis.configure(Training(&training));
+  run_backward(axis, training);
+  const auto records = publish(axis);
+  ASSERT_EQ(records.size(), 2u);  // in the reverse order of the parameters
+  EXPECT_EQ(records[0].begin, 48);
+  EXPECT_EQ(records[0].value.numel(), 16);
+  expect_all(records[0].gradient, 2 * 2 * 2, "the gradient over four ranks");
+  EXPECT_NE(records[0].axes & 1u << WEFT_AXIS_TENSOR, 0u);
+  EXPECT_EQ(records[1].begin, 32);
+  EXPECT_EQ(records[1].value.numel(), 32);
+  expect_all(records[1].gradient, 1 * 2, "the gradient over two ranks");
+  EXPECT_EQ(records[1].axes & 1u << WEFT_AXIS_TENSOR, 0u);
+}
+
 TEST_F(Kit, ZeroRedundancyGathersUpdatedValues) {
   weft_training training = model_of({32}, 0, 2);
   kit::ZeroRedundancy axis(zero_options(1), "stage");
