@@ -27,17 +27,26 @@ function(weft_use_tests_pch target)
   target_precompile_headers(${target} REUSE_FROM ${weft_tests_pch})
 endfunction()
 
-# weft_add_rank_test(NAME name SOURCES ... [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds])
+# weft_add_rank_test(NAME name SOURCES ... [LOWER] [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds])
 # A test binary that uses libtorch and the engine and may fork ranks (support/launch_ranks.hpp): the test main, the
-# precompiled header, and one CTest test for all its cases. TIMEOUT: for the whole binary, 300 s unless given.
+# precompiled header, and one CTest test for all its cases. LOWER: it links the lower rooms of the engine alone, and the
+# presets `asan` and `tsan` build and run it too. TIMEOUT: for the whole binary, 300 s unless given.
 function(weft_add_rank_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "LOWER" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
   add_executable(${arg_NAME} ${arg_SOURCES})
   weft_use_tests_pch(${arg_NAME})
-  target_link_libraries(${arg_NAME} PRIVATE weft_warnings weft_launch_ranks ${arg_LIBRARIES} GTest::gtest_main)
+  if(arg_LOWER)
+    set(engine weft_engine_lower)
+    list(APPEND arg_LABELS asan tsan)
+    add_dependencies(weft_asan_tests ${arg_NAME})
+    add_dependencies(weft_tsan_tests ${arg_NAME})
+  else()
+    set(engine weft::core)
+  endif()
+  target_link_libraries(${arg_NAME} PRIVATE weft_warnings weft_launch_ranks ${engine} ${arg_LIBRARIES} GTest::gtest_main)
   target_include_directories(${arg_NAME} PRIVATE
     ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/core/engine ${PROJECT_SOURCE_DIR}/core)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -62,5 +71,5 @@ endfunction()
 
 add_library(weft_launch_ranks STATIC ${CMAKE_CURRENT_LIST_DIR}/launch_ranks.cpp ${CMAKE_CURRENT_LIST_DIR}/slice.cpp)
 weft_use_tests_pch(weft_launch_ranks)
-target_include_directories(weft_launch_ranks PUBLIC ${PROJECT_SOURCE_DIR}/tests)
-target_link_libraries(weft_launch_ranks PUBLIC weft::core weft::libtorch GTest::gtest PRIVATE weft_warnings)
+target_include_directories(weft_launch_ranks PUBLIC ${PROJECT_SOURCE_DIR}/tests PRIVATE ${PROJECT_SOURCE_DIR}/core/include)
+target_link_libraries(weft_launch_ranks PUBLIC weft::sdk weft::libtorch GTest::gtest PRIVATE weft_warnings)

@@ -12,7 +12,7 @@
 #include "base/options.hpp"
 #include "base/text.hpp"
 #include "booster/model_data.hpp"
-#include "booster/plugins.hpp"
+#include "plugins.hpp"
 #include "error_sink.hpp"
 #include "optim/schedules.hpp"
 #include "weft/torch/dtypes.hpp"

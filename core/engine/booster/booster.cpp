@@ -14,7 +14,6 @@
 #include "booster/chosen_strategy.hpp"
 #include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
-#include "booster/plugins.hpp"
 #include "checkpoint/fingerprint.hpp"
 #include "checkpoint/model_files.hpp"
 #include "comm/agreement.hpp"
@@ -22,6 +21,7 @@
 #include "error_sink.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
+#include "plugins.hpp"
 #include "training/generators.hpp"
 #include "training/single_rank.hpp"
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <functional>
-#include <future>
 
 #include "booster/host_options.hpp"
+#include "checkpoint/background_save.hpp"
 #include "training/training.hpp"
 #include "weft/booster.hpp"
 
@@ -28,17 +28,12 @@ struct Booster::Shared {
   // Returns the mesh that the strategy describes, also before anything is boosted. Not collective.
   const Mesh& mesh();
 
-  ~Shared();  // waits for a save under way
-
-  // Runs `write` now, or in a thread with a communicator that nothing else uses. The caller waits for the
-  // previous save first. Collective; throws on every rank alike.
+  // Runs `write` now, or in the background. Collective; throws on every rank alike.
   void save(bool background, std::function<void(const Communicator& ranks)> write);
-  void finish_saving();
+  checkpoint::BackgroundSave background_save;
 
  private:
   std::optional<Mesh> mesh_;
-  Communicator background_;  // made by the first save in the background
-  std::future<void> saving_;
 };
 
 }  // namespace weft

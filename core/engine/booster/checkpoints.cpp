@@ -1,8 +1,5 @@
 // Booster's checkpoints: what is to be saved is taken at once and written now or in the background.
-#include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 
 #include "base/files.hpp"
@@ -16,7 +13,6 @@
 #include "checkpoint/training_state.hpp"
 #include "comm/agreement.hpp"
 #include "host/launch/activity.hpp"
-#include "log.hpp"
 #include "weft/booster.hpp"
 
 namespace weft {
@@ -33,56 +29,15 @@ void check_before_save(Training& training) {
   if (training.options().check_agreement >= 0) training.check_replicas(Bindings::Origin::kTraining);
 }
 
-// Replaces the pieces by copies, because training goes on while they are written. Only the master needs
-// pieces that other ranks count.
-void copy_pieces(checkpoint::Pieces& pieces, bool is_master) {
-  if (!is_master) std::erase_if(pieces, [](const checkpoint::Piece& piece) { return !piece.counted; });
-  for (checkpoint::Piece& piece : pieces) piece.values = piece.values.clone();
-}
-
 }  // namespace
 
 void Booster::Shared::save(bool background, std::function<void(const Communicator&)> write) {
   if (!background) return write(world.communicator());
-  if (!background_) {
-    std::vector<uint32_t> all(world.size());
-    std::iota(all.begin(), all.end(), 0u);
-    background_ = world.communicator().subset(all);
-  }
-  saving_ = std::async(std::launch::async, [write = std::move(write), ranks = background_] { write(ranks); });
-}
-
-void Booster::Shared::finish_saving() {
-  if (saving_.valid()) saving_.get();
-}
-
-namespace {
-
-// Makes the process end with status 1. A destructor cannot throw, and a lost checkpoint must not look like
-// success.
-void fail_at_exit() {
-  static const bool registered = std::atexit([] {
-                                   std::fflush(nullptr);
-                                   std::_Exit(1);
-                                 }) == 0;
-  (void)registered;
-}
-
-}  // namespace
-
-Booster::Shared::~Shared() {
-  try {
-    finish_saving();
-  } catch (const std::exception& e) {
-    log(WEFT_LOG_ERROR, fmt::format("the save in the background failed, so this process will end with status "
-                                    "1: {}; call finish_saving() to handle this",
-                                    e.what()));
-    fail_at_exit();
-  }
+  background_save.start(world.communicator(), std::move(write));
 }
 
 void Booster::finish_saving() {
-  shared_->finish_saving();
+  shared_->background_save.finish();
 }
 
 void Booster::save_model(const Model& model, const std::string& path, const SaveOptions& options) {
@@ -91,7 +46,7 @@ void Booster::save_model(const Model& model, const std::string& path, const Save
   Training& training = training_of(model, "save_model");
   check_before_save(training);
   ModelSnapshot snapshot(model, options, checkpoint::held_values(training.publish()));
-  if (options.background) copy_pieces(snapshot.pieces, world().is_master());
+  if (options.background) checkpoint::copy_pieces(snapshot.pieces, world().is_master());
   shared_->save(options.background, [path, snapshot = std::move(snapshot)](const Communicator& ranks) {
     snapshot.save(path, ranks);
   });
@@ -126,7 +81,7 @@ void Booster::save_optimizer(const optim::Optimizer& optimizer, const std::strin
   checkpoint::OptimizerSnapshot snapshot = checkpoint::take_snapshot(optimizer, world().communicator());
   checkpoint::WriteOptions written = write_options(options);
   written.metadata = {{checkpoint::kOptimizerKey, snapshot.description.dump()}};
-  if (options.background) copy_pieces(snapshot.pieces, world().is_master());
+  if (options.background) checkpoint::copy_pieces(snapshot.pieces, world().is_master());
   shared_->save(options.background,
                 [path, written, pieces = std::move(snapshot.pieces)](const Communicator& ranks) {
                   if (!written.shard) return checkpoint::write_gathered(path, written, ranks, pieces);
@@ -168,8 +123,8 @@ void Booster::save_training(const Job& job, const std::string& path, const SaveO
   ModelSnapshot model(job.model, options, checkpoint::held_values(shards));
   checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(job, world(), shards);
   if (options.background) {
-    copy_pieces(model.pieces, world().is_master());
-    copy_pieces(state.pieces, false);
+    checkpoint::copy_pieces(model.pieces, world().is_master());  // the master writes what others count, too
+    checkpoint::copy_pieces(state.pieces, false);
   }
   shared_->save(options.background, [path, model = std::move(model),
                                      state = std::move(state)](const Communicator& ranks) {

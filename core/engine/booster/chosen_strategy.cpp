@@ -5,7 +5,7 @@
 #include "base/json.hpp"
 #include "base/option_groups.hpp"
 #include "base/text.hpp"
-#include "booster/plugins.hpp"
+#include "plugins.hpp"
 #include "training/single_rank.hpp"
 
 namespace weft {

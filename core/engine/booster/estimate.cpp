@@ -15,7 +15,7 @@
 #include "booster/chosen_strategy.hpp"
 #include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
-#include "booster/plugins.hpp"
+#include "plugins.hpp"
 #include "comm/group.hpp"
 #include "error_sink.hpp"
 #include "optim/rules.hpp"

@@ -4,7 +4,7 @@
 
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
-#include "booster/plugins.hpp"
+#include "plugins.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"
 #include "host/launch/activity.hpp"

@@ -4,7 +4,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "booster/native_operations.hpp"
-#include "booster/plugins.hpp"
+#include "plugins.hpp"
 #include "log.hpp"
 #include "plan/describe_model.hpp"
 #include "plan/json_policy.hpp"

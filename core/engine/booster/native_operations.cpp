@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/text.hpp"
-#include "booster/plugins.hpp"
+#include "plugins.hpp"
 #include "operations/registry.hpp"
 
 namespace weft {

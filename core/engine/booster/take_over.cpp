@@ -3,6 +3,7 @@
 #include "booster/booster_state.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/optimizer_files.hpp"
+#include "checkpoint/shard_pieces.hpp"
 #include "comm/agreement.hpp"
 #include "error_sink.hpp"
 #include "training/generators.hpp"

@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/text.hpp"
-#include "booster/plugins.hpp"
+#include "plugins.hpp"
 #include "error_sink.hpp"
 #include "weft/torch/dtypes.hpp"
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "checkpoint/shard_pieces.hpp"
 #include "comm/agreement.hpp"
 #include "log.hpp"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/piece.hpp"
+#include "training/bindings.hpp"
 
 namespace weft::checkpoint {
 

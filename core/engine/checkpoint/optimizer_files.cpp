@@ -7,6 +7,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "checkpoint/model_files.hpp"
+#include "checkpoint/shard_pieces.hpp"
 #include "memory/pools.hpp"
 #include "optim/rules.hpp"
 

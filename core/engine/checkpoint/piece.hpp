@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checkpoint/format.hpp"
-#include "training/bindings.hpp"
+#include "weft/world.hpp"
 
 namespace weft::checkpoint {
 
@@ -20,12 +20,6 @@ struct Piece {
   bool counted = true;  // false: another rank holds the same elements and answers for them
 };
 using Pieces = std::vector<Piece>;
-
-// Tensors of a shard's length that belong to it, its values or the optimizer's state, as pieces of `tensor`.
-// Held: every element is in exactly one counted piece over all ranks. Wanted: the shard once, to be filled.
-void add_held(const Shard& shard, const Entry& tensor, int64_t order, const at::Tensor& values, Pieces& out);
-void add_wanted(const Shard& shard, const Entry& tensor, int64_t order, const at::Tensor& values,
-                Pieces& out);
 
 // Which ranks hold which boxes of one tensor.
 struct TensorHolders {

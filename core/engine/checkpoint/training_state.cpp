@@ -14,6 +14,7 @@
 #include "checkpoint/fingerprint.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/model_files.hpp"
+#include "checkpoint/shard_pieces.hpp"
 #include "comm/agreement.hpp"
 #include "data/fingerprint.hpp"
 #include "log.hpp"

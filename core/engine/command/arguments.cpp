@@ -12,8 +12,8 @@
 #include "base/text.hpp"
 #include "booster/model_data.hpp"
 #include "booster/model_state.hpp"
-#include "booster/plugins.hpp"
 #include "comm/agreement.hpp"
+#include "plugins.hpp"
 
 namespace weft::command {
 

@@ -2,27 +2,16 @@
 #include <ATen/ATen.h>
 
 #include "checkpoint/piece.hpp"
+#include "engine/checkpoint/range_pieces.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 
 namespace weft::checkpoint {
 namespace {
 
-using Shape = std::vector<int64_t>;
-
-at::Tensor tensor_of(const Shape& shape) {
-  return at::arange(Box::whole(shape).numel(), at::kFloat).view(shape);
-}
-
-// Elements [begin, begin + count) of the flattened tensor.
-void add_range(const Shape& shape, int64_t begin, int64_t count, bool counted, Pieces& out) {
-  for (const Box& box : boxes_of_range(Box::whole(shape), begin, count))
-    out.push_back({{"t", at::kFloat, shape},
-                   0,
-                   box,
-                   view_of(tensor_of(shape), Box::whole(shape), box).contiguous(),
-                   counted});
-}
+using test::add_own_part;
+using test::add_range;
+using test::Shape;
 
 // Every rank receives what it wants and nothing else; returns the bytes that this rank sent.
 int64_t expect_exchanged(const Communicator& ranks, const Shape& shape, const Pieces& held,
@@ -35,7 +24,7 @@ int64_t expect_exchanged(const Communicator& ranks, const Shape& shape, const Pi
     if (want.rank == ranks.rank()) view_of(expected, Box::whole(shape), want.box).add_(1);
   const int64_t before = communicated_bytes()["send"];
   exchange(ranks, all_holders[0], by_name(held), wanted, [&](const Box& part, const at::Tensor& values) {
-    EXPECT_TRUE(at::equal(values, view_of(tensor_of(shape), Box::whole(shape), part)));
+    EXPECT_TRUE(at::equal(values, view_of(test::range_tensor(shape), Box::whole(shape), part)));
     view_of(times, Box::whole(shape), part).add_(1);
   });
   EXPECT_TRUE(at::equal(times, expected));
@@ -44,11 +33,10 @@ int64_t expect_exchanged(const Communicator& ranks, const Shape& shape, const Pi
 
 WEFT_RANKS_TEST(Exchange, BringsWhateverEachRankWants, 1, 3) {
   const Shape shape = {7, 5};
-  const int64_t size = world.size(), rank = world.rank(), total = 35;
   Pieces held;
-  add_range(shape, total * rank / size, total * (rank + 1) / size - total * rank / size, true, held);
+  add_own_part(world.communicator(), shape, held);
   std::vector<Wanted> wanted;
-  for (int to = 0; to < size; ++to)
+  for (int to = 0; to < world.size(); ++to)
     for (const Box& box : boxes_of_range(Box::whole(shape), to * 11, 13)) wanted.push_back({to, box});
   expect_exchanged(world.communicator(), shape, held, wanted);
 }

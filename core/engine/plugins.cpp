@@ -1,4 +1,4 @@
-#include "booster/plugins.hpp"
+#include "plugins.hpp"
 
 #include <atomic>
 
