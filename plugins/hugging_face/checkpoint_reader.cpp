@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "box.hpp"
+#include "checksum.hpp"
 #include "commit.hpp"
 #include "json.hpp"
 #include "names.hpp"
@@ -136,7 +137,7 @@ CheckpointReader::CheckpointReader(const std::string& path) {
 
 void CheckpointReader::open_file(const std::string& path) {
   files_.push_back(open_weights(path));
-  for (const StoredTensor& tensor : files_.back().tensors) tensors_.push_back(&tensor);
+  for (const StoredTensor& tensor : files_.back().tensors) tensors_.push_back({&tensor, &files_.back().file});
 }
 
 void CheckpointReader::open_folder(const std::string& folder) {
@@ -196,7 +197,7 @@ void CheckpointReader::open_shards(const std::string& folder, const std::string&
       fail(WEFT_DATA_LOSS, view.path(file), " does not hold tensor ", in_quotes(name), ", though ",
            index_path, " says so");
     }
-    tensors_.push_back(found->second);
+    tensors_.push_back({found->second, &files_[opened.at(file)].file});
   }
 }
 
@@ -204,7 +205,7 @@ const StoredTensor& CheckpointReader::tensor(uint64_t index) const {
   if (index >= tensors_.size()) {
     fail(WEFT_OUT_OF_RANGE, "tensor ", index, " was asked for, the checkpoint has ", tensors_.size());
   }
-  return *tensors_[index];
+  return *tensors_[index].tensor;
 }
 
 void CheckpointReader::read(uint64_t index, const int64_t* offset, const int64_t* extent, void* destination,
@@ -215,6 +216,8 @@ void CheckpointReader::read(uint64_t index, const int64_t* offset, const int64_t
   if (destination == nullptr) {
     fail(WEFT_INVALID_ARGUMENT, "tensor ", in_quotes(stored.name), ": the buffer to read into is null");
   }
+  tensors_[index].file->check_size();
+  if (stored.checked != nullptr) stored.checked->check();
   auto* next = static_cast<std::byte*>(destination);
   for_each_run(box, stored.strides, stored.type->size_bytes, [&](int64_t position, int64_t num_bytes) {
     std::memcpy(next, stored.data + position, static_cast<std::size_t>(num_bytes));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ class CheckpointReader {
   uint64_t num_tensors() const { return tensors_.size(); }
   // Throws OUT_OF_RANGE.
   const StoredTensor& tensor(uint64_t index) const;
-  // Copies a box into `destination`, contiguous in row-major order. Safe from several threads.
+  // Copies a box into `destination`, contiguous in row-major order. Safe from several threads. Throws
+  // INVALID_ARGUMENT for a box outside the tensor, and DATA_LOSS if the file has been truncated since it was
+  // opened or if the checksum of a tensor in a torch file differs; it is compared once, at the first read.
   void read(uint64_t index, const int64_t* offset, const int64_t* extent, void* destination,
             uint64_t size_bytes) const;
   // Returns the value of a metadata key, or null if no file has it.
@@ -35,8 +38,13 @@ class CheckpointReader {
   void open_index(const std::string& folder, const std::string& name);
   void open_shards(const std::string& folder, const std::string& index_path, Bytes index_bytes);
 
-  std::vector<WeightFile> files_;
-  std::vector<const StoredTensor*> tensors_;
+  struct Place {
+    const StoredTensor* tensor;
+    const MappedFile* file;
+  };
+
+  std::deque<WeightFile> files_;  // which stay where they are
+  std::vector<Place> tensors_;
 };
 
 }  // namespace weft::hugging_face

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -40,6 +41,25 @@ weft_status status_of(int error_number) {
   fail(status_of(error_number), "cannot ", action, " ", path, ": ", system_error(error_number));
 }
 
+// Who holds a lock stands in its file, for the messages of others: a disk without room for that is no reason
+// to fail.
+void write_holder(int descriptor) {
+  char host[256] = {}, time[32] = {};
+  gethostname(host, sizeof(host) - 1);
+  const time_t now = std::time(nullptr);
+  tm utc{};
+  std::strftime(time, sizeof(time), "%Y-%m-%d %H:%M:%S UTC", gmtime_r(&now, &utc));
+  const std::string text = concat("process ", getpid(), " on ", host, " since ", time);
+  if (ftruncate(descriptor, 0) == 0) [[maybe_unused]]
+    const ssize_t written = pwrite(descriptor, text.data(), text.size(), 0);
+}
+
+std::string read_holder(int descriptor) {
+  char text[400];
+  const ssize_t size = pread(descriptor, text, sizeof(text), 0);
+  return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : "another process";
+}
+
 }  // namespace
 
 std::string system_error(int error_number) {
@@ -47,27 +67,41 @@ std::string system_error(int error_number) {
 }
 
 MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
-  const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) fail_with_errno(errno, "open", path_);
+  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) fail_with_errno(errno, "open", path_);
   struct stat status {};
-  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(descriptor);
+  if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor_);
     fail(WEFT_INVALID_ARGUMENT, path_, " is not a regular file");
   }
   size_ = static_cast<std::size_t>(status.st_size);
-  void* mapped = size_ == 0 ? nullptr : mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor, 0);
-  const int error_number = errno;
-  ::close(descriptor);
-  if (mapped == MAP_FAILED) fail_with_errno(error_number, "map", path_);
+  void* mapped = size_ == 0 ? nullptr : mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor_, 0);
+  if (mapped == MAP_FAILED) {
+    const int error_number = errno;
+    ::close(descriptor_);
+    fail_with_errno(error_number, "map", path_);
+  }
   data_ = static_cast<const std::byte*>(mapped);
 }
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void MappedFile::check_size() const {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) fail_with_errno(errno, "look at", path_);
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size < size_) {
+    fail(WEFT_DATA_LOSS, path_, ": this file became shorter while it was mapped: it had ", size_,
+         " bytes and now has ", size);
+  }
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
@@ -150,15 +184,18 @@ SaveLock::SaveLock(std::string path, const std::string& what) : path_(std::move(
     if (descriptor_ < 0) fail_with_errno(errno, "create", path_);
     // On a file system without locks, saves still work but do not exclude each other.
     if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      const std::string holder = read_holder(descriptor_);
       ::close(descriptor_);
-      fail(WEFT_UNAVAILABLE, "another save to ", what, " is under way (it holds ", path_,
+      fail(WEFT_UNAVAILABLE, "another save to ", what, " is under way, by ", holder, " (it holds ", path_,
            "); wait for it to end");
     }
     // The previous holder removes the file, so the lock is valid only if the file still has this name.
     struct stat named {
     }, held{};
-    if (stat(path_.c_str(), &named) == 0 && fstat(descriptor_, &held) == 0 && named.st_ino == held.st_ino)
+    if (stat(path_.c_str(), &named) == 0 && fstat(descriptor_, &held) == 0 && named.st_ino == held.st_ino) {
+      write_holder(descriptor_);
       return;
+    }
     ::close(descriptor_);
   }
 }

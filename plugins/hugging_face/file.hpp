@@ -25,7 +25,9 @@ inline Bytes as_bytes(std::string_view text) {
 // Returns the text of an errno value.
 std::string system_error(int error_number);
 
-// A regular file, mapped read-only. Pages are read from the disk on first access.
+// A regular file, mapped read-only. Pages are read from the disk on first access: if another process
+// truncates the file during a read, the system ends this process with SIGBUS. Files that Weft writes never
+// shrink, because they are replaced by rename.
 class MappedFile {
  public:
   // Throws NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT if it is not a regular file; each names the
@@ -38,9 +40,12 @@ class MappedFile {
 
   const std::string& path() const { return path_; }
   Bytes bytes() const { return {data_, size_}; }
+  // Errors: DATA_LOSS if the file has become shorter since it was mapped. One system call.
+  void check_size() const;
 
  private:
   std::string path_;
+  int descriptor_ = -1;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

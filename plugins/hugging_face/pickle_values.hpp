@@ -36,6 +36,27 @@ struct Storage {
 
 using TensorPointer = std::unique_ptr<PickledTensor>;
 
+// What a value takes beside itself, about.
+inline std::size_t memory_of(const std::string& text) {
+  return text.size();
+}
+inline std::size_t memory_of(const Global& global) {
+  return global.module.size() + global.name.size();
+}
+inline std::size_t memory_of(const Tuple& tuple) {
+  return tuple.items.size() * sizeof(Value*);
+}
+inline std::size_t memory_of(const Storage& storage) {
+  return storage.key.size();
+}
+inline std::size_t memory_of(const TensorPointer& tensor) {
+  return sizeof(*tensor) + tensor->storage.size() + 2 * tensor->strides.size() * sizeof(int64_t);
+}
+template <typename Content>
+std::size_t memory_of(const Content& /*content*/) {
+  return 0;
+}
+
 struct Value {
   std::variant<None, bool, int64_t, double, std::string, Global, Tuple, List, Dict, Storage, TensorPointer>
       content;

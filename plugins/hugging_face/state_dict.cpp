@@ -44,6 +44,9 @@ void Unpickler::push_storage() {
   if (tag == nullptr || *tag != "storage" || global == nullptr || key == nullptr) {
     damaged("a persistent id that is no storage");
   }
+  // The key is copied into every tensor of the storage; torch uses numbers.
+  constexpr std::size_t kLongestKey = 200;
+  if (key->size() > kLongestKey) damaged("a storage whose key has ", key->size(), " bytes");
   // The size of an untyped storage counts bytes, as in torch.load.
   const ElementType* type = global->name == "UntypedStorage" ? find_element_type(WEFT_U8)
                                                              : find_element_type_by_storage(global->name);
@@ -91,6 +94,10 @@ int64_t Unpickler::integer_argument(const Value* value, const char* what) const 
 std::vector<int64_t> Unpickler::integers_argument(const Value* value, const char* what) const {
   const auto* tuple = value->get_if<Tuple>();
   if (tuple == nullptr) damaged(what, " is ", value->kind());
+  if (tuple->items.size() > WEFT_MAX_DIMS) {
+    fail(WEFT_UNIMPLEMENTED, path_, ": a tensor has ", tuple->items.size(), " dimensions, Weft has at most ",
+         WEFT_MAX_DIMS);
+  }
   std::vector<int64_t> integers;
   for (const Value* item : tuple->items) integers.push_back(integer_argument(item, what));
   return integers;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "weft/types.h"
 
 namespace weft::hugging_face {
+
+class CheckedBytes;
 
 struct ElementType {
   uint32_t code;             // WEFT_F32 ...
@@ -34,6 +37,7 @@ struct TensorEntry {
 struct StoredTensor : TensorEntry {
   std::vector<int64_t> strides;  // in bytes, never negative
   const std::byte* data = nullptr;
+  std::shared_ptr<const CheckedBytes> checked;  // the bytes that it lies in; null without a checksum
 };
 
 // Returns a shape as text: "[2, 3]".

@@ -11,12 +11,16 @@ namespace {
 constexpr std::string_view kPickle = "/data.pkl";
 constexpr std::string_view kMetadata = "extra/weft_metadata.json";
 
-using Records = std::map<std::string, Bytes>;
+// The bytes of a small record, checked.
+std::string_view text_of(const StoredRecord& record) {
+  if (record.checked != nullptr) record.checked->check();
+  return as_text(record.bytes);
+}
 
 // Returns the prefix of all records: "archive/" if they are called archive/data.pkl and so on.
 std::string record_prefix(const Records& records, const std::string& path) {
   std::string prefix;
-  for (const auto& [name, bytes] : records) {
+  for (const auto& [name, record] : records) {
     if (!name.ends_with(kPickle) || name.find('/') != name.size() - kPickle.size()) continue;
     if (!prefix.empty()) fail(WEFT_DATA_LOSS, path, ": the archive has two records data.pkl");
     prefix = name.substr(0, name.size() - kPickle.size() + 1);
@@ -29,8 +33,8 @@ std::string record_prefix(const Records& records, const std::string& path) {
 
 void check_byte_order(const Records& records, const std::string& prefix, const std::string& path) {
   const auto order = records.find(prefix + "byteorder");
-  if (order == records.end() || as_text(order->second) == "little") return;
-  fail(WEFT_UNIMPLEMENTED, path, ": byte order ", in_quotes(as_text(order->second)),
+  if (order == records.end() || text_of(order->second) == "little") return;
+  fail(WEFT_UNIMPLEMENTED, path, ": byte order ", in_quotes(text_of(order->second)),
        ", only little-endian files are read");
 }
 
@@ -63,17 +67,14 @@ const std::byte* checked_data(const PickledTensor& tensor, Bytes storage, const 
 StoredTensor place(const PickledTensor& pickled, const Records& records, const std::string& prefix,
                    const std::string& path) {
   const std::string where = concat(path, ": tensor ", in_quotes(pickled.entry.name));
-  if (pickled.entry.shape.size() > WEFT_MAX_DIMS) {
-    fail(WEFT_UNIMPLEMENTED, where, ": ", pickled.entry.shape.size(), " dimensions, Weft has at most ",
-         WEFT_MAX_DIMS);
-  }
   const auto record = records.find(prefix + "data/" + pickled.storage);
   if (record == records.end()) {
     fail(WEFT_DATA_LOSS, where, ": its storage ", in_quotes(pickled.storage), " is not in the archive");
   }
   StoredTensor tensor;
   static_cast<TensorEntry&>(tensor) = pickled.entry;
-  tensor.data = checked_data(pickled, record->second, where);
+  tensor.data = checked_data(pickled, record->second.bytes, where);
+  tensor.checked = record->second.checked;
   for (std::size_t dim = 0; dim < pickled.strides.size(); ++dim) {
     // The stride of a dimension of size 1 has no meaning and can have any value.
     const bool is_used = pickled.entry.shape[dim] > 1;
@@ -87,7 +88,7 @@ Metadata read_metadata(const Records& records, const std::string& prefix, const 
   const auto record = records.find(prefix + std::string(kMetadata));
   if (record == records.end()) return metadata;
   const std::string what = concat(path, ": record ", kMetadata);
-  const Json json = parse_json(as_text(record->second), what);
+  const Json json = parse_json(text_of(record->second), what);
   if (!json.is_object()) fail(WEFT_DATA_LOSS, what, " is no JSON object");
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string()) fail(WEFT_DATA_LOSS, what, ": ", in_quotes(key), " is no text");
@@ -109,7 +110,8 @@ WeightFile open_torch_file(MappedFile file) {
   const std::string prefix = record_prefix(records, path);
   check_byte_order(records, prefix, path);
   WeightFile result{std::move(file), {}, read_metadata(records, prefix, path)};
-  for (const PickledTensor& tensor : read_state_dict(records.at(prefix + "data.pkl"), path)) {
+  for (const PickledTensor& tensor :
+       read_state_dict(as_bytes(text_of(records.at(prefix + "data.pkl"))), path)) {
     result.tensors.push_back(place(tensor, records, prefix, path));
   }
   return result;

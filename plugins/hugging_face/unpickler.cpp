@@ -1,5 +1,6 @@
 #include "unpickler.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace weft::hugging_face {
@@ -29,6 +30,12 @@ int64_t Unpickler::long_integer() {
   if (size > 0 && size < 8 && (digits[size - 1] & std::byte{0x80}) != std::byte{0})
     value |= ~uint64_t{0} << (8 * size);
   return static_cast<int64_t>(value);
+}
+
+void Unpickler::charge(std::size_t bytes) {
+  memory_ += bytes;
+  const std::size_t limit = std::min(kLeastMemory + kMemoryPerByte * bytes_.size(), kMostMemory);
+  if (memory_ > limit) damaged("its ", bytes_.size(), " bytes make values of more than ", limit, " bytes");
 }
 
 void Unpickler::push(Value* value) {
@@ -138,11 +145,13 @@ bool Unpickler::step_container(uint8_t opcode) {
       return true;
     case 'a': {  // APPEND
       Value* item = pop();
+      charge(sizeof(item));
       container_below<List>(0, "APPEND")->items.push_back(item);
       return true;
     }
     case 'e': {  // APPENDS
       const std::vector<Value*> items = pop_to_mark();
+      charge(items.size() * sizeof(Value*));
       auto& list = container_below<List>(0, "APPENDS")->items;
       list.insert(list.end(), items.begin(), items.end());
       return true;
@@ -222,13 +231,14 @@ void Unpickler::push_tuple(std::size_t size) {
 
 void Unpickler::set_items(Dict& dict, const std::vector<Value*>& items) {
   if (items.size() % 2 != 0) damaged("a key without value");
+  charge(items.size() * sizeof(Value*));
   for (std::size_t i = 0; i < items.size(); i += 2) dict.items.emplace_back(items[i], items[i + 1]);
 }
 
 void Unpickler::memorise(uint64_t index) {
   Value* value = pop();
   push(value);
-  if (memo_.size() >= kMostValues) damaged("more than ", kMostValues, " remembered values");
+  charge(sizeof(*memo_.begin()) + 2 * sizeof(void*));
   memo_[index] = value;
 }
 

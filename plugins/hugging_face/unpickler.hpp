@@ -13,6 +13,8 @@ namespace weft::hugging_face {
 
 // A state dict of 200 000 tensors takes about 5 million values.
 constexpr std::size_t kMostValues = 8'000'000;
+// What the values may take: pickles of torch.save take 20 to 40 bytes for each of theirs.
+constexpr std::size_t kMemoryPerByte = 128, kLeastMemory = 1 << 20, kMostMemory = 1 << 30;
 
 class Unpickler {
  public:
@@ -35,6 +37,7 @@ class Unpickler {
   std::string line();
   int64_t long_integer();
 
+  void charge(std::size_t bytes);
   void push(Value* value);
   template <typename Content>
   void push_new(Content content);
@@ -62,6 +65,7 @@ class Unpickler {
   Bytes bytes_;
   const std::string& path_;
   uint64_t position_ = 0;
+  std::size_t memory_ = 0;  // of values, about
   std::deque<Value> arena_;
   std::vector<Value*> stack_;
   std::vector<std::size_t> marks_;
@@ -78,6 +82,7 @@ Number Unpickler::number() {
 template <typename Content>
 void Unpickler::push_new(Content content) {
   if (arena_.size() >= kMostValues) damaged("more than ", kMostValues, " values");
+  charge(sizeof(Value) + memory_of(content));
   arena_.emplace_back().content = std::move(content);
   push(&arena_.back());
 }

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <optional>
 
-#include "checksum.hpp"
 #include "text.hpp"
 
 namespace weft::hugging_face {
@@ -87,6 +86,18 @@ void read_zip64_field(const Fields& fields, uint64_t at, uint64_t end, uint64_t*
     }
     at = field_end;
   }
+}
+
+// The checksum by the directory's entry, which the record's own header repeats unless it stands behind the
+// record.
+uint32_t stored_checksum(const Fields& fields, uint64_t entry, uint64_t header, const std::string& where) {
+  constexpr uint16_t kBehindRecord = 1 << 3;
+  const uint32_t checksum = fields.u32(entry + 16), repeated = fields.u32(header + 14);
+  if ((fields.u16(header + 6) & kBehindRecord) == 0 && repeated != checksum) {
+    fail(WEFT_DATA_LOSS, where, ": its checksum is ", checksum, " in the directory, but ", repeated,
+         " in front of it; the file is damaged");
+  }
+  return checksum;
 }
 
 template <typename Number>
@@ -198,12 +209,12 @@ bool looks_like_zip(Bytes bytes) {
   return signature == kLocalHeader;
 }
 
-std::map<std::string, Bytes> read_zip(const MappedFile& file) {
+Records read_zip(const MappedFile& file) {
   const std::string& path = file.path();
   const Fields fields(file.bytes(), path);
   const Directory directory = find_directory(fields, file.bytes().size(), path);
   fields.range(directory.offset, directory.size);
-  std::map<std::string, Bytes> records;
+  Records records;
   uint64_t at = directory.offset;
   for (uint64_t index = 0; index < directory.count; ++index) {
     fields.expect(at, kCentralHeader, "directory entry");
@@ -221,7 +232,13 @@ std::map<std::string, Bytes> read_zip(const MappedFile& file) {
     }
     fields.expect(header, kLocalHeader, "record");
     const uint64_t data = header + kLocalSize + fields.u16(header + 26) + fields.u16(header + 28);
-    if (!records.emplace(name, fields.range(data, size)).second) {
+    const Bytes bytes = fields.range(data, size);
+    const uint32_t checksum = stored_checksum(fields, at, header, concat(path, ": record ", in_quotes(name)));
+    StoredRecord record{bytes, nullptr};
+    if (checksum != 0 || size == 0)
+      record.checked =
+          std::make_shared<CheckedBytes>(bytes, checksum, concat(path, ": record ", in_quotes(name)));
+    if (!records.emplace(name, std::move(record)).second) {
       fail(WEFT_DATA_LOSS, path, ": the zip archive has record ", in_quotes(name), " twice");
     }
     at = extra + extra_size + fields.u16(at + 32);

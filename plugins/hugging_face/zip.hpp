@@ -3,9 +3,11 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "checksum.hpp"
 #include "file.hpp"
 #include "layout.hpp"
 
@@ -14,10 +16,18 @@ namespace weft::hugging_face {
 // Returns whether the first bytes are those of a zip archive.
 bool looks_like_zip(Bytes bytes);
 
+// A record of an archive. `checked` compares its bytes with their checksum. It is null if the archive has no
+// checksums, an option of torch.save (torch.serialization.set_crc32_options).
+struct StoredRecord {
+  Bytes bytes;
+  std::shared_ptr<const CheckedBytes> checked;
+};
+using Records = std::map<std::string, StoredRecord>;
+
 // Returns the records of an archive by name; they refer to the bytes of `file`. Throws DATA_LOSS naming the
 // file and the record for a truncated or damaged archive, and UNIMPLEMENTED for a compressed or encrypted
 // record.
-std::map<std::string, Bytes> read_zip(const MappedFile& file);
+Records read_zip(const MappedFile& file);
 
 // A record to write: `bytes`, or `reserved` bytes that are written later.
 struct ZipRecord {

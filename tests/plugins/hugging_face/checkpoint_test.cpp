@@ -1,4 +1,7 @@
 // Folders, names, shards and options.
+#include <cstdio>
+#include <ctime>
+
 #include "support.hpp"
 
 namespace weft::hugging_face::test {
@@ -13,6 +16,12 @@ std::vector<TensorEntry> sharded_entries() {
 }
 
 const WriteOptions kSharded{.shard = true, .size_per_shard = 1};
+
+#if __has_feature(address_sanitizer)
+constexpr double kSlow = 10;
+#else
+constexpr double kSlow = 1;
+#endif
 
 class Checkpoint : public testing::Test {
  protected:
@@ -199,6 +208,44 @@ TEST_F(Checkpoint, AMappedReaderKeepsTheFileThatASaveReplaces) {
   save(folder_.path(), varied_entries(), {}, 2);
   for (uint64_t i = 0; i < reader.num_tensors(); ++i)
     EXPECT_EQ(read_whole(reader, i), pattern(reader.tensor(i), 1));
+}
+
+// 80,000 tensors took 15 seconds, and twice as many four times that.
+TEST_F(Checkpoint, ManyTensorsAreReadInTimeThatGrowsWithTheirNumber) {
+  std::vector<TensorEntry> entries;
+  for (int i = 0; i < 80'000; ++i)
+    entries.push_back(entry("model.layers." + std::to_string(i) + ".weight", WEFT_F32, {1}));
+  for (const WriteOptions& options : {WriteOptions{}, kSharded, WriteOptions{.use_safetensors = false}}) {
+    const std::string folder = folder_ / (options.shard ? "shards" : "file");
+    save(folder, entries, options);
+    const std::clock_t begin = std::clock();
+    EXPECT_EQ(CheckpointReader(folder).num_tensors(), entries.size());
+    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    EXPECT_LT(seconds, kSlow * 3);
+    std::printf("80000 tensors of %s in %.2f s\n", file_names(folder).back().c_str(), seconds);
+    fs::remove_all(folder);
+  }
+}
+
+TEST_F(Checkpoint, RefusesDescriptionsThatWouldFillMemory) {
+  std::string index = R"({"weight_map":{"a":[0)";
+  for (int i = 0; i < 4'000'000; ++i) index += ",0";
+  write_file(folder_ / "model.safetensors.index.json", index + "]}}");
+  expect_error(WEFT_DATA_LOSS, {"model.safetensors.index.json", "more than 4000000 values"},
+               [&] { CheckpointReader{folder_.path()}; });
+}
+
+TEST_F(Checkpoint, AFileThatWasCutIsAnErrorAndNotTheEndOfTheProcess) {
+  for (const char* name : {"model.safetensors", "pytorch_model.bin"}) {
+    const std::string path = folder_ / name;
+    save(path, {entry("a", WEFT_F32, {100'000})});
+    const CheckpointReader reader(path);
+    const std::size_t size = fs::file_size(path);
+    fs::resize_file(path, 5000);
+    expect_error(WEFT_DATA_LOSS,
+                 {path, "became shorter", "had " + std::to_string(size) + " bytes and now has 5000"},
+                 [&] { read_whole(reader, 0); });
+  }
 }
 
 TEST_F(Checkpoint, IsRecognisedByNamesAndFirstBytes) {

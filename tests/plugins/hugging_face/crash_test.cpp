@@ -1,8 +1,5 @@
 // Saves that are killed, and disks that are full: what stood there before stays loadable.
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
-#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,17 +8,17 @@
 
 #include "file.hpp"
 #include "support.hpp"
+#include "support/crash.hpp"
+#include "support/slice.hpp"
 
 namespace weft::hugging_face::test {
 namespace {
 
-constexpr int kUnavailable = 77;
-
 // A fork under AddressSanitizer costs much, and the memory of one save is that of another.
 #if __has_feature(address_sanitizer)
-constexpr int kCallsApart = 7;
+constexpr size_t kCases = 12;
 #else
-constexpr int kCallsApart = 1;
+constexpr size_t kCases = SIZE_MAX;
 #endif
 
 std::vector<TensorEntry> three_shards() {
@@ -53,6 +50,7 @@ class Child {
     progress_ = ends[0];
   }
   ~Child() { close(progress_); }
+  pid_t process() const { return process_; }
   // False when the child has ended.
   bool await_progress() {
     char byte = 0;
@@ -95,8 +93,10 @@ TEST_P(Crash, SigkillBetweenWritesLeavesTheOldCheckpoint) {
     for (;;) pause();
   });
   ASSERT_TRUE(child.await_progress());
-  expect_error(WEFT_UNAVAILABLE, {"another save to " + folder_.path()},
-               [&] { CheckpointWriter(folder_.path(), options, three_shards()); });
+  expect_error(
+      WEFT_UNAVAILABLE,
+      {"another save to " + folder_.path(), "by process " + std::to_string(child.process()) + " on "},
+      [&] { CheckpointWriter(folder_.path(), options, three_shards()); });
   child.kill();
   expect_holds(folder_.path(), three_shards(), 1);
   save(folder_.path(), three_shards(), options, 3);
@@ -104,51 +104,25 @@ TEST_P(Crash, SigkillBetweenWritesLeavesTheOldCheckpoint) {
   expect_no_hidden_files(folder_.path());
 }
 
-enum class Traced { kKilled, kEnded, kUnavailable };
-
-// Runs `prepare` and `body` in a child, which is killed as `body` begins the system call of this number.
-Traced kill_at_system_call(int number, const std::function<void()>& prepare,
-                           const std::function<void()>& body) {
-  const pid_t process = fork();
-  if (process == 0) {
-    prepare();
-    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(kUnavailable);
-    raise(SIGSTOP);
-    body();
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(process, &status, 0);
-  if (!WIFSTOPPED(status)) return Traced::kUnavailable;
-  // It stops twice for each, going in and coming out.
-  for (int stop = 0; stop < 2 * number + 1; ++stop) {
-    ptrace(PTRACE_SYSCALL, process, nullptr, nullptr);
-    waitpid(process, &status, 0);
-    if (!WIFSTOPPED(status)) return Traced::kEnded;
-  }
-  ::kill(process, SIGKILL);
-  waitpid(process, &status, 0);
-  return Traced::kKilled;
-}
-
 TEST_P(Crash, SigkillAtAnySystemCallOfACommitLeavesOneWholeCheckpoint) {
   const WriteOptions options = GetParam() ? kSharded : WriteOptions{};
   TemporaryFolder folder(TemporaryFolder::kInMemory);
+  save(folder.path(), three_shards(), options, 1);
+  std::optional<CheckpointWriter> writer;
+  const auto prepare = [&] {
+    writer.emplace(folder.path(), options, three_shards());
+    write_all(*writer, three_shards(), 2);
+  };
+  const auto commit = [&] {
+    writer->commit();
+    writer.reset();
+  };
+  const auto calls = weft::test::count_system_calls(prepare, commit);
+  if (!calls) GTEST_SKIP() << "ptrace is not allowed here";
   bool saw_old = false, saw_new = false;
-  for (int number = 0;; number += kCallsApart) {
-    ASSERT_LT(number, 1000);
+  for (const size_t number : weft::test::draw_slice("Crash", *calls, kCases)) {
     save(folder.path(), three_shards(), options, 1);
-    std::optional<CheckpointWriter> writer;
-    const auto prepare = [&] {
-      writer.emplace(folder.path(), options, three_shards());
-      write_all(*writer, three_shards(), 2);
-    };
-    const Traced traced = kill_at_system_call(number, prepare, [&] {
-      writer->commit();
-      writer.reset();
-    });
-    if (traced == Traced::kUnavailable) GTEST_SKIP() << "ptrace is not allowed here";
-    if (traced == Traced::kEnded) break;
+    if (!weft::test::kill_at_system_call(number, prepare, commit)) continue;
     // Which of the two it is shows in any tensor; the others must agree.
     const CheckpointReader reader(folder.path());
     const bool is_new = read_whole(reader, 0) == pattern(reader.tensor(0), 2);
@@ -158,7 +132,8 @@ TEST_P(Crash, SigkillAtAnySystemCallOfACommitLeavesOneWholeCheckpoint) {
     saw_new = saw_new || is_new;
   }
   EXPECT_TRUE(saw_old && saw_new);
-  expect_holds(folder.path(), three_shards(), 2);
+  save(folder.path(), three_shards(), options, 3);
+  expect_holds(folder.path(), three_shards(), 3);
   expect_no_hidden_files(folder.path());
 }
 
@@ -268,16 +243,10 @@ TEST_P(Crash, AFileSizeLimitIsFoundBeforeAnythingIsWritten) {
 
 TEST_P(Crash, AFullDiskIsFoundBeforeAnythingIsWritten) {
   const WriteOptions options = GetParam() ? kSharded : WriteOptions{};
-  Child child([&](const auto&) {
-    const bool mounted = (unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
-                         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                         mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, "size=1m") == 0;
-    if (!mounted) _exit(kUnavailable);
-    save_too_much(folder_.path(), options, "No space left on device");
-  });
-  const int status = child.exit_status();
-  if (status == kUnavailable) GTEST_SKIP() << "a small tmpfs cannot be mounted here";
-  EXPECT_EQ(status, 0);
+  const auto passed = weft::test::passes_on_small_disk(
+      folder_.path(), 1 << 20, [&] { save_too_much(folder_.path(), options, "No space left on device"); });
+  if (!passed) GTEST_SKIP() << "a small disk cannot be mounted here";
+  EXPECT_TRUE(*passed);
 }
 
 }  // namespace

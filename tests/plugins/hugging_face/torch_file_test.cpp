@@ -1,6 +1,7 @@
 #include "torch_file.hpp"
 
 #include <cstring>
+#include <map>
 
 #include "checksum.hpp"
 #include "pickle.hpp"
@@ -163,6 +164,94 @@ TEST_F(TorchFile, SurvivesFlippedBytes) {
     }
   }
   EXPECT_GT(refused, 500u);
+}
+
+// What a reader gives of a checkpoint: every name with its bytes.
+std::map<std::string, std::string> contents(const std::string& path) {
+  std::map<std::string, std::string> found;
+  const CheckpointReader reader(path);
+  for (uint64_t i = 0; i < reader.num_tensors(); ++i) found[reader.tensor(i).name] = read_whole(reader, i);
+  return found;
+}
+
+TEST_F(TorchFile, NoFlippedByteChangesATensorSilently) {
+  save(folder_ / "own.bin", varied_entries());
+  for (const std::string& source : {std::string(WEFT_TEST_DATA) + "/torch_save.bin", folder_ / "own.bin"}) {
+    const std::string good = read_file(source), path = folder_ / "x.bin";
+    const auto wanted = contents(source);
+    uint64_t by_checksum = 0;
+    for (std::size_t at = 0; at < good.size(); ++at) {
+      if (good[at] == 'Z') continue;  // padding
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ (1 << at % 8));
+      write_file(path, bad);
+      try {
+        ASSERT_EQ(contents(path), wanted) << source << ", byte " << at;
+      } catch (const Error& error) {
+        by_checksum += std::string(error.what()).find("checksum") != std::string::npos ? 1 : 0;
+      }
+    }
+    EXPECT_GT(by_checksum, 200u) << source;
+  }
+}
+
+TEST_F(TorchFile, NamesTheRecordWhoseChecksumDiffers) {
+  const std::string path = folder_ / "pytorch_model.bin";
+  save(path, {entry("x", WEFT_F32, {100}), entry("y", WEFT_F32, {100})});
+  std::string bytes = read_file(path);
+  bytes[bytes.find("archive/data/1") + 100] ^= 1;
+  write_file(path, bytes);
+  const CheckpointReader reader(path);  // opens without reading the tensors
+  EXPECT_EQ(read_whole(reader, 0), pattern(reader.tensor(0)));
+  for (int again = 0; again < 2; ++again)
+    expect_error(WEFT_DATA_LOSS, {path, "record \"archive/data/1\"", "400 bytes", "checksum", "damaged"},
+                 [&] { read_whole(reader, 1); });
+}
+
+// torch.serialization.set_crc32_options(False) writes zeros.
+TEST_F(TorchFile, ReadsArchivesWithoutChecksums) {
+  const std::string path = folder_ / "pytorch_model.bin";
+  const TensorEntry tensor = entry("x", WEFT_F32, {1001});
+  save(path, {tensor});
+  std::string bytes = read_file(path);
+  bytes.replace(bytes.find("archive/data/0") - 30 + 14, 4, 4, '\0');
+  write_file(path, bytes);
+  expect_error(WEFT_DATA_LOSS, {"in the directory, but 0 in front of it"}, [&] { CheckpointReader{path}; });
+  bytes.replace(bytes.rfind("archive/data/0") - 46 + 16, 4, 4, '\0');
+  write_file(path, bytes);
+  expect_holds(path, {tensor});
+}
+
+TEST(Checksum, IsTheSameByMultiplicationAndByTables) {
+  std::string bytes(5000, '\0');
+  uint32_t state = 1;
+  for (char& byte : bytes) byte = static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
+  for (std::size_t size = 0; size < 700; ++size)
+    for (const std::size_t begin : {std::size_t{0}, std::size_t{3}})
+      ASSERT_EQ(crc32(as_bytes(bytes).subspan(begin, size)),
+                crc32_by_tables(as_bytes(bytes).subspan(begin, size)))
+          << size;
+  EXPECT_EQ(crc32(as_bytes(bytes)), crc32_by_tables(as_bytes(bytes)));
+}
+
+TEST_F(TorchFile, RefusesPicklesThatGrow) {
+  // A long name that is remembered once and copied by every two bytes that ask for it.
+  const auto expect_refused_growth = [&](const std::string& pickle) {
+    expect_refused(WEFT_DATA_LOSS, {"make values of more than"}, archive(pickle));
+  };
+  const std::string name = std::string(100'000, 'x') + "Storage";
+  std::string copies = "\x80\x04" + text("torch") + "q\x01" + text(name) + "q\x02";
+  for (int i = 0; i < 1000; ++i) copies += "h\x01h\x02\x93";
+  expect_refused_growth(copies + ".");
+  // Shapes of many dimensions, copied into every tensor that is made of them.
+  std::string shapes = kStart + storage("FloatStorage", 4) + "q\x01" + "(";
+  for (int i = 0; i < 100'000; ++i) shapes += "K\x01";
+  shapes += "tq\x02";
+  for (int i = 0; i < 1000; ++i) shapes += kRebuild + "(h\x01K\x01h\x02h\x02\x89" + kDict + "tR";
+  expect_refused(WEFT_UNIMPLEMENTED, {"100000 dimensions"}, archive(shapes + "."));
+  // A key of a storage, copied into every tensor.
+  expect_refused(WEFT_DATA_LOSS, {"a storage whose key has 100000 bytes"},
+                 archive(kStart + storage("FloatStorage", 4, std::string(100'000, '1')) + "."));
 }
 
 TEST_F(TorchFile, RefusesTruncatedArchives) {
