@@ -31,7 +31,14 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
   if (fstat(file.number, &status) != 0 || !S_ISREG(status.st_mode)) {
     fail(WEFT_INVALID_ARGUMENT, "{} is not a regular file", path.string());
   }
+  const auto refuse_size = [&](const std::string& size) {
+    fail(WEFT_INVALID_ARGUMENT, "{} has {} bytes, more than the {} that are read of such a file",
+         path.string(), size, max_bytes);
+  };
+  const auto size = static_cast<size_t>(status.st_size);  // 0 for files of the kernel
+  if (size > max_bytes) refuse_size(std::to_string(size));
   std::string bytes;
+  bytes.reserve(size);
   char buffer[1 << 14];
   for (;;) {
     const ssize_t count = read(file.number, buffer, sizeof(buffer));
@@ -39,10 +46,7 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
     if (count < 0) fail(WEFT_DATA_LOSS, "cannot read {}: {}", path.string(), std::strerror(errno));
     if (count == 0) return bytes;
     bytes.append(buffer, static_cast<size_t>(count));
-    if (bytes.size() > max_bytes) {
-      fail(WEFT_INVALID_ARGUMENT, "{} is longer than the {} bytes that are read of such a file",
-           path.string(), max_bytes);
-    }
+    if (bytes.size() > max_bytes) refuse_size("too many");
   }
 }
 

@@ -1,5 +1,7 @@
 #include <sys/stat.h>
 
+#include <ctime>
+
 #include "base/environment.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
@@ -125,6 +127,65 @@ TEST(Json, RefusesWhatNobodyMeans) {
   EXPECT_ERROR(parse_json("{\"a\": \"\xff\"}", "x.json"), WEFT_INVALID_ARGUMENT, "x.json", "not valid JSON");
   EXPECT_ERROR(parse_json("", "x.json"), WEFT_INVALID_ARGUMENT, "x.json");
   EXPECT_EQ(parse_json("{\"a\": {\"b\": 1}, \"b\": [{\"a\": 2}]}", "x.json")["b"][0]["a"], 2);
+}
+
+TEST(Json, TakesTimeThatGrowsWithTheText) {
+  std::string text = "{\"tensors\": {";
+  for (int i = 0; i < 100'000; ++i)
+    text += (i == 0 ? "\"t" : ", \"t") + std::to_string(i) + "\": {\"shape\": [1]}";
+  const std::clock_t begin = std::clock();
+  EXPECT_EQ(parse_json(text + "}}", "x.json").at("tensors").size(), 100'000u);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 5);
+}
+
+TEST(Json, IsLimited) {
+  std::string text = "[0";
+  for (int i = 0; i < 4'000'000; ++i) text += ",0";
+  EXPECT_ERROR(parse_json(text + "]", "x.json"), WEFT_INVALID_ARGUMENT, "x.json: more than 4000000 values");
+  EXPECT_ERROR(parse_json(std::string(65, '[') + std::string(65, ']'), "x.json"), WEFT_INVALID_ARGUMENT,
+               "nested deeper than 64 levels");
+  parse_json(std::string(64, '[') + std::string(64, ']'), "x.json");
+}
+
+TEST(Json, GivesMembersOneByOne) {
+  const auto members = [](const std::string& text) {
+    std::vector<std::string> given;
+    const nlohmann::json rest = parse_json_members(text, "x.json", "tensors",
+                                                   [&](const std::string& name, const nlohmann::json& value) {
+                                                     given.push_back(name + "=" + value.dump());
+                                                   });
+    given.push_back(rest.dump());
+    return given;
+  };
+  using Given = std::vector<std::string>;
+  EXPECT_EQ(
+      members(R"({"a": {"tensors": {"x": 1}}, "tensors": {"z": {"s": [1, 2]}, "b": 3, "z": []}, "c": [4]})"),
+      (Given{R"(z={"s":[1,2]})", "b=3", "z=[]", R"({"a":{"tensors":{"x":1}},"c":[4],"tensors":{}})"}));
+  EXPECT_EQ(members(R"({"tensors": [1, {"x": 2}]})"), (Given{R"({"tensors":[1,{"x":2}]})"}));
+  EXPECT_EQ(members(R"({"tensors": 7})"), (Given{R"({"tensors":7})"}));
+  // More values than one text may have, but not in one member.
+  std::string many = "{\"tensors\": {\"a\": 0";
+  std::string member = "[0";
+  for (int i = 0; i < 1'500'000; ++i) member += ",0";
+  for (const char* name : {"b", "c", "d"}) many += std::string(", \"") + name + "\": " + member + "]";
+  size_t count = 0;
+  parse_json_members(many + "}}", "x.json", "tensors",
+                     [&](const std::string&, const nlohmann::json& value) { count += value.size(); });
+  EXPECT_EQ(count, 3u * 1'500'001 + 1);
+}
+
+TEST(Json, HasIntegersThatNobodyRounds) {
+  const nlohmann::json object = parse_json(
+      R"({"a": 3, "b": 1.5, "c": -1, "d": 18446744073709551615, "e": true, "f": [1, 2.0], "g": [1, 2]})",
+      "x.json");
+  EXPECT_EQ(integer_at(object, "a", "x.json"), 3);
+  EXPECT_EQ(integer_at(object, "c", "x.json", -1), -1);
+  EXPECT_ERROR(integer_at(object, "b", "x.json"), WEFT_DATA_LOSS,
+               "x.json: \"b\" is 1.5, must be an integer of at least 0");
+  for (const char* key : {"c", "d", "e", "f"})
+    EXPECT_ERROR(integer_at(object, key, "x.json"), WEFT_DATA_LOSS, key, "must be an integer");
+  EXPECT_EQ(integers_at(object, "g", "x.json"), (std::vector<int64_t>{1, 2}));
+  EXPECT_ERROR(integers_at(object, "f", "x.json"), WEFT_DATA_LOSS, "\"f\" is 2.0");
 }
 
 }  // namespace
