@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/sha256.hpp"
 #include "base/text.hpp"
@@ -34,11 +35,16 @@ void add_blocks(const TensorSource& source, size_t index, int64_t wanted, Sha256
 }  // namespace
 
 std::string fingerprint(const TensorSource& source) {
+  const std::vector<Entry>& entries = source.entries();
   double total = 0;
-  for (const Entry& entry : source.entries()) total += static_cast<double>(entry.numel());
+  for (const Entry& entry : entries) total += static_cast<double>(entry.numel());
+  std::vector<size_t> by_name(entries.size());
+  std::iota(by_name.begin(), by_name.end(), size_t{0});
+  std::sort(by_name.begin(), by_name.end(),
+            [&](size_t a, size_t b) { return entries[a].name < entries[b].name; });
   Sha256 digest;
-  for (size_t i = 0; i < source.entries().size(); ++i) {
-    const Entry& entry = source.entries()[i];
+  for (const size_t i : by_name) {
+    const Entry& entry = entries[i];
     const std::string head =
         fmt::format("{} {} {}\n", entry.name, c10::toString(entry.dtype), fmt::join(entry.shape, ","));
     digest.update(head.data(), head.size());

@@ -8,8 +8,9 @@
 namespace weft::checkpoint {
 
 // Returns a digest of the names, dtypes and shapes of all tensors, and of blocks of elements spread over each
-// tensor: at least one block of every tensor, and everything if the checkpoint is small. Reads about 8 MiB
-// whatever the size. Throws the errors of the format.
+// tensor: at least one block of every tensor, and everything if the checkpoint is small. The same tensors in
+// another order, in other files or in another format have the same digest. Reads about 8 MiB whatever the
+// size. Throws the errors of the format.
 std::string fingerprint(const TensorSource& source);
 
 }  // namespace weft::checkpoint

@@ -1,11 +1,13 @@
 #include "checkpoint/parts.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "box/cover.hpp"
 #include "checkpoint/folder.hpp"
 #include "comm/agreement.hpp"
 
@@ -17,7 +19,7 @@ using nlohmann::json;
 namespace {
 
 constexpr int kVersion = 1;
-constexpr uint64_t kLargestIndex = uint64_t{1} << 30;
+constexpr uint64_t kLargestIndex = uint64_t{1} << 28;
 
 constexpr std::pair<const char*, at::ScalarType> kTypes[] = {
     {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf},  {"BF16", at::kBFloat16},
@@ -34,6 +36,21 @@ at::ScalarType type_named(const std::string& name, const std::string& path) {
   for (const auto& [known, type] : kTypes)
     if (name == known) return type;
   fail(WEFT_DATA_LOSS, "{}: dtype \"{}\" is unknown", path, printable(name, 20));
+}
+
+bool is_inside(const Box& box, const std::vector<int64_t>& shape) {
+  if (box.offset.size() != shape.size() || box.extent.size() != shape.size()) return false;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (box.offset[d] > shape[d] || box.extent[d] > shape[d] - box.offset[d]) return false;
+  return true;
+}
+
+// Whether the elements of a tensor can be counted.
+bool has_numel(const std::vector<int64_t>& shape) {
+  int64_t elements = 1;
+  return std::none_of(shape.begin(), shape.end(), [&](int64_t size) {
+    return __builtin_mul_overflow(elements, std::max<int64_t>(size, 1), &elements);
+  });
 }
 
 std::string file_of(int part) {
@@ -120,34 +137,47 @@ void write_parts(const std::string& folder, int count, const TensorSource& sourc
 
 PartsReader::PartsReader(std::string folder) : folder_(std::move(folder)) {
   const std::string path = (fs::path(folder_) / "index.json").string();
-  const json index = parse_json(read_file(path, kLargestIndex), path);
-  try {
-    if (const int version = index.at("version"); version != kVersion)
-      fail(WEFT_FAILED_PRECONDITION, "{}: index of version {}, this Weft reads {}", path, version, kVersion);
-    for (const auto& [name, tensor] : index.at("tensors").items()) {
-      Entry entry{name, type_named(tensor.at("dtype"), path), tensor.at("shape")};
-      std::vector<Part> parts;
-      int64_t held = 0;
-      for (const json& part : tensor.at("parts")) {
-        parts.push_back({part.at("file"), part.at("entry"), {part.at("offset"), part.at("extent")}});
-        const Part& read = parts.back();
-        const bool fits = read.box.offset.size() == entry.shape.size() &&
-                          read.box.extent.size() == entry.shape.size() &&
-                          intersection(read.box, Box::whole(entry.shape)) == read.box;
-        if (!fits || fs::path(read.file).filename() != read.file)
-          fail(WEFT_DATA_LOSS, "{}: a part of {} does not fit the tensor, or names no file of the folder",
-               path, printable(name, 80));
-        held += read.box.numel();
-      }
-      if (held != entry.numel())
-        fail(WEFT_DATA_LOSS, "{}: the parts of {} have {} elements, the tensor {}", path, printable(name, 80),
-             held, entry.numel());
-      add(std::move(entry));
-      parts_.push_back(std::move(parts));
+  const auto checked = [&](const auto& read) {
+    try {
+      read();
+    } catch (const json::exception& e) {
+      fail(WEFT_DATA_LOSS, "{} is damaged: {}", path, e.what());
     }
-  } catch (const json::exception& e) {
-    fail(WEFT_DATA_LOSS, "{} is damaged: {}", path, e.what());
+  };
+  // One tensor at a time: the whole index as JSON takes ten times the memory of its text.
+  const json rest = parse_json_members(
+      read_file(path, kLargestIndex), path, "tensors",
+      [&](const std::string& name, const json& tensor) { checked([&] { add_tensor(path, name, tensor); }); });
+  checked([&] {
+    if (const int64_t version = integer_at(rest, "version", path); version != kVersion)
+      fail(WEFT_FAILED_PRECONDITION, "{}: index of version {}, this Weft reads {}", path, version, kVersion);
+    rest.at("tensors").get_ref<const json::object_t&>();
+  });
+}
+
+void PartsReader::add_tensor(const std::string& path, const std::string& name, const json& described) {
+  const std::string shown = printable(name, 80);
+  Entry entry{name, type_named(described.at("dtype"), path), integers_at(described, "shape", path)};
+  if (find(name)) fail(WEFT_DATA_LOSS, "{}: {} is there twice", path, shown);
+  if (!has_numel(entry.shape))
+    fail(WEFT_DATA_LOSS, "{}: the shape of {} has more than 2^63 elements", path, shown);
+  std::vector<Part> parts;
+  std::vector<Box> boxes;
+  for (const json& part : described.at("parts").get_ref<const json::array_t&>()) {
+    parts.push_back({part.at("file"),
+                     part.at("entry"),
+                     {integers_at(part, "offset", path), integers_at(part, "extent", path)}});
+    const auto& [file, stored, box] = parts.back();
+    if (!is_inside(box, entry.shape) || fs::path(file).filename() != file)
+      fail(WEFT_DATA_LOSS, "{}: a part of {} does not fit the tensor, or names no file of the folder", path,
+           shown);
+    boxes.push_back(box);
   }
+  if (!cover_once(entry.shape, boxes))
+    fail(WEFT_DATA_LOSS, "{}: the {} parts of {} leave elements of it out, or overlap", path, boxes.size(),
+         shown);
+  add(std::move(entry));
+  parts_.push_back(std::move(parts));
 }
 
 const Reader& PartsReader::open(const std::string& file) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 
 #include "checkpoint/piece.hpp"
 
@@ -18,7 +19,9 @@ void write_parts(const std::string& folder, int count, const TensorSource& sourc
 
 class PartsReader final : public TensorSource {
  public:
-  // Reads and checks the index; files are opened as they are needed.
+  // Reads and checks the index: the parts of a tensor hold each of its elements once. Files are opened as
+  // they are needed. Throws DATA_LOSS for an index that is damaged, INVALID_ARGUMENT for one of more than 256
+  // MB.
   explicit PartsReader(std::string folder);
   using TensorSource::read;
   void read(size_t index, const Box& box, const at::Tensor& destination) const override;
@@ -28,6 +31,7 @@ class PartsReader final : public TensorSource {
     std::string file, entry;
     Box box;
   };
+  void add_tensor(const std::string& path, const std::string& name, const nlohmann::json& described);
   const Reader& open(const std::string& file) const;
 
   std::string folder_;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
+#include "box/cover.hpp"
 #include "comm/agreement.hpp"
 #include "weft/torch/dtypes.hpp"
 
@@ -14,9 +15,10 @@ namespace weft::checkpoint {
 using nlohmann::json;
 
 bool TensorHolders::is_whole() const {
-  int64_t counted = 0;
-  for (const Holder& holder : holders) counted += holder.counted ? holder.box.numel() : 0;
-  return counted == tensor.numel();
+  std::vector<Box> counted;
+  for (const Holder& holder : holders)
+    if (holder.counted) counted.push_back(holder.box);
+  return cover_once(tensor.shape, counted);
 }
 
 std::vector<TensorHolders> gather_holders(const Communicator& ranks, const Pieces& own) {

@@ -30,7 +30,8 @@ struct TensorHolders {
   };
   Entry tensor;
   std::vector<Holder> holders;  // by rank
-  bool is_whole() const;        // the counted boxes have as many elements as the tensor
+  // Whether the counted boxes hold each element of the tensor once.
+  bool is_whole() const;
 };
 
 // Tells every rank what all hold, in one order. Collective; throws on every rank alike if ranks disagree on a

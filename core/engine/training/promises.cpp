@@ -1,10 +1,10 @@
 // What a strategy promises and the host can see: a broken promise would be a hang or a wrong gradient later.
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
 #include "base/text.hpp"
+#include "box/cover.hpp"
 #include "comm/agreement.hpp"
 #include "training/bindings.hpp"
 
@@ -26,32 +26,59 @@ void Bindings::check_bound() const {
       fail(WEFT_INTERNAL, "{}: configure left parameter {} without storage", strategy_name(), param->name);
 }
 
+namespace {
+
+// By the index of the parameter. The point is the same on all ranks.
+std::vector<Cover> empty_covers(const std::vector<std::unique_ptr<weft_param>>& params) {
+  constexpr uint64_t kPoint = 0x9e3779b97f4a7c15 >> 4;
+  std::vector<Cover> covers;
+  for (const auto& param : params) covers.emplace_back(param->shape, kPoint);
+  return covers;
+}
+
+}  // namespace
+
 void Bindings::check_published() {
+  // How many elements each rank counts of each parameter, and which.
   const std::vector<std::string> all = gather_from_every_rank(world_.communicator(), [&] {
     std::vector<int64_t> counted(params_.size());
+    std::vector<Cover> covers = empty_covers(params_);
     std::set<Axes> divided;
     for (const Shard& shard : publish()) {
-      counted[shard.param->index] += shard.counted_count;
+      const weft_param& param = *shard.param;
+      counted[param.index] += shard.counted_count;
+      for_each_box(param.cut, shard.begin + shard.counted_begin, shard.counted_count,
+                   shard.value.narrow(0, shard.counted_begin, shard.counted_count),
+                   [&](const Box& box, const at::Tensor&) { covers[param.index].add(box); });
       divided.insert(shard.divided_axes);
-      ranges_.push_back({shard.param->index, shard.begin, shard.count});
+      ranges_.push_back({param.index, shard.begin, shard.count});
     }
-    return nlohmann::json({{"counted", counted}, {"divided", divided}}).dump();
+    std::vector<uint64_t> sums;
+    for (const Cover& cover : covers) sums.push_back(cover.sum());
+    return nlohmann::json({{"counted", counted}, {"covered", sums}, {"divided", divided}}).dump();
   });
   std::vector<int64_t> total(params_.size());
+  std::vector<Cover> covers = empty_covers(params_), whole = empty_covers(params_);
   for (const std::string& text : all) {
     const nlohmann::json published = nlohmann::json::parse(text);
     divided_axes_.merge(published.at("divided").get<std::set<Axes>>());
-    const auto counted = published.at("counted").get<std::vector<int64_t>>();
-    std::transform(total.begin(), total.end(), counted.begin(), total.begin(), std::plus<>());
+    for (size_t index = 0; index < params_.size(); ++index) {
+      total[index] += published.at("counted")[index].get<int64_t>();
+      covers[index].add(published.at("covered")[index].get<uint64_t>());
+    }
   }
   for (const auto& param : params_) {
-    const std::vector<int64_t>& shape = param->shape;
-    const int64_t elements = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-    if (total[param->index] != elements)
+    const Box box = Box::whole(param->shape);
+    whole[param->index].add(box);
+    constexpr const char* kAdvice = "publish each element once and say over which axes ranges are split";
+    if (total[param->index] != box.numel())
       fail(WEFT_INTERNAL,
-           "{}: the ranges published of {} count {} elements over all ranks, but it has {}; publish each "
-           "element once and say over which axes ranges are split",
-           strategy_name(), param->name, total[param->index], elements);
+           "{}: the ranges published of {} count {} elements over all ranks, but it has {}; {}",
+           strategy_name(), param->name, total[param->index], box.numel(), kAdvice);
+    if (covers[param->index].sum() != whole[param->index].sum())
+      fail(WEFT_INTERNAL,
+           "{}: the ranges published of {} count some of its {} elements twice and others not at all; {}",
+           strategy_name(), param->name, box.numel(), kAdvice);
   }
 }
 

@@ -59,6 +59,10 @@ WEFT_RANKS_TEST(Exchange, KnowsWhenSomethingIsMissing, 2) {
   Pieces held;
   add_range({4, 3}, 0, world.is_master() ? 5 : 0, true, held);
   EXPECT_FALSE(gather_holders(world.communicator(), held)[0].is_whole());
+  // As many elements as the tensor has, half of them twice.
+  held.clear();
+  add_range({4, 3}, 0, 6, true, held);
+  EXPECT_FALSE(gather_holders(world.communicator(), held)[0].is_whole());
 }
 
 WEFT_RANKS_TEST(Exchange, RefusesTensorsThatDifferBetweenRanks, 2) {

@@ -217,6 +217,18 @@ WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItDoesNotPublishEachElementOnce, 1,
         return true;
       },
       18);
+  // The first half on one rank, and once more on the other.
+  Recorder recorder;
+  recorder.publish = [&](weft_shard_sink* sink) {
+    publish_with(recorder, sink, [](weft_shard& shard) {
+      shard.count = 18;
+      shard.partition_axes = 1u << WEFT_AXIS_DATA;
+      return true;
+    });
+  };
+  EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_INTERNAL,
+               "recorder: the ranges published of blocks.1.linear.weight count some of its 36 elements twice "
+               "and others not at all");
 }
 
 TEST(LyingStrategy, IsRefusedWhenItsRangesChange) {
