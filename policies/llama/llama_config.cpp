@@ -15,7 +15,7 @@ LlamaConfig LlamaConfig::read(const Config& config) {
   llama.vocab_size = nn::positive(config, "vocab_size", llama.vocab_size);
   llama.hidden_size = nn::positive(config, "hidden_size", llama.hidden_size);
   llama.intermediate_size = nn::positive(config, "intermediate_size", llama.intermediate_size);
-  llama.num_hidden_layers = nn::positive(config, "num_hidden_layers", llama.num_hidden_layers);
+  llama.num_hidden_layers = nn::num_layers(config, "num_hidden_layers", llama.num_hidden_layers);
   llama.num_attention_heads = nn::positive(config, "num_attention_heads", llama.num_attention_heads);
   llama.num_key_value_heads = nn::positive(config, "num_key_value_heads", llama.num_attention_heads);
   nn::require_multiple(config, "num_attention_heads", llama.num_attention_heads, "num_key_value_heads",

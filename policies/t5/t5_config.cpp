@@ -45,8 +45,8 @@ T5Config T5Config::read(const Config& config) {
   t5.d_model = nn::positive(config, "d_model", "hidden_size", t5.d_model);
   t5.d_kv = nn::positive(config, "d_kv", "head_dim", t5.d_kv);
   t5.d_ff = nn::positive(config, "d_ff", t5.d_ff);
-  t5.num_layers = nn::positive(config, "num_layers", "num_hidden_layers", t5.num_layers);
-  t5.num_decoder_layers = nn::positive(config, "num_decoder_layers", t5.num_layers);
+  t5.num_layers = nn::num_layers(config, "num_layers", "num_hidden_layers", t5.num_layers);
+  t5.num_decoder_layers = nn::num_layers(config, "num_decoder_layers", t5.num_layers);
   t5.num_heads = nn::positive(config, "num_heads", "num_attention_heads", t5.num_heads);
   read_buckets(config, t5);
   t5.dropout_rate = nn::probability(config, "dropout_rate", t5.dropout_rate);

@@ -1,10 +1,10 @@
 #include "data/token_windows.hpp"
 
 #include <ATen/ops/empty.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/interprocess/exceptions.hpp>
-#include <boost/interprocess/file_mapping.hpp>
 #include <cstring>
 #include <filesystem>
 
@@ -32,9 +32,9 @@ auto with_tokens(const void* address, int bytes_per_token, const Action& action)
   }
 }
 
-ipc::mapped_region map(const std::string& path) {
+ipc::file_mapping open_file(const std::string& path) {
   try {
-    return {ipc::file_mapping(path.c_str(), ipc::read_only), ipc::read_only};
+    return {path.c_str(), ipc::read_only};
   } catch (const ipc::interprocess_exception& exception) {
     fail(WEFT_PERMISSION_DENIED, "{}: cannot be read: {}", path, exception.what());
   }
@@ -86,14 +86,28 @@ TokenWindows::TokenWindows(std::string path, int64_t sequence_length, int bytes_
          "{}: {} tokens, shorter than one sample of {}; give a longer file or a smaller --sequence-length",
          path_, num_tokens_, sequence_length);
   }
-  region_ = map(path_);
+  file_ = open_file(path_);
+  try {
+    region_ = ipc::mapped_region(file_, ipc::read_only);
+  } catch (const ipc::interprocess_exception& exception) {
+    fail(WEFT_PERMISSION_DENIED, "{}: cannot be mapped: {}", path_, exception.what());
+  }
   // The file can shrink between these two calls.
   if (static_cast<int64_t>(region_.get_size()) < size_bytes) {
     fail(WEFT_DATA_LOSS, "{}: it became shorter while it was opened", path_);
   }
 }
 
+void TokenWindows::check_size() const {
+  struct stat status = {};
+  const bool is_known = ::fstat(file_.get_mapping_handle().handle, &status) == 0;
+  if (is_known && static_cast<size_t>(status.st_size) < region_.get_size())
+    fail(WEFT_DATA_LOSS, "{}: this file became shorter while it was mapped: it had {} bytes and now has {}",
+         path_, region_.get_size(), status.st_size);
+}
+
 Batch TokenWindows::get(const std::vector<int64_t>& indices) const {
+  check_size();
   const auto count = static_cast<int64_t>(indices.size());
   const at::Tensor ids = at::empty({count, sequence_length_}, at::kLong);
   auto* out = ids.mutable_data_ptr<int64_t>();

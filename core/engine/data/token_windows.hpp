@@ -1,6 +1,8 @@
-// A data set of consecutive windows of tokens in a memory-mapped file.
+// A data set of consecutive windows of tokens in a memory-mapped file. A file that another process truncated
+// is an error; if that happens during a read, the system ends this process with SIGBUS.
 #pragma once
 
+#include <boost/interprocess/file_mapping.hpp>
 #include <boost/interprocess/mapped_region.hpp>
 #include <cstdint>
 #include <string>
@@ -37,6 +39,9 @@ class TokenWindows final : public Dataset {
   int64_t sequence_length_;
   int bytes_per_token_;
   int64_t num_tokens_ = 0;
+  void check_size() const;
+
+  boost::interprocess::file_mapping file_;
   boost::interprocess::mapped_region region_;
 };
 

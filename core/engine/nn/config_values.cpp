@@ -32,6 +32,26 @@ int64_t positive(const Config& config, std::string_view key, std::string_view al
   return at_least_1(config, alias, value);
 }
 
+namespace {
+
+int64_t at_most_layers(const Config& config, std::string_view key, int64_t value) {
+  constexpr int64_t kMostLayers = 4096;
+  if (value > kMostLayers)
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must be at most {}", config.origin(), key, value,
+         kMostLayers);
+  return value;
+}
+
+}  // namespace
+
+int64_t num_layers(const Config& config, std::string_view key, int64_t otherwise) {
+  return at_most_layers(config, key, positive(config, key, otherwise));
+}
+
+int64_t num_layers(const Config& config, std::string_view key, std::string_view alias, int64_t otherwise) {
+  return at_most_layers(config, config.has(alias) ? alias : key, positive(config, key, alias, otherwise));
+}
+
 double probability(const Config& config, std::string_view key, double otherwise) {
   const double value = config.real(key, otherwise);
   if (!(value >= 0 && value < 1)) {

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "data/fingerprint.hpp"
@@ -30,6 +31,15 @@ TEST_F(DataFile, IsRefusedIfItIsNoFile) {
   EXPECT_ERROR(open(folder_.path(), 4, TokenType::kUint16), WEFT_INVALID_ARGUMENT, folder_.path(), "folder");
   EXPECT_ERROR(open("", 4, TokenType::kUint16), WEFT_NOT_FOUND, "--data");
   EXPECT_ERROR(tensors(folder_.path() + "/absent.safetensors"), WEFT_NOT_FOUND, "absent.safetensors");
+}
+
+TEST_F(DataFile, ThatIsCutWhileItIsReadIsAnError) {
+  const std::string path = folder_.file("a.txt", std::string(100'000, 'a'));
+  const auto samples = text(path, 100);
+  samples->get({999});
+  std::filesystem::resize_file(path, 5000);
+  EXPECT_ERROR(samples->get({999}), WEFT_DATA_LOSS,
+               "a.txt: this file became shorter while it was mapped: it had 100000 bytes and now has 5000");
 }
 
 TEST_F(DataFile, IsRefusedIfItHoldsNoSample) {

@@ -21,6 +21,10 @@ int64_t positive(const Config& config, std::string_view key, int64_t otherwise);
 // At least 1. `alias` is a second name that Hugging Face accepts for `key` (attribute_map of a class). Throws
 // INVALID_ARGUMENT if both are present and differ.
 int64_t positive(const Config& config, std::string_view key, std::string_view alias, int64_t otherwise);
+// The number of layers of a stack: at least 1 and at most 4096, because each layer takes memory before any
+// weight is read.
+int64_t num_layers(const Config& config, std::string_view key, int64_t otherwise);
+int64_t num_layers(const Config& config, std::string_view key, std::string_view alias, int64_t otherwise);
 // At least 0 and less than 1.
 double probability(const Config& config, std::string_view key, double otherwise);
 // Greater than 0.
