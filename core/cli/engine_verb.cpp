@@ -105,6 +105,11 @@ EngineVerb& EngineVerb::model_flags() {
               "JSON file with an operation that adds parameters to layers; all other parameters are frozen");
 }
 
+EngineVerb& EngineVerb::allow_missing_flag(const std::string& otherwise) {
+  return flag("--allow-missing", "allow_missing",
+              "Begin with initial values for parameters that the weights lack; default: " + otherwise);
+}
+
 EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
   text("--strategy", "strategy", "Name of a strategy, or none; default: " + without);
   words("-o,--option", "options",

@@ -38,6 +38,8 @@ class EngineVerb {
   EngineVerb& device_flag();
   // Adds --model, --architecture and --adapter.
   EngineVerb& model_flags();
+  // Adds --allow-missing, for verbs that read weights. `otherwise` describes the default.
+  EngineVerb& allow_missing_flag(const std::string& otherwise);
   // Adds --strategy, -o, --booster, --precision, --mixed-precision and --seed. `without` describes the
   // default of --strategy.
   EngineVerb& strategy_flags(const std::string& without);

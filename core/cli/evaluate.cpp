@@ -7,6 +7,7 @@ void add_evaluate(CLI::App& application) {
   EngineVerb verb(application, "evaluate", "Print the loss and perplexity of a model on a data file",
                   "Example: weft evaluate --model out --data README.md");
   verb.model_flags()
+      .allow_missing_flag("an error")
       .data_flags()
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
@@ -20,6 +21,7 @@ void add_forward(CLI::App& application) {
       application, "forward", "Run one forward pass and write the outputs under their Hugging Face names",
       "Example: weft forward --model out --inputs batch.safetensors --output outputs.safetensors");
   verb.model_flags()
+      .allow_missing_flag("an error")
       .text("--inputs", "inputs", ".safetensors file of tensors with the names of the model's inputs", true)
       .text("--output", "output",
             ".safetensors file to write: logits, last_hidden_state, loss (with labels), ...", true)
@@ -33,6 +35,7 @@ void add_generate(CLI::App& application) {
   EngineVerb verb(application, "generate", "Continue a prompt",
                   "Example: weft generate --model out --prompt \"The \" --max-new-tokens 200");
   verb.model_flags()
+      .allow_missing_flag("an error")
       .text("--prompt", "prompt", "Text to continue, for models whose tokens are bytes")
       .integers("--prompt-ids", "prompt_ids", "Token ids to continue: 1,2,3")
       .integer("--max-new-tokens", "max_new_tokens", "Number of tokens to generate; default 100")

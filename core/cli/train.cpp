@@ -9,6 +9,7 @@ void add_train(CLI::App& application) {
                   "--steps 200 --save out\n"
                   "Strategies: weft plugins list");
   verb.model_flags()
+      .allow_missing_flag("only for a head (or adapter) that is new, with a warning")
       .data_flags()
       .strategy_flags("the default plugin")
       .ranks_flag()
@@ -47,12 +48,14 @@ void add_train(CLI::App& application) {
           "Compare the ranks (parameters and sums of gradients) every N steps; default 0: in the first two "
           "steps and before each save; -1: never")
       .device_flag()
-      .text("--save", "save", "Folder in which to save the model and training_state/ at the end")
+      .text("--save", "save",
+            "Folder in which to save the model and training_state/ at the end; this job alone may save there")
       .integer("--save-every", "save_every", "Also save to step-N/ in that folder every N steps")
       .flag("--save-async", "save_async", "Write step-N/ in the background; needs memory for a copy")
       .text("--resume", "resume", "Resume from a folder that --save wrote, or from its newest step-N/")
       .text("--metrics", "metrics",
-            "File to which each step writes a JSON object: loss, lr, step_seconds, tokens_per_second, ...");
+            "File to which each step writes a JSON object: loss, lr, step_seconds, tokens_per_second, ...; "
+            "\"skipped\" marks an overflow in fp16. --resume goes on in it");
 }
 
 }  // namespace weft::cli

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "train/command.hpp"
 
@@ -51,6 +52,47 @@ TEST_F(Evaluate, SaysItToPeople) {
       weft_succeeds({"evaluate", "--model", in("out"), "--data", data_, "--precision", "fp64"});
   EXPECT_THAT(output.out, testing::StartsWith("loss "));
   EXPECT_THAT(output.out, testing::HasSubstr("17 samples"));
+}
+
+// Weights that lack something would be a loss of random values.
+TEST_F(Evaluate, RefusesAModelWithoutSomeOfItsWeights) {
+  RawTensors tensors = read_safetensors(in("out/model.safetensors"));
+  tensors.erase("transformer.h.1.mlp.c_fc.weight");
+  folder_.file("out/model.safetensors", safetensors_bytes(tensors));
+  const std::vector<std::string> pieces = {
+      "lacks 1 of the parameters of GPT2LMHeadModel: transformer.h.1.mlp.c_fc.weight", "--allow-missing"};
+  const Words evaluate = {"evaluate", "--model", in("out"), "--data", data_};
+  EXPECT_TRUE(refuses(evaluate, 1, pieces));
+  EXPECT_TRUE(refuses(evaluate + Words{"-n", "2"}, 1, pieces));
+  EXPECT_TRUE(refuses({"forward", "--model", in("out"), "--inputs", in("samples.safetensors"), "--output",
+                       in("o.safetensors")},
+                      1, pieces));
+  EXPECT_TRUE(refuses({"generate", "--model", in("out"), "--prompt", "a"}, 1, pieces));
+  EXPECT_TRUE(refuses({"train", "--model", in("out"), "--data", data_, "--steps", "1"}, 1, pieces));
+  EXPECT_THAT(weft_succeeds(evaluate + Words{"--allow-missing"}).error,
+              testing::HasSubstr("begin with initial values: transformer.h.1.mlp.c_fc.weight"));
+  std::filesystem::remove(in("out/model.safetensors"));
+  EXPECT_TRUE(refuses(evaluate, 1, {in("out") + " holds no weights of GPT2LMHeadModel", "--allow-missing"}));
+  weft_succeeds(evaluate + Words{"--allow-missing"});
+}
+
+// A head that the base model never had is what a fine-tuning begins with; its evaluation means nothing.
+TEST_F(Evaluate, RefusesAHeadThatTrainingBeginsAnew) {
+  RawTensors tensors = language_samples(8, 6);
+  tensors.erase("attention_mask");
+  tensors["labels"] = int64_tensor({8}, {0, 1, 0, 1, 1, 0, 1, 0});
+  folder_.file("labelled.safetensors", safetensors_bytes(tensors));
+  nlohmann::json config = nlohmann::json::parse(read_bytes(in("out/config.json")));
+  config["pad_token_id"] = 0;
+  folder_.file("out/config.json", config.dump());
+  const Words same = {"--model",        in("out"),
+                      "--architecture", "GPT2ForSequenceClassification",
+                      "--data",         in("labelled.safetensors")};
+  EXPECT_TRUE(refuses(Words{"evaluate"} + same, 1, {"lacks 1 of the parameters", "score.weight"}));
+  const Output output =
+      weft_succeeds(Words{"train", "--steps", "1", "--strategy", "none", "--save", in("tuned")} + same);
+  EXPECT_THAT(output.error, testing::HasSubstr("begin with initial values: score.weight"));
+  weft_succeeds({"evaluate", "--model", in("tuned"), "--data", in("labelled.safetensors")});
 }
 
 TEST_F(Evaluate, RefusesDataWithoutLabels) {

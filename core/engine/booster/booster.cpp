@@ -215,7 +215,8 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   std::string content;
   on_every_rank(shared_->world.communicator(), [&] {
     if (boosted.weights.empty()) return;
-    source = checkpoint::weight_source(boosted.weights, job.model.module(), shared_->world.is_master());
+    source = checkpoint::weight_source(boosted.weights, job.model.module(), boosted.missing,
+                                       shared_->world.is_master());
     if (shared_->world.size() > 1)
       content = checkpoint::fingerprint(checkpoint::Reader(boosted.weights)).substr(0, 12);
   });

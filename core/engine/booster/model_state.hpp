@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "checkpoint/missing.hpp"
 #include "training/bindings.hpp"
 #include "weft/model.hpp"
 
@@ -13,8 +14,9 @@ class Training;
 
 struct Model::Shared {
   std::shared_ptr<nn::Model> module;
-  std::string weights;                 // folder or file to read them from; empty: initial values
-  std::string precision;               // the precision of the module
+  std::string weights;  // folder or file to read them from; empty: initial values
+  checkpoint::Missing missing = checkpoint::Missing::kAnything;  // what the weights may lack
+  std::string precision;                                         // the precision of the module
   std::string library;                 // identity of the model's library; empty for an application's own
   std::shared_ptr<Training> training;  // null before boost
   bool divided = false;                // split by ShardFormer, which gave it memory

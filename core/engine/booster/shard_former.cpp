@@ -188,7 +188,7 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
     std::string policy;
     plan = make_plan(model.module(), sizes, config_.custom_policy, &policy);
     if (!opened.weights.empty())
-      source = checkpoint::weight_source(opened.weights, model.module(),
+      source = checkpoint::weight_source(opened.weights, model.module(), opened.missing,
                                          config_.tensor_parallel_group.rank() == 0);
     facts = {{"model library", opened.library},
              {"architecture", model.architecture()},

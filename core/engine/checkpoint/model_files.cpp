@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "booster/adapter.hpp"
 #include "checkpoint/shard_pieces.hpp"
 #include "comm/agreement.hpp"
 #include "log.hpp"
@@ -36,10 +37,11 @@ Prefixes find_prefixes(const Reader& reader, const std::vector<std::string>& nam
                  })))
     return {};
   if (!base.empty()) return {base, ""};
-  for (const std::string& name : names)
-    for (const Entry& entry : reader.entries())
-      if (entry.name.ends_with("." + name))
-        return {"", entry.name.substr(0, entry.name.size() - name.size())};
+  const std::set<std::string, std::less<>> known(names.begin(), names.end());
+  for (const Entry& entry : reader.entries())
+    for (size_t dot = entry.name.find('.'); dot != std::string::npos; dot = entry.name.find('.', dot + 1))
+      if (known.contains(std::string_view(entry.name).substr(dot + 1)))
+        return {"", entry.name.substr(0, dot + 1)};
   return {};
 }
 
@@ -107,19 +109,38 @@ void WeightMap::require_exact(const std::string& path, const nn::Model& model) c
 
 namespace {
 
+// The parameters among `names` without which the checkpoint is not this model's.
+std::vector<std::string> required(std::vector<std::string> names, const nn::Model& model, Missing allowed) {
+  if (allowed == Missing::kAnything) return {};
+  if (allowed == Missing::kNothing) return names;
+  const std::optional<Adapter> adapter = adapter_of(model);
+  const std::vector<std::string> added = adapter ? adapter->parameters : std::vector<std::string>();
+  const std::set<std::string> additions(added.begin(), added.end());
+  std::erase_if(names, [&](const std::string& name) {
+    return !name.starts_with(model.base_prefix()) || additions.contains(name);
+  });
+  return names;
+}
+
 class WeightSource final : public ParameterSource {
  public:
-  WeightSource(const std::string& path, const nn::Model& model, bool speaks)
+  WeightSource(const std::string& path, const nn::Model& model, Missing missing, bool speaks)
       : reader_(path), map_(reader_, model) {
     if (map_.empty())
       fail(WEFT_INVALID_ARGUMENT, "{} holds no parameter of {}: it has {} entries ({}), wanted are [{}]",
            path, model.architecture(), reader_.entries().size(), first_ten(map_.unexpected()),
            first_ten(map_.missing()));
+    if (const auto wanted = required(map_.missing(), model, missing); !wanted.empty())
+      fail(WEFT_DATA_LOSS,
+           "{} lacks {} of the parameters of {}: {}; give the folder of the whole model, or --allow-missing "
+           "to "
+           "begin with initial values for these",
+           path, wanted.size(), model.architecture(), first_ten(wanted));
     if (!speaks) return;
     if (!map_.missing().empty())
       log(WEFT_LOG_WARNING,
-          fmt::format("{} of {} are not in {} and begin with initial values: {}", map_.missing().size(),
-                      model.architecture(), path, first_ten(map_.missing())));
+          fmt::format("{} of the parameters of {} are not in {} and begin with initial values: {}",
+                      map_.missing().size(), model.architecture(), path, first_ten(map_.missing())));
     if (!map_.unexpected().empty())
       log(WEFT_LOG_WARNING, fmt::format("{} entries of {} are not used by {}: {}", map_.unexpected().size(),
                                         path, model.architecture(), first_ten(map_.unexpected())));
@@ -137,8 +158,9 @@ class WeightSource final : public ParameterSource {
 
 }  // namespace
 
-std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model, bool speaks) {
-  return std::make_shared<WeightSource>(path, model, speaks);
+std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model,
+                                               Missing missing, bool speaks) {
+  return std::make_shared<WeightSource>(path, model, missing, speaks);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/missing.hpp"
 #include "checkpoint/piece.hpp"
 #include "training/bindings.hpp"
 
@@ -29,9 +30,10 @@ class WeightMap {
   std::vector<std::string> missing_, unexpected_;
 };
 
-// Reads parameters from a checkpoint by ranges. Throws if it has none of the model's; `speaks`: logs what is
-// missing and what is not used.
-std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model, bool speaks);
+// Reads parameters from a checkpoint by ranges. Throws if it has none of the model's, or if it lacks more
+// than `missing` allows; `speaks`: logs what is missing and what is not used.
+std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model,
+                                               Missing missing, bool speaks);
 
 // What the strategy published, named as the parameters and in the dtype that the model computes with.
 Pieces held_values(const std::vector<Shard>& shards);

@@ -131,13 +131,21 @@ BoosterOptions booster_options_for_outputs(const json& arguments, const std::str
   return options;
 }
 
-Model open_model(const json& arguments, const std::string& precision, const World& world) {
+Model open_model(const json& arguments, const std::string& precision, const World& world,
+                 checkpoint::Missing missing) {
   const std::string path = text(arguments, "model");
   Model model = Model::open(path, text(arguments, "architecture"), precision);
   if (given(arguments, "adapter")) model.adapt(text(arguments, "adapter"));
-  if (model.shared().weights.empty() && std::filesystem::is_directory(path))
-    world.print_on_master(
-        fmt::format("{} holds no weights: {} begins with initial values", path, model.architecture()));
+  model.shared().missing = flag(arguments, "allow_missing") ? checkpoint::Missing::kAnything : missing;
+  if (!model.shared().weights.empty() || !std::filesystem::is_directory(path)) return model;
+  if (model.shared().missing == checkpoint::Missing::kNothing)
+    fail(
+        WEFT_NOT_FOUND,
+        "{} holds no weights of {}: give the folder of a model that was trained, or --allow-missing to begin "
+        "with initial values",
+        path, model.architecture());
+  world.print_on_master(
+      fmt::format("{} holds no weights: {} begins with initial values", path, model.architecture()));
   return model;
 }
 

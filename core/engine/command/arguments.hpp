@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "checkpoint/missing.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::command {
@@ -28,9 +29,11 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
 // Like booster_options(), for a verb that reads the logits: sets the strategy's option parallel_output to
 // false, so that every rank has all of them. Throws INVALID_ARGUMENT if the user set it to true.
 BoosterOptions booster_options_for_outputs(const json& arguments, const std::string& without);
-// Opens --model with --architecture and --adapter. If the folder has no weights, prints on rank 0 that the
-// model begins with initial values.
-Model open_model(const json& arguments, const std::string& precision, const World& world);
+// Opens --model with --architecture and --adapter. Boosting the model throws if its weights lack more than
+// `missing` allows, unless --allow-missing is given. For a folder without weights, throws NOT_FOUND with
+// Missing::kNothing, and otherwise prints on rank 0 that the model begins with initial values.
+Model open_model(const json& arguments, const std::string& precision, const World& world,
+                 checkpoint::Missing missing);
 // Opens the data set under `key` with --sequence-length and --token-type, and checks it against `model`.
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model);
 // Joins the job as launch() does, within --timeout seconds if it is given, which must be more than 0 and at

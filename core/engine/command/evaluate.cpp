@@ -47,7 +47,7 @@ std::string strategy_without_flag(const World& world) {
 
 Opened open_job(const json& arguments, const char* data_key, const BoosterOptions& options,
                 const World& world) {
-  Model model = open_model(arguments, resolve_precision(options), world);
+  Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kNothing);
   auto dataset = open_data(arguments, data_key, model);
   if (world.size() > 1)
     require_agreement(world.communicator(), {{"data", data::compared_content(*dataset)}},

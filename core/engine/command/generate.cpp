@@ -86,7 +86,7 @@ int generate(const json& arguments) {
   if (world.size() != 1)
     fail(WEFT_UNIMPLEMENTED, "generate runs on one rank, but there are {}", world.size());
   const BoosterOptions options = booster_options(arguments, "none");
-  Model model = open_model(arguments, resolve_precision(options), world);
+  Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kNothing);
   const nn::TokenModel& tokens_model = require_vocabulary(model, "weft generate");
   const Vocabulary vocabulary = tokens_model.vocabularies().front();
   const int64_t longest = tokens_model.max_sequence_length();
