@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "support/crash.hpp"
 #include "train/command.hpp"
 
 namespace weft::test {
@@ -210,6 +211,10 @@ TEST_F(Fault, OfConfigurations) {
   EXPECT_TRUE(
       refused_model(folder_.file("kind.json", R"({"architectures": ["GPT2LMHeadModel"], "n_layer": "two"})"),
                     {"kind.json", "n_layer"}));
+  for (const char* key : {"n_layer", "num_hidden_layers"})
+    EXPECT_TRUE(refused_model(folder_.file("deep.json", R"({"architectures": ["GPT2LMHeadModel"], ")" +
+                                                            std::string(key) + "\": 20000000}"),
+                              {"deep.json", key, "is 20000000, must be at most 4096"}));
   EXPECT_TRUE(refused_model(folder_.file("other.json", R"({"architectures": ["MistralForCausalLM"]})"),
                             {"MistralForCausalLM"}));
 }
@@ -265,9 +270,41 @@ TEST_F(Fault, OfPlacesToWrite) {
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--metrics", folder_.path()}), kFailed,
                       {"--metrics", "Is a directory"}));
   EXPECT_TRUE(refused({"--save", data_}, {"data.txt is a file", "name another"}));
+  for (const char* flag : {"--save", "--resume", "--metrics"})
+    EXPECT_TRUE(refused({flag, ""}, {std::string(flag) + " is empty"}));
   EXPECT_TRUE(refused({"--save", data_ + "/out"}, {"data.txt is no folder"}));
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--save", "/proc"}), kFailed,
                       {"/proc is a mount point", "/proc/model"}));
+}
+
+// It is told before the first step, not after the last.
+TEST_F(Fault, APlaceThatCannotBeWrittenToIsTriedFirst) {
+  const std::string long_name(250, 'x');
+  const std::vector<std::pair<std::string, std::string>> places = {
+      {"/proc/1/out", "No such file or directory"}, {in(long_name), "File name too long"}};
+  for (const auto& [place, why] : places) {
+    EXPECT_TRUE(refuses(train({"--steps", "2", "-n", "2", "--save", place, "--metrics", in("m")}), kFailed,
+                        {"cannot save to " + place, "cannot create", why}));
+    EXPECT_FALSE(fs::exists(in("m")) && !read_bytes(in("m")).empty());
+  }
+  weft_succeeds(train({"--steps", "1", "--strategy", "none", "--save", in("new/folder")}));
+  EXPECT_TRUE(refused({"--save", in("other/folder"), "--lr", "-1"}, {"lr is -1"}));
+  EXPECT_FALSE(fs::exists(in("other")));
+}
+
+TEST_F(Fault, WithoutRoomOnTheDiskTheJobFailsAndKeepsTheLastSave) {
+  fs::create_directory(in("disk"));
+  const auto passed = passes_on_small_disk(in("disk"), 200 << 10, [&] {
+    const Words same = {"-n", "2", "--save", in("disk/out")};
+    weft_succeeds(train(Words{"--steps", "1"} + same));
+    const std::string before = read_bytes(in("disk/out/model.safetensors"));
+    EXPECT_TRUE(
+        refuses(train(Words{"--steps", "2"} + same), kFailed, {"disk/.out.saving-", "No space left"}));
+    EXPECT_EQ(read_bytes(in("disk/out/model.safetensors")), before);
+    weft_succeeds(train({"--strategy", "none", "--steps", "2", "--resume", in("disk/out")}));
+  });
+  if (!passed) GTEST_SKIP() << "a small disk cannot be mounted here";
+  EXPECT_TRUE(*passed);
 }
 
 TEST_F(Fault, AFullDiskFailsTheJobAndKeepsTheLastSave) {

@@ -171,6 +171,32 @@ TEST_F(Interrupt, DataThatBecomeShorterAreNamed) {
   EXPECT_THAT(output.error, HasSubstr(tokens + ": this file became shorter while it was mapped"));
 }
 
+TEST_F(Interrupt, AnotherJobCannotSaveWhereThisOneWill) {
+  launch::Process process = start({"--strategy", "none", "--save", in("out")});
+  await_three_steps();
+  const Words second = train({"--strategy", "none", "--steps", "1", "--save", in("out")});
+  EXPECT_TRUE(refuses(second, 1,
+                      {in("out") + " is where another job saves",
+                       "process " + std::to_string(process.id()) + " on host", ".out.saving.lock"}));
+  process.signal(SIGTERM);
+  ASSERT_TRUE(ends_soon(process));
+  EXPECT_THAT(process.finish().error, HasSubstr("saved " + in("out")));
+  EXPECT_FALSE(fs::exists(in(".out.saving.lock")));
+  steps_.rest();
+  weft_succeeds(second);
+}
+
+TEST_F(Interrupt, TheLockOfAKilledJobIsTakenOver) {
+  launch::Process process = start({"--strategy", "none", "--save", in("out")});
+  await_three_steps();
+  process.signal(SIGKILL);
+  ASSERT_TRUE(ends_soon(process));
+  process.finish();
+  EXPECT_TRUE(fs::exists(in(".out.saving.lock")));
+  weft_succeeds(train({"--strategy", "none", "--steps", "1", "--save", in("out")}));
+  EXPECT_FALSE(fs::exists(in(".out.saving.lock")));
+}
+
 TEST_F(Interrupt, WithoutAFolderNothingIsSaved) {
   launch::Process process = start({"--strategy", "none"});
   await_three_steps();

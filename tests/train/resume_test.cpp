@@ -184,12 +184,59 @@ TEST_F(ResumeRefusal, OfAStateWithoutItsTensors) {
   nlohmann::json changed = nlohmann::json::parse(index);
   changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"][0]["extent"][0] = 255;
   std::ofstream(state + "index.json") << changed.dump();
-  refuses(options_, WEFT_DATA_LOSS,
-          {"the parts of transformer.wte.weight/exp_avg have 3060 elements", "3072"});
+  const std::string uncovered =
+      "parts of transformer.wte.weight/exp_avg leave elements of it out, or overlap";
+  refuses(options_, WEFT_DATA_LOSS, {"the 1 " + uncovered});
+  // Of the right number of elements: the upper half twice, the lower half never.
+  nlohmann::json& parts = changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"];
+  parts[0]["extent"][0] = 128;
+  parts.push_back(parts[0]);
+  std::ofstream(state + "index.json") << changed.dump();
+  refuses(options_, WEFT_DATA_LOSS, {"the 2 " + uncovered});
   changed = nlohmann::json::parse(index);
   changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"][0]["file"] = "../model.safetensors";
   std::ofstream(state + "index.json") << changed.dump();
   refuses(options_, WEFT_DATA_LOSS, {"names no file of the folder"});
+}
+
+// Trained a little more, or an element of one tensor changed: the shapes are the same.
+TEST_F(ResumeRefusal, OfOtherWeightsThanThoseItWasSavedWith) {
+  const std::string weights = in("saved") + "/model.safetensors", saved = read_bytes(weights);
+  run(1, 1, "saved", "later");
+  fs::copy_file(in("later") + "/model.safetensors", weights, fs::copy_options::overwrite_existing);
+  refuses(options_, WEFT_INVALID_ARGUMENT,
+          {"state.json", "the weights in " + in("saved") + " are not those with which", "--model"});
+  std::string changed = saved;
+  changed.back() ^= 1;
+  std::ofstream(weights, std::ios::binary) << changed;
+  refuses(options_, WEFT_INVALID_ARGUMENT, {"are not those with which this training state was saved"});
+  // The same tensors in another file are the same weights.
+  std::ofstream(weights, std::ios::binary) << saved;
+  const RawTensors tensors = read_safetensors(weights);
+  std::ofstream(weights, std::ios::binary) << safetensors_bytes(tensors);
+  ASSERT_NE(read_bytes(weights), saved);
+  run(1, 1, "saved", "again");
+  expect_same_state("later", "again");
+}
+
+TEST_F(ResumeRefusal, OfNumbersThatAreNoIntegers) {
+  const std::string path = in("saved") + "/training_state/state.json";
+  const nlohmann::json state = nlohmann::json::parse(read_bytes(path));
+  const auto refused = [&](const nlohmann::json::json_pointer& key, const nlohmann::json& value,
+                           const std::string& piece) {
+    nlohmann::json changed = state;
+    changed[key] = value;
+    std::ofstream(path) << changed.dump();
+    refuses(options_, WEFT_DATA_LOSS, {"state.json", piece});
+  };
+  using Key = nlohmann::json::json_pointer;
+  refused(Key("/data/batch"), 1.5, "\"batch\" is 1.5, must be an integer");
+  refused(Key("/data/batch"), -1, "\"batch\" is -1");
+  refused(Key("/data/epoch"), true, "\"epoch\" is true");
+  refused(Key("/version"), 2.5, "\"version\" is 2.5");
+  refused(Key("/schedule/last_step"), 2.5, "\"last_step\" is 2.5");
+  refused(Key("/optimizer/steps"), 2.5, "\"steps\" is 2.5");
+  refused(Key("/optimizer/parameter_steps/transformer.wte.weight"), 2.5, "\"parameter_steps\" is 2.5");
 }
 
 TEST_F(ResumeRefusal, OfAnotherVersionAndOfDamage) {

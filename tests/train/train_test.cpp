@@ -131,6 +131,37 @@ TEST_F(Train, ResumesTheNewestFolderExactly) {
   expect_rest(in("parts"), 6);
 }
 
+// A run that was killed at step 6, after its save at step 3, in the middle of a line.
+TEST_F(Train, ResumesTheMetricsBehindTheStepThatWasSaved) {
+  const Words same = {"--strategy", "none", "--save", in("out"), "--save-every", "3", "--metrics", in("m")};
+  weft_succeeds(train(Words{"--steps", "6"} + same));
+  const std::string whole = read_bytes(in("m"));
+  folder_.file("m", whole + R"({"step": 7, "lo)");
+  weft_succeeds(train(Words{"--steps", "6", "--resume", in("out/step-3")} + same));
+  const auto lines = read_metrics(in("m"));
+  ASSERT_EQ(lines.size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(lines[i].at("step"), i + 1);
+    EXPECT_EQ(lines[i].at("loss"), read_metrics(folder_.file("whole", whole))[i].at("loss"));
+  }
+}
+
+TEST_F(Train, MarksTheStepsThatAnOverflowSkipped) {
+  weft_succeeds(train({"--strategy", "none", "--steps", "2", "--metrics", in("m"), "--mixed-precision",
+                       R"({"name": "fp16", "initial_scale": 4294967296, "hysteresis": 1})"}));
+  int64_t skipped = 0, step = 0;
+  for (const nlohmann::json& line : read_metrics(in("m"))) {
+    EXPECT_EQ(line.at("step"), step + 1);
+    if (line.contains("skipped"))
+      ++skipped;
+    else
+      ++step;
+    EXPECT_EQ(line.value("skipped", true), true);
+  }
+  EXPECT_EQ(step, 2);
+  EXPECT_GT(skipped, 0);
+}
+
 TEST_F(Train, SavesOverAFolderAndKeepsWhatIsNotItsOwn) {
   fs::create_directories(in("out"));
   folder_.file("out/tokenizer_config.json", "{}");
@@ -167,6 +198,11 @@ TEST_F(ResumeFlags, ThatWouldHaveNoEffectAreRefused) {
   EXPECT_TRUE(refuses(resume({"--seed", "7"}), 1, {"shuffled by seed 42, but this job's is 7"}));
   EXPECT_TRUE(refuses(resume({"--lr-scheduler", "cosine_warmup"}), 1, {"was \"constant", "\"cosine_warmup"}));
   EXPECT_TRUE(refuses(train({"--resume", in("nowhere")}), 1, {"--resume", "nowhere", "step-N", "--save"}));
+  EXPECT_TRUE(
+      refuses(train({"--strategy", "none", "--resume", in("out"), "--steps", "19"}), 1,
+              {"was saved after step 20, but this training ends at step 19", "--steps", "give more"}));
+  EXPECT_THAT(weft_succeeds(train({"--strategy", "none", "--resume", in("out"), "--steps", "20"})).error,
+              HasSubstr("all 20 steps are done: there is nothing to train"));
   EXPECT_THAT(weft_succeeds(resume({"--max-grad-norm", "1"})).error,
               HasSubstr("max_grad_norm was 0.0, is 1.0"));
 }

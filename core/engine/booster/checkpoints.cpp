@@ -126,13 +126,14 @@ void Booster::save_training(const Job& job, const std::string& path, const SaveO
     checkpoint::copy_pieces(model.pieces, world().is_master());  // the master writes what others count, too
     checkpoint::copy_pieces(state.pieces, false);
   }
-  shared_->save(options.background, [path, model = std::move(model),
-                                     state = std::move(state)](const Communicator& ranks) {
-    SharedStaging staging(ranks, path, model.options.prefix);
-    model.write(staging.path(), ranks);
-    checkpoint::write_training_state(staging.make_shared_folder(checkpoint::kStateFolder), ranks, state);
-    staging.publish();
-  });
+  shared_->save(options.background,
+                [path, model = std::move(model), state = std::move(state)](const Communicator& ranks) {
+                  SharedStaging staging(ranks, path, model.options.prefix);
+                  model.write(staging.path(), ranks);
+                  checkpoint::write_training_state(staging.make_shared_folder(checkpoint::kStateFolder),
+                                                   model.weights_in(staging.path()), ranks, state);
+                  staging.publish();
+                });
 }
 
 void Booster::load_training(Job& job, const std::string& path) {

@@ -96,6 +96,15 @@ void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) con
   if (!adapter_config.empty()) write_adapter(folder, ranks);
 }
 
+std::string ModelSnapshot::weights_in(const fs::path& folder) const {
+  if (options.prefix.empty()) return folder.string();
+  const std::string stem = options.use_safetensors ? "model" : "pytorch_model";
+  const std::string extension = options.use_safetensors ? ".safetensors" : ".bin";
+  return (folder / (options.shard ? stem + extension + ".index." + options.prefix + ".json"
+                                  : stem + "." + options.prefix + extension))
+      .string();
+}
+
 void ModelSnapshot::save(const std::string& path, const Communicator& ranks) const {
   if (ranks.broadcast_text(names_a_file(path) ? "file" : "folder", 0) == "file")
     return checkpoint::write_gathered(path, options, ranks, pieces);

@@ -40,6 +40,8 @@ struct ModelSnapshot {
 
   ModelSnapshot(const Model& model, const SaveOptions& options, checkpoint::Pieces pieces);
   void write(const std::filesystem::path& folder, const Communicator& ranks) const;
+  // The path by which a reader opens the weights that write() put there, whatever stands beside them.
+  std::string weights_in(const std::filesystem::path& folder) const;
   void write_adapter(const std::filesystem::path& folder, const Communicator& ranks) const;
   // Writes a folder, or only the weights as one file if `path` has the extension of a weight file.
   void save(const std::string& path, const Communicator& ranks) const;

@@ -3,13 +3,13 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "base/text.hpp"
 
@@ -18,6 +18,8 @@ namespace weft::checkpoint {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr const char* kAside = ".old";
 
 [[noreturn]] void fail_with_errno(const char* what, const fs::path& path) {
   const int code = errno;
@@ -69,6 +71,10 @@ void check_target(const fs::path& target) {
          why, (target / "model").string());
   };
   if (!target.has_filename()) refuse("is the root of the file system");
+  fs::path above = parent_of(target);
+  while (!fs::exists(above)) above = parent_of(above);
+  if (!fs::is_directory(above))
+    fail(WEFT_INVALID_ARGUMENT, "cannot save to {}: {} is no folder", target.string(), above.string());
   if (!fs::exists(target)) return;
   if (!fs::is_directory(target))
     fail(WEFT_ALREADY_EXISTS, "{} is a file; a checkpoint folder is to be written there: name another place",
@@ -82,29 +88,33 @@ void check_target(const fs::path& target) {
   if (!error && contains(target, here)) refuse("is (or holds) the folder that this process works in");
 }
 
-std::string staging_prefix(const fs::path& target) {
-  return "." + target.filename().string() + ".saving-";
-}
-
-int lock_folder(const fs::path& folder) {
-  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file >= 0 && ::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
-  if (file >= 0) ::close(file);
-  return -1;
-}
-
-// What killed saves left: nobody holds the lock. Without a target one of them may be all that there is.
-void remove_leftovers(const fs::path& target) {
-  if (!fs::exists(target)) return;
-  const std::string prefix = staging_prefix(target);
+// What killed saves to `place` left. Nobody else saves there: this process has its lock.
+void remove_leftovers(const fs::path& place) {
+  const std::string prefix = staging_prefix(place);
+  std::vector<fs::path> leftovers;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(parent_of(target), error)) {
-    if (!entry.path().filename().string().starts_with(prefix)) continue;
-    const int lock = lock_folder(entry.path());
-    if (lock < 0) continue;
-    std::error_code ignored;
-    fs::remove_all(entry.path(), ignored);
-    ::close(lock);
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent_of(place), error))
+    if (entry.path().filename().string().starts_with(prefix)) leftovers.push_back(entry.path());
+  for (const fs::path& leftover : leftovers) {
+    // Killed while the old folder had stepped aside: it comes back.
+    if (leftover.extension() != kAside || fs::exists(place))
+      fs::remove_all(leftover, error);
+    else if (::rename(leftover.c_str(), place.c_str()) != 0)
+      fail_with_errno("bring back", place);
+  }
+}
+
+// What killed saves left inside `folder`, of its step-N/ folders. Throws UNAVAILABLE if another process is
+// saving there now: it would lose its place.
+void remove_leftovers_inside(const fs::path& folder) {
+  std::set<std::string> places;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (const auto place = saved_place(entry.path().filename().string())) places.insert(*place);
+  for (const std::string& place : places) {
+    const FolderLock lock(folder / place);
+    lock.begin_save();
+    remove_leftovers(folder / place);
+    lock.end_save();
   }
 }
 
@@ -126,51 +136,57 @@ bool is_weight_file(const std::string& name, const std::string& prefix) {
   return false;
 }
 
-void StagedFolder::check(const fs::path& path) {
-  const fs::path target = resolved(path);
-  check_target(target);
-  fs::path above = parent_of(target);
-  while (!fs::exists(above)) above = parent_of(above);
-  if (!fs::is_directory(above))
-    fail(WEFT_INVALID_ARGUMENT, "cannot save to {}: {} is no folder", target.string(), above.string());
-  if (::access(above.c_str(), W_OK | X_OK) != 0) fail_with_errno("write to the folder", above);
+FolderLock StagedFolder::reserve(const fs::path& path) {
+  StagedFolder trial(path, [](const fs::path&) { return false; });
+  write_file(trial.path() / "config.json", "{}\n");
+  return trial.lock_;
 }
 
 StagedFolder::StagedFolder(const fs::path& path, const std::function<bool(const fs::path&)>& keep)
     : target_(resolved(path)) {
   check_target(target_);
-  std::error_code error;
-  fs::create_directories(parent_of(target_), error);
-  if (error) fail(WEFT_UNAVAILABLE, "cannot create {}: {}", parent_of(target_).string(), error.message());
-  remove_leftovers(target_);
-  make_staging();
-  if (!fs::is_directory(target_)) return;
+  lock_ = FolderLock(target_);
+  lock_.begin_save();
   try {
-    fs::permissions(staging_, fs::status(target_).permissions());
-    for (const fs::directory_entry& entry : fs::directory_iterator(target_))
-      if (keep(entry.path().filename())) link_tree(entry.path(), staging_ / entry.path().filename());
-  } catch (const fs::filesystem_error& e) {
-    fs::remove_all(staging_, error);
-    ::close(lock_);
-    fail(e.code() == std::errc::no_space_on_device ? WEFT_RESOURCE_EXHAUSTED : WEFT_UNAVAILABLE,
-         "cannot take over the files of {}: {}", target_.string(), e.what());
+    remove_leftovers(target_);
+    if (fs::is_directory(target_)) remove_leftovers_inside(target_);
+    make_staging();
+    if (fs::is_directory(target_)) link_kept(keep);
+  } catch (...) {
+    std::error_code ignored;
+    if (!staging_.empty()) fs::remove_all(staging_, ignored);
+    lock_.end_save();
+    throw;
   }
 }
 
 void StagedFolder::make_staging() {
   std::random_device random;
   for (;;) {
-    staging_ = parent_of(target_) / fmt::format("{}{:08x}", staging_prefix(target_), random());
-    if (::mkdir(staging_.c_str(), 0777) == 0) break;
-    if (errno != EEXIST) fail_with_errno("create", staging_);
+    const fs::path made = parent_of(target_) / fmt::format("{}{:08x}", staging_prefix(target_), random());
+    if (::mkdir(made.c_str(), 0777) == 0) {
+      staging_ = made;
+      return;
+    }
+    if (errno != EEXIST) fail_with_errno("create", made);
   }
-  lock_ = lock_folder(staging_);  // -1 on file systems without locks: then leftovers stay
+}
+
+void StagedFolder::link_kept(const std::function<bool(const fs::path&)>& keep) {
+  try {
+    fs::permissions(staging_, fs::status(target_).permissions());
+    for (const fs::directory_entry& entry : fs::directory_iterator(target_))
+      if (keep(entry.path().filename())) link_tree(entry.path(), staging_ / entry.path().filename());
+  } catch (const fs::filesystem_error& e) {
+    fail(e.code() == std::errc::no_space_on_device ? WEFT_RESOURCE_EXHAUSTED : WEFT_UNAVAILABLE,
+         "cannot take over the files of {}: {}", target_.string(), e.what());
+  }
 }
 
 StagedFolder::~StagedFolder() {
   std::error_code ignored;
   fs::remove_all(staging_, ignored);
-  if (lock_ >= 0) ::close(lock_);
+  lock_.end_save();
 }
 
 void StagedFolder::publish() {
@@ -185,7 +201,7 @@ void StagedFolder::publish() {
   } else if (::renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
     // A file system without exchange: the old folder steps aside and comes back if the new one cannot take
     // its place.
-    const fs::path aside = staging_.string() + ".old";
+    const fs::path aside = staging_.string() + kAside;
     if (::rename(target_.c_str(), aside.c_str()) != 0) fail_with_errno("replace", target_);
     if (::rename(staging_.c_str(), target_.c_str()) != 0) {
       const int code = errno;
@@ -220,15 +236,21 @@ void write_file(const fs::path& path, const std::string& text) {
 }
 
 void replace_file(const fs::path& path, const std::string& text) {
-  const fs::path temporary = path.string() + ".saving-" + std::to_string(::getpid());
+  const fs::path place = resolved(path);
+  const FolderLock lock(place);
+  lock.begin_save();
+  const fs::path temporary = place.parent_path() / (staging_prefix(place) + "file");
   try {
+    remove_leftovers(place);
     write_file(temporary, text);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_with_errno("put in place", path);
+    if (::rename(temporary.c_str(), place.c_str()) != 0) fail_with_errno("put in place", place);
+    sync_path(parent_of(place), O_RDONLY | O_DIRECTORY);
   } catch (...) {
     ::unlink(temporary.c_str());
+    lock.end_save();
     throw;
   }
-  sync_path(parent_of(path), O_RDONLY | O_DIRECTORY);
+  lock.end_save();
 }
 
 }  // namespace weft::checkpoint

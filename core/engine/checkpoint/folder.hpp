@@ -6,15 +6,21 @@
 #include <functional>
 #include <string>
 
+#include "checkpoint/folder_lock.hpp"
+
 namespace weft::checkpoint {
 
 class StagedFolder {
  public:
-  // Throws if no folder could be put at `path`, and says why: to be asked before a long job, not at its end.
-  static void check(const std::filesystem::path& path);
+  // Tries whether a folder can be put at `path`, by one that is removed again, and keeps other jobs from
+  // saving there until the returned lock ends. To be asked before a long job, not at its end. Throws what the
+  // constructor throws.
+  static FolderLock reserve(const std::filesystem::path& path);
 
   // Makes the temporary folder. What an existing folder at `path` holds and `keep` admits by name goes
-  // along, folders too (hard links). Temporary folders of saves that were killed are removed.
+  // along, folders too (hard links). What killed saves left beside `path` and in it is removed. Throws
+  // INVALID_ARGUMENT or ALREADY_EXISTS where no folder can be replaced, UNAVAILABLE where another job saves
+  // or nothing can be written, RESOURCE_EXHAUSTED on a full disk.
   StagedFolder(const std::filesystem::path& path,
                const std::function<bool(const std::filesystem::path& name)>& keep);
   ~StagedFolder();  // removes the temporary folder if publish() was not reached, afterwards what was replaced
@@ -26,8 +32,9 @@ class StagedFolder {
 
  private:
   void make_staging();
+  void link_kept(const std::function<bool(const std::filesystem::path& name)>& keep);
   std::filesystem::path target_, staging_;
-  int lock_ = -1;  // of the temporary folder, held while this process lives
+  FolderLock lock_;
 };
 
 // Writes a small file and syncs it. Throws naming the path and the cause.

@@ -102,7 +102,7 @@ SavedOptimizer::SavedOptimizer(const json& saved, const std::vector<Entry>& entr
 }
 
 void SavedOptimizer::read_groups(const json& saved) {
-  if (const int version = saved.at("version"); version != kVersion)
+  if (const int64_t version = integer_at(saved, "version", path_); version != kVersion)
     fail(WEFT_FAILED_PRECONDITION, "{}: optimizer state of version {}, this Weft reads {}", path_, version,
          kVersion);
   if (const std::string rule = saved.at("rule"); rule != shared_.rule->name())
@@ -127,12 +127,13 @@ void SavedOptimizer::read_groups(const json& saved) {
     group.initial_lr = groups[g].at("initial_lr");
     groups_.push_back(std::move(group));
   }
-  steps_ = saved.at("steps");
+  steps_ = integer_at(saved, "steps", path_);
   if (shared_.scaler && saved.contains("scaler")) {
     scaler_ = saved.at("scaler");
     optim::LossScaler(*shared_.scaler).restore(scaler_);  // throws if it is none
   }
-  parameter_steps_ = saved.at("parameter_steps").get<std::map<std::string, int64_t>>();
+  for (const auto& [name, steps] : saved.at("parameter_steps").items())
+    parameter_steps_[name] = integer_of(steps, "parameter_steps", path_);
 }
 
 // Every entry is state of a parameter of this model as the rule wants it, and none is missing.

@@ -85,7 +85,7 @@ json schedule_to_json(const optim::Scheduler& schedule) {
 
 void read_schedule(const json& saved, const std::string& path, optim::Scheduler& schedule) {
   const auto [identity, step, state] = reading(path, [&] {
-    return std::tuple(saved.at("identity").get<std::string>(), saved.at("last_step").get<int64_t>(),
+    return std::tuple(saved.at("identity").get<std::string>(), integer_at(saved, "last_step", path),
                       saved.value("state", std::string()));
   });
   if (identity != schedule.schedule().identity())
@@ -127,7 +127,7 @@ TrainingSnapshot take_snapshot(const Job& job, const World& world, const std::ve
   return snapshot;
 }
 
-void write_training_state(const fs::path& folder, const Communicator& ranks,
+void write_training_state(const fs::path& folder, const std::string& weights, const Communicator& ranks,
                           const TrainingSnapshot& snapshot) {
   write_parts(folder.string(), ranks, snapshot.pieces);
   on_master(ranks, [&] {
@@ -135,7 +135,9 @@ void write_training_state(const fs::path& folder, const Communicator& ranks,
     Writer writer((folder / "random.safetensors").string(), {}, {{"generators", at::kByte, shape}});
     writer.write(0, Box::whole(shape), snapshot.generators);
     writer.commit();
-    write_file(folder / "state.json", snapshot.state.dump(2) + "\n");
+    json state = snapshot.state;
+    state["weights"] = fingerprint(Reader(weights));
+    write_file(folder / "state.json", state.dump(2) + "\n");
   });
 }
 
@@ -143,7 +145,7 @@ std::optional<int64_t> saved_at(const fs::path& folder) {
   const std::string path = (folder / "state.json").string();
   if (!fs::exists(path)) return std::nullopt;
   const json state = parse_json(read_file(path, kLargestState), path);
-  return reading(path, [&] { return state.at("saved_at").get<int64_t>(); });
+  return reading(path, [&] { return integer_at(state, "saved_at", path); });
 }
 
 SavedTraining::SavedTraining(const fs::path& model_folder, const Job& job)
@@ -156,7 +158,10 @@ SavedTraining::SavedTraining(const fs::path& model_folder, const Job& job)
          "{} does not exist: {} holds no training state to resume from (save one with --save)", path_,
          model_folder_);
   state_ = parse_json(read_file(path_, kLargestState), path_);
-  reading(path_, [&] { check(job); });
+  reading(path_, [&] {
+    check(job);
+    check_weights();
+  });
   parts_ = std::make_unique<PartsReader>(folder_.string());
   if (!job.optimizer) return;
   std::vector<Entry> states;
@@ -166,7 +171,7 @@ SavedTraining::SavedTraining(const fs::path& model_folder, const Job& job)
 }
 
 void SavedTraining::check(const Job& job) const {
-  const int version = state_.at("version");
+  const int64_t version = integer_at(state_, "version", path_);
   if (version != kStateVersion)
     fail(WEFT_FAILED_PRECONDITION, "{}: training state of version {}, this Weft reads {}", path_, version,
          kStateVersion);
@@ -193,8 +198,20 @@ void SavedTraining::check(const Job& job) const {
   if (job.data && state_.contains("data")) check_data(job.data);
 }
 
+// The optimizer's state belongs to these weights and to no others.
+void SavedTraining::check_weights() const {
+  if (!state_.contains("weights")) return;  // saved by a Weft that did not know it; warned of in restore()
+  if (state_.at("weights").get<std::string>() != fingerprint(Reader(model_folder_)))
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{}: the weights in {} are not those with which this training state was saved: give the folder as it "
+        "was saved, or begin a new training from these weights with --model {}",
+        path_, model_folder_, model_folder_);
+}
+
 void SavedTraining::check_data(const data::Loader& loader) const {
   const json& saved = state_.at("data");
+  for (const char* key : {"epoch", "batch"}) integer_at(saved, key, path_);
   const json own = data_to_json(loader);
   const auto refuse = [&](const std::string& text) {
     fail(WEFT_INVALID_ARGUMENT, "{}: the data position is {}; give the same data, batch size and seed", path_,
@@ -223,6 +240,11 @@ void SavedTraining::warn_of_differences(const Job& job) const {
         fmt::format("{}: {} was {}, is {}: the run will differ from one that was not interrupted", path_,
                     what, state_.value(what, json()).dump(), own.dump()));
   };
+  if (!state_.contains("weights"))
+    log(WEFT_LOG_WARNING,
+        fmt::format("{} does not say with which weights it was saved, so whether those of {} "
+                    "are the same was not checked",
+                    path_, model_folder_));
   warn("precision", training_.options().precision);
   warn("accumulate", job.accumulate);
   warn("max_grad_norm", job.max_grad_norm);

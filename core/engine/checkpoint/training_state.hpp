@@ -29,16 +29,18 @@ struct TrainingSnapshot {
 };
 // Collective. The pieces are views of what is trained.
 TrainingSnapshot take_snapshot(const Job& job, const World& world, const std::vector<Shard>& shards);
-// Collective; throws on every rank alike. All ranks see `folder`, which exists.
-void write_training_state(const std::filesystem::path& folder, const Communicator& ranks,
-                          const TrainingSnapshot& snapshot);
+// Collective; throws on every rank alike. All ranks see `folder`, which exists. `weights`: the master's path
+// of the weights to which the state belongs, of which it keeps a fingerprint.
+void write_training_state(const std::filesystem::path& folder, const std::string& weights,
+                          const Communicator& ranks, const TrainingSnapshot& snapshot);
 
 // When the folder was written, in nanoseconds of the system's clock; nothing if it holds no training state.
 std::optional<int64_t> saved_at(const std::filesystem::path& folder);
 
 // Such a folder in a model folder. Opening it throws if there is none, if it is damaged or of another
-// version, and if the job has another optimizer, schedule, data, batch size or order of samples than the one
-// that saved it; strategy, number of ranks and precision may be others. Nothing of the job has changed then.
+// version, if the weights beside it are not those it was saved with, and if the job has another optimizer,
+// schedule, data, batch size or order of samples than the one that saved it; strategy, number of ranks and
+// precision may be others. Nothing of the job has changed then.
 class SavedTraining {
  public:
   SavedTraining(const std::filesystem::path& model_folder, const Job& job);
@@ -52,6 +54,7 @@ class SavedTraining {
  private:
   void check(const Job& job) const;
   void check_data(const data::Loader& loader) const;
+  void check_weights() const;
   void warn_of_differences(const Job& job) const;
   bool restore_generator(const World& world) const;  // false: of other axes
   std::string model_folder_;

@@ -38,6 +38,10 @@ void check_flags(const json& arguments) {
   for (const auto& [key, name] : counts)
     if (given(arguments, key) && integer(arguments, key, 1) < 1)
       fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", name, integer(arguments, key, 1));
+  for (const auto& [key, name] :
+       {std::pair{"save", "--save"}, {"resume", "--resume"}, {"metrics", "--metrics"}})
+    if (given(arguments, key) && text(arguments, key).empty())
+      fail(WEFT_INVALID_ARGUMENT, "{} is empty: give a path, or leave the flag out", name);
   if (given(arguments, "save_every") && !given(arguments, "save"))
     fail(WEFT_INVALID_ARGUMENT, "--save-every needs --save DIR, where its step-N/ folders go");
   if (flag(arguments, "save_async") && !given(arguments, "save_every"))
@@ -111,12 +115,17 @@ class Metrics {
       if (!file_) fail(WEFT_UNAVAILABLE, "--metrics {}: cannot write there: {}", path, std::strerror(errno));
     });
   }
-  // Starts a new file, or appends to it if the run was resumed. Bytes sent before belong to no step.
-  void begin(bool resumed) {
+  // Starts a new file, or continues it after the step that the run resumes. Bytes sent before belong to no
+  // step. Collective.
+  void begin(std::optional<int64_t> resumed_after) {
+    if (!wanted_) return;
+    world_.priority_execution([&] {
+      if (!file_.is_open() || !fs::is_regular_file(path_)) return;
+      std::error_code error;
+      fs::resize_file(path_, resumed_after ? end_of_step(*resumed_after) : 0, error);
+      if (error) fail(WEFT_UNAVAILABLE, "--metrics {}: cannot be shortened: {}", path_, error.message());
+    });
     before_ = communicated_bytes();
-    if (!file_.is_open() || resumed) return;
-    file_.close();
-    file_.open(path_, std::ios::trunc);
   }
   void write(const StepResult& result, int64_t step) {
     if (!wanted_) return;
@@ -136,6 +145,7 @@ class Metrics {
     if (result.auxiliary_loss) line["auxiliary_loss"] = *result.auxiliary_loss;
     if (result.grad_norm && std::isfinite(*result.grad_norm)) line["grad_norm"] = *result.grad_norm;
     if (result.loss_scale) line["loss_scale"] = *result.loss_scale;
+    if (!result.updated) line["skipped"] = true;
     errno = 0;
     file_ << line.dump() << '\n' << std::flush;
     if (!file_ && errno == EPIPE) {
@@ -149,6 +159,20 @@ class Metrics {
   }
 
  private:
+  // Where the line of this step ends: what follows was written by a run that was killed before its next save,
+  // or is a line that it did not finish.
+  uintmax_t end_of_step(int64_t step) const {
+    std::ifstream file(path_);
+    uintmax_t end = 0;
+    for (std::string text; std::getline(file, text) && !file.eof();) {
+      const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
+      const json found = line.is_object() ? line.value("step", json()) : json();
+      if (found.is_number_integer() && found > step) break;
+      end += text.size() + 1;
+    }
+    return end;
+  }
+
   std::string path_;
   const World& world_;
   bool wanted_, readers_gone_ = false;
@@ -180,7 +204,33 @@ struct SavePlan {
   std::string folder;  // empty: do not save
   int64_t every = 0;   // steps between two step-N/ folders; 0: save only at the end
   bool background = false;
+
+  std::string step_folder(int64_t step) const {
+    return (fs::path(folder) / fmt::format("step-{}", step)).string();
+  }
 };
+
+// Tries to save on the master, before the first step, and keeps other jobs from saving to the same folder.
+checkpoint::FolderLock reserve(const SavePlan& save, const World& world) {
+  checkpoint::FolderLock lock;
+  if (save.folder.empty()) return lock;
+  world.priority_execution([&] {
+    if (!world.is_master()) return;
+    lock = checkpoint::StagedFolder::reserve(save.folder);
+    if (save.every > 0) checkpoint::StagedFolder::reserve(save.step_folder(save.every));
+  });
+  return lock;
+}
+
+void check_steps_left(const std::string& folder, int64_t done, int64_t total, const World& world) {
+  if (done > total)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} was saved after step {}, but this training ends at step {}: --steps (or --epochs) counts those "
+         "before --resume too, give more",
+         folder, done, total);
+  if (done == total)
+    world.print_on_master(fmt::format("all {} steps are done: there is nothing to train", total));
+}
 
 // Trains until the last step or a signal. Returns true if it was a signal.
 bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, Metrics& metrics) {
@@ -196,8 +246,7 @@ bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, 
     progress.step(result, step, peak_allocated_bytes());
     if (result.stop) return true;
     if (save.every > 0 && step % save.every == 0 && step < total)
-      booster.save_training(job, (fs::path(save.folder) / fmt::format("step-{}", step)).string(),
-                            {.background = save.background});
+      booster.save_training(job, save.step_folder(step), {.background = save.background});
   }
   return false;
 }
@@ -213,11 +262,8 @@ int train(const json& arguments) {
   const BoosterOptions options = booster_options(arguments, "");
   const SavePlan save{text(arguments, "save"), integer(arguments, "save_every", 0),
                       flag(arguments, "save_async")};
-  if (!save.folder.empty())
-    world.priority_execution([&] {
-      if (world.is_master()) checkpoint::StagedFolder::check(save.folder);
-    });
-  Model model = open_model(arguments, resolve_precision(options), world);
+  const checkpoint::FolderLock save_lock = reserve(save, world);
+  Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kHead);
   Booster booster(options, world);
   data::Loader loader = make_loader(arguments, model, booster);
   const int64_t total = total_steps(arguments, loader);
@@ -232,6 +278,7 @@ int train(const json& arguments) {
     booster.load_training(job, folder);
     check_resumed_flags(arguments, job.optimizer, job.schedule, folder);
     world.print_on_master(fmt::format("resumed {} after step {}", folder, job.optimizer.steps()));
+    check_steps_left(folder, job.optimizer.steps(), total, world);
     check_loaded_values(model.shared().bindings(), folder);
   } else if (!model.shared().weights.empty()) {
     check_loaded_values(model.shared().bindings(), model.shared().weights);
@@ -240,7 +287,7 @@ int train(const json& arguments) {
                                     model.architecture(), count_text(elements), loader.dataset().size(),
                                     world.size(), world.size() == 1 ? "" : "s",
                                     model.shared().training->strategy_name(), total));
-  metrics.begin(given(arguments, "resume"));
+  metrics.begin(given(arguments, "resume") ? std::optional(job.optimizer.steps()) : std::nullopt);
   const StopSignals signals(job);
   std::optional<StopSignals::Stop> stop;
   if (run_steps(booster, job, total, save, metrics)) {
