@@ -1,6 +1,7 @@
 #include "comm/dropped_works.hpp"
 
 #include <exception>
+#include <system_error>
 
 namespace weft::comm {
 
@@ -8,7 +9,13 @@ DroppedWorks::~DroppedWorks() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
-    for (const auto& work : works_) work->abort();
+    for (const auto& work : works_) {
+      try {
+        work->abort();
+      } catch (const std::exception&) {
+        // c10d throws for a kind of work that cannot be cancelled; a destructor must not.
+      }
+    }
   }
   changed_.notify_one();
   if (thread_.joinable()) thread_.join();
@@ -17,7 +24,12 @@ DroppedWorks::~DroppedWorks() {
 void DroppedWorks::add(c10::intrusive_ptr<c10d::Work> work) {
   const std::lock_guard lock(mutex_);
   works_.push_back(std::move(work));
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  try {
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error&) {
+    // This host gives no more threads: the work ends with the group. Called by a destructor, which must not
+    // throw.
+  }
   changed_.notify_one();
 }
 

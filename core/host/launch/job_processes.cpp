@@ -88,7 +88,7 @@ bool has_taken(const ProcessState& state, int signal) {
 
 std::string obstacle(const ProcessState& state, int signal) {
   if (state.letter == 'T' || state.letter == 't')
-    return "is stopped (SIGSTOP); continue it with SIGCONT first";
+    return "is stopped (SIGSTOP), and can finish only after SIGCONT";
   if (has(state.ignored, signal)) return fmt::format("ignores {}", signal_name(signal));
   if (has(state.blocked, signal)) return fmt::format("blocks {}", signal_name(signal));
   if (state.letter == 'D') return "waits for a disk or a network file system that does not answer";

@@ -105,15 +105,21 @@ TEST(Timeout, EndsTheWaitForAPeerThatHangs) {
     for (size_t i = 0; i < operations.size(); ++i) groups.push_back(world.communicator().subset({0, 1}));
     const std::string hanging = world.communicator().broadcast_text(std::to_string(getpid()), 1);
     if (rank == 1) pause();
-    const at::Tensor part = at::ones({4'000'000}), whole = at::empty({8'000'000});
+    // Made here: where memory is short, that is no error of a collective.
+    std::vector<at::Tensor> parts, wholes;
+    for (size_t i = 0; i < operations.size(); ++i) {
+      parts.push_back(at::ones({4'000'000}));
+      wholes.push_back(at::empty({8'000'000}));
+    }
     const auto begin = Clock::now();
     std::vector<std::thread> threads;
     for (size_t i = 0; i < operations.size(); ++i) {
-      threads.emplace_back([&part, &whole, group = groups[i], operation = operations[i]] {
-        const std::string text = error_of([&] { run(operation, group, part.clone(), whole.clone()); });
-        EXPECT_SAYS(text, operation);
-        EXPECT_SAYS(text, "timed out after 2 s");
-      });
+      threads.emplace_back(
+          [part = parts[i], whole = wholes[i], group = groups[i], operation = operations[i]] {
+            const std::string text = error_of([&] { run(operation, group, part, whole); });
+            EXPECT_SAYS(text, operation);
+            EXPECT_SAYS(text, "timed out after 2 s");
+          });
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_LT(Clock::now() - begin, seconds(10));
