@@ -80,20 +80,17 @@ void add_run(CLI::App& application) {
   verb->add_option("--master-port", flags->options.master_port,
                    "Port through which they meet; default: a free one")
       ->check(CLI::Range(1, 65535));
-  verb->add_option("--grace", flags->grace,
-                   "Seconds that ranks may take to stop once a signal asks them to; default 300");
+  verb->add_option("--grace", flags->grace, "Seconds for the ranks to stop after a signal; default 300");
   verb->add_option("--hosts", flags->hosts, "Refused: on several hosts use torchrun, srun or mpirun");
   verb->add_option("--hostfile", flags->hostfile, "Refused, as --hosts");
   verb->add_option("--include", flags->include, "Refused, as --hosts");
   verb->add_option("--exclude", flags->exclude, "Refused, as --hosts");
   verb->footer(
-      "The program gets the environment of torchrun (RANK, WORLD_SIZE, ...). When a rank fails, the others "
-      "end, "
-      "and what\nthe failed rank was doing and its last lines are printed; the exit code is that of this "
-      "rank.\n"
-      "Ctrl-C, SIGTERM and SIGHUP are passed on. The ranks then have --grace seconds to stop; a rank that "
-      "does not "
-      "react to\nthe signal within 10 s is killed. A second Ctrl-C kills all ranks.\n"
+      "The program gets the environment of torchrun (RANK, WORLD_SIZE, ...). When a rank fails, the others\n"
+      "end, and what the failed rank was doing and its last lines are printed; the exit code is that of "
+      "this\n"
+      "rank. Ctrl-C, SIGTERM and SIGHUP are passed on. The ranks then have --grace seconds to stop; a rank\n"
+      "that does not react to the signal within 10 s is killed. A second Ctrl-C kills all ranks.\n"
       "Example: weft run -n 2 ./train --steps 100");
   verb->callback([verb, flags] {
     std::vector<std::string> known;
