@@ -20,6 +20,7 @@
 #include "base/text.hpp"
 #include "host/command.h"
 #include "host/launch/rank_process.hpp"
+#include "host/launch/rank_signals.hpp"
 #include "verbs.hpp"
 
 namespace weft::cli {
@@ -234,7 +235,7 @@ void validate(const Flags& flags) {
   if (WIFEXITED(status)) throw Exit{WEXITSTATUS(status)};
   fail(WEFT_DATA_LOSS,
        "{} ended the process that loaded it ({}): the file is damaged, or its code fails; build it again",
-       printable(flags.name), launch::signal_name(WTERMSIG(status)));
+       printable(flags.name), signal_name(WTERMSIG(status)));
 }
 
 void digest(const Flags& flags) {
