@@ -24,6 +24,7 @@ constexpr auto kBetweenWords = 60s;  // and from then on
 constexpr auto kRetry = 200ms;
 constexpr auto kConnect = 3s;
 constexpr auto kLook = 1s;  // between two looks at who is here
+constexpr const char* kNumHere = "launch/here";
 
 std::string seconds_text(std::chrono::nanoseconds time) {
   return fmt::format("{:g} s", static_cast<double>(time / 100ms) / 10);
@@ -66,9 +67,10 @@ std::string Meeting::who() const {
   return fmt::format("launch: rank {} of {} (pid {} on {})", job_.rank, job_.size, getpid(), host_name());
 }
 
-void Meeting::now_missing(std::string what) {
+void Meeting::now_missing(std::string what, bool is_told) {
   const std::lock_guard lock(mutex_);
   missing_ = std::move(what);
+  is_told_ = is_told;
 }
 
 void Meeting::run() {
@@ -94,15 +96,15 @@ std::string Meeting::find_master() {
   // The store is in this process. What the others know it by need not lead back here.
   if (job_.rank == 0) return job_.listening ? own_address(*job_.listening) : "127.0.0.1";
   const std::string master = fmt::format("the master at {}:{}", printable(job_.host), job_.port);
-  now_missing(master + ": its name is being looked up");
+  now_missing(master + ": its name is being looked up", true);
   while (in_time()) {
     const auto left = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
     const Reached reached = reach(job_.host, job_.port, std::min<milliseconds>(left, kConnect));
     if (!reached.address.empty()) {
-      now_missing(master + ": it is there, but does not answer");
+      now_missing(master + ": it is there, but does not answer", true);
       return reached.address;
     }
-    now_missing(fmt::format("{}: {}", master, reached.problem));
+    now_missing(fmt::format("{}: {}", master, reached.problem), true);
     std::this_thread::sleep_for(kRetry);
   }
   return "";
@@ -142,6 +144,7 @@ void Meeting::register_rank() try {
          job_.size, job_.host, job_.port);
   }
   store_->set(rank_key(job_.rank), host_name());
+  store_->add(kNumHere, 1);
 } catch (const Error&) {
   throw;
 } catch (const std::exception& error) {
@@ -150,16 +153,14 @@ void Meeting::register_rank() try {
 }
 
 void Meeting::wait_for_ranks() try {
-  std::vector<int> missing(job_.size);
-  for (int rank = 0; rank < job_.size; ++rank) missing[rank] = rank;
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < job_.size; ++rank) keys.push_back(rank_key(rank));
   while (in_time()) {
-    std::erase_if(missing, [&](int rank) { return store_->check({rank_key(rank)}); });
-    if (missing.empty()) return now_missing("");
-    now_missing(fmt::format("{}, which {} to come to {}:{}", places_text(missing, job_),
-                            missing.size() == 1 ? "has" : "have", printable(job_.host), job_.port));
+    look_for_missing_ranks();
     const auto left = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
     try {
-      store_->wait({rank_key(missing.front())}, std::clamp<milliseconds>(left, 1ms, kLook));
+      store_->wait(keys, std::clamp<milliseconds>(left, 1ms, kLook));
+      return now_missing("", false);
     } catch (const std::exception& error) {
       if (what_happened(error.what(), timeout_).find("timed out") == std::string::npos) throw;
     }
@@ -169,17 +170,34 @@ void Meeting::wait_for_ranks() try {
        what_happened(error.what(), timeout_));
 }
 
+// Rank 0 asks for each rank, and tells. All others ask for their number alone.
+void Meeting::look_for_missing_ranks() {
+  const std::string place = fmt::format("{}:{}", printable(job_.host), job_.port);
+  if (job_.rank != 0) {
+    const int64_t num_missing = job_.size - store_->add(kNumHere, 0);
+    return now_missing(fmt::format("{} of the ranks to come to {}", num_missing, place), false);
+  }
+  std::vector<int> missing;
+  for (int rank = 0; rank < job_.size; ++rank)
+    if (!store_->check({rank_key(rank)})) missing.push_back(rank);
+  if (missing.empty()) return;
+  now_missing(fmt::format("{}, which {} to come to {}", places_text(missing, job_),
+                          missing.size() == 1 ? "has" : "have", place),
+              true);
+}
+
 c10::intrusive_ptr<c10d::Store> Meeting::wait() {
   const Activity activity("the meeting of the ranks");
   const Clock::time_point begin = Clock::now();
   Clock::time_point word = begin + kSilence;
   std::unique_lock lock(mutex_);
   while (!changed_.wait_until(lock, std::min(word, deadline_), [this] { return done_; }) && in_time()) {
+    word += kBetweenWords;
+    if (!is_told_) continue;
     fmt::print(stderr, "{} has waited {} for {}; it waits {} in all (--timeout)\n", who(),
                seconds_text(std::chrono::round<std::chrono::seconds>(Clock::now() - begin)), missing_,
                seconds_text(timeout_));
     std::fflush(stderr);
-    word += kBetweenWords;
   }
   if (failure_) std::rethrow_exception(failure_);
   if (done_ && store_ && missing_.empty()) return store_;

@@ -33,8 +33,10 @@ class Meeting {
   void open_store(const std::string& address);
   void register_rank();
   void wait_for_ranks();
-  // What is waited for from now on: "the master at n1:29500: ...".
-  void now_missing(std::string what);
+  void look_for_missing_ranks();
+  // What is waited for from now on, "the master at n1:29500: ...", and whether this rank tells while it
+  // waits.
+  void now_missing(std::string what, bool is_told);
   bool in_time() const { return Clock::now() < deadline_; }
   std::string who() const;
 
@@ -45,7 +47,8 @@ class Meeting {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string missing_;
+  std::string missing_ = "the other ranks";
+  bool is_told_ = false;
   bool done_ = false;
   std::exception_ptr failure_;
 };
