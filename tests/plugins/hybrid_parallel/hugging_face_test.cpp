@@ -1,9 +1,12 @@
 // Tensor parallelism against transformers itself, not through one rank: the outputs, losses and gradients
 // that its models gave (tests/data/oracles), on two or three tensor-parallel ranks.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 #include "plugins/support/parity.hpp"
 #include "policies/oracle.hpp"
@@ -33,7 +36,7 @@ std::vector<OracleCase> all_cases() {
       const json config = json::parse(Oracle::load(file).config.dump());
       for (const char* key : {"n_head", "num_attention_heads", "num_heads"})
         for (const int64_t ranks : {2, 3})
-          if (config.contains(key) && config[key] % ranks == 0) cases.push_back({file, ranks});
+          if (config.contains(key) && config[key].get<int64_t>() % ranks == 0) cases.push_back({file, ranks});
     }
   std::sort(cases.begin(), cases.end(), [](const OracleCase& a, const OracleCase& b) {
     return std::tie(a.file, a.ranks) < std::tie(b.file, b.ranks);
