@@ -56,7 +56,7 @@ class FolderLocks : public testing::Test {
 };
 
 TEST_F(FolderLocks, ExcludeOtherProcessesUntilTheyEnd) {
-  for (const FolderLock::Flock flock : {&::flock, &no_flock}) {
+  for (FolderLock::Flock flock : {static_cast<FolderLock::Flock>(&::flock), &no_flock}) {
     const pid_t holder = start_holder(place_, flock);
     EXPECT_ERROR(FolderLock(place_, flock), WEFT_UNAVAILABLE, place_, "is where another job saves",
                  "process " + std::to_string(holder) + " on host " + host() + ", since 20", file_);
