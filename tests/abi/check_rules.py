@@ -58,7 +58,7 @@ RULES = [
          r"\bgather_text\(", ("core/engine/checkpoint/x.cpp", "ranks.gather_text(described.dump());"),
          but=r"core/engine/comm/"),
     Rule("nobody spells a combination of axes: axes.hpp and core/engine/mesh name the groups", CODE,
-         r"WEFT_AXIS_\w+\)? [|&]=? |[|&]=? ~?\(?(1u? << )?WEFT_AXIS_",
+         r"WEFT_AXIS_\w+\)? [|&]=? (?!1\b)|[|&]=? ~?\(?(1u? << )?WEFT_AXIS_",
          ("plugins/a/x.cpp", "uint32_t samples = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA;"),
          but=MESH),
     Rule("the core combines axes in axes.hpp and core/engine/mesh", r"core/",
