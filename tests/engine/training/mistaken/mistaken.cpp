@@ -29,16 +29,8 @@ class Mistaken final : public weft::Strategy {
   }
   void end_backward(const weft::Backward& backward) override {
     if (!backward.synchronise) return;
+    if (!makes("never reduces")) sum_gradients();
     running_ = false;
-    if (makes("never reduces")) return;
-    for (const Held& held : held_) {
-      if (makes("forgets one") && &held == &held_.back()) continue;
-      at::Tensor& gradient = held.parameter.gradient();
-      if (!gradient.defined()) gradient = at::zeros_like(held.parameter.tensor().detach());
-      samples_.all_reduce(gradient).wait();
-      if (makes("sums twice")) samples_.all_reduce(gradient).wait();
-      if (makes("averages")) gradient.div_(static_cast<double>(samples_.size()));
-    }
   }
 
   void publish(weft::ShardSink& sink) const override {
@@ -60,6 +52,17 @@ class Mistaken final : public weft::Strategy {
     weft::Parameter parameter;
     at::Tensor values, published;
   };
+
+  void sum_gradients() {
+    for (const Held& held : held_) {
+      if (makes("forgets one") && &held == &held_.back()) continue;
+      at::Tensor& gradient = held.parameter.gradient();
+      if (!gradient.defined()) gradient = at::zeros_like(held.parameter.tensor().detach());
+      samples_.all_reduce(gradient).wait();
+      if (makes("sums twice")) samples_.all_reduce(gradient).wait();
+      if (makes("averages")) gradient.div_(static_cast<double>(samples_.size()));
+    }
+  }
 
   bool makes(const char* mistake) const {
     const int64_t first = options.get<int64_t>("from_step");
