@@ -93,10 +93,12 @@ def main():
                 tried.append(try_case(turns[len(tried) % len(turns)], number, bench, given.repeat))
                 if not given.keep:
                     shutil.rmtree(tried[-1].folder, ignore_errors=True)
-        table(tried, given.repeat)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
     finally:
         if not given.keep:
             shutil.rmtree(folder, ignore_errors=True)
+    table(tried, given.repeat)
     return 1 if any(case.bad for case in tried) else 0
 
 

@@ -4,7 +4,7 @@ import json
 import mutate
 from bench import CONFIG, LLAMA, T5
 
-LARGE = [4097, 65537, 10**6, 2**31 - 1, 2**31, 2**40, 2**63 - 1]
+LARGE = [4097, 2**31 - 1, 2**31, 2**40, 2**63 - 1]
 
 
 def run(case):
@@ -13,8 +13,7 @@ def run(case):
     how = rng.random()
     if how < 0.25:  # sizes that nobody has the memory for
         key = rng.choice([key for key, value in config.items() if type(value) is int])
-        # Thousands of layers are slow and no mistake of anybody's.
-        config[key] = rng.choice(LARGE) if "layer" not in key else rng.choice([129, 2**31, 2**40, 2**63 - 1])
+        config[key] = rng.choice(LARGE)
         data, case.what = json.dumps(config).encode(), f"{key} is {config[key]}"
     elif how < 0.9:
         for _ in range(rng.choice([1, 1, 1, 2])):
