@@ -50,7 +50,7 @@ class Builder final : public nlohmann::json_sax<json> {
   }
   bool parse_error(size_t /*position*/, const std::string& /*token*/,
                    const nlohmann::detail::exception& error) override {
-    fail(WEFT_INVALID_ARGUMENT, "{}: not valid JSON: {}", source_, printable(error.what(), 300));
+    fail(WEFT_INVALID_ARGUMENT, "{}: not valid JSON: {}", source_, printable(text_of(error), 300));
   }
 
  private:
@@ -137,6 +137,13 @@ std::vector<int64_t> integers_at(const json& object, const char* key, std::strin
   for (const json& value : object.at(key).get_ref<const json::array_t&>())
     values.push_back(integer_of(value, key, source));
   return values;
+}
+
+std::string_view text_of(const nlohmann::detail::exception& exception) {
+  const std::string_view what =
+      exception.what();  // "[json.exception.type_error.302] type must be string, ..."
+  const size_t end = what.starts_with("[json.exception.") ? what.find("] ") : what.npos;
+  return end == what.npos ? what : what.substr(end + 2);
 }
 
 const char* json_kind(const json& value) {

@@ -32,6 +32,9 @@ int64_t integer_at(const nlohmann::json& object, const char* key, std::string_vi
 // Returns the elements of the array `key` of an object in the same way.
 std::vector<int64_t> integers_at(const nlohmann::json& object, const char* key, std::string_view source);
 
+// Returns what an exception of the JSON library says, without the name of its class in front.
+std::string_view text_of(const nlohmann::detail::exception& exception);
+
 // Returns the kind of a value for messages: "an object", "a text", ...
 const char* json_kind(const nlohmann::json& value);
 

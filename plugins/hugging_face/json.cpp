@@ -14,6 +14,13 @@ namespace {
 constexpr std::size_t kDeepest = 16;
 constexpr std::size_t kMostValues = 4'000'000;  // a header of 200 000 tensors has 1.6 million
 
+// Without the name of the exception's class in front: "[json.exception.type_error.302] type must be ..."
+std::string text_of(const nlohmann::detail::exception& exception) {
+  const std::string what = exception.what();
+  const std::size_t end = what.rfind("[json.exception.", 0) == 0 ? what.find("] ") : what.npos;
+  return end == what.npos ? what : what.substr(end + 2);
+}
+
 // Appends each value where it belongs. nlohmann's own parser looks through all members of an object before it
 // adds one.
 class Builder final : public nlohmann::json_sax<Json> {
@@ -54,7 +61,7 @@ class Builder final : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
                    const nlohmann::detail::exception& error) override {
-    fail(WEFT_DATA_LOSS, what_, " is not valid JSON: ", error.what());
+    fail(WEFT_DATA_LOSS, what_, " is not valid JSON: ", text_of(error));
   }
 
  private:
@@ -109,7 +116,7 @@ std::string json_text(const Json& json, int indent) {
   try {
     return json.dump(indent);
   } catch (const Json::exception& error) {
-    fail(WEFT_INVALID_ARGUMENT, "a name or a text of the checkpoint is not UTF-8: ", error.what());
+    fail(WEFT_INVALID_ARGUMENT, "a name or a text of the checkpoint is not UTF-8: ", text_of(error));
   }
 }
 

@@ -96,7 +96,7 @@ SavedOptimizer::SavedOptimizer(const json& saved, const std::vector<Entry>& entr
   try {
     read_groups(saved);
   } catch (const json::exception& e) {
-    fail(WEFT_DATA_LOSS, "{}: the optimizer's groups are damaged: {}", path_, e.what());
+    fail(WEFT_DATA_LOSS, "{}: the optimizer's groups are damaged: {}", path_, text_of(e));
   }
   check_entries(entries);
 }

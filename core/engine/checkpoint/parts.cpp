@@ -141,7 +141,7 @@ PartsReader::PartsReader(std::string folder) : folder_(std::move(folder)) {
     try {
       read();
     } catch (const json::exception& e) {
-      fail(WEFT_DATA_LOSS, "{} is damaged: {}", path, e.what());
+      fail(WEFT_DATA_LOSS, "{} is damaged: {}", path, text_of(e));
     }
   };
   // One tensor at a time: the whole index as JSON takes ten times the memory of its text.

@@ -71,7 +71,7 @@ auto reading(const std::string& path, const Body& body) {
   try {
     return body();
   } catch (const json::exception& e) {
-    fail(WEFT_DATA_LOSS, "{} is damaged: {}", path, e.what());
+    fail(WEFT_DATA_LOSS, "{} is damaged: {}", path, text_of(e));
   }
 }
 

@@ -74,7 +74,7 @@ void Plateau::restore(const std::string& text) {
     state.reductions = saved.at("reductions");
     state_ = state;
   } catch (const json::exception& e) {
-    fail(WEFT_INVALID_ARGUMENT, "this is no state of schedule plateau: {}", e.what());
+    fail(WEFT_INVALID_ARGUMENT, "this is no state of schedule plateau: {}", text_of(e));
   }
 }
 
