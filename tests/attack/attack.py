@@ -39,8 +39,7 @@ def try_case(kind, number, bench, repeat):
     KINDS[kind](case)
     if case.bad:
         print(f"bad: {case.what}: {'; '.join(case.bad)}\n  repeat: {repeat} --case {case.name}", flush=True)
-        last = case.outcomes[-1]
-        for line in [last.command()[:600]] + last.error.splitlines()[-12:]:
+        for line in [case.shown.command()[:600]] + case.shown.error.splitlines()[-12:]:
             print("  | " + line[:300], flush=True)
     return case
 

@@ -17,6 +17,7 @@ class Case:
         self.random = random.Random(self.name)
         self.folder = os.path.join(bench.folder, self.name.replace(":", "-"))
         self.bad, self.what, self.outcomes = [], "", []
+        self.shown = None  # the outcome that was bad first
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
 
@@ -30,8 +31,13 @@ class Case:
         """Waits for a run and keeps what is bad about its end."""
         outcome = run.finish(limit, grace)
         self.outcomes.append(outcome)
-        self.bad += verdict.faults(outcome, **allowed)
+        self.judge(verdict.faults(outcome, **allowed))
         return outcome
+
+    def judge(self, faults):
+        self.bad += faults
+        if faults and self.shown is None:
+            self.shown = self.outcomes[-1]
 
     def weft(self, words, environment=None, limit=LIMIT, **allowed):
         return self.ends(self.start(words, environment), limit, **allowed)
@@ -44,9 +50,7 @@ class Case:
         return self.outcomes[-1].code != 0
 
     def expect(self, holds, text):
-        if not holds:
-            self.bad.append(text)
-        return holds
+        self.judge([] if holds else [text])
 
     def expect_nothing_staged(self, folder=None):
         left = verdict.staged_in(folder or self.folder)
