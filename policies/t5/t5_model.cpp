@@ -203,10 +203,12 @@ std::vector<Vocabulary> T5Model::vocabularies() const {
 
 std::vector<nn::ComposedModel::Passed> T5Model::made_fields(const Batch& batch, const State& input) const {
   std::vector<Passed> made = EncoderDecoderModel::made_fields(batch, input);
-  const auto add_bias = [&](const nn::SequenceLength& length, const char* mask, size_t first, size_t last) {
+  const auto add_bias = [&](const StackLayers& stack, const nn::SequenceLength& length, const char* mask,
+                            size_t first, size_t last) {
     const int64_t rows = input.has(mask) ? length.rows : 1;
+    const int64_t heads = stack.blocks.front()->self_attention->inner->n_heads;  // of this shard
     made.push_back({{kPositionBias,
-                     {rows, t5_.num_heads, length.positions, length.positions},
+                     {rows, heads, length.positions, length.positions},
                      traits().dtype,
                      true,
                      nn::FieldShape::Division::kPositionBias,
@@ -215,8 +217,9 @@ std::vector<nn::ComposedModel::Passed> T5Model::made_fields(const Batch& batch, 
                     last});
   };
   const std::vector<nn::SequenceLength> lengths = this->lengths(batch);
-  add_bias(lengths[0], nn::kAttentionMask, 2, encoder_end());
-  if (decoder_) add_bias(lengths[1], nn::kDecoderAttentionMask, encoder_end() + 2, num_units() - 1);
+  add_bias(*encoder_, lengths[0], nn::kAttentionMask, 2, encoder_end());
+  if (decoder_)
+    add_bias(*decoder_, lengths[1], nn::kDecoderAttentionMask, encoder_end() + 2, num_units() - 1);
   return made;
 }
 

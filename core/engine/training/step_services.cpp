@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/text.hpp"
+#include "parallel/apply.hpp"
 #include "training/auxiliary.hpp"
 #include "training/precision.hpp"
 #include "training/services.hpp"
@@ -15,7 +17,27 @@ namespace weft {
 
 namespace {
 
-// Zero, with the graph of everything that `state` holds.
+// Returns the shape of a field on this rank. Throws UNIMPLEMENTED for a field of a split sequence that a
+// schedule cannot pass on, because it is not the residual stream.
+std::vector<int64_t> local_shape(const Training& training, const nn::FieldShape& field) {
+  using Division = nn::FieldShape::Division;
+  std::vector<int64_t> shape = field.shape;
+  if (training.plan() == nullptr || field.division == Division::kNone) return shape;
+  const int64_t positions = field.division == Division::kPositionBias ? shape.back() : shape[1];
+  int64_t own = 0;
+  for (const Run& run : training.plan()->own_positions(field.sequence, positions)) own += run.count;
+  if (own == positions) return shape;
+  if (field.division != Division::kPositions)
+    fail(
+        WEFT_UNIMPLEMENTED,
+        "{}: the plan of {} splits sequences over ranks, and a schedule cannot pass the field \"{}\" between "
+        "stages then; leave sequence parallelism out",
+        training.strategy_name(), training.model().architecture(), field.name);
+  shape[1] = own;
+  return shape;
+}
+
+// Returns zero as a function of everything that `state` holds, so that backward reaches all of it.
 at::Tensor zero_of(const State& state) {
   at::Tensor zero;
   for (const auto& [name, tensor] : state) {
@@ -83,8 +105,10 @@ struct StepServices {
     } else {
       for (const auto& [name, tensor] : outputs->state) {
         if (!tensor.defined() || !tensor.requires_grad()) continue;
+        const at::Tensor& gradient = gradients->state.at(name);
+        if (!gradient.defined()) continue;  // no later unit used the field
         roots.push_back(tensor);
-        grads.push_back(gradients->state.at(name));
+        grads.push_back(gradient);
       }
     }
     // The last in the strategy's order, which need not be that of the micro-batches.
@@ -149,7 +173,7 @@ struct StepServices {
       auto made = std::make_unique<weft_state>();
       for (const nn::FieldShape& field :
            step->owner->model().boundary(step->micro[micro].batch, entering->index)) {
-        at::Tensor tensor = at::empty(field.shape, field.dtype);
+        at::Tensor tensor = at::empty(local_shape(*step->owner, field), field.dtype);
         if (field.differentiable && step->training) tensor.set_requires_grad(true);
         made->state.set(field.name, tensor);
       }
