@@ -52,7 +52,7 @@ Wanted parse(const nlohmann::json& object, const std::string& source) {
   return {operation, plan::Pattern::parse(text_of(object, "on", source)), std::move(attributes)};
 }
 
-// Returns the paths of the layers that the adapter is for.
+// Returns the paths of the layers that the adapter's pattern matches.
 std::vector<std::string> matched_layers(nn::Model& model, const Wanted& wanted,
                                         const std::string& source) {
   std::vector<std::string> paths, all;

@@ -67,7 +67,8 @@ nlohmann::json weight_facts(const Model::Shared& model, const std::string& conte
   return content.empty() ? "a checkpoint" : "a checkpoint with content " + content;
 }
 
-// The loader must give this rank its own part of the batch: another's would be trained on twice.
+// Checks that the loader gives this rank its own part of each batch. Otherwise some samples would be trained
+// on twice.
 void check_data(const data::Loader& data, const Mesh& mesh) {
   if (!data) return;
   const data::LoaderOptions& options = data.options();

@@ -1,4 +1,4 @@
-// Booster's checkpoints: what is to be saved is taken at once and written now or in the background.
+// Checkpoints of a Booster: takes a snapshot at once, and writes it now or in the background.
 #include <nlohmann/json.hpp>
 #include <optional>
 

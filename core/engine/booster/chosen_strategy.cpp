@@ -29,7 +29,7 @@ ChosenStrategy choose_strategy(const BoosterOptions& booster) {
   const OptionTable table = option_table_of_plugin(manifest, source);
   if (table.find("precision") != nullptr && given.is_object())
     given["precision"] = resolve_precision(booster);
-  // The booster clips by the strategy's norm_type.
+  // The booster's clipping uses the strategy's norm_type, which needs max_norm.
   nlohmann::json of_booster;
   if (booster.max_grad_norm > 0) of_booster["max_norm"] = booster.max_grad_norm;
   chosen.options = Options(table, given, "strategy " + chosen.name, of_booster);

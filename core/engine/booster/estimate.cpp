@@ -29,8 +29,8 @@ namespace {
 
 using Storages = std::set<const c10::StorageImpl*>;
 
-// Counts the storage of what an operation saves, once each, those in `known` not at all; and keeps it, so
-// that no other storage takes its address.
+// Counts the bytes of each storage that operations save for backward once, without those in `known`. Keeps
+// the tensors, so that no other storage gets the same address.
 class Count final : public torch::autograd::SavedVariableHooks {
  public:
   Count(Storages* known, std::vector<at::Tensor>* saved, int64_t* bytes)
@@ -66,7 +66,8 @@ int64_t bytes_of(const State& state) {
 std::vector<weft_param_shape> param_shapes(nn::Model& model, size_t* num_units) {
   const std::vector<nn::Unit*> units = model.units();
   *num_units = units.size();
-  std::map<const c10::TensorImpl*, std::pair<uint32_t, uint32_t>> users;  // first and last unit
+  std::map<const c10::TensorImpl*, std::pair<uint32_t, uint32_t>>
+      users;  // the first and the last unit that use it
   for (uint32_t u = 0; u < units.size(); ++u)
     for (const torch::nn::Module* module : units[u]->modules())
       for (const at::Tensor& parameter : module->parameters(true))
@@ -83,12 +84,13 @@ std::vector<weft_param_shape> param_shapes(nn::Model& model, size_t* num_units) 
   return shapes;
 }
 
-// While it lives, the model as the first rank of the axes has it, in shapes alone.
+// Gives the model, while this lives, the shapes that it has on the first rank of the tensor and sequence
+// axes.
 class DividedModel {
  public:
   DividedModel(nn::Model& model, const HostOptions& host) {
     const plan::ParallelSizes& sizes = host.plan_flags;
-    if (sizes.tensor == 1 && sizes.sequence == 1 && plan::leaves_forms(sizes)) return;  // as it is
+    if (sizes.tensor == 1 && sizes.sequence == 1 && plan::leaves_forms(sizes)) return;  // no plan
     std::string identity;
     plan_.emplace(model, make_plan(model, sizes, host.custom_policy, &identity),
                   comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
@@ -140,7 +142,7 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
   const size_t recomputed = num_recomputed(booster.recompute, units.size());
   at::AutoGradMode with_gradients(true);
   const bool was_training = module.is_training();
-  module.train(false);  // masks of dropout would be drawn
+  module.train(false);  // because dropout would draw masks
   const auto context = parallel::make_context(module, *batch, divided.plan());
   for (size_t u = 0; u < units.size(); ++u) {
     int64_t of_unit = 0;
@@ -150,7 +152,7 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
       const nn::RunningUnit running(*context, u);
       units[u]->forward(state);
     }
-    // A recomputed unit keeps what enters it; one of them is alive at a time.
+    // A recomputed unit keeps its inputs. The tensors of one recomputed unit exist at a time.
     if (u < recomputed) recomputed_bytes = std::max(recomputed_bytes, of_unit);
     bytes += u < recomputed ? entering : of_unit;
     kept.push_back(state);

@@ -22,13 +22,14 @@ json strategy_options(const BoosterOptions& booster) {
   return parse_json(booster.options.empty() ? "{}" : booster.options, "options of the strategy");
 }
 
-// The booster's generic switch: its name and its own options.
+// The value of the booster's option mixed_precision: a name and options.
 struct MixedPrecision {
   std::string name;
   Options options;
 };
 
-// The options of the group loss_scale without their condition: fp16_naive is fp16.
+// Returns the options of the group loss_scale without the condition that precision is fp16, which fp16_naive
+// implies.
 OptionTable scale_of_fp16_naive() {
   json options = options_of_plugin(
       {{"groups", {"precision", "loss_scale"}}, {"defaults", {{"initial_scale", 4294967296}}}},
@@ -44,7 +45,7 @@ OptionTable scale_of_fp16_naive() {
 
 const OptionTable& options_of_mixed_precision(const std::string& name) {
   static const OptionTable none, naive = scale_of_fp16_naive();
-  // PyTorch's GradScaler.
+  // Names and defaults of PyTorch's GradScaler.
   static const OptionTable fp16(json::parse(R"([
     {"name": "init_scale", "type": "float", "default": 65536, "by": "host", "doc": "first scale of the loss"},
     {"name": "growth_factor", "type": "float", "default": 2, "by": "host", "doc": "of the scale"},
@@ -56,7 +57,7 @@ const OptionTable& options_of_mixed_precision(const std::string& name) {
   return name == "fp16_naive" ? naive : none;
 }
 
-// "fp16", or {"name": "fp16", "init_scale": 1024}.
+// Parses "fp16", or {"name": "fp16", "init_scale": 1024}.
 std::optional<MixedPrecision> mixed_precision(const BoosterOptions& booster) {
   const std::string& text = booster.mixed_precision;
   if (text.empty() || text == "\"\"" || text == "null") return std::nullopt;
@@ -85,7 +86,7 @@ std::optional<MixedPrecision> mixed_precision(const BoosterOptions& booster) {
   return result;
 }
 
-// Reads what a table lists; the default elsewhere.
+// Reads options that a table lists. Leaves values as they are for others.
 class Listed {
  public:
   Listed(const OptionTable& table, const Options& options) : table_(table), options_(options) {}
@@ -121,7 +122,7 @@ class Listed {
   const Options& options_;
 };
 
-// What enable_sequence_parallelism switches on.
+// Reads the options of sequence parallelism.
 void take_sequence_mode(const Listed& listed, plan::ParallelSizes& flags) {
   SequenceOptions options;
   listed.take("enable_sequence_parallelism", options.enable_sequence_parallelism);
@@ -132,8 +133,8 @@ void take_sequence_mode(const Listed& listed, plan::ParallelSizes& flags) {
   set_sequence_mode(options, flags);
 }
 
-// Which form the layers have. enable_all_optimization is every flag that the strategy lists, so one of them
-// that is given as false contradicts it.
+// Reads which forms layers have. enable_all_optimization sets every flag that the strategy lists, so it
+// contradicts one that is given as false.
 void take_forms(const Listed& listed, const json& given, plan::ParallelSizes& flags) {
   bool all = false;
   listed.take("enable_all_optimization", all);

@@ -26,7 +26,8 @@ std::string precision_of(at::ScalarType dtype) {
 }
 
 namespace {
-// Weights that no format recognises, shards without their index say, must not become initial values.
+// Returns true if the folder has weight files, such as shards without an index, that no format recognises.
+// They must be an error and not be replaced by initial values.
 bool has_weight_files(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (checkpoint::is_weight_file(entry.path().filename().string(), "")) return true;
@@ -80,7 +81,7 @@ std::string Model::architecture() const {
 }
 
 namespace {
-// The parameters by canonical name, tied ones once.
+// Returns the parameters by canonical name, tied ones once.
 std::vector<std::pair<std::string, at::Tensor>> own_parameters(const nn::Model& module) {
   std::vector<std::pair<std::string, at::Tensor>> found;
   const std::vector<nn::Tie> ties = module.ties();

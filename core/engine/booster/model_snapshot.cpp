@@ -15,22 +15,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// One file rather than a folder, by the path's extension.
+// Returns true if the path names one file, by its extension.
 bool names_a_file(const std::string& path) {
   for (const char* extension : {".safetensors", ".bin", ".pt", ".pth"})
     if (fs::path(path).extension() == extension) return !fs::is_directory(path);
   return false;
 }
 
-// The configuration as saved: the class that from_pretrained is to make.
+// Returns the configuration to save, with the architecture that from_pretrained is to make.
 std::string saved_config(const Model& model) {
   nlohmann::json config = nlohmann::json::parse(model.config().dump());
   config["architectures"] = {model.architecture()};
   return config.dump(2) + "\n";
 }
 
-// Other files of the folder (a tokenizer, step-N/) stay; weights, configuration and training state are
-// replaced.
+// Returns a filter of files that a save keeps, such as a tokenizer or step-N/. It replaces weights,
+// configuration and training state.
 auto keeps(const std::string& prefix) {
   return [prefix](const fs::path& name) {
     return name != "config.json" && name != checkpoint::kStateFolder &&
@@ -77,7 +77,7 @@ ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkp
   adapter_parameters = adapter->parameters;
 }
 
-// The files that PEFT reads: https://huggingface.co/docs/peft/developer_guides/checkpoint
+// Writes the files that PEFT reads: https://huggingface.co/docs/peft/developer_guides/checkpoint
 void ModelSnapshot::write_adapter(const fs::path& folder, const Communicator& ranks) const {
   checkpoint::Pieces added;
   for (checkpoint::Piece piece : pieces) {

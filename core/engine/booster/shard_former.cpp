@@ -23,11 +23,11 @@ namespace weft {
 
 struct ShardedModel::Shared {
   Model model;
-  Communicator ranks;  // of the tensor axis
+  Communicator ranks;  // the tensor-parallel group
   std::unique_ptr<parallel::AppliedPlan> plan;
   std::vector<std::unique_ptr<weft_param>> params;
 
-  // Of what several ranks have alike the first counts.
+  // Counts elements that several ranks hold on the first of them.
   std::vector<Shard> shards() const {
     std::vector<Shard> all;
     for (const auto& param : params) {
@@ -79,7 +79,7 @@ plan::ParallelSizes sizes_of(const ShardConfig& config) {
   return sizes;
 }
 
-// What dropout draws from: alike on all ranks from now on.
+// Sets the default generator, from which dropout draws, to that of the first rank.
 void take_generator_of_first(const Communicator& ranks) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
@@ -88,7 +88,7 @@ void take_generator_of_first(const Communicator& ranks) {
   generator.set_state(state);
 }
 
-// On the ranks of both groups, which span a grid: all of them throw if one does.
+// Runs `action` on the ranks of both groups, which form a grid. All of them throw if one does.
 void on_grid(const ShardConfig& config, const std::function<void()>& action) {
   on_every_rank(config.sequence_parallel_group, [&] { on_every_rank(config.tensor_parallel_group, action); });
 }
@@ -225,7 +225,7 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
         bind_storage(*param, value);
       }
     });
-  } catch (...) {  // the model as it was
+  } catch (...) {  // leave the model as it was
     for (const auto& param : shared->params) unbind_storage(*param);
     shared->plan->lift();
     throw;

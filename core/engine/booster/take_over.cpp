@@ -1,4 +1,4 @@
-// A job moves from one strategy to another within the process.
+// Moves a job from one strategy to another in memory.
 #include "base/text.hpp"
 #include "booster/booster_state.hpp"
 #include "booster/model_state.hpp"
@@ -28,7 +28,7 @@ void check_quiet(const Bindings& training) {
            "take_over: {} has a gradient that no step has used; call step and zero_grad first", param->name);
 }
 
-// Master values under the parameters' names, in their own dtype.
+// Returns the master values of shards as pieces, under the parameters' names and in their own dtype.
 template <class Add>
 checkpoint::Pieces master_pieces(const std::vector<Shard>& shards, const Add& add) {
   checkpoint::Pieces pieces;
@@ -43,7 +43,7 @@ void append(checkpoint::Pieces& pieces, checkpoint::Pieces more) {
   std::move(more.begin(), more.end(), std::back_inserter(pieces));
 }
 
-// Fills `wanted` on every rank from what all hold.
+// Fills `wanted` on every rank from the pieces that all ranks hold. Collective.
 void fill(const Communicator& ranks, const std::vector<checkpoint::TensorHolders>& all_holders,
           const checkpoint::Pieces& held, const checkpoint::Pieces& wanted) {
   std::map<std::string, std::vector<checkpoint::Wanted>> boxes;

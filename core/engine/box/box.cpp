@@ -12,7 +12,7 @@ int64_t product(const std::vector<int64_t>& sizes, size_t from = 0) {
                          std::multiplies<>());
 }
 
-// `index`: the place along the dimensions before `dim`, at which the range begins and ends.
+// Appends the boxes of a range that lies at one `index` along the first dimensions of `box`.
 void add_boxes(const Box& box, std::vector<int64_t> index, int64_t begin, int64_t count,
                std::vector<Box>& out) {
   if (count == 0) return;
@@ -22,7 +22,7 @@ void add_boxes(const Box& box, std::vector<int64_t> index, int64_t begin, int64_
     out.push_back({std::move(index), std::move(extent)});
     return;
   }
-  // A partial first row, whole rows, a partial last row.
+  // Split the range into the end of a row, whole rows, and the beginning of a row.
   const int64_t row = product(box.extent, dim + 1);
   const int64_t head = begin % row == 0 ? 0 : std::min(count, row - begin % row);
   const auto add_partial = [&](int64_t from, int64_t length) {
@@ -84,12 +84,12 @@ namespace {
 
 using Visit = std::function<void(const Box& box, const at::Tensor& values)>;
 
-// Splits `box`, of the part, from dimension `dim` on along the runs of `cut`, and moves it to where they lie
-// in the whole tensor. `values` has its extent.
+// Splits `box`, a box of the part, along the runs of `cut` from dimension `dim` on. Calls `visit` for each
+// piece with its place in the whole tensor. `values` has the shape of `box`.
 void visit_runs(const Cut& cut, size_t dim, const Box& box, const at::Tensor& values, const Visit& visit) {
   if (dim == cut.dims.size()) return visit(box, values);
   const int64_t first = box.offset[dim], last = first + box.extent[dim];
-  int64_t at = 0;  // of the run in the part
+  int64_t at = 0;  // where the run begins in the part
   for (const Run& run : cut.dims[dim]) {
     const int64_t from = std::max(first, at), to = std::min(last, at + run.count);
     if (from < to) {

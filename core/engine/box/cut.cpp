@@ -13,7 +13,7 @@ bool holds(const std::vector<Run>& runs, int64_t index) {
                      [&](const Run& run) { return run.begin <= index && index < run.end(); });
 }
 
-// Where the next run of `dim` of some part begins or ends after `index`; at most `limit`.
+// Returns the first index after `index`, at most `limit`, where a run of some part begins or ends.
 int64_t next_change(const Parts& parts, size_t dim, int64_t index, int64_t limit) {
   for (const Cut* part : parts)
     for (const Run& run : part->dims[dim])
@@ -22,7 +22,7 @@ int64_t next_change(const Parts& parts, size_t dim, int64_t index, int64_t limit
   return limit;
 }
 
-// Whether `part` has all indices of `runs` along a dimension.
+// Returns true if `part` has all indices of `runs`.
 bool covers(const std::vector<Run>& part, const std::vector<Run>& runs) {
   if (part == runs) return true;
   return std::all_of(runs.begin(), runs.end(), [&](const Run& wanted) {
@@ -48,8 +48,8 @@ class FirstHeld {
     for (size_t dim = local.size(); dim-- > 0;) elements_[dim] = elements_[dim + 1] * local[dim];
   }
 
-  // Adds the elements from `at` on, those of the dimensions from `dim` on at one place of the dimensions
-  // before, except for what `others` hold; they hold that place.
+  // Adds the elements that lie at one place of the dimensions before `dim`, without those that `others` hold.
+  // The elements begin at `at` in the flattened part; `others` hold that place of the earlier dimensions.
   void add(const Parts& others, size_t dim, int64_t at) {
     if (others.empty()) return append(at, elements_[dim]);
     const auto holds_all = [&](const Cut* other) {
@@ -85,7 +85,7 @@ class FirstHeld {
   }
 
   const Cut& own_;
-  std::vector<int64_t> elements_;  // at one place of the dimensions before, by dimension
+  std::vector<int64_t> elements_;  // the product of the local sizes from each dimension on
   std::vector<Run> runs_;
 };
 

@@ -22,7 +22,7 @@ std::string shortened(const nlohmann::json& value) {
   return fmt::format("{}... ({} characters)", text.substr(0, kLongest), text.size());
 }
 
-// Appends the innermost values that differ, by the path of their keys.
+// Appends the innermost values that differ, each with the path of its keys.
 void add_differences(const nlohmann::json& first, const nlohmann::json& other, const std::string& path,
                      std::vector<std::array<std::string, 3>>& out) {
   if (first == other) return;
@@ -43,10 +43,10 @@ void add_differences(const nlohmann::json& first, const nlohmann::json& other, c
                     path.empty() ? key : path + " " + key, out);
 }
 
-// What an action did on one rank.
+// Runs an action and keeps what it returned or threw.
 struct Outcome {
   weft_status status = WEFT_OK;
-  std::string text;  // that the action returned, or of its failure, with the culprit's rank in the job
+  std::string text;  // the result, or the text of the failure with the rank in the job that failed
   std::exception_ptr failure;
 
   explicit Outcome(const std::function<std::string()>& action) {

@@ -20,12 +20,12 @@ Work finished() {
   return Work();
 }
 
-// The memory alone: no autograd, no version counter, a shape that c10d need not know.
+// Returns the flat memory of a tensor, without autograd and version counter.
 at::Tensor flat(const at::Tensor& tensor) {
   return tensor.variable_data().view({-1});
 }
 
-// Copies and sends know no type.
+// Returns the flat memory as bytes, because c10d cannot send every dtype.
 at::Tensor bytes_of(const at::Tensor& tensor) {
   return flat(tensor).view(at::kByte);
 }
@@ -65,8 +65,8 @@ std::string describe(const Group& group, const char* operation) {
   return group.who() + ": " + operation;
 }
 
-// Messages of one collective: to and from each peer at once, beginning with the next rank so that no rank is
-// everybody's first. Empty messages are not sent.
+// The messages of one collective, to and from all peers at once. Each rank begins with the next one, so that
+// not all send to the same rank first. Empty messages are not sent.
 class Exchange {
  public:
   Exchange(Group& group, Work::Pending& pending) : group_(group), pending_(pending), tag_(group.next_tag()) {
@@ -117,7 +117,7 @@ Work Communicator::all_reduce(const at::Tensor& inout, ReduceOp op, bool control
   check_reducible(who, inout);
   if (group.size() == 1 || inout.numel() == 0) return finished();
   const auto bytes = static_cast<int64_t>(inout.nbytes());
-  const bool logical = inout.scalar_type() == at::kBool;  // as bytes of 0 and 1, of which "or" is the largest
+  const bool logical = inout.scalar_type() == at::kBool;  // as bytes of 0 and 1, of which the maximum is "or"
   c10d::AllreduceOptions options;
   options.reduceOp = reduce_op(op, logical);
   options.timeout = group.rendezvous->timeout;
@@ -131,7 +131,8 @@ Work Communicator::all_reduce(const at::Tensor& inout, ReduceOp op, bool control
   return work;
 }
 
-// Messages straight into place: c10d's own gathers into a buffer of the output's size and copies.
+// Sends parts straight into the output. c10d's own all_gather would need a second buffer of the output's
+// size.
 Work Communicator::all_gather(const at::Tensor& output, const at::Tensor& input, bool control) const {
   Group& group = require(group_);
   if (group.absent) return finished();
@@ -159,8 +160,8 @@ Work Communicator::all_gather(const at::Tensor& output, const at::Tensor& input,
   return work;
 }
 
-// Every rank gets the parts of its peers and sums them itself: c10d's own is a whole all_reduce, of twice the
-// bytes.
+// Sends each rank its parts, and each sums its own. c10d's own reduce_scatter on Gloo is an all_reduce, which
+// sends twice the bytes.
 Work Communicator::reduce_scatter(const at::Tensor& output, const at::Tensor& input, ReduceOp op) const {
   Group& group = require(group_);
   if (group.absent) return finished();

@@ -17,7 +17,7 @@ namespace {
 
 using c10d::ProcessGroupGloo;
 
-constexpr const char* kInterfaceVariable = "GLOO_SOCKET_IFNAME";  // PyTorch's name for it
+constexpr const char* kInterfaceVariable = "GLOO_SOCKET_IFNAME";  // as in PyTorch
 
 std::set<std::string> interfaces() {
   std::set<std::string> names;
@@ -28,7 +28,7 @@ std::set<std::string> interfaces() {
   return names;
 }
 
-// This host's address on the way to `address`. Connecting a datagram socket sends nothing.
+// Returns the address of this host on the route to `address`. Connecting a datagram socket sends nothing.
 std::string local_address_towards(const sockaddr* address, socklen_t size) {
   const int descriptor = socket(address->sa_family, SOCK_DGRAM, 0);
   if (descriptor < 0) return "";
@@ -48,7 +48,7 @@ bool is_loopback_address(const std::string& text) {
   return text.rfind("127.", 0) == 0 || text == "::1";
 }
 
-// The address that routes to `host`; empty if there is none.
+// Returns the address of this host on the route to `host`; empty if there is none.
 std::string local_address_towards(const std::string& host, int port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
@@ -77,8 +77,9 @@ std::shared_ptr<::gloo::transport::Device> choose_device(const Job& job) {
     return ProcessGroupGloo::createDeviceForInterface(*name);
   if (job.host_is_loopback) return ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
   std::string address = local_address_towards(job.host, job.port);
-  // Debian's /etc/hosts gives a host's own name a loopback address, which other hosts cannot reach. The
-  // default route's address they can; 192.0.2.1 (RFC 5737) is nobody's.
+  // On Debian /etc/hosts gives the host's own name a loopback address, which other hosts cannot reach. They
+  // can reach the address of the default route, which leads to 192.0.2.1 (RFC 5737: an address that nobody
+  // has).
   if (is_loopback_address(address) && job.local_size < job.size)
     address = local_address_towards("192.0.2.1", 9);
   if (address.empty()) {

@@ -43,7 +43,7 @@ void DroppedWorks::run() {
     try {
       work->wait();
     } catch (const std::exception&) {
-      // Nobody asked for the result; whoever waits for the group's next collective gets the failure.
+      // Nobody asked for this result. The next collective of the group fails and is reported.
     }
     lock.lock();
     works_.pop_front();

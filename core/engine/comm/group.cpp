@@ -12,7 +12,7 @@ namespace weft {
 namespace comm {
 namespace {
 
-// c10d's errors carry a source position in front and a stack behind.
+// Errors of c10d begin with a source position and end with a stack.
 std::string essence(const std::string& text) {
   std::string line = text.substr(0, text.find('\n'));
   const size_t stack = line.find("Exception raised from");
@@ -61,7 +61,7 @@ std::shared_ptr<Communicator::Group> make_group(std::shared_ptr<Rendezvous> rend
     options->devices.push_back(meeting.device);
     const auto store = c10::make_intrusive<c10d::PrefixStore>("group/" + group->name, meeting.store);
     group->backend = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, group->size(), options);
-    // A member that leaves right away would otherwise leave while others still connect.
+    // Otherwise a member could leave while others still connect.
     group->backend->barrier()->wait();
   } catch (const std::exception& error) {
     fail(WEFT_UNAVAILABLE, "{}: the members could not connect: {}", group->who(),
@@ -85,7 +85,7 @@ std::string Communicator::Group::who() const {
   return fmt::format("communicator \"{}\": rank {} of {}", name, rank, size());
 }
 
-// The upper half of what c10d takes, so that they never meet the tags of send and recv.
+// Returns tags of the upper half, so that they never equal tags of send and recv.
 uint32_t Communicator::Group::next_tag() {
   return (1u << 30) | (sequence++ & ((1u << 30) - 1));
 }

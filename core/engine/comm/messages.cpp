@@ -1,4 +1,4 @@
-// Point to point, control traffic and sub-groups of Communicator.
+// Communicator: point-to-point messages, texts and subsets.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 using comm::require;
 using Group = Communicator::Group;
 
-constexpr uint32_t kMaxTag = (1u << 30) - 1;  // Group::next_tag() has those above
+constexpr uint32_t kMaxTag = (1u << 30) - 1;  // Group::next_tag() uses those above
 
 void check_message(const Group& group, const std::string& who, const at::Tensor& tensor, int peer,
                    uint32_t tag) {

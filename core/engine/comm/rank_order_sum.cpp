@@ -33,8 +33,8 @@ void reduce_in_rank_order(const at::Tensor& output, const std::vector<at::Tensor
     output.copy_(sum);
     return;
   }
-  // A received part holds the intermediate result: `output` may be this rank's own part, which is still to be
-  // read.
+  // Keep the intermediate result in a received part, because `output` may be this rank's own part, which is
+  // read later.
   const at::Tensor scratch = parts[own == 0 ? 1 : 0];
   at::Tensor result = parts[0];
   for (size_t rank = 1; rank < parts.size(); ++rank) {

@@ -12,8 +12,8 @@
 namespace weft::comm {
 namespace {
 
-// c10d logs every failed call with a stack, and throws it too; the exception is what we tell.
-// TORCH_CPP_LOG_LEVEL, which libtorch reads itself, brings the log back.
+// Silences the log of c10d, which logs each failed call with a stack and throws it, too. libtorch reads
+// TORCH_CPP_LOG_LEVEL, which turns the log on again.
 void quiet_log() {
   constexpr int kErrors = 2;
   if (!environment("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, kErrors);

@@ -21,7 +21,7 @@ struct World::Ranks {
   Communicator all;
   int local_rank = 0;
   int local_size = 1;
-  std::mutex making;  // held while a group is made: groups are made one after the other
+  std::mutex making;  // held while a group is made, because groups are made one after the other
   std::map<std::vector<uint32_t>, Communicator> groups;
 };
 
@@ -64,7 +64,7 @@ std::vector<bool> chosen_axes(const std::vector<int>& axes, size_t count) {
   return chosen;
 }
 
-// Cores are shared among the ranks of a host, unless the user has divided them.
+// Divides the cores among the ranks of a host, unless OMP_NUM_THREADS is set.
 void set_threads(int local_size) {
   if (environment("OMP_NUM_THREADS")) return;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -22,11 +22,12 @@ struct Meter {
 };
 Meter allocated, unpooled;
 
-// In front of the data, whose address is the context too: code that takes raw memory asks for that.
+// Stands before the data. It is found by the address of the data, because callers of raw_allocate need data
+// and context to be one pointer.
 struct Header {
   int64_t bytes;
 };
-constexpr size_t kHeaderBytes = 64;  // keeps the data aligned as the allocator below gives it
+constexpr size_t kHeaderBytes = 64;  // so that the data stays aligned to 64 bytes
 static_assert(sizeof(Header) <= kHeaderBytes);
 
 void release(void* data) {
@@ -59,7 +60,7 @@ class CountingAllocator final : public c10::Allocator {
 
 void count_memory() {
   static CountingAllocator* const allocator = [] {
-    auto* const made = new CountingAllocator;  // never destroyed: tensors outlive main
+    auto* const made = new CountingAllocator;  // never destroyed, because tensors may outlive main
     c10::SetCPUAllocator(made, 100);
     return made;
   }();

@@ -24,7 +24,8 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// Memory of one pool. A block's header stands apart from its data, which begins on a page where it is locked.
+// Allocates the memory of one pool. The header of a block is allocated apart from its data, because locked
+// data begins on a page.
 class PoolAllocator final : public c10::Allocator {
  public:
   explicit PoolAllocator(Pool pool, int64_t capacity = kNoLimit) : pool(pool), capacity(capacity) {}
@@ -58,7 +59,7 @@ class PoolAllocator final : public c10::Allocator {
     int64_t bytes;
   };
 
-  // Reserves the bytes first: the limit is never exceeded, whatever other threads take.
+  // Reserves bytes before they are allocated, so that several threads together never exceed the limit.
   void take(int64_t wanted) {
     int64_t now = used;
     do {
@@ -102,7 +103,7 @@ class PoolAllocator final : public c10::Allocator {
 };
 
 PoolAllocator& allocator_of(Pool pool) {
-  // Never destroyed: tensors outlive main.
+  // Never destroyed, because tensors may outlive main.
   static const std::array<PoolAllocator*, WEFT_POOLS> pools = [] {
     const auto limit = environment("WEFT_ACCELERATOR_MEMORY");
     const int64_t capacity = limit ? parse_bytes(*limit, "environment variable WEFT_ACCELERATOR_MEMORY") : 0;
@@ -157,7 +158,7 @@ void copy(const at::Tensor& to, const at::Tensor& from) {
   at::Tensor(to).copy_(from);
   const bool up = pool_of(to) == Pool::kAccelerator, down = pool_of(from) == Pool::kAccelerator;
   if (up == down) return;
-  // The side with the narrower dtype converts.
+  // Count the narrower dtype, because the side that has it converts.
   PoolAllocator& receiver = allocator_of(up ? Pool::kAccelerator : Pool::kHost);
   receiver.received += static_cast<int64_t>(std::min(to.nbytes(), from.nbytes()));
 }

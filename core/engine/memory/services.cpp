@@ -52,7 +52,7 @@ weft_status allocate(uint32_t pool, uint32_t dtype, int64_t elements, weft_at_te
   return guarded(error, [&] {
     const at::ScalarType type = scalar_type(dtype);
     check_elements(elements, c10::elementSize(type));
-    // Who places memory also asks what computing takes.
+    // Count memory from now on: a strategy that places memory also asks what computing takes.
     count_memory();
     *reinterpret_cast<at::Tensor*>(out) = memory::allocate(checked_pool(pool), elements, type);
   });

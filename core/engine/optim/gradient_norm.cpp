@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// `add(sum, |x|)` over the data in float64 whatever the dtype, without a converted copy; lanes keep the
-// additions independent.
+// Accumulates add(sum, |x|) over the data in float64, without a converted copy. Several lanes keep the
+// additions independent of each other.
 template <class T, class Add, class Merge>
 double accumulate(const T* data, int64_t count, const Add& add, const Merge& merge) {
   constexpr int kLanes = 8;
@@ -40,7 +40,7 @@ double part_of(const T* data, int64_t count, double p) {
         data, count, [](double sum, double x) { return sum + x * x; }, plus);
   if (p == 1) return accumulate(data, count, plus, plus);
   if (std::isinf(p)) {
-    // Comparisons with NaN are false: written so that it stays.
+    // Comparisons with NaN are false, so this order keeps a NaN.
     const auto larger = [](double a, double b) { return a >= b || std::isnan(a) ? a : b; };
     return accumulate(data, count, larger, larger);
   }

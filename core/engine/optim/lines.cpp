@@ -21,8 +21,8 @@ int64_t Lines::size() const {
 
 Line Lines::operator[](int64_t index) const {
   if (length_ == 0) return {begin_ - first_, end_ - begin_, 0, begin_ - first_};
-  const int64_t of_part = begin_ / length_ + index / of_row_;  // the row's place among those of the part
-  // Where the line begins in the row of the part and in that of the whole.
+  const int64_t of_part = begin_ / length_ + index / of_row_;  // index of the row in the part
+  // Find where the line begins in the row of the part and in the row of the whole.
   const std::vector<Run>& runs = cut_.dims.back();
   const auto own = static_cast<size_t>(index % of_row_);
   int64_t held = 0;

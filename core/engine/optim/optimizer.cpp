@@ -32,7 +32,7 @@ void reduce_over_ranks(const Bindings& training, std::vector<double>& values, Re
   values.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
 }
 
-// Puts the combined part of the norm into the place of this rank's: the last of `sums`.
+// All-reduces `sums`. The part of the norm at `place` becomes the maximum if the norm type is infinite.
 void reduce_with_norm(const Bindings& training, std::vector<double>& sums, size_t place, double norm_type) {
   std::vector<double> largest = {std::exchange(sums[place], std::isinf(norm_type) ? 0.0 : sums[place])};
   reduce_over_ranks(training, sums, ReduceOp::kSum);

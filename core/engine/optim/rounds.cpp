@@ -20,7 +20,7 @@ Rounds::Rounds(Optimizer::Shared& shared, const std::vector<Shard>& shards)
 
 namespace {
 
-// Rules want gradients of the dtype that they compute in, and values.
+// Convert a gradient, or a value, to the dtype that rules compute in.
 void convert_gradient(Slice& slice) {
   slice.gradient = slice.gradient.to(computing_dtype(slice.value.scalar_type()));
 }
@@ -108,8 +108,8 @@ void Rounds::sum_over_ranks(std::vector<UpdateBatch>& batches) const {
     }
 }
 
-// Values in half precision: the rule sees them in single, those of one parameter at a time, and they are
-// rounded back to nearest even. Gradients that later rounds need too stay converted.
+// Updates values in half precision, one parameter at a time: converts them to fp32 for the rule and rounds
+// the result to nearest even. Keeps converted gradients if later rounds need them.
 void Rounds::update_half(int round, UpdateBatch& batch) const {
   const Rule& rule = *shared_.rule;
   std::map<const Whole*, std::vector<Slice*>> slices;
@@ -127,7 +127,7 @@ void Rounds::update_half(int round, UpdateBatch& batch) const {
   }
 }
 
-// Of the gradients that need another dtype only one is there at a time, unless later rounds need them too.
+// Converts one gradient at a time to the dtype of the rule, unless later rounds need all of them.
 void Rounds::update(int round, UpdateBatch& batch) const {
   const Rule& rule = *shared_.rule;
   if (at::isReducedFloatingType(shared_.training->master_dtype())) return update_half(round, batch);

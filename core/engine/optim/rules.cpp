@@ -1,4 +1,4 @@
-// The rules by name, and their options.
+// Finds rules by name and completes their options.
 #include "optim/rules.hpp"
 
 #include <cmath>

@@ -38,9 +38,9 @@ class AdamRule : public Rule {
   }
 
  protected:
-  // `step` is what the biases are corrected for.
+  // Runs ATen's fused kernel. `step` determines the bias correction.
   void apply(UpdateBatch& batch, double step, bool decoupled) const {
-    // The kernels have a count per tensor; here it is one for all, and they only read it.
+    // The kernel takes a step count for each tensor and only reads it, so all share one.
     const at::Tensor count = at::full({}, step, at::kFloat);
     const Hyper& options = batch.options;
     const auto kernel = decoupled ? adamw : adam;
@@ -68,7 +68,7 @@ class AdamRule : public Rule {
   bool decoupled_;
 };
 
-// An option of Colossal-AI's that has but one value here.
+// Checks an option of Colossal-AI that can have only one value here.
 struct Fixed {
   const char* name;
   double value;
@@ -102,7 +102,7 @@ class ColossalAdam final : public AdamRule {
   }
 
   void update(int, UpdateBatch& batch) const override {
-    // After infinitely many steps there is no bias to correct.
+    // Without bias correction, pass a step count so large that the correction is 1.
     const double step = batch.options.at("bias_correction") != 0 ? static_cast<double>(batch.step)
                                                                  : std::numeric_limits<double>::infinity();
     apply(batch, step, batch.options.at("adamw_mode") != 0);

@@ -22,9 +22,9 @@ double num_elements(const Whole& parameter) {
   return count;
 }
 
-// What the gradient is multiplied with: a number for each row and one for each column.
+// The factors of u = gradient * row factor * column factor.
 struct Factors {
-  at::Tensor rows, columns;  // flat; rows undefined for a parameter that is no matrix
+  at::Tensor rows, columns;  // flat; rows is undefined with fewer than two dimensions
 
   template <class T>
   double row(const Line& line) const {
@@ -36,12 +36,13 @@ struct Factors {
   }
 };
 
-// 1 / sqrt(row column / mean of the rows), which approximates 1 / sqrt of each element's mean square.
+// Computes the factors of 1 / sqrt(row column / mean of the rows), which approximates 1 / sqrt of the second
+// moment of each element.
 Factors factors_of(const at::Tensor& rows, const at::Tensor& columns) {
   return {(rows / rows.mean(-1, /*keepdim=*/true)).rsqrt().flatten(), columns.rsqrt().flatten()};
 }
 
-// Moves a pair of states towards `scale` times the means of the sums, rows first, plus eps.
+// Updates a pair of running means with `scale` times the means of the sums, plus eps. Rows come first.
 Factors average(const Whole& parameter, const std::string& name, const double* sums, double scale, double eps,
                 double beta) {
   const Matrices matrices(parameter.shape);
@@ -58,7 +59,7 @@ Factors average(const Whole& parameter, const std::string& name, const double* s
   return factors_of(rows, move("_col", StateKind::kColumn, matrices.num_columns(), matrices.rows));
 }
 
-// What both rules do: the direction u = gradient / sqrt(second moment), and its norm.
+// The common part of both rules: the direction u = gradient / sqrt(second moment), and its norm.
 class Factored : public Rule {
  public:
   explicit Factored(int64_t own_sums) : own_sums_(own_sums) {}
@@ -75,7 +76,7 @@ class Factored : public Rule {
     return {{"exp_avg_sq_row", StateKind::kRow}, {"exp_avg_sq_col", StateKind::kColumn}};
   }
 
-  // Sums of round 0 after the first `own_sums`: squares of the gradient by row and by column.
+  // Round 0: sums the squares of the gradient by row and by column, after the first `own_sums` sums.
   void measure_squares(Slice& slice) const {
     if (!is_factored(slice.parameter->shape)) return;
     const Matrices matrices(slice.parameter->shape);
@@ -89,7 +90,7 @@ class Factored : public Rule {
     });
   }
 
-  // Round 1: the second moment, the gradients with their factor, and the sum of squares of u.
+  // Round 1: updates the second moment, scales the gradients, and sums the squares of u.
   void begin(UpdateBatch& batch, double beta2, double eps, const std::vector<std::string>& averages) const {
     std::map<const Whole*, Factors> factors;
     for (Whole* parameter : batch.parameters)
@@ -117,19 +118,19 @@ class Factored : public Rule {
     }
   }
 
-  // Of u. The states of whole parameters must not have changed since round 1.
+  // Returns the factors of u. The states of whole parameters must not have changed since round 1.
   static Factors direction(const Slice& slice) {
     if (!is_factored(slice.parameter->shape)) return elementwise_factors(slice);
     const States& states = *slice.parameter->state;
     return factors_of(states.at("exp_avg_sq_row"), states.at("exp_avg_sq_col"));
   }
 
-  // By how much u is to be divided so that its RMS is at most the threshold.
+  // Returns the divisor that brings the RMS of u down to the threshold.
   static double clipping(const Whole& parameter, double threshold) {
     return std::max(1.0, std::sqrt(parameter.sums[1][0] / num_elements(parameter)) / threshold);
   }
 
-  // w = keep w - rate times `from` times its factors.
+  // Computes w = keep w - rate * `from` * its factors.
   static void step(Slice& slice, const at::Tensor& from, const Factors& factors, double rate, double keep) {
     AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "factored_step", [&] {
       scalar_t* const w = slice.value.data_ptr<scalar_t>();
@@ -141,7 +142,7 @@ class Factored : public Rule {
     });
   }
 
-  // exp_avg moves towards rate times u.
+  // Updates exp_avg with rate * u.
   static void move_average(Slice& slice, const Factors& factors, double rate, double beta1) {
     AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "factored_average", [&] {
       scalar_t* const average = slice.state->at("exp_avg").data_ptr<scalar_t>();
@@ -175,7 +176,7 @@ void check_positive(const Rule& rule, const Hyper& options, std::initializer_lis
 
 class Adafactor final : public Factored {
  public:
-  Adafactor() : Factored(1) {}  // the squares of the values
+  Adafactor() : Factored(1) {}  // one sum of its own: the squares of the values
 
   std::string name() const override { return "adafactor"; }
 
@@ -283,7 +284,7 @@ class Came final : public Factored {
   }
 
   int rounds() const override { return 3; }
-  // Rounds 0 and 2: rows and columns of the squared gradient and of the instability.
+  // Rounds 0 and 2: sum rows and columns of the squared gradient and of the instability.
   int64_t num_sums(int round, at::IntArrayRef shape) const override {
     return round == 1 ? 1 : num_means(shape);
   }
@@ -310,7 +311,7 @@ class Came final : public Factored {
   }
 
  private:
-  // The first moment, and the squares of how far the direction is from it.
+  // Updates the first moment, and sums the squares of its difference from the direction.
   static void average_direction(UpdateBatch& batch) {
     for (Slice& slice : batch.slices) {
       Whole& parameter = *slice.parameter;

@@ -32,7 +32,7 @@ class Lars final : public Rule {
     return {{"momentum_buffer"}};
   }
 
-  // The squares of values and gradients.
+  // Sums the squares of values and gradients.
   int64_t num_sums(int round, at::IntArrayRef) const override { return round == 0 ? 2 : 0; }
 
   void measure(Slice& slice, const Hyper&) const override {
@@ -90,7 +90,7 @@ class Lamb final : public Rule {
   }
 
   int rounds() const override { return 2; }
-  // The squares of values and directions.
+  // Sums the squares of values and directions.
   int64_t num_sums(int round, at::IntArrayRef) const override { return round == 1 ? 2 : 0; }
 
   void update(int round, UpdateBatch& batch) const override {
@@ -115,7 +115,7 @@ class Lamb final : public Rule {
   }
 
  private:
-  // Only the part that this rank counts goes into the sums.
+  // Only elements that this rank counts are added to the sums.
   template <class T>
   static void begin(Slice& slice, const kernels::LambOptions& options) {
     T* const w = slice.value.data_ptr<T>();

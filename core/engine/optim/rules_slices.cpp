@@ -21,7 +21,8 @@ namespace {
        tensor.defined() ? toString(tensor.scalar_type()) : "no tensor");
 }
 
-// The kernels take bare pointers, so a tensor that does not match would be read beyond its end.
+// Checks the tensors of a slice. The kernels take bare pointers, so they would read beyond the end of a
+// shorter tensor.
 bool matches(const at::Tensor& tensor, const at::Tensor& value) {
   return tensor.defined() && tensor.dim() == 1 && tensor.is_contiguous() && tensor.is_cpu() &&
          tensor.numel() == value.numel() && tensor.scalar_type() == value.scalar_type();
@@ -39,7 +40,7 @@ void check(const Rule& rule, const Slice& slice, const std::vector<std::string>&
   }
 }
 
-// True if a state was missing.
+// Makes missing states. Returns true if there were any.
 bool make_states(const Slice& slice, const std::vector<std::string>& state_names) {
   bool made = false;
   for (const std::string& name : state_names) {
@@ -50,7 +51,8 @@ bool make_states(const Slice& slice, const std::vector<std::string>& state_names
   return made;
 }
 
-// Division by a float is exact enough for float gradients only.
+// Leaves the factor to the kernel for float gradients. Its division by a float is not exact enough for
+// others.
 void apply_factor(Lists& lists, double factor) {
   if (factor == 1.0) return;
   if (lists.gradients.front().scalar_type() == at::kFloat) {

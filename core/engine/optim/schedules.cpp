@@ -20,12 +20,12 @@ double share(int64_t part, int64_t whole) {
   return std::min(1.0, static_cast<double>(part) / static_cast<double>(std::max<int64_t>(1, whole)));
 }
 
-// From 1 at progress 0 to 0 at 1.
+// Returns a factor that falls from 1 at progress 0 to 0 at progress 1.
 double half_cosine(double progress) {
   return std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * progress)));
 }
 
-// A schedule after its warm-up: `step` counts from there, of `steps` in all.
+// A schedule after its warm-up: `step` counts from the end of the warm-up, `steps` are all that follow it.
 class Curve {
  public:
   virtual ~Curve() = default;
@@ -106,7 +106,7 @@ class MultiStep final : public Curve {
 
  private:
   double gamma_;
-  std::vector<int64_t> milestones_;  // after the warm-up
+  std::vector<int64_t> milestones_;  // counted from the end of the warm-up
 };
 
 class Step final : public Curve {
@@ -145,7 +145,7 @@ class Polynomial final : public Curve {
   double end_, power_;
 };
 
-// Smith, Topin 2017, arXiv:1708.07120, in the form of torch.optim.lr_scheduler.OneCycleLR.
+// One cycle (Smith, Topin 2017, arXiv:1708.07120) as in torch.optim.lr_scheduler.OneCycleLR.
 class OneCycle final : public Curve {
  public:
   explicit OneCycle(const Options& options)
@@ -169,7 +169,7 @@ class OneCycle final : public Curve {
   }
 
  private:
-  // From one of `points` to the next in each phase.
+  // Goes from one of `points` to the next in each phase.
   double along(int64_t step, int64_t steps, const std::vector<double>& points) const {
     const auto all = static_cast<double>(steps);
     std::vector<double> ends = {rise_ * all - 1, all - 1};

@@ -29,7 +29,7 @@ namespace weft {
 
 namespace {
 
-// Reports a gradient that backward has accumulated.
+// Calls the strategy's `gradient_ready` after backward has accumulated a gradient.
 class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
  public:
   explicit ReadyHook(weft_param* param) : param_(param) {}
@@ -214,7 +214,7 @@ void Bindings::values_changed() {
 void Bindings::zero_gradients() {
   ++zeroings_;
   strategy_->guarded([&] { strategy_->call(strategy_->api().zero_gradients); });
-  take_touched();  // what those gradients had touched
+  take_touched();  // forget which parameters those gradients belonged to
 }
 
 std::vector<bool> Bindings::take_touched() {

@@ -1,4 +1,4 @@
-// The services with which strategies communicate, over Communicator.
+// The services with which strategies communicate. They wrap Communicator.
 #include "error_sink.hpp"
 #include "training/bindings.hpp"
 #include "training/handles.hpp"

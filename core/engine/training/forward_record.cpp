@@ -4,8 +4,8 @@
 
 namespace weft {
 
-// A boundary was reached. Hooks outside the host's own backward would go to a strategy that knows of no
-// backward.
+// Checks that backward may reach this boundary now. Outside Hooks::backward the strategy has not been told
+// that a backward began.
 void ForwardRecord::check_reachable(size_t index) const {
   if (hooks_ == nullptr)
     throw Error(WEFT_FAILED_PRECONDITION,

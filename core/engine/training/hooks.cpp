@@ -44,7 +44,7 @@ void Hooks::forward(weft_unit& unit, State& state, const std::shared_ptr<Forward
 
 void Hooks::backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                      const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record) {
-  strategy_.disturb();  // gradients change from here on
+  strategy_.disturb();  // because gradients change from here on
   strategy_.call(strategy_.api().begin_backward, &info);
   in_backward_ = true;
   const auto leave = c10::make_scope_exit([this]() noexcept { in_backward_ = false; });
@@ -61,8 +61,8 @@ void Hooks::complete_later_forwards(const ForwardRecord& record) {
   }
 }
 
-// Fires the hooks of units whose boundary was never reached (integer inputs, frozen prefixes, outputs that
-// nobody used). In the caller's own loop: of every forward that this backward went through.
+// Fires the hooks of units whose boundary backward did not reach, because of integer inputs, frozen prefixes
+// or unused outputs. Without a record, does this for every pending forward that backward went through.
 void Hooks::complete(const std::shared_ptr<ForwardRecord>& record) {
   if (record != nullptr) return record->complete();
   for (auto pending = pending_.rbegin(); pending != pending_.rend(); ++pending)

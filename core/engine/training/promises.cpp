@@ -1,4 +1,5 @@
-// What a strategy promises and the host can see: a broken promise would be a hang or a wrong gradient later.
+// Checks what a strategy must do and the host can see. An error that is not found here would become a hang or
+// a wrong gradient later.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -83,7 +84,7 @@ void Bindings::check_published() {
 }
 
 void Bindings::check_ranges(const std::vector<Shard>& shards) const {
-  if (ranges_.empty()) return;  // the first time, or this rank holds nothing
+  if (ranges_.empty()) return;  // in the first call, or if this rank holds nothing
   const auto same = [](const Shard& shard, const std::array<int64_t, 3>& range) {
     return std::array<int64_t, 3>{shard.param->index, shard.begin, shard.count} == range;
   };

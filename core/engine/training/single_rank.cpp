@@ -11,7 +11,7 @@
 
 struct weft_strategy {
   weft_training* training = nullptr;
-  std::vector<at::Tensor> masters;  // by parameter; the parameter itself where it is of the master dtype
+  std::vector<at::Tensor> masters;  // by parameter; shares its storage if it has the master dtype
 };
 
 namespace weft {

@@ -77,10 +77,10 @@ void Training::drive(weft_step& step) {
   }
 }
 
-// A schedule that leaves a unit or a backward out would be a hang or a wrong gradient later. Collective over
-// the stages.
+// Checks that the schedule ran every unit, and backward, of every micro-batch. Otherwise there would be a
+// hang or a wrong gradient later. Collective over the stages.
 void Training::check_driven(const weft_step& step) {
-  // By micro-batch: forwards of units, and how often its loss or outputs were taken, over all stages.
+  // Two numbers for each micro-batch, over all stages: forwards of units, and calls of finish.
   std::vector<int64_t> done;
   for (const MicroBatch& micro : step.micro) {
     done.push_back(micro.forwards);
@@ -109,7 +109,7 @@ void Training::check_driven(const weft_step& step) {
 
 namespace {
 
-// Adds the counts of one micro-batch, and names the terms by the first.
+// Adds the counts of one micro-batch. The first one gives the terms their names.
 void add_counts(weft_step& step, const Batch& batch, std::vector<double>& counts) {
   const nn::Model& model = step.owner->model();
   const std::vector<nn::LossCount> terms = model.counts(batch);
@@ -135,7 +135,7 @@ void add_micro_batch(weft_step& step, const Batch& batch) {
   micro.context = parallel::make_context(step.owner->model(), batch, step.owner->plan());
 }
 
-// Makes each term of the loss a mean: over its count in all micro-batches of all ranks. Collective.
+// Sets the scale of each term, so that it is the mean over its labels in the global batch. Collective.
 void scale_terms(weft_step& step) {
   Training& training = *step.owner;
   std::vector<double> counts;
@@ -173,12 +173,12 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
       scale_terms(step);
     }
     step.parts.resize(step.scales.size());
-    // From here on other ranks expect this one to go on.
+    // From here on other ranks wait for this one.
     if (mesh().open_axes() != 0) strategy().disturb();
     zeroings_of_last_backward_ = zeroings();
     at::AutoGradMode with_gradients(true);
     drive(step);
-    // Those that ran the last unit have a part of the loss, the others zero.
+    // Keep each part on one rank only, so that the sum over ranks counts it once.
     const auto auxiliary = step.parts.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
     if (!mesh().speaks_for(Fact::kLoss)) std::fill(step.parts.begin(), auxiliary, 0.0);
     if (!reports_auxiliary(*this)) std::fill(auxiliary, step.parts.end(), 0.0);
@@ -245,7 +245,7 @@ void Training::backward(const at::Tensor& loss) {
   zeroings_of_last_backward_ = zeroings();
   strategy().guarded([&] {
     const weft_backward_info info{sizeof(info), 0, 0, synchronise_, 0};
-    // The caller's loss is a mean over its own samples; strategies sum over the data axes.
+    // Average over data-parallel ranks: the loss is a mean over this rank's samples, and strategies sum.
     const double factor = loss_scale() / static_cast<double>(mesh().place(Mesh::samples()).size);
     const at::Tensor scaled = factor == 1 ? loss : loss * factor;
     hooks_.backward({scaled}, {at::Tensor()}, info, nullptr);
