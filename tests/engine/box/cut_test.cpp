@@ -34,7 +34,7 @@ class RandomCuts {
     return shape;
   }
 
-  // Disjoint runs in any order; neighbours may touch.
+  // Makes disjoint runs in any order. Neighbours may be adjacent.
   std::vector<Run> runs(int64_t extent) {
     std::vector<Run> runs;
     for (int64_t at = 0; at < extent;) {
@@ -66,7 +66,7 @@ class RandomCut : public testing::Test {
   RandomCuts random{seed_};
 };
 
-// The elements of a part in its order, as indices of the flattened whole tensor.
+// Returns the elements of a part, in its order, as indices into the flattened whole tensor.
 std::vector<int64_t> elements_of(const std::vector<int64_t>& shape, const Cut& cut) {
   at::Tensor part = at::arange(Box::whole(shape).numel(), at::kLong).view(shape);
   for (size_t dim = 0; dim < shape.size(); ++dim) {
@@ -93,7 +93,7 @@ TEST_F(RandomCut, HasEveryElementFirstInOnePart) {
         for (int64_t i = run.begin; i < run.end(); ++i) {
           ASSERT_LT(i, static_cast<int64_t>(elements.size())) << trial;
           ++counted[elements[static_cast<size_t>(i)]];
-          ASSERT_EQ(held.count(elements[static_cast<size_t>(i)]), 0u) << trial;  // by no part before
+          ASSERT_EQ(held.count(elements[static_cast<size_t>(i)]), 0u) << trial;  // no earlier part holds it
         }
       for (const int64_t element : elements) held[element] = 1;
     }
@@ -113,7 +113,7 @@ TEST_F(RandomCut, IsDividedIntoBoxesOfTheWholeTensor) {
     for_each_box(cut, begin, count, values, [&](const Box& box, const at::Tensor& part) {
       ASSERT_EQ(part.sizes().vec(), box.extent);
       const at::Tensor place = view_of(written, Box::whole(shape), box);
-      ASSERT_TRUE(place.eq(-1).all().item<bool>()) << trial;  // no box meets another
+      ASSERT_TRUE(place.eq(-1).all().item<bool>()) << trial;  // no two boxes overlap
       place.copy_(part);
     });
     const at::Tensor flat = written.flatten();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kNoException = "an exception that is no std::exception";
 
-// What every rank gets when rank 1 alone fails with `failure`: itself its own exception.
+// Checks what every rank throws when only rank 1 fails. Rank 1 throws its own exception.
 template <class Failure>
 void expect_failure_of_rank_1(const World& world, const Failure& failure, weft_status status,
                               const std::string& text) {
@@ -49,7 +49,7 @@ WEFT_RANKS_TEST(OnEveryRank, NamesTheFirstOfSeveralCulprits, 3) {
   EXPECT_ERROR(run(), WEFT_NOT_FOUND, world.rank() == 1 ? "file 1" : "rank 1 failed: file 1");
 }
 
-// Of a grid of 2 x 2: its rank in the job, and once, although two groups pass the failure on.
+// On a grid of 2 x 2 ranks, the text names the rank in the job once, although two groups pass the failure on.
 WEFT_RANKS_TEST(OnEveryRank, NamesTheCulpritOfNestedGroupsOnce, 4) {
   const Communicator rows = world.along({2, 2}, {1}), columns = world.along({2, 2}, {0});
   const auto run = [&] {

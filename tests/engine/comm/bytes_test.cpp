@@ -1,4 +1,4 @@
-// The counters against the formulas, and against what the kernel says the sockets have sent.
+// Compares the byte counters with formulas, and with the bytes that the kernel counts for the sockets.
 #include <ATen/ATen.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Bytes = std::map<std::string, int64_t>;
 
-// Since the last call.
+// Returns the bytes since the last call.
 class Counted {
  public:
   Bytes operator()() {
@@ -80,7 +80,7 @@ TEST(Bytes, OfOneRankAreNone) {
   EXPECT_EQ(counted(), Bytes{});
 }
 
-// Bytes that the TCP sockets of this process have sent.
+// Returns the bytes that the TCP sockets of this process have sent.
 int64_t sent_by_kernel() {
   int64_t sent = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

@@ -1,4 +1,4 @@
-// Every collective against its definition, on 1, 2 and 3 ranks.
+// Compares every collective with its definition, on 1, 2 and 3 ranks.
 #include <ATen/ATen.h>
 
 #include "support/launch_ranks.hpp"
@@ -14,7 +14,7 @@ at::Tensor filled(int64_t count, double value, at::ScalarType dtype) {
   return at::full({count}, value, dtype);
 }
 
-// Of rank `rank`: values that tell ranks and places apart.
+// Returns values that differ between ranks and places.
 at::Tensor ramp(int64_t count, int rank) {
   return at::arange(count, at::kDouble) + 100 * rank;
 }
@@ -192,7 +192,7 @@ WEFT_RANKS_TEST(SendAndReceive, MatchByTagAndNotByTime, 2) {
   }
 }
 
-// The largest tags of the caller and the messages that collectives are made of do not meet.
+// The largest tags of a caller do not collide with the tags of messages inside collectives.
 WEFT_RANKS_TEST(SendAndReceive, DoNotMeetTheMessagesOfCollectives, 2) {
   const Communicator& group = world.communicator();
   const int peer = 1 - world.rank();

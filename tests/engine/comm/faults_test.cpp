@@ -1,4 +1,4 @@
-// Ranks that die, hang, never come or disagree: the others end with a message, and soon.
+// Ranks that die, hang, never join or disagree. The others soon end with a message.
 #include <ATen/ATen.h>
 #include <signal.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ std::string error_of(const std::function<void()>& call, weft_status status = WEF
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), status) << error.what();
     return error.what();
-  } catch (const std::exception& error) {  // of a library: told here, not by the end of a thread
+  } catch (const std::exception& error) {  // reported here, so that the thread does not end the process
     ADD_FAILURE() << "another error: " << error.what();
     return "";
   }
@@ -39,7 +39,7 @@ void expect_passed(const test::RankOutcome& outcome) {
   EXPECT_TRUE(outcome.passed) << outcome.how << outcome.output;
 }
 
-// Of rank 0, with rank 1.
+// Runs on rank 0, with rank 1.
 void run(const std::string& operation, const Communicator& group, const at::Tensor& part,
          const at::Tensor& whole) {
   if (operation == "all_reduce") group.all_reduce(part).wait();
@@ -94,8 +94,8 @@ TEST(DeadPeer, EndsMessagesAndCollectivesMadeOfThem) {
   }
 }
 
-// Rank 1 joins and then does nothing. Each collective has a group of its own, since one that failed is of no
-// use.
+// Rank 1 joins and then does nothing. Each collective has a group of its own, because a group that has
+// failed is unusable.
 TEST(Timeout, EndsTheWaitForAPeerThatHangs) {
   const std::vector<std::string> operations = {"all_reduce", "all_gather", "reduce_scatter", "recv",
                                                "send",       "broadcast",  "barrier"};

@@ -1,4 +1,4 @@
-// What is refused before anything is sent, and with which words.
+// Arguments that are refused before anything is sent, and the messages.
 #include <ATen/ATen.h>
 #include <weft/error.hpp>
 

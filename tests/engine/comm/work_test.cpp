@@ -1,4 +1,4 @@
-// Several collectives at once, on one group and on several, from one thread and from several.
+// Several collectives at once, on one or more groups, from one or more threads.
 #include <ATen/ATen.h>
 
 #include <thread>
@@ -46,7 +46,7 @@ WEFT_RANKS_TEST(Work, KeepsItsTensorsAlive, 2) {
   EXPECT_TRUE((output == 1).all().item<bool>());
 }
 
-// The backend's threads would keep it until they come to it.
+// Memory can be freed after wait(), although the threads of the backend keep their tensors for a while.
 WEFT_RANKS_TEST(Work, HoldsNoMemoryWhenItIsOver, 2) {
   const Communicator& group = world.communicator();
   for (int i = 0; i < 500; ++i) {
@@ -73,7 +73,7 @@ WEFT_RANKS_TEST(Work, FinishesOnceWhenSeveralThreadsWait, 2) {
   EXPECT_TRUE((output == 2).all().item<bool>()) << "summed again";
 }
 
-// Large, so that nothing fits into the socket before the other side receives.
+// A message so large that the socket cannot hold it before the other side receives.
 WEFT_RANKS_TEST(Work, ContinuesWhenItIsDropped, 2) {
   constexpr int64_t kCount = 4'000'000;
   const Communicator& group = world.communicator();
@@ -95,7 +95,7 @@ WEFT_RANKS_TEST(Work, ContinuesWhenItIsDropped, 2) {
   }
 }
 
-// Rank 1 never receives: leaving must not wait for it.
+// Rank 1 never receives. The end of the process must not wait for it.
 WEFT_RANKS_TEST(Work, ThatNobodyTakesDoesNotKeepARankFromLeaving, 2) {
   if (world.rank() == 0) world.communicator().send(at::ones({4'000'000}), 1, 0);
   world.block_all();
@@ -124,7 +124,7 @@ WEFT_RANKS_TEST(Groups, WorkAtOnceFromThreadsOfTheirOwn, 2, 3) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Threads may share a group where the ranks agree on the order: here messages, which tags tell apart.
+// Threads may share a group if ranks agree on the order. Messages with different tags need no order.
 WEFT_RANKS_TEST(Groups, MayBeSharedByThreads, 2) {
   const Communicator& group = world.communicator();
   const int peer = 1 - world.rank();

@@ -1,4 +1,4 @@
-// The mesh, groups along axes, control messages, and coming and going.
+// World: coordinates, groups along axes, texts, joining and leaving.
 #include <ATen/ATen.h>
 #include <weft/error.hpp>
 
@@ -53,7 +53,7 @@ WEFT_RANKS_TEST(World, MakesGroupsAlongAxes, 4) {
   EXPECT_EQ(sum_of_ranks(columns, rank), column == 0 ? 0 + 2 : 1 + 3);
   EXPECT_EQ(&world.along({2, 2}, {0, 1}).name(), &world.communicator().name());
   EXPECT_EQ(world.along({2, 2}, {}).size(), 1);
-  // The same ranks on another mesh are the same group.
+  // The same ranks on another mesh form the same group.
   EXPECT_EQ(&world.along({2, 1, 2}, {1, 2}).name(), &rows.name());
 }
 
@@ -135,7 +135,7 @@ WEFT_RANKS_TEST(World, IsTheSameWhenCopied, 2) {
   EXPECT_EQ(sum_of_ranks(copy.communicator(), 1), 2);
 }
 
-// Each rank in turn is the one that stays longest.
+// Each rank in turn leaves last.
 TEST(World, MayBeLeftInAnyOrder) {
   for (int last = 0; last < 3; ++last) {
     test::on_ranks({3}, [&](World& world) {
@@ -152,7 +152,7 @@ TEST(World, MayBeLeftInAnyOrder) {
   }
 }
 
-// launch() with explicit ranks tells the place on this host by itself.
+// launch() with explicit ranks finds out local_rank and local_size.
 TEST(Launch, TakesExplicitRanks) {
   const auto outcomes = test::run_ranks(3, [](int rank) {
     const int port = std::stoi(std::getenv("MASTER_PORT"));

@@ -1,4 +1,4 @@
-// Where ranks stand on a mesh, and which groups they form.
+// The places of ranks on a mesh, and the groups that they form.
 #include "mesh/mesh.hpp"
 
 #include <gtest/gtest.h>
@@ -28,14 +28,14 @@ WEFT_RANKS_TEST(Mesh, LaysATensorAxisOutInTwoDimensions, 4) {
   EXPECT_EQ(mesh.along(world, kColumn).size(), 2);
   EXPECT_EQ(mesh.along(world, kColumn).rank(), world.rank() % 2);
   EXPECT_EQ(mesh.along(world, Mesh::tensor()).size(), 4);
-  // What is split over the rows is held alike along the columns, which count a half each.
+  // A parameter that is split over rows is replicated along columns, and each column counts a half.
   EXPECT_EQ(mesh.counted_range(kRow, 10), (std::pair<int64_t, int64_t>(rank % 2 * 5, 5)));
   EXPECT_EQ(mesh.counted_range(Mesh::tensor(), 10), (std::pair<int64_t, int64_t>(0, 10)));
   for (const Fact fact : {Fact::kLoss, Fact::kOutputs, Fact::kSamples, Fact::kLayers})
     EXPECT_EQ(mesh.speaks_for(fact), rank == 0);
 }
 
-// Experts are on data-parallel ranks: the gradient of an expert is summed over fewer axes than others.
+// Experts live on data-parallel ranks, so the gradient of an expert is summed over fewer axes than others.
 WEFT_RANKS_TEST(Mesh, CountsRanksOfDifferentExpertsAsDataParallel, 4) {
   weft_mesh sizes{sizeof(weft_mesh), {1, 2, 1, 1, 2, 1, 1, 1}};
   const Mesh mesh(sizes, world, "test", 1);

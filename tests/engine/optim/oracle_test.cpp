@@ -1,4 +1,4 @@
-// Every rule against tests/data/oracles/optimizers, on parameters cut as strategies cut them.
+// Compares every rule with tests/data/oracles/optimizers, on parameters that are cut as strategies cut them.
 #include <ATen/ATen.h>
 
 #include <nlohmann/json.hpp>
@@ -22,14 +22,14 @@ const json& oracle() {
   return made;
 }
 
-// A range of what a cut leaves of a parameter to one rank.
+// A range of one rank's part of a parameter.
 struct Part {
   Cut cut;
   int64_t begin, count, counted_begin, counted_count;
   Tensor value;
   States states;
 
-  // The elements in the whole parameter.
+  // Returns the elements as indices into the whole parameter.
   Tensor of(const Tensor& whole) const {
     Tensor part = whole;
     for (size_t dim = 0; dim < cut.dims.size(); ++dim) {
@@ -54,7 +54,7 @@ Part range(int64_t begin, int64_t end, Cut cut) {
   return {std::move(cut), begin, end - begin, 0, end - begin, {}, {}};
 }
 
-// The whole part in one range but for its last element.
+// Returns ranges of the whole part: all elements but the last, and the last.
 std::vector<Part> two_ranges(const Cut& cut) {
   const int64_t all = elements(cut.local());
   return {range(0, all - 1, cut), range(all - 1, all, cut)};
@@ -118,7 +118,7 @@ const std::map<std::string, Layout> kLayouts = {
        return ranks;
      }}};
 
-// One parameter on some ranks, and the host's part of an update.
+// One parameter on several ranks, and what the host does in an update.
 class Ranks {
  public:
   Ranks(const Rule& rule, Hyper options, std::vector<int64_t> shape, const Layout& layout,
@@ -156,7 +156,7 @@ class Ranks {
     }
   }
 
-  // Of a layout with one part.
+  // For a layout with one part.
   const Tensor& values() const { return parts_.at(0).at(0).value; }
 
   void expect(const Tensor& values, double tolerance, const std::string& what) const {
@@ -168,7 +168,7 @@ class Ranks {
         EXPECT_TRUE(whole_states_[rank].at(name).equal(state)) << what << ": " << name;
   }
 
-  // The states are those that the rule told of.
+  // The states are those that Rule::states names.
   void expect_states(const std::string& what) const {
     for (const StateInfo& info : rule_.states(options_, shape_)) {
       if (info.kind != StateKind::kElementwise) {
@@ -204,7 +204,7 @@ void compare(const json& one, const std::string& layout, at::ScalarType dtype, d
     for (size_t step = 0; step < oracle().at("gradients").size(); ++step) {
       const std::string what = one.at("rule").get<std::string>() + " " + one.at("options").dump() + ", " +
                                layout + ", " + name + ", step " + std::to_string(step + 1);
-      // The factor takes back what was put on the gradient.
+      // The factor undoes the scale of the gradient.
       const Tensor gradient = tensor_of(oracle().at("gradients")[step].at(name), shape, dtype) / factor;
       ranks.update(gradient, static_cast<int64_t>(step) + 1, factor);
       ranks.expect(tensor_of(one.at("values")[step].at(name), shape, dtype),
@@ -221,7 +221,7 @@ TEST(Rules, EqualTheOracleHoweverAParameterIsCut) {
         for (const double factor : {1.0, 0.25}) compare(one, layout.first, dtype, factor);
 }
 
-// Sizes at which the kernels go through their vectors, blocks and threads; one rank in fp64 is the reference.
+// Uses sizes at which kernels run vectors, blocks and threads. The reference is one rank in fp64.
 TEST(Rules, GiveTheSameHoweverALargeParameterIsCut) {
   at::manual_seed(7);
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{30, 1237}, {3, 40, 33}, {17003}}) {

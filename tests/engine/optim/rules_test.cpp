@@ -60,7 +60,8 @@ TEST(Rules, FillInPyTorchsDefaults) {
   EXPECT_EQ(complete(*rule("sgd"), {{"momentum", 0.9}, {"nesterov", 1}}), sgd);
 }
 
-// A parameter in two copies, for libtorch's optimizer and for a rule, and the gradients of some steps.
+// Two copies of a parameter, one for libtorch's optimizer and one for a rule, and the gradients of some
+// steps.
 struct Problem {
   explicit Problem(at::ScalarType dtype, int64_t size = 1003) {
     at::manual_seed(1);
@@ -81,7 +82,7 @@ Slice slice_of(const Tensor& value, const Tensor& gradient, States* state) {
   return slice;
 }
 
-// An update of rules without sums.
+// Runs an update of a rule without sums.
 void update(const Rule& rule, std::vector<Slice> slices, const Hyper& options, int64_t step, double factor) {
   const at::NoGradGuard no_grad;
   UpdateBatch batch{options, step, factor, std::move(slices), {}};
@@ -198,8 +199,8 @@ const std::vector<std::pair<std::string, Hyper>> kRules = {
 TEST(Rules, GiveTheSameForASliceAndForItsParts) {
   for (const auto& [name, given] : kRules) {
     const Hyper options = complete(*rule(name), given);
-    // The kernels work in vectors and finish the rest element by element, which may round otherwise; between
-    // whole vectors a cut changes nothing.
+    // Kernels compute whole vectors and then single elements, which may round differently. A cut between
+    // whole vectors changes nothing.
     for (const auto& [cut, tolerance] : {std::pair<int64_t, double>{512, 0}, {301, 1e-7}}) {
       Problem whole(at::kFloat), parts(at::kFloat);
       std::map<std::string, Tensor> left_state, right_state;

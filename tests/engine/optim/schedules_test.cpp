@@ -76,7 +76,7 @@ const json& oracle() {
   return made;
 }
 
-// A scheduler at work on an SGD under a case of the oracle.
+// A scheduler on an SGD optimizer, for one case of the oracle.
 Scheduler make_scheduler(const json& one, Optimizer& optimizer) {
   json options = one.at("options");
   options["total_steps"] = oracle().at("total_steps");
@@ -91,7 +91,7 @@ void advance(Scheduler& scheduler) {
     scheduler.step();
 }
 
-// `step` is the scheduler's.
+// Compares learning rate and momentum with those of the case. `step` is that of the scheduler.
 void expect_rate(const json& one, Optimizer& optimizer, size_t step) {
   const json& wanted = one.at("rates").at(step);
   const Hyper& options = optimizer.groups()[0].options;

@@ -22,8 +22,8 @@ struct ByHand {
   double loss = 0, balance = 0;
 };
 
-// The mean loss of the labels and 0.3 times the mean over positions of what the blocks add, by libtorch
-// alone.
+// Computes the mean loss over labels plus 0.3 times the mean over positions of what the blocks add, with
+// libtorch alone.
 ByHand by_hand(const Batch& batch) {
   const Job job = boost(one_rank(), toy(fp64(), kBalance), fp64());
   nn::Model& model = job.model.module();
@@ -66,7 +66,7 @@ class Auxiliary : public testing::Test {
   static void SetUpTestSuite() { setenv("WEFT_PLUGIN_ADD_PATH", WEFT_TEST_PLUGINS, 1); }
 };
 
-// Whatever the schedule: of the first of two stages as well, whose backward begins without the loss.
+// Also on the first of two stages, whose backward does not begin with the loss.
 TEST_F(Auxiliary, LossesReachTheGradientsOnce) {
   const Batch batch = toy_batch(7, 3);
   const ByHand expected = by_hand(batch);
@@ -79,7 +79,7 @@ TEST_F(Auxiliary, LossesReachTheGradientsOnce) {
       options.recompute = recompute;
       options.accumulate = 3;
       if (options.strategy == "none") expect_by_hand(one_rank(), options, batch, expected);
-      // What the layers see of a parameter is gone after the step: the published gradients instead.
+      // The strategy frees the layers' parameters after the step, so compare the published gradients.
       Job job = boost(one_rank(), toy(options, kBalance), options);
       EXPECT_NEAR(job.accumulate_gradients(batch), expected.loss + expected.balance, 1e-10);
       for (const Shard& shard : job.model.shared().training->publish())
@@ -88,7 +88,7 @@ TEST_F(Auxiliary, LossesReachTheGradientsOnce) {
     }
 }
 
-// Ranks with other numbers of samples and labels.
+// Ranks have different numbers of samples and labels.
 TEST_F(Auxiliary, LossesAreAMeanOverTheGlobalBatch) {
   const Batch batch = toy_batch(7, 4);
   const ByHand expected = by_hand(batch);
@@ -121,7 +121,7 @@ TEST_F(Auxiliary, LossesAreReportedAsTerms) {
   EXPECT_NEAR(evaluation.loss(), expected.loss + expected.balance, 1e-10);
 }
 
-// Each of two stages has blocks that add to it.
+// Both of two stages have blocks that add to the loss.
 TEST_F(Auxiliary, LossesOfAllStagesAreReported) {
   const Batch batch = toy_batch(6, 8);
   const ByHand expected = by_hand(batch);
@@ -140,7 +140,7 @@ TEST_F(Auxiliary, LossesOfAllStagesAreReported) {
   });
 }
 
-// A criterion is a mean over micro-batches and ranks, and what layers add too.
+// A criterion is averaged over micro-batches and ranks, and so are auxiliary losses.
 TEST_F(Auxiliary, LossesJoinACriterion) {
   const Batch batch = toy_batch(6, 6);
   const ByHand expected = by_hand(batch);

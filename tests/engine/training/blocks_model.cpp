@@ -9,7 +9,8 @@ namespace weft::test {
 
 namespace {
 
-// The sum over ranks that each compute another part of the loss: forward and backward are one all-reduce.
+// Sums over ranks that each compute a different part of the loss: forward and backward are one all-reduce
+// each.
 class SumOverRanks : public torch::autograd::Function<SumOverRanks> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& part,
@@ -28,7 +29,7 @@ class SumOverRanks : public torch::autograd::Function<SumOverRanks> {
   }
 };
 
-// The whole indices of the runs of a dimension.
+// Returns the indices in the whole dimension that the runs have.
 at::Tensor indices_of(const std::vector<Run>& runs) {
   std::vector<at::Tensor> indices = {at::empty({0}, at::kLong)};
   for (const Run& run : runs) indices.push_back(at::arange(run.begin, run.end(), at::kLong));
@@ -73,7 +74,7 @@ class BlocksModel::ExpertUnit final : public nn::Unit {
   explicit ExpertUnit(BlocksModel& model) : Unit("experts"), model_(model) {
     for (const auto& expert : model.experts_) uses(*expert);
   }
-  // Every rank computes its experts' part for the samples of all ranks that have other experts.
+  // Every rank computes its experts for the samples of all ranks that have other experts.
   void forward(State& state) override {
     const at::Tensor x = state.at("x"), route = state.at("route");
     const int64_t own = x.size(0);
@@ -90,7 +91,7 @@ class BlocksModel::ExpertUnit final : public nn::Unit {
     at::Tensor y = at::zeros({all, kOutputs}, x.options()) + 0 * rows.sum();
     for (int64_t e = 0; e < kExperts; ++e) {
       const at::Tensor& weight = model_.experts_[static_cast<size_t>(e)]->weight;
-      if (weight.numel() == 0) continue;  // lives elsewhere
+      if (weight.numel() == 0) continue;  // it lives on another rank
       const at::Tensor part = rows.matmul(weight) * routes.eq(e).unsqueeze(1).to(x.scalar_type());
       y = splits_columns()
               ? y.index_add(1, indices_of(model_.expert_cuts_[static_cast<size_t>(e)].dims[1]), part)

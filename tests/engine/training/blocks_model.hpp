@@ -1,4 +1,4 @@
-// A model whose parameters are divided in ways that no shipped plan uses yet: a weight in blocks of rows and
+// A model whose parameters are sharded in ways that no shipped plan uses yet: a weight in blocks of rows and
 // columns, and experts that live on some ranks only.
 #pragma once
 

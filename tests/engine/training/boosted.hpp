@@ -1,4 +1,4 @@
-// Jobs of a test model under a strategy that is found by name.
+// Makes jobs of a test model under a strategy, by name.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -37,7 +37,8 @@ inline Job boost(World world, Model model, const JobOptions& options, optim::Opt
   return booster.boost(std::move(model), std::move(optimizer));
 }
 
-// "sgd" with a rate of 1: one step later the gradient is what the values lost. Or "adamw".
+// Boosts with the rule "sgd" and a learning rate of 1, so that one step subtracts the gradient from the
+// values, or with "adamw".
 inline Job boost(World world, Model model, const JobOptions& options = {}, const std::string& rule = "sgd") {
   optim::Optimizer optimizer = rule == "sgd"
                                    ? optim::SGD(model.parameters(), {.lr = 1})
@@ -62,7 +63,7 @@ inline Tensors values_of(const Job& job) {
   return values;
 }
 
-// Of one train_step by SGD with a rate of 1.
+// Returns the gradients of one train_step by SGD with a learning rate of 1.
 inline Tensors gradients_of_step(Job& job, const Batch& batch) {
   Tensors gradients = values_of(job);
   job.train_step(batch);

@@ -1,4 +1,4 @@
-// Parameters that are divided over two axes, and gradients that are summed over fewer ranks than others: what
+// Parameters that are sharded over two axes, and gradients that are summed over fewer ranks than others. What
 // four ranks compute, clip, save and load equals one rank.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -28,18 +28,19 @@ constexpr Axes kData = 1u << WEFT_AXIS_DATA, kExpert = 1u << WEFT_AXIS_EXPERT;
 
 constexpr const char* kHybrid = R"({"sharding_strategy": "HYBRID_SHARD", "hybrid_shard_size": 2})";
 
-// With the data axis divided, an expert's gradient is summed over the replicas alone, or over nobody.
+// With experts on the data axis, the gradient of an expert is summed over the replicas only, or over no other
+// rank.
 constexpr Division kDivisions[] = {
     {"blocks of two axes", "scripted", R"({"rows": 2, "columns": 2})", 4, {kExpert}},
     {"experts and replicas", "scripted", R"({"experts": 2, "replicas": 2})", 1, {kExpert}},
     {"experts and columns", "scripted", R"({"experts": 2})", 2, {kExpert}},
     {"experts on the data axis", "scripted", R"({"replicas": 2})", 1, {kData}},
-    // Weights over the data axis and the tensor axis, under the strategies that users have.
+    // Experts are sharded over the data axis and their columns over the tensor axis.
     {"torch_ddp", "torch_ddp", "{}", 2, {kData, true}},
     {"zero stage 1", "low_level_zero", R"({"stage": 1})", 2, {kData, true}},
     {"zero stage 2", "low_level_zero", R"({"stage": 2})", 2, {kData, true}},
     {"torch_fsdp", "torch_fsdp", "{}", 2, {kData, true}},
-    // Gradients of experts are summed over the replicas alone.
+    // Gradients of experts are summed over the replicas only.
     {"replicas of zero stage 1", "low_level_zero", R"({"stage": 1, "extra_dp_size": 2})", 1, {kData}},
     {"replicas of zero stage 2", "low_level_zero", R"({"stage": 2, "extra_dp_size": 2})", 1, {kData}},
     {"replicas of torch_fsdp", "torch_fsdp", kHybrid, 1, {kData}},
@@ -74,7 +75,7 @@ Training& training_of(const Job& job) {
   return *job.model.shared().training;
 }
 
-// Values or gradients as one rank has them, from what each rank counts of its shards.
+// Returns whole values or gradients, from the elements that each rank counts of its shards.
 Tensors whole(const Job& job, at::Tensor Shard::*part) {
   Training& training = training_of(job);
   Tensors tensors;
@@ -102,7 +103,7 @@ Batch own_samples(const Job& job, const Batch& batch) {
 constexpr int64_t kSamples = 8;
 constexpr double kMaxNorm = 0.5;  // well below that of the gradients
 
-// What one rank computes: gradients, their norm, two clipped updates, and a third.
+// The results of one rank: gradients, their norm, and the values after two clipped updates and a third.
 struct Expected {
   Tensors gradients, after_two, after_three;
   double norm = 0, loss = 0;
@@ -154,7 +155,7 @@ TEST_F(DividedParameters, TrainAsOnOneRank) {
   });
 }
 
-// Saved by each division and read by the next one.
+// Each division saves, and the next one loads.
 TEST_F(DividedParameters, AreSavedForAnyOtherDivision) {
   const Expected expected = on_one_rank();
   const TemporaryFolder folder;
@@ -179,7 +180,7 @@ TEST_F(DividedParameters, AreSavedForAnyOtherDivision) {
       expect_near(whole(next, &Shard::value), expected.after_three, 1e-9);
     }
   });
-  // And by one rank.
+  // One rank loads, too.
   Booster booster({.strategy = "none", .precision = "fp64"}, one_rank());
   Job alone = boost_divided(one_rank(), kAlone);
   alone.max_grad_norm = kMaxNorm;

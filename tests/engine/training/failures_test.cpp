@@ -1,4 +1,4 @@
-// What fails, and what is left afterwards.
+// Failures of strategies and steps, and the state after them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@ namespace weft::test {
 
 namespace {
 
-// A step and an update; what the optimizer does not touch is left as it was.
+// Runs a step and an update.
 void step_and_update(const std::shared_ptr<Training>& training, optim::Optimizer& optimizer) {
   training->run_step({toy_batch(4, 1)});
   optimizer.step();
   optimizer.zero_grad();
 }
 
-// Drives a step as the host does, but for what is left out.
+// Runs a step as the host does, without the parts that are left out.
 void drive(Recorder& recorder, weft_step* step, const std::string& left_out) {
   const weft_step_services& services = the_step_services();
   const uint32_t count = services.micro_count(step) - (left_out == "micro-batch" ? 1 : 0);
@@ -113,7 +113,7 @@ TEST(FailingStrategy, IsNamedWhenItsMeshOrScheduleOrRecordsFail) {
   EXPECT_ERROR(driven->run_step({toy_batch(2, 1)}), WEFT_FAILED_PRECONDITION, "an earlier step failed");
 }
 
-// On one rank alone, while the training is made: both learn of it, and neither waits for the other.
+// One rank fails while the training is made. Both throw, and neither waits for the other.
 WEFT_RANKS_TEST(FailingStrategyOnOneRank, EndsTheSetUpOfAll, 2) {
   const std::string text = world.rank() == 1 ? "recorder: no more" : "rank 1 failed: recorder: no more";
   Recorder mesh, records;
@@ -124,7 +124,7 @@ WEFT_RANKS_TEST(FailingStrategyOnOneRank, EndsTheSetUpOfAll, 2) {
   world.block_all();
 }
 
-// Later its process ends, and with it what the other one waits for.
+// In a step the process of the rank that failed ends, and with it the wait of the other.
 WEFT_RANKS_TEST(FailingStrategyOnOneRank, EndsTheStepOfAll, 2) {
   Recorder recorder;
   recorder.run_step = [&](weft_step* step) {
@@ -180,7 +180,8 @@ TEST(LyingStrategy, IsRefusedWhereItsScheduleLeavesSomethingOut) {
                "run_step returned without finish of micro-batch 0 of 1");
 }
 
-// Publishes every parameter whole but one, of which `change` makes the record, or none if it says so.
+// Publishes every parameter whole except one, whose record `change` alters, or leaves out if it returns
+// false.
 void publish_with(Recorder& recorder, weft_shard_sink* sink, const std::function<bool(weft_shard&)>& change) {
   for (const auto& param : recorder.training->params()) {
     const at::Tensor value = param->tensor.detach().view(-1);
@@ -208,7 +209,7 @@ WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItDoesNotPublishEachElementOnce, 1,
   refused([](weft_shard&) { return false; }, 0);
   refused([](weft_shard& shard) { return shard.count = 35, true; }, 35);
   if (world.size() == 1) return;
-  // Whole on both, but said to be split; split, but said to be whole.
+  // One is whole on both ranks but published as split; the other is split but published as whole.
   refused([](weft_shard& shard) { return shard.partition_axes = 1u << WEFT_AXIS_DATA, true; }, 72);
   refused(
       [&](weft_shard& shard) {
@@ -322,7 +323,7 @@ TEST(OwnBackward, IsRefusedOnceTheTrainingIsGone) {
   const at::Tensor loss = training->forward(toy_batch(2, 2)).at("logits").sum();
   training.reset();
   EXPECT_ERROR(loss.backward(), WEFT_FAILED_PRECONDITION, "training has ended");
-  // The tensors of the model are plain ones again.
+  // The tensors of the model have neither hooks nor gradients any more.
   model->parameters()[0].sum().backward();
 }
 

@@ -1,4 +1,4 @@
-// Which hooks a strategy gets, in which order, whatever the graph does.
+// Which hooks a strategy gets, and in which order, for any autograd graph.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,8 +41,8 @@ size_t place(const Names& events, const std::string& event) {
   return static_cast<size_t>(found - events.begin());
 }
 
-// gradient_ready comes between the first hook of the last unit that uses the parameter and the last of its
-// owner.
+// gradient_ready comes after before_backward of the last unit that uses the parameter, and before
+// after_backward of the first.
 void expect_gradients_inside_their_units(const Recorder& recorder) {
   for (const auto& param : recorder.training->params()) {
     const std::string ready = "gradient_ready " + param->name;
@@ -158,7 +158,7 @@ TEST(Hooks, ComeForFrozenUnitsToo) {
   EXPECT_FALSE(training->find_param("wte.weight")->tensor.requires_grad());
 }
 
-// On every rank alike: the sequences are compared as text.
+// The sequences are the same on every rank.
 void expect_same_sequence(World& world, const Recorder& recorder) {
   std::string text;
   for (const std::string& event : recorder.without_gradients()) text += event + "\n";
@@ -186,7 +186,7 @@ TEST(Hooks, ReachUnitsThatTheGraphDoesNot) {
   Recorder recorder;
   const auto training = make_training(launch(), make_toy(), recorder);
   recorder.events.clear();
-  training->run_step({with(toy_batch(4, 12), "cut", 1)});  // nothing flows back beyond blocks.1
+  training->run_step({with(toy_batch(4, 12), "cut", 1)});  // no gradient flows back beyond blocks.1
   EXPECT_EQ(recorder.without_gradients(), joined({forward_events(), backward_of("0 of 1 synchronised")}));
   EXPECT_FALSE(gradients_of(*training).at("blocks.0.linear.weight").defined());
   EXPECT_TRUE(gradients_of(*training).at("blocks.1.linear.weight").defined());

@@ -1,4 +1,4 @@
-// Half precision: working copies and masters, the scale of the loss, autocast, and norms of the gradients.
+// Half precision: working copies and master weights, loss scaling, autocast, and gradient norms.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ Tensors updates_of(Job& job, int steps) {
   return updates;
 }
 
-// Of one direction and length: the projection on the reference, and the 2-norm of what is left.
+// Compares direction and length: the projection on the reference, and the 2-norm of the rest.
 void expect_close(const Tensors& actual, const Tensors& expected, double projection, double rest) {
   for (const auto& [name, reference] : expected) {
     const at::Tensor value = actual.at(name).flatten().to(at::kDouble),
@@ -55,7 +55,7 @@ JobOptions mixed(const std::string& mixed_precision) {
   options.mixed_precision = mixed_precision;
   return options;
 }
-// Gradients of this model are of the order of 1: 256 is a scale that nothing overflows with.
+// The gradients of this model are of the order of 1, so nothing overflows with a scale of 256.
 constexpr double kScale = 256;
 JobOptions fp16() {
   JobOptions options = mixed(R"({"name": "fp16_naive", "initial_scale": 256})");
@@ -142,7 +142,7 @@ TEST(LossScale, AnOverflowSkipsTheStepAndTrainingRecovers) {
   EXPECT_TRUE(std::isfinite(result.loss));
   EXPECT_EQ(job.optimizer.steps(), 0);
   expect_equal(masters_of(job), before);
-  // The hysteresis lets one overflow pass.
+  // With a hysteresis of 2, the first overflow does not change the scale.
   EXPECT_EQ(job.train_step(toy_batch(4, 0)).loss_scale, 4294967296.);
   EXPECT_EQ(job.train_step(toy_batch(4, 0)).loss_scale, 2147483648.);
   for (int step = 0; step < 40 && !result.updated; ++step) result = job.train_step(toy_batch(4, 0));

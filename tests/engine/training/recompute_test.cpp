@@ -1,4 +1,4 @@
-// Recomputation: the same hooks, the same bits, less memory.
+// Activation recomputation: the same hooks, bitwise equal results, less memory.
 #include <gtest/gtest.h>
 
 #include "engine/training/recorder.hpp"
@@ -28,7 +28,7 @@ Outcome train(const std::string& recompute, const std::string& keys = kDropout) 
   outcome.gradients = gradients_of(*training);
   outcome.events = recorder.events;
   outcome.runs = model->runs();
-  // The generator stands where it would without recomputation.
+  // The random generator is in the same state as without recomputation.
   outcome.gradients["drawn next"] = at::rand({4});
   return outcome;
 }
@@ -103,7 +103,7 @@ TEST(Recompute, KeepsNoActivationsOfTheUnits) {
   };
   const int64_t field = 64 * 5 * 32 * 4;
   const int64_t with = held_after_forward("all"), without = held_after_forward("off");
-  // One field between two units, against norm, linear, tanh and their kin.
+  // One field is kept between two units, instead of the tensors of norm, linear, tanh and others.
   EXPECT_GT(with, 8 * field);
   EXPECT_LT(with, 12 * field);
   EXPECT_GT(without, 24 * field);

@@ -10,7 +10,7 @@ namespace weft::test {
 
 namespace {
 
-Recorder* making = nullptr;  // whose strategy `create` is to be
+Recorder* making = nullptr;  // the recorder whose strategy `create` makes
 
 Recorder& self(weft_strategy* strategy) {
   return *reinterpret_cast<Recorder*>(strategy);
@@ -130,7 +130,7 @@ void Recorder::bind_whole(weft_training* made) {
   }
 }
 
-// Whole parameters in their order: what the fancier strategies must equal.
+// Sums the gradients of whole parameters in their order.
 void Recorder::end_backward(const weft_backward_info& info) {
   note(backward_event("end_backward", info));
   if (!sums || !info.synchronise) return;

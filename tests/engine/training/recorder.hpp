@@ -1,5 +1,5 @@
-// A strategy as a bare table, in the test's own process: it holds whole parameters, sums gradients over the
-// data axes at the end of backward, and writes down every hook. And trainings on it.
+// A strategy as a bare table in the process of the test, and trainings under it. It holds whole parameters,
+// sums gradients over the data axes at the end of backward, and records every hook.
 #pragma once
 
 #include <weft/strategy.h>
@@ -23,7 +23,7 @@ class Recorder {
 
   // "before_forward blocks.1", "gradient_ready wte.weight", "begin_backward 0 of 2 synchronised"
   std::vector<std::string> events;
-  // Called for every event, whose hook it may make fail by throwing.
+  // Called for every event. It may throw to make the hook fail.
   std::function<void(const std::string& event)> on_event;
   // Called in configure instead of binding whole parameters.
   std::function<void(weft_training*)> configure;
@@ -36,11 +36,11 @@ class Recorder {
   weft_training* training = nullptr;
   uint32_t world_size = 1;
 
-  // The events without those of gradient_ready, whose order the promises leave open; those after `from`.
+  // Returns the events after `from` without gradient_ready, whose order is not defined.
   std::vector<std::string> without_gradients(size_t from = 0) const;
   std::vector<std::string> of(const std::string& hook) const;
 
-  void use_run_step();  // its slot is NULL unless `run_step` is set
+  void use_run_step();  // fills the slot run_step, which is NULL otherwise
   void note(const std::string& event);
   void end_backward(const weft_backward_info& info);
   void bind_whole(weft_training* training);
@@ -57,19 +57,19 @@ const weft_publish_services& publish_services();
 inline const weft_at_tensor* handle_of(const at::Tensor& tensor) {
   return reinterpret_cast<const weft_at_tensor*>(&tensor);
 }
-// Throws what a table's function says.
+// Throws the error that a function of a table returned.
 void call(const std::function<weft_status(weft_error*)>& function);
 
 std::shared_ptr<Training> make_training(World world, std::shared_ptr<nn::Model> model, Recorder& recorder,
                                         TrainingOptions options = {});
-// Without a strategy, on one rank.
+// Makes a training without a strategy on one rank.
 std::shared_ptr<Training> make_single(std::shared_ptr<nn::Model> model, TrainingOptions options = {});
 
-// Copies of what is published, by name; gradients undefined where there are none.
+// Returns copies of the published values and gradients by name. Gradients may be undefined.
 std::map<std::string, at::Tensor> gradients_of(Training& training);
 std::map<std::string, at::Tensor> values_of(Training& training);
 
-// As the promises say: of each unit one pair, the later unit first.
+// Returns the expected backward hooks: one pair for each unit, later units first.
 std::vector<std::string> backward_events(const std::vector<std::string>& units);
 
 }  // namespace weft::test

@@ -1,5 +1,5 @@
-// Schedules of a strategy's own, and storage that comes and goes: a strategy found by name in the tree of the
-// tests.
+// Schedules of a strategy of its own, and storage that it frees between hooks. The strategy is the plugin
+// "scripted" of these tests.
 #include <gtest/gtest.h>
 
 #include "engine/training/boosted.hpp"
@@ -71,7 +71,7 @@ TEST_F(Schedule, OfTheStrategysOwnGivesTheSameGradients) {
   }
 }
 
-// Every micro-batch has random numbers of its own, whatever the order in which they run.
+// Every micro-batch has random numbers of its own, in whatever order micro-batches run.
 TEST_F(Schedule, OfTheStrategysOwnDropsTheSame) {
   const Batch batch = toy_batch(6, 2);
   const auto gradients = [&](JobOptions options) {
@@ -122,7 +122,7 @@ TEST_F(Schedule, IsRefusedALossOnTwoStages) {
   });
 }
 
-// The rank that ran the last unit tells the others the loss, wherever it stands on the pipeline axis.
+// The rank that ran the last unit reports the loss to the others, wherever it is on the pipeline axis.
 TEST_F(Schedule, HasItsLossOnAnyStage) {
   const Batch batch = toy_batch(8, 6);
   JobOptions plain;
@@ -173,7 +173,7 @@ TEST_F(Schedule, MayFreeParametersBetweenTheHooks) {
     options.recompute = recompute;
     Job job = boost(one_rank(), toy(options), options);
     job.train_step(batch);
-    // What the layers see is gone; what was published has stepped.
+    // The layers' storage is freed; the published values were updated.
     for (const auto& item : job.model.module().named_parameters())
       EXPECT_EQ(item.value().storage().nbytes(), 0) << item.key();
     Job plain = boost(one_rank(), toy(options), JobOptions{.precision = "fp64"});

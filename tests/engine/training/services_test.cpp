@@ -1,4 +1,4 @@
-// The tables that strategies call: parameters, communicators, memory, publishing; refusals first.
+// The tables that strategies call: parameters, communicators, memory, publishing.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -82,7 +82,7 @@ WEFT_RANKS_TEST(Mesh, HasAGroupForEverySetOfAxes, 4) {
   EXPECT_EQ(comm_services().size(named("samples")), 4);
   EXPECT_EQ(comm_services().size(named("stages")), 1);
   EXPECT_ERROR(named("sample"), WEFT_NOT_FOUND, "no group \"sample\"", "samples, tensor");
-  // Axes of size 1 add nothing, and asking is no collective: one rank may ask alone.
+  // Axes of size 1 change nothing. The call is not collective, so one rank may make it alone.
   if (world.rank() == 1) {
     EXPECT_EQ(group(1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_TENSOR), data);
     EXPECT_EQ(comm_services().size(group(1u << WEFT_AXIS_PIPELINE)), 1);
@@ -131,7 +131,7 @@ WEFT_RANKS_TEST(Comm, SendsAndExchanges, 3) {
   weft_comm* const data = comm.comm(training.get(), 1u << WEFT_AXIS_DATA);
   const int64_t rank = world.rank(), next = (rank + 1) % 3, last = (rank + 2) % 3;
 
-  // Rank r gives r + 1 rows to everyone.
+  // Rank r sends r + 1 rows to every rank.
   const std::vector<int64_t> given(3, rank + 1), taken = {1, 2, 3};
   const at::Tensor input = at::full({3 * (rank + 1), 2}, double(rank)), output = at::empty({6, 2});
   finish([&](auto own, auto e) {
@@ -232,7 +232,7 @@ TEST(Parameters, AreBoundOnceToWhatFits) {
   const auto model = make_toy();
   const at::Tensor member = model->named_parameters()["head.weight"];
   const auto training = make_training(launch(), model, recorder);
-  // Members, ties and handles are one tensor, bound to what configure gave.
+  // Members, tied names and handles are one tensor with the storage that configure bound.
   EXPECT_TRUE(member.is_cpu());
   EXPECT_EQ(member.data_ptr(), training->find_param("wte.weight")->tensor.data_ptr());
 }
@@ -281,7 +281,7 @@ TEST(Buffers, ArePresentedWithTheirValues) {
   EXPECT_EQ(model.param(training.get(), 99), nullptr);
 }
 
-// What the host makes of one record.
+// Returns the shards that the host makes of one published range.
 Shard published(const Training& training, const weft_shard& record) {
   weft_shard_sink sink{&training, {}};
   call([&](weft_error* e) { return publish_services().shard(&sink, &record, e); });
@@ -328,7 +328,7 @@ TEST(Publish, RefusesRecordsThatDoNotFit) {
   EXPECT_TRUE(taken.gradient.equal(values));
 }
 
-// Every element is counted by one rank, whoever holds copies.
+// Every element is counted by one rank, however many ranks hold copies.
 WEFT_RANKS_TEST(Publish, CountsEveryElementOnce, 4) {
   for (const uint32_t replica : {1, 2}) {
     Recorder recorder;
@@ -343,8 +343,7 @@ WEFT_RANKS_TEST(Publish, CountsEveryElementOnce, 4) {
       const Shard whole = published(*training, shard);
       const at::Tensor counted = at::zeros({param->count()});
       counted.narrow(0, whole.counted_begin, whole.counted_count).fill_(1);
-      // A tied duplicate counts nowhere; what is split over the data axis only with the replicas of its
-      // piece.
+      // A copy counts nothing. Replicas of a range that is split over the data axis share the counting of it.
       shard.flags = WEFT_SHARD_COPY;
       EXPECT_EQ(published(*training, shard).counted_count, 0);
       shard.flags = 0;

@@ -1,4 +1,4 @@
-// A small model with everything that training has to cope with: a parameter tied between the first and the
+// A small model with everything that training must handle: a parameter tied between the first and the
 // last unit, one that only some samples use, a unit that a batch may skip, integer fields between units, a
 // buffer, dropout, frozen units, auxiliary losses. Batches: B samples, T positions. Config keys: vocab,
 // width, blocks, dropout, frozen (how many units from the first on; the tied parameter with them), gated
@@ -35,11 +35,11 @@ class ToyModel final : public nn::Model {
   nn::Initial initial(std::string_view parameter) const override;
   bool frozen(std::string_view parameter) const override;
 
-  // How often the body of each unit ran, recomputation included.
+  // Returns how often the body of each unit ran, with recomputations.
   const std::map<std::string, int>& runs() const { return runs_; }
-  // blocks.0 multiplies by it; 1 at the beginning.
+  // Returns the parameter that blocks.0 multiplies by. It is 1 at the beginning.
   at::Tensor scale() const;
-  // A unit that changes its input in place, which recomputation cannot bear.
+  // Makes a unit change its input in place, which recomputation refuses.
   void spoil_input() { spoils_input_ = true; }
 
  private:
@@ -59,13 +59,13 @@ class ToyModel final : public nn::Model {
   std::map<std::string, int> runs_;
 };
 
-// With 3 blocks unless `keys` says otherwise: JSON members, "\"dropout\": 0.3".
+// Makes a model with 3 blocks and the configuration `keys`, as members of a JSON object: "\"dropout\": 0.3".
 std::shared_ptr<ToyModel> make_toy(const std::string& keys = "", at::ScalarType dtype = at::kFloat);
 
-// Random ids, kinds and labels, the same for the same seed: labels are ignored (-100) for about a third of
-// the positions, no kind is 1 unless `gated`.
+// Returns random ids, kinds and labels, the same for the same seed. Labels are ignored (-100) for about a
+// third of the positions. No kind is 1 unless `gated`.
 Batch toy_batch(int64_t samples, int64_t seed, bool gated = true);
-// Samples [begin, end).
+// Returns samples [begin, end) of a batch.
 Batch part_of(const Batch& batch, int64_t begin, int64_t end);
 Batch with(Batch batch, const std::string& field, int64_t value);
 

@@ -1,5 +1,5 @@
-// A strategy as a third party would write one, on the SDK alone: schedules of its own, storage that comes and
-// goes.
+// A strategy as a third party would write it, with the SDK alone. It has schedules of its own and frees
+// storage between hooks.
 #include <ATen/ATen.h>
 
 #include <memory>
@@ -31,7 +31,7 @@ class Scripted final : public weft::Strategy {
     for (const weft::Parameter& parameter : made.parameters()) {
       const weft_param_info info = parameter.info();
       Held held{parameter, at::empty({info.count}, weft::scalar_type(info.working_dtype)), {}, {}};
-      // Each stage holds every parameter, so that gradients of units that ran elsewhere are needed here, too.
+      // Each stage holds every parameter, so it also needs the gradients of units that ran on other stages.
       held.summing = made.communicator(stages_.size() > 1 ? made.group("everyone") : info.gradient_axes);
       parameter.read(0, held.master);
       held.working = held.master.clone();
@@ -123,7 +123,7 @@ class Scripted final : public weft::Strategy {
     for (uint32_t micro = 0; step.training() && micro < step.micro_count(); ++micro) step.backward(micro);
   }
 
-  // What a pipeline does between two ranks, on one: the second half sees nothing but what was sent.
+  // Runs both stages of a pipeline on one rank. The second stage sees only the fields of boundary().
   void two_stages(weft::Step& step, uint32_t micro) {
     const size_t half = units_.size() / 2;
     weft::State first = step.input(micro);
@@ -146,7 +146,7 @@ class Scripted final : public weft::Strategy {
     step.backward(micro, first, gradients);
   }
 
-  // The units on two ranks: the first half where `last_stage` is not.
+  // Runs the two stages on two ranks. `last_stage` says which of them runs the second half of the units.
   void two_ranks(weft::Step& step) {
     const auto last = static_cast<uint32_t>(options.get<int64_t>("last_stage"));
     const size_t half = units_.size() / 2;
