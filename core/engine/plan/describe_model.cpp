@@ -21,7 +21,8 @@ class Order {
     std::map<const torch::nn::Module*, size_t> used;
     for (const nn::Unit* unit : model.units())
       for (const torch::nn::Module* module : unit->modules()) used.try_emplace(module, used.size());
-    for (const auto& item : model.named_modules())
+    if (const auto found = used.find(&model); found != used.end()) places_[""] = found->second;
+    for (const auto& item : model.named_modules("", /*include_self=*/false))
       if (const auto found = used.find(item.value().get()); found != used.end())
         places_[item.key()] = found->second;
   }
