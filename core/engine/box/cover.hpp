@@ -8,10 +8,10 @@
 
 namespace weft {
 
-// Which elements boxes of a tensor cover, and how often each, in one number: the sum of x^i over the indices
-// i of those elements in the flattened tensor, modulo the prime p = 2^61 - 1. Two coverings of N elements
-// that differ have the same sum for at most N of the p values of x (a polynomial of degree below N has no
-// more roots), so a random x tells them apart.
+// Tells which elements of a tensor some boxes cover, and how often each, in one number: the sum of x^i over
+// the indices i of these elements in the flattened tensor, modulo the prime p = 2^61 - 1. Two coverings of a
+// tensor of N elements that differ have the same sum for at most N of the p values of x (a polynomial of
+// degree less than N has no more roots), so a random x tells them apart.
 class Cover {
  public:
   // `shape`: of the tensor, with less than 2^63 elements. `point`: x.
@@ -27,8 +27,8 @@ class Cover {
   uint64_t sum_ = 0;
 };
 
-// Returns whether the boxes, all inside a tensor of this shape, hold each of its elements once. By a point
-// that is drawn once per process: no file can be made to deceive it.
+// Returns whether the boxes, all of them inside a tensor of this shape, contain each of its elements exactly
+// once. Each process draws its own point, so a file cannot be made to deceive it.
 bool cover_once(const std::vector<int64_t>& shape, const std::vector<Box>& boxes);
 
 }  // namespace weft

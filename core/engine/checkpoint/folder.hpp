@@ -12,15 +12,15 @@ namespace weft::checkpoint {
 
 class StagedFolder {
  public:
-  // Tries whether a folder can be put at `path`, by one that is removed again, and keeps other jobs from
-  // saving there until the returned lock ends. To be asked before a long job, not at its end. Throws what the
-  // constructor throws.
+  // Tries to save to `path`: writes a temporary folder beside it and removes the folder again. Returns the
+  // lock that keeps other jobs from saving there. Call it before a long job, so that a place that cannot be
+  // written to is not an error of its last step. Throws the errors of the constructor.
   static FolderLock reserve(const std::filesystem::path& path);
 
-  // Makes the temporary folder. What an existing folder at `path` holds and `keep` admits by name goes
-  // along, folders too (hard links). What killed saves left beside `path` and in it is removed. Throws
-  // INVALID_ARGUMENT or ALREADY_EXISTS where no folder can be replaced, UNAVAILABLE where another job saves
-  // or nothing can be written, RESOURCE_EXHAUSTED on a full disk.
+  // Makes the temporary folder, and links into it the files and folders of an existing folder at `path` whose
+  // names `keep` accepts. Removes what killed saves left beside `path` and in it. Throws INVALID_ARGUMENT or
+  // ALREADY_EXISTS if `path` is not a folder that can be replaced, UNAVAILABLE if another job saves there or
+  // nothing can be written, RESOURCE_EXHAUSTED on a full disk.
   StagedFolder(const std::filesystem::path& path,
                const std::function<bool(const std::filesystem::path& name)>& keep);
   ~StagedFolder();  // removes the temporary folder if publish() was not reached, afterwards what was replaced

@@ -10,24 +10,24 @@
 
 namespace weft::checkpoint {
 
-// The right to save to a place, a folder or a file. Beside it lies ".NAME.saving.lock" as long as somebody
-// has that right, with host, process and time. It is the kernel's lock (flock, which NFS hands to its server)
-// that excludes others, so a process that dies frees it. Where a file system has no locks the file alone
-// counts, and one of a dead process of this host is taken over; that of another host has to be removed by
-// hand.
+// Locks a folder or file for saves. The lock file ".NAME.saving.lock" beside it contains the host, the
+// process and the time of the holder. The kernel's lock on that file (flock, which NFS forwards to its
+// server) excludes other processes and ends with its process. On a file system without locks the existence of
+// the file counts: the lock of a dead process of this host is taken over, that of another host has to be
+// removed by hand.
 //
-// A process that has the lock gets it again; copies share it. Folders above the place are made, and removed
+// All locks of one place in one process share the file. Creates the folders above the place, and removes them
 // at the end if they are still empty.
 class FolderLock {
  public:
   using Flock = int (*)(int descriptor, int operation);
 
   FolderLock() = default;  // holds nothing
-  // `place`: absolute, links followed. Throws UNAVAILABLE naming who has the lock, and what the system says
-  // if the file cannot be made. `flock`: for tests.
+  // Locks `place`, an absolute path without links. Throws UNAVAILABLE that names the holder of the lock, or
+  // with the error of the system if the file cannot be created. Tests replace `flock`.
   explicit FolderLock(const std::filesystem::path& place, Flock flock = ::flock);
 
-  // Begins a save under this lock. Throws FAILED_PRECONDITION if one of this process is under way.
+  // Begins a save under this lock. Throws FAILED_PRECONDITION if this process is saving there already.
   void begin_save() const;
   void end_save() const;
 
@@ -36,10 +36,10 @@ class FolderLock {
   std::shared_ptr<Held> held_;
 };
 
-// The place whose lock or staging folder has this name, nothing for other names: ".out.saving-1b2f09ac" is of
-// "out".
+// Returns the place to which a lock file or a temporary folder of this name belongs: "out" for
+// ".out.saving-1b2f09ac". Nothing for other names.
 std::optional<std::string> saved_place(const std::string& name);
-// ".out.saving-": names of what is written on behalf of "out" begin so.
+// Returns the begin of the names of temporary folders and files: ".out.saving-" for "out".
 std::string staging_prefix(const std::filesystem::path& place);
 
 }  // namespace weft::checkpoint

@@ -30,7 +30,7 @@ struct TensorHolders {
   };
   Entry tensor;
   std::vector<Holder> holders;  // by rank
-  // Whether the counted boxes hold each element of the tensor once.
+  // Returns whether the counted boxes contain each element of the tensor exactly once.
   bool is_whole() const;
 };
 
