@@ -243,7 +243,7 @@ TEST_F(ResumeRefusal, OfAnotherVersionAndOfDamage) {
   rewrite_state("version", 1);
   refuses(options_, WEFT_FAILED_PRECONDITION, {"state.json: training state of version 1, this Weft reads 2"});
   rewrite_state("version", "one");
-  refuses(options_, WEFT_DATA_LOSS, {"state.json is damaged"});
+  refuses(options_, WEFT_DATA_LOSS, {"state.json", "\"version\" is \"one\", must be an integer"});
   rewrite_state("version", 2);
   rewrite_state("data", 3);
   refuses(options_, WEFT_DATA_LOSS, {"state.json is damaged"});
