@@ -112,7 +112,7 @@ TEST(ReadFile, RefusesWhatIsNotThereTooLongOrNoFile) {
   EXPECT_ERROR(read_file(folder.path() / "none", 10), WEFT_NOT_FOUND, "none", "No such file");
   EXPECT_ERROR(read_file(folder.path(), 10), WEFT_INVALID_ARGUMENT, "not a regular file");
   EXPECT_ERROR(read_file(folder.write("long", "0123456789a"), 10), WEFT_INVALID_ARGUMENT,
-               "longer than the 10 bytes");
+               "has 11 bytes, more than the 10 that are read");
   mkfifo((folder.path() / "pipe").c_str(), 0600);
   EXPECT_ERROR(read_file(folder.path() / "pipe", 10), WEFT_INVALID_ARGUMENT, "not a regular file");
   EXPECT_EQ(read_file(folder.write("short", "0123456789"), 10), "0123456789");

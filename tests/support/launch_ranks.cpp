@@ -31,6 +31,13 @@ const bool kOneThread = (at::set_num_threads(1), true);
   throw std::system_error(errno, std::generic_category(), what);
 }
 
+// ThreadSanitizer starts a thread of its own with the first thread of a process.
+#if __has_feature(thread_sanitizer)
+constexpr int kRuntimeThreads = 1;
+#else
+constexpr int kRuntimeThreads = 0;
+#endif
+
 struct RankProcess {
   pid_t pid = -1;
   int output = -1;  // read end of its pipe, -1 after it has ended
@@ -219,7 +226,7 @@ std::string indented(const std::string& text) {
 std::vector<RankProcess> fork_and_wait(int count, const std::function<void(int)>& body,
                                        const RankOptions& options) {
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
-  if (threads != 1) {
+  if (threads > 1 + kRuntimeThreads) {
     throw std::runtime_error(
         "run_ranks: this process has " + std::to_string(threads) +
         " threads, which its ranks would not have: do what started them inside the ranks");
