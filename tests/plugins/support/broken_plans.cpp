@@ -41,7 +41,7 @@ enum class Fate {
   kTrains,           // it has the gradients of one rank
   kRefused,          // by the plan, which names the policy
   kSeen,             // refused by whatever, or other gradients
-  kRefusedOrTrains,  // refused where weights are tied or sequences split
+  kRefusedOrTrains,  // depends on the model: on tied weights, or on its other sequences
 };
 
 // Returns the fate of a plan without this entry. Norms, dropouts and activations need none: the host prepares
@@ -54,8 +54,9 @@ Fate without_entry(const json& entry, const plan::ParallelSizes& sizes) {
     return Fate::kRefusedOrTrains;
   if (operation == "weft.linear_column/1" || operation == "weft.linear_row/1" || operation == "divide")
     return if_needed(sizes.tensor > 1, Fate::kRefused);
-  if (operation == "weft.embedding/1" || operation == "weft.sequence_end/1")
-    return if_needed(splits_sequences, Fate::kRefused);
+  if (operation == "weft.embedding/1") return if_needed(splits_sequences, Fate::kRefused);
+  // The end of an encoder's sequence concerns its outputs only.
+  if (operation == "weft.sequence_end/1") return if_needed(splits_sequences, Fate::kRefusedOrTrains);
   if (operation == "weft.attention/1" || operation == "weft.cross_attention/1")
     return if_needed(sizes.sequence > 1, Fate::kRefused);
   if (operation == "weft.parallel_input/1") return if_needed(sizes.tensor > 1, Fate::kSeen);

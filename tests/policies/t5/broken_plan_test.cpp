@@ -1,4 +1,4 @@
-// Plans of T5's policy with a mistake: what is not refused has other gradients than one rank.
+// Plans of T5's policy with a mistake must be refused or have other gradients than one rank.
 #include "plugins/support/broken_plans.hpp"
 #include "plugins/support/sequence_modes.hpp"
 #include "policies/t5/trials.hpp"
@@ -8,7 +8,7 @@ namespace weft::test {
 
 namespace {
 
-TEST(BrokenT5Plan, IsSeen) {
+TEST(BrokenT5Plan, IsRefused) {
   for (const char* keys : {kTied, kUntied})
     expect_every_mistake_is_refused(std::string("BrokenT5 ") + keys, t5_trial(kGeneration, keys, 1e-10),
                                  under("hybrid_parallel", R"({"tp_size": 2})", "fp64"), 2, 12);
@@ -16,7 +16,7 @@ TEST(BrokenT5Plan, IsSeen) {
 
 class BrokenT5SequencePlan : public testing::TestWithParam<Split> {};
 
-TEST_P(BrokenT5SequencePlan, IsSeen) {
+TEST_P(BrokenT5SequencePlan, IsRefused) {
   const Split& split = GetParam();
   expect_every_mistake_is_refused(std::string("T5 ") + split.mode + split.axes,
                                t5_trial(kGeneration, kUntied, 1e-10), in_mode(split.mode, split.axes),
