@@ -38,6 +38,13 @@ def read(path):
         return b""  # it has ended
 
 
+def prepare():
+    """In the new process: limits its memory, and takes signals that a shell in the background had it ignore."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Run:
     """A running command. Its descendants are known by a variable of their environment, wherever they went."""
 
@@ -50,7 +57,7 @@ class Run:
         self.process = subprocess.Popen(
             self.words, stdin=subprocess.DEVNULL, stdout=self.files[0], stderr=self.files[1], cwd=cwd,
             env={**os.environ, "OMP_NUM_THREADS": "1", **self.own, MARK: self.mark}, start_new_session=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))
+            preexec_fn=prepare)
 
     def descendants(self):
         """{pid: environment} of all processes of this command, itself included."""
