@@ -194,9 +194,11 @@ c10::intrusive_ptr<c10d::Store> Meeting::wait() {
   while (!changed_.wait_until(lock, std::min(word, deadline_), [this] { return done_; }) && in_time()) {
     word += kBetweenWords;
     if (!is_told_) continue;
-    fmt::print(stderr, "{} has waited {} for {}; it waits {} in all (--timeout)\n", who(),
-               seconds_text(std::chrono::round<std::chrono::seconds>(Clock::now() - begin)), missing_,
-               seconds_text(timeout_));
+    const std::string line =
+        fmt::format("{} has waited {} for {}; it waits {} in all (--timeout)\n", who(),
+                    seconds_text(std::chrono::round<std::chrono::seconds>(Clock::now() - begin)), missing_,
+                    seconds_text(timeout_));
+    std::fputs(line.c_str(), stderr);  // fmt::print throws where nobody reads
     std::fflush(stderr);
   }
   if (failure_) std::rethrow_exception(failure_);
