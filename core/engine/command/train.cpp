@@ -280,8 +280,10 @@ int train(const json& arguments) {
     world.print_on_master(fmt::format("resumed {} after step {}", folder, job.optimizer.steps()));
     check_steps_left(folder, job.optimizer.steps(), total, world);
     check_loaded_values(model.shared().bindings(), folder);
-  } else if (!model.shared().weights.empty()) {
-    check_loaded_values(model.shared().bindings(), model.shared().weights);
+  } else {
+    // On every rank: with sync_module_states rank 0 alone may have weights.
+    const std::string& weights = model.shared().weights;
+    check_loaded_values(model.shared().bindings(), weights.empty() ? "the initial values" : weights);
   }
   world.print_on_master(fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps",
                                     model.architecture(), count_text(elements), loader.dataset().size(),
