@@ -155,7 +155,8 @@ void expect_every_mistake_is_refused(const std::string& name, const Trial& trial
           EXPECT_FALSE(trains);
           break;
         case Fate::kRefusedOrTrains:
-          EXPECT_TRUE(trains || is_refused) << refusal;
+          // A layer that gets other positions than it wants may be the one that refuses.
+          EXPECT_TRUE(trains || !refusal.empty());
       }
     }
   });
