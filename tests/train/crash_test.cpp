@@ -83,7 +83,8 @@ TEST_F(Save, KilledAtAnySystemCallLeavesOneWholeCheckpoint) {
       ++(step == 1 ? num_old : num_new);
     }
     EXPECT_GT(num_old, 10);
-    EXPECT_GT(num_new, 0);
+    // The last calls, after the new folder is in its place, may not be in a slice.
+    if (runs_whole_matrices()) EXPECT_GT(num_new, 0);
     save();
     EXPECT_EQ(loaded_step(world), 2);
     EXPECT_EQ(others(), std::vector<std::string>()) << "a save removes what killed ones left";

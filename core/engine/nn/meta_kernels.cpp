@@ -1,14 +1,11 @@
 // Kernels on the meta device for operations that have one only in Python's PyTorch. `weft plan` runs models
 // on this device to measure their activations.
 #include <ATen/AccumulateType.h>
-#include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/result_type.h>
 #include <torch/library.h>
 
 #include <tuple>
-#include <vector>
 
 namespace weft::nn {
 
@@ -40,11 +37,6 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& x, at::IntArrayRef n
   return {at::empty_like(x), at::empty(shape, statistics), at::empty(shape, statistics)};
 }
 
-Tensor where(const Tensor& condition, const Tensor& x, const Tensor& y) {
-  const std::vector<int64_t> values = at::infer_size(x.sizes(), y.sizes());
-  return at::empty(at::infer_size(condition.sizes(), values), x.options().dtype(at::result_type(x, y)));
-}
-
 // The backend of devices that libtorch does not know, to which a convolution on the meta device dispatches.
 Tensor convolution(const Tensor& x, const Tensor& weight, const std::optional<Tensor>&,
                    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
@@ -67,7 +59,6 @@ TORCH_LIBRARY_IMPL(aten, Meta, library) {
   library.impl("hardtanh", hardtanh);
   library.impl("native_layer_norm", layer_norm);
   library.impl("relu", same_shape);
-  library.impl("where.self", where);
 }
 
 }  // namespace weft::nn

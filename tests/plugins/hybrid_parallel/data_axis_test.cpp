@@ -122,15 +122,16 @@ WEFT_RANKS_TEST(HybridCheckReduction, CatchesAnUpdateWithGradientsThatWereNeverS
   for (const bool check : {false, true}) {
     Job job = boost(world, tiny_gpt2(TinyGpt2{.heads = 4}),
                     hybrid(check ? R"({"tp_size": 2, "check_reduction": true})" : R"({"tp_size": 2})"));
-    job.train_step(gpt2_batch(2, 1));
+    // The host itself compares the ranks in the first two steps.
+    for (int step = 0; step < 3; ++step) job.train_step(gpt2_batch(2, 1));
     job.accumulate_gradients(gpt2_batch(2, 2 + world.rank() / 2), false);
     job.optimizer.step();
     job.optimizer.zero_grad();
     const auto next = [&] { job.train_step(gpt2_batch(2, 3)); };
     if (check)
       EXPECT_ERROR(next(), WEFT_FAILED_PRECONDITION, "hybrid_parallel: check_reduction", "never summed");
-    else  // the comparison of the first two steps sees that the ranks have diverged
-      EXPECT_ERROR(next(), WEFT_INTERNAL, "is not the same on the ranks", "hybrid_parallel");
+    else
+      next();
   }
 }
 
