@@ -50,7 +50,8 @@ TEST_F(Train, WritesTheMetricsOfEachStep) {
     const nlohmann::json& bytes = line.at("communicated_bytes");
     EXPECT_EQ(bytes.at("all_reduce"), 4 * kParameters);  // 2 (P-1)/P of the fp32 gradients
     EXPECT_GT(bytes.at("control"), 0);
-    EXPECT_LT(bytes.at("control"), 1000);
+    // In the first two steps the ranks are compared.
+    EXPECT_LT(bytes.at("control"), line.at("step") <= 2 ? 4000 : 1000);
   }
   weft_succeeds(train({"--steps", "2", "--strategy", "none", "--metrics", in("m")}));
   const auto alone = read_metrics(in("m"));  // a new file
@@ -148,7 +149,7 @@ TEST_F(Train, ResumesTheMetricsBehindTheStepThatWasSaved) {
 
 TEST_F(Train, MarksTheStepsThatAnOverflowSkipped) {
   weft_succeeds(train({"--strategy", "none", "--steps", "2", "--metrics", in("m"), "--mixed-precision",
-                       R"({"name": "fp16", "initial_scale": 4294967296, "hysteresis": 1})"}));
+                       R"({"name": "fp16", "init_scale": 4294967296})"}));
   int64_t skipped = 0, step = 0;
   for (const nlohmann::json& line : read_metrics(in("m"))) {
     EXPECT_EQ(line.at("step"), step + 1);
