@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -91,7 +93,13 @@ TEST_F(FolderLocks, OfAnotherHostAreKeptWhereThereAreNoLocks) {
 TEST_F(FolderLocks, OfAProcessWhoseNumberIsAnothersNowAreTakenOver) {
   folder_.file(".out.saving.lock", R"({"host": ")" + host() + R"(", "process": )" + std::to_string(getpid()) +
                                        R"(, "start": "1", "since": "then"})");
-  const FolderLock lock(place_, no_flock);
+  {
+    const FolderLock lock(place_, no_flock);
+    std::ifstream file(file_);
+    const std::string holder(std::istreambuf_iterator<char>(file), {});
+    EXPECT_EQ(holder.find("then"), std::string::npos) << holder;
+  }
+  EXPECT_FALSE(fs::exists(file_));
 }
 
 TEST_F(FolderLocks, MakeTheFoldersAboveAndRemoveThemIfNothingIsSaved) {
