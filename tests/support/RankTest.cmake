@@ -5,7 +5,7 @@ function(weft_quick_to_compile target)
 endfunction()
 
 # The precompiled header of the tests: clang takes one for the same optimisation only.
-if(CMAKE_BUILD_TYPE STREQUAL Release AND CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+if((CMAKE_BUILD_TYPE STREQUAL Release OR CMAKE_CXX_FLAGS MATCHES "-O1") AND CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   add_library(weft_tests_pch OBJECT ${PROJECT_SOURCE_DIR}/core/engine/pch.cpp)
   target_link_libraries(weft_tests_pch PUBLIC weft::libtorch)
   weft_quick_to_compile(weft_tests_pch)
@@ -29,8 +29,8 @@ endfunction()
 
 # weft_add_rank_test(NAME name SOURCES ... [LOWER] [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds])
 # A test binary that uses libtorch and the engine and may fork ranks (support/launch_ranks.hpp): the test main, the
-# precompiled header, and one CTest test for all its cases. LOWER: it links the lower rooms of the engine alone, and the
-# preset `tsan` builds and runs it too. TIMEOUT: for the whole binary, 300 s unless given.
+# precompiled header, and one CTest test for all its cases. LOWER: it links weft_engine_lower alone, and the presets
+# `asan` and `tsan` build and run it too. TIMEOUT: for the whole binary, 300 s unless given.
 function(weft_add_rank_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "LOWER" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
   if(NOT arg_TIMEOUT)
@@ -40,7 +40,8 @@ function(weft_add_rank_test)
   weft_use_tests_pch(${arg_NAME})
   if(arg_LOWER)
     set(engine weft_engine_lower)
-    list(APPEND arg_LABELS tsan)
+    list(APPEND arg_LABELS asan tsan)
+    add_dependencies(weft_asan_tests ${arg_NAME})
     add_dependencies(weft_tsan_tests ${arg_NAME})
   else()
     set(engine weft::core)

@@ -1,6 +1,8 @@
 // Ranks that die, hang, never join or disagree. The others soon end with a message.
 #include <ATen/ATen.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <weft/error.hpp>
 
@@ -33,8 +35,9 @@ std::string error_of(const std::function<void()>& call, weft_status status = WEF
   return "";
 }
 
-#define EXPECT_SAYS(text, word) EXPECT_NE((text).find(word), std::string::npos) << (text)
-
+void expect_says(const std::string& text, const std::string& words) {
+  EXPECT_NE(text.find(words), std::string::npos) << text << "\nlacks: " << words;
+}
 void expect_passed(const test::RankOutcome& outcome) {
   EXPECT_TRUE(outcome.passed) << outcome.how << outcome.output;
 }
@@ -64,10 +67,10 @@ TEST(DeadPeer, EndsTheWaitOfTheOthers) {
     const at::Tensor tensor = at::ones({1000}), whole = at::empty({3000});
     const auto begin = Clock::now();
     const std::string text = error_of([&] { group.all_reduce(tensor).wait(); });
-    EXPECT_SAYS(text, "communicator \"all\": rank " + std::to_string(rank) +
+    expect_says(text, "communicator \"all\": rank " + std::to_string(rank) +
                           " of 3: all_reduce of 4000 bytes: a peer closed");
     const std::string again = error_of([&] { group.all_gather(whole, tensor).wait(); });
-    EXPECT_SAYS(again, "the group has failed before: all_reduce of 4000 bytes: a peer closed");
+    expect_says(again, "the group has failed before: all_reduce of 4000 bytes: a peer closed");
     EXPECT_LT(Clock::now() - begin, seconds(5));
   });
   EXPECT_EQ(outcomes[2].how, "killed by signal 9 (Killed)");
@@ -85,8 +88,8 @@ TEST(DeadPeer, EndsMessagesAndCollectivesMadeOfThem) {
       if (rank == 1) raise(SIGKILL);
       const at::Tensor part = at::ones({1000}), whole = at::ones({2000});
       const std::string text = error_of([&] { run(operation, group, part, whole); });
-      EXPECT_SAYS(text, operation);
-      EXPECT_SAYS(text, "a peer closed the connection");
+      expect_says(text, operation);
+      expect_says(text, "a peer closed the connection");
       EXPECT_EQ(text.find('\n'), std::string::npos) << text;
       EXPECT_LT(text.size(), 250u) << text;
     });
@@ -117,8 +120,8 @@ TEST(Timeout, EndsTheWaitForAPeerThatHangs) {
       threads.emplace_back(
           [part = parts[i], whole = wholes[i], group = groups[i], operation = operations[i]] {
             const std::string text = error_of([&] { run(operation, group, part, whole); });
-            EXPECT_SAYS(text, operation);
-            EXPECT_SAYS(text, "timed out after 2 s");
+            expect_says(text, operation);
+            expect_says(text, "timed out after 2 s");
           });
     }
     for (std::thread& thread : threads) thread.join();
@@ -132,9 +135,9 @@ TEST(Launch, NamesTheRanksThatDidNotCome) {
   const auto outcomes = test::run_ranks(3, [](int rank) {
     if (rank == 1) return;
     const std::string text = error_of([] { launch(kShort); });
-    EXPECT_SAYS(text, "launch: rank " + std::to_string(rank) + " of 3 (pid ");
+    expect_says(text, "launch: rank " + std::to_string(rank) + " of 3 (pid ");
     if (rank == 0)
-      EXPECT_SAYS(text, "timed out after 2 s, waiting for rank 1, which has to come to 127.0.0.1:");
+      expect_says(text, "timed out after 2 s, waiting for rank 1, which has to come to 127.0.0.1:");
   });
   expect_passed(outcomes[0]);
 }
@@ -145,16 +148,21 @@ std::string without_master(const std::string& host, int port, milliseconds timeo
   const std::string text = error_of([&] { launch(1, 2, host, port, timeout); });
   EXPECT_LT(Clock::now() - begin, timeout + seconds(2));
   EXPECT_GE(Clock::now() - begin, timeout);
-  EXPECT_SAYS(text, "launch: rank 1 of 2 (pid ");
+  expect_says(text, "launch: rank 1 of 2 (pid ");
   EXPECT_EQ(text.find('\n'), std::string::npos) << text;
   return text;
 }
 
 TEST(Launch, SaysThatThereIsNoMaster) {
   const auto outcomes = test::run_ranks(1, [](int) {
-    close(std::stoi(std::getenv("WEFT_MASTER_LISTEN_FD")));
-    const std::string port = std::getenv("MASTER_PORT");
-    EXPECT_SAYS(without_master("127.0.0.1", std::stoi(port)),
+    // Takes a port and does not listen. A port that is merely free may be another program's a moment later.
+    sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    const int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(bind(taken, reinterpret_cast<const sockaddr*>(&address), size), 0);
+    ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    const std::string port = std::to_string(ntohs(address.sin_port));
+    expect_says(without_master("127.0.0.1", std::stoi(port)),
                 "timed out after 2 s, waiting for the master at 127.0.0.1:" + port +
                     ": 127.0.0.1 refuses the connection: nobody listens there");
   });
@@ -163,7 +171,7 @@ TEST(Launch, SaysThatThereIsNoMaster) {
 
 TEST(Launch, SaysThatTheMastersNameDoesNotResolve) {
   const auto outcomes = test::run_ranks(1, [](int) {
-    EXPECT_SAYS(without_master("no-such-host.invalid", 29500),
+    expect_says(without_master("no-such-host.invalid", 29500),
                 "the master at no-such-host.invalid:29500: the name does not resolve (");
   });
   expect_passed(outcomes[0]);
@@ -172,7 +180,7 @@ TEST(Launch, SaysThatTheMastersNameDoesNotResolve) {
 // Somebody listens, as the launcher does for a rank 0 that has not come so far, but never answers.
 TEST(Launch, SaysThatTheMasterDoesNotAnswer) {
   const auto outcomes = test::run_ranks(1, [](int) {
-    EXPECT_SAYS(without_master("127.0.0.1", std::stoi(std::getenv("MASTER_PORT"))),
+    expect_says(without_master("127.0.0.1", std::stoi(std::getenv("MASTER_PORT"))),
                 ": it is there, but does not answer");
   });
   expect_passed(outcomes[0]);
@@ -183,8 +191,8 @@ TEST(Launch, SaysAfterTenSecondsWhoIsMissing) {
     if (rank == 1) return;
     error_of([] { launch(milliseconds(11'500)); });
   });
-  EXPECT_SAYS(outcomes[0].output, " has waited 10 s for rank 1, which has to come to 127.0.0.1:");
-  EXPECT_SAYS(outcomes[0].output, "it waits 11.5 s in all (--timeout)");
+  expect_says(outcomes[0].output, " has waited 10 s for rank 1, which has to come to 127.0.0.1:");
+  expect_says(outcomes[0].output, "it waits 11.5 s in all (--timeout)");
   // One rank tells for all.
   EXPECT_EQ(outcomes[2].output.find("has waited"), std::string::npos) << outcomes[2].output;
 }
@@ -194,7 +202,7 @@ TEST(Launch, SaysThatThePortIsTaken) {
     const int port = std::stoi(std::getenv("MASTER_PORT"));
     unsetenv("WEFT_MASTER_LISTEN_FD");
     const std::string text = error_of([&] { launch(0, 2, "127.0.0.1", port, kShort); });
-    EXPECT_SAYS(text, "port " + std::to_string(port) + " is in use on this host");
+    expect_says(text, "port " + std::to_string(port) + " is in use on this host");
   });
   expect_passed(outcomes[0]);
 }
@@ -210,8 +218,8 @@ TEST(Launch, RefusesTwoProcessesOfOneRank) {
       std::printf("%s\n", error.what());
     }
   });
-  EXPECT_SAYS(outcomes[1].output + outcomes[2].output, "launch: rank 1 of 3 is at 127.0.0.1");
-  EXPECT_SAYS(outcomes[1].output + outcomes[2].output, "already");
+  expect_says(outcomes[1].output + outcomes[2].output, "launch: rank 1 of 3 is at 127.0.0.1");
+  expect_says(outcomes[1].output + outcomes[2].output, "already");
 }
 
 TEST(Launch, RefusesRanksThatDisagreeOnTheirNumber) {
@@ -224,14 +232,14 @@ TEST(Launch, RefusesRanksThatDisagreeOnTheirNumber) {
       std::printf("%s\n", error.what());
     }
   });
-  EXPECT_SAYS(outcomes[0].output + outcomes[1].output, "launch: number of ranks: this rank gives");
+  expect_says(outcomes[0].output + outcomes[1].output, "launch: number of ranks: this rank gives");
 }
 
 TEST(Launch, NamesAnInterfaceThatIsNone) {
   const auto outcomes = test::run_ranks(2, [](int) {
     setenv("GLOO_SOCKET_IFNAME", "nonet7", 1);
     const std::string text = error_of([] { launch(seconds(5)); }, WEFT_INVALID_ARGUMENT);
-    EXPECT_SAYS(text,
+    expect_says(text,
                 "GLOO_SOCKET_IFNAME is \"nonet7\", which is no network interface of this host; it has ");
     setenv("GLOO_SOCKET_IFNAME", "lo", 1);
   });
@@ -248,7 +256,7 @@ TEST(Subset, RefusesRanksThatDisagreeOnTheMembers) {
       std::printf("%s\n", error.what());
     }
   });
-  EXPECT_SAYS(outcomes[0].output + outcomes[1].output, "subset: this rank gives [");
+  expect_says(outcomes[0].output + outcomes[1].output, "subset: this rank gives [");
 }
 
 }  // namespace
