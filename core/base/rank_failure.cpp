@@ -19,9 +19,9 @@ Parts parts_of(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data() + kBefore.size(), text.data() + text.size(), rank);
   if (error != std::errc() || rank < 0) return {std::nullopt, text};
   const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
-  for (const std::string_view after : {" failed: ", ": "})
-    if (rest.starts_with(after)) return {rank, rest.substr(after.size())};
-  return {std::nullopt, text};
+  constexpr std::string_view kAfter = " failed: ";
+  if (!rest.starts_with(kAfter)) return {std::nullopt, text};
+  return {rank, rest.substr(kAfter.size())};
 }
 
 }  // namespace

@@ -11,10 +11,10 @@ namespace weft {
 // only repeats the failure of another rank.
 std::string failure_of_rank(int rank, std::string_view text);
 
-// Returns 1 for "rank 1 failed: TEXT" and for "rank 1: TEXT", and nothing for another form.
+// Returns 1 for "rank 1 failed: TEXT", and nothing for another form.
 std::optional<int> culprit_of(std::string_view text);
 
-// Returns the TEXT of both forms, or `text` itself if it has another form.
+// Returns the TEXT of this form, or `text` itself if it has another form.
 std::string_view without_culprit(std::string_view text);
 
 }  // namespace weft

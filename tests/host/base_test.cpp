@@ -1,10 +1,13 @@
 #include <sys/stat.h>
 
+#include <cmath>
 #include <ctime>
 
+#include "base/duration.hpp"
 #include "base/environment.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/rank_failure.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "host/expect_error.hpp"
@@ -34,6 +37,33 @@ TEST(EditDistance, CountsASwapOfNeighboursAsOne) {
   EXPECT_EQ(edit_distance("abcd", "abdc"), 1u);
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+}
+
+TEST(Duration, IsPrintedInTenthsOfASecond) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(seconds_text(1800s), "1800 s");
+  EXPECT_EQ(seconds_text(11590ms), "11.5 s");
+  EXPECT_EQ(seconds_text(300ms), "0.3 s");
+  EXPECT_EQ(seconds_text(57ms), "0.057 s");
+}
+
+TEST(Duration, OfAFlagIsMoreThanZeroAndAtMostAYear) {
+  EXPECT_EQ(milliseconds_of("--grace", 0.0001).count(), 1);
+  EXPECT_EQ(milliseconds_of("--grace", 31536000).count(), 31536000000);
+  for (const double wrong : {0., -1., 31536001., double{NAN}, double{INFINITY}})
+    EXPECT_ERROR(milliseconds_of("--grace", wrong), WEFT_INVALID_ARGUMENT, "--grace is ",
+                 "must be more than 0 and at most a year");
+}
+
+TEST(RankFailure, NamesTheRankOfOneForm) {
+  EXPECT_EQ(culprit_of("rank 3 failed: no file"), 3);
+  EXPECT_EQ(without_culprit("rank 3 failed: no file"), "no file");
+  EXPECT_EQ(failure_of_rank(1, "rank 3 failed: no file"), "rank 3 failed: no file");
+  for (const char* other :
+       {"rank 3: no file", "rank failed: no file", "rank -1 failed: x", "a rank 3 failed: x"}) {
+    EXPECT_EQ(culprit_of(other), std::nullopt) << other;
+    EXPECT_EQ(failure_of_rank(1, other), std::string("rank 1 failed: ") + other);
+  }
 }
 
 TEST(Text, SplitsAndTrims) {

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/host_name.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 
@@ -26,12 +27,6 @@ namespace {
 
 constexpr const char* kStagingMark = ".saving-";
 constexpr const char* kLockEnd = ".saving.lock";
-
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 // Field 22 of /proc/PID/stat: a later process with the same number has another. Empty if there is none.
 std::string start_of(pid_t process) {

@@ -22,7 +22,7 @@ std::string as_numbers(const sockaddr* address, socklen_t size) {
   return text;
 }
 
-// 0, or errno of what failed.
+// Returns 0, or the errno of the call that failed.
 int connect_within(const addrinfo& address, std::chrono::milliseconds patience) {
   const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return errno;

@@ -1,4 +1,4 @@
-// Where the master listens.
+// Finds the address under which the master of a job can be reached.
 #pragma once
 
 #include <chrono>
@@ -6,17 +6,16 @@
 
 namespace weft::comm {
 
-// A try to reach a port of a host: its address as numbers, if somebody listens there, otherwise why not, as
-// words.
+// The result of reach(): the numeric address that accepted a connection, or why none did.
 struct Reached {
   std::string address, problem;
 };
 
-// Looks the name up and tries its addresses, each until `patience` has passed. The name service may take
-// longer.
+// Looks up `host` and connects to each of its addresses in turn, for at most `patience` each, until one
+// accepts. The name service may take longer than that.
 Reached reach(const std::string& host, int port, std::chrono::milliseconds patience);
 
-// The address as numbers at which a listening socket of this host is reached from this host.
+// Returns the numeric address at which processes of this host reach a listening socket of this host.
 std::string own_address(int listening);
 
 }  // namespace weft::comm

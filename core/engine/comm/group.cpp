@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "base/duration.hpp"
 #include "base/text.hpp"
 
 namespace weft {
@@ -40,7 +41,7 @@ Communicator::Group& require(const std::shared_ptr<Communicator::Group>& group) 
 std::string what_happened(const std::string& text, std::chrono::milliseconds timeout) {
   const std::string what = essence(text);  // the stack names functions of any word
   if (contains(what, "imed out") || contains(what, "timeout"))
-    return fmt::format("timed out after {:g} s", static_cast<double>(timeout.count()) / 1000);
+    return "timed out after " + seconds_text(timeout);
   if (contains(what, "closed by peer") || contains(what, "reset by peer") || contains(what, "Broken pipe") ||
       contains(what, "got 0 bytes"))
     return "a peer closed the connection (" + what + ")";

@@ -7,6 +7,8 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "base/duration.hpp"
+#include "base/host_name.hpp"
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "comm/find_address.hpp"
@@ -19,18 +21,14 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-constexpr auto kSilence = 10s;       // before the first word about who is missing
-constexpr auto kBetweenWords = 60s;  // and from then on
+constexpr auto kSilence = 10s;       // before the first message about missing ranks
+constexpr auto kBetweenWords = 60s;  // between two such messages
 constexpr auto kRetry = 200ms;
 constexpr auto kConnect = 3s;
-constexpr auto kLook = 1s;  // between two looks at who is here
+constexpr auto kLook = 1s;  // between two looks for missing ranks
 constexpr const char* kNumHere = "launch/here";
 
-std::string seconds_text(std::chrono::nanoseconds time) {
-  return fmt::format("{:g} s", static_cast<double>(time / 100ms) / 10);
-}
-
-// "ranks 1 and 2"; with several hosts of the same number of ranks, also which those are.
+// Returns "ranks 1 and 2", and the numbers of their hosts if there are several hosts with equally many ranks.
 std::string places_text(const std::vector<int>& ranks, const Job& job) {
   if (job.local_size < 1 || job.local_size >= job.size || job.size % job.local_size != 0)
     return ranks_text(ranks);
@@ -47,10 +45,12 @@ std::string rank_key(int rank) {
   return fmt::format("launch/rank/{}", rank);
 }
 
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
+void require_same(c10d::Store& store, const std::string& who, const std::string& key,
+                  const std::string& value) {
+  const std::string first = store.compareSet(key, "", value);
+  if (first == value) return;
+  fail(WEFT_INVALID_ARGUMENT, "{}: this rank gives {}, another one {}; all must give the same", who, value,
+       first);
 }
 
 Meeting::Meeting(const Job& job, milliseconds timeout)
@@ -58,7 +58,7 @@ Meeting::Meeting(const Job& job, milliseconds timeout)
 
 std::shared_ptr<Meeting> Meeting::begin(const Job& job, milliseconds timeout) {
   std::shared_ptr<Meeting> meeting(new Meeting(job, timeout));
-  // Left alone where the time is up before a call in it returns.
+  // Detached, because a call in it may return only after the time is up.
   std::thread([meeting] { meeting->run(); }).detach();
   return meeting;
 }
@@ -91,9 +91,9 @@ void Meeting::run() {
   changed_.notify_all();
 }
 
-// "" if the time was up before.
+// Returns the address of the master, or an empty string if the time is up first.
 std::string Meeting::find_master() {
-  // The store is in this process. What the others know it by need not lead back here.
+  // The store is in this process, and the name by which other ranks know it may not resolve to this host.
   if (job_.rank == 0) return job_.listening ? own_address(*job_.listening) : "127.0.0.1";
   const std::string master = fmt::format("the master at {}:{}", printable(job_.host), job_.port);
   now_missing(master + ": its name is being looked up", true);
@@ -132,12 +132,7 @@ void Meeting::open_store(const std::string& address) {
 }
 
 void Meeting::register_rank() try {
-  const std::string size = std::to_string(job_.size);
-  const std::string first = store_->compareSet("launch/size", "", size);
-  if (first != size) {
-    fail(WEFT_INVALID_ARGUMENT,
-         "launch: number of ranks: this rank gives {}, another one {}; all must give the same", size, first);
-  }
+  require_same(*store_, "launch: number of ranks", "launch/size", std::to_string(job_.size));
   if (store_->add(fmt::format("launch/count/{}", job_.rank), 1) != 1) {
     fail(WEFT_INVALID_ARGUMENT,
          "launch: rank {} of {} is at {}:{} already; every process needs a rank of its own", job_.rank,
@@ -170,7 +165,7 @@ void Meeting::wait_for_ranks() try {
        what_happened(error.what(), timeout_));
 }
 
-// Rank 0 asks for each rank, and tells. All others ask for their number alone.
+// Rank 0 looks for each rank and prints which are missing. All other ranks only count.
 void Meeting::look_for_missing_ranks() {
   const std::string place = fmt::format("{}:{}", printable(job_.host), job_.port);
   if (job_.rank != 0) {

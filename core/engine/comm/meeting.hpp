@@ -1,6 +1,6 @@
-// The ranks of a job on their way to one another. All that may block for long runs in a thread of its own,
-// because neither the name service nor the store's client keeps a timeout; who waits says what it waits for,
-// and leaves in time.
+// Brings the ranks of a job together. Calls that may block for long run in a thread of their own, because
+// neither the name service nor the store's client respects a timeout. The waiting thread prints what it waits
+// for and returns in time.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,12 @@ namespace weft::comm {
 
 class Meeting {
  public:
-  // Begins. `timeout`: until all ranks are here.
+  // Starts the thread that looks for the other ranks. All ranks have to join within `timeout`.
   static std::shared_ptr<Meeting> begin(const Job& job, std::chrono::milliseconds timeout);
-  // Blocks until all ranks are here, and returns the store, in which launch/rank/N is the host of rank N.
-  // Says on stderr after 10 s, and once a minute from then on, who or what is missing. Throws UNAVAILABLE if
-  // the time is up or the master is lost; INVALID_ARGUMENT if ranks contradict one another.
+  // Blocks until all ranks have joined. Returns the store, in which launch/rank/N is the host of rank N.
+  // Prints on stderr after 10 s, and then once a minute, which ranks are missing, or why the master cannot
+  // be reached. Throws UNAVAILABLE if the time is up or the master is lost; INVALID_ARGUMENT if two ranks
+  // give different numbers of ranks, or the same rank.
   c10::intrusive_ptr<c10d::Store> wait();
 
  private:
@@ -34,8 +35,7 @@ class Meeting {
   void register_rank();
   void wait_for_ranks();
   void look_for_missing_ranks();
-  // What is waited for from now on, "the master at n1:29500: ...", and whether this rank tells while it
-  // waits.
+  // Sets what wait() waits for, such as "the master at n1:29500: ...", and whether it prints this.
   void now_missing(std::string what, bool is_told);
   bool in_time() const { return Clock::now() < deadline_; }
   std::string who() const;
@@ -43,7 +43,7 @@ class Meeting {
   const Job job_;
   const std::chrono::milliseconds timeout_;
   const Clock::time_point deadline_;
-  c10::intrusive_ptr<c10d::Store> store_;  // of the thread, until done_
+  c10::intrusive_ptr<c10d::Store> store_;  // only the thread uses it until done_
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -53,9 +53,12 @@ class Meeting {
   std::exception_ptr failure_;
 };
 
-// The key in the store under which a rank leaves the name of its host.
+// Returns the key in the store under which a rank leaves the name of its host.
 std::string rank_key(int rank);
 
-std::string host_name();
+// Checks that all callers with the same `key` pass the same `value`. Does not wait for them. Throws
+// INVALID_ARGUMENT, "<who>: this rank gives <value>, another one <value>", or what the store throws.
+void require_same(c10d::Store& store, const std::string& who, const std::string& key,
+                  const std::string& value);
 
 }  // namespace weft::comm

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/environment.hpp"
+#include "base/host_name.hpp"
 #include "base/text.hpp"
 #include "comm/group.hpp"
 #include "comm/meeting.hpp"
@@ -33,15 +34,13 @@ void find_place_on_host(c10d::Store& store, Job& job) {
 }  // namespace
 
 void Rendezvous::agree(const std::string& who, const std::string& key, const std::string& value) const {
-  std::string first;
   try {
-    first = store->compareSet(key, "", value);
+    require_same(*store, who, key, value);
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     fail(WEFT_UNAVAILABLE, "{}: the store on the master: {}", who, what_happened(error.what(), timeout));
   }
-  if (first == value) return;
-  fail(WEFT_INVALID_ARGUMENT, "{}: this rank gives {}, another one {}; all must give the same", who, value,
-       first);
 }
 
 std::shared_ptr<Rendezvous> meet(Job& job, std::chrono::milliseconds timeout) {
