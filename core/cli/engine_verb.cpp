@@ -3,6 +3,7 @@
 #include <cmath>
 #include <weft/error.hpp>
 
+#include "base/duration.hpp"
 #include "base/text.hpp"
 #include "host/command.h"
 #include "host/launch/failure_report.hpp"
@@ -20,6 +21,15 @@ EngineVerb::EngineVerb(CLI::App& application, std::string name, const std::strin
 }
 
 namespace {
+
+// Throws UsageError if `text`, a value of `flag`, is not UTF-8, which JSON cannot pass to the engine.
+void require_utf8(const std::string& flag, const std::string& text) try {
+  nlohmann::json(text).dump();
+} catch (const nlohmann::json::type_error&) {
+  const auto replace = nlohmann::json::error_handler_t::replace;
+  const std::string shown = printable(nlohmann::json(text).dump(-1, ' ', true, replace));
+  throw UsageError(fmt::format("{} is {}, which is not UTF-8", flag, shown));
+}
 
 // Adds a flag of type T whose value becomes the argument `key`.
 template <class T>
@@ -39,7 +49,14 @@ double require_finite(const std::string& flag, double value) {
 
 EngineVerb& EngineVerb::text(const std::string& flags, const char* key, const std::string& help,
                              bool required) {
-  add<std::string>(*app_, flags, key, help, arguments_)->required(required);
+  app_->add_option_function<std::string>(
+          flags,
+          [arguments = arguments_, flags, key](const std::string& value) {
+            require_utf8(flags, value);
+            (*arguments)[key] = value;
+          },
+          help)
+      ->required(required);
   return *this;
 }
 EngineVerb& EngineVerb::integer(const std::string& flags, const char* key, const std::string& help) {
@@ -77,7 +94,14 @@ EngineVerb& EngineVerb::reals(const std::string& flags, const char* key, const s
   return *this;
 }
 EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const std::string& help) {
-  add<std::vector<std::string>>(*app_, flags, key, help, arguments_)->allow_extra_args(false);
+  app_->add_option_function<std::vector<std::string>>(
+          flags,
+          [arguments = arguments_, flags, key](const std::vector<std::string>& values) {
+            for (const std::string& value : values) require_utf8(flags, value);
+            (*arguments)[key] = values;
+          },
+          help)
+      ->allow_extra_args(false);
   return *this;
 }
 
@@ -130,8 +154,14 @@ EngineVerb& EngineVerb::ranks_flag() {
       "Number of ranks to start on this host; default 1. Omit it under weft run, torchrun, srun and mpirun");
   app_->add_option("--grace", launch_->grace,
                    "With -n: seconds for the ranks to stop after a signal; default 300");
-  return real("--timeout", "timeout",
-              "Seconds to wait for other ranks, at the start and in every collective; default 1800");
+  app_->add_option_function<double>(
+      "--timeout",
+      [arguments = arguments_](const double& seconds) {
+        milliseconds("--timeout", seconds);  // only checks: the engine converts them
+        (*arguments)["timeout"] = seconds;
+      },
+      "Seconds to wait for other ranks, at the start and in every collective; default 1800");
+  return *this;
 }
 
 void EngineVerb::perform() {
@@ -146,7 +176,7 @@ void EngineVerb::perform() {
       launch::RunOptions options;
       options.num_ranks = *asked.num_ranks;
       options.verb = name_;
-      if (asked.grace) options.grace = milliseconds(*asked.grace);
+      if (asked.grace) options.grace = milliseconds("--grace", *asked.grace);
       throw Exit{launch::run_self(options)};
     }
   } catch (const Error& error) {
@@ -156,11 +186,10 @@ void EngineVerb::perform() {
   perform_in_engine(name_, *arguments_);
 }
 
-std::chrono::milliseconds milliseconds(double seconds) {
-  constexpr double kMost = 365 * 24 * 3600.0;
-  if (!(seconds > 0 && seconds <= kMost))
-    throw UsageError(fmt::format("--grace is {} s, but must be more than 0 and at most a year", seconds));
-  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
+std::chrono::milliseconds milliseconds(const char* flag, double seconds) try {
+  return milliseconds_of(flag, seconds);
+} catch (const Error& error) {
+  throw UsageError(error.what());
 }
 
 void perform_in_engine(const std::string& verb, const nlohmann::json& arguments) {

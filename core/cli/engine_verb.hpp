@@ -11,8 +11,8 @@
 
 namespace weft::cli {
 
-// Converts the seconds of --grace. Throws UsageError unless they are more than 0 and at most a year.
-std::chrono::milliseconds milliseconds(double seconds);
+// Converts the seconds of a flag as milliseconds_of() does, but throws UsageError.
+std::chrono::milliseconds milliseconds(const char* flag, double seconds);
 
 // Runs a verb in the engine and ends the command with its exit code.
 [[noreturn]] void perform_in_engine(const std::string& verb, const nlohmann::json& arguments);

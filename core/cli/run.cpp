@@ -49,7 +49,7 @@ void run(Flags& flags, std::vector<std::string> command, const std::vector<std::
   if (!flags.num_ranks) throw UsageError("-n is missing: weft run -n N PROGRAM ARGS");
   if (command.empty()) throw UsageError("no program was given: weft run -n N PROGRAM ARGS");
   flags.options.num_ranks = *flags.num_ranks;
-  if (flags.grace) flags.options.grace = milliseconds(*flags.grace);
+  if (flags.grace) flags.options.grace = milliseconds("--grace", *flags.grace);
   flags.options.command = std::move(command);
   int code = 0;
   try {
@@ -87,10 +87,10 @@ void add_run(CLI::App& application) {
   verb->add_option("--exclude", flags->exclude, "Refused, as --hosts");
   verb->footer(
       "The program gets the environment of torchrun (RANK, WORLD_SIZE, ...). When a rank fails, the others\n"
-      "end, and what the failed rank was doing and its last lines are printed; the exit code is that of "
-      "this\n"
-      "rank. Ctrl-C, SIGTERM and SIGHUP are passed on. The ranks then have --grace seconds to stop; a rank\n"
-      "that does not react to the signal within 10 s is killed. A second Ctrl-C kills all ranks.\n"
+      "end, and what the failed rank was doing and its last lines are printed; the exit code is that of\n"
+      "this rank. Ctrl-C, SIGTERM and SIGHUP are passed on. The ranks then have --grace seconds to stop; a\n"
+      "rank that does not take the signal within 10 s, or within a shorter --grace, is killed. A second\n"
+      "Ctrl-C kills all ranks.\n"
       "Example: weft run -n 2 ./train --steps 100");
   verb->callback([verb, flags] {
     std::vector<std::string> known;

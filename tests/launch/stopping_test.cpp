@@ -62,6 +62,42 @@ TEST(Stopping, WaitsTenSecondsForAnAnswer) {
   EXPECT_THAT(process.finish().error, HasSubstr("within 10 s and was killed"));
 }
 
+TEST(Stopping, NamesAGraceThatIsShorterThanTheTimeToAnswer) {
+  Process process = start({"ignore=15,ready,wait"}, {.environment = {{"TEST_GRACE_MS", "400"}}});
+  ASSERT_TRUE(process.wait_for_ready(1));
+  process.signal(SIGTERM);
+  ASSERT_TRUE(process.ended(5000));
+  EXPECT_THAT(process.finish().error, HasSubstr("did not take SIGTERM within 0.4 s and was killed"));
+}
+
+// As under nohup, and for SIGINT in the background of a script.
+TEST(Stopping, IgnoresTheSignalsThatTheLauncherIgnores) {
+  for (const int number : {SIGHUP, SIGINT}) {
+    std::vector<std::string> command = {"sh", "-c", "trap '' HUP INT; exec \"$@\"", "sh"};
+    const std::vector<std::string> own = launcher(2, {"on=15:0,ready,wait"});
+    command.insert(command.end(), own.begin(), own.end());
+    Process process(command, kImpatient);
+    ASSERT_TRUE(process.wait_for_ready(2));
+    process.signal(number);
+    EXPECT_FALSE(process.ended(1000));
+    process.signal(SIGTERM);
+    const Output output = process.finish();
+    EXPECT_EQ(output.exit_code, 128 + SIGTERM);
+    EXPECT_EQ(output.error, "");
+  }
+}
+
+// Rank 2 dies of the launcher's SIGTERM, which is also the signal that comes then.
+TEST(Stopping, AfterAFailureLeavesItsCauseAndExitCode) {
+  Process process = start({"0:tell=15,give=1,wait", "1:take,report=disk is full,exit=3", "2:wait"});
+  ASSERT_TRUE(process.wait_for_ready(1));  // rank 0 got SIGTERM
+  process.signal(SIGTERM);
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 3);
+  EXPECT_THAT(output.error, HasSubstr("weft: run: rank 1 (pid "));
+  EXPECT_THAT(output.error, HasSubstr("failed: disk is full"));
+}
+
 TEST(Stopping, LetsARankFinishThatTookTheSignal) {
   Process process = start({"0:once=15,on=10:0,ready,wait", "1:ignore=15,ready,wait"});
   ASSERT_TRUE(process.wait_for_ready(2));

@@ -45,6 +45,14 @@ TEST_F(Fault, UsageErrorsExitWithTwo) {
   EXPECT_TRUE(refuses({"trian"}, kUsage, {"there is no verb \"trian\"; did you mean \"train\"?"}));
 }
 
+TEST_F(Fault, ArgumentsThatAreNotUtf8) {
+  for (const std::string flag : {"--save", "--lr-scheduler"})
+    EXPECT_TRUE(refuses(train({"--steps", "1", flag, "a\xff"}), kUsage,
+                        {"weft: train: " + flag + " is \"a\\ufffd\", which is not UTF-8"}));
+  EXPECT_TRUE(refuses(train({"--steps", "1", "-o", "a=\xff"}), kUsage, {"-o,--option is \"a=\\ufffd\""}));
+  EXPECT_TRUE(refuses({"convert", "a\xff", "b"}, kUsage, {"weft: convert: INPUT is \"a\\ufffd\""}));
+}
+
 // JSON has no such numbers, so that they would come as the defaults.
 TEST_F(Fault, NumbersThatAreNotFinite) {
   for (const char* flag : {"--lr", "--weight-decay", "--momentum", "--eps", "--max-grad-norm"})
@@ -350,7 +358,9 @@ TEST_F(Fault, OfTimes) {
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--grace", "0"}), kUsage, {"--grace is 0 s"}));
   EXPECT_TRUE(
       refuses(train({"--steps", "1", "--grace", "5"}), kUsage, {"--grace is for the ranks that -n starts"}));
-  EXPECT_TRUE(refused({"--timeout", "-1"}, {"--timeout is -1 s, but must be more than 0"}));
+  for (const char* time : {"-1", "nan", "1e9"})
+    EXPECT_TRUE(refuses(train({"--steps", "1", "--timeout", time}), kUsage,
+                        {"--timeout is ", " s, but must be more than 0 and at most a year"}));
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
 #include "command/arguments.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <iterator>
 
+#include "base/duration.hpp"
 #include "base/json.hpp"
 #include "base/option_groups.hpp"
 #include "base/options.hpp"
@@ -37,9 +36,13 @@ namespace {
 
 // Returns the flag of the command line that became the argument `key`.
 std::string flag_of(std::string key) {
-  if (key == "options") return "-o";
-  for (const char* repeated : {"optimizer_options", "lr_scheduler_options"})
-    if (key == repeated) key.pop_back();
+  constexpr std::pair<std::string_view, const char*> kRepeated[] = {
+      {"options", "-o"},
+      {"optimizer_options", "--optimizer-option"},
+      {"lr_scheduler_options", "--lr-scheduler-option"},
+  };
+  for (const auto& [name, flag] : kRepeated)
+    if (key == name) return flag;
   std::replace(key.begin(), key.end(), '_', '-');
   return "--" + key;
 }
@@ -57,12 +60,8 @@ std::string strategy_options(const std::string& strategy, const std::vector<std:
 }
 
 World launch_with_timeout(const json& arguments) {
-  constexpr double kMost = 365 * 24 * 3600.0;
   if (!given(arguments, "timeout")) return launch();
-  const double seconds = real(arguments, "timeout", 0);
-  if (!(seconds > 0 && seconds <= kMost))
-    fail(WEFT_INVALID_ARGUMENT, "--timeout is {} s, but must be more than 0 and at most a year", seconds);
-  return launch(std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000))));
+  return launch(milliseconds_of("--timeout", real(arguments, "timeout", 0)));
 }
 
 }  // namespace
@@ -139,11 +138,10 @@ Model open_model(const json& arguments, const std::string& precision, const Worl
   model.shared().missing = flag(arguments, "allow_missing") ? checkpoint::Missing::kAnything : missing;
   if (!model.shared().weights.empty() || !std::filesystem::is_directory(path)) return model;
   if (model.shared().missing == checkpoint::Missing::kNothing)
-    fail(
-        WEFT_NOT_FOUND,
-        "{} holds no weights of {}: give the folder of a model that was trained, or --allow-missing to begin "
-        "with initial values",
-        path, model.architecture());
+    fail(WEFT_NOT_FOUND,
+         "{} holds no weights of {}: give the folder of a trained model, or --allow-missing to begin with "
+         "initial values",
+         path, model.architecture());
   world.print_on_master(
       fmt::format("{} holds no weights: {} begins with initial values", path, model.architecture()));
   return model;

@@ -21,10 +21,8 @@ bool flag(const json& arguments, const char* key);
 bool given(const json& arguments, const char* key);
 
 // Reads --strategy, -o, --booster, --precision, --mixed-precision, --recompute, --accumulate,
-// --max-grad-norm,
-// --check-agreement and --seed. The strategy is `without` ("none", or empty for the default plugin) if
-// neither
-// --strategy nor --booster is given.
+// --max-grad-norm, --check-agreement and --seed. The strategy is `without` ("none", or empty for the default
+// plugin) if neither --strategy nor --booster is given.
 BoosterOptions booster_options(const json& arguments, const std::string& without);
 // Like booster_options(), for a verb that reads the logits: sets the strategy's option parallel_output to
 // false, so that every rank has all of them. Throws INVALID_ARGUMENT if the user set it to true.

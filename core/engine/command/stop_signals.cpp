@@ -41,11 +41,6 @@ void on_signal(int signal, siginfo_t* info, void*) {
   ::raise(signal);
 }
 
-bool is_ignored(int signal) {
-  struct sigaction action {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
 }  // namespace
 
 StopSignals::StopSignals(Job& job) {
@@ -63,16 +58,14 @@ StopSignals::~StopSignals() {
 }
 
 StopSignals::Stop StopSignals::agree(const World& world) {
-  std::vector<int> signals;
   const auto own = [] { return std::to_string(stop_signal.load()); };
-  for (const std::string& text : gather_from_every_rank(world.communicator(), own))
-    signals.push_back(std::stoi(text));
-  const auto first = std::find_if(signals.begin(), signals.end(), [](int signal) { return signal != 0; });
+  const std::vector<std::string> signals = gather_from_every_rank(world.communicator(), own);
+  const auto is_signal = [](const std::string& text) { return text != "0"; };
+  const auto first = std::find_if(signals.begin(), signals.end(), is_signal);
   if (first == signals.end()) return {SIGINT, "a request to stop"};
-  const std::string name = signal_name(*first);
-  if (std::all_of(first, signals.end(), [](int signal) { return signal != 0; }) && first == signals.begin())
-    return {*first, name};
-  return {*first, fmt::format("{} to rank {}", name, first - signals.begin())};
+  const int number = std::stoi(*first);
+  if (std::all_of(signals.begin(), signals.end(), is_signal)) return {number, signal_name(number)};
+  return {number, fmt::format("{} to rank {}", signal_name(number), first - signals.begin())};
 }
 
 }  // namespace weft::command

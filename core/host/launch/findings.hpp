@@ -1,4 +1,4 @@
-// What went wrong with which rank, as far as the launcher can see it, and which of it explains the rest.
+// Collects what went wrong with each rank, and finds the failure that explains the others.
 #pragma once
 
 #include <optional>
@@ -6,12 +6,12 @@
 
 namespace weft::launch {
 
-// From what follows from another rank's end to what nothing else explains.
+// How a rank failed, from the weakest to the strongest evidence that it failed on its own.
 enum class Evidence {
-  kLostPeer,    // it reported that a peer was lost
-  kExit,        // it exited with a code other than 0, or aborted, and reported nothing
-  kOwnFailure,  // it reported what failed
-  kSignal,      // a signal killed it that we did not send
+  kLostPeer,    // it reported that it lost another rank
+  kExit,        // it exited with a code other than 0, or aborted, without a report
+  kOwnFailure,  // it reported a failure of its own
+  kSignal,      // a signal killed it that the launcher did not send
 };
 
 struct Finding {
@@ -21,22 +21,22 @@ struct Finding {
 
 class Findings {
  public:
-  // The first one of a rank counts.
+  // Adds a finding. Only the first finding of a rank counts.
   void add(Finding finding) {
     for (const Finding& known : all_)
       if (known.rank == finding.rank) return;
     all_.push_back(finding);
   }
-  // The strongest evidence, the first where there is more.
+  // Returns the finding with the strongest evidence; the earliest one among equals.
   std::optional<Finding> best() const {
     std::optional<Finding> best;
     for (const Finding& finding : all_)
       if (!best || finding.evidence > best->evidence) best = finding;
     return best;
   }
-  // Whether nothing that comes later can explain it better.
+  // Returns true if no later finding could explain the failure better.
   bool decisive() const { return best() && best()->evidence >= Evidence::kOwnFailure; }
-  // The weakest if there is none of this rank.
+  // Returns the evidence against a rank, or the weakest one if there is none.
   Evidence of(int rank) const {
     for (const Finding& finding : all_)
       if (finding.rank == rank) return finding.evidence;

@@ -12,11 +12,13 @@
 #include <thread>
 
 #include "base/environment.hpp"
+#include "base/host_name.hpp"
 #include "base/text.hpp"
 #include "host/launch/inherited.hpp"
 #include "host/launch/job_processes.hpp"
 #include "host/launch/keeper.hpp"
 #include "host/launch/master_port.hpp"
+#include "host/launch/rank_signals.hpp"
 
 namespace weft::launch {
 namespace {
@@ -24,12 +26,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kJudgement = 500ms;
-constexpr auto kEndingTime = 3s;  // from SIGTERM to SIGKILL, after a failure
-constexpr auto kKillingTime =
-    4s;  // from SIGKILL to giving up; with kEndingTime under the 10 s that users are promised
-constexpr auto kGroupLook = 200ms;  // while only what a shell started is left
-constexpr auto kDoubled =
-    100ms;  // timeout(1) signals a process and then its group: that is one Ctrl-C, not two
+constexpr auto kEndingTime = 3s;    // from SIGTERM to SIGKILL, after a failure
+constexpr auto kKillingTime = 4s;   // from SIGKILL to giving up; ends within the promised 10 s
+constexpr auto kGroupLook = 200ms;  // while only processes that a shell started are left
+constexpr auto kDoubled = 100ms;    // timeout(1) signals a process and its group, which counts once
 
 constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 constexpr int kPassedSignals[] = {SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
@@ -39,16 +39,19 @@ bool contains(const Numbers& numbers, int number) {
   return std::find(std::begin(numbers), std::end(numbers), number) != std::end(numbers);
 }
 
-// Blocks the signals that a Descriptor delivers instead, until it goes.
+// Blocks the signals that a Descriptor delivers instead, until its destruction. Leaves those alone that this
+// process ignores (nohup): blocked, they would be delivered.
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigemptyset(&set_);
     sigaddset(&set_, SIGCHLD);
-    for (const int number : kStopSignals) sigaddset(&set_, number);
-    for (const int number : kPassedSignals) sigaddset(&set_, number);
+    for (const int number : kStopSignals)
+      if (!is_ignored(number)) sigaddset(&set_, number);
+    for (const int number : kPassedSignals)
+      if (!is_ignored(number)) sigaddset(&set_, number);
     pthread_sigmask(SIG_BLOCK, &set_, &before_);
-    // Ignored, children would vanish with their exit codes.
+    // If SIGCHLD is ignored, the exit codes of children are lost.
     struct sigaction standard = {};
     standard.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &standard, &child_before_);
@@ -70,12 +73,6 @@ class BlockedSignals {
   sigset_t set_, before_;
   struct sigaction child_before_, pipe_before_;
 };
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 }  // namespace
 
@@ -209,11 +206,15 @@ void Job::on_signal(const signalfd_siginfo& signal) {
     told_ = true;
     return kill_all();
   }
-  if (contains(kStopSignals, number) && (stop_signal_ == 0 || number == SIGINT)) {
-    stop_signal_ = number;
-    stop_time_ = Clock::now();
-    answers_awaited_ = true;
-    if (phase_ <= Phase::kStopping) enter(Phase::kStopping, std::min(options_.answer, options_.grace));
+  if (contains(kStopSignals, number)) {
+    // After a failure the ranks are being ended already, and the failure decides the exit code.
+    if (phase_ > Phase::kStopping) return;
+    if (stop_signal_ == 0 || number == SIGINT) {
+      stop_signal_ = number;
+      stop_time_ = Clock::now();
+      answers_awaited_ = true;
+      enter(Phase::kStopping, time_to_answer());
+    }
   }
   signal_all(number);
   if (number != SIGTSTP) return;
@@ -256,7 +257,7 @@ void Job::take(const Report& report) {
         {report.rank, report.number == WEFT_UNAVAILABLE ? Evidence::kLostPeer : Evidence::kOwnFailure});
 }
 
-// Whether a rank ended as the signal that asks it to stop demands.
+// Returns true if a rank ended in the way that the stop signal asks for.
 bool Job::as_asked(const RankEnd& end) const {
   return stop_signal_ != 0 && (end.signal == stop_signal_ || end.code == 128 + stop_signal_);
 }
@@ -328,8 +329,8 @@ void Job::kill_silent_ranks() {
     silenced_.insert(rank);
     ranks_[rank].signal(SIGKILL);
   }
-  // The others may depend on it, and fail, or not, and finish.
-  enter(Phase::kStopping, options_.grace - std::min<Clock::duration>(options_.grace, options_.answer));
+  // The other ranks may need the killed one and fail, or finish without it.
+  enter(Phase::kStopping, options_.grace - time_to_answer());
 }
 
 void Job::kill_all() {

@@ -1,7 +1,7 @@
-// The launcher at work: one job of ranks on this host, from start to end. Private to launch/; see
-// run_ranks.hpp.
+// Runs one job of ranks on this host, from start to end. Private to launch/; see run_ranks.hpp.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <set>
@@ -23,28 +23,28 @@ inline constexpr int kMostRanksPerHost = 4096;
 
 class Job {
  public:
-  // `file` is executed with the command's arguments. `mark` is one more variable for the ranks, removed from
-  // their environment if its value is empty. `listens`: the program takes the master's socket over, so that
-  // it may listen from the start.
+  // The ranks execute `file` with the arguments of the command. `mark` is one more variable of their
+  // environment; an empty value removes it. `listens` says that the program takes over the master's socket,
+  // which therefore may listen from the start.
   Job(const RunOptions& options, std::string file, std::pair<std::string, std::string> mark, bool listens);
   int run();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // A job goes down this list, past some of them, and never up. All but the first have a deadline.
+  // A job passes through these phases in this order and may skip some. All but the first have a deadline.
   enum class Phase {
     kRunning,
-    kJudging,   // something went wrong: for half a second, what explains it is awaited
-    kStopping,  // a signal asks the ranks to stop. First deadline: to take the signal; then: to stop
-    kEnding,    // a rank failed, the others got SIGTERM
-    kKilling,   // all got SIGKILL
-    kGivenUp,   // and some did not end
+    kJudging,   // a rank failed; the launcher waits half a second for evidence that explains it better
+    kStopping,  // a signal asks the ranks to stop; the first deadline is for taking it, the second for ending
+    kEnding,    // a rank failed, and the other ranks got SIGTERM
+    kKilling,   // all ranks got SIGKILL
+    kGivenUp,   // some ranks did not end even then
   };
   void enter(Phase phase, Clock::duration patience);
   void on_deadline();
 
-  std::optional<int> start();  // an exit code if a rank could not start
+  std::optional<int> start();  // returns an exit code if a rank could not start
   std::vector<std::string> shared_environment() const;
   void wait_for_events();
   void read_signals();
@@ -54,6 +54,8 @@ class Job {
   void take(const Report& report);
   void judge();
 
+  // How long ranks may take to take a stop signal.
+  Clock::duration time_to_answer() const { return std::min(options_.answer, options_.grace); }
   bool as_asked(const RankEnd& end) const;
   void end_others(int cause);
   void kill_silent_ranks();
@@ -67,13 +69,13 @@ class Job {
   void say_signalled(const Report& report) const;
   void say_silent(int rank, const std::string& why) const;
   void say_late(int rank) const;
-  std::string named(int rank) const;    // "rank 1 (pid 4242 on box)"
-  std::string at_work(int rank) const;  // " in step 13", or ""
-  std::string at_work_now() const;      // a line for each rank that runs but the cause
+  std::string named(int rank) const;    // returns "rank 1 (pid 4242 on box)"
+  std::string at_work(int rank) const;  // returns " in step 13", or ""
+  std::string at_work_now() const;      // returns a line for each running rank except the cause
 
   int num_running() const;
   bool is_over() const;
-  // The processes of a rank that have to take a signal: its program, or what its shell left behind.
+  // Returns the processes of a rank that have to take a signal: its program, or what its shell left behind.
   std::vector<pid_t> listeners(int rank) const;
 
   const RunOptions options_;
@@ -85,21 +87,21 @@ class Job {
   ReportChannel channel_;
   ActivityBoard board_;
   Descriptor signals_;
-  bool ignores_broken_pipes_ = false;  // this process did before the job
+  bool ignores_broken_pipes_ = false;  // whether this process ignored SIGPIPE before the job
   std::vector<RankProcess> ranks_;
-  std::vector<Report> reports_;  // of failures, in the order in which they were sent
+  std::vector<Report> reports_;  // failures, in the order in which they were sent
   Findings findings_;
 
   Phase phase_ = Phase::kRunning;
   Clock::time_point deadline_;
-  int stop_signal_ = 0;  // the first of SIGINT, SIGTERM, SIGHUP, SIGQUIT that came
+  int stop_signal_ = 0;  // SIGINT, SIGTERM, SIGHUP or SIGQUIT, whichever came first
   Clock::time_point stop_time_;
-  bool answers_awaited_ = false;  // kStopping's first deadline
-  std::set<int> silenced_;        // ranks that were killed because they did not
+  bool answers_awaited_ = false;  // whether kStopping is before its first deadline
+  std::set<int> silenced_;        // ranks that were killed because they did not take the signal
   int cause_ = -1;                // the rank that ended the job
-  std::string suspects_;          // what the others did, where it only lost one of them
-  bool told_ = false;             // and why has been said
-  bool ended_others_ = false;     // and some ran on then
+  std::string suspects_;          // what the other ranks did when the cause lost one of them
+  bool told_ = false;             // whether the reason has been printed
+  bool ended_others_ = false;     // whether other ranks were still running then
 };
 
 }  // namespace weft::launch

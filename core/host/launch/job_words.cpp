@@ -1,8 +1,9 @@
-// What the launcher says of a job's end: who, on which host, what it was doing, and what to do about it.
+// The messages of the launcher at the end of a job: which rank, on which host, what it was doing, what to do.
 #include <signal.h>
 
 #include <algorithm>
 
+#include "base/duration.hpp"
 #include "base/rank_failure.hpp"
 #include "base/text.hpp"
 #include "host/launch/job.hpp"
@@ -49,10 +50,6 @@ const char* advice(int signal) {
   }
 }
 
-std::string seconds(std::chrono::nanoseconds time) {
-  return fmt::format("{:g} s", static_cast<double>(time / std::chrono::milliseconds(100)) / 10);
-}
-
 }  // namespace
 
 void Job::say(const std::string& text) const {
@@ -75,9 +72,9 @@ std::string Job::at_work_now() const {
     const std::optional<ActivityNote> note = board_.read(rank);
     if (rank == cause_ || ranks_[rank].end() || !note) continue;
     const std::optional<ProcessState> state = process_state(note->process);
-    lines +=
-        fmt::format("\n      {} was {}, for {}{}", named(rank), printable(note->text, 256),
-                    seconds(note->age), state && state->letter == 'T' ? ", and is stopped (SIGSTOP)" : "");
+    lines += fmt::format("\n      {} was {}, for {}{}", named(rank), printable(note->text, 256),
+                         seconds_text(note->age),
+                         state && state->letter == 'T' ? ", and is stopped (SIGSTOP)" : "");
   }
   return lines;
 }
@@ -93,20 +90,20 @@ void Job::say_silent(int rank, const std::string& why) const {
   const std::optional<ActivityNote> note = board_.read(rank);
   say(fmt::format(
       "{} did not take {} within {} and was killed: it {}{}", named(rank), signal_name(stop_signal_),
-      seconds(options_.answer), why,
-      note ? fmt::format("; it was {}, for {}", printable(note->text, 256), seconds(note->age)) : ""));
+      seconds_text(time_to_answer()), why,
+      note ? fmt::format("; it was {}, for {}", printable(note->text, 256), seconds_text(note->age)) : ""));
 }
 
 void Job::say_late(int rank) const {
   const std::optional<ActivityNote> note = board_.read(rank);
   say(fmt::format(
       "{} was killed: it had not ended {} after {}{}; --grace gives it more time", named(rank),
-      seconds(options_.grace), signal_name(stop_signal_),
-      note ? fmt::format(" and was {}, for {}", printable(note->text, 256), seconds(note->age)) : ""));
+      seconds_text(options_.grace), signal_name(stop_signal_),
+      note ? fmt::format(" and was {}, for {}", printable(note->text, 256), seconds_text(note->age)) : ""));
 }
 
 void Job::explain() const {
-  // Interrupted, ranks that die of the signal take their peers with them: nothing of that is news.
+  // A rank that dies of the stop signal takes its peers with it, which needs no explanation.
   const auto died_of_it = [&](const RankProcess& rank) {
     return stop_signal_ != 0 && rank.end() && rank.end()->signal == stop_signal_;
   };
@@ -134,7 +131,7 @@ void Job::explain() const {
     text = fmt::format("{} exited with code {}{}{}", named(cause_), end ? end->code : 1, at_work(cause_),
                        others);
   }
-  // A failure of its own that came at the same time.
+  // Another rank reported a failure of its own at the same time.
   if (report == reports_.end() && !reports_.empty() && reports_.front().number != WEFT_UNAVAILABLE)
     text +=
         fmt::format("\n      rank {} reported: {}", reports_.front().rank, indented(reports_.front().text));

@@ -22,7 +22,7 @@ void ignore(int number) {
   if (is_default(number)) signal(number, SIG_IGN);
 }
 
-// Nothing below may allocate: it runs in a handler.
+// The code below runs in a signal handler and must not allocate.
 
 struct Text {
   char data[1000];
@@ -36,14 +36,14 @@ struct Text {
   void add(const char* part) { add(part, std::strlen(part)); }
 };
 
-// /proc/self/maps by lines: BEGIN-END RIGHTS OFFSET DEVICE INODE PATH.
+// Reads /proc/self/maps, whose lines are BEGIN-END RIGHTS OFFSET DEVICE INODE PATH.
 class Maps {
  public:
   Maps() : fd_(open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
   ~Maps() { close(fd_); }
   Maps(const Maps&) = delete;
 
-  // The path of the file that is mapped at this address, "" if there is none.
+  // Returns the path of the file that is mapped at this address, or "" if there is none.
   const char* path_at(uintptr_t address) {
     while (read_line()) {
       char* next = nullptr;
@@ -103,7 +103,7 @@ void on_bus_error(int number, siginfo_t* info, void*) {
   Maps maps;
   if (info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR)
     path = maps.path_at(reinterpret_cast<uintptr_t>(info->si_addr));
-  if (*path == '\0') {  // of the program itself: as it would have been
+  if (*path == '\0') {  // no mapped file: the signal has its default effect
     signal(number, SIG_DFL);
     return;
   }
@@ -111,8 +111,7 @@ void on_bus_error(int number, siginfo_t* info, void*) {
   text.add(path);
   text.add(
       ": this file became shorter while it was mapped, or its disk failed or is full (SIGBUS); leave the "
-      "files of a "
-      "running job alone and start it again, with --resume where it was saved");
+      "files of a running job alone and start it again, with --resume where it was saved");
   launch::report_failure_in_handler(WEFT_DATA_LOSS, text.data, text.size);
   _exit(1);
 }
@@ -122,6 +121,11 @@ void on_bus_error(int number, siginfo_t* info, void*) {
 std::string signal_name(int number) {
   const char* name = sigabbrev_np(number);
   return name != nullptr ? std::string("SIG") + name : fmt::format("signal {}", number);
+}
+
+bool is_ignored(int number) {
+  struct sigaction action {};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 void report_stop_signal(int signal, pid_t sender) noexcept {

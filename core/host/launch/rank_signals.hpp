@@ -1,5 +1,5 @@
-// Signals in a rank: those that stand for an error of one call are better told as an error, and the launcher
-// hears of those that ask the rank to stop.
+// Handles signals in a rank: turns those that stand for a failed call into errors, and tells the launcher of
+// those that ask the rank to stop.
 #pragma once
 
 #include <sys/types.h>
@@ -19,10 +19,13 @@ void prefer_errors_to_signals(int rank, int world_size);
 // stop. For signal handlers; needs prefer_errors_to_signals() before.
 void report_stop_signal(int signal, pid_t sender) noexcept;
 
-// "SIGKILL".
+// Returns the name of a signal: "SIGKILL".
 std::string signal_name(int number);
 
-// For a program that goes on where nobody reads its output.
+// Returns true if this process ignores the signal, as under nohup.
+bool is_ignored(int number);
+
+// Ignores SIGPIPE unless the program has a handler, so that it continues when nobody reads its output.
 void ignore_broken_pipes();
 
 }  // namespace weft

@@ -14,7 +14,7 @@ struct RunOptions {
   std::string verb = "run";          // for messages: `weft: run: ...`
   std::string master_addr = "127.0.0.1";
   int master_port = 0;  // 0: a free one
-  // How long ranks may take to take a signal that asks them to stop, and to stop then.
+  // How long ranks may take to take a signal that asks them to stop, and then to stop.
   std::chrono::milliseconds answer{10'000}, grace{300'000};
 };
 
@@ -30,15 +30,15 @@ struct RunOptions {
 // Failure: the first rank that fails ends the job: the others get SIGTERM, 3 s later SIGKILL. It alone is
 //   explained on stderr, with what it was doing, its report and last lines: what the others say then follows
 //   from it. A rank that only tells of a lost peer is blamed if no other one has ended within half a second.
-// Stopping: SIGINT, SIGTERM, SIGHUP and SIGQUIT to this process are passed on to all ranks. A rank that has
-// not
-//   taken the signal after `answer` (it is stopped, or ignores it) is killed and named; those that have may
-//   finish up to `grace`. A second SIGINT kills at once. If one rank alone is signalled and says so
-//   (report_signal), the job stops as if this process had been.
+// Stopping: SIGINT, SIGTERM, SIGHUP and SIGQUIT to this process are passed on to all ranks, except those that
+//   this process ignores (nohup). A rank that has not taken the signal after `answer`, or after a shorter
+//   `grace`, because it is stopped or ignores the signal, is killed and named; the others may finish up to
+//   `grace`. A second SIGINT kills at once. If one rank alone is signalled and reports it
+//   (report_stop_signal()), the job stops as if this process had been signalled. After a failure these
+//   signals change nothing.
 // Other signals: each rank has a process group of its own, so Ctrl-C reaches this process only. SIGUSR1,
-// SIGUSR2,
-//   SIGWINCH, SIGTSTP and SIGCONT are passed on. If this process is killed, so are the ranks and all that
-//   they started; what they started is ended after a failure and after a signal too.
+//   SIGUSR2, SIGWINCH, SIGTSTP and SIGCONT are passed on. If this process is killed, so are the ranks and all
+//   that they started; what they started is ended after a failure and after a signal too.
 //
 // Returns 0; the exit code of the first failure, 128 + signal if it was killed; 128 + signal after SIGINT
 // (130), SIGTERM, SIGHUP or SIGQUIT; 127 if there is no such program, 126 if it cannot be executed. Failures
