@@ -22,9 +22,9 @@ TEST_F(PlanCommand, RefusesSizesThatAreOutOfRange) {
   EXPECT_TRUE(refuses(plan({"--explain", "--tensor-size", "-1"}), kFailed,
                       {"--tensor-size is -1, must be from 1 to"}));
   EXPECT_TRUE(refuses(plan({"--tensor-size", "2"}), kFailed, {"--tensor-size needs --explain"}));
-  for (const char* memory : {"inf", "nan", "-1GiB", "1GB", ""})
+  for (const char* memory : {"inf", "nan", "-1GiB", "1gb", "8 GiB", "0", ""})
     EXPECT_TRUE(refuses(plan({"--memory", memory}), kFailed,
-                        {"--memory is \"" + std::string(memory) + "\", must be a positive size"}));
+                        {"--memory is \"" + std::string(memory) + "\", must be a number of bytes above 0"}));
 }
 
 TEST_F(PlanCommand, EstimatesTheBytesOfOneRank) {

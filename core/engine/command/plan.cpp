@@ -1,8 +1,7 @@
 // `weft plan`.
-#include <array>
-#include <cmath>
 #include <cstdio>
 
+#include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "booster/chosen_strategy.hpp"
 #include "booster/estimate.hpp"
@@ -16,24 +15,6 @@
 namespace weft::command {
 
 namespace {
-
-// Parses a number of bytes: 83886080, 80MiB, 1.5GiB.
-double parse_bytes(const std::string& given) {
-  size_t end = 0;
-  double number = 0;
-  try {
-    number = std::stod(given, &end);
-  } catch (const std::exception&) {
-    end = 0;
-  }
-  const std::string unit = given.substr(end);
-  constexpr std::array<std::pair<const char*, double>, 6> kUnits = {
-      {{"", 1}, {"B", 1}, {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.}}};
-  for (const auto& [name, factor] : kUnits)
-    if (end > 0 && number > 0 && std::isfinite(number) && unit == name) return number * factor;
-  fail(WEFT_INVALID_ARGUMENT,
-       "--memory is \"{}\", must be a positive size such as 80GiB (B, KiB, MiB, GiB, TiB)", given);
-}
 
 std::string size_text(double bytes) {
   if (bytes >= 1073741824.) return fmt::format("{:.2f} GiB", bytes / 1073741824.);
@@ -137,7 +118,8 @@ int plan(const json& arguments) {
   const int64_t world_size = count_of(arguments, "world_size", "--world-size");
   MicroBatchShape micro_batch;
   micro_batch.batch_size = count_of(arguments, "batch_size", "--batch-size");
-  const double memory = given(arguments, "memory") ? parse_bytes(text(arguments, "memory")) : 0;
+  const auto memory = static_cast<double>(
+      given(arguments, "memory") ? parse_bytes(text(arguments, "memory"), "--memory") : 0);
   Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
   if (given(arguments, "adapter")) model.adapt(text(arguments, "adapter"));
   if (flag(arguments, "explain")) {
