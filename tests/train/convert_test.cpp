@@ -1,4 +1,5 @@
 // `weft convert` from every format and layout to every other one.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -47,6 +48,13 @@ TEST_F(Convert, ThereAndBackThroughEveryFormIsTheSameFile) {
   weft_succeeds(convert("out", "weights.bin", {"--weights-only"}));
   weft_succeeds(convert("weights.bin", "weights.safetensors"));
   EXPECT_TRUE(read_bytes(in("weights.safetensors")) == weights("out"));
+}
+
+TEST_F(Convert, SucceedsWhereItsMessageCannotBeWritten) {
+  const launch::Descriptor full(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  launch::Process process(Words{WEFT_PROGRAM} + convert("out", "other"), {.error_fd = full.get()});
+  EXPECT_EQ(process.finish().exit_code, 0);
+  EXPECT_TRUE(weights("other") == weights("out"));
 }
 
 TEST_F(Convert, OfDtypeRoundsTheWeightsAndSaysSoInTheConfiguration) {

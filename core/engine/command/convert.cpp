@@ -1,4 +1,5 @@
 // `weft convert`. Converts one tensor at a time, so a model can be larger than memory.
+#include <cstdio>
 #include <filesystem>
 
 #include "base/files.hpp"
@@ -146,7 +147,9 @@ int convert(const json& arguments) {
       copy_training_state(state, folder.path() / checkpoint::kStateFolder, integer(arguments, "parts", 0));
     folder.publish();
   }
-  fmt::print(stderr, "{} tensors from {} to {}\n", reader.entries().size(), input.string(), output.string());
+  const std::string line =
+      fmt::format("{} tensors from {} to {}\n", reader.entries().size(), input.string(), output.string());
+  std::fputs(line.c_str(), stderr);  // fmt::print throws where nobody reads, and the output is complete
   return 0;
 }
 
