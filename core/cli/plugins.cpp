@@ -19,7 +19,6 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "host/command.h"
-#include "host/launch/rank_process.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "verbs.hpp"
 

@@ -18,7 +18,7 @@ enum class Stage {
   kAbiMinor,
   kTier,      // the tier is known, and the library links only what it allows
   kTorchTag,  // built against the same libtorch
-  kTrust,     // only root and this user can write it, it is inside its search path, and its digest is right
+  kTrust,     // inside its search path, writable only by trusted_owners(), and its digest is right
   kDlopen,
   kEntry,          // it exports weft_plugin_query_v1
   kNegotiate,      // the plugin accepts the ABI version and has the id and version of its manifest

@@ -121,8 +121,8 @@ WEFT_EXPORT weft_status weft_job_zero_grad(weft_job* job, weft_error* error);
 
 /* Save and load checkpoints; all of these functions are collective. Options of saving: "shard", "prefix",
  * "size_per_shard" (MB), "use_safetensors", "background" (writes in a thread; the next save or load waits for
- * it and fails if it failed). If the last one fails, the process ends with status 1. A folder gets its name only
- * when it is complete. */
+ * it and fails if it failed). If no save or load follows a background save that failed, the process exits
+ * with status 1. A folder gets its name only when it is complete. */
 WEFT_EXPORT weft_status weft_booster_save_model(weft_booster* booster, weft_job* job, weft_str path,
                                                 weft_str options, weft_error* error);
 WEFT_EXPORT weft_status weft_booster_load_model(weft_booster* booster, weft_job* job, weft_str path,
