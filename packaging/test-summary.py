@@ -3,8 +3,9 @@
 
 usage: test-summary.py RESULTS
 RESULTS holds, for each preset, PRESET.xml (CTest's JUnit file) and PRESET/ (GoogleTest's files, one for each program). A test
-of CTest that is a GoogleTest program counts with its cases; any other counts as one. Standard input has the other steps, a line
-each: seconds, a tab, what was done. The exit status is 1 if a test failed.
+of CTest that is a GoogleTest program counts with its cases; any other counts as one. attack.xml has a test for each kind of
+case; the text of its failure repeats the cases. Standard input has the other steps, a line each: seconds, a tab, what was
+done. The exit status is 1 if a test failed.
 """
 
 import sys
@@ -81,7 +82,10 @@ def add_preset(summary, path):
         name, status = f"{path.stem}: {test.get('name')}", test.get("status")
         summary.steps.append((float(test.get("time", 0)), f"test {name}"))
         failed, total = add_cases(summary, cases_of(path.with_suffix(""), test.get("name")), name)
-        if status == "fail" and failed == 0:
+        repeat = (test.findtext("failure") or "").strip()
+        if status == "fail" and repeat:
+            summary.add("failed", f"{name}; to repeat: {repeat}")
+        elif status == "fail" and failed == 0:
             summary.add("failed", name + " (no failed case: it crashed, ran out of time, or is no GoogleTest program)")
         elif status in ("notrun", "disabled") and total == 0:
             summary.add("skipped", name, last_line(test.findtext("system-out")))

@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 """Attacks the `weft` command: damaged files, wrong words, signals at any moment.
 
-  attack.py --weft PROGRAM [--minutes N] [--seed S] [--kinds a,b] [--cases N]   draws cases until the time is up
+  attack.py --weft PROGRAM [--minutes N] [--seed S] [--kinds a,b] [--cases N]   draws cases while there is time
   attack.py --weft PROGRAM --case KIND:NUMBER [--keep FOLDER]                   repeats one
   attack.py --prove                                                            checks the judge
 
 Every case is refused with one clear error, or works, or goes on after it was killed as if it had not been.
-Without --seed WEFT_TEST_SEED is the seed, or 0. It ends with a table and with a command that repeats each bad
-case; exit code 1 if there is one.
+Without --seed WEFT_TEST_SEED is the seed, or 0. A case begins only if the longest one of its kind so far would
+end in time. It ends with a table and with a command that repeats each bad case; exit code 1 if there is one.
 """
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
+import traceback
+from types import SimpleNamespace
+from xml.etree import ElementTree
 
 sys.dont_write_bytecode = True
 
@@ -34,14 +38,49 @@ TURNS = ["words", "checkpoint", "config", "plugin", "words", "checkpoint", "kill
          "checkpoint", "resume"]
 
 
+SECONDS = {"kill": 15.0, "resume": 40.0}  # that a case is expected to take before one of its kind has been timed
+USUAL_SECONDS = 8.0
+
+
 def try_case(kind, number, bench, repeat):
-    case = Case(kind, number, bench)
-    KINDS[kind](case)
+    case, begin = Case(kind, number, bench), time.monotonic()
+    try:
+        KINDS[kind](case)
+    except Exception as error:  # a fault of the attack is one bad case, and the others are still tried
+        traceback.print_exc(limit=-4)
+        case.judge([f"the attack failed: {type(error).__name__}: {error}"])
+    case.seconds = time.monotonic() - begin
     if case.bad:
         print(f"bad: {case.what}: {'; '.join(case.bad)}\n  repeat: {repeat} --case {case.name}", flush=True)
-        for line in [case.shown.command()[:600]] + case.shown.error.splitlines()[-12:]:
+        shown = [case.shown.command()[:600]] + case.shown.error.splitlines()[-12:] if case.shown else []
+        for line in shown:
             print("  | " + line[:300], flush=True)
     return case
+
+
+def next_kind(turns, tried, left):
+    """The first kind in turn of which a case ends within `left` seconds, or None."""
+    for turn in range(len(turns)):
+        kind = turns[(len(tried) + turn) % len(turns)]
+        own = [case.seconds for case in tried if case.kind == kind]
+        if max(own, default=SECONDS.get(kind, USUAL_SECONDS)) <= left:
+            return kind
+    return None
+
+
+def write_junit(path, tried, repeat):
+    """One test for each kind, as packaging/test-summary.py reads it."""
+    root = ElementTree.Element("testsuite", name="attack")
+    for kind in KINDS:
+        own = [case for case in tried if case.kind == kind]
+        if not own:
+            continue
+        bad = [f"{repeat} --case {case.name}" for case in own if case.bad]
+        test = ElementTree.SubElement(root, "testcase", name=kind, status="fail" if bad else "run",
+                                      time=f"{sum(case.seconds for case in own):.1f}")
+        if bad:
+            ElementTree.SubElement(test, "failure", message=f"{len(bad)} of {len(own)}").text = "; ".join(bad)
+    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 
 
 def table(tried, repeat):
@@ -55,6 +94,31 @@ def table(tried, repeat):
             print(f"{repeat} --case {case.name}\n    {case.what[:150]}: {'; '.join(case.bad)[:200]}")
 
 
+def prove():
+    """Cases begin in turn while there is time for them."""
+    done = [SimpleNamespace(kind="words", seconds=50.0)]
+    expected = [(TURNS, [], 200, "words"), (TURNS, done, 200, "checkpoint"), (["resume", "words"], [], 30, "words"),
+                (["words", "words"], done, 40, None), (["words"], [], 0, None)]
+    wrong = [case for case in expected if next_kind(*case[:3]) != case[3]]
+    print(f"{len(expected) - len(wrong)} of {len(expected)} cases begin in turn and in time")
+    return not wrong and prove_summary()
+
+
+def prove_summary():
+    """packaging/test-summary.py counts each kind, and repeats the command of a bad case."""
+    summary = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "packaging", "test-summary.py")
+    tried = [SimpleNamespace(kind=kind, name=f"{kind}:{number}", seconds=1.0, bad=["an orphan"] * (number == 1))
+             for number, kind in enumerate(["words", "kill", "words", "kill"])]
+    with tempfile.TemporaryDirectory() as folder:
+        write_junit(os.path.join(folder, "attack.xml"), tried, "packaging/attack")
+        output = subprocess.run([sys.executable, summary, folder], input="", capture_output=True, text=True,
+                                check=False)
+    expected = ["FAILED attack: kill; to repeat: packaging/attack --case kill:1\n", "\n1 passed, 1 failed, 0 skipped\n"]
+    right = output.returncode == 1 and all(text in output.stdout for text in expected)
+    print("the summary of packaging/check counts the attack" if right else output.stdout + output.stderr)
+    return right
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weft")
@@ -65,10 +129,11 @@ def main():
     parser.add_argument("--case", action="append", default=[])
     parser.add_argument("--keep", help="where files go, and stay")
     parser.add_argument("--repeat", default=f"python3 {sys.argv[0]} --weft WEFT", help=argparse.SUPPRESS)
+    parser.add_argument("--junit", help="a file for the results, in the format of JUnit")
     parser.add_argument("--prove", action="store_true")
     given = parser.parse_args()
     if given.prove:
-        return 0 if verdict.prove() and mutate.prove() else 1
+        return 0 if all([verdict.prove(), mutate.prove(), jobs.prove(), prove()]) else 1
     if not given.weft or not os.access(given.weft, os.X_OK):
         parser.error(f"--weft is {given.weft}: there is no such program")
     kinds = given.kinds.split(",")
@@ -76,6 +141,7 @@ def main():
         if name not in KINDS:
             parser.error(f"there is no kind {name}; kinds: {', '.join(KINDS)}")
 
+    until = time.monotonic() + 60 * given.minutes
     folder = given.keep or tempfile.mkdtemp(prefix="weft-attack-")
     tried = []
     try:
@@ -85,11 +151,14 @@ def main():
                 kind, number = name.split(":")
                 tried.append(try_case(kind, int(number), bench, given.repeat))
         else:
-            print(f"attack: seed {given.seed} (--seed or WEFT_TEST_SEED), {given.minutes:g} minutes", flush=True)
-            until, turns = time.monotonic() + 60 * given.minutes, [kind for kind in TURNS if kind in kinds]
-            while time.monotonic() < until and len(tried) < given.cases:
-                number = given.seed * 1000003 + len(tried)
-                tried.append(try_case(turns[len(tried) % len(turns)], number, bench, given.repeat))
+            print(f"attack: seed {given.seed} (--seed or WEFT_TEST_SEED), {given.minutes:g} minutes; to repeat a "
+                  f"case: {given.repeat} --case KIND:NUMBER", flush=True)
+            turns = [kind for kind in TURNS if kind in kinds]
+            while len(tried) < given.cases:
+                kind = next_kind(turns, tried, until - time.monotonic())
+                if kind is None:
+                    break
+                tried.append(try_case(kind, given.seed * 1000003 + len(tried), bench, given.repeat))
                 if not given.keep:
                     shutil.rmtree(tried[-1].folder, ignore_errors=True)
     except KeyboardInterrupt:
@@ -98,6 +167,8 @@ def main():
         if not given.keep:
             shutil.rmtree(folder, ignore_errors=True)
     table(tried, given.repeat)
+    if given.junit:
+        write_junit(given.junit, tried, given.repeat)
     return 1 if any(case.bad for case in tried) else 0
 
 

@@ -54,7 +54,7 @@ class Bench:
         """A command that prepares cases and must work."""
         outcome = Run([self.weft, *words]).finish(120)
         if outcome.code != 0:
-            raise SystemExit(f"attack: {outcome.command()}\nended with {outcome.code}: {outcome.error}")
+            raise RuntimeError(f"{outcome.command()}\nended with {outcome.code}: {outcome.error}")
         return outcome
 
     def once(self, name, make):

@@ -7,7 +7,7 @@ import shutil
 import verdict
 from process import Run
 
-LIMIT = 40.0  # seconds that a command may take; it takes about one
+LIMIT = 90.0  # seconds that a command may take; it takes about one, and several where the machine is busy
 
 
 class Case:
@@ -17,7 +17,8 @@ class Case:
         self.random = random.Random(self.name)
         self.folder = os.path.join(bench.folder, self.name.replace(":", "-"))
         self.bad, self.what, self.outcomes = [], "", []
-        self.shown = None  # the outcome that was bad first
+        self.shown = None  # the outcome that was bad first, if any
+        self.seconds = 0.0
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
 
@@ -27,7 +28,7 @@ class Case:
     def start(self, words, environment=None):
         return Run([self.bench.weft, *words], environment, self.folder)
 
-    def ends(self, run, limit=LIMIT, grace=3.0, **allowed):
+    def ends(self, run, limit=LIMIT, grace=10.0, **allowed):
         """Waits for a run and keeps what is bad about its end."""
         outcome = run.finish(limit, grace)
         self.outcomes.append(outcome)
@@ -36,7 +37,7 @@ class Case:
 
     def judge(self, faults):
         self.bad += faults
-        if faults and self.shown is None:
+        if faults and self.shown is None and self.outcomes:
             self.shown = self.outcomes[-1]
 
     def weft(self, words, environment=None, limit=LIMIT, **allowed):

@@ -107,6 +107,28 @@ def changed_json_text(rng, data):
     return rng.choice([truncated, flipped, spliced])(rng, data), "other bytes"
 
 
+def has_other_counts(old, new):
+    """Whether two JSON values are equal, apart from whole numbers that are small in the second one."""
+    if type(old) is int and type(new) is int:
+        return old == new or 0 <= new <= 1000
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, dict):
+        return old.keys() == new.keys() and all(has_other_counts(old[key], new[key]) for key in old)
+    if isinstance(old, list):
+        return len(old) == len(new) and all(map(has_other_counts, old, new))
+    return old == new
+
+
+def is_another_position(right, changed):
+    """Whether a changed state.json says that the training was at another step or batch, which nothing else reveals."""
+    try:
+        right, changed = json.loads(right), json.loads(changed)
+    except ValueError:
+        return False
+    return right != changed and has_other_counts(right, changed)
+
+
 def header_of(data):
     (size,) = struct.unpack("<Q", data[:8])
     return json.loads(data[8:8 + size]), data[8 + size:]
@@ -118,6 +140,18 @@ def safetensors(header, body):
     return struct.pack("<Q", len(text)) + text + body
 
 
+def exchanges_elements(header, changed):
+    """Whether a header differs from a right one only in which tensor has which elements."""
+    if changed == header or not isinstance(changed, dict) or changed.keys() != header.keys():
+        return False
+    def without_places(entries):
+        return {name: {key: value for key, value in entry.items() if key != "data_offsets"}
+                for name, entry in entries.items() if isinstance(entry, dict)}
+    def places_of(entries):
+        return sorted(str(entry.get("data_offsets")) for entry in entries.values() if isinstance(entry, dict))
+    return without_places(changed) == without_places(header) and places_of(changed) == places_of(header)
+
+
 def changed_safetensors(rng, data):
     """A safetensors file with a changed header, length or end. Elements of tensors stay as they are: nothing says
     what they must be."""
@@ -126,6 +160,8 @@ def changed_safetensors(rng, data):
     how = rng.random()
     if how < 0.5:
         changed, what = changed_json(rng, header)
+        while exchanges_elements(header, changed):
+            changed, what = changed_json(rng, header)
         return safetensors(changed, body), what
     if how < 0.6:
         size = rng.choice([0, 1, 8, begin - 9, begin - 7, len(data), 2**31, 2**62, 2**63, 2**64 - 1,
@@ -172,6 +208,13 @@ def prove():
     changed = [changed_safetensors(rng, data)[0] for _ in range(300)]
     same = sum(item == data for item in changed)
     values = sum(item[:-8] == data[:-8] and len(item) == len(data) and item != data for item in changed)
+    pair = {"v": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+            "w": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}}
+    exchanged_pair, moved = {"v": pair["w"], "w": pair["v"]}, {"v": pair["v"], "w": pair["v"]}
+    exchanges = exchanges_elements(pair, exchanged_pair) and not exchanges_elements(pair, moved)
+    state = b'{"step": 3, "data": {"batch": 1, "shuffle": true}}'
+    moves = [is_another_position(state, state.replace(b"3", number)) for number in (b"2", b"-1", b"4000000000", b"3",
+                                                                                    b"x")]
     texts = len({changed_json_text(rng, b'{"a": 1, "b": [1, 2], "c": "text"}')[0] for _ in range(200)})
     print(f"mutations: {same} of 300 files are as they were, {values} have other elements, {texts} texts of 200 differ")
-    return same < 30 and values == 0 and texts > 50
+    return same < 30 and values == 0 and texts > 50 and exchanges and moves == [True] + 4 * [False]

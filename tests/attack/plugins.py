@@ -93,6 +93,6 @@ def run(case):
         except ValueError:
             case.expect(False, "the output of --json is no JSON")
     for place, folders, files in os.walk(case.folder):  # so that the folder can be removed
-        for name in folders + files:
-            os.chmod(os.path.join(place, name), 0o755, follow_symlinks=False) if not os.path.islink(
-                os.path.join(place, name)) else None
+        for path in (os.path.join(place, name) for name in folders + files):
+            if not os.path.islink(path):
+                os.chmod(path, 0o755)

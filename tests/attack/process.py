@@ -45,6 +45,15 @@ def prepare():
         signal.signal(number, signal.SIG_DFL)
 
 
+def surroundings():
+    """The environment of every command: this process's, without what belongs to another job or other plugins. A
+    name server that does not answer costs a second."""
+    foreign = ("WEFT_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_", "SLURM_", "OMPI_", "PMIX_",
+               "TORCH_", "GLOO_")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return {**own, "OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
+
+
 class Run:
     """A running command. Its descendants are known by a variable of their environment, wherever they went."""
 
@@ -56,7 +65,7 @@ class Run:
         self.begin = time.monotonic()
         self.process = subprocess.Popen(
             self.words, stdin=subprocess.DEVNULL, stdout=self.files[0], stderr=self.files[1], cwd=cwd,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **self.own, MARK: self.mark}, start_new_session=True,
+            env={**surroundings(), **self.own, MARK: self.mark}, start_new_session=True,
             preexec_fn=prepare)
 
     def descendants(self):
@@ -84,7 +93,7 @@ class Run:
     def ended(self):
         return self.process.poll() is not None
 
-    def finish(self, limit, grace=3.0):
+    def finish(self, limit, grace=10.0):
         """Waits at most `limit` seconds for the end, and `grace` for that of all that the command started."""
         hung = False
         try:

@@ -7,7 +7,7 @@ MOST_LINES = 12  # of an error, without the last lines of a rank that `weft` rep
 FOREIGN = re.compile(
     r"std::|\bc10\b|c10d|Exception raised from|frame #\d|terminate called|what\(\)|basic_string|bad_alloc|"
     r"\[json\.exception|nlohmann|vector::_M|\.[ch]pp:\d+|Segmentation fault|AddressSanitizer|enforce fail|"
-    r"stoi|stod|INTERNAL ASSERT|_ZN\w+")
+    r"\bsto[id]\b|INTERNAL ASSERT|_ZN\w+")
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS}
 LAST_LINES = re.compile(r"^ {6}(last lines of rank \d+:|\| .*)$")
 REPEATED = re.compile(r"(.)\1{99,}")  # a long value of the case's own
