@@ -290,7 +290,7 @@ void Job::on_deadline() {
     case Phase::kStopping:
       if (std::exchange(answers_awaited_, false)) return kill_silent_ranks();
       for (int rank = 0; rank < options_.num_ranks; ++rank)
-        if (!listeners(rank).empty()) say_late(rank);
+        if (silenced_.count(rank) == 0 && !listeners(rank).empty()) say_late(rank);
       told_ = true;
       return kill_all();
     case Phase::kEnding:
