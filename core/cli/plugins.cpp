@@ -263,11 +263,11 @@ void add_plugins(CLI::App& application) {
   CLI::App* plugins = application.add_subcommand("plugins", "List, show and check plugins");
   plugins->require_subcommand(1);
   plugins->footer(
-      "Weft searches for plugins in WEFT_PLUGIN_ADD_PATH, then in WEFT_PLUGIN_PATH if it is set, otherwise "
-      "in\n"
-      "~/.local/share/weft/plugins and the folder installed with Weft. WEFT_PLUGIN_SELECT and\n"
+      "Weft searches for plugins in WEFT_PLUGIN_ADD_PATH, then in WEFT_PLUGIN_PATH if it is set, otherwise\n"
+      "in ~/.local/share/weft/plugins and the folder installed with Weft. WEFT_PLUGIN_SELECT and\n"
       "WEFT_PLUGIN_DISABLE are patterns of names; WEFT_PLUGIN_SAFE=1 uses only plugins that were installed\n"
-      "with Weft.\nExample: weft plugins list");
+      "with Weft.\n"
+      "Example: weft plugins list");
   add_verb(plugins, "list", "List every plugin that was found, without loading it", nullptr,
            "weft plugins list --json", list);
   add_verb(plugins, "show", "Show a plugin and all of its options, without loading it", "NAME",

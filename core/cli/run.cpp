@@ -27,13 +27,12 @@ void refuse_other_hosts(const Flags& flags) {
                                                                 {"--exclude", &flags.exclude}};
   for (const auto& [flag, value] : refused) {
     if (value->empty()) continue;
-    throw UsageError(
-        fmt::format("{} is \"{}\", but this version starts ranks on this host only\n"
-                    "On several hosts start the program itself with torchrun, srun or mpirun: Weft reads the "
-                    "ranks from their\n"
-                    "environment, for example `srun -N 2 --ntasks-per-node 4 PROGRAM` or\n"
-                    "`mpirun -x MASTER_ADDR=a --host a:4,b:4 -n 8 PROGRAM`",
-                    flag, printable(*value)));
+    throw UsageError(fmt::format(
+        "{} is \"{}\", but this version starts ranks on this host only\n"
+        "On several hosts start the program itself with torchrun, srun or mpirun: Weft reads the\n"
+        "ranks from their environment, for example `srun -N 2 --ntasks-per-node 4 PROGRAM` or\n"
+        "`mpirun -x MASTER_ADDR=a --host a:4,b:4 -n 8 PROGRAM`",
+        flag, printable(*value)));
   }
 }
 

@@ -33,9 +33,8 @@ void add_train(CLI::App& application) {
              "Option of the optimizer, key=value; can be repeated. A wrong key prints the valid ones")
       .text("--lr-scheduler", "lr_scheduler",
             "constant, linear, linear_warmup, cosine_warmup, cosine_annealing, flat_annealing, multi_step, "
-            "step, "
-            "exponential, polynomial, plateau (the last seven also as NAME_warmup) or one_cycle; default "
-            "constant")
+            "step, exponential, polynomial, plateau (the last seven also as NAME_warmup) or one_cycle; "
+            "default constant")
       .integer("--warmup-steps", "warmup_steps",
                "Warm-up steps of constant and of the _warmup schedules; default 0")
       .words("--lr-scheduler-option", "lr_scheduler_options",

@@ -105,8 +105,7 @@ RankEnvironment read_torchrun(const char* present) {
     if (!is_loopback(*address)) {
       fail(WEFT_INVALID_ARGUMENT,
            "environment variable MASTER_ADDR is \"{}\", which may be another host, but LOCAL_RANK and "
-           "LOCAL_WORLD_SIZE "
-           "are not set: {}",
+           "LOCAL_WORLD_SIZE are not set: {}",
            printable(*address), what_to_do);
     }
     everyone_is_local(ranks);
@@ -138,8 +137,7 @@ RankEnvironment read_open_mpi(const char* present) {
   if (!address && !one_host) {
     fail(WEFT_INVALID_ARGUMENT,
          "{} of {} ranks are on this host, and MASTER_ADDR is not set: on several hosts name the host of "
-         "rank 0 (mpirun -x "
-         "MASTER_ADDR=HOST)",
+         "rank 0 (mpirun -x MASTER_ADDR=HOST)",
          ranks.local_world_size, ranks.world_size);
   }
   ranks.master_addr = address.value_or("127.0.0.1");
@@ -150,8 +148,7 @@ RankEnvironment read_open_mpi(const char* present) {
   if (!port && one_host && !job) {
     fail(WEFT_INVALID_ARGUMENT,
          "environment variable {} is set, but neither PMIX_NAMESPACE nor MASTER_PORT is: choose a port "
-         "(mpirun -x "
-         "MASTER_PORT=PORT)",
+         "(mpirun -x MASTER_PORT=PORT)",
          present);
   }
   ranks.master_port = port ? *port : one_host ? port_from_name(*job) : kDefaultPort;
@@ -180,8 +177,7 @@ int tasks_on_this_node(const RankEnvironment& ranks, size_t num_nodes) {
   if (num_nodes != 1) {
     fail(WEFT_INVALID_ARGUMENT,
          "environment variable SLURM_PROCID is set, but none of SLURM_STEP_TASKS_PER_NODE, "
-         "SLURM_TASKS_PER_NODE and "
-         "SLURM_NTASKS_PER_NODE: srun sets them; pass them on");
+         "SLURM_TASKS_PER_NODE and SLURM_NTASKS_PER_NODE: srun sets them; pass them on");
   }
   return ranks.world_size;
 }
@@ -197,8 +193,7 @@ std::string slurm_master(const std::vector<std::string>& hosts) {
   if (hosts.empty()) {
     fail(WEFT_INVALID_ARGUMENT,
          "environment variable SLURM_PROCID is set, but neither SLURM_STEP_NODELIST, SLURM_JOB_NODELIST, "
-         "SLURM_NODELIST nor "
-         "MASTER_ADDR: srun sets the first three; pass them on");
+         "SLURM_NODELIST nor MASTER_ADDR: srun sets the first three; pass them on");
   }
   return hosts.front();
 }
