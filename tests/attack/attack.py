@@ -133,7 +133,7 @@ def main():
     parser.add_argument("--prove", action="store_true")
     given = parser.parse_args()
     if given.prove:
-        return 0 if all([verdict.prove(), mutate.prove(), jobs.prove(), prove()]) else 1
+        return 0 if all([verdict.prove(), mutate.prove(), jobs.prove(), words.prove(), prove()]) else 1
     if not given.weft or not os.access(given.weft, os.X_OK):
         parser.error(f"--weft is {given.weft}: there is no such program")
     kinds = given.kinds.split(",")

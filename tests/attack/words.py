@@ -72,10 +72,20 @@ def must_be_refused(kind, value):
 
 
 def named(flag, value, error):
-    """The message names the flag, its key, or the value."""
+    """The message names the flag, its key, or the value: one letter in quotes, or as a path before a colon."""
     key = flag.lstrip("-").replace("-", "_")
-    shown = [flag[:20], key[:20], key.replace("_", " ")] + ([value[:20]] if len(value) > 1 else [])
+    shown = [flag[:20], key[:20], key.replace("_", " ")] + (
+        [value[:20]] if len(value) > 1 else [f"\"{value}\"", f" {value}: "])
     return any(text in error for text in shown)
+
+
+def prove():
+    """A message is known to name a flag, its key or its value."""
+    right = [named("--adapter", " ", "weft: evaluate: cannot open  : No such file or directory"),
+             named("--lr", "fast", "weft: train: --lr: wrong"), named("--data", "0", "weft: train: \"0\" is no file"),
+             not named("--data", "0", "weft: train: no file, 0 samples"), not named("--save", "", "weft: train: wrong")]
+    print(f"{sum(right)} of {len(right)} messages are understood")
+    return all(right)
 
 
 def with_a_flag(case, verb):
