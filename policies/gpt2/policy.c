@@ -1,6 +1,6 @@
-/* The shard policy of GPT-2: GPT2Model and its heads. Weights are (in, out), as in Conv1D, and c_attn is a fused
- * projection to q, k and v. The small heads (score, classifier, qa_outputs, multiple_choice_head) have no entry and
- * are replicated. */
+/* The shard policy of GPT-2: GPT2Model and its heads. Weights are (in, out), as in Conv1D, and c_attn is a
+ * fused projection to q, k and v. The small heads (score, classifier, qa_outputs, multiple_choice_head) have
+ * no entry and are replicated. */
 #include <weft/policy.h>
 
 /* clang-format off */

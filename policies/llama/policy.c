@@ -1,6 +1,6 @@
-/* The shard policy of Llama: LlamaModel and its heads. With grouped-query attention, several ranks hold the same key
- * and value heads if there are fewer of these than ranks. q, k and v share one input, and so do gate and up. The
- * small head (score) has no entry and is replicated. */
+/* The shard policy of Llama: LlamaModel and its heads. With grouped-query attention, several ranks hold the
+ * same key and value heads if there are fewer of these than ranks. q, k and v share one input, and so do gate
+ * and up. The small head (score) has no entry and is replicated. */
 #include <weft/policy.h>
 
 #define SHARED TEXT("input", "shared")

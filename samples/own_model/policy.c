@@ -1,5 +1,5 @@
-/* The shard policy of the model in main.cpp: splits the embedding and the head along the vocabulary, and the two
- * linear layers of each block along the hidden features. Norms have no entry and are replicated. */
+/* The shard policy of the model in main.cpp: splits the embedding and the head along the vocabulary, and the
+ * two linear layers of each block along the hidden features. Norms have no entry and are replicated. */
 #include <weft/policy.h>
 
 static weft_status build(WEFT_POLICY_ARGUMENTS) {

@@ -3,7 +3,8 @@
 #include <weft/policy.h>
 
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
-  /* The first layer computes a shard of the hidden features; the second sums the partial results of the ranks. */
+  /* The first layer computes a shard of the hidden features; the second sums the partial results of the
+   * ranks. */
   ON("h.*.mlp.c_fc", "weft.linear_column/1", TEXT("layout", "in_out"));
   ON("h.*.mlp.c_proj", "weft.linear_row/1", TEXT("layout", "in_out"));
   (void)parallel;

@@ -1,7 +1,9 @@
-/* Trains a model in C: opens a model folder, boosts it with a strategy that is named at run time, trains and saves.
- * Links only libweft.
+/* Trains a model in C: opens a model folder, boosts it with a strategy that is named at run time, trains and
+ * saves. Links only libweft.
+ *
  *   train_c MODEL_FOLDER_OR_CONFIG DATA OUT [STRATEGY]
- *   weft run -n 2 train_c config.json corpus.txt out torch_ddp */
+ *   weft run -n 2 train_c config.json corpus.txt out torch_ddp
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,14 +39,17 @@ int main(int argc, char** argv) {
     fprintf(stderr, "usage: train_c MODEL DATA OUT [STRATEGY]\n");
     return 2;
   }
-  snprintf(options, sizeof(options), "{\"strategy\": \"%s\", \"max_grad_norm\": 1.0}", argc > 4 ? argv[4] : "");
+  snprintf(options, sizeof(options), "{\"strategy\": \"%s\", \"max_grad_norm\": 1.0}",
+           argc > 4 ? argv[4] : "");
 
   CHECK(weft_runtime_create(WEFT_STR(""), &runtime, error));
   CHECK(weft_model_open(runtime, str(argv[1]), WEFT_STR(""), &model, error));
-  CHECK(weft_optimizer_create(runtime, model, WEFT_STR("adamw"), WEFT_STR("{\"lr\": 1e-3}"), &optimizer, error));
+  CHECK(weft_optimizer_create(runtime, model, WEFT_STR("adamw"), WEFT_STR("{\"lr\": 1e-3}"), &optimizer,
+                              error));
   CHECK(weft_scheduler_create(runtime, optimizer, WEFT_STR("linear_warmup"),
                               WEFT_STR("{\"warmup_steps\": 5, \"total_steps\": 30}"), &scheduler, error));
-  CHECK(weft_data_open(runtime, model, str(argv[2]), WEFT_STR("{\"batch_size\": 8, \"sequence_length\": 64}"), &data, error));
+  CHECK(weft_data_open(runtime, model, str(argv[2]), WEFT_STR("{\"batch_size\": 8, \"sequence_length\": 64}"),
+                       &data, error));
   CHECK(weft_booster_create(runtime, str(options), &booster, error));
   CHECK(weft_booster_boost(booster, model, optimizer, NULL, data, scheduler, &job, error));
 
@@ -52,7 +57,8 @@ int main(int argc, char** argv) {
     status = weft_job_next(job, &step, error);
     if (status == WEFT_OUT_OF_RANGE) continue; /* the end of an epoch: the next one begins */
     CHECK(status);
-    if (step.index % 10 == 0) printf("step %lld loss %.4f norm %.3f\n", (long long)step.index, step.loss, step.grad_norm);
+    if (step.index % 10 == 0)
+      printf("step %lld loss %.4f norm %.3f\n", (long long)step.index, step.loss, step.grad_norm);
   }
   CHECK(weft_booster_save_model(booster, job, str(argv[3]), WEFT_STR("{\"shard\": true}"), error));
   result = 0;

@@ -96,8 +96,7 @@ TEST_F(PluginsCommand, ShowsOptions) {
     expect_parts(
         run(std::string("plugins show ") + name), 0,
         {"alpha 1.0.0", "depth      int    3        strategy  1.2.0  how deep",
-         "norm_type  float  2        host      0.1.0  the p of the p-norm that max_norm limits",
-         "tier c"});
+         "norm_type  float  2        host      0.1.0  the p of the p-norm that max_norm limits", "tier c"});
   }
   const json shown = json::parse(run("plugins show alpha --json").output)[0];
   EXPECT_FALSE(shown.contains("groups"));

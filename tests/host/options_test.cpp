@@ -46,7 +46,8 @@ TEST(Options, RefuseAWrongTypeWithGotAndWanted) {
 
 TEST(Options, TakeInfinityWhereTheTableSaysSo) {
   const OptionTable table(
-      json::parse(R"([{"name": "norm_type", "type": "float", "default": 2, "infinity": true}])"), "plugin.json");
+      json::parse(R"([{"name": "norm_type", "type": "float", "default": 2, "infinity": true}])"),
+      "plugin.json");
   EXPECT_ERROR(Options(table, json::parse(R"({"norm_type": "nan"})"), "x"), WEFT_INVALID_ARGUMENT,
                "must be a number or inf");
   EXPECT_ERROR(check(R"({"tp_size": 1, "max_norm": "inf"})"), WEFT_INVALID_ARGUMENT, "max_norm is \"inf\"");

@@ -1,5 +1,5 @@
-// The strategy of samples/strategy: gradients and steps are those of one rank, in train_step and in a caller's
-// own loop.
+// The strategy of samples/strategy: gradients and steps are those of one rank, in train_step and in a
+// caller's own loop.
 #include <cstdlib>
 
 #include "plugins/support/parity.hpp"
@@ -17,8 +17,8 @@ class LateSum : public testing::Test {
     return {.strategy = strategy, .precision = "fp64"};
   }
 
-  // One update with what `backwards` accumulate, then another with one backward: the values after it. A backward
-  // is synchronised where `backwards` is true, and each has a batch of its own.
+  // One update with what `backwards` accumulate, then another with one backward: the values after it. A
+  // backward is synchronised where `backwards` is true, and each has a batch of its own.
   static Tensors values_after(World world, const JobOptions& options, const std::vector<bool>& backwards) {
     Job job = boost(world, toy(options, kUngated), options);
     int64_t seed = 0;

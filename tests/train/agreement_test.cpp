@@ -152,9 +152,9 @@ TEST_F(UnlikeWeights, InAFolderToResumeFromAreRefused) {
                      WEFT_PROGRAM + " " + flags + " --strategy " + strategy};
   };
   for (const char* strategy : {"torch_ddp", "torch_fsdp"})
-    EXPECT_TRUE(refuses(
-        resumed(strategy), kFailed,
-        {"rank 1", "the weights in model are not those with which this training state was saved"}));
+    EXPECT_TRUE(
+        refuses(resumed(strategy), kFailed,
+                {"rank 1", "the weights in model are not those with which this training state was saved"}));
   fs::remove_all(in("model1"));
   fs::copy(in("out"), in("model1"), fs::copy_options::recursive);
   weft_succeeds(resumed("torch_ddp"));
@@ -164,7 +164,7 @@ class MistakenStrategy : public Agreement {
  protected:
   // Two ranks that find the test's plugins.
   Words mistaken(const std::string& mistake, const Words& more) const {
-    return Words{"run", "-n", "2", "env", std::string("WEFT_PLUGIN_ADD_PATH=") + WEFT_TEST_PLUGINS,
+    return Words{"run",       "-n", "2", "env", std::string("WEFT_PLUGIN_ADD_PATH=") + WEFT_TEST_PLUGINS,
                  WEFT_PROGRAM} +
            train(Words{"--strategy", "mistaken", "-o", "mistake=" + mistake} + more);
   }

@@ -12,9 +12,9 @@
 #include "base/options.hpp"
 #include "base/text.hpp"
 #include "booster/model_data.hpp"
-#include "plugins.hpp"
 #include "error_sink.hpp"
 #include "optim/schedules.hpp"
+#include "plugins.hpp"
 #include "weft/torch/dtypes.hpp"
 
 namespace weft::application {

@@ -53,8 +53,7 @@ Wanted parse(const nlohmann::json& object, const std::string& source) {
 }
 
 // Returns the paths of the layers that the adapter's pattern matches.
-std::vector<std::string> matched_layers(nn::Model& model, const Wanted& wanted,
-                                        const std::string& source) {
+std::vector<std::string> matched_layers(nn::Model& model, const Wanted& wanted, const std::string& source) {
   std::vector<std::string> paths, all;
   for (const plan::Node& node : plan::describe_model(model).nodes) {
     all.push_back(node.path);

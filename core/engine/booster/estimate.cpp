@@ -15,12 +15,12 @@
 #include "booster/chosen_strategy.hpp"
 #include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
-#include "plugins.hpp"
 #include "comm/group.hpp"
 #include "error_sink.hpp"
 #include "optim/rules.hpp"
 #include "parallel/make_context.hpp"
 #include "plan/form_flags.hpp"
+#include "plugins.hpp"
 #include "training/part.hpp"
 
 namespace weft {

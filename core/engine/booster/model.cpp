@@ -4,10 +4,10 @@
 
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
-#include "plugins.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"
 #include "host/launch/activity.hpp"
+#include "plugins.hpp"
 #include "training/training.hpp"
 #include "weft/torch/dtypes.hpp"
 

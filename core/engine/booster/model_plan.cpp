@@ -4,10 +4,10 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "booster/native_operations.hpp"
-#include "plugins.hpp"
 #include "log.hpp"
 #include "plan/describe_model.hpp"
 #include "plan/json_policy.hpp"
+#include "plugins.hpp"
 #include "weft/error.hpp"
 
 namespace weft {

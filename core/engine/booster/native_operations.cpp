@@ -5,8 +5,8 @@
 #include <set>
 
 #include "base/text.hpp"
-#include "plugins.hpp"
 #include "operations/registry.hpp"
+#include "plugins.hpp"
 
 namespace weft {
 

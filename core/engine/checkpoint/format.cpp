@@ -3,8 +3,8 @@
 #include <ATen/ops/empty.h>
 
 #include "base/text.hpp"
-#include "plugins.hpp"
 #include "error_sink.hpp"
+#include "plugins.hpp"
 #include "weft/torch/dtypes.hpp"
 
 namespace weft::checkpoint {

@@ -80,8 +80,8 @@ class Mesh {
   // two meshes with equal layouts, each rank has the same place in every group.
   std::vector<std::pair<std::string, uint32_t>> layout() const;
 
-  // Returns the axes of a set that have more than one rank, with the sub-axes of TENSOR instead of it where it
-  // has some.
+  // Returns the axes of a set that have more than one rank, with the sub-axes of TENSOR instead of it where
+  // it has some.
   Axes open_axes(Axes axes = all_axes()) const;
   // Returns every set of open axes, in an order that is the same on all ranks.
   std::vector<Axes> groups() const;

@@ -16,8 +16,8 @@ class Epilogue final : public Unit {
         finish_(std::move(finish.apply)),
         head_(head),
         kept_(std::move(kept)) {
-    for (const auto& modules : {before_end.modules, std::vector<torch::nn::Module*>{&stream_end}, finish.modules,
-                                head.modules()})
+    for (const auto& modules :
+         {before_end.modules, std::vector<torch::nn::Module*>{&stream_end}, finish.modules, head.modules()})
       for (torch::nn::Module* module : modules) uses(*module);
   }
 

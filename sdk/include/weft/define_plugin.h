@@ -8,26 +8,26 @@
 /* Defines weft_plugin_query_v1 for a plugin of this tier and libtorch tag, with `factory_function` as its
  * get_factory. From the first query on, the file-local variable weft_plugin_host points to the host's
  * table. */
-#define WEFT_DEFINE_PLUGIN(tier_value, tag, factory_function)                                                \
-  static const weft_host* weft_plugin_host;                                                                  \
-  static const weft_plugin weft_plugin_table = {sizeof(weft_plugin), NULL, NULL, factory_function, NULL};    \
-  WEFT_BEGIN_C                                                                                               \
-  WEFT_EXPORT weft_status weft_plugin_query_v1(const weft_query_request* request, weft_query_reply* reply,   \
-                                               weft_error* error) {                                          \
-    uint32_t agreed = 0;                                                                                     \
-    weft_status status = weft_negotiate(request, WEFT_ABI_MINOR, &agreed, error);                            \
-    if (status != WEFT_OK) return status;                                                                    \
-    if (reply == NULL || reply->struct_size < sizeof(weft_query_reply)) return WEFT_INVALID_ARGUMENT;        \
-    weft_plugin_host = request->host;                                                                        \
-    reply->struct_size = sizeof(weft_query_reply);                                                           \
-    reply->abi_minor = agreed;                                                                               \
-    reply->tier = tier_value;                                                                                \
-    reply->id = WEFT_STR(WEFT_PLUGIN_ID);                                                                    \
-    reply->version = WEFT_STR(WEFT_PLUGIN_VERSION);                                                          \
-    reply->torch_tag = WEFT_STR(tag);                                                                        \
-    reply->plugin = &weft_plugin_table;                                                                      \
-    return WEFT_OK;                                                                                          \
-  }                                                                                                          \
+#define WEFT_DEFINE_PLUGIN(tier_value, tag, factory_function)                                              \
+  static const weft_host* weft_plugin_host;                                                                \
+  static const weft_plugin weft_plugin_table = {sizeof(weft_plugin), NULL, NULL, factory_function, NULL};  \
+  WEFT_BEGIN_C                                                                                             \
+  WEFT_EXPORT weft_status weft_plugin_query_v1(const weft_query_request* request, weft_query_reply* reply, \
+                                               weft_error* error) {                                        \
+    uint32_t agreed = 0;                                                                                   \
+    weft_status status = weft_negotiate(request, WEFT_ABI_MINOR, &agreed, error);                          \
+    if (status != WEFT_OK) return status;                                                                  \
+    if (reply == NULL || reply->struct_size < sizeof(weft_query_reply)) return WEFT_INVALID_ARGUMENT;      \
+    weft_plugin_host = request->host;                                                                      \
+    reply->struct_size = sizeof(weft_query_reply);                                                         \
+    reply->abi_minor = agreed;                                                                             \
+    reply->tier = tier_value;                                                                              \
+    reply->id = WEFT_STR(WEFT_PLUGIN_ID);                                                                  \
+    reply->version = WEFT_STR(WEFT_PLUGIN_VERSION);                                                        \
+    reply->torch_tag = WEFT_STR(tag);                                                                      \
+    reply->plugin = &weft_plugin_table;                                                                    \
+    return WEFT_OK;                                                                                        \
+  }                                                                                                        \
   WEFT_END_C
 
 #endif

@@ -24,7 +24,7 @@ struct TinyGpt2 {
   std::string precision = "fp32";
   int64_t width = 12, heads = 3, positions = 9;
   double dropout = 0, deviation = 0.3;  // of the initial values
-  std::string more;  // keys of the configuration: ", \"num_labels\": 3"
+  std::string more;                     // keys of the configuration: ", \"num_labels\": 3"
 };
 Model tiny_gpt2(const TinyGpt2& options);
 inline Model tiny_gpt2(const std::string& precision = "fp32", int64_t width = 12) {

@@ -98,8 +98,8 @@ TEST(Buckets, AreThoseOfPyTorchsFirstAssignment) {
     const auto model = make_toy("\"blocks\": 6, \"width\": 300, \"vocab\": 500");
     std::vector<std::vector<std::string>> layout;
     const auto api = bucket_layout_strategy(capacity, &layout);
-    const auto training = std::make_shared<Training>(one_rank(), model, api, "layout",
-                                                          std::vector<weft_kv>(), TrainingOptions(), nullptr);
+    const auto training = std::make_shared<Training>(one_rank(), model, api, "layout", std::vector<weft_kv>(),
+                                                     TrainingOptions(), nullptr);
     std::vector<at::Tensor> parameters;
     for (const auto& param : training->params()) parameters.push_back(param->tensor);
     std::vector<std::vector<std::string>> expected;

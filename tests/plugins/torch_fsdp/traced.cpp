@@ -117,8 +117,8 @@ Traced trace(World world, std::shared_ptr<nn::Model> model, const std::string& o
   hooks = {"configure"};
   const Options all = complete(options);
   return {std::make_shared<Training>(std::move(world), std::move(model), listened(), "torch_fsdp",
-                                          std::vector<weft_kv>(all.data(), all.data() + all.size()),
-                                          std::move(training_options), nullptr)};
+                                     std::vector<weft_kv>(all.data(), all.data() + all.size()),
+                                     std::move(training_options), nullptr)};
 }
 
 std::vector<std::string> Traced::collectives() const {

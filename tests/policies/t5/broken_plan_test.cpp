@@ -11,7 +11,7 @@ namespace {
 TEST(BrokenT5Plan, IsRefused) {
   for (const char* keys : {kTied, kUntied})
     expect_every_mistake_is_refused(std::string("BrokenT5 ") + keys, t5_trial(kGeneration, keys, 1e-10),
-                                 under("hybrid_parallel", R"({"tp_size": 2})", "fp64"), 2, 12);
+                                    under("hybrid_parallel", R"({"tp_size": 2})", "fp64"), 2, 12);
 }
 
 class BrokenT5SequencePlan : public testing::TestWithParam<Split> {};
@@ -19,8 +19,8 @@ class BrokenT5SequencePlan : public testing::TestWithParam<Split> {};
 TEST_P(BrokenT5SequencePlan, IsRefused) {
   const Split& split = GetParam();
   expect_every_mistake_is_refused(std::string("T5 ") + split.mode + split.axes,
-                               t5_trial(kGeneration, kUntied, 1e-10), in_mode(split.mode, split.axes),
-                               split.ranks, 6);
+                                  t5_trial(kGeneration, kUntied, 1e-10), in_mode(split.mode, split.axes),
+                                  split.ranks, 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, BrokenT5SequencePlan,
