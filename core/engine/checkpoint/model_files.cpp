@@ -132,9 +132,8 @@ class WeightSource final : public ParameterSource {
            first_ten(map_.missing()));
     if (const auto wanted = required(map_.missing(), model, missing); !wanted.empty())
       fail(WEFT_DATA_LOSS,
-           "{} lacks {} of the parameters of {}: {}; give the folder of the whole model, or --allow-missing "
-           "to "
-           "begin with initial values for these",
+           "{} lacks {} of the parameters of {}: {}; give the folder of the whole model, or "
+           "--allow-missing to begin with initial values for these",
            path, wanted.size(), model.architecture(), first_ten(wanted));
     if (!speaks) return;
     if (!map_.missing().empty())

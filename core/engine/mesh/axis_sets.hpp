@@ -1,4 +1,4 @@
-// How sets of axes combine. Only this folder and weft/axes.hpp spell it.
+// Operations on sets of axes. Other folders use these, and no bits of the mask.
 #pragma once
 
 #include "weft/axes.hpp"

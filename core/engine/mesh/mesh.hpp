@@ -1,5 +1,5 @@
 // The mesh of ranks: its axes, the coordinates of this rank, and the groups in which ranks communicate, each
-// named by its purpose. No other folder combines axes.
+// named by its purpose. Only this folder decides which axes make a group.
 #pragma once
 
 #include <array>

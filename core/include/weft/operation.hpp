@@ -1,5 +1,5 @@
-// An operation: what a plan can make a layer compute, how its parameters are sharded and what it
-// communicates. Weft's own operations are in core/engine/operations; a library may provide more
+// An operation: what a layer computes when a plan names it, how the layer's parameters are sharded, and what
+// the ranks communicate. Weft's own operations are in core/engine/operations; a library may provide more
 // (OperationFactory).
 #pragma once
 
