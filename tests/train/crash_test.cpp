@@ -119,10 +119,11 @@ TEST_F(Save, ASaveSparesThePlaceOfASaveThatIsUnderWayInside) {
     const std::string staging = in("out/.step-3.saving-0badf00d");
     fs::create_directory(staging);
     const checkpoint::FolderLock other(fs::canonical(in("out")) / "step-3");
-    other.begin_save();
-    EXPECT_ERROR(booster.save_model(job.model, in("out")), WEFT_FAILED_PRECONDITION, "out/step-3");
-    EXPECT_TRUE(fs::exists(staging));
-    other.end_save();
+    {
+      const checkpoint::FolderLock::Save save = other.begin_save();
+      EXPECT_ERROR(booster.save_model(job.model, in("out")), WEFT_FAILED_PRECONDITION, "out/step-3");
+      EXPECT_TRUE(fs::exists(staging));
+    }
     booster.save_model(job.model, in("out"));
     EXPECT_FALSE(fs::exists(staging));
   });

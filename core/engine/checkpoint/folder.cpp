@@ -1,5 +1,6 @@
 #include "checkpoint/folder.hpp"
 
+#include <c10/util/ScopeExit.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -112,9 +113,8 @@ void remove_leftovers_inside(const fs::path& folder) {
     if (const auto place = saved_place(entry.path().filename().string())) places.insert(*place);
   for (const std::string& place : places) {
     const FolderLock lock(folder / place);
-    lock.begin_save();
+    const FolderLock::Save save = lock.begin_save();
     remove_leftovers(folder / place);
-    lock.end_save();
   }
 }
 
@@ -146,64 +146,54 @@ StagedFolder::StagedFolder(const fs::path& path, const std::function<bool(const 
     : target_(resolved(path)) {
   check_target(target_);
   lock_ = FolderLock(target_);
-  lock_.begin_save();
-  try {
-    remove_leftovers(target_);
-    if (fs::is_directory(target_)) remove_leftovers_inside(target_);
-    make_staging();
-    if (fs::is_directory(target_)) link_kept(keep);
-  } catch (...) {
-    std::error_code ignored;
-    if (!staging_.empty()) fs::remove_all(staging_, ignored);
-    lock_.end_save();
-    throw;
+  save_ = lock_.begin_save();
+  remove_leftovers(target_);
+  if (fs::is_directory(target_)) remove_leftovers_inside(target_);
+  staging_.emplace(target_);
+  if (fs::is_directory(target_)) link_kept(keep);
+}
+
+StagedFolder::Staging::Staging(const fs::path& target) {
+  std::random_device random;
+  for (;;) {
+    path_ = parent_of(target) / fmt::format("{}{:08x}", staging_prefix(target), random());
+    if (::mkdir(path_.c_str(), 0777) == 0) return;
+    if (errno != EEXIST) fail_with_errno("create", path_);
   }
 }
 
-void StagedFolder::make_staging() {
-  std::random_device random;
-  for (;;) {
-    const fs::path made = parent_of(target_) / fmt::format("{}{:08x}", staging_prefix(target_), random());
-    if (::mkdir(made.c_str(), 0777) == 0) {
-      staging_ = made;
-      return;
-    }
-    if (errno != EEXIST) fail_with_errno("create", made);
-  }
+StagedFolder::Staging::~Staging() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
 }
 
 void StagedFolder::link_kept(const std::function<bool(const fs::path&)>& keep) {
   try {
-    fs::permissions(staging_, fs::status(target_).permissions());
+    fs::permissions(path(), fs::status(target_).permissions());
     for (const fs::directory_entry& entry : fs::directory_iterator(target_))
-      if (keep(entry.path().filename())) link_tree(entry.path(), staging_ / entry.path().filename());
+      if (keep(entry.path().filename())) link_tree(entry.path(), path() / entry.path().filename());
   } catch (const fs::filesystem_error& e) {
     fail(e.code() == std::errc::no_space_on_device ? WEFT_RESOURCE_EXHAUSTED : WEFT_UNAVAILABLE,
          "cannot take over the files of {}: {}", target_.string(), e.what());
   }
 }
 
-StagedFolder::~StagedFolder() {
-  std::error_code ignored;
-  fs::remove_all(staging_, ignored);
-  lock_.end_save();
-}
-
 void StagedFolder::publish() {
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(staging_)) {
+  const fs::path& staging = path();
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(staging)) {
     const fs::file_status kind = entry.symlink_status();
     if (fs::is_directory(kind)) sync_path(entry.path(), O_RDONLY | O_DIRECTORY);
     if (fs::is_regular_file(kind)) sync_path(entry.path(), O_RDONLY);
   }
-  sync_path(staging_, O_RDONLY | O_DIRECTORY);
+  sync_path(staging, O_RDONLY | O_DIRECTORY);
   if (!fs::exists(target_)) {
-    if (::rename(staging_.c_str(), target_.c_str()) != 0) fail_with_errno("put in place", target_);
-  } else if (::renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
+    if (::rename(staging.c_str(), target_.c_str()) != 0) fail_with_errno("put in place", target_);
+  } else if (::renameat2(AT_FDCWD, staging.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
     // A file system without exchange: the old folder steps aside and comes back if the new one cannot take
     // its place.
-    const fs::path aside = staging_.string() + kAside;
+    const fs::path aside = staging.string() + kAside;
     if (::rename(target_.c_str(), aside.c_str()) != 0) fail_with_errno("replace", target_);
-    if (::rename(staging_.c_str(), target_.c_str()) != 0) {
+    if (::rename(staging.c_str(), target_.c_str()) != 0) {
       const int code = errno;
       ::rename(aside.c_str(), target_.c_str());
       errno = code;
@@ -238,19 +228,13 @@ void write_file(const fs::path& path, const std::string& text) {
 void replace_file(const fs::path& path, const std::string& text) {
   const fs::path place = resolved(path);
   const FolderLock lock(place);
-  lock.begin_save();
+  const FolderLock::Save save = lock.begin_save();
   const fs::path temporary = place.parent_path() / (staging_prefix(place) + "file");
-  try {
-    remove_leftovers(place);
-    write_file(temporary, text);
-    if (::rename(temporary.c_str(), place.c_str()) != 0) fail_with_errno("put in place", place);
-    sync_path(parent_of(place), O_RDONLY | O_DIRECTORY);
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    lock.end_save();
-    throw;
-  }
-  lock.end_save();
+  const auto remove = c10::make_scope_exit([&] { ::unlink(temporary.c_str()); });
+  remove_leftovers(place);
+  write_file(temporary, text);
+  if (::rename(temporary.c_str(), place.c_str()) != 0) fail_with_errno("put in place", place);
+  sync_path(parent_of(place), O_RDONLY | O_DIRECTORY);
 }
 
 }  // namespace weft::checkpoint

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "checkpoint/folder_lock.hpp"
@@ -23,18 +24,30 @@ class StagedFolder {
   // nothing can be written, RESOURCE_EXHAUSTED on a full disk.
   StagedFolder(const std::filesystem::path& path,
                const std::function<bool(const std::filesystem::path& name)>& keep);
-  ~StagedFolder();  // removes the temporary folder if publish() was not reached, afterwards what was replaced
-  StagedFolder(const StagedFolder&) = delete;
+  // The destructor removes the temporary folder if publish() was not reached, afterwards what was replaced.
 
-  const std::filesystem::path& path() const { return staging_; }
+  const std::filesystem::path& path() const { return staging_->path(); }
   // Syncs everything and puts the folder in its place; what stood there goes away only now.
   void publish();
 
  private:
-  void make_staging();
+  // A temporary folder beside `target`. Its destructor removes what has this name then.
+  class Staging {
+   public:
+    explicit Staging(const std::filesystem::path& target);
+    ~Staging();
+    Staging(const Staging&) = delete;
+    const std::filesystem::path& path() const { return path_; }
+
+   private:
+    std::filesystem::path path_;
+  };
   void link_kept(const std::function<bool(const std::filesystem::path& name)>& keep);
-  std::filesystem::path target_, staging_;
+
+  std::filesystem::path target_;
   FolderLock lock_;
+  FolderLock::Save save_;
+  std::optional<Staging> staging_;  // the last member: removed while the save still holds the place
 };
 
 // Writes a small file and syncs it. Throws naming the path and the cause.

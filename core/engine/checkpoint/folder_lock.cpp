@@ -169,14 +169,20 @@ FolderLock::FolderLock(const fs::path& place, Flock flock) {
   held_ = std::move(held);
 }
 
-void FolderLock::begin_save() const {
+FolderLock::Save FolderLock::begin_save() const {
   if (held_->is_saving.exchange(true))
     fail(WEFT_FAILED_PRECONDITION, "this process is saving to {} already; wait for that save to end",
          held_->place.string());
+  return Save(held_);
 }
 
-void FolderLock::end_save() const {
-  held_->is_saving = false;
+FolderLock::Save::~Save() {
+  if (held_ != nullptr) held_->is_saving = false;
+}
+
+FolderLock::Save& FolderLock::Save::operator=(Save&& other) noexcept {
+  std::swap(held_, other.held_);
+  return *this;
 }
 
 std::optional<std::string> saved_place(const std::string& name) {

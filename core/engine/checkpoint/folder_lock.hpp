@@ -27,12 +27,27 @@ class FolderLock {
   // with the error of the system if the file cannot be created. Tests replace `flock`.
   explicit FolderLock(const std::filesystem::path& place, Flock flock = ::flock);
 
+  // A save under a lock, until it is destroyed. Keeps the lock.
+  class Save;
   // Begins a save under this lock. Throws FAILED_PRECONDITION if this process is saving there already.
-  void begin_save() const;
-  void end_save() const;
+  [[nodiscard]] Save begin_save() const;
 
  private:
   struct Held;
+  std::shared_ptr<Held> held_;
+};
+
+class FolderLock::Save {
+ public:
+  Save() = default;  // of nothing
+  ~Save();
+  Save(Save&&) = default;
+  Save& operator=(Save&& other) noexcept;
+  Save(const Save&) = delete;
+
+ private:
+  friend FolderLock;
+  explicit Save(std::shared_ptr<Held> held) : held_(std::move(held)) {}
   std::shared_ptr<Held> held_;
 };
 

@@ -9,7 +9,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
+#include "checkpoint/folder.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -73,12 +75,42 @@ TEST_F(FolderLocks, ExcludeOtherProcessesUntilTheyEnd) {
 TEST_F(FolderLocks, AreSharedInOneProcess) {
   FolderLock first(place_);
   const FolderLock second(place_);
-  second.begin_save();
-  EXPECT_ERROR(first.begin_save(), WEFT_FAILED_PRECONDITION, "saving to " + place_);
-  second.end_save();
-  first.begin_save();
+  {
+    const FolderLock::Save save = second.begin_save();
+    EXPECT_ERROR(first.begin_save(), WEFT_FAILED_PRECONDITION, "saving to " + place_);
+  }
+  FolderLock::Save save = first.begin_save();
   first = FolderLock();
   EXPECT_TRUE(fs::exists(file_));
+  FolderLock::Save moved = std::move(save);
+  EXPECT_ERROR(second.begin_save(), WEFT_FAILED_PRECONDITION, "saving to " + place_);
+  moved = FolderLock::Save();
+  save = second.begin_save();
+}
+
+TEST_F(FolderLocks, StayWhileASaveGoesOn) {
+  std::optional<FolderLock::Save> save;
+  save = FolderLock(place_).begin_save();
+  EXPECT_TRUE(fs::exists(file_));
+  save.reset();
+  EXPECT_FALSE(fs::exists(file_));
+}
+
+// Throws after the save has begun.
+TEST_F(FolderLocks, AreFreeAgainAfterASaveThatFailed) {
+  fs::create_directories(place_ + "/kept");
+  const auto refuse = [](const fs::path&) -> bool { throw 7; };
+  EXPECT_THROW(StagedFolder(place_, refuse), int);
+  {
+    StagedFolder staged(place_, [](const fs::path&) { return true; });
+  }
+  EXPECT_THROW(replace_file(place_, "a file instead of a folder"), Error);
+  const FolderLock lock(place_);
+  { const FolderLock::Save save = lock.begin_save(); }
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_.path())) {
+    const std::string name = entry.path().filename();
+    EXPECT_TRUE(name == "out" || name == ".out.saving.lock") << name;
+  }
 }
 
 TEST_F(FolderLocks, OfAnotherHostAreKeptWhereThereAreNoLocks) {
