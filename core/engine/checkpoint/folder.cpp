@@ -205,7 +205,13 @@ void StagedFolder::publish() {
   sync_path(parent_of(target_), O_RDONLY | O_DIRECTORY);
 }
 
-void write_file(const fs::path& path, const std::string& text) {
+void write_file(const fs::path& path, const std::string& text, uint64_t max_bytes) {
+  if (text.size() > max_bytes)
+    fail(
+        WEFT_RESOURCE_EXHAUSTED,
+        "cannot write {}: it would have {} bytes, and of such a file at most {} are read; save fewer tensors "
+        "in one folder, or from fewer ranks",
+        path.string(), text.size(), max_bytes);
   const int file = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
   if (file < 0) fail_with_errno("create", path);
   size_t done = 0;

@@ -2,6 +2,7 @@
 // step.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -50,9 +51,10 @@ class StagedFolder {
   std::optional<Staging> staging_;  // the last member: removed while the save still holds the place
 };
 
-// Writes a small file and syncs it. Throws naming the path and the cause.
-void write_file(const std::filesystem::path& path, const std::string& text);
-// The same under a temporary name, renamed when whole.
+// Writes a small file and syncs it. Throws naming the path and the cause; RESOURCE_EXHAUSTED if it would be
+// longer than `max_bytes`, which is what its readers accept.
+void write_file(const std::filesystem::path& path, const std::string& text, uint64_t max_bytes = UINT64_MAX);
+// Writes the file under a temporary name and renames it. Throws UNAVAILABLE if another process saves there.
 void replace_file(const std::filesystem::path& path, const std::string& text);
 
 // True for names of weight files that a save with this prefix replaces, in any format and sharding.

@@ -19,7 +19,6 @@ using nlohmann::json;
 namespace {
 
 constexpr int kVersion = 1;
-constexpr uint64_t kLargestIndex = uint64_t{1} << 28;
 
 constexpr std::pair<const char*, at::ScalarType> kTypes[] = {
     {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf},  {"BF16", at::kBFloat16},
@@ -81,7 +80,8 @@ void write_own_file(const std::string& path, const Pieces& pieces) {
   writer.commit();
 }
 
-void write_index(const std::string& folder, const std::vector<TensorHolders>& all_holders) {
+void write_index(const std::string& folder, const std::vector<TensorHolders>& all_holders,
+                 uint64_t max_bytes) {
   json tensors = json::object();
   for (const TensorHolders& known : all_holders) {
     json parts = json::array();
@@ -95,23 +95,24 @@ void write_index(const std::string& folder, const std::vector<TensorHolders>& al
         {"dtype", name_of(known.tensor.dtype)}, {"shape", known.tensor.shape}, {"parts", std::move(parts)}};
   }
   const json index = {{"version", kVersion}, {"tensors", std::move(tensors)}};
-  write_file(fs::path(folder) / "index.json", index.dump() + "\n");
+  write_file(fs::path(folder) / "index.json", index.dump() + "\n", max_bytes);
 }
 
 }  // namespace
 
-void write_parts(const std::string& folder, const Communicator& ranks, const Pieces& pieces) {
+void write_parts(const std::string& folder, const Communicator& ranks, const Pieces& pieces,
+                 uint64_t max_index) {
   const std::vector<TensorHolders> all_holders = gather_holders(ranks, pieces);
   for (const TensorHolders& known : all_holders)
     if (!known.is_whole())
       fail(WEFT_INTERNAL, "the ranks together do not hold {} exactly once", known.tensor.name);
   on_every_rank(ranks, [&] {
     write_own_file((fs::path(folder) / file_of(ranks.rank())).string(), pieces);
-    if (ranks.rank() == 0) write_index(folder, all_holders);
+    if (ranks.rank() == 0) write_index(folder, all_holders, max_index);
   });
 }
 
-void write_parts(const std::string& folder, int count, const TensorSource& source) {
+void write_parts(const std::string& folder, int count, const TensorSource& source, uint64_t max_index) {
   const std::vector<Entry>& entries = source.entries();
   int64_t total = 0, before = 0;
   for (const Entry& entry : entries) total += entry.numel();
@@ -132,7 +133,7 @@ void write_parts(const std::string& folder, int count, const TensorSource& sourc
       writer.write(i, Box::whole(held[i].shape), source.read(files[file][i]));
     writer.commit();
   }
-  write_index(folder, all_holders);
+  write_index(folder, all_holders, max_index);
 }
 
 PartsReader::PartsReader(std::string folder) : folder_(std::move(folder)) {

@@ -3,6 +3,7 @@
 // "part-00000.safetensors", "entry": ..., "offset": [...], "extent": [...]}]}}}.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 
@@ -10,12 +11,18 @@
 
 namespace weft::checkpoint {
 
+// The longest index that is read, and so the longest that is written.
+inline constexpr uint64_t kLargestIndex = uint64_t{1} << 28;
+
 // Every rank writes the pieces that it counts into a file of its own in `folder`, which all see; the master
-// the index. Collective; throws on every rank alike.
-void write_parts(const std::string& folder, const Communicator& ranks, const Pieces& pieces);
+// the index. Throws RESOURCE_EXHAUSTED if the index would have more than `max_index` bytes; tests pass fewer.
+// Collective; throws on every rank alike.
+void write_parts(const std::string& folder, const Communicator& ranks, const Pieces& pieces,
+                 uint64_t max_index = kLargestIndex);
 
 // Whole tensors in so many files of about the same size, by one process; holds one of them at a time.
-void write_parts(const std::string& folder, int count, const TensorSource& source);
+void write_parts(const std::string& folder, int count, const TensorSource& source,
+                 uint64_t max_index = kLargestIndex);
 
 class PartsReader final : public TensorSource {
  public:

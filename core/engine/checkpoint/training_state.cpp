@@ -137,7 +137,7 @@ void write_training_state(const fs::path& folder, const std::string& weights, co
     writer.commit();
     json state = snapshot.state;
     state["weights"] = fingerprint(Reader(weights));
-    write_file(folder / "state.json", state.dump(2) + "\n");
+    write_file(folder / "state.json", state.dump(2) + "\n", kLargestState);
   });
 }
 

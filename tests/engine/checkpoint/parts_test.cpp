@@ -56,6 +56,34 @@ TEST_F(Parts, AreReadWholeAndByBoxesWhoeverWroteThem) {
   });
 }
 
+// An index that is too long for a reader is refused by the writer.
+TEST_F(Parts, WhoseIndexNobodyWouldReadAreNotWritten) {
+  for (const int ranks : {1, 2}) {
+    fs::remove_all(in("index.json"));
+    on_ranks({ranks}, [&](World& world) {
+      Pieces pieces;
+      test::add_own_part(world.communicator(), kA, pieces, "a");
+      const auto write = [&](uint64_t max_index) {
+        write_parts(folder_.path(), world.communicator(), pieces, max_index);
+      };
+      EXPECT_ERROR(write(10), WEFT_RESOURCE_EXHAUSTED, in("index.json"), "at most 10 are read",
+                   "from fewer ranks");
+      EXPECT_FALSE(fs::exists(in("index.json")));
+      world.block_all();
+      write(kLargestIndex);
+      const uint64_t size = fs::file_size(in("index.json"));
+      world.block_all();
+      EXPECT_ERROR(write(size - 1), WEFT_RESOURCE_EXHAUSTED, "it would have " + std::to_string(size));
+      write(size);
+      world.block_all();
+      if (world.rank() != 0) return;
+      const PartsReader reader(folder_.path());
+      const weft::test::TemporaryFolder other;
+      EXPECT_ERROR(write_parts(other.path(), 1, reader, 10), WEFT_RESOURCE_EXHAUSTED, "index.json");
+    });
+  }
+}
+
 TEST_F(Parts, OfADamagedIndexAreRefused) {
   on_ranks({1}, [&](World& world) {
     save(world.communicator());
