@@ -222,7 +222,7 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
       content = checkpoint::fingerprint(checkpoint::Reader(boosted.weights)).substr(0, 12);
   });
   const auto [training, host] = shared_->make_training(job, std::move(source), content);
-  training->check_replicas(Bindings::Origin::kFiles);
+  training->check_replicas(Bindings::Origin::kBoosted);
   if (job.optimizer) {
     optim::Optimizer::Shared& optimizing = job.optimizer.shared();
     optimizing.attach(training);

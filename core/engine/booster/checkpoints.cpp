@@ -26,7 +26,7 @@ Training& training_of(const Model& model, const char* what) {
 
 // A checkpoint mixed of values that ranks should have alike would be no model at all.
 void check_before_save(Training& training) {
-  if (training.options().check_agreement >= 0) training.check_replicas(Bindings::Origin::kTraining);
+  if (training.options().check_agreement >= 0) training.check_replicas(Bindings::Origin::kSaved);
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ void Booster::load_model(Model& model, const std::string& path, bool strict) {
     on_every_rank(world().communicator(),
                   [&] { checkpoint::read_weights(path, training, training.publish(), strict); });
     training.values_changed();
-    training.check_replicas(Bindings::Origin::kFiles);
+    training.check_replicas(Bindings::Origin::kLoaded);
     return;
   }
   const checkpoint::Reader reader(path);
@@ -149,7 +149,7 @@ void Booster::load_training(Job& job, const std::string& path) {
   require_agreement(world().communicator(), {{"training state", identity}}, {{"training state", path}});
   on_every_rank(world().communicator(), [&] { saved->read(training.publish()); });
   training.values_changed();
-  training.check_replicas(Bindings::Origin::kFiles);
+  training.check_replicas(Bindings::Origin::kLoaded);
   saved->restore(job, world());
 }
 

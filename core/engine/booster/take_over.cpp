@@ -136,8 +136,9 @@ void Booster::take_over(Job& job) {
     after->set_synchronise(before->synchronise());
     if (states) move_optimizer(job, after, made.host, *states);
     if (after->mesh().layout() != before->mesh().layout()) reseed_generators(world(), after->mesh());
-    after->check_replicas(Bindings::Origin::kTraining);
-  } catch (const std::exception& failure) {
+    after->check_replicas(Bindings::Origin::kTakenOver);
+  } catch (...) {  // a data set of the caller's may throw anything
+    const std::string failure = current_text();
     job = job_before;
     if (optimizer_before) job.optimizer.shared() = *optimizer_before;
     if (after) after->unbind();

@@ -85,9 +85,10 @@ class Bindings {
   // Returns the distinct sets of axes over which strategies split published shards, the same on all ranks.
   const std::set<Axes>& divided_axes() const { return divided_axes_; }
   // Throws on every rank unless all ranks that hold the same elements of a parameter publish the same bits of
-  // them. The text names the parameter and the ranks, and says what to do about values of this origin. Reads
+  // them. The text names the parameter and the ranks, and says what to do about values of this origin:
+  // FAILED_PRECONDITION for values from files and the seed, INTERNAL for those that a strategy made. Reads
   // all values once and all-reduces 32 bytes for each part of a parameter. Collective.
-  enum class Origin { kFiles, kTraining };
+  enum class Origin { kBoosted, kLoaded, kTakenOver, kTrained, kSaved };
   void check_replicas(Origin origin);
   // Tells the strategy that the published values have changed.
   void values_changed();

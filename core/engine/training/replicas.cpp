@@ -91,15 +91,29 @@ std::string holders_text(const Communicator& ranks, const Slots& slots, int64_t 
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+bool is_from_outside(Bindings::Origin origin) {
+  return origin == Bindings::Origin::kBoosted || origin == Bindings::Origin::kLoaded;
+}
+
 std::string remedy_for(Bindings::Origin origin, const std::string& strategy) {
-  if (origin == Bindings::Origin::kFiles)
-    return "give every rank the same files of weights, or set the option sync_module_states, if the strategy "
-           "has it";
+  using Origin = Bindings::Origin;
+  if (origin == Origin::kBoosted)
+    return "give every rank the same files of weights and the same seed, or set the option "
+           "sync_module_states, if the strategy has it";
+  if (origin == Origin::kLoaded)
+    return "give every rank the same files, and load them again: until then the ranks hold different values";
+  if (origin == Origin::kTakenOver)
+    return fmt::format(
+        "every rank was given the same values, and strategy {} must publish them as they are. The job "
+        "goes on under the strategy that it had",
+        strategy);
   return fmt::format(
       "strategy {} let them diverge in training. Every rank must sum each gradient over gradient_axes and "
-      "update its copy alike. Continue from an earlier checkpoint; if unlike processors round differently, "
-      "check_agreement -1 leaves this comparison out",
-      strategy);
+      "update its copy alike. {}; if unlike processors round differently, check_agreement -1 leaves this "
+      "comparison out",
+      strategy,
+      origin == Origin::kSaved ? "Nothing was saved; continue from an earlier checkpoint"
+                               : "Continue from an earlier checkpoint");
 }
 
 }  // namespace
@@ -124,7 +138,7 @@ void Bindings::check_replicas(Origin origin) {
   }
   on_every_rank(world_.communicator(), [&] {
     if (!difference.empty())
-      fail(origin == Origin::kFiles ? WEFT_FAILED_PRECONDITION : WEFT_INTERNAL, "{}; {}", difference,
+      fail(is_from_outside(origin) ? WEFT_FAILED_PRECONDITION : WEFT_INTERNAL, "{}; {}", difference,
            remedy_for(origin, strategy_name()));
   });
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <numeric>
@@ -189,17 +190,24 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
 void Training::begin_check() {
   constexpr int64_t kFirst = 2;  // the second one shows whether the first update came through
   check_.reset();
-  const int64_t step = ++steps_begun_, every = options().check_agreement;
-  const bool due = every >= 0 && (step <= kFirst || (every > 0 && step % every == 0));
-  const bool pending = zeroings_of_last_backward_ == zeroings();
-  if (!due || pending) return;
-  if (step > 1) check_replicas(Origin::kTraining);
-  check_.emplace(*this);
+  strategy().guarded([&] {
+    const int64_t step = ++steps_begun_, every = options().check_agreement;
+    const bool due = every >= 0 && (step <= kFirst || (every > 0 && step % every == 0));
+    const bool pending = zeroings_of_last_backward_ == zeroings();
+    if (!due || pending) return;
+    strategy().disturb();  // collectives begin here
+    if (step > 1) check_replicas(Origin::kTrained);
+    check_.emplace(*this);
+  });
 }
 
 void Training::finish_check() {
-  if (check_) check_->finish();
-  check_.reset();
+  if (!check_) return;
+  const auto reset = c10::make_scope_exit([&] { check_.reset(); });
+  strategy().guarded([&] {
+    strategy().disturb();  // the gradients that are wrong stay pending
+    check_->finish();
+  });
 }
 
 Training::Forward Training::run_forward(const Batch& batch) {

@@ -54,10 +54,12 @@ class Training : public weft_training {
   bool synchronise() const { return synchronise_; }
 
   // Begins to compare what the strategy does in the next step with what it must do, if that is due
-  // (TrainingOptions::check_agreement) and no gradient is pending. Call it before each step. Collective.
+  // (TrainingOptions::check_agreement) and no gradient is pending. Before all steps but the first compares
+  // the parameters, too. Call it before each step. Throws on every rank if they differ, which ends the
+  // training. Collective.
   void begin_check();
-  // Ends the comparison, if there is one: before the update. Throws on every rank what StepCheck finds, or
-  // FAILED_PRECONDITION if ranks hold other values. Collective.
+  // Ends the comparison, if there is one. Call it before the update. Throws on every rank what StepCheck
+  // finds, which ends the training. Collective.
   void finish_check();
 
  private:

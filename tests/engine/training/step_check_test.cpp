@@ -42,16 +42,19 @@ class StepChecks : public testing::Test {
     return Booster(options, world);
   }
 
-  // Steps until the first error: how many came through, and its text.
+  // Steps until the first error, which ends the training: how many came through, and its text.
   static std::pair<int64_t, std::string> train(const World& world, const Wrong& wrong, int64_t steps) {
     const Model model = toy({.precision = wrong.precision}, "\"gated\": false");
     Job job = booster(world, wrong).boost(model, optim::AdamW(model.parameters(), {.lr = 1e-3}));
     for (int64_t step = 0; step < steps; ++step) {
+      const int64_t samples = 4, begin = samples * world.rank();
+      const Batch own = part_of(toy_batch(samples * world.size(), step, false), begin, begin + samples);
       try {
-        const int64_t samples = 4, begin = samples * world.rank();
-        job.train_step(part_of(toy_batch(samples * world.size(), step, false), begin, begin + samples));
+        job.train_step(own);
       } catch (const Error& error) {
         EXPECT_EQ(error.status(), WEFT_INTERNAL) << error.what();
+        EXPECT_ERROR(job.train_step(own), WEFT_FAILED_PRECONDITION, "mistaken: an earlier step failed",
+                     "start from a checkpoint");
         return {step, error.what()};
       }
     }
@@ -128,7 +131,8 @@ TEST_F(StepChecks, RefuseToSaveRanksThatDiverged) {
         continue;
       }
       EXPECT_ERROR(made.save_model(job.model, out), WEFT_INTERNAL, "is not the same on the ranks",
-                   "rank 0 has one value, rank 1 has another", "strategy mistaken");
+                   "rank 0 has one value, rank 1 has another", "strategy mistaken", "Nothing was saved",
+                   "check_agreement -1 leaves this comparison out");
       EXPECT_ERROR(made.save_training(job, out), WEFT_INTERNAL, "is not the same on the ranks");
       EXPECT_FALSE(std::ifstream(out + "/config.json").good());
     }
@@ -160,14 +164,34 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereTheirValuesDiffer, 2, 3) {
     if (differs && world.rank() == 1) options.seed = 7;
     const auto training = make_training(world, make_toy(), recorder, options);
     if (!differs) {
-      training->check_replicas(Bindings::Origin::kFiles);
+      training->check_replicas(Bindings::Origin::kBoosted);
       continue;
     }
-    EXPECT_ERROR(training->check_replicas(Bindings::Origin::kFiles), WEFT_FAILED_PRECONDITION,
-                 "is not the same on the ranks that hold the same elements of it: ",
-                 world.size() == 2 ? "rank 0 has one value, rank 1 has another"
-                                   : "ranks 0 and 2 have one value, rank 1 has another",
-                 "give every rank the same files of weights");
+    using Origin = Bindings::Origin;
+    struct Case {
+      Origin origin;
+      weft_status status;
+      const char* remedy;
+      bool can_be_left_out;  // by check_agreement
+    };
+    for (const Case& c : {Case{Origin::kBoosted, WEFT_FAILED_PRECONDITION, "sync_module_states", false},
+                          Case{Origin::kLoaded, WEFT_FAILED_PRECONDITION, "load them again", false},
+                          Case{Origin::kTakenOver, WEFT_INTERNAL, "under the strategy that it had", false},
+                          Case{Origin::kTrained, WEFT_INTERNAL, "from an earlier checkpoint", true},
+                          Case{Origin::kSaved, WEFT_INTERNAL, "Nothing was saved", true}})
+      try {
+        training->check_replicas(c.origin);
+        ADD_FAILURE() << c.remedy;
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        EXPECT_EQ(error.status(), c.status) << text;
+        for (const char* piece : {"is not the same on the ranks that hold the same elements of it: ",
+                                  world.size() == 2 ? "rank 0 has one value, rank 1 has another"
+                                                    : "ranks 0 and 2 have one value, rank 1 has another",
+                                  c.remedy})
+          EXPECT_NE(text.find(piece), std::string::npos) << text;
+        EXPECT_EQ(text.find("check_agreement") != std::string::npos, c.can_be_left_out) << text;
+      }
   }
 }
 
