@@ -219,7 +219,7 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
     source = checkpoint::weight_source(boosted.weights, job.model.module(), boosted.missing,
                                        shared_->world.is_master());
     if (shared_->world.size() > 1)
-      content = checkpoint::fingerprint(checkpoint::Reader(boosted.weights)).substr(0, 12);
+      content = checkpoint::compared_content(checkpoint::Reader(boosted.weights));
   });
   const auto [training, host] = shared_->make_training(job, std::move(source), content);
   training->check_replicas(Bindings::Origin::kBoosted);

@@ -4,6 +4,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "booster/booster_state.hpp"
 #include "booster/model_snapshot.hpp"
@@ -27,6 +28,22 @@ Training& training_of(const Model& model, const char* what) {
 // A checkpoint mixed of values that ranks should have alike would be no model at all.
 void check_before_save(Training& training) {
   if (training.options().check_agreement >= 0) training.check_replicas(Bindings::Origin::kSaved);
+}
+
+// Throws on every rank unless the ranks read the same at `path`: tensors and, if `key` is given, the text of
+// the metadata under it, as far as fingerprints tell. Collective.
+void require_same_content(const Communicator& ranks, const std::string& what, const std::string& path,
+                          const char* key = nullptr) {
+  if (ranks.size() == 1) return;
+  nlohmann::json content, found_in;
+  on_every_rank(ranks, [&] {
+    const checkpoint::Reader reader(path);
+    content[what] = checkpoint::compared_content(reader);
+    if (key != nullptr)
+      content[what + " metadata"] = sha256_hex(reader.metadata(key).value_or("")).substr(0, 12);
+    for (const auto& fact : content.items()) found_in[fact.key()] = path;
+  });
+  require_agreement(ranks, content, found_in);
 }
 
 }  // namespace
@@ -57,11 +74,7 @@ void Booster::load_model(Model& model, const std::string& path, bool strict) {
   finish_saving();
   if (model.shared().training != nullptr) {
     Training& training = *model.shared().training;
-    std::string content;
-    on_every_rank(world().communicator(), [&] {
-      if (world().size() > 1) content = checkpoint::fingerprint(checkpoint::Reader(path)).substr(0, 12);
-    });
-    require_agreement(world().communicator(), {{"weights", content}}, {{"weights", path}});
+    require_same_content(world().communicator(), "weights", path);
     on_every_rank(world().communicator(),
                   [&] { checkpoint::read_weights(path, training, training.publish(), strict); });
     training.values_changed();
@@ -94,6 +107,7 @@ void Booster::save_optimizer(const optim::Optimizer& optimizer, const std::strin
 void Booster::load_optimizer(optim::Optimizer& optimizer, const std::string& path) {
   const Activity activity("the loading of " + path);
   finish_saving();
+  require_same_content(world().communicator(), "optimizer state", path, checkpoint::kOptimizerKey);
   on_every_rank(world().communicator(), [&] { checkpoint::read_optimizer(path, optimizer); });
 }
 
@@ -106,12 +120,14 @@ void Booster::save_lr_scheduler(const optim::Scheduler& scheduler, const std::st
 }
 
 void Booster::load_lr_scheduler(optim::Scheduler& scheduler, const std::string& path) {
+  nlohmann::json state;
   on_every_rank(world().communicator(), [&] {
-    const nlohmann::json state = parse_json(read_file(path, 1 << 16), path);
+    state = parse_json(read_file(path, 1 << 16), path);
     if (!state.is_object() || !state.contains("weft") || state["weft"] != "lr_scheduler")
       fail(WEFT_INVALID_ARGUMENT, "{} holds no learning-rate schedule of Weft", path);
-    checkpoint::read_schedule(state, path, scheduler);
   });
+  require_agreement(world().communicator(), {{"schedule", state}}, {{"schedule", path}});
+  on_every_rank(world().communicator(), [&] { checkpoint::read_schedule(state, path, scheduler); });
 }
 
 void Booster::save_training(const Job& job, const std::string& path, const SaveOptions& options) {

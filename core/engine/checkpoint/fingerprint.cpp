@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kBlock = 1024;   // elements, about a page of memory
 constexpr int64_t kBlocks = 2048;  // of a whole checkpoint, unless it has more tensors
 
-// Adds blocks of one tensor, the first and the last among them.
+// Adds `wanted` blocks of one tensor, from its begin to its end, or all if it has fewer; the first if one is
+// wanted.
 void add_blocks(const TensorSource& source, size_t index, int64_t wanted, Sha256& digest) {
   const Entry& entry = source.entries()[index];
   const int64_t elements = entry.numel(), block = std::min(kBlock, elements);
@@ -52,6 +53,13 @@ std::string fingerprint(const TensorSource& source) {
     add_blocks(source, i, 1 + static_cast<int64_t>(share * static_cast<double>(kBlocks)), digest);
   }
   return digest.finish();
+}
+
+std::string compared_content(const std::string& fingerprint) {
+  return fingerprint.substr(0, 12);
+}
+std::string compared_content(const TensorSource& source) {
+  return compared_content(fingerprint(source));
 }
 
 }  // namespace weft::checkpoint

@@ -160,6 +160,7 @@ SavedTraining::SavedTraining(const fs::path& model_folder, const Job& job)
   state_ = parse_json(read_file(path_, kLargestState), path_);
   reading(path_, [&] {
     check(job);
+    weights_ = fingerprint(Reader(model_folder_));
     check_weights();
   });
   parts_ = std::make_unique<PartsReader>(folder_.string());
@@ -201,7 +202,7 @@ void SavedTraining::check(const Job& job) const {
 // The optimizer's state belongs to these weights and to no others.
 void SavedTraining::check_weights() const {
   if (!state_.contains("weights")) return;  // saved by a Weft that did not know it; warned of in restore()
-  if (state_.at("weights").get<std::string>() != fingerprint(Reader(model_folder_)))
+  if (state_.at("weights").get<std::string>() != weights_)
     fail(
         WEFT_INVALID_ARGUMENT,
         "{}: the weights in {} are not those with which this training state was saved: give the folder as it "
@@ -254,8 +255,8 @@ void SavedTraining::warn_of_differences(const Job& job) const {
 json SavedTraining::identity() const {
   return {{"step", state_.value("step", json())},
           {"saved_at", state_.value("saved_at", json())},
-          {"states", fingerprint(*parts_).substr(0, 12)},
-          {"weights", fingerprint(Reader(model_folder_)).substr(0, 12)}};
+          {"states", compared_content(*parts_)},
+          {"weights", compared_content(weights_)}};
 }
 
 void SavedTraining::read(const std::vector<Shard>& shards) {

@@ -61,6 +61,7 @@ class SavedTraining {
   std::filesystem::path folder_;
   std::string path_;  // of state.json
   nlohmann::json state_;
+  std::string weights_;  // fingerprint of the weights in the folder
   std::unique_ptr<PartsReader> parts_;
   std::unique_ptr<SavedOptimizer> optimizer_;
   const Bindings& training_;
