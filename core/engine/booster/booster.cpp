@@ -3,7 +3,6 @@
 #include <c10/util/ScopeExit.h>
 #include <torch/version.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
@@ -14,6 +13,7 @@
 #include "booster/chosen_strategy.hpp"
 #include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
+#include "booster/option_checks.hpp"
 #include "checkpoint/fingerprint.hpp"
 #include "checkpoint/model_files.hpp"
 #include "comm/agreement.hpp"
@@ -79,21 +79,10 @@ void check_data(const data::Loader& data, const Mesh& mesh) {
          options.rank, options.ranks, mesh.data_rank(), mesh.data_size());
 }
 
-void check(const BoosterOptions& options) {
-  if (options.accumulate < 1)
-    fail(WEFT_INVALID_ARGUMENT, "booster: accumulate is {}, must be at least 1", options.accumulate);
-  if (!(options.max_grad_norm >= 0) || std::isinf(options.max_grad_norm))
-    fail(WEFT_INVALID_ARGUMENT, "booster: max_grad_norm is {}, must be positive, or 0 for no clipping",
-         options.max_grad_norm);
-  if (options.check_agreement < -1)
-    fail(WEFT_INVALID_ARGUMENT, "booster: check_agreement is {}, must be at least -1 (never)",
-         options.check_agreement);
-}
-
 }  // namespace
 
 Booster::Booster(BoosterOptions options, World world) : shared_(std::make_shared<Shared>()) {
-  check(options);
+  check_numbers(options, [](const std::string& option) { return "booster: " + option; });
   shared_->precision = resolve_precision(options);
   shared_->options = std::move(options);
   shared_->world = std::move(world);

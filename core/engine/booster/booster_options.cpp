@@ -1,3 +1,4 @@
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
@@ -5,7 +6,7 @@
 #include "base/option_table.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
-#include "weft/booster.hpp"
+#include "booster/option_checks.hpp"
 
 namespace weft {
 
@@ -18,10 +19,10 @@ const OptionTable& booster_table() {
     {"name": "precision", "type": "text", "default": "", "doc": "of parameters and arithmetic: fp32, fp64, bf16, fp16; empty: the strategy's option, or fp32"},
     {"name": "mixed_precision", "type": "text", "default": "", "doc": "fp16, bf16, fp16_naive, or an object with name and options"},
     {"name": "recompute", "type": "text", "default": "off", "doc": "off, all, or a number of units"},
-    {"name": "accumulate", "type": "int", "default": 1, "min": 1, "doc": "micro-batches per step"},
-    {"name": "max_grad_norm", "type": "float", "default": 0, "min": 0, "doc": "clipping by global norm; 0: none"},
+    {"name": "accumulate", "type": "int", "default": 1, "doc": "micro-batches per step"},
+    {"name": "max_grad_norm", "type": "float", "default": 0, "doc": "clipping by global norm; 0: none"},
     {"name": "seed", "type": "int", "default": 42, "doc": "of initial values and dropout"},
-    {"name": "check_agreement", "type": "int", "default": 0, "min": -1, "doc": "compare ranks every N steps; 0: in the first two steps and before saves; -1: never"}
+    {"name": "check_agreement", "type": "int", "default": 0, "doc": "compare ranks also in every N-th step; 0: only in the first two steps and before saves; -1: in no step and before no save"}
   ])"),
                                  "booster");
   return table;
@@ -41,10 +42,26 @@ BoosterOptions from_json(nlohmann::json given, const std::string& who) {
   options.max_grad_norm = values.at("max_grad_norm").real;
   options.seed = values.at("seed").integer;
   options.check_agreement = values.at("check_agreement").integer;
+  check_numbers(options, [&](const std::string& option) { return fmt::format("{}: {}", who, option); });
   return options;
 }
 
 }  // namespace
+
+void check_max_grad_norm(double max_norm, const std::string& called) {
+  if (!(max_norm >= 0) || std::isinf(max_norm))
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be positive, or 0 for no clipping", called, max_norm);
+}
+
+void check_numbers(const BoosterOptions& options,
+                   const std::function<std::string(const std::string& option)>& called) {
+  if (options.accumulate < 1)
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", called("accumulate"), options.accumulate);
+  check_max_grad_norm(options.max_grad_norm, called("max_grad_norm"));
+  if (options.check_agreement < -1)
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be a number of steps, 0, or -1 for never",
+         called("check_agreement"), options.check_agreement);
+}
 
 BoosterOptions BoosterOptions::parse(const std::string& json) {
   return from_json(parse_json(json, "booster options"), "booster");

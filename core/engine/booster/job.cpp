@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
+#include "booster/option_checks.hpp"
 #include "comm/agreement.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
@@ -44,12 +44,6 @@ std::vector<Batch> split(const Batch& batch, int64_t parts) {
   return micro;
 }
 
-void check_max_norm(double max_norm) {
-  if (!(max_norm >= 0) || std::isinf(max_norm))
-    fail(WEFT_INVALID_ARGUMENT, "train_step: max_grad_norm is {}, must be positive, or 0 for no clipping",
-         max_norm);
-}
-
 // Returns the number of positions in the model's first sequence, or of samples for a model without sequences.
 // Returns 0 where another rank counts them.
 double num_tokens(const Training& training, const Batch& batch) {
@@ -66,7 +60,7 @@ StepResult Job::train_step(const Batch& batch) {
   Training& training = training_of(model);
   if (!optimizer) fail(WEFT_FAILED_PRECONDITION, "train_step needs an optimizer: pass one to Booster::boost");
   if (!training.model().is_training()) model.train();
-  check_max_norm(max_grad_norm);
+  check_max_grad_norm(max_grad_norm, "train_step: max_grad_norm");
   batch.samples();
   training.begin_check();
   const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);

@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "booster/model_data.hpp"
 #include "booster/model_state.hpp"
+#include "booster/option_checks.hpp"
 #include "comm/agreement.hpp"
 #include "plugins.hpp"
 
@@ -99,14 +100,10 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
   take("max_grad_norm", options.max_grad_norm, real);
   take("check_agreement", options.check_agreement, integer);
   take("seed", options.seed, integer);
-  if (options.accumulate < 1)
-    fail(WEFT_INVALID_ARGUMENT, "--accumulate is {}, must be at least 1", options.accumulate);
-  if (options.check_agreement < -1)
-    fail(WEFT_INVALID_ARGUMENT, "--check-agreement is {}, must be a number of steps, 0, or -1 for never",
-         options.check_agreement);
   if (given(arguments, "max_grad_norm") && !(options.max_grad_norm > 0))
     fail(WEFT_INVALID_ARGUMENT, "--max-grad-norm is {}, must be positive; leave it out for no clipping",
          options.max_grad_norm);
+  check_numbers(options, flag_of);
   if (given(arguments, "micro_batch_size"))
     fail(WEFT_UNIMPLEMENTED,
          "--micro-batch-size is for strategies with a pipeline, and this version has none; use --accumulate");
