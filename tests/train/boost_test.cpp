@@ -105,6 +105,60 @@ TEST_F(Boost, RefusesOnAllRanksWhatOneRankHasWrong) {
   });
 }
 
+// Data that one rank cannot read.
+class Unreadable final : public data::Dataset {
+ public:
+  Unreadable(std::shared_ptr<data::Dataset> whole, bool is_damaged)
+      : whole_(std::move(whole)), is_damaged_(is_damaged) {}
+  int64_t size() const override { return whole_->size(); }
+  std::string name() const override { return whole_->name(); }
+  Batch get(const std::vector<int64_t>& indices) const override {
+    if (is_damaged_) throw Error(WEFT_DATA_LOSS, "the samples are damaged");
+    return whole_->get(indices);
+  }
+
+ private:
+  std::shared_ptr<data::Dataset> whole_;
+  bool is_damaged_;
+};
+
+TEST_F(Boost, FailsOnEveryRankWhereOneCannotReadItsData) {
+  on_ranks({2}, [&](World& world) {
+    Booster booster({.strategy = "torch_ddp"}, world);
+    const auto whole = data::text(options_.data, 32);
+    const auto damaged = std::make_shared<Unreadable>(whole, world.rank() == 1);
+    const Model model = Model::open(options_.model);
+    EXPECT_ERROR(booster.boost(model, {}, {}, booster.prepare_dataloader(damaged, 4)), WEFT_DATA_LOSS,
+                 "the samples are damaged", world.rank() == 0 ? "rank 1 failed" : "");
+    booster.boost(model, {}, {}, booster.prepare_dataloader(whole, 4));  // nobody waits for anything
+  });
+}
+
+// "slices" keeps what it has summed in the gradients themselves.
+TEST_F(Boost, AddsUpSynchronisedBackwardsBeforeAStep) {
+  options_.model = folder_.file("plain.json", config_json());
+  options_.optimizer = "sgd";
+  options_.hyper = {{"lr", 1}};
+  options_.schedule = "";
+  on_ranks({2}, [&](World& world) {
+    std::map<std::string, Job> jobs;
+    for (const char* strategy : {"torch_ddp", "slices"}) {
+      options_.strategy = strategy;
+      Job& job = jobs[strategy] = make_job(world, options_);
+      Batch batch;
+      for (int backwards = 0; backwards < 2; ++backwards) {
+        ASSERT_TRUE(job.data.next(batch));
+        job.accumulate_gradients(batch);
+      }
+      job.optimizer.step();
+    }
+    for (const auto& item : jobs["torch_ddp"].model.module().named_parameters(true))
+      EXPECT_TRUE(
+          is_near(jobs["slices"].model.module().named_parameters(true)[item.key()], item.value(), 1e-4))
+          << item.key();
+  });
+}
+
 TEST_F(Boost, RefusesWrongOptionsBeforeAnythingHappens) {
   on_ranks({1}, [&](World& world) {
     EXPECT_ERROR(Booster({.accumulate = 0}, world), WEFT_INVALID_ARGUMENT, "accumulate is 0");

@@ -122,35 +122,36 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
                                                      const std::string& content) const {
   const Model::Shared& model = job.model.shared();
   ChosenStrategy strategy;
+  nlohmann::json facts, found_in;
   on_every_rank(world.communicator(), [&] {
     if (model.precision != precision)
       fail(WEFT_INVALID_ARGUMENT,
            "the model was opened in {}, but the booster's precision is {}; open it with the same",
            model.precision, precision);
     strategy = choose_strategy(options);
+    facts = {{"Weft", view(weft_version())},
+             {"libtorch", TORCH_VERSION},
+             {"strategy", strategy.identity},
+             {"strategy option", strategy.options.to_json()},
+             {"model library", model.library},
+             {"architecture", job.model.architecture()},
+             {"config.json", nlohmann::json::parse(job.model.config().dump())},
+             {"adapter", adapter_facts(*model.module)},
+             {"weights",
+              strategy.host.values_of_rank_0 ? nlohmann::json("of rank 0") : weight_facts(model, content)},
+             {"precision", precision},
+             {"mixed_precision", options.mixed_precision},
+             {"recompute", options.recompute},
+             {"seed", options.seed},
+             {"check_agreement", options.check_agreement},
+             {"accumulate", job.accumulate},
+             {"max_grad_norm", job.max_grad_norm},
+             {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
+             {"criterion", job.criterion ? "the caller's" : "the model's loss"},
+             {"data", data_facts(job.data, world.size() > 1)}};
+    found_in = {{"weights", model.weights}, {"data", job.data ? job.data.dataset().name() : ""}};
   });
-  require_agreement(world.communicator(),
-                    {{"Weft", view(weft_version())},
-                     {"libtorch", TORCH_VERSION},
-                     {"strategy", strategy.identity},
-                     {"strategy option", strategy.options.to_json()},
-                     {"model library", model.library},
-                     {"architecture", job.model.architecture()},
-                     {"config.json", nlohmann::json::parse(job.model.config().dump())},
-                     {"adapter", adapter_facts(*model.module)},
-                     {"weights", strategy.host.values_of_rank_0 ? nlohmann::json("of rank 0")
-                                                                : weight_facts(model, content)},
-                     {"precision", precision},
-                     {"mixed_precision", options.mixed_precision},
-                     {"recompute", options.recompute},
-                     {"seed", options.seed},
-                     {"check_agreement", options.check_agreement},
-                     {"accumulate", job.accumulate},
-                     {"max_grad_norm", job.max_grad_norm},
-                     {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
-                     {"criterion", job.criterion ? "the caller's" : "the model's loss"},
-                     {"data", data_facts(job.data, world.size() > 1)}},
-                    {{"weights", model.weights}, {"data", job.data ? job.data.dataset().name() : ""}});
+  require_agreement(world.communicator(), facts, found_in);
   HostOptions& host = strategy.host;
   const std::vector<weft_kv> values(strategy.options.data(),
                                     strategy.options.data() + strategy.options.size());

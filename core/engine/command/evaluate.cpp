@@ -49,9 +49,11 @@ Opened open_job(const json& arguments, const char* data_key, const BoosterOption
                 const World& world) {
   Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kNothing);
   auto dataset = open_data(arguments, data_key, model);
-  if (world.size() > 1)
-    require_agreement(world.communicator(), {{"data", data::compared_content(*dataset)}},
-                      {{"data", dataset->name()}});
+  if (world.size() > 1) {
+    std::string content;
+    on_every_rank(world.communicator(), [&] { content = data::compared_content(*dataset); });
+    require_agreement(world.communicator(), {{"data", content}}, {{"data", dataset->name()}});
+  }
   Booster booster(options, world);
   Job job = booster.boost(std::move(model));
   return {std::move(booster), std::move(job), std::move(dataset)};
