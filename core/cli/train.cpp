@@ -44,8 +44,8 @@ void add_train(CLI::App& application) {
             "Activation recomputation: off, all, or a number of units; default off")
       .integer(
           "--check-agreement", "check_agreement",
-          "Compare the ranks (parameters and sums of gradients) every N steps; default 0: in the first two "
-          "steps and before each save; -1: never")
+          "Compare the ranks (parameters and sums of gradients) also in every N-th step; default 0: only in "
+          "the first two steps and before each save; -1: in no step and before no save")
       .device_flag()
       .text("--save", "save",
             "Folder in which to save the model and training_state/ at the end; this job alone may save there")

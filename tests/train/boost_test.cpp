@@ -216,6 +216,11 @@ TEST_F(Boost, RefusesNumbersThatAreNotFinite) {
     EXPECT_ERROR(optim::schedule("cosine_warmup", {2, 20, kNan}), WEFT_INVALID_ARGUMENT,
                  "minimum_factor is nan");
     EXPECT_ERROR(Booster({.check_agreement = -2}, world), WEFT_INVALID_ARGUMENT, "check_agreement is -2");
+    EXPECT_ERROR(BoosterOptions::parse(R"({"check_agreement": -2})"), WEFT_INVALID_ARGUMENT,
+                 "booster: check_agreement is -2, must be a number of steps, 0, or -1 for never");
+    const std::string file = folder_.file("booster.json", R"({"max_grad_norm": -1})");
+    EXPECT_ERROR(BoosterOptions::load(file), WEFT_INVALID_ARGUMENT,
+                 file + ": max_grad_norm is -1, must be positive, or 0 for no clipping");
   });
 }
 

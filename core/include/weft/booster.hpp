@@ -31,9 +31,9 @@ struct BoosterOptions {
   int64_t accumulate = 1;         // micro-batches per train_step
   double max_grad_norm = 0;       // 0: no clipping in train_step
   int64_t seed = 42;              // of initial values and dropout
-  // When to compare what ranks must have alike, and the strategy's sums of gradients with what backward gave
-  // the ranks: always in the first two calls of train_step, and before each save; N: also in every N-th call;
-  // -1: never. A difference is an error on every rank, before the update or the save.
+  // 0: the first two calls of train_step compare sums of gradients over ranks, the second one and each save
+  // parameters; N: also every N-th call, both; -1: none does. A call that finds gradients pending compares
+  // nothing; boost, load and take_over always compare parameters. A difference is an error on every rank.
   int64_t check_agreement = 0;
 
   // Reads {"strategy": ..., "options": {...}, ...} from JSON text, or from a file. Throws INVALID_ARGUMENT
