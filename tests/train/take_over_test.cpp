@@ -78,6 +78,40 @@ TEST_F(LiveSwitch, AStrategyThatCannotBeMadeLeavesTheJobAsItWas) {
   });
 }
 
+// A data set that throws what no C++ library throws, once it is told to.
+class Throwing final : public data::Dataset {
+ public:
+  explicit Throwing(std::shared_ptr<data::Dataset> whole) : whole_(std::move(whole)) {}
+  int64_t size() const override { return whole_->size(); }
+  std::string name() const override { return whole_->name(); }
+  Batch get(const std::vector<int64_t>& indices) const override {
+    if (fails) throw 7;
+    return whole_->get(indices);
+  }
+  bool fails = false;
+
+ private:
+  std::shared_ptr<data::Dataset> whole_;
+};
+
+TEST_F(LiveSwitch, AnyExceptionLeavesTheJobAsItWas) {
+  on_ranks({2}, [&](World& world) {
+    const auto dataset = std::make_shared<Throwing>(data::text(options_.data, 32));
+    Booster ddp = under(world, "torch_ddp"), slices = under(world, "slices");
+    const Model model = Model::open(options_.model);
+    Job job = ddp.boost(model, optim::AdamW(model.parameters(), {.lr = 1e-3}), {},
+                        ddp.prepare_dataloader(dataset, 4));
+    train(job, 1);
+    dataset->fails = true;
+    EXPECT_THROW(slices.take_over(job), int);
+    dataset->fails = false;
+    train(job, 1);
+    EXPECT_EQ(job.optimizer.steps(), 2);
+    slices.take_over(job);
+    train(job, 1);
+  });
+}
+
 TEST_F(LiveSwitch, AModelThatCannotBeGivenBackEndsTheJob) {
   on_ranks({2}, [&](World& world) {
     Job job = make(world, "torch_ddp");
