@@ -67,31 +67,30 @@ std::string system_error(int error_number) {
 }
 
 MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) fail_with_errno(errno, "open", path_);
+  const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail_with_errno(errno, "open", path_);
   struct stat status {};
-  if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(descriptor_);
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor);
     fail(WEFT_INVALID_ARGUMENT, path_, " is not a regular file");
   }
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
   size_ = static_cast<std::size_t>(status.st_size);
-  void* mapped = size_ == 0 ? nullptr : mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor_, 0);
-  if (mapped == MAP_FAILED) {
-    const int error_number = errno;
-    ::close(descriptor_);
-    fail_with_errno(error_number, "map", path_);
-  }
+  void* mapped = size_ == 0 ? nullptr : mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor, 0);
+  const int error_number = errno;
+  ::close(descriptor);
+  if (mapped == MAP_FAILED) fail_with_errno(error_number, "map", path_);
   data_ = static_cast<const std::byte*>(mapped);
 }
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void MappedFile::check_size() const {
   struct stat status {};
-  if (fstat(descriptor_, &status) != 0) fail_with_errno(errno, "look at", path_);
+  if (stat(path_.c_str(), &status) != 0 || status.st_dev != device_ || status.st_ino != inode_) return;
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size < size_) {
     fail(WEFT_DATA_LOSS, path_, ": this file became shorter while it was mapped: it had ", size_,
@@ -101,7 +100,8 @@ void MappedFile::check_size() const {
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
+      device_(other.device_),
+      inode_(other.inode_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 

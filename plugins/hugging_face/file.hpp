@@ -27,7 +27,8 @@ std::string system_error(int error_number);
 
 // A regular file, mapped read-only. Pages are read from the disk on first access: if another process
 // truncates the file during a read, the system ends this process with SIGBUS. Files that Weft writes never
-// shrink, because they are replaced by rename.
+// shrink, because they are replaced by rename. Holds no descriptor, so a checkpoint may have more files than
+// a process may open.
 class MappedFile {
  public:
   // Throws NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT if it is not a regular file; each names the
@@ -40,12 +41,14 @@ class MappedFile {
 
   const std::string& path() const { return path_; }
   Bytes bytes() const { return {data_, size_}; }
-  // Errors: DATA_LOSS if the file has become shorter since it was mapped. One system call.
+  // Errors: DATA_LOSS if the file has become shorter since it was mapped. Checks nothing if another file, or
+  // none, has its path now: what is mapped is no longer found there. One system call.
   void check_size() const;
 
  private:
   std::string path_;
-  int descriptor_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

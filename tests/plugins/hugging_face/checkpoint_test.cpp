@@ -1,4 +1,7 @@
 // Folders, names, shards and options.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <ctime>
 
@@ -247,6 +250,49 @@ TEST_F(Checkpoint, AFileThatWasCutIsAnErrorAndNotTheEndOfTheProcess) {
                  {path, "became shorter", "had " + std::to_string(size) + " bytes and now has 5000"},
                  [&] { read_whole(reader, 0); });
   }
+}
+
+// While it lives this process may open no more than `count` further files.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int count) {
+    const int next = dup(STDERR_FILENO);
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few = {static_cast<rlim_t>(next + count), before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST_F(Checkpoint, MayHaveMoreFilesThanAProcessMayOpen) {
+  std::vector<TensorEntry> entries;
+  for (int i = 10; i < 40; ++i) entries.push_back(entry("t" + std::to_string(i), WEFT_U8, {1'000'000}));
+  for (const bool use_safetensors : {true, false}) {
+    const std::string folder = folder_ / (use_safetensors ? "safetensors" : "torch");
+    save(folder, entries, {.shard = true, .size_per_shard = 1, .use_safetensors = use_safetensors});
+    EXPECT_GT(file_names(folder).size(), 20u);
+    const FewDescriptors few(6);
+    expect_holds(folder, entries);
+  }
+}
+
+// What is mapped is another file than that of its name, which may be as short as it wants.
+TEST_F(Checkpoint, AReaderOfAFileThatWasReplacedDoesNotAskTheNewOne) {
+  const std::string path = folder_ / "model.safetensors";
+  const std::vector<TensorEntry> entries = {entry("a", WEFT_F32, {100'000})};
+  save(path, entries);
+  const CheckpointReader reader(path);
+  const std::string before = read_whole(reader, 0);
+  write_file(folder_ / "short", "short");
+  fs::rename(folder_ / "short", path);
+  EXPECT_EQ(read_whole(reader, 0), before);
+  fs::remove(path);
+  EXPECT_EQ(read_whole(reader, 0), before);
 }
 
 TEST_F(Checkpoint, IsRecognisedByNamesAndFirstBytes) {
