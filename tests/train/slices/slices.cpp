@@ -40,6 +40,13 @@ class Slices final : public weft::Strategy {
     }
   }
 
+  // Several synchronised backwards may come before one step. Their gradients add up, and what an earlier one
+  // has summed must count once in the next sum: one rank keeps it.
+  void begin_backward(const weft::Backward&) override {
+    if (summed_ && data_.rank() != 0) forget();
+    summed_ = false;
+  }
+
   void end_backward(const weft::Backward& backward) override {
     if (!backward.synchronise) return;
     for (const Held& held : held_) {
@@ -48,6 +55,7 @@ class Slices final : public weft::Strategy {
       if (!gradient.defined()) gradient = at::zeros_like(held.parameter.tensor());
       data_.all_reduce(gradient).wait();
     }
+    summed_ = true;
   }
 
   void publish(weft::ShardSink& sink) const override {
@@ -68,10 +76,14 @@ class Slices final : public weft::Strategy {
     }
   }
   void zero_gradients() override {
-    for (const Held& held : held_) held.parameter.gradient().reset();
+    forget();
+    summed_ = false;
   }
 
  private:
+  void forget() {
+    for (const Held& held : held_) held.parameter.gradient().reset();
+  }
   bool fails_in(const char* place) const { return options.get<std::string>("fail") == place; }
 
   struct Held {
@@ -81,6 +93,7 @@ class Slices final : public weft::Strategy {
   };
   weft::Communicator data_;
   std::vector<Held> held_;
+  bool summed_ = false;  // whether the gradients are sums over the ranks
 };
 
 }  // namespace
