@@ -33,6 +33,10 @@ std::string_view text_argument(const char* function, weft_str text) {
   return view(text);
 }
 
+std::string_view readable(weft_str text) {
+  return text.data == nullptr && text.size > 0 ? "(a text without data)" : view(text);
+}
+
 std::string status_name(weft_status status) {
   constexpr std::array<const char*, 16> kNames = {"WEFT_OK",
                                                   "WEFT_CANCELLED",
@@ -79,7 +83,7 @@ void weft_error_set(weft_error* error, weft_status status, weft_str text) {
   if (error == nullptr) return;
   error->status = status;
   try {
-    error->text = weft::view(text);
+    error->text = weft::readable(text);
   } catch (...) {
     error->text.clear();  // out of memory: the status has to do
   }

@@ -9,7 +9,7 @@ namespace weft::host {
 namespace {
 
 void log_of_plugin(uint32_t level, weft_str plugin_id, weft_str text) {
-  log(level, view(plugin_id), view(text));
+  log(level, readable(plugin_id), readable(text));
 }
 
 const void* get_extension(weft_str id) {

@@ -70,7 +70,7 @@ weft_str weft_version(void) {
 }
 
 void weft_log(uint32_t level, weft_str from, weft_str text) {
-  host::log(level, view(from), view(text));
+  host::log(level, readable(from), readable(text));
 }
 
 weft_status weft_runtime_create(weft_str options, weft_runtime** own, weft_error* error) {

@@ -27,6 +27,11 @@ static void errors_keep_the_last_failure(void) {
   EXPECT(weft_runtime_create(str(""), &made, own) == WEFT_OK);
   EXPECT(is(weft_error_text(own), "the second"));
   weft_runtime_destroy(made);
+  weft_error_set(own, WEFT_ABORTED, (weft_str){NULL, 7});
+  EXPECT(is(weft_error_text(own), "(a text without data)"));
+  weft_error_set(own, WEFT_NOT_FOUND, (weft_str){NULL, 0});
+  EXPECT(weft_error_status(own) == WEFT_NOT_FOUND);
+  EXPECT(weft_error_text(own).size == 0);
   weft_error_destroy(own);
 
   /* Nobody has to ask for the text. */
@@ -38,14 +43,14 @@ static void errors_keep_the_last_failure(void) {
 }
 
 /* What goes to the standard error while `level` is logged. */
-static void logged(uint32_t level, weft_str from, char* text, size_t size) {
+static void logged(uint32_t level, weft_str from, weft_str line, char* text, size_t size) {
   char name[32];
   snprintf(name, sizeof(name), "log-%d-%d", place.ranks, place.rank);
   fflush(stderr);
   const int before = dup(STDERR_FILENO), file = open(in_folder(name), O_RDWR | O_CREAT | O_TRUNC, 0600);
   REQUIRE(before >= 0 && file >= 0);
   dup2(file, STDERR_FILENO);
-  weft_log(level, from, WEFT_STR("it happened"));
+  weft_log(level, from, line);
   dup2(before, STDERR_FILENO);
   const ssize_t count = pread(file, text, size - 1, 0);
   text[count > 0 ? count : 0] = '\0';
@@ -55,13 +60,18 @@ static void logged(uint32_t level, weft_str from, char* text, size_t size) {
 
 static void the_log_has_one_line_for_each_call(void) {
   char text[256];
-  logged(WEFT_LOG_ERROR, WEFT_STR("a_test"), text, sizeof(text));
+  const weft_str line = WEFT_STR("it happened"), no_data = {NULL, 7};
+  logged(WEFT_LOG_ERROR, WEFT_STR("a_test"), line, text, sizeof(text));
   EXPECT(strstr(text, "error: a_test: it happened\n") != NULL);
   EXPECT((strstr(text, "[rank ") != NULL) == (place.ranks > 1));
-  logged(WEFT_LOG_INFO, WEFT_STR(""), text, sizeof(text));
+  logged(WEFT_LOG_INFO, WEFT_STR(""), line, text, sizeof(text));
   EXPECT(strstr(text, "it happened\n") != NULL && strstr(text, ":") == NULL);
-  logged(WEFT_LOG_DEBUG, WEFT_STR(""), text, sizeof(text));
+  logged(WEFT_LOG_DEBUG, WEFT_STR(""), line, text, sizeof(text));
   EXPECT(text[0] == '\0');
+  logged(WEFT_LOG_ERROR, no_data, line, text, sizeof(text));
+  EXPECT(strstr(text, "error: (a text without data): it happened\n") != NULL);
+  logged(WEFT_LOG_ERROR, WEFT_STR("a_test"), no_data, text, sizeof(text));
+  EXPECT(strstr(text, "error: a_test: (a text without data)\n") != NULL);
 }
 
 static void runtimes_refuse_wrong_options(void) {

@@ -155,6 +155,8 @@ TEST(ErrorSink, KeepsTheLastFailure) {
   weft_error_set(error, WEFT_ABORTED, WEFT_STR("second"));
   EXPECT_EQ(weft_error_status(error), WEFT_ABORTED);
   EXPECT_EQ(view(weft_error_text(error)), "second");
+  weft_error_set(error, WEFT_ABORTED, {nullptr, 7});
+  EXPECT_EQ(view(weft_error_text(error)), "(a text without data)");
   weft_error_destroy(error);
   weft_error_set(nullptr, WEFT_ABORTED, WEFT_STR("x"));
   EXPECT_EQ(weft_error_status(nullptr), WEFT_OK);
