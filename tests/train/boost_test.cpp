@@ -105,32 +105,36 @@ TEST_F(Boost, RefusesOnAllRanksWhatOneRankHasWrong) {
   });
 }
 
-// Data that one rank cannot read.
+// Data that a rank may not be able to read.
 class Unreadable final : public data::Dataset {
  public:
-  Unreadable(std::shared_ptr<data::Dataset> whole, bool is_damaged)
-      : whole_(std::move(whole)), is_damaged_(is_damaged) {}
+  explicit Unreadable(std::shared_ptr<data::Dataset> whole) : whole_(std::move(whole)) {}
   int64_t size() const override { return whole_->size(); }
   std::string name() const override { return whole_->name(); }
   Batch get(const std::vector<int64_t>& indices) const override {
-    if (is_damaged_) throw Error(WEFT_DATA_LOSS, "the samples are damaged");
+    if (is_damaged) throw Error(WEFT_DATA_LOSS, "the samples are damaged");
     return whole_->get(indices);
   }
+  bool is_damaged = false;
 
  private:
   std::shared_ptr<data::Dataset> whole_;
-  bool is_damaged_;
 };
 
 TEST_F(Boost, FailsOnEveryRankWhereOneCannotReadItsData) {
   on_ranks({2}, [&](World& world) {
     Booster booster({.strategy = "torch_ddp"}, world);
-    const auto whole = data::text(options_.data, 32);
-    const auto damaged = std::make_shared<Unreadable>(whole, world.rank() == 1);
+    const auto dataset = std::make_shared<Unreadable>(data::text(options_.data, 32));
     const Model model = Model::open(options_.model);
-    EXPECT_ERROR(booster.boost(model, {}, {}, booster.prepare_dataloader(damaged, 4)), WEFT_DATA_LOSS,
-                 "the samples are damaged", world.rank() == 0 ? "rank 1 failed" : "");
-    booster.boost(model, {}, {}, booster.prepare_dataloader(whole, 4));  // nobody waits for anything
+    const std::string told = world.rank() == 0 ? "rank 1 failed: the samples are damaged" : "are damaged";
+    dataset->is_damaged = world.rank() == 1;
+    EXPECT_ERROR(booster.boost(model, {}, {}, booster.prepare_dataloader(dataset, 4)), WEFT_DATA_LOSS, told);
+    dataset->is_damaged = false;
+    Job job = booster.boost(model, {}, {}, booster.prepare_dataloader(dataset, 4));  // nobody waits
+    dataset->is_damaged = world.rank() == 1;
+    EXPECT_ERROR(booster.save_training(job, folder_.path() + "/out"), WEFT_DATA_LOSS, told);
+    dataset->is_damaged = false;
+    booster.save_training(job, folder_.path() + "/out");
   });
 }
 

@@ -116,7 +116,9 @@ TrainingSnapshot take_snapshot(const Job& job, const World& world, const std::ve
     snapshot.pieces = std::move(optimizer.pieces);
   }
   if (job.schedule) snapshot.state["schedule"] = schedule_to_json(job.schedule);
-  if (job.data) snapshot.state["data"] = data_to_json(job.data);
+  on_every_rank(world.communicator(), [&] {  // reads samples
+    if (job.data) snapshot.state["data"] = data_to_json(job.data);
+  });
   snapshot.generators = gather_generators(world);
   for (const Shard& shard : shards) {
     const weft_param& param = *shard.param;
