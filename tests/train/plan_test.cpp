@@ -43,6 +43,42 @@ TEST_F(PlanCommand, EstimatesTheBytesOfOneRank) {
   EXPECT_EQ(longer.at("parameters"), single.at("parameters"));
 }
 
+class T5PlanCommand : public CommandTest {
+ protected:
+  // Returns the bytes for a T5 with this feed-forward layer: 2 + 3 blocks, 4 samples of 16 tokens.
+  nlohmann::json bytes(const std::string& feed_forward) const {
+    const std::string config = folder_.file("t5.json", R"({"architectures": ["T5ForConditionalGeneration"],
+        "model_type": "t5", "vocab_size": 101, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_heads": 2,
+        "num_layers": 2, "num_decoder_layers": 3, "decoder_start_token_id": 0,
+        "relative_attention_num_buckets": 8, "feed_forward_proj": ")" +
+                                                           feed_forward + "\"}");
+    const Output output = weft_succeeds({"plan", "--model", config, "--strategy", "torch_ddp", "--world-size",
+                                         "2", "--batch-size", "4", "--sequence-length", "16", "--json"});
+    return nlohmann::json::parse(output.out).at(0).at("bytes");
+  }
+};
+
+TEST_F(T5PlanCommand, CountsParametersGradientsAndStates) {
+  constexpr int64_t kWidth = 16, kInner = 2 * 8, kHidden = 24, kEncoder = 2, kDecoder = 3;
+  constexpr int64_t attention = 4 * kWidth * kInner + kWidth, feed_forward = 2 * kWidth * kHidden + kWidth;
+  constexpr int64_t elements = 101 * kWidth + kEncoder * (attention + feed_forward) +
+                               kDecoder * (2 * attention + feed_forward) +
+                               2 * (8 * 2 + kWidth);  // position biases and last norms
+  const nlohmann::json found = bytes("relu");
+  EXPECT_EQ(found.at("parameters"), 4 * elements);
+  EXPECT_EQ(found.at("gradients"), 4 * elements);
+  EXPECT_EQ(found.at("states"), 2 * 4 * elements);
+  EXPECT_EQ(found.at("masters"), 0);
+  EXPECT_EQ(found.at("total"),
+            4 * 4 * elements + found.at("transient").get<int64_t>() + found.at("activations").get<int64_t>());
+}
+
+// ReLU saves its result, which the next layer saves too; SiLU saves its input beside that.
+TEST_F(T5PlanCommand, CountsWhatATypeOfActivationSaves) {
+  EXPECT_EQ(bytes("silu").at("activations").get<int64_t>() - bytes("relu").at("activations").get<int64_t>(),
+            (2 + 3) * 4 * 16 * 24 * 4);
+}
+
 TEST_F(PlanCommand, ExplainsWhatItSplits) {
   const Output output = weft_succeeds(
       {"plan", "--model", config_, "--explain", "--strategy", "hybrid_parallel", "-o", "tp_size=2", "-o",

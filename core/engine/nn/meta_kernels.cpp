@@ -1,10 +1,16 @@
 // Kernels on the meta device for operations that have one only in Python's PyTorch. `weft plan` runs models
 // on this device to measure their activations.
 #include <ATen/AccumulateType.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <tuple>
 
 namespace weft::nn {
@@ -37,6 +43,12 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& x, at::IntArrayRef n
   return {at::empty_like(x), at::empty(shape, statistics), at::empty(shape, statistics)};
 }
 
+// at::where calls this form, with a result of the right dtype.
+Tensor& where(const Tensor& condition, const Tensor& x, const Tensor& y, Tensor& result) {
+  result.resize_(at::infer_size(condition.sizes(), at::infer_size(x.sizes(), y.sizes())));
+  return result;
+}
+
 // The backend of devices that libtorch does not know, to which a convolution on the meta device dispatches.
 Tensor convolution(const Tensor& x, const Tensor& weight, const std::optional<Tensor>&,
                    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
@@ -59,6 +71,7 @@ TORCH_LIBRARY_IMPL(aten, Meta, library) {
   library.impl("hardtanh", hardtanh);
   library.impl("native_layer_norm", layer_norm);
   library.impl("relu", same_shape);
+  library.impl("where.self_out", where);
 }
 
 }  // namespace weft::nn
