@@ -51,7 +51,7 @@ RULES = [
          ("core/host/x.cpp", "void* f = dlsym(library, name);"), but=r"core/host/dynamic_library\.cpp"),
     Rule("the environment is read in core/base/environment.cpp", CODE, r"\b((secure_)?getenv|setenv|putenv|environ)\b",
          ("plugins/a/x.cpp", 'getenv("HOME")'), but=r"core/base/environment\.cpp|core/host/launch/"),
-    Rule("the lowest rooms know neither checkpoints nor training", r"core/engine/(box|comm|data|mesh)/",
+    Rule("the lowest folders know neither checkpoints nor training", r"core/engine/(box|comm|data|mesh)/",
          r'#\s*include "(booster|checkpoint|optim|parallel|plan|training)/',
          ("core/engine/box/x.cpp", '#include "checkpoint/piece.hpp"')),
     Rule("ranks gather texts through comm/agreement.hpp, where one that fails ends all", r"core/engine/",

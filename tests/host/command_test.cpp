@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "host/plugin_root.hpp"
+#include "support/sanitized.hpp"
 
 namespace weft {
 namespace {
@@ -14,11 +15,7 @@ using nlohmann::json;
 using testing::PluginRoot;
 using testing::ScopedEnvironment;
 
-#if __has_feature(address_sanitizer)
-constexpr double kSlow = 10;
-#else
-constexpr double kSlow = 1;
-#endif
+constexpr double kSlow = test::kSanitized ? 10 : 1;
 
 struct Result {
   int code = -1;

@@ -19,6 +19,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "support/sanitized.hpp"
+
 namespace weft::test {
 namespace {
 
@@ -32,11 +34,7 @@ const bool kOneThread = (at::set_num_threads(1), true);
 }
 
 // ThreadSanitizer starts a thread of its own with the first thread of a process.
-#if __has_feature(thread_sanitizer)
-constexpr int kRuntimeThreads = 1;
-#else
-constexpr int kRuntimeThreads = 0;
-#endif
+constexpr int kRuntimeThreads = kThreadSanitized ? 1 : 0;
 
 struct RankProcess {
   pid_t pid = -1;

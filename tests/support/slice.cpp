@@ -47,4 +47,12 @@ std::vector<size_t> draw_slice(std::string_view name, size_t size, size_t count)
   return indices;
 }
 
+std::vector<size_t> draw_slice_with_ends(std::string_view name, size_t size, size_t count) {
+  std::vector<size_t> indices = draw_slice(name, size, count);
+  if (size == 0) return indices;
+  if (indices.empty() || indices.front() != 0) indices.insert(indices.begin(), 0);
+  if (indices.back() != size - 1) indices.push_back(size - 1);
+  return indices;
+}
+
 }  // namespace weft::test

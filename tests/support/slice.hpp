@@ -21,6 +21,8 @@ bool runs_whole_matrices();
 // Returns `count` of the numbers 0 ... size - 1, drawn by the seed and the name, in ascending order, and
 // prints them. Returns all numbers in a full run or if `count` is at least `size`.
 std::vector<size_t> draw_slice(std::string_view name, size_t size, size_t count);
+// The same, and the numbers 0 and size - 1 whatever is drawn.
+std::vector<size_t> draw_slice_with_ends(std::string_view name, size_t size, size_t count);
 
 // Returns the drawn elements of `cases` in their order.
 template <class Cases>

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "support.hpp"
+#include "support/sanitized.hpp"
 
 namespace weft::hugging_face::test {
 namespace {
@@ -20,11 +21,7 @@ std::vector<TensorEntry> sharded_entries() {
 
 const WriteOptions kSharded{.shard = true, .size_per_shard = 1};
 
-#if __has_feature(address_sanitizer)
-constexpr double kSlow = 10;
-#else
-constexpr double kSlow = 1;
-#endif
+constexpr double kSlow = weft::test::kSanitized ? 10 : 1;
 
 class Checkpoint : public testing::Test {
  protected:

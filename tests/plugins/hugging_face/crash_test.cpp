@@ -9,17 +9,14 @@
 #include "file.hpp"
 #include "support.hpp"
 #include "support/crash.hpp"
+#include "support/sanitized.hpp"
 #include "support/slice.hpp"
 
 namespace weft::hugging_face::test {
 namespace {
 
-// A fork under AddressSanitizer costs much, and the memory of one save is that of another.
-#if __has_feature(address_sanitizer)
-constexpr size_t kCases = 12;
-#else
-constexpr size_t kCases = SIZE_MAX;
-#endif
+// A fork under a sanitizer costs much, and the memory of one save is that of another.
+constexpr size_t kCases = weft::test::kSanitized ? 12 : SIZE_MAX;
 
 std::vector<TensorEntry> three_shards() {
   return {entry("a", WEFT_F32, {200, 1000}), entry("b", WEFT_F32, {1000, 250}),
@@ -120,7 +117,7 @@ TEST_P(Crash, SigkillAtAnySystemCallOfACommitLeavesOneWholeCheckpoint) {
   const auto calls = weft::test::count_system_calls(prepare, commit);
   if (!calls) GTEST_SKIP() << "ptrace is not allowed here";
   bool saw_old = false, saw_new = false;
-  for (const size_t number : weft::test::draw_slice("Crash", *calls, kCases)) {
+  for (const size_t number : weft::test::draw_slice_with_ends("Crash", *calls, kCases)) {
     save(folder.path(), three_shards(), options, 1);
     if (!weft::test::kill_at_system_call(number, prepare, commit)) continue;
     // Which of the two it is shows in any tensor; the others must agree.
