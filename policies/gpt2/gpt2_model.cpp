@@ -10,6 +10,7 @@
 
 #include "double_heads.hpp"
 #include "weft/nn/architecture.hpp"
+#include "weft/nn/attention_dropout.hpp"
 #include "weft/nn/stack_model.hpp"
 
 namespace weft::gpt2 {
@@ -64,7 +65,7 @@ Attention::Attention(const Gpt2Config& config, int64_t layer, at::ScalarType dty
     : num_heads(config.n_head), head_size_(config.n_embd / config.n_head) {
   c_attn = register_module("c_attn", conv1d(config.n_embd, 3 * config.n_embd, dtype));
   c_proj = register_module("c_proj", conv1d(config.n_embd, config.n_embd, dtype));
-  attn_dropout = register_module("attn_dropout", std::make_shared<nn::Dropout>(config.attn_pdrop));
+  attn_dropout = register_module("attn_dropout", std::make_shared<nn::AttentionDropout>(config.attn_pdrop));
   resid_dropout = register_module("resid_dropout", std::make_shared<nn::Dropout>(config.resid_pdrop));
   options_.causal = true;
   options_.upcast = config.reorder_and_upcast_attn;

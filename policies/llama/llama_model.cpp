@@ -8,6 +8,7 @@
 
 #include "llama_config.hpp"
 #include "weft/nn/architecture.hpp"
+#include "weft/nn/attention_dropout.hpp"
 #include "weft/nn/language_head.hpp"
 #include "weft/nn/rms_norm.hpp"
 #include "weft/nn/stack_model.hpp"
@@ -68,7 +69,8 @@ Attention::Attention(const LlamaConfig& config, std::shared_ptr<const nn::Rotary
   k_proj = linear("k_proj", config.hidden_size, num_key_value_heads * config.head_dim);
   v_proj = linear("v_proj", config.hidden_size, num_key_value_heads * config.head_dim);
   o_proj = linear("o_proj", num_heads * config.head_dim, config.hidden_size);
-  attn_dropout = register_module("attn_dropout", std::make_shared<nn::Dropout>(config.attention_dropout));
+  attn_dropout =
+      register_module("attn_dropout", std::make_shared<nn::AttentionDropout>(config.attention_dropout));
 }
 
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& positions,

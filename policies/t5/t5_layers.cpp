@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "weft/nn/attention_dropout.hpp"
 #include "weft/nn/masks.hpp"
 
 namespace weft::t5 {
@@ -63,7 +64,7 @@ Attention::Attention(const T5Config& config, Direction direction, bool has_bias,
   k = linear("k", outer, inner);
   v = linear("v", outer, inner);
   o = linear("o", inner, outer);
-  dropout = register_module("dropout", std::make_shared<nn::Dropout>(config.dropout_rate));
+  dropout = register_module("dropout", std::make_shared<nn::AttentionDropout>(config.dropout_rate));
   if (has_bias) {
     relative_attention_bias = register_module(
         "relative_attention_bias",

@@ -59,6 +59,36 @@ TEST(OperationLibrary, IsNamedInThePlanAndBesideThePolicy) {
   EXPECT_NE(identity.find("operation scaled 1.0.0"), std::string::npos) << identity;
 }
 
+// Under split sequences the slot of a norm is Weft's, whose operation sums the gradients of the parameters.
+TEST(OperationLibrary, MayFillTheSlotOfANormUnlessSequencesAreSplit) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("norms.json", R"({"name": "norms", "entries": [
+      {"on": "wte", "operation": "weft.embedding_vocab/1"},
+      {"on": "wpe", "operation": "weft.embedding/1"},
+      {"on": "h.*.ln_1", "operation": "test.norm/1"},
+      {"on": "h.*.attn.c_attn", "operation": "weft.linear_column/1", "layout": "in_out", "fused": 3},
+      {"on": "h.*.mlp.c_fc", "operation": "weft.linear_column/1", "layout": "in_out"},
+      {"on": "h.*.attn.c_proj, h.*.mlp.c_proj", "operation": "weft.linear_row/1", "layout": "in_out"},
+      {"on": "h.*.attn", "operation": "weft.attention/1"},
+      {"on": "stream_end", "operation": "weft.sequence_end/1"},
+      {"divide": "h.*.attn", "attribute": "num_heads", "by": "tensor_size"},
+      {"on": "lm_head", "operation": "weft.linear_vocab/1"}]})");
+  on_ranks({2}, [&](World& world) {
+    const auto boosted = [&](const std::string& more) {
+      const JobOptions options = {
+          .strategy = "hybrid_parallel",
+          .options = R"({"tp_size": 2, "custom_policy": ")" + file + "\"" + more + "}"};
+      return boost(world, tiny_gpt2(), options);
+    };
+    boosted("");
+    for (const std::string mode : {"split_gather", "ring"})
+      EXPECT_ERROR(
+          boosted(R"(, "enable_sequence_parallelism": true, "sequence_parallelism_mode": ")" + mode + "\""),
+          WEFT_INVALID_ARGUMENT, "\"h.*.ln_1\" -> test.norm/1 gives h.0.ln_1 an operation of its own",
+          "give it weft.layer_norm/1");
+  });
+}
+
 TEST(OperationLibrary, RefusesWhatItDoesNotHave) {
   const TemporaryFolder folder;
   const auto plan = [&](const std::string& operation) {

@@ -71,10 +71,6 @@ std::vector<std::string> matched_layers(nn::Model& model, const Wanted& wanted, 
   return paths;
 }
 
-std::string parent_of(const std::string& path) {
-  return path.substr(0, path.rfind('.'));
-}
-
 }  // namespace
 
 std::optional<Adapter> adapter_of(const nn::Model& model) {
@@ -84,7 +80,7 @@ std::optional<Adapter> adapter_of(const nn::Model& model) {
     const auto addition = std::dynamic_pointer_cast<nn::Addition>(item.value());
     if (addition == nullptr) continue;
     if (!adapter) adapter = {plan::find_operation(addition->operation), addition->attributes, {}, {}};
-    const std::string path = parent_of(item.key());
+    const std::string path = plan::parent_of(item.key());
     if (adapter->layers.empty() || adapter->layers.back().path != path)
       adapter->layers.push_back({path, std::dynamic_pointer_cast<nn::Layer>(modules[path])->kind(), {}});
     for (const auto& parameter : addition->named_parameters(/*recurse=*/false))

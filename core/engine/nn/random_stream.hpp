@@ -7,6 +7,11 @@
 
 namespace weft::nn {
 
+// Returns the random stream of a rank. It differs from 0, the default generator.
+constexpr uint64_t random_stream_of(int rank) {
+  return static_cast<uint64_t>(rank) + 1;
+}
+
 // While an object of this class lives, the default CPU generator draws the numbers of random stream `stream`.
 // If the micro-batch of the running unit has a seed, the stream is seeded by that unit's next random number.
 // Otherwise it is seeded by the default generator, which then continues as if one number had been drawn, and

@@ -1,3 +1,4 @@
+#include "nn/random_stream.hpp"
 #include "weft/nn/site.hpp"
 #include "weft/operation.hpp"
 
@@ -26,7 +27,7 @@ void install_rms_norm(Site& site, const plan::Attributes& attributes) {
 void install_dropout(Site& site, const plan::Attributes& attributes) {
   choose_form(site, attributes);
   if (site.splits_layers() && attributes.flag("split"))
-    site.set(site.layer<nn::Dropout>().random_stream, static_cast<uint64_t>(site.tensor().rank()) + 1);
+    site.set(site.layer<nn::Dropout>().random_stream, nn::random_stream_of(site.tensor().rank()));
 }
 
 }  // namespace weft::operations

@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include "base/text.hpp"
+#include "nn/random_stream.hpp"
 #include "operations/layers.hpp"
 #include "operations/registry.hpp"
 #include "parallel/summed_gradient.hpp"
@@ -145,7 +146,8 @@ class AppliedPlan::Installer {
       if (name == attribute) set(*value, node.after);
     // Each rank drops attention weights of its own heads, so their masks must differ.
     auto* const attention = dynamic_cast<nn::Attention*>(layer);
-    if (attention != nullptr && node.after < node.before) set(attention->random_stream, own_random_stream());
+    if (attention != nullptr && node.after < node.before)
+      set(attention->random_stream, nn::random_stream_of(tensor_.rank()));
   }
 
   // Prepares a layer whose input has this rank's positions only: the gradients of a norm's parameters are
@@ -153,16 +155,34 @@ class AppliedPlan::Installer {
   void use_own_positions(const std::string& path) {
     torch::nn::Module& module = module_at(path);
     if (auto* const dropout = dynamic_cast<nn::Dropout*>(&module))
-      set(dropout->random_stream, own_random_stream());
+      set(dropout->random_stream, nn::random_stream_of(tensor_.rank()));
     else if (auto* const layer_norm = dynamic_cast<nn::LayerNorm*>(&module))
-      set(layer_norm->operation, std::make_shared<StreamNorm>(stream_of(path)));
+      sum_parameters(path, layer_norm->operation, "weft.layer_norm/1");
     else if (auto* const rms_norm = dynamic_cast<nn::RmsNorm*>(&module))
-      set(rms_norm->operation, std::make_shared<StreamNorm>(stream_of(path)));
+      sum_parameters(path, rms_norm->operation, "weft.rms_norm/1");
     else
       refuse_class(path, typeid(nn::LayerNorm));
   }
 
-  uint64_t own_random_stream() const { return static_cast<uint64_t>(tensor_.rank()) + 1; }
+  // Sums the gradients of a norm's parameters over the ranks. `own` is Weft's operation for such a norm.
+  void sum_parameters(const std::string& path, std::shared_ptr<nn::NormOperation>& operation,
+                      const char* own) {
+    if (operation != nullptr)
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: {} gives {} an operation of its own, but tensor-parallel ranks split sequences, so the norm "
+           "needs {}, which sums the gradients of its parameters; give it that, or leave "
+           "enable_sequence_parallelism false",
+           plan_.architecture, origin_of(path), path, own);
+    set(operation, std::make_shared<StreamNorm>(stream_of(path)));
+  }
+
+  // Returns the entry that gives the module its operation, "the model" if there is none.
+  std::string origin_of(const std::string& path) const {
+    for (const plan::Replacement& entry : plan_.replacements)
+      for (const plan::PlannedNode& node : entry.nodes)
+        if (node.path == path) return fmt::format("\"{}\" -> {}", entry.pattern, entry.operation);
+    return "the model";
+  }
 
   torch::nn::Module& module_at(const std::string& path) const { return *modules_.at(path).module; }
 

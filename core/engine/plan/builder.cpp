@@ -9,6 +9,7 @@
 #include "error_sink.hpp"
 #include "operations/registry.hpp"
 #include "plan/form_flags.hpp"
+#include "plan/problems.hpp"
 
 using weft::plan::Attribute;
 using weft::plan::ConfigView;
@@ -134,10 +135,6 @@ const Node* node_at(const weft_model_description* model, uint64_t index) {
   return index < model->order.size() ? &model->model.nodes[model->order[index]] : nullptr;
 }
 
-void add_once(std::vector<std::string>& problems, const std::string& problem) {
-  if (std::find(problems.begin(), problems.end(), problem) == problems.end()) problems.push_back(problem);
-}
-
 // Returns true if `out` can be filled. Otherwise adds a problem: a struct that is too small would be written
 // beyond its end.
 template <class T>
@@ -172,7 +169,7 @@ uint32_t node_param(const weft_model_description* model, uint64_t index, uint32_
   return 1;
 }
 
-// A library may be broken, which its policy, in C, cannot be told by an exception.
+// Reports a broken library as a problem of the plan, because a policy in C cannot catch an exception.
 uint32_t has_operation(const weft_model_description* model, weft_str operation) {
   try {
     return find_operation(copy(operation, "the operation")) != nullptr;

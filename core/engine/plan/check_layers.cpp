@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/text.hpp"
 #include "operations/registry.hpp"
+#include "plan/problems.hpp"
 #include "plan/sequences.hpp"
 
 namespace weft::plan {
@@ -27,14 +29,15 @@ struct Linear {
 class Checker {
  public:
   Checker(const ModelDescription& model, const Plan& plan) : model_(model), plan_(plan) {
+    // An adapter's entry is not the layer's: it adds parameters, and leaves open what the layer computes.
     for (const Replacement& entry : plan.replacements)
-      if (!entry.pattern.empty())
-        for (const PlannedNode& node : entry.nodes) entries_.emplace(node.path, &entry);
+      if (const Operation* operation = find_operation(entry.operation);
+          operation != nullptr && operation->add == nullptr)
+        for (const PlannedNode& node : entry.nodes) entries_[node.path] = &entry;
     for (const Node& node : model.nodes) {
-      kinds_[node.path] = node.kind;
+      if (node.kind == "Attention") attentions_.insert(node.path);
       add_linear(node);
     }
-    kinds_[""] = model.architecture;
   }
 
   void run(std::vector<std::string>& problems) {
@@ -43,10 +46,15 @@ class Checker {
       for (const Node& node : model_.nodes)
         if (node.kind == "Attention") check_heads(node);
     }
-    // Of a plan without an end of split sequences, unsupported() tells that.
-    if (splits_sequences(plan_.sizes) && states(plan_, Fact::kEndsSequence)) check_split_sequence();
-    for (const auto& [problem, paths] : found_)
-      problems.push_back(fmt::format("{} {}", fmt::join(compress_paths(paths), ", "), problem));
+    if (plan_.sizes.tensor > 1 || plan_.sizes.sequence > 1)
+      for (const Node& node : model_.nodes)
+        if (node.kind == "RelativeAttentionBias") check_position_bias(node);
+    // A plan in which no sequence ends is refused by unsupported().
+    if (splits_sequences(plan_.sizes) && states(plan_, Fact::kEndsSequence)) {
+      check_split_sequence();
+      check_last_end();
+    }
+    for (std::string& line : found_.lines()) problems.push_back(std::move(line));
   }
 
  private:
@@ -67,16 +75,6 @@ class Checker {
     }
   }
 
-  // Modules with the same problem share one text.
-  void add(const std::string& path, const std::string& problem) {
-    const auto same =
-        std::find_if(found_.begin(), found_.end(), [&](const auto& f) { return f.first == problem; });
-    if (same == found_.end())
-      found_.push_back({problem, {path}});
-    else
-      same->second.push_back(path);
-  }
-
   static Linears select(const Linears& layers, Fact fact) {
     Linears selected;
     std::copy_if(layers.begin(), layers.end(), std::back_inserter(selected),
@@ -91,10 +89,10 @@ class Checker {
     if (rows.size() == 1)
       for (const Linear& column : columns) check_parts(column, rows.front());
     for (const Linear& layer : layers)
-      if (layer.entry == nullptr) check_replicated(layer, columns, rows, kinds_[parent] == "Attention");
+      if (layer.entry == nullptr) check_replicated(layer, columns, rows, attentions_.contains(parent));
   }
 
-  // A layer without an entry may read neither the features of a region nor give them.
+  // Checks that a layer without an entry neither reads the features of a region nor computes them.
   void check_replicated(const Linear& layer, const Linears& columns, const Linears& rows, bool of_attention) {
     const auto find = [](const Linears& among, const auto& fits) -> const Linear* {
       const auto found = std::find_if(among.begin(), among.end(), fits);
@@ -124,16 +122,18 @@ class Checker {
   }
 
   void add(const Linear& layer, const std::string& problem) {
-    add(layer.node->path,
-        fmt::format("has no entry, but {}, or weft.linear/1 if all ranks shall compute all of it", problem));
+    found_.add(
+        layer.node->path,
+        fmt::format("has no entry, but {}, or weft.linear/1 to compute all of it on every rank", problem));
   }
 
-  // A weight with several parts side by side must be cut part by part.
+  // Checks that a weight with several parts side by side is cut part by part.
   void check_parts(const Linear& column, const Linear& row) {
     const bool one_part = column.attribute("fused", 0) == 1 && column.attribute("heads", 0) == 0;
     if (!one_part || column.out % row.in != 0 || column.out / row.in < 2) return;
     const int64_t parts = column.out / row.in;
-    add(column.node->path,
+    found_.add(
+        column.node->path,
         fmt::format(
             "(\"{}\" -> {}) gives {} output features, but {} of the same module reads {}: it has {} parts, "
             "each of which must be split; give it fused = {}, or heads = N if each of N heads has all parts",
@@ -149,7 +149,7 @@ class Checker {
     return layer.node->path.substr(layer.node->path.rfind('.') + 1);
   }
 
-  // Attention whose projections are split must count this rank's heads.
+  // Checks that attention whose projections are split has the number of heads of this rank.
   void check_heads(const Node& node) {
     const auto found = linears_.find(node.path);
     if (found == linears_.end()) return;
@@ -161,15 +161,17 @@ class Checker {
           columns.empty() ? attribute.value : std::max<int64_t>(1, attribute.value / ranks);
       if (here == wanted) continue;
       if (columns.empty())
-        add(node.path,
+        found_.add(
+            node.path,
             fmt::format("has its {} = {} divided, but none of its linear layers is column-parallel; give "
                         "them weft.linear_column/1, or leave the divide entry out",
                         attribute.name, attribute.value));
       else
-        add(node.path, fmt::format("has {} = {} on each rank, but {} gives it the features of {}; divide "
-                                   "\"{}\" by {} (DIVIDE in C)",
-                                   attribute.name, here, text(columns.front()), wanted, attribute.name,
-                                   attribute.value / wanted));
+        found_.add(node.path,
+                   fmt::format("has {} = {} on each rank, but {} gives it the features of {} heads; divide "
+                               "\"{}\" by {} (DIVIDE in C)",
+                               attribute.name, here, text(columns.front()), wanted, attribute.name,
+                               attribute.value / wanted));
     }
   }
 
@@ -182,7 +184,45 @@ class Checker {
     return attribute.value;
   }
 
-  // A layer without an operation for split sequences would take a part of the positions for all of them.
+  // Checks that a position bias computes the heads and the queries that its attention has on this rank.
+  void check_position_bias(const Node& node) {
+    if (entry_of(node.path) != nullptr) return;
+    const bool has_part_of_heads =
+        std::any_of(plan_.divisions.begin(), plan_.divisions.end(), [&](const Division& division) {
+          return std::any_of(division.nodes.begin(), division.nodes.end(), [&](const DividedNode& divided) {
+            return divided.path == parent_of(node.path) && divided.after < divided.before;
+          });
+        });
+    if (plan_.sizes.sequence > 1)
+      found_.add(node.path,
+                 "has no entry, so it computes the bias of this rank's positions only, but sequences are "
+                 "split; give "
+                 "it weft.attention_bias/1");
+    else if (has_part_of_heads)
+      found_.add(
+          node.path,
+          fmt::format("has no entry, so it computes the bias of all heads, of which {} has a part on each "
+                      "rank; give it weft.attention_bias/1",
+                      parent_of(node.path)));
+  }
+
+  // Checks that the last of several sequences ends, because a head reads it.
+  void check_last_end() {
+    const Sequences sequences(model_, plan_);
+    const std::string last = sequences.last();
+    if (last.empty() || sequences.ends(last) || states(plan_, Fact::kOwnPositions)) return;
+    std::vector<std::string> places;
+    for (const Node& node : model_.nodes)
+      if (node.kind == "Identity" && parent_of(node.path) == last && entry_of(node.path) == nullptr)
+        places.push_back(node.path);
+    found_.add(last,
+               fmt::format("has a sequence that is split and that no entry ends, so a head would see this "
+                           "rank's positions only; give {} weft.sequence_end/1",
+                           places.size() == 1 ? places.front() : "the module at its end"));
+  }
+
+  // Checks that each layer of a split sequence has an operation for it. Without one, the layer would take
+  // this rank's positions for all of them.
   void check_split_sequence() {
     const Sequences sequences(model_, plan_);
     const bool over_tensor_axis = splits_over_tensor_axis(plan_.sizes);
@@ -191,17 +231,20 @@ class Checker {
       const Replacement* entry = entry_of(node.path);
       if (node.kind == "Attention" && !over_tensor_axis &&
           (entry == nullptr || !states(*entry, Fact::kAttends)))
-        add(node.path,
+        found_.add(
+            node.path,
             fmt::format("attends to this rank's positions only, because sequences are split and no entry "
                         "gives it an operation for that; give it {}",
                         operations_that_state(Fact::kAttends)));
       if (entry != nullptr || node.params.empty()) continue;
       if (node.kind == "Embedding")
-        add(node.path,
+        found_.add(
+            node.path,
             fmt::format("has no entry, so it looks up all positions, but sequences are split; give it {}",
                         operations_that_state(Fact::kBeginsSequence)));
       else if (over_tensor_axis)
-        add(node.path,
+        found_.add(
+            node.path,
             fmt::format("({}) has no entry, but sees this rank's positions only, so the gradients of its "
                         "parameters would be incomplete; give it an operation, or leave "
                         "enable_sequence_parallelism false",
@@ -212,9 +255,9 @@ class Checker {
   const ModelDescription& model_;
   const Plan& plan_;
   std::map<std::string, const Replacement*> entries_;  // by the path of the module
-  std::map<std::string, std::string> kinds_;           // by the path of the module
   std::map<std::string, Linears> linears_;             // by the path of the parent
-  std::vector<std::pair<std::string, std::vector<std::string>>> found_;
+  std::set<std::string> attentions_;                   // paths of the attention layers
+  PerNode found_;
 };
 
 }  // namespace

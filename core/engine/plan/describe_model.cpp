@@ -27,12 +27,11 @@ class Order {
         places_[item.key()] = found->second;
   }
   // Returns the place of the module, or of the innermost module around it that a unit names.
-  size_t of(std::string_view path) const {
+  size_t of(std::string path) const {
     while (true) {
       if (const auto found = places_.find(path); found != places_.end()) return found->second;
       if (path.empty()) return std::numeric_limits<size_t>::max();
-      const size_t dot = path.rfind('.');
-      path = path.substr(0, dot == path.npos ? 0 : dot);
+      path = parent_of(path);
     }
   }
 

@@ -6,6 +6,7 @@
 #include "operations/registry.hpp"
 #include "plan/form_flags.hpp"
 #include "plan/plan.hpp"
+#include "plan/problems.hpp"
 
 namespace weft::plan {
 namespace {
@@ -52,11 +53,6 @@ std::string shapes(const PlannedNode& node) {
     texts.push_back(std::move(text));
   }
   return texts.empty() ? "-" : join(texts);
-}
-
-// Adds `text` unless it is there.
-void add_once(std::vector<std::string>& texts, std::string text) {
-  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
 }
 
 std::string shapes(const std::vector<PlannedNode>& nodes) {

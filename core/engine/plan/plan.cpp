@@ -215,15 +215,15 @@ void add_missing(const Plan& plan, std::vector<std::string>& reasons) {
   const auto require = [&](Fact fact, const char* what) {
     if (states(plan, fact)) return;
     reasons.push_back(
-        fmt::format("policy \"{}\" says nowhere {} ({}), so it does not split sequences; leave "
+        fmt::format("policy \"{}\" has no entry {} ({}), so it cannot split sequences; leave "
                     "enable_sequence_parallelism false",
                     plan.policy, what, operations_that_state(fact)));
   };
   if (plan.sizes.sequence_mode != WEFT_SEQUENCE_WHOLE)
-    require(Fact::kEndsSequence, "that a split sequence ends");
+    require(Fact::kEndsSequence, "that ends a split sequence");
   if (plan.sizes.sequence == 1) return;
-  require(Fact::kBeginsSequence, "where a split sequence begins");
-  require(Fact::kAttends, "which layers attend to all positions");
+  require(Fact::kBeginsSequence, "that begins a split sequence");
+  require(Fact::kAttends, "for attention to all positions");
 }
 
 }  // namespace
@@ -237,10 +237,11 @@ std::vector<std::string> unsupported(const Plan& plan) {
         "make_vocab_size_divisible_by is {}, but the plan of {} divides no vocabulary; leave it out",
         sizes.vocabulary_multiple, name_of_policy(plan)));
   if (sizes.sequence == 1 && states(plan, Fact::kOwnPositions))
-    reasons.push_back(fmt::format(
-        "policy \"{}\" says of a head that it has this rank's positions (split of {}), which it may "
-        "only over the ranks of a sequence axis (SPLIT_OVER_SEQUENCE_AXIS in weft/policy.h)",
-        plan.policy, operations_that_state(Fact::kOwnPositions)));
+    reasons.push_back(
+        fmt::format("policy \"{}\" has a head compute the logits of this rank's positions (split of {}), "
+                    "which is possible "
+                    "under a sequence axis only (SPLIT_OVER_SEQUENCE_AXIS in weft/policy.h)",
+                    plan.policy, operations_that_state(Fact::kOwnPositions)));
   add_missing(plan, reasons);
   return reasons;
 }

@@ -13,6 +13,13 @@ Sequences::Sequences(const ModelDescription& model, const Plan& plan) {
     if (states(entry, Fact::kBeginsNestedSequence))
       for (const PlannedNode& node : entry.nodes) nested_.push_back(parent_of(node.path));
   constexpr size_t kNever = std::numeric_limits<size_t>::max();
+  size_t last_order = 0;
+  for (const Node& node : model.nodes) {
+    const std::string sequence = sequence_of(node.path);
+    if (sequence.empty() || node.order == kNever || node.order < last_order) continue;
+    last_order = node.order;
+    last_ = sequence;
+  }
   for (const Replacement& entry : plan.replacements) {
     if (!states(entry, Fact::kEndsSequence)) continue;
     for (const PlannedNode& node : entry.nodes) {

@@ -17,12 +17,17 @@ class Sequences {
   // Returns true if units run the module after the end of its sequence, so that it has all positions on every
   // rank.
   bool have_ended_before(const Node& node) const;
+  // Returns the path of the module whose sequence units run last, "" if the model has no nested sequences.
+  const std::string& last() const { return last_; }
+  // Returns true if an entry ends the sequence of the module at `path`.
+  bool ends(const std::string& path) const { return ends_.contains(path); }
 
  private:
   std::string sequence_of(const std::string& path) const;
 
   std::vector<std::string> nested_;     // paths of the modules below which a sequence of their own begins
   std::map<std::string, size_t> ends_;  // the order of the end of each sequence, by path; "" for the others
+  std::string last_;
   size_t last_end_ = std::numeric_limits<size_t>::max();
 };
 

@@ -12,6 +12,7 @@
 #include "plan/cut_rules.hpp"
 #include "plan/operations.hpp"
 #include "plan/pattern.hpp"
+#include "plan/problems.hpp"
 #include "plan/sequences.hpp"
 
 namespace weft::plan {
@@ -51,26 +52,6 @@ std::string known_attributes(const Node& node) {
   for (const DividableAttribute& attribute : node.attributes) names.push_back(attribute.name);
   return names.empty() ? "" : fmt::format("; it has {}", list(names));
 }
-
-// Collects the problems of nodes and reports a problem that many nodes share once.
-class PerNode {
- public:
-  void add(const std::string& problem, const std::string& path) {
-    const auto [found, fresh] = index_.emplace(problem, groups_.size());
-    if (fresh) groups_.push_back({problem, {}});
-    groups_[found->second].second.push_back(path);
-  }
-  // Adds each problem as "<who>: <paths> <problem>".
-  void flush(const std::string& who, Problems& problems) const {
-    for (const auto& [problem, paths] : groups_) {
-      problems.push_back(fmt::format("{}: {} {}", who, list(compress_paths(paths)), problem));
-    }
-  }
-
- private:
-  std::vector<std::pair<std::string, std::vector<std::string>>> groups_;
-  std::map<std::string, size_t> index_;
-};
 
 // Validates the calls of a policy one kind after the other and builds the plan.
 class Validator {
@@ -139,9 +120,14 @@ class Validator {
     for (const Node* node : nodes) {
       Problems found;
       replacement.nodes.push_back(cut_node(*node, operation, replacement.attributes, plan_.sizes, found));
-      for (const std::string& problem : found) per_node.add(problem, node->path);
+      for (const std::string& problem : found) per_node.add(node->path, problem);
     }
-    per_node.flush(who, problems_);
+    tell(who, per_node);
+  }
+
+  // Adds each problem as "<who>: <paths> <problem>".
+  void tell(const std::string& who, const PerNode& per_node) {
+    for (const std::string& line : per_node.lines()) problems_.push_back(fmt::format("{}: {}", who, line));
   }
 
   void divide(const Recording::Divide& entry) {
@@ -155,21 +141,20 @@ class Validator {
     for (const Node* node : match(*pattern, "divide")) {
       const DividableAttribute* found = find_attribute(*node, entry.attribute);
       if (found == nullptr) {
-        per_node.add(fmt::format("({}) has no integer attribute \"{}\"{}", node->kind,
-                                 printable(entry.attribute), known_attributes(*node)),
-                     node->path);
+        per_node.add(node->path, fmt::format("({}) has no integer attribute \"{}\"{}", node->kind,
+                                             printable(entry.attribute), known_attributes(*node)));
       } else if (!divided_.insert({node->path, entry.attribute}).second) {
-        per_node.add(fmt::format("has its \"{}\" divided by an earlier entry", entry.attribute), node->path);
+        per_node.add(node->path, fmt::format("has its \"{}\" divided by an earlier entry", entry.attribute));
       } else if (entry.by >= 1 && (found->value < 1 || found->value % entry.by != 0)) {
         per_node.add(
+            node->path,
             fmt::format("has {} {}, not a multiple of {}; the nearest sizes that divide it: {}",
-                        entry.attribute, found->value, entry.by, nearest_divisors(found->value, entry.by)),
-            node->path);
+                        entry.attribute, found->value, entry.by, nearest_divisors(found->value, entry.by)));
       } else if (entry.by >= 1) {
         division.nodes.push_back({node->path, found->value, found->value / entry.by});
       }
     }
-    per_node.flush(who, problems_);
+    tell(who, per_node);
     plan_.divisions.push_back(std::move(division));
   }
 
@@ -299,7 +284,7 @@ class Validator {
       if (operation->cut != nullptr)
         operation->cut(planned, {Attributes(node.added->attributes), plan_.sizes, find_planned(node.path)},
                        found);
-      for (const std::string& problem : found) per_node.add(problem, node.path);
+      for (const std::string& problem : found) per_node.add(node.path, problem);
       if (entries.empty() || entries.back().operation != operation->id)
         entries.push_back({"", operation->id, node.added->attributes, {}});
       entries.back().nodes.push_back(std::move(planned));
@@ -310,7 +295,7 @@ class Validator {
       entry.pattern = list(compress_paths(paths));
       plan_.replacements.push_back(std::move(entry));
     }
-    per_node.flush("adapter", problems_);
+    tell("adapter", per_node);
   }
 
   // Reports tied parameters that are cut differently, because they are one tensor.

@@ -348,13 +348,13 @@ TEST(Unsupported, NamesWhatIsNotPerformed) {
   const auto split =
       unsupported(build_plan(kModel, none, {.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER}));
   ASSERT_EQ(split.size(), 1u);
-  EXPECT_TELLS(split[0], "policy \"invented\" says nowhere that a split sequence ends");
+  EXPECT_TELLS(split[0], "policy \"invented\" has no entry that ends a split sequence");
   const auto axis =
       unsupported(build_plan(kModel, none, {.sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL}));
   ASSERT_EQ(axis.size(), 3u);
-  EXPECT_TELLS(axis[0], "says nowhere that a split sequence ends");
-  EXPECT_TELLS(axis[1], "says nowhere where a split sequence begins");
-  EXPECT_TELLS(axis[2], "says nowhere which layers attend to all positions");
+  EXPECT_TELLS(axis[0], "has no entry that ends a split sequence");
+  EXPECT_TELLS(axis[1], "has no entry that begins a split sequence");
+  EXPECT_TELLS(axis[2], "has no entry for attention to all positions");
   const auto fused = policy([](const Call& c) {
     c.on("ln_f", "weft.layer_norm/1", {flag("fused", c.parallel->fused_normalization)});
   });

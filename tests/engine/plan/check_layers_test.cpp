@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "invented_policy.hpp"
+#include "operations/registry.hpp"
 #include "plan/json_policy.hpp"
 
 namespace weft::plan::test {
@@ -94,7 +95,7 @@ TEST(CheckLayers, RefusesTheBeginningOrTheEndOfARegionAlone) {
 TEST(CheckLayers, RefusesHeadsThatDoNotFollowTheProjections) {
   EXPECT_TELLS(refused(without({"num_heads"}), kTwoRanks),
                "h.{0..1}.attn has num_heads = 4 on each rank, but c_attn (\"h.*.attn.c_attn\" -> "
-               "weft.linear_column/1) gives it the features of 2; divide \"num_heads\" by 2");
+               "weft.linear_column/1) gives it the features of 2 heads; divide \"num_heads\" by 2");
   auto entries = correct();
   entries["num_heads"]["by"] = 4;
   EXPECT_TELLS(refused(entries, kTwoRanks), "h.{0..1}.attn has num_heads = 1 on each rank");
@@ -121,13 +122,87 @@ TEST(CheckLayers, RefusesParametersOfSplitSequencesWithoutAnEntry) {
 }
 
 TEST(CheckLayers, FindsTheNormsAndDropoutsOfSplitSequences) {
-  EXPECT_EQ(plan_of(correct(), kSplit).on_split_sequence,
-            (std::vector<std::string>{"drop", "h.0.attn.attn_dropout", "h.0.attn.resid_dropout", "h.0.ln_1",
-                                      "h.0.ln_2", "h.0.mlp.dropout", "h.1.attn.attn_dropout",
-                                      "h.1.attn.resid_dropout", "h.1.ln_1", "h.1.ln_2", "h.1.mlp.dropout"}));
+  EXPECT_EQ(
+      plan_of(correct(), kSplit).on_split_sequence,
+      (std::vector<std::string>{"drop", "h.0.attn.resid_dropout", "h.0.ln_1", "h.0.ln_2", "h.0.mlp.dropout",
+                                "h.1.attn.resid_dropout", "h.1.ln_1", "h.1.ln_2", "h.1.mlp.dropout"}));
   EXPECT_TRUE(plan_of(correct(), kTwoRanks).on_split_sequence.empty());
   EXPECT_TRUE(plan_of(correct(), kRing).on_split_sequence.empty());
-  EXPECT_TELLS(explain(plan_of(correct(), kSplit)), "split       11: drop, h.{0..1}.attn.attn_dropout");
+  EXPECT_TELLS(explain(plan_of(correct(), kSplit)), "split       9: drop, h.{0..1}.attn.resid_dropout");
+}
+
+// Attention draws the masks of its weights itself.
+TEST(CheckLayers, RefusesAnEntryForTheDropoutOfAttentionWeights) {
+  auto entries = correct();
+  entries["h.*.attn.attn_dropout"] = {
+      {"on", "h.*.attn.attn_dropout"}, {"operation", "weft.dropout/1"}, {"split", true}};
+  for (const ParallelSizes& sizes : {ParallelSizes{}, kTwoRanks, kSplit})
+    EXPECT_TELLS(
+        refused(entries, sizes),
+        "h.{0..1}.attn.attn_dropout is of kind AttentionDropout, but weft.dropout/1 fits Dropout only");
+}
+
+// The entry of an adapter is no entry of the layer to which it adds parameters.
+TEST(CheckLayers, RefusesALayerWithAnAdapterLikeOneWithout) {
+  static const Operation kFactor = {.id = "test.factor/1",
+                                    .documentation = "adds a factor",
+                                    .kinds = {"Conv1D"},
+                                    .attributes = {},
+                                    .add = [](nn::Layer&, const Attributes&) {}};
+  set_operation_source([](std::string_view id) { return id == kFactor.id ? &kFactor : nullptr; });
+  ModelDescription model = Gpt2{}.describe();
+  for (Node& node : model.nodes)
+    if (node.kind == "Conv1D") node.added = {kFactor.id, {}, {{"factor.weight", {1}}}};
+  const auto policy = [](const std::map<std::string, json>& entries) {
+    json all = json::array();
+    for (const auto& [pattern, entry] : entries) all.push_back(entry);
+    return parse_json_policy(json{{"name", "p"}, {"entries", all}}.dump(), "p.json");
+  };
+  EXPECT_NO_THROW(build_plan(model, policy(correct()), kTwoRanks));
+  EXPECT_TELLS(refusal(model, policy(without({"h.*.mlp.c_proj"})), kTwoRanks),
+               "h.{0..1}.mlp.c_proj has no entry, but reads 48 features");
+  EXPECT_TELLS(refusal(model, policy(without({"h.*.mlp.c_fc"})), kTwoRanks),
+               "h.{0..1}.mlp.c_fc has no entry, but gives the features");
+  set_operation_source({});
+}
+
+// One layer of attention with a learned position bias, as in T5.
+TEST(CheckLayers, RefusesAPositionBiasWithoutAnEntry) {
+  ModelDescription model;
+  model.nodes = {node("embed", "Embedding", {{"weight", {8, 4}}}),
+                 node("attn", "Attention"),
+                 node("attn.bias", "RelativeAttentionBias", {{"weight", {8, 2}}}),
+                 node("attn.q", "Linear", {{"weight", {4, 4}}}),
+                 node("attn.o", "Linear", {{"weight", {4, 4}}}),
+                 node("end", "Identity")};
+  model.nodes[1].attributes = {{"num_heads", 2}};
+  const auto policy = [](const std::string& more) {
+    return parse_json_policy(R"({"name": "p", "entries": [
+      {"on": "embed", "operation": "weft.embedding/1"},
+      {"on": "attn", "operation": "weft.attention/1"},
+      {"on": "attn.q", "operation": "weft.linear_column/1"},
+      {"on": "attn.o", "operation": "weft.linear_row/1"},
+      {"divide": "attn", "attribute": "num_heads", "by": "tensor_size"},
+      {"on": "end", "operation": "weft.sequence_end/1"})" +
+                                 more + "]}",
+                             "p.json");
+  };
+  const Policy without = policy(""),
+               with = policy(R"(, {"on": "attn.bias", "operation": "weft.attention_bias/1"})");
+  constexpr ParallelSizes kAllToAll = {.sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL};
+  for (const ParallelSizes& sizes : {kRing, kAllToAll})
+    EXPECT_TELLS(
+        refusal(model, without, sizes),
+        "attn.bias has no entry, so it computes the bias of this rank's positions only, but sequences "
+        "are split; give it weft.attention_bias/1");
+  for (const ParallelSizes& sizes : {kTwoRanks, kSplit})
+    EXPECT_TELLS(
+        refusal(model, without, sizes),
+        "attn.bias has no entry, so it computes the bias of all heads, of which attn has a part on each "
+        "rank; give it weft.attention_bias/1");
+  EXPECT_NO_THROW(build_plan(model, without, {}));
+  for (const ParallelSizes& sizes : {kRing, kAllToAll, kTwoRanks, kSplit})
+    EXPECT_NO_THROW(build_plan(model, with, sizes));
 }
 
 // Two sequences, a norm at the end of each and a classifier beside them.
@@ -152,6 +227,16 @@ TEST(CheckLayers, EndsEverySequenceWhereItEnds) {
                                           "p.json");
   EXPECT_EQ(build_plan(model, policy, kSplit).on_split_sequence,
             (std::vector<std::string>{"decoder.first", "encoder.first"}));
+  // A head reads the last sequence, so that one must end.
+  const Policy without_end = parse_json_policy(R"({"name": "p", "entries": [
+    {"on": "*.begin", "operation": "weft.sequence_begin/1"},
+    {"on": "classifier", "operation": "weft.linear/1"},
+    {"on": "encoder.end", "operation": "weft.sequence_end/1"}]})",
+                                               "p.json");
+  EXPECT_TELLS(refusal(model, without_end, kSplit),
+               "decoder has a sequence that is split and that no entry ends, so a head would see this rank's "
+               "positions only; give decoder.end weft.sequence_end/1");
+  EXPECT_NO_THROW(build_plan(model, without_end, {}));
   model.nodes.back().order = 5;
   EXPECT_TELLS(refusal(model, policy, kSplit), "classifier (Linear) has no entry");
 }

@@ -90,7 +90,7 @@ struct Gpt2 {
       attention.attributes = {{"num_heads", heads}};
       for (Node& added : std::vector<Node>{
                node(h, "Block"), norm(h + ".ln_1"), attention, conv(h + ".attn.c_attn", e, 3 * e),
-               conv(h + ".attn.c_proj", e, e), node(h + ".attn.attn_dropout", "Dropout"),
+               conv(h + ".attn.c_proj", e, e), node(h + ".attn.attn_dropout", "AttentionDropout"),
                node(h + ".attn.resid_dropout", "Dropout"), norm(h + ".ln_2"), node(h + ".mlp", "MLP"),
                conv(h + ".mlp.c_fc", e, 4 * e), conv(h + ".mlp.c_proj", 4 * e, e),
                node(h + ".mlp.act", "Activation"), node(h + ".mlp.dropout", "Dropout")}) {

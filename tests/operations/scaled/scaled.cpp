@@ -1,4 +1,4 @@
-// A library with one operation for linear layers: y = factor (x W + b).
+// A library with an operation for linear layers, y = factor (x W + b), and one for norms.
 #include <weft/define_operations.hpp>
 #include <weft/nn/site.hpp>
 
@@ -24,6 +24,15 @@ void install(weft::Site& site, const Attributes& attributes) {
            std::make_shared<ScaledProduct>(attributes.integer("factor")));
 }
 
+class HalfOfParameters final : public weft::nn::NormOperation {
+ public:
+  at::Tensor parameter(const at::Tensor& parameter) const override { return parameter / 2; }
+};
+
+void install_norm(weft::Site& site, const Attributes&) {
+  site.set(site.layer<weft::nn::LayerNorm>().operation, std::make_shared<HalfOfParameters>());
+}
+
 const Operation* find_operation(std::string_view id) {
   static const Operation kScaled = {
       .id = "test.scaled/1",
@@ -35,7 +44,14 @@ const Operation* find_operation(std::string_view id) {
                                         .documentation = "has no second half",
                                         .kinds = {"Linear"},
                                         .attributes = {}};
-  return id == kScaled.id ? &kScaled : id == kUnfinished.id ? &kUnfinished : nullptr;
+  static const Operation kNorm = {.id = "test.norm/1",
+                                  .documentation = "halves the parameters of a norm",
+                                  .kinds = {"LayerNorm"},
+                                  .attributes = {},
+                                  .install = install_norm};
+  for (const Operation* operation : {&kScaled, &kUnfinished, &kNorm})
+    if (id == operation->id) return operation;
+  return nullptr;
 }
 
 }  // namespace

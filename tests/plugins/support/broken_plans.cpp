@@ -56,12 +56,14 @@ Fate without_entry(const json& entry, const plan::ParallelSizes& sizes) {
     return if_needed(sizes.tensor > 1, Fate::kRefused);
   if (operation == "weft.embedding/1") return if_needed(splits_sequences, Fate::kRefused);
   // The end of an encoder's sequence concerns its outputs only.
-  if (operation == "weft.sequence_end/1") return if_needed(splits_sequences, Fate::kRefusedOrTrains);
+  if (operation == "weft.sequence_end/1")
+    return if_needed(splits_sequences,
+                     entry["on"] == "encoder.stream_end" ? Fate::kRefusedOrTrains : Fate::kRefused);
   if (operation == "weft.attention/1" || operation == "weft.cross_attention/1")
     return if_needed(sizes.sequence > 1, Fate::kRefused);
   if (operation == "weft.parallel_input/1") return if_needed(sizes.tensor > 1, Fate::kSeen);
   if (operation == "weft.attention_bias/1")
-    return if_needed(sizes.tensor > 1 || sizes.sequence > 1, Fate::kSeen);
+    return if_needed(sizes.tensor > 1 || sizes.sequence > 1, Fate::kRefused);
   return operation == "weft.sequence_begin/1" ? Fate::kSeen : Fate::kTrains;
 }
 
@@ -143,13 +145,13 @@ void expect_every_mistake_is_refused(const std::string& name, const Trial& trial
         return is_near(found.at(item.first), item.second, trial.tolerance);
       };
       const bool trains = refusal.empty() && std::all_of(expected.begin(), expected.end(), is_right);
-      const bool is_refused = refusal.find("policy \"broken\"") != std::string::npos;
+      const bool names_policy = refusal.find("policy \"broken\"") != std::string::npos;
       switch (changes[i].fate) {
         case Fate::kTrains:
           EXPECT_TRUE(trains) << refusal;
           break;
         case Fate::kRefused:
-          EXPECT_TRUE(is_refused) << refusal;
+          EXPECT_TRUE(names_policy) << refusal;
           break;
         case Fate::kSeen:
           EXPECT_FALSE(trains);
