@@ -77,6 +77,9 @@ TEST_F(Boost, RefusesABatchPartOfAnotherRank) {
     EXPECT_ERROR(booster.boost(Model::open(options_.model), {}, {}, data::Loader(dataset, {.batch_size = 8})),
                  WEFT_INVALID_ARGUMENT, "part 0 of 1", "of 2", "prepare_dataloader");
     EXPECT_ERROR(booster.prepare_dataloader(dataset, 0), WEFT_INVALID_ARGUMENT, "batch_size");
+    EXPECT_ERROR(booster.prepare_dataloader(dataset, INT64_MAX / 2 + 1), WEFT_INVALID_ARGUMENT,
+                 "batch_size is 4611686018427387904 on each of 2 data-parallel ranks",
+                 "at most 4611686018427387903");
     Job job = booster.boost(Model::open(options_.model), {}, {}, booster.prepare_dataloader(dataset, 4));
     Batch batch;
     ASSERT_TRUE(job.data.next(batch));

@@ -70,10 +70,26 @@ TEST_F(Evaluate, RefusesAModelWithoutSomeOfItsWeights) {
   EXPECT_TRUE(refuses({"generate", "--model", in("out"), "--prompt", "a"}, 1, pieces));
   EXPECT_TRUE(refuses({"train", "--model", in("out"), "--data", data_, "--steps", "1"}, 1, pieces));
   EXPECT_THAT(weft_succeeds(evaluate + Words{"--allow-missing"}).error,
-              testing::HasSubstr("begin with initial values: transformer.h.1.mlp.c_fc.weight"));
+              testing::HasSubstr("1 parameter of GPT2LMHeadModel is not in " + in("out") +
+                                 " and begins with initial values: transformer.h.1.mlp.c_fc.weight"));
   std::filesystem::remove(in("out/model.safetensors"));
   EXPECT_TRUE(refuses(evaluate, 1, {in("out") + " holds no weights of GPT2LMHeadModel", "--allow-missing"}));
   weft_succeeds(evaluate + Words{"--allow-missing"});
+}
+
+// A long list of names is cut.
+TEST_F(Evaluate, NamesTheFirstEightOfManyMissingWeights) {
+  RawTensors tensors = read_safetensors(in("out/model.safetensors"));
+  const size_t lacking =
+      std::erase_if(tensors, [](const auto& item) { return item.first.starts_with("transformer.h.1."); });
+  ASSERT_EQ(lacking, 12u);
+  folder_.file("out/model.safetensors", safetensors_bytes(tensors));
+  const Words evaluate = {"evaluate", "--model", in("out"), "--data", data_};
+  EXPECT_TRUE(refuses(evaluate, 1,
+                      {"lacks 12 of the parameters of GPT2LMHeadModel: transformer.h.1.ln_1.weight, ",
+                       "transformer.h.1.ln_2.bias and 4 more; give"}));
+  EXPECT_THAT(weft_succeeds(evaluate + Words{"--allow-missing"}).error,
+              testing::HasSubstr("12 parameters of GPT2LMHeadModel are not in "));
 }
 
 // A head that the base model never had is what a fine-tuning begins with; its evaluation means nothing.
@@ -91,7 +107,7 @@ TEST_F(Evaluate, RefusesAHeadThatTrainingBeginsAnew) {
   EXPECT_TRUE(refuses(Words{"evaluate"} + same, 1, {"lacks 1 of the parameters", "score.weight"}));
   const Output output =
       weft_succeeds(Words{"train", "--steps", "1", "--strategy", "none", "--save", in("tuned")} + same);
-  EXPECT_THAT(output.error, testing::HasSubstr("begin with initial values: score.weight"));
+  EXPECT_THAT(output.error, testing::HasSubstr("begins with initial values: score.weight"));
   weft_succeeds({"evaluate", "--model", in("tuned"), "--data", in("labelled.safetensors")});
 }
 

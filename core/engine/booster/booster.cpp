@@ -3,6 +3,7 @@
 #include <c10/util/ScopeExit.h>
 #include <torch/version.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
@@ -248,7 +249,10 @@ data::Loader Booster::prepare_dataloader(std::shared_ptr<data::Dataset> dataset,
   data::LoaderOptions options;
   options.ranks = data_size();
   options.rank = data_rank();
-  options.batch_size = batch_size * options.ranks;
+  if (__builtin_mul_overflow(batch_size, options.ranks, &options.batch_size))
+    fail(WEFT_INVALID_ARGUMENT,
+         "prepare_dataloader: batch_size is {} on each of {} data-parallel ranks, must be at most {}",
+         batch_size, options.ranks, std::numeric_limits<int64_t>::max() / options.ranks);
   options.shuffle = shuffle;
   options.seed = seed;
   options.drop_last = drop_last;

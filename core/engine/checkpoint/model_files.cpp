@@ -17,9 +17,10 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("({})", fmt::join(shape, ", "));
 }
 
-std::string first_ten(const std::vector<std::string>& names) {
-  const auto end = names.begin() + static_cast<int64_t>(std::min<size_t>(names.size(), 10));
-  const std::string more = names.size() > 10 ? fmt::format(" and {} more", names.size() - 10) : "";
+std::string first_names(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
+  const std::string more = names.size() > kMost ? fmt::format(" and {} more", names.size() - kMost) : "";
   return fmt::format("{}{}", fmt::join(names.begin(), end, ", "), more);
 }
 
@@ -104,7 +105,7 @@ void WeightMap::require_exact(const std::string& path, const nn::Model& model) c
   fail(WEFT_INVALID_ARGUMENT,
        "{} does not hold exactly the parameters of {}: missing [{}], unexpected [{}]; load with strict=false "
        "to take what matches",
-       path, model.architecture(), first_ten(missing_), first_ten(unexpected_));
+       path, model.architecture(), first_names(missing_), first_names(unexpected_));
 }
 
 namespace {
@@ -128,21 +129,26 @@ class WeightSource final : public ParameterSource {
       : reader_(path), map_(reader_, model) {
     if (map_.empty())
       fail(WEFT_INVALID_ARGUMENT, "{} holds no parameter of {}: it has {} entries ({}), wanted are [{}]",
-           path, model.architecture(), reader_.entries().size(), first_ten(map_.unexpected()),
-           first_ten(map_.missing()));
+           path, model.architecture(), reader_.entries().size(), first_names(map_.unexpected()),
+           first_names(map_.missing()));
     if (const auto wanted = required(map_.missing(), model, missing); !wanted.empty())
       fail(WEFT_DATA_LOSS,
            "{} lacks {} of the parameters of {}: {}; give the folder of the whole model, or "
            "--allow-missing to begin with initial values for these",
-           path, wanted.size(), model.architecture(), first_ten(wanted));
+           path, wanted.size(), model.architecture(), first_names(wanted));
     if (!speaks) return;
-    if (!map_.missing().empty())
+    const auto one_or = [](const std::vector<std::string>& names, const char* one, const char* several) {
+      return names.size() == 1 ? one : several;
+    };
+    if (const auto& names = map_.missing(); !names.empty())
+      log(WEFT_LOG_WARNING, fmt::format("{} {} of {} {} not in {} and {} with initial values: {}",
+                                        names.size(), one_or(names, "parameter", "parameters"),
+                                        model.architecture(), one_or(names, "is", "are"), path,
+                                        one_or(names, "begins", "begin"), first_names(names)));
+    if (const auto& names = map_.unexpected(); !names.empty())
       log(WEFT_LOG_WARNING,
-          fmt::format("{} of the parameters of {} are not in {} and begin with initial values: {}",
-                      map_.missing().size(), model.architecture(), path, first_ten(map_.missing())));
-    if (!map_.unexpected().empty())
-      log(WEFT_LOG_WARNING, fmt::format("{} entries of {} are not used by {}: {}", map_.unexpected().size(),
-                                        path, model.architecture(), first_ten(map_.unexpected())));
+          fmt::format("{} {} of {} {} not used by {}: {}", names.size(), one_or(names, "entry", "entries"),
+                      path, one_or(names, "is", "are"), model.architecture(), first_names(names)));
   }
   bool read(const std::string& name, const Box& box, const at::Tensor& destination) override {
     const auto entry = map_.find(name);
