@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/result_type.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 namespace weft::nn {
 
@@ -43,9 +45,21 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& x, at::IntArrayRef n
   return {at::empty_like(x), at::empty(shape, statistics), at::empty(shape, statistics)};
 }
 
-// at::where calls this form, with a result of the right dtype.
-Tensor& where(const Tensor& condition, const Tensor& x, const Tensor& y, Tensor& result) {
-  result.resize_(at::infer_size(condition.sizes(), at::infer_size(x.sizes(), y.sizes())));
+Tensor& logical_not(const Tensor& x, Tensor& result) {
+  result.resize_(x.sizes());
+  return result;
+}
+
+std::vector<int64_t> shape_of_where(const Tensor& condition, const Tensor& x, const Tensor& y) {
+  return at::infer_size(condition.sizes(), at::infer_size(x.sizes(), y.sizes()));
+}
+
+Tensor where(const Tensor& condition, const Tensor& x, const Tensor& y) {
+  return at::empty(shape_of_where(condition, x, y), condition.options().dtype(at::result_type(x, y)));
+}
+
+Tensor& where_out(const Tensor& condition, const Tensor& x, const Tensor& y, Tensor& result) {
+  result.resize_(shape_of_where(condition, x, y));
   return result;
 }
 
@@ -69,9 +83,11 @@ TORCH_LIBRARY_IMPL(aten, Meta, library) {
   library.impl("embedding", embedding);
   library.impl("hardswish", same_shape);
   library.impl("hardtanh", hardtanh);
+  library.impl("logical_not.out", logical_not);
   library.impl("native_layer_norm", layer_norm);
   library.impl("relu", same_shape);
-  library.impl("where.self_out", where);
+  library.impl("where.self", where);
+  library.impl("where.self_out", where_out);
 }
 
 }  // namespace weft::nn

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "weft/nn/layers.hpp"
+#include "weft/nn/masks.hpp"
 
 namespace weft::test {
 
@@ -42,6 +43,17 @@ TEST(Meta, HasEmbeddingsAndNorms) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16})
     expect_alike("layer_norm", {at::randn({2, 3, 4}, dtype), at::ones({4}, dtype), at::zeros({4}, dtype)},
                  [](const Tensors& in) { return at::layer_norm(in[0], {4}, in[1], in[2]); });
+}
+
+// T5 masks later positions, and adds a learned bias to the scores.
+TEST(Meta, HasAttentionWithMasks) {
+  const Tensor allowed = at::ones({4, 4}, at::kBool).tril(), queries = at::randn({2, 2, 4, 8}),
+               bias = at::randn({1, 2, 4, 4});
+  expect_alike("additive mask", {queries, bias, allowed}, [](const Tensors& in) {
+    return nn::attention(in[0], in[0], in[0], in[1] + nn::additive_mask(in[2], at::kFloat), {.fused = false});
+  });
+  expect_alike("where", {allowed, queries.narrow(3, 0, 4), bias},
+               [](const Tensors& in) { return at::where(in[0].logical_not(), in[1], in[2]); });
 }
 
 TEST(Meta, HasConvolutions) {
