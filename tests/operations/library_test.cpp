@@ -78,7 +78,7 @@ TEST(OperationLibrary, MayFillTheSlotOfANormUnlessSequencesAreSplit) {
       const JobOptions options = {
           .strategy = "hybrid_parallel",
           .options = R"({"tp_size": 2, "custom_policy": ")" + file + "\"" + more + "}"};
-      return boost(world, tiny_gpt2(), options);
+      return boost(world, tiny_gpt2(TinyGpt2{.heads = 4}), options);
     };
     boosted("");
     for (const std::string mode : {"split_gather", "ring"})

@@ -45,38 +45,44 @@ TEST_F(PlanCommand, EstimatesTheBytesOfOneRank) {
 
 class T5PlanCommand : public CommandTest {
  protected:
-  // Returns the bytes for a T5 with this feed-forward layer: 2 + 3 blocks, 4 samples of 16 tokens.
-  nlohmann::json bytes(const std::string& feed_forward) const {
-    const std::string config = folder_.file("t5.json", R"({"architectures": ["T5ForConditionalGeneration"],
-        "model_type": "t5", "vocab_size": 101, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_heads": 2,
-        "num_layers": 2, "num_decoder_layers": 3, "decoder_start_token_id": 0,
-        "relative_attention_num_buckets": 8, "feed_forward_proj": ")" +
-                                                           feed_forward + "\"}");
+  // Returns the estimate for a T5 with this feed-forward layer: 2 + 3 blocks, 2 ranks, 4 samples of 16 tokens
+  // on each.
+  nlohmann::json estimate(const std::string& activation, int64_t width = 24) const {
+    const std::string config =
+        folder_.file("t5.json", R"({"architectures": ["T5ForConditionalGeneration"], "model_type": "t5",
+        "vocab_size": 101, "d_model": 16, "d_kv": 8, "num_heads": 2, "num_layers": 2, "num_decoder_layers": 3,
+        "decoder_start_token_id": 0, "relative_attention_num_buckets": 8, "feed_forward_proj": ")" +
+                                    activation + "\", \"d_ff\": " + std::to_string(width) + "}");
     const Output output = weft_succeeds({"plan", "--model", config, "--strategy", "torch_ddp", "--world-size",
                                          "2", "--batch-size", "4", "--sequence-length", "16", "--json"});
-    return nlohmann::json::parse(output.out).at(0).at("bytes");
+    return nlohmann::json::parse(output.out).at(0);
+  }
+  int64_t activations(const std::string& activation, int64_t width = 24) const {
+    return estimate(activation, width).at("bytes").at("activations").get<int64_t>();
   }
 };
 
 TEST_F(T5PlanCommand, CountsParametersGradientsAndStates) {
   constexpr int64_t kWidth = 16, kInner = 2 * 8, kHidden = 24, kEncoder = 2, kDecoder = 3;
-  constexpr int64_t attention = 4 * kWidth * kInner + kWidth, feed_forward = 2 * kWidth * kHidden + kWidth;
-  constexpr int64_t elements = 101 * kWidth + kEncoder * (attention + feed_forward) +
-                               kDecoder * (2 * attention + feed_forward) +
-                               2 * (8 * 2 + kWidth);  // position biases and last norms
-  const nlohmann::json found = bytes("relu");
-  EXPECT_EQ(found.at("parameters"), 4 * elements);
-  EXPECT_EQ(found.at("gradients"), 4 * elements);
-  EXPECT_EQ(found.at("states"), 2 * 4 * elements);
-  EXPECT_EQ(found.at("masters"), 0);
-  EXPECT_EQ(found.at("total"),
-            4 * 4 * elements + found.at("transient").get<int64_t>() + found.at("activations").get<int64_t>());
+  constexpr int64_t kAttention = 4 * kWidth * kInner + kWidth, kFeedForward = 2 * kWidth * kHidden + kWidth;
+  constexpr int64_t kElements = 101 * kWidth + kEncoder * (kAttention + kFeedForward) +
+                                kDecoder * (2 * kAttention + kFeedForward) +
+                                2 * (8 * 2 + kWidth);  // position biases and last norms
+  const nlohmann::json found = estimate("relu"), bytes = found.at("bytes");
+  EXPECT_EQ(bytes.at("parameters"), 4 * kElements);
+  EXPECT_EQ(bytes.at("gradients"), 2 * 4 * kElements);  // and their buckets
+  EXPECT_EQ(bytes.at("states"), 2 * 4 * kElements);
+  EXPECT_EQ(bytes.at("masters"), 0);
+  EXPECT_EQ(bytes.at("total"), 5 * 4 * kElements + bytes.at("activations").get<int64_t>());
+  EXPECT_EQ(found.at("sent_bytes").at("all_reduce"), 4 * kElements);  // 2 (P - 1) / P of each gradient
 }
 
 // ReLU saves its result, which the next layer saves too; SiLU saves its input beside that.
 TEST_F(T5PlanCommand, CountsWhatATypeOfActivationSaves) {
-  EXPECT_EQ(bytes("silu").at("activations").get<int64_t>() - bytes("relu").at("activations").get<int64_t>(),
-            (2 + 3) * 4 * 16 * 24 * 4);
+  constexpr int64_t kOneWide = (2 + 3) * 4 * 16 * 4;  // bytes of one channel in all blocks
+  EXPECT_EQ(activations("silu") - activations("relu"), 24 * kOneWide);
+  EXPECT_EQ(activations("relu", 32) - activations("relu"), 8 * kOneWide);
+  EXPECT_EQ(activations("silu", 32) - activations("silu"), 2 * 8 * kOneWide);
 }
 
 TEST_F(PlanCommand, ExplainsWhatItSplits) {
