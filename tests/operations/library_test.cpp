@@ -85,7 +85,7 @@ TEST(OperationLibrary, MayFillTheSlotOfANormUnlessSequencesAreSplit) {
       EXPECT_ERROR(
           boosted(R"(, "enable_sequence_parallelism": true, "sequence_parallelism_mode": ")" + mode + "\""),
           WEFT_INVALID_ARGUMENT, "\"h.*.ln_1\" -> test.norm/1 gives h.0.ln_1 an operation of its own",
-          "give it weft.layer_norm/1");
+          "so the norm needs weft.layer_norm/1");
   });
 }
 
