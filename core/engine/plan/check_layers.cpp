@@ -196,8 +196,7 @@ class Checker {
     if (plan_.sizes.sequence > 1)
       found_.add(node.path,
                  "has no entry, so it computes the bias of this rank's positions only, but sequences are "
-                 "split; give "
-                 "it weft.attention_bias/1");
+                 "split; give it weft.attention_bias/1");
     else if (has_part_of_heads)
       found_.add(
           node.path,
