@@ -95,6 +95,7 @@ class Throwing final : public data::Dataset {
 };
 
 TEST_F(LiveSwitch, AnyExceptionLeavesTheJobAsItWas) {
+  setenv("WEFT_PLUGIN_ADD_PATH", WEFT_TEST_PLUGINS, 1);
   on_ranks({2}, [&](World& world) {
     const auto dataset = std::make_shared<Throwing>(data::text(options_.data, 32));
     Booster ddp = under(world, "torch_ddp"), slices = under(world, "slices");

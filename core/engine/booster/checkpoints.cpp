@@ -107,6 +107,10 @@ void Booster::save_optimizer(const optim::Optimizer& optimizer, const std::strin
 void Booster::load_optimizer(optim::Optimizer& optimizer, const std::string& path) {
   const Activity activity("the loading of " + path);
   finish_saving();
+  on_every_rank(world().communicator(), [&] {
+    if (optimizer.shared().training == nullptr)
+      fail(WEFT_FAILED_PRECONDITION, "load_optimizer: the optimizer is not boosted; pass it to boost first");
+  });
   require_same_content(world().communicator(), "optimizer state", path, checkpoint::kOptimizerKey);
   on_every_rank(world().communicator(), [&] { checkpoint::read_optimizer(path, optimizer); });
 }
