@@ -48,7 +48,7 @@ def try_case(kind, number, bench, repeat):
         KINDS[kind](case)
     except Exception as error:  # a fault of the attack is one bad case, and the others are still tried
         traceback.print_exc(limit=-4)
-        case.judge([f"the attack failed: {type(error).__name__}: {error}"])
+        case.judge([f"the attack failed: {type(error).__name__}: {str(error)[:150]}"])
     case.seconds = time.monotonic() - begin
     if case.bad:
         print(f"bad: {case.what}: {'; '.join(case.bad)}\n  repeat: {repeat} --case {case.name}", flush=True)
@@ -56,6 +56,13 @@ def try_case(kind, number, bench, repeat):
         for line in shown:
             print("  | " + line[:300], flush=True)
     return case
+
+
+def lacking_strategies(weft):
+    """The strategies of the cases that were not built beside the command."""
+    built = {os.path.basename(os.path.dirname(place)) for place in plugins.shipped(os.path.abspath(weft))}
+    wanted = {words[words.index("--strategy") + 1] for _, words in jobs.LAYOUTS} - {"none"}
+    return sorted(wanted - built)
 
 
 def next_kind(turns, tried, left):
@@ -101,7 +108,20 @@ def prove():
                 (["words", "words"], done, 40, None), (["words"], [], 0, None)]
     wrong = [case for case in expected if next_kind(*case[:3]) != case[3]]
     print(f"{len(expected) - len(wrong)} of {len(expected)} cases begin in turn and in time")
-    return not wrong and prove_summary()
+    return not wrong and prove_build_tree() and prove_summary()
+
+
+def prove_build_tree():
+    """A build tree without a strategy is no bad case of a strategy."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("torch_ddp", "torch_fsdp", "low_level_zero", "gemini", "hybrid_parallel"):
+            place = os.path.join(folder, "lib", "weft", "0", "plugins", name, "0.1.0")
+            os.makedirs(place)
+            if name != "gemini":
+                mutate.write(os.path.join(place, "plugin.json"), b"{}")
+        lacking = lacking_strategies(os.path.join(folder, "bin", "weft"))
+    print(f"a build tree without gemini lacks {', '.join(lacking) or 'nothing'}")
+    return lacking == ["gemini"]
 
 
 def prove_summary():
@@ -141,6 +161,11 @@ def main():
         if name not in KINDS:
             parser.error(f"there is no kind {name}; kinds: {', '.join(KINDS)}")
 
+    lacking = lacking_strategies(given.weft)
+    if lacking:
+        print(f"attack: the build tree of {given.weft} lacks the strategies {', '.join(lacking)}; build all of it: "
+              "cmake --build --preset release", file=sys.stderr)
+        return 2
     until = time.monotonic() + 60 * given.minutes
     folder = given.keep or tempfile.mkdtemp(prefix="weft-attack-")
     tried = []
