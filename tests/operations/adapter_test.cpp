@@ -95,6 +95,7 @@ WEFT_RANKS_TEST(Adapter, IsRefusedWhereRanksHaveAnother, 2) {
 TEST(Adapter, RefusesWhatItCannotBeAddedTo) {
   const auto adapt = [](const std::string& adapter) { tiny_gpt2().adapt(adapter); };
   EXPECT_ERROR(adapt("/none.json"), WEFT_NOT_FOUND, "/none.json");
+  EXPECT_ERROR(adapt(" "), WEFT_NOT_FOUND, "adapter \" \" is neither a JSON object nor a file");
   EXPECT_ERROR(adapt(R"({"on": "h.*"})"), WEFT_INVALID_ARGUMENT, "has no text \"operation\"");
   EXPECT_ERROR(adapt(R"({"operation": "sample.low_rang/1", "on": "h.*"})"), WEFT_NOT_FOUND,
                "no operation is called \"sample.low_rang/1\"");

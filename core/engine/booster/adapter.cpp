@@ -71,6 +71,14 @@ std::vector<std::string> matched_layers(nn::Model& model, const Wanted& wanted, 
   return paths;
 }
 
+// Returns the JSON text of an adapter that is given as such or as a file.
+std::string json_text(const std::string& adapter) try {
+  return adapter.starts_with('{') ? adapter : read_file(adapter, kLongestFile);
+} catch (const Error& error) {
+  fail(error.status(), "adapter \"{}\" is neither a JSON object nor a file that can be read: {}", adapter,
+       error.what());
+}
+
 }  // namespace
 
 std::optional<Adapter> adapter_of(const nn::Model& model) {
@@ -91,13 +99,11 @@ std::optional<Adapter> adapter_of(const nn::Model& model) {
 
 void Model::adapt(const std::string& adapter) {
   nn::Model& model = module();
-  const bool is_json = adapter.starts_with('{');
-  const std::string source = is_json ? "adapter" : "adapter " + adapter;
+  const std::string source = adapter.starts_with('{') ? "adapter" : "adapter " + adapter;
   if (shared().training != nullptr || shared().divided || adapter_of(model))
     fail(WEFT_FAILED_PRECONDITION, "{}: {} is {} already; open it again", source, architecture(),
          adapter_of(model) ? "adapted" : "boosted");
-  const Wanted wanted =
-      parse(parse_json(is_json ? adapter : read_file(adapter, kLongestFile), source), source);
+  const Wanted wanted = parse(parse_json(json_text(adapter), source), source);
   const std::vector<std::string> paths = matched_layers(model, wanted, source);
   for (const at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(false);
   const std::string prefix = model.base_prefix();
