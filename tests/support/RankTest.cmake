@@ -27,15 +27,16 @@ function(weft_use_tests_pch target)
   target_precompile_headers(${target} REUSE_FROM ${weft_tests_pch})
 endfunction()
 
-# weft_add_rank_test(NAME name SOURCES ... [LOWER] [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds])
+# Seconds that a test binary may take: four times what the longest one takes on two cores. A test that could hang has a limit
+# of its own.
+set(weft_test_timeout 1200)
+
+# weft_add_rank_test(NAME name SOURCES ... [LOWER] [LIBRARIES ...] [LABELS ...])
 # A test binary that uses libtorch and the engine and may fork ranks (support/launch_ranks.hpp): the test main, the
 # precompiled header, and one CTest test for all its cases. LOWER: it links weft_engine_lower alone, and the presets
-# `asan` and `tsan` build and run it too. TIMEOUT: for the whole binary, 300 s unless given.
+# `asan` and `tsan` build and run it too.
 function(weft_add_rank_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "LOWER" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 300)
-  endif()
+  cmake_parse_arguments(PARSE_ARGV 0 arg "LOWER" "NAME" "SOURCES;LIBRARIES;LABELS")
   add_executable(${arg_NAME} ${arg_SOURCES})
   weft_use_tests_pch(${arg_NAME})
   if(arg_LOWER)
@@ -52,14 +53,14 @@ function(weft_add_rank_test)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
   set_tests_properties(${arg_NAME} PROPERTIES
-    LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=1")
+    LABELS "${arg_LABELS}" TIMEOUT ${weft_test_timeout} ENVIRONMENT "OMP_NUM_THREADS=1")
 endfunction()
 
-# weft_add_strategy_test(STRATEGY SOURCES ... [LIBRARIES ...] [TIMEOUT seconds])
+# weft_add_strategy_test(STRATEGY SOURCES ... [LIBRARIES ...])
 # plugin_<STRATEGY>: the strategy, found by name, with the model and the comparisons of tests/plugins/support.
 function(weft_add_strategy_test strategy)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBRARIES")
-  weft_add_rank_test(NAME plugin_${strategy} LABELS parity TIMEOUT "${arg_TIMEOUT}"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+  weft_add_rank_test(NAME plugin_${strategy} LABELS parity
     SOURCES
       ${PROJECT_SOURCE_DIR}/tests/engine/training/toy_model.cpp
       ${PROJECT_SOURCE_DIR}/tests/plugins/support/bytes.cpp
