@@ -84,6 +84,27 @@ TEST(LayerNorm, NormalisesTheLastDimension) {
   EXPECT_TRUE(is_near(norm(x), expected, kKernelFp64));
 }
 
+// Under a plan too, whose operation gets no parameter that does not exist.
+TEST(LayerNorm, NeedsNoParameters) {
+  nn::LayerNorm norm(6, 1e-3, at::kDouble, /*affine=*/false);
+  EXPECT_TRUE(norm.parameters().empty());
+  struct Refuses final : nn::NormOperation {
+    at::Tensor parameter(const at::Tensor& parameter) const override {
+      EXPECT_TRUE(parameter.defined());
+      return parameter;
+    }
+  };
+  norm.operation = std::make_shared<Refuses>();
+  at::manual_seed(2);
+  const at::Tensor x = at::randn({2, 3, 6}, at::kDouble) * 4 + 1;
+  const at::Tensor centred = x - x.mean(-1, true);
+  const at::Tensor expected = centred / (centred.square().mean(-1, true) + 1e-3).sqrt();
+  for (const bool fused : {true, false}) {
+    norm.fused = fused;
+    EXPECT_TRUE(is_near(norm(x), expected, kKernelFp64)) << fused;
+  }
+}
+
 TEST(Dropout, IsTheIdentityInEvaluation) {
   nn::Dropout dropout(0.5);
   const at::Tensor x = at::ones({1000});

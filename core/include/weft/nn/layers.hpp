@@ -72,14 +72,14 @@ class Identity : public Layer {
   std::shared_ptr<IdentityOperation> operation;  // may be null
 };
 
-// Normalizes over the last dimension, like torch.nn.LayerNorm.
+// Normalizes over the last dimension, like torch.nn.LayerNorm. Without `affine` it has no parameters.
 class LayerNorm : public Fusible {
  public:
-  LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype);
+  LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype, bool affine = true);
   at::Tensor operator()(const at::Tensor& x) const;  // x: (..., C) -> (..., C)
   std::string kind() const override { return "LayerNorm"; }
 
-  at::Tensor weight, bias;
+  at::Tensor weight, bias;  // undefined if the layer has no parameters
   const double epsilon;
   std::shared_ptr<NormOperation> operation;  // may be null
 };
