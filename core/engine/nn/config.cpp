@@ -164,8 +164,8 @@ std::string Config::dump() const {
 }
 
 std::string Config::json(std::string_view key) const {
-  const Json* value = find(values_->object, key);
-  return value ? value->dump() : "";
+  const auto value = values_->object.find(key);
+  return value == values_->object.end() ? "" : value->dump();
 }
 
 }  // namespace weft

@@ -52,6 +52,7 @@ TEST(Config, ReadsValuesByKey) {
   EXPECT_EQ(config.entries("absent"), 0);
   EXPECT_EQ(config.json("architectures"), "[\"GPT2LMHeadModel\"]");
   EXPECT_EQ(config.json("absent"), "");
+  EXPECT_EQ(Config::parse(R"({"pad_token_id": null})", "config.json").json("pad_token_id"), "null");
 }
 
 TEST(Config, TreatsNullAsAbsent) {
