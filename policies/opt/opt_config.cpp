@@ -1,0 +1,65 @@
+#include "opt_config.hpp"
+
+#include "weft/error.hpp"
+#include "weft/nn/config_values.hpp"
+
+namespace weft::opt {
+
+namespace {
+
+// Refuses LayerDrop (arXiv:1909.11556), with which a step in training leaves out blocks at random.
+void refuse_layerdrop(const Config& config) {
+  if (nn::not_negative(config, "layerdrop", 0) == 0) return;
+  throw Error(WEFT_UNIMPLEMENTED, config.origin() + ": \"layerdrop\" is " + config.json("layerdrop") +
+                                      " (the probability that a step leaves a block out), which Weft's OPT "
+                                      "does not have; set it to 0");
+}
+
+// Returns the standard deviation of the initial weights. As in Hugging Face, "initializer_range", which OPT's
+// own files do not have, goes before "init_std", and its value 0 is the default.
+double initial_deviation(const Config& config, double otherwise) {
+  if (!config.has("initializer_range")) return nn::not_negative(config, "init_std", otherwise);
+  const double range = nn::not_negative(config, "initializer_range", otherwise);
+  return range == 0 ? 0.02 : range;
+}
+
+}  // namespace
+
+std::optional<int64_t> OptConfig::padding_row() const {
+  if (!pad_token_id) return std::nullopt;
+  return *pad_token_id < 0 ? *pad_token_id + vocab_size : *pad_token_id;
+}
+
+OptConfig OptConfig::read(const Config& config) {
+  nn::refuse_unsupported(config, "OPT", "opt");
+  refuse_layerdrop(config);
+  OptConfig opt;
+  opt.vocab_size = nn::positive(config, "vocab_size", opt.vocab_size);
+  opt.hidden_size = nn::positive(config, "hidden_size", opt.hidden_size);
+  opt.word_embed_proj_dim = nn::positive(config, "word_embed_proj_dim", opt.hidden_size);
+  opt.num_hidden_layers = nn::num_layers(config, "num_hidden_layers", opt.num_hidden_layers);
+  opt.ffn_dim = nn::positive(config, "ffn_dim", opt.ffn_dim);
+  opt.num_attention_heads = nn::positive(config, "num_attention_heads", opt.num_attention_heads);
+  nn::require_multiple(config, "hidden_size", opt.hidden_size, "num_attention_heads",
+                       opt.num_attention_heads);
+  opt.max_position_embeddings = nn::positive(config, "max_position_embeddings", opt.max_position_embeddings);
+  opt.activation_function = nn::activation_name(config, "activation_function", opt.activation_function);
+  opt.dropout = nn::probability(config, "dropout", opt.dropout);
+  opt.attention_dropout = nn::probability(config, "attention_dropout", opt.attention_dropout);
+  opt.init_std = initial_deviation(config, opt.init_std);
+  opt.do_layer_norm_before = config.flag("do_layer_norm_before", opt.do_layer_norm_before);
+  opt.remove_final_layer_norm = config.flag("_remove_final_layer_norm", opt.remove_final_layer_norm);
+  opt.layer_norm_elementwise_affine =
+      config.flag("layer_norm_elementwise_affine", opt.layer_norm_elementwise_affine);
+  opt.enable_bias = config.flag("enable_bias", opt.enable_bias);
+  opt.tie_word_embeddings = config.flag("tie_word_embeddings", opt.tie_word_embeddings);
+  if (config.json("pad_token_id") == "null")
+    opt.pad_token_id.reset();
+  else
+    opt.pad_token_id =
+        nn::token_id(config, "pad_token_id", *opt.pad_token_id, opt.vocab_size, -opt.vocab_size);
+  opt.labels = nn::read_labels(config);
+  return opt;
+}
+
+}  // namespace weft::opt
