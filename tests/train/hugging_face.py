@@ -1,7 +1,7 @@
 """Transformers' side of hugging_face_test.cpp.
 
     hugging_face.py CLASSES ORACLES MADE    checks each CLASSES/<class> with roundtrip.py in ORACLES on CLASSES/<class>.safetensors;
-                                            MADE/{gpt2,llama,t5}: {sharded,torch}, one random language model; {inputs,expected}.safetensors
+                                            MADE/{gpt2,llama,opt,t5}: {sharded,torch}, one random language model; {inputs,expected}.safetensors
 """
 
 import sys
@@ -19,6 +19,8 @@ CONFIGS = dict(
     llama=transformers.LlamaConfig(vocab_size=131, max_position_embeddings=40, hidden_size=60, intermediate_size=90,
                                    num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
                                    attention_bias=True, rope_parameters=SCALING, bos_token_id=0, eos_token_id=0),
+    opt=transformers.OPTConfig(vocab_size=131, max_position_embeddings=40, hidden_size=60, word_embed_proj_dim=28, ffn_dim=90,
+                               num_hidden_layers=3, num_attention_heads=4),
     t5=transformers.T5Config(vocab_size=131, d_model=60, d_kv=10, d_ff=90, num_layers=3, num_decoder_layers=2, num_heads=4,
                              decoder_start_token_id=0, pad_token_id=0, eos_token_id=1),
 )

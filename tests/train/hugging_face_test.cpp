@@ -22,6 +22,10 @@ constexpr const char* kT5 = R"({"model_type": "t5", "architectures": ["T5ForCond
     "vocab_size": 256, "d_model": 24, "d_kv": 10, "d_ff": 40, "num_layers": 2, "num_decoder_layers": 3,
     "num_heads": 3, "feed_forward_proj": "gated-gelu", "dropout_rate": 0.0, "pad_token_id": 0,
     "decoder_start_token_id": 0})";
+constexpr const char* kOpt = R"({"model_type": "opt", "architectures": ["OPTForCausalLM"],
+    "vocab_size": 256, "hidden_size": 24, "word_embed_proj_dim": 10, "ffn_dim": 40, "num_hidden_layers": 2,
+    "num_attention_heads": 3, "do_layer_norm_before": false, "dropout": 0.0, "pad_token_id": 0,
+    "max_position_embeddings": 32})";
 
 class HuggingFace : public CommandTest {
  protected:
@@ -74,9 +78,11 @@ void HuggingFace::train_classes() const {
   weft_succeeds({"train", "--model", WEFT_SAMPLES "/llama_bytes/config.json", "--data", data_,
                  "--sequence-length", "32", "--steps", "1", "--save", in("llama")});
   folder_.file("t5.json", kT5);
-  weft_succeeds({"train", "--model", in("t5.json"), "--data", data_, "--sequence-length", "32", "--steps",
-                 "1", "--save", in("t5")});
-  for (const char* folder : {"out", "llama", "t5"}) randomise(in(folder) + "/model.safetensors");
+  folder_.file("opt.json", kOpt);
+  for (const std::string family : {"opt", "t5"})
+    weft_succeeds({"train", "--model", in(family + ".json"), "--data", data_, "--sequence-length", "32",
+                   "--steps", "1", "--save", in(family)});
+  for (const char* folder : {"out", "llama", "opt", "t5"}) randomise(in(folder) + "/model.safetensors");
   const RawTensors samples = language_samples(4, 9);
   struct Class {
     std::string name, folder;
@@ -86,6 +92,7 @@ void HuggingFace::train_classes() const {
                            {"GPT2ForTokenClassification", "out", with_classes(samples)},
                            {"GPT2DoubleHeadsModel", "out", with_choices(samples)},
                            {"LlamaForCausalLM", "llama", samples},
+                           {"OPTForCausalLM", "opt", samples},
                            {"T5ForConditionalGeneration", "t5", samples}};
   fs::create_directories(in("classes"));
   for (const auto& [name, folder, inputs] : classes) {
@@ -110,7 +117,7 @@ TEST_F(HuggingFace, AndWeftOpenEachOthersFolders) {
   ASSERT_EQ(opened.exit_code, 0) << opened.error << opened.out;
   for (const char* output : {"logits", "mc_logits", "loss", "mc_loss", "encoder_last_hidden_state"})
     EXPECT_THAT(opened.out, HasSubstr(output));
-  for (const std::string model : {"made/gpt2", "made/llama", "made/t5"}) {
+  for (const std::string model : {"made/gpt2", "made/llama", "made/opt", "made/t5"}) {
     const RawTensors expected = read_safetensors(in(model + "/expected.safetensors"));
     for (const std::string& folder : {model + "/sharded", model + "/torch"}) {
       const RawTensors outputs = forward(in(folder), in(model + "/inputs.safetensors"));

@@ -18,11 +18,11 @@ Batch batch_of(const std::string& architecture, int64_t samples, int64_t seed) {
     return at::randint(high, shape, at::kLong);
   };
   const at::Tensor ids = random(22, {samples, 7}) + 1;
-  if (architecture == "GPT2ForSequenceClassification")
+  if (architecture.ends_with("ForSequenceClassification"))
     return {{"input_ids", ids}, {"labels", random(3, {samples})}};
-  if (architecture == "GPT2ForTokenClassification")
+  if (architecture.ends_with("ForTokenClassification"))
     return {{"input_ids", ids}, {"labels", random(3, {samples, 7})}};
-  if (architecture == "GPT2ForQuestionAnswering")
+  if (architecture.ends_with("ForQuestionAnswering"))
     return {{"input_ids", ids},
             {"start_positions", random(7, {samples})},
             {"end_positions", random(7, {samples})}};
@@ -32,6 +32,21 @@ Batch batch_of(const std::string& architecture, int64_t samples, int64_t seed) {
             {"labels", random(23, {samples, 2, 7})},
             {"mc_labels", random(2, {samples})}};
   return gpt2_batch(samples, seed);
+}
+
+// Gives rows padding on the right and on the left. A loss over all positions gets it on the right only: what
+// a position returns that attends to nothing is not defined.
+Batch padded(const std::string& architecture, Batch batch) {
+  const at::Tensor mask = at::ones({6, 7}, at::kLong);
+  for (int64_t row = 0; row < 5; ++row)
+    mask[row].narrow(0, row % 2 == 0 || architecture.ends_with("Answering") ? 7 - row : 0, row).fill_(0);
+  batch.at("input_ids").masked_fill_(mask.eq(0), 0);
+  if (const at::Tensor* labels = batch.find("labels"); labels != nullptr && labels->dim() == 2) {
+    labels->masked_fill_(mask.eq(0), -100);
+    labels->slice(1, 1).masked_fill_(mask.slice(1, 0, -1).eq(0), -100);  // predicted from padding
+  }
+  batch.set("attention_mask", mask);
+  return batch;
 }
 
 }  // namespace
@@ -84,14 +99,41 @@ Trial llama_trial(const TinyLlama& llama, const std::string& precision) {
           .batch = [=](int64_t step) { return llama_batch(llama.architecture, step); }};
 }
 
+Model tiny_opt(const TinyOpt& opt, const std::string& precision) {
+  const TemporaryFolder folder;
+  folder.file("config.json",
+              fmt::format(R"({{"model_type": "opt", "vocab_size": 23, "max_position_embeddings": 9,
+      "hidden_size": 16, "ffn_dim": 20, "word_embed_proj_dim": 10, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "do_layer_norm_before": {}, "enable_bias": {}, "dropout": 0,
+      "pad_token_id": 0, "num_labels": 3, "init_std": 0.3}})",
+                          opt.norm_before, opt.biases));
+  return Model::open(folder.path() + "/config.json", opt.architecture, precision);
+}
+
+Trial opt_trial(const TinyOpt& opt, const std::string& precision) {
+  // Attention does not change if a number is added to all scores of a query.
+  std::vector<std::string> without = {"model.decoder.layers.0.self_attn.k_proj.bias",
+                                      "model.decoder.layers.1.self_attn.k_proj.bias"};
+  if (opt.architecture == "OPTForQuestionAnswering")
+    without.insert(without.end(),
+                   {"qa_outputs.bias", opt.norm_before ? "model.decoder.final_layer_norm.bias"
+                                                       : "model.decoder.layers.1.final_layer_norm.bias"});
+  return {
+      .tolerance = tolerance_of(precision),
+      .without_gradient = without,
+      .model = [=](const JobOptions& options) { return tiny_opt(opt, options.precision); },
+      .batch = [=](int64_t step) { return padded(opt.architecture, batch_of(opt.architecture, 6, step)); }};
+}
+
 Tensors criterion_gradients(const World& world, const JobOptions& options, const std::string& architecture) {
   const Criterion criterion = [](const State& outputs, const Batch&) {
     const at::Tensor& hidden = outputs.at("last_hidden_state");
     return (hidden * at::linspace(-1, 1, hidden.size(2), hidden.options())).mean();
   };
   Model model =
-      architecture == "LlamaModel"
-          ? tiny_llama({"LlamaModel", 2, true}, options.precision)
+      architecture == "LlamaModel" ? tiny_llama({"LlamaModel", 2, true}, options.precision)
+      : architecture == "OPTModel"
+          ? tiny_opt({"OPTModel", true, /*biases=*/false}, options.precision)
           : tiny_gpt2(TinyGpt2{
                 .architecture = architecture, .precision = options.precision, .width = 16, .heads = 4});
   BoosterOptions chosen;

@@ -35,7 +35,7 @@ bool divides_key_heads(const json& config, int64_t ranks) {
 // Every oracle, on each number of ranks that divides its heads.
 std::vector<OracleCase> all_cases() {
   std::vector<OracleCase> cases;
-  for (const char* family : {"gpt2", "llama", "t5"})
+  for (const char* family : {"gpt2", "llama", "opt", "t5"})
     for (const auto& entry : std::filesystem::directory_iterator(std::string(WEFT_ORACLES) + "/" + family)) {
       // A batch of Weft's has the same samples in every field, which two oracles do not.
       const std::string stem = entry.path().stem().string();
@@ -62,18 +62,19 @@ std::vector<OracleCase> all_cases() {
 constexpr int64_t kDivides = 6;
 
 json widened(json config) {
-  for (const char* key : {"n_inner", "intermediate_size", "d_ff"})
+  for (const char* key : {"n_inner", "intermediate_size", "ffn_dim", "d_ff"})
     if (config.contains(key) && config[key].is_number())
       config[key] = (config[key].get<int64_t>() + kDivides - 1) / kDivides * kDivides;
   return config;
 }
 
 Oracle::Tensors widened(Oracle::Tensors tensors, const json& config) {
-  for (const char* key : {"n_inner", "intermediate_size", "d_ff"}) {
+  for (const char* key : {"n_inner", "intermediate_size", "ffn_dim", "d_ff"}) {
     if (!config.contains(key) || !config[key].is_number()) continue;
     const int64_t width = config[key], wide = widened(config)[key];
     for (auto& [name, tensor] : tensors) {
-      if (name.find("mlp") == std::string::npos && name.find("DenseReluDense") == std::string::npos) continue;
+      const auto within = [&name = name](const char* part) { return name.find(part) != std::string::npos; };
+      if (!within("mlp") && !within(".fc") && !within("DenseReluDense")) continue;
       std::vector<int64_t> shape = tensor.sizes().vec();
       for (int64_t& extent : shape)
         if (extent == width) extent = wide;

@@ -60,6 +60,12 @@ TEST_P(Sequences, HaveTheGradientsOfOneRank) {
        {TinyLlama{"LlamaForCausalLM", 4, false}, TinyLlama{"LlamaForCausalLM", 2, true},
         TinyLlama{"LlamaForSequenceClassification", 1, false}})
     cases.push_back({options("fp64"), llama_trial(llama, "fp64")});
+  JobOptions recomputed = options("fp64");
+  recomputed.recompute = "all";
+  for (const TinyOpt& opt :
+       {TinyOpt{"OPTForCausalLM"}, TinyOpt{"OPTForCausalLM", false}, TinyOpt{"OPTForSequenceClassification"},
+        TinyOpt{"OPTForQuestionAnswering", false}})
+    cases.push_back({opt.norm_before ? options("fp64") : recomputed, opt_trial(opt, "fp64")});
   expect_gradients_of_one_rank(cases, GetParam().ranks);
 }
 
@@ -139,7 +145,7 @@ TEST(SequenceAxis, GivesLogitsOfItsPositionsOrAll) {
 class SequenceCriteria : public testing::TestWithParam<Split> {};
 
 TEST_P(SequenceCriteria, OfBaseModelsTakeAllPositions) {
-  for (const char* architecture : {"GPT2Model", "LlamaModel"}) {
+  for (const char* architecture : {"GPT2Model", "LlamaModel", "OPTModel"}) {
     const Tensors expected =
         criterion_gradients(one_rank(), {.strategy = "none", .precision = "fp64"}, architecture);
     on_ranks({GetParam().ranks}, [&](World& world) {
