@@ -49,6 +49,14 @@ plan::Operation cross_attention() {
           .claims = {{plan::Fact::kAttends}}};
 }
 
+plan::Operation alibi() {
+  return {.id = "weft.alibi/1",
+          .documentation = "computes the linear position bias of this rank's heads",
+          .kinds = {"Alibi"},
+          .attributes = {},
+          .communication = {.keeps = "no parameters"}};
+}
+
 plan::Operation attention_bias() {
   return {.id = "weft.attention_bias/1",
           .documentation = "computes the position bias of this rank's heads and queries",

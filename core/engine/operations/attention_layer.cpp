@@ -1,4 +1,5 @@
 #include "parallel/residual_stream.hpp"
+#include "weft/nn/alibi.hpp"
 #include "weft/nn/site.hpp"
 #include "weft/operation.hpp"
 
@@ -22,6 +23,14 @@ void install_attention(Site& site, const plan::Attributes& attributes) {
 
 void install_cross_attention(Site& site, const plan::Attributes& attributes) {
   install(site, attributes, site.stream_below(attributes.text("source")));
+}
+
+void install_alibi(Site& site, const plan::Attributes&) {
+  if (!site.is_parallel()) return;
+  auto& layer = site.layer<nn::Alibi>();
+  const int64_t count = layer.heads.count / site.tensor().size();
+  site.set(layer.heads, Run{site.tensor().rank() * count, count});
+  site.set(layer.operation, site.stream()->position_bias());
 }
 
 void install_attention_bias(Site& site, const plan::Attributes&) {

@@ -4,6 +4,7 @@
 // clang-format off
 #define WEFT_OPERATIONS(visit) \
   visit(activation) \
+  visit(alibi) \
   visit(attention) \
   visit(attention_bias) \
   visit(cross_attention) \

@@ -1,0 +1,45 @@
+#include "weft/nn/alibi.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+
+#include <bit>
+#include <cmath>
+
+namespace weft::nn {
+
+// In fp32 with the base rounded before its powers, as in Hugging Face.
+at::Tensor alibi_slopes(int64_t num_heads) {
+  const auto floor = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(num_heads)));
+  const auto base_of = [](int64_t heads) {
+    return static_cast<float>(std::exp2(-8.0 / static_cast<double>(heads)));
+  };
+  at::Tensor slopes = at::empty({num_heads}, at::kFloat);
+  float* const slope = slopes.mutable_data_ptr<float>();
+  for (int64_t head = 0; head < num_heads; ++head) {
+    const bool extra = head >= floor;
+    slope[head] = std::pow(base_of(extra ? 2 * floor : floor),
+                           static_cast<float>(extra ? 2 * (head - floor) + 1 : head + 1));
+  }
+  return slopes;
+}
+
+Alibi::Alibi(int64_t num_heads) : heads{0, num_heads}, num_heads_(num_heads) {}
+
+at::Tensor Alibi::operator()(const at::Tensor& x, const at::Tensor& padding) const {
+  const Part own = part(x.size(1), heads.count);
+  at::Tensor positions;  // (1 or N, T)
+  if (padding.defined()) {
+    const at::Tensor attended = padding.flatten(1).eq(0).to(at::kLong);
+    positions = (attended.cumsum(1) - 1) * attended;
+  } else {
+    positions = at::arange(own.positions, x.options().dtype(at::kLong)).unsqueeze(0);
+  }
+  const at::Tensor slopes =
+      alibi_slopes(num_heads_).narrow(0, heads.begin + own.heads.begin, own.heads.count).to(x.device());
+  const at::Tensor bias =
+      (slopes.view({1, -1, 1, 1}) * positions.unsqueeze(1).unsqueeze(1)).to(x.scalar_type());
+  return padding.defined() ? bias + padding : bias;
+}
+
+}  // namespace weft::nn
