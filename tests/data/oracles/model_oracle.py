@@ -51,6 +51,7 @@ class Family:
     # Takes out of a model what rounds to fp32 whatever its type.
     make_exact: Callable[[torch.nn.Module], None]
     exact_attention: str = "eager"  # an attention that rounds nothing to fp32
+    other_attention: str = "sdpa"  # another attention that must agree; "eager" where there is none
     # Changes a model that was just made, before it gets its weights.
     adjust: Callable[[torch.nn.Module], None] = lambda model: None
     # False where all kinds of attention agree on what a position gives that attends to nothing.
@@ -158,7 +159,7 @@ def make(family, case):
     defined = {} if mask is None else {
         name: mask for name, value in outputs.items() if value.shape[: mask.dim()] == mask.shape}
     noise = largest_differences(results(torch.float32, "eager"), exact, defined)
-    kernels = largest_differences(results(torch.float64, "sdpa"), exact, defined)
+    kernels = largest_differences(results(torch.float64, family.other_attention), exact, defined)
     for what, found in (("fp32 eager", noise), ("scaled_dot_product_attention", kernels)):
         if not (found[0] <= NOISE_OF_OUTPUTS and found[1] <= NOISE_OF_GRADIENTS):
             raise SystemExit(f"generate.py: {case.file_name}: {what} differs from fp64 by "

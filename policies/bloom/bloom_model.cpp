@@ -1,0 +1,218 @@
+// Bloom (BigScience Workshop, BLOOM: a 176B-parameter open-access multilingual language model,
+// arXiv:2211.05100): token embeddings and a norm, then blocks of attention with ALiBi and of MLP. Shapes:
+// N rows, T positions, C = hidden_size, H heads, D = C / H.
+#include "bloom_model.hpp"
+
+#include <array>
+
+#include "bloom_config.hpp"
+#include "weft/nn/alibi.hpp"
+#include "weft/nn/architecture.hpp"
+#include "weft/nn/language_head.hpp"
+#include "weft/nn/stack_model.hpp"
+
+namespace weft::bloom {
+
+namespace {
+
+std::shared_ptr<nn::LayerNorm> make_norm(const BloomConfig& config, at::ScalarType dtype) {
+  return std::make_shared<nn::LayerNorm>(config.hidden_size, config.layer_norm_epsilon, dtype);
+}
+
+class Attention : public nn::Attention {
+ public:
+  Attention(const BloomConfig& config, at::ScalarType dtype);
+  // Computes causal attention. x: (N, T, C) -> (N, T, C); `bias` is what nn::Alibi returns.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& bias) const;
+  std::vector<std::pair<std::string_view, int64_t*>> attributes() override {
+    return {{"num_heads", &num_heads}};
+  }
+
+  int64_t num_heads;  // heads of this shard of the layer
+  std::shared_ptr<nn::Linear> query_key_value, dense;
+  std::shared_ptr<nn::Dropout> attention_dropout;  // of the probabilities
+};
+
+class Mlp : public nn::Layer {
+ public:
+  Mlp(const BloomConfig& config, at::ScalarType dtype);
+  at::Tensor operator()(const at::Tensor& x) const;  // (N, T, C) -> (N, T, C)
+  std::string kind() const override { return "MLP"; }
+
+  std::shared_ptr<nn::Linear> dense_h_to_4h, dense_4h_to_h;
+  std::shared_ptr<nn::Activation> gelu_impl;
+};
+
+class Block : public nn::Layer {
+ public:
+  Block(const BloomConfig& config, at::ScalarType dtype);
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& bias) const;  // (N, T, C) -> (N, T, C)
+  std::string kind() const override { return "Block"; }
+
+  std::shared_ptr<nn::LayerNorm> input_layernorm, post_attention_layernorm;
+  std::shared_ptr<Attention> self_attention;
+  std::shared_ptr<Mlp> mlp;
+  std::shared_ptr<nn::Dropout> dropout;  // of what attention and MLP add
+
+ private:
+  const bool adds_to_normed_;
+};
+
+Attention::Attention(const BloomConfig& config, at::ScalarType dtype) : num_heads(config.n_head) {
+  const auto linear = [&](const char* name, int64_t out) {
+    return register_module(name, std::make_shared<nn::Linear>(config.hidden_size, out, true, dtype));
+  };
+  query_key_value = linear("query_key_value", 3 * config.hidden_size);
+  dense = linear("dense", config.hidden_size);
+  attention_dropout =
+      register_module("attention_dropout", std::make_shared<nn::Dropout>(config.attention_dropout));
+}
+
+at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& bias) const {
+  nn::AttentionOptions options;
+  options.causal = true;
+  if (is_training()) options.dropout = attention_dropout->probability;
+  const std::vector<at::Tensor> parts = (*query_key_value)(x).unflatten(-1, {num_heads, 3, -1}).unbind(3);
+  return (*dense)(attend(parts[0], parts[1], parts[2], bias, options));
+}
+
+Mlp::Mlp(const BloomConfig& config, at::ScalarType dtype) {
+  const auto linear = [&](const char* name, int64_t in, int64_t out) {
+    return register_module(name, std::make_shared<nn::Linear>(in, out, true, dtype));
+  };
+  dense_h_to_4h = linear("dense_h_to_4h", config.hidden_size, 4 * config.hidden_size);
+  gelu_impl = register_module("gelu_impl", std::make_shared<nn::Activation>("gelu_new"));
+  dense_4h_to_h = linear("dense_4h_to_h", 4 * config.hidden_size, config.hidden_size);
+}
+
+at::Tensor Mlp::operator()(const at::Tensor& x) const {
+  return (*dense_4h_to_h)((*gelu_impl)((*dense_h_to_4h)(x)));
+}
+
+Block::Block(const BloomConfig& config, at::ScalarType dtype)
+    : adds_to_normed_(config.apply_residual_connection_post_layernorm) {
+  input_layernorm = register_module("input_layernorm", make_norm(config, dtype));
+  self_attention = register_module("self_attention", std::make_shared<Attention>(config, dtype));
+  post_attention_layernorm = register_module("post_attention_layernorm", make_norm(config, dtype));
+  mlp = register_module("mlp", std::make_shared<Mlp>(config, dtype));
+  dropout = register_module("dropout", std::make_shared<nn::Dropout>(config.hidden_dropout));
+}
+
+at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& bias) const {
+  const at::Tensor normed = (*input_layernorm)(x);
+  const at::Tensor attended = dropout->added(adds_to_normed_ ? normed : x, (*self_attention)(normed, bias));
+  const at::Tensor again = (*post_attention_layernorm)(attended);
+  return dropout->added(adds_to_normed_ ? again : attended, (*mlp)(again));
+}
+
+struct HeadSetting {
+  torch::nn::Module& model;
+  const nn::Embedding& word_embeddings;
+  const BloomConfig& config;
+  at::ScalarType dtype;
+};
+
+std::unique_ptr<nn::Head> base_head(const HeadSetting&) {
+  return nn::make_base_head();
+}
+std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
+  const BloomConfig& config = setting.config;
+  nn::LanguageHead::Options options = {config.hidden_size, config.vocab_size, setting.dtype};
+  if (config.tie_word_embeddings) {
+    options.tied = &setting.word_embeddings;
+    options.tied_name = "transformer.word_embeddings.weight";
+  }
+  return std::make_unique<nn::LanguageHead>(setting.model, options);
+}
+std::unique_ptr<nn::Head> sequence_classifier(const HeadSetting& setting) {
+  const BloomConfig& config = setting.config;
+  return nn::make_sequence_classifier(setting.model, config.hidden_size, config.labels, config.pad_token_id,
+                                      setting.dtype);
+}
+std::unique_ptr<nn::Head> token_classifier(const HeadSetting& setting) {
+  const BloomConfig& config = setting.config;
+  return nn::make_token_classifier(setting.model, config.hidden_size, config.labels,
+                                   config.classifier_dropout, setting.dtype);
+}
+std::unique_ptr<nn::Head> answer_head(const HeadSetting& setting) {
+  return nn::make_answer_head(setting.model, setting.config.hidden_size, setting.dtype);
+}
+
+using Architecture = nn::Architecture<HeadSetting>;
+
+constexpr std::array<Architecture, 5> kArchitectures = {{
+    {"BloomModel", "", base_head},
+    {"BloomForCausalLM", "transformer.", language_head},
+    {"BloomForSequenceClassification", "transformer.", sequence_classifier},
+    {"BloomForTokenClassification", "transformer.", token_classifier},
+    {"BloomForQuestionAnswering", "transformer.", answer_head},
+}};
+
+class BloomModel final : public nn::TokenStackModel {
+ public:
+  BloomModel(const Config& config, const BloomConfig& bloom, const Architecture& architecture,
+             at::ScalarType dtype);
+  nn::Initial initial(std::string_view parameter) const override;
+
+ private:
+  std::vector<std::unique_ptr<nn::Unit>> make_blocks();
+
+  const BloomConfig bloom_;
+};
+
+// Positions are counted from the attention mask, so sequences have any length and no position_ids.
+BloomModel::BloomModel(const Config& config, const BloomConfig& bloom, const Architecture& architecture,
+                       at::ScalarType dtype)
+    : TokenStackModel(
+          config,
+          {std::string(architecture.name), std::string(architecture.prefix), bloom.hidden_size, dtype},
+          {.vocabulary = bloom.vocab_size, .position_ids = false}),
+      bloom_(bloom) {
+  const auto words = base().register_module(
+      "word_embeddings", std::make_shared<nn::Embedding>(bloom.vocab_size, bloom.hidden_size, dtype));
+  const auto norm = base().register_module("word_embeddings_layernorm", make_norm(bloom, dtype));
+  auto prologue = nn::make_unit("prologue", {words.get(), norm.get()},
+                                [words = words.get(), norm = norm.get()](State& state) {
+                                  state.set(nn::kHidden, (*norm)((*words)(nn::take(state, nn::kInputIds))));
+                                });
+  std::vector<std::unique_ptr<nn::Unit>> blocks = make_blocks();
+  const auto ln_f = base().register_module("ln_f", make_norm(bloom, dtype));
+  assemble(std::move(prologue), std::move(blocks), nn::last_layer(ln_f),
+           architecture.make_head({*this, *words, bloom_, dtype}));
+}
+
+// Every block computes the position bias, which has one row for all queries, again.
+std::vector<std::unique_ptr<nn::Unit>> BloomModel::make_blocks() {
+  const auto alibi = base().register_module("alibi", std::make_shared<nn::Alibi>(bloom_.n_head));
+  const auto list = base().register_module("h", std::make_shared<torch::nn::Module>("h"));
+  std::vector<std::unique_ptr<nn::Unit>> blocks;
+  for (int64_t layer = 0; layer < bloom_.n_layer; ++layer) {
+    const std::string name = std::to_string(layer);
+    const auto block = list->register_module(name, std::make_shared<Block>(bloom_, traits().dtype));
+    blocks.push_back(nn::make_unit(
+        "h." + name, {alibi.get(), block.get()}, [alibi = alibi.get(), block = block.get()](State& state) {
+          const at::Tensor hidden = state.at(nn::kHidden);
+          const at::Tensor padding = nn::find_or_undefined(state, nn::kAttentionMask);
+          state.set(nn::kHidden, (*block)(hidden, (*alibi)(hidden, padding)));
+        }));
+  }
+  return blocks;
+}
+
+nn::Initial BloomModel::initial(std::string_view parameter) const {
+  if (parameter.ends_with("bias")) return nn::Initial::constant(0);
+  if (parameter.ends_with("layernorm.weight") || parameter.ends_with("ln_f.weight"))
+    return nn::Initial::constant(1);
+  // Hugging Face treats a range of 0 as the default here.
+  return nn::Initial::normal(0, bloom_.initializer_range == 0 ? 0.02 : bloom_.initializer_range);
+}
+
+}  // namespace
+
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype) {
+  return std::make_shared<BloomModel>(config, BloomConfig::read(config),
+                                      nn::find_architecture(kArchitectures, "bloom", architecture), dtype);
+}
+
+}  // namespace weft::bloom
