@@ -1,7 +1,7 @@
 """Transformers' side of hugging_face_test.cpp.
 
     hugging_face.py CLASSES ORACLES MADE    checks each CLASSES/<class> with roundtrip.py in ORACLES on CLASSES/<class>.safetensors;
-                                            MADE/{gpt2,llama,opt,t5}: {sharded,torch}, one random language model; {inputs,expected}.safetensors
+                                            MADE/{bloom,gpt2,llama,opt,t5}: {sharded,torch}, one random language model; {inputs,expected}.safetensors
 """
 
 import sys
@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 SCALING = dict(rope_type="llama3", rope_theta=300.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
                original_max_position_embeddings=64)
 CONFIGS = dict(
+    bloom=transformers.BloomConfig(vocab_size=131, hidden_size=60, n_layer=3, n_head=6),
     gpt2=transformers.GPT2Config(vocab_size=131, n_positions=40, n_embd=60, n_layer=3, n_head=4, resid_pdrop=0.1,
                                  bos_token_id=0, eos_token_id=0),
     llama=transformers.LlamaConfig(vocab_size=131, max_position_embeddings=40, hidden_size=60, intermediate_size=90,

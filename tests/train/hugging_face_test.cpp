@@ -27,6 +27,9 @@ constexpr const char* kOpt = R"({"model_type": "opt", "architectures": ["OPTForC
     "num_attention_heads": 3, "do_layer_norm_before": false, "dropout": 0.0, "pad_token_id": 0,
     "max_position_embeddings": 32})";
 
+constexpr const char* kBloom = R"({"model_type": "bloom", "architectures": ["BloomForCausalLM"],
+    "vocab_size": 256, "hidden_size": 24, "n_layer": 2, "n_head": 3})";
+
 class HuggingFace : public CommandTest {
  protected:
   void SetUp() override {
@@ -79,10 +82,12 @@ void HuggingFace::train_classes() const {
                  "--sequence-length", "32", "--steps", "1", "--save", in("llama")});
   folder_.file("t5.json", kT5);
   folder_.file("opt.json", kOpt);
-  for (const std::string family : {"opt", "t5"})
+  folder_.file("bloom.json", kBloom);
+  for (const std::string family : {"bloom", "opt", "t5"})
     weft_succeeds({"train", "--model", in(family + ".json"), "--data", data_, "--sequence-length", "32",
                    "--steps", "1", "--save", in(family)});
-  for (const char* folder : {"out", "llama", "opt", "t5"}) randomise(in(folder) + "/model.safetensors");
+  for (const char* folder : {"bloom", "out", "llama", "opt", "t5"})
+    randomise(in(folder) + "/model.safetensors");
   const RawTensors samples = language_samples(4, 9);
   struct Class {
     std::string name, folder;
@@ -93,6 +98,7 @@ void HuggingFace::train_classes() const {
                            {"GPT2DoubleHeadsModel", "out", with_choices(samples)},
                            {"LlamaForCausalLM", "llama", samples},
                            {"OPTForCausalLM", "opt", samples},
+                           {"BloomForCausalLM", "bloom", samples},
                            {"T5ForConditionalGeneration", "t5", samples}};
   fs::create_directories(in("classes"));
   for (const auto& [name, folder, inputs] : classes) {
@@ -117,7 +123,7 @@ TEST_F(HuggingFace, AndWeftOpenEachOthersFolders) {
   ASSERT_EQ(opened.exit_code, 0) << opened.error << opened.out;
   for (const char* output : {"logits", "mc_logits", "loss", "mc_loss", "encoder_last_hidden_state"})
     EXPECT_THAT(opened.out, HasSubstr(output));
-  for (const std::string model : {"made/gpt2", "made/llama", "made/opt", "made/t5"}) {
+  for (const std::string model : {"made/bloom", "made/gpt2", "made/llama", "made/opt", "made/t5"}) {
     const RawTensors expected = read_safetensors(in(model + "/expected.safetensors"));
     for (const std::string& folder : {model + "/sharded", model + "/torch"}) {
       const RawTensors outputs = forward(in(folder), in(model + "/inputs.safetensors"));

@@ -22,6 +22,18 @@ TEST(BrokenPlan, OfLlamaIsRefused) {
       {.strategy = "hybrid_parallel", .options = R"({"tp_size": 2})", .precision = "fp64"}, 2, kAll);
 }
 
+// Where a replicated layer sees a part of the positions. Without biases, of which some have no gradient.
+TEST(BrokenPlan, OfOptIsRefused) {
+  expect_every_mistake_is_refused("BrokenOpt", opt_trial({"OPTForCausalLM", true, /*biases=*/false}, "fp64"),
+                                  in_mode("split_gather", R"("tp_size": 2, )"), 2, 8);
+}
+
+TEST(BrokenPlan, OfBloomIsRefused) {
+  expect_every_mistake_is_refused(
+      "BrokenBloom", bloom_trial({"BloomForCausalLM"}, "fp64"),
+      {.strategy = "hybrid_parallel", .options = R"({"tp_size": 2})", .precision = "fp64"}, 2, 8);
+}
+
 class BrokenSequencePlan : public testing::TestWithParam<Split> {};
 
 TEST_P(BrokenSequencePlan, IsRefused) {

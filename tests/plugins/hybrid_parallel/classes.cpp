@@ -125,6 +125,28 @@ Trial opt_trial(const TinyOpt& opt, const std::string& precision) {
       .batch = [=](int64_t step) { return padded(opt.architecture, batch_of(opt.architecture, 6, step)); }};
 }
 
+Model tiny_bloom(const TinyBloom& bloom, const std::string& precision) {
+  const TemporaryFolder folder;
+  folder.file("config.json",
+              fmt::format(R"({{"model_type": "bloom", "vocab_size": 23, "hidden_size": 24, "n_layer": 2,
+      "n_head": 12, "apply_residual_connection_post_layernorm": {}, "pad_token_id": 0, "num_labels": 3,
+      "initializer_range": 0.3}})",
+                          bloom.adds_to_normed));
+  return Model::open(folder.path() + "/config.json", bloom.architecture, precision);
+}
+
+Trial bloom_trial(const TinyBloom& bloom, const std::string& precision) {
+  std::vector<std::string> without;
+  if (bloom.architecture == "BloomForQuestionAnswering")
+    without = {"qa_outputs.bias", "transformer.ln_f.bias"};
+  return {
+      .tolerance = tolerance_of(precision),
+      .without_gradient = without,
+      .model = [=](const JobOptions& options) { return tiny_bloom(bloom, options.precision); },
+      .batch =
+          [=](int64_t step) { return padded(bloom.architecture, batch_of(bloom.architecture, 6, step)); }};
+}
+
 Tensors criterion_gradients(const World& world, const JobOptions& options, const std::string& architecture) {
   const Criterion criterion = [](const State& outputs, const Batch&) {
     const at::Tensor& hidden = outputs.at("last_hidden_state");
@@ -132,8 +154,9 @@ Tensors criterion_gradients(const World& world, const JobOptions& options, const
   };
   Model model =
       architecture == "LlamaModel" ? tiny_llama({"LlamaModel", 2, true}, options.precision)
-      : architecture == "OPTModel"
-          ? tiny_opt({"OPTModel", true, /*biases=*/false}, options.precision)
+      : architecture == "OPTModel" ? tiny_opt({"OPTModel", true, /*biases=*/false}, options.precision)
+      : architecture == "BloomModel"
+          ? tiny_bloom({"BloomModel"}, options.precision)
           : tiny_gpt2(TinyGpt2{
                 .architecture = architecture, .precision = options.precision, .width = 16, .heads = 4});
   BoosterOptions chosen;

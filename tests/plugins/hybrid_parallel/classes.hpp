@@ -28,13 +28,22 @@ struct TinyOpt {
 // Its embeddings have another width than its blocks.
 Model tiny_opt(const TinyOpt& opt, const std::string& precision);
 
+struct TinyBloom {
+  std::string architecture;
+  bool adds_to_normed = false;
+};
+// 12 heads, whose slopes are of two sequences.
+Model tiny_bloom(const TinyBloom& bloom, const std::string& precision);
+
 // Within 5e-5 of one rank in fp32 and 1e-10 in fp64.
 Trial gpt2_trial(const std::string& architecture, const std::string& precision);
 Trial llama_trial(const TinyLlama& llama, const std::string& precision);
 // Rows have padding on either side, so that the positions of tokens are not those of the sequence.
 Trial opt_trial(const TinyOpt& opt, const std::string& precision);
+Trial bloom_trial(const TinyBloom& bloom, const std::string& precision);
 
-// Gradients of GPT2Model, LlamaModel or OPTModel under a criterion of all its hidden states. Collective.
+// Gradients of GPT2Model, LlamaModel, OPTModel or BloomModel under a criterion of all its hidden states.
+// Collective.
 Tensors criterion_gradients(const World& world, const JobOptions& options,
                             const std::string& architecture = "GPT2Model");
 

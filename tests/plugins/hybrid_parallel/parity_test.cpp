@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Gpt2, Classes,
                          testing::Combine(testing::ValuesIn(kGpt2Classes), testing::Values("fp32", "fp64")));
 
 TEST(HybridParallel, BaseModelsHaveTheGradientsOfOneRankUnderACriterion) {
-  for (const char* architecture : {"GPT2Model", "LlamaModel", "OPTModel"}) {
+  for (const char* architecture : {"GPT2Model", "LlamaModel", "OPTModel", "BloomModel"}) {
     const Tensors expected =
         criterion_gradients(one_rank(), {.strategy = "none", .precision = "fp64"}, architecture);
     for (const int ranks : {2, 4})

@@ -66,6 +66,9 @@ TEST_P(Sequences, HaveTheGradientsOfOneRank) {
        {TinyOpt{"OPTForCausalLM"}, TinyOpt{"OPTForCausalLM", false}, TinyOpt{"OPTForSequenceClassification"},
         TinyOpt{"OPTForQuestionAnswering", false}})
     cases.push_back({opt.norm_before ? options("fp64") : recomputed, opt_trial(opt, "fp64")});
+  for (const TinyBloom& bloom : {TinyBloom{"BloomForCausalLM"}, TinyBloom{"BloomForCausalLM", true},
+                                 TinyBloom{"BloomForTokenClassification", true}})
+    cases.push_back({bloom.adds_to_normed ? recomputed : options("fp64"), bloom_trial(bloom, "fp64")});
   expect_gradients_of_one_rank(cases, GetParam().ranks);
 }
 
@@ -145,7 +148,7 @@ TEST(SequenceAxis, GivesLogitsOfItsPositionsOrAll) {
 class SequenceCriteria : public testing::TestWithParam<Split> {};
 
 TEST_P(SequenceCriteria, OfBaseModelsTakeAllPositions) {
-  for (const char* architecture : {"GPT2Model", "LlamaModel", "OPTModel"}) {
+  for (const char* architecture : {"GPT2Model", "LlamaModel", "OPTModel", "BloomModel"}) {
     const Tensors expected =
         criterion_gradients(one_rank(), {.strategy = "none", .precision = "fp64"}, architecture);
     on_ranks({GetParam().ranks}, [&](World& world) {

@@ -62,8 +62,9 @@ Fate without_entry(const json& entry, const plan::ParallelSizes& sizes) {
   if (operation == "weft.attention/1" || operation == "weft.cross_attention/1")
     return if_needed(sizes.sequence > 1, Fate::kRefused);
   if (operation == "weft.parallel_input/1") return if_needed(sizes.tensor > 1, Fate::kSeen);
-  if (operation == "weft.attention_bias/1")
+  if (operation == "weft.attention_bias/1" || operation == "weft.alibi/1")
     return if_needed(sizes.tensor > 1 || sizes.sequence > 1, Fate::kRefused);
+  if (operation == "weft.linear/1") return if_needed(splits_sequences && sizes.sequence == 1, Fate::kRefused);
   return operation == "weft.sequence_begin/1" ? Fate::kSeen : Fate::kTrains;
 }
 
