@@ -9,6 +9,7 @@
 
 #include "opt_config.hpp"
 #include "weft/nn/architecture.hpp"
+#include "weft/nn/attention_dropout.hpp"
 #include "weft/nn/language_head.hpp"
 #include "weft/nn/stack_model.hpp"
 
@@ -63,7 +64,8 @@ Attention::Attention(const OptConfig& config, at::ScalarType dtype) : num_heads(
   v_proj = linear("v_proj");
   q_proj = linear("q_proj");
   out_proj = linear("out_proj");
-  attn_dropout = register_module("attn_dropout", std::make_shared<nn::Dropout>(config.attention_dropout));
+  attn_dropout =
+      register_module("attn_dropout", std::make_shared<nn::AttentionDropout>(config.attention_dropout));
 }
 
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& mask) const {

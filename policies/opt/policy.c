@@ -1,6 +1,7 @@
-/* The shard policy of OPT: OPTModel and its heads. q, k and v share one input. The layers that change the width of the
- * embeddings are replicated: project_in reads a part of the positions where sequences are split over the tensor axis;
- * project_out follows their end. The small heads (score, qa_outputs) have no entry and are replicated too. */
+/* The shard policy of OPT: OPTModel and its heads. q, k and v share one input. The layers that change the
+ * width of the embeddings are replicated: project_in reads a part of the positions where sequences are split
+ * over the tensor axis; project_out follows their end. The small heads (score, qa_outputs) have no entry and
+ * are replicated too. */
 #include <weft/policy.h>
 
 /* clang-format off */
