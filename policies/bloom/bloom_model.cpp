@@ -8,6 +8,7 @@
 #include "bloom_config.hpp"
 #include "weft/nn/alibi.hpp"
 #include "weft/nn/architecture.hpp"
+#include "weft/nn/attention_dropout.hpp"
 #include "weft/nn/language_head.hpp"
 #include "weft/nn/stack_model.hpp"
 
@@ -22,13 +23,14 @@ std::shared_ptr<nn::LayerNorm> make_norm(const BloomConfig& config, at::ScalarTy
 class Attention : public nn::Attention {
  public:
   Attention(const BloomConfig& config, at::ScalarType dtype);
-  // Computes causal attention. x: (N, T, C) -> (N, T, C); `bias` is what nn::Alibi returns.
-  at::Tensor operator()(const at::Tensor& x, const at::Tensor& bias) const;
+  // Computes causal attention. x: (N, T, C) -> (N, T, C); padding: additive mask (N, 1, 1, T), or undefined.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& padding) const;
   std::vector<std::pair<std::string_view, int64_t*>> attributes() override {
     return {{"num_heads", &num_heads}};
   }
 
   int64_t num_heads;  // heads of this shard of the layer
+  std::shared_ptr<nn::Alibi> alibi;
   std::shared_ptr<nn::Linear> query_key_value, dense;
   std::shared_ptr<nn::Dropout> attention_dropout;  // of the probabilities
 };
@@ -46,7 +48,8 @@ class Mlp : public nn::Layer {
 class Block : public nn::Layer {
  public:
   Block(const BloomConfig& config, at::ScalarType dtype);
-  at::Tensor operator()(const at::Tensor& x, const at::Tensor& bias) const;  // (N, T, C) -> (N, T, C)
+  // Takes the arguments of Attention. (N, T, C) -> (N, T, C)
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& padding) const;
   std::string kind() const override { return "Block"; }
 
   std::shared_ptr<nn::LayerNorm> input_layernorm, post_attention_layernorm;
@@ -62,18 +65,19 @@ Attention::Attention(const BloomConfig& config, at::ScalarType dtype) : num_head
   const auto linear = [&](const char* name, int64_t out) {
     return register_module(name, std::make_shared<nn::Linear>(config.hidden_size, out, true, dtype));
   };
+  alibi = register_module("alibi", std::make_shared<nn::Alibi>(num_heads));
   query_key_value = linear("query_key_value", 3 * config.hidden_size);
   dense = linear("dense", config.hidden_size);
   attention_dropout =
-      register_module("attention_dropout", std::make_shared<nn::Dropout>(config.attention_dropout));
+      register_module("attention_dropout", std::make_shared<nn::AttentionDropout>(config.attention_dropout));
 }
 
-at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& bias) const {
+at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& padding) const {
   nn::AttentionOptions options;
   options.causal = true;
   if (is_training()) options.dropout = attention_dropout->probability;
   const std::vector<at::Tensor> parts = (*query_key_value)(x).unflatten(-1, {num_heads, 3, -1}).unbind(3);
-  return (*dense)(attend(parts[0], parts[1], parts[2], bias, options));
+  return (*dense)(attend(parts[0], parts[1], parts[2], (*alibi)(x, padding), options));
 }
 
 Mlp::Mlp(const BloomConfig& config, at::ScalarType dtype) {
@@ -98,9 +102,10 @@ Block::Block(const BloomConfig& config, at::ScalarType dtype)
   dropout = register_module("dropout", std::make_shared<nn::Dropout>(config.hidden_dropout));
 }
 
-at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& bias) const {
+at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& padding) const {
   const at::Tensor normed = (*input_layernorm)(x);
-  const at::Tensor attended = dropout->added(adds_to_normed_ ? normed : x, (*self_attention)(normed, bias));
+  const at::Tensor attended =
+      dropout->added(adds_to_normed_ ? normed : x, (*self_attention)(normed, padding));
   const at::Tensor again = (*post_attention_layernorm)(attended);
   return dropout->added(adds_to_normed_ ? again : attended, (*mlp)(again));
 }
@@ -155,8 +160,6 @@ class BloomModel final : public nn::TokenStackModel {
   nn::Initial initial(std::string_view parameter) const override;
 
  private:
-  std::vector<std::unique_ptr<nn::Unit>> make_blocks();
-
   const BloomConfig bloom_;
 };
 
@@ -175,28 +178,19 @@ BloomModel::BloomModel(const Config& config, const BloomConfig& bloom, const Arc
                                 [words = words.get(), norm = norm.get()](State& state) {
                                   state.set(nn::kHidden, (*norm)((*words)(nn::take(state, nn::kInputIds))));
                                 });
-  std::vector<std::unique_ptr<nn::Unit>> blocks = make_blocks();
+  const auto list = base().register_module("h", std::make_shared<torch::nn::Module>("h"));
+  std::vector<std::unique_ptr<nn::Unit>> blocks;
+  for (int64_t layer = 0; layer < bloom.n_layer; ++layer) {
+    const std::string name = std::to_string(layer);
+    const auto block = list->register_module(name, std::make_shared<Block>(bloom, dtype));
+    blocks.push_back(nn::make_unit("h." + name, {block.get()}, [block = block.get()](State& state) {
+      const at::Tensor padding = nn::find_or_undefined(state, nn::kAttentionMask);
+      state.set(nn::kHidden, (*block)(state.at(nn::kHidden), padding));
+    }));
+  }
   const auto ln_f = base().register_module("ln_f", make_norm(bloom, dtype));
   assemble(std::move(prologue), std::move(blocks), nn::last_layer(ln_f),
            architecture.make_head({*this, *words, bloom_, dtype}));
-}
-
-// Every block computes the position bias, which has one row for all queries, again.
-std::vector<std::unique_ptr<nn::Unit>> BloomModel::make_blocks() {
-  const auto alibi = base().register_module("alibi", std::make_shared<nn::Alibi>(bloom_.n_head));
-  const auto list = base().register_module("h", std::make_shared<torch::nn::Module>("h"));
-  std::vector<std::unique_ptr<nn::Unit>> blocks;
-  for (int64_t layer = 0; layer < bloom_.n_layer; ++layer) {
-    const std::string name = std::to_string(layer);
-    const auto block = list->register_module(name, std::make_shared<Block>(bloom_, traits().dtype));
-    blocks.push_back(nn::make_unit(
-        "h." + name, {alibi.get(), block.get()}, [alibi = alibi.get(), block = block.get()](State& state) {
-          const at::Tensor hidden = state.at(nn::kHidden);
-          const at::Tensor padding = nn::find_or_undefined(state, nn::kAttentionMask);
-          state.set(nn::kHidden, (*block)(hidden, (*alibi)(hidden, padding)));
-        }));
-  }
-  return blocks;
 }
 
 nn::Initial BloomModel::initial(std::string_view parameter) const {

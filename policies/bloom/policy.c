@@ -1,5 +1,6 @@
-/* The shard policy of Bloom: BloomModel and its heads. query_key_value has q, k and v of each head side by side, so
- * that heads are its only parts. The small heads (score, classifier, qa_outputs) have no entry and are replicated. */
+/* The shard policy of Bloom: BloomModel and its heads. query_key_value has q, k and v of each head side by
+ * side, so that heads are its only parts. The small heads (score, classifier, qa_outputs) have no entry and
+ * are replicated. */
 #include <weft/policy.h>
 
 /* clang-format off */
@@ -14,7 +15,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   ON("word_embeddings",                     "weft.embedding_vocab/1");
   ON("word_embeddings_layernorm, h.*.*_layernorm, ln_f",
                                             "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
-  ON("alibi",                               "weft.alibi/1");
+  ON("h.*.self_attention.alibi",            "weft.alibi/1");
   ON("h.*.self_attention.query_key_value",  "weft.linear_column/1", INT("heads", heads));
   ON("h.*.self_attention",                  "weft.attention/1",     FLAG("flash", parallel->flash_attention));
   ON("h.*.self_attention.dense",            "weft.linear_row/1");

@@ -47,8 +47,10 @@ class Checker {
         if (node.kind == "Attention") check_heads(node);
     }
     if (plan_.sizes.tensor > 1 || plan_.sizes.sequence > 1)
-      for (const Node& node : model_.nodes)
-        if (node.kind == "RelativeAttentionBias") check_position_bias(node);
+      for (const Node& node : model_.nodes) {
+        if (node.kind == "RelativeAttentionBias") check_position_bias(node, "weft.attention_bias/1");
+        if (node.kind == "Alibi") check_position_bias(node, "weft.alibi/1");
+      }
     // A plan in which no sequence ends is refused by unsupported().
     if (splits_sequences(plan_.sizes) && states(plan_, Fact::kEndsSequence)) {
       check_split_sequence();
@@ -185,7 +187,7 @@ class Checker {
   }
 
   // Checks that a position bias computes the heads and the queries that its attention has on this rank.
-  void check_position_bias(const Node& node) {
+  void check_position_bias(const Node& node, std::string_view operation) {
     if (entry_of(node.path) != nullptr) return;
     const bool has_part_of_heads =
         std::any_of(plan_.divisions.begin(), plan_.divisions.end(), [&](const Division& division) {
@@ -195,14 +197,15 @@ class Checker {
         });
     if (plan_.sizes.sequence > 1)
       found_.add(node.path,
-                 "has no entry, so it computes the bias of this rank's positions only, but sequences are "
-                 "split; give it weft.attention_bias/1");
+                 fmt::format("has no entry, so it computes the bias of this rank's positions only, but "
+                             "sequences are split; give it {}",
+                             operation));
     else if (has_part_of_heads)
       found_.add(
           node.path,
           fmt::format("has no entry, so it computes the bias of all heads, of which {} has a part on each "
-                      "rank; give it weft.attention_bias/1",
-                      parent_of(node.path)));
+                      "rank; give it {}",
+                      parent_of(node.path), operation));
   }
 
   // Checks that the last of several sequences ends, because a head reads it.

@@ -27,7 +27,7 @@ TEST(BuildPlan, RefusesUnknownOperationsAndNamesTheNearest) {
   EXPECT_TELLS(refusal(kModel, policy([](const Call& c) { c.on("wte", "weft.embeding_vocab/1"); })),
                "no operation is called \"weft.embeding_vocab/1\"; did you mean \"weft.embedding_vocab/1\"?");
   EXPECT_TELLS(refusal(kModel, policy([](const Call& c) { c.on("wte", "org.example.rotate/7"); })),
-               "Known: weft.activation/1, weft.attention/1");
+               "Known: weft.activation/1, weft.alibi/1");
   EXPECT_TELLS(
       refusal(kModel, policy([](const Call& c) { c.on("wte", "weft.embedding_vocab/2"); })),
       "this host has the operation \"weft.embedding_vocab/1\", not its revision \"weft.embedding_vocab/2\"");

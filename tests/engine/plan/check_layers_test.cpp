@@ -166,43 +166,51 @@ TEST(CheckLayers, RefusesALayerWithAnAdapterLikeOneWithout) {
   set_operation_source({});
 }
 
-// One layer of attention with a learned position bias, as in T5.
+// One layer of attention with a position bias that is learned, as in T5, or not, as in Bloom.
 TEST(CheckLayers, RefusesAPositionBiasWithoutAnEntry) {
-  ModelDescription model;
-  model.nodes = {node("embed", "Embedding", {{"weight", {8, 4}}}),
-                 node("attn", "Attention"),
-                 node("attn.bias", "RelativeAttentionBias", {{"weight", {8, 2}}}),
-                 node("attn.q", "Linear", {{"weight", {4, 4}}}),
-                 node("attn.o", "Linear", {{"weight", {4, 4}}}),
-                 node("end", "Identity")};
-  model.nodes[1].attributes = {{"num_heads", 2}};
-  const auto policy = [](const std::string& more) {
-    return parse_json_policy(R"({"name": "p", "entries": [
-      {"on": "embed", "operation": "weft.embedding/1"},
-      {"on": "attn", "operation": "weft.attention/1"},
-      {"on": "attn.q", "operation": "weft.linear_column/1"},
-      {"on": "attn.o", "operation": "weft.linear_row/1"},
-      {"divide": "attn", "attribute": "num_heads", "by": "tensor_size"},
-      {"on": "end", "operation": "weft.sequence_end/1"})" +
-                                 more + "]}",
-                             "p.json");
-  };
-  const Policy without = policy(""),
-               with = policy(R"(, {"on": "attn.bias", "operation": "weft.attention_bias/1"})");
-  constexpr ParallelSizes kAllToAll = {.sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL};
-  for (const ParallelSizes& sizes : {kRing, kAllToAll})
-    EXPECT_TELLS(
-        refusal(model, without, sizes),
-        "attn.bias has no entry, so it computes the bias of this rank's positions only, but sequences "
-        "are split; give it weft.attention_bias/1");
-  for (const ParallelSizes& sizes : {kTwoRanks, kSplit})
-    EXPECT_TELLS(
-        refusal(model, without, sizes),
-        "attn.bias has no entry, so it computes the bias of all heads, of which attn has a part on each "
-        "rank; give it weft.attention_bias/1");
-  EXPECT_NO_THROW(build_plan(model, without, {}));
-  for (const ParallelSizes& sizes : {kRing, kAllToAll, kTwoRanks, kSplit})
-    EXPECT_NO_THROW(build_plan(model, with, sizes));
+  const std::vector<ParameterShape> learned = {{"weight", {8, 2}}};
+  for (const auto& [bias, operation] :
+       {std::pair(node("attn.bias", "RelativeAttentionBias", learned), "weft.attention_bias/1"),
+        std::pair(node("attn.bias", "Alibi"), "weft.alibi/1")}) {
+    ModelDescription model;
+    model.nodes = {node("embed", "Embedding", {{"weight", {8, 4}}}),
+                   node("attn", "Attention"),
+                   bias,
+                   node("attn.q", "Linear", {{"weight", {4, 4}}}),
+                   node("attn.o", "Linear", {{"weight", {4, 4}}}),
+                   node("end", "Identity")};
+    model.nodes[1].attributes = {{"num_heads", 2}};
+    const auto policy = [](const std::string& more) {
+      return parse_json_policy(R"({"name": "p", "entries": [
+        {"on": "embed", "operation": "weft.embedding/1"},
+        {"on": "attn", "operation": "weft.attention/1"},
+        {"on": "attn.q", "operation": "weft.linear_column/1"},
+        {"on": "attn.o", "operation": "weft.linear_row/1"},
+        {"divide": "attn", "attribute": "num_heads", "by": "tensor_size"},
+        {"on": "end", "operation": "weft.sequence_end/1"})" +
+                                   more + "]}",
+                               "p.json");
+    };
+    const Policy without = policy(""),
+                 with = policy(fmt::format(R"(, {{"on": "attn.bias", "operation": "{}"}})", operation));
+    constexpr ParallelSizes kAllToAll = {.sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL};
+    for (const ParallelSizes& sizes : {kRing, kAllToAll})
+      EXPECT_TELLS(
+          refusal(model, without, sizes),
+          fmt::format(
+              "attn.bias has no entry, so it computes the bias of this rank's positions only, but sequences "
+              "are split; give it {}",
+              operation));
+    for (const ParallelSizes& sizes : {kTwoRanks, kSplit})
+      EXPECT_TELLS(refusal(model, without, sizes),
+                   fmt::format("attn.bias has no entry, so it computes the bias of all heads, of which attn "
+                               "has a part on each "
+                               "rank; give it {}",
+                               operation));
+    EXPECT_NO_THROW(build_plan(model, without, {}));
+    for (const ParallelSizes& sizes : {kRing, kAllToAll, kTwoRanks, kSplit})
+      EXPECT_NO_THROW(build_plan(model, with, sizes));
+  }
 }
 
 // Two sequences, a norm at the end of each and a classifier beside them.
