@@ -39,6 +39,7 @@ class Scratch {
 struct Head {
   int64_t positions, size, row;  // row: of what has a column for each position
   bool causal;
+  int64_t window;
   float scale;
   ConstHeads q, k, v;
 };
@@ -53,9 +54,9 @@ HeadsOf<T> one(HeadsOf<T> all, int64_t heads, int64_t index) {
 Head head_of(const AttentionShape& shape, const ConstHeads& q, const ConstHeads& k, const ConstHeads& v,
              int64_t index) {
   const int64_t keys = shape.heads / shape.shared, key = index / shape.shared;
-  return {shape.positions,   shape.size,       padded(shape.positions),
-          shape.causal,      shape.scale,      one(q, shape.heads, index),
-          one(k, keys, key), one(v, keys, key)};
+  return {shape.positions,  shape.size,  padded(shape.positions),    shape.causal,
+          shape.window,     shape.scale, one(q, shape.heads, index), one(k, keys, key),
+          one(v, keys, key)};
 }
 
 void copy_rows(const Head& head, const ConstHeads& from, float* to) {
@@ -74,30 +75,45 @@ void transpose_rows(const Head& head, const ConstHeads& from, float* to) {
   }
 }
 
-// How many keys a block of queries up to `last` sees, padded; and one query.
-int64_t keys_of_block(const Head& head, int64_t last) {
+// The first key that a query sees; and a block of queries from `first` on, at a boundary of padding.
+int64_t first_of_query(const Head& head, int64_t query) {
+  return head.causal && head.window > 0 ? std::max<int64_t>(0, query + 1 - head.window) : 0;
+}
+int64_t first_of_block(const Head& head, int64_t first) {
+  return first_of_query(head, first) / (2 * kLanes) * (2 * kLanes);
+}
+
+// The key behind the last one that a block of queries up to `last` sees, padded; and one query.
+int64_t end_of_block(const Head& head, int64_t last) {
   return head.causal ? padded(last) : head.row;
 }
-int64_t keys_of_query(const Head& head, int64_t query) {
+int64_t end_of_query(const Head& head, int64_t query) {
   return head.causal ? query + 1 : head.positions;
 }
 
-// row = exp(scale row - shift) over the first `keys` of `width`, 0 behind them; returns the sum.
-WEFT_INLINE float exponentials(float* row, int64_t keys, int64_t width, float scale, float shift) {
+// x = exp(scale x - shift), and 0 in the lanes before `from` and from `to` on.
+WEFT_INLINE void exponentials_of(Floats& x, int64_t from, int64_t to, float scale, float shift) {
+  x = x * scale - shift;
+  exponential(x);
+  for (int64_t i = 0; i < from && i < kLanes; ++i) x[i] = 0;
+  for (int64_t i = to; i < kLanes; ++i) x[i] = 0;
+}
+
+// row = exp(scale row - shift) of the keys `from` to `to` - 1 of `width`, 0 elsewhere; returns the sum.
+WEFT_INLINE float exponentials(float* row, int64_t from, int64_t to, int64_t width, float scale,
+                               float shift) {
   Floats sum = {}, x;
-  int64_t j = 0;
-  for (; j + kLanes <= keys; j += kLanes) {
+  int64_t j = from / kLanes * kLanes;
+  std::fill_n(row, j, 0.0f);
+  for (; j + kLanes <= to; j += kLanes) {
     load(x, row + j);
-    x = x * scale - shift;
-    exponential(x);
+    exponentials_of(x, from - j, kLanes, scale, shift);
     store(x, row + j);
     sum += x;
   }
-  if (j < keys) {
-    load_part(x, row + j, keys - j, 0);
-    x = x * scale - shift;
-    exponential(x);
-    for (int64_t i = keys - j; i < kLanes; ++i) x[i] = 0;
+  if (j < to) {
+    load_part(x, row + j, to - j, 0);
+    exponentials_of(x, from - j, to - j, scale, shift);
     store(x, row + j);
     sum += x;
     j += kLanes;
@@ -141,23 +157,24 @@ template <InstructionSet kSet>
 WEFT_INLINE void forward_head_body(const Head& head, const ForwardWork& work, const Heads& out,
                                    float* log_sum_exp) {
   for (int64_t first = 0; first < head.positions; first += kQueries) {
-    const int64_t last = std::min(first + kQueries, head.positions), keys = keys_of_block(head, last);
+    const int64_t last = std::min(first + kQueries, head.positions), begin = first_of_block(head, first);
+    const int64_t keys = end_of_block(head, last) - begin, real = std::min(keys, head.positions - begin);
     const Scalars queries = {head.q.data + first * head.q.position, head.q.position, 1};
-    multiply<kSet>(last - first, keys, head.size, queries, {work.keys, head.row}, work.scores, head.row,
-                   false);
+    multiply<kSet>(last - first, keys, head.size, queries, {work.keys + begin, head.row}, work.scores,
+                   head.row, false);
     float* result = out.data + first * out.position;
     for (int64_t query = first; query < last; ++query) {
       float* row = work.scores + (query - first) * head.row;
-      const int64_t seen = keys_of_query(head, query);
+      const int64_t from = first_of_query(head, query) - begin, to = end_of_query(head, query) - begin;
       // The largest of scale * score: the scale is positive.
-      const float shift = head.scale * maximum_of(row, seen);
-      const float sum = exponentials(row, seen, keys, head.scale, shift);
+      const float shift = head.scale * maximum_of(row + from, to - from);
+      const float sum = exponentials(row, from, to, keys, head.scale, shift);
       log_sum_exp[query] = shift + std::log(sum);
       const float share = 1 / sum;
       for (int64_t j = 0; j < keys; ++j) row[j] *= share;
     }
-    multiply<kSet>(last - first, head.size, std::min(keys, head.positions), {work.scores, head.row, 1},
-                   {work.values, head.size}, result, out.position, false);
+    multiply<kSet>(last - first, head.size, real, {work.scores, head.row, 1},
+                   {work.values + begin * head.size, head.size}, result, out.position, false);
   }
 }
 WEFT_DISPATCH(forward_head, (const Head& head, const ForwardWork& work, const Heads& out, float* log_sum_exp),
@@ -179,26 +196,28 @@ WEFT_INLINE void backward_head_body(const Head& head, const BackwardWork& work, 
                                     const ConstHeads& dout, const float* log_sum_exp, const Heads& dq) {
   for (int64_t first = 0; first < head.positions; first += kQueries) {
     const int64_t last = std::min(first + kQueries, head.positions), block = last - first;
-    const int64_t keys = keys_of_block(head, last), real = std::min(keys, head.positions);
+    const int64_t begin = first_of_block(head, first), keys = end_of_block(head, last) - begin;
+    const int64_t real = std::min(keys, head.positions - begin), skipped = begin * head.size;
     const float* queries = head.q.data + first * head.q.position;
     const float* up = dout.data + first * dout.position;
-    multiply<kSet>(block, keys, head.size, {queries, head.q.position, 1}, {work.keys, head.row},
+    multiply<kSet>(block, keys, head.size, {queries, head.q.position, 1}, {work.keys + begin, head.row},
                    work.probabilities, head.row, false);
-    multiply<kSet>(block, keys, head.size, {up, dout.position, 1}, {work.values, head.row}, work.slopes,
-                   head.row, false);
+    multiply<kSet>(block, keys, head.size, {up, dout.position, 1}, {work.values + begin, head.row},
+                   work.slopes, head.row, false);
     for (int64_t query = first; query < last; ++query) {
       float* p = work.probabilities + (query - first) * head.row;
       float* slope = work.slopes + (query - first) * head.row;
-      exponentials(p, keys_of_query(head, query), keys, head.scale, log_sum_exp[query]);
+      exponentials(p, first_of_query(head, query) - begin, end_of_query(head, query) - begin, keys,
+                   head.scale, log_sum_exp[query]);
       // The softmax's own derivative: what all keys of the query have in common.
       const float common = dot(out.data + query * out.position, dout.data + query * dout.position, head.size);
       for (int64_t j = 0; j < keys; ++j) slope[j] = p[j] * (slope[j] - common) * head.scale;
     }
     multiply<kSet>(real, head.size, block, {work.probabilities, 1, head.row}, {up, dout.position},
-                   work.value_sums, head.size, true);
+                   work.value_sums + skipped, head.size, true);
     multiply<kSet>(real, head.size, block, {work.slopes, 1, head.row}, {queries, head.q.position},
-                   work.key_sums, head.size, true);
-    multiply<kSet>(block, head.size, real, {work.slopes, head.row, 1}, {work.key_rows, head.size},
+                   work.key_sums + skipped, head.size, true);
+    multiply<kSet>(block, head.size, real, {work.slopes, head.row, 1}, {work.key_rows + skipped, head.size},
                    dq.data + first * dq.position, dq.position, false);
   }
 }

@@ -12,6 +12,7 @@ struct AttentionShape {
   bool causal;                            // position i attends to 0 ... i
   float scale;                            // of the scores
   int64_t shared = 1;  // so many heads of q, one after the other, share one of k and v: grouped queries
+  int64_t window = 0;  // if not 0 and causal, position i attends to i - window + 1 ... i
 };
 
 // (B, H, T, D), of k and v (B, H / shared, T, D), with the last dimension contiguous; the others this many

@@ -3,6 +3,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -10,6 +11,7 @@
 #include <limits>
 
 #include "autograd/first_order.hpp"
+#include "base/text.hpp"
 #include "cpu/attention.hpp"
 #include "nn/random_stream.hpp"
 #include "weft/nn/layers.hpp"
@@ -23,11 +25,24 @@ at::Tensor additive(const at::Tensor& mask, at::ScalarType dtype) {
   return mask.scalar_type() == at::kBool ? additive_mask(mask, dtype) : mask.to(dtype);
 }
 
-// Returns `mask` with later positions masked. The diagonal keeps the values of `mask`, so no row is all
-// infinite.
-at::Tensor with_causal(const at::Tensor& mask, int64_t queries, int64_t keys) {
-  const at::Tensor later = at::ones({queries, keys}, mask.options().dtype(at::kBool)).triu_(1);
-  return mask.masked_fill(later, -std::numeric_limits<double>::infinity());
+// Returns the window, or 0 if every one of `positions` sees all positions up to itself.
+int64_t window_of(const AttentionOptions& options, int64_t positions) {
+  if (options.window < 0 || (options.window > 0 && !options.causal))
+    fail(WEFT_INVALID_ARGUMENT,
+         "attention: the window is {}, must not be negative, and needs causal attention", options.window);
+  return options.window < positions ? options.window : 0;
+}
+
+// Returns `mask`, or zeros if it is undefined, with later positions masked, and with those before the window.
+// The diagonal keeps the values of `mask`, so no row is all infinite.
+at::Tensor with_causal(const at::Tensor& mask, const at::Tensor& q, const at::Tensor& k,
+                       const AttentionOptions& options) {
+  const int64_t queries = q.size(-2), keys = k.size(-2);
+  const auto ones = [&] { return at::ones({queries, keys}, q.options().dtype(at::kBool)); };
+  at::Tensor hidden = ones().triu_(1);
+  if (const int64_t window = window_of(options, keys); window > 0) hidden.logical_or_(ones().tril_(-window));
+  return (mask.defined() ? mask : at::zeros({1, 1, 1, 1}, q.options()))
+      .masked_fill(hidden, -std::numeric_limits<double>::infinity());
 }
 
 }  // namespace
@@ -49,9 +64,10 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
     return std::get<0>(
         at::_scaled_dot_product_attention_math(q, k, v, allowed, options.dropout, causal, {}, options.scale));
   };
-  if (!mask.defined()) return attend({}, options.causal);
-  const at::Tensor allowed = additive(mask, q.scalar_type());
-  return attend(options.causal ? with_causal(allowed, q.size(-2), k.size(-2)) : allowed, false);
+  const bool narrow = window_of(options, k.size(-2)) > 0;
+  if (!mask.defined() && !narrow) return attend({}, options.causal);
+  const at::Tensor allowed = mask.defined() ? additive(mask, q.scalar_type()) : mask;
+  return attend(options.causal ? with_causal(allowed, q, k, options) : allowed, false);
 }
 
 namespace {
@@ -70,14 +86,17 @@ Parts parts_of(const at::Tensor& qkv) {
 
 struct Setting {
   bool causal;
+  int64_t window;
   double scale;
 
   void save(AutogradContext* context) const {
     context->saved_data["causal"] = causal;
+    context->saved_data["window"] = window;
     context->saved_data["scale"] = scale;
   }
   static Setting saved(AutogradContext* context) {
-    return {context->saved_data["causal"].toBool(), context->saved_data["scale"].toDouble()};
+    return {context->saved_data["causal"].toBool(), context->saved_data["window"].toInt(),
+            context->saved_data["scale"].toDouble()};
   }
   kernels::AttentionShape shape(const Parts& in) const {
     const at::Tensor& q = in.q;
@@ -87,7 +106,8 @@ struct Setting {
             q.size(3),
             causal,
             static_cast<float>(scale),
-            q.size(2) / in.k.size(2)};
+            q.size(2) / in.k.size(2),
+            window};
   }
 };
 
@@ -124,8 +144,9 @@ void fused_backward(const Parts& in, const Attended& attended, const at::Tensor&
 
 class FusedSelfAttention : public torch::autograd::Function<FusedSelfAttention> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv, bool causal, double scale) {
-    const Setting setting = {causal, scale};
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv, bool causal, int64_t window,
+                            double scale) {
+    const Setting setting = {causal, window, scale};
     const Attended attended = fused_forward(parts_of(qkv), setting);
     context->save_for_backward({qkv, attended.out, attended.log_sum_exp});
     setting.save(context);
@@ -137,15 +158,15 @@ class FusedSelfAttention : public torch::autograd::Function<FusedSelfAttention> 
     const at::Tensor result = at::empty(qkv.sizes(), qkv.options());
     fused_backward(parts_of(qkv), {saved[1], saved[2]}, gradients[0], Setting::saved(context),
                    parts_of(result));
-    return {result, {}, {}};
+    return {result, {}, {}, {}};
   }
 };
 
 class FusedGroupedAttention : public torch::autograd::Function<FusedGroupedAttention> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, bool causal, double scale) {
-    const Setting setting = {causal, scale};
+                            const at::Tensor& v, bool causal, int64_t window, double scale) {
+    const Setting setting = {causal, window, scale};
     const Attended attended = fused_forward({q, k, v}, setting);
     context->save_for_backward({q, k, v, attended.out, attended.log_sum_exp});
     setting.save(context);
@@ -157,7 +178,7 @@ class FusedGroupedAttention : public torch::autograd::Function<FusedGroupedAtten
     const auto like = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options()); };
     const Parts result = {like(in.q), like(in.k), like(in.v)};
     fused_backward(in, {saved[3], saved[4]}, gradients[0], Setting::saved(context), result);
-    return {result.q, result.k, result.v, {}, {}};
+    return {result.q, result.k, result.v, {}, {}, {}};
   }
 };
 
@@ -184,7 +205,8 @@ at::Tensor by_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
 
 at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options) {
   if (has_fused(qkv, mask, options) && qkv.stride(-1) == 1) {
-    return FusedSelfAttention::apply(qkv, options.causal, scale_of(options, qkv.size(-1)));
+    return FusedSelfAttention::apply(qkv, options.causal, window_of(options, qkv.size(1)),
+                                     scale_of(options, qkv.size(-1)));
   }
   const std::vector<at::Tensor> parts = qkv.unbind(2);
   return by_heads(parts[0], parts[1], parts[2], mask, options).flatten(2);
@@ -196,14 +218,17 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
   TORCH_INTERNAL_ASSERT(shared * groups == q.size(2));
   if (q.size(1) == k.size(1) && has_fused(q, mask, options) && q.stride(-1) == 1 && k.stride(-1) == 1 &&
       v.stride(-1) == 1) {
-    return FusedGroupedAttention::apply(q, k, v, options.causal, scale_of(options, q.size(-1)));
+    return FusedGroupedAttention::apply(q, k, v, options.causal, window_of(options, k.size(1)),
+                                        scale_of(options, q.size(-1)));
   }
   if (shared == 1) return by_heads(q, k, v, mask, options).flatten(2);
   AttentionOptions of_head = options;
   at::Tensor allowed = mask;
-  if (mask.defined() && options.causal) {
-    allowed = with_causal(additive(mask, q.scalar_type()), q.size(1), k.size(1));
+  if (options.causal && (mask.defined() || window_of(options, k.size(1)) > 0)) {
+    allowed = with_causal(mask.defined() ? additive(mask, q.scalar_type()) : mask, q.transpose(1, 2),
+                          k.transpose(1, 2), options);
     of_head.causal = false;
+    of_head.window = 0;
   }
   // Compute one head of each group at a time, so that k and v are never repeated.
   const at::Tensor grouped = q.unflatten(2, {groups, shared});

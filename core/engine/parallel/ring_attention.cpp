@@ -1,7 +1,9 @@
 #include <ATen/AccumulateType.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function.h>
@@ -13,6 +15,7 @@
 #include <optional>
 
 #include "autograd/first_order.hpp"
+#include "base/text.hpp"
 #include "nn/random_stream.hpp"
 #include "parallel/attention.hpp"
 #include "parallel/attention_block.hpp"
@@ -36,6 +39,7 @@ struct Setting {
   int64_t total, total_keys;
   at::Tensor bias;  // (1 or B, 1 or H, 1 or this rank's queries, all keys), or undefined
   bool learns_bias, causal, fused;
+  int64_t window;  // see nn::AttentionOptions
   double scale, dropout;
   uint64_t seed;
 };
@@ -70,7 +74,7 @@ struct Ranges {
 // Returns the ranges of the step with the keys of `rank`. In zigzag order the first segment of a lower rank
 // precedes all positions of this rank and its second segment follows them; both segments of a higher rank lie
 // between the two segments of this rank. Under a causal mask the ranges leave out the keys that no query may
-// attend to.
+// attend to; they are empty if all keys lie before the windows of all queries.
 Ranges ranges_of(const Setting& setting, int rank) {
   const int own = setting.positions.ranks().rank();
   const std::vector<Run> mine = setting.positions.of(own, setting.total),
@@ -79,6 +83,9 @@ Ranges ranges_of(const Setting& setting, int rank) {
                 keys = setting.positions.count(rank, setting.total_keys);
   if (!setting.causal) return {{0, queries}, {0, keys}};
   if (rank == own) return {{0, queries}, {0, keys}, true};
+  const Run &first = rank < own ? mine.front() : mine.back(),
+            &last = rank < own ? other.front() : other.back();
+  if (setting.window > 0 && first.begin - (last.begin + last.count - 1) >= setting.window) return {};
   if (rank < own) return {{0, queries}, {0, other.front().count}};
   return {{mine.front().count, mine.back().count}, {0, keys}};
 }
@@ -86,6 +93,21 @@ Ranges ranges_of(const Setting& setting, int rank) {
 // Returns the rows of `bias` for the queries of a step.
 at::Tensor queries_of(const at::Tensor& bias, const Ranges& at) {
   return bias.size(-2) == 1 ? bias : bias.narrow(-2, at.queries.begin, at.queries.count);
+}
+
+// Masks the keys of `block` that lie before the window of a query. The value is finite, because a query may
+// have no key of the block in its window.
+void hide_before_window(const Setting& setting, const Ranges& at, int rank, AttentionBlock& block) {
+  const auto numbers = [&](int of, int64_t total, const Run& range) {
+    return setting.positions.of(of, at::arange(total), 0).narrow(0, range.begin, range.count);
+  };
+  const at::Tensor queries = numbers(setting.positions.ranks().rank(), setting.total, at.queries),
+                   keys = numbers(rank, setting.total_keys, at.keys),
+                   hidden = (queries.unsqueeze(1) - keys).ge(setting.window);
+  if (!hidden.any().item<bool>()) return;
+  const at::Tensor here = hidden.to(block.q.device()).view({1, 1, queries.numel(), keys.numel()});
+  const at::Tensor window = nn::additive_mask(here.logical_not(), block.q.scalar_type());
+  block.bias = block.bias.defined() ? at::where(here, window, block.bias) : window;
 }
 
 // Returns the block of this rank's queries `q` (B, t, H, D) and the keys and values (2, B, s, G, D) of
@@ -109,6 +131,7 @@ AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, cons
         setting.positions.of(rank, queries_of(setting.bias, at), -1).narrow(-1, at.keys.begin, at.keys.count);
     block.learns_bias = setting.learns_bias;
   }
+  if (setting.window > 0) hide_before_window(setting, at, rank, block);
   return block;
 }
 
@@ -260,6 +283,9 @@ class RingAttention final : public StreamAttention {
     }
     const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
     const at::Tensor bias = bias_of(mask, q);
+    if (options.window > 0 && (!options.causal || (bias.defined() && bias.requires_grad())))
+      fail(WEFT_UNIMPLEMENTED,
+           "attention: a ring has windows of causal attention without a learned bias only");
     const Setting setting = {stream().positions(),
                              route_,
                              stream().length(),
@@ -268,6 +294,7 @@ class RingAttention final : public StreamAttention {
                              bias.defined() && bias.requires_grad() && at::GradMode::is_enabled(),
                              options.causal || options.mask_is_causal,
                              options.fused,
+                             options.window,
                              scale,
                              options.dropout,
                              options.dropout > 0 ? nn::drawn_seed(options.random_stream) : 0};

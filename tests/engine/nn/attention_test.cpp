@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
 #include "weft/nn/layers.hpp"
 
@@ -64,6 +65,71 @@ TEST(Attention, CausalSeesNoLaterKey) {
   const at::Tensor output = nn::attention(in.q, in.k, in.v, {}, {.causal = true, .scale = 0.3});
   EXPECT_TRUE(is_near(output, expected, kKernelFp64));
   EXPECT_TRUE(is_near(gradient(in, output), gradient(in, expected), 1e-12));
+}
+
+// Position i sees i - window + 1 ... i.
+at::Tensor window_of(int64_t window) {
+  return lower_triangle().logical_and(at::ones({9, 9}, at::kBool).triu(1 - window));
+}
+
+TEST(Attention, WindowNeedsCausalAndIsNotNegative) {
+  const Inputs in;
+  EXPECT_ERROR(nn::attention(in.q, in.k, in.v, {}, {.window = 3}), WEFT_INVALID_ARGUMENT, "window", "3",
+               "causal");
+  EXPECT_ERROR(nn::attention(in.q, in.k, in.v, {}, {.causal = true, .window = -1}), WEFT_INVALID_ARGUMENT,
+               "window", "-1");
+}
+
+TEST(Attention, WindowSeesItsPositionsOnly) {
+  Inputs in;
+  for (const int64_t window : {1, 2, 5, 8, 9, 100}) {
+    const at::Tensor expected = formula(in, window_of(window), 0.3);
+    for (const bool fused : {true, false}) {
+      const at::Tensor output = nn::attention(
+          in.q, in.k, in.v, {}, {.causal = true, .window = window, .scale = 0.3, .fused = fused});
+      EXPECT_TRUE(is_near(output, expected, kKernelFp64)) << window;
+      EXPECT_TRUE(is_near(gradient(in, output), gradient(in, formula(in, window_of(window), 0.3)), 1e-12))
+          << window;
+    }
+  }
+}
+
+TEST(Attention, WindowAndPaddingAreBothHeeded) {
+  Inputs in;
+  const at::Tensor allowed = window_of(4).logical_and(padding());
+  const at::Tensor defined = allowed.any(-1).unsqueeze(-1).expand({3, 2, 9, 5});
+  const at::Tensor output = nn::attention(in.q, in.k, in.v, padding(), {.causal = true, .window = 4});
+  const auto of_defined = [&](const at::Tensor& x) { return x.masked_fill(defined.logical_not(), 0); };
+  EXPECT_TRUE(is_near(of_defined(output), of_defined(formula(in, allowed, 1 / std::sqrt(5.0))), kKernelFp64));
+  EXPECT_TRUE(at::isfinite(output).all().item<bool>());
+}
+
+// Heads of queries that share keys, of a size that Weft's kernel takes (16) or not.
+TEST(Attention, WindowOfGroupedQueriesIsThatOfRepeatedKeys) {
+  at::manual_seed(5);
+  for (const int64_t size : {6, 16})
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+      const at::Tensor q = at::randn({2, 41, 4, size}, dtype), k = at::randn({2, 41, 2, size}, dtype),
+                       v = at::randn({2, 41, 2, size}, dtype);
+      for (const int64_t window : {1, 7, 32, 33, 40, 41}) {
+        const auto attended = [&](const at::Tensor& mask, int64_t window) {
+          std::vector<at::Tensor> results;
+          std::vector<at::Tensor> leaves = {q.clone(), k.clone(), v.clone()};
+          for (at::Tensor& leaf : leaves) leaf.requires_grad_(true);
+          const at::Tensor out =
+              nn::self_attention(leaves[0], leaves[1], leaves[2], mask, {.causal = true, .window = window});
+          (out * at::linspace(-1, 1, out.size(2), out.options())).sum().backward();
+          results.push_back(out.detach());
+          for (const at::Tensor& leaf : leaves) results.push_back(leaf.grad());
+          return results;
+        };
+        const at::Tensor allowed = at::ones({41, 41}, at::kBool).triu(1 - window).view({1, 1, 41, 41});
+        const auto found = attended({}, window), expected = attended(allowed, 0);
+        for (size_t i = 0; i < found.size(); ++i)
+          EXPECT_TRUE(is_near(found[i], expected[i], dtype == at::kFloat ? 1e-5 : 1e-12))
+              << size << " " << window << " " << i;
+      }
+    }
 }
 
 TEST(Attention, CausalAndPaddingAreBothHeeded) {

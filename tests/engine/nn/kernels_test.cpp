@@ -157,17 +157,24 @@ TEST_P(EveryInstructionSet, AttentionAgrees) {
   for (int i = 0; i < 3; ++i) gradients.push_back(at::empty_like(in[i]));
   const at::Tensor out = at::empty_like(in[0]), up = at::randn_like(out),
                    log_sums = at::empty({kBatch, kHeads, kPositions});
-  const kernels::AttentionShape shape = {kBatch, kHeads, kPositions, kSize, true, 0.3f};
-  kernels::attention_forward(shape, constant(in[0]), constant(in[1]), constant(in[2]), heads(out),
-                             data(log_sums));
-  kernels::attention_backward(shape, constant(in[0]), constant(in[1]), constant(in[2]), constant(out),
-                              constant(up), data(log_sums),
-                              {heads(gradients[0]), heads(gradients[1]), heads(gradients[2])});
-  const at::Tensor expected = at::scaled_dot_product_attention(in[0].to(at::kDouble), in[1].to(at::kDouble),
-                                                               in[2].to(at::kDouble), {}, 0, true, 0.3);
-  (expected * up).sum().backward();
-  EXPECT_TRUE(is_near(out, expected, kKernelFp32));
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(is_near(gradients[i], in[i].grad(), 5 * kKernelFp32)) << i;
+  for (const int64_t window : {0, 1, 13, 33, 64}) {
+    const kernels::AttentionShape shape = {kBatch, kHeads, kPositions, kSize, true, 0.3f, 1, window};
+    kernels::attention_forward(shape, constant(in[0]), constant(in[1]), constant(in[2]), heads(out),
+                               data(log_sums));
+    kernels::attention_backward(shape, constant(in[0]), constant(in[1]), constant(in[2]), constant(out),
+                                constant(up), data(log_sums),
+                                {heads(gradients[0]), heads(gradients[1]), heads(gradients[2])});
+    at::Tensor allowed = at::ones({kPositions, kPositions}, at::kBool).tril();
+    if (window > 0) allowed.triu_(1 - window);
+    const at::Tensor expected = at::scaled_dot_product_attention(
+        in[0].to(at::kDouble), in[1].to(at::kDouble), in[2].to(at::kDouble), allowed, 0, false, 0.3);
+    (expected * up).sum().backward();
+    EXPECT_TRUE(is_near(out, expected, kKernelFp32)) << window;
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(is_near(gradients[i], in[i].grad(), 5 * kKernelFp32)) << window << " " << i;
+      in[i].mutable_grad().reset();
+    }
+  }
 }
 
 TEST_P(EveryInstructionSet, GatedActivationsAgree) {

@@ -115,6 +115,7 @@ void check_ids(const at::Tensor& ids, int64_t count, std::string_view what,
 struct AttentionOptions {
   bool causal = false;          // position i attends to 0 ... i, and only where the mask allows it too
   bool mask_is_causal = false;  // the mask already excludes later positions, so they can be skipped
+  int64_t window = 0;           // if not 0, position i attends to i - window + 1 ... i; needs `causal`
   std::optional<double> scale;  // 1 / sqrt(D) if absent
   double dropout = 0;           // probability of dropping an attention weight
   uint64_t random_stream = 0;   // of the dropout masks, as Dropout::random_stream
