@@ -1,4 +1,4 @@
-// Normalization layers of the residual stream.
+// Normalization layers of the residual stream, and of the heads of attention.
 #include <weft/shard_policy.h>
 
 #include "operations/attribute_rules.hpp"
@@ -12,10 +12,13 @@ plan::Operation norm(std::string id, std::string kind) {
       .id = std::move(id),
       .documentation = "selects the form of a normalization layer",
       .kinds = {std::move(kind)},
-      .attributes = {in_one_pass()},
+      .attributes = {in_one_pass(), flag("split", false,
+                                         "the layer is inside a tensor-parallel region, where each rank "
+                                         "normalizes its own heads, so the gradients of its parameters are "
+                                         "summed over the ranks")},
       .communication = {.keeps = "all",
-                        .backward = "all-reduce of the gradients of its parameters, if tensor-parallel ranks "
-                                    "split sequences"},
+                        .backward = "all-reduce of the gradients of its parameters, if `split` is true or "
+                                    "tensor-parallel ranks split sequences"},
       .claims = {{plan::Fact::kPlainNormalization, "fused", false}}};
 }
 

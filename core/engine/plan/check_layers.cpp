@@ -45,6 +45,7 @@ class Checker {
       for (const auto& [parent, layers] : linears_) check_region(parent, layers);
       for (const Node& node : model_.nodes)
         if (node.kind == "Attention") check_heads(node);
+      for (const Node& node : model_.nodes) check_norm_of_heads(node);
     }
     if (plan_.sizes.tensor > 1 || plan_.sizes.sequence > 1)
       for (const Node& node : model_.nodes) {
@@ -175,6 +176,29 @@ class Checker {
                                attribute.name, here, text(columns.front()), wanted, attribute.name,
                                attribute.value / wanted));
     }
+  }
+
+  // Returns true if the entry of a norm says that the layer is inside of a tensor-parallel region.
+  static bool is_split(const Replacement* entry) {
+    return entry != nullptr &&
+           std::any_of(entry->attributes.begin(), entry->attributes.end(), [](const Attribute& attribute) {
+             return attribute.key == "split" && attribute.integer != 0;
+           });
+  }
+
+  // A norm of heads, whose features column-parallel layers of the same attention give, sees this rank's
+  // heads.
+  void check_norm_of_heads(const Node& node) {
+    const bool is_norm = node.kind == "LayerNorm" || node.kind == "RMSNorm";
+    const auto found = linears_.find(parent_of(node.path));
+    if (!is_norm || node.params.empty() || found == linears_.end() || kinds_[found->first] != "Attention")
+      return;
+    const Linears columns = select(found->second, Fact::kSplitsOutput);
+    const int64_t channels = node.params.front().shape.front();
+    if (columns.empty() || columns.front().in == channels || is_split(entry_of(node.path))) return;
+    add(node.path, fmt::format("normalizes the heads that {} gives this rank, so the gradients of its "
+                               "parameters would be incomplete; give its entry split = true",
+                               text(columns.front())));
   }
 
   // Returns the value of an attribute after the plan.

@@ -54,6 +54,9 @@ Fate without_entry(const json& entry, const plan::ParallelSizes& sizes) {
     return Fate::kRefusedOrTrains;
   if (operation == "weft.linear_column/1" || operation == "weft.linear_row/1" || operation == "divide")
     return if_needed(sizes.tensor > 1, Fate::kRefused);
+  // A norm of heads, whose gradients the ranks sum.
+  if (entry.value("split", false) && operation == "weft.rms_norm/1")
+    return if_needed(sizes.tensor > 1, Fate::kRefused);
   if (operation == "weft.embedding/1") return if_needed(splits_sequences, Fate::kRefused);
   // The end of an encoder's sequence concerns its outputs only.
   if (operation == "weft.sequence_end/1")
@@ -95,6 +98,8 @@ std::vector<Change> changes_of(const json& policy, const plan::ParallelSizes& si
     changes.back().policy["entries"].erase(i);
     if (entry.contains("layout"))
       change(i, "layout", entry["layout"] == "in_out" ? "out_in" : "in_out", Fate::kRefused);
+    if (entry.value("split", false) && entry["operation"] == "weft.rms_norm/1")
+      change(i, "split", false, sizes.tensor > 1 ? Fate::kRefused : Fate::kTrains);
     if (entry.contains("by") && sizes.tensor > 1) change(i, "by", 1, Fate::kRefused);
     if (entry.value("fused", json()) == json(3))
       change(i, "fused", 1, sizes.tensor > 1 ? Fate::kRefused : Fate::kTrains);
