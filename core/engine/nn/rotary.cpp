@@ -112,7 +112,14 @@ RotaryConfig::Scaling scaling_of(const Config& values) {
 Config parameters_of(const Config& config) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (config.entries(key) == 0) continue;
-    return Config::parse(config.json(key), fmt::format("{}: \"{}\"", config.origin(), key));
+    Config values = Config::parse(config.json(key), fmt::format("{}: \"{}\"", config.origin(), key));
+    for (const char* layers : {"full_attention", "sliding_attention"})
+      if (values.has(layers))
+        fail(WEFT_UNIMPLEMENTED,
+             "{}: there are rotary positions for each type of layers (\"{}\"), which Weft "
+             "does not have; give one set for all layers",
+             values.origin(), layers);
+    return values;
   }
   return Config::parse("{}", config.origin());
 }
