@@ -1,11 +1,12 @@
 # weft_add_model_test(FAMILY SOURCES ...): test <family>_model, the tests of a model family with those that all have in common,
-# against the oracles in tests/data/oracles/<family>. With a policy_test.cpp among them the family's policy.c is compiled in.
+# against the oracles in tests/data/oracles/<family>. With a policy_test.cpp among them the family's policy is compiled in.
 function(weft_add_model_test family)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
   set(shared ${PROJECT_SOURCE_DIR}/tests/policies)
   set(libraries weft_${family}_model weft_hugging_face_format weft_base)
   if("policy_test.cpp" IN_LIST arg_SOURCES)
-    set(policy ${PROJECT_SOURCE_DIR}/policies/${family}/policy.c)
+    get_target_property(policy weft_plugin_${family}_shard_policy SOURCES)
+    cmake_path(ABSOLUTE_PATH policy BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/policies/${family} NORMALIZE)
     set_source_files_properties(${policy} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
       COMPILE_DEFINITIONS "WEFT_PLUGIN_ID=\"${family}\";WEFT_PLUGIN_VERSION=\"${PROJECT_VERSION}\"")
     list(APPEND arg_SOURCES ${policy})

@@ -115,12 +115,15 @@ def run(model, inputs, dtype):
     return {name: value.detach() for name, value in result.items()}, gradients
 
 
-def attended(inputs):
-    """(..., T): 0 where a position and all before it are masked; None where there is none."""
+def attended(inputs, window=None):
+    """(..., T): 0 where a position and all before it (of its window) are masked; None where there is none."""
     mask = inputs.get("attention_mask")
     if mask is None:
         return None
-    defined = (mask.cumsum(-1) > 0).long()
+    count = mask.cumsum(-1)
+    if window is not None:
+        count = count - torch.nn.functional.pad(count, (window, 0))[..., :count.shape[-1]]
+    defined = (count > 0).long()
     return None if defined.all() else defined
 
 
@@ -155,7 +158,7 @@ def make(family, case):
     gradients = {name: value if value.abs().max() > CANCELLED else torch.zeros_like(value)
                  for name, value in gradients.items()}
     exact = outputs, gradients
-    mask = attended(inputs) if family.has_undefined else None
+    mask = attended(inputs, json.loads(config_text).get("sliding_window")) if family.has_undefined else None
     defined = {} if mask is None else {
         name: mask for name, value in outputs.items() if value.shape[: mask.dim()] == mask.shape}
     noise = largest_differences(results(torch.float32, "eager"), exact, defined)

@@ -1,22 +1,25 @@
 #include <gtest/gtest.h>
 
-#include "llama_config.hpp"
+#include "llama_model.hpp"
 #include "support/expect_error.hpp"
 
 namespace weft::test {
 
 namespace {
 
-using llama::LlamaConfig;
+using LlamaConfig = nn::RotaryDecoderConfig;
 
 LlamaConfig read(const std::string& json) {
-  return LlamaConfig::read(Config::parse(json, "config.json"));
+  return llama::read_config(Config::parse(json, "config.json"));
 }
 
 TEST(LlamaConfig, RefusesWhatWeftDoesNotHave) {
   EXPECT_ERROR(read(R"({"output_attentions": true})"), WEFT_UNIMPLEMENTED, "output_attentions", "Llama");
   EXPECT_ERROR(read(R"({"quantization_config": {"bits": 4}})"), WEFT_UNIMPLEMENTED, "quantization_config");
   EXPECT_ERROR(read(R"({"model_type": "mistral"})"), WEFT_INVALID_ARGUMENT, "model_type", "mistral");
+  EXPECT_ERROR(read(R"({"is_causal": false})"), WEFT_UNIMPLEMENTED, "is_causal", "Llama");
+  EXPECT_ERROR(read(R"({"rope_parameters": {"sliding_attention": {"rope_type": "default"}}})"),
+               WEFT_UNIMPLEMENTED, "rope_parameters", "sliding_attention");
   EXPECT_ERROR(read(R"({"rope_scaling": {"rope_type": "yarn", "factor": 2}})"), WEFT_UNIMPLEMENTED, "yarn",
                "llama3");
 }
@@ -24,6 +27,8 @@ TEST(LlamaConfig, RefusesWhatWeftDoesNotHave) {
 TEST(LlamaConfig, RefusesContradictionsNamingTheKeys) {
   EXPECT_ERROR(read(R"({"hidden_size": 10, "num_attention_heads": 3})"), WEFT_INVALID_ARGUMENT, "hidden_size",
                "10", "num_attention_heads", "3");
+  EXPECT_ERROR(read(R"({"hidden_size": 10, "num_attention_heads": 3, "head_dim": 4})"), WEFT_INVALID_ARGUMENT,
+               "hidden_size", "10", "num_attention_heads", "3");
   EXPECT_ERROR(read(R"({"num_attention_heads": 8, "num_key_value_heads": 3})"), WEFT_INVALID_ARGUMENT,
                "num_attention_heads", "8", "num_key_value_heads", "3");
   EXPECT_ERROR(read(R"({"hidden_size": 15, "num_attention_heads": 3})"), WEFT_INVALID_ARGUMENT, "head_dim",
@@ -45,7 +50,7 @@ TEST(LlamaConfig, HasDefaultsOfHuggingFace) {
   EXPECT_EQ(config.max_position_embeddings, 2048);
   EXPECT_EQ(config.rms_norm_eps, 1e-6);
   EXPECT_EQ(config.rotary.theta, 10000);
-  EXPECT_FALSE(config.tie_word_embeddings || config.attention_bias || config.mlp_bias);
+  EXPECT_FALSE(config.tie_word_embeddings || config.input_bias || config.output_bias || config.mlp_bias);
   EXPECT_FALSE(config.pad_token_id || config.padding_row());
 }
 

@@ -44,9 +44,10 @@ std::unique_ptr<Head> make_sequence_classifier(torch::nn::Module& model, int64_t
                                                const Labels& labels, std::optional<int64_t> padding,
                                                at::ScalarType dtype);
 
-// Returns a head that classifies every token, and registers "dropout" and "classifier" in `model`.
+// Returns a head that classifies every token, and registers "dropout" and the layer `name` in `model`.
 std::unique_ptr<Head> make_token_classifier(torch::nn::Module& model, int64_t channels, const Labels& labels,
-                                            double dropout, at::ScalarType dtype);
+                                            double dropout, at::ScalarType dtype,
+                                            const std::string& name = "classifier");
 
 // Returns a head for question answering, and registers "qa_outputs" in `model`. It predicts where an answer
 // begins and ends: two classifications over all positions, padding included. As in Hugging Face, a negative

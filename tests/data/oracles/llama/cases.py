@@ -3,36 +3,15 @@
 B batch, T positions, H heads of queries, G of keys and values, D channels of a head.
 """
 
-import numpy
-
 from batches import (
-    PAD, POSITIONS, VOCABULARY, Case, class_inputs, full_length_inputs, language_inputs, multi_label_inputs,
-    ragged_mask, single_regression_inputs, single_row_inputs, tokens)
+    Case, class_inputs, full_length_inputs, language_inputs, multi_label_inputs, single_regression_inputs,
+    single_row_inputs)
+from rotary_decoder import answer_inputs, base_config, base_inputs, packed_inputs, token_class_inputs
 
-BASE_CONFIG = dict(
-    vocab_size=VOCABULARY, max_position_embeddings=POSITIONS, hidden_size=18, intermediate_size=23,
-    num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=3, attention_dropout=0.0, use_cache=False,
-    bos_token_id=1, eos_token_id=2, pad_token_id=PAD,
-)
+BASE_CONFIG = base_config()
 # The low half of the frequencies is divided, the high one kept, and there is one between.
 LLAMA3 = dict(rope_type="llama3", rope_theta=50.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=3.0,
               original_max_position_embeddings=24)
-
-
-def base_inputs(random):
-    """The cotangent is 0 at padding: what a position returns that attends to nothing is not defined."""
-    shape = (4, 11)
-    mask = ragged_mask(shape, right={0: 3, 3: 2}, left={1: 4, 3: 1})
-    cotangent = random.standard_normal((*shape, BASE_CONFIG["hidden_size"])) * mask[..., None]
-    return dict(input_ids=tokens(random, *shape), attention_mask=mask, cotangent=cotangent,
-                position_ids=random.integers(0, POSITIONS, shape))
-
-
-def packed_inputs(random):
-    """Sequences in one row, told apart by their positions. One row for all."""
-    positions = numpy.array([[0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 1]])
-    return full_length_inputs(random, 11) | dict(position_ids=positions)
-
 
 CASES = [
     Case("LlamaModel", "main", dict(), base_inputs),
@@ -62,4 +41,7 @@ CASES = [
     Case("LlamaForSequenceClassification", "no_padding_token",
          dict(num_labels=3, pad_token_id=None, problem_type="single_label_classification",
               num_hidden_layers=1), single_row_inputs),
+    Case("LlamaForTokenClassification", "main",
+         dict(num_labels=3, classifier_dropout=0.0, num_hidden_layers=1), token_class_inputs),
+    Case("LlamaForQuestionAnswering", "main", dict(num_hidden_layers=1), answer_inputs),
 ]
