@@ -1,0 +1,18 @@
+// Hugging Face's Qwen2 classes as Weft models (Qwen Team, Qwen2 technical report, arXiv:2407.10671).
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "weft/nn/rotary_decoder.hpp"
+
+namespace weft::qwen2 {
+
+// Reads a config.json of transformers 4 or 5 with the defaults of Hugging Face's Qwen2Config.
+nn::RotaryDecoderConfig read_config(const Config& config);
+
+// Returns the model class called `architecture` on the meta device. Throws NOT_FOUND naming all classes.
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype);
+
+}  // namespace weft::qwen2

@@ -1,0 +1,25 @@
+#include "qwen3_model.hpp"
+
+namespace weft::qwen3 {
+
+nn::RotaryDecoderConfig read_config(const Config& config) {
+  nn::RotaryDecoderConfig qwen;
+  qwen.vocab_size = 151936;
+  qwen.intermediate_size = 22016;
+  qwen.num_key_value_heads = 32;
+  qwen.head_dim = 128;
+  qwen.max_position_embeddings = 32768;
+  qwen.read(config, "Qwen3", "qwen3");
+  qwen.input_bias = qwen.output_bias = config.flag("attention_bias", false);
+  qwen.norms_heads = true;
+  qwen.answer_base = "transformer";
+  qwen.read_switched_windows(config);
+  return qwen;
+}
+
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype) {
+  return nn::make_rotary_decoder(config, read_config(config), "Qwen3", architecture, dtype);
+}
+
+}  // namespace weft::qwen3
