@@ -1,5 +1,6 @@
 // Exchanges model folders with Hugging Face transformers in both directions, if WEFT_ORACLE_PYTHON names a
 // Python that has transformers.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -29,6 +30,10 @@ constexpr const char* kOpt = R"({"model_type": "opt", "architectures": ["OPTForC
 
 constexpr const char* kBloom = R"({"model_type": "bloom", "architectures": ["BloomForCausalLM"],
     "vocab_size": 256, "hidden_size": 24, "n_layer": 2, "n_head": 3})";
+
+constexpr const char* kDecoder = R"({{"model_type": "{}", "vocab_size": 256, "hidden_size": 24,
+    "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 8, "max_position_embeddings": 64, "initializer_range": 0.3, {}}})";
 
 class HuggingFace : public CommandTest {
  protected:
@@ -88,6 +93,10 @@ void HuggingFace::train_classes() const {
                    "--steps", "1", "--save", in(family)});
   for (const char* folder : {"bloom", "out", "llama", "opt", "t5"})
     randomise(in(folder) + "/model.safetensors");
+  folder_.file("mistral.json", fmt::format(kDecoder, "mistral", R"("sliding_window": 5)"));
+  folder_.file("qwen2.json", fmt::format(kDecoder, "qwen2", R"("use_sliding_window": false)"));
+  folder_.file("qwen3.json", fmt::format(kDecoder, "qwen3", R"("use_sliding_window": true,
+      "layer_types": ["full_attention", "sliding_attention"], "sliding_window": 3)"));
   const RawTensors samples = language_samples(4, 9);
   struct Class {
     std::string name, folder;
@@ -99,6 +108,9 @@ void HuggingFace::train_classes() const {
                            {"LlamaForCausalLM", "llama", samples},
                            {"OPTForCausalLM", "opt", samples},
                            {"BloomForCausalLM", "bloom", samples},
+                           {"MistralForCausalLM", "mistral.json", samples},
+                           {"Qwen2ForTokenClassification", "qwen2.json", with_classes(samples)},
+                           {"Qwen3ForCausalLM", "qwen3.json", samples},
                            {"T5ForConditionalGeneration", "t5", samples}};
   fs::create_directories(in("classes"));
   for (const auto& [name, folder, inputs] : classes) {
@@ -123,7 +135,8 @@ TEST_F(HuggingFace, AndWeftOpenEachOthersFolders) {
   ASSERT_EQ(opened.exit_code, 0) << opened.error << opened.out;
   for (const char* output : {"logits", "mc_logits", "loss", "mc_loss", "encoder_last_hidden_state"})
     EXPECT_THAT(opened.out, HasSubstr(output));
-  for (const std::string model : {"made/bloom", "made/gpt2", "made/llama", "made/opt", "made/t5"}) {
+  for (const std::string model : {"made/bloom", "made/gpt2", "made/llama", "made/mistral", "made/opt",
+                                  "made/qwen2", "made/qwen3", "made/t5"}) {
     const RawTensors expected = read_safetensors(in(model + "/expected.safetensors"));
     for (const std::string& folder : {model + "/sharded", model + "/torch"}) {
       const RawTensors outputs = forward(in(folder), in(model + "/inputs.safetensors"));

@@ -34,6 +34,12 @@ TEST(BrokenPlan, OfBloomIsRefused) {
       {.strategy = "hybrid_parallel", .options = R"({"tp_size": 2})", .precision = "fp64"}, 2, 8);
 }
 
+TEST(BrokenPlan, OfQwen3IsRefused) {
+  expect_every_mistake_is_refused(
+      "BrokenQwen3", llama_trial(kQwen3, "fp64"),
+      {.strategy = "hybrid_parallel", .options = R"({"tp_size": 2})", .precision = "fp64"}, 2, kAll);
+}
+
 class BrokenSequencePlan : public testing::TestWithParam<Split> {};
 
 TEST_P(BrokenSequencePlan, IsRefused) {

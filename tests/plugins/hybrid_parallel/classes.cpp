@@ -78,11 +78,11 @@ Trial gpt2_trial(const std::string& architecture, const std::string& precision) 
 Model tiny_llama(const TinyLlama& llama, const std::string& precision) {
   const TemporaryFolder folder;
   folder.file("config.json",
-              fmt::format(R"({{"model_type": "llama", "vocab_size": 23, "max_position_embeddings": 9,
+              fmt::format(R"({{"model_type": "{}", {}"vocab_size": 23, "max_position_embeddings": 9,
       "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4,
       "num_key_value_heads": {}, "head_dim": 16, "mlp_bias": true, "attention_bias": {},
       "tie_word_embeddings": {}, "pad_token_id": 20, "num_labels": 3, "initializer_range": 0.3}})",
-                          llama.key_heads, precision == "fp64", llama.tied));
+                          llama.type, llama.more, llama.key_heads, precision == "fp64", llama.tied));
   return Model::open(folder.path() + "/config.json", llama.architecture, precision);
 }
 

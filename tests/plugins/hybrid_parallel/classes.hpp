@@ -11,11 +11,21 @@ inline constexpr const char* kGpt2Classes[] = {"GPT2LMHeadModel", "GPT2DoubleHea
                                                "GPT2ForSequenceClassification", "GPT2ForTokenClassification",
                                                "GPT2ForQuestionAnswering"};
 
+// Llama, or a family of the same modules.
 struct TinyLlama {
   std::string architecture;
   int64_t key_heads;
   bool tied;
+  std::string type = "llama", more = "";
 };
+// With windows shorter than the 7 positions of llama_batch(): in every layer, in the second, in the first.
+inline const TinyLlama kMistral = {"MistralForCausalLM", 2, false, "mistral", R"("sliding_window": 3, )"};
+inline const TinyLlama kQwen2 = {
+    "Qwen2ForCausalLM", 4, true, "qwen2",
+    R"("use_sliding_window": true, "sliding_window": 2, "max_window_layers": 1, )"};
+inline const TinyLlama kQwen3 = {"Qwen3ForCausalLM", 1, false, "qwen3",
+                                 R"("use_sliding_window": true, "sliding_window": 4,
+                                    "layer_types": ["sliding_attention", "full_attention"], )"};
 Model tiny_llama(const TinyLlama& llama, const std::string& precision);
 // Id 20 is padding, whose row has no gradient.
 Batch llama_batch(const std::string& architecture, int64_t step);

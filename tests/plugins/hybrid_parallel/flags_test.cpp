@@ -26,14 +26,20 @@ const Family kGpt2 = {"GPT2LMHeadModel", R"({"model_type": "gpt2", "vocab_size":
 const Family kLlama = {"LlamaForCausalLM", R"({"model_type": "llama", "vocab_size": 23, "hidden_size": 24,
     "max_position_embeddings": 9, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "mlp_bias": true, "initializer_range": 0.3})"};
+const Family kQwen3 = {"Qwen3ForCausalLM", R"({"model_type": "qwen3", "vocab_size": 23, "hidden_size": 24,
+    "max_position_embeddings": 9, "intermediate_size": 20, "num_hidden_layers": 1, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 6, "initializer_range": 0.3})"};
 constexpr const char* kT5 = R"({{"model_type": "t5", "vocab_size": 23, "d_model": 24, "d_kv": 6, "d_ff": 16,
     "num_heads": 4, "num_layers": 2, "relative_attention_num_buckets": 8, "dropout_rate": 0.2,
     "relative_attention_max_distance": 12, "decoder_start_token_id": 0, "feed_forward_proj": "{}"}})";
 
 std::vector<Family> families() {
   const std::string generation = "T5ForConditionalGeneration";
-  return {
-      kGpt2, kLlama, {generation, fmt::format(kT5, "relu")}, {generation, fmt::format(kT5, "gated-gelu")}};
+  return {kGpt2,
+          kLlama,
+          kQwen3,
+          {generation, fmt::format(kT5, "relu")},
+          {generation, fmt::format(kT5, "gated-gelu")}};
 }
 
 Model open(const Family& family, const std::string& precision) {

@@ -35,7 +35,7 @@ bool divides_key_heads(const json& config, int64_t ranks) {
 // Every oracle, on each number of ranks that divides its heads.
 std::vector<OracleCase> all_cases() {
   std::vector<OracleCase> cases;
-  for (const char* family : {"bloom", "gpt2", "llama", "opt", "t5"})
+  for (const char* family : {"bloom", "gpt2", "llama", "mistral", "opt", "qwen2", "qwen3", "t5"})
     for (const auto& entry : std::filesystem::directory_iterator(std::string(WEFT_ORACLES) + "/" + family)) {
       // A batch of Weft's has the same samples in every field, which two oracles do not.
       const std::string stem = entry.path().stem().string();

@@ -80,10 +80,34 @@ WEFT_RANKS_TEST(LlamaBytes, SplitSequencesSendFiveQuarters, 2, 4) {
   EXPECT_EQ(sent["reduce_scatter"], (4 * layers + 1) * activation * (ranks - 1) / ranks);
 }
 
-TEST(HybridParallel, LlamaTrainsUnderEveryStrategyWithATensorAxis) {
-  const Trial trial = llama_trial({"LlamaForCausalLM", 2, true}, "fp64");
+// Llama and the families of its modules, which differ in biases, windows and norms of heads.
+std::vector<TinyLlama> families() {
+  return {{"LlamaForCausalLM", 2, true}, kMistral, kQwen2, kQwen3};
+}
+
+TEST(HybridParallel, LlamasFamiliesTrainUnderEveryStrategyWithATensorAxis) {
+  std::vector<Case> cases;
   for (const char* strategy : {"torch_ddp", "low_level_zero", "torch_fsdp", "gemini"})
-    expect_gradients_of_one_rank(options_of(strategy, R"({"tp_size": 2})", "fp64"), {4}, trial);
+    for (const TinyLlama& family : families())
+      cases.push_back({options_of(strategy, R"({"tp_size": 2})", "fp64"), llama_trial(family, "fp64")});
+  expect_gradients_of_one_rank(cases, 4);
+}
+
+TEST(HybridParallel, LlamasFamiliesHaveTheGradientsOfOneRank) {
+  for (const int ranks : {2, 4}) {
+    std::vector<Case> cases;
+    for (const TinyLlama& family : families())
+      for (const char* recompute : {"off", "all"})
+        for (const char* precision : {"fp32", "fp64"}) {
+          // Biases of keys in fp64 only, as in tiny_llama().
+          if (family.type == "qwen2" && std::string(precision) == "fp32") continue;
+          JobOptions options =
+              options_of("hybrid_parallel", fmt::format(R"({{"tp_size": {}}})", ranks), precision);
+          options.recompute = recompute;
+          cases.push_back({options, llama_trial(family, precision)});
+        }
+    expect_gradients_of_one_rank(cases, ranks);
+  }
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ Trial with_batch(Trial trial, const std::function<void(Batch&)>& change) {
 }
 
 // Rows of 3 to 7 tokens, with padding on either side.
-Trial padded_trial() {
-  return with_batch(gpt2_trial("GPT2LMHeadModel", "fp64"), [](Batch& batch) {
+Trial padded_trial(const Trial& trial) {
+  return with_batch(trial, [](Batch& batch) {
     const at::Tensor mask = at::ones({6, 7}, at::kLong);
     for (int64_t row = 0; row < 5; ++row)
       row % 2 == 0 ? mask[row].narrow(0, 7 - row, row).fill_(0) : mask[row].narrow(0, 0, row).fill_(0);
@@ -50,15 +50,18 @@ TEST_P(Sequences, HaveTheGradientsOfOneRank) {
   const auto options = [](const char* precision) {
     return in_mode(GetParam().mode, GetParam().axes, precision);
   };
-  std::vector<Case> cases = {{options("fp64"), padded_trial()},
+  std::vector<Case> cases = {{options("fp64"), padded_trial(gpt2_trial("GPT2LMHeadModel", "fp64"))},
                              {options("fp64"), packed_trial()},
                              {options("fp32"), gpt2_trial("GPT2LMHeadModel", "fp32")},
-                             {options("fp32"), llama_trial({"LlamaForCausalLM", 2, true}, "fp32")}};
+                             {options("fp32"), llama_trial({"LlamaForCausalLM", 2, true}, "fp32")},
+                             {options("fp32"), llama_trial(kMistral, "fp32")},
+                             {options("fp64"), padded_trial(llama_trial(kMistral, "fp64"))},
+                             {options("fp64"), padded_trial(llama_trial(kQwen3, "fp64"))}};
   for (const char* architecture : kGpt2Classes)
     cases.push_back({options("fp64"), gpt2_trial(architecture, "fp64")});
   for (const TinyLlama& llama :
        {TinyLlama{"LlamaForCausalLM", 4, false}, TinyLlama{"LlamaForCausalLM", 2, true},
-        TinyLlama{"LlamaForSequenceClassification", 1, false}})
+        TinyLlama{"LlamaForSequenceClassification", 1, false}, kMistral, kQwen2, kQwen3})
     cases.push_back({options("fp64"), llama_trial(llama, "fp64")});
   JobOptions recomputed = options("fp64");
   recomputed.recompute = "all";
