@@ -157,7 +157,7 @@ TEST_P(EveryInstructionSet, AttentionAgrees) {
   for (int i = 0; i < 3; ++i) gradients.push_back(at::empty_like(in[i]));
   const at::Tensor out = at::empty_like(in[0]), up = at::randn_like(out),
                    log_sums = at::empty({kBatch, kHeads, kPositions});
-  for (const int64_t window : {0, 1, 13, 33, 64}) {
+  for (const int64_t window : {0, 2, 13, 33, 64}) {
     const kernels::AttentionShape shape = {kBatch, kHeads, kPositions, kSize, true, 0.3f, 1, window};
     kernels::attention_forward(shape, constant(in[0]), constant(in[1]), constant(in[2]), heads(out),
                                data(log_sums));

@@ -35,8 +35,10 @@ TEST(BrokenPlan, OfBloomIsRefused) {
 }
 
 TEST(BrokenPlan, OfQwen3IsRefused) {
+  TinyLlama two_key_heads = kQwen3;
+  two_key_heads.key_heads = 2;
   expect_every_mistake_is_refused(
-      "BrokenQwen3", llama_trial(kQwen3, "fp64"),
+      "BrokenQwen3", llama_trial(two_key_heads, "fp64"),
       {.strategy = "hybrid_parallel", .options = R"({"tp_size": 2})", .precision = "fp64"}, 2, kAll);
 }
 
