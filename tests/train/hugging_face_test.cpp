@@ -93,10 +93,11 @@ void HuggingFace::train_classes() const {
                    "--steps", "1", "--save", in(family)});
   for (const char* folder : {"bloom", "out", "llama", "opt", "t5"})
     randomise(in(folder) + "/model.safetensors");
-  folder_.file("mistral.json", fmt::format(kDecoder, "mistral", R"("sliding_window": 5)"));
+  // A window that leaves every padded position a key, because others are not defined.
+  folder_.file("mistral.json", fmt::format(kDecoder, "mistral", R"("sliding_window": 8)"));
   folder_.file("qwen2.json", fmt::format(kDecoder, "qwen2", R"("use_sliding_window": false)"));
   folder_.file("qwen3.json", fmt::format(kDecoder, "qwen3", R"("use_sliding_window": true,
-      "layer_types": ["full_attention", "sliding_attention"], "sliding_window": 3)"));
+      "layer_types": ["full_attention", "sliding_attention"], "sliding_window": 8)"));
   const RawTensors samples = language_samples(4, 9);
   struct Class {
     std::string name, folder;
