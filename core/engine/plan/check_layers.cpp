@@ -187,15 +187,19 @@ class Checker {
   }
 
   // A norm of heads, whose features column-parallel layers of the same attention give, sees this rank's
-  // heads.
+  // heads. Any other norm sees what every rank has.
   void check_norm_of_heads(const Node& node) {
-    const bool is_norm = node.kind == "LayerNorm" || node.kind == "RMSNorm";
+    if ((node.kind != "LayerNorm" && node.kind != "RMSNorm") || node.params.empty()) return;
     const auto found = linears_.find(parent_of(node.path));
-    if (!is_norm || node.params.empty() || found == linears_.end() || kinds_[found->first] != "Attention")
+    const Linears columns = found == linears_.end() ? Linears() : select(found->second, Fact::kSplitsOutput);
+    const bool split = is_split(entry_of(node.path));
+    if (split && columns.empty())
+      add(node.path,
+          "has split = true, but no column-parallel layer stands beside it, so the gradients of its "
+          "parameters would count once for each rank; leave split out");
+    if (split || columns.empty() || kinds_[found->first] != "Attention" ||
+        columns.front().in == node.params.front().shape.front())
       return;
-    const Linears columns = select(found->second, Fact::kSplitsOutput);
-    const int64_t channels = node.params.front().shape.front();
-    if (columns.empty() || columns.front().in == channels || is_split(entry_of(node.path))) return;
     add(node.path, fmt::format("normalizes the heads that {} gives this rank, so the gradients of its "
                                "parameters would be incomplete; give its entry split = true",
                                text(columns.front())));

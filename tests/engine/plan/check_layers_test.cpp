@@ -105,6 +105,15 @@ TEST(CheckLayers, RefusesHeadsThatDoNotFollowTheProjections) {
   plan_of(without({"num_heads"}), {});
 }
 
+// Those of heads: tests/policies/qwen3 and BrokenPlan.OfQwen3IsRefused.
+TEST(CheckLayers, RefusesSplitNormsOfTheResidualStream) {
+  auto entries = correct();
+  entries["ln_f"] = {{"on", "ln_f"}, {"operation", "weft.layer_norm/1"}, {"split", true}};
+  EXPECT_TELLS(refused(entries, kTwoRanks),
+               "ln_f has split = true, but no column-parallel layer stands beside it");
+  plan_of(entries, {});
+}
+
 TEST(CheckLayers, RefusesParametersOfSplitSequencesWithoutAnEntry) {
   EXPECT_TELLS(refused(without({"wpe"}), kSplit),
                "wpe has no entry, so it looks up all positions, but sequences are split");
