@@ -194,15 +194,15 @@ class Checker {
     const Linears columns = found == linears_.end() ? Linears() : select(found->second, Fact::kSplitsOutput);
     const bool split = is_split(entry_of(node.path));
     if (split && columns.empty())
-      add(node.path,
-          "has split = true, but no column-parallel layer stands beside it, so the gradients of its "
-          "parameters would count once for each rank; leave split out");
-    if (split || columns.empty() || kinds_[found->first] != "Attention" ||
+      found_.add(node.path,
+                 "has split = true, but no column-parallel layer stands beside it, so the gradients of its "
+                 "parameters would count once for each rank; leave split out");
+    if (split || columns.empty() || !attentions_.contains(found->first) ||
         columns.front().in == node.params.front().shape.front())
       return;
-    add(node.path, fmt::format("normalizes the heads that {} gives this rank, so the gradients of its "
-                               "parameters would be incomplete; give its entry split = true",
-                               text(columns.front())));
+    found_.add(node.path, fmt::format("normalizes the heads that {} gives this rank, so the gradients of its "
+                                      "parameters would be incomplete; give its entry split = true",
+                                      text(columns.front())));
   }
 
   // Returns the value of an attribute after the plan.
