@@ -178,21 +178,13 @@ class Checker {
     }
   }
 
-  // Returns true if the entry of a norm says that the layer is inside of a tensor-parallel region.
-  static bool is_split(const Replacement* entry) {
-    return entry != nullptr &&
-           std::any_of(entry->attributes.begin(), entry->attributes.end(), [](const Attribute& attribute) {
-             return attribute.key == "split" && attribute.integer != 0;
-           });
-  }
-
   // A norm of heads, whose features column-parallel layers of the same attention give, sees this rank's
   // heads. Any other norm sees what every rank has.
   void check_norm_of_heads(const Node& node) {
     if ((node.kind != "LayerNorm" && node.kind != "RMSNorm") || node.params.empty()) return;
     const auto found = linears_.find(parent_of(node.path));
     const Linears columns = found == linears_.end() ? Linears() : select(found->second, Fact::kSplitsOutput);
-    const bool split = is_split(entry_of(node.path));
+    const bool split = is_norm_inside_region(node, entry_of(node.path));
     if (split && columns.empty())
       found_.add(node.path,
                  "has split = true, but no column-parallel layer stands beside it, so the gradients of its "

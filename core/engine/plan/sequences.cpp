@@ -56,12 +56,24 @@ bool follows_sequence(const Node& node) {
   return node.kind == "Dropout" || node.kind == "LayerNorm" || node.kind == "RMSNorm";
 }
 
+bool is_norm_inside_region(const Node& node, const Replacement* entry) {
+  if (entry == nullptr || (node.kind != "LayerNorm" && node.kind != "RMSNorm")) return false;
+  return std::any_of(entry->attributes.begin(), entry->attributes.end(), [](const Attribute& attribute) {
+    return attribute.key == "split" && attribute.integer != 0;
+  });
+}
+
 std::vector<std::string> layers_on_split_sequence(const ModelDescription& model, const Plan& plan) {
   std::vector<std::string> paths;
   if (!splits_over_tensor_axis(plan.sizes)) return paths;
+  std::map<std::string, const Replacement*> entries;
+  for (const Replacement& entry : plan.replacements)
+    for (const PlannedNode& node : entry.nodes) entries[node.path] = &entry;
   const Sequences sequences(model, plan);
   for (const Node& node : model.nodes)
-    if (follows_sequence(node) && !sequences.have_ended_before(node)) paths.push_back(node.path);
+    if (follows_sequence(node) && !sequences.have_ended_before(node) &&
+        !is_norm_inside_region(node, entries[node.path]))
+      paths.push_back(node.path);
   return paths;
 }
 

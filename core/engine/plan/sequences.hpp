@@ -40,8 +40,12 @@ bool splits_sequences(const ParallelSizes& sizes);
 // Returns true for layers that a plan prepares for split sequences without an entry: norms and dropouts.
 bool follows_sequence(const Node& node);
 
-// Returns the paths of these layers that have this rank's positions only, if tensor-parallel ranks split
-// sequences.
+// Returns true if `node` is a norm whose entry (null if it has none) says that it is inside of a
+// tensor-parallel region, where each rank has all positions of its heads.
+bool is_norm_inside_region(const Node& node, const Replacement* entry);
+
+// Returns the paths of the layers that follow the sequence and have this rank's positions only, if
+// tensor-parallel ranks split sequences.
 std::vector<std::string> layers_on_split_sequence(const ModelDescription& model, const Plan& plan);
 
 }  // namespace weft::plan
