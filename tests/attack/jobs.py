@@ -11,7 +11,8 @@ from case import metrics
 LAYOUTS = [
     (1, ["--strategy", "none"]), (1, ["--strategy", "torch_ddp"]), (2, ["--strategy", "torch_ddp"]),
     (2, ["--strategy", "torch_fsdp"]), (2, ["--strategy", "low_level_zero", "-o", "stage=1"]),
-    (2, ["--strategy", "low_level_zero", "-o", "stage=2"]), (2, ["--strategy", "gemini"]),
+    (2, ["--strategy", "low_level_zero", "-o", "stage=2"]),
+    (2, ["--strategy", "gemini", "-o", "enable_gradient_accumulation=true"]),
     (2, ["--strategy", "hybrid_parallel", "-o", "tp_size=2"]),
     (2, ["--strategy", "hybrid_parallel", "-o", "zero_stage=1"]),
     (3, ["--strategy", "torch_fsdp"]), (4, ["--strategy", "hybrid_parallel", "-o", "tp_size=2"]),
