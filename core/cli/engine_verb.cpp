@@ -149,11 +149,11 @@ EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
 }
 
 EngineVerb& EngineVerb::ranks_flag() {
-  app_->add_option(
-      "-n,--nproc-per-node", launch_->num_ranks,
+  add_optional(
+      *app_, "-n,--nproc-per-node", launch_->num_ranks,
       "Number of ranks to start on this host; default 1. Omit it under weft run, torchrun, srun and mpirun");
-  app_->add_option("--grace", launch_->grace,
-                   "With -n: seconds for the ranks to stop after a signal; default 300");
+  add_optional(*app_, "--grace", launch_->grace,
+               "With -n: seconds for the ranks to stop after a signal; default 300");
   app_->add_option_function<double>(
       "--timeout",
       [arguments = arguments_](const double& seconds) {

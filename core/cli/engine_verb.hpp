@@ -14,6 +14,15 @@ namespace weft::cli {
 // Converts the seconds of a flag as milliseconds_of() does, but throws UsageError.
 std::chrono::milliseconds milliseconds(const char* flag, double seconds);
 
+// Adds a flag that may be left out. CLI11 would take an empty text for a flag that is left out; here it is a
+// usage error. `value` must outlive the parsing.
+template <class T>
+CLI::Option* add_optional(CLI::App& app, const std::string& flags, std::optional<T>& value,
+                          const std::string& help) {
+  return app.add_option_function<T>(
+      flags, [&value](const T& given) { value = given; }, help);
+}
+
 // Runs a verb in the engine and ends the command with its exit code.
 [[noreturn]] void perform_in_engine(const std::string& verb, const nlohmann::json& arguments);
 

@@ -72,14 +72,14 @@ void add_run(CLI::App& application) {
   verb->validate_positionals();
   verb->add_option("PROGRAM", flags->program, "The program; everything after it is passed to the program")
       ->check(CLI::Validator([](std::string&) { return std::string("left to remaining()"); }, ""));
-  verb->add_option("-n,--nproc-per-node", flags->num_ranks, "Number of ranks; required");
+  add_optional(*verb, "-n,--nproc-per-node", flags->num_ranks, "Number of ranks; required");
   verb->add_option("--master-addr", flags->options.master_addr,
                    "Address of this host through which the ranks meet")
       ->capture_default_str();
   verb->add_option("--master-port", flags->options.master_port,
                    "Port through which they meet; default: a free one")
       ->check(CLI::Range(1, 65535));
-  verb->add_option("--grace", flags->grace, "Seconds for the ranks to stop after a signal; default 300");
+  add_optional(*verb, "--grace", flags->grace, "Seconds for the ranks to stop after a signal; default 300");
   verb->add_option("--hosts", flags->hosts, "Refused: on several hosts use torchrun, srun or mpirun");
   verb->add_option("--hostfile", flags->hostfile, "Refused, as --hosts");
   verb->add_option("--include", flags->include, "Refused, as --hosts");

@@ -42,6 +42,9 @@ TEST_F(Fault, UsageErrorsExitWithTwo) {
   EXPECT_TRUE(refuses(train({"--steps", "three"}), kUsage, {"--steps", "three"}));
   EXPECT_TRUE(refuses(train({"--lr", "fast"}), kUsage, {"--lr", "fast"}));
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "0"}), kUsage, {"-n is 0"}));
+  for (const char* flag : {"--nproc-per-node", "--grace", "--timeout"})
+    EXPECT_TRUE(refuses(train({"--steps", "1", flag, ""}), kUsage, {flag}));
+  EXPECT_TRUE(refuses({"run", "-n", "1", "--grace", "", "true"}, kUsage, {"--grace"}));
   EXPECT_TRUE(refuses({"trian"}, kUsage, {"there is no verb \"trian\"; did you mean \"train\"?"}));
 }
 
