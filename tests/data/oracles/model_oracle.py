@@ -57,6 +57,8 @@ class Family:
     # False where all kinds of attention agree on what a position gives that attends to nothing.
     has_undefined: bool = True
     matrix_scale: float = 0.4  # the standard deviation of the weights of matrices
+    # Maps the tensors and metadata of a file to those of a family whose model transformers has under other names.
+    translate: Callable[[dict, dict], tuple] = lambda tensors, metadata: (tensors, metadata)
 
 
 def pinned_version():
@@ -176,7 +178,7 @@ def make(family, case):
             tensors[f"{prefix}.{name}"] = value.clone().contiguous()
     metadata = {"class": case.model_class, "case": case.name, "transformers": transformers.__version__,
                 "config": config_text}
-    return tensors, metadata, noise
+    return *family.translate(tensors, metadata), noise
 
 
 def disagreement(path, tensors, metadata):

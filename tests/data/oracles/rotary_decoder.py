@@ -35,12 +35,12 @@ def make_exact(model):
             module.forward = MethodType(norm, module)
 
 
-def main(title, folder, config_class, base_config, cases):
+def main(title, folder, config_class, base_config, cases, **more):
     ALL_ATTENTION_FUNCTIONS.register("exact", attention)
     ALL_MASK_ATTENTION_FUNCTIONS.register("exact", eager_mask)
     sys.exit(model_oracle.main(model_oracle.Family(
         title, folder, config_class, base_config, cases, is_norm=lambda name: "norm" in name,
-        make_exact=make_exact, exact_attention="exact")))
+        make_exact=make_exact, exact_attention="exact", **more)))
 
 
 def base_config(**more):
