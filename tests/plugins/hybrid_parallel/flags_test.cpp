@@ -29,6 +29,10 @@ const Family kLlama = {"LlamaForCausalLM", R"({"model_type": "llama", "vocab_siz
 const Family kQwen3 = {"Qwen3ForCausalLM", R"({"model_type": "qwen3", "vocab_size": 23, "hidden_size": 24,
     "max_position_embeddings": 9, "intermediate_size": 20, "num_hidden_layers": 1, "num_attention_heads": 4,
     "num_key_value_heads": 2, "head_dim": 6, "initializer_range": 0.3})"};
+const Family kChatGlm = {"ChatGLMForConditionalGeneration", R"({"model_type": "chatglm",
+    "padded_vocab_size": 23, "seq_length": 9, "hidden_size": 24, "ffn_hidden_size": 20, "num_layers": 1,
+    "num_attention_heads": 4, "kv_channels": 6, "multi_query_attention": true, "multi_query_group_num": 2,
+    "rmsnorm": false, "hidden_dropout": 0.2, "attention_dropout": 0.2})"};
 constexpr const char* kT5 = R"({{"model_type": "t5", "vocab_size": 23, "d_model": 24, "d_kv": 6, "d_ff": 16,
     "num_heads": 4, "num_layers": 2, "relative_attention_num_buckets": 8, "dropout_rate": 0.2,
     "relative_attention_max_distance": 12, "decoder_start_token_id": 0, "feed_forward_proj": "{}"}})";
@@ -38,6 +42,7 @@ std::vector<Family> families() {
   return {kGpt2,
           kLlama,
           kQwen3,
+          kChatGlm,
           {generation, fmt::format(kT5, "relu")},
           {generation, fmt::format(kT5, "gated-gelu")}};
 }

@@ -28,14 +28,16 @@ struct OracleCase {
 
 // Heads of keys are split over the ranks, or each is shared by as many ranks as another.
 bool divides_key_heads(const json& config, int64_t ranks) {
-  const int64_t heads = config.value("num_key_value_heads", ranks);
+  const bool grouped = config.value("multi_query_attention", false);
+  const int64_t heads = config.value(grouped ? "multi_query_group_num" : "num_key_value_heads", ranks);
   return heads % ranks == 0 || ranks % heads == 0;
 }
 
 // Every oracle, on each number of ranks that divides its heads.
 std::vector<OracleCase> all_cases() {
   std::vector<OracleCase> cases;
-  for (const char* family : {"bloom", "gpt2", "llama", "mistral", "opt", "qwen2", "qwen3", "t5"})
+  for (const char* family :
+       {"bloom", "chatglm", "gpt2", "llama", "mistral", "opt", "qwen2", "qwen3", "t5"})
     for (const auto& entry : std::filesystem::directory_iterator(std::string(WEFT_ORACLES) + "/" + family)) {
       // A batch of Weft's has the same samples in every field, which two oracles do not.
       const std::string stem = entry.path().stem().string();
