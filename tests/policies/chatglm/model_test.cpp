@@ -116,8 +116,8 @@ TEST(ChatGlmModel, BeginsAsTorchDoes) {
   }
   EXPECT_EQ(initial("embedding.word_embeddings.weight").kind, nn::Initial::Kind::kNormal);
   EXPECT_EQ(initial("embedding.word_embeddings.weight").second, 1);
-  for (const std::string name : {layer + "input_layernorm", layer + "post_attention_layernorm",
-                                 std::string("encoder.final_layernorm")}) {
+  for (const std::string& name : {layer + "input_layernorm", layer + "post_attention_layernorm",
+                                  std::string("encoder.final_layernorm")}) {
     EXPECT_EQ(initial(name + ".weight").kind, nn::Initial::Kind::kConstant) << name;
     EXPECT_EQ(initial(name + ".weight").first, 1) << name;
     EXPECT_EQ(initial(name + ".bias").kind, nn::Initial::Kind::kConstant) << name;

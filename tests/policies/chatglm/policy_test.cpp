@@ -61,7 +61,7 @@ TEST(ChatGlmPolicy, RefusesHeadsThatDoNotDivideAndNamesTheNearestSizes) {
 
 TEST(ChatGlmPolicy, RefusesAnMlpThatDoesNotDivide) {
   EXPECT_TELLS(refusal(describe(small().with_json("ffn_hidden_size", "30")), policy(), {.tensor = 4}),
-               "30 elements in each of 2 parts along dimension 0, which tensor_size 4 cannot share out");
+               "30 elements along dimension 0 in each of 2 parts, which tensor_size 4 cannot share out");
 }
 
 TEST(ChatGlmPolicy, CutsEveryClassForOneTwoAndFourRanks) {

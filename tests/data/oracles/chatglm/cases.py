@@ -63,5 +63,6 @@ CASES = [
                  num_hidden_layers=1), full_length_inputs),
     GlmCase("GlmForCausalLM", "layer_norms", dict(rmsnorm=False, num_hidden_layers=1), padded_inputs),
     GlmCase("GlmForCausalLM", "post_norm_residuals",
-            dict(apply_residual_connection_post_layernorm=True, post_layer_norm=False), full_length_inputs),
+            dict(apply_residual_connection_post_layernorm=True, post_layer_norm=False, num_hidden_layers=1),
+            full_length_inputs),
 ]
