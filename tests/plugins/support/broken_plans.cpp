@@ -101,8 +101,9 @@ std::vector<Change> changes_of(const json& policy, const plan::ParallelSizes& si
     if (entry.value("split", false) && entry["operation"] == "weft.rms_norm/1")
       change(i, "split", false, sizes.tensor > 1 ? Fate::kRefused : Fate::kTrains);
     if (entry.contains("by") && sizes.tensor > 1) change(i, "by", 1, Fate::kRefused);
+    // One part contradicts heads of keys, which are those of the other parts, on any number of ranks.
     if (entry.value("fused", json()) == json(3))
-      change(i, "fused", 1, sizes.tensor > 1 ? Fate::kRefused : Fate::kTrains);
+      change(i, "fused", 1, sizes.tensor > 1 || entry.contains("key_heads") ? Fate::kRefused : Fate::kTrains);
   }
   return changes;
 }
