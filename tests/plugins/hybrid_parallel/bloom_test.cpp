@@ -1,33 +1,51 @@
 // Bloom on a tensor axis: every class, and slopes of the heads that a rank has, which are no power of two.
+#include <map>
+
 #include "base/text.hpp"
 #include "plugins/hybrid_parallel/classes.hpp"
+#include "support/slice.hpp"
 
 namespace weft::test {
 
 namespace {
 
+constexpr const char* kSplit = R"(, "enable_sequence_parallelism": true,
+                                      "sequence_parallelism_mode": "split_gather")";
+
+struct Layout {
+  TinyBloom bloom;
+  const char* more;  // keys of the options
+  int ranks;
+};
+
+std::vector<Layout> layouts() {
+  std::vector<Layout> layouts;
+  for (const TinyBloom& bloom :
+       {TinyBloom{"BloomForCausalLM"}, TinyBloom{"BloomForCausalLM", true},
+        TinyBloom{"BloomForSequenceClassification", true}, TinyBloom{"BloomForTokenClassification"},
+        TinyBloom{"BloomForQuestionAnswering"}})
+    for (const char* more : {"", kSplit})
+      for (const int ranks : {2, 4}) layouts.push_back({bloom, more, ranks});
+  return layouts;
+}
+
 // 7 positions: no number of ranks divides them.
 TEST(BloomClasses, HaveTheGradientsOfOneRank) {
-  for (const int size : {2, 4}) {
-    std::vector<Case> cases;
-    for (const TinyBloom& bloom :
-         {TinyBloom{"BloomForCausalLM"}, TinyBloom{"BloomForCausalLM", true},
-          TinyBloom{"BloomForSequenceClassification", true}, TinyBloom{"BloomForTokenClassification"},
-          TinyBloom{"BloomForQuestionAnswering"}})
-      for (const char* more : {"", R"(, "enable_sequence_parallelism": true,
-                                        "sequence_parallelism_mode": "split_gather")"})
-        cases.push_back({{.strategy = "hybrid_parallel",
-                          .options = fmt::format(R"({{"tp_size": {}{}}})", size, more),
-                          .recompute = *more == 0 ? "off" : "all",
-                          .precision = "fp64"},
-                         bloom_trial(bloom, "fp64")});
-    expect_gradients_of_one_rank(cases, size);
-  }
+  std::map<int, std::vector<Case>> cases;
+  for (const Layout& layout : slice("BloomClasses", layouts(), 6))
+    cases[layout.ranks].push_back(
+        {{.strategy = "hybrid_parallel",
+          .options = fmt::format(R"({{"tp_size": {}{}}})", layout.ranks, layout.more),
+          .recompute = layout.more == kSplit ? "all" : "off",
+          .precision = "fp64"},
+         bloom_trial(layout.bloom, "fp64")});
+  for (const auto& [ranks, of_ranks] : cases) expect_gradients_of_one_rank(of_ranks, ranks);
 }
 
 TEST(BloomClasses, TrainUnderEveryStrategyWithATensorAxis) {
+  constexpr const char* kStrategies[] = {"torch_ddp", "low_level_zero", "torch_fsdp", "gemini"};
   std::vector<Case> cases;
-  for (const char* strategy : {"torch_ddp", "low_level_zero", "torch_fsdp", "gemini"})
+  for (const char* strategy : slice("BloomStrategies", kStrategies, 2))
     cases.push_back({{.strategy = strategy, .options = R"({"tp_size": 2})", .precision = "fp32"},
                      bloom_trial({"BloomForCausalLM"}, "fp32")});
   expect_gradients_of_one_rank(cases, 4);

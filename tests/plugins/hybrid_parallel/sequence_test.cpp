@@ -44,6 +44,15 @@ Trial packed_trial() {
   return trial;
 }
 
+const TinyOpt kOpts[] = {{"OPTForCausalLM"},
+                         {"OPTForCausalLM", false},
+                         {"OPTForSequenceClassification"},
+                         {"OPTForQuestionAnswering", false}};
+const TinyBloom kBlooms[] = {{"BloomForCausalLM"},
+                             {"BloomForCausalLM", true},
+                             {"BloomForTokenClassification", true},
+                             {"BloomForQuestionAnswering"}};
+
 class Sequences : public testing::TestWithParam<Split> {};
 
 TEST_P(Sequences, HaveTheGradientsOfOneRank) {
@@ -64,12 +73,10 @@ TEST_P(Sequences, HaveTheGradientsOfOneRank) {
     cases.push_back({options("fp64"), llama_trial(llama, "fp64")});
   JobOptions recomputed = options("fp64");
   recomputed.recompute = "all";
-  for (const TinyOpt& opt :
-       {TinyOpt{"OPTForCausalLM"}, TinyOpt{"OPTForCausalLM", false}, TinyOpt{"OPTForSequenceClassification"},
-        TinyOpt{"OPTForQuestionAnswering", false}})
+  const std::string mode = std::string(GetParam().mode) + GetParam().axes;
+  for (const TinyOpt& opt : slice("Opt " + mode, kOpts, 2))
     cases.push_back({opt.norm_before ? options("fp64") : recomputed, opt_trial(opt, "fp64")});
-  for (const TinyBloom& bloom : {TinyBloom{"BloomForCausalLM"}, TinyBloom{"BloomForCausalLM", true},
-                                 TinyBloom{"BloomForTokenClassification", true}})
+  for (const TinyBloom& bloom : slice("Bloom " + mode, kBlooms, 2))
     cases.push_back({bloom.adds_to_normed ? recomputed : options("fp64"), bloom_trial(bloom, "fp64")});
   expect_gradients_of_one_rank(cases, GetParam().ranks);
 }
