@@ -112,7 +112,11 @@ bool Mesh::speaks_for(Fact fact) const {
 }
 
 std::pair<int64_t, int64_t> Mesh::counted_range(Axes partition_axes, int64_t count) const {
-  const Place own = place(replicas_of(partition_axes));
+  // A strategy that packs a whole parameter beside parts of unequal sizes divides it elsewhere on each
+  // tensor-parallel rank.
+  const Axes whole_along = common(open_axes(tensor()), partition_axes) == 0 ? tensor() : 0;
+  if (place(whole_along).rank != 0) return {0, 0};
+  const Place own = place(without(replicas_of(partition_axes), whole_along));
   const int64_t begin = count * own.rank / own.size, end = count * (own.rank + 1) / own.size;
   return {begin, end - begin};
 }

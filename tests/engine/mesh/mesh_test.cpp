@@ -31,6 +31,8 @@ WEFT_RANKS_TEST(Mesh, LaysATensorAxisOutInTwoDimensions, 4) {
   // A parameter that is split over rows is replicated along columns, and each column counts a half.
   EXPECT_EQ(mesh.counted_range(kRow, 10), (std::pair<int64_t, int64_t>(rank % 2 * 5, 5)));
   EXPECT_EQ(mesh.counted_range(Mesh::tensor(), 10), (std::pair<int64_t, int64_t>(0, 10)));
+  // The other tensor-parallel ranks may hold other ranges of one that they do not split.
+  EXPECT_EQ(mesh.counted_range(0, 10), (std::pair<int64_t, int64_t>(0, rank == 0 ? 10 : 0)));
   for (const Fact fact : {Fact::kLoss, Fact::kOutputs, Fact::kSamples, Fact::kLayers})
     EXPECT_EQ(mesh.speaks_for(fact), rank == 0);
 }
