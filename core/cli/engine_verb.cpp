@@ -60,16 +60,17 @@ EngineVerb& EngineVerb::text(const std::string& flags, const char* key, const st
   return *this;
 }
 EngineVerb& EngineVerb::integer(const std::string& flags, const char* key, const std::string& help) {
-  add<int64_t>(*app_, flags, key, help, arguments_);
+  add<int64_t>(*app_, flags, key, help, arguments_)->check(kNumber);
   return *this;
 }
 EngineVerb& EngineVerb::real(const std::string& flags, const char* key, const std::string& help) {
   app_->add_option_function<double>(
-      flags,
-      [arguments = arguments_, flags, key](const double& value) {
-        (*arguments)[key] = require_finite(flags, value);
-      },
-      help);
+          flags,
+          [arguments = arguments_, flags, key](const double& value) {
+            (*arguments)[key] = require_finite(flags, value);
+          },
+          help)
+      ->check(kNumber);
   return *this;
 }
 EngineVerb& EngineVerb::flag(const std::string& flags, const char* key, const std::string& help) {
@@ -78,7 +79,10 @@ EngineVerb& EngineVerb::flag(const std::string& flags, const char* key, const st
   return *this;
 }
 EngineVerb& EngineVerb::integers(const std::string& flags, const char* key, const std::string& help) {
-  add<std::vector<int64_t>>(*app_, flags, key, help, arguments_)->delimiter(',')->allow_extra_args(false);
+  add<std::vector<int64_t>>(*app_, flags, key, help, arguments_)
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(kNumber);
   return *this;
 }
 EngineVerb& EngineVerb::reals(const std::string& flags, const char* key, const std::string& help) {
@@ -90,7 +94,8 @@ EngineVerb& EngineVerb::reals(const std::string& flags, const char* key, const s
           },
           help)
       ->delimiter(',')
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(kNumber);
   return *this;
 }
 EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const std::string& help) {
@@ -155,12 +160,13 @@ EngineVerb& EngineVerb::ranks_flag() {
   add_optional(*app_, "--grace", launch_->grace,
                "With -n: seconds for the ranks to stop after a signal; default 300");
   app_->add_option_function<double>(
-      "--timeout",
-      [arguments = arguments_](const double& seconds) {
-        milliseconds("--timeout", seconds);  // only checks: the engine converts them
-        (*arguments)["timeout"] = seconds;
-      },
-      "Seconds to wait for other ranks, at the start and in every collective; default 1800");
+          "--timeout",
+          [arguments = arguments_](const double& seconds) {
+            milliseconds("--timeout", seconds);  // only checks: the engine converts them
+            (*arguments)["timeout"] = seconds;
+          },
+          "Seconds to wait for other ranks, at the start and in every collective; default 1800")
+      ->check(kNumber);
   return *this;
 }
 

@@ -14,13 +14,19 @@ namespace weft::cli {
 // Converts the seconds of a flag as milliseconds_of() does, but throws UsageError.
 std::chrono::milliseconds milliseconds(const char* flag, double seconds);
 
-// Adds a flag that may be left out. CLI11 would take an empty text for a flag that is left out; here it is a
-// usage error. `value` must outlive the parsing.
+// Refuses an empty text, which CLI11 would take for 0, or for a flag that is left out.
+inline const CLI::Validator kNumber(
+    [](const std::string& text) { return std::string(text.empty() ? "is empty, must be a number" : ""); },
+    "");
+
+// Adds a flag for a number that may be left out. `value` must outlive the parsing.
 template <class T>
 CLI::Option* add_optional(CLI::App& app, const std::string& flags, std::optional<T>& value,
                           const std::string& help) {
-  return app.add_option_function<T>(
-      flags, [&value](const T& given) { value = given; }, help);
+  return app
+      .add_option_function<T>(
+          flags, [&value](const T& given) { value = given; }, help)
+      ->check(kNumber);
 }
 
 // Runs a verb in the engine and ends the command with its exit code.

@@ -78,6 +78,7 @@ void add_run(CLI::App& application) {
       ->capture_default_str();
   verb->add_option("--master-port", flags->options.master_port,
                    "Port through which they meet; default: a free one")
+      ->check(kNumber)
       ->check(CLI::Range(1, 65535));
   add_optional(*verb, "--grace", flags->grace, "Seconds for the ranks to stop after a signal; default 300");
   verb->add_option("--hosts", flags->hosts, "Refused: on several hosts use torchrun, srun or mpirun");

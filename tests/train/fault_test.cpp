@@ -42,8 +42,8 @@ TEST_F(Fault, UsageErrorsExitWithTwo) {
   EXPECT_TRUE(refuses(train({"--steps", "three"}), kUsage, {"--steps", "three"}));
   EXPECT_TRUE(refuses(train({"--lr", "fast"}), kUsage, {"--lr", "fast"}));
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "0"}), kUsage, {"-n is 0"}));
-  for (const char* flag : {"--nproc-per-node", "--grace", "--timeout"})
-    EXPECT_TRUE(refuses(train({"--steps", "1", flag, ""}), kUsage, {flag}));
+  for (const char* flag : {"--nproc-per-node", "--grace", "--timeout", "--seed", "--lr", "--betas"})
+    EXPECT_TRUE(refuses(train({"--steps", "1", flag, ""}), kUsage, {flag, "is empty, must be a number"}));
   EXPECT_TRUE(refuses({"run", "-n", "1", "--grace", "", "true"}, kUsage, {"--grace"}));
   EXPECT_TRUE(refuses({"trian"}, kUsage, {"there is no verb \"trian\"; did you mean \"train\"?"}));
 }
@@ -226,8 +226,8 @@ TEST_F(Fault, OfConfigurations) {
     EXPECT_TRUE(refused_model(folder_.file("deep.json", R"({"architectures": ["GPT2LMHeadModel"], ")" +
                                                             std::string(key) + "\": 20000000}"),
                               {"deep.json", key, "is 20000000, must be at most 4096"}));
-  EXPECT_TRUE(refused_model(folder_.file("other.json", R"({"architectures": ["MistralForCausalLM"]})"),
-                            {"MistralForCausalLM"}));
+  EXPECT_TRUE(refused_model(folder_.file("other.json", R"({"architectures": ["MambaForCausalLM"]})"),
+                            {"MambaForCausalLM"}));
 }
 
 // A model folder with a broken file.
