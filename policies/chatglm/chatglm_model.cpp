@@ -12,6 +12,7 @@
 #include <string>
 
 #include "weft/nn/architecture.hpp"
+#include "weft/nn/attention_dropout.hpp"
 #include "weft/nn/language_head.hpp"
 #include "weft/nn/masks.hpp"
 #include "weft/nn/rms_norm.hpp"
@@ -125,7 +126,7 @@ Attention::Attention(const ChatGlmConfig& config, std::shared_ptr<const nn::Rota
   dense = register_module(
       "dense", std::make_shared<nn::Linear>(features, config.hidden_size, config.add_bias_linear, dtype));
   attention_dropout =
-      register_module("attention_dropout", std::make_shared<nn::Dropout>(config.attention_dropout));
+      register_module("attention_dropout", std::make_shared<nn::AttentionDropout>(config.attention_dropout));
 }
 
 std::array<at::Tensor, 3> Attention::heads_of(const at::Tensor& mixed) const {
