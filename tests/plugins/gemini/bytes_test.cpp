@@ -1,5 +1,8 @@
 // What gemini holds and sends, counted.
+#include <fmt/format.h>
+
 #include "plugins/gemini/support.hpp"
+#include "support/slice.hpp"
 
 namespace weft::test {
 
@@ -38,12 +41,13 @@ WEFT_RANKS_TEST(GeminiBytes, AgreeWithTheKernel, 2) {
 }
 
 WEFT_RANKS_TEST(GeminiBytes, HeldAndSentAreAsEstimated, 2, 3) {
+  std::vector<JobOptions> all = {gemini(""), gemini("\"strict_ddp_mode\": true")};
   for (const char* more : {"", ", \"shard_param_frac\": 0.5", ", \"offload_optim_frac\": 0.4",
                            ", \"enable_gradient_accumulation\": true", ", \"placement_policy\": \"auto\""})
     for (const char* precision : {"fp32", "bf16"})
-      expect_estimate_is_counted(world, gemini(std::string(kEvenChunks) + more, precision));
-  expect_estimate_is_counted(world, gemini(""));
-  expect_estimate_is_counted(world, gemini("\"strict_ddp_mode\": true"));
+      all.push_back(gemini(std::string(kEvenChunks) + more, precision));
+  for (const JobOptions& options : slice(fmt::format("HeldAndSent gemini {}", world.size()), all, 4))
+    expect_estimate_is_counted(world, options);
 }
 
 WEFT_RANKS_TEST(GeminiBytes, OfAHalfFrozenModelAreAsEstimated, 2, 3) {

@@ -1,6 +1,7 @@
 // Masters, moments and summed gradients in the host's memory.
 #include "plugins/low_level_zero/support.hpp"
 #include "plugins/support/pools.hpp"
+#include "support/slice.hpp"
 
 namespace weft::test {
 
@@ -52,20 +53,24 @@ WEFT_RANKS_TEST(CpuOffload, OffHasAllOnTheAccelerator, 2) {
 }
 
 TEST(CpuOffload, ChangesNoBit) {
-  const auto expect_same = [](int64_t number, const char* precision, const std::string& more,
-                              const std::vector<int>& ranks) {
-    const auto chosen = [&](const char* offloads) {
-      JobOptions options = zero(stage(number) + ", " + buckets(200) + more + offloads, precision);
-      options.accumulate = 2;
-      return options;
-    };
-    expect_same_bits(chosen(", \"cpu_offload\": true"), chosen(""), ranks);
+  struct Bits {
+    int64_t stage;
+    const char* precision;
+    std::string more;
+    int ranks;
   };
+  std::vector<Bits> all;
   for (const int64_t number : {1, 2}) {
-    expect_same(number, "fp32", "", {1, 2, 3});
-    expect_same(number, "bf16", "", {2});
-    expect_same(number, "fp32", ", \"extra_dp_size\": 2, \"overlap_allgather\": true, \"max_norm\": 0.05",
-                {4});
+    for (const int ranks : {1, 2, 3}) all.push_back({number, "fp32", "", ranks});
+    all.push_back({number, "bf16", "", 2});
+    all.push_back(
+        {number, "fp32", ", \"extra_dp_size\": 2, \"overlap_allgather\": true, \"max_norm\": 0.05", 4});
+  }
+  for (const auto& [number, precision, more, ranks] : slice("ChangesNoBit low_level_zero", all, 3)) {
+    const std::string keys = stage(number) + ", " + buckets(200) + more;
+    JobOptions offloaded = zero(keys + ", \"cpu_offload\": true", precision), held = zero(keys, precision);
+    offloaded.accumulate = held.accumulate = 2;
+    expect_same_bits(offloaded, held, {ranks});
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "booster/model_state.hpp"
+#include "support/slice.hpp"
 #include "support/temporary_folder.hpp"
 #include "training/part.hpp"
 
@@ -47,6 +48,18 @@ Job boost_adamw(const World& world, const JobOptions& options, const Trial& tria
 // gather.
 void end_together(const World& world) {
   world.communicator().barrier();
+}
+
+// Returns one of the numbers of ranks, or all in a full run.
+std::vector<int> drawn_ranks(const char* what, const JobOptions& options, const std::vector<int>& ranks) {
+  return slice(fmt::format("{} {} {} {}", what, options.strategy, options.options, options.precision), ranks,
+               1);
+}
+
+// Returns a few of the update rules, or all in a full run.
+std::vector<std::string> drawn_rules(const JobOptions& options) {
+  return slice(fmt::format("rules {} {} {}", options.strategy, options.options, options.precision),
+               optim::rule_names(), 4);
 }
 
 double gradient_tolerance(const std::string& precision) {
@@ -134,13 +147,13 @@ Outcome run(const World& world, const JobOptions& options, const Trial& trial) {
 
 void expect_gradients_of_one_rank(const std::vector<Case>& cases, int ranks) {
   std::vector<Outcome> alone;
-  for (const auto& [options, trial] : cases)
+  for (const auto& [options, trial, name] : cases)
     alone.push_back(run(one_rank(), without_strategy(options), trial));
   on_ranks({ranks}, [&](World& world) {
     for (size_t i = 0; i < cases.size(); ++i) {
-      const auto& [options, trial] = cases[i];
-      SCOPED_TRACE("case " + std::to_string(i) + ": " + options.strategy + " " + options.options + " " +
-                   options.precision);
+      const auto& [options, trial, name] = cases[i];
+      SCOPED_TRACE(fmt::format("case {}: {} {} {} {}, recompute {}", i, name, options.strategy,
+                               options.options, options.precision, options.recompute));
       const double tolerance = trial.tolerance > 0 ? trial.tolerance : gradient_tolerance(options.precision);
       const Outcome found = run(world, options, trial);
       EXPECT_NEAR(found.loss, alone[i].loss, tolerance * std::abs(alone[i].loss));
@@ -154,7 +167,8 @@ void expect_gradients_of_one_rank(const std::vector<Case>& cases, int ranks) {
 
 void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<int>& ranks,
                                   const Trial& trial) {
-  for (const int size : ranks) expect_gradients_of_one_rank({{options, trial}}, size);
+  for (const int size : drawn_ranks("gradients", options, ranks))
+    expect_gradients_of_one_rank({{options, trial}}, size);
 }
 
 void expect_half_gradients_of_one_rank(const JobOptions& options, double rest, const std::vector<int>& ranks,
@@ -163,7 +177,7 @@ void expect_half_gradients_of_one_rank(const JobOptions& options, double rest, c
   Job alone = boost(one_rank(), trial.model(plain), plain);
   alone.accumulate_gradients(trial.batch(0));
   const Tensors expected = published_gradients(alone);
-  on_ranks(ranks, [&](World& world) {
+  on_ranks(drawn_ranks("half", options, ranks), [&](World& world) {
     Job job = boost(world, trial.model(options), options);
     job.accumulate_gradients(own_part(trial.batch(0), job));
     for (const auto& [name, gradient] : published_gradients(job)) {
@@ -189,7 +203,7 @@ void expect_steps_of_one_rank(const JobOptions& options, const std::vector<int>&
     return values;
   };
   const Tensors expected_updates = updates(alone);
-  on_ranks(ranks, [&](World& world) {
+  on_ranks(drawn_ranks("steps", options, ranks), [&](World& world) {
     Job job = boost_adamw(world, options, trial);
     expect_equal(published_values(job), initial);
     for (int64_t step = 0; step < kSteps; ++step) {
@@ -238,9 +252,9 @@ void expect_rules_of_one_rank(JobOptions options, const std::vector<int>& ranks)
   options.max_grad_norm = 0.05;
   const JobOptions plain = without_strategy(options);
   std::map<std::string, Tensors> expected;
-  for (const std::string& rule : optim::rule_names())
+  for (const std::string& rule : drawn_rules(options))
     expected[rule] = values_after_steps(one_rank(), plain, rule);
-  on_ranks(ranks, [&](World& world) {
+  on_ranks(drawn_ranks("rules", options, ranks), [&](World& world) {
     for (const auto& [rule, values] : expected) {
       SCOPED_TRACE(rule);
       expect_near(values_after_steps(world, options, rule), values, 1e-9);
@@ -250,8 +264,8 @@ void expect_rules_of_one_rank(JobOptions options, const std::vector<int>& ranks)
 
 void expect_rules_without_masters(const JobOptions& without, const JobOptions& with_masters,
                                   const std::vector<int>& ranks) {
-  on_ranks(ranks, [&](World& world) {
-    for (const std::string& rule : optim::rule_names()) {
+  on_ranks(drawn_ranks("rules", without, ranks), [&](World& world) {
+    for (const std::string& rule : drawn_rules(without)) {
       SCOPED_TRACE(rule);
       const auto make = [&](const JobOptions& options) {
         const Model model = toy(options, "\"gated\": false");

@@ -1,4 +1,4 @@
-// Any strategy on several ranks against one rank without a strategy, on the same global batches.
+// Compares a strategy with one rank on the same global batches, on drawn or all `ranks` (support/slice.hpp).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -59,6 +59,7 @@ void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<i
 struct Case {
   JobOptions options;
   Trial trial;
+  std::string name = {};  // in failures
 };
 void expect_gradients_of_one_rank(const std::vector<Case>& cases, int ranks);
 

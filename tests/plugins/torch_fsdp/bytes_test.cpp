@@ -1,6 +1,9 @@
 // What torch_fsdp holds and sends, against its formulas.
+#include <fmt/format.h>
+
 #include "memory/counting_allocator.hpp"
 #include "plugins/torch_fsdp/support.hpp"
+#include "support/slice.hpp"
 
 namespace weft::test {
 
@@ -62,24 +65,30 @@ struct Holds {
   int64_t parts(int64_t ranks) const { return options == kNone ? 1 : options == kHybridTwo ? 2 : ranks; }
 };
 
+// Returns some of the shardings, each in a precision.
+std::vector<std::pair<Holds, const char*>> drawn_holds(const World& world, const char* test, size_t count) {
+  std::vector<std::pair<Holds, const char*>> all;
+  for (const char* precision : {"fp32", "bf16"})
+    for (const char* options : {kFull, kGradOp, kNone, kHybridTwo})
+      all.push_back({Holds{options}, precision});
+  return slice(fmt::format("HeldBytes {} {}", test, world.size()), all, count);
+}
+
 // Values, gradients and two moments, in 4 bytes each: in bf16 too, where the values are the masters.
 WEFT_RANKS_TEST(HeldBytes, FollowTheFormulas, 2, 4) {
-  for (const char* precision : {"fp32", "bf16"}) {
-    for (const Holds& holds : {Holds{kFull}, Holds{kGradOp}, Holds{kNone}, Holds{kHybridTwo}}) {
-      SCOPED_TRACE(std::string(precision) + holds.options);
-      const StateBytes bytes = state_bytes(world, fsdp(holds.options, precision));
-      const double own = bytes.elements / static_cast<double>(holds.parts(world.size()));
-      EXPECT_NEAR(static_cast<double>(bytes.configured) / own, 4, 0.08);
-      EXPECT_NEAR(static_cast<double>(bytes.held) / own, 16, 0.32);
-      EXPECT_NEAR(static_cast<double>(bytes.between) / own, 12, 0.24);
-    }
+  for (const auto& [holds, precision] : drawn_holds(world, "FollowTheFormulas", 3)) {
+    SCOPED_TRACE(std::string(precision) + holds.options);
+    const StateBytes bytes = state_bytes(world, fsdp(holds.options, precision));
+    const double own = bytes.elements / static_cast<double>(holds.parts(world.size()));
+    EXPECT_NEAR(static_cast<double>(bytes.configured) / own, 4, 0.08);
+    EXPECT_NEAR(static_cast<double>(bytes.held) / own, 16, 0.32);
+    EXPECT_NEAR(static_cast<double>(bytes.between) / own, 12, 0.24);
   }
 }
 
 WEFT_RANKS_TEST(HeldBytes, AndSentOnesAreThoseOfTheEstimate, 2, 4) {
-  for (const char* precision : {"fp32", "bf16"})
-    for (const char* options : {kFull, kGradOp, kNone, kHybridTwo})
-      expect_estimate_is_counted(world, fsdp(options, precision));
+  for (const auto& [holds, precision] : drawn_holds(world, "AreThoseOfTheEstimate", 3))
+    expect_estimate_is_counted(world, fsdp(holds.options, precision));
   expect_estimate_is_counted(world, fsdp(kFull, "bf16"), kHalfFrozenToy);
 }
 
