@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-#include "plugins/hybrid_parallel/classes.hpp"
+#include "policies/gpt2/gpt2_trial.hpp"
+#include "policies/llama/llama_trial.hpp"
 
 namespace weft::test {
 

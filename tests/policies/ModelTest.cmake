@@ -19,3 +19,26 @@ function(weft_add_model_test family)
   target_compile_definitions(${family}_model PRIVATE
     WEFT_CLASSES="${classes}" WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/data/oracles/${family}")
 endfunction()
+
+# What every family has in common in training.
+add_library(weft_family_training OBJECT
+  ${CMAKE_CURRENT_LIST_DIR}/broken_plan_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/flags_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/oracle.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/tensor_oracle_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/training_test.cpp
+  ${PROJECT_SOURCE_DIR}/tests/train/samples.cpp)
+weft_use_tests_pch(weft_family_training)
+target_link_libraries(weft_family_training
+  PUBLIC weft_training_support weft_base weft_hugging_face_format nlohmann_json::nlohmann_json PRIVATE weft_warnings)
+target_compile_definitions(weft_family_training PRIVATE WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/data/oracles")
+
+# weft_add_training_test(FAMILY [SOURCES ...]): test <family>_training, which trains the models of the family's trials.cpp
+# (trials.hpp) on every axis, in every sequence mode and under every strategy.
+function(weft_add_training_test family)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
+  weft_add_rank_test(NAME ${family}_training LABELS parity
+    SOURCES trials.cpp ${arg_SOURCES} LIBRARIES weft_family_training weft_host)
+  add_dependencies(${family}_training weft_plugin_${family} weft_plugin_hugging_face weft_plugin_gemini
+    weft_plugin_hybrid_parallel weft_plugin_low_level_zero weft_plugin_torch_ddp weft_plugin_torch_fsdp)
+endfunction()

@@ -70,6 +70,14 @@ Batch Oracle::batch() const {
   return batch;
 }
 
+at::Tensor Oracle::weighed(const State& outputs) const {
+  const at::Tensor& cotangent = inputs.at("cotangent");
+  const at::Tensor sum = (outputs.at("last_hidden_state") * cotangent).sum();
+  const at::Tensor* pooled = outputs.find("pooler_output");
+  return pooled == nullptr ? sum
+                           : sum + (*pooled * cotangent.select(1, 0).slice(1, 0, pooled->size(1))).sum();
+}
+
 void bind_weights(nn::Model& model, const Oracle::Tensors& weights) {
   const std::map<std::string, std::string> canonical = canonical_names(model);
   std::set<std::string> left;

@@ -27,6 +27,8 @@ struct Oracle {
   static std::vector<std::string> files();
   // Returns the inputs of forward, in fp32.
   Batch batch() const;
+  // Returns the sum whose gradients the oracle of a base model has: its outputs, weighed by the cotangent.
+  at::Tensor weighed(const State& outputs) const;
 };
 
 // Returns a model of the family under test on the meta device. The tests of each family define it.

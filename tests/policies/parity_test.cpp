@@ -81,7 +81,7 @@ TEST_P(Parity, HasGradientsOfHuggingFace) {
   const Batch batch = oracle_.batch();
   const State last = run(*model_, batch);
   if (oracle_.inputs.contains("cotangent")) {
-    (last.at("last_hidden_state") * oracle_.inputs.at("cotangent")).sum().backward();
+    oracle_.weighed(last).backward();
   } else {
     total_loss(*model_, last, batch).backward();
   }
@@ -178,7 +178,7 @@ TEST_P(Parity, HasOutputsAndGradientsInBf16NearThoseOfFp32) {
     for (const auto& [name, output] : model->outputs(last))
       outputs[half].push_back(defined(name, output).detach().to(at::kFloat).flatten());
     if (oracle_.inputs.contains("cotangent"))
-      (last.at("last_hidden_state") * oracle_.inputs.at("cotangent")).sum().backward();
+      oracle_.weighed(last).backward();
     else
       total_loss(*model, last, batch).backward();
     for (const auto& item : model->named_parameters())

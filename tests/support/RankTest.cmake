@@ -57,16 +57,11 @@ function(weft_add_rank_test)
 endfunction()
 
 # weft_add_strategy_test(STRATEGY SOURCES ... [LIBRARIES ...])
-# plugin_<STRATEGY>: the strategy, found by name, with the model and the comparisons of tests/plugins/support.
+# plugin_<STRATEGY>: the strategy, found by name, with the models and comparisons of weft_training_support.
 function(weft_add_strategy_test strategy)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
   weft_add_rank_test(NAME plugin_${strategy} LABELS parity
-    SOURCES
-      ${PROJECT_SOURCE_DIR}/tests/engine/training/toy_model.cpp
-      ${PROJECT_SOURCE_DIR}/tests/plugins/support/bytes.cpp
-      ${PROJECT_SOURCE_DIR}/tests/plugins/support/parity.cpp
-      ${arg_SOURCES}
-    LIBRARIES weft_base weft_host ${arg_LIBRARIES})
+    SOURCES ${arg_SOURCES} LIBRARIES weft_training_support weft_base weft_host ${arg_LIBRARIES})
   add_dependencies(plugin_${strategy} weft_plugin_${strategy} weft_plugin_gpt2)
 endfunction()
 
@@ -74,3 +69,19 @@ add_library(weft_launch_ranks STATIC ${CMAKE_CURRENT_LIST_DIR}/launch_ranks.cpp 
 weft_use_tests_pch(weft_launch_ranks)
 target_include_directories(weft_launch_ranks PUBLIC ${PROJECT_SOURCE_DIR}/tests PRIVATE ${PROJECT_SOURCE_DIR}/core/include)
 target_link_libraries(weft_launch_ranks PUBLIC weft::sdk weft::libtorch GTest::gtest PRIVATE weft_warnings)
+
+# Jobs of small models on several ranks, compared with one rank: for the tests of strategies, operations and model families.
+set(weft_tests ${PROJECT_SOURCE_DIR}/tests)
+add_library(weft_training_support STATIC
+  ${weft_tests}/engine/training/toy_model.cpp
+  ${weft_tests}/plugins/support/broken_plans.cpp
+  ${weft_tests}/plugins/support/bytes.cpp
+  ${weft_tests}/plugins/support/parity.cpp
+  ${weft_tests}/policies/gpt2/gpt2_trial.cpp
+  ${weft_tests}/policies/llama/llama_trial.cpp
+  ${weft_tests}/policies/tiny_models.cpp)
+weft_use_tests_pch(weft_training_support)
+target_include_directories(weft_training_support PUBLIC
+  ${weft_tests} ${PROJECT_SOURCE_DIR}/core/engine ${PROJECT_SOURCE_DIR}/core)
+target_link_libraries(weft_training_support
+  PUBLIC weft_launch_ranks weft::core weft_base PRIVATE weft_warnings nlohmann_json::nlohmann_json)

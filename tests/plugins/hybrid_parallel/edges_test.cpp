@@ -5,7 +5,8 @@
 #include <cstdlib>
 
 #include "base/text.hpp"
-#include "plugins/hybrid_parallel/classes.hpp"
+#include "policies/gpt2/gpt2_trial.hpp"
+#include "policies/llama/llama_trial.hpp"
 #include "support/expect_error.hpp"
 
 namespace weft::test {

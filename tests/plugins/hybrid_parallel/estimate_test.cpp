@@ -3,7 +3,7 @@
 
 #include "base/text.hpp"
 #include "memory/counting_allocator.hpp"
-#include "plugins/hybrid_parallel/classes.hpp"
+#include "plugins/support/parity.hpp"
 #include "support/expect_error.hpp"
 
 namespace weft::test {

@@ -2,7 +2,7 @@
 // scale is one for all ranks, and an overflow on one of them stops the step on all.
 #include <cmath>
 
-#include "plugins/hybrid_parallel/classes.hpp"
+#include "plugins/support/parity.hpp"
 #include "support/tolerances.hpp"
 
 namespace weft::test {

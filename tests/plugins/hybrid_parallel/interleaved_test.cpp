@@ -3,10 +3,11 @@
 #include <cstdlib>
 
 #include "parallel/make_context.hpp"
-#include "plugins/hybrid_parallel/classes.hpp"
 #include "plugins/support/parity.hpp"
 #include "plugins/support/sequence_modes.hpp"
-#include "policies/t5/trials.hpp"
+#include "policies/gpt2/gpt2_trial.hpp"
+#include "policies/llama/llama_trial.hpp"
+#include "policies/t5/tiny_t5.hpp"
 #include "support/slice.hpp"
 #include "weft/nn/head.hpp"
 

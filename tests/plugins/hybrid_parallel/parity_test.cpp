@@ -1,5 +1,6 @@
-// Tensor parallelism, alone and with every kind of data parallelism, against one rank.
-#include "plugins/hybrid_parallel/classes.hpp"
+// Tensor parallelism with every kind of data parallelism, against one rank; tests/policies trains every
+// family on a tensor axis.
+#include "policies/gpt2/gpt2_trial.hpp"
 
 namespace weft::test {
 
@@ -12,45 +13,6 @@ JobOptions hybrid(const std::string& options, const std::string& precision = "fp
   return {.strategy = "hybrid_parallel", .options = options, .precision = precision};
 }
 
-class Classes : public testing::TestWithParam<std::tuple<const char*, std::string>> {};
-
-TEST_P(Classes, HaveTheGradientsOfOneRank) {
-  const auto& [architecture, precision] = GetParam();
-  const Trial trial = gpt2_trial(architecture, precision);
-  expect_gradients_of_one_rank(hybrid(R"({"tp_size": 2})", precision), {2}, trial);
-  expect_gradients_of_one_rank(hybrid(R"({"tp_size": 4})", precision), {4}, trial);
-}
-
-// 7 positions: no number of ranks divides them.
-TEST_P(Classes, HaveTheGradientsOfOneRankWithSplitSequences) {
-  const auto& [architecture, precision] = GetParam();
-  const Trial trial = gpt2_trial(architecture, precision);
-  for (const int size : {2, 4}) {
-    const JobOptions options = hybrid("{\"tp_size\": " + std::to_string(size) + kSplitGather, precision);
-    JobOptions recomputed = options;
-    recomputed.recompute = "all";
-    expect_gradients_of_one_rank({{options, trial}, {recomputed, trial}}, size);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Gpt2, Classes,
-                         testing::Combine(testing::ValuesIn(kGpt2Classes), testing::Values("fp32", "fp64")));
-
-TEST(HybridParallel, BaseModelsHaveTheGradientsOfOneRankUnderACriterion) {
-  for (const char* architecture : {"GPT2Model", "LlamaModel", "OPTModel", "BloomModel"}) {
-    const Tensors expected =
-        criterion_gradients(one_rank(), {.strategy = "none", .precision = "fp64"}, architecture);
-    for (const int ranks : {2, 4})
-      on_ranks({ranks}, [&](World& world) {
-        const std::string size = std::to_string(ranks);
-        for (const std::string& more : {std::string("}"), std::string(kSplitGather)})
-          expect_near(
-              criterion_gradients(world, hybrid("{\"tp_size\": " + size + more, "fp64"), architecture),
-              expected, 1e-10);
-      });
-  }
-}
-
 class Precisions : public testing::TestWithParam<std::string> {};
 
 TEST_P(Precisions, DataAxesOfEveryKindMultiply) {
@@ -60,14 +22,6 @@ TEST_P(Precisions, DataAxesOfEveryKindMultiply) {
     cases.push_back(
         {hybrid(std::string(R"({"tp_size": 2, "zero_stage": )") + stage + "}", GetParam()), trial});
   expect_gradients_of_one_rank(cases, 4);
-}
-
-TEST_P(Precisions, EveryStrategyTakesATensorAxis) {
-  const Trial trial = gpt2_trial("GPT2LMHeadModel", GetParam());
-  std::vector<Case> cases;
-  for (const char* strategy : {"torch_ddp", "low_level_zero", "torch_fsdp", "gemini"})
-    cases.push_back({{.strategy = strategy, .options = R"({"tp_size": 2})", .precision = GetParam()}, trial});
-  for (const int ranks : {2, 4}) expect_gradients_of_one_rank(cases, ranks);
 }
 
 INSTANTIATE_TEST_SUITE_P(HybridParallel, Precisions, testing::Values("fp32", "fp64"));

@@ -1,87 +1,15 @@
-// Sequences that ranks share out, in every mode, against one rank.
+// Sequences that ranks share out; tests/policies trains every family in every mode.
 #include "base/text.hpp"
 #include "memory/counting_allocator.hpp"
-#include "plugins/hybrid_parallel/classes.hpp"
 #include "plugins/support/bytes.hpp"
 #include "plugins/support/parity.hpp"
 #include "plugins/support/sequence_modes.hpp"
+#include "policies/gpt2/gpt2_trial.hpp"
 #include "support/expect_error.hpp"
-#include "support/slice.hpp"
 
 namespace weft::test {
 
 namespace {
-
-Trial with_batch(Trial trial, const std::function<void(Batch&)>& change) {
-  trial.batch = [before = trial.batch, change](int64_t step) {
-    Batch batch = before(step);
-    change(batch);
-    return batch;
-  };
-  return trial;
-}
-
-// Rows of 3 to 7 tokens, with padding on either side.
-Trial padded_trial(const Trial& trial) {
-  return with_batch(trial, [](Batch& batch) {
-    const at::Tensor mask = at::ones({6, 7}, at::kLong);
-    for (int64_t row = 0; row < 5; ++row)
-      row % 2 == 0 ? mask[row].narrow(0, 7 - row, row).fill_(0) : mask[row].narrow(0, 0, row).fill_(0);
-    batch.at("labels").masked_fill_(mask.eq(0), -100);
-    batch.set("attention_mask", mask);
-  });
-}
-
-// Several sequences packed into one row.
-Trial packed_trial() {
-  Trial trial = with_batch(gpt2_trial("GPT2LMHeadModel", "fp64"), [](Batch& batch) {
-    batch.set("position_ids", at::tensor({0, 1, 2, 0, 1, 0, 1}).repeat({6, 1}));
-  });
-  trial.model = [](const JobOptions& options) {
-    return tiny_gpt2(
-        TinyGpt2{.precision = options.precision, .width = 16, .heads = 4, .more = R"(, "use_cache": false)"});
-  };
-  return trial;
-}
-
-const TinyOpt kOpts[] = {{"OPTForCausalLM"},
-                         {"OPTForCausalLM", false},
-                         {"OPTForSequenceClassification"},
-                         {"OPTForQuestionAnswering", false}};
-const TinyBloom kBlooms[] = {{"BloomForCausalLM"},
-                             {"BloomForCausalLM", true},
-                             {"BloomForTokenClassification", true},
-                             {"BloomForQuestionAnswering"}};
-
-class Sequences : public testing::TestWithParam<Split> {};
-
-TEST_P(Sequences, HaveTheGradientsOfOneRank) {
-  const auto options = [](const char* precision) {
-    return in_mode(GetParam().mode, GetParam().axes, precision);
-  };
-  std::vector<Case> cases = {{options("fp64"), padded_trial(gpt2_trial("GPT2LMHeadModel", "fp64"))},
-                             {options("fp64"), packed_trial()},
-                             {options("fp32"), gpt2_trial("GPT2LMHeadModel", "fp32")},
-                             {options("fp32"), llama_trial({"LlamaForCausalLM", 2, true}, "fp32")},
-                             {options("fp32"), llama_trial(kMistral, "fp32")},
-                             {options("fp64"), padded_trial(llama_trial(kMistral, "fp64"))}};
-  for (const char* architecture : kGpt2Classes)
-    cases.push_back({options("fp64"), gpt2_trial(architecture, "fp64")});
-  for (const TinyLlama& llama :
-       {TinyLlama{"LlamaForCausalLM", 4, false}, TinyLlama{"LlamaForCausalLM", 2, true},
-        TinyLlama{"LlamaForSequenceClassification", 1, false}, kMistral, kQwen2, kQwen3})
-    cases.push_back({options("fp64"), llama_trial(llama, "fp64")});
-  JobOptions recomputed = options("fp64");
-  recomputed.recompute = "all";
-  const std::string mode = std::string(GetParam().mode) + GetParam().axes;
-  for (const TinyOpt& opt : slice("Opt " + mode, kOpts, 2))
-    cases.push_back({opt.norm_before ? options("fp64") : recomputed, opt_trial(opt, "fp64")});
-  for (const TinyBloom& bloom : slice("Bloom " + mode, kBlooms, 2))
-    cases.push_back({bloom.adds_to_normed ? recomputed : options("fp64"), bloom_trial(bloom, "fp64")});
-  expect_gradients_of_one_rank(cases, GetParam().ranks);
-}
-
-INSTANTIATE_TEST_SUITE_P(Modes, Sequences, testing::ValuesIn(slice("Sequences", kSplits, 4)), name_of);
 
 TEST(SequenceAxis, TrainsAsOneRankWithClippingAndRecomputation) {
   for (const Split& split :
@@ -153,22 +81,6 @@ TEST(SequenceAxis, GivesLogitsOfItsPositionsOrAll) {
     EXPECT_NEAR(whole.evaluate(batch).loss(), evaluation.loss(), 1e-5);
   });
 }
-
-class SequenceCriteria : public testing::TestWithParam<Split> {};
-
-TEST_P(SequenceCriteria, OfBaseModelsTakeAllPositions) {
-  for (const char* architecture : {"GPT2Model", "LlamaModel", "OPTModel", "BloomModel"}) {
-    const Tensors expected =
-        criterion_gradients(one_rank(), {.strategy = "none", .precision = "fp64"}, architecture);
-    on_ranks({GetParam().ranks}, [&](World& world) {
-      expect_near(criterion_gradients(world, in_mode(GetParam().mode, GetParam().axes), architecture),
-                  expected, 1e-10);
-    });
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Modes, SequenceCriteria, testing::ValuesIn(slice("SequenceCriteria", kSplits, 5)),
-                         name_of);
 
 // With b samples, s positions, h channels and P ranks a block exchanges q, k, v and what attention gives, of
 // b s h / P each, forward and backward: 8 (b s h / P) (P - 1) / P elements.

@@ -8,7 +8,8 @@
 
 #include "base/files.hpp"
 #include "checkpoint/format.hpp"
-#include "plugins/hybrid_parallel/classes.hpp"
+#include "policies/gpt2/gpt2_trial.hpp"
+#include "policies/llama/llama_trial.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 

@@ -39,7 +39,19 @@ inline constexpr Split kSplits[] = {
     {"ring_attn", R"("sp_size": 4, )", 4},
     {"ring_attn", R"("sp_size": 4, "inner_ring_size": 2, )", 4},
     {"ring_attn", R"("sp_size": 2, "tp_size": 2, )", 4},
+    {"split_gather", R"("tp_size": 2, )", 2},
 };
+
+// Whole sequences on tensor axes.
+inline constexpr Split kWholes[] = {{"", R"("tp_size": 2, )", 2}, {"", R"("tp_size": 4, )", 4}};
+
+// Returns the options of an element of kSplits or kWholes.
+inline JobOptions laid_out(const Split& split, const std::string& precision = "fp64") {
+  if (*split.mode != 0) return in_mode(split.mode, split.axes, precision);
+  return {.strategy = "hybrid_parallel",
+          .options = fmt::format(R"({{{}"enable_sequence_parallelism": false}})", split.axes),
+          .precision = precision};
+}
 
 inline std::string name_of(const testing::TestParamInfo<Split>& info) {
   std::string name = info.param.mode;

@@ -1,38 +1,47 @@
-#include "policies/chatglm/trials.hpp"
+#include "policies/trials.hpp"
 
-#include "base/text.hpp"
-#include "support/temporary_folder.hpp"
+#include "policies/chatglm/tiny_chatglm.hpp"
+#include "policies/tiny_models.hpp"
 
 namespace weft::test {
 
-Model tiny_chatglm(const std::string& keys, const std::string& precision) {
-  const TemporaryFolder folder;
-  folder.file("config.json",
-              fmt::format(R"({{"model_type": "chatglm", "padded_vocab_size": 23, "seq_length": 9,
-      "hidden_size": 24, "ffn_hidden_size": 20, "num_layers": 2, "num_attention_heads": 4, "kv_channels": 14,
-      {}}})",
-                          keys));
-  return Model::open(folder.path() + "/config.json", "ChatGLMForConditionalGeneration", precision);
+namespace {
+
+TinyTrial model_of(const std::string& name, const std::string& keys) {
+  return {"ChatGLMForConditionalGeneration, " + name,
+          [=](const std::string& precision) { return chatglm_trial(keys, precision); }};
 }
 
-Trial chatglm_trial(const std::string& keys, const std::string& precision) {
-  return {.tolerance = precision == "fp64" ? 1e-10 : 5e-5,
-          .model = [=](const JobOptions& options) { return tiny_chatglm(keys, options.precision); },
-          .batch = [](int64_t step) { return gpt2_batch(6, step); }};
+Trial dropping_trial() {
+  return form_trial({.model = [](const JobOptions& options) {
+    return tiny_model(R"({"model_type": "chatglm", "padded_vocab_size": 23, "seq_length": 9,
+        "hidden_size": 24, "ffn_hidden_size": 20, "num_layers": 1, "num_attention_heads": 4,
+        "kv_channels": 6, "multi_query_attention": true, "multi_query_group_num": 2, "rmsnorm": false,
+        "hidden_dropout": 0.2, "attention_dropout": 0.2})",
+                      "ChatGLMForConditionalGeneration", options.precision);
+  }});
 }
 
-Trial padded_chatglm_trial(const std::string& keys, const std::string& precision) {
-  Trial trial = chatglm_trial(keys, precision);
-  trial.batch = [](int64_t step) {
-    Batch batch = gpt2_batch(6, step);
-    const at::Tensor mask = at::ones({6, 7}, at::kLong);
-    for (int64_t row = 0; row < 5; ++row)
-      row % 2 == 0 ? mask[row].narrow(0, 7 - row, row).zero_() : mask[row].narrow(0, 0, row).zero_();
-    batch.at("labels").copy_(batch.at("input_ids")).masked_fill_(mask.eq(0), -100);
-    batch.set("attention_mask", mask);
-    return batch;
-  };
-  return trial;
+}  // namespace
+
+const char* const kFamily = "chatglm";
+
+// On 4 ranks each group of kTwoGroups is held by two of them, and that of kOneGroup by all.
+FamilyTrials family_trials() {
+  const TinyTrial two = model_of("two groups", kTwoGroups), none = model_of("no groups", kUngrouped);
+  FamilyTrials trials;
+  trials.models = {two,
+                   none,
+                   model_of("one group", kOneGroup),
+                   {"ChatGLMForConditionalGeneration, padding",
+                    [](const std::string& precision) { return padded_chatglm_trial(kTwoGroups, precision); },
+                    {"fp64"}}};
+  trials.bases = {{"ChatGLMModel", [](const std::string& precision) {
+                     return base_trial(chatglm_trial(kTwoGroups, precision, "ChatGLMModel"));
+                   }}};
+  trials.plans = {two, none};
+  trials.forms = {{"ChatGLMForConditionalGeneration", [](const std::string&) { return dropping_trial(); }}};
+  return trials;
 }
 
 }  // namespace weft::test

@@ -1,7 +1,7 @@
-// Sequence parallelism of an encoder and a decoder in every mode, against one rank.
+// Sequence parallelism of an encoder and a decoder, and what it sends.
 #include "plugins/support/bytes.hpp"
 #include "plugins/support/sequence_modes.hpp"
-#include "policies/t5/trials.hpp"
+#include "policies/t5/tiny_t5.hpp"
 #include "support/expect_error.hpp"
 #include "support/slice.hpp"
 #include "support/temporary_folder.hpp"
@@ -15,62 +15,10 @@ JobOptions in_mode(const Split& split, const char* precision) {
   return test::in_mode(split.mode, split.axes, precision);
 }
 
-// Rows of 4 to 9 tokens with padding on either side; 2 to 5 tokens in the decoder.
-Trial padded_trial() {
-  Trial trial = t5_trial(kGeneration, kTied, 1e-10);
-  trial.batch = [](int64_t step) {
-    Batch batch = t5_batch(kGeneration, 7, step);
-    const at::Tensor mask = at::ones({7, 9}, at::kLong), target = at::ones({7, 5}, at::kLong);
-    for (int64_t row = 0; row < 6; ++row)
-      row % 2 == 0 ? mask[row].narrow(0, 9 - row, row).zero_() : mask[row].narrow(0, 0, row).zero_();
-    for (int64_t row = 0; row < 4; ++row) target[row].narrow(0, 5 - row, row).zero_();
-    batch.set("attention_mask", mask);
-    batch.set("decoder_attention_mask", target);
-    return batch;
-  };
-  return trial;
-}
-
-// Fewer positions than ranks, so that some ranks have none.
-Trial short_trial() {
-  Trial trial = t5_trial(kGeneration, kUntied, 1e-10);
-  trial.batch = [](int64_t step) {
-    const Batch batch = t5_batch(kGeneration, 7, step);
-    return Batch{{"input_ids", batch.at("input_ids").narrow(1, 0, 3)},
-                 {"labels", batch.at("labels").narrow(1, 0, 2)}};
-  };
-  return trial;
-}
-
-class T5Sequences : public testing::TestWithParam<Split> {};
-
-TEST_P(T5Sequences, HaveTheGradientsOfOneRank) {
-  const auto options = [](const char* precision) { return in_mode(GetParam(), precision); };
-  JobOptions recomputed = options("fp64");
-  recomputed.recompute = "all";
-  expect_gradients_of_one_rank({{options("fp64"), t5_trial(kGeneration, kTied, 1e-10)},
-                                {recomputed, t5_trial(kGeneration, kUntied, 1e-10)},
-                                {options("fp32"), t5_trial(kGeneration, kTied, 5e-5)},
-                                {options("fp64"), t5_trial("T5ForTokenClassification", kTied, 1e-10)},
-                                {options("fp64"), padded_trial()},
-                                {options("fp64"), short_trial()}},
-                               GetParam().ranks);
-}
-
-TEST_P(T5Sequences, HaveTheGradientsOfOneRankUnderACriterionOfAllOutputs) {
-  for (const char* architecture : {"T5Model", "T5EncoderModel"}) {
-    const Tensors expected = t5_criterion_gradients(one_rank(), architecture, under("none", "{}", "fp64"));
-    on_ranks({GetParam().ranks}, [&](World& world) {
-      expect_near(t5_criterion_gradients(world, architecture, in_mode(GetParam(), "fp64")), expected, 1e-10);
-    });
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Modes, T5Sequences, testing::ValuesIn(slice("T5Sequences", kSplits, 4)), name_of);
-
 TEST(T5SequenceAxis, TrainsAsOneRankWithClippingAndRecomputation) {
-  for (const Split& split : {Split{"split_gather", R"("tp_size": 2, )", 2},
-                             Split{"ring_attn", R"("sp_size": 2, "zero_stage": 1, )", 2}}) {
+  constexpr Split kTrained[] = {{"split_gather", R"("tp_size": 2, )", 2},
+                                {"ring_attn", R"("sp_size": 2, "zero_stage": 1, )", 2}};
+  for (const Split& split : slice("T5SequenceAxis trains", kTrained, 1)) {
     JobOptions options = in_mode(split, "fp32");
     options.max_grad_norm = 0.5;
     options.recompute = "all";
@@ -95,8 +43,10 @@ TEST(T5SequenceAxis, GivesTheOutputsOfOneRank) {
 }
 
 TEST(T5SequenceAxis, TrainsWithDropout) {
-  on_ranks({2}, [](World& world) {
-    for (const Split& split : {kSplits[0], kSplits[4], kSplits[7]}) {
+  const std::vector<Split> splits =
+      slice("T5SequenceAxis dropout", std::vector{kSplits[0], kSplits[4], kSplits[7]}, 1);
+  on_ranks({2}, [&](World& world) {
+    for (const Split& split : splits) {
       const JobOptions options = in_mode(split, "fp32");
       Job job = boost(world, tiny_t5(options, kGeneration, kTied, 0.1), options);
       double before = 0, after = 0;

@@ -1,7 +1,7 @@
 // Training of an encoder and a decoder against one rank: three modules share an embedding, all blocks of a
 // stack use the position bias of the first one, and every block of the decoder reads the encoder's output.
 #include "plugins/support/bytes.hpp"
-#include "policies/t5/trials.hpp"
+#include "policies/t5/tiny_t5.hpp"
 
 namespace weft::test {
 
@@ -24,19 +24,6 @@ TEST_P(T5Training, TrainsAsOneRankWithClippingAndRecomputation) {
 INSTANTIATE_TEST_SUITE_P(Strategies, T5Training,
                          testing::Values("torch_ddp", "low_level_zero", "torch_fsdp", "gemini"),
                          [](const auto& info) { return std::string(info.param); });
-
-TEST(T5TensorParallel, HasTheGradientsOfOneRank) {
-  for (const auto& [precision, tolerance] : {std::pair("fp32", 5e-5), std::pair("fp64", 1e-10)}) {
-    for (const int ranks : {2, 4}) {
-      const JobOptions options =
-          under("hybrid_parallel", fmt::format(R"({{"tp_size": {}}})", ranks), precision);
-      for (const char* keys : {kTied, kUntied}) {
-        expect_gradients_of_one_rank(options, {ranks}, t5_trial(kGeneration, keys, tolerance));
-        expect_gradients_of_one_rank(options, {ranks}, t5_trial("T5ForTokenClassification", keys, tolerance));
-      }
-    }
-  }
-}
 
 // All-reduces: an encoder block has two activations in forward and two in backward, a decoder block three and
 // three; the embedding of each stack has one, the gradient of the encoder's output one for any number of
@@ -61,18 +48,6 @@ TEST(T5TensorParallel, TrainsAsOneRankBesideDataParallelism) {
   chosen.max_grad_norm = 0.5;
   chosen.recompute = "all";
   expect_steps_of_one_rank(chosen, {4}, t5_trial(kGeneration, kTied, 5e-5));
-}
-
-TEST(T5TensorParallel, HasTheGradientsOfOneRankUnderACriterionOfAllOutputs) {
-  for (const char* architecture : {"T5Model", "T5EncoderModel"}) {
-    const Tensors expected = t5_criterion_gradients(one_rank(), architecture, under("none", "{}", "fp64"));
-    for (const int ranks : {2, 4})
-      on_ranks({ranks}, [&](World& world) {
-        const std::string options = fmt::format(R"({{"tp_size": {}}})", ranks);
-        expect_near(t5_criterion_gradients(world, architecture, under("hybrid_parallel", options, "fp64")),
-                    expected, 1e-10);
-      });
-  }
 }
 
 }  // namespace

@@ -26,8 +26,4 @@ Trial t5_trial(const char* architecture, const char* keys, double tolerance = 0)
 
 JobOptions under(const std::string& strategy, const std::string& options, const std::string& precision);
 
-// Trains under a criterion of all outputs. Outputs are replicated, so a gradient that enters there counts
-// once. Collective.
-Tensors t5_criterion_gradients(const World& world, const char* architecture, const JobOptions& options);
-
 }  // namespace weft::test

@@ -17,10 +17,12 @@ inline constexpr const char* kOneGroup =
        "apply_residual_connection_post_layernorm": true, "post_layer_norm": false)";
 
 // Two layers, 23 tokens.
-Model tiny_chatglm(const std::string& keys, const std::string& precision);
+Model tiny_chatglm(const std::string& keys, const std::string& precision,
+                   const std::string& architecture = "ChatGLMForConditionalGeneration");
 
 // Within 5e-5 of one rank in fp32 and 1e-10 in fp64.
-Trial chatglm_trial(const std::string& keys, const std::string& precision);
+Trial chatglm_trial(const std::string& keys, const std::string& precision,
+                    const std::string& architecture = "ChatGLMForConditionalGeneration");
 // Rows of 3 to 7 tokens, with padding on either side and labels of all tokens.
 Trial padded_chatglm_trial(const std::string& keys, const std::string& precision);
 
