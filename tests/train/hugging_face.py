@@ -1,35 +1,17 @@
 """Transformers' side of hugging_face_test.cpp.
 
-    hugging_face.py CLASSES ORACLES MADE    checks each CLASSES/<class> with roundtrip.py in ORACLES on CLASSES/<class>.safetensors;
-                                            MADE/<family>: {sharded,torch}, one random language model; {inputs,expected}.safetensors
+    hugging_face.py CLASSES ORACLES FAMILIES MADE
+        checks each CLASSES/<class> with roundtrip.py in ORACLES on CLASSES/<class>.safetensors;
+        MADE/<family> for each FAMILIES/<family>/hugging_face.json: {sharded,torch}, one random language model; {inputs,expected}.safetensors
 """
 
+import json
 import sys
 from pathlib import Path
 
 import torch
 import transformers
 from safetensors.torch import save_file
-
-SCALING = dict(rope_type="llama3", rope_theta=300.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
-               original_max_position_embeddings=64)
-DECODER = dict(vocab_size=131, max_position_embeddings=40, hidden_size=60, intermediate_size=90, num_hidden_layers=3,
-               num_attention_heads=6, num_key_value_heads=2, bos_token_id=0, eos_token_id=0)
-# One position shorter than the sequences: shorter ones leave padding without any key, which is not defined.
-WINDOW = dict(use_sliding_window=True, sliding_window=16, max_window_layers=1)
-CONFIGS = dict(
-    bloom=transformers.BloomConfig(vocab_size=131, hidden_size=60, n_layer=3, n_head=6),
-    gpt2=transformers.GPT2Config(vocab_size=131, n_positions=40, n_embd=60, n_layer=3, n_head=4, resid_pdrop=0.1,
-                                 bos_token_id=0, eos_token_id=0),
-    llama=transformers.LlamaConfig(**DECODER, attention_bias=True, rope_parameters=SCALING),
-    mistral=transformers.MistralConfig(**DECODER, sliding_window=16),
-    opt=transformers.OPTConfig(vocab_size=131, max_position_embeddings=40, hidden_size=60, word_embed_proj_dim=28, ffn_dim=90,
-                               num_hidden_layers=3, num_attention_heads=4),
-    qwen2=transformers.Qwen2Config(**DECODER, **WINDOW, tie_word_embeddings=True),
-    qwen3=transformers.Qwen3Config(**DECODER, **WINDOW, head_dim=16),
-    t5=transformers.T5Config(vocab_size=131, d_model=60, d_kv=10, d_ff=90, num_layers=3, num_decoder_layers=2, num_heads=4,
-                             decoder_start_token_id=0, pad_token_id=0, eos_token_id=1),
-)
 
 
 def make(folder, config):
@@ -65,6 +47,7 @@ def open_all(folder, oracles):
 
 
 if __name__ == "__main__":
-    for name, config in CONFIGS.items():
-        make(Path(sys.argv[3]) / name, config)
+    for file in sorted(Path(sys.argv[3]).glob("*/hugging_face.json")):
+        settings = json.loads(file.read_text())["transformers"]
+        make(Path(sys.argv[4]) / file.parent.name, transformers.AutoConfig.for_model(**settings))
     sys.exit(open_all(Path(sys.argv[1]), sys.argv[2]))

@@ -1,11 +1,17 @@
 // Exchanges model folders with Hugging Face transformers in both directions, if WEFT_ORACLE_PYTHON names a
-// Python that has transformers.
-#include <fmt/format.h>
+// Python that has transformers. A family describes its models in tests/policies/<family>/hugging_face.json:
+//
+// - "classes": the classes that Weft trains and transformers opens, each with its samples (inputs_of).
+// - "weft": their configuration, or the path of one in samples/. One that names "architectures" is trained
+//   on text first. A window must leave every padded position a key, because others are not defined.
+// - "transformers": the configuration of a language model that transformers makes and Weft opens.
 #include <gmock/gmock.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "support/oracle_python.hpp"
@@ -15,25 +21,19 @@ namespace weft::test {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 using testing::HasSubstr;
 
 constexpr double kTolerance = 2e-5;  // the value in support/tolerances.hpp, which needs libtorch
 
-constexpr const char* kT5 = R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"],
-    "vocab_size": 256, "d_model": 24, "d_kv": 10, "d_ff": 40, "num_layers": 2, "num_decoder_layers": 3,
-    "num_heads": 3, "feed_forward_proj": "gated-gelu", "dropout_rate": 0.0, "pad_token_id": 0,
-    "decoder_start_token_id": 0})";
-constexpr const char* kOpt = R"({"model_type": "opt", "architectures": ["OPTForCausalLM"],
-    "vocab_size": 256, "hidden_size": 24, "word_embed_proj_dim": 10, "ffn_dim": 40, "num_hidden_layers": 2,
-    "num_attention_heads": 3, "do_layer_norm_before": false, "dropout": 0.0, "pad_token_id": 0,
-    "max_position_embeddings": 32})";
-
-constexpr const char* kBloom = R"({"model_type": "bloom", "architectures": ["BloomForCausalLM"],
-    "vocab_size": 256, "hidden_size": 24, "n_layer": 2, "n_head": 3})";
-
-constexpr const char* kDecoder = R"({{"model_type": "{}", "vocab_size": 256, "hidden_size": 24,
-    "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "head_dim": 8, "max_position_embeddings": 64, "initializer_range": 0.3, {}}})";
+// Returns the hugging_face.json of each family that has one.
+std::map<std::string, json> families() {
+  std::map<std::string, json> families;
+  for (const auto& folder : fs::directory_iterator(WEFT_FAMILY_TESTS))
+    if (const fs::path file = folder.path() / "hugging_face.json"; fs::exists(file))
+      families[folder.path().filename()] = json::parse(std::ifstream(file));
+  return families;
+}
 
 class HuggingFace : public CommandTest {
  protected:
@@ -45,6 +45,7 @@ class HuggingFace : public CommandTest {
     weft_succeeds({"forward", "--model", model, "--inputs", inputs, "--output", in("outputs.safetensors")});
     return read_safetensors(in("outputs.safetensors"));
   }
+  std::string first_model(const std::string& family, const json& config) const;
   void train_classes() const;
 
   std::string python_;
@@ -80,49 +81,46 @@ RawTensors with_choices(RawTensors samples) {
   return samples;
 }
 
+RawTensors inputs_of(const std::string& kind) {
+  const RawTensors samples = language_samples(4, 9);
+  if (kind == "labels of classes") return with_classes(samples);
+  if (kind == "choices") return with_choices(samples);
+  if (kind != "tokens")
+    throw std::runtime_error("hugging_face.json: the samples of a class are \"" + kind +
+                             "\", must be \"tokens\", \"labels of classes\" or \"choices\"");
+  return samples;
+}
+
+// Returns the folder or file of the model that the classes of a family start from.
+std::string HuggingFace::first_model(const std::string& family, const json& config) const {
+  std::string path = in(family + ".json");
+  if (config.is_string())
+    path = std::string(WEFT_SAMPLES) + '/' + config.get<std::string>();
+  else
+    folder_.file(family + ".json", config.dump());
+  if (!config.is_string() && !config.contains("architectures")) return path;
+  weft_succeeds({"train", "--model", path, "--data", data_, "--sequence-length", "32", "--steps", "1",
+                 "--save", in(family)});
+  randomise(in(family) + "/model.safetensors");
+  return in(family);
+}
+
 // Writes a trained folder of each class, and Weft's outputs of it, for transformers to compare.
 void HuggingFace::train_classes() const {
-  copy_trained_model();
-  weft_succeeds({"train", "--model", WEFT_SAMPLES "/llama_bytes/config.json", "--data", data_,
-                 "--sequence-length", "32", "--steps", "1", "--save", in("llama")});
-  folder_.file("t5.json", kT5);
-  folder_.file("opt.json", kOpt);
-  folder_.file("bloom.json", kBloom);
-  for (const std::string family : {"bloom", "opt", "t5"})
-    weft_succeeds({"train", "--model", in(family + ".json"), "--data", data_, "--sequence-length", "32",
-                   "--steps", "1", "--save", in(family)});
-  for (const char* folder : {"bloom", "out", "llama", "opt", "t5"})
-    randomise(in(folder) + "/model.safetensors");
-  // A window that leaves every padded position a key, because others are not defined.
-  folder_.file("mistral.json", fmt::format(kDecoder, "mistral", R"("sliding_window": 8)"));
-  folder_.file("qwen2.json", fmt::format(kDecoder, "qwen2", R"("use_sliding_window": false)"));
-  folder_.file("qwen3.json", fmt::format(kDecoder, "qwen3", R"("use_sliding_window": true,
-      "layer_types": ["full_attention", "sliding_attention"], "sliding_window": 8)"));
-  const RawTensors samples = language_samples(4, 9);
-  struct Class {
-    std::string name, folder;
-    RawTensors inputs;
-  };
-  const Class classes[] = {{"GPT2LMHeadModel", "out", samples},
-                           {"GPT2ForTokenClassification", "out", with_classes(samples)},
-                           {"GPT2DoubleHeadsModel", "out", with_choices(samples)},
-                           {"LlamaForCausalLM", "llama", samples},
-                           {"OPTForCausalLM", "opt", samples},
-                           {"BloomForCausalLM", "bloom", samples},
-                           {"MistralForCausalLM", "mistral.json", samples},
-                           {"Qwen2ForTokenClassification", "qwen2.json", with_classes(samples)},
-                           {"Qwen3ForCausalLM", "qwen3.json", samples},
-                           {"T5ForConditionalGeneration", "t5", samples}};
   fs::create_directories(in("classes"));
-  for (const auto& [name, folder, inputs] : classes) {
-    folder_.file("inputs.safetensors", safetensors_bytes(inputs));
-    weft_succeeds({"train", "--model", in(folder), "--architecture", name, "--data", in("inputs.safetensors"),
-                   "-n", "2", "--batch-size", "4", "--steps", "2", "--save", in("classes/" + name)});
-    RawTensors oracle;
-    for (const auto& [field, tensor] : inputs) oracle["input." + field] = tensor;
-    for (const auto& [field, tensor] : forward(in("classes/" + name), in("inputs.safetensors")))
-      oracle["output." + field] = tensor;
-    folder_.file("classes/" + name + ".safetensors", safetensors_bytes(oracle));
+  for (const auto& [family, file] : families()) {
+    const std::string model = first_model(family, file.at("weft"));
+    for (const auto& [name, kind] : file.at("classes").items()) {
+      const RawTensors inputs = inputs_of(kind);
+      folder_.file("inputs.safetensors", safetensors_bytes(inputs));
+      weft_succeeds({"train", "--model", model, "--architecture", name, "--data", in("inputs.safetensors"),
+                     "-n", "2", "--batch-size", "4", "--steps", "2", "--save", in("classes/" + name)});
+      RawTensors oracle;
+      for (const auto& [field, tensor] : inputs) oracle["input." + field] = tensor;
+      for (const auto& [field, tensor] : forward(in("classes/" + name), in("inputs.safetensors")))
+        oracle["output." + field] = tensor;
+      folder_.file("classes/" + name + ".safetensors", safetensors_bytes(oracle));
+    }
   }
 }
 
@@ -130,14 +128,15 @@ void HuggingFace::train_classes() const {
 TEST_F(HuggingFace, AndWeftOpenEachOthersFolders) {
   train_classes();
   fs::create_directories(in("made"));
-  const Output opened =
-      launch::Process({python_, WEFT_TRAIN_TESTS "/hugging_face.py", in("classes"), WEFT_ORACLES, in("made")})
-          .finish();
+  const Output opened = launch::Process({python_, WEFT_TRAIN_TESTS "/hugging_face.py", in("classes"),
+                                         WEFT_ORACLES, WEFT_FAMILY_TESTS, in("made")})
+                            .finish();
   ASSERT_EQ(opened.exit_code, 0) << opened.error << opened.out;
   for (const char* output : {"logits", "mc_logits", "loss", "mc_loss", "encoder_last_hidden_state"})
     EXPECT_THAT(opened.out, HasSubstr(output));
-  for (const std::string model : {"made/bloom", "made/gpt2", "made/llama", "made/mistral", "made/opt",
-                                  "made/qwen2", "made/qwen3", "made/t5"}) {
+  ASSERT_GE(families().size(), 8u);
+  for (const auto& [family, file] : families()) {
+    const std::string model = "made/" + family;
     const RawTensors expected = read_safetensors(in(model + "/expected.safetensors"));
     for (const std::string& folder : {model + "/sharded", model + "/torch"}) {
       const RawTensors outputs = forward(in(folder), in(model + "/inputs.safetensors"));
