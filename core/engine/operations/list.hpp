@@ -19,5 +19,6 @@
   visit(parallel_input) \
   visit(rms_norm) \
   visit(sequence_begin) \
-  visit(sequence_end)
+  visit(sequence_end) \
+  visit(sequence_split)
 // clang-format on

@@ -1,5 +1,5 @@
-// The beginning and the end of a sequence, and a shared input of a region, at places without a layer of their
-// own.
+// The beginning, the split and the end of a sequence, and a shared input of a region, at places without a
+// layer of their own.
 #include <weft/shard_policy.h>
 
 #include "operations/attribute_rules.hpp"
@@ -34,6 +34,18 @@ plan::Operation sequence_end() {
           .communication = {.keeps = "no parameters",
                             .forward = "all-gather of the output, if sequences are split"},
           .claims = {{plan::Fact::kEndsSequence}}};
+}
+
+plan::Operation sequence_split() {
+  return {
+      .id = "weft.sequence_split/1",
+      .documentation = "splits a sequence of which every rank has computed all positions",
+      .kinds = {"Identity"},
+      .attributes = {},
+      .communication = {.keeps = "no parameters",
+                        .backward = "all-gather of the gradient of the input, if tensor-parallel ranks split "
+                                    "sequences"},
+      .claims = {{plan::Fact::kSplitsSequence}}};
 }
 
 }  // namespace weft::operations

@@ -36,4 +36,8 @@ void install_sequence_end(Site& site, const plan::Attributes&) {
   if (site.is_parallel()) install(site, &parallel::ResidualStream::end);
 }
 
+void install_sequence_split(Site& site, const plan::Attributes&) {
+  if (site.is_parallel()) install(site, &parallel::ResidualStream::split);
+}
+
 }  // namespace weft::operations

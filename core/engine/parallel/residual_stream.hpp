@@ -66,6 +66,10 @@ class ResidualStream : public std::enable_shared_from_this<ResidualStream> {
   // Marks where a sequence begins. Returns `ids` (B, T) unchanged, because embeddings take their part
   // themselves.
   at::Tensor begin(const at::Tensor& ids) { return ids; }
+  // Begins the split of `x` (B, T, ...), of which every rank has all positions: returns this rank's. In
+  // backward every tensor rank gets the gradient of all positions; the ranks of a sequence axis, which are
+  // data-parallel, get that of their own.
+  virtual at::Tensor split(const at::Tensor& x) { return own(x); }
   // Ends the split: returns `x` with all positions on every rank (one all-gather if the stream is split).
   at::Tensor end(const at::Tensor& x);
   // Returns how often the gradients of one sample are summed: once for each rank of a sequence axis, because

@@ -166,6 +166,13 @@ at::Tensor SplitResidualStream::parameter(const at::Tensor& parameter) {
   return parallel::enter(parameter, ranks_);
 }
 
+at::Tensor SplitResidualStream::split(const at::Tensor& x) {
+  return with_gradient(own(x).contiguous(), x,
+                       [positions = *positions_, total = x.size(1)](const at::Tensor& gradient) {
+                         return positions.gathered(gradient, total);
+                       });
+}
+
 at::Tensor SplitResidualStream::gather_product(const at::Tensor& x, const at::Tensor& weight,
                                                const at::Tensor& bias, nn::Linear::Layout layout,
                                                at::Tensor& whole) const {

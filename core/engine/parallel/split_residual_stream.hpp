@@ -16,6 +16,7 @@ class SplitResidualStream : public ResidualStream {
   std::shared_ptr<RegionInput> input(int64_t readers) override;
   // Sums the gradient over the tensor ranks, because each applies the parameter to its own positions.
   at::Tensor parameter(const at::Tensor& parameter) override;
+  at::Tensor split(const at::Tensor& x) override;
   at::Tensor inside(const at::Tensor& by_position) const override { return by_position; }
 
   // Gathers `x` (B, t, in) into `whole` (B, T, in) and returns nn::linear of it. Collective, not recorded by

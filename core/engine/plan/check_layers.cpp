@@ -249,7 +249,8 @@ class Checker {
     const Sequences sequences(model_, plan_);
     const bool over_tensor_axis = splits_over_tensor_axis(plan_.sizes);
     for (const Node& node : model_.nodes) {
-      if (sequences.have_ended_before(node) || follows_sequence(node)) continue;
+      if (sequences.are_split_after(node) || sequences.have_ended_before(node) || follows_sequence(node))
+        continue;
       const Replacement* entry = entry_of(node.path);
       if (node.kind == "Attention" && !over_tensor_axis &&
           (entry == nullptr || !states(*entry, Fact::kAttends)))

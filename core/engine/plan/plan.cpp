@@ -212,18 +212,22 @@ void add_ignored_flags(const Plan& plan, std::vector<std::string>& reasons) {
 
 // Adds a line for each fact that a plan must state for a split sequence and does not.
 void add_missing(const Plan& plan, std::vector<std::string>& reasons) {
-  const auto require = [&](Fact fact, const char* what) {
-    if (states(plan, fact)) return;
+  const auto require = [&](const std::vector<Fact>& facts, const char* what) {
+    std::vector<std::string> operations;
+    for (const Fact fact : facts) {
+      if (states(plan, fact)) return;
+      operations.push_back(operations_that_state(fact));
+    }
     reasons.push_back(
         fmt::format("policy \"{}\" has no entry {} ({}), so it cannot split sequences; leave "
                     "enable_sequence_parallelism false",
-                    plan.policy, what, operations_that_state(fact)));
+                    plan.policy, what, fmt::join(operations, " or ")));
   };
   if (plan.sizes.sequence_mode != WEFT_SEQUENCE_WHOLE)
-    require(Fact::kEndsSequence, "that ends a split sequence");
+    require({Fact::kEndsSequence}, "that ends a split sequence");
   if (plan.sizes.sequence == 1) return;
-  require(Fact::kBeginsSequence, "that begins a split sequence");
-  require(Fact::kAttends, "for attention to all positions");
+  require({Fact::kBeginsSequence, Fact::kSplitsSequence}, "that begins a split sequence");
+  require({Fact::kAttends}, "for attention to all positions");
 }
 
 }  // namespace

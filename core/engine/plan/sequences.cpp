@@ -21,6 +21,8 @@ Sequences::Sequences(const ModelDescription& model, const Plan& plan) {
     last_ = sequence;
   }
   for (const Replacement& entry : plan.replacements) {
+    if (states(entry, Fact::kSplitsSequence))
+      for (const PlannedNode& node : entry.nodes) splits_[sequence_of(node.path)] = orders.at(node.path);
     if (!states(entry, Fact::kEndsSequence)) continue;
     for (const PlannedNode& node : entry.nodes) {
       const size_t order = orders.at(node.path);
@@ -41,6 +43,11 @@ bool Sequences::have_ended_before(const Node& node) const {
   // A module beside nested sequences, such as a head, comes after the last of them.
   const auto end = ends_.find(sequence_of(node.path));
   return node.order > (end != ends_.end() ? end->second : last_end_);
+}
+
+bool Sequences::are_split_after(const Node& node) const {
+  const auto split = splits_.find(sequence_of(node.path));
+  return split != splits_.end() && node.order < split->second;
 }
 
 bool splits_over_tensor_axis(const ParallelSizes& sizes) {
@@ -71,7 +78,7 @@ std::vector<std::string> layers_on_split_sequence(const ModelDescription& model,
     for (const PlannedNode& node : entry.nodes) entries[node.path] = &entry;
   const Sequences sequences(model, plan);
   for (const Node& node : model.nodes)
-    if (follows_sequence(node) && !sequences.have_ended_before(node) &&
+    if (follows_sequence(node) && !sequences.are_split_after(node) && !sequences.have_ended_before(node) &&
         !is_norm_inside_region(node, entries[node.path]))
       paths.push_back(node.path);
   return paths;

@@ -17,6 +17,9 @@ class Sequences {
   // Returns true if units run the module after the end of its sequence, so that it has all positions on every
   // rank.
   bool have_ended_before(const Node& node) const;
+  // Returns true if units run the module before its sequence is split, so that it has all positions on every
+  // rank.
+  bool are_split_after(const Node& node) const;
   // Returns the path of the module whose sequence units run last, "" if the model has no nested sequences.
   const std::string& last() const { return last_; }
   // Returns true if an entry ends the sequence of the module at `path`.
@@ -25,8 +28,9 @@ class Sequences {
  private:
   std::string sequence_of(const std::string& path) const;
 
-  std::vector<std::string> nested_;     // paths of the modules below which a sequence of their own begins
-  std::map<std::string, size_t> ends_;  // the order of the end of each sequence, by path; "" for the others
+  std::vector<std::string> nested_;       // paths of the modules below which a sequence of their own begins
+  std::map<std::string, size_t> ends_;    // the order of the end of each sequence, by path; "" for the others
+  std::map<std::string, size_t> splits_;  // the order of the split of each sequence, by path
   std::string last_;
   size_t last_end_ = std::numeric_limits<size_t>::max();
 };

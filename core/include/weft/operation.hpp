@@ -55,6 +55,7 @@ enum class Fact {
   kSplitsVocabulary,      // the vocabulary is sharded over the tensor axis
   kDividesLogits,         // each rank of the tensor axis computes its part of the logits
   kBeginsSequence,        // a sequence is split from here on
+  kSplitsSequence,        // every rank has all positions of a sequence until here
   kBeginsNestedSequence,  // the modules below the parent process a sequence of their own
   kEndsSequence,          // every rank has all positions of a sequence from here on
   kOwnPositions,          // each rank of the sequence axis computes the logits of its own positions

@@ -222,6 +222,46 @@ TEST(CheckLayers, RefusesAPositionBiasWithoutAnEntry) {
   }
 }
 
+// Every rank computes the embeddings of all positions.
+TEST(CheckLayers, LeavesWhatIsBeforeTheSplitOfASequence) {
+  ModelDescription model;
+  const auto add = [&](const std::string& path, const std::string& kind, size_t order) {
+    const bool has_weight = kind != "Identity" && kind != "Dropout";
+    model.nodes.push_back(
+        node(path, kind,
+             has_weight ? std::vector<ParameterShape>{{"weight", {4}}} : std::vector<ParameterShape>()));
+    model.nodes.back().order = order;
+  };
+  add("patches", "PatchConvolution", 0);
+  add("first", "LayerNorm", 0);
+  add("drop", "Dropout", 0);
+  add("begin", "Identity", 1);
+  add("second", "LayerNorm", 2);
+  add("attention", "Attention", 2);
+  add("end", "Identity", 3);
+  add("last", "LayerNorm", 4);
+  const auto policy = [](const std::string& more) {
+    return parse_json_policy(R"({"name": "p", "entries": [
+      {"on": "attention", "operation": "weft.attention/1"},
+      {"on": "end", "operation": "weft.sequence_end/1"})" +
+                                 more + "]}",
+                             "p.json");
+  };
+  const Policy with = policy(R"(, {"on": "begin", "operation": "weft.sequence_split/1"})"),
+               without = policy("");
+  EXPECT_EQ(build_plan(model, with, kSplit).on_split_sequence, std::vector<std::string>{"second"});
+  EXPECT_TRUE(unsupported(build_plan(model, with, kRing)).empty());
+  EXPECT_TELLS(refusal(model, without, kSplit),
+               "patches (PatchConvolution) has no entry, but sees this rank's positions only");
+  const std::vector<std::string> reasons = unsupported(build_plan(model, without, kRing));
+  ASSERT_EQ(reasons.size(), 1u);
+  EXPECT_TELLS(reasons[0],
+               "has no entry that begins a split sequence (weft.embedding/1 or "
+               "weft.embedding_vocab/1 or weft.sequence_split/1)");
+  model.nodes.front().order = 2;
+  EXPECT_TELLS(refusal(model, with, kSplit), "patches (PatchConvolution) has no entry");
+}
+
 // Two sequences, a norm at the end of each and a classifier beside them.
 TEST(CheckLayers, EndsEverySequenceWhereItEnds) {
   ModelDescription model;

@@ -57,7 +57,8 @@ Fate without_entry(const json& entry, const plan::ParallelSizes& sizes) {
   // A norm of heads, whose gradients the ranks sum.
   if (entry.value("split", false) && operation == "weft.rms_norm/1")
     return if_needed(sizes.tensor > 1, Fate::kRefused);
-  if (operation == "weft.embedding/1") return if_needed(splits_sequences, Fate::kRefused);
+  if (operation == "weft.embedding/1" || operation == "weft.sequence_split/1")
+    return if_needed(splits_sequences, Fate::kRefused);
   // The end of an encoder's sequence concerns its outputs only.
   if (operation == "weft.sequence_end/1")
     return if_needed(splits_sequences,
