@@ -1,9 +1,10 @@
 """The command of a family's generate.py: oracle tensors from Hugging Face transformers, one file a case:
 
     weight.<name>      a tensor of the checkpoint, under the name save_pretrained gives it (a tied one once)
-    input.<name>       an argument of forward; input.cotangent of a base model weighs each of its outputs
+    input.<name>       an argument of forward; input.cotangent of a base model weighs its last_hidden_state, and
+                       that of the first position, as far as it goes, its pooler_output, if it has one
     output.<name>      what forward returned; loss is the language (or only) loss, mc_loss that of the choices
-    grad.<name>        the gradient of loss + mc_loss, for a base model of sum(cotangent * last_hidden_state);
+    grad.<name>        the gradient of loss + mc_loss, for a base model of the weighted outputs;
                        exactly 0 where it cancels, as for a bias before a softmax over choices or positions
     defined.<output>   shape of input_ids: 0 where a position attends to nothing. Hugging Face's own kernels
                        differ there (eager: the mean of all values; fused: zeros), so it is not to be compared
@@ -59,6 +60,10 @@ class Family:
     matrix_scale: float = 0.4  # the standard deviation of the weights of matrices
     # Maps the tensors and metadata of a file to those of a family whose model transformers has under other names.
     translate: Callable[[dict, dict], tuple] = lambda tensors, metadata: (tensors, metadata)
+    # Returns arguments of forward that are no tensors.
+    arguments: Callable[[object], dict] = lambda config: {}
+    # Returns the name under which save_pretrained writes a parameter of the model.
+    stored_name: Callable[[str], str] = lambda name: name
 
 
 def pinned_version():
@@ -94,6 +99,8 @@ def restored(family, case, weights, config_text, dtype, attention):
     config = family.config_class(**json.loads(config_text))
     model = getattr(transformers, case.model_class)._from_config(config, attn_implementation=attention)
     family.adjust(model)
+    names = {family.stored_name(name): name for name in model.state_dict()}
+    weights = {names.get(name, name): value for name, value in weights.items()}
     missing, unexpected = model.load_state_dict(weights, strict=False)
     if unexpected or not set(missing) <= set(model.all_tied_weights_keys):
         raise SystemExit(f"generate.py: {case.file_name}: missing {missing}, unexpected {unexpected}")
@@ -102,18 +109,21 @@ def restored(family, case, weights, config_text, dtype, attention):
     return model.to(dtype).train()
 
 
-def run(model, inputs, dtype):
+def run(family, model, inputs, dtype):
     """Returns the outputs and the gradient of every parameter."""
     arguments = {name: value.to(dtype if value.is_floating_point() else value.dtype)
                  for name, value in inputs.items()}
     cotangent = arguments.pop("cotangent", None)
-    result = dict(model(**arguments))
+    result = dict(model(**arguments, **family.arguments(model.config)))
     if cotangent is not None:
         total = (cotangent * result["last_hidden_state"]).sum()
+        if "pooler_output" in result:
+            pooled = result["pooler_output"]
+            total = total + (cotangent[:, 0, : pooled.shape[1]] * pooled).sum()
     else:
         total = sum(value for name, value in result.items() if name.endswith("loss"))
     total.backward()
-    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    gradients = {family.stored_name(name): parameter.grad for name, parameter in model.named_parameters()}
     return {name: value.detach() for name, value in result.items()}, gradients
 
 
@@ -154,7 +164,7 @@ def make(family, case):
     inputs = {name: value.float() if value.is_floating_point() else value for name, value in inputs.items()}
 
     def results(dtype, attention):
-        return run(restored(family, case, weights, config_text, dtype, attention), inputs, dtype)
+        return run(family, restored(family, case, weights, config_text, dtype, attention), inputs, dtype)
 
     outputs, gradients = results(torch.float64, family.exact_attention)
     gradients = {name: value if value.abs().max() > CANCELLED else torch.zeros_like(value)
