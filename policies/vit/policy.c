@@ -1,0 +1,29 @@
+/* The shard policy of ViT: ViTModel and its heads. Weights are (out, in). Every rank computes the embeddings
+ * of all positions, because the patches' convolution is small; sequences are split after them. The heads
+ * (pooler, classifier, decoder) have no entry and are replicated: they read the class token or all patches. */
+#include <weft/policy.h>
+
+#define LAYER "encoder.layer.*."
+
+/* clang-format off */
+static weft_status build(WEFT_POLICY_ARGUMENTS) {
+  REQUIRE_DIVIDES("num_attention_heads", HEAD_RANKS);
+
+  ON("embeddings.stream_begin",          "weft.sequence_split/1");
+  ON(LAYER "layernorm_*, layernorm",     "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
+  ON(LAYER "attention.attention.query, " LAYER "attention.attention.key, " LAYER "attention.attention.value",
+                                         "weft.linear_column/1", TEXT("input", "shared"));
+  ON(LAYER "attention.attention",        "weft.attention/1",     FLAG("flash", parallel->flash_attention));
+  ON(LAYER "attention.output.dense",     "weft.linear_row/1");
+  ON(LAYER "intermediate.dense",         "weft.linear_column/1");
+  ON(LAYER "intermediate.act",           "weft.activation/1",    FLAG("fused", parallel->jit_fused));
+  ON(LAYER "output.dense",               "weft.linear_row/1");
+  ON("embeddings.dropout, " LAYER "attention.output.dropout, " LAYER "output.dropout",
+                                         "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
+  ON("stream_end",                       "weft.sequence_end/1");
+  DIVIDE(LAYER "attention.attention", "num_heads", parallel->tensor_size);
+  return WEFT_OK;
+}
+/* clang-format on */
+
+WEFT_SHARD_POLICY("vit", build)

@@ -1,0 +1,143 @@
+#include "vit_heads.hpp"
+
+#include <ATen/OpMathType.h>
+#include <ATen/ops/pixel_shuffle.h>
+
+#include <cmath>
+
+#include "weft/nn/layers.hpp"
+
+namespace weft::vit {
+
+namespace {
+
+constexpr const char* kLogits = "logits";
+constexpr const char* kReconstruction = "reconstruction";
+
+class Pooler final : public nn::Head {
+ public:
+  Pooler(torch::nn::Module& model, const VitConfig& config, at::ScalarType dtype)
+      : activation_(nn::activation(config.pooler_act)) {
+    const auto pooler = model.register_module("pooler", std::make_shared<torch::nn::Module>("pooler"));
+    dense_ = pooler->register_module(
+        "dense", std::make_shared<nn::Linear>(config.hidden_size, config.pooler_output_size, true, dtype));
+  }
+  std::vector<torch::nn::Module*> modules() const override { return {dense_.get()}; }
+  void forward(const Finish& finish, State& state) const override {
+    const at::Tensor hidden = finish(nn::take(state, nn::kHidden));
+    state.set("last_hidden_state", hidden);
+    state.set("pooler_output", activation_((*dense_)(hidden.select(1, 0))));
+  }
+
+ private:
+  const nn::ActivationFunction activation_;
+  std::shared_ptr<nn::Linear> dense_;
+};
+
+class ImageClassifier final : public nn::Head {
+ public:
+  ImageClassifier(torch::nn::Module& model, const VitConfig& config, at::ScalarType dtype)
+      : labels_(config.labels) {
+    classifier_ = model.register_module(
+        "classifier", std::make_shared<nn::Linear>(config.hidden_size, labels_.count(), true, dtype));
+  }
+  std::vector<std::string> fields() const override { return {nn::kLabels}; }
+  void prepare(const nn::BatchFields& batch, at::IntArrayRef positions, State&) const override {
+    labels_.check(batch, positions[0]);
+  }
+  std::vector<torch::nn::Module*> modules() const override { return {classifier_.get()}; }
+  // The norm acts on each position by itself, so it runs on the class tokens only.
+  void forward(const Finish& finish, State& state) const override {
+    state.set(kLogits, (*classifier_)(finish(nn::take(state, nn::kHidden).select(1, 0))));
+  }
+  std::vector<nn::LossTerm> loss(const State& outputs, const Batch& batch) const override {
+    return labels_.loss(outputs.at(kLogits), batch);
+  }
+  std::vector<nn::LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
+    return labels_.counts(batch);
+  }
+
+ private:
+  const nn::ClassLabels labels_;
+  std::shared_ptr<nn::Linear> classifier_;
+};
+
+class Reconstruction final : public nn::Head {
+ public:
+  Reconstruction(torch::nn::Module& model, const VitConfig& config, at::ScalarType dtype)
+      : channels_(config.num_channels), stride_(config.encoder_stride), patch_(config.patch_size) {
+    const auto decoder = model.register_module("decoder", std::make_shared<torch::nn::Module>("decoder"));
+    convolution_ = decoder->register_module(
+        "0", std::make_shared<nn::PatchConvolution>(config.hidden_size, stride_ * stride_ * channels_,
+                                                    nn::HeightWidth{1, 1}, dtype));
+  }
+  std::vector<std::string> fields() const override { return {nn::kMaskedPatches}; }
+  void prepare(const nn::BatchFields& batch, at::IntArrayRef positions, State& state) const override {
+    const at::Tensor& pixels = batch.batch().at(nn::kPixels);
+    const nn::HeightWidth image = size_of(pixels), grid = image.over(patch_);
+    if (!grid.is_square())
+      batch.refuse(nn::kPixels, "its shape is " + nn::shape_text(pixels.sizes()) +
+                                    ", must have as many rows of patches as columns");
+    if (!batch.has(nn::kMaskedPatches)) return;
+    if (stride_ != patch_.height)
+      batch.refuse(nn::kMaskedPatches,
+                   "it needs an \"encoder_stride\" equal to \"patch_size\" in the configuration; these are " +
+                       std::to_string(stride_) + " and " + std::to_string(patch_.height));
+    if (image != nn::HeightWidth{grid.height * patch_.height, grid.width * patch_.width})
+      batch.refuse(nn::kMaskedPatches, "it needs images whose height and width are multiples of " +
+                                           std::to_string(patch_.height) + ", but pixel_values is " +
+                                           nn::shape_text(pixels.sizes()));
+    state.set(nn::kMaskedPatches, nn::masked_patches(batch, positions[0], grid.area()));
+  }
+  std::vector<torch::nn::Module*> modules() const override { return {convolution_.get()}; }
+  void forward(const Finish& finish, State& state) const override {
+    const at::Tensor patches = finish(nn::take(state, nn::kHidden)).slice(1, 1).transpose(1, 2);
+    const auto side = static_cast<int64_t>(std::llround(std::sqrt(patches.size(2))));
+    const at::Tensor grid = patches.reshape({patches.size(0), patches.size(1), side, side});
+    state.set(kReconstruction, at::pixel_shuffle((*convolution_)(grid), stride_));
+  }
+  std::vector<nn::LossTerm> loss(const State& outputs, const Batch& batch) const override {
+    if (!batch.has(nn::kMaskedPatches)) return {};
+    const at::Tensor &found = outputs.at(kReconstruction), &pixels = batch.at(nn::kPixels);
+    const at::ScalarType exact = at::toOpMathType(found.scalar_type());
+    const nn::HeightWidth grid = size_of(pixels).over(patch_);
+    const at::Tensor mask = batch.at(nn::kMaskedPatches)
+                                .to(exact)
+                                .view({-1, 1, grid.height, grid.width})
+                                .repeat_interleave(patch_.height, 2)
+                                .repeat_interleave(patch_.width, 3);
+    return {{"loss", 1, ((pixels.to(exact) - found.to(exact)).abs() * mask).sum()}};
+  }
+  // Counts the masked pixels in every channel. Hugging Face adds 1e-5 to the number of pixels.
+  std::vector<nn::LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
+    if (!batch.has(nn::kMaskedPatches)) return {};
+    const int64_t patches = batch.at(nn::kMaskedPatches).ne(0).sum().item<int64_t>();
+    return {{"loss", static_cast<double>(patches * patch_.area() * channels_)}};
+  }
+
+ private:
+  static nn::HeightWidth size_of(const at::Tensor& pixels) { return {pixels.size(2), pixels.size(3)}; }
+
+  const int64_t channels_, stride_;
+  const nn::HeightWidth patch_;
+  std::shared_ptr<nn::PatchConvolution> convolution_;
+};
+
+}  // namespace
+
+std::unique_ptr<nn::Head> make_pooler(torch::nn::Module& model, const VitConfig& config,
+                                      at::ScalarType dtype) {
+  return std::make_unique<Pooler>(model, config, dtype);
+}
+
+std::unique_ptr<nn::Head> make_image_classifier(torch::nn::Module& model, const VitConfig& config,
+                                                at::ScalarType dtype) {
+  return std::make_unique<ImageClassifier>(model, config, dtype);
+}
+
+std::unique_ptr<nn::Head> make_reconstruction(torch::nn::Module& model, const VitConfig& config,
+                                              at::ScalarType dtype) {
+  return std::make_unique<Reconstruction>(model, config, dtype);
+}
+
+}  // namespace weft::vit

@@ -1,0 +1,250 @@
+// ViT (Dosovitskiy et al., An image is worth 16x16 words: transformers for image recognition at scale,
+// arXiv:2010.11929): a class token before the patches of an image, learned positions, and pre-norm blocks of
+// attention and MLP. Shapes: N images, T positions, P = T - 1 patches, E = hidden_size, H heads, D =
+// head_dim.
+#include "vit_model.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/where.h>
+
+#include <array>
+
+#include "vit_heads.hpp"
+#include "weft/nn/architecture.hpp"
+#include "weft/nn/attention_dropout.hpp"
+#include "weft/nn/config_values.hpp"
+#include "weft/nn/stack_model.hpp"
+
+namespace weft::vit {
+
+namespace {
+
+// Returns a child of `parent` for modules whose paths have its name in them.
+torch::nn::Module& group(torch::nn::Module& parent, const std::string& name) {
+  return *parent.register_module(name, std::make_shared<torch::nn::Module>(name));
+}
+
+class Embeddings : public nn::Layer {
+ public:
+  Embeddings(const VitConfig& config, bool masks, at::ScalarType dtype);
+  // pixels: (N, C, H, W) -> (N, T, E), or fewer positions if a plan splits the sequence. Patches
+  // where `masked` (N, P) is true become the mask token; it may be undefined.
+  at::Tensor operator()(const at::Tensor& pixels, const at::Tensor& masked) const;
+  std::string kind() const override { return "Embeddings"; }
+
+  at::Tensor cls_token, mask_token, position_embeddings;  // without masks there is no mask_token
+  std::shared_ptr<nn::PatchConvolution> projection;
+  std::shared_ptr<nn::Dropout> dropout;
+  std::shared_ptr<nn::Identity> stream_begin;  // where a plan can split the sequence
+
+ private:
+  const nn::HeightWidth grid_;
+};
+
+class SelfAttention : public nn::Attention {
+ public:
+  SelfAttention(const VitConfig& config, at::ScalarType dtype);
+  // Computes attention of all positions to all, without the output projection. x: (N, T, E) -> (N, T, H D)
+  at::Tensor operator()(const at::Tensor& x) const;
+  std::vector<std::pair<std::string_view, int64_t*>> attributes() override {
+    return {{"num_heads", &num_heads}};
+  }
+
+  int64_t num_heads;  // heads of this shard of the layer
+  std::shared_ptr<nn::Linear> query, key, value;
+  std::shared_ptr<nn::Dropout> dropout;  // of the probabilities
+};
+
+// A linear layer and the dropout after it.
+class Output : public nn::Layer {
+ public:
+  Output(const VitConfig& config, int64_t in, at::ScalarType dtype);
+  at::Tensor added(const at::Tensor& residual, const at::Tensor& x) const {
+    return dropout->added(residual, (*dense)(x));
+  }
+  std::string kind() const override { return "Output"; }
+
+  std::shared_ptr<nn::Linear> dense;
+  std::shared_ptr<nn::Dropout> dropout;
+};
+
+class Block : public nn::Layer {
+ public:
+  Block(const VitConfig& config, at::ScalarType dtype);
+  at::Tensor operator()(const at::Tensor& x) const;  // (N, T, E) -> (N, T, E)
+  std::string kind() const override { return "Block"; }
+
+  std::shared_ptr<nn::LayerNorm> layernorm_before, layernorm_after;
+  std::shared_ptr<SelfAttention> attention;
+  std::shared_ptr<nn::Linear> intermediate;
+  std::shared_ptr<nn::Activation> act;
+  std::shared_ptr<Output> attention_output, output;
+};
+
+Embeddings::Embeddings(const VitConfig& config, bool masks, at::ScalarType dtype) : grid_(config.grid()) {
+  const auto parameter = [&](const char* name, int64_t positions) {
+    const at::TensorOptions options = at::TensorOptions().dtype(dtype).device(at::kMeta);
+    return register_parameter(name, at::empty({1, positions, config.hidden_size}, options));
+  };
+  cls_token = parameter("cls_token", 1);
+  if (masks) mask_token = parameter("mask_token", 1);
+  position_embeddings = parameter("position_embeddings", 1 + grid_.area());
+  projection = group(*this, "patch_embeddings")
+                   .register_module("projection",
+                                    std::make_shared<nn::PatchConvolution>(
+                                        config.num_channels, config.hidden_size, config.patch_size, dtype));
+  dropout = register_module("dropout", std::make_shared<nn::Dropout>(config.hidden_dropout_prob));
+  stream_begin = register_module("stream_begin", std::make_shared<nn::Identity>());
+}
+
+at::Tensor Embeddings::operator()(const at::Tensor& pixels, const at::Tensor& masked) const {
+  const at::Tensor projected = (*projection)(pixels);
+  at::Tensor patches = projected.flatten(2).transpose(1, 2);
+  if (masked.defined()) patches = at::where(masked.unsqueeze(-1), mask_token, patches);
+  const at::Tensor x = at::cat({cls_token.expand({pixels.size(0), -1, -1}), patches}, 1);
+  const nn::HeightWidth grid = {projected.size(2), projected.size(3)};
+  return (*stream_begin)((*dropout)(x + nn::resized_positions(position_embeddings, 1, grid_, grid)));
+}
+
+SelfAttention::SelfAttention(const VitConfig& config, at::ScalarType dtype)
+    : num_heads(config.num_attention_heads) {
+  const auto linear = [&](const char* name) {
+    return register_module(
+        name, std::make_shared<nn::Linear>(config.hidden_size, config.num_attention_heads * config.head_dim,
+                                           config.qkv_bias, dtype));
+  };
+  query = linear("query");
+  key = linear("key");
+  value = linear("value");
+  dropout =
+      register_module("dropout", std::make_shared<nn::AttentionDropout>(config.attention_probs_dropout_prob));
+}
+
+at::Tensor SelfAttention::operator()(const at::Tensor& x) const {
+  const auto heads = [&](const nn::Linear& linear) { return linear(x).unflatten(-1, {num_heads, -1}); };
+  const at::Tensor q = heads(*query), k = heads(*key), v = heads(*value);
+  nn::AttentionOptions options;
+  if (is_training()) options.dropout = dropout->probability;
+  return attend(q, k, v, {}, options);
+}
+
+Output::Output(const VitConfig& config, int64_t in, at::ScalarType dtype) {
+  dense = register_module("dense", std::make_shared<nn::Linear>(in, config.hidden_size, true, dtype));
+  dropout = register_module("dropout", std::make_shared<nn::Dropout>(config.hidden_dropout_prob));
+}
+
+Block::Block(const VitConfig& config, at::ScalarType dtype) {
+  const auto norm = [&](const char* name) {
+    return register_module(name,
+                           std::make_shared<nn::LayerNorm>(config.hidden_size, config.layer_norm_eps, dtype));
+  };
+  layernorm_before = norm("layernorm_before");
+  torch::nn::Module& around = group(*this, "attention");
+  attention = around.register_module("attention", std::make_shared<SelfAttention>(config, dtype));
+  attention_output = around.register_module(
+      "output", std::make_shared<Output>(config, config.num_attention_heads * config.head_dim, dtype));
+  layernorm_after = norm("layernorm_after");
+  torch::nn::Module& inner = group(*this, "intermediate");
+  intermediate = inner.register_module(
+      "dense", std::make_shared<nn::Linear>(config.hidden_size, config.intermediate_size, true, dtype));
+  act = inner.register_module("act", std::make_shared<nn::Activation>(config.hidden_act));
+  output = register_module("output", std::make_shared<Output>(config, config.intermediate_size, dtype));
+}
+
+at::Tensor Block::operator()(const at::Tensor& x) const {
+  const at::Tensor attended = attention_output->added(x, (*attention)((*layernorm_before)(x)));
+  return output->added(attended, (*act)((*intermediate)((*layernorm_after)(attended))));
+}
+
+struct Architecture {
+  std::string_view name, prefix;
+  bool masks;  // whether patches can be masked
+  std::unique_ptr<nn::Head> (*make_head)(torch::nn::Module& model, const VitConfig& config,
+                                         at::ScalarType dtype);
+};
+
+constexpr std::array<Architecture, 3> kArchitectures = {{
+    {"ViTModel", "", false, make_pooler},
+    {"ViTForImageClassification", "vit.", false, make_image_classifier},
+    {"ViTForMaskedImageModeling", "vit.", true, make_reconstruction},
+}};
+
+class VitModel final : public nn::StackModel {
+ public:
+  VitModel(const Config& config, const VitConfig& vit, const Architecture& architecture,
+           at::ScalarType dtype);
+  nn::Initial initial(std::string_view parameter) const override;
+
+ private:
+  const VitConfig vit_;
+};
+
+VitModel::VitModel(const Config& config, const VitConfig& vit, const Architecture& architecture,
+                   at::ScalarType dtype)
+    : StackModel(config,
+                 {std::string(architecture.name), std::string(architecture.prefix), vit.hidden_size, dtype}),
+      vit_(vit) {
+  const auto embeddings =
+      base().register_module("embeddings", std::make_shared<Embeddings>(vit, architecture.masks, dtype));
+  auto prologue = nn::make_unit(
+      "prologue", {embeddings.get(), embeddings->stream_begin.get()},
+      [embeddings = embeddings.get()](State& state) {
+        const at::Tensor pixels = nn::take(state, nn::kPixels);
+        state.set(nn::kHidden, (*embeddings)(pixels, nn::find_or_undefined(state, nn::kMaskedPatches)));
+      });
+  torch::nn::Module& list = group(group(base(), "encoder"), "layer");
+  std::vector<std::unique_ptr<nn::Unit>> blocks;
+  for (int64_t layer = 0; layer < vit.num_hidden_layers; ++layer) {
+    const std::string name = std::to_string(layer);
+    const auto block = list.register_module(name, std::make_shared<Block>(vit, dtype));
+    blocks.push_back(nn::make_unit(
+        "encoder.layer." + name, {block.get()},
+        [block = block.get()](State& state) { state.set(nn::kHidden, (*block)(state.at(nn::kHidden))); }));
+  }
+  const auto layernorm = base().register_module(
+      "layernorm", std::make_shared<nn::LayerNorm>(vit.hidden_size, vit.layer_norm_eps, dtype));
+  assemble(nn::make_pixel_inputs({.channels = vit.num_channels,
+                                  .image = vit.image_size,
+                                  .patch = vit.patch_size,
+                                  .tokens = 1,
+                                  .resizes = vit.interpolate_pos_encoding,
+                                  .resizes_key = "interpolate_pos_encoding",
+                                  .dtype = dtype}),
+           std::move(prologue), std::move(blocks), nn::last_layer(layernorm),
+           architecture.make_head(*this, vit_, dtype));
+}
+
+nn::Initial VitModel::initial(std::string_view parameter) const {
+  const auto within = [&](std::string_view part) { return parameter.find(part) != std::string_view::npos; };
+  if (parameter.ends_with("bias") || within("mask_token")) return nn::Initial::constant(0);
+  if (within("layernorm")) return nn::Initial::constant(1);
+  const double range = vit_.initializer_range;
+  // Hugging Face cuts these off at 2 and -2, which are 100 standard deviations of the default range.
+  if (within("cls_token") || within("position_embeddings")) return nn::Initial::normal(0, range);
+  // Hugging Face treats a range of 0 as the default here.
+  return nn::Initial::normal(0, range == 0 ? 0.02 : range);
+}
+
+// Throws INVALID_ARGUMENT for images whose patches make no square, which Hugging Face's class does not
+// reconstruct.
+void require_square(const Config& config, const VitConfig& vit, const Architecture& architecture) {
+  if (!architecture.masks || (vit.grid().is_square() && vit.patch_size.is_square())) return;
+  nn::refuse(config,
+             std::string(architecture.name) +
+                 " reconstructs images with as many rows of patches as columns, of square patches, as "
+                 "in Hugging Face; \"image_size\" is " +
+                 config.json("image_size") + ", \"patch_size\" " + config.json("patch_size"));
+}
+
+}  // namespace
+
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype) {
+  const Architecture& found = nn::find_architecture(kArchitectures, "vit", architecture);
+  const VitConfig vit = VitConfig::read(config);
+  require_square(config, vit, found);
+  return std::make_shared<VitModel>(config, vit, found, dtype);
+}
+
+}  // namespace weft::vit

@@ -1,0 +1,16 @@
+// Hugging Face's ViT classes as Weft models.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "vit_config.hpp"
+#include "weft/nn/model.hpp"
+
+namespace weft::vit {
+
+// Returns the model class called `architecture` on the meta device. Throws NOT_FOUND naming all classes.
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype);
+
+}  // namespace weft::vit

@@ -1,0 +1,104 @@
+// Names, units and initial values of the models.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "policies/oracle.hpp"
+#include "support/expect_error.hpp"
+#include "vit_model.hpp"
+
+namespace weft::test {
+
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype) {
+  return vit::make_model(config, architecture, dtype);
+}
+
+namespace {
+
+const Config kSmall = Config::parse(
+    R"({"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 12,
+        "image_size": 4, "patch_size": 2, "encoder_stride": 2, "initializer_range": 0.05})",
+    "config.json");
+
+TEST(VitModel, ABlockIsAUnit) {
+  EXPECT_EQ(unit_names(*make_model(kSmall, "ViTForImageClassification")),
+            (std::vector<std::string>{"prologue", "encoder.layer.0", "encoder.layer.1", "epilogue"}));
+}
+
+TEST(VitModel, HasAMaskTokenWherePatchesCanBeMasked) {
+  const auto has = [](const char* architecture, const char* name) {
+    return make_model(kSmall, architecture)->named_parameters().contains(name);
+  };
+  EXPECT_TRUE(has("ViTForMaskedImageModeling", "vit.embeddings.mask_token"));
+  EXPECT_FALSE(has("ViTForImageClassification", "vit.embeddings.mask_token"));
+  EXPECT_FALSE(has("ViTModel", "embeddings.mask_token"));
+  EXPECT_TRUE(has("ViTModel", "pooler.dense.weight"));
+  EXPECT_FALSE(has("ViTForImageClassification", "vit.pooler.dense.weight"));
+}
+
+TEST(VitModel, HasHeadsOfAnySize) {
+  const auto model = make_model(kSmall.with_json("head_dim", "3"), "ViTModel");
+  const auto parameters = model->named_parameters();
+  EXPECT_EQ(parameters["encoder.layer.0.attention.attention.key.weight"].sizes(), (at::IntArrayRef{6, 8}));
+  EXPECT_EQ(parameters["encoder.layer.0.attention.output.dense.weight"].sizes(), (at::IntArrayRef{8, 6}));
+}
+
+// See _init_weights in transformers/models/vit/modeling_vit.py.
+TEST(VitModel, BeginsAsHuggingFaceDoes) {
+  const auto model = make_model(kSmall, "ViTForMaskedImageModeling");
+  for (const char* name :
+       {"vit.embeddings.cls_token", "vit.embeddings.position_embeddings",
+        "vit.embeddings.patch_embeddings.projection.weight", "decoder.0.weight",
+        "vit.encoder.layer.0.attention.attention.query.weight", "vit.encoder.layer.1.output.dense.weight"}) {
+    EXPECT_EQ(model->initial(name).kind, nn::Initial::Kind::kNormal) << name;
+    EXPECT_EQ(model->initial(name).first, 0) << name;
+    EXPECT_EQ(model->initial(name).second, 0.05) << name;
+  }
+  for (const char* name : {"vit.embeddings.mask_token", "vit.embeddings.patch_embeddings.projection.bias",
+                           "vit.encoder.layer.0.layernorm_before.bias", "decoder.0.bias"}) {
+    EXPECT_EQ(model->initial(name).kind, nn::Initial::Kind::kConstant) << name;
+    EXPECT_EQ(model->initial(name).first, 0) << name;
+  }
+  for (const char* name : {"vit.encoder.layer.1.layernorm_after.weight", "vit.layernorm.weight"})
+    EXPECT_EQ(model->initial(name).first, 1) << name;
+  const auto zero = make_model(kSmall.with_json("initializer_range", "0"), "ViTModel");
+  EXPECT_EQ(zero->initial("pooler.dense.weight").second, 0.02);
+  EXPECT_EQ(zero->initial("embeddings.cls_token").second, 0);
+}
+
+TEST(VitModel, TrainsEveryParameter) {
+  for (const char* architecture : {"ViTModel", "ViTForMaskedImageModeling"}) {
+    const auto model = make_model(kSmall, architecture);
+    for (const auto& item : model->named_parameters()) EXPECT_FALSE(model->frozen(item.key())) << item.key();
+  }
+}
+
+TEST(VitModel, ReconstructsSquareImagesOnly) {
+  EXPECT_ERROR(make_model(kSmall.with_json("image_size", "[4, 8]"), "ViTForMaskedImageModeling"),
+               WEFT_INVALID_ARGUMENT, "config.json", "ViTForMaskedImageModeling", "[4,8]");
+  EXPECT_ERROR(make_model(kSmall.with_json("patch_size", "[2, 1]"), "ViTForMaskedImageModeling"),
+               WEFT_INVALID_ARGUMENT, "\"patch_size\" [2,1]");
+  EXPECT_NO_THROW(make_model(kSmall.with_json("image_size", "[5, 4]"), "ViTForMaskedImageModeling"));
+  EXPECT_NO_THROW(make_model(kSmall.with_json("image_size", "[4, 8]"), "ViTForImageClassification"));
+}
+
+// Each kind of dropout by itself: of what layers add, and of attention weights.
+TEST(VitModel, DropsOutInTrainingOnly) {
+  const Batch batch = {{"pixel_values", at::ones({1, 3, 4, 4})}};
+  for (const char* key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) {
+    const auto model = make_model(kSmall.with_json(key, "0.5"), "ViTModel");
+    bind_random(*model, 3);
+    const auto output = [&] { return run(*model, batch).at("last_hidden_state"); };
+    EXPECT_FALSE(output().equal(output())) << key;
+    at::manual_seed(5);
+    const at::Tensor first = output();
+    at::manual_seed(5);
+    EXPECT_TRUE(output().equal(first)) << key;
+    model->eval();
+    EXPECT_TRUE(output().equal(output())) << key;
+  }
+}
+
+}  // namespace
+
+}  // namespace weft::test
