@@ -107,7 +107,7 @@ TEST(VitInput, TakesMasksOfEveryType) {
   for (const at::ScalarType type : {at::kInt, at::kLong, at::kFloat}) {
     const Batch typed = batch({{"pixel_values", pixels(2)}, {"bool_masked_pos", mask.to(type)}});
     EXPECT_TRUE(run(*model, typed).at("reconstruction").equal(expected.at("reconstruction")));
-    EXPECT_EQ(model->counts(typed)[0].count, 4 * 2 * 2 * 3);
+    EXPECT_EQ(model->counts(typed)[0].count, 5 * 2 * 2 * 3);
   }
 }
 

@@ -21,7 +21,7 @@ Batch vit_batch(const TinyVit& vit, int64_t samples, int64_t seed) {
   if (vit.architecture == kMasked) {
     const int64_t patches = vit.height / 2 * (vit.width / 2);
     const at::Tensor counts = at::arange(samples).mul(5).remainder(patches).add(1).unsqueeze(1);
-    batch.set("bool_masked_pos", at::rand({samples, patches}).argsort(1).lt(counts).to(at::kLong));
+    batch.set("bool_masked_pos", at::rand({samples, patches}).argsort(1, false).lt(counts).to(at::kLong));
   }
   return batch;
 }
