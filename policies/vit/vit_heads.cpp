@@ -91,6 +91,7 @@ class Reconstruction final : public nn::Head {
   }
   std::vector<torch::nn::Module*> modules() const override { return {convolution_.get()}; }
   void forward(const Finish& finish, State& state) const override {
+    state.erase(nn::kMaskedPatches);
     const at::Tensor patches = finish(nn::take(state, nn::kHidden)).slice(1, 1).transpose(1, 2);
     const auto side = static_cast<int64_t>(std::llround(std::sqrt(patches.size(2))));
     const at::Tensor grid = patches.reshape({patches.size(0), patches.size(1), side, side});

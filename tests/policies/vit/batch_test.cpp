@@ -126,6 +126,14 @@ TEST(VitInput, MaskedPixelsDoNotMatter) {
   EXPECT_FALSE(output(first, true).equal(output(first, false)));
 }
 
+TEST(VitOutputs, AreTheReconstructionAlone) {
+  const auto model = tiny(kMasked);
+  const State outputs = model->outputs(
+      run(*model, batch({{"pixel_values", pixels(1)}, {"bool_masked_pos", at::ones({1, 9}, at::kLong)}})));
+  ASSERT_EQ(outputs.size(), 1);
+  EXPECT_EQ(outputs.begin()->first, "reconstruction");
+}
+
 TEST(VitInput, ReconstructsWithAnotherStrideWithoutALoss) {
   const auto model = tiny(kMasked, kTiny.with_json("encoder_stride", "5"));
   const Batch of = batch({{"pixel_values", pixels(2)}});

@@ -72,10 +72,11 @@ CASES = [
     Case("ViTForImageClassification", "multi_label",
          dict(num_labels=3, problem_type="multi_label_classification", num_hidden_layers=1), multi_label_inputs),
     Case("ViTForImageClassification", "regression",
-         dict(num_labels=3, problem_type="regression", num_hidden_layers=1), regression_inputs),
+         dict(num_labels=3, problem_type="regression", num_hidden_layers=1, num_attention_heads=4, head_dim=5),
+         regression_inputs),
     Case("ViTForImageClassification", "single_regression", dict(num_labels=1, num_hidden_layers=1),
          single_regression_inputs),
     Case("ViTForMaskedImageModeling", "main", SQUARE, masked_inputs),
     Case("ViTForMaskedImageModeling", "relu",
-         SQUARE | dict(hidden_act="relu", num_attention_heads=6, num_hidden_layers=1), masked_inputs),
+         SQUARE | dict(hidden_act="relu", num_attention_heads=8, head_dim=3, num_hidden_layers=1), masked_inputs),
 ]
