@@ -2,7 +2,8 @@
 
     hugging_face.py CLASSES ORACLES FAMILIES MADE
         checks each CLASSES/<class> with roundtrip.py in ORACLES on CLASSES/<class>.safetensors;
-        MADE/<family> for each FAMILIES/<family>/hugging_face.json: {sharded,torch}, one random language model; {inputs,expected}.safetensors
+        MADE/<family> for each FAMILIES/<family>/hugging_face.json: {sharded,torch}, one random language model or classifier of images;
+        {inputs,expected}.safetensors
 """
 
 import json
@@ -11,24 +12,39 @@ from pathlib import Path
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
+
+
+def text_inputs():
+    ids = torch.randint(0, 131, (5, 17))
+    mask = (torch.arange(17) < torch.tensor([[17], [9], [2], [17], [12]])).long()
+    return dict(input_ids=ids, attention_mask=mask, labels=torch.where(mask.bool(), ids, -100))
+
+
+def image_inputs(config):
+    return dict(pixel_values=torch.randn(5, config.num_channels, *config.image_size),
+                labels=torch.randint(0, config.num_labels, (5,)))
+
+
+def stored(folder):
+    """The tensors under the names of files, which differ from those of a model for images."""
+    return {name: value for file in folder.glob("*.safetensors") for name, value in load_file(file).items()}
 
 
 def make(folder, config):
     torch.manual_seed(3)
     folder.mkdir()
-    auto = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
+    of_images = hasattr(config, "image_size")
+    auto = (transformers.AutoModelForImageClassification if of_images else
+            transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM)
     model = auto.from_config(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
     model.save_pretrained(folder / "sharded", max_shard_size="100KB")
     config.save_pretrained(folder / "torch")
-    torch.save(model.state_dict(), folder / "torch" / "pytorch_model.bin")
-    ids = torch.randint(0, 131, (5, 17))
-    mask = (torch.arange(17) < torch.tensor([[17], [9], [2], [17], [12]])).long()
-    labels = torch.where(mask.bool(), ids, -100)
-    inputs = dict(input_ids=ids, attention_mask=mask, labels=labels)
+    torch.save(stored(folder / "sharded") if of_images else model.state_dict(), folder / "torch" / "pytorch_model.bin")
+    inputs = image_inputs(config) if of_images else text_inputs()
     with torch.no_grad():
         outputs = model(**inputs)
     save_file(inputs, folder / "inputs.safetensors")

@@ -4,7 +4,8 @@
 // - "classes": the classes that Weft trains and transformers opens, each with its samples (inputs_of).
 // - "weft": their configuration, or the path of one in samples/. One that names "architectures" is trained
 //   on text first. A window must leave every padded position a key, because others are not defined.
-// - "transformers": the configuration of a language model that transformers makes and Weft opens.
+// - "transformers": the configuration of a language model, or of a classifier of images, that transformers
+//   makes and Weft opens.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -81,13 +82,33 @@ RawTensors with_choices(RawTensors samples) {
   return samples;
 }
 
+// Returns four images of two channels with labels of two classes, or with masks of their 3 by 3 patches.
+RawTensors images(bool masked) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> pixels(4 * 2 * 6 * 6);
+  for (float& pixel : pixels) pixel = normal(random);
+  std::vector<int64_t> masks(4 * 9);
+  for (size_t i = 0; i < masks.size(); ++i) masks[i] = i % 4 == 1;
+  RawTensors samples = {{"pixel_values", float_tensor({4, 2, 6, 6}, pixels)}};
+  if (masked)
+    samples["bool_masked_pos"] = int64_tensor({4, 9}, masks);
+  else
+    samples["labels"] = int64_tensor({4}, {1, 0, 0, 1});
+  return samples;
+}
+
 RawTensors inputs_of(const std::string& kind) {
+  if (kind == "images with classes") return images(/*masked=*/false);
+  if (kind == "masked images") return images(/*masked=*/true);
   const RawTensors samples = language_samples(4, 9);
   if (kind == "labels of classes") return with_classes(samples);
   if (kind == "choices") return with_choices(samples);
   if (kind != "tokens")
-    throw std::runtime_error("hugging_face.json: the samples of a class are \"" + kind +
-                             "\", must be \"tokens\", \"labels of classes\" or \"choices\"");
+    throw std::runtime_error(
+        "hugging_face.json: the samples of a class are \"" + kind +
+        "\", must be \"tokens\", \"labels of classes\", \"choices\", \"images with classes\" or "
+        "\"masked images\"");
   return samples;
 }
 
@@ -132,7 +153,8 @@ TEST_F(HuggingFace, AndWeftOpenEachOthersFolders) {
                                          WEFT_ORACLES, WEFT_FAMILY_TESTS, in("made")})
                             .finish();
   ASSERT_EQ(opened.exit_code, 0) << opened.error << opened.out;
-  for (const char* output : {"logits", "mc_logits", "loss", "mc_loss", "encoder_last_hidden_state"})
+  for (const char* output :
+       {"logits", "mc_logits", "loss", "mc_loss", "encoder_last_hidden_state", "reconstruction"})
     EXPECT_THAT(opened.out, HasSubstr(output));
   ASSERT_GE(families().size(), 8u);
   for (const auto& [family, file] : families()) {

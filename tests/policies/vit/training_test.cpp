@@ -1,67 +1,65 @@
-// Training of models of images against one rank.
+// Training of models of images: steps against one rank, dropout of split sequences, and what is sent.
+#include "base/text.hpp"
 #include "plugins/support/bytes.hpp"
-#include "policies/vit/trials.hpp"
+#include "plugins/support/sequence_modes.hpp"
+#include "policies/vit/tiny_vit.hpp"
 
 namespace weft::test {
 
 namespace {
 
-JobOptions under(const std::string& strategy, const std::string& options, const std::string& precision,
-                 const std::string& recompute = "off") {
-  return {.strategy = strategy, .options = options, .recompute = recompute, .precision = precision};
-}
-
-class VitTraining : public testing::TestWithParam<const char*> {};
-
-TEST_P(VitTraining, HasTheGradientsOfOneRank) {
-  expect_gradients_of_one_rank({{under(GetParam(), "{}", "fp64"), vit_trial(kImages)},
-                                {under(GetParam(), "{}", "fp64", "all"), vit_trial(kMaskedImages)},
-                                {under(GetParam(), "{}", "fp64"), vit_trial(kLargerImages)},
-                                {under(GetParam(), R"({"tp_size": 2})", "fp64"), vit_trial(kImages)}},
-                               4);
-}
-
-INSTANTIATE_TEST_SUITE_P(Strategies, VitTraining,
-                         testing::Values("torch_ddp", "low_level_zero", "torch_fsdp", "gemini"),
-                         [](const auto& info) { return std::string(info.param); });
-
-TEST(VitTensorParallel, HasTheGradientsOfOneRank) {
-  for (const int ranks : {2, 4}) {
-    const std::string options = fmt::format(R"({{"tp_size": {}}})", ranks);
-    const auto with = [&](const char* precision) { return under("hybrid_parallel", options, precision); };
-    expect_gradients_of_one_rank({{with("fp64"), vit_trial(kImages)},
-                                  {with("fp64"), vit_trial(kMaskedImages)},
-                                  {with("fp64"), vit_trial(kLargerImages)},
-                                  {with("fp32"), vit_trial(kImages, "fp32")}},
-                                 ranks);
-  }
-}
-
-TEST(VitTensorParallel, TrainsAsOneRankBesideDataParallelism) {
-  JobOptions chosen = under("hybrid_parallel", R"({"tp_size": 2, "zero_stage": 1})", "fp32", "all");
+TEST(VitTraining, TrainsAsOneRankBesideDataParallelism) {
+  JobOptions chosen = {.strategy = "hybrid_parallel",
+                       .options = R"({"tp_size": 2, "zero_stage": 1})",
+                       .recompute = "all",
+                       .precision = "fp32"};
   chosen.max_grad_norm = 0.5;
   chosen.accumulate = 2;
-  expect_steps_of_one_rank(chosen, {4}, vit_trial(kWithoutBiases, "fp32"));
+  expect_steps_of_one_rank(chosen, {4}, vit_trial({.biases = false}, "fp32"));
 }
 
-TEST(VitTensorParallel, HasTheGradientsOfOneRankUnderACriterionOfBothOutputs) {
-  const Tensors expected = vit_criterion_gradients(one_rank(), under("none", "{}", "fp64"));
-  on_ranks({2}, [&](World& world) {
-    expect_near(vit_criterion_gradients(world, under("hybrid_parallel", R"({"tp_size": 2})", "fp64")),
-                expected, 1e-10);
+TEST(VitTraining, LearnsWithDropoutInEverySequenceMode) {
+  on_ranks({2}, [](World& world) {
+    for (const Split& split : {kSplits[0], kSplits[4], kSplits[7]}) {
+      const JobOptions options = laid_out(split, "fp32");
+      const TinyVit dropping = {.dropout = 0.1};
+      Job job = boost(world, tiny_vit(dropping, "fp32"), options, "adamw");
+      double before = 0, after = 0;
+      for (int64_t step = 0; step < 20; ++step) {
+        after = job.train_step(vit_batch(dropping, 3, 1)).loss;
+        if (step == 0) before = after;
+      }
+      EXPECT_LT(after, before) << split.mode;
+    }
   });
 }
 
-// An all-reduce of two activations in forward and two in backward for each block, and nothing for embeddings
-// and head, which are replicated.
-WEFT_RANKS_TEST(VitTensorParallel, AStepSendsWhatItsBlocksSplit, 2, 4) {
-  const JobOptions options =
-      under("hybrid_parallel", fmt::format(R"({{"tp_size": {}}})", world.size()), "fp32");
-  Job job = boost(world, tiny_vit(options, kImages), options);
+// A block all-reduces two activations in forward and two in backward. Embeddings and head, which are
+// replicated, send nothing.
+WEFT_RANKS_TEST(VitBytes, TensorParallelBlocksReduceFourActivations, 2, 4) {
+  const std::string axes = fmt::format(R"("tp_size": {}, )", world.size());
+  const JobOptions options = laid_out({"", axes.c_str(), world.size()}, "fp32");
+  Job job = boost(world, tiny_vit({}, "fp32"), options);
   const int64_t activation = 3 * 7 * 12, blocks = 2;
   const std::map<std::string, int64_t> expected = {
       {"all_reduce", 4 * blocks * activation * 4 * 2 * (world.size() - 1) / world.size()}};
-  EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(vit_batch(kImages, 3, 1)); }), expected);
+  EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(vit_batch({}, 3, 1)); }), expected);
+}
+
+// A block has two gathers and two scatters in forward, and four gathers and two scatters in backward. The end
+// of the sequence is gathered in forward, its begin in backward. Gradients of norms and of the biases of
+// row-parallel layers are summed. With 8 positions, which 2 and 4 divide.
+WEFT_RANKS_TEST(VitBytes, SplitGatherGathersTheGradientOfTheEmbeddings, 2, 4) {
+  const std::string axes = fmt::format(R"("tp_size": {}, )", world.size());
+  const JobOptions options = laid_out({"split_gather", axes.c_str(), world.size()}, "fp32");
+  const TinyVit vit = {kClassifier, R"("image_size": [2, 21], "patch_size": [2, 3])", 2, 21};
+  Job job = boost(world, tiny_vit(vit, "fp32"), options);
+  const int64_t activation = 3 * 8 * 12, blocks = 2, ranks = world.size();
+  const std::map<std::string, int64_t> expected = {
+      {"all_gather", (6 * blocks + 2) * activation * 4 * (ranks - 1) / ranks},
+      {"reduce_scatter", 4 * blocks * activation * 4 * (ranks - 1) / ranks},
+      {"all_reduce", blocks * (2 * 2 + 2) * 12 * 4 * 2 * (ranks - 1) / ranks}};
+  EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(vit_batch(vit, 3, 1)); }), expected);
 }
 
 }  // namespace

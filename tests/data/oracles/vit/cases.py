@@ -8,7 +8,7 @@ import numpy
 from batches import IGNORED, Case
 
 BASE_CONFIG = dict(
-    hidden_size=18, num_hidden_layers=2, num_attention_heads=3, intermediate_size=30, image_size=[9, 11],
+    hidden_size=18, num_hidden_layers=2, num_attention_heads=3, intermediate_size=36, image_size=[9, 11],
     patch_size=[4, 3], num_channels=2, encoder_stride=3, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
 )
 POSITIONS = 2 * 3 + 1

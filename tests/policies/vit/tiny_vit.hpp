@@ -1,8 +1,6 @@
 // Tiny ViT models for training, with sizes that are not multiples of the number of ranks.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string>
 
 #include "plugins/support/parity.hpp"
@@ -22,23 +20,15 @@ struct TinyVit {
   std::string keys = kOblong;
   int64_t height = 5, width = 9;
   double dropout = 0;
+  bool biases = true;  // of queries, keys and values
 };
-inline const TinyVit kImages = {};
-// Without biases of keys, whose gradients are zero in exact arithmetic.
-inline const TinyVit kWithoutBiases = {kClassifier, fmt::format(R"({}, "qkv_bias": false)", kOblong)};
-inline const TinyVit kMaskedImages = {kMasked, kSquare, 8, 8};
-inline const TinyVit kLargerImages = {
-    kMasked, R"("image_size": 4, "patch_size": 2, "encoder_stride": 2, "interpolate_pos_encoding": true)", 6,
-    6};
 
 // Returns a model with two blocks, 12 channels, 4 heads and images of 2 channels.
-Model tiny_vit(const JobOptions& options, const TinyVit& vit);
-// Returns images with labels or masks. The numbers of masked patches differ, so that ranks differ.
+Model tiny_vit(const TinyVit& vit, const std::string& precision);
+// Returns images, with the labels or masks of the class. The numbers of masked patches differ, so that ranks
+// differ.
 Batch vit_batch(const TinyVit& vit, int64_t samples, int64_t seed);
-// Within 5e-5 of one rank in fp32 and 1e-10 in fp64.
-Trial vit_trial(const TinyVit& vit, const std::string& precision = "fp64");
-
-// Trains ViTModel under a criterion of both outputs. Collective.
-Tensors vit_criterion_gradients(const World& world, const JobOptions& options);
+// With batches of 7 images.
+Trial vit_trial(const TinyVit& vit, const std::string& precision);
 
 }  // namespace weft::test
