@@ -43,6 +43,7 @@ class Checker {
   void run(std::vector<std::string>& problems) {
     if (plan_.sizes.tensor > 1) {
       for (const auto& [parent, layers] : linears_) check_region(parent, layers);
+      for (const auto& [parent, layers] : linears_) check_beside(parent, layers);
       for (const Node& node : model_.nodes)
         if (node.kind == "Attention") check_heads(node);
       for (const Node& node : model_.nodes) check_norm_of_heads(node);
@@ -93,6 +94,24 @@ class Checker {
       for (const Linear& column : columns) check_parts(column, rows.front());
     for (const Linear& layer : layers)
       if (layer.entry == nullptr) check_replicated(layer, columns, rows, attentions_.contains(parent));
+  }
+
+  // Checks the layers of a module without any entry, beside modules that hold one end of a region each: the
+  // layer before an activation may have one parent, and the layer after it another one.
+  void check_beside(const std::string& parent, const Linears& layers) {
+    const auto has_entry = [](const Linear& layer) { return layer.entry != nullptr; };
+    if (parent.empty() || std::any_of(layers.begin(), layers.end(), has_entry)) return;
+    Linears columns, rows;
+    for (const auto& [other, beside] : linears_) {
+      if (other.empty() || (parent_of(other) != parent_of(parent) && other != parent_of(parent))) continue;
+      const Linears begins = select(beside, Fact::kSplitsOutput), ends = select(beside, Fact::kSplitsInput);
+      if (begins.empty() == ends.empty()) continue;  // a whole region, or none
+      columns.insert(columns.end(), begins.begin(), begins.end());
+      rows.insert(rows.end(), ends.begin(), ends.end());
+    }
+    // Both ends have their entries.
+    if (columns.empty() == rows.empty()) return;
+    for (const Linear& layer : layers) check_replicated(layer, columns, rows, false);
   }
 
   // Checks that a layer without an entry neither reads the features of a region nor computes them.

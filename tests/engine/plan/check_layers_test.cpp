@@ -92,6 +92,45 @@ TEST(CheckLayers, RefusesTheBeginningOrTheEndOfARegionAlone) {
   plan_of(without({"h.*.mlp.c_proj"}), {});
 }
 
+// A block whose layers before and after attention, and before and after the activation, have parents of their
+// own.
+TEST(CheckLayers, RefusesOneEndOfARegionBesideItsParent) {
+  ModelDescription model;
+  for (const char* layer : {"0", "1"})
+    for (const auto& [path, out, in] :
+         {std::tuple("attention.self.query", 4, 4), std::tuple("attention.self.key", 4, 4),
+          std::tuple("attention.output.dense", 4, 4), std::tuple("intermediate.dense", 8, 4),
+          std::tuple("output.dense", 4, 8), std::tuple("router.dense", 3, 4)})
+      model.nodes.push_back(node(fmt::format("layer.{}.{}", layer, path), "Linear", {{"weight", {out, in}}}));
+  const auto policy = [](const std::vector<std::pair<const char*, const char*>>& entries) {
+    json all = json::array();
+    for (const auto& [pattern, operation] : entries)
+      all.push_back({{"on", fmt::format("layer.*.{}", pattern)}, {"operation", operation}});
+    return parse_json_policy(json{{"name", "p"}, {"entries", all}}.dump(), "p.json");
+  };
+  constexpr const char *kColumn = "weft.linear_column/1", *kRow = "weft.linear_row/1";
+  EXPECT_NO_THROW(build_plan(model,
+                             policy({{"attention.self.*", kColumn},
+                                     {"attention.output.dense", kRow},
+                                     {"intermediate.dense", kColumn},
+                                     {"output.dense", kRow}}),
+                             kTwoRanks));
+  EXPECT_NO_THROW(
+      build_plan(model, policy({{"intermediate.dense", kColumn}, {"output.dense", kRow}}), kTwoRanks));
+  EXPECT_TELLS(refusal(model, policy({{"intermediate.dense", kColumn}}), kTwoRanks),
+               "layer.{0..1}.output.dense has no entry, but reads 8 features, of which dense "
+               "(\"layer.*.intermediate.dense\" -> weft.linear_column/1) gives each rank a part; give it "
+               "weft.linear_row/1");
+  EXPECT_TELLS(refusal(model, policy({{"output.dense", kRow}}), kTwoRanks),
+               "layer.{0..1}.intermediate.dense has no entry, but gives the features of which dense "
+               "(\"layer.*.output.dense\" -> weft.linear_row/1) reads a part on each rank");
+  EXPECT_TELLS(refusal(model, policy({{"attention.self.*", kColumn}}), kTwoRanks),
+               "layer.{0..1}.attention.output.dense has no entry, but reads 4 features");
+  EXPECT_TELLS(refusal(model, policy({{"attention.output.dense", kRow}}), kTwoRanks),
+               "layer.{0..1}.attention.self.key, layer.{0..1}.attention.self.query has no entry");
+  EXPECT_NO_THROW(build_plan(model, policy({{"intermediate.dense", kColumn}}), {}));
+}
+
 TEST(CheckLayers, RefusesHeadsThatDoNotFollowTheProjections) {
   EXPECT_TELLS(refused(without({"num_heads"}), kTwoRanks),
                "h.{0..1}.attn has num_heads = 4 on each rank, but c_attn (\"h.*.attn.c_attn\" -> "
