@@ -46,6 +46,15 @@ Prefixes find_prefixes(const Reader& reader, const std::vector<std::string>& nam
   return {};
 }
 
+// Returns the name under which checkpoints that were converted from TensorFlow have a parameter, or nothing.
+std::optional<std::string> old_name(std::string_view name) {
+  for (const auto& [now, before] :
+       {std::pair("LayerNorm.weight", "LayerNorm.gamma"), std::pair("LayerNorm.bias", "LayerNorm.beta")})
+    if (name.ends_with(now))
+      return std::string(name.substr(0, name.size() - std::string_view(now).size())) + before;
+  return std::nullopt;
+}
+
 }  // namespace
 
 WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Bindings* training) {
@@ -67,7 +76,9 @@ WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Binding
   const auto in_checkpoint = [&](const std::string& name) {
     const std::string inner =
         name.starts_with(prefixes.removed) ? name.substr(prefixes.removed.size()) : name;
-    return reader.find(prefixes.added + inner);
+    const std::optional<size_t> entry = reader.find(prefixes.added + inner);
+    const std::optional<std::string> old = old_name(inner);
+    return entry || !old ? entry : reader.find(prefixes.added + *old);
   };
   std::set<size_t> used;
   for (const std::string& name : names) {
