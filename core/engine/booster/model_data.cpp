@@ -41,6 +41,11 @@ std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::strin
   const int64_t longest = tokens->max_sequence_length();
   const int64_t length = sequence_length == 0 ? longest : sequence_length;
   if (is_tensors) return data::open(path, length, type, tokens->vocabularies());
+  if (!tokens->continues_text())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: {} does not predict the next token, so text has no labels for it; give its inputs and labels "
+         "under their names in a .safetensors file",
+         path, model.architecture());
   if (length <= 0)
     fail(WEFT_INVALID_ARGUMENT, "{} takes sequences of any length: give --sequence-length",
          model.architecture());

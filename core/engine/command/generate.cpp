@@ -91,6 +91,9 @@ int generate(const json& arguments) {
   const Vocabulary vocabulary = tokens_model.vocabularies().front();
   const int64_t longest = tokens_model.max_sequence_length();
   const std::string architecture = model.architecture();
+  if (!tokens_model.continues_text())
+    fail(WEFT_INVALID_ARGUMENT, "{} does not predict the next token; generate needs a causal language model",
+         architecture);
   const bool bytes = vocabulary.size == 256 && !has_tokenizer(text(arguments, "model"));
   std::vector<int64_t> tokens = prompt_tokens(arguments, bytes);
   if (tokens.empty()) fail(WEFT_INVALID_ARGUMENT, "the prompt is empty: give at least one token");
