@@ -6,8 +6,6 @@ namespace weft::nn {
 
 namespace {
 
-constexpr const char* kLogits = "logits";
-
 std::shared_ptr<Linear> make_layer(const LanguageHead::Options& options) {
   if (!options.tied)
     return std::make_shared<Linear>(options.channels, options.vocabulary, options.bias, options.dtype);
@@ -29,14 +27,14 @@ void LanguageHead::prepare(const BatchFields& batch, at::IntArrayRef positions, 
 
 void LanguageHead::forward(const Finish& finish, State& state) const {
   const at::Tensor hidden = finish(take(state, kHidden));
-  state.set(kLogits, logits(options_.scale == 1 ? hidden : hidden * options_.scale));
+  state.set(options_.output, logits(options_.scale == 1 ? hidden : hidden * options_.scale));
 }
 
 std::vector<LossTerm> LanguageHead::loss(const State& outputs, const Batch& batch) const {
   if (!batch.has(kLabels)) return {};
   const at::Tensor given = batch.at(kLabels).to(at::kLong);
   const at::Tensor labels = options_.shifts ? next_tokens(given) : given;
-  return {{options_.term, 1, cross_entropy_sum(*layer_, outputs.at(kLogits), labels)}};
+  return {{options_.term, 1, cross_entropy_sum(*layer_, outputs.at(options_.output), labels)}};
 }
 
 std::vector<LossCount> LanguageHead::counts(const Batch& batch, at::IntArrayRef) const {

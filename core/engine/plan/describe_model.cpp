@@ -4,12 +4,14 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "base/text.hpp"
 #include "weft/nn/addition.hpp"
 #include "weft/nn/layers.hpp"
+#include "weft/nn/parameter_names.hpp"
 
 namespace weft::plan {
 namespace {
@@ -39,6 +41,7 @@ class Order {
   std::map<std::string, size_t, std::less<>> places_;  // by path in the model
 };
 
+// Describes a module without its parameters.
 Node describe_module(std::string path, const std::shared_ptr<torch::nn::Module>& module, size_t order) {
   Node node;
   node.path = std::move(path);
@@ -49,10 +52,19 @@ Node describe_module(std::string path, const std::shared_ptr<torch::nn::Module>&
     for (const auto& [name, value] : layer->attributes())
       node.attributes.push_back({std::string(name), *value});
   }
-  for (const auto& param : module->named_parameters(/*recurse=*/false)) {
-    node.params.push_back({param.key(), param.value().sizes().vec()});
-  }
   return node;
+}
+
+// Returns the second names of tied parameters, which belong to no layer.
+std::set<std::string> second_names(const nn::Model& model) {
+  std::set<std::string> names, tied;
+  for (const nn::Tie& tie : model.ties()) tied.insert({tie.name, tie.canonical});
+  for (const auto& item : model.named_modules("", /*include_self=*/false))
+    if (std::dynamic_pointer_cast<nn::ParameterNames>(item.value()))
+      for (const auto& param : item.value()->named_parameters(/*recurse=*/false))
+        if (std::string name = item.key() + "." + param.key(); tied.contains(name))
+          names.insert(std::move(name));
+  return names;
 }
 
 // Adds the parameters of an addition to the node of its layer.
@@ -79,15 +91,22 @@ ModelDescription describe_model(nn::Model& model) {
   description.config_json = model.config().dump();
   const std::string prefix = model.base_prefix();
   const Order order(model);
+  const std::set<std::string> second = second_names(model);
   for (const auto& item : model.named_modules("", /*include_self=*/false)) {
     if (item.key() + "." == prefix) continue;
     const std::string path = planned_name(item.key(), prefix);
-    if (const auto addition = std::dynamic_pointer_cast<nn::Addition>(item.value()))
+    if (const auto addition = std::dynamic_pointer_cast<nn::Addition>(item.value())) {
       describe_addition(path, *addition, description.nodes);
-    else
-      description.nodes.push_back(describe_module(path, item.value(), order.of(item.key())));
+      continue;
+    }
+    Node node = describe_module(path, item.value(), order.of(item.key()));
+    for (const auto& param : item.value()->named_parameters(/*recurse=*/false))
+      if (!second.contains(item.key() + "." + param.key()))
+        node.params.push_back({param.key(), param.value().sizes().vec()});
+    description.nodes.push_back(std::move(node));
   }
   for (const nn::Tie& tie : model.ties()) {
+    if (second.contains(tie.name) || second.contains(tie.canonical)) continue;
     description.ties.push_back({planned_name(tie.name, prefix), planned_name(tie.canonical, prefix)});
   }
   return description;

@@ -8,6 +8,7 @@
 #include "gpt2_policy.hpp"
 #include "invented_policy.hpp"
 #include "weft/nn/layers.hpp"
+#include "weft/nn/parameter_names.hpp"
 
 namespace weft::plan::test {
 namespace {
@@ -25,7 +26,7 @@ class Attention final : public nn::Layer {
 };
 
 // A model with base: { embed, attn: { query } } and head.
-class Small final : public nn::Model {
+class Small : public nn::Model {
  public:
   Small() : nn::Model(Config::parse(R"({"heads": 2})", "test")) {
     auto base = register_module("base", std::make_shared<torch::nn::Module>());
@@ -80,6 +81,28 @@ TEST(DescribeModel, ListsPathsOfTheBaseModelAndHeadsBeside) {
   EXPECT_EQ(find(description, "attn")->attributes[0].value, 2);
   ASSERT_EQ(description.ties.size(), 1u);
   EXPECT_EQ(description.ties[0].canonical, "embed.weight");
+}
+
+// Checkpoints have the bias of its head under another path.
+class Renamed final : public Small {
+ public:
+  Renamed() {
+    const auto names = register_module("names", std::make_shared<nn::ParameterNames>());
+    names->register_parameter("bias", named_parameters()["head.bias"]);
+  }
+  std::vector<nn::Tie> ties() const override {
+    return {{"head.weight", "base.embed.weight"}, {"head.bias", "names.bias"}};
+  }
+};
+
+TEST(DescribeModel, HasParametersInTheLayersThatComputeWithThem) {
+  Renamed model;
+  const ModelDescription description = describe_model(model);
+  ASSERT_NE(find(description, "names"), nullptr);
+  EXPECT_TRUE(find(description, "names")->params.empty());
+  EXPECT_EQ(find(description, "head")->params.size(), 2u);
+  ASSERT_EQ(description.ties.size(), 1u);
+  EXPECT_EQ(description.ties[0].name, "head.weight");
 }
 
 TEST(DescribeModel, LeadsToAPlan) {

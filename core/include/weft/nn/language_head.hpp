@@ -18,13 +18,14 @@ class LanguageHead : public Head {
     at::ScalarType dtype;
     std::string module = "lm_head";  // the name of the layer
     std::string prefix = {};         // the path of the module that contains it ("cls.predictions.")
-    bool bias = false;               // whether the layer has a bias, which is never tied
+    bool bias = false;               // whether the layer has a bias, which the embedding does not have
     // The token embedding whose weight the layer shares, and the name of that weight in the model.
     const Embedding* tied = nullptr;
     std::string tied_name = {};
-    const char* term = "loss";  // the name of the loss term
-    bool shifts = true;         // whether position i predicts label i + 1 (causal) or label i (masked)
-    double scale = 1;           // multiplies the hidden states
+    const char* term = "loss";      // the name of the loss term
+    const char* output = "logits";  // the name of the output
+    bool shifts = true;             // whether position i predicts label i + 1 (causal) or label i (masked)
+    double scale = 1;               // multiplies the hidden states
   };
   // Creates the layer and registers it in `parent`.
   LanguageHead(torch::nn::Module& parent, const Options& options);
@@ -40,6 +41,7 @@ class LanguageHead : public Head {
 
   // (..., C) -> (..., vocabulary)
   at::Tensor logits(const at::Tensor& hidden) const { return (*layer_)(hidden); }
+  const Linear& layer() const { return *layer_; }
 
  private:
   const Options options_;
