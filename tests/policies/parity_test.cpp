@@ -132,6 +132,13 @@ TEST_P(Parity, GivesTheSameWhenAUnitIsRunAgain) {
   }
 }
 
+TEST_P(Parity, TakesItsExample) {
+  const std::optional<Batch> example = model_->example(1, 5);
+  ASSERT_TRUE(example);
+  EXPECT_EQ(model_->lengths(*example).front().positions, 5);
+  EXPECT_NO_THROW(model_->input(*example));
+}
+
 TEST_P(Parity, IsMadeWithoutMemoryInTheTypeGiven) {
   const auto made = make_model(oracle_.config, oracle_.architecture, at::kBFloat16);
   for (const auto& item : made->named_parameters()) {

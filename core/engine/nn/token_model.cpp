@@ -73,7 +73,8 @@ std::vector<int64_t> TokenInputs::shape(const Batch& batch) const {
 }
 
 void TokenInputs::add_example(int64_t samples, int64_t positions, Batch& batch) const {
-  batch.set(ids_, at::zeros({samples, positions}, at::kLong));
+  const at::Tensor ids = at::zeros({samples, positions}, at::kLong);
+  batch.set(ids_, options_.choices ? ids.unsqueeze(1) : ids);
 }
 
 std::vector<Vocabulary> TokenInputs::vocabularies() const {
