@@ -1,0 +1,112 @@
+// BERT: embeddings, blocks and a head.
+#include "bert_model.hpp"
+
+#include <array>
+
+#include "bert_heads.hpp"
+#include "bert_layers.hpp"
+#include "weft/nn/architecture.hpp"
+#include "weft/nn/stack_model.hpp"
+
+namespace weft::bert {
+
+namespace {
+
+using Architecture = nn::Architecture<HeadSetting>;
+
+constexpr const char* kCausal = "BertLMHeadModel";
+
+constexpr std::array<Architecture, 9> kArchitectures = {{
+    {"BertModel", "", base_head},
+    {"BertForPreTraining", "bert.", pre_training_head},
+    {kCausal, "bert.", next_token_head},
+    {"BertForMaskedLM", "bert.", masked_token_head},
+    {"BertForSequenceClassification", "bert.", sequence_classifier},
+    {"BertForTokenClassification", "bert.", token_classifier},
+    {"BertForNextSentencePrediction", "bert.", next_sentence_head},
+    {"BertForMultipleChoice", "bert.", choice_classifier},
+    {"BertForQuestionAnswering", "bert.", answer_head},
+}};
+
+class BertModel final : public nn::TokenStackModel {
+ public:
+  BertModel(const Config& config, const BertConfig& bert, const Architecture& architecture,
+            at::ScalarType dtype);
+  nn::Initial initial(std::string_view parameter) const override;
+  bool ignored_on_load(std::string_view entry) const override;
+  bool continues_text() const override { return bert_.is_decoder && traits().architecture == kCausal; }
+
+ private:
+  std::vector<std::unique_ptr<nn::Unit>> make_blocks();
+
+  const BertConfig bert_;
+};
+
+BertModel::BertModel(const Config& config, const BertConfig& bert, const Architecture& architecture,
+                     at::ScalarType dtype)
+    : TokenStackModel(
+          config, {std::string(architecture.name), std::string(architecture.prefix), bert.hidden_size, dtype},
+          {.vocabulary = bert.vocab_size,
+           .positions = bert.max_position_embeddings,
+           .positions_key = "max_position_embeddings",
+           .token_types = bert.type_vocab_size}),
+      bert_(bert) {
+  const auto embeddings = base().register_module("embeddings", std::make_shared<Embeddings>(bert, dtype));
+  auto prologue =
+      nn::make_unit("prologue", {embeddings.get()}, [embeddings = embeddings.get()](State& state) {
+        const auto take = [&](const char* name) {
+          const at::Tensor field = nn::find_or_undefined(state, name);
+          state.erase(name);
+          return field;
+        };
+        const at::Tensor ids = take(nn::kInputIds), types = take(nn::kTokenTypes),
+                         positions = take(nn::kPositions);
+        state.set(nn::kHidden, (*embeddings)(ids, types, positions));
+      });
+  std::vector<std::unique_ptr<nn::Unit>> blocks = make_blocks();
+  assemble(std::move(prologue), std::move(blocks), {},
+           architecture.make_head({*this, base(), *embeddings->word_embeddings, config, bert_, dtype}));
+}
+
+std::vector<std::unique_ptr<nn::Unit>> BertModel::make_blocks() {
+  const auto encoder = base().register_module("encoder", std::make_shared<torch::nn::Module>("encoder"));
+  const auto list = encoder->register_module("layer", std::make_shared<torch::nn::Module>("layer"));
+  std::vector<std::unique_ptr<nn::Unit>> blocks;
+  for (int64_t layer = 0; layer < bert_.num_hidden_layers; ++layer) {
+    const std::string name = std::to_string(layer);
+    const auto block = list->register_module(name, std::make_shared<Block>(bert_, traits().dtype));
+    blocks.push_back(
+        nn::make_unit("encoder.layer." + name, {block.get()}, [block = block.get()](State& state) {
+          const at::Tensor mask = nn::find_or_undefined(state, nn::kAttentionMask);
+          state.set(nn::kHidden, (*block)(state.at(nn::kHidden), mask));
+        }));
+  }
+  return blocks;
+}
+
+nn::Initial BertModel::initial(std::string_view parameter) const {
+  if (parameter.ends_with("bias")) return nn::Initial::constant(0);
+  if (parameter.ends_with("LayerNorm.weight")) return nn::Initial::constant(1);
+  // Hugging Face treats a range of 0 as the default.
+  nn::Initial initial = nn::Initial::normal(0, bert_.initializer_range == 0 ? 0.02 : bert_.initializer_range);
+  const std::optional<int64_t> padding = bert_.padding_row();
+  if (padding && parameter.ends_with("word_embeddings.weight")) {
+    initial.zeros_begin = *padding * bert_.hidden_size;
+    initial.zeros_end = initial.zeros_begin + bert_.hidden_size;
+  }
+  return initial;
+}
+
+bool BertModel::ignored_on_load(std::string_view entry) const {
+  return entry.ends_with("embeddings.position_ids");  // a buffer of old checkpoints
+}
+
+}  // namespace
+
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype) {
+  return std::make_shared<BertModel>(config, BertConfig::read(config),
+                                     nn::find_architecture(kArchitectures, "bert", architecture), dtype);
+}
+
+}  // namespace weft::bert
