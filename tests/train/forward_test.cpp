@@ -80,6 +80,34 @@ TEST_F(Forward, NamesBothLossesOfTwoHeads) {
   expect_same(forward(inputs, {"-n", "2"}), outputs);
 }
 
+// Checkpoints that were converted from TensorFlow call the parameters of norms gamma and beta.
+TEST_F(Forward, ReadsTheNormsOfOldCheckpoints) {
+  folder_.file("bert.json", R"({"model_type": "bert", "architectures": ["BertForMaskedLM"],
+      "vocab_size": 256, "hidden_size": 12, "intermediate_size": 20, "num_hidden_layers": 2,
+      "num_attention_heads": 3, "max_position_embeddings": 32, "pad_token_id": 7})");
+  folder_.file("samples.safetensors", safetensors_bytes(language_samples(4, 9)));
+  weft_succeeds({"train", "--model", in("bert.json"), "--data", in("samples.safetensors"), "--steps", "2",
+                 "--batch-size", "4", "--lr", "0.1", "--save", in("bert")});
+  RawTensors old;
+  for (const auto& [name, tensor] : read_safetensors(in("bert/model.safetensors"))) {
+    const std::string_view weight = "LayerNorm.weight", bias = "LayerNorm.bias";
+    if (name.ends_with(weight))
+      old[name.substr(0, name.size() - 6) + "gamma"] = tensor;
+    else if (name.ends_with(bias))
+      old[name.substr(0, name.size() - 4) + "beta"] = tensor;
+    else
+      old[name] = tensor;
+  }
+  EXPECT_TRUE(old.contains("bert.embeddings.LayerNorm.gamma"));
+  EXPECT_TRUE(old.contains("cls.predictions.bias"));
+  EXPECT_FALSE(old.contains("cls.predictions.decoder.bias"));
+  config_ = in("bert");
+  const RawTensors inputs = language_samples(2, 9);
+  const RawTensors expected = forward(inputs);
+  folder_.file("bert/model.safetensors", safetensors_bytes(old));
+  expect_same(forward(inputs), expected);
+}
+
 TEST_F(Forward, RefusesInputsThatDoNotFit) {
   const auto refused = [&](RawTensors inputs, const std::vector<std::string>& pieces) {
     folder_.file("inputs.safetensors", safetensors_bytes(inputs));

@@ -76,5 +76,19 @@ TEST_F(Generate, RefusesWhatMakesNoSense) {
                       {"no logits over tokens"}));
 }
 
+// Each position of an encoder sees those after it, and what text has for labels are its tokens themselves.
+TEST_F(Generate, AndTrainingOnTextRefuseAnEncoder) {
+  folder_.file("bert.json", R"({"model_type": "bert", "vocab_size": 256, "hidden_size": 12,
+      "intermediate_size": 20, "num_hidden_layers": 1, "num_attention_heads": 3})");
+  for (const char* architecture : {"BertForMaskedLM", "BertLMHeadModel"}) {
+    EXPECT_TRUE(refuses({"generate", "--model", in("bert.json"), "--architecture", architecture, "--prompt",
+                         "a", "--allow-missing"},
+                        1, {architecture, "does not predict the next token", "causal language model"}));
+    EXPECT_TRUE(refuses({"train", "--model", in("bert.json"), "--architecture", architecture, "--data", data_,
+                         "--steps", "1"},
+                        1, {data_, architecture, "does not predict the next token", ".safetensors"}));
+  }
+}
+
 }  // namespace
 }  // namespace weft::test

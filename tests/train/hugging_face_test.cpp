@@ -98,17 +98,27 @@ RawTensors images(bool masked) {
   return samples;
 }
 
+// Two sentences in each row, of which the second follows the first one or not.
+RawTensors with_sentences(RawTensors samples) {
+  std::vector<int64_t> types(static_cast<size_t>(4 * 9));
+  for (size_t i = 0; i < types.size(); ++i) types[i] = static_cast<int64_t>(i % 9 / 4);
+  samples["token_type_ids"] = int64_tensor({4, 9}, types);
+  samples["next_sentence_label"] = int64_tensor({4}, {1, 0, 0, 1});
+  return samples;
+}
+
 RawTensors inputs_of(const std::string& kind) {
   if (kind == "images with classes") return images(/*masked=*/false);
   if (kind == "masked images") return images(/*masked=*/true);
   const RawTensors samples = language_samples(4, 9);
   if (kind == "labels of classes") return with_classes(samples);
   if (kind == "choices") return with_choices(samples);
+  if (kind == "sentences") return with_sentences(samples);
   if (kind != "tokens")
     throw std::runtime_error(
         "hugging_face.json: the samples of a class are \"" + kind +
-        "\", must be \"tokens\", \"labels of classes\", \"choices\", \"images with classes\" or "
-        "\"masked images\"");
+        "\", must be \"tokens\", \"labels of classes\", \"choices\", \"sentences\", \"images with classes\" "
+        "or \"masked images\"");
   return samples;
 }
 
