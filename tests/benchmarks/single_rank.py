@@ -1,30 +1,68 @@
-"""A training step on one rank of one thread beside Hugging Face's model, eager, on the same job, in turn.
+"""Training steps on one rank of one thread beside Hugging Face's model on the same job, in turn.
 
-  python tests/benchmarks/single_rank.py --build build/release [--model llama_6x384] [--sequence 512] [--rounds 5] [--steps 6]
+  python tests/benchmarks/single_rank.py --build build/release [--models llama bert] [--peers eager compiled] [--sequence 256] [--rounds 3] [--steps 6]
 
-4 samples, fp32, fused AdamW. Needs a Python with torch 2.11 and transformers (packaging/oracle-python prints one) and a build with
--DWEFT_BENCHMARKS=ON. Weft's step is Booster's under strategy none. Rates are the best step of all rounds, after two of each to warm
-up, and tokens per second of processor time; `paired` is the median over rounds of the ratio of best steps.
+Each model is MODEL_6x384.json of this folder: 6 layers of width 384. A batch is 4 samples of 256 tokens, 4 images of 196 patches
+or 4 spectra of 3 seconds; fp32, fused AdamW. The peer of ChatGLM is transformers' GLM, the same model. Compiled is torch.compile with its
+default mode. Needs a Python with torch 2.11 and transformers (packaging/oracle-python prints one), g++ for the compiled peer and
+a build with -DWEFT_BENCHMARKS=ON. Weft's step is Booster's under strategy none. Rates are the best step of all rounds, after two of
+each to warm up, and samples per second of processor time; the ratios are medians over the rounds of best step to best step.
 """
 import argparse, json, os, pathlib, statistics, subprocess, sys, time
 
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, WARM_UP = 4, 2
+MODELS = sorted(path.name.removesuffix("_6x384.json") for path in HERE.glob("*_6x384.json"))
+
+
+def config_of(model):
+    return HERE / f"{model}_6x384.json"
+
+
+def peer_of(model):
+    """Hugging Face's class and configuration of a model's file."""
+    import transformers
+    given = json.loads(config_of(model).read_text())
+    if model == "chatglm":
+        config = transformers.GlmConfig(
+            vocab_size=given["padded_vocab_size"], hidden_size=given["hidden_size"], intermediate_size=given["ffn_hidden_size"],
+            num_hidden_layers=given["num_layers"], num_attention_heads=given["num_attention_heads"],
+            num_key_value_heads=given["multi_query_group_num"], head_dim=given["kv_channels"], partial_rotary_factor=0.5,
+            attention_bias=given["add_qkv_bias"], rms_norm_eps=given["layernorm_epsilon"], max_position_embeddings=given["seq_length"],
+            attention_dropout=0.0, pad_token_id=0)
+        return transformers.GlmForCausalLM, config
+    return getattr(transformers, given["architectures"][0]), transformers.AutoConfig.from_pretrained(config_of(model))
+
+
+def batch_of(config, length):
+    """Random inputs of the fields that the model takes."""
+    import torch
+    random = torch.Generator().manual_seed(1)
+    if config.model_type == "vit":
+        pixels = torch.randn(BATCH, config.num_channels, config.image_size, config.image_size, generator=random)
+        return dict(pixel_values=pixels, labels=torch.randint(0, config.num_labels, (BATCH,), generator=random))
+    if config.model_type == "whisper":
+        spectra = torch.randn(BATCH, config.num_mel_bins, 2 * config.max_source_positions, generator=random)
+        length = min(length, config.max_target_positions)
+        return dict(input_features=spectra, labels=torch.randint(0, config.vocab_size, (BATCH, length), generator=random))
+    ids = torch.randint(0, config.vocab_size, (BATCH, length), generator=random)
+    return dict(input_ids=ids, labels=ids)
 
 
 def worker(arguments):
-    import torch, transformers
+    import torch
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    path = HERE / f"{arguments.model}.json"
-    config = transformers.AutoConfig.from_pretrained(path, use_cache=False)
-    model = transformers.AutoModelForCausalLM.from_config(config).train()
+    peer, config = peer_of(arguments.models[0])
+    config.use_cache = False
+    model = peer(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, fused=True)
-    ids = torch.randint(0, config.vocab_size, (BATCH, arguments.sequence), generator=torch.Generator().manual_seed(1))
+    batch = batch_of(config, arguments.sequence)
+    forward = torch.compile(model) if arguments.worker == "compiled" else model
     seconds, processor = [], []
     for _ in range(arguments.steps):
         start, used = time.perf_counter(), time.process_time()
-        model(input_ids=ids, labels=ids).loss.backward()
+        forward(**batch).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - start)
@@ -33,38 +71,44 @@ def worker(arguments):
 
 
 def run(command):
-    environment = dict(os.environ, OMP_NUM_THREADS="1")
+    environment = dict(os.environ, OMP_NUM_THREADS="1", TRANSFORMERS_VERBOSITY="error")
     out = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
     step = json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
     return {name: min(step[name][WARM_UP:]) for name in ("seconds", "processor_seconds")}
 
 
+def compare(arguments, model):
+    commands = {"Weft": [f"{arguments.build}/tests/benchmarks/training_step", "booster", config_of(model), str(BATCH),
+                         str(arguments.sequence), str(arguments.steps)]}
+    for peer in arguments.peers:
+        commands[peer] = [sys.executable, "-W", "ignore", __file__, "--worker", peer, "--models", model, "--sequence",
+                          str(arguments.sequence), "--steps", str(arguments.steps)]
+    rounds = [{name: run(command) for name, command in commands.items()} for _ in range(arguments.rounds)]
+    for name in commands:
+        best, processor = (BATCH / min(r[name][key] for r in rounds) for key in ("seconds", "processor_seconds"))
+        ratio = "" if name == "Weft" else " | ".join(
+            f"{statistics.median(r[name][key] / r['Weft'][key] for r in rounds):.2f}" for key in ("seconds", "processor_seconds"))
+        print(f"| {model} | {name} | {best:.2f} | {processor:.2f} | {ratio or ' | '} |", flush=True)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", default="build/release")
-    p.add_argument("--model", default="llama_6x384")
-    p.add_argument("--sequence", type=int, default=512)
-    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    p.add_argument("--peers", nargs="+", choices=("eager", "compiled"), default=["eager", "compiled"])
+    p.add_argument("--sequence", type=int, default=256)
+    p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=6)
-    p.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    p.add_argument("--worker", help=argparse.SUPPRESS)
     a = p.parse_args()
+    if a.steps <= WARM_UP:
+        p.error(f"--steps is {a.steps}, must be more than the {WARM_UP} steps to warm up")
     if a.worker:
         return worker(a)
-    commands = {
-        "Weft": [f"{a.build}/tests/benchmarks/training_step", "booster", HERE / f"{a.model}.json", str(BATCH),
-                 str(a.sequence), str(a.steps)],
-        "Hugging Face": [sys.executable, __file__, "--worker", "--model", a.model, "--sequence", str(a.sequence), "--steps",
-                         str(a.steps)],
-    }
-    rounds = [{name: run(command) for name, command in commands.items()} for _ in range(a.rounds)]
-    print("| run | tokens/s, best step | tokens per processor second |")
-    print("|---|---|---|")
-    for name in commands:
-        best = {key: BATCH * a.sequence / min(r[name][key] for r in rounds) for key in ("seconds", "processor_seconds")}
-        print(f"| {name} | {best['seconds']:.0f} | {best['processor_seconds']:.0f} |")
-    for key in ("seconds", "processor_seconds"):
-        paired = statistics.median(r["Hugging Face"][key] / r["Weft"][key] for r in rounds)
-        print(f"Weft / Hugging Face, {key}: paired {paired:.3f}")
+    print("| model | run | samples/s, best step | samples per processor second | Weft is faster by, best step | per processor second |")
+    print("|---|---|---|---|---|---|")
+    for model in a.models:
+        compare(a, model)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include <ATen/ops/randint.h>
 #include <sys/resource.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <weft/nn/config_values.hpp>
 #include <weft/nn/token_model.hpp>
 #include <weft/weft.hpp>
 
@@ -45,14 +46,29 @@ double loopback_mib() {
   return 0;
 }
 
+// Random inputs: tokens, which language models take as labels too, or pixels or spectra. `length` is a number of
+// tokens; the other inputs have the size of the configuration.
 weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, int64_t rank) {
   at::Generator generator = at::detail::createCPUGenerator(1 + static_cast<uint64_t>(rank));
-  const at::Tensor ids =
-      at::randint(0, weft::nn::find_token_model(model.module())->vocabularies().front().size, {size, length},
-                  generator, at::kLong);
+  const weft::Batch example = model.module().example(size, length).value();
+  const auto integers = [&](int64_t count, at::IntArrayRef shape) {
+    return at::randint(0, count, shape, generator, at::kLong);
+  };
   weft::Batch batch;
-  batch.set("input_ids", ids);
-  batch.set("labels", ids);
+  for (const auto& [name, values] : example)
+    if (values.is_floating_point()) batch.set(name, at::randn(values.sizes(), generator));
+  const weft::nn::TokenModel* tokens = weft::nn::find_token_model(model.module());
+  if (tokens == nullptr) {
+    batch.set("labels", integers(weft::nn::read_labels(model.module().config()).count, {size}));
+    return batch;
+  }
+  const int64_t vocabulary = tokens->vocabularies().front().size;
+  if (const at::Tensor* ids = example.find("input_ids")) {
+    batch.set("input_ids", integers(vocabulary, ids->sizes()));
+    batch.set("labels", batch.at("input_ids"));
+  } else {
+    batch.set("labels", integers(vocabulary, example.at("decoder_input_ids").sizes()));
+  }
   return batch;
 }
 
