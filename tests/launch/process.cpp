@@ -56,6 +56,9 @@ Process::Process(const std::vector<std::string>& command, const ProcessOptions& 
   fcntl(ready_.get(), F_SETFD, FD_CLOEXEC);
   out_ = Descriptor(memfd_create("out", MFD_CLOEXEC));
   error_ = Descriptor(memfd_create("error", MFD_CLOEXEC));
+  // The ranks share these files. A memfd does not lock its position, so two ranks that write at once would
+  // write to the same place without O_APPEND.
+  for (const Descriptor* file : {&out_, &error_}) fcntl(file->get(), F_SETFL, O_APPEND);
   const Descriptor input(memfd_create("input", MFD_CLOEXEC));
   if (write(input.get(), options.input.data(), options.input.size()) < 0) std::abort();
   lseek(input.get(), 0, SEEK_SET);

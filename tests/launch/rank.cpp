@@ -12,6 +12,7 @@
 //   ready               writes a byte to the test    wait         until killed
 //   stop                stops itself, with SIGTERM blocked
 //   give=R take         a byte to rank R, from any   input        prints stdin
+//   rewind              goes back to the beginning of stdout
 //   dies=N              kills itself on signal N, after a byte to rank 0
 //   shrink              reads a mapped file that has become shorter
 //   facts               prints what read_rank_environment() and the launcher's variables say
@@ -162,6 +163,7 @@ void take(const RankEnvironment& ranks, const std::string& step) {
   }
   if (name == "give") give(number);
   if (name == "take" && read(test_fd("TEST_TAKE_FD", ranks.rank), &byte, 1) != 1) _exit(98);
+  if (name == "rewind") lseek(STDOUT_FILENO, 0, SEEK_SET);
   if (name == "dies") signal(number, die_on);
   if (name == "input") print_input();
   if (name == "facts") print_facts(ranks);

@@ -60,6 +60,11 @@ TEST(RunRanks, TellsThatThereIsNoSuchProgram) {
   EXPECT_THAT(directory.error, HasSubstr("Permission denied"));
 }
 
+// Rank 1 writes as if it had begun before rank 0 wrote.
+TEST(RunRanks, LosesNoOutputOfRanksThatPrintAtOnce) {
+  EXPECT_EQ(run_steps(2, {"0:out=a,give=1", "1:take,rewind,out=b"}).out, "a\nb\n");
+}
+
 TEST(RunRanks, GivesRanksTorchrunsEnvironment) {
   const Output output = run_steps(2, {"facts"}, {.environment = {{"TEST_MASTER_ADDR", "localhost"}}});
   EXPECT_EQ(output.exit_code, 0);
