@@ -1,6 +1,5 @@
 #include "engine_verb.hpp"
 
-#include <cmath>
 #include <weft/error.hpp>
 
 #include "base/duration.hpp"
@@ -9,6 +8,7 @@
 #include "host/launch/failure_report.hpp"
 #include "host/launch/rank_environment.hpp"
 #include "host/launch/run_ranks.hpp"
+#include "numbers.hpp"
 #include "verbs.hpp"
 
 namespace weft::cli {
@@ -31,20 +31,6 @@ void require_utf8(const std::string& flag, const std::string& text) try {
   throw UsageError(fmt::format("{} is {}, which is not UTF-8", flag, shown));
 }
 
-// Adds a flag of type T whose value becomes the argument `key`.
-template <class T>
-CLI::Option* add(CLI::App& app, const std::string& flags, const char* key, const std::string& help,
-                 const std::shared_ptr<nlohmann::json>& arguments) {
-  return app.add_option_function<T>(
-      flags, [arguments, key](const T& value) { (*arguments)[key] = value; }, help);
-}
-
-// Returns `value`. Throws UsageError for nan and inf, which JSON cannot pass to the engine.
-double require_finite(const std::string& flag, double value) {
-  if (std::isfinite(value)) return value;
-  throw UsageError(fmt::format("{} is {}, must be a finite number", flag, value));
-}
-
 }  // namespace
 
 EngineVerb& EngineVerb::text(const std::string& flags, const char* key, const std::string& help,
@@ -60,42 +46,24 @@ EngineVerb& EngineVerb::text(const std::string& flags, const char* key, const st
   return *this;
 }
 EngineVerb& EngineVerb::integer(const std::string& flags, const char* key, const std::string& help) {
-  add<int64_t>(*app_, flags, key, help, arguments_)->check(kNumber);
+  add_integer(*app_, flags, help, keep<int64_t>(key));
   return *this;
 }
 EngineVerb& EngineVerb::real(const std::string& flags, const char* key, const std::string& help) {
-  app_->add_option_function<double>(
-          flags,
-          [arguments = arguments_, flags, key](const double& value) {
-            (*arguments)[key] = require_finite(flags, value);
-          },
-          help)
-      ->check(kNumber);
+  add_real(*app_, flags, help, keep<double>(key));
+  return *this;
+}
+EngineVerb& EngineVerb::integers(const std::string& flags, const char* key, const std::string& help) {
+  add_integers(*app_, flags, help, keep<std::vector<int64_t>>(key));
+  return *this;
+}
+EngineVerb& EngineVerb::reals(const std::string& flags, const char* key, const std::string& help) {
+  add_reals(*app_, flags, help, keep<std::vector<double>>(key));
   return *this;
 }
 EngineVerb& EngineVerb::flag(const std::string& flags, const char* key, const std::string& help) {
   app_->add_flag_callback(
       flags, [arguments = arguments_, key] { (*arguments)[key] = true; }, help);
-  return *this;
-}
-EngineVerb& EngineVerb::integers(const std::string& flags, const char* key, const std::string& help) {
-  add<std::vector<int64_t>>(*app_, flags, key, help, arguments_)
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(kNumber);
-  return *this;
-}
-EngineVerb& EngineVerb::reals(const std::string& flags, const char* key, const std::string& help) {
-  app_->add_option_function<std::vector<double>>(
-          flags,
-          [arguments = arguments_, flags, key](const std::vector<double>& values) {
-            for (const double value : values) require_finite(flags, value);
-            (*arguments)[key] = values;
-          },
-          help)
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(kNumber);
   return *this;
 }
 EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const std::string& help) {
@@ -154,24 +122,23 @@ EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
 }
 
 EngineVerb& EngineVerb::ranks_flag() {
-  add_optional(
-      *app_, "-n,--nproc-per-node", launch_->num_ranks,
-      "Number of ranks to start on this host; default 1. Omit it under weft run, torchrun, srun and mpirun");
-  add_optional(*app_, "--grace", launch_->grace,
-               "With -n: seconds for the ranks to stop after a signal; default 300");
-  app_->add_option_function<double>(
-          "--timeout",
-          [arguments = arguments_](const double& seconds) {
-            milliseconds("--timeout", seconds);  // only checks: the engine converts them
-            (*arguments)["timeout"] = seconds;
-          },
-          "Seconds to wait for other ranks, at the start and in every collective; default 1800")
-      ->check(kNumber);
+  add_integer(
+      *app_, "-n,--nproc-per-node",
+      "Number of ranks to start on this host; default 1. Omit it under weft run, torchrun, srun and mpirun",
+      [launch = launch_](int64_t ranks) { launch->num_ranks = static_cast<int>(ranks); }, kRanksPerHost);
+  add_real(*app_, "--grace", "With -n: seconds for the ranks to stop after a signal; default 300",
+           [launch = launch_](double seconds) { launch->grace = milliseconds("--grace", seconds); });
+  add_real(*app_, "--timeout",
+           "Seconds to wait for other ranks, at the start and in every collective; default 1800",
+           [arguments = arguments_](double seconds) {
+             milliseconds("--timeout", seconds);  // only checks: the engine converts them
+             (*arguments)["timeout"] = seconds;
+           });
   return *this;
 }
 
 void EngineVerb::perform() {
-  try {
+  with_usage_errors([&] {
     const Launch& asked = *launch_;
     if (asked.grace && !asked.num_ranks)
       fail(WEFT_INVALID_ARGUMENT,
@@ -182,20 +149,15 @@ void EngineVerb::perform() {
       launch::RunOptions options;
       options.num_ranks = *asked.num_ranks;
       options.verb = name_;
-      if (asked.grace) options.grace = milliseconds("--grace", *asked.grace);
+      if (asked.grace) options.grace = *asked.grace;
       throw Exit{launch::run_self(options)};
     }
-  } catch (const Error& error) {
-    if (error.status() == WEFT_INVALID_ARGUMENT) throw UsageError(error.what());
-    throw;
-  }
+  });
   perform_in_engine(name_, *arguments_);
 }
 
-std::chrono::milliseconds milliseconds(const char* flag, double seconds) try {
-  return milliseconds_of(flag, seconds);
-} catch (const Error& error) {
-  throw UsageError(error.what());
+std::chrono::milliseconds milliseconds(const char* flag, double seconds) {
+  return with_usage_errors([&] { return milliseconds_of(flag, seconds); });
 }
 
 void perform_in_engine(const std::string& verb, const nlohmann::json& arguments) {

@@ -8,25 +8,29 @@
 #include <optional>
 #include <string>
 #include <vector>
+#include <weft/error.hpp>
+
+#include "host/launch/run_ranks.hpp"
+#include "numbers.hpp"
+#include "verbs.hpp"
 
 namespace weft::cli {
+
+// The numbers that -n takes.
+inline constexpr IntegerRange kRanksPerHost = {1, launch::kMostRanksPerHost};
 
 // Converts the seconds of a flag as milliseconds_of() does, but throws UsageError.
 std::chrono::milliseconds milliseconds(const char* flag, double seconds);
 
-// Refuses an empty text, which CLI11 would take for 0, or for a flag that is left out.
-inline const CLI::Validator kNumber(
-    [](const std::string& text) { return std::string(text.empty() ? "is empty, must be a number" : ""); },
-    "");
-
-// Adds a flag for a number that may be left out. `value` must outlive the parsing.
-template <class T>
-CLI::Option* add_optional(CLI::App& app, const std::string& flags, std::optional<T>& value,
-                          const std::string& help) {
-  return app
-      .add_option_function<T>(
-          flags, [&value](const T& given) { value = given; }, help)
-      ->check(kNumber);
+// Returns what `action` returns. Throws UsageError where `action` throws Error with INVALID_ARGUMENT.
+template <class Action>
+auto with_usage_errors(const Action& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    if (error.status() == WEFT_INVALID_ARGUMENT) throw UsageError(error.what());
+    throw;
+  }
 }
 
 // Runs a verb in the engine and ends the command with its exit code.
@@ -63,12 +67,18 @@ class EngineVerb {
 
  private:
   void perform();
+  // Returns a function that makes its value the argument `key`.
+  template <class T>
+  auto keep(const char* key) const {
+    return [arguments = arguments_, key](const T& value) { (*arguments)[key] = value; };
+  }
+
   std::string name_;
   CLI::App* app_;
   std::shared_ptr<nlohmann::json> arguments_ = std::make_shared<nlohmann::json>(nlohmann::json::object());
   struct Launch {
     std::optional<int> num_ranks;
-    std::optional<double> grace;  // seconds
+    std::optional<std::chrono::milliseconds> grace;
   };
   std::shared_ptr<Launch> launch_ = std::make_shared<Launch>();
 };

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "engine_verb.hpp"
+#include "numbers.hpp"
 #include "verbs.hpp"
 
 namespace weft::cli {
@@ -15,29 +16,25 @@ namespace {
 struct Flags {
   launch::RunOptions options;
   std::optional<int> num_ranks;
-  std::optional<double> grace;
   std::string program;  // always empty: the words of the program are in remaining()
-  std::string hosts, hostfile, include, exclude;
 };
 
-void refuse_other_hosts(const Flags& flags) {
-  const std::pair<const char*, const std::string*> refused[] = {{"--hosts", &flags.hosts},
-                                                                {"--hostfile", &flags.hostfile},
-                                                                {"--include", &flags.include},
-                                                                {"--exclude", &flags.exclude}};
-  for (const auto& [flag, value] : refused) {
-    if (value->empty()) continue;
-    throw UsageError(fmt::format(
-        "{} is \"{}\", but this version starts ranks on this host only\n"
-        "On several hosts start the program itself with torchrun, srun or mpirun: Weft reads the\n"
-        "ranks from their environment, for example `srun -N 2 --ntasks-per-node 4 PROGRAM` or\n"
-        "`mpirun -x MASTER_ADDR=a --host a:4,b:4 -n 8 PROGRAM`",
-        flag, printable(*value)));
-  }
+// Adds a flag of other launchers that names hosts, which is refused with any value.
+void add_refused(CLI::App& verb, const char* flag, const char* help) {
+  verb.add_option_function<std::string>(
+      flag,
+      [flag](const std::string& value) {
+        throw UsageError(fmt::format(
+            "{} is \"{}\", but this version starts ranks on this host only\n"
+            "On several hosts start the program itself with torchrun, srun or mpirun: Weft reads the\n"
+            "ranks from their environment, for example `srun -N 2 --ntasks-per-node 4 PROGRAM` or\n"
+            "`mpirun -x MASTER_ADDR=a --host a:4,b:4 -n 8 PROGRAM`",
+            flag, printable(value)));
+      },
+      help);
 }
 
 void run(Flags& flags, std::vector<std::string> command, const std::vector<std::string>& known) {
-  refuse_other_hosts(flags);
   const bool marked = !command.empty() && command.front() == "--";
   if (marked) command.erase(command.begin());
   if (!marked && !command.empty() && command.front().starts_with("-")) {
@@ -48,16 +45,8 @@ void run(Flags& flags, std::vector<std::string> command, const std::vector<std::
   if (!flags.num_ranks) throw UsageError("-n is missing: weft run -n N PROGRAM ARGS");
   if (command.empty()) throw UsageError("no program was given: weft run -n N PROGRAM ARGS");
   flags.options.num_ranks = *flags.num_ranks;
-  if (flags.grace) flags.options.grace = milliseconds("--grace", *flags.grace);
   flags.options.command = std::move(command);
-  int code = 0;
-  try {
-    code = launch::run_ranks(flags.options);
-  } catch (const Error& error) {
-    if (error.status() == WEFT_INVALID_ARGUMENT) throw UsageError(error.what());
-    throw;
-  }
-  throw Exit{code};
+  throw Exit{with_usage_errors([&] { return launch::run_ranks(flags.options); })};
 }
 
 }  // namespace
@@ -72,19 +61,19 @@ void add_run(CLI::App& application) {
   verb->validate_positionals();
   verb->add_option("PROGRAM", flags->program, "The program; everything after it is passed to the program")
       ->check(CLI::Validator([](std::string&) { return std::string("left to remaining()"); }, ""));
-  add_optional(*verb, "-n,--nproc-per-node", flags->num_ranks, "Number of ranks; required");
+  add_integer(
+      *verb, "-n,--nproc-per-node", "Number of ranks; required",
+      [flags](int64_t ranks) { flags->num_ranks = static_cast<int>(ranks); }, kRanksPerHost);
   verb->add_option("--master-addr", flags->options.master_addr,
                    "Address of this host through which the ranks meet")
       ->capture_default_str();
-  verb->add_option("--master-port", flags->options.master_port,
-                   "Port through which they meet; default: a free one")
-      ->check(kNumber)
-      ->check(CLI::Range(1, 65535));
-  add_optional(*verb, "--grace", flags->grace, "Seconds for the ranks to stop after a signal; default 300");
-  verb->add_option("--hosts", flags->hosts, "Refused: on several hosts use torchrun, srun or mpirun");
-  verb->add_option("--hostfile", flags->hostfile, "Refused, as --hosts");
-  verb->add_option("--include", flags->include, "Refused, as --hosts");
-  verb->add_option("--exclude", flags->exclude, "Refused, as --hosts");
+  add_integer(*verb, "--master-port", "Port through which they meet; default: a free one",
+              [flags](int64_t port) { flags->options.master_port = static_cast<int>(port); }, {1, 65535});
+  add_real(*verb, "--grace", "Seconds for the ranks to stop after a signal; default 300",
+           [flags](double seconds) { flags->options.grace = milliseconds("--grace", seconds); });
+  add_refused(*verb, "--hosts", "Refused: on several hosts use torchrun, srun or mpirun");
+  for (const char* flag : {"--hostfile", "--include", "--exclude"})
+    add_refused(*verb, flag, "Refused, as --hosts");
   verb->footer(
       "The program gets the environment of torchrun (RANK, WORLD_SIZE, ...). When a rank fails, the others\n"
       "end, and what the failed rank was doing and its last lines are printed; the exit code is that of\n"

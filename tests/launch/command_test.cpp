@@ -21,6 +21,8 @@ TEST(WeftRun, RefusesOtherHostsAndSaysWhatToUse) {
     EXPECT_EQ(output.exit_code, 2);
     EXPECT_THAT(output.error, StartsWith(fmt::format("weft: run: {} is \"a,b\", but", flag)));
     EXPECT_THAT(output.error, HasSubstr("torchrun, srun or mpirun"));
+    EXPECT_THAT(weft_run({"-n", "2", flag, "", "true"}).error,
+                StartsWith(fmt::format("weft: run: {} is \"\", but", flag)));
   }
 }
 

@@ -19,8 +19,6 @@ struct signalfd_siginfo;
 
 namespace weft::launch {
 
-inline constexpr int kMostRanksPerHost = 4096;
-
 class Job {
  public:
   // The ranks execute `file` with the arguments of the command. `mark` is one more variable of their

@@ -8,13 +8,15 @@
 
 namespace weft::launch {
 
+inline constexpr int kMostRanksPerHost = 4096;
+
 struct RunOptions {
   int num_ranks = 1;
   std::vector<std::string> command;  // the program, searched on PATH if it has no slash, and its arguments
   std::string verb = "run";          // for messages: `weft: run: ...`
   std::string master_addr = "127.0.0.1";
   int master_port = 0;  // 0: a free one
-  // How long ranks may take to take a signal that asks them to stop, and then to stop.
+  // Time from a stop signal until each rank must have received it, and until each rank must have ended.
   std::chrono::milliseconds answer{10'000}, grace{300'000};
 };
 
