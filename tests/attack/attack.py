@@ -10,8 +10,11 @@ Without --seed WEFT_TEST_SEED is the seed, or 0. A case begins only if the longe
 end in time. It ends with a table and with a command that repeats each bad case; exit code 1 if there is one.
 """
 import argparse
+import contextlib
+import io
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +30,7 @@ import configurations
 import jobs
 import mutate
 import plugins
+import process
 import verdict
 import words
 from bench import Bench
@@ -38,17 +42,20 @@ TURNS = ["words", "checkpoint", "config", "plugin", "words", "checkpoint", "kill
          "checkpoint", "resume"]
 
 
-SECONDS = {"kill": 15.0, "resume": 40.0}  # that a case is expected to take before one of its kind has been timed
-USUAL_SECONDS = 8.0
+EXPECTED_SECONDS = {"kill": 15.0, "resume": 40.0}  # of the first case of a kind; later ones use its measured time
+USUAL_SECONDS = 8.0  # of the first case of any other kind
 
 
 def try_case(kind, number, bench, repeat):
     case, begin = Case(kind, number, bench), time.monotonic()
     try:
+        case.make_folder()
         KINDS[kind](case)
     except Exception as error:  # a fault of the attack is one bad case, and the others are still tried
         traceback.print_exc(limit=-4)
         case.judge([f"the attack failed: {type(error).__name__}: {str(error)[:150]}"])
+    finally:
+        process.kill_unfinished()
     case.seconds = time.monotonic() - begin
     if case.bad:
         print(f"bad: {case.what}: {'; '.join(case.bad)}\n  repeat: {repeat} --case {case.name}", flush=True)
@@ -70,7 +77,7 @@ def next_kind(turns, tried, left):
     for turn in range(len(turns)):
         kind = turns[(len(tried) + turn) % len(turns)]
         own = [case.seconds for case in tried if case.kind == kind]
-        if max(own, default=SECONDS.get(kind, USUAL_SECONDS)) <= left:
+        if max(own, default=EXPECTED_SECONDS.get(kind, USUAL_SECONDS)) <= left:
             return kind
     return None
 
@@ -108,7 +115,7 @@ def prove():
                 (["words", "words"], done, 40, None), (["words"], [], 0, None)]
     wrong = [case for case in expected if next_kind(*case[:3]) != case[3]]
     print(f"{len(expected) - len(wrong)} of {len(expected)} cases begin in turn and in time")
-    return not wrong and prove_build_tree() and prove_summary()
+    return not wrong and prove_build_tree() and prove_summary() and prove_faults()
 
 
 def prove_build_tree():
@@ -139,6 +146,34 @@ def prove_summary():
     return right
 
 
+def prove_faults():
+    """A fault of the attack is a bad case of its kind with a command that repeats it, its processes are killed, and
+    the next case of the kind is tried."""
+    def fail(case):
+        case.start(["-c", "sleep 1000 & sleep 1000"])
+        if case.number == 0:
+            mutate.json.loads("[" * 200000)
+
+    with tempfile.TemporaryDirectory() as folder:
+        bench = SimpleNamespace(weft="/bin/sh", folder=folder)
+        mutate.write(os.path.join(folder, "words-2"), b"a file where the folder of a case should be")
+        before, KINDS["words"], errors, texts = KINDS["words"], fail, io.StringIO(), io.StringIO()
+        try:
+            with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(texts):
+                tried = [try_case("words", number, bench, "packaging/attack") for number in range(3)]
+                table(tried, "packaging/attack")
+        finally:
+            KINDS["words"] = before
+    left = process.processes(lambda variable: variable.startswith(f"{process.MARK}={os.getpid()}-".encode()))
+    counted = f"{'words':12} {3:6} {1:6} {2:6}\n" in texts.getvalue()
+    repeated = all(texts.getvalue().count(f"packaging/attack --case words:{number}\n") == 2 for number in (0, 2))
+    named = "RecursionError" in tried[0].bad[0] and "FileExistsError" in tried[2].bad[0]
+    right = counted and repeated and named and not left
+    print("a fault of the attack is a bad case, and the next one is tried" if right
+          else f"{texts.getvalue()}{errors.getvalue()}left: {sorted(left)}")
+    return right
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weft")
@@ -166,9 +201,11 @@ def main():
         print(f"attack: the build tree of {given.weft} lacks the strategies {', '.join(lacking)}; build all of it: "
               "cmake --build --preset release", file=sys.stderr)
         return 2
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     until = time.monotonic() + 60 * given.minutes
     folder = given.keep or tempfile.mkdtemp(prefix="weft-attack-")
-    tried = []
+    tried, interrupted = [], False
     try:
         bench = Bench(given.weft, folder)
         if given.case:
@@ -188,12 +225,16 @@ def main():
                     shutil.rmtree(tried[-1].folder, ignore_errors=True)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
+        interrupted = True
     finally:
+        process.kill_unfinished()
         if not given.keep:
             shutil.rmtree(folder, ignore_errors=True)
     table(tried, given.repeat)
     if given.junit:
         write_junit(given.junit, tried, given.repeat)
+    if interrupted:
+        return 130
     return 1 if any(case.bad for case in tried) else 0
 
 

@@ -19,6 +19,8 @@ class Case:
         self.bad, self.what, self.outcomes = [], "", []
         self.shown = None  # the outcome that was bad first, if any
         self.seconds = 0.0
+
+    def make_folder(self):
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
 

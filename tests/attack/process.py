@@ -10,8 +10,9 @@ import tempfile
 import time
 
 MARK = "WEFT_ATTACK_MARK"
-MEMORY = 12 << 30  # of addresses: a case that asks for more gets none, and the machine goes on
+MEMORY = 12 << 30  # bytes of address space, so that a command which asks for more fails before the machine does
 numbers = itertools.count()
+unfinished = []  # the runs that nobody has waited for yet
 
 
 @dataclasses.dataclass
@@ -38,16 +39,26 @@ def read(path):
         return b""  # it has ended
 
 
+def processes(is_wanted):
+    """Returns {pid: environment} of the processes that have a variable for which is_wanted() is true."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        variables = read(f"/proc/{name}/environ").split(b"\0")
+        if any(map(is_wanted, variables)):
+            found[int(name)] = variables
+    return found
+
+
 def prepare():
-    """In the new process: limits its memory, and takes signals that a shell in the background had it ignore."""
+    """Limits the memory of the new process, and restores signals that a shell ignores in its background jobs."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 def surroundings():
-    """The environment of every command: this process's, without what belongs to another job or other plugins. A
-    name server that does not answer costs a second."""
+    """Returns the environment of every command: this process's, without the variables of another job and of other
+    plugins. A name server that does not answer delays a command by one second."""
     foreign = ("WEFT_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_", "SLURM_", "OMPI_", "PMIX_",
                "TORCH_", "GLOO_")
     own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
@@ -55,7 +66,8 @@ def surroundings():
 
 
 class Run:
-    """A running command. Its descendants are known by a variable of their environment, wherever they went."""
+    """A running command. A variable of their environment marks all processes that it starts, so that they are found
+    even if their parent has ended."""
 
     def __init__(self, words, environment=None, cwd=None):
         self.words = [str(word) for word in words]
@@ -63,23 +75,19 @@ class Run:
         self.mark = f"{os.getpid()}-{next(numbers)}"
         self.files = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]
         self.begin = time.monotonic()
+        self.process = None
+        unfinished.append(self)
         self.process = subprocess.Popen(
             self.words, stdin=subprocess.DEVNULL, stdout=self.files[0], stderr=self.files[1], cwd=cwd,
             env={**surroundings(), **self.own, MARK: self.mark}, start_new_session=True,
             preexec_fn=prepare)
 
     def descendants(self):
-        """{pid: environment} of all processes of this command, itself included."""
-        wanted = f"{MARK}={self.mark}".encode()
-        found = {}
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            variables = read(f"/proc/{name}/environ").split(b"\0")
-            if wanted in variables:
-                found[int(name)] = variables
-        return found
+        """Returns {pid: environment} of all processes of this command, itself included."""
+        return processes(f"{MARK}={self.mark}".encode().__eq__)
 
     def rank(self, number):
-        """The process of a rank: the one that `weft` started itself."""
+        """Returns the process of a rank, without the processes that the rank has started."""
         wanted = f"RANK={number}".encode()
         pids = [pid for pid, variables in self.descendants().items() if wanted in variables]
         return min(pids, default=None)
@@ -94,7 +102,8 @@ class Run:
         return self.process.poll() is not None
 
     def finish(self, limit, grace=10.0):
-        """Waits at most `limit` seconds for the end, and `grace` for that of all that the command started."""
+        """Waits at most `limit` seconds for the command, then at most `grace` seconds for the processes that it has
+        started, and kills those that are left."""
         hung = False
         try:
             self.process.wait(limit)
@@ -107,13 +116,7 @@ class Run:
             time.sleep(0.05)
             left = self.descendants()
         lines = [read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace").strip() for pid in left]
-        while left:  # a stopped process takes SIGKILL too
-            for pid in left:
-                self.signal(pid, signal.SIGKILL)
-            if not self.ended():
-                self.process.wait()
-            time.sleep(0.02)
-            left = self.descendants()
+        self.kill()
         texts = []
         for file in self.files:
             file.seek(0)
@@ -121,3 +124,19 @@ class Run:
             file.close()
         return Outcome(self.words, self.own, self.process.returncode, texts[0], texts[1], seconds, hung,
                        [] if hung else lines)
+
+    def kill(self):
+        """Kills all processes of this command, even stopped ones, and waits for their end."""
+        while left := self.descendants():
+            for pid in left:
+                self.signal(pid, signal.SIGKILL)
+            if self.process is not None and not self.ended():
+                self.process.wait()
+            time.sleep(0.02)
+        unfinished.remove(self)
+
+
+def kill_unfinished():
+    """Kills the commands whose end nobody has waited for, because a case failed or was interrupted."""
+    for run in list(unfinished):
+        run.kill()
