@@ -8,6 +8,7 @@
 //   on=N:CODE           exits with CODE on signal N  tell=N       writes a byte to the test on signal N
 //   slow=N              half a second after signal N writes "finished" on stdout and exits with 0
 //   agrees=N            on signal N tells the launcher and rank 0, and exits with 128 + N
+//   fails=N             on signal N reports "disk is full" and exits with 4
 //   once=N              writes a byte to the test on signal N; a second one writes "twice" on stdout
 //   ready               writes a byte to the test    wait         until killed
 //   stop                stops itself, with SIGTERM blocked
@@ -83,6 +84,12 @@ void agree_on(int number, siginfo_t* info, void*) {
   _exit(128 + number);
 }
 
+void fail_on(int) {
+  const RankEnvironment ranks = read_rank_environment();
+  report_failure(ranks.rank, WEFT_INTERNAL, "disk is full");
+  _exit(4);
+}
+
 void tell_twice(int) {
   print(STDOUT_FILENO, "twice\n");
 }
@@ -148,6 +155,7 @@ void take(const RankEnvironment& ranks, const std::string& step) {
   }
   if (name == "tell") signal(number, tell_on);
   if (name == "slow") signal(number, finish_slowly);
+  if (name == "fails") signal(number, fail_on);
   if (name == "once") signal(number, tell_once);
   if (name == "agrees") {
     struct sigaction action = {};

@@ -101,6 +101,40 @@ TEST(Stopping, AfterAFailureLeavesItsCauseAndExitCode) {
   EXPECT_THAT(output.error, HasSubstr("failed: disk is full"));
 }
 
+// As when `weft train` cannot save after SIGTERM. Rank 1 dies of the signal.
+TEST(Stopping, TellsAFailureThatFollowsTheSignal) {
+  Process process = start({"0:fails=15,ready,wait", "1:ready,wait"});
+  ASSERT_TRUE(process.wait_for_ready(2));
+  process.signal(SIGTERM);
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 4);
+  EXPECT_THAT(output.error, HasSubstr("weft: run: rank 0 (pid "));
+  EXPECT_THAT(output.error, HasSubstr("failed: disk is full"));
+}
+
+// The launcher waits half a second for a better explanation than a lost peer.
+TEST(Stopping, WhileAFailureIsJudgedLeavesItsCauseAndExitCode) {
+  Process process =
+      start({"0:lost=connection closed,tell=10,on=12:6,ready,wait", "1:tell=10,on=12:0,ready,wait"});
+  ASSERT_TRUE(process.wait_for_ready(2));
+  process.signal(SIGUSR1);  // the launcher looks for reports after it has passed the signal on
+  ASSERT_TRUE(process.wait_for_ready(2));
+  EXPECT_FALSE(process.ended(50));
+  process.signal(SIGTERM);
+  process.signal(SIGUSR2);
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 6);
+  EXPECT_THAT(output.error, HasSubstr("failed: connection closed"));
+}
+
+TEST(Stopping, ASignalOfOneRankAfterAFailureLeavesItsCauseAndExitCode) {
+  Process process = start({"0:lost=connection closed,give=1,take,exit=6", "1:take,agrees=15,kill=15"});
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 6);
+  EXPECT_THAT(output.error, HasSubstr("failed: connection closed"));
+  EXPECT_THAT(output.error, Not(HasSubstr("all ranks stop with it")));
+}
+
 TEST(Stopping, LetsARankFinishThatTookTheSignal) {
   Process process = start({"0:once=15,on=10:0,ready,wait", "1:ignore=15,ready,wait"});
   ASSERT_TRUE(process.wait_for_ready(2));

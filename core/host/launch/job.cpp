@@ -39,8 +39,9 @@ bool contains(const Numbers& numbers, int number) {
   return std::find(std::begin(numbers), std::end(numbers), number) != std::end(numbers);
 }
 
-// Blocks the signals that a Descriptor delivers instead, until its destruction. Leaves those alone that this
-// process ignores (nohup): blocked, they would be delivered.
+// Blocks the signals that the launcher reads from descriptor(), until its destruction. Does not block signals
+// that this process ignores (as under nohup), because a signalfd delivers blocked signals even if they are
+// ignored. Also ignores SIGPIPE and restores the default action of SIGCHLD until then.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -207,8 +208,8 @@ void Job::on_signal(const signalfd_siginfo& signal) {
     return kill_all();
   }
   if (contains(kStopSignals, number)) {
-    // After a failure the ranks are being ended already, and the failure decides the exit code.
-    if (phase_ > Phase::kStopping) return;
+    // After a failure the ranks are being ended, or will be, and the failure decides the exit code.
+    if (phase_ == Phase::kJudging || phase_ > Phase::kStopping) return;
     if (stop_signal_ == 0 || number == SIGINT) {
       stop_signal_ = number;
       stop_time_ = Clock::now();
@@ -245,7 +246,7 @@ void Job::look_at_ranks() {
 void Job::take(const Report& report) {
   if (report.rank < 0 || report.rank >= options_.num_ranks) return;
   if (report.kind == Report::Kind::kSignal) {
-    if (phase_ > Phase::kJudging) return;
+    if (phase_ != Phase::kRunning || findings_.best()) return;  // it stops, or has failed, already
     stop_signal_ = report.number;
     stop_time_ = Clock::now();
     say_signalled(report);
@@ -372,7 +373,7 @@ int Job::finish() {
     ranks_[i].reap(failed);
   }
   if (failed) kill_job(job_mark_);
-  if (stop_signal_ != 0) return 128 + stop_signal_;
+  if (stop_signal_ != 0 && (told_ || !failed_by_itself())) return 128 + stop_signal_;
   if (cause_ < 0) return 0;
   const std::optional<RankEnd>& end = ranks_[cause_].end();
   return end && !end->success() ? end->exit_code() : 1;

@@ -55,6 +55,8 @@ class Job {
   // How long ranks may take to take a stop signal.
   Clock::duration time_to_answer() const { return std::min(options_.answer, options_.grace); }
   bool as_asked(const RankEnd& end) const;
+  // Returns true if the cause failed on its own, rather than because of a stop signal or of another rank.
+  bool failed_by_itself() const { return cause_ >= 0 && findings_.of(cause_) > Evidence::kExit; }
   void end_others(int cause);
   void kill_silent_ranks();
   void kill_all();

@@ -103,11 +103,12 @@ void Job::say_late(int rank) const {
 }
 
 void Job::explain() const {
-  // A rank that dies of the stop signal takes its peers with it, which needs no explanation.
+  // A rank that dies of the stop signal takes its peers with it, which needs no explanation. A failure of a
+  // rank's own does, such as that of the save after the signal.
   const auto died_of_it = [&](const RankProcess& rank) {
     return stop_signal_ != 0 && rank.end() && rank.end()->signal == stop_signal_;
   };
-  if (std::any_of(ranks_.begin(), ranks_.end(), died_of_it)) return;
+  if (!failed_by_itself() && std::any_of(ranks_.begin(), ranks_.end(), died_of_it)) return;
 
   const std::optional<RankEnd>& end = ranks_[cause_].end();
   const auto report =
