@@ -1,6 +1,7 @@
 // `weft convert` from every format and layout to every other one.
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -51,10 +52,16 @@ TEST_F(Convert, ThereAndBackThroughEveryFormIsTheSameFile) {
 }
 
 TEST_F(Convert, SucceedsWhereItsMessageCannotBeWritten) {
-  const launch::Descriptor full(open("/dev/full", O_WRONLY | O_CLOEXEC));
-  launch::Process process(Words{WEFT_PROGRAM} + convert("out", "other"), {.error_fd = full.get()});
-  EXPECT_EQ(process.finish().exit_code, 0);
-  EXPECT_TRUE(weights("other") == weights("out"));
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  close(ends[0]);
+  const launch::Descriptor closed(ends[1]), full(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  for (const int error : {closed.get(), full.get()}) {
+    launch::Process process(Words{WEFT_PROGRAM} + convert("out", "other"), {.error_fd = error});
+    EXPECT_EQ(process.finish().exit_code, 0);
+    EXPECT_TRUE(weights("other") == weights("out"));
+    fs::remove_all(in("other"));
+  }
 }
 
 TEST_F(Convert, OfDtypeRoundsTheWeightsAndSaysSoInTheConfiguration) {

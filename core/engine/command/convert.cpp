@@ -10,6 +10,7 @@
 #include "checkpoint/training_state.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "host/launch/rank_signals.hpp"
 
 namespace weft::command {
 
@@ -128,6 +129,7 @@ void check_training_state(const json& arguments, bool has_state, const std::stri
 }  // namespace
 
 int convert(const json& arguments) {
+  ignore_broken_pipes();
   const fs::path input = text(arguments, "input"), output = text(arguments, "output");
   const Dtype* const dtype = wanted_dtype(arguments);
   const checkpoint::WriteOptions options = write_options(arguments, output);
@@ -149,7 +151,7 @@ int convert(const json& arguments) {
   }
   const std::string line =
       fmt::format("{} tensors from {} to {}\n", reader.entries().size(), input.string(), output.string());
-  std::fputs(line.c_str(), stderr);  // fmt::print throws where nobody reads, and the output is complete
+  std::fputs(line.c_str(), stderr);  // fmt::print would throw if the message cannot be written
   return 0;
 }
 
