@@ -39,7 +39,7 @@ void add_train(CLI::App& application) {
                "Warm-up steps of constant and of the _warmup schedules; default 0")
       .words("--lr-scheduler-option", "lr_scheduler_options",
              "Option of the schedule, key=value (gamma=0.1, milestones=[30,60]); can be repeated")
-      .real("--max-grad-norm", "max_grad_norm", "Clip gradients to this global norm; default: no clipping")
+      .real("--max-grad-norm", "max_grad_norm", "Clip gradients to this global norm; default 0: no clipping")
       .text("--recompute", "recompute",
             "Activation recomputation: off, all, or a number of units; default off")
       .integer(

@@ -94,7 +94,7 @@ TEST_F(Fault, BadValuesOfFlags) {
   EXPECT_TRUE(refused({"--precision", "fp8"}, {"precision is \"fp8\""}));
   EXPECT_TRUE(refused({"--micro-batch-size", "2"}, {"--micro-batch-size", "--accumulate"}));
   EXPECT_TRUE(refused({"--check-agreement", "-2"}, {"--check-agreement is -2", "-1 for never"}));
-  EXPECT_TRUE(refused({"--max-grad-norm", "0"}, {"--max-grad-norm is 0", "leave it out"}));
+  EXPECT_TRUE(refused({"--max-grad-norm", "-1"}, {"--max-grad-norm is -1", "or 0 for no clipping"}));
   EXPECT_TRUE(refused({"--warmup-steps", "5", "--lr-scheduler", "cosine_warmup"},
                       {"warmup_steps is 5", "at most the 1 steps"}));
   EXPECT_TRUE(refused({"--lr", "-1"}, {"lr is -1"}));

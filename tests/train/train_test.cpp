@@ -99,6 +99,9 @@ TEST_F(Train, TakesItsSettingsFromABoosterFile) {
   weft_succeeds(train({"--strategy", "torch_ddp", "-o", "bucket_cap_mb=1", "--seed", "3", "--max-grad-norm",
                        "0.5", "--steps", "3", "--metrics", in("flags")}));
   EXPECT_EQ(losses_of(read_metrics(in("file"))), losses_of(read_metrics(in("flags"))));
+  EXPECT_TRUE(read_metrics(in("file")).at(0).contains("grad_norm"));
+  weft_succeeds(train({"--booster", file, "--max-grad-norm", "0", "--steps", "1", "--metrics", in("0")}));
+  EXPECT_FALSE(read_metrics(in("0")).at(0).contains("grad_norm"));
 }
 
 TEST_F(Train, ResumesTheNewestFolderExactly) {

@@ -100,9 +100,6 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
   take("max_grad_norm", options.max_grad_norm, real);
   take("check_agreement", options.check_agreement, integer);
   take("seed", options.seed, integer);
-  if (given(arguments, "max_grad_norm") && !(options.max_grad_norm > 0))
-    fail(WEFT_INVALID_ARGUMENT, "--max-grad-norm is {}, must be positive; leave it out for no clipping",
-         options.max_grad_norm);
   check_numbers(options, flag_of);
   if (given(arguments, "micro_batch_size"))
     fail(WEFT_UNIMPLEMENTED,
