@@ -16,8 +16,8 @@ std::chrono::milliseconds milliseconds_of(std::string_view flag, double seconds)
 }
 
 std::string seconds_text(std::chrono::nanoseconds time) {
-  const std::chrono::nanoseconds unit = time < 100ms ? 1ms : 100ms;
-  return fmt::format("{:g} s", static_cast<double>(time / unit) / static_cast<double>(1s / unit));
+  const std::chrono::nanoseconds unit = time < 10s ? 1ms : 100ms;
+  return fmt::format("{} s", static_cast<double>((time + unit / 2) / unit) / static_cast<double>(1s / unit));
 }
 
 }  // namespace weft

@@ -11,7 +11,7 @@ namespace weft {
 // unless they are more than 0 and at most a year.
 std::chrono::milliseconds milliseconds_of(std::string_view flag, double seconds);
 
-// Returns "12.3 s": whole tenths of a second, or whole milliseconds below a tenth.
+// Returns "12.3 s", rounded to tenths of a second, or to milliseconds if it is less than 10 s.
 std::string seconds_text(std::chrono::nanoseconds time);
 
 }  // namespace weft

@@ -39,10 +39,13 @@ TEST(EditDistance, CountsASwapOfNeighboursAsOne) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
 }
 
-TEST(Duration, IsPrintedInTenthsOfASecond) {
+TEST(Duration, IsRoundedToTenthsOfASecondOrMilliseconds) {
   using namespace std::chrono_literals;
   EXPECT_EQ(seconds_text(1800s), "1800 s");
-  EXPECT_EQ(seconds_text(11590ms), "11.5 s");
+  EXPECT_EQ(seconds_text(31536000s), "31536000 s");
+  EXPECT_EQ(seconds_text(11590ms), "11.6 s");
+  EXPECT_EQ(seconds_text(1250ms), "1.25 s");
+  EXPECT_EQ(seconds_text(9999600us), "10 s");
   EXPECT_EQ(seconds_text(300ms), "0.3 s");
   EXPECT_EQ(seconds_text(57ms), "0.057 s");
 }
