@@ -31,7 +31,8 @@ weft_status guarded(weft_error* error, Body&& body) noexcept {
 
 // Returns the text that the caller of a C function gave. Throws if it has a size and no data.
 std::string_view text_argument(const char* function, weft_str text);
-// Returns such a text of a function that cannot fail, or what is wrong with it.
+// Returns the text that the caller of a C function without a status gave, or a text that says that it has a
+// size and no data.
 std::string_view readable(weft_str text);
 
 // Returns the name of a status, "WEFT_NOT_FOUND", or "status 99" for an unknown code.
