@@ -1,28 +1,17 @@
 #include "bloom_config.hpp"
 
-#include "weft/error.hpp"
 #include "weft/nn/config_values.hpp"
 
 namespace weft::bloom {
 
-namespace {
-
-// With both, Hugging Face leaves out the biases after attention and in the MLP. Either one alone changes
-// nothing.
-void refuse_slow_but_exact(const Config& config) {
-  if (!config.flag("slow_but_exact", false) || nn::positive(config, "pretraining_tp", 1) == 1) return;
-  throw Error(WEFT_UNIMPLEMENTED,
-              config.origin() + ": \"slow_but_exact\" is true and \"pretraining_tp\" is " +
-                  config.json("pretraining_tp") +
-                  " (products in parts, without biases), which Weft's Bloom does not have; set "
-                  "\"slow_but_exact\" to false");
-}
-
-}  // namespace
-
 BloomConfig BloomConfig::read(const Config& config) {
   nn::refuse_unsupported(config, "Bloom", "bloom");
-  refuse_slow_but_exact(config);
+  nn::require_causal(config, "Bloom");
+  // Hugging Face leaves out the biases after attention and in the MLP if both keys ask for it.
+  if (nn::positive(config, "pretraining_tp", 1) > 1)
+    nn::refuse_flag(
+        config, "slow_but_exact", "Bloom",
+        "with \"pretraining_tp\" = " + config.json("pretraining_tp") + ": products in parts, without biases");
   BloomConfig bloom;
   bloom.vocab_size = nn::positive(config, "vocab_size", bloom.vocab_size);
   bloom.hidden_size = nn::positive(config, "hidden_size", "n_embed", bloom.hidden_size);

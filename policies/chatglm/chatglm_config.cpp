@@ -1,7 +1,5 @@
 #include "chatglm_config.hpp"
 
-#include <weft/error.hpp>
-
 #include <string>
 
 #include "weft/nn/config_values.hpp"
@@ -10,22 +8,17 @@ namespace weft::chatglm {
 
 namespace {
 
-[[noreturn]] void refuse_value(const Config& config, const std::string& key, const std::string& means) {
-  throw Error(WEFT_UNIMPLEMENTED, config.origin() + ": \"" + key + "\" is " + config.json(key) + " (" +
-                                      means + "), which Weft's ChatGLM2 does not have");
-}
-
 // Refuses what the published code does with other keys than these, and what later models of this model_type
 // do.
 void refuse_others(const Config& config) {
   nn::refuse_unsupported(config, "ChatGLM2", "chatglm");
   if (config.has("pre_seq_len"))
-    refuse_value(config, "pre_seq_len", "trains a prefix of keys and values; must be null");
+    nn::refuse_value(config, "pre_seq_len", "ChatGLM2", "trains a prefix of keys and values", "null");
   nn::refuse_flag(config, "prefix_projection", "ChatGLM2", "projects a trained prefix");
   if (config.integer("quantization_bit", 0) != 0)
-    refuse_value(config, "quantization_bit", "quantized weights; must be 0");
+    nn::refuse_value(config, "quantization_bit", "ChatGLM2", "quantized weights", "0");
   if (config.real("rope_ratio", 1) != 1)
-    refuse_value(config, "rope_ratio", "rotary positions of later models; must be 1");
+    nn::refuse_value(config, "rope_ratio", "ChatGLM2", "rotary positions of later models", "1");
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ SummaryConfig read_summary(const Config& config) {
 
 Gpt2Config Gpt2Config::read(const Config& config) {
   nn::refuse_unsupported(config, "GPT-2", "gpt2");
+  nn::require_causal(config, "GPT-2");
   nn::refuse_flag(config, "add_cross_attention", "GPT-2", "attention over an encoder");
   nn::refuse_flag(config, "is_encoder_decoder", "GPT-2", "an encoder and a decoder");
   Gpt2Config gpt2;

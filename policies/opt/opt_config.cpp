@@ -32,6 +32,7 @@ std::optional<int64_t> OptConfig::padding_row() const {
 
 OptConfig OptConfig::read(const Config& config) {
   nn::refuse_unsupported(config, "OPT", "opt");
+  nn::require_causal(config, "OPT");
   refuse_layerdrop(config);
   OptConfig opt;
   opt.vocab_size = nn::positive(config, "vocab_size", opt.vocab_size);

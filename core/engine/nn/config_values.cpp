@@ -134,17 +134,26 @@ std::optional<int64_t> padding_token(const Config& config) {
   return config.has("pad_token_id") ? std::optional(config.integer("pad_token_id")) : std::nullopt;
 }
 
+void refuse_value(const Config& config, std::string_view key, std::string_view family, std::string_view means,
+                  std::string_view instead) {
+  fail(WEFT_UNIMPLEMENTED, "{}: \"{}\" is {} ({}), which Weft's {} does not have; set it to {}",
+       config.origin(), key, printable(config.json(key), 60), means, family, instead);
+}
+
 void refuse_flag(const Config& config, std::string_view key, std::string_view family,
                  std::string_view means) {
-  if (!config.flag(key, false)) return;
-  fail(WEFT_UNIMPLEMENTED, "{}: \"{}\" is true ({}), which Weft's {} does not have; set it to false",
-       config.origin(), key, means, family);
+  if (config.flag(key, false)) refuse_value(config, key, family, means, "false");
+}
+
+void require_causal(const Config& config, std::string_view family) {
+  if (!config.flag("is_causal", true))
+    refuse_value(config, "is_causal", family, "attention to later positions", "true");
 }
 
 void refuse_unsupported(const Config& config, std::string_view family, std::string_view type) {
   refuse_flag(config, "output_attentions", family, "attention probabilities among the outputs");
   refuse_flag(config, "output_hidden_states", family, "hidden states of all layers among the outputs");
-  for (const char* key : {"quantization_config", "pruned_heads"}) {
+  for (const char* key : {"quantization_config", "pruned_heads", "per_layer_config"}) {
     if (config.entries(key) == 0) continue;
     fail(WEFT_UNIMPLEMENTED,
          "{}: there is a \"{}\", which Weft's {} does not have; save the model without it", config.origin(),

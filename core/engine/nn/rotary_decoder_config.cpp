@@ -22,10 +22,7 @@ std::optional<int64_t> RotaryDecoderConfig::padding_row() const {
 
 void RotaryDecoderConfig::read(const Config& config, std::string_view family, std::string_view type) {
   refuse_unsupported(config, family, type);
-  if (!config.flag("is_causal", true))
-    fail(WEFT_UNIMPLEMENTED,
-         "{}: \"is_causal\" is false (attention to later positions), which Weft's {} does not have",
-         config.origin(), family);
+  require_causal(config, family);
   vocab_size = positive(config, "vocab_size", vocab_size);
   hidden_size = positive(config, "hidden_size", hidden_size);
   intermediate_size = positive(config, "intermediate_size", intermediate_size);

@@ -19,6 +19,7 @@ TEST(BloomConfig, RefusesWhatWeftDoesNotHave) {
                "slow_but_exact", "pretraining_tp", "4", "Bloom");
   EXPECT_EQ(read(R"({"slow_but_exact": true, "pretraining_tp": 1})").n_layer, 2);
   EXPECT_EQ(read(R"({"pretraining_tp": 4})").n_layer, 2);
+  EXPECT_ERROR(read(R"({"is_causal": false})"), WEFT_UNIMPLEMENTED, "is_causal", "Bloom");
   EXPECT_ERROR(read(R"({"output_hidden_states": true})"), WEFT_UNIMPLEMENTED, "output_hidden_states",
                "Bloom");
   EXPECT_ERROR(read(R"({"model_type": "opt"})"), WEFT_INVALID_ARGUMENT, "model_type", "opt");

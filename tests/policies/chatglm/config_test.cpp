@@ -15,11 +15,11 @@ ChatGlmConfig read(const std::string& json) {
 
 TEST(ChatGlmConfig, RefusesWhatWeftDoesNotHave) {
   EXPECT_ERROR(read(R"({"pre_seq_len": 8})"), WEFT_UNIMPLEMENTED, "config.json", "\"pre_seq_len\" is 8",
-               "must be null", "ChatGLM2");
+               "set it to null", "ChatGLM2");
   EXPECT_ERROR(read(R"({"prefix_projection": true})"), WEFT_UNIMPLEMENTED, "prefix_projection", "ChatGLM2");
   EXPECT_ERROR(read(R"({"quantization_bit": 4})"), WEFT_UNIMPLEMENTED, "\"quantization_bit\" is 4",
-               "must be 0");
-  EXPECT_ERROR(read(R"({"rope_ratio": 16})"), WEFT_UNIMPLEMENTED, "\"rope_ratio\" is 16", "must be 1");
+               "set it to 0");
+  EXPECT_ERROR(read(R"({"rope_ratio": 16})"), WEFT_UNIMPLEMENTED, "\"rope_ratio\" is 16", "set it to 1");
   EXPECT_ERROR(read(R"({"output_hidden_states": true})"), WEFT_UNIMPLEMENTED, "output_hidden_states");
   EXPECT_ERROR(read(R"({"model_type": "glm"})"), WEFT_INVALID_ARGUMENT, "model_type", "glm", "ChatGLM2");
 }

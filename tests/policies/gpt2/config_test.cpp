@@ -18,6 +18,9 @@ TEST(Gpt2Config, RefusesWhatWeftDoesNotHave) {
                "add_cross_attention");
   EXPECT_ERROR(read(R"({"output_attentions": true})"), WEFT_UNIMPLEMENTED, "output_attentions");
   EXPECT_ERROR(read(R"({"quantization_config": {"bits": 4}})"), WEFT_UNIMPLEMENTED, "quantization_config");
+  EXPECT_ERROR(read(R"({"is_causal": false})"), WEFT_UNIMPLEMENTED, "is_causal", "GPT-2", "set it to true");
+  EXPECT_ERROR(read(R"({"per_layer_config": {"1": {"attn_pdrop": 0.5}}})"), WEFT_UNIMPLEMENTED,
+               "per_layer_config", "GPT-2");
   EXPECT_ERROR(read(R"({"summary_type": "attn"})"), WEFT_INVALID_ARGUMENT, "summary_type", "attn",
                "cls_index");
   EXPECT_ERROR(read(R"({"model_type": "llama"})"), WEFT_INVALID_ARGUMENT, "model_type", "llama");

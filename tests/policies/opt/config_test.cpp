@@ -16,6 +16,7 @@ OptConfig read(const std::string& json) {
 TEST(OptConfig, RefusesWhatWeftDoesNotHave) {
   EXPECT_ERROR(read(R"({"layerdrop": 0.1})"), WEFT_UNIMPLEMENTED, "config.json", "layerdrop", "0.1", "OPT",
                "set it to 0");
+  EXPECT_ERROR(read(R"({"is_causal": false})"), WEFT_UNIMPLEMENTED, "is_causal", "OPT");
   EXPECT_ERROR(read(R"({"output_attentions": true})"), WEFT_UNIMPLEMENTED, "output_attentions", "OPT");
   EXPECT_ERROR(read(R"({"quantization_config": {"bits": 4}})"), WEFT_UNIMPLEMENTED, "quantization_config");
   EXPECT_ERROR(read(R"({"model_type": "gpt2"})"), WEFT_INVALID_ARGUMENT, "model_type", "gpt2");

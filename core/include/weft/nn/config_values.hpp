@@ -51,10 +51,15 @@ Labels read_labels(const Config& config);
 std::optional<int64_t> padding_token(const Config& config);
 
 // Throws UNIMPLEMENTED if the configuration asks for something that no family of Weft has: hidden states or
-// attention weights as outputs, quantized or pruned weights. `family` is the name for messages, `type` the
-// model_type of the family.
+// attention weights as outputs, quantized or pruned weights, layers with values of their own. `family` is the
+// name for messages, `type` the model_type of the family.
 void refuse_unsupported(const Config& config, std::string_view family, std::string_view type);
+// Throws UNIMPLEMENTED naming the value under `key`. `means` says what it asks for, `instead` what to set.
+[[noreturn]] void refuse_value(const Config& config, std::string_view key, std::string_view family,
+                               std::string_view means, std::string_view instead);
 // Throws UNIMPLEMENTED if the flag `key` is true. `means` says what the flag asks for.
 void refuse_flag(const Config& config, std::string_view key, std::string_view family, std::string_view means);
+// Throws UNIMPLEMENTED if "is_causal" is false, with which Hugging Face's decoders attend to later positions.
+void require_causal(const Config& config, std::string_view family);
 
 }  // namespace weft::nn
