@@ -70,10 +70,10 @@ class SequenceClassifier final : public Head {
 class TokenClassifier final : public Head {
  public:
   TokenClassifier(torch::nn::Module& model, int64_t channels, const Labels& labels, double dropout,
-                  at::ScalarType dtype, const std::string& name)
+                  at::ScalarType dtype, const std::string& name, bool bias)
       : num_labels_(labels.count) {
     dropout_ = model.register_module("dropout", std::make_shared<Dropout>(dropout));
-    classifier_ = model.register_module(name, std::make_shared<Linear>(channels, num_labels_, true, dtype));
+    classifier_ = model.register_module(name, std::make_shared<Linear>(channels, num_labels_, bias, dtype));
   }
 
   std::vector<std::string> fields() const override { return {kLabels}; }
@@ -210,8 +210,9 @@ std::unique_ptr<Head> make_sequence_classifier(torch::nn::Module& model, int64_t
 }
 
 std::unique_ptr<Head> make_token_classifier(torch::nn::Module& model, int64_t channels, const Labels& labels,
-                                            double dropout, at::ScalarType dtype, const std::string& name) {
-  return std::make_unique<TokenClassifier>(model, channels, labels, dropout, dtype, name);
+                                            double dropout, at::ScalarType dtype, const std::string& name,
+                                            bool bias) {
+  return std::make_unique<TokenClassifier>(model, channels, labels, dropout, dtype, name, bias);
 }
 
 std::unique_ptr<Head> make_answer_head(torch::nn::Module& model, int64_t channels, at::ScalarType dtype) {

@@ -159,7 +159,7 @@ std::unique_ptr<Head> sequence_classifier(const HeadSetting& setting) {
 std::unique_ptr<Head> token_classifier(const HeadSetting& setting) {
   const RotaryDecoderConfig& config = setting.config;
   return make_token_classifier(setting.model, config.hidden_size, config.labels, config.classifier_dropout,
-                               setting.dtype, "score");
+                               setting.dtype, "score", config.classifier_bias);
 }
 std::unique_ptr<Head> answer_head(const HeadSetting& setting) {
   return make_answer_head(setting.model, setting.config.hidden_size, setting.dtype);

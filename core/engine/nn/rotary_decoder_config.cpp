@@ -51,6 +51,7 @@ void RotaryDecoderConfig::read(const Config& config, std::string_view family, st
   attention_dropout = probability(config, "attention_dropout", attention_dropout);
   classifier_dropout =
       probability(config, "classifier_dropout", probability(config, "hidden_dropout", classifier_dropout));
+  classifier_bias = config.flag("token_classification_bias", classifier_bias);
   tie_word_embeddings = config.flag("tie_word_embeddings", tie_word_embeddings);
   use_cache = config.flag("use_cache", use_cache);
   pad_token_id = padding_token(config);

@@ -54,6 +54,14 @@ TEST(LlamaModel, TiesTheHeadToTheEmbeddingIfTold) {
   EXPECT_EQ(tied->ties()[0].canonical, "model.embed_tokens.weight");
 }
 
+TEST(LlamaModel, ClassifiesTokensWithoutABiasIfTold) {
+  const auto has_bias = [](const Config& config) {
+    return make_model(config, "LlamaForTokenClassification")->named_parameters().contains("score.bias");
+  };
+  EXPECT_TRUE(has_bias(kSmall));
+  EXPECT_FALSE(has_bias(kSmall.with_json("token_classification_bias", "false")));
+}
+
 TEST(LlamaModel, ABlockIsAUnit) {
   EXPECT_EQ(unit_names(*make_model(kSmall, "LlamaForCausalLM")),
             (std::vector<std::string>{"prologue", "layers.0", "layers.1", "epilogue"}));

@@ -47,7 +47,7 @@ std::unique_ptr<Head> make_sequence_classifier(torch::nn::Module& model, int64_t
 // Returns a head that classifies every token, and registers "dropout" and the layer `name` in `model`.
 std::unique_ptr<Head> make_token_classifier(torch::nn::Module& model, int64_t channels, const Labels& labels,
                                             double dropout, at::ScalarType dtype,
-                                            const std::string& name = "classifier");
+                                            const std::string& name = "classifier", bool bias = true);
 
 // Returns a head for question answering, and registers "qa_outputs" in `model`. It predicts where an answer
 // begins and ends: two classifications over all positions, padding included. As in Hugging Face, a negative

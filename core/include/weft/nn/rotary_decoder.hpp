@@ -33,6 +33,7 @@ struct RotaryDecoderConfig {
   double initializer_range = 0.02;
   double attention_dropout = 0;
   double classifier_dropout = 0.1;  // of the class for tokens; also called "hidden_dropout"
+  bool classifier_bias = true;      // "token_classification_bias"
   bool tie_word_embeddings = false;
   bool use_cache = true;
   std::optional<int64_t> pad_token_id;

@@ -43,5 +43,8 @@ CASES = [
               num_hidden_layers=1), single_row_inputs),
     Case("LlamaForTokenClassification", "main",
          dict(num_labels=3, classifier_dropout=0.0, num_hidden_layers=1), token_class_inputs),
+    Case("LlamaForTokenClassification", "no_bias",
+         dict(num_labels=3, classifier_dropout=0.0, num_hidden_layers=1, token_classification_bias=False),
+         token_class_inputs),
     Case("LlamaForQuestionAnswering", "main", dict(num_hidden_layers=1), answer_inputs),
 ]
