@@ -1,6 +1,7 @@
 // Saves and loads models, optimizers and schedules through the Booster in every format.
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
@@ -276,6 +277,24 @@ TEST_F(Checkpoint, TheBaseModelOpensInAHeadAndTheOtherWayRound) {
     // A tied head has no parameter of its own, so both models are complete.
     booster.load_model(base.model, in("head"));
     booster.load_model(head.model, in("base"));
+  });
+}
+
+// transformers converts what it reads to the dtype that config.json names.
+TEST_F(Checkpoint, TheConfigurationNamesTheDtypeOfTheWeights) {
+  options_.model =
+      folder_.file("config.json", config_json({.more = R"("torch_dtype": "float16", "dtype": "bfloat16",)"}));
+  on_ranks({1}, [&](World& world) {
+    Booster({}, world).save_model(make(world, 1).model, in("out"));
+    const auto saved = nlohmann::json::parse(read_bytes(in("out/config.json")));
+    EXPECT_EQ(saved.at("torch_dtype"), "float32");
+    EXPECT_EQ(saved.at("dtype"), "float32");
+    EXPECT_EQ(read_safetensors(in("out/model.safetensors")).at("transformer.wte.weight").dtype, "F32");
+    JobOptions options = options_;
+    options.precision = "bf16";
+    Booster({}, world).save_model(make_job(world, options).model, in("half"));
+    EXPECT_EQ(nlohmann::json::parse(read_bytes(in("half/config.json"))).at("dtype"), "bfloat16");
+    EXPECT_EQ(read_safetensors(in("half/model.safetensors")).at("transformer.wte.weight").dtype, "BF16");
   });
 }
 

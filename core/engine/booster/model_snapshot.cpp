@@ -1,5 +1,7 @@
 #include "booster/model_snapshot.hpp"
 
+#include <c10/core/ScalarType.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -22,10 +24,15 @@ bool names_a_file(const std::string& path) {
   return false;
 }
 
-// Returns the configuration to save, with the architecture that from_pretrained is to make.
+// Returns the configuration to save, with the architecture that from_pretrained is to make. The dtype under
+// these keys is the one to which from_pretrained would convert the weights, so it has to be theirs.
 std::string saved_config(const Model& model) {
   nlohmann::json config = nlohmann::json::parse(model.config().dump());
   config["architectures"] = {model.architecture()};
+  const std::vector<at::Tensor> parameters = model.module().parameters();
+  for (const char* key : {"dtype", "torch_dtype"})
+    if (config.contains(key) && !parameters.empty())
+      config[key] = c10::getDtypeNames(parameters.front().scalar_type()).first;
   return config.dump(2) + "\n";
 }
 

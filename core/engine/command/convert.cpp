@@ -1,6 +1,7 @@
 // `weft convert`. Converts one tensor at a time, so a model can be larger than memory.
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "base/files.hpp"
 #include "base/json.hpp"
@@ -11,6 +12,7 @@
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "host/launch/rank_signals.hpp"
+#include "weft/torch/dtypes.hpp"
 
 namespace weft::command {
 
@@ -18,21 +20,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Dtype {
-  const char* name;  // on the command line
-  at::ScalarType type;
-  const char* torch_name;  // in config.json
-};
-constexpr Dtype kDtypes[] = {{"fp64", at::kDouble, "float64"},
-                             {"fp32", at::kFloat, "float32"},
-                             {"bf16", at::kBFloat16, "bfloat16"},
-                             {"fp16", at::kHalf, "float16"}};
+using Dtype = std::optional<at::ScalarType>;
 
-const Dtype* wanted_dtype(const json& arguments) {
-  if (!given(arguments, "dtype")) return nullptr;
+Dtype wanted_dtype(const json& arguments) {
+  if (!given(arguments, "dtype")) return std::nullopt;
   const std::string name = text(arguments, "dtype");
-  for (const Dtype& dtype : kDtypes)
-    if (dtype.name == name) return &dtype;
+  if (const Dtype dtype = dtype_named(name)) return dtype;
   fail(WEFT_INVALID_ARGUMENT, "--dtype is \"{}\", must be fp64, fp32, bf16 or fp16", name);
 }
 
@@ -62,31 +55,31 @@ checkpoint::WriteOptions write_options(const json& arguments, const fs::path& ou
   return options;
 }
 
-void write_weights(const checkpoint::Reader& reader, const std::string& path, const Dtype* dtype,
+void write_weights(const checkpoint::Reader& reader, const std::string& path, Dtype dtype,
                    checkpoint::WriteOptions options) {
   if (const auto optimizer = reader.metadata(checkpoint::kOptimizerKey))
     options.metadata[checkpoint::kOptimizerKey] = *optimizer;
   std::vector<checkpoint::Entry> entries = reader.entries();
   for (checkpoint::Entry& entry : entries)
-    if (dtype != nullptr && at::isFloatingType(entry.dtype)) entry.dtype = dtype->type;
+    if (dtype && at::isFloatingType(entry.dtype)) entry.dtype = *dtype;
   checkpoint::Writer writer(path, options, entries);
   for (size_t i = 0; i < entries.size(); ++i) writer.write(i, Box::whole(entries[i].shape), reader.read(i));
   writer.commit();
 }
 
 // Copies the files beside the weights, such as config.json and a tokenizer. Writes `dtype` into config.json.
-void copy_other_files(const fs::path& from, const fs::path& to, const Dtype* dtype) {
+void copy_other_files(const fs::path& from, const fs::path& to, Dtype dtype) {
   for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_regular_file() || name.starts_with(".") || checkpoint::is_weight_file(name, "")) continue;
     fs::remove(to / name);  // when a folder is converted in place, this is a hard link to the same file
-    if (name != "config.json" || dtype == nullptr) {
+    if (name != "config.json" || !dtype) {
       fs::copy_file(entry.path(), to / name);
       continue;
     }
     json config = parse_json(read_file(entry.path(), 1 << 24), entry.path().string());
     for (const char* key : {"torch_dtype", "dtype"})
-      if (config.contains(key)) config[key] = dtype->torch_name;
+      if (config.contains(key)) config[key] = c10::getDtypeNames(*dtype).first;
     checkpoint::write_file(to / name, config.dump(2) + "\n");
   }
 }
@@ -131,7 +124,7 @@ void check_training_state(const json& arguments, bool has_state, const std::stri
 int convert(const json& arguments) {
   ignore_broken_pipes();
   const fs::path input = text(arguments, "input"), output = text(arguments, "output");
-  const Dtype* const dtype = wanted_dtype(arguments);
+  const Dtype dtype = wanted_dtype(arguments);
   const checkpoint::WriteOptions options = write_options(arguments, output);
   const fs::path state = input / checkpoint::kStateFolder;
   const bool to_file = names_a_file(output), has_state = fs::is_directory(state);
