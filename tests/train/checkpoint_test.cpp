@@ -325,6 +325,19 @@ TEST_F(Strict, ATiedParameterIsReadUnderEitherName) {
   on_ranks({1}, [&](World& world) { expect_same_model(make(world, 1), make(world, 2, "", in("out"))); });
 }
 
+TEST_F(Strict, ATiedParameterHasOneValueUnderBothNames) {
+  save_changed([](RawTensors& tensors) { tensors["lm_head.weight"] = tensors.at("transformer.wte.weight"); });
+  on_ranks({1}, [&](World& world) { expect_same_model(make(world, 1), make(world, 2, "", in("out"))); });
+  save_changed([](RawTensors& tensors) {
+    tensors["lm_head.weight"] = tensors.at("transformer.wte.weight");
+    tensors["lm_head.weight"].bytes.back() ^= 1;
+  });
+  on_ranks({2}, [&](World& world) {
+    EXPECT_ERROR(make(world, 2, "", in("out")), WEFT_INVALID_ARGUMENT, in("out"), "transformer.wte.weight",
+                 "lm_head.weight have different values", "set \"tie_word_embeddings\"");
+  });
+}
+
 // After loading, the next step equals the next step of the saved job.
 class OptimizerForm : public Checkpoint, public testing::WithParamInterface<Form> {};
 

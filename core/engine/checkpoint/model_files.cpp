@@ -1,5 +1,8 @@
 #include "checkpoint/model_files.hpp"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
 #include <algorithm>
 #include <set>
 
@@ -55,6 +58,21 @@ std::optional<std::string> old_name(std::string_view name) {
   return std::nullopt;
 }
 
+// Returns whether two entries have the same shape and values.
+bool same_values(const Reader& reader, size_t one, size_t other) {
+  constexpr int64_t kBlock = 1 << 20;  // elements
+  const Entry& entry = reader.entries()[one];
+  if (reader.entries()[other].shape != entry.shape) return false;
+  for (int64_t begin = 0; begin < entry.numel(); begin += kBlock) {
+    const at::Tensor block = at::empty({std::min(kBlock, entry.numel() - begin)}, entry.dtype);
+    const at::Tensor other_block = at::empty_like(block);
+    reader.read_range(one, begin, block);
+    reader.read_range(other, begin, other_block);
+    if (!block.equal(other_block)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Bindings* training) {
@@ -86,6 +104,13 @@ WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Binding
     for (const std::string& alias : aliases[name]) {
       const auto found = in_checkpoint(alias);
       if (found) used.insert(*found);
+      // Files of PyTorch have a tied parameter under each of its names.
+      if (entry && found && !same_values(reader, *entry, *found))
+        fail(WEFT_INVALID_ARGUMENT,
+             "{}: {} and {} have different values, but are one parameter of {}; if the model has a head of "
+             "its own, set \"tie_word_embeddings\" in config.json to false",
+             reader.path(), reader.entries()[*entry].name, reader.entries()[*found].name,
+             model.architecture());
       if (!entry) entry = found;
     }
     if (!entry) {

@@ -15,7 +15,8 @@ namespace weft::checkpoint {
 // the prefix of the base model, which a checkpoint of the base alone does not have, and the other way round.
 class WeightMap {
  public:
-  // `training`: the model's, if it is boosted; its layers may hold parts.
+  // `training`: the model's, if it is boosted; its layers may hold parts. Throws if a shape is not the
+  // model's, or if the names of a tied parameter have different values.
   WeightMap(const Reader& reader, const nn::Model& model, const Bindings* training = nullptr);
   // The entry, or nothing: the parameter is not in the checkpoint.
   std::optional<size_t> find(const std::string& parameter) const;
