@@ -29,7 +29,8 @@ struct Linear {
 class Checker {
  public:
   Checker(const ModelDescription& model, const Plan& plan) : model_(model), plan_(plan) {
-    // An adapter's entry is not the layer's: it adds parameters, and leaves open what the layer computes.
+    // Skip the entries of adapters. An adapter adds parameters to a layer and does not replace what the layer
+    // computes, so the layer may need an entry of its own.
     for (const Replacement& entry : plan.replacements)
       if (const Operation* operation = find_operation(entry.operation);
           operation != nullptr && operation->add == nullptr)
@@ -197,19 +198,26 @@ class Checker {
     }
   }
 
-  // A norm of heads, whose features column-parallel layers of the same attention give, sees this rank's
-  // heads. Any other norm sees what every rank has.
+  // Checks that exactly the norms of heads have split = true. A norm of heads is a part of attention and
+  // normalizes what a column-parallel layer computes, which is the heads of this rank. The input of any other
+  // norm is the same on all tensor-parallel ranks.
   void check_norm_of_heads(const Node& node) {
-    if ((node.kind != "LayerNorm" && node.kind != "RMSNorm") || node.params.empty()) return;
-    const auto found = linears_.find(parent_of(node.path));
-    const Linears columns = found == linears_.end() ? Linears() : select(found->second, Fact::kSplitsOutput);
-    const bool split = is_norm_inside_region(node, entry_of(node.path));
-    if (split && columns.empty())
-      found_.add(node.path,
-                 "has split = true, but no column-parallel layer stands beside it, so the gradients of its "
-                 "parameters would count once for each rank; leave split out");
-    if (split || columns.empty() || !attentions_.contains(found->first) ||
-        columns.front().in == node.params.front().shape.front())
+    if (node.kind != "LayerNorm" && node.kind != "RMSNorm") return;
+    const std::string parent = parent_of(node.path);
+    const auto beside = linears_.find(parent);
+    const Linears columns = beside == linears_.end() || !attentions_.contains(parent)
+                                ? Linears()
+                                : select(beside->second, Fact::kSplitsOutput);
+    if (is_norm_inside_region(node, entry_of(node.path))) {
+      if (columns.empty())
+        found_.add(
+            node.path,
+            "has split = true, but is no norm of heads (no column-parallel layer of the same attention "
+            "computes its input), so the gradients of its parameters would count once for each rank; "
+            "leave split out");
+      return;
+    }
+    if (columns.empty() || node.params.empty() || columns.front().in == node.params.front().shape.front())
       return;
     found_.add(node.path, fmt::format("normalizes the heads that {} gives this rank, so the gradients of its "
                                       "parameters would be incomplete; give its entry split = true",
@@ -227,13 +235,23 @@ class Checker {
 
   // Checks that a position bias computes the heads and the queries that its attention has on this rank.
   void check_position_bias(const Node& node, std::string_view operation) {
-    if (entry_of(node.path) != nullptr) return;
+    const std::string parent = parent_of(node.path);
     const bool has_part_of_heads =
         std::any_of(plan_.divisions.begin(), plan_.divisions.end(), [&](const Division& division) {
           return std::any_of(division.nodes.begin(), division.nodes.end(), [&](const DividedNode& divided) {
-            return divided.path == parent_of(node.path) && divided.after < divided.before;
+            return divided.path == parent && divided.after < divided.before;
           });
         });
+    if (const Replacement* entry = entry_of(node.path); entry != nullptr) {
+      if (plan_.sizes.tensor > 1 && attentions_.contains(parent) && !has_part_of_heads)
+        found_.add(
+            node.path,
+            fmt::format("(\"{}\" -> {}) computes the bias of this rank's part of the heads, but {} has "
+                        "all of its heads on each rank; divide the heads of {} (DIVIDE in C){}",
+                        entry->pattern, entry->operation, parent, parent,
+                        plan_.sizes.sequence > 1 ? "" : ", or leave the entry out"));
+      return;
+    }
     if (plan_.sizes.sequence > 1)
       found_.add(node.path,
                  fmt::format("has no entry, so it computes the bias of this rank's positions only, but "
@@ -244,22 +262,24 @@ class Checker {
           node.path,
           fmt::format("has no entry, so it computes the bias of all heads, of which {} has a part on each "
                       "rank; give it {}",
-                      parent_of(node.path), operation));
+                      parent, operation));
   }
 
-  // Checks that the last of several sequences ends, because a head reads it.
+  // Checks that the sequence which a head reads ends: the last of several nested sequences, unless an entry
+  // outside of them ends a sequence that they feed.
   void check_last_end() {
     const Sequences sequences(model_, plan_);
     const std::string last = sequences.last();
-    if (last.empty() || sequences.ends(last) || states(plan_, Fact::kOwnPositions)) return;
+    if (last.empty() || sequences.ends(last) || sequences.ends("") || states(plan_, Fact::kOwnPositions))
+      return;
     std::vector<std::string> places;
     for (const Node& node : model_.nodes)
       if (node.kind == "Identity" && parent_of(node.path) == last && entry_of(node.path) == nullptr)
         places.push_back(node.path);
     found_.add(last,
-               fmt::format("has a sequence that is split and that no entry ends, so a head would see this "
-                           "rank's positions only; give {} weft.sequence_end/1",
-                           places.size() == 1 ? places.front() : "the module at its end"));
+               fmt::format("begins a split sequence, but no entry ends it, so a head would see this rank's "
+                           "positions only; give {} weft.sequence_end/1",
+                           places.size() == 1 ? places.front() : "the last module of the sequence"));
   }
 
   // Checks that each layer of a split sequence has an operation for it. Without one, the layer would take

@@ -1,4 +1,4 @@
-// Collects what is wrong with a plan.
+// Collects the problems that the checks of a plan find, and groups the modules that share one.
 #pragma once
 
 #include <algorithm>

@@ -149,8 +149,30 @@ TEST(CheckLayers, RefusesSplitNormsOfTheResidualStream) {
   auto entries = correct();
   entries["ln_f"] = {{"on", "ln_f"}, {"operation", "weft.layer_norm/1"}, {"split", true}};
   EXPECT_TELLS(refused(entries, kTwoRanks),
-               "ln_f has split = true, but no column-parallel layer stands beside it");
+               "ln_f has split = true, but is no norm of heads (no column-parallel layer of the same "
+               "attention computes its input)");
   plan_of(entries, {});
+}
+
+// A block without a module for its MLP, as in OPT: the norm of the residual stream stands beside the
+// column-parallel layer that reads it. In attention the same norm is one of heads.
+TEST(CheckLayers, RefusesSplitNormsBesideAColumnParallelLayerOutsideOfAttention) {
+  const auto policy = parse_json_policy(R"({"name": "p", "entries": [
+    {"on": "block.norm", "operation": "weft.layer_norm/1", "split": true},
+    {"on": "block.fc1", "operation": "weft.linear_column/1"},
+    {"on": "block.fc2", "operation": "weft.linear_row/1"}]})",
+                                        "p.json");
+  for (const bool affine : {true, false}) {
+    ModelDescription model;
+    model.nodes = {node("block", "Block"), node("block.norm", "LayerNorm"),
+                   node("block.fc1", "Linear", {{"weight", {16, 4}}}),
+                   node("block.fc2", "Linear", {{"weight", {4, 16}}})};
+    if (affine) model.nodes[1].params = {{"weight", {4}}, {"bias", {4}}};
+    EXPECT_TELLS(refusal(model, policy, kTwoRanks), "block.norm has split = true, but is no norm of heads");
+    EXPECT_NO_THROW(build_plan(model, policy, {}));
+    model.nodes[0].kind = "Attention";
+    EXPECT_NO_THROW(build_plan(model, policy, kTwoRanks));
+  }
 }
 
 TEST(CheckLayers, RefusesParametersOfSplitSequencesWithoutAnEntry) {
@@ -301,6 +323,57 @@ TEST(CheckLayers, LeavesWhatIsBeforeTheSplitOfASequence) {
   EXPECT_TELLS(refusal(model, with, kSplit), "patches (PatchConvolution) has no entry");
 }
 
+// Attention that every rank computes as a whole needs the bias of all of its heads.
+TEST(CheckLayers, RefusesAPositionBiasOfPartOfTheHeadsOfWholeAttention) {
+  for (const auto& [bias, operation] :
+       {std::pair(node("attn.bias", "RelativeAttentionBias", {{"weight", {8, 2}}}), "weft.attention_bias/1"),
+        std::pair(node("attn.bias", "Alibi"), "weft.alibi/1")}) {
+    ModelDescription model;
+    model.nodes = {node("attn", "Attention"), bias, node("attn.q", "Linear", {{"weight", {4, 4}}}),
+                   node("attn.o", "Linear", {{"weight", {4, 4}}})};
+    model.nodes[0].attributes = {{"num_heads", 2}};
+    const auto policy = [&, id = operation](const std::string& more) {
+      return parse_json_policy(
+          fmt::format(R"({{"name": "p", "entries": [{{"on": "attn.bias", "operation": "{}"}}{}]}})", id,
+                      more),
+          "p.json");
+    };
+    EXPECT_TELLS(refusal(model, policy(""), kTwoRanks),
+                 fmt::format("attn.bias (\"attn.bias\" -> {}) computes the bias of this rank's part of the "
+                             "heads, but attn has all of its heads on each rank; divide the heads of attn "
+                             "(DIVIDE in C), or leave the entry out",
+                             operation));
+    EXPECT_NO_THROW(build_plan(model, policy(""), {}));
+    EXPECT_NO_THROW(build_plan(model, policy(R"(, {"on": "attn.q", "operation": "weft.linear_column/1"},
+                                           {"on": "attn.o", "operation": "weft.linear_row/1"},
+                                           {"divide": "attn", "attribute": "num_heads", "by": 2})"),
+                               kTwoRanks));
+  }
+}
+
+// An encoder with a sequence of its own below a decoder whose layers belong to the model: the sequence that
+// the head reads is the decoder's.
+TEST(CheckLayers, AcceptsANestedEncoderOfADecoderAtTheRoot) {
+  ModelDescription model;
+  for (const auto& [path, kind, order] :
+       {std::tuple("decoder_end", "Identity", 5u), std::tuple("decoder_norm", "RMSNorm", 4u),
+        std::tuple("encoder.begin", "Identity", 0u), std::tuple("encoder.norm", "RMSNorm", 1u)}) {
+    model.nodes.push_back(node(path, kind));
+    if (model.nodes.back().kind == "RMSNorm") model.nodes.back().params = {{"weight", {4}}};
+    model.nodes.back().order = order;
+  }
+  const auto policy = [](const std::string& end) {
+    return parse_json_policy(fmt::format(R"({{"name": "p", "entries": [
+          {{"on": "encoder.begin", "operation": "weft.sequence_begin/1"}}{}]}})",
+                                         end),
+                             "p.json");
+  };
+  EXPECT_EQ(
+      build_plan(model, policy(R"(, {"on": "decoder_end", "operation": "weft.sequence_end/1"})"), kSplit)
+          .on_split_sequence,
+      (std::vector<std::string>{"decoder_norm", "encoder.norm"}));
+}
+
 // Two sequences, a norm at the end of each and a classifier beside them.
 TEST(CheckLayers, EndsEverySequenceWhereItEnds) {
   ModelDescription model;
@@ -330,7 +403,7 @@ TEST(CheckLayers, EndsEverySequenceWhereItEnds) {
     {"on": "encoder.end", "operation": "weft.sequence_end/1"}]})",
                                                "p.json");
   EXPECT_TELLS(refusal(model, without_end, kSplit),
-               "decoder has a sequence that is split and that no entry ends, so a head would see this rank's "
+               "decoder begins a split sequence, but no entry ends it, so a head would see this rank's "
                "positions only; give decoder.end weft.sequence_end/1");
   EXPECT_NO_THROW(build_plan(model, without_end, {}));
   model.nodes.back().order = 5;
