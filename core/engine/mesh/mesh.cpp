@@ -112,11 +112,12 @@ bool Mesh::speaks_for(Fact fact) const {
 }
 
 std::pair<int64_t, int64_t> Mesh::counted_range(Axes partition_axes, int64_t count) const {
-  // A strategy that packs a whole parameter beside parts of unequal sizes divides it elsewhere on each
-  // tensor-parallel rank.
-  const Axes whole_along = common(open_axes(tensor()), partition_axes) == 0 ? tensor() : 0;
-  if (place(whole_along).rank != 0) return {0, 0};
-  const Place own = place(without(replicas_of(partition_axes), whole_along));
+  const Axes replicas = without(open_axes(), partition_axes);
+  // A strategy that packs this parameter into one buffer with parts of unequal sizes divides it elsewhere on
+  // each of the ranks along these axes.
+  const Axes divided_elsewhere = common(replicas, tensor());
+  if (place(divided_elsewhere).rank != 0) return {0, 0};
+  const Place own = place(without(replicas, divided_elsewhere));
   const int64_t begin = count * own.rank / own.size, end = count * (own.rank + 1) / own.size;
   return {begin, end - begin};
 }

@@ -45,8 +45,6 @@ class Mesh {
   static constexpr Axes tensor() { return tensor_axes(); }
   static constexpr Axes stages() { return stage_axes(); }
   static constexpr Axes experts() { return expert_axes(); }
-  // Returns the ranks that hold the same elements of a parameter that is split over `partition_axes`.
-  Axes replicas_of(Axes partition_axes) const { return without(open_axes(), partition_axes); }
   // Returns the group with this name, by which a strategy asks for it: "samples", "tensor", "stages",
   // "experts". Throws NOT_FOUND listing the names that exist.
   static Axes named(std::string_view group);
@@ -64,8 +62,10 @@ class Mesh {
   // for samples only: the strategy chooses which stage runs a unit.
   bool speaks_for(Fact fact) const;
 
-  // Returns the part of [0, count), as its begin and length, that this rank counts in sums over all ranks.
-  // All ranks along replicas_of(partition_axes) hold these elements; their parts are disjoint and cover them.
+  // Returns which of the `count` elements that this rank holds of a parameter that is split over
+  // `partition_axes` it counts in sums over all ranks: the index of the first one and their number. The
+  // parameter is replicated along the other axes. Tensor-parallel replicas may hold other ranges of it, so
+  // the first of them counts for all. The other replicas hold the same range, and each counts a part of it.
   std::pair<int64_t, int64_t> counted_range(Axes partition_axes, int64_t count) const;
 
   // Return how many ranks split the positions of the same samples, and the place of this rank among them.

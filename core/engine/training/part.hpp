@@ -26,8 +26,8 @@ void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const pa
 
 // Splits elements [begin, begin + count) of this rank's part into runs, in order, at least one. Where several
 // parts hold the same elements, the part with the lowest place along the partition_axes counts them:
-// `counted` says if that is this part. Ranks with the same part then share the counting
-// (Mesh::counted_range).
+// `counted` says if that is this part. Mesh::counted_range then determines what each of the ranks with this
+// part counts.
 struct CountedRun {
   Run run;
   bool counted;

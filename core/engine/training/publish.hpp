@@ -11,8 +11,8 @@ struct weft_shard_sink {
 namespace weft {
 
 // Checks one published range and adds it to the sink. Splits it where another part holds and counts some of
-// its elements. Ranks that hold the same elements share the counting (Mesh::counted_range), so that sums over
-// all ranks count every element once on any mesh.
+// its elements. Mesh::counted_range determines which of the ranks that hold an element counts it, so that
+// sums over all ranks count every element once on any mesh.
 void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor& value,
                const at::Tensor& gradient);
 
