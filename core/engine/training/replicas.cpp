@@ -1,5 +1,6 @@
 // Compares the values of ranks that hold the same elements.
 #include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <limits>
@@ -20,27 +21,28 @@ namespace {
 
 constexpr int64_t kNothing = std::numeric_limits<int64_t>::min();  // loses against every digest
 
-// Digests of this rank's shards, in one slot for each part into which a plan cuts a parameter: several ranks
-// may have the same part. A slot has four numbers: a digest of the values, its complement, a digest of the
-// ranges, and its complement. Their maxima over ranks tell whether all ranks that filled a slot have the same
-// numbers. Values of other ranges are not compared.
+// The digest of the elements that this rank knows of its part of a parameter, and how many these are.
+struct Known {
+  uint64_t digest = 0;
+  int64_t count = 0;
+};
+
+// Digests of this rank's parts, in one slot for each part into which a plan cuts a parameter: several ranks
+// may have the same part. A slot has a digest and its complement. Their maxima over ranks tell whether all
+// ranks that filled a slot have the same digest.
 class Slots {
  public:
-  explicit Slots(const std::vector<std::unique_ptr<weft_param>>& params) : params_(params) {
+  // Fills the slots of the parts of which every element is known, one of `parts` for each parameter.
+  Slots(const std::vector<std::unique_ptr<weft_param>>& params, const std::vector<Known>& parts)
+      : params_(params) {
     for (const auto& param : params) begins_.push_back(std::exchange(size_, size_ + param->num_parts));
-    numbers_ = at::full({size_ * 4}, kNothing, at::kLong);
-  }
-
-  void add(const Shard& shard) {
-    int64_t* const slot = numbers_of(begins_[shard.param->index] + shard.param->part);
-    const bool first = slot[0] == kNothing && slot[1] == kNothing;
-    uint64_t values = first ? 0 : static_cast<uint64_t>(slot[0]);
-    uint64_t ranges = first ? 0 : static_cast<uint64_t>(slot[2]);
-    values += digest_of(shard.value, shard.begin, shard.value.scalar_type());
-    for (const int64_t number : {shard.begin, shard.count})
-      ranges = (ranges ^ static_cast<uint64_t>(number)) * 0x100000001b3;
-    slot[0] = static_cast<int64_t>(values), slot[1] = ~slot[0];
-    slot[2] = static_cast<int64_t>(ranges), slot[3] = ~slot[2];
+    numbers_ = at::full({size_ * 2}, kNothing, at::kLong);
+    for (const auto& param : params) {
+      const Known& part = parts[param->index];
+      if (part.count != param->count()) continue;
+      int64_t* const slot = numbers_of(begins_[param->index] + param->part);
+      slot[0] = static_cast<int64_t>(part.digest), slot[1] = ~slot[0];
+    }
   }
 
   // Returns the first slot in which the ranks have other values, or nothing. Collective.
@@ -48,8 +50,8 @@ class Slots {
     const at::Tensor largest = numbers_.clone();
     ranks.all_reduce(largest, ReduceOp::kMax, true).wait();
     const auto* found = largest.const_data_ptr<int64_t>();
-    for (int64_t s = 0; s < size_; ++s, found += 4)
-      if (found[2] == ~found[3] && found[0] != ~found[1]) return s;
+    for (int64_t s = 0; s < size_; ++s, found += 2)
+      if (found[0] != ~found[1] && (found[0] != kNothing || found[1] != kNothing)) return s;
     return std::nullopt;
   }
 
@@ -57,19 +59,36 @@ class Slots {
     const auto next = std::upper_bound(begins_.begin(), begins_.end(), slot);
     return params_[static_cast<size_t>(next - begins_.begin()) - 1]->name;
   }
-  bool holds(int64_t slot) const { return numbers_of(slot)[2] == ~numbers_of(slot)[3]; }
+  bool holds(int64_t slot) const { return numbers_of(slot)[0] == ~numbers_of(slot)[1]; }
   std::string digest(int64_t slot) const {
     return fmt::format("{:x}", static_cast<uint64_t>(numbers_of(slot)[0]));
   }
 
  private:
-  int64_t* numbers_of(int64_t slot) const { return numbers_.mutable_data_ptr<int64_t>() + 4 * slot; }
+  int64_t* numbers_of(int64_t slot) const { return numbers_.mutable_data_ptr<int64_t>() + 2 * slot; }
 
   const std::vector<std::unique_ptr<weft_param>>& params_;
   std::vector<int64_t> begins_;
   int64_t size_ = 0;
   at::Tensor numbers_;
 };
+
+// Adds what the ranks of `ranks`, which divide parts among them, know of each part to `total`. Collective.
+void add_over_ranks(const Communicator& ranks, const std::vector<Known>& own, std::vector<Known>& total) {
+  constexpr uint64_t kLow = 0xffffffff;  // halves of digests, whose sums cannot overflow
+  std::vector<int64_t> numbers;
+  for (const Known& part : own)
+    numbers.insert(numbers.end(), {static_cast<int64_t>(part.digest & kLow),
+                                   static_cast<int64_t>(part.digest >> 32), part.count});
+  const at::Tensor sums = at::tensor(numbers, at::kLong);
+  ranks.all_reduce(sums, ReduceOp::kSum, true).wait();
+  const auto* sum = sums.const_data_ptr<int64_t>();
+  for (Known& part : total) {
+    part.digest += static_cast<uint64_t>(sum[0]) + (static_cast<uint64_t>(sum[1]) << 32);
+    part.count += sum[2];
+    sum += 3;
+  }
+}
 
 // Returns "ranks 0 and 2 have one value, rank 1 has another". Collective.
 std::string holders_text(const Communicator& ranks, const Slots& slots, int64_t slot) {
@@ -120,22 +139,25 @@ std::string remedy_for(Bindings::Origin origin, const std::string& strategy) {
 
 void Bindings::check_replicas(Origin origin) {
   if (world_.size() == 1) return;
-  std::map<Axes, Slots> by_axes;
+  // Several ranks may divide a part among them, and others that have the same part may divide it elsewhere.
+  // So compare digests of whole parts, which are the sums of those of the ranges.
+  std::map<Axes, std::vector<Known>> own;
   on_every_rank(world_.communicator(), [&] {
-    for (const Axes axes : divided_axes_) by_axes.emplace(axes, params_);
-    for (const Shard& shard : publish())
-      if (!shard.copy) by_axes.at(shard.divided_axes).add(shard);
+    for (const Axes axes : divided_axes_) own[axes].resize(params_.size());
+    for (const Shard& shard : publish()) {
+      if (shard.copy) continue;
+      Known& part = own.at(shard.divided_axes)[shard.param->index];
+      part.digest += digest_of(shard.value, shard.begin, shard.value.scalar_type());
+      part.count += shard.count;
+    }
   });
+  std::vector<Known> total(params_.size());
+  for (const auto& [axes, parts] : own) add_over_ranks(comm(axes)->communicator, parts, total);
+  const Slots slots(params_, total);
   std::string difference;
-  for (const auto& [axes, slots] : by_axes) {
-    const Communicator& ranks = comm(mesh_.replicas_of(axes))->communicator;
-    const std::optional<int64_t> slot = slots.differing(ranks);
-    if (!slot) continue;
-    const std::string holders = holders_text(ranks, slots, *slot);
-    if (difference.empty())
-      difference = fmt::format("{} is not the same on the ranks that hold the same elements of it: {}",
-                               slots.parameter(*slot), holders);
-  }
+  if (const std::optional<int64_t> slot = slots.differing(world_.communicator()))
+    difference = fmt::format("{} is not the same on the ranks that hold the same elements of it: {}",
+                             slots.parameter(*slot), holders_text(world_.communicator(), slots, *slot));
   on_every_rank(world_.communicator(), [&] {
     if (!difference.empty())
       fail(is_from_outside(origin) ? WEFT_FAILED_PRECONDITION : WEFT_INTERNAL, "{}; {}", difference,

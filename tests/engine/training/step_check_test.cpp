@@ -195,6 +195,37 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereTheirValuesDiffer, 2, 3) {
   }
 }
 
+// As under ZeRO, where a parameter of which every tensor-parallel rank has the whole lies in one buffer with
+// parts of unequal sizes, so that the data-parallel ranks of each tensor-parallel rank divide it elsewhere.
+WEFT_RANKS_TEST(Replicas, AreRefusedWhereRanksDivideThemElsewhere, 4) {
+  for (const bool differs : {false, true}) {
+    Recorder recorder;
+    recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[WEFT_AXIS_DATA] = 2; };
+    recorder.publish = [&](weft_shard_sink* sink) {
+      const Mesh& mesh = recorder.training->mesh();
+      for (const auto& param : recorder.training->params()) {
+        const int64_t all = param->count(), middle = all / (2 + mesh.place(Mesh::tensor()).rank);
+        const bool first = mesh.place(Mesh::samples()).rank == 0;
+        const int64_t begin = first ? 0 : middle, count = first ? middle : all - middle;
+        const at::Tensor value = param->tensor.detach().view(-1).narrow(0, begin, count);
+        const weft_shard shard{sizeof(shard), param.get(),          begin, count, handle_of(value),
+                               nullptr,       1u << WEFT_AXIS_DATA, 0};
+        call([&](weft_error* error) { return publish_services().shard(sink, &shard, error); });
+      }
+    };
+    TrainingOptions options;
+    options.tensor_size = 2;
+    if (differs && world.rank() == 3) options.seed = 7;
+    const auto training = make_training(world, make_toy(), recorder, options);
+    if (differs)
+      EXPECT_ERROR(training->check_replicas(Bindings::Origin::kBoosted), WEFT_FAILED_PRECONDITION,
+                   "is not the same on the ranks that hold the same elements of it: ",
+                   "ranks 0 and 2 have one value, ranks 1 and 3 have another");
+    else
+      training->check_replicas(Bindings::Origin::kBoosted);
+  }
+}
+
 TEST(Digest, OfRangesAddsUpAndSeesEveryBit) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     at::manual_seed(1);
