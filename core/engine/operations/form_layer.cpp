@@ -1,4 +1,5 @@
 #include "nn/random_stream.hpp"
+#include "parallel/summed_gradient.hpp"
 #include "weft/nn/rms_norm.hpp"
 #include "weft/nn/site.hpp"
 #include "weft/operation.hpp"
@@ -11,21 +12,14 @@ void choose_form(Site& site, const plan::Attributes& attributes) {
   site.set(site.layer<nn::Fusible>().fused, attributes.flag("fused"));
 }
 
-// A norm inside of a tensor-parallel region, where each rank normalizes its own features.
-class RegionNorm final : public nn::NormOperation {
- public:
-  explicit RegionNorm(Site::Summed summed) : summed_(std::move(summed)) {}
-  at::Tensor parameter(const at::Tensor& parameter) const override { return summed_(parameter); }
-
- private:
-  const Site::Summed summed_;
-};
-
+// Sums the gradients of a norm's parameters if the norm is inside a tensor-parallel region, where each rank
+// normalizes the features of its own heads. A norm without parameters needs nothing.
 template <class Norm>
 void install_norm(Site& site, const plan::Attributes& attributes) {
   choose_form(site, attributes);
-  if (site.splits_layers() && attributes.flag("split"))
-    site.set(site.layer<Norm>().operation, std::make_shared<RegionNorm>(site.summed_gradient("weight")));
+  auto& norm = site.layer<Norm>();
+  if (site.splits_layers() && attributes.flag("split") && norm.weight.defined())
+    site.set(norm.operation, std::make_shared<parallel::SummedNorm>(site.summed_gradient("weight")));
 }
 
 }  // namespace

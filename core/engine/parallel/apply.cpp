@@ -27,16 +27,6 @@ bool shares_input(const plan::Replacement& entry) {
   });
 }
 
-// A norm of positions that are split over the tensor ranks.
-class StreamNorm final : public nn::NormOperation {
- public:
-  explicit StreamNorm(std::shared_ptr<ResidualStream> stream) : stream_(std::move(stream)) {}
-  at::Tensor parameter(const at::Tensor& parameter) const override { return stream_->parameter(parameter); }
-
- private:
-  const std::shared_ptr<ResidualStream> stream_;
-};
-
 }  // namespace
 
 class AppliedPlan::Installer {
@@ -173,7 +163,9 @@ class AppliedPlan::Installer {
            "needs {}, which sums the gradients of its parameters; give it that, or leave "
            "enable_sequence_parallelism false",
            plan_.architecture, origin_of(path), path, own);
-    set(operation, std::make_shared<StreamNorm>(stream_of(path)));
+    set(operation, std::make_shared<SummedNorm>([stream = stream_of(path)](const at::Tensor& parameter) {
+          return stream->parameter(parameter);
+        }));
   }
 
   // Returns the entry that gives the module its operation, "the model" if there is none.

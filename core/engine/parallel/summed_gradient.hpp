@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
+#include "weft/nn/operation.hpp"
 #include "weft/plan.hpp"
 #include "weft/world.hpp"
 
@@ -36,5 +38,18 @@ class SharedGroups {
 // over the tensor axis.
 std::function<at::Tensor(const at::Tensor& parameter)> summed_gradient(
     const plan::PlannedParameter& parameter, SharedGroups& groups);
+
+// A norm whose parameters get gradients that are summed over ranks: each rank normalizes its own positions or
+// its own heads.
+class SummedNorm final : public nn::NormOperation {
+ public:
+  // `summed` returns a parameter unchanged and sums its gradient in backward.
+  explicit SummedNorm(std::function<at::Tensor(const at::Tensor& parameter)> summed)
+      : summed_(std::move(summed)) {}
+  at::Tensor parameter(const at::Tensor& parameter) const override { return summed_(parameter); }
+
+ private:
+  const std::function<at::Tensor(const at::Tensor& parameter)> summed_;
+};
 
 }  // namespace weft::parallel

@@ -25,7 +25,7 @@ Tensor leaf(const Tensor& values) {
 }
 
 // The site of one linear layer whose shards are held by one rank each.
-class LinearSite final : public Site {
+class LinearSite : public Site {
  public:
   LinearSite(nn::Linear& layer, Communicator ranks, std::shared_ptr<parallel::ResidualStream> stream,
              std::shared_ptr<parallel::RegionInput> shared = nullptr)
@@ -72,6 +72,39 @@ void install(const char* id, LinearSite site, const std::string& input = "own") 
 TEST(Operations, EachHasTheHalfThatFillsItsLayersSlot) {
   for (const plan::Operation& operation : plan::known_operations())
     EXPECT_NE(operations::installer(operation), nullptr) << operation.id;
+}
+
+// A norm of heads without parameters has no gradients to sum.
+WEFT_RANKS_TEST(NormOfHeads, MayHaveNoParameters, 2) {
+  class NormSite final : public LinearSite {
+   public:
+    NormSite(nn::LayerNorm& norm, nn::Linear& beside, const Communicator& ranks)
+        : LinearSite(beside, ranks, nullptr), norm_(norm) {}
+    Summed summed_gradient(std::string_view parameter) override {
+      if (!norm_.weight.defined()) throw Error(WEFT_INTERNAL, "the module norm has no weight");
+      return LinearSite::summed_gradient(parameter);
+    }
+
+   protected:
+    torch::nn::Module& module() const override { return norm_; }
+
+   private:
+    nn::LayerNorm& norm_;
+  };
+  nn::Linear beside(4, 4, false, at::kFloat);
+  const plan::Operation& operation = *plan::find_operation("weft.layer_norm/1");
+  std::vector<plan::Attribute> attributes;
+  for (const plan::AttributeRule& rule : operation.attributes) {
+    attributes.push_back(rule.standard);
+    if (rule.standard.key == "split") attributes.back().integer = 1;
+  }
+  for (const bool affine : {true, false}) {
+    nn::LayerNorm norm(4, 1e-5, at::kFloat, affine);
+    NormSite site(norm, beside, world.communicator());
+    operations::installer(operation)(site, plan::Attributes(attributes));
+    EXPECT_EQ(norm.operation != nullptr, affine);
+    if (!affine) EXPECT_EQ(norm(at::ones({2, 4})).sum().item<float>(), 0);
+  }
 }
 
 int64_t all_reduced() {
