@@ -95,6 +95,14 @@ at::Tensor queries_of(const at::Tensor& bias, const Ranges& at) {
   return bias.size(-2) == 1 ? bias : bias.narrow(-2, at.queries.begin, at.queries.count);
 }
 
+// Returns `bias` with larger values in place of the lowest ones, so that hide_before_window() has a lower
+// one. A query whose window contains only padding attends to that padding, and not to what lies before the
+// window.
+at::Tensor above_hidden(const at::Tensor& bias) {
+  const at::Tensor padding = nn::additive_mask(at::zeros({1}, at::kBool), bias.scalar_type());
+  return bias.clamp_min(padding.item<double>() / 2);
+}
+
 // Masks the keys of `block` that lie before the window of a query. The value is finite, because a query may
 // have no key of the block in its window.
 void hide_before_window(const Setting& setting, const Ranges& at, int rank, AttentionBlock& block) {
@@ -282,10 +290,13 @@ class RingAttention final : public StreamAttention {
       return forward(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), mask, same).to(v.scalar_type());
     }
     const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
-    const at::Tensor bias = bias_of(mask, q);
+    if (options.window < 0)
+      fail(WEFT_INVALID_ARGUMENT, "attention: the window is {}, must not be negative", options.window);
+    at::Tensor bias = bias_of(mask, q);
     if (options.window > 0 && (!options.causal || (bias.defined() && bias.requires_grad())))
       fail(WEFT_UNIMPLEMENTED,
            "attention: a ring has windows of causal attention without a learned bias only");
+    if (options.window > 0 && bias.defined()) bias = above_hidden(bias);
     const Setting setting = {stream().positions(),
                              route_,
                              stream().length(),
