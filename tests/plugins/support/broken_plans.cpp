@@ -80,9 +80,13 @@ struct Change {
 
 Change with_replicated_mlp(const json& policy) {
   Change replicated = {"a replicated MLP", Fate::kTrains, policy};
-  for (json& entry : replicated.policy["entries"])
-    if (entry.value("on", "").find(".mlp.") != std::string::npos && entry.contains("layout"))
-      entry = {{"on", entry["on"]}, {"operation", "weft.linear/1"}};
+  for (json& entry : replicated.policy["entries"]) {
+    const std::string on = entry.value("on", ""), operation = entry.value("operation", "");
+    const bool of_attention = on.find("att") != std::string::npos || on.find("Att") != std::string::npos;
+    if (!of_attention && (operation == "weft.linear_column/1" || operation == "weft.linear_row/1"))
+      entry = {{"on", on}, {"operation", "weft.linear/1"}};
+  }
+  EXPECT_NE(replicated.policy, policy) << "the policy splits no linear layers outside of attention";
   return replicated;
 }
 
