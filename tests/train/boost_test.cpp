@@ -227,7 +227,7 @@ TEST_F(Boost, RefusesNumbersThatAreNotFinite) {
                  "booster: check_agreement is -2, must be a number of steps, 0, or -1 for never");
     const std::string file = folder_.file("booster.json", R"({"max_grad_norm": -1})");
     EXPECT_ERROR(BoosterOptions::load(file), WEFT_INVALID_ARGUMENT,
-                 file + ": max_grad_norm is -1, must be positive, or 0 for no clipping");
+                 file + ": max_grad_norm is -1, must be a positive finite number, or 0 for no clipping");
   });
 }
 

@@ -50,7 +50,8 @@ BoosterOptions from_json(nlohmann::json given, const std::string& who) {
 
 void check_max_grad_norm(double max_norm, const std::string& called) {
   if (!(max_norm >= 0) || std::isinf(max_norm))
-    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be positive, or 0 for no clipping", called, max_norm);
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be a positive finite number, or 0 for no clipping", called,
+         max_norm);
 }
 
 void check_numbers(const BoosterOptions& options,

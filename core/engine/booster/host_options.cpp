@@ -8,6 +8,7 @@
 #include "base/option_groups.hpp"
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
+#include "booster/option_checks.hpp"
 #include "booster/sequence_mode.hpp"
 #include "optim/gradient_norm.hpp"
 #include "plan/form_flags.hpp"
@@ -198,8 +199,7 @@ HostOptions host_options(const BoosterOptions& booster, const OptionTable& table
   listed.take("max_norm", result.max_norm);
   listed.take("norm_type", result.norm_type);
   optim::check_norm_type(result.norm_type, "norm_type");
-  if (!(result.max_norm >= 0))
-    fail(WEFT_INVALID_ARGUMENT, "max_norm is {}, must be positive, or 0 for no clipping", result.max_norm);
+  check_max_grad_norm(result.max_norm, "max_norm");
   if (result.max_norm > 0 && booster.max_grad_norm > 0 && result.max_norm != booster.max_grad_norm)
     fail(WEFT_INVALID_ARGUMENT,
          "the strategy's max_norm is {}, but the booster's max_grad_norm is {}; give one of them",
