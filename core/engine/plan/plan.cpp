@@ -242,9 +242,9 @@ std::vector<std::string> unsupported(const Plan& plan) {
         sizes.vocabulary_multiple, name_of_policy(plan)));
   if (sizes.sequence == 1 && states(plan, Fact::kOwnPositions))
     reasons.push_back(
-        fmt::format("policy \"{}\" has a head compute the logits of this rank's positions (split of {}), "
-                    "which is possible "
-                    "under a sequence axis only (SPLIT_OVER_SEQUENCE_AXIS in weft/policy.h)",
+        fmt::format("policy \"{}\" has split = true for {}, which makes the head compute the logits of this "
+                    "rank's positions, but no sequence axis splits the positions; set split to "
+                    "SPLIT_OVER_SEQUENCE_AXIS (weft/policy.h)",
                     plan.policy, operations_that_state(Fact::kOwnPositions)));
   add_missing(plan, reasons);
   return reasons;
