@@ -74,6 +74,10 @@ std::string Sha256::finish() {
   return hex;
 }
 
+std::string digest_prefix(const std::string& digest) {
+  return digest.substr(0, 12);
+}
+
 std::string sha256_hex(std::string_view data) {
   Sha256 hash;
   hash.update(data.data(), data.size());

@@ -27,6 +27,9 @@ class Sha256 {
 };
 
 std::string sha256_hex(std::string_view data);
+// Returns the first 12 characters of a digest, which are enough to compare what ranks have and short enough
+// for messages.
+std::string digest_prefix(const std::string& digest);
 // Returns the digest of a file. Throws NOT_FOUND or DATA_LOSS with the path.
 std::string sha256_file(const std::filesystem::path& path);
 

@@ -39,6 +39,17 @@ inline std::string_view text_of(const std::exception& e) {
   return what.substr(0, std::min(what.find("\nException raised from "), what.find("\nframe #0: ")));
 }
 
+// Returns the text of the exception that is being handled.
+inline std::string text_of_current_exception() {
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    return std::string(text_of(e));
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
 // The inside of a table's function: no exception leaves it.
 template <class Body>
 weft_status guarded(weft_error* error, const Body& body) noexcept {
@@ -51,10 +62,10 @@ weft_status guarded(weft_error* error, const Body& body) noexcept {
     return WEFT_OK;
   } catch (const Error& e) {
     return refuse(e.status(), e.what());
-  } catch (const std::exception& e) {
-    return refuse(WEFT_INTERNAL, text_of(e));
+  } catch (const std::exception&) {
+    return refuse(WEFT_INTERNAL, text_of_current_exception());
   } catch (...) {
-    return refuse(WEFT_UNKNOWN, "an exception that is no std::exception");
+    return refuse(WEFT_UNKNOWN, text_of_current_exception());
   }
 }
 

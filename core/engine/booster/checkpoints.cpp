@@ -40,7 +40,7 @@ void require_same_content(const Communicator& ranks, const std::string& what, co
     const checkpoint::Reader reader(path);
     content[what] = checkpoint::compared_content(reader);
     if (key != nullptr)
-      content[what + " metadata"] = sha256_hex(reader.metadata(key).value_or("")).substr(0, 12);
+      content[what + " metadata"] = digest_prefix(sha256_hex(reader.metadata(key).value_or("")));
     for (const auto& fact : content.items()) found_in[fact.key()] = path;
   });
   require_agreement(ranks, content, found_in);
@@ -107,10 +107,7 @@ void Booster::save_optimizer(const optim::Optimizer& optimizer, const std::strin
 void Booster::load_optimizer(optim::Optimizer& optimizer, const std::string& path) {
   const Activity activity("the loading of " + path);
   finish_saving();
-  on_every_rank(world().communicator(), [&] {
-    if (optimizer.shared().training == nullptr)
-      fail(WEFT_FAILED_PRECONDITION, "load_optimizer: the optimizer is not boosted; pass it to boost first");
-  });
+  on_every_rank(world().communicator(), [&] { optimizer.shared().boosted("load_optimizer"); });
   require_same_content(world().communicator(), "optimizer state", path, checkpoint::kOptimizerKey);
   on_every_rank(world().communicator(), [&] { checkpoint::read_optimizer(path, optimizer); });
 }

@@ -75,17 +75,6 @@ void move_optimizer(Job& job, const std::shared_ptr<Training>& after, const Host
   optimizer.norm_type = host.norm_type;
 }
 
-// Returns the text of the exception that is being handled.
-std::string current_text() {
-  try {
-    throw;
-  } catch (const std::exception& e) {
-    return std::string(text_of(e));
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
-}
-
 // Gives the model back to its training after a failure. Throws if that fails, too: then the training has
 // ended.
 void give_back(Training& training, const std::vector<at::Tensor>& storage, std::string_view failure) {
@@ -149,7 +138,7 @@ void Booster::take_over(Job& job) {
     if (after->mesh().layout() != before->mesh().layout()) reseed_generators(world(), after->mesh());
     after->check_replicas(Bindings::Origin::kTakenOver);
   } catch (...) {  // a data set of the caller's may throw anything
-    const std::string failure = current_text();
+    const std::string failure = text_of_current_exception();
     job = job_before;
     if (optimizer_before) job.optimizer.shared() = *optimizer_before;
     if (after) after->unbind();

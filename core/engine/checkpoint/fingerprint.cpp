@@ -55,11 +55,8 @@ std::string fingerprint(const TensorSource& source) {
   return digest.finish();
 }
 
-std::string compared_content(const std::string& fingerprint) {
-  return fingerprint.substr(0, 12);
-}
 std::string compared_content(const TensorSource& source) {
-  return compared_content(fingerprint(source));
+  return digest_prefix(fingerprint(source));
 }
 
 }  // namespace weft::checkpoint

@@ -13,8 +13,7 @@ namespace weft::checkpoint {
 // size. Throws the errors of the format.
 std::string fingerprint(const TensorSource& source);
 
-// Returns what ranks compare of their checkpoints: 12 characters of a fingerprint.
-std::string compared_content(const std::string& fingerprint);
+// Returns what ranks compare of their checkpoints: the prefix of the fingerprint.
 std::string compared_content(const TensorSource& source);
 
 }  // namespace weft::checkpoint

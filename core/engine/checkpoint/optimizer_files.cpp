@@ -19,12 +19,6 @@ namespace {
 
 constexpr int kVersion = 1;
 
-optim::Optimizer::Shared& boosted(const optim::Optimizer& optimizer) {
-  if (optimizer.shared().training == nullptr)
-    fail(WEFT_FAILED_PRECONDITION, "the optimizer is not boosted: its state exists only then");
-  return optimizer.shared();
-}
-
 // "h.0.ln_1.weight/exp_avg" apart.
 std::pair<std::string, std::string> split_name(const std::string& entry) {
   const size_t slash = entry.rfind('/');
@@ -86,13 +80,15 @@ Pieces held_states(const optim::Optimizer::Shared& shared, bool is_master) {
 }  // namespace
 
 OptimizerSnapshot take_snapshot(const optim::Optimizer& optimizer, const Communicator& ranks) {
-  const optim::Optimizer::Shared& shared = boosted(optimizer);
+  const optim::Optimizer::Shared& shared = optimizer.shared();
+  shared.boosted("saving its state");
   return {describe(shared), held_states(shared, ranks.rank() == 0)};
 }
 
 SavedOptimizer::SavedOptimizer(const json& saved, const std::vector<Entry>& entries,
                                const optim::Optimizer& optimizer, const std::string& path)
-    : path_(path), shared_(boosted(optimizer)) {
+    : path_(path), shared_(optimizer.shared()) {
+  shared_.boosted("loading its state");
   try {
     read_groups(saved);
   } catch (const json::exception& e) {
@@ -213,7 +209,7 @@ void SavedOptimizer::apply(optim::Optimizer& optimizer) {
 }
 
 void read_optimizer(const std::string& path, optim::Optimizer& optimizer) {
-  Bindings& training = *boosted(optimizer).training;
+  Bindings& training = optimizer.shared().boosted("loading its state");
   const Reader reader(path);
   const auto groups = reader.metadata(kOptimizerKey);
   if (!groups)

@@ -7,6 +7,7 @@
 #include "base/rank_failure.hpp"
 #include "base/text.hpp"
 #include "comm/job.hpp"
+#include "error_sink.hpp"
 #include "failure.hpp"
 
 namespace weft {
@@ -56,7 +57,7 @@ struct Outcome {
       const Failure described = describe(e);
       failed(described.status, described.text);
     } catch (...) {
-      failed(WEFT_UNKNOWN, "an exception that is no std::exception");
+      failed(WEFT_UNKNOWN, text_of_current_exception());
     }
   }
 

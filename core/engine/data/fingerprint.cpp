@@ -24,7 +24,7 @@ std::string fingerprint(const Dataset& dataset, int64_t samples) {
 }
 
 std::string compared_content(const Dataset& dataset) {
-  return fingerprint(dataset, 256).substr(0, 12);
+  return digest_prefix(fingerprint(dataset, 256));
 }
 
 }  // namespace weft::data

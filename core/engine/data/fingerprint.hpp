@@ -13,7 +13,7 @@ namespace weft::data {
 // give another digest.
 std::string fingerprint(const Dataset& dataset, int64_t samples);
 
-// Returns what ranks compare of their data sets: 12 characters of a fingerprint of 256 samples.
+// Returns what ranks compare of their data sets: the prefix of the fingerprint of 256 samples.
 std::string compared_content(const Dataset& dataset);
 
 }  // namespace weft::data

@@ -18,13 +18,6 @@ namespace weft::optim {
 
 namespace {
 
-Bindings& boosted(const Optimizer::Shared& shared, const char* what) {
-  if (shared.training == nullptr)
-    fail(WEFT_FAILED_PRECONDITION, "{} needs an optimizer that was boosted: pass it to Booster::boost first",
-         what);
-  return *shared.training;
-}
-
 void reduce_over_ranks(const Bindings& training, std::vector<double>& values, ReduceOp op) {
   if (training.world().size() == 1) return;
   const at::Tensor sums = at::tensor(values, at::kDouble);
@@ -92,8 +85,15 @@ void Optimizer::Shared::attach(std::shared_ptr<Bindings> boosted) {
   training = std::move(boosted);
 }
 
+Bindings& Optimizer::Shared::boosted(std::string_view action) const {
+  if (training == nullptr)
+    fail(WEFT_FAILED_PRECONDITION, "{}: the optimizer is not boosted; pass it to Booster::boost first",
+         action);
+  return *training;
+}
+
 Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector<double> extra) {
-  Bindings& boosted_training = boosted(*this, "step");
+  Bindings& boosted_training = boosted("step");
   // Callers and schedules may have changed them.
   for (const Group& group : groups)
     for (const auto& [name, value] : group.options) require_finite(*rule, name, value);
@@ -139,11 +139,11 @@ bool Optimizer::step() {
 
 void Optimizer::zero_grad() {
   shared().pending_clip = 1;
-  boosted(shared(), "zero_grad").zero_gradients();
+  shared().boosted("zero_grad").zero_gradients();
 }
 
 double Optimizer::clip_grad_by_norm(double max_norm, double norm_type) {
-  Bindings& training = boosted(shared(), "clip_grad_by_norm");
+  Bindings& training = shared().boosted("clip_grad_by_norm");
   check_clipping(max_norm, norm_type);
   const std::vector<Shard> shards = training.publish();
   std::vector<double> sums = {counted_norm_part(shards, norm_type)};
@@ -159,7 +159,7 @@ double Optimizer::clip_grad_by_norm(double max_norm, double norm_type) {
 }
 
 void Optimizer::clip_grad_by_value(double limit) {
-  Bindings& training = boosted(shared(), "clip_grad_by_value");
+  Bindings& training = shared().boosted("clip_grad_by_value");
   if (!(limit > 0))
     fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_value: the limit is {}, must be positive", limit);
   at::NoGradGuard no_grad;

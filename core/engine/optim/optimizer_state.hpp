@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct Optimizer::Shared {
   // Binds the optimizer to a boosted model. Throws unless every name is one of its parameters and in one
   // group.
   void attach(std::shared_ptr<Bindings> boosted);
+  // Returns the training. Throws FAILED_PRECONDITION naming `action` before boost.
+  Bindings& boosted(std::string_view action) const;
 
   // Updates all parameters that got a gradient on some rank. It all-reduces once for each round of the rule,
   // and once more for an infinite norm type. That one all-reduce carries which parameters got a gradient, the

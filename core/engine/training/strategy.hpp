@@ -42,11 +42,8 @@ class Strategy {
     disturbed_ = false;
     try {
       return body();
-    } catch (const std::exception& e) {
-      if (disturbed_) failure_ = e.what();
-      throw;
     } catch (...) {
-      if (disturbed_) failure_ = "an exception that is no std::exception";
+      if (disturbed_) failure_ = text_of_current_exception();
       throw;
     }
   }
