@@ -86,8 +86,8 @@ class Bindings {
   const std::set<Axes>& divided_axes() const { return divided_axes_; }
   // Throws on every rank unless all ranks that hold the same elements of a parameter publish the same bits of
   // them. The text names the parameter and the ranks, and says what to do about values of this origin:
-  // FAILED_PRECONDITION for values from files and the seed, INTERNAL for those that a strategy made. Reads
-  // all values once and all-reduces 32 bytes for each part of a parameter. Collective.
+  // FAILED_PRECONDITION for values from files and the seed, INTERNAL for those that a strategy made. Reads all
+  // values once; all-reduces 24 bytes for each parameter and division, and 16 for each part. Collective.
   enum class Origin { kBoosted, kLoaded, kTakenOver, kTrained, kSaved };
   void check_replicas(Origin origin);
   // Tells the strategy that the published values have changed.

@@ -11,6 +11,7 @@
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/tolerances.hpp"
+#include "weft/nn/masks.hpp"
 #include "weft/nn/site.hpp"
 
 namespace weft::test {
@@ -195,6 +196,37 @@ WEFT_RANKS_TEST(TensorParallel, ASharedInputIsReducedOnce, 2) {
       EXPECT_TRUE(x.grad().equal(at::full({4, 16}, 2 * 8 * (0.5 + 1.5 + 2.5))));
     }
   }
+}
+
+// Padding from position 4 on, and a window of two positions: position 4 sees 3, later ones see padding only.
+WEFT_RANKS_TEST(RingAttention, SeesNothingBeforeAWindowOfPadding, 2, 3) {
+  constexpr int64_t kPositions = 12, kPadding = 4;
+  nn::ForwardContext context({nn::Sequence{"", kPositions, 2, {}}}, 1);
+  const nn::RunningUnit unit(context, 0);
+  const auto stream = parallel::ring_attention_residual_stream("", {}, world.communicator(), 1);
+  const auto operation = stream->attention(stream);
+  const nn::AttentionOptions options = {.causal = true, .window = 2};
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+    at::manual_seed(5);
+    const auto random = [&](int64_t heads) { return at::randn({2, kPositions, heads, 16}, dtype); };
+    const Tensor q = random(4), k = random(2), v = random(2), changed = v.clone();
+    changed.narrow(1, 0, kPadding).add_(1);
+    const Tensor mask =
+        nn::additive_mask(at::arange(kPositions).lt(kPadding).view({1, 1, 1, kPositions}), dtype);
+    const auto by_ring = [&](const Tensor& values) {
+      const Tensor own =
+          operation->forward(stream->own(q), stream->own(k), stream->own(values), mask, options);
+      return stream->positions().gathered(own, kPositions);
+    };
+    const Tensor found = by_ring(v), whole = nn::self_attention(q, k, v, mask, options);
+    EXPECT_TRUE(is_near(found.narrow(1, 0, kPadding + 1), whole.narrow(1, 0, kPadding + 1),
+                        dtype == at::kFloat ? 1e-5 : 1e-12));
+    const auto padded = [](const Tensor& x) { return x.slice(1, kPadding + 1); };
+    EXPECT_TRUE(padded(by_ring(changed)).equal(padded(found)));
+    EXPECT_FALSE(by_ring(changed).equal(found));
+  }
+  EXPECT_ERROR(operation->forward(stream->own(at::ones({2, kPositions, 4, 16})), {}, {}, {}, {.window = -1}),
+               WEFT_INVALID_ARGUMENT, "the window is -1");
 }
 
 // Attention to two blocks of keys, merged, must equal attention to all keys, and so must the gradients. With
