@@ -216,7 +216,12 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereRanksDivideThemElsewhere, 4) {
     TrainingOptions options;
     options.tensor_size = 2;
     if (differs && world.rank() == 3) options.seed = 7;
-    const auto training = make_training(world, make_toy(), recorder, options);
+    const auto training = make_training(world, make_toy(), recorder, options, [](const Mesh&) {
+      plan::Plan whole;
+      whole.architecture = "ToyModel";
+      whole.sizes.tensor = 2;
+      return whole;
+    });
     if (differs)
       EXPECT_ERROR(training->check_replicas(Bindings::Origin::kBoosted), WEFT_FAILED_PRECONDITION,
                    "is not the same on the ranks that hold the same elements of it: ",
