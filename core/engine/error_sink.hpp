@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "base/rank_failure.hpp"
 #include "base/text.hpp"
@@ -39,6 +40,9 @@ inline std::string_view text_of(const std::exception& e) {
   return what.substr(0, std::min(what.find("\nException raised from "), what.find("\nframe #0: ")));
 }
 
+// What messages call an exception of another kind.
+inline constexpr std::string_view kNoStdException = "an exception that is no std::exception";
+
 // Returns the text of the exception that is being handled.
 inline std::string text_of_current_exception() {
   try {
@@ -46,7 +50,7 @@ inline std::string text_of_current_exception() {
   } catch (const std::exception& e) {
     return std::string(text_of(e));
   } catch (...) {
-    return "an exception that is no std::exception";
+    return std::string(kNoStdException);
   }
 }
 
@@ -62,10 +66,10 @@ weft_status guarded(weft_error* error, const Body& body) noexcept {
     return WEFT_OK;
   } catch (const Error& e) {
     return refuse(e.status(), e.what());
-  } catch (const std::exception&) {
-    return refuse(WEFT_INTERNAL, text_of_current_exception());
+  } catch (const std::exception& e) {
+    return refuse(WEFT_INTERNAL, text_of(e));  // without a copy: memory may have run out
   } catch (...) {
-    return refuse(WEFT_UNKNOWN, text_of_current_exception());
+    return refuse(WEFT_UNKNOWN, kNoStdException);
   }
 }
 

@@ -57,7 +57,7 @@ struct Outcome {
       const Failure described = describe(e);
       failed(described.status, described.text);
     } catch (...) {
-      failed(WEFT_UNKNOWN, text_of_current_exception());
+      failed(WEFT_UNKNOWN, kNoStdException);
     }
   }
 
