@@ -1,29 +1,8 @@
 #include "opt_config.hpp"
 
-#include "weft/error.hpp"
 #include "weft/nn/config_values.hpp"
 
 namespace weft::opt {
-
-namespace {
-
-// Refuses LayerDrop (arXiv:1909.11556), with which a step in training leaves out blocks at random.
-void refuse_layerdrop(const Config& config) {
-  if (nn::not_negative(config, "layerdrop", 0) == 0) return;
-  throw Error(WEFT_UNIMPLEMENTED, config.origin() + ": \"layerdrop\" is " + config.json("layerdrop") +
-                                      " (the probability that a step leaves a block out), which Weft's OPT "
-                                      "does not have; set it to 0");
-}
-
-// Returns the standard deviation of the initial weights. As in Hugging Face, "initializer_range", which OPT's
-// own files do not have, goes before "init_std", and its value 0 is the default.
-double initial_deviation(const Config& config, double otherwise) {
-  if (!config.has("initializer_range")) return nn::not_negative(config, "init_std", otherwise);
-  const double range = nn::not_negative(config, "initializer_range", otherwise);
-  return range == 0 ? 0.02 : range;
-}
-
-}  // namespace
 
 std::optional<int64_t> OptConfig::padding_row() const {
   if (!pad_token_id) return std::nullopt;
@@ -33,7 +12,7 @@ std::optional<int64_t> OptConfig::padding_row() const {
 OptConfig OptConfig::read(const Config& config) {
   nn::refuse_unsupported(config, "OPT", "opt");
   nn::require_causal(config, "OPT");
-  refuse_layerdrop(config);
+  nn::refuse_layerdrop(config, "layerdrop", "OPT");
   OptConfig opt;
   opt.vocab_size = nn::positive(config, "vocab_size", opt.vocab_size);
   opt.hidden_size = nn::positive(config, "hidden_size", opt.hidden_size);
@@ -47,7 +26,7 @@ OptConfig OptConfig::read(const Config& config) {
   opt.activation_function = nn::activation_name(config, "activation_function", opt.activation_function);
   opt.dropout = nn::probability(config, "dropout", opt.dropout);
   opt.attention_dropout = nn::probability(config, "attention_dropout", opt.attention_dropout);
-  opt.init_std = initial_deviation(config, opt.init_std);
+  opt.init_std = nn::initial_deviation(config, opt.init_std);
   opt.do_layer_norm_before = config.flag("do_layer_norm_before", opt.do_layer_norm_before);
   opt.remove_final_layer_norm = config.flag("_remove_final_layer_norm", opt.remove_final_layer_norm);
   opt.layer_norm_elementwise_affine =

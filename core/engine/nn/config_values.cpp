@@ -150,6 +150,21 @@ void require_causal(const Config& config, std::string_view family) {
     refuse_value(config, "is_causal", family, "attention to later positions", "true");
 }
 
+void refuse_layerdrop(const Config& config, std::string_view key, std::string_view family) {
+  if (not_negative(config, key, 0) == 0) return;
+  fail(
+      WEFT_UNIMPLEMENTED,
+      "{}: \"{}\" is {} (the probability that a step leaves a block out), which Weft's {} does not have; set "
+      "it to 0",
+      config.origin(), key, config.json(key), family);
+}
+
+double initial_deviation(const Config& config, double otherwise) {
+  if (!config.has("initializer_range")) return not_negative(config, "init_std", otherwise);
+  const double range = not_negative(config, "initializer_range", otherwise);
+  return range == 0 ? 0.02 : range;
+}
+
 void refuse_unsupported(const Config& config, std::string_view family, std::string_view type) {
   refuse_flag(config, "output_attentions", family, "attention probabilities among the outputs");
   refuse_flag(config, "output_hidden_states", family, "hidden states of all layers among the outputs");

@@ -50,6 +50,10 @@ Labels read_labels(const Config& config);
 // Reads pad_token_id.
 std::optional<int64_t> padding_token(const Config& config);
 
+// Returns the standard deviation of the initial weights of families that call it "init_std". As in Hugging
+// Face, "initializer_range", which their own files do not have, goes before it, and its value 0 is 0.02.
+double initial_deviation(const Config& config, double otherwise);
+
 // Throws UNIMPLEMENTED if the configuration asks for something that no family of Weft has: hidden states or
 // attention weights as outputs, quantized or pruned weights, layers with values of their own. `family` is the
 // name for messages, `type` the model_type of the family.
@@ -61,5 +65,8 @@ void refuse_unsupported(const Config& config, std::string_view family, std::stri
 void refuse_flag(const Config& config, std::string_view key, std::string_view family, std::string_view means);
 // Throws UNIMPLEMENTED if "is_causal" is false, with which Hugging Face's decoders attend to later positions.
 void require_causal(const Config& config, std::string_view family);
+// Throws UNIMPLEMENTED unless `key` is 0, the probability that a step in training leaves out a block
+// (LayerDrop, arXiv:1909.11556).
+void refuse_layerdrop(const Config& config, std::string_view key, std::string_view family);
 
 }  // namespace weft::nn
