@@ -115,15 +115,18 @@ Batch EncoderDecoderModel::with_decoder_ids(const BatchFields& batch) const {
 
 // Returns the labels one position to the right, behind the id with which the decoder begins.
 at::Tensor EncoderDecoderModel::shifted_right(const at::Tensor& labels) const {
-  if (!shifted_.start) {
+  if (!shifted_.padding)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: its \"pad_token_id\" is null, which labels become {} with; set it, or give {}",
+         config().origin(), kDecoderInputIds, kDecoderInputIds);
+  if (!shifted_.start)
     fail(WEFT_INVALID_ARGUMENT,
          "{}: it has no \"decoder_start_token_id\", which labels become {} with; set it (often it is the "
          "\"pad_token_id\", {}), or give {}",
-         config().origin(), kDecoderInputIds, shifted_.padding, kDecoderInputIds);
-  }
+         config().origin(), kDecoderInputIds, *shifted_.padding, kDecoderInputIds);
   at::Tensor ids = labels.roll(1, -1);
   ids.select(-1, 0).fill_(*shifted_.start);
-  return ids.masked_fill_(ids.eq(kIgnored), shifted_.padding);
+  return ids.masked_fill_(ids.eq(kIgnored), *shifted_.padding);
 }
 
 State EncoderDecoderModel::outputs(const State& last) const {

@@ -2,6 +2,8 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/exp.h>
 
 #include <algorithm>
 #include <array>
@@ -52,6 +54,25 @@ double value_at(const Initial& initial, uint64_t key, uint64_t name, int64_t ind
   return initial.first + initial.second * radius * (second ? std::sin(angle) : std::cos(angle));
 }
 
+// The elements of Initial::sinusoids. Angles are fp32 as in Hugging Face, where rounding moves those of late
+// positions by up to 1e-4.
+class Sinusoids {
+ public:
+  explicit Sinusoids(int64_t channels)
+      : half_(channels / 2),
+        frequencies_(
+            at::exp(at::arange(half_, at::kFloat) * (-std::log(10000.0) / static_cast<double>(half_ - 1)))) {}
+  double at(int64_t index) const {
+    const int64_t position = index / (2 * half_), channel = index % (2 * half_);
+    const float angle = static_cast<float>(position) * frequencies_.const_data_ptr<float>()[channel % half_];
+    return channel < half_ ? std::sin(angle) : std::cos(angle);
+  }
+
+ private:
+  const int64_t half_;
+  const at::Tensor frequencies_;
+};
+
 // The elements of a box, as runs that are contiguous in the whole parameter.
 class Runs {
  public:
@@ -79,6 +100,22 @@ class Runs {
   int64_t length_ = 1;  // of a run
 };
 
+// Sets each element to `value_of` of its index in the flattened parameter.
+template <class Value>
+void fill(const at::Tensor& values, const Runs& runs, const Value& value_of) {
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, values.scalar_type(), "initialise", [&] {
+    scalar_t* const out = values.data_ptr<scalar_t>();
+    at::parallel_for(0, values.numel(), 4096, [&](int64_t from, int64_t to) {
+      while (from < to) {
+        const auto [index, left] = runs.at(from);
+        const int64_t count = std::min(left, to - from);
+        for (int64_t i = 0; i < count; ++i) out[from + i] = static_cast<scalar_t>(value_of(index + i));
+        from += count;
+      }
+    });
+  });
+}
+
 }  // namespace
 
 void initialise(const Initial& initial, int64_t seed, std::string_view name, int64_t begin,
@@ -95,20 +132,14 @@ void initialise(const Initial& initial, int64_t seed, std::string_view name,
   }
   const at::Tensor values = destination.contiguous();
   const Runs runs(shape, box);
-  const uint64_t hash = fnv1a(name);
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, values.scalar_type(), "initialise", [&] {
-    scalar_t* const out = values.data_ptr<scalar_t>();
-    at::parallel_for(0, values.numel(), 4096, [&](int64_t from, int64_t to) {
-      while (from < to) {
-        const auto [index, left] = runs.at(from);
-        const int64_t count = std::min(left, to - from);
-        for (int64_t i = 0; i < count; ++i)
-          out[from + i] =
-              static_cast<scalar_t>(value_at(initial, static_cast<uint64_t>(seed), hash, index + i));
-        from += count;
-      }
+  if (initial.kind == Initial::Kind::kSinusoids)
+    fill(values, runs, [sinusoids = Sinusoids(static_cast<int64_t>(initial.first))](int64_t index) {
+      return sinusoids.at(index);
     });
-  });
+  else
+    fill(values, runs, [&initial, seed, hash = fnv1a(name)](int64_t index) {
+      return value_at(initial, static_cast<uint64_t>(seed), hash, index);
+    });
   if (!values.is_same(destination)) destination.copy_(values);
 }
 

@@ -14,18 +14,19 @@ const TokenModel* find_token_model(const Model& model) {
 TokenInputs::TokenInputs(TokenOptions options)
     : options_(std::move(options)),
       ids_(options_.decoder ? kDecoderInputIds : kInputIds),
-      mask_(options_.decoder ? kDecoderAttentionMask : kAttentionMask) {}
+      mask_(options_.decoder ? kDecoderAttentionMask : kAttentionMask),
+      positions_(options_.decoder ? kDecoderPositions : kPositions) {}
 
 std::vector<std::string> TokenInputs::fields() const {
   std::vector<std::string> fields = {ids_, mask_};
-  if (options_.position_ids) fields.push_back(kPositions);
+  if (options_.position_ids) fields.push_back(positions_);
   if (options_.token_types > 0) fields.push_back(kTokenTypes);
   return fields;
 }
 
 std::vector<std::string> TokenInputs::consumed() const {
   std::vector<std::string> fields = {ids_, kTokenTypes};
-  if (!options_.blocks_need_positions) fields.push_back(kPositions);
+  if (!options_.blocks_need_positions) fields.push_back(positions_);
   return fields;
 }
 
@@ -38,11 +39,11 @@ void TokenInputs::read(const BatchFields& batch, State& state) const {
     batch.require_range(kTokenTypes, options_.token_types);
     state.set(kTokenTypes, batch.integers(kTokenTypes).reshape({-1, positions}));
   }
-  const bool has_positions = options_.position_ids && batch.has(kPositions);
-  if (has_positions) state.set(kPositions, position_ids(batch, ids));
+  const bool has_positions = options_.position_ids && batch.has(positions_);
+  if (has_positions) state.set(positions_, position_ids(batch, ids));
   at::Tensor mask = padding_mask(batch, mask_, ids.sizes(), options_.dtype);
   if (options_.packs && has_positions && !batch.has(mask_))
-    mask = packing_mask(state.at(kPositions), ids.numel() / positions, options_.dtype);
+    mask = packing_mask(state.at(positions_), ids.numel() / positions, options_.dtype);
   if (mask.defined()) state.set(mask_, mask);
 }
 
@@ -63,9 +64,9 @@ at::Tensor TokenInputs::checked_ids(const BatchFields& batch, const char* name, 
 
 at::Tensor TokenInputs::position_ids(const BatchFields& batch, const at::Tensor& ids) const {
   const int64_t positions = ids.size(-1), rows = ids.numel() / positions;
-  batch.require_shape(kPositions, {ids.sizes().vec(), {rows, positions}, {1, positions}});
-  if (options_.positions > 0) batch.require_range(kPositions, options_.positions);
-  return batch.integers(kPositions).reshape({-1, positions});
+  batch.require_shape(positions_, {ids.sizes().vec(), {rows, positions}, {1, positions}});
+  if (options_.positions > 0) batch.require_range(positions_, options_.positions);
+  return batch.integers(positions_).reshape({-1, positions});
 }
 
 std::vector<int64_t> TokenInputs::shape(const Batch& batch) const {

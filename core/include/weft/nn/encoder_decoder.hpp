@@ -38,8 +38,10 @@ struct SequencePlaces {
 // How the ids of the decoder are made from labels where a batch has none: the labels move one position to the
 // right.
 struct ShiftedLabels {
-  std::optional<int64_t> start;  // the id at position 0; without it a batch needs ids of the decoder
-  int64_t padding = 0;           // the id that replaces an ignored label (-100)
+  // The id at position 0, and the one that replaces an ignored label (-100). Without both a batch needs ids
+  // of the decoder.
+  std::optional<int64_t> start;
+  std::optional<int64_t> padding = 0;
 };
 
 // A model with an encoder and, optionally, a decoder.

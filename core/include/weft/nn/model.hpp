@@ -22,15 +22,19 @@ namespace weft::nn {
 // The initial values of a parameter. They depend only on the seed, the name of the parameter and the index of
 // the element in the whole parameter, so every strategy and number of ranks begins with the same values.
 struct Initial {
-  enum class Kind { kConstant, kNormal, kUniform };
+  enum class Kind { kConstant, kNormal, kUniform, kSinusoids };
   Kind kind = Kind::kConstant;
-  double first = 0;   // the constant, the mean, or the lower bound
+  double first = 0;   // the constant, the mean, the lower bound, or the number of channels
   double second = 0;  // unused, the standard deviation, or the upper bound
   // The range of elements of the whole parameter that are 0 instead: the embedding of a padding token.
   int64_t zeros_begin = 0, zeros_end = 0;
   static Initial constant(double value) { return {Kind::kConstant, value, 0}; }
   static Initial normal(double mean, double deviation) { return {Kind::kNormal, mean, deviation}; }
   static Initial uniform(double low, double high) { return {Kind::kUniform, low, high}; }
+  // The fixed positions of a parameter (positions, channels): row p has sin(p f_0) ... sin(p f_h), then
+  // cos(p f_0) ... cos(p f_h), of h + 1 = channels / 2 frequencies f_i = 10000^(-i/h) (Vaswani et al.,
+  // Attention is all you need, section 3.5). `channels` is even and at least 4.
+  static Initial sinusoids(int64_t channels) { return {Kind::kSinusoids, static_cast<double>(channels), 0}; }
 };
 
 // One term of the loss. `sum` is the sum over the labels of this batch, a scalar that requires grad; the host

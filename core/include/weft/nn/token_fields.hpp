@@ -13,5 +13,6 @@ inline constexpr const char* kPositions = "position_ids";     // (1, T) or (B, T
 // The fields of the decoder in a model that also has an encoder.
 inline constexpr const char* kDecoderInputIds = "decoder_input_ids";
 inline constexpr const char* kDecoderAttentionMask = "decoder_attention_mask";
+inline constexpr const char* kDecoderPositions = "decoder_position_ids";
 
 }  // namespace weft::nn

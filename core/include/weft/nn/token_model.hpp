@@ -13,7 +13,7 @@
 
 namespace weft::nn {
 
-// A model that reads tokens derives from this class beside Model.
+// A model whose inputs are tokens alone derives from this class beside Model.
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
@@ -26,7 +26,7 @@ class TokenModel {
   virtual int64_t max_sequence_length() const { return 0; }
 };
 
-// Returns `model` as a TokenModel, or null if it reads no tokens.
+// Returns `model` as a TokenModel, or null if it reads no tokens, or other inputs beside them.
 const TokenModel* find_token_model(const Model& model);
 
 // Which fields a model of tokens reads, and how.
@@ -69,6 +69,7 @@ class TokenInputs final : public Inputs {
   const TokenOptions options_;
   const char* const ids_;
   const char* const mask_;
+  const char* const positions_;
 };
 
 }  // namespace weft::nn
