@@ -57,6 +57,7 @@ class Checker {
     // A plan in which no sequence ends is refused by unsupported().
     if (splits_sequences(plan_.sizes) && states(plan_, Fact::kEndsSequence)) {
       check_split_sequence();
+      check_beginnings();
       check_last_end();
     }
     for (std::string& line : found_.lines()) problems.push_back(std::move(line));
@@ -263,6 +264,15 @@ class Checker {
           fmt::format("has no entry, so it computes the bias of all heads, of which {} has a part on each "
                       "rank; give it {}",
                       parent, operation));
+  }
+
+  // Checks that each of several sequences is split somewhere.
+  void check_beginnings() {
+    for (const std::string& path : Sequences(model_, plan_).never_split())
+      found_.add(path, fmt::format("has a sequence of which every rank has all positions, because no entry "
+                                   "splits it; give a module of {} {} or {}",
+                                   path, operations_that_state(Fact::kBeginsSequence),
+                                   operations_that_state(Fact::kSplitsSequence)));
   }
 
   // Checks that the sequence which a head reads ends: the last of several nested sequences, unless an entry

@@ -78,8 +78,13 @@ int64_t num_elements(const std::vector<int64_t>& shape) {
 }
 
 void finish(Plan& plan, const ModelDescription& model) {
-  std::set<std::string> aliases;
-  for (const TiedNames& tied : model.ties) aliases.insert(tied.name);
+  // A tied parameter counts once: as the canonical one, or if that belongs to no described module (but to the
+  // model itself), as its alias.
+  std::set<std::string> described, aliases;
+  for (const Node& node : model.nodes)
+    for (const ParameterShape& param : node.params) described.insert(node.path + "." + param.name);
+  for (const TiedNames& tied : model.ties)
+    if (described.contains(tied.canonical)) aliases.insert(tied.name);
   const auto count = [&](const PlannedNode& node) {
     for (const PlannedParameter& param : node.params) {
       if (aliases.contains(node.path + "." + param.name)) continue;

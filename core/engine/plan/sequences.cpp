@@ -21,6 +21,8 @@ Sequences::Sequences(const ModelDescription& model, const Plan& plan) {
     last_ = sequence;
   }
   for (const Replacement& entry : plan.replacements) {
+    if (states(entry, Fact::kSplitsSequence) || states(entry, Fact::kBeginsSequence))
+      for (const PlannedNode& node : entry.nodes) split_.insert(sequence_of(node.path));
     if (states(entry, Fact::kSplitsSequence))
       for (const PlannedNode& node : entry.nodes) splits_[sequence_of(node.path)] = orders.at(node.path);
     if (!states(entry, Fact::kEndsSequence)) continue;
@@ -48,6 +50,14 @@ bool Sequences::have_ended_before(const Node& node) const {
 bool Sequences::are_split_after(const Node& node) const {
   const auto split = splits_.find(sequence_of(node.path));
   return split != splits_.end() && node.order < split->second;
+}
+
+std::vector<std::string> Sequences::never_split() const {
+  std::vector<std::string> paths;
+  if (split_.empty() || split_.contains("")) return paths;
+  for (const std::string& path : nested_)
+    if (!split_.contains(path)) paths.push_back(path);
+  return paths;
 }
 
 bool splits_over_tensor_axis(const ParallelSizes& sizes) {

@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,16 @@ class Sequences {
   const std::string& last() const { return last_; }
   // Returns true if an entry ends the sequence of the module at `path`.
   bool ends(const std::string& path) const { return ends_.contains(path); }
+  // Returns the paths of the modules whose sequences no entry splits although entries split those of other
+  // modules. Empty if an entry outside of all of them splits sequences, which may be an embedding that they
+  // share.
+  std::vector<std::string> never_split() const;
 
  private:
   std::string sequence_of(const std::string& path) const;
 
   std::vector<std::string> nested_;       // paths of the modules below which a sequence of their own begins
+  std::set<std::string> split_;           // the sequences that an entry splits, by path; "" for the others
   std::map<std::string, size_t> ends_;    // the order of the end of each sequence, by path; "" for the others
   std::map<std::string, size_t> splits_;  // the order of the split of each sequence, by path
   std::string last_;

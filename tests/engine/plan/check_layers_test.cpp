@@ -374,6 +374,41 @@ TEST(CheckLayers, AcceptsANestedEncoderOfADecoderAtTheRoot) {
       (std::vector<std::string>{"decoder_norm", "encoder.norm"}));
 }
 
+// An encoder of spectra beside a decoder of tokens.
+TEST(CheckLayers, RefusesASequenceThatIsNeverSplitBesideOneThatIs) {
+  ModelDescription model;
+  const auto add = [&](const std::string& path, const std::string& kind, size_t order) {
+    const std::vector<ParameterShape> weight = {{"weight", {12, 4}}};
+    model.nodes.push_back(node(path, kind, kind == "Embedding" ? weight : std::vector<ParameterShape>()));
+    model.nodes.back().order = order;
+  };
+  for (const char* name : {"encoder.begin", "encoder.split", "decoder.begin"}) add(name, "Identity", 0);
+  add("decoder.tokens", "Embedding", 1);
+  add("encoder.attention", "Attention", 2);
+  add("encoder.end", "Identity", 3);
+  add("decoder.attention", "Attention", 4);
+  add("decoder.end", "Identity", 5);
+  const auto policy = [](const std::string& more) {
+    return parse_json_policy(R"({"name": "p", "entries": [
+      {"on": "*.begin", "operation": "weft.sequence_begin/1"},
+      {"on": "decoder.tokens", "operation": "weft.embedding/1"},
+      {"on": "*.attention", "operation": "weft.attention/1"},
+      {"on": "*.end", "operation": "weft.sequence_end/1"})" +
+                                 more + "]}",
+                             "p.json");
+  };
+  EXPECT_TELLS(
+      refusal(model, policy(""), kRing),
+      "encoder has a sequence of which every rank has all positions, because no entry splits it; give a "
+      "module of encoder weft.embedding/1 or weft.embedding_vocab/1 or weft.sequence_split/1");
+  EXPECT_NO_THROW(build_plan(model, policy(""), {}));
+  const Policy whole = policy(R"(, {"on": "encoder.split", "operation": "weft.sequence_split/1"})");
+  EXPECT_TRUE(unsupported(build_plan(model, whole, kRing)).empty());
+  // An embedding that both stacks share.
+  add("shared", "Embedding", 0);
+  EXPECT_NO_THROW(build_plan(model, policy(R"(, {"on": "shared", "operation": "weft.embedding/1"})"), kRing));
+}
+
 // Two sequences, a norm at the end of each and a classifier beside them.
 TEST(CheckLayers, EndsEverySequenceWhereItEnds) {
   ModelDescription model;
