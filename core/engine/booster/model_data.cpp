@@ -7,7 +7,7 @@ namespace weft {
 
 const nn::TokenModel& require_vocabulary(const Model& model, std::string_view user) {
   if (const nn::TokenModel* tokens = nn::find_token_model(model.module())) return *tokens;
-  fail(WEFT_INVALID_ARGUMENT, "{} has no vocabulary, which {} needs: give a causal language model",
+  fail(WEFT_INVALID_ARGUMENT, "{} does not read text alone, as {} does: give a causal language model",
        model.architecture(), user);
 }
 
@@ -30,11 +30,11 @@ std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::strin
   const nn::TokenModel* tokens = nn::find_token_model(model.module());
   if (tokens == nullptr) {
     if (sequence_length != 0)
-      fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, but {} reads no tokens; leave it out",
+      fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, but {} does not read text alone; leave it out",
            sequence_length, model.architecture());
     if (!is_tensors)
       fail(WEFT_INVALID_ARGUMENT,
-           "{}: {} reads no tokens; give its inputs under their names in a .safetensors file", path,
+           "{}: {} does not read text alone; give its inputs under their names in a .safetensors file", path,
            model.architecture());
     return data::tensors(path);
   }

@@ -14,12 +14,12 @@ namespace nn {
 class TokenModel;
 }
 
-// Returns the model as a TokenModel. Throws INVALID_ARGUMENT, saying that `user` needs a vocabulary, if it
-// reads no tokens.
+// Returns the model as a TokenModel. Throws INVALID_ARGUMENT, naming `user`, which reads text, unless the
+// model's inputs are tokens alone.
 const nn::TokenModel& require_vocabulary(const Model& model, std::string_view user);
 
 // Opens a data file for a model. `sequence_length` is that of text and tokens; 0 stands for the longest that
-// the model takes. Throws INVALID_ARGUMENT for text or a sequence length with a model that reads no tokens,
+// the model takes. Throws INVALID_ARGUMENT for text or a sequence length with a model of other inputs,
 // for a length that the model does not take, and for tokens outside its vocabulary.
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
                                             int64_t sequence_length, data::TokenType type);

@@ -353,16 +353,16 @@ TEST(ImageModel, HasASequenceOfPatchesAndNoVocabulary) {
   EXPECT_EQ(lengths[0].positions, kPatches + 1);
   EXPECT_EQ(lengths[0].rows, 2);
   EXPECT_ERROR(require_vocabulary(model, "weft generate"), WEFT_INVALID_ARGUMENT, "ImageModel",
-               "no vocabulary", "weft generate");
+               "does not read text alone", "weft generate");
   EXPECT_EQ(require_vocabulary(text_encoder(), "weft generate").vocabularies().back().size, 2);
 }
 
 TEST(ImageModel, RefusesWhatIsOfTokens) {
   const Model model = image_model();
   EXPECT_ERROR(open_dataset(model, "corpus.txt", 0, data::TokenType::kUint16), WEFT_INVALID_ARGUMENT,
-               "corpus.txt", "ImageModel reads no tokens", ".safetensors");
+               "corpus.txt", "ImageModel does not read text alone", ".safetensors");
   EXPECT_ERROR(open_dataset(model, "images.safetensors", 32, data::TokenType::kUint16), WEFT_INVALID_ARGUMENT,
-               "--sequence-length is 32", "reads no tokens");
+               "--sequence-length is 32", "does not read text alone");
   EXPECT_ERROR(model.module().input({{"pixel_values", at::zeros({2, 3, 4, 5})}}), WEFT_INVALID_ARGUMENT,
                "ImageModel", "pixel_values", "[2, 3, 4, 5]", "[2, 3, 4, 4]");
   EXPECT_ERROR(model.module().input({{"input_ids", at::zeros({2, 3}, at::kLong)}}), WEFT_INVALID_ARGUMENT,
