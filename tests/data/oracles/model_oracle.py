@@ -3,10 +3,11 @@
     weight.<name>      a tensor of the checkpoint, under the name save_pretrained gives it (a tied one once)
     input.<name>       an argument of forward; input.cotangent of a base model weighs its last_hidden_state, and
                        that of the first position, as far as it goes, its pooler_output, if it has one
-    output.<name>      what forward returned; loss is the language (or only) loss, mc_loss that of the choices
+    output.<name>      the tensors that forward returned; loss is the language (or only) loss, mc_loss that of
+                       the choices
     grad.<name>        the gradient of loss + mc_loss, for a base model of the weighted outputs;
                        exactly 0 where it cancels, as for a bias before a softmax over choices or positions
-    defined.<output>   shape of input_ids: 0 where a position attends to nothing. Hugging Face's own kernels
+    defined.<output>   shape of the mask of the last stack: 0 where a position attends to nothing. Hugging Face's own kernels
                        differ there (eager: the mean of all values; fused: zeros), so it is not to be compared
 
 and in the metadata: class, case, transformers (its version), config (the text of config.json).
@@ -110,11 +111,12 @@ def restored(family, case, weights, config_text, dtype, attention):
 
 
 def run(family, model, inputs, dtype):
-    """Returns the outputs and the gradient of every parameter."""
+    """Returns the outputs and the gradient of every parameter that is trained."""
     arguments = {name: value.to(dtype if value.is_floating_point() else value.dtype)
                  for name, value in inputs.items()}
     cotangent = arguments.pop("cotangent", None)
-    result = dict(model(**arguments, **family.arguments(model.config)))
+    result = {name: value for name, value in model(**arguments, **family.arguments(model.config)).items()
+              if isinstance(value, torch.Tensor)}
     if cotangent is not None:
         total = (cotangent * result["last_hidden_state"]).sum()
         if "pooler_output" in result:
@@ -123,13 +125,14 @@ def run(family, model, inputs, dtype):
     else:
         total = sum(value for name, value in result.items() if name.endswith("loss"))
     total.backward()
-    gradients = {family.stored_name(name): parameter.grad for name, parameter in model.named_parameters()}
+    gradients = {family.stored_name(name): parameter.grad for name, parameter in model.named_parameters()
+                 if parameter.requires_grad}
     return {name: value.detach() for name, value in result.items()}, gradients
 
 
 def attended(inputs, window=None):
     """(..., T): 0 where a position and all before it (of its window) are masked; None where there is none."""
-    mask = inputs.get("attention_mask")
+    mask = inputs.get("decoder_attention_mask", inputs.get("attention_mask"))
     if mask is None:
         return None
     count = mask.cumsum(-1)
