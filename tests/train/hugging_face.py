@@ -2,7 +2,7 @@
 
     hugging_face.py CLASSES ORACLES FAMILIES MADE
         checks each CLASSES/<class> with roundtrip.py in ORACLES on CLASSES/<class>.safetensors;
-        MADE/<family> for each FAMILIES/<family>/hugging_face.json: {sharded,torch}, one random language model or classifier of images;
+        MADE/<family> for each FAMILIES/<family>/hugging_face.json: {sharded,torch}, one random language model, classifier of images or model of speech;
         {inputs,expected}.safetensors
 """
 
@@ -26,6 +26,11 @@ def image_inputs(config):
                 labels=torch.randint(0, config.num_labels, (5,)))
 
 
+def spectrum_inputs(config):
+    return dict(input_features=torch.randn(5, config.num_mel_bins, 2 * config.max_source_positions),
+                labels=torch.randint(0, config.vocab_size, (5, 7)))
+
+
 def stored(folder):
     """The tensors under the names of files, which differ from those of a model for images."""
     return {name: value for file in folder.glob("*.safetensors") for name, value in load_file(file).items()}
@@ -34,8 +39,9 @@ def stored(folder):
 def make(folder, config):
     torch.manual_seed(3)
     folder.mkdir()
-    of_images = hasattr(config, "image_size")
+    of_images, of_spectra = hasattr(config, "image_size"), hasattr(config, "num_mel_bins")
     auto = (transformers.AutoModelForImageClassification if of_images else
+            transformers.AutoModelForSpeechSeq2Seq if of_spectra else
             transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM)
     model = auto.from_config(config).eval()
     with torch.no_grad():
@@ -44,7 +50,8 @@ def make(folder, config):
     model.save_pretrained(folder / "sharded", max_shard_size="100KB")
     config.save_pretrained(folder / "torch")
     torch.save(stored(folder / "sharded") if of_images else model.state_dict(), folder / "torch" / "pytorch_model.bin")
-    inputs = image_inputs(config) if of_images else text_inputs()
+    inputs = (image_inputs(config) if of_images else
+              spectrum_inputs(config) if of_spectra else text_inputs())
     with torch.no_grad():
         outputs = model(**inputs)
     save_file(inputs, folder / "inputs.safetensors")

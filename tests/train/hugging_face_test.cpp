@@ -107,7 +107,19 @@ RawTensors with_sentences(RawTensors samples) {
   return samples;
 }
 
+// Returns four spectra of three bins and ten frames with labels of classes, or of tokens.
+RawTensors spectra(const std::vector<int64_t>& shape, const std::vector<int64_t>& labels) {
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(4 * 3 * 10);
+  for (float& value : values) value = normal(random);
+  return {{"input_features", float_tensor({4, 3, 10}, values)}, {"labels", int64_tensor(shape, labels)}};
+}
+
 RawTensors inputs_of(const std::string& kind) {
+  if (kind == "spectra with classes") return spectra({4}, {1, 0, 0, 1});
+  if (kind == "spectra with tokens")
+    return spectra({4, 5}, {7, 8, 9, 1, -100, 3, 3, 2, -100, -100, 12, 11, 10, 9, 8, 0, 1, 2, 3, 4});
   if (kind == "images with classes") return images(/*masked=*/false);
   if (kind == "masked images") return images(/*masked=*/true);
   const RawTensors samples = language_samples(4, 9);
@@ -117,8 +129,8 @@ RawTensors inputs_of(const std::string& kind) {
   if (kind != "tokens")
     throw std::runtime_error(
         "hugging_face.json: the samples of a class are \"" + kind +
-        "\", must be \"tokens\", \"labels of classes\", \"choices\", \"sentences\", \"images with classes\" "
-        "or \"masked images\"");
+        "\", must be \"tokens\", \"labels of classes\", \"choices\", \"sentences\", \"images with classes\", "
+        "\"masked images\", \"spectra with classes\" or \"spectra with tokens\"");
   return samples;
 }
 
