@@ -144,7 +144,10 @@ WhisperModel::WhisperModel(const Config& config, const WhisperConfig& whisper,
   const nn::Embedding* const embed_tokens = decoder_ ? decoder_->embed_tokens.get() : nullptr;
   std::unique_ptr<nn::Head> head = architecture.make_head({*this, whisper_, embed_tokens, dtype});
   auto spectra = std::make_unique<SpectrumInputs>(whisper_, has_decoder, dtype);
-  if (!decoder_) return assemble(make_prologue(), std::move(spectra), encoder_units(), std::move(head));
+  if (!decoder_) {
+    assemble(make_prologue(), std::move(spectra), encoder_units(), std::move(head));
+    return;
+  }
   auto tokens = std::make_unique<nn::TokenInputs>(nn::TokenOptions{.vocabulary = whisper.vocab_size,
                                                                    .positions = whisper.max_target_positions,
                                                                    .positions_key = "max_target_positions",
