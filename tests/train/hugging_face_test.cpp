@@ -98,7 +98,7 @@ RawTensors images(bool masked) {
   return samples;
 }
 
-// Two sentences in each row, of which the second follows the first one or not.
+// Adds token types of two and more sentences, and labels that say whether the second follows the first.
 RawTensors with_sentences(RawTensors samples) {
   std::vector<int64_t> types(static_cast<size_t>(4 * 9));
   for (size_t i = 0; i < types.size(); ++i) types[i] = static_cast<int64_t>(i % 9 / 4);
