@@ -80,15 +80,15 @@ struct Loader::Shared {
     return samples / options.batch_size + (!options.drop_last && samples % options.batch_size != 0 ? 1 : 0);
   }
 
-  // Returns the samples of a global batch that this rank loads.
-  Batch fetch(const std::vector<int64_t>& drawn, int64_t index) const {
+  // Returns the samples of a global batch of an epoch that this rank loads.
+  Batch fetch(const std::vector<int64_t>& drawn, int64_t epoch, int64_t index) const {
     const int64_t begin = index * options.batch_size;
     const int64_t samples = std::min(options.batch_size, static_cast<int64_t>(drawn.size()) - begin);
     const int64_t each = samples / options.ranks, longer = samples % options.ranks;
     const int64_t first = begin + options.rank * each + std::min(options.rank, longer);
     const int64_t count = each + (options.rank < longer ? 1 : 0);
     const auto sample = drawn.begin() + (count == 0 ? begin : first);
-    Batch batch = dataset->get({sample, sample + std::max<int64_t>(count, 1)});
+    Batch batch = dataset->get_in_epoch({sample, sample + std::max<int64_t>(count, 1)}, epoch);
     batch.empty = count == 0;
     if (options.pin_memory)
       for (auto& [name, tensor] : batch) tensor = tensor.pin_memory();
@@ -104,7 +104,7 @@ struct Loader::Shared {
       prefetcher = std::make_unique<Prefetcher>(options.num_workers);
       prefetch();
     }
-    batch = prefetcher ? prefetcher->take() : fetch(*order, position.batch);
+    batch = prefetcher ? prefetcher->take() : fetch(*order, position.epoch, position.batch);
     ++position.batch;
     return true;
   }
@@ -125,8 +125,9 @@ struct Loader::Shared {
   }
 
   void prefetch() {
-    prefetcher->restart([this, drawn = order](int64_t index) { return fetch(*drawn, index); }, position.batch,
-                        batches(*order));
+    prefetcher->restart(
+        [this, drawn = order, epoch = position.epoch](int64_t index) { return fetch(*drawn, epoch, index); },
+        position.batch, batches(*order));
   }
 
   const std::shared_ptr<Dataset> dataset;

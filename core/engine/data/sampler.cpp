@@ -1,10 +1,9 @@
 // The order of samples. A permutation must be the same on every machine and in every version, or a resumed
-// run would draw other samples. The C++ standard specifies mt19937_64 bit for bit, but not std::shuffle or
-// its distributions.
+// run would draw other samples: std::shuffle is not specified bit for bit.
 #include <numeric>
 #include <random>
 
-#include "base/text.hpp"
+#include "data/random.hpp"
 #include "weft/data/dataset.hpp"
 
 namespace weft::data {
@@ -15,24 +14,6 @@ std::vector<int64_t> identity(int64_t size) {
   std::vector<int64_t> order(static_cast<size_t>(size));
   std::iota(order.begin(), order.end(), 0);
   return order;
-}
-
-// Mixes seed and epoch with SplitMix64 (Steele, Lea, Flood 2014), so that neighbouring values differ in all
-// bits.
-uint64_t mixed(uint64_t value) {
-  value += 0x9e3779b97f4a7c15u;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-  return value ^ (value >> 31);
-}
-
-// Returns a uniform integer less than `bound`. Rejects draws above the last multiple of `bound`, which would
-// make small values more likely.
-uint64_t draw_below(uint64_t bound, std::mt19937_64& generator) {
-  const uint64_t excess = (std::mt19937_64::max() % bound + 1) % bound;  // 2^64 mod bound
-  uint64_t drawn = generator();
-  while (drawn > std::mt19937_64::max() - excess) drawn = generator();
-  return drawn % bound;
 }
 
 class Sequential final : public Sampler {

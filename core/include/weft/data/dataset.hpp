@@ -21,6 +21,14 @@ class Dataset {
   // Returns the samples at `indices`, stacked along the first dimension: the same ones in every call. Before
   // training several ranks compare up to 256 of them.
   virtual Batch get(const std::vector<int64_t>& indices) const = 0;
+  // Returns the samples as epoch `epoch` has them, for data that differ between epochs, such as masked
+  // tokens. Depends on nothing but the arguments. get() returns those of epoch 0.
+  virtual Batch get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const {
+    return get(indices);
+  }
+  // Returns the objective that makes the labels, with its settings. Ranks, and the runs before and after a
+  // resume, must have the same. Empty: the data has its own labels.
+  virtual std::string objective() const { return ""; }
   // Returns where the samples come from, for messages: the path of a file. Empty: nowhere in particular.
   virtual std::string name() const { return ""; }
 };
