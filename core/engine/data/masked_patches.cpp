@@ -1,0 +1,104 @@
+// Masks of images in squares of several patches (Xie et al., SimMIM: a simple framework for masked image
+// modeling, arXiv:2111.09886, section 3.2).
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "base/text.hpp"
+#include "data/objectives.hpp"
+#include "data/random.hpp"
+#include "weft/nn/images.hpp"
+
+namespace weft::data {
+
+namespace {
+
+using nn::kMaskedPatches, nn::kPixels;
+
+class MaskedPatches final : public Dataset {
+ public:
+  MaskedPatches(std::shared_ptr<Dataset> dataset, const PatchMasking& masking)
+      : dataset_(std::move(dataset)), masking_(masking) {
+    const int64_t side = masking_.mask_patch_size;
+    if (side < 1 || side % masking_.patch_height != 0 || side % masking_.patch_width != 0)
+      fail(WEFT_INVALID_ARGUMENT,
+           "--mask-patch-size is {}, must be a multiple of the model's patches, which have {} x {} pixels",
+           side, masking_.patch_height, masking_.patch_width);
+    const Batch first = dataset_->get({0});
+    if (first.has(kMaskedPatches))
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: the samples have \"{}\" already, and an objective makes its own; leave out --objective to "
+           "train on those of the data",
+           source(), kMaskedPatches);
+    check_images(first);
+  }
+
+  int64_t size() const override { return dataset_->size(); }
+  std::string name() const override { return dataset_->name(); }
+  std::string objective() const override {
+    return fmt::format("masked_image with mask_patch_size {}, mask_ratio {} and seed {}",
+                       masking_.mask_patch_size, masking_.ratio, masking_.seed);
+  }
+  Batch get(const std::vector<int64_t>& indices) const override { return get_in_epoch(indices, 0); }
+  Batch get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const override {
+    Batch batch = dataset_->get_in_epoch(indices, epoch);
+    check_images(batch);
+    const at::Tensor& pixels = batch.at(kPixels);
+    const int64_t rows = pixels.size(2) / masking_.patch_height,
+                  columns = pixels.size(3) / masking_.patch_width;
+    const at::Tensor masks = at::zeros({static_cast<int64_t>(indices.size()), rows, columns}, at::kLong);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      SampleRandom random(masking_.seed, epoch, indices[i]);
+      mask(masks[static_cast<int64_t>(i)], random);
+    }
+    batch.set(kMaskedPatches, masks.flatten(1));
+    return batch;
+  }
+
+ private:
+  std::string source() const { return dataset_->name().empty() ? "the data" : dataset_->name(); }
+
+  void check_images(const Batch& batch) const {
+    const at::Tensor* pixels = batch.find(kPixels);
+    if (pixels == nullptr || pixels->dim() != 4)
+      fail(
+          WEFT_INVALID_ARGUMENT,
+          "{}: the samples have no images (\"{}\" of samples, channels, height, width) to mask; give them in "
+          "a .safetensors file",
+          source(), kPixels);
+    const int64_t side = masking_.mask_patch_size, height = pixels->size(2), width = pixels->size(3);
+    if (height < side || width < side || height % side != 0 || width % side != 0)
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: images have {} x {} pixels, must be a multiple of the masked squares in both directions, "
+           "which have a side of {} (--mask-patch-size)",
+           source(), height, width, side);
+  }
+
+  // Masks squares without repetition: the first ones of a shuffle (Fisher and Yates). grid: (rows, columns)
+  void mask(const at::Tensor& grid, SampleRandom& random) const {
+    const int64_t height = masking_.mask_patch_size / masking_.patch_height,
+                  width = masking_.mask_patch_size / masking_.patch_width;
+    const int64_t columns = grid.size(1) / width, squares = grid.size(0) / height * columns;
+    std::vector<int64_t> order(static_cast<size_t>(squares));
+    std::iota(order.begin(), order.end(), 0);
+    const auto masked = static_cast<size_t>(std::ceil(static_cast<double>(squares) * masking_.ratio));
+    for (size_t i = 0; i < masked; ++i) {
+      std::swap(order[i], order[i + draw_below(order.size() - i, random)]);
+      grid.narrow(0, order[i] / columns * height, height)
+          .narrow(1, order[i] % columns * width, width)
+          .fill_(1);
+    }
+  }
+
+  const std::shared_ptr<Dataset> dataset_;
+  const PatchMasking masking_;
+};
+
+}  // namespace
+
+std::shared_ptr<Dataset> with_masked_patches(std::shared_ptr<Dataset> dataset, PatchMasking masking) {
+  return std::make_shared<MaskedPatches>(std::move(dataset), masking);
+}
+
+}  // namespace weft::data
