@@ -123,6 +123,12 @@ class DoubleHeads final : public nn::Head {
     if (batch.has(kChoiceLabels)) counts.push_back({"mc_loss", nn::count_labels(batch.at(kChoiceLabels))});
     return counts;
   }
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
+    if (!batch.has(kChoiceLabels)) return {};
+    return {nn::accuracy(outputs.at(kChoiceLogits), batch.at(kChoiceLabels))};
+  }
+  std::vector<nn::Objective> objectives() const override { return language_.objectives(); }
+  std::string perplexity_term() const override { return language_.perplexity_term(); }
   std::vector<nn::Tie> ties() const override { return language_.ties(); }
 
  private:

@@ -6,6 +6,7 @@
 #include <ATen/ops/mse_loss.h>
 
 #include "base/text.hpp"
+#include "nn/answer_metrics.hpp"
 #include "weft/nn/layers.hpp"
 #include "weft/nn/token_fields.hpp"
 
@@ -40,6 +41,9 @@ class SequenceClassifier final : public Head {
   }
   std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
     return labels_.counts(batch);
+  }
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
+    return labels_.metrics(outputs.at(kLogits), batch);
   }
 
  private:
@@ -94,6 +98,10 @@ class TokenClassifier final : public Head {
     if (!batch.has(kLabels)) return {};
     return {{"loss", count_labels(batch.at(kLabels))}};
   }
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
+    if (!batch.has(kLabels)) return {};
+    return {accuracy(outputs.at(kLogits), batch.at(kLabels))};
+  }
 
  private:
   const int64_t num_labels_;
@@ -140,6 +148,14 @@ class AnswerHead final : public Head {
       counts.push_back({side.term, batch.at(side.label).lt(positions.back()).sum().item<double>()});
     }
     return counts;
+  }
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
+    if (!batch.has(kSides[0].label)) return {};
+    const at::Tensor& ids = batch.at(kInputIds);
+    const at::Tensor* mask = batch.find(kAttentionMask);
+    return answer_metrics({outputs.at(kSides[0].logits), outputs.at(kSides[1].logits)},
+                          {batch.at(kSides[0].label), batch.at(kSides[1].label)}, ids,
+                          mask ? *mask : at::Tensor());
   }
 
  private:
@@ -201,6 +217,28 @@ std::vector<LossCount> ClassLabels::counts(const Batch& batch) const {
   const at::Tensor& labels = batch.at(kLabels);
   if (problem(labels) == Problem::kSingleLabel) return {{"loss", count_labels(labels)}};
   return {{"loss", static_cast<double>(labels.numel())}};
+}
+
+std::vector<Metric> ClassLabels::metrics(const at::Tensor& logits, const Batch& batch) const {
+  if (!batch.has(kLabels)) return {};
+  const at::Tensor& labels = batch.at(kLabels);
+  switch (problem(labels)) {
+    case Problem::kSingleLabel:
+      return {accuracy(logits, labels)};
+    case Problem::kMultiLabel: {
+      const at::Tensor right = logits.gt(0).eq(labels.gt(0.5)).all(-1);
+      return {{"accuracy", right.sum().item<double>(), static_cast<double>(right.numel())}};
+    }
+    case Problem::kRegression:
+      return {};
+  }
+  return {};
+}
+
+Metric accuracy(const at::Tensor& logits, const at::Tensor& labels) {
+  const at::Tensor flat = labels.reshape(-1);
+  const at::Tensor found = logits.reshape({flat.numel(), logits.size(-1)}).argmax(-1);
+  return {"accuracy", found.eq(flat).sum().item<double>(), count_labels(flat)};
 }
 
 std::unique_ptr<Head> make_sequence_classifier(torch::nn::Module& model, int64_t channels,

@@ -129,6 +129,10 @@ at::Tensor EncoderDecoderModel::shifted_right(const at::Tensor& labels) const {
   return ids.masked_fill_(ids.eq(kIgnored), *shifted_.padding);
 }
 
+std::vector<Objective> EncoderDecoderModel::objectives() const {
+  return has_decoder() ? std::vector<Objective>() : ComposedModel::objectives();
+}
+
 State EncoderDecoderModel::outputs(const State& last) const {
   State outputs = last;
   if (has_decoder()) outputs.set(kEncoderOutput, (*encoder_stream_end_)(last.at(kEncoderOutput)));

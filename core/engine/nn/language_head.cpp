@@ -44,6 +44,10 @@ std::vector<LossCount> LanguageHead::counts(const Batch& batch, at::IntArrayRef)
   return {{options_.term, count_labels(labels.slice(-1, first))}};
 }
 
+std::vector<Objective> LanguageHead::objectives() const {
+  return {{options_.shifts ? Objective::Kind::kCausalLm : Objective::Kind::kMaskedLm}};
+}
+
 std::vector<Tie> LanguageHead::ties() const {
   if (!options_.tied) return {};
   return {{options_.prefix + options_.module + ".weight", options_.tied_name}};

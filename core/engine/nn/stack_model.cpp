@@ -62,6 +62,13 @@ void TokenStackModel::assemble(std::unique_ptr<Unit> prologue, std::vector<std::
                        std::move(last), std::move(head));
 }
 
+std::vector<Objective> TokenStackModel::objectives() const {
+  std::vector<Objective> found = StackModel::objectives();
+  if (!continues_text())
+    std::erase_if(found, [](const Objective& o) { return o.kind == Objective::Kind::kCausalLm; });
+  return found;
+}
+
 std::vector<Vocabulary> TokenStackModel::vocabularies() const {
   return TokenInputs(tokens_).vocabularies();
 }

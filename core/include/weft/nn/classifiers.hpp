@@ -29,6 +29,9 @@ class ClassLabels {
   // Returns one term "loss", or none if `batch` has no labels. logits: (rows, count).
   std::vector<LossTerm> loss(const at::Tensor& logits, const Batch& batch) const;
   std::vector<LossCount> counts(const Batch& batch) const;
+  // Returns the accuracy, or nothing for a regression. With several labels a sample counts as right if each
+  // of them is: its logit is positive where the label is 1, and negative or 0 where it is 0.
+  std::vector<Metric> metrics(const at::Tensor& logits, const Batch& batch) const;
 
  private:
   enum class Problem { kRegression, kSingleLabel, kMultiLabel };
@@ -36,6 +39,10 @@ class ClassLabels {
 
   const Labels labels_;
 };
+
+// Returns the "accuracy" of the largest logits over all labels that are not kIgnored. logits: (..., classes),
+// labels: (...), or any shape with as many elements.
+Metric accuracy(const at::Tensor& logits, const at::Tensor& labels);
 
 // Returns a head that classifies each sequence by its last token, and registers its layer "score" (no bias)
 // in `model`. As in Hugging Face, the last token is the rightmost one that is not `padding`, and the
@@ -52,6 +59,13 @@ std::unique_ptr<Head> make_token_classifier(torch::nn::Module& model, int64_t ch
 // Returns a head for question answering, and registers "qa_outputs" in `model`. It predicts where an answer
 // begins and ends: two classifications over all positions, padding included. As in Hugging Face, a negative
 // label counts as position 0, and a label behind the last position is ignored.
+//
+// Its metrics are those of SQuAD (Rajpurkar et al., SQuAD: 100,000+ questions for machine comprehension of
+// text, arXiv:1606.05250), on ids in place of words. The predicted answer is the span of positions with the
+// largest sum of both logits that does not end before it begins, and has no padding (attention_mask 0).
+// "exact_match" counts predicted answers with the ids of the labelled one; "f1" is the harmonic mean of the
+// precision and the recall of the ids, with repetitions. Both are means over the samples whose labels lie
+// within the sequence.
 std::unique_ptr<Head> make_answer_head(torch::nn::Module& model, int64_t channels, at::ScalarType dtype);
 
 }  // namespace weft::nn

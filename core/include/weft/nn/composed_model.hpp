@@ -43,6 +43,11 @@ class ComposedModel : public Model {
   std::vector<Unit*> units() override;
   std::vector<LossTerm> loss(const State& last, const Batch& batch) const override;
   std::vector<LossCount> counts(const Batch& batch) const override;
+  std::vector<Objective> objectives() const override { return head_->objectives(); }
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
+    return head_->metrics(outputs, batch);
+  }
+  std::string perplexity_term() const override { return head_->perplexity_term(); }
   State outputs(const State& last) const override { return last; }
   std::vector<FieldShape> boundary(const Batch& batch, size_t index) const override;
   std::vector<Tie> ties() const override { return head_->ties(); }

@@ -50,6 +50,8 @@ class EncoderDecoderModel : public ComposedModel {
   // Reads the fields of both stacks. Makes the ids of the decoder from the labels where a batch has only
   // labels.
   State input(const Batch& batch) const override;
+  // Returns none with a decoder, whose labels are another sequence than the inputs.
+  std::vector<Objective> objectives() const override;
   State outputs(const State& last) const override;
   std::vector<SequenceLength> lengths(const Batch& batch) const override;
   std::optional<Batch> example(int64_t samples, int64_t positions) const override;

@@ -35,6 +35,9 @@ class Head {
   // Like the functions of Model. prepare() has checked the batch.
   virtual std::vector<LossTerm> loss(const State& outputs, const Batch& batch) const { return {}; }
   virtual std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef positions) const { return {}; }
+  virtual std::vector<Objective> objectives() const { return {}; }
+  virtual std::vector<Metric> metrics(const State& outputs, const Batch& batch) const { return {}; }
+  virtual std::string perplexity_term() const { return ""; }
   virtual std::vector<Tie> ties() const { return {}; }
 };
 

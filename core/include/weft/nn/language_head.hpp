@@ -37,6 +37,9 @@ class LanguageHead : public Head {
   void forward(const Finish& finish, State& state) const override;
   std::vector<LossTerm> loss(const State& outputs, const Batch& batch) const override;
   std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef positions) const override;
+  // Returns causal_lm if the labels are shifted, otherwise masked_lm.
+  std::vector<Objective> objectives() const override;
+  std::string perplexity_term() const override { return options_.term; }
   std::vector<Tie> ties() const override;
 
   // (..., C) -> (..., vocabulary)

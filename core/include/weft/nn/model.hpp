@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "weft/config.hpp"
+#include "weft/metric.hpp"
 #include "weft/nn/unit.hpp"
 #include "weft/state.hpp"
 
@@ -50,6 +51,17 @@ struct LossTerm {
 struct LossCount {
   std::string name;
   double count = 0;
+};
+
+// What a model can learn from its inputs alone: its data needs no labels.
+struct Objective {
+  enum class Kind {
+    kCausalLm,     // "causal_lm": predict each token from the tokens before it
+    kMaskedLm,     // "masked_lm": predict masked tokens from all tokens of the sequence
+    kMaskedImage,  // "masked_image": predict the pixels of masked patches from the whole image
+  };
+  Kind kind;
+  int64_t patch_height = 0, patch_width = 0;  // of kMaskedImage, in pixels
 };
 
 // Two names of one parameter. Checkpoints store it once, as `canonical`.
@@ -108,6 +120,16 @@ class Model : public torch::nn::Module {
   virtual std::vector<LossTerm> loss(const State& last, const Batch& batch) const = 0;
   // Returns the number of labels of each term. Reads only the batch, so it is known before forward.
   virtual std::vector<LossCount> counts(const Batch& batch) const = 0;
+
+  // Returns the objectives that this class can be trained by on data without labels, the usual one first.
+  // Empty for a class that learns only from labels in the data.
+  virtual std::vector<Objective> objectives() const { return {}; }
+  // Returns how well the outputs (as outputs() returns them) predict the labels of this batch, beside the
+  // loss; none if the batch has no labels. The names depend only on the model and on the batch's fields and
+  // dtypes.
+  virtual std::vector<Metric> metrics(const State& outputs, const Batch& batch) const { return {}; }
+  // Returns the name of the loss term whose exponential is a perplexity; empty if there is none.
+  virtual std::string perplexity_term() const { return ""; }
 
   // Returns the outputs under their Hugging Face names ("logits", "last_hidden_state").
   virtual State outputs(const State& last) const = 0;

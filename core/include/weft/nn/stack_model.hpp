@@ -41,6 +41,8 @@ class TokenStackModel : public StackModel, public TokenModel {
  public:
   std::vector<Vocabulary> vocabularies() const override;
   int64_t max_sequence_length() const override { return tokens_.positions; }
+  // Returns the head's, without causal_lm if positions see later tokens (continues_text() is false).
+  std::vector<Objective> objectives() const override;
 
  protected:
   // Sets TokenOptions::dtype from `traits`; assemble() sets TokenOptions::choices from the head.
