@@ -89,6 +89,21 @@ EngineVerb& EngineVerb::data_flags() {
       "Tokens per sample of a text or .bin file; default: the largest number that the model takes");
 }
 
+EngineVerb& EngineVerb::objective_flags() {
+  text("--objective", "objective",
+       "Labels to make from the inputs: causal_lm, masked_lm or masked_image; default: those of a "
+       ".safetensors "
+       "file, and for text and .bin the usual objective of the model class");
+  integer("--mask-token-id", "mask_token_id",
+          "Of masked_lm, which needs it: the id that replaces masked tokens, [MASK] in the tokenizer");
+  integers("--special-ids", "special_ids",
+           "Of masked_lm: ids that are never masked, such as [CLS], [SEP] and padding: 0,101,102");
+  real("--mlm-probability", "mlm_probability", "Of masked_lm: share of the tokens to predict; default 0.15");
+  real("--mask-ratio", "mask_ratio", "Of masked_image: share of the image to mask; default 0.6");
+  return integer("--mask-patch-size", "mask_patch_size",
+                 "Of masked_image: side in pixels of the squares to mask; default 32");
+}
+
 EngineVerb& EngineVerb::device_flag() {
   return text("--device", "device", "cpu; this build has no CUDA");
 }
@@ -118,7 +133,7 @@ EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
       "Dtype of the parameters: fp32, fp64, bf16 or fp16; default: the strategy's option precision, or fp32");
   text("--mixed-precision", "mixed_precision",
        "Autocast to bf16 or fp16, or fp16_naive; for strategies without precision options");
-  return integer("--seed", "seed", "Seed of initial values, dropout and shuffling; default 42");
+  return integer("--seed", "seed", "Seed of initial values, dropout, shuffling and masking; default 42");
 }
 
 EngineVerb& EngineVerb::ranks_flag() {

@@ -53,6 +53,8 @@ class EngineVerb {
 
   // Adds --data, --token-type and --sequence-length.
   EngineVerb& data_flags();
+  // Adds --objective and its settings.
+  EngineVerb& objective_flags();
   // Adds --device.
   EngineVerb& device_flag();
   // Adds --model, --architecture and --adapter.

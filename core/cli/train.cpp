@@ -11,6 +11,7 @@ void add_train(CLI::App& application) {
   verb.model_flags()
       .allow_missing_flag("only for a head (or adapter) that is new, with a warning")
       .data_flags()
+      .objective_flags()
       .strategy_flags("the default plugin")
       .ranks_flag()
       .integer("--batch-size", "batch_size", "Samples per step, over all data-parallel ranks; default 8")

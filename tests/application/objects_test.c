@@ -151,6 +151,16 @@ static void data_refuses(weft_model* model) {
   REFUSED(WEFT_INVALID_ARGUMENT,
           weft_data_open(runtime, model, text, str("{\"token_type\": \"u8\"}"), &data, error), "token_type",
           "u8", "uint32");
+  REFUSED(WEFT_INVALID_ARGUMENT,
+          weft_data_open(runtime, model, text, str("{\"objective\": \"masked_lm\", \"mask_token_id\": 3}"),
+                         &data, error),
+          "GPT2LMHeadModel cannot be trained by --objective masked_lm", "causal_lm");
+  REFUSED(WEFT_INVALID_ARGUMENT,
+          weft_data_open(runtime, model, text, str("{\"mask_token_id\": 3}"), &data, error),
+          "--mask-token-id", "masked_lm", "causal_lm");
+  REFUSED(WEFT_INVALID_ARGUMENT,
+          weft_data_open(runtime, model, text, str("{\"special_ids\": [1, 2.5]}"), &data, error),
+          "special_ids", "[1,2.5]", "array of ids");
   EXPECT(data == UNTOUCHED(weft_data));
 }
 

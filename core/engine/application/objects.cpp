@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -63,10 +64,44 @@ constexpr const char* kDataOptions = R"([
   {"name": "sequence_length", "type": "int", "default": 0, "min": 0, "doc": "0: the model's maximum"},
   {"name": "token_type", "type": "text", "default": "uint16", "choices": ["uint16", "uint32"], "doc": "of .bin files"},
   {"name": "shuffle", "type": "bool", "default": true, "doc": "by seed and epoch"},
-  {"name": "seed", "type": "int", "default": 1024, "doc": "of the shuffling"},
+  {"name": "seed", "type": "int", "default": 1024, "doc": "of the shuffling and masking"},
+  {"name": "objective", "type": "text", "default": "", "doc": "causal_lm, masked_lm or masked_image; empty: labels of the file"},
+  {"name": "mask_token_id", "type": "int", "default": null, "doc": "of masked_lm: the id of masked tokens"},
+  {"name": "special_ids", "type": "json", "default": null, "doc": "of masked_lm: an array of ids that are never masked"},
+  {"name": "mlm_probability", "type": "float", "default": null, "doc": "of masked_lm: share of tokens to predict, 0.15"},
+  {"name": "mask_ratio", "type": "float", "default": null, "doc": "of masked_image: share of the image to mask, 0.6"},
+  {"name": "mask_patch_size", "type": "int", "default": null, "doc": "of masked_image: side of masked squares, 32"},
   {"name": "drop_last", "type": "bool", "default": false, "doc": "leave out a short last batch"},
   {"name": "num_workers", "type": "int", "default": 0, "min": 0, "doc": "threads that fetch ahead"},
   {"name": "pin_memory", "type": "bool", "default": false, "doc": "page-locked batches, for GPUs"}])";
+
+// Reads an array of integers. Throws INVALID_ARGUMENT naming `option`.
+std::vector<int64_t> ids_of(const OptionValue& option) {
+  if (option.kind == WEFT_KIND_NONE) return {};
+  const nlohmann::json array = nlohmann::json::parse(option.text);
+  const auto is_integer = [](const nlohmann::json& id) { return id.is_number_integer(); };
+  if (!array.is_array() || array.empty() || !std::all_of(array.begin(), array.end(), is_integer))
+    fail(WEFT_INVALID_ARGUMENT, "weft_data_open: \"{}\" is {}, must be an array of ids", option.name,
+         option.text);
+  return array.get<std::vector<int64_t>>();
+}
+
+ObjectiveOptions objective_of(const Options& options) {
+  const auto if_set = [](const OptionValue& option, auto value) {
+    return option.kind == WEFT_KIND_NONE ? std::nullopt : std::optional(value);
+  };
+  const OptionValue &id = options.at("mask_token_id"), &side = options.at("mask_patch_size"),
+                    &probability = options.at("mlm_probability"), &ratio = options.at("mask_ratio");
+  ObjectiveOptions objective;
+  objective.objective = options.at("objective").text;
+  objective.mask_token_id = if_set(id, id.integer);
+  objective.special_ids = ids_of(options.at("special_ids"));
+  objective.mlm_probability = if_set(probability, probability.real);
+  objective.mask_ratio = if_set(ratio, ratio.real);
+  objective.mask_patch_size = if_set(side, side.integer);
+  objective.seed = options.at("seed").integer;
+  return objective;
+}
 
 data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
   const Options options = checked(given, kDataOptions, "weft_data_open");
@@ -80,7 +115,8 @@ data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
   loader.pin_memory = options.at("pin_memory").integer != 0;
   const auto type =
       options.at("token_type").text == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32;
-  return data::Loader(open_dataset(model.model, std::string(view(path)), length, type), loader);
+  return data::Loader(open_dataset(model.model, std::string(view(path)), length, type, objective_of(options)),
+                      loader);
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ nlohmann::json data_facts(const data::Loader& data, bool compared) {
           {"shuffle", options.shuffle},
           {"seed", options.seed},
           {"drop_last", options.drop_last},
+          {"objective", data.dataset().objective()},
           {"content", compared ? data::compared_content(data.dataset()) : ""}};
 }
 

@@ -7,6 +7,7 @@
 
 #include "weft/data/dataset.hpp"
 #include "weft/model.hpp"
+#include "weft/objective.hpp"
 
 namespace weft {
 
@@ -23,5 +24,11 @@ const nn::TokenModel& require_vocabulary(const Model& model, std::string_view us
 // for a length that the model does not take, and for tokens outside its vocabulary.
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
                                             int64_t sequence_length, data::TokenType type);
+// Does the same for data to learn from. Without an objective in `options`, a .safetensors file has its own
+// labels, and text and tokens have those of the first objective of the model's class, if it has one. Throws
+// INVALID_ARGUMENT like with_objective().
+std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
+                                            int64_t sequence_length, data::TokenType type,
+                                            const ObjectiveOptions& options);
 
 }  // namespace weft

@@ -61,6 +61,7 @@ json data_to_json(const data::Loader& loader) {
           {"batch", position.batch},
           {"batch_size", options.batch_size},
           {"samples", loader.dataset().size()},
+          {"objective", loader.dataset().objective()},
           {"fingerprint", data::fingerprint(loader.dataset(), kFingerprintSamples)},
           {"shuffle", options.shuffle},
           {"seed", options.seed}};
@@ -218,14 +219,21 @@ void SavedTraining::check_data(const data::Loader& loader) const {
   for (const char* key : {"epoch", "batch"}) integer_at(saved, key, path_);
   const json own = data_to_json(loader);
   const auto refuse = [&](const std::string& text) {
-    fail(WEFT_INVALID_ARGUMENT, "{}: the data position is {}; give the same data, batch size and seed", path_,
-         text);
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: the data position is {}; give the same data, objective, batch size and seed", path_, text);
   };
   for (const char* key : {"samples", "batch_size"})
     if (saved.at(key) != own.at(key))
       refuse(fmt::format("of {} samples in batches of {}, but this job has {} in batches of {}",
                          saved.at("samples").dump(), saved.at("batch_size").dump(), own.at("samples").dump(),
                          own.at("batch_size").dump()));
+  // A training state of an earlier version has none.
+  const json objective = saved.value("objective", json(""));
+  const auto shown = [](const json& text) {
+    return text == "" ? "labels of the data" : text.is_string() ? text.get<std::string>() : text.dump();
+  };
+  if (objective != own.at("objective"))
+    refuse(fmt::format("of {}, but this job's is of {}", shown(objective), shown(own.at("objective"))));
   if (saved.at("fingerprint") != own.at("fingerprint"))
     refuse(fmt::format("of other data than this job's, with as many samples ({})", own.at("samples").dump()));
   const bool shuffle = saved.at("shuffle");

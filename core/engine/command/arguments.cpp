@@ -141,15 +141,42 @@ Model open_model(const json& arguments, const std::string& precision, const Worl
   return model;
 }
 
-std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model) {
+namespace {
+
+// Returns --sequence-length, or 0 if it is not given.
+int64_t sequence_length(const json& arguments) {
   const int64_t length = integer(arguments, "sequence_length", 0);
   if (given(arguments, "sequence_length") && length <= 0)
     fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be positive", length);
+  return length;
+}
+
+data::TokenType token_type(const json& arguments) {
   const std::string type = text(arguments, "token_type", "uint16");
   if (type != "uint16" && type != "uint32")
     fail(WEFT_INVALID_ARGUMENT, "--token-type is \"{}\", must be uint16 or uint32", type);
-  return open_dataset(model, text(arguments, key), length,
-                      type == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32);
+  return type == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32;
+}
+
+}  // namespace
+
+std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model) {
+  return open_dataset(model, text(arguments, key), sequence_length(arguments), token_type(arguments));
+}
+
+std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed) {
+  ObjectiveOptions options;
+  if (given(arguments, "objective") && text(arguments, "objective").empty())
+    fail(WEFT_INVALID_ARGUMENT, "--objective is empty: give its name, or leave the flag out");
+  options.objective = text(arguments, "objective");
+  options.special_ids = arguments.value("special_ids", std::vector<int64_t>());
+  if (given(arguments, "mask_token_id")) options.mask_token_id = integer(arguments, "mask_token_id", 0);
+  if (given(arguments, "mask_patch_size")) options.mask_patch_size = integer(arguments, "mask_patch_size", 0);
+  if (given(arguments, "mlm_probability")) options.mlm_probability = real(arguments, "mlm_probability", 0);
+  if (given(arguments, "mask_ratio")) options.mask_ratio = real(arguments, "mask_ratio", 0);
+  options.seed = seed;
+  return open_dataset(model, text(arguments, "data"), sequence_length(arguments), token_type(arguments),
+                      options);
 }
 
 void check_device(const json& arguments) {

@@ -32,6 +32,9 @@ BoosterOptions booster_options_for_outputs(const json& arguments, const std::str
 // Missing::kNothing, and otherwise prints on rank 0 that the model begins with initial values.
 Model open_model(const json& arguments, const std::string& precision, const World& world,
                  checkpoint::Missing missing);
+// Opens --data like open_data() does, with the labels that --objective and its settings ask for; `seed`
+// decides what they draw.
+std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed);
 // Opens the data set under `key` with --sequence-length and --token-type, and checks it against `model`.
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model);
 // Joins the job as launch() does, within --timeout seconds if it is given, which must be more than 0 and at

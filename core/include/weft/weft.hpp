@@ -6,6 +6,7 @@
 #include "weft/data/dataset.hpp"
 #include "weft/error.hpp"
 #include "weft/model.hpp"
+#include "weft/objective.hpp"
 #include "weft/optim/optimizer.hpp"
 #include "weft/optim/scheduler.hpp"
 #include "weft/shard_former.hpp"

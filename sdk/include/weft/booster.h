@@ -42,7 +42,9 @@ WEFT_EXPORT void weft_scheduler_destroy(weft_scheduler* scheduler);
 
 /* Opens text, .bin tokens or .safetensors tensors for this model, and joins the ranks of the job
  * (collective). Options: "batch_size" (over all ranks, 8), "sequence_length", "token_type", "shuffle" (true),
- * "seed" (1024), "drop_last", "num_workers", "pin_memory". */
+ * "seed" (1024), "drop_last", "num_workers", "pin_memory"; and of objectives that make the labels, which
+ * weft/objective.hpp documents: "objective", "mask_token_id", "special_ids", "mlm_probability", "mask_ratio",
+ * "mask_patch_size". */
 WEFT_EXPORT weft_status weft_data_open(weft_runtime* runtime, weft_model* model, weft_str path,
                                        weft_str options, weft_data** own, weft_error* error);
 WEFT_EXPORT void weft_data_destroy(weft_data* data);

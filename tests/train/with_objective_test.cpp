@@ -1,0 +1,92 @@
+// with_objective() in C++: the batches of ranks are parts of the same masked batch, bit for bit.
+#include <ATen/ATen.h>
+
+#include "support/expect_error.hpp"
+#include "support/launch_ranks.hpp"
+#include "train/job.hpp"
+
+namespace weft::test {
+namespace {
+
+constexpr const char* kBert =
+    R"({"model_type": "bert", "architectures": ["BertForMaskedLM"], "vocab_size": 131,
+    "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
+    "max_position_embeddings": 32, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})";
+
+class WithObjective : public testing::Test {
+ protected:
+  void SetUp() override { setenv("WEFT_PLUGIN_ADD_PATH", WEFT_TEST_PLUGINS, 1); }
+  std::shared_ptr<data::Dataset> masked(const Model& model) const {
+    return with_objective(model, data::text(text_, 32), options_);
+  }
+  ObjectiveOptions options_ = {
+      .objective = "masked_lm", .mask_token_id = 3, .special_ids = {' ', '.'}, .seed = 9};
+
+  TemporaryFolder folder_;
+  std::string bert_ = folder_.file("config.json", kBert);
+  std::string text_ = folder_.file("data.txt", sample_text(18 * 32));
+};
+
+// 18 samples are batches of 8, 8 and 2: on four ranks, two run stand-ins in the last one.
+TEST_F(WithObjective, MasksTheSameTokensOnAnyNumberOfRanks) {
+  on_ranks({1, 2, 4}, [&](World& world) {
+    BoosterOptions options;
+    options.accumulate = 2;
+    Booster booster(options, world);
+    Model model = Model::open(bert_);
+    const auto dataset = masked(model);
+    data::Loader loader = booster.prepare_dataloader(dataset, 8 / booster.data_size(), true, 7);
+    optim::Optimizer optimizer("sgd", model.parameters(), {{"lr", 0.1}});
+    Job job = booster.boost(model, optimizer, {}, loader);
+    for (int64_t epoch = 0; epoch < 2; ++epoch) {
+      const std::vector<int64_t> order = data::shuffling_sampler(7)->order(18, epoch);
+      int64_t begin = 0;
+      for (const Batch& batch : job.data) {
+        const int64_t samples = std::min<int64_t>(8, 18 - begin), each = samples / world.size(),
+                      longer = samples % world.size(),
+                      first = begin + world.rank() * each + std::min<int64_t>(world.rank(), longer);
+        if (!batch.empty) {
+          const Batch expected =
+              dataset->get_in_epoch({order.begin() + first, order.begin() + first + batch.samples()}, epoch);
+          for (const char* field : {"input_ids", "labels"})
+            EXPECT_TRUE(batch.at(field).equal(expected.at(field))) << field;
+        }
+        job.train_step(batch);
+        begin += samples;
+      }
+      EXPECT_EQ(begin, 18);
+    }
+  });
+}
+
+TEST_F(WithObjective, NamesWhatAClassLearnsBy) {
+  using Names = std::vector<std::string>;
+  const Model bert = Model::open(bert_);
+  EXPECT_EQ(objectives(bert), Names{"masked_lm"});
+  EXPECT_EQ(objectives(Model::open(bert_, "BertForPreTraining")), Names{"masked_lm"});
+  EXPECT_EQ(objectives(Model::open(bert_, "BertForTokenClassification")), Names());
+  EXPECT_EQ(objectives(Model::open(bert_, "BertModel")), Names());
+  const std::string gpt2 = folder_.file("gpt2.json", config_json());
+  EXPECT_EQ(objectives(Model::open(gpt2)), Names{"causal_lm"});
+  EXPECT_EQ(objectives(Model::open(gpt2, "GPT2DoubleHeadsModel")), Names{"causal_lm"});
+  const std::string t5 = folder_.file("t5.json", R"({"model_type": "t5", "vocab_size": 131, "d_model": 8,
+      "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0})");
+  EXPECT_EQ(objectives(Model::open(t5, "T5ForConditionalGeneration")), Names());
+  EXPECT_ERROR(with_objective(bert, nullptr, options_), WEFT_INVALID_ARGUMENT, "no data set");
+  ObjectiveOptions usual = options_;
+  usual.objective = "";
+  EXPECT_EQ(with_objective(bert, data::text(text_, 32), usual)->objective(), masked(bert)->objective());
+}
+
+TEST_F(WithObjective, MasksNoSpecialToken) {
+  const Batch plain = data::text(text_, 32)->get({0, 1, 2, 3, 4, 5, 6, 7}),
+              batch = masked(Model::open(bert_))->get({0, 1, 2, 3, 4, 5, 6, 7});
+  const at::Tensor ids = plain.at("input_ids"), special = ids.eq(' ').logical_or(ids.eq('.'));
+  EXPECT_GT(special.sum().item<int64_t>(), 20);
+  EXPECT_TRUE(batch.at("labels").masked_select(special).eq(-100).all().item<bool>());
+  EXPECT_TRUE(batch.at("input_ids").masked_select(special).equal(ids.masked_select(special)));
+  EXPECT_GT(batch.at("labels").ne(-100).sum().item<int64_t>(), 10);
+}
+
+}  // namespace
+}  // namespace weft::test
