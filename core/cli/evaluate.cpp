@@ -4,16 +4,19 @@
 namespace weft::cli {
 
 void add_evaluate(CLI::App& application) {
-  EngineVerb verb(application, "evaluate", "Print the loss and perplexity of a model on a data file",
+  EngineVerb verb(application, "evaluate",
+                  "Print the loss of a model on a data file, and its perplexity, accuracy or F1",
                   "Example: weft evaluate --model out --data README.md");
   verb.model_flags()
       .allow_missing_flag("an error")
       .data_flags()
+      .objective_flags()
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
       .integer("--batch-size", "batch_size", "Samples per batch, over all ranks; default 8")
       .device_flag()
-      .flag("--json", "json", "Print JSON");
+      .flag("--json", "json", "Print JSON")
+      .text("--metrics", "metrics", "File to which to write the same JSON object");
 }
 
 void add_forward(CLI::App& application) {

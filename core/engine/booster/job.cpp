@@ -139,16 +139,23 @@ double Evaluation::labels() const {
 }
 
 Evaluation& Evaluation::operator+=(const Evaluation& other) {
-  if (terms.empty()) {
-    terms = other.terms;
-    return *this;
-  }
+  if (terms.empty()) return *this = other;
   if (terms.size() != other.terms.size())
     fail(WEFT_INVALID_ARGUMENT, "evaluations of {} and of {} terms of the loss cannot be added", terms.size(),
          other.terms.size());
   for (size_t t = 0; t < terms.size(); ++t) {
     terms[t].sum += other.terms[t].sum;
     terms[t].count += other.terms[t].count;
+  }
+  for (const Metric& metric : other.metrics) {
+    const auto found = std::find_if(metrics.begin(), metrics.end(),
+                                    [&](const Metric& known) { return known.name == metric.name; });
+    if (found == metrics.end()) {
+      metrics.push_back(metric);
+      continue;
+    }
+    found->sum += metric.sum;
+    found->count += metric.count;
   }
   return *this;
 }
@@ -169,8 +176,9 @@ class EvaluationMode {
   bool was_training_;
 };
 
-// Returns the terms of the loss for this rank's samples.
-Evaluation own_part(const Training::Forward& forward, const Criterion& criterion, const Batch& batch) {
+// Returns the terms of the loss and the metrics for this rank's samples.
+Evaluation own_part(const nn::Model& model, const Training::Forward& forward, const Criterion& criterion,
+                    const Batch& batch) {
   Evaluation result;
   if (criterion && forward.outputs.empty()) return result;  // because another stage has them
   if (criterion) {
@@ -184,6 +192,10 @@ Evaluation own_part(const Training::Forward& forward, const Criterion& criterion
     result.terms.push_back({term.name, term.weight, batch.empty ? 0 : term.sum.item<double>(),
                             batch.empty ? 0 : forward.counts[t].count, term.output});
   }
+  if (forward.outputs.empty()) return result;
+  result.metrics = model.metrics(forward.outputs, batch);
+  if (batch.empty)
+    for (Metric& metric : result.metrics) metric.sum = metric.count = 0;
   return result;
 }
 
@@ -205,29 +217,37 @@ void add_term(std::vector<Evaluation::Term>& terms, const Evaluation::Term& term
     found->sum += term.sum * (found->count / term.count);
 }
 
-// Gives every stage the terms of all stages. Collective over the stages.
-void join_terms_of_stages(Training& training, Evaluation& evaluation) {
+// Gives every stage the terms of all stages, and the metrics, which one stage has. Collective over the
+// stages.
+void join_stages(Training& training, Evaluation& evaluation) {
   const auto describe = [&] {
-    nlohmann::json own = nlohmann::json::array();
+    nlohmann::json terms = nlohmann::json::array(), metrics = nlohmann::json::array();
     for (const Evaluation::Term& term : evaluation.terms)
-      own.push_back({term.name, term.weight, bits_of(term.sum), bits_of(term.count), term.output});
-    return own.dump();
+      terms.push_back({term.name, term.weight, bits_of(term.sum), bits_of(term.count), term.output});
+    for (const Metric& metric : evaluation.metrics)
+      metrics.push_back({metric.name, bits_of(metric.sum), bits_of(metric.count)});
+    return nlohmann::json{{"terms", terms}, {"metrics", metrics}}.dump();
   };
   const std::vector<std::string> all =
       gather_from_every_rank(training.comm(Mesh::stages())->communicator, describe);
-  evaluation.terms.clear();
-  for (const std::string& text : all)
-    for (const nlohmann::json& term : nlohmann::json::parse(text))
+  evaluation = {};
+  for (const std::string& text : all) {
+    const nlohmann::json stage = nlohmann::json::parse(text);
+    for (const nlohmann::json& term : stage.at("terms"))
       add_term(evaluation.terms,
                {term[0], term[1], double_of(term[2]), double_of(term[3]), term[4].get<std::string>()});
+    for (const nlohmann::json& metric : stage.at("metrics"))
+      evaluation.metrics.push_back({metric[0], double_of(metric[1]), double_of(metric[2])});
+  }
 }
 
 void sum_over_ranks(Training& training, Evaluation& evaluation) {
   const Mesh& mesh = training.mesh();
-  if (mesh.splits(Mesh::stages())) join_terms_of_stages(training, evaluation);
+  if (mesh.splits(Mesh::stages())) join_stages(training, evaluation);
   if (!mesh.splits(Mesh::samples()) || evaluation.terms.empty()) return;
   std::vector<double> sums;
   for (const Evaluation::Term& term : evaluation.terms) sums.insert(sums.end(), {term.sum, term.count});
+  for (const Metric& metric : evaluation.metrics) sums.insert(sums.end(), {metric.sum, metric.count});
   const at::Tensor all = at::tensor(sums, at::kDouble);
   training.comm(Mesh::samples())->communicator.all_reduce(all, ReduceOp::kSum, true).wait();
   const double* summed = all.data_ptr<double>();
@@ -235,6 +255,10 @@ void sum_over_ranks(Training& training, Evaluation& evaluation) {
   for (Evaluation::Term& term : evaluation.terms) {
     term.sum = *summed++ / times;
     term.count = *summed++ / times;
+  }
+  for (Metric& metric : evaluation.metrics) {
+    metric.sum = *summed++ / times;
+    metric.count = *summed++ / times;
   }
 }
 
@@ -245,7 +269,7 @@ std::pair<State, Evaluation> Job::forward_and_evaluate(const Batch& batch) {
   batch.samples();
   const EvaluationMode mode(training.model());
   const Training::Forward forward = training.run_forward(batch);
-  Evaluation evaluation = own_part(forward, criterion, batch);
+  Evaluation evaluation = own_part(training.model(), forward, criterion, batch);
   sum_over_ranks(training, evaluation);
   return {forward.outputs, evaluation};
 }

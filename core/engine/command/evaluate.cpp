@@ -4,8 +4,11 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
@@ -16,7 +19,7 @@
 #include "command/command.hpp"
 #include "data/fingerprint.hpp"
 #include "training/training.hpp"
-#include "weft/nn/token_model.hpp"
+#include "weft/nn/model.hpp"
 #include "weft/torch/dtypes.hpp"
 
 namespace weft::command {
@@ -45,14 +48,16 @@ std::string strategy_without_flag(const World& world) {
   return world.size() == 1 ? "none" : "";
 }
 
-Opened open_job(const json& arguments, const char* data_key, const BoosterOptions& options,
-                const World& world) {
+// Opens the model and, with `open`, the data for it.
+template <class Open>
+Opened open_job(const json& arguments, const BoosterOptions& options, const World& world, const Open& open) {
   Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kNothing);
-  auto dataset = open_data(arguments, data_key, model);
+  std::shared_ptr<data::Dataset> dataset = open(model);
   if (world.size() > 1) {
     std::string content;
     on_every_rank(world.communicator(), [&] { content = data::compared_content(*dataset); });
-    require_agreement(world.communicator(), {{"data", content}}, {{"data", dataset->name()}});
+    require_agreement(world.communicator(), {{"data", content}, {"objective", dataset->objective()}},
+                      {{"data", dataset->name()}});
   }
   Booster booster(options, world);
   Job job = booster.boost(std::move(model));
@@ -100,13 +105,65 @@ bool complete_outputs(State& outputs, Bindings& bindings) {
   return own;
 }
 
+// A file for the result of an evaluation, which the master opens before anything is evaluated.
+class MetricsFile {
+ public:
+  // Does nothing for an empty path. Throws UNAVAILABLE on every rank. Collective.
+  MetricsFile(const std::string& path, const World& world) : path_(path) {
+    if (path_.empty()) return;
+    world.priority_execution([&] {
+      if (!world.is_master()) return;
+      file_ = std::ofstream(path_);
+      if (!file_) fail(WEFT_UNAVAILABLE, "--metrics {}: cannot write there: {}", path_, std::strerror(errno));
+    });
+  }
+  void write(const json& line) {
+    if (path_.empty()) return;
+    file_ << line.dump() << '\n' << std::flush;
+    if (!file_)
+      fail(WEFT_RESOURCE_EXHAUSTED, "--metrics {}: writing failed: {}", path_, std::strerror(errno));
+  }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
+
+// Returns what was measured, as --json and --metrics have it.
+json result_of(const Evaluation& total, const nn::Model& model, int64_t samples) {
+  json result = {{"loss", total.loss()}, {"labels", total.labels()}, {"samples", samples}};
+  for (const Evaluation::Term& term : total.terms)
+    if (term.name == model.perplexity_term() && term.count > 0)
+      result["perplexity"] = std::exp(term.sum / term.count);
+  for (const Metric& metric : total.metrics)
+    if (metric.count > 0) result[metric.name] = metric.sum / metric.count;
+  return result;
+}
+
+// Returns the same for people.
+std::string line_of(const json& result) {
+  std::string line = fmt::format("loss {:.4f}", result.at("loss").get<double>());
+  if (result.contains("perplexity"))
+    line += fmt::format("  perplexity {:.3f}", result["perplexity"].get<double>());
+  for (const auto& [name, value] : result.items())
+    if (name != "loss" && name != "perplexity" && name != "labels" && name != "samples")
+      line += fmt::format("  {} {:.4f}", name, value.get<double>());
+  return line + fmt::format("  ({:.0f} labels, {} samples)", result.at("labels").get<double>(),
+                            result.at("samples").get<int64_t>());
+}
+
 }  // namespace
 
 int evaluate(const json& arguments) {
   const World world = join_job("evaluate", arguments);
   check_device(arguments);
+  if (given(arguments, "metrics") && text(arguments, "metrics").empty())
+    fail(WEFT_INVALID_ARGUMENT, "--metrics is empty: give a path, or leave the flag out");
   const BoosterOptions options = booster_options(arguments, strategy_without_flag(world));
-  Opened opened = open_job(arguments, "data", options, world);
+  Opened opened = open_job(arguments, options, world, [&](const Model& model) {
+    return open_labelled_data(arguments, model, options.seed);
+  });
+  MetricsFile metrics(text(arguments, "metrics"), world);
   data::Loader loader = sequential_loader(arguments, opened.dataset, 8, opened.booster);
   Evaluation total;
   for (const Batch& batch : loader) total += opened.job.evaluate(batch);
@@ -115,18 +172,9 @@ int evaluate(const json& arguments) {
          text(arguments, "data"));
   world.block_all();
   if (!world.is_master()) return 0;
-  const double loss = total.loss();
-  const bool has_perplexity = nn::find_token_model(opened.job.model.module()) != nullptr;
-  if (flag(arguments, "json")) {
-    json line = {{"loss", loss}, {"labels", total.labels()}, {"samples", opened.dataset->size()}};
-    if (has_perplexity) line["perplexity"] = std::exp(loss);
-    std::printf("%s\n", line.dump().c_str());
-    return 0;
-  }
-  std::printf("%s\n", fmt::format("loss {:.4f}{}  ({:.0f} labels, {} samples)", loss,
-                                  has_perplexity ? fmt::format("  perplexity {:.3f}", std::exp(loss)) : "",
-                                  total.labels(), opened.dataset->size())
-                          .c_str());
+  const json result = result_of(total, opened.job.model.module(), opened.dataset->size());
+  metrics.write(result);
+  std::printf("%s\n", flag(arguments, "json") ? result.dump().c_str() : line_of(result).c_str());
   return 0;
 }
 
@@ -134,7 +182,8 @@ int forward(const json& arguments) {
   const World world = join_job("forward", arguments);
   check_device(arguments);
   const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
-  Opened opened = open_job(arguments, "inputs", options, world);
+  Opened opened = open_job(arguments, options, world,
+                           [&](const Model& model) { return open_data(arguments, "inputs", model); });
   data::Loader loader = sequential_loader(arguments, opened.dataset, opened.dataset->size(), opened.booster);
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> parts;  // in the order of the outputs
   Evaluation total;

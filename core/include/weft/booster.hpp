@@ -8,6 +8,7 @@
 #include <string>
 
 #include "weft/data/dataset.hpp"
+#include "weft/metric.hpp"
 #include "weft/model.hpp"
 #include "weft/optim/optimizer.hpp"
 #include "weft/optim/scheduler.hpp"
@@ -66,8 +67,9 @@ struct Evaluation {
     std::string output = "loss";  // the output of Hugging Face's class that the term is part of
   };
   std::vector<Term> terms;
-  double loss() const;    // the sum of the terms, each divided by its own count; NaN if nothing counts
-  double labels() const;  // how many labels the term with most of them counted
+  std::vector<Metric> metrics;  // accuracy and others, of models that have them; none with a criterion
+  double loss() const;          // the sum of the terms, each divided by its own count; NaN if nothing counts
+  double labels() const;        // how many labels the term with most of them counted
   // Returns the losses under the names of the outputs of Hugging Face's class.
   std::vector<std::pair<std::string, double>> outputs() const;
   Evaluation& operator+=(const Evaluation& other);

@@ -1,0 +1,145 @@
+// `weft evaluate` measures what the plain definitions give on transformers' outputs (if WEFT_ORACLE_PYTHON
+// names a Python that has transformers), and the same on any number of ranks and with any batch size.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <random>
+
+#include "support/oracle_python.hpp"
+#include "train/command.hpp"
+
+namespace weft::test {
+namespace {
+
+constexpr int64_t kSamples = 23, kLength = 10;
+
+struct Case {
+  std::string architecture;
+  std::vector<std::string> metrics;
+  RawTensors samples;
+};
+
+// Samples of few ids, so that answers overlap, with padding behind them.
+RawTensors inputs(uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<int64_t> ids, mask;
+  for (int64_t s = 0; s < kSamples; ++s) {
+    const int64_t used = 6 + static_cast<int64_t>(random() % 5);
+    for (int64_t t = 0; t < kLength; ++t) {
+      ids.push_back(t < used ? 1 + static_cast<int64_t>(random() % 4) : 0);
+      mask.push_back(t < used);
+    }
+  }
+  return {{"input_ids", int64_tensor({kSamples, kLength}, ids)},
+          {"attention_mask", int64_tensor({kSamples, kLength}, mask)}};
+}
+
+std::vector<int64_t> numbers(int64_t count, int64_t least, int64_t most, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(least + static_cast<int64_t>(random() % static_cast<uint32_t>(most - least + 1)));
+  return values;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> cases = {{"GPT2ForSequenceClassification", {"accuracy"}, inputs(1)},
+                             {"GPT2ForTokenClassification", {"accuracy"}, inputs(2)},
+                             {"GPT2ForQuestionAnswering", {"exact_match", "f1"}, inputs(3)}};
+  std::vector<int64_t> classes = numbers(kSamples, 0, 2, 4);
+  classes[5] = classes[20] = -100;
+  cases[0].samples["labels"] = int64_tensor({kSamples}, classes);
+  std::vector<int64_t> tags = numbers(kSamples * kLength, 0, 3, 5);
+  for (int64_t& tag : tags) tag = tag == 3 ? -100 : tag;
+  cases[1].samples["labels"] = int64_tensor({kSamples, kLength}, tags);
+  std::vector<int64_t> begins = numbers(kSamples, -1, 5, 6), ends = numbers(kSamples, 0, 4, 7);
+  for (size_t s = 0; s < begins.size(); ++s) ends[s] += std::max<int64_t>(0, begins[s]);
+  begins[2] = ends[2] = kLength;  // left out
+  cases[2].samples["start_positions"] = int64_tensor({kSamples}, begins);
+  cases[2].samples["end_positions"] = int64_tensor({kSamples}, ends);
+  return cases;
+}
+
+class Metrics : public CommandTest {
+ protected:
+  // Trains a model of this class a little, so that it is right sometimes.
+  std::string trained(const Case& of) const {
+    const std::string config =
+        folder_.file(of.architecture + ".json",
+                     config_json({.architecture = of.architecture,
+                                  .vocabulary = 8,
+                                  .more = std::string(R"("pad_token_id": 0, "initializer_range": 0.3,)") +
+                                          (of.metrics.size() == 1 ? R"("num_labels": 3,)" : "")}));
+    folder_.file("samples.safetensors", safetensors_bytes(of.samples));
+    weft_succeeds({"train", "--model", config, "--data", in("samples.safetensors"), "--batch-size", "23",
+                   "--steps", "6", "--lr", "0.02", "--strategy", "none", "--save", in(of.architecture)});
+    return in(of.architecture);
+  }
+  nlohmann::json evaluate(const std::string& model, const Words& more = {}) const {
+    return nlohmann::json::parse(
+        weft_succeeds(Words{"evaluate", "--model", model, "--data", in("samples.safetensors"), "--json"} +
+                      more)
+            .out);
+  }
+};
+
+TEST_F(Metrics, AreThoseOfTransformersOutputs) {
+  WEFT_NEEDS_ORACLE();
+  for (const Case& of : cases()) {
+    const std::string model = trained(of);
+    const nlohmann::json found = evaluate(model, {"--batch-size", "5"});
+    const Output oracle =
+        launch::Process({oracle_python(), WEFT_TRAIN_TESTS "/metrics.py", model, in("samples.safetensors")},
+                        {.environment = {}, .input = "", .error_fd = -1})
+            .finish();
+    ASSERT_EQ(oracle.exit_code, 0) << oracle.error;
+    const nlohmann::json expected = nlohmann::json::parse(oracle.out);
+    ASSERT_EQ(expected.size(), of.metrics.size());
+    for (const std::string& name : of.metrics) {
+      EXPECT_NEAR(found.at(name), expected.at(name), 1e-12) << of.architecture << " " << name;
+      EXPECT_GT(found.at(name), 0.1) << of.architecture << " " << name;  // otherwise it shows little
+      EXPECT_LT(found.at(name), 0.99) << of.architecture << " " << name;
+    }
+  }
+}
+
+// 23 samples in batches of 6 are 6, 6, 6 and 5; on 4 ranks, batches of 8, of which the last has 7; on 3 ranks
+// in batches of 3, the last has 2 samples and a stand-in.
+TEST_F(Metrics, AreTheSameOnRanksAndInBatchesOfAnySize) {
+  for (const Case& of : cases()) {
+    const std::string model = trained(of);
+    const nlohmann::json expected = evaluate(model, {"--batch-size", "23"});
+    for (const Words& more : {Words{"--batch-size", "6"}, Words{"-n", "2", "--batch-size", "4"},
+                              Words{"-n", "4"}, Words{"-n", "3", "--batch-size", "3"},
+                              Words{"-n", "2", "--strategy", "hybrid_parallel", "-o", "tp_size=2"},
+                              Words{"-n", "2", "--strategy", "hybrid_parallel", "-o", "sp_size=2", "-o",
+                                    "enable_sequence_parallelism=true"}}) {
+      const nlohmann::json found = evaluate(model, more);
+      EXPECT_FALSE(found.contains("perplexity"));  // exp of this loss is none
+      EXPECT_EQ(found.at("labels"), expected.at("labels"));
+      for (const std::string& name : of.metrics)
+        EXPECT_NEAR(found.at(name), expected.at(name), 1e-14) << testing::PrintToString(more);
+    }
+  }
+}
+
+TEST_F(Metrics, AreInTheLineAndInTheFile) {
+  const Case of = cases()[1];
+  const std::string model = trained(of);
+  const nlohmann::json expected = evaluate(model);
+  const Words evaluate = {"evaluate", "--model", model, "--data", in("samples.safetensors")};
+  const Output output = weft_succeeds(evaluate + Words{"--metrics", in("m.json"), "-n", "2"});
+  EXPECT_THAT(output.out,
+              testing::HasSubstr(fmt::format("  accuracy {:.4f}  (", expected.at("accuracy").get<double>())));
+  const auto lines = read_metrics(in("m.json"));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NEAR(lines[0].at("accuracy"), expected.at("accuracy"), 1e-14);
+  EXPECT_EQ(lines[0].at("labels"), expected.at("labels"));
+  EXPECT_TRUE(refuses(evaluate + Words{"--metrics", in("none/m.json"), "-n", "2"}, 1,
+                      {"--metrics " + in("none/m.json"), "cannot write there"}));
+  EXPECT_TRUE(refuses(evaluate + Words{"--metrics", ""}, 1, {"--metrics is empty"}));
+}
+
+}  // namespace
+}  // namespace weft::test
