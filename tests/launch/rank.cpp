@@ -8,6 +8,7 @@
 //   on=N:CODE           exits with CODE on signal N  tell=N       writes a byte to the test on signal N
 //   slow=N              half a second after signal N writes "finished" on stdout and exits with 0
 //   agrees=N            on signal N tells the launcher and rank 0, and exits with 128 + N
+//   tells=N             does the same, and exits with 0
 //   fails=N             on signal N reports "disk is full" and exits with 4
 //   once=N              writes a byte to the test on signal N; a second one writes "twice" on stdout
 //   ready               writes a byte to the test    wait         until killed
@@ -78,10 +79,10 @@ void finish_slowly(int) {
   _exit(0);
 }
 
-void agree_on(int number, siginfo_t* info, void*) {
+void tell_launcher_on(int number, siginfo_t* info, void*) {
   report_stop_signal(number, info->si_pid);
   give(0);
-  _exit(128 + number);
+  _exit(code_of_signal[number]);
 }
 
 void fail_on(int) {
@@ -157,9 +158,10 @@ void take(const RankEnvironment& ranks, const std::string& step) {
   if (name == "slow") signal(number, finish_slowly);
   if (name == "fails") signal(number, fail_on);
   if (name == "once") signal(number, tell_once);
-  if (name == "agrees") {
+  if (name == "agrees" || name == "tells") {
+    code_of_signal[number] = name == "agrees" ? 128 + number : 0;
     struct sigaction action = {};
-    action.sa_sigaction = agree_on;
+    action.sa_sigaction = tell_launcher_on;
     action.sa_flags = SA_SIGINFO;
     sigaction(number, &action, nullptr);
   }

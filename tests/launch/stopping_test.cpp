@@ -128,7 +128,7 @@ TEST(Stopping, WhileAFailureIsJudgedLeavesItsCauseAndExitCode) {
 }
 
 TEST(Stopping, ASignalOfOneRankAfterAFailureLeavesItsCauseAndExitCode) {
-  Process process = start({"0:lost=connection closed,give=1,take,exit=6", "1:take,agrees=15,kill=15"});
+  Process process = start({"0:lost=connection closed,give=1,take,exit=6", "1:take,tells=15,kill=15"});
   const Output output = process.finish();
   EXPECT_EQ(output.exit_code, 6);
   EXPECT_THAT(output.error, HasSubstr("failed: connection closed"));

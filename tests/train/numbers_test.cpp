@@ -18,7 +18,7 @@ class Numbers : public CommandTest {
     for (const Words& command : commands)
       for (const std::string& text : texts)
         EXPECT_TRUE(
-            refuses(command + Words{flag + "=" + text}, kUsage,
+            refuses(command + Words{flag, text}, kUsage,
                     {"weft: " + command.front() + ": ", flag + " is \"" + text + "\", must be " + allowed}));
   }
 };
