@@ -1,20 +1,8 @@
 #include "bert_config.hpp"
 
-#include "weft/error.hpp"
 #include "weft/nn/config_values.hpp"
 
 namespace weft::bert {
-
-namespace {
-
-// Refuses a value that changes what the model computes in transformers 4, where Weft has one value only.
-void refuse_others(const Config& config, const char* key, const std::string& only, const char* means) {
-  if (!config.has(key) || config.json(key) == only) return;
-  throw Error(WEFT_UNIMPLEMENTED, config.origin() + ": \"" + key + "\" is " + config.json(key) + " (" +
-                                      means + "), which Weft's BERT does not have; set it to " + only);
-}
-
-}  // namespace
 
 std::optional<int64_t> BertConfig::padding_row() const {
   if (!pad_token_id) return std::nullopt;
@@ -25,8 +13,10 @@ BertConfig BertConfig::read(const Config& config) {
   nn::refuse_unsupported(config, "BERT", "bert");
   nn::refuse_flag(config, "add_cross_attention", "BERT", "attention over an encoder");
   nn::refuse_flag(config, "is_encoder_decoder", "BERT", "an encoder and a decoder");
-  refuse_others(config, "position_embedding_type", "\"absolute\"", "positions in the scores of attention");
-  refuse_others(config, "chunk_size_feed_forward", "0", "the MLP computes so many positions at once");
+  // transformers 4 has positions of other types.
+  if (config.has("position_embedding_type") && config.json("position_embedding_type") != "\"absolute\"")
+    nn::refuse_value(config, "position_embedding_type", "BERT", "positions in the scores of attention",
+                     "\"absolute\"");
   BertConfig bert;
   bert.vocab_size = nn::positive(config, "vocab_size", bert.vocab_size);
   bert.hidden_size = nn::positive(config, "hidden_size", bert.hidden_size);
@@ -46,6 +36,11 @@ BertConfig BertConfig::read(const Config& config) {
   bert.initializer_range = nn::not_negative(config, "initializer_range", bert.initializer_range);
   bert.layer_norm_eps = nn::positive_real(config, "layer_norm_eps", bert.layer_norm_eps);
   bert.is_decoder = config.flag("is_decoder", bert.is_decoder);
+  if (bert.is_decoder)
+    nn::require_causal(config, "BERT");
+  else
+    nn::refuse_flag(config, "is_causal", "BERT",
+                    "attention to earlier positions only, without \"is_decoder\"");
   bert.tie_word_embeddings = config.flag("tie_word_embeddings", bert.tie_word_embeddings);
   if (config.json("pad_token_id") == "null")
     bert.pad_token_id.reset();

@@ -40,7 +40,7 @@ void read_buckets(const Config& config, T5Config& t5) {
 
 T5Config T5Config::read(const Config& config) {
   nn::refuse_unsupported(config, "T5", "t5");
-  nn::require_causal(config, "T5");
+  nn::refuse_one_attention(config, "T5");
   nn::refuse_flag(config, "tie_encoder_decoder", "T5", "an encoder and a decoder that share their weights");
   T5Config t5;
   t5.vocab_size = nn::positive(config, "vocab_size", t5.vocab_size);

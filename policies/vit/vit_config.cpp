@@ -28,6 +28,7 @@ void check_sizes(const Config& config, const VitConfig& vit) {
 
 VitConfig VitConfig::read(const Config& config) {
   nn::refuse_unsupported(config, "ViT", "vit");
+  nn::refuse_flag(config, "is_causal", "ViT", "attention to earlier positions only");
   VitConfig vit;
   vit.hidden_size = nn::positive(config, "hidden_size", vit.hidden_size);
   vit.num_hidden_layers = nn::num_layers(config, "num_hidden_layers", vit.num_hidden_layers);

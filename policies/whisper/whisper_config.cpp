@@ -67,6 +67,7 @@ void read_classifier(const Config& config, WhisperConfig& whisper) {
 // generation ("suppress_tokens", "median_filter_width") do not concern a forward pass.
 WhisperConfig WhisperConfig::read(const Config& config, bool has_decoder) {
   nn::refuse_unsupported(config, "Whisper", "whisper");
+  nn::refuse_one_attention(config, "Whisper");
   nn::refuse_layerdrop(config, "encoder_layerdrop", "Whisper");
   nn::refuse_layerdrop(config, "decoder_layerdrop", "Whisper");
   WhisperConfig whisper;

@@ -150,6 +150,12 @@ void require_causal(const Config& config, std::string_view family) {
     refuse_value(config, "is_causal", family, "attention to later positions", "true");
 }
 
+void refuse_one_attention(const Config& config, std::string_view family) {
+  if (config.has("is_causal"))
+    refuse_value(config, "is_causal", family, "one kind of attention in the encoder and in the decoder",
+                 "null");
+}
+
 void refuse_layerdrop(const Config& config, std::string_view key, std::string_view family) {
   if (not_negative(config, key, 0) == 0) return;
   fail(

@@ -21,15 +21,23 @@ TEST(BertConfig, RefusesWhatWeftDoesNotHave) {
   for (const char* type : {"relative_key", "relative_key_query"})
     EXPECT_ERROR(read(std::string(R"({"position_embedding_type": ")") + type + "\"}"), WEFT_UNIMPLEMENTED,
                  "position_embedding_type", type, "set it to \"absolute\"");
-  EXPECT_ERROR(read(R"({"chunk_size_feed_forward": 4})"), WEFT_UNIMPLEMENTED, "chunk_size_feed_forward", "4",
-               "set it to 0");
   EXPECT_ERROR(read(R"({"output_attentions": true})"), WEFT_UNIMPLEMENTED, "output_attentions", "BERT");
   EXPECT_ERROR(read(R"({"pruned_heads": {"0": [1]}})"), WEFT_UNIMPLEMENTED, "pruned_heads");
   EXPECT_ERROR(read(R"({"model_type": "roberta"})"), WEFT_INVALID_ARGUMENT, "model_type", "roberta");
-  EXPECT_EQ(read(R"({"position_embedding_type": "absolute", "chunk_size_feed_forward": 0,
+  EXPECT_EQ(read(R"({"position_embedding_type": "absolute", "chunk_size_feed_forward": 4,
                      "add_cross_attention": false})")
                 .hidden_size,
             768);
+}
+
+// In transformers is_causal goes before is_decoder.
+TEST(BertConfig, RefusesAnIsCausalThatContradictsIsDecoder) {
+  EXPECT_ERROR(read(R"({"is_causal": true})"), WEFT_UNIMPLEMENTED, "is_causal", "is_decoder", "BERT",
+               "set it to false");
+  EXPECT_ERROR(read(R"({"is_causal": false, "is_decoder": true})"), WEFT_UNIMPLEMENTED, "is_causal",
+               "later positions", "set it to true");
+  EXPECT_FALSE(read(R"({"is_causal": false})").is_decoder);
+  EXPECT_TRUE(read(R"({"is_causal": true, "is_decoder": true})").is_decoder);
 }
 
 TEST(BertConfig, RefusesContradictionsNamingTheKeys) {

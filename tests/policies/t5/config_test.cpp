@@ -17,7 +17,10 @@ T5Config read(const std::string& json) {
 TEST(T5Config, RefusesWhatWeftDoesNotHave) {
   EXPECT_ERROR(read(R"({"output_attentions": true})"), WEFT_UNIMPLEMENTED, "config.json",
                "output_attentions");
-  EXPECT_ERROR(read(R"({"is_causal": false})"), WEFT_UNIMPLEMENTED, "is_causal", "T5");
+  for (const std::string value : {"true", "false"})
+    EXPECT_ERROR(read("{\"is_causal\": " + value + "}"), WEFT_UNIMPLEMENTED, "is_causal", value, "T5",
+                 "set it to null");
+  EXPECT_EQ(read(R"({"is_causal": null})").d_model, 512);
   EXPECT_ERROR(read(R"({"tie_encoder_decoder": true})"), WEFT_UNIMPLEMENTED, "tie_encoder_decoder", "T5");
   EXPECT_ERROR(read(R"({"quantization_config": {"bits": 8}})"), WEFT_UNIMPLEMENTED, "quantization_config");
   EXPECT_ERROR(read(R"({"model_type": "mt5"})"), WEFT_INVALID_ARGUMENT, "model_type", "mt5", "T5");

@@ -18,6 +18,8 @@ VitConfig read(const std::string& json) {
 TEST(VitConfig, RefusesWhatWeftDoesNotHave) {
   EXPECT_ERROR(read(R"({"output_attentions": true})"), WEFT_UNIMPLEMENTED, "config.json",
                "output_attentions");
+  EXPECT_ERROR(read(R"({"is_causal": true})"), WEFT_UNIMPLEMENTED, "is_causal", "ViT", "set it to false");
+  EXPECT_EQ(read(R"({"is_causal": false})").hidden_size, 768);
   EXPECT_ERROR(read(R"({"quantization_config": {"bits": 8}})"), WEFT_UNIMPLEMENTED, "quantization_config");
   EXPECT_ERROR(read(R"({"model_type": "deit"})"), WEFT_INVALID_ARGUMENT, "model_type", "deit", "ViT");
 }

@@ -20,6 +20,10 @@ TEST(WhisperConfig, RefusesWhatWeftDoesNotHave) {
   EXPECT_ERROR(read(R"({"quantization_config": {"bits": 8}})"), WEFT_UNIMPLEMENTED, "quantization_config");
   EXPECT_ERROR(read(R"({"model_type": "speecht5"})"), WEFT_INVALID_ARGUMENT, "model_type", "speecht5",
                "Whisper");
+  for (const std::string value : {"true", "false"})
+    EXPECT_ERROR(read("{\"is_causal\": " + value + "}"), WEFT_UNIMPLEMENTED, "is_causal", value, "Whisper",
+                 "set it to null");
+  EXPECT_EQ(read(R"({"is_causal": null})").d_model, 384);
   for (const std::string key : {"encoder_layerdrop", "decoder_layerdrop"}) {
     EXPECT_ERROR(read("{\"" + key + "\": 0.1}"), WEFT_UNIMPLEMENTED, "config.json", key, "0.1", "Whisper",
                  "set it to 0");

@@ -65,6 +65,9 @@ void refuse_unsupported(const Config& config, std::string_view family, std::stri
 void refuse_flag(const Config& config, std::string_view key, std::string_view family, std::string_view means);
 // Throws UNIMPLEMENTED if "is_causal" is false, with which Hugging Face's decoders attend to later positions.
 void require_causal(const Config& config, std::string_view family);
+// Throws UNIMPLEMENTED if "is_causal" has a value, which Hugging Face's models of an encoder and a decoder
+// take for both of them.
+void refuse_one_attention(const Config& config, std::string_view family);
 // Throws UNIMPLEMENTED unless `key` is 0, the probability that a step in training leaves out a block
 // (LayerDrop, arXiv:1909.11556).
 void refuse_layerdrop(const Config& config, std::string_view key, std::string_view family);
