@@ -33,6 +33,7 @@ class BertModel final : public nn::TokenStackModel {
   BertModel(const Config& config, const BertConfig& bert, const Architecture& architecture,
             at::ScalarType dtype);
   nn::Initial initial(std::string_view parameter) const override;
+  bool may_begin_new(std::string_view parameter) const override;
   bool ignored_on_load(std::string_view entry) const override;
   bool continues_text() const override { return bert_.is_decoder && traits().architecture == kCausal; }
 
@@ -95,6 +96,11 @@ nn::Initial BertModel::initial(std::string_view parameter) const {
     initial.zeros_end = initial.zeros_begin + bert_.hidden_size;
   }
   return initial;
+}
+
+// Half of the classes have no pooler in the base model.
+bool BertModel::may_begin_new(std::string_view parameter) const {
+  return Model::may_begin_new(parameter) || parameter.starts_with(base_prefix() + "pooler.");
 }
 
 bool BertModel::ignored_on_load(std::string_view entry) const {

@@ -175,6 +175,7 @@ class VitModel final : public nn::StackModel {
   VitModel(const Config& config, const VitConfig& vit, const Architecture& architecture,
            at::ScalarType dtype);
   nn::Initial initial(std::string_view parameter) const override;
+  bool may_begin_new(std::string_view parameter) const override;
 
  private:
   const VitConfig vit_;
@@ -224,6 +225,12 @@ nn::Initial VitModel::initial(std::string_view parameter) const {
   if (within("cls_token") || within("position_embeddings")) return nn::Initial::normal(0, range);
   // Hugging Face treats a range of 0 as the default here.
   return nn::Initial::normal(0, range == 0 ? 0.02 : range);
+}
+
+// Only one class each has a pooler and a mask token.
+bool VitModel::may_begin_new(std::string_view parameter) const {
+  return Model::may_begin_new(parameter) || parameter.starts_with("pooler.") ||
+         parameter.ends_with("mask_token");
 }
 
 // Throws INVALID_ARGUMENT for images whose patches make no square, which Hugging Face's class does not

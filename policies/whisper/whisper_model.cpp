@@ -113,6 +113,7 @@ class WhisperModel final : public nn::EncoderDecoderModel {
   }
   nn::Initial initial(std::string_view parameter) const override;
   bool frozen(std::string_view parameter) const override { return is_sinusoids(parameter); }
+  bool may_begin_new(std::string_view parameter) const override;
   bool ignored_on_load(std::string_view entry) const override;
 
  private:
@@ -247,6 +248,12 @@ nn::Initial WhisperModel::initial(std::string_view parameter) const {
     initial.zeros_end = initial.zeros_begin + whisper_.d_model;
   }
   return initial;
+}
+
+// The class for classification has its head beside the encoder, without a prefix.
+bool WhisperModel::may_begin_new(std::string_view parameter) const {
+  if (decoder_) return EncoderDecoderModel::may_begin_new(parameter);
+  return !parameter.starts_with("encoder.");
 }
 
 // The files of a model with a decoder, of which a classifier takes the encoder.

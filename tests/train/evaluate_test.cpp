@@ -111,6 +111,32 @@ TEST_F(Evaluate, RefusesAHeadThatTrainingBeginsAnew) {
   weft_succeeds({"evaluate", "--model", in("tuned"), "--data", in("labelled.safetensors")});
 }
 
+// A model of masked tokens has no pooler, which a classifier reads.
+TEST_F(Evaluate, RefusesAPoolerThatTrainingBeginsAnew) {
+  folder_.file("bert.json", R"({"model_type": "bert", "architectures": ["BertForMaskedLM"],
+      "vocab_size": 256, "hidden_size": 12, "intermediate_size": 20, "num_hidden_layers": 2,
+      "num_attention_heads": 3, "max_position_embeddings": 32, "pad_token_id": 7})");
+  RawTensors tensors = language_samples(8, 6);
+  folder_.file("masked.safetensors", safetensors_bytes(tensors));
+  weft_succeeds({"train", "--model", in("bert.json"), "--data", in("masked.safetensors"), "--steps", "1",
+                 "--strategy", "none", "--save", in("bert")});
+  tensors["labels"] = int64_tensor({8}, {0, 1, 0, 1, 1, 0, 1, 0});
+  folder_.file("labelled.safetensors", safetensors_bytes(tensors));
+  const Words same = {"--model",        in("bert"),
+                      "--architecture", "BertForSequenceClassification",
+                      "--data",         in("labelled.safetensors")};
+  const Words train = Words{"train", "--steps", "1", "--strategy", "none"} + same;
+  EXPECT_TRUE(refuses(Words{"evaluate"} + same, 1, {"lacks 4 of the parameters", "bert.pooler.dense"}));
+  const std::string error = weft_succeeds(train).error;
+  EXPECT_THAT(error, testing::HasSubstr("4 parameters of BertForSequenceClassification are not in "));
+  for (const char* name : {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight"})
+    EXPECT_THAT(error, testing::HasSubstr(name));
+  RawTensors weights = read_safetensors(in("bert/model.safetensors"));
+  weights.erase("bert.encoder.layer.1.output.dense.weight");
+  folder_.file("bert/model.safetensors", safetensors_bytes(weights));
+  EXPECT_TRUE(refuses(train, 1, {"lacks 1 of the parameters", "bert.encoder.layer.1.output.dense.weight"}));
+}
+
 TEST_F(Evaluate, RefusesDataWithoutLabels) {
   RawTensors samples = language_samples(3, 8);
   RawTensor& labels = samples.at("labels");

@@ -107,8 +107,10 @@ WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Binding
       // Files of PyTorch have a tied parameter under each of its names.
       if (entry && found && !same_values(reader, *entry, *found))
         fail(WEFT_INVALID_ARGUMENT,
-             "{}: {} and {} have different values, but are one parameter of {}; if the model has a head of "
-             "its own, set \"tie_word_embeddings\" in config.json to false",
+             "{}: {} and {} have different values, but are one parameter of {}; a family that has a head of "
+             "its "
+             "own needs \"tie_word_embeddings\": false in config.json, otherwise delete the entry that is "
+             "wrong",
              reader.path(), reader.entries()[*entry].name, reader.entries()[*found].name,
              model.architecture());
       if (!entry) entry = found;
@@ -153,9 +155,8 @@ std::vector<std::string> required(std::vector<std::string> names, const nn::Mode
   const std::optional<Adapter> adapter = adapter_of(model);
   const std::vector<std::string> added = adapter ? adapter->parameters : std::vector<std::string>();
   const std::set<std::string> additions(added.begin(), added.end());
-  std::erase_if(names, [&](const std::string& name) {
-    return !name.starts_with(model.base_prefix()) || additions.contains(name);
-  });
+  std::erase_if(
+      names, [&](const std::string& name) { return model.may_begin_new(name) || additions.contains(name); });
   return names;
 }
 

@@ -71,6 +71,16 @@ TEST(BertModel, ABlockIsAUnit) {
             (std::vector<std::string>{"prologue", "encoder.layer.0", "encoder.layer.1", "epilogue"}));
 }
 
+TEST(BertModel, TrainsANewHeadAndPooler) {
+  const auto model = make_model(kSmall, "BertForSequenceClassification");
+  EXPECT_TRUE(model->may_begin_new("classifier.weight"));
+  EXPECT_TRUE(model->may_begin_new("bert.pooler.dense.bias"));
+  EXPECT_FALSE(model->may_begin_new("bert.encoder.layer.0.output.dense.weight"));
+  const auto base = make_model(kSmall, "BertModel");
+  EXPECT_TRUE(base->may_begin_new("pooler.dense.weight"));
+  EXPECT_FALSE(base->may_begin_new("embeddings.LayerNorm.weight"));
+}
+
 TEST(BertModel, BeginsAsHuggingFaceDoes) {
   const auto model = make_model(kSmall, "BertForPreTraining");
   for (const char* name :

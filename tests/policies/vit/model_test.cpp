@@ -36,6 +36,16 @@ TEST(VitModel, HasAMaskTokenWherePatchesCanBeMasked) {
   EXPECT_FALSE(has("ViTForImageClassification", "vit.pooler.dense.weight"));
 }
 
+TEST(VitModel, TrainsANewHeadPoolerAndMaskToken) {
+  const auto masked = make_model(kSmall, "ViTForMaskedImageModeling");
+  EXPECT_TRUE(masked->may_begin_new("decoder.0.weight"));
+  EXPECT_TRUE(masked->may_begin_new("vit.embeddings.mask_token"));
+  EXPECT_FALSE(masked->may_begin_new("vit.embeddings.cls_token"));
+  const auto base = make_model(kSmall, "ViTModel");
+  EXPECT_TRUE(base->may_begin_new("pooler.dense.weight"));
+  EXPECT_FALSE(base->may_begin_new("layernorm.weight"));
+}
+
 TEST(VitModel, HasHeadsOfAnySize) {
   const auto model = make_model(kSmall.with_json("head_dim", "3"), "ViTModel");
   const auto parameters = model->named_parameters();

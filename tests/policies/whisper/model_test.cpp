@@ -42,6 +42,17 @@ TEST(WhisperModel, TiesTheHeadToTheEmbeddingUnlessTold) {
   EXPECT_TRUE(make_model(kSmall.with_json("tie_word_embeddings", "false"), kGeneration)->ties().empty());
 }
 
+TEST(WhisperModel, TrainsANewHead) {
+  const auto classifier = make_model(kSmall.with_json("use_weighted_layer_sum", "true"), kClassifier);
+  for (const char* head : {"projector.weight", "classifier.bias", "layer_weights"})
+    EXPECT_TRUE(classifier->may_begin_new(head)) << head;
+  EXPECT_FALSE(classifier->may_begin_new("encoder.conv1.weight"));
+  const auto generation = make_model(kSmall, kGeneration);
+  EXPECT_TRUE(generation->may_begin_new("proj_out.weight"));
+  EXPECT_FALSE(generation->may_begin_new("model.decoder.embed_positions.weight"));
+  EXPECT_FALSE(make_model(kSmall, "WhisperModel")->may_begin_new("decoder.layer_norm.weight"));
+}
+
 TEST(WhisperModel, ABlockIsAUnitAndSoIsTheEndOfTheEncoder) {
   EXPECT_EQ(
       unit_names(*make_model(kSmall, "WhisperModel")),

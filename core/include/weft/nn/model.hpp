@@ -149,6 +149,10 @@ class Model : public torch::nn::Module {
   virtual Initial initial(std::string_view parameter) const = 0;
   // Returns true for parameters that Hugging Face does not train.
   virtual bool frozen(std::string_view parameter) const { return false; }
+  // Returns whether a parameter may be missing from the weights that a training begins with: those of a head.
+  virtual bool may_begin_new(std::string_view parameter) const {
+    return !parameter.starts_with(base_prefix());
+  }
   // Returns true for checkpoint entries that are no parameters, such as the causal masks in old checkpoints.
   virtual bool ignored_on_load(std::string_view entry) const { return false; }
 
