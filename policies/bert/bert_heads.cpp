@@ -18,8 +18,9 @@ std::shared_ptr<torch::nn::Module> make_cls(const HeadSetting& setting) {
 }
 
 std::shared_ptr<nn::Pooler> make_pooler(const HeadSetting& setting) {
+  const int64_t channels = setting.config.hidden_size;
   return setting.base.register_module(
-      "pooler", std::make_shared<nn::Pooler>(setting.config.hidden_size, setting.dtype));
+      "pooler", std::make_shared<nn::Pooler>(channels, channels, "tanh", setting.dtype));
 }
 
 // Predicts tokens through a transform and a decoder, which shares the weight of the token embedding and has

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "weft/nn/layers.hpp"
+#include "weft/nn/pooled_heads.hpp"
 
 namespace weft::vit {
 
@@ -13,26 +14,6 @@ namespace {
 
 constexpr const char* kLogits = "logits";
 constexpr const char* kReconstruction = "reconstruction";
-
-class Pooler final : public nn::Head {
- public:
-  Pooler(torch::nn::Module& model, const VitConfig& config, at::ScalarType dtype)
-      : activation_(nn::activation(config.pooler_act)) {
-    const auto pooler = model.register_module("pooler", std::make_shared<torch::nn::Module>("pooler"));
-    dense_ = pooler->register_module(
-        "dense", std::make_shared<nn::Linear>(config.hidden_size, config.pooler_output_size, true, dtype));
-  }
-  std::vector<torch::nn::Module*> modules() const override { return {dense_.get()}; }
-  void forward(const Finish& finish, State& state) const override {
-    const at::Tensor hidden = finish(nn::take(state, nn::kHidden));
-    state.set("last_hidden_state", hidden);
-    state.set("pooler_output", activation_((*dense_)(hidden.select(1, 0))));
-  }
-
- private:
-  const nn::ActivationFunction activation_;
-  std::shared_ptr<nn::Linear> dense_;
-};
 
 class ImageClassifier final : public nn::Head {
  public:
@@ -128,7 +109,9 @@ class Reconstruction final : public nn::Head {
 
 std::unique_ptr<nn::Head> make_pooler(torch::nn::Module& model, const VitConfig& config,
                                       at::ScalarType dtype) {
-  return std::make_unique<Pooler>(model, config, dtype);
+  return nn::make_pooled_base_head(model.register_module(
+      "pooler",
+      std::make_shared<nn::Pooler>(config.hidden_size, config.pooler_output_size, config.pooler_act, dtype)));
 }
 
 std::unique_ptr<nn::Head> make_image_classifier(torch::nn::Module& model, const VitConfig& config,

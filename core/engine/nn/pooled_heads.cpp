@@ -1,6 +1,5 @@
 #include "weft/nn/pooled_heads.hpp"
 
-#include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/text.hpp"
@@ -8,12 +7,13 @@
 
 namespace weft::nn {
 
-Pooler::Pooler(int64_t channels, at::ScalarType dtype) {
-  dense = register_module("dense", std::make_shared<Linear>(channels, channels, true, dtype));
+Pooler::Pooler(int64_t in, int64_t out, std::string_view activation, at::ScalarType dtype)
+    : activation_(nn::activation(activation)) {
+  dense = register_module("dense", std::make_shared<Linear>(in, out, true, dtype));
 }
 
 at::Tensor Pooler::operator()(const at::Tensor& x) const {
-  return at::tanh((*dense)(x.select(1, 0)));
+  return activation_((*dense)(x.select(1, 0)));
 }
 
 namespace {

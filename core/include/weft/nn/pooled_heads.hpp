@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "weft/nn/classifiers.hpp"
 #include "weft/nn/head.hpp"
@@ -10,14 +11,18 @@
 
 namespace weft::nn {
 
-// Computes tanh(dense(x)) of the first position of each sequence.
+// Computes activation(dense(x)) of the first position of each sequence.
 class Pooler : public Layer {
  public:
-  Pooler(int64_t channels, at::ScalarType dtype);
-  at::Tensor operator()(const at::Tensor& x) const;  // x: (N, T, C) -> (N, C)
+  // Throws INVALID_ARGUMENT unless `activation` is the name of one.
+  Pooler(int64_t in, int64_t out, std::string_view activation, at::ScalarType dtype);
+  at::Tensor operator()(const at::Tensor& x) const;  // x: (N, T, in) -> (N, out)
   std::string kind() const override { return "Pooler"; }
 
   std::shared_ptr<Linear> dense;
+
+ private:
+  const ActivationFunction activation_;
 };
 
 // Returns the head of a base model with a pooler, whose outputs are "last_hidden_state" and "pooler_output".
