@@ -11,8 +11,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
 
   ON("embeddings.stream_begin",          "weft.sequence_split/1");
   ON(LAYER "layernorm_*, layernorm",     "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
-  ON(LAYER "attention.attention.query, " LAYER "attention.attention.key, " LAYER "attention.attention.value",
-                                         "weft.linear_column/1", TEXT("input", "shared"));
+  ON(LAYER "attention.attention.[qkv]*", "weft.linear_column/1", TEXT("input", "shared"));
   ON(LAYER "attention.attention",        "weft.attention/1",     FLAG("flash", parallel->flash_attention));
   ON(LAYER "attention.output.dense",     "weft.linear_row/1");
   ON(LAYER "intermediate.dense",         "weft.linear_column/1");

@@ -19,8 +19,9 @@ class TokenModel {
   virtual ~TokenModel() = default;
   // Returns the vocabulary of each field of ids. `weft generate` continues the first field.
   virtual std::vector<Vocabulary> vocabularies() const = 0;
-  // Returns whether the logits of each position predict the token after it, from no later one. Only such a
-  // model trains on text and continues it.
+  // Returns false if text has no labels for this model, because its logits do not predict the next token from
+  // earlier ones (BERT as an encoder). Models without such logits, as classifiers, are refused by their
+  // labels or outputs.
   virtual bool continues_text() const { return true; }
   // Returns the largest number of tokens in a sequence, or 0 if there is no limit.
   virtual int64_t max_sequence_length() const { return 0; }
