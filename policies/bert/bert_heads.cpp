@@ -112,6 +112,10 @@ class SentencePrediction {
     if (!batch.has(labels_)) return {};
     return {{term_, nn::count_labels(batch.at(labels_))}};
   }
+  std::vector<Metric> metrics(const at::Tensor& logits, const Batch& batch) const {
+    if (!batch.has(labels_)) return {};
+    return {nn::accuracy(logits, batch.at(labels_))};
+  }
 
  private:
   const char* labels_;
@@ -138,6 +142,9 @@ class NextSentence final : public nn::Head {
   }
   std::vector<nn::LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
     return sentences_.counts(batch);
+  }
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
+    return sentences_.metrics(outputs.at("logits"), batch);
   }
 
  private:
@@ -179,6 +186,12 @@ class PreTraining final : public nn::Head {
     for (nn::LossCount& count : sentences_.counts(batch)) counts.push_back(std::move(count));
     return counts;
   }
+  // The accuracy is that of the next sentence.
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
+    return sentences_.metrics(outputs.at(kSentenceLogits), batch);
+  }
+  std::vector<nn::Objective> objectives() const override { return tokens_.objectives(); }
+  std::string perplexity_term() const override { return tokens_.perplexity_term(); }
   std::vector<nn::Tie> ties() const override { return tokens_.ties(); }
 
  private:

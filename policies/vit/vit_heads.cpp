@@ -37,6 +37,9 @@ class ImageClassifier final : public nn::Head {
   std::vector<nn::LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
     return labels_.counts(batch);
   }
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
+    return labels_.metrics(outputs.at(kLogits), batch);
+  }
 
  private:
   const nn::ClassLabels labels_;
@@ -53,6 +56,9 @@ class Reconstruction final : public nn::Head {
                                                     nn::HeightWidth{1, 1}, dtype));
   }
   std::vector<std::string> fields() const override { return {nn::kMaskedPatches}; }
+  std::vector<nn::Objective> objectives() const override {
+    return {{nn::Objective::Kind::kMaskedImage, patch_.height, patch_.width}};
+  }
   void prepare(const nn::BatchFields& batch, at::IntArrayRef positions, State& state) const override {
     const at::Tensor& pixels = batch.batch().at(nn::kPixels);
     const nn::HeightWidth image = size_of(pixels), grid = image.over(patch_);

@@ -75,6 +75,9 @@ class PooledClassifier final : public Head {
   std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
     return labels_.counts(batch);
   }
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
+    return labels_.metrics(outputs.at(kLogits), batch);
+  }
 
  private:
   const ClassLabels labels_;
@@ -108,6 +111,10 @@ class ChoiceClassifier final : public Head {
   std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
     if (!batch.has(kLabels)) return {};
     return {{"loss", count_labels(batch.at(kLabels))}};
+  }
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
+    if (!batch.has(kLabels)) return {};
+    return {accuracy(outputs.at(kLogits), batch.at(kLabels))};
   }
 
  private:
