@@ -299,12 +299,12 @@ TEST_F(Boost, EvaluatesTheCriterionThatItTrainsOn) {
 TEST(Evaluation, IsTheWeightedMeanOverItsTerms) {
   Evaluation evaluation;
   EXPECT_TRUE(std::isnan(evaluation.loss()));
-  evaluation += Evaluation{{{"start", 0.5, 6, 2}, {"end", 0.5, 4, 4}, {"choice", 2, 3, 1, "mc_loss"}}};
-  evaluation += Evaluation{{{"start", 0.5, 6, 2}, {"end", 0.5, 0, 0}, {"choice", 2, 1, 3, "mc_loss"}}};
+  evaluation += Evaluation{{{"start", 0.5, 6, 2}, {"end", 0.5, 4, 4}, {"choice", 2, 3, 1, "mc_loss"}}, {}};
+  evaluation += Evaluation{{{"start", 0.5, 6, 2}, {"end", 0.5, 0, 0}, {"choice", 2, 1, 3, "mc_loss"}}, {}};
   EXPECT_DOUBLE_EQ(evaluation.loss(), 0.5 * 3 + 0.5 * 1 + 2 * 1);
   EXPECT_EQ(evaluation.labels(), 4);
   EXPECT_EQ(evaluation.outputs(), (std::vector<std::pair<std::string, double>>{{"loss", 2}, {"mc_loss", 2}}));
-  const Evaluation other{{{"start", 1, 1, 1}}};
+  const Evaluation other{{{"start", 1, 1, 1}}, {}};
   EXPECT_ERROR(evaluation += other, WEFT_INVALID_ARGUMENT, "3", "1 terms");
 }
 
