@@ -335,7 +335,7 @@ TEST_F(Strict, ATiedParameterHasOneValueUnderBothNames) {
   on_ranks({2}, [&](World& world) {
     EXPECT_ERROR(make(world, 2, "", in("out")), WEFT_INVALID_ARGUMENT, in("out"), "transformer.wte.weight",
                  "lm_head.weight have different values", "needs \"tie_word_embeddings\": false",
-                 "delete the entry");
+                 "delete the entry that is wrong");
   });
 }
 

@@ -298,9 +298,17 @@ class Checker {
     const Sequences sequences(model_, plan_);
     const bool over_tensor_axis = splits_over_tensor_axis(plan_.sizes);
     for (const Node& node : model_.nodes) {
-      if (sequences.are_split_after(node) || sequences.have_ended_before(node) || follows_sequence(node))
-        continue;
       const Replacement* entry = entry_of(node.path);
+      if (sequences.are_split_after(node)) {
+        if (entry != nullptr && states(*entry, Fact::kBeginsSequence))
+          found_.add(
+              node.path,
+              fmt::format("(\"{}\" -> {}) splits the sequence, which {} splits again after it; "
+                          "leave one of the entries out",
+                          entry->pattern, entry->operation, operations_that_state(Fact::kSplitsSequence)));
+        continue;
+      }
+      if (sequences.have_ended_before(node) || follows_sequence(node)) continue;
       if (node.kind == "Attention" && !over_tensor_axis &&
           (entry == nullptr || !states(*entry, Fact::kAttends)))
         found_.add(

@@ -323,6 +323,36 @@ TEST(CheckLayers, LeavesWhatIsBeforeTheSplitOfASequence) {
   EXPECT_TELLS(refusal(model, with, kSplit), "patches (PatchConvolution) has no entry");
 }
 
+TEST(CheckLayers, RefusesAnEmbeddingThatSplitsBeforeTheSplitOfASequence) {
+  ModelDescription model;
+  const auto add = [&](const std::string& path, const std::string& kind, size_t order,
+                       const std::vector<ParameterShape>& params) {
+    model.nodes.push_back(node(path, kind, params));
+    model.nodes.back().order = order;
+  };
+  add("words", "Embedding", 0, {{"weight", {8, 4}}});
+  add("begin", "Identity", 1, {});
+  add("attention", "Attention", 2, {});
+  add("end", "Identity", 3, {});
+  const auto policy = [](const std::string& more) {
+    return parse_json_policy(R"({"name": "p", "entries": [
+      {"on": "begin", "operation": "weft.sequence_split/1"},
+      {"on": "attention", "operation": "weft.attention/1"},
+      {"on": "end", "operation": "weft.sequence_end/1"})" +
+                                 more + "]}",
+                             "p.json");
+  };
+  for (const ParallelSizes& sizes : {kSplit, kRing}) {
+    EXPECT_NO_THROW(build_plan(model, policy(""), sizes));
+    for (const char* operation : {"weft.embedding/1", "weft.embedding_vocab/1"})
+      EXPECT_TELLS(
+          refusal(model, policy(fmt::format(R"(, {{"on": "words", "operation": "{}"}})", operation)), sizes),
+          fmt::format("words (\"words\" -> {}) splits the sequence, which weft.sequence_split/1 "
+                      "splits again after it; leave one of the entries out",
+                      operation));
+  }
+}
+
 // Attention that every rank computes as a whole needs the bias of all of its heads.
 TEST(CheckLayers, RefusesAPositionBiasOfPartOfTheHeadsOfWholeAttention) {
   for (const auto& [bias, operation] :

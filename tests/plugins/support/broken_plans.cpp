@@ -44,11 +44,15 @@ enum class Fate {
   kRefusedOrTrains,  // depends on the model: on tied weights, or on its other sequences
 };
 
+bool splits_sequences(const plan::ParallelSizes& sizes) {
+  return sizes.sequence > 1 || sizes.sequence_mode != WEFT_SEQUENCE_WHOLE;
+}
+
 // Returns the fate of a plan without this entry. Norms, dropouts and activations need none: the host prepares
 // them for split sequences.
 Fate without_entry(const json& entry, const plan::ParallelSizes& sizes) {
   const std::string operation = entry.value("operation", "divide");
-  const bool splits_sequences = sizes.sequence > 1 || sizes.sequence_mode != WEFT_SEQUENCE_WHOLE;
+  const bool splits = splits_sequences(sizes);
   const auto if_needed = [](bool needed, Fate fate) { return needed ? fate : Fate::kTrains; };
   if (operation == "weft.embedding_vocab/1" || operation == "weft.linear_vocab/1")
     return Fate::kRefusedOrTrains;
@@ -58,17 +62,16 @@ Fate without_entry(const json& entry, const plan::ParallelSizes& sizes) {
   if (entry.value("split", false) && operation == "weft.rms_norm/1")
     return if_needed(sizes.tensor > 1, Fate::kRefused);
   if (operation == "weft.embedding/1" || operation == "weft.sequence_split/1")
-    return if_needed(splits_sequences, Fate::kRefused);
+    return if_needed(splits, Fate::kRefused);
   // The end of an encoder's sequence concerns its outputs only.
   if (operation == "weft.sequence_end/1")
-    return if_needed(splits_sequences,
-                     entry["on"] == "encoder.stream_end" ? Fate::kRefusedOrTrains : Fate::kRefused);
+    return if_needed(splits, entry["on"] == "encoder.stream_end" ? Fate::kRefusedOrTrains : Fate::kRefused);
   if (operation == "weft.attention/1" || operation == "weft.cross_attention/1")
     return if_needed(sizes.sequence > 1, Fate::kRefused);
   if (operation == "weft.parallel_input/1") return if_needed(sizes.tensor > 1, Fate::kSeen);
   if (operation == "weft.attention_bias/1" || operation == "weft.alibi/1")
     return if_needed(sizes.tensor > 1 || sizes.sequence > 1, Fate::kRefused);
-  if (operation == "weft.linear/1") return if_needed(splits_sequences && sizes.sequence == 1, Fate::kRefused);
+  if (operation == "weft.linear/1") return if_needed(splits && sizes.sequence == 1, Fate::kRefused);
   return operation == "weft.sequence_begin/1" ? Fate::kSeen : Fate::kTrains;
 }
 
@@ -109,6 +112,12 @@ std::vector<Change> changes_of(const json& policy, const plan::ParallelSizes& si
     // One part contradicts heads of keys, which are those of the other parts, on any number of ranks.
     if (entry.value("fused", json()) == json(3))
       change(i, "fused", 1, sizes.tensor > 1 || entry.contains("key_heads") ? Fate::kRefused : Fate::kTrains);
+    // The positions of Whisper's encoder, which are added before its sequence is split.
+    if (splits_sequences(sizes) && entry.value("on", "") == "encoder.stream_split") {
+      changes.push_back({"positions that split a sequence before it is split", Fate::kRefused, policy});
+      changes.back().policy["entries"].push_back(
+          {{"on", "encoder.embed_positions"}, {"operation", "weft.embedding/1"}});
+    }
   }
   return changes;
 }
