@@ -107,10 +107,9 @@ WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Binding
       // Files of PyTorch have a tied parameter under each of its names.
       if (entry && found && !same_values(reader, *entry, *found))
         fail(WEFT_INVALID_ARGUMENT,
-             "{}: {} and {} have different values, but are one parameter of {}; a family that has a head of "
-             "its "
-             "own needs \"tie_word_embeddings\": false in config.json, otherwise delete the entry that is "
-             "wrong",
+             "{}: {} and {} have different values, but are one parameter of {}; a family that has a "
+             "head of its own needs \"tie_word_embeddings\": false in config.json, otherwise delete the "
+             "entry that is wrong",
              reader.path(), reader.entries()[*entry].name, reader.entries()[*found].name,
              model.architecture());
       if (!entry) entry = found;

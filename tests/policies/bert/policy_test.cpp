@@ -3,6 +3,7 @@
 #include "engine/plan/invented_policy.hpp"
 #include "plan/describe_model.hpp"
 #include "policies/compiled_policy.hpp"
+#include "policies/local_shape.hpp"
 
 namespace weft::plan::test {
 namespace {
@@ -31,29 +32,7 @@ ModelDescription describe(std::string_view architecture = "BertForMaskedLM") {
   return describe_model(*models.back());
 }
 
-const PlannedParameter* find(const Plan& plan, std::string_view parameter) {
-  const size_t dot = parameter.rfind('.');
-  const auto in = [&](const PlannedNode& node) -> const PlannedParameter* {
-    if (node.path != parameter.substr(0, dot)) return nullptr;
-    for (const PlannedParameter& cut : node.params)
-      if (cut.name == parameter.substr(dot + 1)) return &cut;
-    return nullptr;
-  };
-  for (const PlannedNode& node : plan.replicated)
-    if (const PlannedParameter* found = in(node)) return found;
-  for (const Replacement& entry : plan.replacements)
-    for (const PlannedNode& node : entry.nodes)
-      if (const PlannedParameter* found = in(node)) return found;
-  return nullptr;
-}
-
 using Shape = std::vector<int64_t>;
-
-Shape local(const Plan& plan, std::string_view parameter, uint32_t rank = 0) {
-  const PlannedParameter* found = find(plan, parameter);
-  if (found == nullptr) throw Error(WEFT_NOT_FOUND, fmt::format("the plan has no {}", parameter));
-  return found->local(rank);
-}
 
 TEST(BertPolicy, RefusesHeadsThatDoNotDivideAndNamesTheNearestSizes) {
   EXPECT_TELLS(

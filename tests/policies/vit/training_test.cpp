@@ -20,7 +20,8 @@ TEST(VitTraining, TrainsAsOneRankBesideDataParallelism) {
 
 TEST(VitTraining, LearnsWithDropoutInEverySequenceMode) {
   on_ranks({2}, [](World& world) {
-    for (const Split& split : {kSplits[0], kSplits[4], kSplits[7]}) {
+    for (const Split& split : kSplits) {
+      if (split.ranks != 2) continue;
       const JobOptions options = laid_out(split, "fp32");
       const TinyVit dropping = {.dropout = 0.1};
       Job job = boost(world, tiny_vit(dropping, "fp32"), options, "adamw");
@@ -30,6 +31,31 @@ TEST(VitTraining, LearnsWithDropoutInEverySequenceMode) {
         if (step == 0) before = after;
       }
       EXPECT_LT(after, before) << split.mode;
+    }
+  });
+}
+
+// All tensor-parallel ranks compute the embeddings of all positions, so they drop the same elements of them.
+TEST(VitTraining, DropsTheSameEmbeddingsOnTensorParallelRanks) {
+  on_ranks({2}, [](World& world) {
+    for (const Split& split : kSplits) {
+      const std::string mode = split.mode;
+      if (split.ranks != 2 || (mode != "split_gather" && mode != "ring")) continue;
+      const TinyVit dropping = {.dropout = 0.5};
+      Job job = boost(world, tiny_vit(dropping, "fp64"), laid_out(split, "fp64"));
+      job.accumulate_gradients(vit_batch(dropping, 3, 1));
+      int64_t found = 0;
+      for (const Shard& shard : job.model.shared().training->publish()) {
+        const std::string name = shard.param->name;
+        if (name != "vit.embeddings.cls_token" && name != "vit.embeddings.position_embeddings") continue;
+        ++found;
+        ASSERT_TRUE(shard.gradient.defined()) << name;
+        at::Tensor mean = shard.gradient.clone();
+        EXPECT_GT(mean.abs().max().item<double>(), 0) << name;
+        world.communicator().all_reduce(mean, ReduceOp::kSum, true).wait();
+        EXPECT_TRUE(is_near(mean.div_(2), shard.gradient, kGradientFp64)) << mode << " " << name;
+      }
+      EXPECT_EQ(found, 2) << mode;
     }
   });
 }

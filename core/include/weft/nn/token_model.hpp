@@ -20,8 +20,8 @@ class TokenModel {
   // Returns the vocabulary of each field of ids. `weft generate` continues the first field.
   virtual std::vector<Vocabulary> vocabularies() const = 0;
   // Returns false if text has no labels for this model, because its logits do not predict the next token from
-  // earlier ones (encoders). Models without such logits, as classifiers, are refused by their
-  // labels or outputs.
+  // earlier ones (an encoder of masked tokens). Models without such logits, as classifiers, are refused by
+  // their labels or outputs.
   virtual bool continues_text() const { return true; }
   // Returns the largest number of tokens in a sequence, or 0 if there is no limit.
   virtual int64_t max_sequence_length() const { return 0; }
