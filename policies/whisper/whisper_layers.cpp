@@ -109,18 +109,16 @@ EncoderLayers::EncoderLayers(torch::nn::Module& root, const WhisperConfig& confi
   stream_split = root.register_module("stream_split", std::make_shared<nn::Identity>());
 }
 
-// Every recording has all positions, so their table is added as it is.
-at::Tensor EncoderLayers::embedded(const at::Tensor& features, const at::Tensor& frames) const {
+at::Tensor EncoderLayers::convolved(const at::Tensor& features, const at::Tensor& frames) const {
   static const nn::ActivationFunction gelu = nn::activation("gelu");
   at::Tensor x = (*places.stream_begin)(features);
   if (spec_augment_.on && dropout->is_training()) x = spec_augment_(x, frames);
-  x = gelu((*conv2)(gelu((*conv1)(x)))).transpose(1, 2).contiguous();
-  return (*stream_split)((*dropout)(x + embed_positions->weight));
+  return gelu((*conv2)(gelu((*conv1)(x)))).transpose(1, 2).contiguous();
 }
 
-std::vector<torch::nn::Module*> EncoderLayers::modules() const {
-  return {places.stream_begin.get(), conv1.get(),   conv2.get(),
-          embed_positions.get(),     dropout.get(), stream_split.get()};
+// Every recording has all positions, so their table is added as it is.
+at::Tensor EncoderLayers::placed(const at::Tensor& x) const {
+  return (*stream_split)((*dropout)(x + embed_positions->weight));
 }
 
 DecoderLayers::DecoderLayers(torch::nn::Module& root, const WhisperConfig& config, at::ScalarType dtype)

@@ -85,10 +85,11 @@ struct StackLayers {
 struct EncoderLayers : StackLayers {
   EncoderLayers(torch::nn::Module& root, const WhisperConfig& config, bool feeds_decoder,
                 at::ScalarType dtype);
-  // features: (N, M, F) -> (N, S, E), or fewer positions if a plan splits the sequence. frames: (N), the
-  // frames of each recording that SpecAugment masks, or undefined for all.
-  at::Tensor embedded(const at::Tensor& features, const at::Tensor& frames) const;
-  std::vector<torch::nn::Module*> modules() const;  // in the order in which embedded() runs them
+  // Computes the convolutions. features: (N, M, F) -> (N, S, E). frames: (N), the frames of each recording
+  // that SpecAugment masks, or undefined for all.
+  at::Tensor convolved(const at::Tensor& features, const at::Tensor& frames) const;
+  // Adds the positions. x: (N, S, E) -> (N, S, E), or fewer positions if a plan splits the sequence.
+  at::Tensor placed(const at::Tensor& x) const;
 
   std::shared_ptr<Convolution> conv1, conv2;
   std::shared_ptr<nn::Embedding> embed_positions;  // sines and cosines, which are not trained

@@ -159,9 +159,10 @@ WhisperModel::WhisperModel(const Config& config, const WhisperConfig& whisper,
            std::move(head));
 }
 
-// Returns the unit that embeds the inputs of both stacks.
+// Returns the unit that computes the convolutions of the encoder and the embeddings of the decoder.
 std::unique_ptr<nn::Unit> WhisperModel::make_prologue() const {
-  std::vector<torch::nn::Module*> modules = encoder_->modules();
+  std::vector<torch::nn::Module*> modules = {encoder_->places.stream_begin.get(), encoder_->conv1.get(),
+                                             encoder_->conv2.get()};
   if (decoder_)
     for (torch::nn::Module* module : decoder_->modules()) modules.push_back(module);
   return nn::make_unit(
@@ -170,7 +171,7 @@ std::unique_ptr<nn::Unit> WhisperModel::make_prologue() const {
           return state.has(name) ? nn::take(state, name) : at::Tensor();
         };
         const at::Tensor features = nn::take(state, kFeatures), frames = take_if_any(kFrames);
-        state.set(nn::kHidden, encoder->embedded(features, frames));
+        state.set(nn::kHidden, encoder->convolved(features, frames));
         if (!decoder) return;
         const at::Tensor ids = nn::take(state, nn::kDecoderInputIds);
         const at::Tensor positions = take_if_any(nn::kDecoderPositions);
@@ -178,11 +179,19 @@ std::unique_ptr<nn::Unit> WhisperModel::make_prologue() const {
       });
 }
 
+// The positions, which are not trained, are a unit of their own, because strategies keep the parameters of a
+// unit together.
+//
 // With a weighted sum, each block keeps its input, and a unit after the blocks puts these and the normalized
 // output side by side. The head weighs them after the end of the sequence, so its weights see all positions.
 nn::EncoderDecoderModel::Stack WhisperModel::encoder_units() const {
   const bool weighs = whisper_.use_weighted_layer_sum;
   Stack stack = {{}, weighs ? nn::LastLayers() : nn::last_layer(encoder_->layer_norm), encoder_->places};
+  EncoderLayers* const encoder = encoder_.get();
+  stack.blocks.push_back(nn::make_unit(
+      "encoder.embed_positions",
+      {encoder->embed_positions.get(), encoder->dropout.get(), encoder->stream_split.get()},
+      [encoder](State& state) { state.set(nn::kHidden, encoder->placed(state.at(nn::kHidden))); }));
   const size_t layers = encoder_->blocks.size();
   for (size_t layer = 0; layer < layers; ++layer) {
     Block* const block = encoder_->blocks[layer].get();
@@ -220,18 +229,26 @@ nn::EncoderDecoderModel::Stack WhisperModel::decoder_units() const {
 std::vector<nn::ComposedModel::Passed> WhisperModel::made_fields(const Batch& batch,
                                                                  const State& input) const {
   std::vector<Passed> made = EncoderDecoderModel::made_fields(batch, input);
-  if (!whisper_.use_weighted_layer_sum) return made;
-  const size_t end = encoder_end(), norm = end - 1;
-  Passed all = made.front();
-  all.first = end;
-  all.field.shape.back() *= whisper_.encoder_layers + 1;
-  made.front().last = norm;
-  for (size_t layer = 0; layer + 1 < norm; ++layer) {
-    Passed kept = {made.front().field, layer + 2, norm};
-    kept.field.name = layer_input(layer);
-    made.push_back(std::move(kept));
+  // Enters the unit that splits the positions.
+  Passed whole = made.front();
+  whole.last = whole.first;
+  whole.field.division = nn::FieldShape::Division::kNone;
+  whole.field.sequence.clear();
+  ++made.front().first;
+  if (whisper_.use_weighted_layer_sum) {
+    const size_t end = encoder_end(), norm = end - 1, block = made.front().first;  // indices of units
+    Passed all = made.front();
+    all.first = end;
+    all.field.shape.back() *= whisper_.encoder_layers + 1;
+    made.front().last = norm;
+    for (size_t layer = 0; block + layer < norm; ++layer) {
+      Passed kept = {made.front().field, block + layer + 1, norm};
+      kept.field.name = layer_input(layer);
+      made.push_back(std::move(kept));
+    }
+    made.push_back(std::move(all));
   }
-  made.push_back(std::move(all));
+  made.insert(made.begin(), std::move(whole));
   return made;
 }
 

@@ -53,16 +53,18 @@ TEST(WhisperModel, TrainsANewHead) {
   EXPECT_FALSE(make_model(kSmall, "WhisperModel")->may_begin_new("decoder.layer_norm.weight"));
 }
 
-TEST(WhisperModel, ABlockIsAUnitAndSoIsTheEndOfTheEncoder) {
-  EXPECT_EQ(
-      unit_names(*make_model(kSmall, "WhisperModel")),
-      (std::vector<std::string>{"prologue", "encoder.layers.0", "encoder.layers.1", "encoder.end",
-                                "decoder.layers.0", "decoder.layers.1", "decoder.layers.2", "epilogue"}));
+// A unit has frozen parameters or trained ones, never both, as strategies that flatten a unit need.
+TEST(WhisperModel, ABlockIsAUnitAndSoAreThePositionsAndTheEndOfTheEncoder) {
+  EXPECT_EQ(unit_names(*make_model(kSmall, "WhisperModel")),
+            (std::vector<std::string>{"prologue", "encoder.embed_positions", "encoder.layers.0",
+                                      "encoder.layers.1", "encoder.end", "decoder.layers.0",
+                                      "decoder.layers.1", "decoder.layers.2", "epilogue"}));
   EXPECT_EQ(unit_names(*make_model(kSmall, kClassifier)),
-            (std::vector<std::string>{"prologue", "encoder.layers.0", "encoder.layers.1", "epilogue"}));
+            (std::vector<std::string>{"prologue", "encoder.embed_positions", "encoder.layers.0",
+                                      "encoder.layers.1", "epilogue"}));
   EXPECT_EQ(unit_names(*make_model(kSmall.with_json("use_weighted_layer_sum", "true"), kClassifier)),
-            (std::vector<std::string>{"prologue", "encoder.layers.0", "encoder.layers.1",
-                                      "encoder.layer_norm", "epilogue"}));
+            (std::vector<std::string>{"prologue", "encoder.embed_positions", "encoder.layers.0",
+                                      "encoder.layers.1", "encoder.layer_norm", "epilogue"}));
 }
 
 TEST(WhisperModel, HasNoBiasOfKeys) {
