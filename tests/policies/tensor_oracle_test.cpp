@@ -41,7 +41,12 @@ bool divides_heads(const json& config, int64_t ranks) {
   return divides_key_heads(config, ranks);
 }
 
-// Returns every oracle of the family, on each number of ranks that divides its heads.
+// The widths of ChatGLM2, whose gate and up projection are one weight, are not made to fit.
+bool divides(const json& config, int64_t ranks) {
+  return divides_heads(config, ranks) && config.value("ffn_hidden_size", ranks) % ranks == 0;
+}
+
+// Returns every oracle of the family, on each number of ranks that divides its heads and layers.
 std::vector<OracleCase> all_cases() {
   std::vector<OracleCase> cases;
   for (const auto& entry : std::filesystem::directory_iterator(std::string(WEFT_ORACLES) + "/" + kFamily)) {
@@ -53,7 +58,7 @@ std::vector<OracleCase> all_cases() {
     const std::string file = std::string(kFamily) + "/" + stem;
     const json config = json::parse(Oracle::load(file).config.dump());
     for (const int64_t ranks : {2, 3, 4})
-      if (divides_heads(config, ranks)) cases.push_back({file, ranks});
+      if (divides(config, ranks)) cases.push_back({file, ranks});
   }
   std::sort(cases.begin(), cases.end(), [](const OracleCase& a, const OracleCase& b) {
     return std::tie(a.file, a.ranks) < std::tie(b.file, b.ranks);

@@ -24,7 +24,7 @@ void require_label(const Model& model, const data::Dataset& dataset) {
 
 }  // namespace
 
-std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
+std::shared_ptr<data::Dataset> open_samples(const Model& model, const std::string& path,
                                             int64_t sequence_length, data::TokenType type) {
   const bool is_tensors = path.ends_with(".safetensors");
   const nn::TokenModel* tokens = nn::find_token_model(model.module());
@@ -41,11 +41,6 @@ std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::strin
   const int64_t longest = tokens->max_sequence_length();
   const int64_t length = sequence_length == 0 ? longest : sequence_length;
   if (is_tensors) return data::open(path, length, type, tokens->vocabularies());
-  if (!tokens->continues_text())
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: {} does not predict the next token, so text has no labels for it; give its inputs and labels "
-         "under their names in a .safetensors file",
-         path, model.architecture());
   if (length <= 0)
     fail(WEFT_INVALID_ARGUMENT, "{} takes sequences of any length: give --sequence-length",
          model.architecture());
@@ -55,6 +50,17 @@ std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::strin
   auto dataset = data::open(path, length, type, tokens->vocabularies());
   if (length == 1) require_label(model, *dataset);
   return dataset;
+}
+
+std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
+                                            int64_t sequence_length, data::TokenType type) {
+  const nn::TokenModel* tokens = nn::find_token_model(model.module());
+  if (tokens != nullptr && !tokens->continues_text() && !path.ends_with(".safetensors"))
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: {} does not predict the next token, so text has no labels for it; give its inputs and labels "
+         "under their names in a .safetensors file",
+         path, model.architecture());
+  return open_samples(model, path, sequence_length, type);
 }
 
 }  // namespace weft

@@ -19,9 +19,13 @@ class TokenModel;
 // model's inputs are tokens alone.
 const nn::TokenModel& require_vocabulary(const Model& model, std::string_view user);
 
-// Opens a data file for a model. `sequence_length` is that of text and tokens; 0 stands for the longest that
-// the model takes. Throws INVALID_ARGUMENT for text or a sequence length with a model of other inputs,
-// for a length that the model does not take, and for tokens outside its vocabulary.
+// Opens a data file whose samples are the inputs of a model. `sequence_length` is that of text and tokens; 0
+// stands for the longest that the model takes. Throws INVALID_ARGUMENT for text or a sequence length with a
+// model of other inputs, for a length that the model does not take, and for tokens outside its vocabulary.
+std::shared_ptr<data::Dataset> open_samples(const Model& model, const std::string& path,
+                                            int64_t sequence_length, data::TokenType type);
+// Does the same for samples whose text is also the labels. Throws INVALID_ARGUMENT for text with a model that
+// does not predict the next token.
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
                                             int64_t sequence_length, data::TokenType type);
 // Does the same for data to learn from. Without an objective in `options`, a .safetensors file has its own

@@ -102,8 +102,7 @@ std::shared_ptr<data::Dataset> mask_tokens(const Model& model, std::shared_ptr<d
   masking.probability = share("--mlm-probability", options.mlm_probability, masking.probability);
   if (!options.mask_token_id)
     fail(WEFT_INVALID_ARGUMENT,
-         "{} is trained by the objective masked_lm, which needs --mask-token-id: give the id of the token "
-         "that "
+         "{} is trained by the objective masked_lm, which needs --mask-token-id: give the id of the token that "
          "replaces masked ones, [MASK] in the tokenizer of the model",
          model.architecture());
   masking.mask_token_id = *options.mask_token_id;
@@ -162,7 +161,7 @@ std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::strin
   // First, because without an objective the data may not be worth reading.
   const Kind kind = chosen(model, options.objective).kind;
   refuse_without_effect(options, name_of(kind));
-  auto dataset = open_dataset(model, path, sequence_length, type);
+  auto dataset = open_samples(model, path, sequence_length, type);
   // The windows of a text have ids and labels of causal_lm already.
   if (kind == Kind::kCausalLm && !has_labels) return dataset;
   return with_objective(model, std::move(dataset), options);
