@@ -151,15 +151,16 @@ TEST_P(Resharding, HalfPrecisionMovesItsMasters) {
 TEST_P(Resharding, EveryRankWritesItsPart) {
   save(GetParam());
   size_t expected = 0, bytes = 0, first = 0;
-  for (const auto& [name, tensor] : read_safetensors(in("saved.safetensors")))
+  for (const auto& [name, tensor] : read_safetensors(in("saved.safetensors"))) {
     expected += tensor.bytes.size();
+    if (std::string(GetParam().name) != "TensorOn2") continue;
+    for (const char* whole : {"ln_", "wpe", "c_proj.bias"})
+      if (name.find(whole) != std::string::npos) first += tensor.bytes.size();
+  }
   std::vector<RawTensors> parts;
   for (int rank = 0; rank < GetParam().ranks; ++rank)
     parts.push_back(
         read_safetensors(in("saved/training_state/part-0000" + std::to_string(rank) + ".safetensors")));
-  if (std::string(GetParam().name) == "TensorOn2")
-    for (const auto& [name, tensor] : parts[0])
-      if (!parts[1].contains(name)) first += tensor.bytes.size();
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     size_t own = 0;
     for (const auto& [name, tensor] : parts[rank]) own += tensor.bytes.size();
