@@ -84,10 +84,15 @@ TEST_F(Generate, AndTrainingOnTextRefuseAnEncoder) {
     EXPECT_TRUE(refuses({"generate", "--model", in("bert.json"), "--architecture", architecture, "--prompt",
                          "a", "--allow-missing"},
                         1, {architecture, "does not predict the next token", "causal language model"}));
-    EXPECT_TRUE(refuses({"train", "--model", in("bert.json"), "--architecture", architecture, "--data", data_,
-                         "--steps", "1"},
-                        1, {data_, architecture, "does not predict the next token", ".safetensors"}));
   }
+  const auto train = [&](const char* architecture) {
+    return Words{"train",   "--model", in("bert.json"), "--architecture", architecture, "--data", data_,
+                 "--steps", "1"};
+  };
+  EXPECT_TRUE(refuses(train("BertLMHeadModel"), 1,
+                      {data_, "BertLMHeadModel", "does not predict the next token", ".safetensors"}));
+  EXPECT_TRUE(
+      refuses(train("BertForMaskedLM"), 1, {"BertForMaskedLM", "masked_lm", "needs --mask-token-id"}));
 }
 
 }  // namespace
