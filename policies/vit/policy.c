@@ -7,6 +7,7 @@
 
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
+  (void)model; /* all classes have the same entries */
   REQUIRE_DIVIDES("num_attention_heads", HEAD_RANKS);
 
   ON("embeddings.stream_begin",          "weft.sequence_split/1");
