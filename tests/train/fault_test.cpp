@@ -108,7 +108,7 @@ TEST_F(Fault, BadValuesOfFlags) {
   EXPECT_TRUE(refused({"--optimizer", "came"}, {"came", "lr must be given"}));
   EXPECT_TRUE(refused({"--optimizer", "came", "--lr", "1", "--betas", "0.9,0.9"}, {"three numbers"}));
   EXPECT_TRUE(refused({"--lr-scheduler", "step", "--lr-scheduler-option", "gama=0.5"},
-                      {"schedule step", "did you mean \"gamma\""}));
+                      {"--lr-scheduler-option: schedule step", "did you mean \"gamma\""}));
   EXPECT_TRUE(refused({"--lr-scheduler", "step", "--warmup-steps", "1"}, {"no warm-up", "step_warmup"}));
   EXPECT_TRUE(refused({"--lr-scheduler", "multi_step"}, {"milestones must be given"}));
   EXPECT_TRUE(refused({"--recompute", "9"}, {"recompute is \"9\""}));

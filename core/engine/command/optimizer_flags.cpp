@@ -68,7 +68,7 @@ optim::Scheduler make_scheduler(const json& arguments, optim::Optimizer& optimiz
   const std::string name = text(arguments, "lr_scheduler", "constant");
   json options = parse_assignments(optim::schedule_options(name),
                                    arguments.value("lr_scheduler_options", std::vector<std::string>()),
-                                   "schedule " + name);
+                                   "--lr-scheduler-option: schedule " + name);
   for (const char* key : {"warmup_steps", "total_steps"})
     if (options.contains(key))
       fail(WEFT_INVALID_ARGUMENT, "--lr-scheduler-option {}: give it as {}", key,
