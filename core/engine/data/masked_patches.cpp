@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/text.hpp"
+#include "data/made_from.hpp"
 #include "data/objectives.hpp"
 #include "data/random.hpp"
 #include "weft/nn/images.hpp"
@@ -16,63 +17,51 @@ namespace {
 
 using nn::kMaskedPatches, nn::kPixels;
 
-class MaskedPatches final : public Dataset {
+class MaskedPatches final : public MadeFrom {
  public:
-  MaskedPatches(std::shared_ptr<Dataset> dataset, const PatchMasking& masking)
-      : dataset_(std::move(dataset)), masking_(masking) {
+  MaskedPatches(std::shared_ptr<Dataset> dataset, const PatchMasking& masking, SettingName names)
+      : MadeFrom(std::move(dataset), std::move(names)), masking_(masking) {
     const int64_t side = masking_.mask_patch_size;
     if (side < 1 || side % masking_.patch_height != 0 || side % masking_.patch_width != 0)
       fail(WEFT_INVALID_ARGUMENT,
-           "--mask-patch-size is {}, must be a multiple of the model's patches, which have {} x {} pixels",
-           side, masking_.patch_height, masking_.patch_width);
-    const Batch first = dataset_->get({0});
-    if (first.has(kMaskedPatches))
-      fail(WEFT_INVALID_ARGUMENT,
-           "{}: the samples have \"{}\" already, and an objective makes its own; leave out --objective to "
-           "train on those of the data",
-           source(), kMaskedPatches);
-    check_images(first);
+           "{} is {}, must be a multiple of the model's patches, which have {} x {} pixels",
+           called("mask_patch_size"), side, masking_.patch_height, masking_.patch_width);
+    const Batch first = first_sample();
+    if (first.has(kMaskedPatches)) refuse_given(kMaskedPatches);
+    check(first);
   }
 
-  int64_t size() const override { return dataset_->size(); }
-  std::string name() const override { return dataset_->name(); }
   std::string objective() const override {
     return fmt::format("masked_image with mask_patch_size {}, mask_ratio {} and seed {}",
                        masking_.mask_patch_size, masking_.ratio, masking_.seed);
   }
-  Batch get(const std::vector<int64_t>& indices) const override { return get_in_epoch(indices, 0); }
-  Batch get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const override {
-    Batch batch = dataset_->get_in_epoch(indices, epoch);
-    check_images(batch);
+
+ private:
+  void check(const Batch& batch) const override {
+    const at::Tensor* pixels = batch.find(kPixels);
+    if (pixels == nullptr || pixels->dim() != 4)
+      refuse(
+          fmt::format("the samples have no images (\"{}\" of samples, channels, height, width) to mask; give "
+                      "them in a .safetensors file",
+                      kPixels));
+    const int64_t side = masking_.mask_patch_size, height = pixels->size(2), width = pixels->size(3);
+    if (height < side || width < side || height % side != 0 || width % side != 0)
+      refuse(
+          fmt::format("images have {} x {} pixels, must be a multiple of the masked squares in both "
+                      "directions, which have a side of {} ({})",
+                      height, width, side, called("mask_patch_size")));
+  }
+
+  void make(const std::vector<int64_t>& indices, int64_t epoch, Batch& batch) const override {
     const at::Tensor& pixels = batch.at(kPixels);
     const int64_t rows = pixels.size(2) / masking_.patch_height,
                   columns = pixels.size(3) / masking_.patch_width;
-    const at::Tensor masks = at::zeros({static_cast<int64_t>(indices.size()), rows, columns}, at::kLong);
+    const at::Tensor masks = at::zeros({pixels.size(0), rows, columns}, at::kLong);
     for (size_t i = 0; i < indices.size(); ++i) {
       SampleRandom random(masking_.seed, epoch, indices[i]);
       mask(masks[static_cast<int64_t>(i)], random);
     }
     batch.set(kMaskedPatches, masks.flatten(1));
-    return batch;
-  }
-
- private:
-  std::string source() const { return dataset_->name().empty() ? "the data" : dataset_->name(); }
-
-  void check_images(const Batch& batch) const {
-    const at::Tensor* pixels = batch.find(kPixels);
-    if (pixels == nullptr || pixels->dim() != 4)
-      fail(
-          WEFT_INVALID_ARGUMENT,
-          "{}: the samples have no images (\"{}\" of samples, channels, height, width) to mask; give them in "
-          "a .safetensors file",
-          source(), kPixels);
-    const int64_t side = masking_.mask_patch_size, height = pixels->size(2), width = pixels->size(3);
-    if (height < side || width < side || height % side != 0 || width % side != 0)
-      fail(WEFT_INVALID_ARGUMENT,
-           "{}: images have {} x {} pixels, must be a multiple of the masked squares in both directions, "
-           "which have a side of {} (--mask-patch-size)",
-           source(), height, width, side);
   }
 
   // Masks squares without repetition: the first ones of a shuffle (Fisher and Yates). grid: (rows, columns)
@@ -91,14 +80,14 @@ class MaskedPatches final : public Dataset {
     }
   }
 
-  const std::shared_ptr<Dataset> dataset_;
   const PatchMasking masking_;
 };
 
 }  // namespace
 
-std::shared_ptr<Dataset> with_masked_patches(std::shared_ptr<Dataset> dataset, PatchMasking masking) {
-  return std::make_shared<MaskedPatches>(std::move(dataset), masking);
+std::shared_ptr<Dataset> with_masked_patches(std::shared_ptr<Dataset> dataset, PatchMasking masking,
+                                             SettingName called) {
+  return std::make_shared<MaskedPatches>(std::move(dataset), masking, std::move(called));
 }
 
 }  // namespace weft::data

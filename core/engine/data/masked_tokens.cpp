@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "data/made_from.hpp"
 #include "data/objectives.hpp"
 #include "data/random.hpp"
 #include "weft/nn/batch_fields.hpp"
@@ -17,31 +18,14 @@ namespace {
 constexpr double kBecomesMask = 0.8, kBecomesRandom = 0.1;  // the others stay as they are
 
 // A data set with the ids of another one and labels that are made from them.
-class LabelledTokens : public Dataset {
+class LabelledTokens : public MadeFrom {
  public:
-  LabelledTokens(std::shared_ptr<Dataset> dataset, std::string field)
-      : dataset_(std::move(dataset)), field_(std::move(field)) {
-    const Batch first = dataset_->get({0});
-    if (!first.has(field_))
-      fail(WEFT_INVALID_ARGUMENT, "{}: the samples have no \"{}\" to make labels from", source(), field_);
+  LabelledTokens(std::shared_ptr<Dataset> dataset, std::string field, SettingName names)
+      : MadeFrom(std::move(dataset), std::move(names)), field_(std::move(field)) {
+    const Batch first = first_sample();
+    LabelledTokens::check(first);
     // Windows of a text have the ids as labels.
-    if (first.has(nn::kLabels) && !first.at(nn::kLabels).is_same(first.at(field_)))
-      fail(
-          WEFT_INVALID_ARGUMENT,
-          "{}: the samples have \"labels\" already, and an objective makes its own; leave out --objective to "
-          "train on those of the data",
-          source());
-  }
-
-  int64_t size() const override { return dataset_->size(); }
-  std::string name() const override { return dataset_->name(); }
-  Batch get(const std::vector<int64_t>& indices) const override { return get_in_epoch(indices, 0); }
-  Batch get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const override {
-    Batch batch = dataset_->get_in_epoch(indices, epoch);
-    const at::Tensor ids = batch.at(field_).to(at::kLong).contiguous();
-    const at::Tensor* mask = batch.find(nn::kAttentionMask);
-    make_labels(indices, epoch, ids, mask ? mask->ne(0).expand_as(ids).contiguous() : ids.eq(ids), batch);
-    return batch;
+    if (first.has(nn::kLabels) && !first.at(nn::kLabels).is_same(first.at(field_))) refuse_given(nn::kLabels);
   }
 
  protected:
@@ -51,9 +35,25 @@ class LabelledTokens : public Dataset {
   const std::string& field() const { return field_; }
 
  private:
-  std::string source() const { return dataset_->name().empty() ? "the data" : dataset_->name(); }
+  void check(const Batch& batch) const final {
+    const at::Tensor* ids = batch.find(field_);
+    if (ids == nullptr) refuse(fmt::format("the samples have no \"{}\" to make labels from", field_));
+    if (ids->scalar_type() != at::kLong && ids->scalar_type() != at::kInt)
+      refuse(fmt::format("the dtype of \"{}\" is {}, must be int64 or int32, because ids are integers",
+                         field_, c10::toString(ids->scalar_type())));
+    const at::Tensor* mask = batch.find(nn::kAttentionMask);
+    if (mask != nullptr && mask->sizes() != ids->sizes())
+      refuse(fmt::format("the shape of \"{}\" is [{}], must be that of \"{}\", which is [{}]",
+                         nn::kAttentionMask, fmt::join(mask->sizes(), ", "), field_,
+                         fmt::join(ids->sizes(), ", ")));
+  }
 
-  const std::shared_ptr<Dataset> dataset_;
+  void make(const std::vector<int64_t>& indices, int64_t epoch, Batch& batch) const final {
+    const at::Tensor ids = batch.at(field_).to(at::kLong).contiguous();
+    const at::Tensor* mask = batch.find(nn::kAttentionMask);
+    make_labels(indices, epoch, ids, mask ? mask->ne(0).contiguous() : ids.eq(ids), batch);
+  }
+
   const std::string field_;
 };
 
@@ -71,8 +71,8 @@ class NextTokens final : public LabelledTokens {
 
 class MaskedTokens final : public LabelledTokens {
  public:
-  MaskedTokens(std::shared_ptr<Dataset> dataset, TokenMasking masking)
-      : LabelledTokens(std::move(dataset), masking.field),
+  MaskedTokens(std::shared_ptr<Dataset> dataset, TokenMasking masking, SettingName names)
+      : LabelledTokens(std::move(dataset), masking.field, std::move(names)),
         masking_(std::move(masking)),
         never_(static_cast<size_t>(masking_.vocabulary), false) {
     never_.at(static_cast<size_t>(masking_.mask_token_id)) = true;
@@ -137,12 +137,14 @@ class MaskedTokens final : public LabelledTokens {
 
 }  // namespace
 
-std::shared_ptr<Dataset> with_next_tokens(std::shared_ptr<Dataset> dataset, const std::string& field) {
-  return std::make_shared<NextTokens>(std::move(dataset), field);
+std::shared_ptr<Dataset> with_next_tokens(std::shared_ptr<Dataset> dataset, const std::string& field,
+                                          SettingName called) {
+  return std::make_shared<NextTokens>(std::move(dataset), field, std::move(called));
 }
 
-std::shared_ptr<Dataset> with_masked_tokens(std::shared_ptr<Dataset> dataset, TokenMasking masking) {
-  return std::make_shared<MaskedTokens>(std::move(dataset), std::move(masking));
+std::shared_ptr<Dataset> with_masked_tokens(std::shared_ptr<Dataset> dataset, TokenMasking masking,
+                                            SettingName called) {
+  return std::make_shared<MaskedTokens>(std::move(dataset), std::move(masking), std::move(called));
 }
 
 }  // namespace weft::data

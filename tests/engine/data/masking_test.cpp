@@ -48,6 +48,27 @@ std::shared_ptr<Dataset> sentences(int64_t size = 400, bool with_mask = false) {
   return std::make_shared<Sentences>(size, with_mask);
 }
 
+// Four samples with the rows of these fields.
+class Fields final : public Dataset {
+ public:
+  explicit Fields(Batch fields) : fields_(std::move(fields)) {}
+  int64_t size() const override { return 4; }
+  std::string name() const override { return "b.safetensors"; }
+  Batch get(const std::vector<int64_t>& indices) const override {
+    Batch batch;
+    for (const auto& [name, tensor] : fields_)
+      batch.set(name, tensor.index_select(0, at::tensor(indices, at::kLong)));
+    return batch;
+  }
+
+ private:
+  Batch fields_;
+};
+
+std::shared_ptr<Dataset> with_fields(Batch fields) {
+  return std::make_shared<Fields>(std::move(fields));
+}
+
 TokenMasking masking(double probability = 0.15, int64_t seed = 5) {
   return {"input_ids", kVocabulary, kMask, kSpecial, probability, seed};
 }
@@ -236,12 +257,58 @@ TEST(MaskedTokens, AreMadeOfIdsWithoutLabels) {
   };
   const auto labelled = std::make_shared<Labelled>();
   EXPECT_ERROR(with_masked_tokens(labelled, masking()), WEFT_INVALID_ARGUMENT, "a.safetensors",
-               "have \"labels\" already", "--objective");
-  EXPECT_ERROR(with_next_tokens(labelled, "input_ids"), WEFT_INVALID_ARGUMENT, "have \"labels\" already");
+               "have \"labels\" already", "leave out objective");
+  const SettingName flag = [](const std::string& setting) { return "--" + setting; };
+  EXPECT_ERROR(with_next_tokens(labelled, "input_ids", flag), WEFT_INVALID_ARGUMENT,
+               "have \"labels\" already", "leave out --objective");
   EXPECT_ERROR(with_masked_tokens(sentences(), {"decoder_ids", 9, 3, {}}), WEFT_INVALID_ARGUMENT,
                "no \"decoder_ids\"");
   labelled->same_tensor = true;  // as the windows of a text have them
   EXPECT_TRUE(with_masked_tokens(labelled, masking(1))->get({0}).at("labels").eq(9).all().item<bool>());
+}
+
+TEST(MaskedTokens, AreMadeOfIntegers) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBool, at::kByte}) {
+    const auto dataset = with_fields({{"input_ids", at::full({4, 6}, 1.5).to(dtype)}});
+    for (const bool masks : {true, false})
+      EXPECT_ERROR(masks ? with_masked_tokens(dataset, masking()) : with_next_tokens(dataset, "input_ids"),
+                   WEFT_INVALID_ARGUMENT, "b.safetensors", "\"input_ids\"", c10::toString(dtype),
+                   "must be int64 or int32");
+  }
+  const auto narrow = with_fields({{"input_ids", at::full({4, 6}, 9, at::kInt)}});
+  EXPECT_TRUE(with_masked_tokens(narrow, masking(1))->get({3}).at("labels").eq(9).all().item<bool>());
+}
+
+TEST(MaskedTokens, HaveAMaskOfTheShapeOfTheIds) {
+  const Tensor ids = at::full({4, 6}, 9, at::kLong);
+  const std::vector<std::pair<std::vector<int64_t>, std::string>> wrong = {
+      {{4, 1}, "[1, 1]"}, {{4, 5}, "[1, 5]"}, {{4, 6, 1}, "[1, 6, 1]"}, {{4}, "[1]"}};
+  for (const auto& [shape, text] : wrong) {
+    const auto dataset = with_fields({{"input_ids", ids}, {"attention_mask", at::ones(shape, at::kLong)}});
+    for (const bool masks : {true, false})
+      EXPECT_ERROR(masks ? with_masked_tokens(dataset, masking()) : with_next_tokens(dataset, "input_ids"),
+                   WEFT_INVALID_ARGUMENT, "b.safetensors", "\"attention_mask\"", text, "\"input_ids\"",
+                   "[1, 6]");
+  }
+}
+
+// Whatever the data set is asked for, it returns one sample.
+class OneSample final : public Dataset {
+ public:
+  int64_t size() const override { return 4; }
+  Batch get(const std::vector<int64_t>&) const override {
+    return {{"input_ids", at::full({1, 6}, 9, at::kLong)}, {"pixel_values", at::zeros({1, 3, 8, 8})}};
+  }
+};
+
+TEST(MadeFrom, NeedsTheSamplesThatItAskedFor) {
+  const auto one = std::make_shared<OneSample>();
+  for (const auto& dataset : {with_masked_tokens(one, masking()), with_next_tokens(one, "input_ids"),
+                              with_masked_patches(one, {4, 4, 8, 0.6, 1})}) {
+    EXPECT_EQ(dataset->size(), 4);
+    EXPECT_EQ(dataset->get({2}).samples(), 1);
+    EXPECT_ERROR(dataset->get({2, 3}), WEFT_INVALID_ARGUMENT, "the data", "returned 1 samples", "the 2");
+  }
 }
 
 TEST(NextTokens, AreTheIdsWithoutPadding) {
@@ -282,10 +349,14 @@ TEST(MaskedPatches, AreWholeSquaresInTheAskedRatio) {
 
 TEST(MaskedPatches, AreRefusedWhereSquaresDoNotFit) {
   const auto images = std::make_shared<Images>();
-  EXPECT_ERROR(with_masked_patches(images, {4, 4, 6, 0.6, 1}), WEFT_INVALID_ARGUMENT,
-               "--mask-patch-size is 6", "4 x 4");
+  EXPECT_ERROR(with_masked_patches(images, {4, 4, 6, 0.6, 1}), WEFT_INVALID_ARGUMENT, "mask_patch_size is 6",
+               "4 x 4");
   EXPECT_ERROR(with_masked_patches(images, {4, 4, 32, 0.6, 1}), WEFT_INVALID_ARGUMENT, "24 x 16",
-               "side of 32", "--mask-patch-size");
+               "side of 32", "(mask_patch_size)");
+  const SettingName flag = [](const std::string& setting) { return "--" + setting; };
+  for (const int64_t side : {6, 32})
+    EXPECT_ERROR(with_masked_patches(images, {4, 4, side, 0.6, 1}, flag), WEFT_INVALID_ARGUMENT,
+                 "--mask_patch_size");
   EXPECT_ERROR(with_masked_patches(images, {4, 4, 12, 0.6, 1}), WEFT_INVALID_ARGUMENT, "24 x 16",
                "side of 12");
   EXPECT_ERROR(with_masked_patches(sentences(), {4, 4, 8, 0.6, 1}), WEFT_INVALID_ARGUMENT, "no images",
