@@ -88,8 +88,11 @@ std::unique_ptr<Inputs> make_pixel_inputs(PixelOptions options) {
 }
 
 at::Tensor masked_patches(const BatchFields& batch, int64_t rows, int64_t patches) {
-  batch.require_shape(kMaskedPatches, {{rows, patches}});
-  const at::Tensor& mask = batch.batch().at(kMaskedPatches);
+  const at::Tensor &mask = batch.batch().at(kMaskedPatches), &pixels = batch.batch().at(kPixels);
+  if (mask.dim() != 2 || mask.size(0) != rows || mask.size(1) != patches)
+    batch.refuse(kMaskedPatches,
+                 fmt::format("its shape is {}, must be [{}, {}], the patches of \"{}\" of shape {}",
+                             shape_text(mask.sizes()), rows, patches, kPixels, shape_text(pixels.sizes())));
   const at::Tensor masked = mask.ne(0);
   if (mask.scalar_type() != at::kBool && !mask.eq(masked).all().item<bool>())
     batch.refuse(kMaskedPatches, "it has values beside 0 and 1 (masked)");

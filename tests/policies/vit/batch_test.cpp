@@ -85,7 +85,7 @@ TEST(VitInput, RefusesWrongMasks) {
     EXPECT_ERROR(tiny(kMasked)->input(batch({{"pixel_values", pixels(2)}, {"bool_masked_pos", mask}})),
                  WEFT_INVALID_ARGUMENT, kMasked, "bool_masked_pos", parts...);
   };
-  refused(at::zeros({2, 10}), "[2, 10]", "[2, 9]");
+  refused(at::zeros({2, 10}), "[2, 10]", "[2, 9]", "\"pixel_values\" of shape [2, 3, 6, 6]");
   refused(at::zeros({2, 3, 3}), "[2, 3, 3]", "[2, 9]");
   refused(at::full({2, 9}, 2, at::kLong), "0 and 1");
   EXPECT_ERROR(tiny(kMasked, kTiny.with_json("encoder_stride", "3"))

@@ -45,7 +45,8 @@ struct PixelOptions {
 // each token and each patch.
 std::unique_ptr<Inputs> make_pixel_inputs(PixelOptions options);
 
-// Checks kMaskedPatches (rows, patches) and returns it as booleans. Throws INVALID_ARGUMENT.
+// Checks kMaskedPatches (rows, patches) of a batch with kPixels and returns it as booleans. Throws
+// INVALID_ARGUMENT.
 at::Tensor masked_patches(const BatchFields& batch, int64_t rows, int64_t patches);
 
 // Computes a convolution of adjacent patches, like torch.nn.Conv2d with kernel_size and stride of `patch`.
