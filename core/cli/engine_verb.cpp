@@ -53,8 +53,9 @@ EngineVerb& EngineVerb::real(const std::string& flags, const char* key, const st
   add_real(*app_, flags, help, keep<double>(key));
   return *this;
 }
-EngineVerb& EngineVerb::integers(const std::string& flags, const char* key, const std::string& help) {
-  add_integers(*app_, flags, help, keep<std::vector<int64_t>>(key));
+EngineVerb& EngineVerb::integers(const std::string& flags, const char* key, const std::string& help,
+                                 bool may_be_empty) {
+  add_integers(*app_, flags, help, keep<std::vector<int64_t>>(key), may_be_empty);
   return *this;
 }
 EngineVerb& EngineVerb::reals(const std::string& flags, const char* key, const std::string& help) {
@@ -92,12 +93,13 @@ EngineVerb& EngineVerb::data_flags() {
 EngineVerb& EngineVerb::objective_flags() {
   text("--objective", "objective",
        "Labels to make from the inputs: causal_lm, masked_lm or masked_image; default: those of a "
-       ".safetensors "
-       "file, and for text and .bin the usual objective of the model class");
+       ".safetensors file, and for text and .bin the usual objective of the model class");
   integer("--mask-token-id", "mask_token_id",
           "Of masked_lm, which needs it: the id that replaces masked tokens, [MASK] in the tokenizer");
   integers("--special-ids", "special_ids",
-           "Of masked_lm: ids that are never masked, such as [CLS], [SEP] and padding: 0,101,102");
+           "Of masked_lm: ids that are never masked, such as [CLS], [SEP] and padding: 0,101,102; default: "
+           "\"\" (none)",
+           true);
   real("--mlm-probability", "mlm_probability", "Of masked_lm: share of the tokens to predict; default 0.15");
   real("--mask-ratio", "mask_ratio", "Of masked_image: share of the image to mask; default 0.6");
   return integer("--mask-patch-size", "mask_patch_size",

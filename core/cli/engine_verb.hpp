@@ -47,9 +47,11 @@ class EngineVerb {
   EngineVerb& integer(const std::string& flags, const char* key, const std::string& help);
   EngineVerb& real(const std::string& flags, const char* key, const std::string& help);
   EngineVerb& flag(const std::string& flags, const char* key, const std::string& help);
-  EngineVerb& integers(const std::string& flags, const char* key, const std::string& help);  // 1,2,3
-  EngineVerb& reals(const std::string& flags, const char* key, const std::string& help);     // 0.9,0.999
-  EngineVerb& words(const std::string& flags, const char* key, const std::string& help);     // repeated
+  // 1,2,3, or "" if the list `may_be_empty`
+  EngineVerb& integers(const std::string& flags, const char* key, const std::string& help,
+                       bool may_be_empty = false);
+  EngineVerb& reals(const std::string& flags, const char* key, const std::string& help);  // 0.9,0.999
+  EngineVerb& words(const std::string& flags, const char* key, const std::string& help);  // repeated
 
   // Adds --data, --token-type and --sequence-length.
   EngineVerb& data_flags();

@@ -75,8 +75,9 @@ CLI::Option* add_real(CLI::App& app, const std::string& flags, const std::string
 }
 
 CLI::Option* add_integers(CLI::App& app, const std::string& flags, const std::string& help,
-                          const std::function<void(const std::vector<int64_t>&)>& take) {
-  return add(app, flags, help, "INT,...", [flags, take](const std::string& text) {
+                          const std::function<void(const std::vector<int64_t>&)>& take, bool may_be_empty) {
+  return add(app, flags, help, "INT,...", [flags, take, may_be_empty](const std::string& text) {
+    if (may_be_empty && text.empty()) return take({});
     take(read_list(flags, text, [](const std::string& who, const std::string& element) {
       return read_integer(who, element, {});
     }));

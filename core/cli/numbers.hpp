@@ -23,9 +23,11 @@ CLI::Option* add_integer(CLI::App& app, const std::string& flags, const std::str
                          const std::function<void(int64_t)>& take, IntegerRange range = {});
 CLI::Option* add_real(CLI::App& app, const std::string& flags, const std::string& help,
                       const std::function<void(double)>& take);
-// Add a flag for such numbers with commas between them.
+// Add a flag for such numbers with commas between them. An empty text is an error, or no number if the list
+// `may_be_empty`.
 CLI::Option* add_integers(CLI::App& app, const std::string& flags, const std::string& help,
-                          const std::function<void(const std::vector<int64_t>&)>& take);
+                          const std::function<void(const std::vector<int64_t>&)>& take,
+                          bool may_be_empty = false);
 CLI::Option* add_reals(CLI::App& app, const std::string& flags, const std::string& help,
                        const std::function<void(const std::vector<double>&)>& take);
 

@@ -147,17 +147,21 @@ static void data_refuses(weft_model* model) {
   REFUSED(WEFT_INVALID_ARGUMENT, weft_data_open(runtime, model, text, str("{\"shuffle\": 2}"), &data, error),
           "shuffle");
   REFUSED(WEFT_INVALID_ARGUMENT,
-          weft_data_open(runtime, model, text, str("{\"sequence_length\": 999}"), &data, error), "999", "32");
+          weft_data_open(runtime, model, text, str("{\"sequence_length\": 999}"), &data, error),
+          "sequence_length is 999", "32");
   REFUSED(WEFT_INVALID_ARGUMENT,
           weft_data_open(runtime, model, text, str("{\"token_type\": \"u8\"}"), &data, error), "token_type",
           "u8", "uint32");
   REFUSED(WEFT_INVALID_ARGUMENT,
           weft_data_open(runtime, model, text, str("{\"objective\": \"masked_lm\", \"mask_token_id\": 3}"),
                          &data, error),
-          "GPT2LMHeadModel cannot be trained by --objective masked_lm", "causal_lm");
+          "GPT2LMHeadModel cannot be trained by objective masked_lm", "causal_lm");
   REFUSED(WEFT_INVALID_ARGUMENT,
           weft_data_open(runtime, model, text, str("{\"mask_token_id\": 3}"), &data, error),
-          "--mask-token-id", "masked_lm", "causal_lm");
+          "mask_token_id is for the objective masked_lm", "causal_lm");
+  REFUSED(WEFT_INVALID_ARGUMENT,
+          weft_data_open(runtime, model, text, str("{\"special_ids\": []}"), &data, error),
+          "special_ids is for the objective masked_lm", "causal_lm");
   REFUSED(WEFT_INVALID_ARGUMENT,
           weft_data_open(runtime, model, text, str("{\"special_ids\": [1, 2.5]}"), &data, error),
           "special_ids", "[1,2.5]", "array of ids");

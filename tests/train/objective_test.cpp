@@ -72,6 +72,15 @@ TEST_F(Objectives, AreTheSameInAResumedRun) {
   EXPECT_TRUE(refuses(resumed + Words{"--special-ids", "1,2"}, 1, {"special_ids [1, 2]"}));
 }
 
+TEST_F(Objectives, TakeAVocabularyWithoutSpecialIds) {
+  const Words steps = {"--steps", "2", "--strategy", "none", "--metrics", in("m")};
+  weft_succeeds(bert(steps));
+  const std::vector<double> without = losses("m");
+  weft_succeeds(bert(steps + Words{"--special-ids", ""}));
+  EXPECT_EQ(losses("m"), without);
+  EXPECT_TRUE(refuses(bert(steps + Words{"--special-ids", "1,"}), 2, {"element 2 of --special-ids"}));
+}
+
 TEST_F(Objectives, LearnAndAreEvaluated) {
   const Words evaluate = {"--data", data_, "--objective", "masked_lm", "--mask-token-id", "3"};
   weft_succeeds(bert({"--steps", "60", "--strategy", "none", "--save", in("out")}));
@@ -117,6 +126,20 @@ TEST_F(Objectives, MakeTheLabelsThatAFileLacks) {
                       {"labelled.safetensors", "have \"labels\" already", "leave out --objective"}));
 }
 
+TEST_F(Objectives, AreMadeOfIntegersAndTheirMask) {
+  const Words train = {"train", "--model", config_, "--steps", "2", "--objective", "causal_lm", "--data"};
+  const RawTensor fractions = float_tensor({4, 8}, std::vector<float>(32, 1.5F)),
+                  ids = int64_tensor({4, 8}, std::vector<int64_t>(32, 5)),
+                  mask = int64_tensor({4, 1}, std::vector<int64_t>(4, 1));
+  EXPECT_TRUE(
+      refuses(train + Words{folder_.file("a.safetensors", safetensors_bytes({{"input_ids", fractions}}))}, 1,
+              {"a.safetensors", "\"input_ids\" is Float", "int64 or int32"}));
+  EXPECT_TRUE(
+      refuses(train + Words{folder_.file("b.safetensors",
+                                         safetensors_bytes({{"input_ids", ids}, {"attention_mask", mask}}))},
+              1, {"b.safetensors", "\"attention_mask\" is [1, 1]", "\"input_ids\", which is [1, 8]"}));
+}
+
 TEST_F(Objectives, AreRefusedForAClassThatCannotLearnByThem) {
   const Words steps = {"--data", data_, "--steps", "1"};
   const auto objective = [&](const std::string& model, const std::string& name, const Words& more = {}) {
@@ -157,8 +180,8 @@ TEST_F(Objectives, RefuseSettingsThatAreWrongOrWithoutEffect) {
   EXPECT_TRUE(refuses(with(masked + Words{"--mask-token-id", "3", "--mask-ratio", "0.5"}), 1,
                       {"--mask-ratio is for the objective masked_image, but this training is by masked_lm"}));
   const Words causal = {"train", "--model", config_, "--data", data_, "--steps", "1"};
-  for (const Words& setting :
-       {Words{"--mask-token-id", "3"}, Words{"--special-ids", "1"}, Words{"--mlm-probability", "0.2"}})
+  for (const Words& setting : {Words{"--mask-token-id", "3"}, Words{"--special-ids", "1"},
+                               Words{"--special-ids", ""}, Words{"--mlm-probability", "0.2"}})
     EXPECT_TRUE(refuses(causal + setting, 1,
                         {setting[0] + " is for the objective masked_lm", "by causal_lm", "leave it out"}));
   const std::string labelled =

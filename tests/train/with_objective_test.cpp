@@ -20,7 +20,7 @@ class WithObjective : public testing::Test {
     return with_objective(model, data::text(text_, 32), options_);
   }
   ObjectiveOptions options_ = {
-      .objective = "masked_lm", .mask_token_id = 3, .special_ids = {' ', '.'}, .seed = 9};
+      .objective = "masked_lm", .mask_token_id = 3, .special_ids = std::vector<int64_t>{' ', '.'}, .seed = 9};
 
   TemporaryFolder folder_;
   std::string bert_ = folder_.file("config.json", kBert);
@@ -76,6 +76,30 @@ TEST_F(WithObjective, NamesWhatAClassLearnsBy) {
   ObjectiveOptions usual = options_;
   usual.objective = "";
   EXPECT_EQ(with_objective(bert, data::text(text_, 32), usual)->objective(), masked(bert)->objective());
+}
+
+TEST_F(WithObjective, NamesTheFieldsOfItsOptions) {
+  const Model bert = Model::open(bert_), gpt2 = Model::open(folder_.file("gpt2.json", config_json()));
+  const auto refuses = [&](const Model& model, const ObjectiveOptions& options, const std::string& text) {
+    EXPECT_ERROR(with_objective(model, data::text(text_, 32), options), WEFT_INVALID_ARGUMENT, text);
+  };
+  refuses(bert, {.objective = "mask_lm"}, "objective is \"mask_lm\", must be causal_lm");
+  refuses(bert, {.objective = "causal_lm"}, "cannot be trained by objective causal_lm");
+  refuses(bert, {.objective = "masked_lm"}, "needs mask_token_id: ");
+  refuses(bert, {.mask_token_id = 131}, "mask_token_id is 131");
+  refuses(bert, {.mask_token_id = 3, .special_ids = std::vector<int64_t>{200}}, "special_ids has 200");
+  refuses(bert, {.mask_token_id = 3, .mlm_probability = 2.0}, "mlm_probability is 2");
+  refuses(bert, {.mask_token_id = 3, .mask_ratio = 0.5}, "mask_ratio is for the objective masked_image");
+  refuses(gpt2, {.special_ids = std::vector<int64_t>()}, "special_ids is for the objective masked_lm");
+}
+
+TEST_F(WithObjective, TakesAVocabularyWithoutSpecialIds) {
+  const Model bert = Model::open(bert_);
+  const ObjectiveOptions none = {.mask_token_id = 3, .special_ids = std::vector<int64_t>()};
+  const auto dataset = with_objective(bert, data::text(text_, 32), none),
+             same = with_objective(bert, data::text(text_, 32), {.mask_token_id = 3});
+  EXPECT_EQ(dataset->objective(), same->objective());
+  EXPECT_TRUE(dataset->get({0, 1}).at("labels").equal(same->get({0, 1}).at("labels")));
 }
 
 TEST_F(WithObjective, MasksNoSpecialToken) {

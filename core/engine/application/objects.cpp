@@ -67,7 +67,7 @@ constexpr const char* kDataOptions = R"([
   {"name": "seed", "type": "int", "default": 1024, "doc": "of the shuffling and masking"},
   {"name": "objective", "type": "text", "default": "", "doc": "causal_lm, masked_lm or masked_image; empty: labels of the file"},
   {"name": "mask_token_id", "type": "int", "default": null, "doc": "of masked_lm: the id of masked tokens"},
-  {"name": "special_ids", "type": "json", "default": null, "doc": "of masked_lm: an array of ids that are never masked"},
+  {"name": "special_ids", "type": "json", "default": null, "doc": "of masked_lm: an array of ids that are never masked; [] for none"},
   {"name": "mlm_probability", "type": "float", "default": null, "doc": "of masked_lm: share of tokens to predict, 0.15"},
   {"name": "mask_ratio", "type": "float", "default": null, "doc": "of masked_image: share of the image to mask, 0.6"},
   {"name": "mask_patch_size", "type": "int", "default": null, "doc": "of masked_image: side of masked squares, 32"},
@@ -75,14 +75,14 @@ constexpr const char* kDataOptions = R"([
   {"name": "num_workers", "type": "int", "default": 0, "min": 0, "doc": "threads that fetch ahead"},
   {"name": "pin_memory", "type": "bool", "default": false, "doc": "page-locked batches, for GPUs"}])";
 
-// Reads an array of integers. Throws INVALID_ARGUMENT naming `option`.
-std::vector<int64_t> ids_of(const OptionValue& option) {
-  if (option.kind == WEFT_KIND_NONE) return {};
+// Reads an array of integers, if it is given. Throws INVALID_ARGUMENT naming `option`.
+std::optional<std::vector<int64_t>> ids_of(const OptionValue& option) {
+  if (option.kind == WEFT_KIND_NONE) return std::nullopt;
   const nlohmann::json array = nlohmann::json::parse(option.text);
   const auto is_integer = [](const nlohmann::json& id) { return id.is_number_integer(); };
-  if (!array.is_array() || array.empty() || !std::all_of(array.begin(), array.end(), is_integer))
-    fail(WEFT_INVALID_ARGUMENT, "weft_data_open: \"{}\" is {}, must be an array of ids", option.name,
-         option.text);
+  if (!array.is_array() || !std::all_of(array.begin(), array.end(), is_integer))
+    fail(WEFT_INVALID_ARGUMENT, "weft_data_open: \"{}\" is {}, must be an array of ids, which may be empty",
+         option.name, option.text);
   return array.get<std::vector<int64_t>>();
 }
 
@@ -115,8 +115,9 @@ data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
   loader.pin_memory = options.at("pin_memory").integer != 0;
   const auto type =
       options.at("token_type").text == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32;
-  return data::Loader(open_dataset(model.model, std::string(view(path)), length, type, objective_of(options)),
-                      loader);
+  return data::Loader(
+      open_dataset(model.model, std::string(view(path)), length, type, objective_of(options), own_name),
+      loader);
 }
 
 }  // namespace

@@ -54,8 +54,7 @@ void check_max_grad_norm(double max_norm, const std::string& called) {
          max_norm);
 }
 
-void check_numbers(const BoosterOptions& options,
-                   const std::function<std::string(const std::string& option)>& called) {
+void check_numbers(const BoosterOptions& options, const SettingName& called) {
   if (options.accumulate < 1)
     fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", called("accumulate"), options.accumulate);
   check_max_grad_norm(options.max_grad_norm, called("max_grad_norm"));

@@ -14,24 +14,24 @@ const nn::TokenModel& require_vocabulary(const Model& model, std::string_view us
 namespace {
 
 // Throws if a sample of one token has no label, because the model predicts the next token.
-void require_label(const Model& model, const data::Dataset& dataset) {
+void require_label(const Model& model, const data::Dataset& dataset, const SettingName& called) {
   for (const nn::LossCount& term : model.module().counts(dataset.get({0})))
     if (!(term.count > 0))
-      fail(WEFT_INVALID_ARGUMENT,
-           "--sequence-length is 1, but {} predicts the next token of each sequence: give at least 2",
-           model.architecture());
+      fail(WEFT_INVALID_ARGUMENT, "{} is 1, but {} predicts the next token of each sequence: give at least 2",
+           called("sequence_length"), model.architecture());
 }
 
 }  // namespace
 
 std::shared_ptr<data::Dataset> open_samples(const Model& model, const std::string& path,
-                                            int64_t sequence_length, data::TokenType type) {
+                                            int64_t sequence_length, data::TokenType type,
+                                            const SettingName& called) {
   const bool is_tensors = path.ends_with(".safetensors");
   const nn::TokenModel* tokens = nn::find_token_model(model.module());
   if (tokens == nullptr) {
     if (sequence_length != 0)
-      fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, but {} does not read text alone; leave it out",
-           sequence_length, model.architecture());
+      fail(WEFT_INVALID_ARGUMENT, "{} is {}, but {} does not read text alone; leave it out",
+           called("sequence_length"), sequence_length, model.architecture());
     if (!is_tensors)
       fail(WEFT_INVALID_ARGUMENT,
            "{}: {} does not read text alone; give its inputs under their names in a .safetensors file", path,
@@ -42,25 +42,26 @@ std::shared_ptr<data::Dataset> open_samples(const Model& model, const std::strin
   const int64_t length = sequence_length == 0 ? longest : sequence_length;
   if (is_tensors) return data::open(path, length, type, tokens->vocabularies());
   if (length <= 0)
-    fail(WEFT_INVALID_ARGUMENT, "{} takes sequences of any length: give --sequence-length",
-         model.architecture());
+    fail(WEFT_INVALID_ARGUMENT, "{} takes sequences of any length: give {}", model.architecture(),
+         called("sequence_length"));
   if (longest > 0 && length > longest)
-    fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, but {} takes at most {} positions", length,
-         model.architecture(), longest);
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, but {} takes at most {} positions", called("sequence_length"),
+         length, model.architecture(), longest);
   auto dataset = data::open(path, length, type, tokens->vocabularies());
-  if (length == 1) require_label(model, *dataset);
+  if (length == 1) require_label(model, *dataset, called);
   return dataset;
 }
 
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
-                                            int64_t sequence_length, data::TokenType type) {
+                                            int64_t sequence_length, data::TokenType type,
+                                            const SettingName& called) {
   const nn::TokenModel* tokens = nn::find_token_model(model.module());
   if (tokens != nullptr && !tokens->continues_text() && !path.ends_with(".safetensors"))
     fail(WEFT_INVALID_ARGUMENT,
          "{}: {} does not predict the next token, so text has no labels for it; give its inputs and labels "
          "under their names in a .safetensors file",
          path, model.architecture());
-  return open_samples(model, path, sequence_length, type);
+  return open_samples(model, path, sequence_length, type, called);
 }
 
 }  // namespace weft

@@ -1,10 +1,12 @@
-// Opens data sets for a model.
+// Opens data sets for a model. In messages `called` names the settings: the sequence length, and those of an
+// objective.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "base/setting_name.hpp"
 #include "weft/data/dataset.hpp"
 #include "weft/model.hpp"
 #include "weft/objective.hpp"
@@ -23,16 +25,21 @@ const nn::TokenModel& require_vocabulary(const Model& model, std::string_view us
 // stands for the longest that the model takes. Throws INVALID_ARGUMENT for text or a sequence length with a
 // model of other inputs, for a length that the model does not take, and for tokens outside its vocabulary.
 std::shared_ptr<data::Dataset> open_samples(const Model& model, const std::string& path,
-                                            int64_t sequence_length, data::TokenType type);
+                                            int64_t sequence_length, data::TokenType type,
+                                            const SettingName& called);
 // Does the same for samples whose text is also the labels. Throws INVALID_ARGUMENT for text with a model that
 // does not predict the next token.
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
-                                            int64_t sequence_length, data::TokenType type);
+                                            int64_t sequence_length, data::TokenType type,
+                                            const SettingName& called);
 // Does the same for data to learn from. Without an objective in `options`, a .safetensors file has its own
 // labels, and text and tokens have those of the first objective of the model's class, if it has one. Throws
 // INVALID_ARGUMENT like with_objective().
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
                                             int64_t sequence_length, data::TokenType type,
-                                            const ObjectiveOptions& options);
+                                            const ObjectiveOptions& options, const SettingName& called);
+// Does what the function of weft/objective.hpp does.
+std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_ptr<data::Dataset> dataset,
+                                              const ObjectiveOptions& options, const SettingName& called);
 
 }  // namespace weft

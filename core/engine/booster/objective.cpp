@@ -25,13 +25,13 @@ const char* name_of(Kind kind) {
       ->second;
 }
 
-Kind kind_named(const std::string& name) {
+Kind kind_named(const std::string& name, const SettingName& called) {
   std::vector<std::string> known;
   for (const auto& [kind, text] : kNames) {
     if (name == text) return kind;
     known.emplace_back(text);
   }
-  fail(WEFT_INVALID_ARGUMENT, "--objective is \"{}\", must be {}{}", printable(name, 60),
+  fail(WEFT_INVALID_ARGUMENT, "{} is \"{}\", must be {}{}", called("objective"), printable(name, 60),
        fmt::join(known, ", "), did_you_mean(name, known));
 }
 
@@ -43,49 +43,52 @@ std::string can_learn(const Model& model) {
 }
 
 // Returns the objective that the options name, or the first one of the model's class.
-nn::Objective chosen(const Model& model, const std::string& name) {
+nn::Objective chosen(const Model& model, const std::string& name, const SettingName& called) {
   const std::vector<nn::Objective> found = model.module().objectives();
   if (name.empty()) {
     if (!found.empty()) return found.front();
     fail(WEFT_INVALID_ARGUMENT, "{} has no objective; {}", model.architecture(), can_learn(model));
   }
-  const Kind kind = kind_named(name);
+  const Kind kind = kind_named(name, called);
   for (const nn::Objective& objective : found)
     if (objective.kind == kind) return objective;
-  fail(WEFT_INVALID_ARGUMENT, "{} cannot be trained by --objective {}; {}", model.architecture(), name,
-       can_learn(model));
+  fail(WEFT_INVALID_ARGUMENT, "{} cannot be trained by {} {}; {}", model.architecture(), called("objective"),
+       name, can_learn(model));
 }
 
 // Throws for a setting that `objective` does not read; an empty name stands for the labels of the data.
-void refuse_without_effect(const ObjectiveOptions& options, const std::string& objective) {
+void refuse_without_effect(const ObjectiveOptions& options, const std::string& objective,
+                           const SettingName& called) {
   struct Setting {
-    const char *flag, *of;
+    const char *name, *of;
     bool given;
   };
   const Setting settings[] = {
-      {"--mask-token-id", "masked_lm", options.mask_token_id.has_value()},
-      {"--special-ids", "masked_lm", !options.special_ids.empty()},
-      {"--mlm-probability", "masked_lm", options.mlm_probability.has_value()},
-      {"--mask-ratio", "masked_image", options.mask_ratio.has_value()},
-      {"--mask-patch-size", "masked_image", options.mask_patch_size.has_value()},
+      {"mask_token_id", "masked_lm", options.mask_token_id.has_value()},
+      {"special_ids", "masked_lm", options.special_ids.has_value()},
+      {"mlm_probability", "masked_lm", options.mlm_probability.has_value()},
+      {"mask_ratio", "masked_image", options.mask_ratio.has_value()},
+      {"mask_patch_size", "masked_image", options.mask_patch_size.has_value()},
   };
   for (const Setting& setting : settings)
     if (setting.given && setting.of != objective)
-      fail(WEFT_INVALID_ARGUMENT, "{} is for the objective {}, but {}; leave it out", setting.flag,
+      fail(WEFT_INVALID_ARGUMENT, "{} is for the objective {}, but {}; leave it out", called(setting.name),
            setting.of,
-           objective.empty() ? "the labels are those of the data, without an --objective"
-                             : fmt::format("this training is by {}", objective));
+           objective.empty()
+               ? fmt::format("the labels are those of the data, because {} is not given", called("objective"))
+               : fmt::format("this training is by {}", objective));
 }
 
-double share(const char* flag, const std::optional<double>& given, double otherwise) {
+double share(const std::string& name, const std::optional<double>& given, double otherwise) {
   const double value = given.value_or(otherwise);
   if (value > 0 && value <= 1) return value;
-  fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be more than 0 and at most 1", flag, value);
+  fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be more than 0 and at most 1", name, value);
 }
 
-void require_id(const Model& model, const char* flag, const char* verb, int64_t id, int64_t vocabulary) {
+void require_id(const Model& model, const std::string& name, const char* verb, int64_t id,
+                int64_t vocabulary) {
   if (id >= 0 && id < vocabulary) return;
-  fail(WEFT_INVALID_ARGUMENT, "{} {} {}, which is outside the vocabulary of {}: its ids are 0 to {}", flag,
+  fail(WEFT_INVALID_ARGUMENT, "{} {} {}, which is outside the vocabulary of {}: its ids are 0 to {}", name,
        verb, id, model.architecture(), vocabulary - 1);
 }
 
@@ -94,35 +97,36 @@ Vocabulary vocabulary_of(const Model& model, Kind kind) {
 }
 
 std::shared_ptr<data::Dataset> mask_tokens(const Model& model, std::shared_ptr<data::Dataset> dataset,
-                                           const ObjectiveOptions& options) {
+                                           const ObjectiveOptions& options, const SettingName& called) {
   const Vocabulary vocabulary = vocabulary_of(model, Kind::kMaskedLm);
   data::TokenMasking masking;
   masking.field = vocabulary.field;
   masking.vocabulary = vocabulary.size;
-  masking.probability = share("--mlm-probability", options.mlm_probability, masking.probability);
+  masking.probability = share(called("mlm_probability"), options.mlm_probability, masking.probability);
   if (!options.mask_token_id)
     fail(WEFT_INVALID_ARGUMENT,
-         "{} is trained by the objective masked_lm, which needs --mask-token-id: give the id of the token that "
-         "replaces masked ones, [MASK] in the tokenizer of the model",
-         model.architecture());
+         "{} is trained by the objective masked_lm, which needs {}: give the id of the token that replaces "
+         "masked ones, [MASK] in the tokenizer of the model",
+         model.architecture(), called("mask_token_id"));
   masking.mask_token_id = *options.mask_token_id;
-  require_id(model, "--mask-token-id", "is", masking.mask_token_id, vocabulary.size);
-  masking.special_ids = options.special_ids;
-  for (const int64_t id : masking.special_ids) require_id(model, "--special-ids", "has", id, vocabulary.size);
+  require_id(model, called("mask_token_id"), "is", masking.mask_token_id, vocabulary.size);
+  masking.special_ids = options.special_ids.value_or(std::vector<int64_t>());
+  for (const int64_t id : masking.special_ids)
+    require_id(model, called("special_ids"), "has", id, vocabulary.size);
   masking.seed = options.seed;
-  return data::with_masked_tokens(std::move(dataset), std::move(masking));
+  return data::with_masked_tokens(std::move(dataset), std::move(masking), called);
 }
 
 std::shared_ptr<data::Dataset> mask_patches(const nn::Objective& objective,
                                             std::shared_ptr<data::Dataset> dataset,
-                                            const ObjectiveOptions& options) {
+                                            const ObjectiveOptions& options, const SettingName& called) {
   data::PatchMasking masking;
   masking.patch_height = objective.patch_height;
   masking.patch_width = objective.patch_width;
-  masking.ratio = share("--mask-ratio", options.mask_ratio, masking.ratio);
+  masking.ratio = share(called("mask_ratio"), options.mask_ratio, masking.ratio);
   masking.mask_patch_size = options.mask_patch_size.value_or(masking.mask_patch_size);
   masking.seed = options.seed;
-  return data::with_masked_patches(std::move(dataset), masking);
+  return data::with_masked_patches(std::move(dataset), masking, called);
 }
 
 }  // namespace
@@ -136,35 +140,40 @@ std::vector<std::string> objectives(const Model& model) {
 
 std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_ptr<data::Dataset> dataset,
                                               const ObjectiveOptions& options) {
+  return with_objective(model, std::move(dataset), options, own_name);
+}
+
+std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_ptr<data::Dataset> dataset,
+                                              const ObjectiveOptions& options, const SettingName& called) {
   if (!dataset) fail(WEFT_INVALID_ARGUMENT, "with_objective: no data set was given");
-  const nn::Objective objective = chosen(model, options.objective);
-  refuse_without_effect(options, name_of(objective.kind));
+  const nn::Objective objective = chosen(model, options.objective, called);
+  refuse_without_effect(options, name_of(objective.kind), called);
   switch (objective.kind) {
     case Kind::kCausalLm:
-      return data::with_next_tokens(std::move(dataset), vocabulary_of(model, objective.kind).field);
+      return data::with_next_tokens(std::move(dataset), vocabulary_of(model, objective.kind).field, called);
     case Kind::kMaskedLm:
-      return mask_tokens(model, std::move(dataset), options);
+      return mask_tokens(model, std::move(dataset), options, called);
     case Kind::kMaskedImage:
-      return mask_patches(objective, std::move(dataset), options);
+      return mask_patches(objective, std::move(dataset), options, called);
   }
   return dataset;
 }
 
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
                                             int64_t sequence_length, data::TokenType type,
-                                            const ObjectiveOptions& options) {
+                                            const ObjectiveOptions& options, const SettingName& called) {
   const bool has_labels = path.ends_with(".safetensors");
   if (options.objective.empty() && (has_labels || model.module().objectives().empty())) {
-    refuse_without_effect(options, "");
-    return open_dataset(model, path, sequence_length, type);
+    refuse_without_effect(options, "", called);
+    return open_dataset(model, path, sequence_length, type, called);
   }
   // First, because without an objective the data may not be worth reading.
-  const Kind kind = chosen(model, options.objective).kind;
-  refuse_without_effect(options, name_of(kind));
-  auto dataset = open_samples(model, path, sequence_length, type);
+  const Kind kind = chosen(model, options.objective, called).kind;
+  refuse_without_effect(options, name_of(kind), called);
+  auto dataset = open_samples(model, path, sequence_length, type, called);
   // The windows of a text have ids and labels of causal_lm already.
   if (kind == Kind::kCausalLm && !has_labels) return dataset;
-  return with_objective(model, std::move(dataset), options);
+  return with_objective(model, std::move(dataset), options, called);
 }
 
 }  // namespace weft

@@ -161,7 +161,8 @@ data::TokenType token_type(const json& arguments) {
 }  // namespace
 
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model) {
-  return open_dataset(model, text(arguments, key), sequence_length(arguments), token_type(arguments));
+  return open_dataset(model, text(arguments, key), sequence_length(arguments), token_type(arguments),
+                      flag_of);
 }
 
 std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed) {
@@ -169,14 +170,15 @@ std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const M
   if (given(arguments, "objective") && text(arguments, "objective").empty())
     fail(WEFT_INVALID_ARGUMENT, "--objective is empty: give its name, or leave the flag out");
   options.objective = text(arguments, "objective");
-  options.special_ids = arguments.value("special_ids", std::vector<int64_t>());
+  if (given(arguments, "special_ids"))
+    options.special_ids = arguments.at("special_ids").get<std::vector<int64_t>>();
   if (given(arguments, "mask_token_id")) options.mask_token_id = integer(arguments, "mask_token_id", 0);
   if (given(arguments, "mask_patch_size")) options.mask_patch_size = integer(arguments, "mask_patch_size", 0);
   if (given(arguments, "mlm_probability")) options.mlm_probability = real(arguments, "mlm_probability", 0);
   if (given(arguments, "mask_ratio")) options.mask_ratio = real(arguments, "mask_ratio", 0);
   options.seed = seed;
   return open_dataset(model, text(arguments, "data"), sequence_length(arguments), token_type(arguments),
-                      options);
+                      options, flag_of);
 }
 
 void check_device(const json& arguments) {

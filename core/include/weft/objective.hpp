@@ -20,8 +20,10 @@ struct ObjectiveOptions {
   // sample of which none is chosen gets one. "masked_image": "bool_masked_pos" masks squares of the image.
   // Empty: the first objective of the model's class.
   std::string objective;
-  std::optional<int64_t> mask_token_id;    // of masked_lm, which needs it; counts as special
-  std::vector<int64_t> special_ids;        // of masked_lm: ids that are never chosen ([CLS], [SEP], padding)
+  std::optional<int64_t> mask_token_id;  // of masked_lm, which needs it; counts as special
+  // Of masked_lm: ids that are never chosen ([CLS], [SEP], padding). Empty for a vocabulary without such ids,
+  // which is the default.
+  std::optional<std::vector<int64_t>> special_ids;
   std::optional<double> mlm_probability;   // of masked_lm; default 0.15
   std::optional<double> mask_ratio;        // of masked_image: the share of squares; default 0.6
   std::optional<int64_t> mask_patch_size;  // of masked_image: the side of a square in pixels; default 32
@@ -34,8 +36,9 @@ std::vector<std::string> objectives(const Model& model);
 
 // Returns `dataset` with the inputs and labels of an objective. What is drawn depends on the seed, the epoch
 // and the number of the sample, not on ranks, batches, threads or a resume. Throws INVALID_ARGUMENT for an
-// objective that the model cannot be trained by, for settings that are missing, wrong or without effect, and
-// for a data set that has labels already.
+// objective that the model cannot be trained by, for settings that are missing, wrong or without effect, for
+// a data set that has labels already, and, here or for a later batch, for ids of another dtype than int64 and
+// int32 and for an attention mask of another shape than the ids.
 std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_ptr<data::Dataset> dataset,
                                               const ObjectiveOptions& options);
 

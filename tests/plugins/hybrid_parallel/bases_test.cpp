@@ -359,10 +359,10 @@ TEST(ImageModel, HasASequenceOfPatchesAndNoVocabulary) {
 
 TEST(ImageModel, RefusesWhatIsOfTokens) {
   const Model model = image_model();
-  EXPECT_ERROR(open_dataset(model, "corpus.txt", 0, data::TokenType::kUint16), WEFT_INVALID_ARGUMENT,
-               "corpus.txt", "ImageModel does not read text alone", ".safetensors");
-  EXPECT_ERROR(open_dataset(model, "images.safetensors", 32, data::TokenType::kUint16), WEFT_INVALID_ARGUMENT,
-               "--sequence-length is 32", "does not read text alone");
+  EXPECT_ERROR(open_dataset(model, "corpus.txt", 0, data::TokenType::kUint16, own_name),
+               WEFT_INVALID_ARGUMENT, "corpus.txt", "ImageModel does not read text alone", ".safetensors");
+  EXPECT_ERROR(open_dataset(model, "images.safetensors", 32, data::TokenType::kUint16, own_name),
+               WEFT_INVALID_ARGUMENT, "sequence_length is 32", "does not read text alone");
   EXPECT_ERROR(model.module().input({{"pixel_values", at::zeros({2, 3, 4, 5})}}), WEFT_INVALID_ARGUMENT,
                "ImageModel", "pixel_values", "[2, 3, 4, 5]", "[2, 3, 4, 4]");
   EXPECT_ERROR(model.module().input({{"input_ids", at::zeros({2, 3}, at::kLong)}}), WEFT_INVALID_ARGUMENT,
