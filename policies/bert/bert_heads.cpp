@@ -8,6 +8,7 @@
 #include "weft/nn/language_head.hpp"
 #include "weft/nn/parameter_names.hpp"
 #include "weft/nn/pooled_heads.hpp"
+#include "weft/nn/row_labels.hpp"
 
 namespace weft::bert {
 
@@ -106,15 +107,15 @@ class SentencePrediction {
   at::Tensor logits(const at::Tensor& hidden) const { return (*seq_relationship_)((*pooler_)(hidden)); }
   std::vector<nn::LossTerm> loss(const at::Tensor& logits, const Batch& batch) const {
     if (!batch.has(labels_)) return {};
-    return {{term_, 1, nn::cross_entropy_sum(logits, batch.at(labels_).to(at::kLong).reshape(-1))}};
+    return {{term_, 1, nn::RowLabels{batch.at(labels_)}.cross_entropy(logits)}};
   }
   std::vector<nn::LossCount> counts(const Batch& batch) const {
     if (!batch.has(labels_)) return {};
-    return {{term_, nn::count_labels(batch.at(labels_))}};
+    return {{term_, nn::RowLabels{batch.at(labels_)}.count()}};
   }
   std::vector<Metric> metrics(const at::Tensor& logits, const Batch& batch) const {
     if (!batch.has(labels_)) return {};
-    return {nn::accuracy(logits, batch.at(labels_))};
+    return {nn::RowLabels{batch.at(labels_)}.accuracy(logits)};
   }
 
  private:

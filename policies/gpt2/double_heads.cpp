@@ -3,6 +3,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/mean.h>
 
+#include "weft/nn/row_labels.hpp"
+
 namespace weft::gpt2 {
 
 namespace {
@@ -111,21 +113,20 @@ class DoubleHeads final : public nn::Head {
   std::vector<nn::LossTerm> loss(const State& outputs, const Batch& batch) const override {
     std::vector<nn::LossTerm> terms = language_.loss(outputs, batch);
     if (batch.has(kChoiceLabels)) {
-      const at::Tensor& logits = outputs.at(kChoiceLogits);
-      const at::Tensor labels = batch.at(kChoiceLabels).to(at::kLong).reshape(-1);
-      terms.push_back(
-          {"mc_loss", 1, nn::cross_entropy_sum(logits.reshape({-1, logits.size(-1)}), labels), "mc_loss"});
+      const nn::RowLabels labels = {batch.at(kChoiceLabels)};
+      terms.push_back({"mc_loss", 1, labels.cross_entropy(outputs.at(kChoiceLogits)), "mc_loss"});
     }
     return terms;
   }
   std::vector<nn::LossCount> counts(const Batch& batch, at::IntArrayRef positions) const override {
     std::vector<nn::LossCount> counts = language_.counts(batch, positions);
-    if (batch.has(kChoiceLabels)) counts.push_back({"mc_loss", nn::count_labels(batch.at(kChoiceLabels))});
+    if (batch.has(kChoiceLabels))
+      counts.push_back({"mc_loss", nn::RowLabels{batch.at(kChoiceLabels)}.count()});
     return counts;
   }
   std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
     if (!batch.has(kChoiceLabels)) return {};
-    return {nn::accuracy(outputs.at(kChoiceLogits), batch.at(kChoiceLabels))};
+    return {nn::RowLabels{batch.at(kChoiceLabels)}.accuracy(outputs.at(kChoiceLogits))};
   }
   std::vector<nn::Objective> objectives() const override { return language_.objectives(); }
   std::string perplexity_term() const override { return language_.perplexity_term(); }

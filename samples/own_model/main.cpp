@@ -3,6 +3,7 @@
 //   own_model DATA [BOOSTER_OPTIONS_JSON]
 //   weft run -n 2 own_model corpus.txt '{"strategy": "hybrid_parallel", "options": {"tp_size": 2}}'
 #include <weft/nn/layers.hpp>
+#include <weft/nn/row_labels.hpp>
 #include <weft/nn/token_model.hpp>
 #include <weft/weft.hpp>
 
@@ -96,7 +97,7 @@ class Dilated final : public nn::Model, public nn::TokenModel {
     return {{"loss", 1, nn::cross_entropy_sum(*head_, last.at("logits"), labels)}};
   }
   std::vector<nn::LossCount> counts(const Batch& batch) const override {
-    return {{"loss", nn::count_labels(batch.at("labels").slice(1, 1))}};
+    return {{"loss", nn::RowLabels{batch.at("labels").slice(1, 1)}.count()}};
   }
   std::vector<nn::FieldShape> boundary(const Batch& batch, size_t index) const override {
     const at::IntArrayRef ids = batch.at("input_ids").sizes();

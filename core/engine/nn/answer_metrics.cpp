@@ -46,11 +46,11 @@ bool same_ids(const int64_t* ids, const Span& predicted, const Span& labelled) {
                                                        ids + labelled.first, ids + labelled.last + 1);
 }
 
-at::Tensor flat_labels(const at::Tensor& labels) {
-  return labels.reshape(-1).to(at::kLong).clamp_min(0).contiguous();
-}
-
 }  // namespace
+
+RowLabels answer_labels(const at::Tensor& labels, int64_t positions) {
+  return {labels.reshape(-1).to(at::kLong).clamp(0, positions).contiguous(), positions};
+}
 
 std::vector<Metric> answer_metrics(const std::array<at::Tensor, 2>& logits,
                                    const std::array<at::Tensor, 2>& labels, const at::Tensor& ids,
@@ -60,11 +60,12 @@ std::vector<Metric> answer_metrics(const std::array<at::Tensor, 2>& logits,
   const at::Tensor counts = mask.defined() ? mask.ne(0).contiguous() : tokens.eq(tokens);
   const at::Tensor begins = logits[0].to(at::kDouble).contiguous(),
                    ends = logits[1].to(at::kDouble).contiguous();
-  const at::Tensor first = flat_labels(labels[0]), last = flat_labels(labels[1]);
+  const RowLabels first = answer_labels(labels[0], positions), last = answer_labels(labels[1], positions);
   Metric exact{"exact_match"}, f1{"f1"};
   for (int64_t n = 0; n < samples; ++n) {
-    const Span labelled = {first.const_data_ptr<int64_t>()[n], last.const_data_ptr<int64_t>()[n]};
-    if (labelled.first >= positions || labelled.last >= positions) continue;
+    const Span labelled = {first.labels.const_data_ptr<int64_t>()[n],
+                           last.labels.const_data_ptr<int64_t>()[n]};
+    if (labelled.first == first.ignored || labelled.last == last.ignored) continue;
     const int64_t row = n * positions;
     const int64_t* own = tokens.const_data_ptr<int64_t>() + row;
     const Span predicted =

@@ -7,8 +7,13 @@
 #include <vector>
 
 #include "weft/metric.hpp"
+#include "weft/nn/row_labels.hpp"
 
 namespace weft::nn {
+
+// Returns the labels of the begins or the ends of answers, (N) int64: a negative one counts as position 0,
+// and one behind the last position is ignored, as `positions`. labels: (N) or (N, 1).
+RowLabels answer_labels(const at::Tensor& labels, int64_t positions);
 
 // Returns "exact_match" and "f1" of the samples of a batch. logits: (N, T), of begins and of ends;
 // labels: (N) or (N, 1); ids: (N, T); mask: (N, T), or undefined for no padding.

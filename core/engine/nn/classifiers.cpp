@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "nn/answer_metrics.hpp"
 #include "weft/nn/layers.hpp"
+#include "weft/nn/row_labels.hpp"
 #include "weft/nn/token_fields.hpp"
 
 namespace weft::nn {
@@ -92,15 +93,15 @@ class TokenClassifier final : public Head {
   }
   std::vector<LossTerm> loss(const State& outputs, const Batch& batch) const override {
     if (!batch.has(kLabels)) return {};
-    return {{"loss", 1, cross_entropy_sum(outputs.at(kLogits), batch.at(kLabels).to(at::kLong))}};
+    return {{"loss", 1, RowLabels{batch.at(kLabels)}.cross_entropy(outputs.at(kLogits))}};
   }
   std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
     if (!batch.has(kLabels)) return {};
-    return {{"loss", count_labels(batch.at(kLabels))}};
+    return {{"loss", RowLabels{batch.at(kLabels)}.count()}};
   }
   std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
     if (!batch.has(kLabels)) return {};
-    return {accuracy(outputs.at(kLogits), batch.at(kLabels))};
+    return {RowLabels{batch.at(kLabels)}.accuracy(outputs.at(kLogits))};
   }
 
  private:
@@ -135,18 +136,16 @@ class AnswerHead final : public Head {
     std::vector<LossTerm> terms;
     for (const Side& side : kSides) {
       const at::Tensor& logits = outputs.at(side.logits);
-      const int64_t positions = logits.size(-1);
-      const at::Tensor labels = batch.at(side.label).to(at::kLong).reshape(-1).clamp(0, positions);
-      terms.push_back({side.term, 0.5, cross_entropy_sum(logits, labels, positions)});
+      const RowLabels labels = answer_labels(batch.at(side.label), logits.size(-1));
+      terms.push_back({side.term, 0.5, labels.cross_entropy(logits)});
     }
     return terms;
   }
   std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef positions) const override {
     if (!batch.has(kSides[0].label)) return {};
     std::vector<LossCount> counts;
-    for (const Side& side : kSides) {
-      counts.push_back({side.term, batch.at(side.label).lt(positions.back()).sum().item<double>()});
-    }
+    for (const Side& side : kSides)
+      counts.push_back({side.term, answer_labels(batch.at(side.label), positions.back()).count()});
     return counts;
   }
   std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
@@ -202,7 +201,7 @@ std::vector<LossTerm> ClassLabels::loss(const at::Tensor& logits, const Batch& b
   const auto targets = [&] { return labels.to(logits.scalar_type()); };
   switch (problem(labels)) {
     case Problem::kSingleLabel:
-      return {{"loss", 1, cross_entropy_sum(logits, labels.to(at::kLong).reshape(-1))}};
+      return {{"loss", 1, RowLabels{labels}.cross_entropy(logits)}};
     case Problem::kMultiLabel:
       return {
           {"loss", 1, at::binary_cross_entropy_with_logits(logits, targets(), {}, {}, at::Reduction::Sum)}};
@@ -215,7 +214,7 @@ std::vector<LossTerm> ClassLabels::loss(const at::Tensor& logits, const Batch& b
 std::vector<LossCount> ClassLabels::counts(const Batch& batch) const {
   if (!batch.has(kLabels)) return {};
   const at::Tensor& labels = batch.at(kLabels);
-  if (problem(labels) == Problem::kSingleLabel) return {{"loss", count_labels(labels)}};
+  if (problem(labels) == Problem::kSingleLabel) return {{"loss", RowLabels{labels}.count()}};
   return {{"loss", static_cast<double>(labels.numel())}};
 }
 
@@ -224,7 +223,7 @@ std::vector<Metric> ClassLabels::metrics(const at::Tensor& logits, const Batch& 
   const at::Tensor& labels = batch.at(kLabels);
   switch (problem(labels)) {
     case Problem::kSingleLabel:
-      return {accuracy(logits, labels)};
+      return {RowLabels{labels}.accuracy(logits)};
     case Problem::kMultiLabel: {
       const at::Tensor right = logits.gt(0).eq(labels.gt(0.5)).all(-1);
       return {{"accuracy", right.sum().item<double>(), static_cast<double>(right.numel())}};
@@ -233,12 +232,6 @@ std::vector<Metric> ClassLabels::metrics(const at::Tensor& logits, const Batch& 
       return {};
   }
   return {};
-}
-
-Metric accuracy(const at::Tensor& logits, const at::Tensor& labels) {
-  const at::Tensor flat = labels.reshape(-1);
-  const at::Tensor found = logits.reshape({flat.numel(), logits.size(-1)}).argmax(-1);
-  return {"accuracy", found.eq(flat).sum().item<double>(), count_labels(flat)};
 }
 
 std::unique_ptr<Head> make_sequence_classifier(torch::nn::Module& model, int64_t channels,

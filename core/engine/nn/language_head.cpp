@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include "weft/nn/row_labels.hpp"
+
 namespace weft::nn {
 
 namespace {
@@ -41,7 +43,7 @@ std::vector<LossCount> LanguageHead::counts(const Batch& batch, at::IntArrayRef)
   if (!batch.has(kLabels)) return {};
   const at::Tensor& labels = batch.at(kLabels);
   const int64_t first = options_.shifts ? 1 : 0;
-  return {{options_.term, count_labels(labels.slice(-1, first))}};
+  return {{options_.term, RowLabels{labels.slice(-1, first)}.count()}};
 }
 
 std::vector<Objective> LanguageHead::objectives() const {

@@ -4,13 +4,15 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
-#include "cpu/cross_entropy.hpp"
+#include "nn/cross_entropy.hpp"
 #include "nn/last_reader.hpp"
 #include "weft/nn/layers.hpp"
+#include "weft/nn/row_labels.hpp"
 
 namespace weft::nn {
 
@@ -21,11 +23,6 @@ using torch::autograd::variable_list;
 
 kernels::CrossEntropyRows rows_of(const at::Tensor& logits, const at::Tensor& labels) {
   return {labels.numel(), logits.size(-1), labels.const_data_ptr<int64_t>()};
-}
-
-template <typename T>
-kernels::RowNormaliser<T>* normalisers_in(const at::Tensor& pairs) {
-  return static_cast<kernels::RowNormaliser<T>*>(pairs.data_ptr());
 }
 
 // Saves the logits and two numbers per row, but no probabilities.
@@ -43,28 +40,37 @@ class CrossEntropySum : public torch::autograd::Function<CrossEntropySum> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    require_first_order("cross entropy");
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &logits = saved[0], &labels = saved[1], &normalisers = saved[2];
-    const at::Tensor result = last_reader(logits) ? logits.detach() : at::empty_like(logits);
-    AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "cross_entropy_backward", [&] {
-      kernels::cross_entropy_backward<scalar_t>(
-          rows_of(logits, labels), logits.const_data_ptr<scalar_t>(), normalisers_in<scalar_t>(normalisers),
-          gradients[0].item<scalar_t>(), static_cast<scalar_t*>(result.data_ptr()));
-    });
-    return {result, at::Tensor()};
+    return {cross_entropy_gradient(saved[0], saved[1], saved[2], gradients[0]), at::Tensor()};
   }
 };
 
 }  // namespace
 
-at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored) {
+void check_labels(const at::Tensor& logits, const at::Tensor& labels, int64_t classes, int64_t ignored) {
   const at::IntArrayRef rows = logits.sizes().slice(0, logits.dim() - 1);
-  if (labels.sizes() != rows) {
+  if (labels.sizes() != rows)
     fail(WEFT_INVALID_ARGUMENT, "cross entropy: labels have the shape [{}], but logits [{}] want [{}]",
          fmt::join(labels.sizes(), ", "), fmt::join(logits.sizes(), ", "), fmt::join(rows, ", "));
-  }
-  check_ids(labels, logits.size(-1), "cross entropy: labels", ignored);
+  check_ids(labels, classes, "cross entropy: labels", ignored);
+}
+
+at::Tensor cross_entropy_gradient(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& pairs,
+                                  const at::Tensor& gradient) {
+  require_first_order("cross entropy");
+  const at::Tensor result = last_reader(logits) ? logits.detach() : at::empty_like(logits);
+  AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "cross_entropy_backward", [&] {
+    // A rank can have none of the classes.
+    if (logits.numel() > 0)
+      kernels::cross_entropy_backward<scalar_t>(rows_of(logits, labels), logits.const_data_ptr<scalar_t>(),
+                                                normalisers_in<scalar_t>(pairs), gradient.item<scalar_t>(),
+                                                static_cast<scalar_t*>(result.data_ptr()));
+  });
+  return result;
+}
+
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored) {
+  check_labels(logits, labels, logits.size(-1), ignored);
   const bool own_kernel =
       logits.is_cpu() && (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kDouble);
   if (!own_kernel) {
@@ -77,8 +83,21 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
   return CrossEntropySum::apply(logits.contiguous(), counted.contiguous());
 }
 
-double count_labels(const at::Tensor& labels, int64_t ignored) {
+at::Tensor RowLabels::cross_entropy(const at::Tensor& logits) const {
+  const at::IntArrayRef rows = logits.sizes().slice(0, logits.dim() - 1);
+  const at::Tensor given = labels.to(at::kLong);
+  const bool fits = given.numel() == c10::multiply_integers(rows);
+  return cross_entropy_sum(logits, fits ? given.reshape(rows) : given, ignored);
+}
+
+double RowLabels::count() const {
   return labels.ne(ignored).sum().item<double>();
+}
+
+Metric RowLabels::accuracy(const at::Tensor& logits) const {
+  const at::Tensor flat = labels.reshape(-1);
+  const at::Tensor found = logits.reshape({flat.numel(), logits.size(-1)}).argmax(-1);
+  return {"accuracy", found.eq(flat).logical_and(flat.ne(ignored)).sum().item<double>(), count()};
 }
 
 }  // namespace weft::nn

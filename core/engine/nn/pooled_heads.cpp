@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/text.hpp"
+#include "weft/nn/row_labels.hpp"
 #include "weft/nn/token_fields.hpp"
 
 namespace weft::nn {
@@ -106,15 +107,15 @@ class ChoiceClassifier final : public Head {
   }
   std::vector<LossTerm> loss(const State& outputs, const Batch& batch) const override {
     if (!batch.has(kLabels)) return {};
-    return {{"loss", 1, cross_entropy_sum(outputs.at(kLogits), batch.at(kLabels).to(at::kLong))}};
+    return {{"loss", 1, RowLabels{batch.at(kLabels)}.cross_entropy(outputs.at(kLogits))}};
   }
   std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
     if (!batch.has(kLabels)) return {};
-    return {{"loss", count_labels(batch.at(kLabels))}};
+    return {{"loss", RowLabels{batch.at(kLabels)}.count()}};
   }
   std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
     if (!batch.has(kLabels)) return {};
-    return {accuracy(outputs.at(kLogits), batch.at(kLabels))};
+    return {RowLabels{batch.at(kLabels)}.accuracy(outputs.at(kLogits))};
   }
 
  private:

@@ -2,19 +2,16 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
-#include "autograd/first_order.hpp"
-#include "base/text.hpp"
-#include "cpu/cross_entropy.hpp"
-#include "nn/last_reader.hpp"
-#include "weft/nn/layers.hpp"
+#include "nn/cross_entropy.hpp"
 
 namespace weft::parallel {
 
@@ -22,11 +19,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-template <typename T>
-kernels::RowNormaliser<T>* normalisers_in(const at::Tensor& pairs) {
-  return static_cast<kernels::RowNormaliser<T>*>(pairs.data_ptr());
-}
 
 // Returns the labels relative to this rank's first class: kElsewhere for a class of another rank, -1 for
 // ignored labels.
@@ -45,7 +37,7 @@ at::Tensor sum_of_rows(const at::Tensor& logits, const at::Tensor& labels, const
                        const Communicator& ranks) {
   const int64_t rows = labels.numel(), classes = logits.size(-1);
   const int64_t* const label = labels.const_data_ptr<int64_t>();
-  kernels::RowNormaliser<T>* const normalisers = normalisers_in<T>(pairs);
+  kernels::RowNormaliser<T>* const normalisers = nn::normalisers_in<T>(pairs);
   const T none = -std::numeric_limits<T>::infinity();
   std::fill_n(normalisers, rows, kernels::RowNormaliser<T>{none, 0});
   if (classes > 0)
@@ -83,18 +75,8 @@ class VocabularyCrossEntropy : public torch::autograd::Function<VocabularyCrossE
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    require_first_order("cross entropy");
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &logits = saved[0], &labels = saved[1], &pairs = saved[2];
-    const at::Tensor result = nn::last_reader(logits) ? logits.detach() : at::empty_like(logits);
-    AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "vocabulary_cross_entropy", [&] {
-      if (logits.numel() > 0)
-        kernels::cross_entropy_backward<scalar_t>(
-            {labels.numel(), logits.size(-1), labels.const_data_ptr<int64_t>()},
-            logits.const_data_ptr<scalar_t>(), normalisers_in<scalar_t>(pairs), gradients[0].item<scalar_t>(),
-            static_cast<scalar_t*>(result.data_ptr()));
-    });
-    return {result, {}, {}};
+    return {nn::cross_entropy_gradient(saved[0], saved[1], saved[2], gradients[0]), {}, {}};
   }
 };
 
@@ -102,11 +84,7 @@ class VocabularyCrossEntropy : public torch::autograd::Function<VocabularyCrossE
 
 at::Tensor vocabulary_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored,
                                         int64_t begin, int64_t classes, const Communicator& ranks) {
-  const at::IntArrayRef rows = logits.sizes().slice(0, logits.dim() - 1);
-  if (labels.sizes() != rows)
-    fail(WEFT_INVALID_ARGUMENT, "cross entropy: labels have the shape [{}], but logits [{}] want [{}]",
-         fmt::join(labels.sizes(), ", "), fmt::join(logits.sizes(), ", "), fmt::join(rows, ", "));
-  nn::check_ids(labels, classes, "cross entropy: labels", ignored);
+  nn::check_labels(logits, labels, classes, ignored);
   const at::Tensor exact =
       (at::isReducedFloatingType(logits.scalar_type()) ? logits.to(at::kFloat) : logits).contiguous();
   const at::Tensor local = local_labels(labels, ignored, begin, logits.size(-1));

@@ -10,6 +10,7 @@
 #include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
 #include "weft/nn/layers.hpp"
+#include "weft/nn/row_labels.hpp"
 
 namespace weft::test {
 
@@ -99,7 +100,17 @@ TEST(CrossEntropy, IgnoresAnyLabelThatIsAskedFor) {
     EXPECT_NEAR(nn::cross_entropy_sum(it.logits, it.labels, ignored).item<double>(), expected.item<double>(),
                 1e-5);
   }
-  EXPECT_EQ(nn::count_labels(it.labels, 2), 4);
+  EXPECT_EQ((nn::RowLabels{it.labels, 2}.count()), 4);
+}
+
+TEST(CrossEntropy, OfRowLabelsIsThatOfTheirRows) {
+  Case it(6, 5);
+  const at::Tensor expected = nn::cross_entropy_sum(it.logits, it.labels);
+  for (const at::Tensor& labels : {it.labels, it.labels.view({6, 1}), it.labels.to(at::kInt)})
+    EXPECT_TRUE(nn::RowLabels{labels}.cross_entropy(it.logits).equal(expected)) << labels.sizes();
+  EXPECT_TRUE(nn::RowLabels{it.labels}.cross_entropy(it.logits.view({2, 3, 5})).equal(expected));
+  EXPECT_ERROR(nn::RowLabels{it.labels}.cross_entropy(it.logits.slice(0, 2)), WEFT_INVALID_ARGUMENT, "[6]",
+               "[4, 5]", "[4]");
 }
 
 TEST(CrossEntropy, PutsTheGradientInTheMemoryOfLogitsThatNobodyHolds) {

@@ -4,6 +4,7 @@
 
 #include "nn/answer_metrics.hpp"
 #include "weft/nn/classifiers.hpp"
+#include "weft/nn/row_labels.hpp"
 
 namespace weft::nn {
 namespace {
@@ -12,17 +13,24 @@ using at::Tensor;
 
 TEST(Accuracy, CountsTheLargestLogitsOfLabelsThatCount) {
   const Tensor logits = at::tensor({1.0, 2.0, 0.0, 5.0, 1.0, 1.0, -1.0, -3.0, -2.0}).view({3, 3});
-  const Metric all = accuracy(logits, at::tensor({1, 2, 0}, at::kLong));
+  const Metric all = RowLabels{at::tensor({1, 2, 0}, at::kLong)}.accuracy(logits);
   EXPECT_EQ(all.name, "accuracy");
   EXPECT_EQ(all.sum, 2);
   EXPECT_EQ(all.count, 3);
-  const Metric two = accuracy(logits, at::tensor({1, -100, 2}, at::kLong));
+  const Metric two = RowLabels{at::tensor({1, -100, 2}, at::kLong)}.accuracy(logits);
   EXPECT_EQ(two.sum, 1);
   EXPECT_EQ(two.count, 2);
-  const Metric positions = accuracy(logits.view({1, 3, 3}), at::tensor({1, 0, -100}, at::kInt).view({1, 3}));
+  const RowLabels narrow = {at::tensor({1, 0, -100}, at::kInt).view({1, 3})};
+  const Metric positions = narrow.accuracy(logits.view({1, 3, 3}));
   EXPECT_EQ(positions.sum, 2);
   EXPECT_EQ(positions.count, 2);
-  EXPECT_EQ(accuracy(logits, at::full({3}, -100, at::kLong)).count, 0);
+  const RowLabels none = {at::full({3}, -100, at::kLong)};
+  EXPECT_EQ(none.accuracy(logits).count, 0);
+  EXPECT_EQ(none.count(), 0);
+  // The rows whose label is the ignored class count neither as right nor as wrong.
+  const Metric without_1 = RowLabels{at::tensor({1, 0, 2}, at::kLong), 1}.accuracy(logits);
+  EXPECT_EQ(without_1.sum, 1);
+  EXPECT_EQ(without_1.count, 2);
 }
 
 Batch labelled(const Tensor& labels) {
@@ -86,6 +94,13 @@ TEST(Answers, EndWhereTheyBeginOrLaterAndHaveNoPadding) {
   expect_answer(begins, ends, {4, 4}, ids, 1, 1);
   const Tensor mask = at::tensor({1, 1, 1, 1, 0, 0}, at::kLong).view({1, 6});
   expect_answer(begins, ends, {2, 3}, ids, 1, 1, mask);
+}
+
+TEST(Answers, HaveLabelsThatTheLossIgnoresToo) {
+  const RowLabels labels = answer_labels(at::tensor({-3, 0, 5, 6, 90}, at::kInt).view({5, 1}), 6);
+  EXPECT_TRUE(labels.labels.equal(at::tensor({0, 0, 5, 6, 6}, at::kLong)));
+  EXPECT_EQ(labels.ignored, 6);
+  EXPECT_EQ(labels.count(), 3);
 }
 
 TEST(Answers, LeaveOutLabelsBehindTheSequence) {

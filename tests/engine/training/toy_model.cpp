@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <weft/error.hpp>
 #include <weft/nn/forward_context.hpp>
+#include <weft/nn/row_labels.hpp>
 
 namespace weft::test {
 
@@ -122,12 +123,12 @@ State ToyModel::input(const Batch& batch) const {
 
 std::vector<nn::LossTerm> ToyModel::loss(const State& last, const Batch& batch) const {
   if (!batch.has("labels")) return {};
-  return {{"loss", 1, nn::cross_entropy_sum(last.at("logits"), batch.at("labels"))}};
+  return {{"loss", 1, nn::RowLabels{batch.at("labels")}.cross_entropy(last.at("logits"))}};
 }
 
 std::vector<nn::LossCount> ToyModel::counts(const Batch& batch) const {
   if (!batch.has("labels")) return {};
-  return {{"loss", nn::count_labels(batch.at("labels"))}};
+  return {{"loss", nn::RowLabels{batch.at("labels")}.count()}};
 }
 
 std::vector<nn::FieldShape> ToyModel::boundary(const Batch& batch, size_t index) const {

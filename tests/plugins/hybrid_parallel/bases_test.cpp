@@ -12,6 +12,7 @@
 #include "weft/nn/classifiers.hpp"
 #include "weft/nn/language_head.hpp"
 #include "weft/nn/masks.hpp"
+#include "weft/nn/row_labels.hpp"
 #include "weft/nn/stack_model.hpp"
 
 namespace weft::test {
@@ -194,12 +195,12 @@ class PreTrainingHead final : public nn::Head {
     std::vector<nn::LossTerm> terms = language_.loss(outputs, batch);
     if (batch.has(kOrder))
       terms.push_back(
-          {"order_loss", 0.5, nn::cross_entropy_sum(outputs.at("order_logits"), batch.at(kOrder))});
+          {"order_loss", 0.5, nn::RowLabels{batch.at(kOrder)}.cross_entropy(outputs.at("order_logits"))});
     return terms;
   }
   std::vector<nn::LossCount> counts(const Batch& batch, at::IntArrayRef positions) const override {
     std::vector<nn::LossCount> counts = language_.counts(batch, positions);
-    if (batch.has(kOrder)) counts.push_back({"order_loss", nn::count_labels(batch.at(kOrder))});
+    if (batch.has(kOrder)) counts.push_back({"order_loss", nn::RowLabels{batch.at(kOrder)}.count()});
     return counts;
   }
   std::vector<nn::Tie> ties() const override { return language_.ties(); }

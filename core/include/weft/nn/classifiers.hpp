@@ -40,10 +40,6 @@ class ClassLabels {
   const Labels labels_;
 };
 
-// Returns the "accuracy" of the largest logits over all labels that are not kIgnored. logits: (..., classes),
-// labels: (...), or any shape with as many elements.
-Metric accuracy(const at::Tensor& logits, const at::Tensor& labels);
-
 // Returns a head that classifies each sequence by its last token, and registers its layer "score" (no bias)
 // in `model`. As in Hugging Face, the last token is the rightmost one that is not `padding`, and the
 // attention mask is not read. Without `padding` a batch can have one row only.

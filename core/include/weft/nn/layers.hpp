@@ -194,7 +194,5 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
 // Returns the cross entropy of logits that `head` returned, which may be this rank's part of the vocabulary.
 at::Tensor cross_entropy_sum(const Linear& head, const at::Tensor& logits, const at::Tensor& labels,
                              int64_t ignored = -100);
-// Returns the number of labels that are not `ignored`.
-double count_labels(const at::Tensor& labels, int64_t ignored = -100);
 
 }  // namespace weft::nn
