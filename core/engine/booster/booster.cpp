@@ -180,7 +180,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
                sizes.tensor, sizes.sequence);
         return plan;
       });
-  if (host.scaler) training->set_loss_scale(host.scaler->initial_scale);
+  if (host.scaler) training->bindings().set_loss_scale(host.scaler->initial_scale);
   return {std::move(training), std::move(host)};
 }
 
@@ -214,10 +214,10 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
       content = checkpoint::compared_content(checkpoint::Reader(boosted.weights));
   });
   const auto [training, host] = shared_->make_training(job, std::move(source), content);
-  training->check_replicas(Bindings::Origin::kBoosted);
+  training->bindings().check_replicas(Bindings::Origin::kBoosted);
   if (job.optimizer) {
     optim::Optimizer::Shared& optimizing = job.optimizer.shared();
-    optimizing.attach(training);
+    optimizing.attach(shared_bindings(training));
     optimizing.backward = [training = training.get()](const at::Tensor& loss) { training->backward(loss); };
     optimizing.max_norm = host.max_norm;
     optimizing.norm_type = host.norm_type;
@@ -225,7 +225,7 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   }
   if (!(job.max_grad_norm > 0)) job.max_grad_norm = host.max_norm;
   boosted.training = training;
-  seed_generator(static_cast<uint64_t>(options.seed), training->mesh());
+  seed_generator(static_cast<uint64_t>(options.seed), training->bindings().mesh());
   return job;
 }
 

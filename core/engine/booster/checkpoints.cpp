@@ -20,14 +20,14 @@ namespace weft {
 
 namespace {
 
-Training& training_of(const Model& model, const char* what) {
+Bindings& bindings_of(const Model& model, const char* what) {
   if (model.shared().training == nullptr) fail(WEFT_FAILED_PRECONDITION, "{} needs a boosted model", what);
-  return *model.shared().training;
+  return model.shared().bindings();
 }
 
 // A checkpoint mixed of values that ranks should have alike would be no model at all.
-void check_before_save(Training& training) {
-  if (training.options().check_agreement >= 0) training.check_replicas(Bindings::Origin::kSaved);
+void check_before_save(Bindings& bindings) {
+  if (bindings.options().check_agreement >= 0) bindings.check_replicas(Bindings::Origin::kSaved);
 }
 
 // Throws on every rank unless the ranks read the same at `path`: tensors and, if `key` is given, the text of
@@ -60,9 +60,9 @@ void Booster::finish_saving() {
 void Booster::save_model(const Model& model, const std::string& path, const SaveOptions& options) {
   const Activity activity("the save to " + path);
   finish_saving();
-  Training& training = training_of(model, "save_model");
-  check_before_save(training);
-  ModelSnapshot snapshot(model, options, checkpoint::held_values(training.publish()));
+  Bindings& bindings = bindings_of(model, "save_model");
+  check_before_save(bindings);
+  ModelSnapshot snapshot(model, options, checkpoint::held_values(bindings.publish()));
   if (options.background) checkpoint::copy_pieces(snapshot.pieces, world().is_master());
   shared_->save(options.background, [path, snapshot = std::move(snapshot)](const Communicator& ranks) {
     snapshot.save(path, ranks);
@@ -73,12 +73,12 @@ void Booster::load_model(Model& model, const std::string& path, bool strict) {
   const Activity activity("the loading of " + path);
   finish_saving();
   if (model.shared().training != nullptr) {
-    Training& training = *model.shared().training;
+    Bindings& bindings = model.shared().bindings();
     require_same_content(world().communicator(), "weights", path);
     on_every_rank(world().communicator(),
-                  [&] { checkpoint::read_weights(path, training, training.publish(), strict); });
-    training.values_changed();
-    training.check_replicas(Bindings::Origin::kLoaded);
+                  [&] { checkpoint::read_weights(path, bindings, bindings.publish(), strict); });
+    bindings.values_changed();
+    bindings.check_replicas(Bindings::Origin::kLoaded);
     return;
   }
   const checkpoint::Reader reader(path);
@@ -134,9 +134,9 @@ void Booster::load_lr_scheduler(optim::Scheduler& scheduler, const std::string& 
 void Booster::save_training(const Job& job, const std::string& path, const SaveOptions& options) {
   const Activity activity("the save to " + path);
   finish_saving();
-  Training& training = training_of(job.model, "save_training");
-  check_before_save(training);
-  const std::vector<Shard> shards = training.publish();
+  Bindings& bindings = bindings_of(job.model, "save_training");
+  check_before_save(bindings);
+  const std::vector<Shard> shards = bindings.publish();
   ModelSnapshot model(job.model, options, checkpoint::held_values(shards));
   checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(job, world(), shards);
   if (options.background) {
@@ -156,7 +156,7 @@ void Booster::save_training(const Job& job, const std::string& path, const SaveO
 void Booster::load_training(Job& job, const std::string& path) {
   const Activity activity("the loading of " + path);
   finish_saving();
-  Training& training = training_of(job.model, "load_training");
+  Bindings& bindings = bindings_of(job.model, "load_training");
   std::optional<checkpoint::SavedTraining> saved;
   nlohmann::json identity;
   on_every_rank(world().communicator(), [&] {
@@ -164,9 +164,9 @@ void Booster::load_training(Job& job, const std::string& path) {
     if (world().size() > 1) identity = saved->identity();
   });
   require_agreement(world().communicator(), {{"training state", identity}}, {{"training state", path}});
-  on_every_rank(world().communicator(), [&] { saved->read(training.publish()); });
-  training.values_changed();
-  training.check_replicas(Bindings::Origin::kLoaded);
+  on_every_rank(world().communicator(), [&] { saved->read(bindings.publish()); });
+  bindings.values_changed();
+  bindings.check_replicas(Bindings::Origin::kLoaded);
   saved->restore(job, world());
 }
 

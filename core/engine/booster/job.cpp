@@ -46,9 +46,9 @@ std::vector<Batch> split(const Batch& batch, int64_t parts) {
 
 // Returns the number of positions in the model's first sequence, or of samples for a model without sequences.
 // Returns 0 where another rank counts them.
-double num_tokens(const Training& training, const Batch& batch) {
-  if (batch.empty || !training.mesh().speaks_for(Fact::kSamples)) return 0;
-  const std::vector<nn::SequenceLength> lengths = training.model().lengths(batch);
+double num_tokens(const Bindings& bindings, const Batch& batch) {
+  if (batch.empty || !bindings.mesh().speaks_for(Fact::kSamples)) return 0;
+  const std::vector<nn::SequenceLength> lengths = bindings.model().lengths(batch);
   return static_cast<double>(lengths.empty() ? batch.samples() : lengths[0].rows * lengths[0].positions);
 }
 
@@ -58,21 +58,22 @@ StepResult Job::train_step(const Batch& batch) {
   const auto start = std::chrono::steady_clock::now();
   const Activity activity(fmt::format("step {}", optimizer ? optimizer.steps() + 1 : 1));
   Training& training = training_of(model);
+  Bindings& bindings = training.bindings();
   if (!optimizer) fail(WEFT_FAILED_PRECONDITION, "train_step needs an optimizer: pass one to Booster::boost");
-  if (!training.model().is_training()) model.train();
+  if (!bindings.model().is_training()) model.train();
   check_max_grad_norm(max_grad_norm, "train_step: max_grad_norm");
   batch.samples();
   training.begin_check();
   const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);
   training.finish_check();
   StepResult result;
-  if (optimizer.shared().scaler) result.loss_scale = training.loss_scale();
+  if (optimizer.shared().scaler) result.loss_scale = bindings.loss_scale();
   if (!optimizer.groups().empty()) result.lr = optimizer.groups().front().options.at("lr");
   const auto auxiliary_terms = static_cast<double>(loss.names.size() - loss.model_terms);
   const optim::Optimizer::Shared::Update update = optimizer.shared().update(
-      max_grad_norm, {loss.total(), num_tokens(training, batch), stop_requested->load() ? 1.0 : 0.0,
+      max_grad_norm, {loss.total(), num_tokens(bindings, batch), stop_requested->load() ? 1.0 : 0.0,
                       loss.auxiliary(), auxiliary_terms});
-  training.zero_gradients();
+  bindings.zero_gradients();
   result.index = optimizer.steps();
   result.updated = update.updated;
   result.loss = update.extra[0];
@@ -88,15 +89,16 @@ StepResult Job::train_step(const Batch& batch) {
 
 double Job::accumulate_gradients(const Batch& batch, bool synchronise) {
   Training& training = training_of(model);
-  if (!training.model().is_training()) model.train();
+  Bindings& bindings = training.bindings();
+  if (!bindings.model().is_training()) model.train();
   batch.samples();
   const auto restore =
       c10::make_scope_exit([&, before = training.synchronise()] { training.set_synchronise(before); });
   training.set_synchronise(synchronise);
   const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);
   const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
-  if (training.world().size() > 1)
-    training.world().communicator().all_reduce(total, ReduceOp::kSum, true).wait();
+  if (bindings.world().size() > 1)
+    bindings.world().communicator().all_reduce(total, ReduceOp::kSum, true).wait();
   return total.item<double>();
 }
 
@@ -219,7 +221,7 @@ void add_term(std::vector<Evaluation::Term>& terms, const Evaluation::Term& term
 
 // Gives every stage the terms of all stages, and the metrics, which one stage has. Collective over the
 // stages.
-void join_stages(Training& training, Evaluation& evaluation) {
+void join_stages(Bindings& bindings, Evaluation& evaluation) {
   const auto describe = [&] {
     nlohmann::json terms = nlohmann::json::array(), metrics = nlohmann::json::array();
     for (const Evaluation::Term& term : evaluation.terms)
@@ -229,7 +231,7 @@ void join_stages(Training& training, Evaluation& evaluation) {
     return nlohmann::json{{"terms", terms}, {"metrics", metrics}}.dump();
   };
   const std::vector<std::string> all =
-      gather_from_every_rank(training.comm(Mesh::stages())->communicator, describe);
+      gather_from_every_rank(bindings.comm(Mesh::stages())->communicator, describe);
   evaluation = {};
   for (const std::string& text : all) {
     const nlohmann::json stage = nlohmann::json::parse(text);
@@ -241,15 +243,15 @@ void join_stages(Training& training, Evaluation& evaluation) {
   }
 }
 
-void sum_over_ranks(Training& training, Evaluation& evaluation) {
-  const Mesh& mesh = training.mesh();
-  if (mesh.splits(Mesh::stages())) join_stages(training, evaluation);
+void sum_over_ranks(Bindings& bindings, Evaluation& evaluation) {
+  const Mesh& mesh = bindings.mesh();
+  if (mesh.splits(Mesh::stages())) join_stages(bindings, evaluation);
   if (!mesh.splits(Mesh::samples()) || evaluation.terms.empty()) return;
   std::vector<double> sums;
   for (const Evaluation::Term& term : evaluation.terms) sums.insert(sums.end(), {term.sum, term.count});
   for (const Metric& metric : evaluation.metrics) sums.insert(sums.end(), {metric.sum, metric.count});
   const at::Tensor all = at::tensor(sums, at::kDouble);
-  training.comm(Mesh::samples())->communicator.all_reduce(all, ReduceOp::kSum, true).wait();
+  bindings.comm(Mesh::samples())->communicator.all_reduce(all, ReduceOp::kSum, true).wait();
   const double* summed = all.data_ptr<double>();
   const double times = mesh.sequence_size();  // how often each sample was counted
   for (Evaluation::Term& term : evaluation.terms) {
@@ -267,10 +269,10 @@ void sum_over_ranks(Training& training, Evaluation& evaluation) {
 std::pair<State, Evaluation> Job::forward_and_evaluate(const Batch& batch) {
   Training& training = training_of(model);
   batch.samples();
-  const EvaluationMode mode(training.model());
+  const EvaluationMode mode(training.bindings().model());
   const Training::Forward forward = training.run_forward(batch);
-  Evaluation evaluation = own_part(training.model(), forward, criterion, batch);
-  sum_over_ranks(training, evaluation);
+  Evaluation evaluation = own_part(training.bindings().model(), forward, criterion, batch);
+  sum_over_ranks(training.bindings(), evaluation);
   return {forward.outputs, evaluation};
 }
 
@@ -284,7 +286,7 @@ Evaluation Job::evaluate(const Batch& batch) {
 State Job::forward(const Batch& batch) {
   Training& training = training_of(model);
   batch.samples();
-  const EvaluationMode mode(training.model());
+  const EvaluationMode mode(training.bindings().model());
   return training.run_forward(batch).outputs;
 }
 

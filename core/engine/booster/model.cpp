@@ -102,7 +102,7 @@ optim::Parameters Model::parameters() const {
 }
 
 Bindings& Model::Shared::bindings() const {
-  return *training;
+  return training->bindings();
 }
 
 int64_t Model::num_elements() const {

@@ -21,8 +21,8 @@ class NoValues final : public ParameterSource {
   }
 };
 
-void check_quiet(const Bindings& training) {
-  for (const auto& param : training.params())
+void check_quiet(const Bindings& bindings) {
+  for (const auto& param : bindings.params())
     if (param->touched)
       fail(WEFT_FAILED_PRECONDITION,
            "take_over: {} has a gradient that no step has used; call step and zero_grad first", param->name);
@@ -65,7 +65,7 @@ void fill(const Communicator& ranks, const std::vector<checkpoint::TensorHolders
 void move_optimizer(Job& job, const std::shared_ptr<Training>& after, const HostOptions& host,
                     checkpoint::SavedOptimizer& states) {
   optim::Optimizer::Shared& optimizer = job.optimizer.shared();
-  optimizer.training = after;
+  optimizer.training = shared_bindings(after);
   optimizer.backward = [after = after.get()](const at::Tensor& loss) { after->backward(loss); };
   optimizer.scaler.reset();
   if (host.scaler) optimizer.scaler.emplace(*host.scaler);
@@ -75,16 +75,16 @@ void move_optimizer(Job& job, const std::shared_ptr<Training>& after, const Host
   optimizer.norm_type = host.norm_type;
 }
 
-// Gives the model back to its training after a failure. Throws if that fails, too: then the training has
-// ended.
-void give_back(Training& training, const std::vector<at::Tensor>& storage, std::string_view failure) {
+// Gives the model back to the bindings of its training after a failure. Throws if that fails, too: then the
+// training has ended.
+void give_back(Bindings& bindings, const std::vector<at::Tensor>& storage, std::string_view failure) {
   try {
-    training.rebind(storage);
+    bindings.rebind(storage);
   } catch (const std::exception& e) {
     const auto* const error = dynamic_cast<const Error*>(&e);
     const std::string why = fmt::format("take_over failed ({}), and {} cannot have its model back: {}",
-                                        failure, training.strategy_name(), text_of(e));
-    training.strategy().end(why);
+                                        failure, bindings.strategy_name(), text_of(e));
+    bindings.strategy().end(why);
     fail(error != nullptr ? error->status() : WEFT_INTERNAL, "{}; start from a checkpoint", why);
   }
 }
@@ -96,12 +96,13 @@ void Booster::take_over(Job& job) {
   Model::Shared& model = job.model.shared();
   if (model.training == nullptr)
     fail(WEFT_FAILED_PRECONDITION, "take_over: {} is not boosted; use boost", job.model.architecture());
-  const std::shared_ptr<Training> before = model.training;
+  const std::shared_ptr<Training> training_before = model.training;
+  Bindings& before = training_before->bindings();
   const Communicator& ranks = world().communicator();
-  on_every_rank(ranks, [&] { check_quiet(*before); });
-  before->zero_gradients();
+  on_every_rank(ranks, [&] { check_quiet(before); });
+  before.zero_gradients();
 
-  checkpoint::Pieces held = master_pieces(before->publish(), checkpoint::add_held);
+  checkpoint::Pieces held = master_pieces(before.publish(), checkpoint::add_held);
   std::optional<checkpoint::OptimizerSnapshot> snapshot;
   if (job.optimizer) {
     snapshot = checkpoint::take_snapshot(job.optimizer, ranks);
@@ -112,40 +113,41 @@ void Booster::take_over(Job& job) {
   if (job.optimizer) {
     std::vector<checkpoint::Entry> entries;
     for (const checkpoint::TensorHolders& known : all_holders)
-      if (before->find_param(known.tensor.name) == nullptr) entries.push_back(known.tensor);
+      if (before.find_param(known.tensor.name) == nullptr) entries.push_back(known.tensor);
     states.emplace(snapshot->description, entries, job.optimizer, "take_over");
   }
 
   const Job job_before = job;
   std::optional<optim::Optimizer::Shared> optimizer_before;
   if (job.optimizer) optimizer_before = job.optimizer.shared();
-  const std::vector<at::Tensor> storage = before->unbind();
-  std::shared_ptr<Training> after;
+  const std::vector<at::Tensor> storage = before.unbind();
+  std::shared_ptr<Training> training_after;
   try {
     if (job.data) {
       job.data = job_before.data.for_rank(data_rank(), data_size());
       job.data.seek(job_before.data.position());
     }
     const Shared::Made made = shared_->make_training(job, std::make_shared<NoValues>());
-    after = made.training;
-    const std::vector<Shard> shards = after->publish();
+    training_after = made.training;
+    Bindings& after = training_after->bindings();
+    const std::vector<Shard> shards = after.publish();
     checkpoint::Pieces wanted = master_pieces(shards, checkpoint::add_wanted);
     if (states) append(wanted, states->wanted_states(shards));
     fill(ranks, all_holders, held, wanted);
-    after->values_changed();
-    after->set_synchronise(before->synchronise());
-    if (states) move_optimizer(job, after, made.host, *states);
-    if (after->mesh().layout() != before->mesh().layout()) reseed_generators(world(), after->mesh());
-    after->check_replicas(Bindings::Origin::kTakenOver);
+    after.values_changed();
+    training_after->set_synchronise(training_before->synchronise());
+    if (states) move_optimizer(job, training_after, made.host, *states);
+    if (after.mesh().layout() != before.mesh().layout()) reseed_generators(world(), after.mesh());
+    after.check_replicas(Bindings::Origin::kTakenOver);
   } catch (...) {  // a data set of the caller's may throw anything
     const std::string failure = text_of_current_exception();
     job = job_before;
     if (optimizer_before) job.optimizer.shared() = *optimizer_before;
-    if (after) after->unbind();
-    give_back(*before, storage, failure);
+    if (training_after) training_after->bindings().unbind();
+    give_back(before, storage, failure);
     throw;
   }
-  model.training = after;
+  model.training = training_after;
 }
 
 }  // namespace weft

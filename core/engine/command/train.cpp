@@ -19,7 +19,6 @@
 #include "command/stop_signals.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "memory/counting_allocator.hpp"
-#include "training/training.hpp"
 #include "weft/nn/model.hpp"
 
 namespace weft::command {
@@ -288,7 +287,7 @@ int train(const json& arguments) {
   world.print_on_master(fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps",
                                     model.architecture(), count_text(elements), loader.dataset().size(),
                                     world.size(), world.size() == 1 ? "" : "s",
-                                    model.shared().training->strategy_name(), total));
+                                    model.shared().bindings().strategy_name(), total));
   metrics.begin(given(arguments, "resume") ? std::optional(job.optimizer.steps()) : std::nullopt);
   const StopSignals signals(job);
   std::optional<StopSignals::Stop> stop;

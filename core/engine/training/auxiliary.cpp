@@ -12,12 +12,12 @@ namespace {
 
 // Returns the number of positions of a sequence that this rank counts. Ranks that share a sequence have the
 // same samples, so each counts its share of them.
-double positions_of(const Training& training, const nn::Sequence& sequence) {
-  return static_cast<double>(sequence.rows * sequence.positions) / training.mesh().sequence_size();
+double positions_of(const Bindings& bindings, const nn::Sequence& sequence) {
+  return static_cast<double>(sequence.rows * sequence.positions) / bindings.mesh().sequence_size();
 }
 
-bool divides_tensor_positions(const Training& training) {
-  return training.plan() != nullptr && training.plan()->divides_positions_of_tensor_ranks();
+bool divides_tensor_positions(const Bindings& bindings) {
+  return bindings.plan() != nullptr && bindings.plan()->divides_positions_of_tensor_ranks();
 }
 
 size_t place_of(const nn::ForwardContext& context, const std::string& name) {
@@ -29,9 +29,9 @@ size_t place_of(const nn::ForwardContext& context, const std::string& name) {
 double scale_of(const weft_step& step, const nn::ForwardContext& context, const std::string& sequence) {
   const size_t place = place_of(context, sequence);
   if (!step.criterion) return 1 / step.positions[place];
-  const Training& training = *step.owner;
-  return 1 / (positions_of(training, context.sequences()[place]) *
-              training.mesh().place(Mesh::samples()).size * static_cast<double>(step.micro.size()));
+  const Bindings& bindings = step.bindings();
+  return 1 / (positions_of(bindings, context.sequences()[place]) *
+              bindings.mesh().place(Mesh::samples()).size * static_cast<double>(step.micro.size()));
 }
 
 void report(weft_step& step, const std::string& name, double part) {
@@ -52,7 +52,7 @@ void append_positions(const weft_step& step, std::vector<double>& counts) {
   for (size_t s = 0; s < sequences; ++s) {
     double positions = 0;
     for (const MicroBatch& micro : step.micro)
-      if (!micro.batch.empty) positions += positions_of(*step.owner, micro.context->sequences()[s]);
+      if (!micro.batch.empty) positions += positions_of(step.bindings(), micro.context->sequences()[s]);
     counts.push_back(positions);
   }
 }
@@ -72,22 +72,22 @@ at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::
     report(step, loss.name, scaled.item<double>());
     if (scaled.requires_grad()) total = total.defined() ? total + scaled : scaled;
   }
-  const double scale = step.owner->loss_scale();
+  const double scale = step.bindings().loss_scale();
   return total.defined() && scale != 1 ? total * scale : total;
 }
 
-bool reports_auxiliary(const Training& training) {
-  return divides_tensor_positions(training) || training.mesh().speaks_for(Fact::kLayers);
+bool reports_auxiliary(const Bindings& bindings) {
+  return divides_tensor_positions(bindings) || bindings.mesh().speaks_for(Fact::kLayers);
 }
 
-void append_terms(Training& training, const nn::ForwardContext& context, bool empty,
+void append_terms(Bindings& bindings, const nn::ForwardContext& context, bool empty,
                   const std::vector<nn::AuxiliaryLoss>& losses, Training::Forward& forward) {
   const size_t of_model = forward.terms.size();
   for (const nn::AuxiliaryLoss& loss : losses) {
-    const double positions = positions_of(training, context.sequence(loss.sequence));
+    const double positions = positions_of(bindings, context.sequence(loss.sequence));
     at::Tensor sum = (loss.sum * (empty ? 0.0 : loss.weight)).to(at::kDouble);
-    if (divides_tensor_positions(training))
-      training.comm(Mesh::tensor())->communicator.all_reduce(sum, ReduceOp::kSum, true).wait();
+    if (divides_tensor_positions(bindings))
+      bindings.comm(Mesh::tensor())->communicator.all_reduce(sum, ReduceOp::kSum, true).wait();
     size_t t = of_model;
     while (t < forward.terms.size() && forward.terms[t].name != loss.name) ++t;
     if (t == forward.terms.size()) {

@@ -20,11 +20,11 @@ at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::
 
 // Returns true if this rank reports the auxiliary losses of the units that it runs. Every tensor-parallel
 // rank does if each has different positions; otherwise one of them does.
-bool reports_auxiliary(const Training& training);
+bool reports_auxiliary(const Bindings& bindings);
 
 // Appends `losses` to the terms of an evaluation. Collective over the tensor-parallel ranks if each has
 // different positions.
-void append_terms(Training& training, const nn::ForwardContext& context, bool empty,
+void append_terms(Bindings& bindings, const nn::ForwardContext& context, bool empty,
                   const std::vector<nn::AuxiliaryLoss>& losses, Training::Forward& forward);
 
 }  // namespace weft

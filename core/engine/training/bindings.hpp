@@ -58,6 +58,9 @@ class Bindings {
            std::shared_ptr<ParameterSource> source);
   ~Bindings();
   Bindings(const Bindings&) = delete;
+  // Makes the mesh, applies the plan, and lets the strategy bind storage. Called once, before anything else.
+  // Without `make_plan` the tensor axis must have one rank. If it throws, the model is as before. Collective.
+  void start(const MakePlan& make_plan);
 
   const World& world() const { return world_; }
   nn::Model& model() const { return *model_; }
@@ -86,8 +89,8 @@ class Bindings {
   const std::set<Axes>& divided_axes() const { return divided_axes_; }
   // Throws on every rank unless all ranks that hold the same elements of a parameter publish the same bits of
   // them. The text names the parameter and the ranks, and says what to do about values of this origin:
-  // FAILED_PRECONDITION for values from files and the seed, INTERNAL for those that a strategy made. Reads all
-  // values once; all-reduces 24 bytes for each parameter and division, and 16 for each part. Collective.
+  // FAILED_PRECONDITION for values from files and the seed, INTERNAL for those that a strategy made. Reads
+  // all values once; all-reduces 24 bytes for each parameter and division, and 16 for each part. Collective.
   enum class Origin { kBoosted, kLoaded, kTakenOver, kTrained, kSaved };
   void check_replicas(Origin origin);
   // Tells the strategy that the published values have changed.
@@ -106,11 +109,6 @@ class Bindings {
   // use it. Returns the storage by parameter; rebind() gives it back and applies the plan again.
   std::vector<at::Tensor> unbind();
   void rebind(const std::vector<at::Tensor>& storage);
-
- protected:
-  // Makes the mesh, applies the plan, and lets the strategy bind storage. Without `make_plan` the tensor axis
-  // must have one rank. If it throws, the model is as before. Collective.
-  void start(const MakePlan& make_plan);
 
  private:
   void make_mesh();
@@ -142,7 +140,7 @@ class Bindings {
 
 }  // namespace weft
 
-// What strategies hold: they see the bindings of a training.
+// The bindings as strategies hold them.
 struct weft_training : weft::Bindings {
   using weft::Bindings::Bindings;
 };

@@ -40,4 +40,6 @@ struct weft_step {
   std::vector<double> positions;   // of each sequence in the global batch; empty with a criterion
   std::vector<double> parts;       // this rank's part of each term
   std::vector<weft::Training::Forward> forwards;  // only in evaluation
+
+  weft::Bindings& bindings() const { return owner->bindings(); }
 };

@@ -19,20 +19,20 @@ namespace {
 
 // Returns the shape of a field on this rank. Throws UNIMPLEMENTED for a field of a split sequence that a
 // schedule cannot pass on, because it is not the residual stream.
-std::vector<int64_t> local_shape(const Training& training, const nn::FieldShape& field) {
+std::vector<int64_t> local_shape(const Bindings& bindings, const nn::FieldShape& field) {
   using Division = nn::FieldShape::Division;
   std::vector<int64_t> shape = field.shape;
-  if (training.plan() == nullptr || field.division == Division::kNone) return shape;
+  if (bindings.plan() == nullptr || field.division == Division::kNone) return shape;
   const int64_t positions = field.division == Division::kPositionBias ? shape.back() : shape[1];
   int64_t own = 0;
-  for (const Run& run : training.plan()->own_positions(field.sequence, positions)) own += run.count;
+  for (const Run& run : bindings.plan()->own_positions(field.sequence, positions)) own += run.count;
   if (own == positions) return shape;
   if (field.division != Division::kPositions)
     fail(
         WEFT_UNIMPLEMENTED,
         "{}: the plan of {} splits sequences over ranks, and a schedule cannot pass the field \"{}\" between "
         "stages then; leave sequence parallelism out",
-        training.strategy_name(), training.model().architecture(), field.name);
+        bindings.strategy_name(), bindings.model().architecture(), field.name);
   shape[1] = own;
   return shape;
 }
@@ -52,14 +52,14 @@ at::Tensor zero_of(const State& state) {
 
 struct StepServices {
   static void finish(weft_step& step, uint32_t micro, State& last) {
-    const nn::Model& model = step.owner->model();
+    const nn::Model& model = step.bindings().model();
     const Batch& batch = step.micro[micro].batch;
-    const nn::RunningUnit running(*step.micro[micro].context, step.owner->units().size());
+    const nn::RunningUnit running(*step.micro[micro].context, step.bindings().units().size());
     if (std::exchange(step.micro[micro].finished, true))
       throw Error(WEFT_FAILED_PRECONDITION, "micro-batch " + std::to_string(micro) + " is finished already");
     if (!step.training) {
       Training::Forward& forward = step.forwards[micro];
-      forward.outputs = outputs_of(*step.owner, last);
+      forward.outputs = outputs_of(step.bindings(), last);
       forward.counts = model.counts(batch);
       if (forward.counts.empty()) return;
       forward.terms = model.loss(last, batch);
@@ -69,7 +69,7 @@ struct StepServices {
     if (step.criterion && batch.empty) {
       sums = {zero_of(last)};  // a mean over no label would be NaN, and so would zero times it
     } else if (step.criterion) {
-      sums = {step.criterion(outputs_of(*step.owner, last), batch)};
+      sums = {step.criterion(outputs_of(step.bindings(), last), batch)};
     } else {
       for (const nn::LossTerm& term : model.loss(last, batch))
         sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);
@@ -83,7 +83,7 @@ struct StepServices {
       step.parts[t] += scaled.item<double>();
       total = total.defined() ? total + scaled : scaled;
     }
-    const double scale = step.owner->loss_scale();
+    const double scale = step.bindings().loss_scale();
     step.micro[micro].loss = scale == 1 ? total : total * scale;
   }
 
@@ -133,7 +133,7 @@ struct StepServices {
   }
 
   static void check_unit(const weft_step& step, const weft_unit* unit) {
-    if (unit == nullptr || unit->bindings != step.owner)
+    if (unit == nullptr || unit->bindings != &step.bindings())
       throw Error(WEFT_INVALID_ARGUMENT, "the unit is not one of this training");
   }
 
@@ -172,8 +172,8 @@ struct StepServices {
       check_unit(*step, entering);
       auto made = std::make_unique<weft_state>();
       for (const nn::FieldShape& field :
-           step->owner->model().boundary(step->micro[micro].batch, entering->index)) {
-        at::Tensor tensor = at::empty(local_shape(*step->owner, field), field.dtype);
+           step->bindings().model().boundary(step->micro[micro].batch, entering->index)) {
+        at::Tensor tensor = at::empty(local_shape(step->bindings(), field), field.dtype);
         if (field.differentiable && step->training) tensor.set_requires_grad(true);
         made->state.set(field.name, tensor);
       }
@@ -191,7 +191,7 @@ const weft_step_services* step_services() {
     t.input = [](weft_step* step, uint32_t micro, weft_state** own, weft_error* error) {
       return guarded(error, [&] {
         StepServices::check_micro(*step, micro);
-        *own = new weft_state{input_of(*step->owner, step->micro[micro].batch)};
+        *own = new weft_state{input_of(step->bindings(), step->micro[micro].batch)};
       });
     };
     t.boundary = &StepServices::boundary;

@@ -30,19 +30,19 @@ double Training::StepLoss::auxiliary() const {
 Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api,
                    std::string strategy_name, const std::vector<weft_kv>& strategy_options,
                    TrainingOptions options, std::shared_ptr<ParameterSource> source,
-                   const MakePlan& make_plan)
-    : weft_training(std::move(world), std::move(model), api, std::move(strategy_name), strategy_options,
-                    std::move(options), std::move(source)),
-      hooks_(*this) {
+                   const Bindings::MakePlan& make_plan)
+    : bindings_(std::move(world), std::move(model), api, std::move(strategy_name), strategy_options,
+                std::move(options), std::move(source)),
+      hooks_(bindings_) {
   static const bool installed = (SavedTensorHooks::install(), true);
   (void)installed;
-  start(make_plan);
+  bindings_.start(make_plan);
 }
 
 std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& state,
                                                       const std::shared_ptr<nn::ForwardContext>& context,
                                                       const std::shared_ptr<ForwardRecord>& record) {
-  const auto run = [&unit, context, dtype = options().autocast](State& s, bool again) {
+  const auto run = [&unit, context, dtype = bindings_.options().autocast](State& s, bool again) {
     using Run = nn::RunningUnit::Run;
     const nn::RunningUnit running(*context, unit.index, again ? Run::kAgain : Run::kFirst);
     const Autocast autocast(dtype);
@@ -62,16 +62,17 @@ std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& st
 }
 
 void Training::drive(weft_step& step) {
-  if (strategy().api().run_step != nullptr) {
-    strategy().call(strategy().api().run_step, &step);
+  if (bindings_.strategy().api().run_step != nullptr) {
+    bindings_.strategy().call(bindings_.strategy().api().run_step, &step);
     check_driven(step);
     return;
   }
   const weft_step_services& services = *step_services();
   ErrorSink error;
   for (uint32_t micro = 0; micro < step.micro.size(); ++micro) {
-    weft_state state{input_of(*this, step.micro[micro].batch)};
-    for (const auto& unit : units()) error.check(services.forward(&step, micro, unit.get(), &state, error));
+    weft_state state{input_of(bindings_, step.micro[micro].batch)};
+    for (const auto& unit : bindings_.units())
+      error.check(services.forward(&step, micro, unit.get(), &state, error));
     error.check(services.finish(&step, micro, &state, error));
     state.state = State();
     if (step.training) error.check(services.backward(&step, micro, nullptr, nullptr, error));
@@ -87,24 +88,24 @@ void Training::check_driven(const weft_step& step) {
     done.push_back(micro.forwards);
     done.push_back(micro.finished);
   }
-  if (mesh().splits(Mesh::stages())) {
+  if (bindings_.mesh().splits(Mesh::stages())) {
     const at::Tensor sums = at::tensor(done, at::kLong);
-    comm(Mesh::stages())->communicator.all_reduce(sums, ReduceOp::kSum, true).wait();
+    bindings_.comm(Mesh::stages())->communicator.all_reduce(sums, ReduceOp::kSum, true).wait();
     done.assign(sums.data_ptr<int64_t>(), sums.data_ptr<int64_t>() + sums.numel());
   }
   for (size_t i = 0; i < step.micro.size(); ++i) {
     const MicroBatch& micro = step.micro[i];
     const int64_t forwards = done[2 * i], finished = done[2 * i + 1];
     std::string missing;
-    if (forwards != static_cast<int64_t>(units().size()))
-      missing = fmt::format("with {} forwards of the {} units", forwards, units().size());
+    if (forwards != static_cast<int64_t>(bindings_.units().size()))
+      missing = fmt::format("with {} forwards of the {} units", forwards, bindings_.units().size());
     else if (finished != 1)
       missing = finished == 0 ? "without finish" : fmt::format("with finish on {} stages", finished);
     else if (step.training && (!micro.pieces.empty() || (micro.forwards > 0 && !micro.backward_begun)))
       missing = "without backward";
     if (!missing.empty())
-      fail(WEFT_INTERNAL, "{}: run_step returned {} of micro-batch {} of {}", strategy_name(), missing, i,
-           step.micro.size());
+      fail(WEFT_INTERNAL, "{}: run_step returned {} of micro-batch {} of {}", bindings_.strategy_name(),
+           missing, i, step.micro.size());
   }
 }
 
@@ -112,7 +113,7 @@ namespace {
 
 // Adds the counts of one micro-batch. The first one gives the terms their names.
 void add_counts(weft_step& step, const Batch& batch, std::vector<double>& counts) {
-  const nn::Model& model = step.owner->model();
+  const nn::Model& model = step.bindings().model();
   const std::vector<nn::LossCount> terms = model.counts(batch);
   if (terms.empty())
     fail(WEFT_INVALID_ARGUMENT,
@@ -133,18 +134,18 @@ void add_counts(weft_step& step, const Batch& batch, std::vector<double>& counts
 void add_micro_batch(weft_step& step, const Batch& batch) {
   MicroBatch& micro = step.micro.emplace_back();
   micro.batch = batch;
-  micro.context = parallel::make_context(step.owner->model(), batch, step.owner->plan());
+  micro.context = parallel::make_context(step.bindings().model(), batch, step.bindings().plan());
 }
 
 // Sets the scale of each term, so that it is the mean over its labels in the global batch. Collective.
 void scale_terms(weft_step& step) {
-  Training& training = *step.owner;
+  Bindings& bindings = step.bindings();
   std::vector<double> counts;
   for (const MicroBatch& micro : step.micro) add_counts(step, micro.batch, counts);
   append_positions(step, counts);
-  if (training.mesh().splits(Mesh::samples())) {
+  if (bindings.mesh().splits(Mesh::samples())) {
     const at::Tensor sums = at::tensor(counts, at::kDouble);
-    training.comm(Mesh::samples())->communicator.all_reduce(sums, ReduceOp::kSum, true).wait();
+    bindings.comm(Mesh::samples())->communicator.all_reduce(sums, ReduceOp::kSum, true).wait();
     counts.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
   }
   take_positions(step, counts);
@@ -152,7 +153,7 @@ void scale_terms(weft_step& step) {
     if (!(counts[t] > 0))
       fail(WEFT_INVALID_ARGUMENT,
            "{}: no label of \"{}\" counts in the global batch: the mean over none is undefined",
-           training.model().architecture(), step.names[t]);
+           bindings.model().architecture(), step.names[t]);
     step.scales.push_back(1 / counts[t]);
   }
 }
@@ -160,7 +161,7 @@ void scale_terms(weft_step& step) {
 }  // namespace
 
 Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion) {
-  return strategy().guarded([&] {
+  return bindings_.strategy().guarded([&] {
     weft_step step;
     step.owner = this;
     step.synchronise_last = synchronise_;
@@ -168,21 +169,21 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     step.criterion = criterion;
     if (criterion) {
       step.names = {"loss"};
-      step.scales = {1.0 / (static_cast<double>(mesh().place(Mesh::samples()).size) *
+      step.scales = {1.0 / (static_cast<double>(bindings_.mesh().place(Mesh::samples()).size) *
                             static_cast<double>(micro_batches.size()))};
     } else {
       scale_terms(step);
     }
     step.parts.resize(step.scales.size());
     // From here on other ranks wait for this one.
-    if (mesh().open_axes() != 0) strategy().disturb();
-    zeroings_of_last_backward_ = zeroings();
+    if (bindings_.mesh().open_axes() != 0) bindings_.strategy().disturb();
+    zeroings_of_last_backward_ = bindings_.zeroings();
     at::AutoGradMode with_gradients(true);
     drive(step);
     // Keep each part on one rank only, so that the sum over ranks counts it once.
     const auto auxiliary = step.parts.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
-    if (!mesh().speaks_for(Fact::kLoss)) std::fill(step.parts.begin(), auxiliary, 0.0);
-    if (!reports_auxiliary(*this)) std::fill(auxiliary, step.parts.end(), 0.0);
+    if (!bindings_.mesh().speaks_for(Fact::kLoss)) std::fill(step.parts.begin(), auxiliary, 0.0);
+    if (!reports_auxiliary(bindings_)) std::fill(auxiliary, step.parts.end(), 0.0);
     return StepLoss{step.names, step.parts, step.scales.size()};
   });
 }
@@ -190,28 +191,28 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
 void Training::begin_check() {
   constexpr int64_t kFirst = 2;  // the second one shows whether the first update came through
   check_.reset();
-  strategy().guarded([&] {
-    const int64_t step = ++steps_begun_, every = options().check_agreement;
+  bindings_.strategy().guarded([&] {
+    const int64_t step = ++steps_begun_, every = bindings_.options().check_agreement;
     const bool due = every >= 0 && (step <= kFirst || (every > 0 && step % every == 0));
-    const bool pending = zeroings_of_last_backward_ == zeroings();
+    const bool pending = zeroings_of_last_backward_ == bindings_.zeroings();
     if (!due || pending) return;
-    strategy().disturb();  // collectives begin here
-    if (step > 1) check_replicas(Origin::kTrained);
-    check_.emplace(*this);
+    bindings_.strategy().disturb();  // collectives begin here
+    if (step > 1) bindings_.check_replicas(Bindings::Origin::kTrained);
+    check_.emplace(bindings_);
   });
 }
 
 void Training::finish_check() {
   if (!check_) return;
   const auto reset = c10::make_scope_exit([&] { check_.reset(); });
-  strategy().guarded([&] {
-    strategy().disturb();  // the gradients that are wrong stay pending
+  bindings_.strategy().guarded([&] {
+    bindings_.strategy().disturb();  // the gradients that are wrong stay pending
     check_->finish();
   });
 }
 
 Training::Forward Training::run_forward(const Batch& batch) {
-  return strategy().guarded([&] {
+  return bindings_.strategy().guarded([&] {
     weft_step step;
     step.owner = this;
     step.training = false;
@@ -222,26 +223,26 @@ Training::Forward Training::run_forward(const Batch& batch) {
     // Every stage has the auxiliary losses of its own units.
     const MicroBatch& micro = step.micro.front();
     Forward& forward = step.forwards.front();
-    if (!model().counts(batch).empty())
-      append_terms(*this, *micro.context, batch.empty, micro.auxiliary, forward);
+    if (!bindings_.model().counts(batch).empty())
+      append_terms(bindings_, *micro.context, batch.empty, micro.auxiliary, forward);
     return std::move(forward);
   });
 }
 
 State Training::forward(const Batch& batch) {
-  return strategy().guarded([&] {
+  return bindings_.strategy().guarded([&] {
     std::shared_ptr<ForwardRecord> record;
     if (at::GradMode::is_enabled()) record = hooks_.make_pending_record();
-    State state = input_of(*this, batch);
-    const auto context = parallel::make_context(model(), batch, plan());
+    State state = input_of(bindings_, batch);
+    const auto context = parallel::make_context(bindings_.model(), batch, bindings_.plan());
     std::vector<nn::AuxiliaryLoss> losses;
-    for (const auto& unit : units())
+    for (const auto& unit : bindings_.units())
       for (nn::AuxiliaryLoss& loss : forward_unit(*unit, state, context, record))
         losses.push_back(std::move(loss));
-    const nn::RunningUnit running(*context, units().size());
-    State outputs = outputs_of(*this, state);
+    const nn::RunningUnit running(*context, bindings_.units().size());
+    State outputs = outputs_of(bindings_, state);
     if (!losses.empty())
-      outputs.set("aux_loss", parallel::weighted_mean(losses, *context, mesh().sequence_size()));
+      outputs.set("aux_loss", parallel::weighted_mean(losses, *context, bindings_.mesh().sequence_size()));
     return outputs;
   });
 }
@@ -250,11 +251,12 @@ void Training::backward(const at::Tensor& loss) {
   if (!loss.defined() || loss.numel() != 1)
     fail(WEFT_INVALID_ARGUMENT, "backward needs a loss of one element, got {}",
          loss.defined() ? std::to_string(loss.numel()) : "no tensor");
-  zeroings_of_last_backward_ = zeroings();
-  strategy().guarded([&] {
+  zeroings_of_last_backward_ = bindings_.zeroings();
+  bindings_.strategy().guarded([&] {
     const weft_backward_info info{sizeof(info), 0, 0, synchronise_, 0};
     // Average over data-parallel ranks: the loss is a mean over this rank's samples, and strategies sum.
-    const double factor = loss_scale() / static_cast<double>(mesh().place(Mesh::samples()).size);
+    const double factor =
+        bindings_.loss_scale() / static_cast<double>(bindings_.mesh().place(Mesh::samples()).size);
     const at::Tensor scaled = factor == 1 ? loss : loss * factor;
     hooks_.backward({scaled}, {at::Tensor()}, info, nullptr);
     return 0;

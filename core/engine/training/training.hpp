@@ -1,4 +1,5 @@
-// A training: runs the steps of one model under one strategy on this rank.
+// A training: runs the steps of one model under one strategy on this rank. A step calls hooks, and hooks and
+// steps read the bindings; neither the bindings nor the hooks know what is above them.
 #pragma once
 
 #include <functional>
@@ -14,12 +15,15 @@
 
 namespace weft {
 
-class Training : public weft_training {
+class Training {
  public:
   // Makes the bindings and starts the strategy. Collective: every rank passes the same arguments.
   Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api,
            std::string strategy_name, const std::vector<weft_kv>& strategy_options, TrainingOptions options,
-           std::shared_ptr<ParameterSource> source, const MakePlan& make_plan = {});
+           std::shared_ptr<ParameterSource> source, const Bindings::MakePlan& make_plan = {});
+
+  Bindings& bindings() { return bindings_; }
+  const Bindings& bindings() const { return bindings_; }
 
   // This rank's part of the loss of a step. Each term is already divided by its count in the global batch, so
   // the sum over all ranks is the loss of the global batch.
@@ -71,11 +75,17 @@ class Training : public weft_training {
   void drive(weft_step& step);
   void check_driven(const weft_step& step);
 
+  weft_training bindings_;
   Hooks hooks_;
   bool synchronise_ = true;
   int64_t steps_begun_ = 0;
-  int64_t zeroings_of_last_backward_ = -1;  // as many as zeroings(): gradients are pending
+  int64_t zeroings_of_last_backward_ = -1;  // as many as bindings().zeroings(): gradients are pending
   std::optional<StepCheck> check_;          // of the step that is running
 };
+
+// Returns the bindings of `training`, which lives as long as the pointer.
+inline std::shared_ptr<Bindings> shared_bindings(const std::shared_ptr<Training>& training) {
+  return {training, &training->bindings()};
+}
 
 }  // namespace weft

@@ -82,7 +82,7 @@ TEST_F(Auxiliary, LossesReachTheGradientsOnce) {
       // The strategy frees the layers' parameters after the step, so compare the published gradients.
       Job job = boost(one_rank(), toy(options, kBalance), options);
       EXPECT_NEAR(job.accumulate_gradients(batch), expected.loss + expected.balance, 1e-10);
-      for (const Shard& shard : job.model.shared().training->publish())
+      for (const Shard& shard : job.model.shared().bindings().publish())
         EXPECT_TRUE(is_near(shard.gradient, expected.gradients.at(shard.param->name).flatten(), 1e-10))
             << shard.param->name;
     }
@@ -160,12 +160,13 @@ TEST_F(Auxiliary, LossesAreAnOutputInALoopOfTheCallersOwn) {
   const ByHand expected = by_hand(batch);
   Job job = boost(one_rank(), toy(fp64(), kBalance), fp64());
   Training& training = *job.model.shared().training;
+  Bindings& bindings = training.bindings();
   const State outputs = training.forward(batch);
   EXPECT_NEAR(outputs.at("aux_loss").item<double>(), expected.balance, 1e-10);
   const at::Tensor loss =
-      training.model().loss(outputs, batch)[0].sum / training.model().counts(batch)[0].count;
+      bindings.model().loss(outputs, batch)[0].sum / bindings.model().counts(batch)[0].count;
   training.backward(loss + outputs.at("aux_loss"));
-  for (const Shard& shard : training.publish())
+  for (const Shard& shard : bindings.publish())
     EXPECT_TRUE(is_near(shard.gradient, expected.gradients.at(shard.param->name).flatten(), 1e-10))
         << shard.param->name;
 }

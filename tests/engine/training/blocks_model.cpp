@@ -143,13 +143,13 @@ std::vector<nn::FieldShape> BlocksModel::boundary(const Batch& batch, size_t ind
           {"route", {samples}, at::kLong, false}};
 }
 
-void BlocksModel::divide(Training& training, const ExpertLayout& experts) {
-  cut_ = training.find_param("block.weight")->cut;
-  tensor_ = training.comm(Mesh::tensor())->communicator;
-  same_experts_ = training.comm(experts.axes)->communicator;
+void BlocksModel::divide(Bindings& bindings, const ExpertLayout& experts) {
+  cut_ = bindings.find_param("block.weight")->cut;
+  tensor_ = bindings.comm(Mesh::tensor())->communicator;
+  same_experts_ = bindings.comm(experts.axes)->communicator;
   if (!experts.splits_columns) return;
   for (int64_t e = 0; e < kExperts; ++e)
-    expert_cuts_.push_back(training.find_param("experts." + std::to_string(e) + ".weight")->cut);
+    expert_cuts_.push_back(bindings.find_param("experts." + std::to_string(e) + ".weight")->cut);
 }
 
 namespace {

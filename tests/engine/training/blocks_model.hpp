@@ -37,7 +37,7 @@ class BlocksModel final : public nn::Model {
   nn::Initial initial(std::string_view) const override { return nn::Initial::normal(0, 0.5); }
 
   // Reads from a training how its ranks shard the parameters, for the forward of the units.
-  void divide(Training& training, const ExpertLayout& experts);
+  void divide(Bindings& bindings, const ExpertLayout& experts);
 
  private:
   struct Weights;

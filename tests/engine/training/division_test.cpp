@@ -62,11 +62,11 @@ Job boost_divided(World world, const Division& division) {
   const auto training = std::make_shared<Training>(
       std::move(world), model, chosen.api, chosen.name, values, training_options, nullptr,
       [&](const Mesh& mesh) { return blocks_plan(mesh, division.experts); });
-  model->divide(*training, division.experts);
+  model->divide(training->bindings(), division.experts);
   Job job;
   job.model = Model::adopt(model);
   job.optimizer = optim::AdamW(job.model.parameters(), {.lr = 1e-2, .weight_decay = 0.1});
-  job.optimizer.shared().attach(training);
+  job.optimizer.shared().attach(shared_bindings(training));
   job.model.shared().training = training;
   return job;
 }
@@ -77,10 +77,10 @@ Training& training_of(const Job& job) {
 
 // Returns whole values or gradients, from the elements that each rank counts of its shards.
 Tensors whole(const Job& job, at::Tensor Shard::*part) {
-  Training& training = training_of(job);
+  Bindings& bindings = job.model.shared().bindings();
   Tensors tensors;
-  for (const auto& param : training.params()) tensors[param->name] = at::zeros(param->shape, at::kDouble);
-  for (const Shard& shard : training.publish()) {
+  for (const auto& param : bindings.params()) tensors[param->name] = at::zeros(param->shape, at::kDouble);
+  for (const Shard& shard : bindings.publish()) {
     if (!(shard.*part).defined()) continue;
     const at::Tensor& tensor = tensors.at(shard.param->name);
     for_each_box(shard.param->cut, shard.begin + shard.counted_begin, shard.counted_count,
@@ -89,13 +89,13 @@ Tensors whole(const Job& job, at::Tensor Shard::*part) {
                    view_of(tensor, Box::whole(shard.param->shape), box).copy_(values);
                  });
   }
-  if (training.world().size() > 1)
-    for (auto& [name, tensor] : tensors) training.world().communicator().all_reduce(tensor).wait();
+  if (bindings.world().size() > 1)
+    for (auto& [name, tensor] : tensors) bindings.world().communicator().all_reduce(tensor).wait();
   return tensors;
 }
 
 Batch own_samples(const Job& job, const Batch& batch) {
-  const Mesh& mesh = training_of(job).mesh();
+  const Mesh& mesh = job.model.shared().bindings().mesh();
   const int64_t samples = batch.at("x").size(0) / mesh.data_size();
   return part_of(batch, mesh.data_rank() * samples, (mesh.data_rank() + 1) * samples);
 }
@@ -114,7 +114,7 @@ Expected on_one_rank() {
   Job job = boost_divided(one_rank(), kAlone);
   training_of(job).run_step({blocks_batch(kSamples, 1)});
   expected.gradients = whole(job, &Shard::gradient);
-  training_of(job).zero_gradients();
+  job.model.shared().bindings().zero_gradients();
   job.max_grad_norm = kMaxNorm;
   for (const int64_t seed : {1, 2}) {
     const StepResult step = job.train_step(blocks_batch(kSamples, seed));
@@ -144,7 +144,7 @@ TEST_F(DividedParameters, TrainAsOnOneRank) {
       Job job = boost_divided(world, division);
       training_of(job).run_step({own_samples(job, blocks_batch(kSamples, 1))});
       expect_near(whole(job, &Shard::gradient), expected.gradients, kGradientFp64);
-      training_of(job).zero_gradients();
+      job.model.shared().bindings().zero_gradients();
       job.max_grad_norm = kMaxNorm;
       StepResult step = job.train_step(own_samples(job, blocks_batch(kSamples, 1)));
       EXPECT_NEAR(step.grad_norm.value(), expected.norm, 1e-10 * expected.norm);

@@ -55,7 +55,7 @@ TEST_P(FailingHook, ReachesTheCallerAndEndsTheTrainingAlone) {
   Recorder recorder;
   const auto training = make_training(launch(), make_toy(), recorder, {"fp32", recompute, 42});
   optim::Optimizer optimizer = optim::SGD({{"wte.weight"}}, {.lr = 0.1});
-  optimizer.shared().attach(training);
+  optimizer.shared().attach(shared_bindings(training));
   step_and_update(training, optimizer);
   recorder.on_event = [&](const std::string& event) {
     if (event.starts_with(hook)) throw Error(WEFT_RESOURCE_EXHAUSTED, "no memory left");
@@ -65,7 +65,7 @@ TEST_P(FailingHook, ReachesTheCallerAndEndsTheTrainingAlone) {
   for (const auto& use : std::vector<std::function<void()>>{
            [&] { training->run_step({toy_batch(4, 1)}); }, [&] { training->run_forward(toy_batch(4, 1)); },
            [&] { training->forward(toy_batch(4, 1)); }, [&] { optimizer.step(); },
-           [&] { optimizer.zero_grad(); }, [&] { training->publish(); }})
+           [&] { optimizer.zero_grad(); }, [&] { training->bindings().publish(); }})
     EXPECT_ERROR(use(), WEFT_FAILED_PRECONDITION, "recorder", "an earlier step failed", "no memory left",
                  "checkpoint");
   expect_a_later_job_works();
@@ -105,7 +105,7 @@ TEST(FailingStrategy, IsNamedWhenItsMeshOrScheduleOrRecordsFail) {
   Recorder later;
   const auto training = make_training(launch(), make_toy(), later);
   later.publish = kFails;
-  EXPECT_ERROR(training->publish(), WEFT_ABORTED, "recorder: no more");
+  EXPECT_ERROR(training->bindings().publish(), WEFT_ABORTED, "recorder: no more");
   Recorder schedule;
   schedule.run_step = kFails;
   const auto driven = make_training(launch(), make_toy(), schedule);
@@ -142,7 +142,7 @@ WEFT_RANKS_TEST(FailingStrategyOnOneRank, EndsTheUpdateOfAll, 2) {
   Recorder recorder;
   const auto training = make_training(world, make_toy(), recorder);
   optim::Optimizer optimizer = optim::SGD({{"wte.weight"}}, {.lr = 0.1});
-  optimizer.shared().attach(training);
+  optimizer.shared().attach(shared_bindings(training));
   training->run_step({toy_batch(2, 1)});
   if (world.rank() == 1) {
     recorder.publish = kFails;
@@ -238,7 +238,8 @@ TEST(LyingStrategy, IsRefusedWhenItsRangesChange) {
   recorder.publish = [&](weft_shard_sink* sink) {
     publish_with(recorder, sink, [](weft_shard& shard) { return shard.count = 35, true; });
   };
-  EXPECT_ERROR(training->publish(), WEFT_INTERNAL, "recorder", "ranges are not the", "must not change");
+  EXPECT_ERROR(training->bindings().publish(), WEFT_INTERNAL, "recorder", "ranges are not the",
+               "must not change");
 }
 
 TEST(FailingStrategy, LeavesNoHooksOnTheModel) {

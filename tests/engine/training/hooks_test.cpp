@@ -74,7 +74,7 @@ TEST(Hooks, ComeOncePerUnitAndInStrictReverseOrder) {
   recorder.events.clear();
   training->run_step({toy_batch(4, 1)});
   EXPECT_EQ(recorder.without_gradients(), joined({forward_events(), backward_of("0 of 1 synchronised")}));
-  EXPECT_EQ(recorder.of("gradient_ready").size(), training->params().size());
+  EXPECT_EQ(recorder.of("gradient_ready").size(), training->bindings().params().size());
   expect_gradients_inside_their_units(recorder);
 }
 
@@ -103,15 +103,15 @@ TEST(Hooks, AreNotSynchronisedUnderNoSync) {
 TEST(Hooks, GiveATiedParameterToItsFirstUnitAndCompleteThere) {
   Recorder recorder;
   const auto training = make_training(launch(), make_toy(), recorder);
-  weft_param* const tied = training->find_param("head.weight");
-  ASSERT_EQ(tied, training->find_param("wte.weight"));
+  weft_param* const tied = training->bindings().find_param("head.weight");
+  ASSERT_EQ(tied, training->bindings().find_param("wte.weight"));
   weft_param_info info{};
   info.struct_size = sizeof(info);
   call([&](weft_error* e) { return model_services().param_info(tied, &info, e); });
   EXPECT_EQ(info.first_unit, 0);
   EXPECT_EQ(info.num_units, 2);
-  EXPECT_TRUE(model_services().param_used_by(tied, model_services().unit(training.get(), 4)));
-  EXPECT_FALSE(model_services().param_used_by(tied, model_services().unit(training.get(), 1)));
+  EXPECT_TRUE(model_services().param_used_by(tied, model_services().unit(recorder.training, 4)));
+  EXPECT_FALSE(model_services().param_used_by(tied, model_services().unit(recorder.training, 1)));
   at::Tensor at_owner, at_head;
   recorder.on_event = [&](const std::string& event) {
     if (event == "after_backward head") at_head = tied->tensor.grad();
@@ -127,12 +127,12 @@ TEST(Hooks, FindTheGradientsOfAUnitCompleteAfterIt) {
   const auto training = make_training(launch(), make_toy(), recorder);
   std::map<std::string, at::Tensor> seen;
   recorder.on_event = [&](const std::string& event) {
-    for (const auto& param : training->params())
+    for (const auto& param : training->bindings().params())
       if (event == "after_backward " + kUnits.at(param->units.front()))
         seen[param->name] = param->tensor.grad().clone();
   };
   training->run_step({toy_batch(4, 6)});
-  for (const auto& param : training->params())
+  for (const auto& param : training->bindings().params())
     EXPECT_TRUE(seen.at(param->name).equal(param->tensor.grad())) << param->name;
 }
 
@@ -155,7 +155,7 @@ TEST(Hooks, ComeForFrozenUnitsToo) {
   EXPECT_EQ(recorder.of("gradient_ready wte.weight"), Names());
   EXPECT_EQ(recorder.of("gradient_ready blocks.0"), Names());
   EXPECT_EQ(recorder.of("gradient_ready blocks.1").size(), 4);
-  EXPECT_FALSE(training->find_param("wte.weight")->tensor.requires_grad());
+  EXPECT_FALSE(training->bindings().find_param("wte.weight")->tensor.requires_grad());
 }
 
 // The sequences are the same on every rank.

@@ -199,14 +199,14 @@ std::shared_ptr<Training> make_single(std::shared_ptr<nn::Model> model, Training
 
 std::map<std::string, at::Tensor> gradients_of(Training& training) {
   std::map<std::string, at::Tensor> found;
-  for (const Shard& shard : training.publish())
+  for (const Shard& shard : training.bindings().publish())
     found[shard.param->name] = shard.gradient.defined() ? shard.gradient.clone() : at::Tensor();
   return found;
 }
 
 std::map<std::string, at::Tensor> values_of(Training& training) {
   std::map<std::string, at::Tensor> found;
-  for (const Shard& shard : training.publish()) found[shard.param->name] = shard.value.clone();
+  for (const Shard& shard : training.bindings().publish()) found[shard.param->name] = shard.value.clone();
   return found;
 }
 

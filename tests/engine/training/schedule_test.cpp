@@ -137,7 +137,7 @@ TEST_F(Schedule, HasItsLossOnAnyStage) {
       SCOPED_TRACE(last);
       const JobOptions options = on_two_stages(last);
       Job job = boost(world, toy(options), options);
-      const Mesh& mesh = job.model.shared().training->mesh();
+      const Mesh& mesh = job.model.shared().bindings().mesh();
       EXPECT_EQ(mesh.data_size(), 2);
       EXPECT_EQ(mesh.data_rank(), world.rank() / 2);
       const Batch own = part_of(batch, mesh.data_rank() * 4, mesh.data_rank() * 4 + 4);

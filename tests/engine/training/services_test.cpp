@@ -66,9 +66,9 @@ WEFT_RANKS_TEST(Mesh, HasAGroupForEverySetOfAxes, 4) {
     mesh->size[WEFT_AXIS_DATA] = mesh->size[WEFT_AXIS_REPLICA] = 2;
   };
   const auto training = make_training(world, make_toy(), recorder);
-  EXPECT_EQ(training->mesh().data_size(), 4);
-  EXPECT_EQ(training->mesh().data_rank(), world.rank());
-  const auto group = [&](uint32_t axes) { return comm_services().comm(training.get(), axes); };
+  EXPECT_EQ(training->bindings().mesh().data_size(), 4);
+  EXPECT_EQ(training->bindings().mesh().data_rank(), world.rank());
+  const auto group = [&](uint32_t axes) { return comm_services().comm(recorder.training, axes); };
   weft_comm* const data = group(1u << WEFT_AXIS_DATA);
   weft_comm* const replica = group(1u << WEFT_AXIS_REPLICA);
   EXPECT_EQ(comm_services().size(data), 2);
@@ -76,7 +76,8 @@ WEFT_RANKS_TEST(Mesh, HasAGroupForEverySetOfAxes, 4) {
   EXPECT_EQ(comm_services().rank(replica), world.rank() / 2);
   const auto named = [&](std::string_view name) {
     uint32_t axes = 0;
-    call([&](weft_error* e) { return comm_services().group_axes(training.get(), borrow(name), &axes, e); });
+    call(
+        [&](weft_error* e) { return comm_services().group_axes(recorder.training, borrow(name), &axes, e); });
     return group(axes);
   };
   EXPECT_EQ(comm_services().size(named("samples")), 4);
@@ -93,7 +94,7 @@ WEFT_RANKS_TEST(Comm, ReducesAndGathers, 2, 3) {
   Recorder recorder;
   const auto training = make_training(world, make_toy(), recorder);
   const auto& comm = comm_services();
-  weft_comm* const data = comm.comm(training.get(), 1u << WEFT_AXIS_DATA);
+  weft_comm* const data = comm.comm(recorder.training, 1u << WEFT_AXIS_DATA);
   const int64_t size = world.size(), rank = world.rank();
   EXPECT_EQ(comm.rank(data), rank);
   EXPECT_EQ(comm.size(data), size);
@@ -128,7 +129,7 @@ WEFT_RANKS_TEST(Comm, SendsAndExchanges, 3) {
   Recorder recorder;
   const auto training = make_training(world, make_toy(), recorder);
   const auto& comm = comm_services();
-  weft_comm* const data = comm.comm(training.get(), 1u << WEFT_AXIS_DATA);
+  weft_comm* const data = comm.comm(recorder.training, 1u << WEFT_AXIS_DATA);
   const int64_t rank = world.rank(), next = (rank + 1) % 3, last = (rank + 2) % 3;
 
   // Rank r sends r + 1 rows to every rank.
@@ -171,7 +172,7 @@ WEFT_RANKS_TEST(Comm, RefusesWrongArgumentsBeforeAnythingIsSent, 2) {
   Recorder recorder;
   const auto training = make_training(world, make_toy(), recorder);
   const auto& comm = comm_services();
-  weft_comm* const data = comm.comm(training.get(), 1u << WEFT_AXIS_DATA);
+  weft_comm* const data = comm.comm(recorder.training, 1u << WEFT_AXIS_DATA);
   const at::Tensor three = at::ones({3}), strided = at::ones({4, 2}).select(1, 0);
   const auto reduce = [&](const at::Tensor& tensor, uint32_t op) {
     finish([&](auto own, auto e) { return comm.all_reduce(data, handle_of(tensor), op, own, e); });
@@ -234,7 +235,7 @@ TEST(Parameters, AreBoundOnceToWhatFits) {
   const auto training = make_training(launch(), model, recorder);
   // Members, tied names and handles are one tensor with the storage that configure bound.
   EXPECT_TRUE(member.is_cpu());
-  EXPECT_EQ(member.data_ptr(), training->find_param("wte.weight")->tensor.data_ptr());
+  EXPECT_EQ(member.data_ptr(), training->bindings().find_param("wte.weight")->tensor.data_ptr());
 }
 
 TEST(Parameters, MustAllBeBound) {
@@ -263,7 +264,7 @@ TEST(Parameters, MayLieInOneBuffer) {
   const auto reference = make_single(make_toy());
   training->run_step({toy_batch(3, 1)});
   reference->run_step({toy_batch(3, 1)});
-  EXPECT_TRUE(training->params().front()->tensor.is_alias_of(flat));
+  EXPECT_TRUE(training->bindings().params().front()->tensor.is_alias_of(flat));
   for (const auto& [name, gradient] : gradients_of(*reference))
     EXPECT_TRUE(gradients_of(*training).at(name).equal(gradient)) << name;
 }
@@ -272,18 +273,19 @@ TEST(Buffers, ArePresentedWithTheirValues) {
   Recorder recorder;
   const auto training = make_training(launch(), make_toy(), recorder);
   const auto& model = model_services();
-  ASSERT_EQ(model.buffer_count(training.get()), 1);
-  EXPECT_EQ(view(model.buffer_name(training.get(), 0)), "blocks.0.scale");
-  EXPECT_EQ(reinterpret_cast<const at::Tensor*>(model.buffer_tensor(training.get(), 0))->item<double>(), 1);
-  EXPECT_EQ(model.buffer_tensor(training.get(), 1), nullptr);
-  EXPECT_EQ(model.buffer_name(training.get(), 1).size, 0);
-  EXPECT_EQ(model.unit(training.get(), 5), nullptr);
-  EXPECT_EQ(model.param(training.get(), 99), nullptr);
+  ASSERT_EQ(model.buffer_count(recorder.training), 1);
+  EXPECT_EQ(view(model.buffer_name(recorder.training, 0)), "blocks.0.scale");
+  EXPECT_EQ(reinterpret_cast<const at::Tensor*>(model.buffer_tensor(recorder.training, 0))->item<double>(),
+            1);
+  EXPECT_EQ(model.buffer_tensor(recorder.training, 1), nullptr);
+  EXPECT_EQ(model.buffer_name(recorder.training, 1).size, 0);
+  EXPECT_EQ(model.unit(recorder.training, 5), nullptr);
+  EXPECT_EQ(model.param(recorder.training, 99), nullptr);
 }
 
 // Returns the shards that the host makes of one published range.
-Shard published(const Training& training, const weft_shard& record) {
-  weft_shard_sink sink{&training, {}};
+Shard published(const Bindings& bindings, const weft_shard& record) {
+  weft_shard_sink sink{&bindings, {}};
   call([&](weft_error* e) { return publish_services().shard(&sink, &record, e); });
   return sink.shards.at(0);
 }
@@ -291,11 +293,11 @@ Shard published(const Training& training, const weft_shard& record) {
 TEST(Publish, RefusesRecordsThatDoNotFit) {
   Recorder recorder;
   const auto training = make_training(launch(), make_toy(), recorder);
-  weft_param* const param = training->find_param("blocks.1.linear.weight");
+  weft_param* const param = training->bindings().find_param("blocks.1.linear.weight");
   const at::Tensor values = at::ones({36});
   const auto publish = [&](weft_shard shard) {
     shard.struct_size = sizeof(shard);
-    return published(*training, shard);
+    return published(training->bindings(), shard);
   };
   const weft_shard good{0, param, 0, 36, handle_of(values), handle_of(values), 0, 0};
   const auto refused = [&](auto change) {
@@ -337,21 +339,21 @@ WEFT_RANKS_TEST(Publish, CountsEveryElementOnce, 4) {
       mesh->size[WEFT_AXIS_DATA] = 4 / replica;
     };
     const auto training = make_training(world, make_toy(), recorder);
-    for (const auto& param : training->params()) {
+    for (const auto& param : training->bindings().params()) {
       weft_shard shard{sizeof(shard), param.get(), 0, param->count(), handle_of(param->tensor),
                        nullptr,       0,           0};
-      const Shard whole = published(*training, shard);
+      const Shard whole = published(training->bindings(), shard);
       const at::Tensor counted = at::zeros({param->count()});
       counted.narrow(0, whole.counted_begin, whole.counted_count).fill_(1);
       // A copy counts nothing. Replicas of a range that is split over the data axis share the counting of it.
       shard.flags = WEFT_SHARD_COPY;
-      EXPECT_EQ(published(*training, shard).counted_count, 0);
+      EXPECT_EQ(published(training->bindings(), shard).counted_count, 0);
       shard.flags = 0;
       shard.partition_axes = 1u << WEFT_AXIS_DATA;
       shard.count = param->count() / 2;
       const at::Tensor half = param->tensor.detach().view(-1).narrow(0, 0, shard.count);
       shard.value = handle_of(half);
-      const at::Tensor pieces = at::tensor({published(*training, shard).counted_count}, at::kLong);
+      const at::Tensor pieces = at::tensor({published(training->bindings(), shard).counted_count}, at::kLong);
       world.communicator().all_reduce(counted).wait();
       world.communicator().all_reduce(pieces).wait();
       EXPECT_TRUE(counted.equal(at::ones({param->count()}))) << param->name;

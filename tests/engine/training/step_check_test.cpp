@@ -164,7 +164,7 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereTheirValuesDiffer, 2, 3) {
     if (differs && world.rank() == 1) options.seed = 7;
     const auto training = make_training(world, make_toy(), recorder, options);
     if (!differs) {
-      training->check_replicas(Bindings::Origin::kBoosted);
+      training->bindings().check_replicas(Bindings::Origin::kBoosted);
       continue;
     }
     using Origin = Bindings::Origin;
@@ -180,7 +180,7 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereTheirValuesDiffer, 2, 3) {
                           Case{Origin::kTrained, WEFT_INTERNAL, "from an earlier checkpoint", true},
                           Case{Origin::kSaved, WEFT_INTERNAL, "Nothing was saved", true}})
       try {
-        training->check_replicas(c.origin);
+        training->bindings().check_replicas(c.origin);
         ADD_FAILURE() << c.remedy;
       } catch (const Error& error) {
         const std::string text = error.what();
@@ -223,11 +223,11 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereRanksDivideThemElsewhere, 4) {
       return whole;
     });
     if (differs)
-      EXPECT_ERROR(training->check_replicas(Bindings::Origin::kBoosted), WEFT_FAILED_PRECONDITION,
+      EXPECT_ERROR(training->bindings().check_replicas(Bindings::Origin::kBoosted), WEFT_FAILED_PRECONDITION,
                    "is not the same on the ranks that hold the same elements of it: ",
                    "ranks 0 and 2 have one value, ranks 1 and 3 have another");
     else
-      training->check_replicas(Bindings::Origin::kBoosted);
+      training->bindings().check_replicas(Bindings::Origin::kBoosted);
   }
 }
 

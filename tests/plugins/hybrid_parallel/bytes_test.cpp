@@ -57,7 +57,7 @@ WEFT_RANKS_TEST(TensorBytes, ARankHoldsItsPartOfWhatIsSplit, 2, 4) {
   const int64_t expected = own_rows * kWidth + kPositions * kWidth + 2 * kWidth +
                            kLayers * ((matrices + column_biases) / ranks + others);
   int64_t held = 0;
-  for (const auto& param : job.model.shared().training->params()) {
+  for (const auto& param : job.model.shared().bindings().params()) {
     EXPECT_EQ(param->tensor.numel(), param->count());
     held += param->count();
   }

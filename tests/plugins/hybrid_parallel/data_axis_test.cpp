@@ -45,7 +45,7 @@ TEST(DataAxis, LiesOutside) {
                "dp_outside is false", "no pipelines");
   on_ranks({4}, [](World& world) {
     const Job job = boost(world, tiny_gpt2(TinyGpt2{.heads = 4}), hybrid(R"({"tp_size": 2})"));
-    EXPECT_EQ(job.model.shared().training->mesh().data_rank(), world.rank() / 2);
+    EXPECT_EQ(job.model.shared().bindings().mesh().data_rank(), world.rank() / 2);
   });
 }
 

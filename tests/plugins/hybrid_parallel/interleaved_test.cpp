@@ -44,15 +44,16 @@ Tensors each_alone(const Family& family) {
   const JobOptions options = {.precision = "fp64"};
   const Job job = boost(one_rank(), family.model(options), options);
   Training& training = *job.model.shared().training;
+  Bindings& bindings = training.bindings();
   Tensors sum;
   double labels = 0;
   for (const Batch& batch : family.batches) {
     training.run_step({batch});
-    const double count = training.model().counts(batch)[0].count;
+    const double count = bindings.model().counts(batch)[0].count;
     for (const auto& [name, gradient] : published_gradients(job))
       sum[name] = sum.contains(name) ? sum[name] + gradient * count : gradient * count;
     labels += count;
-    training.zero_gradients();
+    bindings.zero_gradients();
   }
   for (auto& [name, gradient] : sum) gradient.div_(labels);
   return sum;
@@ -108,8 +109,8 @@ TEST_P(Interleaved, ABlockNeedsNoPrologue) {
   on_ranks({GetParam().ranks}, [&](World& world) {
     const JobOptions options = in_mode(GetParam().mode, GetParam().axes);
     const Job job = boost(world, model(options), options);
-    const Training& training = *job.model.shared().training;
-    const auto context = parallel::make_context(training.model(), batch, training.plan());
+    const Bindings& bindings = job.model.shared().bindings();
+    const auto context = parallel::make_context(bindings.model(), batch, bindings.plan());
     const auto own = [&](const at::Tensor& whole) {
       std::vector<at::Tensor> parts;
       for (const weft::Run& run : context->sequence("").own)
@@ -119,7 +120,7 @@ TEST_P(Interleaved, ABlockNeedsNoPrologue) {
     State state = entering;
     state.set(nn::kHidden, own(entering.at(nn::kHidden)));
     const nn::RunningUnit running(*context, 1);
-    training.model().units()[1]->forward(state);
+    bindings.model().units()[1]->forward(state);
     EXPECT_TRUE(is_near(state.at(nn::kHidden), own(leaving.at(nn::kHidden)), 1e-10));
   });
 }
@@ -144,7 +145,7 @@ double add_loss_and_backward(const Job& job, const std::vector<Batch>& batches) 
   const Training::StepLoss loss = job.model.shared().training->run_step(batches);
   EXPECT_EQ(loss.names.back(), "square");
   const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
-  const World& world = job.model.shared().training->world();
+  const World& world = job.model.shared().bindings().world();
   if (world.size() > 1) world.communicator().all_reduce(total, ReduceOp::kSum, true).wait();
   return total.item<double>();
 }

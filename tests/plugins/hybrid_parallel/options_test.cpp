@@ -43,9 +43,9 @@ TEST(Options, APolicyMayBeAFile) {
   const JobOptions options = hybrid(R"({"tp_size": 2, "custom_policy": ")" WEFT_JSON_POLICY "\"}");
   on_ranks({2}, [&](World& world) {
     Job job = boost(world, of_heads(4), options);
-    const Training& training = *job.model.shared().training;
-    EXPECT_EQ(training.find_param("transformer.h.0.mlp.c_fc.weight")->local, (std::vector<int64_t>{12, 24}));
-    EXPECT_EQ(training.find_param("transformer.h.0.attn.c_attn.weight")->local,
+    const Bindings& bindings = job.model.shared().bindings();
+    EXPECT_EQ(bindings.find_param("transformer.h.0.mlp.c_fc.weight")->local, (std::vector<int64_t>{12, 24}));
+    EXPECT_EQ(bindings.find_param("transformer.h.0.attn.c_attn.weight")->local,
               (std::vector<int64_t>{12, 36}));
   });
   expect_gradients_of_one_rank(options, {2, 4},
@@ -123,7 +123,7 @@ TEST(Options, GatheredLogitsHaveTheSameGradients) {
 TEST(Options, AVocabularyIsSplitAtMultiples) {
   on_ranks({2}, [](World& world) {
     Job job = boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "make_vocab_size_divisible_by": 8})"));
-    const weft_param& wte = *job.model.shared().training->find_param("transformer.wte.weight");
+    const weft_param& wte = *job.model.shared().bindings().find_param("transformer.wte.weight");
     EXPECT_EQ(wte.local, (std::vector<int64_t>{world.rank() == 0 ? 16 : 7, 12}));
   });
   // A rank may be left without any row.
@@ -137,7 +137,7 @@ TEST(Options, DropoutMasksAgreeOnWhatIsWhole) {
     Job job = boost(world, tiny_gpt2(TinyGpt2{.width = 12, .heads = 4, .dropout = 0.3}), options);
     for (int64_t step = 0; step < 3; ++step) job.train_step(gpt2_batch(3, step));
     // Replicated parameters stay bitwise equal only if the residual stream does.
-    for (const auto& param : job.model.shared().training->params()) {
+    for (const auto& param : job.model.shared().bindings().params()) {
       if (param->partition_axes != 0) continue;
       const at::Tensor both = at::empty({2, param->count()});
       world.communicator().all_gather(both, param->tensor.detach().flatten(), true).wait();

@@ -114,7 +114,8 @@ WEFT_RANKS_TEST(Communication, OfABucketIncludesItsPadding, 3) {
   const JobOptions options = zero();
   Job job = boost(world, toy(options, "\"gated\": false"), options);
   int64_t elements = 0;
-  for (const auto& param : job.model.shared().training->params()) elements += (param->count() + 15) / 16 * 16;
+  for (const auto& param : job.model.shared().bindings().params())
+    elements += (param->count() + 15) / 16 * 16;
   elements = (elements + 47) / 48 * 48;
   const auto sent = sent_bytes([&] { job.train_step(toy_batch(3, 1)); });
   EXPECT_EQ(sent.at("reduce_scatter"), 4 * elements / 3 * 2);
@@ -156,7 +157,7 @@ WEFT_RANKS_TEST(ExtraDpSize, SumsInsideGroupsFirst, 4) {
     EXPECT_EQ(sent.at("all_gather"), whole / 4 + whole / 2);
     // The embedding has a bucket to itself. Ranks 0, 1 are a group, and so are 2, 3.
     const int64_t group = world.rank() / 2, place = world.rank() % 2;
-    for (const Shard& shard : job.model.shared().training->publish()) {
+    for (const Shard& shard : job.model.shared().bindings().publish()) {
       if (shard.param->name != "wte.weight") continue;
       EXPECT_EQ(shard.begin, (2 * place + group) * shard.param->count() / 4);
     }

@@ -51,7 +51,7 @@ WEFT_RANKS_TEST(OverlapCommunication, DoesNotWaitForParametersWithoutGradient, 2
     job.train_step(with(toy_batch(2, 1), "skip", 1));
     // A bucket for every parameter; all have gone but that of the embedding.
     int64_t others = 0;
-    for (const auto& param : job.model.shared().training->params())
+    for (const auto& param : job.model.shared().bindings().params())
       if (param->name != "wte.weight") others += (param->count() + 31) / 32 * 16 * 4;
     EXPECT_EQ(at_last_gradient, others);
   }
@@ -61,16 +61,16 @@ WEFT_RANKS_TEST(OverlapCommunication, DoesNotWaitForParametersWithoutGradient, 2
 WEFT_RANKS_TEST(OverlapAllgather, GoesOnWhileValuesTravel, 2) {
   const JobOptions options = zero(buckets(40) + ", \"overlap_allgather\": true");
   Job job = boost(world, toy(options), options);
-  Training& training = *job.model.shared().training;
+  Bindings& bindings = job.model.shared().bindings();
   const Tensors initial = values_of(job);
-  for (const Shard& shard : training.publish()) at::Tensor(shard.value).add_(1);
+  for (const Shard& shard : bindings.publish()) at::Tensor(shard.value).add_(1);
   const at::Tensor word = at::zeros({1});
   if (world.rank() == 0) {
-    training.values_changed();
+    bindings.values_changed();
     world.communicator().send(word, 1, 7).wait();
   } else {
     world.communicator().recv(word, 0, 7).wait();
-    training.values_changed();
+    bindings.values_changed();
   }
   job.evaluate(toy_batch(2, 1));  // every unit goes forward, and so has its values
   Tensors expected = initial;
@@ -78,8 +78,8 @@ WEFT_RANKS_TEST(OverlapAllgather, GoesOnWhileValuesTravel, 2) {
   expect_equal(values_of(job), expected);
   // Two updates without a forward between.
   for (const double more : {1, 2}) {
-    for (const Shard& shard : training.publish()) at::Tensor(shard.value).add_(more);
-    training.values_changed();
+    for (const Shard& shard : bindings.publish()) at::Tensor(shard.value).add_(more);
+    bindings.values_changed();
   }
   job.evaluate(toy_batch(2, 1));
   for (auto& [name, value] : expected) value = value + 1 + 2;

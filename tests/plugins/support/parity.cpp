@@ -14,10 +14,10 @@ namespace weft::test {
 namespace {
 
 Tensors gathered(const Job& job, at::Tensor Shard::*part) {
-  Training& training = *job.model.shared().training;
+  Bindings& bindings = job.model.shared().bindings();
   Tensors whole;
-  for (const auto& param : training.params()) whole[param->name] = at::zeros(param->shape, at::kDouble);
-  for (const Shard& shard : training.publish()) {
+  for (const auto& param : bindings.params()) whole[param->name] = at::zeros(param->shape, at::kDouble);
+  for (const Shard& shard : bindings.publish()) {
     if (!(shard.*part).defined()) continue;
     const at::Tensor& all = whole.at(shard.param->name);
     for_each_box(shard.param->cut, shard.begin + shard.counted_begin, shard.counted_count,
@@ -26,9 +26,9 @@ Tensors gathered(const Job& job, at::Tensor Shard::*part) {
                    view_of(all, Box::whole(shard.param->shape), box).copy_(values);
                  });
   }
-  if (training.world().size() > 1)
+  if (bindings.world().size() > 1)
     for (auto& [name, tensor] : whole)
-      training.world().communicator().all_reduce(tensor, ReduceOp::kSum, true).wait();
+      bindings.world().communicator().all_reduce(tensor, ReduceOp::kSum, true).wait();
   return whole;
 }
 
@@ -82,7 +82,7 @@ Batch own_part(const Batch& batch, const World& world) {
 }
 
 Batch own_part(const Batch& batch, const Job& job) {
-  const Mesh& mesh = job.model.shared().training->mesh();
+  const Mesh& mesh = job.model.shared().bindings().mesh();
   return own_part(batch, mesh.data_rank(), mesh.data_size());
 }
 
@@ -109,7 +109,7 @@ Tensors published_values(const Job& job) {
 }
 Tensors published_gradients(const Job& job) {
   Tensors gradients = gathered(job, &Shard::gradient);
-  for (auto& [name, gradient] : gradients) gradient.div_(job.model.shared().training->loss_scale());
+  for (auto& [name, gradient] : gradients) gradient.div_(job.model.shared().bindings().loss_scale());
   return gradients;
 }
 
@@ -273,11 +273,11 @@ void expect_rules_without_masters(const JobOptions& without, const JobOptions& w
       };
       Job rounded = make(with_masters), job = make(without);
       for (int64_t step = 0; step < 4; ++step) {
-        for (const Shard& shard : rounded.model.shared().training->publish()) {
+        for (const Shard& shard : rounded.model.shared().bindings().publish()) {
           ASSERT_EQ(shard.value.scalar_type(), at::kFloat);
           at::Tensor(shard.value).copy_(shard.value.to(precision_dtype(without.precision)));
         }
-        for (const Shard& shard : job.model.shared().training->publish())
+        for (const Shard& shard : job.model.shared().bindings().publish())
           ASSERT_EQ(shard.value.scalar_type(), precision_dtype(without.precision));
         expect_equal(published_values(job), published_values(rounded));
         const Batch batch = own_part(toy_batch(7, step), world);

@@ -52,7 +52,7 @@ PlacedBytes placed_bytes(const World& world, Model model, const Batch& batch, co
   Job job = boost(world, std::move(model), options, "adamw");
   job.train_step(own_part(batch, job));
   PlacedBytes bytes;
-  for (const auto& param : job.model.shared().training->params())
+  for (const auto& param : job.model.shared().bindings().params())
     bytes.elements += static_cast<double>(param->count());
   memory::reset_peak(Pool::kAccelerator);
   const double up = received(Pool::kAccelerator), down = received(Pool::kHost);

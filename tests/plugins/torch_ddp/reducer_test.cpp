@@ -101,11 +101,11 @@ TEST(Buckets, AreThoseOfPyTorchsFirstAssignment) {
     const auto training = std::make_shared<Training>(one_rank(), model, api, "layout", std::vector<weft_kv>(),
                                                      TrainingOptions(), nullptr);
     std::vector<at::Tensor> parameters;
-    for (const auto& param : training->params()) parameters.push_back(param->tensor);
+    for (const auto& param : training->bindings().params()) parameters.push_back(param->tensor);
     std::vector<std::vector<std::string>> expected;
     for (const std::vector<size_t>& bucket : assignment(parameters, first, capacity)) {
       expected.emplace_back();
-      for (const size_t index : bucket) expected.back().push_back(training->params()[index]->name);
+      for (const size_t index : bucket) expected.back().push_back(training->bindings().params()[index]->name);
     }
     EXPECT_EQ(layout, expected) << capacity;
   }
