@@ -161,6 +161,43 @@ TEST(Stopping, EndsAtTheGrace) {
   EXPECT_THAT(output.error, HasSubstr("--grace gives it more time"));
 }
 
+// The ranks stop with the first signal, and end while they get the second one.
+TEST(Stopping, ExitsWithTheOneOfTwoSignalsWithWhichTheRanksEnd) {
+  for (const auto& [first, second] : {std::pair(SIGTERM, SIGINT), std::pair(SIGINT, SIGTERM)}) {
+    const std::string steps = fmt::format("tell={},on={}:{},ready,wait", first, second, 128 + first);
+    Process process(launcher(2, {steps}), kImpatient);
+    ASSERT_TRUE(process.wait_for_ready(2));
+    process.signal(first);
+    ASSERT_TRUE(process.wait_for_ready(2));
+    process.signal(second);
+    const Output output = process.finish();
+    EXPECT_EQ(output.exit_code, 128 + first);
+    EXPECT_EQ(output.error, "");
+  }
+}
+
+// As `weft train` does.
+TEST(Stopping, LetsASecondSignalKillTheRanks) {
+  Process process(launcher(2, {"tell=2,ready,wait"}), kImpatient);
+  ASSERT_TRUE(process.wait_for_ready(2));
+  process.signal(SIGINT);
+  ASSERT_TRUE(process.wait_for_ready(2));
+  process.signal(SIGTERM);
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 128 + SIGTERM);
+  EXPECT_EQ(output.error, "");
+}
+
+// Rank 1 tells first, and rank 0 ends with its own signal.
+TEST(Stopping, AcceptsTheSignalsOfTwoRanks) {
+  Process process = start({"0:take,agrees=15,kill=15", "1:agrees=2,kill=2"});
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(output.error, HasSubstr("weft: run: rank 1 (pid "));
+  EXPECT_THAT(output.error, HasSubstr(" got SIGINT from process "));
+  EXPECT_THAT(output.error, Not(HasSubstr("rank 0")));
+}
+
 // The shell dies of the signal at once.
 TEST(Stopping, LetsTheProgramOfAShellFinish) {
   Process process({RANK_PROGRAM, "run", "2", "sh", "-c", shell_rank("slow=15,ready,wait")});

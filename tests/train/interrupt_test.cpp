@@ -123,6 +123,23 @@ TEST_F(Interrupt, SigtermToOneRankStopsTheJobAndIsNamed) {
   }
 }
 
+TEST_F(Interrupt, SignalsOfTwoRanksStopTheJobOnce) {
+  launch::Process process = start({"-n", "2", "--save", in("out")});
+  await_three_steps();
+  const std::vector<pid_t> first = children_with(process.id(), "RANK=0"),
+                           second = children_with(process.id(), "RANK=1");
+  ASSERT_EQ(first.size(), 1u);
+  ASSERT_EQ(second.size(), 1u);
+  kill(first[0], SIGTERM);
+  kill(second[0], SIGINT);
+  ASSERT_TRUE(ends_soon(process));
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 128 + SIGTERM) << output.error;
+  EXPECT_THAT(output.error, HasSubstr("(SIGTERM to rank 0)"));
+  EXPECT_THAT(output.error, testing::Not(HasSubstr("exited with code")));
+  expect_resumable({"-n", "2"});
+}
+
 TEST_F(Interrupt, ARankThatIsStoppedIsKilledAndNamed) {
   launch::Process process = start({"-n", "2", "--save", in("out")});
   await_three_steps();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "comm/agreement.hpp"
@@ -20,7 +21,7 @@ constexpr int64_t kDoubledMs = 100;  // a process and its group signalled at onc
 
 std::atomic<bool>* stop_flag = nullptr;
 std::atomic<int> stop_signal = 0;
-std::atomic<int64_t> stop_time_ms = 0;
+std::atomic<int64_t> stop_time_ms = INT64_MAX;  // until the first signal has its time
 
 int64_t now_ms() {
   timespec now{};
@@ -48,6 +49,7 @@ StopSignals::StopSignals(Job& job) {
   struct sigaction action {};
   action.sa_sigaction = &on_signal;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
+  for (const int signal : kStopSignals) sigaddset(&action.sa_mask, signal);
   for (const int signal : kStopSignals)
     if (!is_ignored(signal)) sigaction(signal, &action, nullptr);
 }
@@ -64,7 +66,8 @@ StopSignals::Stop StopSignals::agree(const World& world) {
   const auto first = std::find_if(signals.begin(), signals.end(), is_signal);
   if (first == signals.end()) return {SIGINT, "a request to stop"};
   const int number = std::stoi(*first);
-  if (std::all_of(signals.begin(), signals.end(), is_signal)) return {number, signal_name(number)};
+  const auto is_first = [&](const std::string& text) { return text == *first; };
+  if (std::all_of(signals.begin(), signals.end(), is_first)) return {number, signal_name(number)};
   return {number, fmt::format("{} to rank {}", signal_name(number), first - signals.begin())};
 }
 

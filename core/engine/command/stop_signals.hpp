@@ -18,7 +18,7 @@ class StopSignals {
   // signal. Collective.
   struct Stop {
     int signal = 0;
-    std::string text;  // "SIGTERM", or "SIGTERM to rank 1" where not all ranks got it
+    std::string text;  // "SIGTERM", or "SIGTERM to rank 1" if other ranks got none, or another one, first
   };
   static Stop agree(const World& world);
 };

@@ -210,6 +210,7 @@ void Job::on_signal(const signalfd_siginfo& signal) {
   if (contains(kStopSignals, number)) {
     // After a failure the ranks are being ended, or will be, and the failure decides the exit code.
     if (phase_ == Phase::kJudging || phase_ > Phase::kStopping) return;
+    stop_signals_.insert(number);
     if (stop_signal_ == 0 || number == SIGINT) {
       stop_signal_ = number;
       stop_time_ = Clock::now();
@@ -246,7 +247,10 @@ void Job::look_at_ranks() {
 void Job::take(const Report& report) {
   if (report.rank < 0 || report.rank >= options_.num_ranks) return;
   if (report.kind == Report::Kind::kSignal) {
-    if (phase_ != Phase::kRunning || findings_.best()) return;  // it stops, or has failed, already
+    const bool stops = phase_ == Phase::kStopping;
+    if ((phase_ != Phase::kRunning && !stops) || findings_.best()) return;  // it has failed already
+    stop_signals_.insert(report.number);
+    if (stops) return;
     stop_signal_ = report.number;
     stop_time_ = Clock::now();
     say_signalled(report);
@@ -258,9 +262,17 @@ void Job::take(const Report& report) {
         {report.rank, report.number == WEFT_UNAVAILABLE ? Evidence::kLostPeer : Evidence::kOwnFailure});
 }
 
-// Returns true if a rank ended in the way that the stop signal asks for.
+// Returns true if a rank ended in the way that a stop signal asks for.
 bool Job::as_asked(const RankEnd& end) const {
-  return stop_signal_ != 0 && (end.signal == stop_signal_ || end.code == 128 + stop_signal_);
+  return stop_signals_.contains(end.signal) || stop_signals_.contains(end.code - 128);
+}
+
+// Returns 128 + the signal that stopped the job. Of several signals, takes the one with which a rank ended.
+int Job::stop_code() const {
+  if (phase_ < Phase::kKilling)
+    for (const RankProcess& rank : ranks_)
+      if (rank.end() && as_asked(*rank.end())) return rank.end()->exit_code();
+  return 128 + stop_signal_;
 }
 
 void Job::look_at_end(int rank) {
@@ -373,7 +385,7 @@ int Job::finish() {
     ranks_[i].reap(failed);
   }
   if (failed) kill_job(job_mark_);
-  if (stop_signal_ != 0 && (told_ || !failed_by_itself())) return 128 + stop_signal_;
+  if (stop_signal_ != 0 && (told_ || !failed_by_itself())) return stop_code();
   if (cause_ < 0) return 0;
   const std::optional<RankEnd>& end = ranks_[cause_].end();
   return end && !end->success() ? end->exit_code() : 1;

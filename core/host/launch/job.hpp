@@ -55,6 +55,7 @@ class Job {
   // How long ranks may take to take a stop signal.
   Clock::duration time_to_answer() const { return std::min(options_.answer, options_.grace); }
   bool as_asked(const RankEnd& end) const;
+  int stop_code() const;
   // Returns true if the cause failed on its own, rather than because of a stop signal or of another rank.
   bool failed_by_itself() const { return cause_ >= 0 && findings_.of(cause_) > Evidence::kExit; }
   void end_others(int cause);
@@ -94,7 +95,8 @@ class Job {
 
   Phase phase_ = Phase::kRunning;
   Clock::time_point deadline_;
-  int stop_signal_ = 0;  // SIGINT, SIGTERM, SIGHUP or SIGQUIT, whichever came first
+  int stop_signal_ = 0;  // the first of SIGINT, SIGTERM, SIGHUP and SIGQUIT; SIGINT replaces the others
+  std::set<int> stop_signals_;  // all that ranks got; a rank may end with any of them
   Clock::time_point stop_time_;
   bool answers_awaited_ = false;  // whether kStopping is before its first deadline
   std::set<int> silenced_;        // ranks that were killed because they did not take the signal

@@ -103,10 +103,10 @@ void Job::say_late(int rank) const {
 }
 
 void Job::explain() const {
-  // A rank that dies of the stop signal takes its peers with it, which needs no explanation. A failure of a
+  // A rank that dies of a stop signal takes its peers with it, which needs no explanation. A failure of a
   // rank's own does, such as that of the save after the signal.
   const auto died_of_it = [&](const RankProcess& rank) {
-    return stop_signal_ != 0 && rank.end() && rank.end()->signal == stop_signal_;
+    return rank.end() && stop_signals_.contains(rank.end()->signal);
   };
   if (!failed_by_itself() && std::any_of(ranks_.begin(), ranks_.end(), died_of_it)) return;
 
