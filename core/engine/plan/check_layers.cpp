@@ -56,6 +56,7 @@ class Checker {
       }
     // A plan in which no sequence ends is refused by unsupported().
     if (splits_sequences(plan_.sizes) && states(plan_, Fact::kEndsSequence)) {
+      check_splits();
       check_split_sequence();
       check_beginnings();
       check_last_end();
@@ -165,8 +166,9 @@ class Checker {
   }
 
   // Returns "c_fc ("h.*.mlp.c_fc" -> weft.linear_column/1)".
-  static std::string text(const Linear& layer) {
-    return fmt::format("{} (\"{}\" -> {})", leaf_of(layer), layer.entry->pattern, layer.entry->operation);
+  static std::string text(const Linear& layer) { return text(leaf_of(layer), *layer.entry); }
+  static std::string text(const std::string& name, const Replacement& entry) {
+    return fmt::format("{} (\"{}\" -> {})", name, entry.pattern, entry.operation);
   }
 
   static std::string leaf_of(const Linear& layer) {
@@ -292,6 +294,21 @@ class Checker {
                            places.size() == 1 ? places.front() : "the last module of the sequence"));
   }
 
+  // Checks that each sequence of which every rank has all positions is split by one module only. What a
+  // second one gets is this rank's positions already.
+  void check_splits() {
+    const Sequences sequences(model_, plan_);
+    for (const Node& node : model_.nodes) {
+      const Replacement* entry = entry_of(node.path);
+      if (entry == nullptr || !states(*entry, Fact::kSplitsSequence)) continue;
+      const std::string first = sequences.split_at(node.path);
+      if (first == node.path) continue;
+      found_.add(node.path, fmt::format("(\"{}\" -> {}) splits the sequence, which {} has split before it; "
+                                        "give the operation to one of these modules only",
+                                        entry->pattern, entry->operation, text(first, *entry_of(first))));
+    }
+  }
+
   // Checks that each layer of a split sequence has an operation for it. Without one, the layer would take
   // this rank's positions for all of them.
   void check_split_sequence() {
@@ -300,12 +317,12 @@ class Checker {
     for (const Node& node : model_.nodes) {
       const Replacement* entry = entry_of(node.path);
       if (sequences.are_split_after(node)) {
+        const std::string split = sequences.split_at(node.path);
         if (entry != nullptr && states(*entry, Fact::kBeginsSequence))
-          found_.add(
-              node.path,
-              fmt::format("(\"{}\" -> {}) splits the sequence, which {} splits again after it; "
-                          "leave one of the entries out",
-                          entry->pattern, entry->operation, operations_that_state(Fact::kSplitsSequence)));
+          found_.add(node.path,
+                     fmt::format("(\"{}\" -> {}) splits the sequence, which {} splits again after it; "
+                                 "leave one of the entries out",
+                                 entry->pattern, entry->operation, text(split, *entry_of(split))));
         continue;
       }
       if (sequences.have_ended_before(node) || follows_sequence(node)) continue;

@@ -24,7 +24,11 @@ Sequences::Sequences(const ModelDescription& model, const Plan& plan) {
     if (states(entry, Fact::kSplitsSequence) || states(entry, Fact::kBeginsSequence))
       for (const PlannedNode& node : entry.nodes) split_.insert(sequence_of(node.path));
     if (states(entry, Fact::kSplitsSequence))
-      for (const PlannedNode& node : entry.nodes) splits_[sequence_of(node.path)] = orders.at(node.path);
+      for (const PlannedNode& node : entry.nodes) {
+        const std::pair split(orders.at(node.path), node.path);
+        auto& first = splits_.emplace(sequence_of(node.path), split).first->second;
+        first = std::min(first, split);
+      }
     if (!states(entry, Fact::kEndsSequence)) continue;
     for (const PlannedNode& node : entry.nodes) {
       const size_t order = orders.at(node.path);
@@ -49,7 +53,12 @@ bool Sequences::have_ended_before(const Node& node) const {
 
 bool Sequences::are_split_after(const Node& node) const {
   const auto split = splits_.find(sequence_of(node.path));
-  return split != splits_.end() && node.order < split->second;
+  return split != splits_.end() && node.order < split->second.first;
+}
+
+std::string Sequences::split_at(const std::string& path) const {
+  const auto split = splits_.find(sequence_of(path));
+  return split != splits_.end() ? split->second.second : "";
 }
 
 std::vector<std::string> Sequences::never_split() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -21,6 +22,9 @@ class Sequences {
   // Returns true if units run the module before its sequence is split, so that it has all positions on every
   // rank.
   bool are_split_after(const Node& node) const;
+  // Returns the path of the module that splits the sequence of the module at `path`, which every rank has
+  // completely before: of several such modules, the one that units run first; "" if there is none.
+  std::string split_at(const std::string& path) const;
   // Returns the path of the module whose sequence units run last, "" if the model has no nested sequences.
   const std::string& last() const { return last_; }
   // Returns true if an entry ends the sequence of the module at `path`.
@@ -36,7 +40,8 @@ class Sequences {
   std::vector<std::string> nested_;       // paths of the modules below which a sequence of their own begins
   std::set<std::string> split_;           // the sequences that an entry splits, by path; "" for the others
   std::map<std::string, size_t> ends_;    // the order of the end of each sequence, by path; "" for the others
-  std::map<std::string, size_t> splits_;  // the order of the split of each sequence, by path
+  // The order and the path of the first module that splits each sequence, by path.
+  std::map<std::string, std::pair<size_t, std::string>> splits_;
   std::string last_;
   size_t last_end_ = std::numeric_limits<size_t>::max();
 };
