@@ -4,10 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "support/expect_error.hpp"
-#include "support/launch_ranks.hpp"
 #include "support/tolerances.hpp"
-#include "train/job.hpp"
-#include "weft/nn/model.hpp"
+#include "train/checkpoint_test.hpp"
 
 namespace weft::test {
 namespace {
@@ -21,39 +19,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-class Checkpoint : public testing::Test {
- protected:
-  std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
-  // Returns a job whose initial values depend on the seed.
-  Job make(const World& world, int64_t seed, const std::string& architecture = "",
-           const std::string& model = "") const {
-    JobOptions options = options_;
-    options.seed = seed;
-    options.architecture = architecture;
-    if (!model.empty()) options.model = model;
-    return make_job(world, options);
-  }
-  static Batch batch() {
-    Batch batch;
-    batch.set("input_ids", at::arange(64).view({2, 32}));
-    batch.set("labels", at::arange(64).view({2, 32}));
-    return batch;
-  }
-  static at::Tensor parameter(const Job& job, const std::string& name) {
-    return job.model.module().named_parameters(true)[name].detach();
-  }
-  static void expect_same_model(const Job& one, const Job& other) {
-    for (const auto& item : one.model.module().named_parameters(true))
-      EXPECT_TRUE(at::equal(item.value(), other.model.module().named_parameters(true)[item.key()]))
-          << item.key();
-  }
-  TemporaryFolder folder_;
-  JobOptions options_ = [this] {
-    JobOptions options;
-    options.model = folder_.file("config.json", config_json());
-    return options;
-  }();
-};
+class Checkpoint : public CheckpointTest {};
 
 // Saves with `options` at `path`, then loads into a model with other values, after boost() and before it.
 struct Form {
@@ -167,21 +133,7 @@ TEST_F(Checkpoint, RefusesPlacesThatCannotBeReplaced) {
   });
 }
 
-class Strict : public Checkpoint {
- protected:
-  // Saves a model and applies `change` to its file.
-  template <class Change>
-  void save_changed(const Change& change) const {
-    on_ranks({1}, [&](World& world) {
-      Booster booster({}, world);
-      Job job = make(world, 1);
-      booster.save_model(job.model, in("out"));
-    });
-    RawTensors tensors = read_safetensors(in("out/model.safetensors"));
-    change(tensors);
-    folder_.file("out/model.safetensors", safetensors_bytes(tensors));
-  }
-};
+class Strict : public CheckpointTest {};
 
 TEST_F(Strict, NamesMissingAndUnexpectedEntries) {
   save_changed([](RawTensors& tensors) {
@@ -298,49 +250,8 @@ TEST_F(Checkpoint, TheConfigurationNamesTheDtypeOfTheWeights) {
   });
 }
 
-TEST_F(Checkpoint, AnUntiedHeadIsOfItsOwn) {
-  options_.model = folder_.file("config.json", config_json({.tied = false}));
-  on_ranks({1}, [&](World& world) {
-    Booster booster({}, world);
-    Job base = make(world, 1, "GPT2Model");
-    Job head = make(world, 2);
-    booster.save_model(base.model, in("base"));
-    booster.save_model(head.model, in("head"));
-    EXPECT_TRUE(read_safetensors(in("head/model.safetensors")).contains("lm_head.weight"));
-    EXPECT_ERROR(booster.load_model(head.model, in("base")), WEFT_INVALID_ARGUMENT,
-                 "missing [lm_head.weight]");
-    EXPECT_ERROR(booster.load_model(base.model, in("head")), WEFT_INVALID_ARGUMENT,
-                 "unexpected [lm_head.weight]");
-    booster.load_model(head.model, in("base"), false);
-    EXPECT_TRUE(at::equal(parameter(head, "transformer.wte.weight"), parameter(base, "wte.weight")));
-  });
-}
-
-TEST_F(Strict, ATiedParameterIsReadUnderEitherName) {
-  save_changed([](RawTensors& tensors) {
-    EXPECT_FALSE(tensors.contains("lm_head.weight"));
-    tensors["lm_head.weight"] = std::move(tensors["transformer.wte.weight"]);
-    tensors.erase("transformer.wte.weight");
-  });
-  on_ranks({1}, [&](World& world) { expect_same_model(make(world, 1), make(world, 2, "", in("out"))); });
-}
-
-TEST_F(Strict, ATiedParameterHasOneValueUnderBothNames) {
-  save_changed([](RawTensors& tensors) { tensors["lm_head.weight"] = tensors.at("transformer.wte.weight"); });
-  on_ranks({1}, [&](World& world) { expect_same_model(make(world, 1), make(world, 2, "", in("out"))); });
-  save_changed([](RawTensors& tensors) {
-    tensors["lm_head.weight"] = tensors.at("transformer.wte.weight");
-    tensors["lm_head.weight"].bytes.back() ^= 1;
-  });
-  on_ranks({2}, [&](World& world) {
-    EXPECT_ERROR(make(world, 2, "", in("out")), WEFT_INVALID_ARGUMENT, in("out"), "transformer.wte.weight",
-                 "lm_head.weight have different values", "needs \"tie_word_embeddings\": false",
-                 "delete the entry that is wrong");
-  });
-}
-
 // After loading, the next step equals the next step of the saved job.
-class OptimizerForm : public Checkpoint, public testing::WithParamInterface<Form> {};
+class OptimizerForm : public CheckpointTest, public testing::WithParamInterface<Form> {};
 
 TEST_P(OptimizerForm, ComesBack) {
   on_ranks({2}, [&](World& world) {

@@ -23,7 +23,7 @@ class WeightMap {
   bool empty() const { return entry_of_.empty(); }
   const std::vector<std::string>& missing() const { return missing_; }
   const std::vector<std::string>& unexpected() const { return unexpected_; }
-  // Throws naming the first ten missing and unexpected entries.
+  // Throws naming the first eight missing and unexpected entries.
   void require_exact(const std::string& path, const nn::Model& model) const;
 
  private:
