@@ -54,6 +54,26 @@ TEST_F(Evaluate, SaysItToPeople) {
   EXPECT_THAT(output.out, testing::HasSubstr("17 samples"));
 }
 
+// A file of an earlier evaluation stays until there is a result.
+TEST_F(Evaluate, PrintsTheResultBeforeItReplacesTheFile) {
+  RawTensors samples = language_samples(3, 8);
+  samples.at("labels") = int64_tensor({3, 8}, std::vector<int64_t>(24, -100));
+  folder_.file("none.safetensors", safetensors_bytes(samples));
+  const std::string file = folder_.file("m", "an earlier result\n");
+  const Words evaluate = {"evaluate", "--model", in("out"), "--data"};
+  EXPECT_TRUE(refuses(evaluate + Words{in("none.safetensors"), "--metrics", file}, 1, {"no label counts"}));
+  EXPECT_EQ(read_bytes(file), "an earlier result\n");
+  weft_succeeds(evaluate + Words{data_, "--metrics", file, "-n", "2"});
+  EXPECT_EQ(read_metrics(file).size(), 1u);
+  for (const char* ranks : {"1", "2"}) {
+    const Output output = weft_command(evaluate + Words{data_, "--metrics", "/dev/full", "-n", ranks});
+    EXPECT_EQ(output.exit_code, 1);
+    EXPECT_THAT(output.out, testing::StartsWith("loss "));
+    EXPECT_THAT(output.error,
+                testing::HasSubstr("--metrics /dev/full: writing failed: No space left on device"));
+  }
+}
+
 // Weights that lack something would be a loss of random values.
 TEST_F(Evaluate, RefusesAModelWithoutSomeOfItsWeights) {
   RawTensors tensors = read_safetensors(in("out/model.safetensors"));

@@ -4,11 +4,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
@@ -17,6 +14,7 @@
 #include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/metrics_file.hpp"
 #include "data/fingerprint.hpp"
 #include "training/training.hpp"
 #include "weft/nn/model.hpp"
@@ -105,30 +103,6 @@ bool complete_outputs(State& outputs, Bindings& bindings) {
   return own;
 }
 
-// A file for the result of an evaluation, which the master opens before anything is evaluated.
-class MetricsFile {
- public:
-  // Does nothing for an empty path. Throws UNAVAILABLE on every rank. Collective.
-  MetricsFile(const std::string& path, const World& world) : path_(path) {
-    if (path_.empty()) return;
-    world.priority_execution([&] {
-      if (!world.is_master()) return;
-      file_ = std::ofstream(path_);
-      if (!file_) fail(WEFT_UNAVAILABLE, "--metrics {}: cannot write there: {}", path_, std::strerror(errno));
-    });
-  }
-  void write(const json& line) {
-    if (path_.empty()) return;
-    file_ << line.dump() << '\n' << std::flush;
-    if (!file_)
-      fail(WEFT_RESOURCE_EXHAUSTED, "--metrics {}: writing failed: {}", path_, std::strerror(errno));
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
-
 // Returns what was measured, as --json and --metrics have it.
 json result_of(const Evaluation& total, const nn::Model& model, int64_t samples) {
   json result = {{"loss", total.loss()}, {"labels", total.labels()}, {"samples", samples}};
@@ -171,10 +145,14 @@ int evaluate(const json& arguments) {
     fail(WEFT_INVALID_ARGUMENT, "{}: no label counts (all are -100): the mean over none is undefined",
          text(arguments, "data"));
   world.block_all();
-  if (!world.is_master()) return 0;
   const json result = result_of(total, opened.job.model.module(), opened.dataset->size());
+  if (world.is_master()) {
+    // First to stdout: a full disk must not lose what was computed.
+    std::printf("%s\n", flag(arguments, "json") ? result.dump().c_str() : line_of(result).c_str());
+    std::fflush(stdout);
+  }
+  metrics.begin();
   metrics.write(result);
-  std::printf("%s\n", flag(arguments, "json") ? result.dump().c_str() : line_of(result).c_str());
   return 0;
 }
 

@@ -1,11 +1,8 @@
 // `weft train`.
 #include <ATen/ops/tensor.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
@@ -14,6 +11,7 @@
 #include "checkpoint/training_state.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/metrics_file.hpp"
 #include "command/optimizer_flags.hpp"
 #include "command/progress.hpp"
 #include "command/stop_signals.hpp"
@@ -103,37 +101,23 @@ std::string resume_folder(const std::string& path) {
   return newest.string();
 }
 
-class Metrics {
+// Writes what each step measures to the file of --metrics.
+class StepMetrics {
  public:
-  Metrics(const std::string& path, const World& world) : path_(path), world_(world), wanted_(!path.empty()) {
-    if (!wanted_) return;
-    // All ranks throw this error. Otherwise they would report that rank 0 is gone.
-    world_.priority_execution([&] {
-      if (!world_.is_master()) return;
-      file_.open(path, std::ios::app);
-      if (!file_) fail(WEFT_UNAVAILABLE, "--metrics {}: cannot write there: {}", path, std::strerror(errno));
-    });
-  }
+  StepMetrics(const std::string& path, const World& world) : file_(path, world), world_(world) {}
   // Starts a new file, or continues it after the step that the run resumes. Bytes sent before belong to no
   // step. Collective.
   void begin(std::optional<int64_t> resumed_after) {
-    if (!wanted_) return;
-    world_.priority_execution([&] {
-      if (!file_.is_open() || !fs::is_regular_file(path_)) return;
-      std::error_code error;
-      fs::resize_file(path_, resumed_after ? end_of_step(*resumed_after) : 0, error);
-      if (error) fail(WEFT_UNAVAILABLE, "--metrics {}: cannot be shortened: {}", path_, error.message());
-    });
+    file_.begin(resumed_after);
     before_ = communicated_bytes();
   }
   void write(const StepResult& result, int64_t step) {
-    if (!wanted_) return;
+    if (!file_.wanted()) return;
     const at::Tensor peak = at::tensor({peak_allocated_bytes()}, at::kLong);
     world_.communicator().all_reduce(peak, ReduceOp::kMax, true).wait();
     json bytes = json::object();
     for (const auto& [name, count] : communicated_bytes())
       bytes[name] = count - std::exchange(before_[name], count);
-    if (!world_.is_master() || readers_gone_) return;
     json line = {{"step", step},
                  {"loss", result.loss},
                  {"lr", result.lr},
@@ -145,37 +129,12 @@ class Metrics {
     if (result.grad_norm && std::isfinite(*result.grad_norm)) line["grad_norm"] = *result.grad_norm;
     if (result.loss_scale) line["loss_scale"] = *result.loss_scale;
     if (!result.updated) line["skipped"] = true;
-    errno = 0;
-    file_ << line.dump() << '\n' << std::flush;
-    if (!file_ && errno == EPIPE) {
-      // `--metrics /dev/stdout | head`: that nobody looks on is no reason to lose the training.
-      world_.print_on_master(
-          fmt::format("--metrics {}: nobody reads them any more; the training goes on", path_));
-      file_.close();
-      readers_gone_ = true;
-    } else if (!file_)
-      fail(WEFT_RESOURCE_EXHAUSTED, "--metrics {}: writing failed: {}", path_, std::strerror(errno));
+    file_.write(line);
   }
 
  private:
-  // Where the line of this step ends: what follows was written by a run that was killed before its next save,
-  // or is a line that it did not finish.
-  uintmax_t end_of_step(int64_t step) const {
-    std::ifstream file(path_);
-    uintmax_t end = 0;
-    for (std::string text; std::getline(file, text) && !file.eof();) {
-      const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
-      const json found = line.is_object() ? line.value("step", json()) : json();
-      if (found.is_number_integer() && found > step) break;
-      end += text.size() + 1;
-    }
-    return end;
-  }
-
-  std::string path_;
+  MetricsFile file_;
   const World& world_;
-  bool wanted_, readers_gone_ = false;
-  std::ofstream file_;
   std::map<std::string, int64_t> before_;
 };
 
@@ -232,7 +191,7 @@ void check_steps_left(const std::string& folder, int64_t done, int64_t total, co
 }
 
 // Trains until the last step or a signal. Returns true if it was a signal.
-bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, Metrics& metrics) {
+bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, StepMetrics& metrics) {
   Progress progress(job.optimizer.steps(), total, booster.world().is_master());
   Batch batch;
   int64_t skipped = 0;
@@ -268,7 +227,7 @@ int train(const json& arguments) {
   const int64_t total = total_steps(arguments, loader);
   optim::Optimizer optimizer = make_optimizer(arguments, model);
   optim::Scheduler schedule = make_scheduler(arguments, optimizer, total);
-  Metrics metrics(text(arguments, "metrics"), world);
+  StepMetrics metrics(text(arguments, "metrics"), world);
 
   const int64_t elements = model.num_elements();
   Job job = booster.boost(model, optimizer, {}, loader, schedule);
