@@ -90,7 +90,7 @@ class Bindings {
   // Throws on every rank unless all ranks that hold the same elements of a parameter publish the same bits of
   // them. The text names the parameter and the ranks, and says what to do about values of this origin:
   // FAILED_PRECONDITION for values from files and the seed, INTERNAL for those that a strategy made. Reads
-  // all values once; all-reduces 24 bytes for each parameter and division, and 16 for each part. Collective.
+  // all values once; all-reduces 56 bytes for each parameter and division, and 16 for each part. Collective.
   enum class Origin { kBoosted, kLoaded, kTakenOver, kTrained, kSaved };
   void check_replicas(Origin origin);
   // Tells the strategy that the published values have changed.

@@ -1,10 +1,8 @@
 // Compares the values of ranks that hold the same elements.
 #include <ATen/ops/full.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -12,8 +10,7 @@
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "comm/job.hpp"
-#include "training/bindings.hpp"
-#include "training/digest.hpp"
+#include "training/known_parts.hpp"
 
 namespace weft {
 
@@ -21,25 +18,19 @@ namespace {
 
 constexpr int64_t kNothing = std::numeric_limits<int64_t>::min();  // loses against every digest
 
-// The digest of the elements that this rank knows of its part of a parameter, and how many these are.
-struct Known {
-  uint64_t digest = 0;
-  int64_t count = 0;
-};
-
 // Digests of this rank's parts, in one slot for each part into which a plan cuts a parameter: several ranks
 // may have the same part. A slot has a digest and its complement. Their maxima over ranks tell whether all
 // ranks that filled a slot have the same digest.
 class Slots {
  public:
-  // Fills the slots of the parts of which every element is known, one of `parts` for each parameter.
-  Slots(const std::vector<std::unique_ptr<weft_param>>& params, const std::vector<Known>& parts)
+  // Fills the slots of the parts that are known as a whole, one of `parts` for each parameter.
+  Slots(const std::vector<std::unique_ptr<weft_param>>& params, const std::vector<KnownPart>& parts)
       : params_(params) {
     for (const auto& param : params) begins_.push_back(std::exchange(size_, size_ + param->num_parts));
     numbers_ = at::full({size_ * 2}, kNothing, at::kLong);
     for (const auto& param : params) {
-      const Known& part = parts[param->index];
-      if (part.count != param->count()) continue;
+      const KnownPart& part = parts[param->index];
+      if (!part.is_whole(*param)) continue;
       int64_t* const slot = numbers_of(begins_[param->index] + param->part);
       slot[0] = static_cast<int64_t>(part.digest), slot[1] = ~slot[0];
     }
@@ -72,23 +63,6 @@ class Slots {
   int64_t size_ = 0;
   at::Tensor numbers_;
 };
-
-// Adds what the ranks of `ranks`, which divide parts among them, know of each part to `total`. Collective.
-void add_over_ranks(const Communicator& ranks, const std::vector<Known>& own, std::vector<Known>& total) {
-  constexpr uint64_t kLow = 0xffffffff;  // halves of digests, whose sums cannot overflow
-  std::vector<int64_t> numbers;
-  for (const Known& part : own)
-    numbers.insert(numbers.end(), {static_cast<int64_t>(part.digest & kLow),
-                                   static_cast<int64_t>(part.digest >> 32), part.count});
-  const at::Tensor sums = at::tensor(numbers, at::kLong);
-  ranks.all_reduce(sums, ReduceOp::kSum, true).wait();
-  const auto* sum = sums.const_data_ptr<int64_t>();
-  for (Known& part : total) {
-    part.digest += static_cast<uint64_t>(sum[0]) + (static_cast<uint64_t>(sum[1]) << 32);
-    part.count += sum[2];
-    sum += 3;
-  }
-}
 
 // Returns "ranks 0 and 2 have one value, rank 1 has another". Collective.
 std::string holders_text(const Communicator& ranks, const Slots& slots, int64_t slot) {
@@ -139,21 +113,9 @@ std::string remedy_for(Bindings::Origin origin, const std::string& strategy) {
 
 void Bindings::check_replicas(Origin origin) {
   if (world_.size() == 1) return;
-  // Several ranks may divide a part among them, and others that have the same part may divide it elsewhere.
-  // So compare digests of whole parts, which are the sums of those of the ranges.
-  std::map<Axes, std::vector<Known>> own;
-  on_every_rank(world_.communicator(), [&] {
-    for (const Axes axes : divided_axes_) own[axes].resize(params_.size());
-    for (const Shard& shard : publish()) {
-      if (shard.copy) continue;
-      Known& part = own.at(shard.divided_axes)[shard.param->index];
-      part.digest += digest_of(shard.value, shard.begin, shard.value.scalar_type());
-      part.count += shard.count;
-    }
-  });
-  std::vector<Known> total(params_.size());
-  for (const auto& [axes, parts] : own) add_over_ranks(comm(axes)->communicator, parts, total);
-  const Slots slots(params_, total);
+  const Slots slots(params_, known_parts(*this, [](const Shard& shard, KnownPart& part) {
+                      part.digest += digest_of(shard.value, shard.begin, shard.value.scalar_type());
+                    }));
   std::string difference;
   if (const std::optional<int64_t> slot = slots.differing(world_.communicator()))
     difference = fmt::format("{} is not the same on the ranks that hold the same elements of it: {}",

@@ -29,8 +29,8 @@ std::vector<double> summed(const Communicator& ranks, const std::vector<double>&
 
 StepCheck::StepCheck(Bindings& bindings)
     : bindings_(bindings), seen_(bindings.params().size()), gradients_(bindings.params().size()) {
-  published_ = sum_published([](const Shard& shard, Published& published) {
-    published.digest += digest_of(shard.value, shard.begin, shard.param->tensor.scalar_type());
+  published_ = known_parts(bindings_, [](const Shard& shard, KnownPart& part) {
+    part.digest += digest_of(shard.value, shard.begin, shard.param->tensor.scalar_type());
   });
   for (const auto& param : bindings_.params())
     if (!param->frozen && param->tensor.requires_grad()) watch(*param);
@@ -47,47 +47,12 @@ void StepCheck::watch(weft_param& param) {
   }));
 }
 
-// Sums what `add` makes of this rank's shards over the ranks that divide each part among them. Collective.
-template <class Add>
-std::vector<StepCheck::Published> StepCheck::sum_published(const Add& add) {
-  constexpr int kNumbers = 3 + kSketches;
-  const size_t size = bindings_.params().size();
-  std::map<Axes, std::vector<Published>> own;
-  for (const Axes axes : bindings_.divided_axes()) own[axes].resize(size);
-  for (const Shard& shard : bindings_.publish()) {
-    if (shard.copy) continue;
-    Published& published = own.at(shard.divided_axes)[shard.param->index];
-    published.count += shard.count;
-    add(shard, published);
-  }
-  std::vector<Published> total(size);
-  for (const auto& [axes, parts] : own) {
-    std::vector<double> numbers;
-    for (const Published& part : parts) {
-      // Halves of 32 bits, whose sums are exact in float64.
-      for (const uint64_t half : {part.digest & 0xffffffff, part.digest >> 32})
-        numbers.push_back(static_cast<double>(half));
-      numbers.push_back(static_cast<double>(part.count));
-      const auto& projections = part.gradient.projections;
-      numbers.insert(numbers.end(), projections.begin(), projections.end());
-    }
-    const std::vector<double> sums = summed(bindings_.comm(axes)->communicator, numbers);
-    for (size_t p = 0; p < size; ++p) {
-      const double* const sum = sums.data() + p * kNumbers;
-      total[p].digest += static_cast<uint64_t>(sum[0]) + (static_cast<uint64_t>(sum[1]) << 32);
-      total[p].count += static_cast<int64_t>(sum[2]);
-      for (int s = 0; s < kSketches; ++s) total[p].gradient.projections[s] += sum[3 + s];
-    }
-  }
-  return total;
-}
-
 void StepCheck::see(const weft_unit& unit) {
   for (const weft_param* param : unit.params) {
     if (seen_[param->index]) continue;
     seen_[param->index] = true;
-    const Published& published = published_[param->index];
-    if (published.count != param->count() || param->tensor.numel() != param->count()) continue;
+    const KnownPart& published = published_[param->index];
+    if (!published.is_whole(*param) || param->tensor.numel() != param->count()) continue;
     if (digest_of(param->tensor, 0, param->tensor.scalar_type()) != published.digest && problem_.empty())
       problem_ = fmt::format(
           "{}: the layers compute with other values of {} than the strategy publishes; publish the tensors "
@@ -141,11 +106,11 @@ void StepCheck::compare_gradient(const weft_param& param, const Sketch& publishe
 
 void StepCheck::finish() {
   const std::vector<Sketch> expected = sum_local_gradients();
-  const std::vector<Published> published = sum_published([](const Shard& shard, Published& part) {
+  const std::vector<KnownPart> published = known_parts(bindings_, [](const Shard& shard, KnownPart& part) {
     if (shard.gradient.defined()) add_to_sketch(shard.gradient, shard.begin, part.gradient);
   });
   for (const auto& param : bindings_.params())
-    if (!param->frozen && published[param->index].count == param->count())
+    if (!param->frozen && published[param->index].is_whole(*param))
       compare_gradient(*param, published[param->index].gradient, expected[param->index]);
   on_every_rank(bindings_.world().communicator(), [&] {
     if (!problem_.empty()) fail(WEFT_INTERNAL, "{}", problem_);

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "training/bindings.hpp"
-#include "training/digest.hpp"
+#include "training/known_parts.hpp"
 
 namespace weft {
 
@@ -26,20 +25,12 @@ class StepCheck {
   void finish();
 
  private:
-  // What is published of a part, summed over the ranks that divide it among them.
-  struct Published {
-    uint64_t digest = 0;  // of the values
-    int64_t count = 0;    // of elements; other than the part's: it is not compared
-    Sketch gradient;
-  };
-  template <class Add>
-  std::vector<Published> sum_published(const Add& add);
   std::vector<Sketch> sum_local_gradients();
   void compare_gradient(const weft_param& param, const Sketch& published, const Sketch& expected);
   void watch(weft_param& param);
 
   Bindings& bindings_;
-  std::vector<Published> published_;  // by parameter, as the step begins
+  std::vector<KnownPart> published_;  // by parameter, as the step begins
   std::vector<bool> seen_;            // by parameter
   std::vector<Sketch> gradients_;     // by parameter, of this rank
   std::vector<std::pair<const weft_param*, unsigned>> hooks_;

@@ -87,6 +87,15 @@ TEST_F(StepChecks, FindEveryMistakeInTheFirstTwoSteps) {
   });
 }
 
+// After the backward pass of the first step, before the other rank's gradients are compared.
+TEST_F(StepChecks, FailOnEveryRankIfOneCannotPublish) {
+  on_ranks({2}, [&](World& world) {
+    const auto [steps, text] = train(world, {.mistake = "publishes less", .from_step = 2}, 4);
+    EXPECT_EQ(steps, 0);
+    EXPECT_NE(text.find("published ranges are not the"), std::string::npos) << text;
+  });
+}
+
 TEST_F(StepChecks, RefuseNothingElse) {
   on_ranks({1, 2, 3}, [&](World& world) {
     for (const char* precision : {"fp32", "fp64"})
