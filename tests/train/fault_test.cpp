@@ -104,7 +104,8 @@ TEST_F(Fault, BadValuesOfFlags) {
   EXPECT_TRUE(refused({"--optimizer-option", "weight_decy=1"}, {"adamw", "did you mean \"weight_decay\""}));
   EXPECT_TRUE(refused({"--optimizer-option", "eps"}, {"\"eps\" is not of the form key=value"}));
   EXPECT_TRUE(refused({"--optimizer-option", "eps=small"}, {"\"small\" must be a number"}));
-  EXPECT_TRUE(refused({"--lr", "1", "--optimizer-option", "lr=1"}, {"gives lr once more"}));
+  EXPECT_TRUE(refused({"--lr", "1", "--optimizer-option", "lr=1"},
+                      {"--optimizer-option lr=1 sets lr, which another flag sets too"}));
   EXPECT_TRUE(refused({"--optimizer", "came"}, {"came", "lr must be given"}));
   EXPECT_TRUE(refused({"--optimizer", "came", "--lr", "1", "--betas", "0.9,0.9"}, {"three numbers"}));
   EXPECT_TRUE(refused({"--lr-scheduler", "step", "--lr-scheduler-option", "gama=0.5"},

@@ -12,7 +12,9 @@ namespace weft {
 // backward function.
 inline void require_first_order(const char* what) {
   if (c10::GradMode::is_enabled())
-    fail(WEFT_UNIMPLEMENTED, "{}: a gradient of its gradient was asked for (create_graph), which it has not",
+    fail(WEFT_UNIMPLEMENTED,
+         "{}: backward was called with create_graph, but this operation has no second derivative; leave "
+         "create_graph false",
          what);
 }
 

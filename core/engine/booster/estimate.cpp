@@ -166,7 +166,8 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
   const ChosenStrategy chosen = choose_strategy(booster);
   if (chosen.host.autocast)
     fail(WEFT_UNIMPLEMENTED,
-         "there is no estimate of autocast (mixed_precision {}); leave it out: what fits then, fits with it",
+         "autocast (mixed_precision {}) cannot be estimated; leave it out: a job that fits without it also "
+         "fits with it",
          booster.mixed_precision);
   const plan::ParallelSizes& sizes = chosen.host.plan_flags;
   if (world_size % (sizes.tensor * sizes.sequence) != 0)

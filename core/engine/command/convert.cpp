@@ -104,18 +104,20 @@ void check_training_state(const json& arguments, bool has_state, const std::stri
     if (parts < 1 || parts > 99999) fail(WEFT_INVALID_ARGUMENT, "--parts is {}, must be 1 to 99999", parts);
     if (weights_only) fail(WEFT_INVALID_ARGUMENT, "--parts and --weights-only exclude each other");
     if (!has_state || to_file)
-      fail(WEFT_INVALID_ARGUMENT, "--parts lays a training state out, but {} has none{}", input,
-           to_file ? " or the output is a single file" : "");
+      fail(WEFT_INVALID_ARGUMENT, "--parts divides a training state into files, but {}",
+           has_state ? "the output is a single file of weights; give a folder"
+                     : input + " has none; leave --parts out");
   }
   if (!has_state || weights_only) return;
   if (to_file)
     fail(WEFT_INVALID_ARGUMENT,
-         "{} holds a training state, which a single file of weights cannot: give a folder, or --weights-only",
+         "{} holds a training state, which a single file of weights cannot hold: give a folder, or "
+         "--weights-only to leave it out",
          input);
   if (given(arguments, "dtype"))
     fail(WEFT_INVALID_ARGUMENT,
-         "{} holds a training state that goes on from these weights; in another --dtype it would not: give "
-         "--weights-only to leave it out",
+         "{} holds a training state, which fits its weights in their own dtype only: leave --dtype out, or "
+         "give --weights-only to leave the training state out",
          input);
 }
 

@@ -31,7 +31,7 @@ std::map<std::string, Given> given_options(const json& arguments) {
   std::map<std::string, Given> options;
   const auto add = [&](const std::string& name, const std::string& flag, double value) {
     if (!options.emplace(name, Given{flag, value}).second)
-      fail(WEFT_INVALID_ARGUMENT, "{} gives {} once more; give it once", flag, name);
+      fail(WEFT_INVALID_ARGUMENT, "{} sets {}, which another flag sets too; give one of them", flag, name);
   };
   const std::pair<const char*, const char*> flags[] = {
       {"lr", "--lr"}, {"weight_decay", "--weight-decay"}, {"momentum", "--momentum"}, {"eps", "--eps"}};
@@ -86,8 +86,8 @@ void check_resumed_flags(const json& arguments, optim::Optimizer& optimizer, con
     const double saved = name == "lr" ? group.initial_lr : group.options.at(name);
     if (one.value != saved)
       fail(WEFT_INVALID_ARGUMENT,
-           "{} is {}, but the run saved in {} has {}, which goes on; leave the flag out, or begin anew "
-           "from the weights with --model {}",
+           "{} is {}, but the run saved in {} has {} and continues with it; leave the flag out, or start a "
+           "new run from these weights with --model {}",
            one.flag, one.value, folder, saved, folder);
   }
 }

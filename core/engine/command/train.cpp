@@ -55,7 +55,8 @@ data::Loader make_loader(const json& arguments, const Model& model, const Booste
   data::Loader loader(open_labelled_data(arguments, model, options.seed), options);
   if (options.batch_size / options.ranks < booster.options().accumulate)
     fail(WEFT_INVALID_ARGUMENT,
-         "--batch-size {} over {} ranks leaves {} samples a rank, fewer than --accumulate {}",
+         "--batch-size {} over {} ranks leaves {} samples a rank, fewer than --accumulate {}; give a larger "
+         "batch, or a smaller --accumulate",
          options.batch_size, options.ranks, options.batch_size / options.ranks, booster.options().accumulate);
   return loader;
 }
@@ -183,8 +184,8 @@ checkpoint::FolderLock reserve(const SavePlan& save, const World& world) {
 void check_steps_left(const std::string& folder, int64_t done, int64_t total, const World& world) {
   if (done > total)
     fail(WEFT_INVALID_ARGUMENT,
-         "{} was saved after step {}, but this training ends at step {}: --steps (or --epochs) counts those "
-         "before --resume too, give more",
+         "{} was saved after step {}, but this training ends at step {}: --steps (or --epochs) includes the "
+         "steps before --resume; give more",
          folder, done, total);
   if (done == total)
     world.print_on_master(fmt::format("all {} steps are done: there is nothing to train", total));

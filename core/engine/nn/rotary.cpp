@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <numbers>
 
+#include "autograd/first_order.hpp"
 #include "base/text.hpp"
 #include "cpu/rotary.hpp"
 
@@ -72,10 +73,7 @@ class Turn : public torch::autograd::Function<Turn> {
     return turned(x, cosine, sine, false);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (at::GradMode::is_enabled()) {
-      fail(WEFT_UNIMPLEMENTED,
-           "rotary positions: a gradient of the gradient was asked for (create_graph), which they have not");
-    }
+    require_first_order("rotary positions");
     const variable_list saved = context->get_saved_variables();
     return {turned(gradients[0].contiguous(), saved[0], saved[1], true), {}, {}};
   }

@@ -295,7 +295,8 @@ class RingAttention final : public StreamAttention {
     at::Tensor bias = bias_of(mask, q);
     if (options.window > 0 && (!options.causal || (bias.defined() && bias.requires_grad())))
       fail(WEFT_UNIMPLEMENTED,
-           "attention: a ring has windows of causal attention without a learned bias only");
+           "attention: sequence_parallelism_mode ring_attn supports windows in causal attention without a "
+           "learned bias only; choose all_to_all");
     if (options.window > 0 && bias.defined()) bias = above_hidden(bias);
     const Setting setting = {stream().positions(),
                              route_,

@@ -64,8 +64,8 @@ class RingResidualStream final : public SplitResidualStream {
   at::Tensor leave_product(const nn::Linear& layer, const at::Tensor& x) override {
     if (layer.product != nullptr)
       fail(WEFT_UNIMPLEMENTED,
-           "a linear layer with an adapter leaves into a sequence that travels in a ring: its product is "
-           "computed part by part");
+           "sequence_parallelism_mode ring computes the product of a row-parallel layer part by part, which "
+           "is not possible with an adapter; choose all_to_all or ring_attn");
     const at::Tensor& weight = layer.weight;
     const nn::Linear::Layout layout = layer.layout;
     at::Tensor result = sum_parts(positions(), x.size(1), [&](int rank) {

@@ -94,10 +94,10 @@ class SplitInput final : public RegionInput {
   at::Tensor linear(const nn::Linear& layer, const at::Tensor& x, const at::Tensor& weight,
                     const at::Tensor& bias) override {
     if (layer.product != nullptr)
-      fail(
-          WEFT_UNIMPLEMENTED,
-          "a linear layer with an adapter reads a sequence that is split over the tensor axis, whose product "
-          "is computed while the sequence is gathered; leave out the adapter or sequence_parallelism_mode");
+      fail(WEFT_UNIMPLEMENTED,
+           "sequence_parallelism_mode split_gather and ring compute the product of a column-parallel layer "
+           "while they gather its input, which is not possible with an adapter; choose all_to_all or "
+           "ring_attn");
     const nn::Linear::Layout layout = layer.layout;
     Crossing& crossing = nn::RunningUnit::current().kept<Crossing>(this);
     at::Tensor result;

@@ -87,7 +87,7 @@ TEST_F(StepChecks, FindEveryMistakeInTheFirstTwoSteps) {
   });
 }
 
-// After the backward pass of the first step, before the other rank's gradients are compared.
+// In the first step, when its gradients are compared.
 TEST_F(StepChecks, FailOnEveryRankIfOneCannotPublish) {
   on_ranks({2}, [&](World& world) {
     const auto [steps, text] = train(world, {.mistake = "publishes less", .from_step = 2}, 4);
