@@ -38,10 +38,28 @@ JobOptions without_strategy(JobOptions options) {
   return options;
 }
 
+// Gives the job the criterion of its trial, if that has one. The host averages what a criterion returns over
+// data-parallel ranks, whose parts of the global batch differ in size.
+Job with_criterion(Job job, const Trial& trial) {
+  if (!trial.criterion) return job;
+  const double share = static_cast<double>(job.model.shared().training->mesh().data_size()) /
+                       static_cast<double>(trial.batch(0).samples());
+  job.criterion = [share, mean = trial.criterion](const State& outputs, const Batch& batch) {
+    return mean(outputs, batch) * (share * static_cast<double>(batch.samples()));
+  };
+  return job;
+}
+
+Job boost_sgd(const World& world, const JobOptions& options, const Trial& trial) {
+  return with_criterion(boost(world, trial.model(options), options), trial);
+}
+
 Job boost_adamw(const World& world, const JobOptions& options, const Trial& trial) {
   const Model model = trial.model(options);
-  return boost(world, model, options,
-               optim::AdamW(model.parameters(), {.lr = 1e-2, .eps = 1e-4, .weight_decay = 0.1}));
+  return with_criterion(
+      boost(world, model, options,
+            optim::AdamW(model.parameters(), {.lr = 1e-2, .eps = 1e-4, .weight_decay = 0.1})),
+      trial);
 }
 
 // A rank that ends takes its connections with it, also those that a slower one still needs for its last
@@ -132,7 +150,7 @@ struct Outcome {
 };
 
 Outcome run(const World& world, const JobOptions& options, const Trial& trial) {
-  Job job = boost(world, trial.model(options), options);
+  Job job = boost_sgd(world, options, trial);
   Outcome outcome;
   outcome.loss = job.accumulate_gradients(own_part(trial.batch(0), job));
   outcome.gradients = published_gradients(job);
@@ -174,11 +192,11 @@ void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<i
 void expect_half_gradients_of_one_rank(const JobOptions& options, double rest, const std::vector<int>& ranks,
                                        const Trial& trial) {
   const JobOptions plain = without_strategy(options);
-  Job alone = boost(one_rank(), trial.model(plain), plain);
+  Job alone = boost_sgd(one_rank(), plain, trial);
   alone.accumulate_gradients(trial.batch(0));
   const Tensors expected = published_gradients(alone);
   on_ranks(drawn_ranks("half", options, ranks), [&](World& world) {
-    Job job = boost(world, trial.model(options), options);
+    Job job = boost_sgd(world, options, trial);
     job.accumulate_gradients(own_part(trial.batch(0), job));
     for (const auto& [name, gradient] : published_gradients(job)) {
       const at::Tensor reference = expected.at(name).flatten(), difference = gradient.flatten() - reference;

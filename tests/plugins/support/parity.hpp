@@ -48,6 +48,8 @@ struct Trial {
     return tiny_gpt2(options.precision);
   };
   std::function<Batch(int64_t step)> batch = [](int64_t step) { return gpt2_batch(7, step); };
+  // Returns a mean over samples, in place of the model's own loss. All batches have as many samples.
+  Criterion criterion = {};
 };
 
 // One backward and one SGD step with a rate of 1: the published gradient of every parameter, the values after
