@@ -36,6 +36,7 @@ Trial gpt2_trial(const std::string& architecture, const std::string& precision) 
                                       .width = 16,
                                       .heads = 4,
                                       .more = R"(, "num_labels": 3, "pad_token_id": 0,
+                                                     "classifier_dropout": 0.0,
                                                      "summary_first_dropout": 0.0,
                                                      "summary_proj_to_labels": true)"});
           },

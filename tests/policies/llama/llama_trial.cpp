@@ -10,20 +10,24 @@ Model tiny_llama(const TinyLlama& llama, const std::string& precision) {
       fmt::format(R"({{"model_type": "{}", {}"vocab_size": 23, "max_position_embeddings": 9,
       "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4,
       "num_key_value_heads": {}, "head_dim": 16, "mlp_bias": true, "attention_bias": {},
-      "tie_word_embeddings": {}, "pad_token_id": 20, "num_labels": 3, "initializer_range": 0.3}})",
+      "tie_word_embeddings": {}, "pad_token_id": 20, "num_labels": 3, "classifier_dropout": 0.0,
+      "initializer_range": 0.3}})",
                   llama.type, llama.more, llama.key_heads, precision == "fp64", llama.tied);
   return tiny_model(config, llama.architecture, precision);
 }
 
 Batch llama_batch(const std::string& architecture, int64_t step) {
-  Batch batch = gpt2_batch(6, step);
+  Batch batch = class_batch(architecture, 6, step);
   batch.at("input_ids").narrow(1, 5, 2).fill_(20);
-  if (architecture == "LlamaForSequenceClassification") batch.set("labels", at::randint(3, {6}, at::kLong));
   return batch;
 }
 
 Trial llama_trial(const TinyLlama& llama, const std::string& precision) {
+  std::vector<std::string> without;
+  // Added to the logits of every position alike.
+  if (llama.architecture.ends_with("ForQuestionAnswering")) without = {"qa_outputs.bias"};
   return {.tolerance = trial_tolerance(precision),
+          .without_gradient = without,
           .model = [=](const JobOptions& options) { return tiny_llama(llama, options.precision); },
           .batch = [=](int64_t step) { return llama_batch(llama.architecture, step); }};
 }
@@ -31,6 +35,17 @@ Trial llama_trial(const TinyLlama& llama, const std::string& precision) {
 TinyTrial llama_model(const TinyLlama& llama) {
   return {fmt::format("{}, {} heads of keys", llama.architecture, llama.key_heads),
           [=](const std::string& precision) { return llama_trial(llama, precision); }};
+}
+
+std::vector<TinyTrial> llama_classifiers(TinyLlama llama, const std::string& family) {
+  llama.tied = false;
+  std::vector<TinyTrial> trials;
+  for (const char* task : {"ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}) {
+    llama.architecture = family + task;
+    trials.push_back(llama_model(llama));
+    trials.back().precisions = {"fp64"};
+  }
+  return trials;
 }
 
 TinyTrial llama_base(TinyLlama llama, const std::string& architecture) {

@@ -9,8 +9,9 @@ const char* const kFamily = "llama";
 // Grouped queries, and heads of keys that are fewer than ranks.
 FamilyTrials family_trials() {
   const TinyLlama tied = {"LlamaForCausalLM", 2, true};
-  return {.models = {llama_model(tied), llama_model({"LlamaForCausalLM", 4, false}),
-                     llama_model({"LlamaForSequenceClassification", 1, false})},
+  std::vector<TinyTrial> models = llama_classifiers({"", 1, false}, "Llama");
+  models.insert(models.begin(), {llama_model(tied), llama_model({"LlamaForCausalLM", 4, false})});
+  return {.models = models,
           .bases = {llama_base(tied, "LlamaModel")},
           .plans = {llama_model(tied)},
           .forms = {llama_form("LlamaForCausalLM", R"({"model_type": "llama", "vocab_size": 23,

@@ -14,7 +14,9 @@ FamilyTrials family_trials() {
       "MistralForCausalLM, padding",
       [=](const std::string& precision) { return padded_trial(llama_trial(mistral, precision)); },
       {"fp64"}};
-  return {.models = {llama_model(mistral), padding},
+  std::vector<TinyTrial> models = llama_classifiers(mistral, "Mistral");
+  models.insert(models.begin(), {llama_model(mistral), padding});
+  return {.models = models,
           .bases = {llama_base(mistral, "MistralModel")},
           .plans = {llama_model(mistral)},
           .forms = {llama_form("MistralForCausalLM", R"({"model_type": "mistral", "vocab_size": 23,

@@ -15,7 +15,9 @@ FamilyTrials family_trials() {
       "hidden_size": 24, "max_position_embeddings": 9, "intermediate_size": 20, "num_hidden_layers": 1,
       "num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.3})");
   model.precisions = form.precisions = {"fp64"};
-  return {.models = {model}, .bases = {llama_base(qwen, "Qwen2Model")}, .plans = {model}, .forms = {form}};
+  std::vector<TinyTrial> models = llama_classifiers(qwen, "Qwen2");
+  models.insert(models.begin(), model);
+  return {.models = models, .bases = {llama_base(qwen, "Qwen2Model")}, .plans = {model}, .forms = {form}};
 }
 
 }  // namespace weft::test

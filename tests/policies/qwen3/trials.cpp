@@ -11,7 +11,9 @@ FamilyTrials family_trials() {
   TinyLlama qwen = {"Qwen3ForCausalLM", 1, false, "qwen3",
                     R"("use_sliding_window": true, "sliding_window": 4,
                        "layer_types": ["sliding_attention", "full_attention"], )"};
-  FamilyTrials trials = {.models = {llama_model(qwen)},
+  std::vector<TinyTrial> models = llama_classifiers(qwen, "Qwen3");
+  models.insert(models.begin(), llama_model(qwen));
+  FamilyTrials trials = {.models = models,
                          .bases = {llama_base(qwen, "Qwen3Model")},
                          .forms = {llama_form("Qwen3ForCausalLM", R"({"model_type": "qwen3",
                              "vocab_size": 23, "hidden_size": 24, "max_position_embeddings": 9,

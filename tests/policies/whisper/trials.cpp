@@ -48,12 +48,14 @@ const char* const kFamily = "whisper";
 FamilyTrials family_trials() {
   const TinyTrial tied = model_of("tied", {}, {"fp32", "fp64"}),
                   untied = model_of("untied", {.keys = kUntied});
+  TinyTrial augmented = model_of("SpecAugment", {.keys = kAugmented});
+  augmented.draws_for_samples = true;
   FamilyTrials trials;
   trials.models = {tied,
                    untied,
                    model_of("WhisperForAudioClassification", {kClassifier}),
                    model_of("WhisperForAudioClassification, weighted layers", {kClassifier, kWeighted}),
-                   model_of("SpecAugment", {.keys = kAugmented}),
+                   augmented,
                    model_of("fewer positions than ranks", {.source = 2, .target = 3}),
                    {"padding", padded_whisper_trial, {"fp64"}},
                    {"packed sequences", packed_whisper_trial, {"fp64"}}};
