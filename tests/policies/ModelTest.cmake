@@ -23,6 +23,7 @@ endfunction()
 # What every family has in common in training.
 add_library(weft_family_training OBJECT
   ${CMAKE_CURRENT_LIST_DIR}/broken_plan_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/class_cases.cpp
   ${CMAKE_CURRENT_LIST_DIR}/flags_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/oracle.cpp
   ${CMAKE_CURRENT_LIST_DIR}/tensor_oracle_test.cpp

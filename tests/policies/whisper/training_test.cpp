@@ -27,12 +27,6 @@ TEST_P(WhisperTraining, TrainsAsOneRankWithClippingAndRecomputation) {
   expect_steps_of_one_rank(chosen, {2}, whisper_trial({}, "fp32"));
 }
 
-// With recomputation and every strategy, the weights of the layers are a parameter of the last unit alone.
-TEST_P(WhisperTraining, HasTheGradientsOfOneRankWithWeightedLayers) {
-  const JobOptions options = {.strategy = GetParam(), .recompute = "all", .precision = "fp64"};
-  expect_gradients_of_one_rank(options, {2, 3}, whisper_trial({kClassifier, kWeighted}, "fp64"));
-}
-
 // Neither gradients nor weight decay move the positions of the encoder.
 TEST_P(WhisperTraining, LeavesThePositionsOfTheEncoder) {
   on_ranks({2}, [](World& world) {

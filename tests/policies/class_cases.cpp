@@ -1,0 +1,127 @@
+#include "policies/class_cases.hpp"
+
+#include <ATen/ATen.h>
+
+#include "booster/chosen_strategy.hpp"
+#include "booster/model_plan.hpp"
+#include "comm/group.hpp"
+#include "parallel/apply.hpp"
+#include "plugins/support/sequence_modes.hpp"
+#include "policies/trials.hpp"
+#include "weft/error.hpp"
+
+namespace weft::test {
+
+namespace {
+
+constexpr const char* kStrategies[] = {"torch_ddp", "low_level_zero", "torch_fsdp", "gemini",
+                                       "hybrid_parallel"};
+
+struct Way {
+  std::string column;
+  JobOptions options;
+  int ranks;
+  int data_ranks;  // that train on different samples
+};
+
+std::string code(const std::string& name) {
+  return "`" + name + "`";
+}
+
+// Appends tensor parallelism, and sequence parallelism in every mode.
+void add_divided_layouts(std::vector<Way>& ways) {
+  for (const char* strategy : kStrategies)
+    for (const int ranks : {2, 4})
+      ways.push_back(
+          {"tensor parallelism", {.strategy = strategy, .options = R"({"tp_size": 2})"}, ranks, ranks / 2});
+  ways.push_back({"tensor parallelism", laid_out(kWholes[1]), kWholes[1].ranks, 1});
+  for (const Split& split : kSplits) ways.push_back({code(split.mode), laid_out(split), split.ranks, 1});
+}
+
+std::vector<Way> make_ways() {
+  std::vector<Way> ways = {{code("none"), {}, 1, 1}};
+  for (const char* strategy : kStrategies) ways.push_back({code(strategy), {.strategy = strategy}, 3, 3});
+  std::vector<Way> divided;
+  add_divided_layouts(divided);
+  for (const char* recompute : {"off", "all"})
+    for (Way& way : divided) {
+      way.options.recompute = recompute;
+      ways.push_back(way);
+    }
+  for (const char* strategy : kStrategies)
+    ways.push_back({"recomputation", {.strategy = strategy, .recompute = "all"}, 3, 3});
+  return ways;
+}
+
+// Weighs every output. Outputs are replicated, so a gradient that enters there counts once.
+at::Tensor weigh_outputs(const State& outputs, const Batch&) {
+  at::Tensor sum = at::zeros({}, at::kDouble);
+  for (const auto& [name, output] : outputs)
+    sum = sum + (output * at::linspace(-1, 1, output.size(-1), output.options())).mean();
+  return sum;
+}
+
+void add_cases(std::vector<ClassCase>& cases, const TinyTrial& tiny, const std::string& precision,
+               const Criterion& criterion) {
+  static const std::vector<Way> ways = make_ways();
+  Trial trial = tiny.trial(precision);
+  trial.criterion = criterion;
+  const std::string architecture = trial.model({.precision = precision}).architecture();
+  const std::string name = tiny.name.starts_with(architecture) ? tiny.name : architecture + ", " + tiny.name;
+  for (const Way& way : ways) {
+    if (tiny.draws_for_samples && way.data_ranks > 1) continue;
+    cases.push_back({architecture, way.column, way.ranks, {way.options, trial, name}});
+    cases.back().job.options.precision = precision;
+  }
+}
+
+}  // namespace
+
+std::vector<ClassCase> class_cases() {
+  std::vector<ClassCase> cases;
+  const FamilyTrials trials = family_trials();
+  for (const TinyTrial& model : trials.models)
+    for (const std::string& precision : model.precisions) add_cases(cases, model, precision, {});
+  for (const TinyTrial& base : trials.bases) add_cases(cases, base, "fp64", weigh_outputs);
+  return cases;
+}
+
+std::string refusal(const Case& job) {
+  BoosterOptions booster;
+  booster.strategy = job.options.strategy;
+  booster.options = job.options.options;
+  booster.precision = job.options.precision;
+  const Model model = job.trial.model(job.options);
+  try {
+    const HostOptions host = choose_strategy(booster).host;
+    const plan::ParallelSizes& sizes = host.plan_flags;
+    std::string policy;
+    parallel::AppliedPlan applied(model.module(),
+                                  make_plan(model.module(), sizes, host.custom_policy, &policy),
+                                  comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
+    applied.lift();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void expect_refusals(const std::vector<std::pair<Case, std::string>>& refused, int ranks) {
+  if (refused.empty()) return;
+  on_ranks({ranks}, [&](World& world) {
+    for (const auto& [job, reason] : refused) {
+      std::string found = "nothing";
+      try {
+        boost(world, job.trial.model(job.options), job.options);
+      } catch (const Error& error) {
+        found = error.what();
+      }
+      EXPECT_NE(found.find(reason), std::string::npos)
+          << job.name << " " << job.options.strategy << " " << job.options.options << " was refused with "
+          << found << "\nits plan with " << reason;
+    }
+    world.communicator().barrier();
+  });
+}
+
+}  // namespace weft::test

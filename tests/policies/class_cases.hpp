@@ -1,0 +1,31 @@
+// Every class of a family in every way to train it. training_test.cpp trains these cases, and
+// class_table_test.cpp compares the table in sdk/docs/models.md with them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugins/support/parity.hpp"
+
+namespace weft::test {
+
+struct ClassCase {
+  std::string architecture;
+  std::string column;  // of the table: "`gemini`", "tensor parallelism", "`ring`"
+  int ranks;           // 1 is what all other cases are compared with
+  Case job;            // its trial has a criterion if the class has no loss
+};
+
+// Returns all cases of the family's models and bases (trials.hpp). Columns are in the order in which they
+// first appear.
+std::vector<ClassCase> class_cases();
+
+// Returns the error with which Weft refuses a job because of its options or of the model's plan, or "" if it
+// refuses neither. Needs no ranks.
+std::string refusal(const Case& job);
+
+// Expects that boost() refuses each job on `ranks` ranks with the text beside it.
+void expect_refusals(const std::vector<std::pair<Case, std::string>>& refused, int ranks);
+
+}  // namespace weft::test
