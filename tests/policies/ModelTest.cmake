@@ -24,6 +24,7 @@ endfunction()
 add_library(weft_family_training OBJECT
   ${CMAKE_CURRENT_LIST_DIR}/broken_plan_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/class_cases.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/class_table_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/flags_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/oracle.cpp
   ${CMAKE_CURRENT_LIST_DIR}/tensor_oracle_test.cpp
@@ -32,10 +33,14 @@ add_library(weft_family_training OBJECT
 weft_use_tests_pch(weft_family_training)
 target_link_libraries(weft_family_training
   PUBLIC weft_training_support weft_base weft_hugging_face_format nlohmann_json::nlohmann_json PRIVATE weft_warnings)
-target_compile_definitions(weft_family_training PRIVATE WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/data/oracles")
+get_property(weft_families GLOBAL PROPERTY WEFT_FAMILIES)
+list(JOIN weft_families " " weft_families)
+target_compile_definitions(weft_family_training PRIVATE WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/data/oracles"
+  WEFT_CLASS_PAGE="${PROJECT_SOURCE_DIR}/sdk/docs/models.md" WEFT_FAMILIES="${weft_families}")
 
 # weft_add_training_test(FAMILY [SOURCES ...]): test <family>_training, which trains the models of the family's trials.cpp
-# (trials.hpp) on every axis, in every sequence mode and under every strategy.
+# (trials.hpp) under every strategy, with tensor parallelism, in every sequence mode and with recomputation, and compares
+# the table of classes in sdk/docs/models.md with them.
 function(weft_add_training_test family)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
   weft_add_rank_test(NAME ${family}_training LABELS parity
