@@ -1,13 +1,6 @@
 #include "bert_config.hpp"
 
-#include "weft/nn/config_values.hpp"
-
 namespace weft::bert {
-
-std::optional<int64_t> BertConfig::padding_row() const {
-  if (!pad_token_id) return std::nullopt;
-  return *pad_token_id < 0 ? *pad_token_id + vocab_size : *pad_token_id;
-}
 
 BertConfig BertConfig::read(const Config& config) {
   nn::refuse_unsupported(config, "BERT", "bert");
@@ -42,11 +35,8 @@ BertConfig BertConfig::read(const Config& config) {
     nn::refuse_flag(config, "is_causal", "BERT",
                     "attention to earlier positions only, without \"is_decoder\"");
   bert.tie_word_embeddings = config.flag("tie_word_embeddings", bert.tie_word_embeddings);
-  if (config.json("pad_token_id") == "null")
-    bert.pad_token_id.reset();
-  else
-    bert.pad_token_id =
-        nn::token_id(config, "pad_token_id", *bert.pad_token_id, bert.vocab_size, -bert.vocab_size);
+  bert.pad_token_id =
+      nn::optional_token_id(config, "pad_token_id", bert.pad_token_id, bert.vocab_size, -bert.vocab_size);
   bert.labels = nn::read_labels(config);
   return bert;
 }

@@ -5,8 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "weft/config.hpp"
-#include "weft/nn/classifiers.hpp"
+#include "weft/nn/config_values.hpp"
 
 namespace weft::bert {
 
@@ -31,7 +30,7 @@ struct BertConfig {
 
   // Returns the row of the token embedding that gets no gradient. A negative pad_token_id counts from the
   // end.
-  std::optional<int64_t> padding_row() const;
+  std::optional<int64_t> padding_row() const { return nn::row_of(pad_token_id, vocab_size); }
   // Reads config.json. Throws INVALID_ARGUMENT or UNIMPLEMENTED naming the file, the key, its value and the
   // values that are allowed.
   static BertConfig read(const Config& config);

@@ -14,9 +14,9 @@ BloomConfig BloomConfig::read(const Config& config) {
         "with \"pretraining_tp\" = " + config.json("pretraining_tp") + ": products in parts, without biases");
   BloomConfig bloom;
   bloom.vocab_size = nn::positive(config, "vocab_size", bloom.vocab_size);
-  bloom.hidden_size = nn::positive(config, "hidden_size", "n_embed", bloom.hidden_size);
-  bloom.n_layer = nn::num_layers(config, "n_layer", "num_hidden_layers", bloom.n_layer);
-  bloom.n_head = nn::positive(config, "n_head", "num_attention_heads", bloom.n_head);
+  bloom.hidden_size = nn::positive(config, "hidden_size", {"n_embed"}, bloom.hidden_size);
+  bloom.n_layer = nn::num_layers(config, "n_layer", {"num_hidden_layers"}, bloom.n_layer);
+  bloom.n_head = nn::positive(config, "n_head", {"num_attention_heads"}, bloom.n_head);
   nn::require_multiple(config, "hidden_size", bloom.hidden_size, "n_head", bloom.n_head);
   bloom.hidden_dropout = nn::probability(config, "hidden_dropout", bloom.hidden_dropout);
   bloom.attention_dropout = nn::probability(config, "attention_dropout", bloom.attention_dropout);

@@ -32,10 +32,10 @@ Gpt2Config Gpt2Config::read(const Config& config) {
   nn::refuse_flag(config, "is_encoder_decoder", "GPT-2", "an encoder and a decoder");
   Gpt2Config gpt2;
   gpt2.vocab_size = nn::positive(config, "vocab_size", gpt2.vocab_size);
-  gpt2.n_positions = nn::positive(config, "n_positions", "max_position_embeddings", gpt2.n_positions);
-  gpt2.n_embd = nn::positive(config, "n_embd", "hidden_size", gpt2.n_embd);
-  gpt2.n_layer = nn::num_layers(config, "n_layer", "num_hidden_layers", gpt2.n_layer);
-  gpt2.n_head = nn::positive(config, "n_head", "num_attention_heads", gpt2.n_head);
+  gpt2.n_positions = nn::positive(config, "n_positions", {"max_position_embeddings"}, gpt2.n_positions);
+  gpt2.n_embd = nn::positive(config, "n_embd", {"hidden_size"}, gpt2.n_embd);
+  gpt2.n_layer = nn::num_layers(config, "n_layer", {"num_hidden_layers"}, gpt2.n_layer);
+  gpt2.n_head = nn::positive(config, "n_head", {"num_attention_heads"}, gpt2.n_head);
   gpt2.n_inner = nn::positive(config, "n_inner", 4 * gpt2.n_embd);
   gpt2.activation_function = nn::activation_name(config, "activation_function", gpt2.activation_function);
   gpt2.resid_pdrop = nn::probability(config, "resid_pdrop", gpt2.resid_pdrop);

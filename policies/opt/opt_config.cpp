@@ -1,13 +1,6 @@
 #include "opt_config.hpp"
 
-#include "weft/nn/config_values.hpp"
-
 namespace weft::opt {
-
-std::optional<int64_t> OptConfig::padding_row() const {
-  if (!pad_token_id) return std::nullopt;
-  return *pad_token_id < 0 ? *pad_token_id + vocab_size : *pad_token_id;
-}
 
 OptConfig OptConfig::read(const Config& config) {
   nn::refuse_unsupported(config, "OPT", "opt");
@@ -33,11 +26,8 @@ OptConfig OptConfig::read(const Config& config) {
       config.flag("layer_norm_elementwise_affine", opt.layer_norm_elementwise_affine);
   opt.enable_bias = config.flag("enable_bias", opt.enable_bias);
   opt.tie_word_embeddings = config.flag("tie_word_embeddings", opt.tie_word_embeddings);
-  if (config.json("pad_token_id") == "null")
-    opt.pad_token_id.reset();
-  else
-    opt.pad_token_id =
-        nn::token_id(config, "pad_token_id", *opt.pad_token_id, opt.vocab_size, -opt.vocab_size);
+  opt.pad_token_id =
+      nn::optional_token_id(config, "pad_token_id", opt.pad_token_id, opt.vocab_size, -opt.vocab_size);
   opt.labels = nn::read_labels(config);
   return opt;
 }

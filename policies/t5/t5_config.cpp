@@ -41,15 +41,14 @@ void read_buckets(const Config& config, T5Config& t5) {
 T5Config T5Config::read(const Config& config) {
   nn::refuse_unsupported(config, "T5", "t5");
   nn::refuse_one_attention(config, "T5");
-  nn::refuse_flag(config, "tie_encoder_decoder", "T5", "an encoder and a decoder that share their weights");
   T5Config t5;
   t5.vocab_size = nn::positive(config, "vocab_size", t5.vocab_size);
-  t5.d_model = nn::positive(config, "d_model", "hidden_size", t5.d_model);
-  t5.d_kv = nn::positive(config, "d_kv", "head_dim", t5.d_kv);
+  t5.d_model = nn::positive(config, "d_model", {"hidden_size"}, t5.d_model);
+  t5.d_kv = nn::positive(config, "d_kv", {"head_dim"}, t5.d_kv);
   t5.d_ff = nn::positive(config, "d_ff", t5.d_ff);
-  t5.num_layers = nn::num_layers(config, "num_layers", "num_hidden_layers", t5.num_layers);
+  t5.num_layers = nn::num_layers(config, "num_layers", {"num_hidden_layers"}, t5.num_layers);
   t5.num_decoder_layers = nn::num_layers(config, "num_decoder_layers", t5.num_layers);
-  t5.num_heads = nn::positive(config, "num_heads", "num_attention_heads", t5.num_heads);
+  t5.num_heads = nn::positive(config, "num_heads", {"num_attention_heads"}, t5.num_heads);
   read_buckets(config, t5);
   t5.dropout_rate = nn::probability(config, "dropout_rate", t5.dropout_rate);
   t5.classifier_dropout = nn::probability(config, "classifier_dropout", t5.classifier_dropout);
@@ -60,8 +59,8 @@ T5Config T5Config::read(const Config& config) {
   t5.scale_decoder_outputs = config.flag("scale_decoder_outputs", tied);
   t5.tied = tied && t5.scale_decoder_outputs;
   t5.pad_token_id = nn::token_id(config, "pad_token_id", t5.pad_token_id, t5.vocab_size);
-  if (config.has("decoder_start_token_id"))
-    t5.decoder_start_token_id = nn::token_id(config, "decoder_start_token_id", 0, t5.vocab_size);
+  t5.decoder_start_token_id =
+      nn::optional_token_id(config, "decoder_start_token_id", std::nullopt, t5.vocab_size);
   t5.labels = nn::read_labels(config);
   return t5;
 }

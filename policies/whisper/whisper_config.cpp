@@ -7,16 +7,11 @@ namespace weft::whisper {
 namespace {
 
 // Reads a number of attention heads, which must divide d_model.
-int64_t heads(const Config& config, const char* key, int64_t otherwise, int64_t d_model) {
-  const int64_t heads = nn::positive(config, key, otherwise);
+int64_t heads(const Config& config, const char* key, nn::Aliases aliases, int64_t otherwise,
+              int64_t d_model) {
+  const int64_t heads = nn::positive(config, key, aliases, otherwise);
   nn::require_multiple(config, "d_model", d_model, key, heads);
   return heads;
-}
-
-std::optional<int64_t> token(const Config& config, const char* key, const std::optional<int64_t>& otherwise,
-                             int64_t vocabulary) {
-  if (config.json(key) == "null") return std::nullopt;
-  return nn::token_id(config, key, *otherwise, vocabulary);
 }
 
 // Reads mask_time_* or mask_feature_*, whose spans lie on an axis of `positions`. `axis` names it in
@@ -51,14 +46,8 @@ void read_classifier(const Config& config, WhisperConfig& whisper) {
   whisper.use_weighted_layer_sum = config.flag("use_weighted_layer_sum", whisper.use_weighted_layer_sum);
   whisper.classifier_proj_size = nn::positive(config, "classifier_proj_size", whisper.classifier_proj_size);
   whisper.labels = nn::read_labels(config);
-  const std::string one_label = "single_label_classification";
-  if (!whisper.labels.problem.empty() && whisper.labels.problem != one_label)
-    nn::refuse(config,
-               "\"problem_type\" is \"" + whisper.labels.problem +
-                   "\", but WhisperForAudioClassification computes the cross entropy of one label, as in "
-                   "Hugging Face; leave the key out or set it to \"" +
-                   one_label + "\"");
-  whisper.labels.problem = one_label;
+  nn::require_cross_entropy(whisper.labels, "WhisperForAudioClassification");
+  whisper.labels.problem = "single_label_classification";
 }
 
 }  // namespace
@@ -72,21 +61,17 @@ WhisperConfig WhisperConfig::read(const Config& config, bool has_decoder) {
   nn::refuse_layerdrop(config, "decoder_layerdrop", "Whisper");
   WhisperConfig whisper;
   whisper.num_mel_bins = nn::positive(config, "num_mel_bins", whisper.num_mel_bins);
-  whisper.d_model = nn::positive(config, "d_model", "hidden_size", whisper.d_model);
+  whisper.d_model = nn::positive(config, "d_model", {"hidden_size"}, whisper.d_model);
   if (whisper.d_model % 2 != 0 || whisper.d_model < 4)
     nn::refuse(config,
                "\"d_model\" is " + std::to_string(whisper.d_model) +
                    ", must be even and at least 4, because the positions of the encoder are pairs of sines "
                    "and cosines");
   whisper.encoder_layers =
-      nn::num_layers(config, "encoder_layers", "num_hidden_layers", whisper.encoder_layers);
-  // Both are other names in Hugging Face.
-  for (const char* alias : {"num_attention_heads", "num_key_value_heads"})
-    if (config.has(alias))
-      whisper.encoder_attention_heads =
-          nn::positive(config, "encoder_attention_heads", alias, whisper.encoder_attention_heads);
+      nn::num_layers(config, "encoder_layers", {"num_hidden_layers"}, whisper.encoder_layers);
   whisper.encoder_attention_heads =
-      heads(config, "encoder_attention_heads", whisper.encoder_attention_heads, whisper.d_model);
+      heads(config, "encoder_attention_heads", {"num_attention_heads", "num_key_value_heads"},
+            whisper.encoder_attention_heads, whisper.d_model);
   whisper.encoder_ffn_dim = nn::positive(config, "encoder_ffn_dim", whisper.encoder_ffn_dim);
   whisper.max_source_positions = nn::positive(config, "max_source_positions", whisper.max_source_positions);
   whisper.activation_function =
@@ -102,14 +87,15 @@ WhisperConfig WhisperConfig::read(const Config& config, bool has_decoder) {
   whisper.vocab_size = nn::positive(config, "vocab_size", whisper.vocab_size);
   whisper.decoder_layers = nn::num_layers(config, "decoder_layers", whisper.decoder_layers);
   whisper.decoder_attention_heads =
-      heads(config, "decoder_attention_heads", whisper.decoder_attention_heads, whisper.d_model);
+      heads(config, "decoder_attention_heads", {}, whisper.decoder_attention_heads, whisper.d_model);
   whisper.decoder_ffn_dim = nn::positive(config, "decoder_ffn_dim", whisper.decoder_ffn_dim);
   whisper.max_target_positions = nn::positive(config, "max_target_positions", whisper.max_target_positions);
   whisper.use_cache = config.flag("use_cache", whisper.use_cache);
   whisper.tie_word_embeddings = config.flag("tie_word_embeddings", whisper.tie_word_embeddings);
-  whisper.decoder_start_token_id =
-      token(config, "decoder_start_token_id", whisper.decoder_start_token_id, whisper.vocab_size);
-  whisper.pad_token_id = token(config, "pad_token_id", whisper.pad_token_id, whisper.vocab_size);
+  whisper.decoder_start_token_id = nn::optional_token_id(config, "decoder_start_token_id",
+                                                         whisper.decoder_start_token_id, whisper.vocab_size);
+  whisper.pad_token_id =
+      nn::optional_token_id(config, "pad_token_id", whisper.pad_token_id, whisper.vocab_size);
   read_spec_augment(config, whisper);
   return whisper;
 }

@@ -62,6 +62,9 @@ class AudioClassifier final : public nn::Head {
   std::vector<nn::LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
     return labels_.counts(batch);
   }
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
+    return labels_.metrics(outputs.at(kLogits), batch);
+  }
   // Files have the name that the parameter has in Hugging Face's class, which belongs to no layer.
   std::vector<nn::Tie> ties() const override {
     if (!layer_mix_) return {};

@@ -77,6 +77,7 @@ class TokenClassifier final : public Head {
   TokenClassifier(torch::nn::Module& model, int64_t channels, const Labels& labels, double dropout,
                   at::ScalarType dtype, const std::string& name, bool bias)
       : num_labels_(labels.count) {
+    require_cross_entropy(labels, "a classifier of tokens");
     dropout_ = model.register_module("dropout", std::make_shared<Dropout>(dropout));
     classifier_ = model.register_module(name, std::make_shared<Linear>(channels, num_labels_, bias, dtype));
   }
@@ -170,6 +171,22 @@ class AnswerHead final : public Head {
 };
 
 }  // namespace
+
+void require_cross_entropy(const Labels& labels, std::string_view who) {
+  constexpr const char* kSingle = "single_label_classification";
+  if (!labels.problem.empty() && labels.problem != kSingle)
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{}: \"problem_type\" is \"{}\", but {} computes the cross entropy of one label, as in Hugging Face; "
+        "leave the key out or set it to \"{}\"",
+        labels.origin, labels.problem, who, kSingle);
+  if (labels.count < 2)
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{}: there is 1 label, of which {} learns nothing: its loss is the cross entropy, which is always 0; "
+        "give \"id2label\" (or \"num_labels\") 2 labels or more",
+        labels.origin, who);
+}
 
 ClassLabels::Problem ClassLabels::problem(const at::Tensor& labels) const {
   if (labels_.problem == "regression") return Problem::kRegression;

@@ -16,40 +16,43 @@ int64_t at_least_1(const Config& config, std::string_view key, int64_t value) {
   return value;
 }
 
+// Returns the first name of a value that the configuration has, or `key`. Throws if another one has another
+// integer.
+std::string_view given_name(const Config& config, std::string_view key, Aliases aliases) {
+  std::string_view given = key;
+  for (const std::string_view alias : aliases) {
+    if (!config.has(alias)) continue;
+    if (!config.has(given)) {
+      given = alias;
+    } else if (config.integer(given) != config.integer(alias)) {
+      fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, but \"{}\", its other name, is {}; give one of them",
+           config.origin(), given, config.integer(given), alias, config.integer(alias));
+    }
+  }
+  return given;
+}
+
 }  // namespace
 
 int64_t positive(const Config& config, std::string_view key, int64_t otherwise) {
   return at_least_1(config, key, config.integer(key, otherwise));
 }
 
-int64_t positive(const Config& config, std::string_view key, std::string_view alias, int64_t otherwise) {
-  if (!config.has(alias)) return positive(config, key, otherwise);
-  const int64_t value = config.integer(alias);
-  if (config.has(key) && config.integer(key) != value) {
-    fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, but \"{}\", its other name, is {}; give one of them",
-         config.origin(), key, config.integer(key), alias, value);
-  }
-  return at_least_1(config, alias, value);
+int64_t positive(const Config& config, std::string_view key, Aliases aliases, int64_t otherwise) {
+  return positive(config, given_name(config, key, aliases), otherwise);
 }
 
-namespace {
-
-int64_t at_most_layers(const Config& config, std::string_view key, int64_t value) {
+int64_t num_layers(const Config& config, std::string_view key, int64_t otherwise) {
   constexpr int64_t kMostLayers = 4096;
+  const int64_t value = positive(config, key, otherwise);
   if (value > kMostLayers)
     fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must be at most {}", config.origin(), key, value,
          kMostLayers);
   return value;
 }
 
-}  // namespace
-
-int64_t num_layers(const Config& config, std::string_view key, int64_t otherwise) {
-  return at_most_layers(config, key, positive(config, key, otherwise));
-}
-
-int64_t num_layers(const Config& config, std::string_view key, std::string_view alias, int64_t otherwise) {
-  return at_most_layers(config, config.has(alias) ? alias : key, positive(config, key, alias, otherwise));
+int64_t num_layers(const Config& config, std::string_view key, Aliases aliases, int64_t otherwise) {
+  return num_layers(config, given_name(config, key, aliases), otherwise);
 }
 
 double probability(const Config& config, std::string_view key, double otherwise) {
@@ -93,6 +96,13 @@ int64_t token_id(const Config& config, std::string_view key, int64_t otherwise, 
   return token;
 }
 
+std::optional<int64_t> optional_token_id(const Config& config, std::string_view key,
+                                         std::optional<int64_t> otherwise, int64_t vocabulary,
+                                         int64_t least) {
+  if (config.json(key) == "null" || (!otherwise && !config.has(key))) return std::nullopt;
+  return token_id(config, key, otherwise.value_or(0), vocabulary, least);
+}
+
 void require_multiple(const Config& config, std::string_view key, int64_t value, std::string_view of,
                       int64_t divisor) {
   if (value % divisor == 0) return;
@@ -116,8 +126,15 @@ std::string activation_name(const Config& config, std::string_view key, std::str
 
 Labels read_labels(const Config& config) {
   Labels labels;
-  labels.count = config.has("id2label") ? at_least_1(config, "id2label", config.entries("id2label"))
-                                        : positive(config, "num_labels", labels.count);
+  labels.origin = config.origin();
+  labels.count = positive(config, "num_labels", labels.count);
+  if (config.has("id2label")) {
+    labels.count = at_least_1(config, "id2label", config.entries("id2label"));
+    if (config.integer("num_labels", labels.count) != labels.count)
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: \"num_labels\" is {}, but \"id2label\" has {} labels; give one of them", config.origin(),
+           config.integer("num_labels"), labels.count);
+  }
   if (!config.text("problem_type", "").empty())
     labels.problem = one_of(config, "problem_type", "",
                             {"regression", "single_label_classification", "multi_label_classification"});
@@ -132,6 +149,11 @@ Labels read_labels(const Config& config) {
 
 std::optional<int64_t> padding_token(const Config& config) {
   return config.has("pad_token_id") ? std::optional(config.integer("pad_token_id")) : std::nullopt;
+}
+
+std::optional<int64_t> row_of(const std::optional<int64_t>& token, int64_t vocabulary) {
+  if (!token) return std::nullopt;
+  return *token < 0 ? *token + vocabulary : *token;
 }
 
 void refuse_value(const Config& config, std::string_view key, std::string_view family, std::string_view means,
@@ -167,13 +189,13 @@ void refuse_layerdrop(const Config& config, std::string_view key, std::string_vi
 
 double initial_deviation(const Config& config, double otherwise) {
   if (!config.has("initializer_range")) return not_negative(config, "init_std", otherwise);
-  const double range = not_negative(config, "initializer_range", otherwise);
-  return range == 0 ? 0.02 : range;
+  return Initial::weights(not_negative(config, "initializer_range", otherwise)).second;
 }
 
 void refuse_unsupported(const Config& config, std::string_view family, std::string_view type) {
   refuse_flag(config, "output_attentions", family, "attention probabilities among the outputs");
   refuse_flag(config, "output_hidden_states", family, "hidden states of all layers among the outputs");
+  refuse_flag(config, "tie_encoder_decoder", family, "an encoder and a decoder that share their weights");
   for (const char* key : {"quantization_config", "pruned_heads", "per_layer_config"}) {
     if (config.entries(key) == 0) continue;
     fail(WEFT_UNIMPLEMENTED,

@@ -91,9 +91,18 @@ double at_least(const Config& values, std::string_view key, double least) {
   return value;
 }
 
+// Throws INVALID_ARGUMENT for a value that stands in two places and differs: under `key` and in `elsewhere`.
+[[noreturn]] void refuse_both(const std::string& origin, std::string_view key, const std::string& value,
+                              std::string_view elsewhere, const std::string& other) {
+  fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, but {} is {}; give one of them", origin, key,
+       printable(value, 80), elsewhere, printable(other, 80));
+}
+
 RotaryConfig::Scaling scaling_of(const Config& values) {
   using Scaling = RotaryConfig::Scaling;
-  const std::string type = values.text("rope_type", values.text("type", "default"));
+  const std::string older = values.text("type", "default"), type = values.text("rope_type", older);
+  if (values.has("type") && type != older)
+    refuse_both(values.origin(), "rope_type", type, "\"type\", its older name,", older);
   if (type == "default") return Scaling::kDefault;
   if (type == "linear") return Scaling::kLinear;
   if (type == "llama3") return Scaling::kByWavelength;
@@ -106,8 +115,19 @@ RotaryConfig::Scaling scaling_of(const Config& values) {
        fmt::join(known, ", "), did_you_mean(type, known));
 }
 
+// Returns a number that stands among the parameters in transformers 5 and beside them in transformers 4.
+double number_of(const Config& values, const Config& config, const char* key, double otherwise) {
+  const double beside = config.real(key, otherwise), among = values.real(key, beside);
+  if (config.has(key) && among != beside)
+    refuse_both(values.origin(), key, values.json(key), "the one beside them", config.json(key));
+  return among;
+}
+
 // Returns the object that holds the parameters, or an empty one.
 Config parameters_of(const Config& config) {
+  if (const std::string old = config.json("rope_scaling"), now = config.json("rope_parameters");
+      config.entries("rope_scaling") > 0 && config.entries("rope_parameters") > 0 && old != now)
+    refuse_both(config.origin(), "rope_parameters", now, "\"rope_scaling\", its older name,", old);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (config.entries(key) == 0) continue;
     Config values = Config::parse(config.json(key), fmt::format("{}: \"{}\"", config.origin(), key));
@@ -128,8 +148,8 @@ RotaryConfig RotaryConfig::read(const Config& config, int64_t max_positions) {
   const Config values = parameters_of(config);
   RotaryConfig rotary;
   rotary.scaling = scaling_of(values);
-  rotary.theta = values.real("rope_theta", config.real("rope_theta", rotary.theta));
-  const double part = values.real("partial_rotary_factor", config.real("partial_rotary_factor", 1));
+  rotary.theta = number_of(values, config, "rope_theta", rotary.theta);
+  const double part = number_of(values, config, "partial_rotary_factor", 1);
   if (part != 1) {
     fail(WEFT_UNIMPLEMENTED,
          "{}: \"partial_rotary_factor\" is {}: Weft turns all channels of a head, which is 1",
@@ -152,6 +172,9 @@ RotaryConfig RotaryConfig::read(const Config& config, int64_t max_positions) {
   }
   constexpr const char* kOriginal = "original_max_position_embeddings";
   const Config& holder = config.has(kOriginal) ? config : values;
+  if (values.has(kOriginal) && values.integer(kOriginal) != holder.integer(kOriginal))
+    refuse_both(values.origin(), kOriginal, values.json(kOriginal), "the one beside them",
+                config.json(kOriginal));
   rotary.original_positions = holder.integer(kOriginal, max_positions);
   if (rotary.original_positions < 1) {
     fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, must be at least 1", holder.origin(), kOriginal,

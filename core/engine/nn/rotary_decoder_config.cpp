@@ -16,8 +16,7 @@ bool is_null(const Config& config, std::string_view key) {
 }  // namespace
 
 std::optional<int64_t> RotaryDecoderConfig::padding_row() const {
-  if (!pad_token_id) return std::nullopt;
-  return *pad_token_id < 0 ? *pad_token_id + vocab_size : *pad_token_id;
+  return row_of(pad_token_id, vocab_size);
 }
 
 void RotaryDecoderConfig::read(const Config& config, std::string_view family, std::string_view type) {
@@ -54,8 +53,7 @@ void RotaryDecoderConfig::read(const Config& config, std::string_view family, st
   classifier_bias = config.flag("token_classification_bias", classifier_bias);
   tie_word_embeddings = config.flag("tie_word_embeddings", tie_word_embeddings);
   use_cache = config.flag("use_cache", use_cache);
-  pad_token_id = padding_token(config);
-  if (pad_token_id) token_id(config, "pad_token_id", 0, vocab_size, -vocab_size);
+  pad_token_id = optional_token_id(config, "pad_token_id", std::nullopt, vocab_size, -vocab_size);
   rotary = RotaryConfig::read(config, max_position_embeddings);
   labels = read_labels(config);
 }

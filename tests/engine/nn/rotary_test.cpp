@@ -97,6 +97,28 @@ TEST(RotaryConfig, RefusesWhatIsMissingOrContradictory) {
   EXPECT_ERROR(read(R"({"rope_theta": 0})"), WEFT_INVALID_ARGUMENT, "rope_theta", "more than 0");
 }
 
+// Each value has two places or names in the files of transformers 4 and 5.
+TEST(RotaryConfig, RefusesPlacesOfOneValueThatDiffer) {
+  EXPECT_ERROR(read(R"({"rope_theta": 7, "rope_parameters": {"rope_type": "default", "rope_theta": 5}})"),
+               WEFT_INVALID_ARGUMENT, "config.json: \"rope_parameters\": \"rope_theta\" is 5", "is 7");
+  EXPECT_ERROR(read(R"({"partial_rotary_factor": 0.5,
+                        "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 1}})"),
+               WEFT_INVALID_ARGUMENT, "\"partial_rotary_factor\" is 1", "0.5");
+  EXPECT_ERROR(read(R"({"rope_scaling": {"rope_type": "linear", "type": "default", "factor": 2}})"),
+               WEFT_INVALID_ARGUMENT, "\"rope_type\" is linear", "\"type\"", "default");
+  EXPECT_ERROR(read(R"({"rope_scaling": {"rope_type": "linear", "factor": 2},
+                        "rope_parameters": {"rope_type": "linear", "factor": 4}})"),
+               WEFT_INVALID_ARGUMENT, "\"rope_parameters\"", "\"rope_scaling\"", ":2", ":4");
+  EXPECT_ERROR(read(R"({"original_max_position_embeddings": 16, "rope_scaling": {"rope_type": "llama3",
+                        "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+                        "original_max_position_embeddings": 32}})"),
+               WEFT_INVALID_ARGUMENT, "\"original_max_position_embeddings\" is 32", "is 16");
+  EXPECT_EQ(read(R"({"rope_theta": 7, "rope_scaling": {"rope_type": "linear", "type": "linear",
+                     "rope_theta": 7.0, "factor": 2}})")
+                .theta,
+            7);
+}
+
 }  // namespace
 
 }  // namespace weft::test

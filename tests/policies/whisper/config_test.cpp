@@ -39,6 +39,8 @@ TEST(WhisperConfig, RefusesContradictionsNamingTheKeys) {
   for (const std::string alias : {"num_attention_heads", "num_key_value_heads"})
     EXPECT_ERROR(read("{\"encoder_attention_heads\": 6, \"" + alias + "\": 4}"), WEFT_INVALID_ARGUMENT,
                  "encoder_attention_heads", alias, "6", "4");
+  EXPECT_ERROR(read(R"({"num_attention_heads": 6, "num_key_value_heads": 4})"), WEFT_INVALID_ARGUMENT,
+               "\"num_attention_heads\" is 6", "\"num_key_value_heads\", its other name, is 4");
   EXPECT_ERROR(read(R"({"encoder_attention_heads": 5})"), WEFT_INVALID_ARGUMENT, "d_model",
                "encoder_attention_heads", "384", "5");
   EXPECT_ERROR(read(R"({"decoder_attention_heads": 5})"), WEFT_INVALID_ARGUMENT, "decoder_attention_heads");
@@ -160,7 +162,8 @@ TEST(WhisperConfig, OfAClassifierReadsItsOwnKeys) {
   EXPECT_FALSE(read(R"({"use_weighted_layer_sum": true})").use_weighted_layer_sum);
   EXPECT_ERROR(read(R"({"problem_type": "regression"})", false), WEFT_INVALID_ARGUMENT, "problem_type",
                "regression", "single_label_classification");
-  EXPECT_EQ(read(R"({"num_labels": 1})", false).labels.count, 1);
+  EXPECT_ERROR(read(R"({"num_labels": 1})", false), WEFT_INVALID_ARGUMENT, "config.json", "1 label",
+               "WhisperForAudioClassification", "always 0");
 }
 
 // Of the published openai/whisper-tiny, and as transformers 5 saves it.

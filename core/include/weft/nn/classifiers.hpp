@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/nn/head.hpp"
@@ -15,7 +16,13 @@ namespace weft::nn {
 struct Labels {
   int64_t count = 2;
   std::string problem;  // "problem_type"; if empty, it follows from the count and the dtype of the labels
+  std::string origin = "the configuration";  // the file, for messages
 };
+
+// Throws INVALID_ARGUMENT unless a classifier whose loss is always the cross entropy of one label can learn
+// these labels: there are two or more, and "problem_type" names no other loss. `who` is the classifier for
+// messages. Hugging Face's classes ignore the key, and their loss of a single label is 0.
+void require_cross_entropy(const Labels& labels, std::string_view who);
 
 // The labels of whole samples and their loss: cross entropy for one label, binary cross entropy for several
 // labels, or the squared error for a regression.
@@ -47,7 +54,8 @@ std::unique_ptr<Head> make_sequence_classifier(torch::nn::Module& model, int64_t
                                                const Labels& labels, std::optional<int64_t> padding,
                                                at::ScalarType dtype);
 
-// Returns a head that classifies every token, and registers "dropout" and the layer `name` in `model`.
+// Returns a head that classifies every token, and registers "dropout" and the layer `name` in `model`. Throws
+// like require_cross_entropy().
 std::unique_ptr<Head> make_token_classifier(torch::nn::Module& model, int64_t channels, const Labels& labels,
                                             double dropout, at::ScalarType dtype,
                                             const std::string& name = "classifier", bool bias = true);

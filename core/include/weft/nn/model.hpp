@@ -31,11 +31,22 @@ struct Initial {
   int64_t zeros_begin = 0, zeros_end = 0;
   static Initial constant(double value) { return {Kind::kConstant, value, 0}; }
   static Initial normal(double mean, double deviation) { return {Kind::kNormal, mean, deviation}; }
+  // Weights of a configuration whose "initializer_range" is `range`. As in Hugging Face, 0 is 0.02.
+  static Initial weights(double range) { return normal(0, range == 0 ? 0.02 : range); }
   static Initial uniform(double low, double high) { return {Kind::kUniform, low, high}; }
   // The fixed positions of a parameter (positions, channels): row p has sin(p f_0) ... sin(p f_h), then
   // cos(p f_0) ... cos(p f_h), of h + 1 = channels / 2 frequencies f_i = 10000^(-i/h) (Vaswani et al.,
   // Attention is all you need, section 3.5). `channels` is even and at least 4.
   static Initial sinusoids(int64_t channels) { return {Kind::kSinusoids, static_cast<double>(channels), 0}; }
+  // Returns these values with zeros in the row of a padding token, if there is one, of `channels` elements.
+  Initial with_padding(const std::optional<int64_t>& row, int64_t channels) const {
+    Initial padded = *this;
+    if (row) {
+      padded.zeros_begin = *row * channels;
+      padded.zeros_end = padded.zeros_begin + channels;
+    }
+    return padded;
+  }
 };
 
 // One term of the loss. `sum` is the sum over the labels of this batch, a scalar that requires grad; the host
