@@ -2,30 +2,14 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/rand.h>
-#include <ATen/ops/randint.h>
 #include <ATen/ops/randperm.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <limits>
-#include <optional>
 
 #include "weft/nn/forward_context.hpp"
 
 namespace weft::whisper {
-
-namespace {
-
-// Returns a generator with the running unit's next random number, or one of the default generator, as seed.
-at::Generator make_generator() {
-  nn::RunningUnit* const unit = nn::RunningUnit::find();
-  const std::optional<uint64_t> drawn = unit != nullptr ? unit->draw() : std::nullopt;
-  if (drawn) return at::detail::createCPUGenerator(*drawn);
-  const at::Tensor seed = at::randint(std::numeric_limits<int64_t>::max(), {1}, at::kLong);
-  return at::detail::createCPUGenerator(static_cast<uint64_t>(seed.item<int64_t>()));
-}
-
-}  // namespace
 
 int64_t span_count(const Spans& spans, int64_t positions, int64_t own, double rounding) {
   const double wanted = spans.share * static_cast<double>(own) / static_cast<double>(spans.length);
@@ -61,7 +45,7 @@ at::Tensor drawn_mask(const Spans& spans, int64_t positions, const std::vector<i
 
 at::Tensor SpecAugment::operator()(const at::Tensor& x, const at::Tensor& frames) const {
   const int64_t rows = x.size(0), bins = x.size(1), all = x.size(2);
-  const at::Generator generator = make_generator();
+  const at::Generator generator = at::detail::createCPUGenerator(nn::drawn_seed());
   at::Tensor masked = x;
   if (time.share > 0) {
     std::vector<int64_t> own(static_cast<size_t>(rows), all);

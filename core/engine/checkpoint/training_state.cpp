@@ -19,8 +19,8 @@
 #include "comm/agreement.hpp"
 #include "data/fingerprint.hpp"
 #include "log.hpp"
-#include "nn/random_stream.hpp"
 #include "training/generators.hpp"
+#include "weft/nn/forward_context.hpp"
 
 namespace weft::checkpoint {
 
@@ -295,7 +295,7 @@ bool SavedTraining::restore_generator(const World& world) const {
     const std::lock_guard lock(generator.mutex());
     generator.set_state(state);
   }
-  if (!same_axes) seed_generator(nn::drawn_seed(0), mesh);
+  if (!same_axes) seed_generator(nn::drawn_seed(), mesh);
   return same_axes;
 }
 

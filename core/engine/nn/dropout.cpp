@@ -7,6 +7,7 @@
 #include "cpu/dropout.hpp"
 #include "nn/random_stream.hpp"
 #include "nn/with_type.hpp"
+#include "weft/nn/forward_context.hpp"
 #include "weft/nn/layers.hpp"
 
 namespace weft::nn {

@@ -1,6 +1,9 @@
 #include "weft/nn/forward_context.hpp"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <fmt/ranges.h>
+
+#include <mutex>
 
 #include "base/text.hpp"
 #include "weft/error.hpp"
@@ -73,6 +76,14 @@ RunningUnit& RunningUnit::current() {
 std::optional<uint64_t> RunningUnit::draw() {
   if (!context_.seed()) return std::nullopt;
   return mixed(random_ += kGolden);
+}
+
+uint64_t drawn_seed(uint64_t stream) {
+  if (running != nullptr)
+    if (const std::optional<uint64_t> number = running->draw()) return *number + kGolden * stream;
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return at::check_generator<at::CPUGeneratorImpl>(generator)->random64() + kGolden * stream;
 }
 
 std::shared_ptr<void>& RunningUnit::place_of(const void* owner) {

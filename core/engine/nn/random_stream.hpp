@@ -27,8 +27,4 @@ class RandomStream {
   at::Tensor saved_;  // the generator's state to restore; undefined if it was left alone
 };
 
-// Returns a seed for random stream `stream`, drawn from the running unit if its micro-batch has a seed,
-// otherwise from the default CPU generator. Draws one number for every stream, 0 included.
-uint64_t drawn_seed(uint64_t stream);
-
 }  // namespace weft::nn

@@ -1,6 +1,5 @@
 #include "parallel/make_context.hpp"
 
-#include "nn/random_stream.hpp"
 #include "weft/error.hpp"
 
 namespace weft::parallel {
@@ -29,7 +28,7 @@ std::shared_ptr<nn::ForwardContext> make_context(const nn::Model& model, const B
     sequences.push_back({length.name, length.positions, length.rows, std::move(own)});
   }
   std::optional<uint64_t> seed;
-  if (model.is_training()) seed = nn::drawn_seed(0);
+  if (model.is_training()) seed = nn::drawn_seed();
   return std::make_shared<nn::ForwardContext>(std::move(sequences), seed);
 }
 

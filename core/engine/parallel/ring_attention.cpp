@@ -16,11 +16,11 @@
 
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
-#include "nn/random_stream.hpp"
 #include "parallel/attention.hpp"
 #include "parallel/attention_block.hpp"
 #include "parallel/route.hpp"
 #include "parallel/stream_attention.hpp"
+#include "weft/nn/forward_context.hpp"
 #include "weft/nn/masks.hpp"
 
 namespace weft::parallel {

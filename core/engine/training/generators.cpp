@@ -3,7 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/full.h>
 
-#include "nn/random_stream.hpp"
+#include "weft/nn/forward_context.hpp"
 
 namespace weft {
 
@@ -14,7 +14,7 @@ void seed_generator(uint64_t seed, const Mesh& mesh) {
 }
 
 void reseed_generators(const World& world, const Mesh& mesh) {
-  const at::Tensor seed = at::full({1}, static_cast<int64_t>(nn::drawn_seed(0)), at::kLong);
+  const at::Tensor seed = at::full({1}, static_cast<int64_t>(nn::drawn_seed()), at::kLong);
   world.communicator().broadcast(seed, 0, true).wait();
   seed_generator(static_cast<uint64_t>(seed.item<int64_t>()), mesh);
 }

@@ -64,7 +64,7 @@ TEST(AuxiliaryLoss, OfARecomputationIsNotAddedAgain) {
 
 std::vector<uint64_t> drawn(ForwardContext& context, uint64_t unit, RunningUnit::Run run) {
   const RunningUnit running(context, unit, run);
-  return {nn::drawn_seed(0), nn::drawn_seed(0), nn::drawn_seed(3)};
+  return {nn::drawn_seed(), nn::drawn_seed(), nn::drawn_seed(3)};
 }
 
 TEST(RandomNumbers, FollowFromTheMicroBatchAndTheUnitAlone) {
@@ -83,10 +83,10 @@ TEST(RandomNumbers, ComeFromTheDefaultGeneratorWithoutASeed) {
   ForwardContext context;
   const RunningUnit unit(context, 0);
   at::manual_seed(3);
-  const uint64_t number = nn::drawn_seed(0);
+  const uint64_t number = nn::drawn_seed();
   at::manual_seed(3);
-  EXPECT_EQ(nn::drawn_seed(0), number);
-  EXPECT_NE(nn::drawn_seed(0), number);
+  EXPECT_EQ(nn::drawn_seed(), number);
+  EXPECT_NE(nn::drawn_seed(), number);
 }
 
 // Covers the fused kernel and libtorch's generator.

@@ -103,4 +103,9 @@ class RunningUnit {
   std::vector<std::pair<const void*, std::shared_ptr<void>>> kept_;
 };
 
+// Returns a seed for what a layer draws: the next random number of the running unit if its micro-batch has a
+// seed, so that a unit that runs again draws the same, otherwise a number of the default CPU generator.
+// Streams are seeds that differ although these numbers are the same, for ranks that draw different values.
+uint64_t drawn_seed(uint64_t stream = 0);
+
 }  // namespace weft::nn
