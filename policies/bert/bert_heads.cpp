@@ -14,8 +14,8 @@ namespace weft::bert {
 
 namespace {
 
-std::shared_ptr<torch::nn::Module> make_cls(const HeadSetting& setting) {
-  return setting.model.register_module("cls", std::make_shared<torch::nn::Module>("cls"));
+torch::nn::Module& make_cls(const HeadSetting& setting) {
+  return nn::submodule(setting.model, "cls");
 }
 
 std::shared_ptr<nn::Pooler> make_pooler(const HeadSetting& setting) {
@@ -72,13 +72,12 @@ class TokenPrediction final : public nn::LanguageHead {
                       ": \"tie_word_embeddings\" is false (a decoder with a weight of its own), which Weft's "
                       "BERT does not have; set it to true");
     predictions_->register_parameter("bias", layer().bias);
-    const auto layers =
-        predictions_->register_module("transform", std::make_shared<torch::nn::Module>("transform"));
-    dense_ = layers->register_module(
+    torch::nn::Module& layers = nn::submodule(*predictions_, "transform");
+    dense_ = layers.register_module(
         "dense", std::make_shared<nn::Linear>(config.hidden_size, config.hidden_size, true, setting.dtype));
     activation_ =
-        layers->register_module("transform_act_fn", std::make_shared<nn::Activation>(config.hidden_act));
-    norm_ = layers->register_module("LayerNorm", make_norm(config, setting.dtype));
+        layers.register_module("transform_act_fn", std::make_shared<nn::Activation>(config.hidden_act));
+    norm_ = layers.register_module("LayerNorm", make_norm(config, setting.dtype));
   }
   at::Tensor transform(const at::Tensor& x) const { return (*norm_)((*activation_)((*dense_)(x))); }
 
@@ -128,7 +127,7 @@ class SentencePrediction {
 class NextSentence final : public nn::Head {
  public:
   explicit NextSentence(const HeadSetting& setting)
-      : sentences_(*make_cls(setting), setting, nn::kLabels, "loss") {}
+      : sentences_(make_cls(setting), setting, nn::kLabels, "loss") {}
 
   std::vector<std::string> fields() const override { return {nn::kLabels}; }
   void prepare(const nn::BatchFields& batch, at::IntArrayRef positions, State&) const override {
@@ -155,7 +154,7 @@ class NextSentence final : public nn::Head {
 // Predicts masked tokens and the next sentence. The loss is the sum of both.
 class PreTraining final : public nn::Head {
  public:
-  explicit PreTraining(const HeadSetting& setting) : PreTraining(*make_cls(setting), setting) {}
+  explicit PreTraining(const HeadSetting& setting) : PreTraining(make_cls(setting), setting) {}
 
   std::vector<std::string> fields() const override { return {nn::kLabels, kSentenceLabels}; }
   void prepare(const nn::BatchFields& batch, at::IntArrayRef positions, State& state) const override {
@@ -218,12 +217,11 @@ std::unique_ptr<nn::Head> pre_training_head(const HeadSetting& setting) {
 }
 
 std::unique_ptr<nn::Head> next_token_head(const HeadSetting& setting) {
-  return std::make_unique<TokenPrediction>(*make_cls(setting), setting,
-                                           TokenPrediction::Loss{.shifts = true});
+  return std::make_unique<TokenPrediction>(make_cls(setting), setting, TokenPrediction::Loss{.shifts = true});
 }
 
 std::unique_ptr<nn::Head> masked_token_head(const HeadSetting& setting) {
-  return std::make_unique<TokenPrediction>(*make_cls(setting), setting, TokenPrediction::Loss{});
+  return std::make_unique<TokenPrediction>(make_cls(setting), setting, TokenPrediction::Loss{});
 }
 
 std::unique_ptr<nn::Head> sequence_classifier(const HeadSetting& setting) {

@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "weft/nn/attention_dropout.hpp"
+#include "weft/nn/unit.hpp"
 
 namespace weft::bert {
 
@@ -67,15 +68,15 @@ at::Tensor Output::operator()(const at::Tensor& x, const at::Tensor& residual) c
 }
 
 Block::Block(const BertConfig& config, at::ScalarType dtype) {
-  const auto attention = register_module("attention", std::make_shared<torch::nn::Module>("attention"));
-  self = attention->register_module("self", std::make_shared<SelfAttention>(config, dtype));
+  torch::nn::Module& attention = nn::submodule(*this, "attention");
+  self = attention.register_module("self", std::make_shared<SelfAttention>(config, dtype));
   attention_output =
-      attention->register_module("output", std::make_shared<Output>(config, config.hidden_size, dtype));
-  const auto inner = register_module("intermediate", std::make_shared<torch::nn::Module>("intermediate"));
-  intermediate = inner->register_module(
+      attention.register_module("output", std::make_shared<Output>(config, config.hidden_size, dtype));
+  torch::nn::Module& inner = nn::submodule(*this, "intermediate");
+  intermediate = inner.register_module(
       "dense", std::make_shared<nn::Linear>(config.hidden_size, config.intermediate_size, true, dtype));
   intermediate_act_fn =
-      inner->register_module("intermediate_act_fn", std::make_shared<nn::Activation>(config.hidden_act));
+      inner.register_module("intermediate_act_fn", std::make_shared<nn::Activation>(config.hidden_act));
   output = register_module("output", std::make_shared<Output>(config, config.intermediate_size, dtype));
 }
 

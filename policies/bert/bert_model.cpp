@@ -38,8 +38,6 @@ class BertModel final : public nn::TokenStackModel {
   bool continues_text() const override { return bert_.is_decoder && traits().architecture == kCausal; }
 
  private:
-  std::vector<std::unique_ptr<nn::Unit>> make_blocks();
-
   const BertConfig bert_;
 };
 
@@ -64,38 +62,19 @@ BertModel::BertModel(const Config& config, const BertConfig& bert, const Archite
                          positions = take(nn::kPositions);
         state.set(nn::kHidden, (*embeddings)(ids, types, positions));
       });
-  std::vector<std::unique_ptr<nn::Unit>> blocks = make_blocks();
+  std::vector<std::unique_ptr<nn::Unit>> blocks = nn::make_blocks(
+      base(), "encoder.layer", bert.num_hidden_layers,
+      [&](int64_t) { return std::make_shared<Block>(bert_, dtype); }, nn::run_masked<Block>);
   assemble(std::move(prologue), std::move(blocks), {},
            architecture.make_head({*this, base(), *embeddings->word_embeddings, config, bert_, dtype}));
-}
-
-std::vector<std::unique_ptr<nn::Unit>> BertModel::make_blocks() {
-  const auto encoder = base().register_module("encoder", std::make_shared<torch::nn::Module>("encoder"));
-  const auto list = encoder->register_module("layer", std::make_shared<torch::nn::Module>("layer"));
-  std::vector<std::unique_ptr<nn::Unit>> blocks;
-  for (int64_t layer = 0; layer < bert_.num_hidden_layers; ++layer) {
-    const std::string name = std::to_string(layer);
-    const auto block = list->register_module(name, std::make_shared<Block>(bert_, traits().dtype));
-    blocks.push_back(
-        nn::make_unit("encoder.layer." + name, {block.get()}, [block = block.get()](State& state) {
-          const at::Tensor mask = nn::find_or_undefined(state, nn::kAttentionMask);
-          state.set(nn::kHidden, (*block)(state.at(nn::kHidden), mask));
-        }));
-  }
-  return blocks;
 }
 
 nn::Initial BertModel::initial(std::string_view parameter) const {
   if (parameter.ends_with("bias")) return nn::Initial::constant(0);
   if (parameter.ends_with("LayerNorm.weight")) return nn::Initial::constant(1);
-  // Hugging Face treats a range of 0 as the default.
-  nn::Initial initial = nn::Initial::normal(0, bert_.initializer_range == 0 ? 0.02 : bert_.initializer_range);
-  const std::optional<int64_t> padding = bert_.padding_row();
-  if (padding && parameter.ends_with("word_embeddings.weight")) {
-    initial.zeros_begin = *padding * bert_.hidden_size;
-    initial.zeros_end = initial.zeros_begin + bert_.hidden_size;
-  }
-  return initial;
+  const nn::Initial weights = nn::Initial::weights(bert_.initializer_range);
+  if (!parameter.ends_with("word_embeddings.weight")) return weights;
+  return weights.with_padding(bert_.padding_row(), bert_.hidden_size);
 }
 
 // Half of the classes have no pooler in the base model.

@@ -110,21 +110,13 @@ at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& padding) con
   return dropout->added(adds_to_normed_ ? again : attended, (*mlp)(again));
 }
 
-struct HeadSetting {
-  torch::nn::Module& model;
-  const nn::Embedding& word_embeddings;
-  const BloomConfig& config;
-  at::ScalarType dtype;
-};
+using HeadSetting = nn::HeadSetting<BloomConfig>;
 
-std::unique_ptr<nn::Head> base_head(const HeadSetting&) {
-  return nn::make_base_head();
-}
 std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
   const BloomConfig& config = setting.config;
   nn::LanguageHead::Options options = {config.hidden_size, config.vocab_size, setting.dtype};
   if (config.tie_word_embeddings) {
-    options.tied = &setting.word_embeddings;
+    options.tied = &setting.embedding;
     options.tied_name = "transformer.word_embeddings.weight";
   }
   return std::make_unique<nn::LanguageHead>(setting.model, options);
@@ -146,7 +138,7 @@ std::unique_ptr<nn::Head> answer_head(const HeadSetting& setting) {
 using Architecture = nn::Architecture<HeadSetting>;
 
 constexpr std::array<Architecture, 5> kArchitectures = {{
-    {"BloomModel", "", base_head},
+    {"BloomModel", "", nn::base_head<HeadSetting>},
     {"BloomForCausalLM", "transformer.", language_head},
     {"BloomForSequenceClassification", "transformer.", sequence_classifier},
     {"BloomForTokenClassification", "transformer.", token_classifier},
@@ -178,16 +170,9 @@ BloomModel::BloomModel(const Config& config, const BloomConfig& bloom, const Arc
                                 [words = words.get(), norm = norm.get()](State& state) {
                                   state.set(nn::kHidden, (*norm)((*words)(nn::take(state, nn::kInputIds))));
                                 });
-  const auto list = base().register_module("h", std::make_shared<torch::nn::Module>("h"));
-  std::vector<std::unique_ptr<nn::Unit>> blocks;
-  for (int64_t layer = 0; layer < bloom.n_layer; ++layer) {
-    const std::string name = std::to_string(layer);
-    const auto block = list->register_module(name, std::make_shared<Block>(bloom, dtype));
-    blocks.push_back(nn::make_unit("h." + name, {block.get()}, [block = block.get()](State& state) {
-      const at::Tensor padding = nn::find_or_undefined(state, nn::kAttentionMask);
-      state.set(nn::kHidden, (*block)(state.at(nn::kHidden), padding));
-    }));
-  }
+  std::vector<std::unique_ptr<nn::Unit>> blocks = nn::make_blocks(
+      base(), "h", bloom.n_layer, [&](int64_t) { return std::make_shared<Block>(bloom, dtype); },
+      nn::run_masked<Block>);
   const auto ln_f = base().register_module("ln_f", make_norm(bloom, dtype));
   assemble(std::move(prologue), std::move(blocks), nn::last_layer(ln_f),
            architecture.make_head({*this, *words, bloom_, dtype}));
@@ -197,8 +182,7 @@ nn::Initial BloomModel::initial(std::string_view parameter) const {
   if (parameter.ends_with("bias")) return nn::Initial::constant(0);
   if (parameter.ends_with("layernorm.weight") || parameter.ends_with("ln_f.weight"))
     return nn::Initial::constant(1);
-  // Hugging Face treats a range of 0 as the default here.
-  return nn::Initial::normal(0, bloom_.initializer_range == 0 ? 0.02 : bloom_.initializer_range);
+  return nn::Initial::weights(bloom_.initializer_range);
 }
 
 }  // namespace

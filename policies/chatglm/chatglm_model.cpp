@@ -195,9 +195,6 @@ struct HeadSetting {
   at::ScalarType dtype;
 };
 
-std::unique_ptr<nn::Head> base_head(const HeadSetting&) {
-  return nn::make_base_head();
-}
 // The layer belongs to the base model, and is never tied.
 std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
   return std::make_unique<nn::LanguageHead>(
@@ -211,7 +208,7 @@ std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
 using Architecture = nn::Architecture<HeadSetting>;
 
 constexpr std::array<Architecture, 2> kArchitectures = {{
-    {"ChatGLMModel", "", base_head},
+    {"ChatGLMModel", "", nn::base_head<HeadSetting>},
     {"ChatGLMForConditionalGeneration", "transformer.", language_head},
 }};
 
@@ -241,33 +238,21 @@ ChatGlmModel::ChatGlmModel(const Config& config, const ChatGlmConfig& glm, const
            .positions_key = "seq_length",
            .blocks_need_positions = true}),
       glm_(glm) {
-  const auto part = [](torch::nn::Module& parent, const char* name) {
-    return parent.register_module(name, std::make_shared<torch::nn::Module>(name));
-  };
   const auto words =
-      part(base(), "embedding")
-          ->register_module("word_embeddings",
-                            std::make_shared<nn::Embedding>(glm.padded_vocab_size, glm.hidden_size, dtype));
+      nn::submodule(base(), "embedding")
+          .register_module("word_embeddings",
+                           std::make_shared<nn::Embedding>(glm.padded_vocab_size, glm.hidden_size, dtype));
   auto prologue = nn::make_unit("prologue", {words.get()}, [words = words.get()](State& state) {
     state.set(nn::kHidden, (*words)(nn::take(state, nn::kInputIds)));
   });
-  const auto encoder = part(base(), "encoder"), list = part(*encoder, "layers");
   const auto rotary =
       std::make_shared<const nn::Rotary>(rotary_config(glm.kv_channels), 2 * rotary_pairs(glm.kv_channels));
-  std::vector<std::unique_ptr<nn::Unit>> blocks;
-  for (int64_t layer = 0; layer < glm.num_layers; ++layer) {
-    const std::string name = std::to_string(layer);
-    const auto block = list->register_module(name, std::make_shared<Block>(glm, rotary, dtype));
-    blocks.push_back(
-        nn::make_unit("encoder.layers." + name, {block.get()}, [block = block.get()](State& state) {
-          const at::Tensor positions = nn::find_or_undefined(state, nn::kPositions),
-                           mask = nn::find_or_undefined(state, nn::kAttentionMask);
-          state.set(nn::kHidden, (*block)(state.at(nn::kHidden), positions, mask));
-        }));
-  }
+  std::vector<std::unique_ptr<nn::Unit>> blocks = nn::make_blocks(
+      base(), "encoder.layers", glm.num_layers,
+      [&](int64_t) { return std::make_shared<Block>(glm, rotary, dtype); }, nn::run_placed<Block>);
   nn::LastLayers last;
   if (glm.post_layer_norm) {
-    const Norm norm(*encoder, "final_layernorm", glm, dtype);
+    const Norm norm(nn::submodule(base(), "encoder"), "final_layernorm", glm, dtype);
     last = {norm, {norm.module()}};
   }
   assemble(std::move(prologue), std::move(blocks), std::move(last),

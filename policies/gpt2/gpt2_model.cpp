@@ -107,25 +107,17 @@ at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& mask) const 
   return mlp->dropout->added(attended, (*mlp)((*ln_2)(attended)));
 }
 
-struct HeadSetting {
-  torch::nn::Module& model;
-  const nn::Embedding& wte;
-  const Gpt2Config& config;
-  at::ScalarType dtype;
-};
+using HeadSetting = nn::HeadSetting<Gpt2Config>;
 
 nn::LanguageHead::Options language_options(const HeadSetting& setting) {
   nn::LanguageHead::Options options = {setting.config.n_embd, setting.config.vocab_size, setting.dtype};
   if (setting.config.tie_word_embeddings) {
-    options.tied = &setting.wte;
+    options.tied = &setting.embedding;
     options.tied_name = "transformer.wte.weight";
   }
   return options;
 }
 
-std::unique_ptr<nn::Head> base_head(const HeadSetting&) {
-  return nn::make_base_head();
-}
 std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
   return std::make_unique<nn::LanguageHead>(setting.model, language_options(setting));
 }
@@ -147,7 +139,7 @@ std::unique_ptr<nn::Head> answer_head(const HeadSetting& setting) {
 using Architecture = nn::Architecture<HeadSetting>;
 
 constexpr std::array<Architecture, 6> kArchitectures = {{
-    {"GPT2Model", "", base_head},
+    {"GPT2Model", "", nn::base_head<HeadSetting>},
     {"GPT2LMHeadModel", "transformer.", language_head},
     {"GPT2DoubleHeadsModel", "transformer.", double_heads},
     {"GPT2ForSequenceClassification", "transformer.", sequence_classifier},
@@ -181,16 +173,9 @@ Gpt2Model::Gpt2Model(const Config& config, const Gpt2Config& gpt2, const Archite
                        .packs = !gpt2.use_cache}),
       gpt2_(gpt2) {
   std::unique_ptr<nn::Unit> prologue = make_prologue(gpt2.vocab_size, gpt2.n_positions, gpt2.embd_pdrop);
-  const auto list = base().register_module("h", std::make_shared<torch::nn::Module>("h"));
-  std::vector<std::unique_ptr<nn::Unit>> blocks;
-  for (int64_t layer = 0; layer < gpt2.n_layer; ++layer) {
-    const std::string name = std::to_string(layer);
-    const auto block = list->register_module(name, std::make_shared<Block>(gpt2, layer, dtype));
-    blocks.push_back(nn::make_unit("h." + name, {block.get()}, [block = block.get()](State& state) {
-      const at::Tensor mask = nn::find_or_undefined(state, nn::kAttentionMask);
-      state.set(nn::kHidden, (*block)(state.at(nn::kHidden), mask));
-    }));
-  }
+  std::vector<std::unique_ptr<nn::Unit>> blocks = nn::make_blocks(
+      base(), "h", gpt2.n_layer, [&](int64_t layer) { return std::make_shared<Block>(gpt2, layer, dtype); },
+      nn::run_masked<Block>);
   const auto ln_f = base().register_module(
       "ln_f", std::make_shared<nn::LayerNorm>(gpt2.n_embd, gpt2.layer_norm_epsilon, dtype));
   assemble(std::move(prologue), std::move(blocks), nn::last_layer(ln_f),
@@ -229,8 +214,7 @@ nn::Initial Gpt2Model::initial(std::string_view parameter) const {
   if (parameter.ends_with("c_proj.weight"))
     return nn::Initial::normal(0, range / std::sqrt(2.0 * gpt2_.n_layer));
   if (within("c_attn") || within("c_fc")) return nn::Initial::normal(0, range);
-  // Hugging Face treats a range of 0 as the default here.
-  return nn::Initial::normal(0, range == 0 ? 0.02 : range);
+  return nn::Initial::weights(range);
 }
 
 bool Gpt2Model::ignored_on_load(std::string_view entry) const {

@@ -110,21 +110,13 @@ at::Tensor positions_of(const at::Tensor& ids, const at::Tensor& mask) {
   return attended.cumsum(1) * attended - 1;
 }
 
-struct HeadSetting {
-  torch::nn::Module& model;
-  const nn::Embedding& embed_tokens;
-  const OptConfig& config;
-  at::ScalarType dtype;
-};
+using HeadSetting = nn::HeadSetting<OptConfig>;
 
-std::unique_ptr<nn::Head> base_head(const HeadSetting&) {
-  return nn::make_base_head();
-}
 std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
   const OptConfig& config = setting.config;
   nn::LanguageHead::Options options = {config.word_embed_proj_dim, config.vocab_size, setting.dtype};
   if (config.tie_word_embeddings) {
-    options.tied = &setting.embed_tokens;
+    options.tied = &setting.embedding;
     options.tied_name = "model.decoder.embed_tokens.weight";
   }
   return std::make_unique<nn::LanguageHead>(setting.model, options);
@@ -141,7 +133,7 @@ std::unique_ptr<nn::Head> answer_head(const HeadSetting& setting) {
 using Architecture = nn::Architecture<HeadSetting>;
 
 constexpr std::array<Architecture, 4> kArchitectures = {{
-    {"OPTModel", "", base_head},
+    {"OPTModel", "", nn::base_head<HeadSetting>},
     {"OPTForCausalLM", "model.", language_head},
     {"OPTForSequenceClassification", "model.", sequence_classifier},
     {"OPTForQuestionAnswering", "model.", answer_head},
@@ -156,7 +148,6 @@ class OptModel final : public nn::TokenStackModel {
 
  private:
   std::unique_ptr<nn::Unit> make_prologue(torch::nn::Module& decoder);
-  std::vector<std::unique_ptr<nn::Unit>> make_blocks(torch::nn::Module& decoder) const;
   nn::LastLayers make_last(torch::nn::Module& decoder) const;
   std::shared_ptr<nn::Linear> projection(int64_t in, int64_t out) const {
     return std::make_shared<nn::Linear>(in, out, /*bias=*/false, traits().dtype);
@@ -175,10 +166,12 @@ OptModel::OptModel(const Config& config, const OptConfig& opt, const Architectur
            .positions = opt.max_position_embeddings,
            .positions_key = "max_position_embeddings"}),
       opt_(opt) {
-  const auto decoder = base().register_module("decoder", std::make_shared<torch::nn::Module>("decoder"));
-  std::unique_ptr<nn::Unit> prologue = make_prologue(*decoder);
-  nn::LastLayers last = make_last(*decoder);
-  std::vector<std::unique_ptr<nn::Unit>> blocks = make_blocks(*decoder);
+  torch::nn::Module& decoder = nn::submodule(base(), "decoder");
+  std::unique_ptr<nn::Unit> prologue = make_prologue(decoder);
+  nn::LastLayers last = make_last(decoder);
+  std::vector<std::unique_ptr<nn::Unit>> blocks = nn::make_blocks(
+      base(), "decoder.layers", opt.num_hidden_layers,
+      [&](int64_t) { return std::make_shared<Block>(opt_, dtype); }, nn::run_masked<Block>);
   assemble(std::move(prologue), std::move(blocks), std::move(last),
            architecture.make_head({*this, *embed_tokens_, opt_, dtype}));
 }
@@ -211,21 +204,6 @@ std::unique_ptr<nn::Unit> OptModel::make_prologue(torch::nn::Module& decoder) {
                        });
 }
 
-std::vector<std::unique_ptr<nn::Unit>> OptModel::make_blocks(torch::nn::Module& decoder) const {
-  const auto list = decoder.register_module("layers", std::make_shared<torch::nn::Module>("layers"));
-  std::vector<std::unique_ptr<nn::Unit>> blocks;
-  for (int64_t layer = 0; layer < opt_.num_hidden_layers; ++layer) {
-    const std::string name = std::to_string(layer);
-    const auto block = list->register_module(name, std::make_shared<Block>(opt_, traits().dtype));
-    blocks.push_back(
-        nn::make_unit("decoder.layers." + name, {block.get()}, [block = block.get()](State& state) {
-          const at::Tensor mask = nn::find_or_undefined(state, nn::kAttentionMask);
-          state.set(nn::kHidden, (*block)(state.at(nn::kHidden), mask));
-        }));
-  }
-  return blocks;
-}
-
 nn::LastLayers OptModel::make_last(torch::nn::Module& decoder) const {
   std::shared_ptr<nn::LayerNorm> norm;
   std::shared_ptr<nn::Linear> project_out;
@@ -249,13 +227,9 @@ nn::LastLayers OptModel::make_last(torch::nn::Module& decoder) const {
 nn::Initial OptModel::initial(std::string_view parameter) const {
   if (parameter.ends_with("bias")) return nn::Initial::constant(0);
   if (parameter.ends_with("layer_norm.weight")) return nn::Initial::constant(1);
-  nn::Initial initial = nn::Initial::normal(0, opt_.init_std);
-  const std::optional<int64_t> padding = opt_.padding_row();
-  if (padding && parameter.ends_with("embed_tokens.weight")) {
-    initial.zeros_begin = *padding * opt_.word_embed_proj_dim;
-    initial.zeros_end = initial.zeros_begin + opt_.word_embed_proj_dim;
-  }
-  return initial;
+  const nn::Initial weights = nn::Initial::normal(0, opt_.init_std);
+  if (!parameter.ends_with("embed_tokens.weight")) return weights;
+  return weights.with_padding(opt_.padding_row(), opt_.word_embed_proj_dim);
 }
 
 bool OptModel::ignored_on_load(std::string_view entry) const {

@@ -16,19 +16,10 @@ namespace {
 
 constexpr const char* kPositionBias = "position_bias";  // the result of Attention::position_bias()
 
-struct HeadSetting {
-  torch::nn::Module& model;
-  const nn::Embedding& shared;
-  const T5Config& config;
-  at::ScalarType dtype;
-};
+using HeadSetting = nn::HeadSetting<T5Config>;
 
 double inverse_root(int64_t channels) {
   return 1 / std::sqrt(static_cast<double>(channels));
-}
-
-std::unique_ptr<nn::Head> no_head(const HeadSetting&) {
-  return nn::make_base_head();
 }
 
 std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
@@ -38,7 +29,7 @@ std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
                          .channels = config.d_model,
                          .vocabulary = config.vocab_size,
                          .dtype = setting.dtype,
-                         .tied = config.tied ? &setting.shared : nullptr,
+                         .tied = config.tied ? &setting.embedding : nullptr,
                          .tied_name = "shared.weight",
                          .shifts = false,
                          .scale = config.scale_decoder_outputs ? inverse_root(config.d_model) : 1,
@@ -56,9 +47,9 @@ struct Architecture : nn::Architecture<HeadSetting> {
 };
 
 constexpr std::array<Architecture, 4> kArchitectures = {{
-    {{"T5Model", "", no_head}, true},
+    {{"T5Model", "", nn::base_head<HeadSetting>}, true},
     {{"T5ForConditionalGeneration", "", language_head}, true},
-    {{"T5EncoderModel", "", no_head}, false},
+    {{"T5EncoderModel", "", nn::base_head<HeadSetting>}, false},
     {{"T5ForTokenClassification", "transformer.", token_classifier}, false},
 }};
 
@@ -68,11 +59,11 @@ struct StackLayers {
   StackLayers(torch::nn::Module& root, Side side, const std::shared_ptr<nn::Embedding>& shared,
               const T5Config& config, at::ScalarType dtype)
       : embed_tokens(root.register_module("embed_tokens", shared)), places(root, side == Side::kEncoder) {
-    const auto list = root.register_module("block", std::make_shared<torch::nn::Module>("block"));
+    torch::nn::Module& list = nn::submodule(root, "block");
     const int64_t layers = side == Side::kEncoder ? config.num_layers : config.num_decoder_layers;
     for (int64_t layer = 0; layer < layers; ++layer) {
-      blocks.push_back(list->register_module(std::to_string(layer),
-                                             std::make_shared<Block>(config, side, layer == 0, dtype)));
+      blocks.push_back(list.register_module(std::to_string(layer),
+                                            std::make_shared<Block>(config, side, layer == 0, dtype)));
     }
     final_layer_norm = root.register_module(
         "final_layer_norm", std::make_shared<nn::RmsNorm>(config.d_model, config.layer_norm_epsilon, dtype));
@@ -162,8 +153,7 @@ T5Model::T5Model(const Config& config, const T5Config& t5, const Architecture& a
 }
 
 std::unique_ptr<StackLayers> T5Model::make_stack(const std::string& name, Side side) {
-  const auto module = base().register_module(name, std::make_shared<torch::nn::Module>(name));
-  return std::make_unique<StackLayers>(*module, side, shared_, t5_, traits().dtype);
+  return std::make_unique<StackLayers>(nn::submodule(base(), name), side, shared_, t5_, traits().dtype);
 }
 
 nn::EncoderDecoderModel::Stack T5Model::units_of(const std::string& name, Side side,

@@ -50,10 +50,10 @@ class Reconstruction final : public nn::Head {
  public:
   Reconstruction(torch::nn::Module& model, const VitConfig& config, at::ScalarType dtype)
       : channels_(config.num_channels), stride_(config.encoder_stride), patch_(config.patch_size) {
-    const auto decoder = model.register_module("decoder", std::make_shared<torch::nn::Module>("decoder"));
-    convolution_ = decoder->register_module(
-        "0", std::make_shared<nn::PatchConvolution>(config.hidden_size, stride_ * stride_ * channels_,
-                                                    nn::HeightWidth{1, 1}, dtype));
+    convolution_ = nn::submodule(model, "decoder")
+                       .register_module("0", std::make_shared<nn::PatchConvolution>(
+                                                 config.hidden_size, stride_ * stride_ * channels_,
+                                                 nn::HeightWidth{1, 1}, dtype));
   }
   std::vector<std::string> fields() const override { return {nn::kMaskedPatches}; }
   std::vector<nn::Objective> objectives() const override {

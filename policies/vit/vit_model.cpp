@@ -20,11 +20,6 @@ namespace weft::vit {
 
 namespace {
 
-// Returns a child of `parent` for modules whose paths have its name in them.
-torch::nn::Module& group(torch::nn::Module& parent, const std::string& name) {
-  return *parent.register_module(name, std::make_shared<torch::nn::Module>(name));
-}
-
 class Embeddings : public nn::Layer {
  public:
   Embeddings(const VitConfig& config, bool masks, at::ScalarType dtype);
@@ -90,7 +85,7 @@ Embeddings::Embeddings(const VitConfig& config, bool masks, at::ScalarType dtype
   cls_token = parameter("cls_token", 1);
   if (masks) mask_token = parameter("mask_token", 1);
   position_embeddings = parameter("position_embeddings", 1 + grid_.area());
-  projection = group(*this, "patch_embeddings")
+  projection = nn::submodule(*this, "patch_embeddings")
                    .register_module("projection",
                                     std::make_shared<nn::PatchConvolution>(
                                         config.num_channels, config.hidden_size, config.patch_size, dtype));
@@ -140,12 +135,12 @@ Block::Block(const VitConfig& config, at::ScalarType dtype) {
                            std::make_shared<nn::LayerNorm>(config.hidden_size, config.layer_norm_eps, dtype));
   };
   layernorm_before = norm("layernorm_before");
-  torch::nn::Module& around = group(*this, "attention");
+  torch::nn::Module& around = nn::submodule(*this, "attention");
   attention = around.register_module("attention", std::make_shared<SelfAttention>(config, dtype));
   attention_output = around.register_module(
       "output", std::make_shared<Output>(config, config.num_attention_heads * config.head_dim, dtype));
   layernorm_after = norm("layernorm_after");
-  torch::nn::Module& inner = group(*this, "intermediate");
+  torch::nn::Module& inner = nn::submodule(*this, "intermediate");
   intermediate = inner.register_module(
       "dense", std::make_shared<nn::Linear>(config.hidden_size, config.intermediate_size, true, dtype));
   act = inner.register_module("act", std::make_shared<nn::Activation>(config.hidden_act));
@@ -194,15 +189,10 @@ VitModel::VitModel(const Config& config, const VitConfig& vit, const Architectur
         const at::Tensor pixels = nn::take(state, nn::kPixels);
         state.set(nn::kHidden, (*embeddings)(pixels, nn::find_or_undefined(state, nn::kMaskedPatches)));
       });
-  torch::nn::Module& list = group(group(base(), "encoder"), "layer");
-  std::vector<std::unique_ptr<nn::Unit>> blocks;
-  for (int64_t layer = 0; layer < vit.num_hidden_layers; ++layer) {
-    const std::string name = std::to_string(layer);
-    const auto block = list.register_module(name, std::make_shared<Block>(vit, dtype));
-    blocks.push_back(nn::make_unit(
-        "encoder.layer." + name, {block.get()},
-        [block = block.get()](State& state) { state.set(nn::kHidden, (*block)(state.at(nn::kHidden))); }));
-  }
+  std::vector<std::unique_ptr<nn::Unit>> blocks = nn::make_blocks(
+      base(), "encoder.layer", vit.num_hidden_layers,
+      [&](int64_t) { return std::make_shared<Block>(vit, dtype); },
+      [](const Block& block, State& state) { state.set(nn::kHidden, block(state.at(nn::kHidden))); });
   const auto layernorm = base().register_module(
       "layernorm", std::make_shared<nn::LayerNorm>(vit.hidden_size, vit.layer_norm_eps, dtype));
   assemble(nn::make_pixel_inputs({.channels = vit.num_channels,
@@ -221,10 +211,10 @@ nn::Initial VitModel::initial(std::string_view parameter) const {
   if (parameter.ends_with("bias") || within("mask_token")) return nn::Initial::constant(0);
   if (within("layernorm")) return nn::Initial::constant(1);
   const double range = vit_.initializer_range;
-  // Hugging Face cuts these off at 2 and -2, which are 100 standard deviations of the default range.
+  // Hugging Face cuts these off at 2 and -2, which are 100 standard deviations of the default range, and
+  // fails for a range of 0, which gives zeros here.
   if (within("cls_token") || within("position_embeddings")) return nn::Initial::normal(0, range);
-  // Hugging Face treats a range of 0 as the default here.
-  return nn::Initial::normal(0, range == 0 ? 0.02 : range);
+  return nn::Initial::weights(range);
 }
 
 // Only one class each has a pooler and a mask token.

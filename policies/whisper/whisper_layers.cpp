@@ -87,11 +87,11 @@ at::Tensor finite(const at::Tensor& x) {
 StackLayers::StackLayers(torch::nn::Module& root, const WhisperConfig& config, Side side, bool feeds_decoder,
                          at::ScalarType dtype)
     : places(root, feeds_decoder) {
-  const auto list = root.register_module("layers", std::make_shared<torch::nn::Module>("layers"));
+  torch::nn::Module& list = nn::submodule(root, "layers");
   const int64_t layers = side == Side::kEncoder ? config.encoder_layers : config.decoder_layers;
   for (int64_t layer = 0; layer < layers; ++layer)
     blocks.push_back(
-        list->register_module(std::to_string(layer), std::make_shared<Block>(config, side, dtype)));
+        list.register_module(std::to_string(layer), std::make_shared<Block>(config, side, dtype)));
   layer_norm =
       root.register_module("layer_norm", std::make_shared<nn::LayerNorm>(config.d_model, 1e-5, dtype));
   dropout = root.register_module("dropout", std::make_shared<nn::Dropout>(config.dropout));

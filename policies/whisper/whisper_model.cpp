@@ -32,10 +32,6 @@ struct HeadSetting {
   at::ScalarType dtype;
 };
 
-std::unique_ptr<nn::Head> no_head(const HeadSetting&) {
-  return nn::make_base_head();
-}
-
 std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
   const WhisperConfig& config = setting.config;
   return std::make_unique<nn::LanguageHead>(
@@ -60,7 +56,7 @@ struct Architecture : nn::Architecture<HeadSetting> {
 
 // Hugging Face's class for classification has its encoder beside the head, without a base model around it.
 constexpr std::array<Architecture, 3> kArchitectures = {{
-    {{"WhisperModel", "", no_head}, true},
+    {{"WhisperModel", "", nn::base_head<HeadSetting>}, true},
     {{"WhisperForConditionalGeneration", "model.", language_head}, true},
     {{"WhisperForAudioClassification", "", audio_classifier}, false},
 }};
@@ -120,9 +116,6 @@ class WhisperModel final : public nn::EncoderDecoderModel {
   static bool is_sinusoids(std::string_view parameter) {
     return parameter.ends_with("encoder.embed_positions.weight");
   }
-  torch::nn::Module& stack(const std::string& name) {
-    return *base().register_module(name, std::make_shared<torch::nn::Module>(name));
-  }
   Stack encoder_units() const;
   Stack decoder_units() const;
   std::unique_ptr<nn::Unit> make_prologue() const;
@@ -140,8 +133,9 @@ WhisperModel::WhisperModel(const Config& config, const WhisperConfig& whisper,
           {.start = whisper.decoder_start_token_id, .padding = whisper.pad_token_id}),
       whisper_(whisper) {
   const bool has_decoder = architecture.has_decoder;
-  encoder_ = std::make_unique<EncoderLayers>(stack("encoder"), whisper_, has_decoder, dtype);
-  if (has_decoder) decoder_ = std::make_unique<DecoderLayers>(stack("decoder"), whisper_, dtype);
+  encoder_ = std::make_unique<EncoderLayers>(nn::submodule(base(), "encoder"), whisper_, has_decoder, dtype);
+  if (has_decoder)
+    decoder_ = std::make_unique<DecoderLayers>(nn::submodule(base(), "decoder"), whisper_, dtype);
   const nn::Embedding* const embed_tokens = decoder_ ? decoder_->embed_tokens.get() : nullptr;
   std::unique_ptr<nn::Head> head = architecture.make_head({*this, whisper_, embed_tokens, dtype});
   auto spectra = std::make_unique<SpectrumInputs>(whisper_, has_decoder, dtype);
@@ -259,12 +253,9 @@ nn::Initial WhisperModel::initial(std::string_view parameter) const {
     return nn::Initial::constant(1 / static_cast<double>(whisper_.encoder_layers + 1));
   if (parameter.ends_with("bias")) return nn::Initial::constant(0);
   if (parameter.ends_with("layer_norm.weight")) return nn::Initial::constant(1);
-  nn::Initial initial = nn::Initial::normal(0, whisper_.init_std);
-  if (whisper_.pad_token_id && parameter.ends_with("embed_tokens.weight")) {
-    initial.zeros_begin = *whisper_.pad_token_id * whisper_.d_model;
-    initial.zeros_end = initial.zeros_begin + whisper_.d_model;
-  }
-  return initial;
+  const nn::Initial weights = nn::Initial::normal(0, whisper_.init_std);
+  if (!parameter.ends_with("embed_tokens.weight")) return weights;
+  return weights.with_padding(whisper_.pad_token_id, whisper_.d_model);
 }
 
 // The class for classification has its head beside the encoder, without a prefix.

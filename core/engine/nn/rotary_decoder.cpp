@@ -132,47 +132,39 @@ at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& positions, c
   return attended + (*mlp)((*post_attention_layernorm)(attended));
 }
 
-struct HeadSetting {
-  torch::nn::Module& model;
-  const Embedding& embed_tokens;
-  const RotaryDecoderConfig& config;
-  at::ScalarType dtype;
-};
+using DecoderSetting = HeadSetting<RotaryDecoderConfig>;
 
-std::unique_ptr<Head> base_head(const HeadSetting&) {
-  return make_base_head();
-}
-std::unique_ptr<Head> language_head(const HeadSetting& setting) {
+std::unique_ptr<Head> language_head(const DecoderSetting& setting) {
   const RotaryDecoderConfig& config = setting.config;
   LanguageHead::Options options = {config.hidden_size, config.vocab_size, setting.dtype};
   if (config.tie_word_embeddings) {
-    options.tied = &setting.embed_tokens;
+    options.tied = &setting.embedding;
     options.tied_name = "model.embed_tokens.weight";
   }
   return std::make_unique<LanguageHead>(setting.model, options);
 }
-std::unique_ptr<Head> sequence_classifier(const HeadSetting& setting) {
+std::unique_ptr<Head> sequence_classifier(const DecoderSetting& setting) {
   const RotaryDecoderConfig& config = setting.config;
   return make_sequence_classifier(setting.model, config.hidden_size, config.labels, config.pad_token_id,
                                   setting.dtype);
 }
-std::unique_ptr<Head> token_classifier(const HeadSetting& setting) {
+std::unique_ptr<Head> token_classifier(const DecoderSetting& setting) {
   const RotaryDecoderConfig& config = setting.config;
   return make_token_classifier(setting.model, config.hidden_size, config.labels, config.classifier_dropout,
                                setting.dtype, "score", config.classifier_bias);
 }
-std::unique_ptr<Head> answer_head(const HeadSetting& setting) {
+std::unique_ptr<Head> answer_head(const DecoderSetting& setting) {
   return make_answer_head(setting.model, setting.config.hidden_size, setting.dtype);
 }
 
 // A class. Its name and prefix are made of texts that the family gives.
 struct DecoderClass {
   std::string name, prefix;
-  std::unique_ptr<Head> (*make_head)(const HeadSetting& setting);
+  std::unique_ptr<Head> (*make_head)(const DecoderSetting& setting);
 };
 
 std::vector<DecoderClass> classes_of(const std::string& family, const RotaryDecoderConfig& config) {
-  return {{family + "Model", "", base_head},
+  return {{family + "Model", "", base_head<DecoderSetting>},
           {family + "ForCausalLM", "model.", language_head},
           {family + "ForSequenceClassification", "model.", sequence_classifier},
           {family + "ForTokenClassification", "model.", token_classifier},
@@ -209,18 +201,13 @@ RotaryDecoder::RotaryDecoder(const Config& config, const RotaryDecoderConfig& de
     state.set(kHidden, (*embedding)(take(state, kInputIds)));
   });
   const auto rotary = std::make_shared<const Rotary>(decoder.rotary, decoder.head_dim);
-  const auto list = base().register_module("layers", std::make_shared<torch::nn::Module>("layers"));
-  std::vector<std::unique_ptr<Unit>> blocks;
-  for (int64_t layer = 0; layer < decoder.num_hidden_layers; ++layer) {
-    const std::string name = std::to_string(layer);
-    const int64_t window = decoder.windows.empty() ? 0 : decoder.windows.at(static_cast<size_t>(layer));
-    const auto block = list->register_module(name, std::make_shared<Block>(decoder, window, rotary, dtype));
-    blocks.push_back(make_unit("layers." + name, {block.get()}, [block = block.get()](State& state) {
-      const at::Tensor positions = find_or_undefined(state, kPositions),
-                       mask = find_or_undefined(state, kAttentionMask);
-      state.set(kHidden, (*block)(state.at(kHidden), positions, mask));
-    }));
-  }
+  std::vector<std::unique_ptr<Unit>> blocks = make_blocks(
+      base(), "layers", decoder.num_hidden_layers,
+      [&](int64_t layer) {
+        const int64_t window = decoder.windows.empty() ? 0 : decoder.windows.at(static_cast<size_t>(layer));
+        return std::make_shared<Block>(decoder, window, rotary, dtype);
+      },
+      run_placed<Block>);
   const auto norm = base().register_module(
       "norm", std::make_shared<RmsNorm>(decoder.hidden_size, decoder.rms_norm_eps, dtype));
   assemble(std::move(prologue), std::move(blocks), last_layer(norm),
@@ -230,14 +217,9 @@ RotaryDecoder::RotaryDecoder(const Config& config, const RotaryDecoderConfig& de
 Initial RotaryDecoder::initial(std::string_view parameter) const {
   if (parameter.ends_with("bias")) return Initial::constant(0);
   if (parameter.ends_with("norm.weight")) return Initial::constant(1);
-  // Hugging Face treats a range of 0 as the default here.
-  Initial initial = Initial::normal(0, decoder_.initializer_range == 0 ? 0.02 : decoder_.initializer_range);
-  const std::optional<int64_t> padding = decoder_.padding_row();
-  if (padding && parameter.ends_with("embed_tokens.weight")) {
-    initial.zeros_begin = *padding * decoder_.hidden_size;
-    initial.zeros_end = initial.zeros_begin + decoder_.hidden_size;
-  }
-  return initial;
+  const Initial weights = Initial::weights(decoder_.initializer_range);
+  if (!parameter.ends_with("embed_tokens.weight")) return weights;
+  return weights.with_padding(decoder_.padding_row(), decoder_.hidden_size);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "weft/nn/unit.hpp"
 
+#include <algorithm>
+
 namespace weft::nn {
 
 namespace {
@@ -22,6 +24,20 @@ class FunctionUnit final : public Unit {
 std::unique_ptr<Unit> make_unit(std::string name, std::vector<torch::nn::Module*> modules,
                                 std::function<void(State&)> forward) {
   return std::make_unique<FunctionUnit>(std::move(name), modules, std::move(forward));
+}
+
+torch::nn::Module& submodule(torch::nn::Module& parent, std::string_view path) {
+  torch::nn::Module* module = &parent;
+  while (!path.empty()) {
+    const std::string name(path.substr(0, path.find('.')));
+    path.remove_prefix(std::min(path.size(), name.size() + 1));
+    const auto children = module->named_children();
+    const std::shared_ptr<torch::nn::Module>* const found = children.find(name);
+    module = found != nullptr
+                 ? found->get()
+                 : module->register_module(name, std::make_shared<torch::nn::Module>(name)).get();
+  }
+  return *module;
 }
 
 }  // namespace weft::nn

@@ -10,6 +10,23 @@
 
 namespace weft::nn {
 
+class Embedding;
+
+// What the heads of a family of token models are made from.
+template <class Config>
+struct HeadSetting {
+  torch::nn::Module& model;    // in which heads register their modules
+  const Embedding& embedding;  // of the tokens, whose weight a head may share
+  const Config& config;
+  at::ScalarType dtype;
+};
+
+// Returns the head of a base model, for tables of classes.
+template <class Setting>
+std::unique_ptr<Head> base_head(const Setting&) {
+  return make_base_head();
+}
+
 // A class of a model family, which differs from the others in its head. `Setting` is what the heads of the
 // family are made from.
 template <class Setting>

@@ -36,6 +36,20 @@ class StackModel : public ComposedModel {
   std::unique_ptr<Inputs> inputs_;
 };
 
+// Replace kHidden by what a block returns for it, of blocks that take the attention mask, and of those that
+// take the position ids before it. Both may be undefined.
+template <class Block>
+void run_masked(const Block& block, State& state) {
+  const at::Tensor mask = find_or_undefined(state, kAttentionMask);
+  state.set(kHidden, block(state.at(kHidden), mask));
+}
+template <class Block>
+void run_placed(const Block& block, State& state) {
+  const at::Tensor positions = find_or_undefined(state, kPositions),
+                   mask = find_or_undefined(state, kAttentionMask);
+  state.set(kHidden, block(state.at(kHidden), positions, mask));
+}
+
 // A StackModel whose input is a sequence of tokens.
 class TokenStackModel : public StackModel, public TokenModel {
  public:

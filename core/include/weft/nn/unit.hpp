@@ -4,9 +4,11 @@
 
 #include <torch/nn/module.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,5 +51,25 @@ class Unit {
 // Returns a unit named `name` that calls `forward` with the State and uses `modules`.
 std::unique_ptr<Unit> make_unit(std::string name, std::vector<torch::nn::Module*> modules,
                                 std::function<void(State&)> forward);
+
+// Returns the child of `parent` at `path` ("encoder.layer"), for modules whose paths have these names in
+// them. Registers the modules of the path that do not exist.
+torch::nn::Module& submodule(torch::nn::Module& parent, std::string_view path);
+
+// Returns the units of `count` blocks, which it registers in the submodule `path` of `parent`, under their
+// numbers. make(layer) returns a block, as a std::shared_ptr; run(block, state) does the unit's work.
+template <class Make, class Run>
+std::vector<std::unique_ptr<Unit>> make_blocks(torch::nn::Module& parent, const std::string& path,
+                                               int64_t count, const Make& make, Run run) {
+  torch::nn::Module& list = submodule(parent, path);
+  std::vector<std::unique_ptr<Unit>> units;
+  for (int64_t layer = 0; layer < count; ++layer) {
+    const std::string name = std::to_string(layer);
+    const auto block = list.register_module(name, make(layer));
+    units.push_back(make_unit(path + "." + name, {block.get()},
+                              [run, block = block.get()](State& state) { run(*block, state); }));
+  }
+  return units;
+}
 
 }  // namespace weft::nn
