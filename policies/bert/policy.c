@@ -8,7 +8,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   /* A pooler reads the first position, for which it needs all positions. */
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("cls.predictions") &&
                          !HAS_MODULE("pooler");
-  REQUIRE_DIVIDES("num_attention_heads", HEAD_RANKS);
+  REQUIRE_HEADS(heads, "num_attention_heads", 12);
 
   ON("embeddings.word_embeddings",              "weft.embedding_vocab/1");
   ON("embeddings.position_embeddings, embeddings.token_type_embeddings",

@@ -6,11 +6,7 @@
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head");
-  const int64_t heads = CONFIG_INTEGER("n_head", CONFIG_INTEGER("num_attention_heads", 8));
-  if (CONFIG_INTEGER("n_head", 0) != 0)
-    REQUIRE_DIVIDES("n_head", HEAD_RANKS);
-  else
-    REQUIRE_DIVIDES("num_attention_heads", HEAD_RANKS);
+  REQUIRE_HEADS(heads, "n_head, num_attention_heads", 8);
 
   ON("word_embeddings",                     "weft.embedding_vocab/1");
   ON("word_embeddings_layernorm, h.*.*_layernorm, ln_f",

@@ -17,9 +17,8 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int64_t ranks = parallel->tensor_size;
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("output_layer");
   const int grouped = CONFIG_FLAG("multi_query_attention", 0);
-  const int64_t heads = CONFIG_INTEGER("num_attention_heads", 32);
+  REQUIRE_HEADS(heads, "num_attention_heads", 32);
   const int64_t key_heads = grouped ? CONFIG_INTEGER("multi_query_group_num", 1) : heads;
-  REQUIRE_DIVIDES("num_attention_heads", HEAD_RANKS);
 
   ON("embedding.word_embeddings",  "weft.embedding_vocab/1");
   NORM("encoder.layers.*.*_layernorm");

@@ -8,7 +8,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   /* The double heads select one position per choice, for which they need all positions. */
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head") &&
                          !HAS_MODULE("multiple_choice_head");
-  REQUIRE_DIVIDES("n_head", HEAD_RANKS);
+  REQUIRE_HEADS(heads, "n_head, num_attention_heads", 12);
 
   ON("wte",                   "weft.embedding_vocab/1");
   ON("wpe",                   "weft.embedding/1");

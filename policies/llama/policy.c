@@ -24,11 +24,10 @@ static int64_t features(const weft_model_view* model, weft_str path) {
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int64_t ranks = parallel->tensor_size;
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head");
-  const int64_t heads = CONFIG_INTEGER("num_attention_heads", 32);
+  REQUIRE_HEADS(heads, "num_attention_heads", 32);
   const int64_t queries = features(model, WEFT_STR("layers.0.self_attn.q_proj"));
   const int64_t keys = features(model, WEFT_STR("layers.0.self_attn.k_proj"));
   const int64_t key_heads = queries > 0 ? heads * keys / queries : heads;
-  REQUIRE_DIVIDES("num_attention_heads", HEAD_RANKS);
 
   ON("embed_tokens",                    "weft.embedding_vocab/1");
   ON("layers.*.*_layernorm, norm",      "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization));

@@ -7,8 +7,7 @@
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head");
-  const int64_t heads = CONFIG_INTEGER("num_attention_heads", 12);
-  REQUIRE_DIVIDES("num_attention_heads", HEAD_RANKS);
+  REQUIRE_HEADS(heads, "num_attention_heads", 12);
 
   ON("decoder.embed_tokens",                    "weft.embedding_vocab/1");
   ON("decoder.embed_positions",                 "weft.embedding/1");

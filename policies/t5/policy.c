@@ -5,7 +5,7 @@
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("lm_head");
-  REQUIRE_DIVIDES("num_heads", HEAD_RANKS);
+  REQUIRE_HEADS(heads, "num_heads, num_attention_heads", 8);
 
   ON("shared, *.embed_tokens",                   "weft.embedding_vocab/1");
   /* The encoder and the decoder have different sequences, each with its own length. */

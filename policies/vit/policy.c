@@ -7,8 +7,7 @@
 
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
-  (void)model; /* all classes have the same entries */
-  REQUIRE_DIVIDES("num_attention_heads", HEAD_RANKS);
+  REQUIRE_HEADS(heads, "num_attention_heads", 12);
 
   ON("embeddings.stream_begin",          "weft.sequence_split/1");
   ON(LAYER "layernorm_*, layernorm",     "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));

@@ -9,7 +9,7 @@
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int split_head = SPLIT_OVER_SEQUENCE_AXIS && parallel->parallel_output && HAS_MODULE("proj_out");
-  REQUIRE_DIVIDES("encoder_attention_heads", HEAD_RANKS);
+  REQUIRE_HEADS(encoder_heads, "encoder_attention_heads, num_attention_heads, num_key_value_heads", 6);
 
   /* The encoder and the decoder have different sequences, each with its own length. */
   ON("*.stream_begin",                         "weft.sequence_begin/1");
@@ -27,7 +27,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   DIVIDE(LAYER "*_attn", "num_heads", parallel->tensor_size);
 
   if (HAS_MODULE("decoder")) {
-    REQUIRE_DIVIDES("decoder_attention_heads", HEAD_RANKS);
+    REQUIRE_HEADS(decoder_heads, "decoder_attention_heads", 6);
     ON("decoder.embed_tokens",                 "weft.embedding_vocab/1");
     ON("decoder.embed_positions",              "weft.embedding/1");
     /* Every block of the decoder reads the encoder's output; its gradient is summed once for all of them. */

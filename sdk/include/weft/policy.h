@@ -2,8 +2,8 @@
  * policy and needs no C library.
  *
  *   static weft_status build(WEFT_POLICY_ARGUMENTS) {
- *     REQUIRE_DIVIDES("n_head", parallel->tensor_size);
- *     ON("h.*.attn.c_attn", "weft.linear_column/1", TEXT("layout", "in_out"), INT("fused", 3));
+ *     REQUIRE_HEADS(heads, "n_head, num_attention_heads", 12);
+ *     ON("h.*.attn.c_attn", "weft.linear_column/1", INT("heads", heads));
  *     return WEFT_OK;
  *   }
  *   WEFT_SHARD_POLICY("my_family", build)
@@ -46,6 +46,18 @@
 /* Refuses the model unless the integer `key` of its configuration is a multiple of `divisor`. */
 #define REQUIRE_DIVIDES(key, divisor) \
   WEFT_POLICY_TRY(plan->require_divides(plan->plan, WEFT_STR(key), (int64_t)(divisor), error))
+/* REQUIRE_HEADS(heads, keys, otherwise): declares the integer `heads`, the number of attention heads, and
+ * refuses the model unless HEAD_RANKS divides it. `keys` are the names that it may have in the configuration
+ * ("n_head, num_attention_heads"); `otherwise`, a literal, is the model's default. */
+#define REQUIRE_HEADS(heads, keys, otherwise)                                                \
+  const int64_t heads = CONFIG_INTEGER(keys, otherwise);                                     \
+  WEFT_POLICY_TRY(weft_policy_require_heads(                                                 \
+      model, plan, WEFT_STR(keys), heads, HEAD_RANKS,                                        \
+      WEFT_STR("the configuration gives no number of attention heads (" keys                 \
+               "), and the default, " #otherwise                                             \
+               ", is not a multiple of the ranks that share them: those of the tensor axis " \
+               "and, under all_to_all, of the sequence axis too"),                           \
+      error))
 /* Refuses the model or the sizes of the axes if the condition holds. `reason` says what to do. */
 #define REJECT_IF(condition, reason)                                                   \
   do {                                                                                 \
@@ -63,11 +75,12 @@
    (parallel->sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL ? (int64_t)parallel->sequence_size : 1))
 
 /* Conditions. HAS_MODULE: the model has a module at exactly this path, not a pattern. CONFIG_FLAG and
- * CONFIG_INTEGER: the value of `key` in the configuration, or `otherwise` if it is absent. HAS_OPERATION:
- * this host has the operation. */
+ * CONFIG_INTEGER: the value of `key` in the configuration, or `otherwise` if it is absent. CONFIG_INTEGER
+ * takes several names of one value, with commas between them, and reads the first that is there.
+ * HAS_OPERATION: this host has the operation. */
 #define HAS_MODULE(path) weft_policy_has_module(model, WEFT_STR(path))
 #define CONFIG_FLAG(key, otherwise) weft_policy_config_flag(model, WEFT_STR(key), otherwise)
-#define CONFIG_INTEGER(key, otherwise) weft_policy_config_integer(model, WEFT_STR(key), otherwise)
+#define CONFIG_INTEGER(keys, otherwise) weft_policy_config_integer(model, WEFT_STR(keys), otherwise)
 #define HAS_OPERATION(operation) (model->has_operation(model->model, WEFT_STR(operation)))
 
 /* Returns the status of the call from the function if it failed. */
@@ -117,10 +130,36 @@ static inline int weft_policy_has_module(const weft_model_view* model, weft_str 
   return 0;
 }
 
-static inline int64_t weft_policy_config_integer(const weft_model_view* model, weft_str key,
+/* Returns the first of `keys` that the configuration has, or an empty string. */
+static inline weft_str weft_policy_find_key(const weft_model_view* model, weft_str keys) {
+  weft_kv kv;
+  weft_str key = keys;
+  uint64_t begin = 0, end;
+  while (begin < keys.size) {
+    for (end = begin; end < keys.size && keys.data[end] != ',';) ++end;
+    key.data = keys.data + begin;
+    key.size = end - begin;
+    if (model->config(model->model, key, &kv)) return key;
+    for (begin = end + 1; begin < keys.size && keys.data[begin] == ' ';) ++begin;
+  }
+  key.size = 0;
+  return key;
+}
+
+static inline int64_t weft_policy_config_integer(const weft_model_view* model, weft_str keys,
                                                  int64_t otherwise) {
   weft_kv kv;
+  const weft_str key = weft_policy_find_key(model, keys);
   return model->config(model->model, key, &kv) && kv.kind == WEFT_KIND_INT ? kv.integer : otherwise;
+}
+
+static inline weft_status weft_policy_require_heads(const weft_model_view* model,
+                                                    const weft_plan_builder* plan, weft_str keys,
+                                                    int64_t heads, int64_t ranks, weft_str reason,
+                                                    weft_error* error) {
+  const weft_str key = weft_policy_find_key(model, keys);
+  if (key.size > 0) return plan->require_divides(plan->plan, key, ranks, error);
+  return heads % ranks == 0 ? WEFT_OK : plan->reject(plan->plan, reason, error);
 }
 
 static inline int weft_policy_config_flag(const weft_model_view* model, weft_str key, int otherwise) {

@@ -41,6 +41,20 @@ TEST(Gpt2Policy, RefusesHeadsThatDoNotDivideAndNamesTheNearestSizes) {
   EXPECT_TELLS(message, "\"n_head\" is 6, not a multiple of 4; the nearest sizes that divide it: 3 and 6");
 }
 
+// The configuration may have the number under its other name, or leave it out.
+TEST(Gpt2Policy, ReadsTheNumberOfHeadsUnderEveryName) {
+  ModelDescription model = Gpt2{.embedding = 24, .heads = 12}.describe();
+  model.config_json = R"({"num_attention_heads": 12})";
+  EXPECT_TELLS(
+      refusal(model, gpt2_policy(), {.tensor = 5}),
+      "\"num_attention_heads\" is 12, not a multiple of 5; the nearest sizes that divide it: 4 and 6");
+  EXPECT_EQ(build_plan(model, gpt2_policy(), {.tensor = 4}).divisions.front().nodes.at(0).after, 3);
+  model.config_json = "{}";
+  EXPECT_TELLS(refusal(model, gpt2_policy(), {.tensor = 5}),
+               "no number of attention heads (n_head, num_attention_heads), and the default, 12,");
+  EXPECT_EQ(build_plan(model, gpt2_policy(), {.tensor = 4}).divisions.front().nodes.at(0).after, 3);
+}
+
 TEST(Gpt2Policy, RefusesAModelOfAnotherFamily) {
   const ModelDescription other = {
       "Small", R"({"n_head": 4})", {node("embed", "Embedding", {{"weight", {8, 4}}})}, {}};

@@ -42,6 +42,10 @@ TEST(T5Policy, RefusesHeadsThatDoNotDivideAndNamesTheNearestSizes) {
   const auto model = weft::test::make_model(small(), kGeneration);
   EXPECT_TELLS(refusal(describe_model(*model), policy(), {.tensor = 3}),
                "\"num_heads\" is 4, not a multiple of 3; the nearest sizes that divide it: 2 and 4");
+  const auto other = weft::test::make_model(
+      small().with_json("num_heads", "null").with_json("num_attention_heads", "4"), kGeneration);
+  EXPECT_TELLS(refusal(describe_model(*other), policy(), {.tensor = 3}),
+               "\"num_attention_heads\" is 4, not a multiple of 3");
 }
 
 TEST(T5Policy, SplitSequencesShareTheHeadsWhereTheseAreExchanged) {

@@ -47,6 +47,11 @@ TEST(WhisperPolicy, RefusesHeadsThatDoNotDivideAndNamesTheNearestSizes) {
   const ParallelSizes sizes = {.tensor = 2, .sequence = 4, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL};
   EXPECT_TELLS(refusal(describe(small(), kClassifier), policy(), sizes),
                "\"encoder_attention_heads\" is 4, not a multiple of 8");
+  for (const char* name : {"num_attention_heads", "num_key_value_heads"}) {
+    const Config other = small().with_json("encoder_attention_heads", "null").with_json(name, "4");
+    EXPECT_TELLS(refusal(describe(other, kClassifier), policy(), {.tensor = 3}),
+                 fmt::format("\"{}\" is 4, not a multiple of 3", name));
+  }
   // A classifier has no decoder.
   EXPECT_NO_THROW(planned(small().with_json("decoder_attention_heads", "3"), kClassifier, 4));
 }
