@@ -1,22 +1,31 @@
 """Training steps on one rank of one thread beside Hugging Face's model on the same job, in turn.
 
   python tests/benchmarks/single_rank.py --build build/release [--models llama bert] [--peers eager compiled] [--sequence 256] [--rounds 3] [--steps 6]
+      [--timeout 900]
 
 Each model is MODEL_6x384.json of this folder: 6 layers of width 384. A batch is 4 samples of 256 tokens, 4 images of 196 patches
 or 4 spectra of 3 seconds; fp32, fused AdamW. The peer of ChatGLM is transformers' GLM, the same model. Compiled is torch.compile with its
 default mode. Needs a Python with torch 2.11 and transformers (packaging/oracle-python prints one), g++ for the compiled peer and
 a build with -DWEFT_BENCHMARKS=ON. Weft's step is Booster's under strategy none. Rates are the best step of all rounds, after two of
 each to warm up, and samples per second of processor time; the ratios are medians over the rounds of best step to best step.
+
+A run that fails, or takes longer than --timeout seconds, is a line of the table with its error, and the others go on; the exit code is
+then 1. The time that each model took goes to stderr. One round with the eager peer (--rounds 1 --peers eager) is a quick first look.
 """
 import argparse, json, os, pathlib, statistics, subprocess, sys, time
 
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, WARM_UP = 4, 2
+KEYS = ("seconds", "processor_seconds")
 MODELS = sorted(path.name.removesuffix("_6x384.json") for path in HERE.glob("*_6x384.json"))
 
 
 def config_of(model):
     return HERE / f"{model}_6x384.json"
+
+
+def program_of(arguments):
+    return f"{arguments.build}/tests/benchmarks/training_step"
 
 
 def peer_of(model):
@@ -70,25 +79,58 @@ def worker(arguments):
     print(json.dumps(dict(seconds=seconds, processor_seconds=processor)))
 
 
-def run(command):
+class Failed(Exception):
+    pass
+
+
+def run(command, timeout):
+    """The best step of one run after the warm-up."""
     environment = dict(os.environ, OMP_NUM_THREADS="1", TRANSFORMERS_VERBOSITY="error")
-    out = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
-    step = json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
-    return {name: min(step[name][WARM_UP:]) for name in ("seconds", "processor_seconds")}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"ran longer than {timeout} s") from None
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode != 0 or not lines:
+        said = (done.stderr.strip() or "said nothing").splitlines()
+        raise Failed(f"exit code {done.returncode}: {said[-1].replace('|', '/')}")
+    step = json.loads(lines[-1])
+    return {name: min(step[name][WARM_UP:]) for name in KEYS}
 
 
-def compare(arguments, model):
-    commands = {"Weft": [f"{arguments.build}/tests/benchmarks/training_step", "booster", config_of(model), str(BATCH),
-                         str(arguments.sequence), str(arguments.steps)]}
+def measure(arguments, model):
+    """The runs by their names: the best step of each round, or why one failed."""
+    commands = {"Weft": [program_of(arguments), "booster", str(config_of(model)), str(BATCH), str(arguments.sequence),
+                         str(arguments.steps)]}
     for peer in arguments.peers:
         commands[peer] = [sys.executable, "-W", "ignore", __file__, "--worker", peer, "--models", model, "--sequence",
                           str(arguments.sequence), "--steps", str(arguments.steps)]
-    rounds = [{name: run(command) for name, command in commands.items()} for _ in range(arguments.rounds)]
-    for name in commands:
-        best, processor = (BATCH / min(r[name][key] for r in rounds) for key in ("seconds", "processor_seconds"))
-        ratio = "" if name == "Weft" else " | ".join(
-            f"{statistics.median(r[name][key] / r['Weft'][key] for r in rounds):.2f}" for key in ("seconds", "processor_seconds"))
-        print(f"| {model} | {name} | {best:.2f} | {processor:.2f} | {ratio or ' | '} |", flush=True)
+    runs = {name: [] for name in commands}
+    for _ in range(arguments.rounds):
+        for name, command in commands.items():
+            if isinstance(runs[name], Failed):
+                continue
+            try:
+                runs[name].append(run(command, arguments.timeout))
+            except Failed as error:
+                runs[name] = error
+    return runs
+
+
+def compare(arguments, model):
+    """Prints the lines of a model. Returns the names of the runs that failed."""
+    runs = measure(arguments, model)
+    ours = runs["Weft"]
+    for name, rounds in runs.items():
+        if isinstance(rounds, Failed):
+            print(f"| {model} | {name} | {rounds} | | | |", flush=True)
+            continue
+        best, processor = (BATCH / min(r[key] for r in rounds) for key in KEYS)
+        ratio = " | "
+        if name != "Weft" and not isinstance(ours, Failed):
+            ratio = " | ".join(f"{statistics.median(r[key] / w[key] for r, w in zip(rounds, ours)):.2f}" for key in KEYS)
+        print(f"| {model} | {name} | {best:.2f} | {processor:.2f} | {ratio} |", flush=True)
+    return [f"{model} ({name})" for name, rounds in runs.items() if isinstance(rounds, Failed)]
 
 
 def main():
@@ -99,16 +141,25 @@ def main():
     p.add_argument("--sequence", type=int, default=256)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=6)
+    p.add_argument("--timeout", type=float, default=900, help="seconds of one run")
     p.add_argument("--worker", help=argparse.SUPPRESS)
     a = p.parse_args()
     if a.steps <= WARM_UP:
         p.error(f"--steps is {a.steps}, must be more than the {WARM_UP} steps to warm up")
     if a.worker:
         return worker(a)
+    if not os.access(program_of(a), os.X_OK):
+        p.error(f"there is no program {program_of(a)}; give --build a folder that was configured with -DWEFT_BENCHMARKS=ON")
+    begin, failed = time.monotonic(), []
     print("| model | run | samples/s, best step | samples per processor second | Weft is faster by, best step | per processor second |")
     print("|---|---|---|---|---|---|")
     for model in a.models:
-        compare(a, model)
+        began = time.monotonic()
+        failed += compare(a, model)
+        print(f"{model}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    print(f"all: {time.monotonic() - begin:.0f} s", file=sys.stderr)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -46,8 +46,9 @@ double loopback_mib() {
   return 0;
 }
 
-// Random inputs: tokens, which language models take as labels too, or pixels or spectra. `length` is a number of
-// tokens; the other inputs have the size of the configuration.
+// Random inputs and labels. A model whose inputs are tokens has them as labels too; one that decodes tokens
+// from other inputs has tokens as labels, from which it makes the inputs of its decoder; a classifier has
+// classes. `length` is a number of tokens; pixels and spectra have the size of the configuration.
 weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, int64_t rank) {
   at::Generator generator = at::detail::createCPUGenerator(1 + static_cast<uint64_t>(rank));
   const weft::Batch example = model.module().example(size, length).value();
@@ -57,17 +58,17 @@ weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, 
   weft::Batch batch;
   for (const auto& [name, values] : example)
     if (values.is_floating_point()) batch.set(name, at::randn(values.sizes(), generator));
+  const weft::Config& config = model.module().config();
   const weft::nn::TokenModel* tokens = weft::nn::find_token_model(model.module());
-  if (tokens == nullptr) {
-    batch.set("labels", integers(weft::nn::read_labels(model.module().config()).count, {size}));
-    return batch;
-  }
-  const int64_t vocabulary = tokens->vocabularies().front().size;
+  const int64_t vocabulary =
+      tokens != nullptr ? tokens->vocabularies().front().size : config.integer("vocab_size", 0);
   if (const at::Tensor* ids = example.find("input_ids")) {
     batch.set("input_ids", integers(vocabulary, ids->sizes()));
     batch.set("labels", batch.at("input_ids"));
+  } else if (const at::Tensor* decoded = example.find("decoder_input_ids")) {
+    batch.set("labels", integers(vocabulary, decoded->sizes()));
   } else {
-    batch.set("labels", integers(vocabulary, example.at("decoder_input_ids").sizes()));
+    batch.set("labels", integers(weft::nn::read_labels(config).count, {size}));
   }
   return batch;
 }
