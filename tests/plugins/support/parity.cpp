@@ -42,7 +42,7 @@ JobOptions without_strategy(JobOptions options) {
 // data-parallel ranks, whose parts of the global batch differ in size.
 Job with_criterion(Job job, const Trial& trial) {
   if (!trial.criterion) return job;
-  const double share = static_cast<double>(job.model.shared().training->mesh().data_size()) /
+  const double share = static_cast<double>(job.model.shared().bindings().mesh().data_size()) /
                        static_cast<double>(trial.batch(0).samples());
   job.criterion = [share, mean = trial.criterion](const State& outputs, const Batch& batch) {
     return mean(outputs, batch) * (share * static_cast<double>(batch.samples()));
