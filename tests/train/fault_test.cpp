@@ -53,6 +53,8 @@ TEST_F(Fault, ArgumentsThatAreNotUtf8) {
 // JSON has no such numbers, so that they would come as the defaults.
 TEST_F(Fault, OptionsThatAreNotFinite) {
   EXPECT_TRUE(refused({"--optimizer-option", "weight_decay=nan"}, {"weight_decay is nan"}));
+  EXPECT_TRUE(refused({"--optimizer-option", "beta1=nan"}, {"beta1 is nan"}));
+  EXPECT_TRUE(refused({"--optimizer-option", "beta2=inf"}, {"beta2 is inf"}));
   EXPECT_TRUE(refused({"--lr-scheduler", "exponential", "--lr-scheduler-option", "gamma=inf"},
                       {"schedule exponential: gamma is inf, must be a number"}));
   EXPECT_TRUE(refuses(train({"--steps", "1", "-o", "bucket_cap_mb=nan"}), kFailed,

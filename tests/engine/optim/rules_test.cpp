@@ -36,8 +36,6 @@ TEST(Rules, RefuseValuesThatPyTorchRefuses) {
                  "at least 0");
     EXPECT_ERROR(complete(*rule(name), {{"lr", 1}, {"weight_decay", -1}}), WEFT_INVALID_ARGUMENT,
                  "weight_decay is -1");
-    EXPECT_ERROR(complete(*rule(name), {{"lr", std::numeric_limits<double>::quiet_NaN()}}),
-                 WEFT_INVALID_ARGUMENT, "lr is nan", "finite");
   }
   for (const char* name : {"adam", "adamw"}) {
     EXPECT_ERROR(complete(*rule(name), {{"beta1", 1}}), WEFT_INVALID_ARGUMENT, "beta1 is 1", "below 1");
@@ -50,6 +48,21 @@ TEST(Rules, RefuseValuesThatPyTorchRefuses) {
                WEFT_INVALID_ARGUMENT, "dampening 0.1");
   EXPECT_ERROR(complete(*rule("sgd"), {{"nesterov", 0.5}, {"momentum", 0.9}}), WEFT_INVALID_ARGUMENT,
                "nesterov is 0.5");
+}
+
+// Each option of each rule, betas among them.
+TEST(Rules, RefuseOptionsThatAreNotFinite) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const std::string& name : rule_names())
+    for (const auto& [option, value] : rule(name)->defaults())
+      for (const auto& [wrong, text] : {std::pair(std::numeric_limits<double>::quiet_NaN(), "nan"),
+                                        {kInfinity, "inf"},
+                                        {-kInfinity, "-inf"}}) {
+        Hyper options = {{"lr", 0.1}};
+        options[option] = wrong;
+        EXPECT_ERROR(complete(*rule(name), options), WEFT_INVALID_ARGUMENT, name,
+                     option + " is " + text + ", must be a finite number");
+      }
 }
 
 TEST(Rules, FillInPyTorchsDefaults) {
