@@ -17,7 +17,7 @@ function(weft_add_model_test family)
   get_target_property(classes weft_plugin_${family}_model WEFT_PROVIDES)
   list(JOIN classes " " classes)
   target_compile_definitions(${family}_model PRIVATE
-    WEFT_CLASSES="${classes}" WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/data/oracles/${family}")
+    WEFT_FAMILY=${family} WEFT_CLASSES="${classes}" WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/data/oracles/${family}")
 endfunction()
 
 # What every family has in common in training.

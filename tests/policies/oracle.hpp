@@ -31,7 +31,7 @@ struct Oracle {
   at::Tensor weighed(const State& outputs) const;
 };
 
-// Returns a model of the family under test on the meta device. The tests of each family define it.
+// Returns a model of the family under test on the meta device (parity_test.cpp).
 std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
                                       at::ScalarType dtype = at::kFloat);
 // Binds storage to every parameter, with the value of its name, as a strategy does that shards nothing.

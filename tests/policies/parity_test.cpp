@@ -10,7 +10,20 @@
 #include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
 
+namespace weft::WEFT_FAMILY {
+
+// Of the model library that is linked.
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype);
+
+}  // namespace weft::WEFT_FAMILY
+
 namespace weft::test {
+
+std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
+                                      at::ScalarType dtype) {
+  return WEFT_FAMILY::make_model(config, architecture, dtype);
+}
 
 namespace {
 
@@ -35,6 +48,39 @@ TEST(ModelFamily, HasOraclesOfAllItsClasses) {
   std::set<std::string> found;
   for (const std::string& file : Oracle::files()) found.insert(Oracle::load(file).architecture);
   EXPECT_EQ(found, classes());
+}
+
+TEST(ModelFamily, RefusesAnEncoderAndADecoderThatShareTheirWeights) {
+  const Oracle oracle = Oracle::load(Oracle::files().front());
+  const auto make = [&](const char* shared) {
+    return make_model(oracle.config.with_json("tie_encoder_decoder", shared), oracle.architecture);
+  };
+  EXPECT_ERROR(make("true"), WEFT_UNIMPLEMENTED, "\"tie_encoder_decoder\" is true", "set it to false");
+  EXPECT_NO_THROW(make("false"));
+}
+
+TEST(ModelFamily, RefusesTwoNumbersOfLabels) {
+  for (const std::string& file : Oracle::files()) {
+    const Oracle oracle = Oracle::load(file);
+    if (oracle.config.entries("id2label") != 3) continue;
+    EXPECT_ERROR(make_model(oracle.config.with_json("num_labels", "4"), oracle.architecture),
+                 WEFT_INVALID_ARGUMENT, "\"num_labels\" is 4", "\"id2label\" has 3 labels");
+    EXPECT_NO_THROW(make_model(oracle.config.with_json("num_labels", "3"), oracle.architecture));
+  }
+}
+
+TEST(ModelFamily, ClassifiesTokensByTheCrossEntropyOfOneLabelOnly) {
+  for (const std::string& file : Oracle::files()) {
+    const Oracle oracle = Oracle::load(file);
+    if (!oracle.architecture.ends_with("ForTokenClassification")) continue;
+    const auto make = [&](const Config& config) { return make_model(config, oracle.architecture); };
+    for (const char* problem : {"regression", "multi_label_classification"})
+      EXPECT_ERROR(make(oracle.config.with("problem_type", problem)), WEFT_INVALID_ARGUMENT, file, problem,
+                   "single_label_classification");
+    EXPECT_NO_THROW(make(oracle.config.with("problem_type", "single_label_classification")));
+    EXPECT_ERROR(make(oracle.config.with_json("id2label", "null").with_json("num_labels", "1")),
+                 WEFT_INVALID_ARGUMENT, file, "1 label", "num_labels");
+  }
 }
 
 class Parity : public testing::TestWithParam<std::string> {
@@ -101,6 +147,21 @@ TEST_P(Parity, HasGradientsOfHuggingFace) {
     }
   }
   EXPECT_EQ(compared, oracle_.gradients.size());
+}
+
+// Of labels that are classes, as Hugging Face's logits predict them. A regression has no accuracy.
+TEST_P(Parity, MeasuresTheAccuracyOfAClassifier) {
+  if (oracle_.architecture.find("Classification") == std::string::npos) return;
+  const Batch batch = oracle_.batch();
+  const std::vector<Metric> metrics = model_->metrics(model_->outputs(run(*model_, batch)), batch);
+  const at::Tensor labels = batch.at("labels").reshape(-1);
+  const bool several = oracle_.config.text("problem_type", "") == "multi_label_classification";
+  ASSERT_EQ(metrics.size(), several || !labels.is_floating_point() ? 1u : 0u);
+  if (labels.is_floating_point()) return;
+  const at::Tensor found = oracle_.outputs.at("logits").flatten(0, -2).argmax(-1);
+  EXPECT_EQ(metrics[0].name, "accuracy");
+  EXPECT_EQ(metrics[0].sum, found.eq(labels).sum().item<double>());
+  EXPECT_EQ(metrics[0].count, labels.ne(-100).sum().item<double>());
 }
 
 TEST_P(Parity, PassesTheFieldsThatBoundarySays) {

@@ -25,10 +25,13 @@ json entry_of(const plan::Replacement& replacement) {
   return entry;
 }
 
-// Returns the family's own policy for these options, as data.
-json policy_of(const Model& model, const plan::ParallelSizes& sizes) {
+plan::Plan shipped_plan(const Model& model, const plan::ParallelSizes& sizes) {
   std::string identity;
-  const plan::Plan plan = make_plan(model.module(), sizes, "", &identity);
+  return make_plan(model.module(), sizes, "", &identity);
+}
+
+// Returns the policy that gives this plan, as data.
+json policy_of(const plan::Plan& plan) {
   json entries = json::array();
   for (const plan::Replacement& replacement : plan.replacements) entries.push_back(entry_of(replacement));
   for (const plan::Division& division : plan.divisions)
@@ -93,7 +96,9 @@ Change with_replicated_mlp(const json& policy) {
   return replicated;
 }
 
-std::vector<Change> changes_of(const json& policy, const plan::ParallelSizes& sizes) {
+std::vector<Change> changes_of(const plan::Plan& plan) {
+  const json policy = policy_of(plan);
+  const plan::ParallelSizes& sizes = plan.sizes;
   std::vector<Change> changes;
   const auto change = [&](size_t entry, const char* key, const json& value, Fate fate) {
     changes.push_back(
@@ -112,12 +117,13 @@ std::vector<Change> changes_of(const json& policy, const plan::ParallelSizes& si
     // One part contradicts heads of keys, which are those of the other parts, on any number of ranks.
     if (entry.value("fused", json()) == json(3))
       change(i, "fused", 1, sizes.tensor > 1 || entry.contains("key_heads") ? Fate::kRefused : Fate::kTrains);
-    // The positions of Whisper's encoder, which are added before its sequence is split.
-    if (splits_sequences(sizes) && entry.value("on", "") == "encoder.stream_split") {
-      changes.push_back({"positions that split a sequence before it is split", Fate::kRefused, policy});
-      changes.back().policy["entries"].push_back(
-          {{"on", "encoder.embed_positions"}, {"operation", "weft.embedding/1"}});
-    }
+  }
+  if (!splits_sequences(sizes)) return changes;
+  // Every rank computes an embedding without an entry, and the sequence is split later.
+  for (const plan::PlannedNode& node : plan.replicated) {
+    if (node.kind != "Embedding") continue;
+    changes.push_back({node.path + " splits its sequence before it is split", Fate::kRefused, policy});
+    changes.back().policy["entries"].push_back({{"on", node.path}, {"operation", "weft.embedding/1"}});
   }
   return changes;
 }
@@ -138,9 +144,9 @@ void expect_every_mistake_is_refused(const std::string& name, const Trial& trial
   booster.strategy = options.strategy;
   booster.options = options.options;
   booster.precision = options.precision;
-  const plan::ParallelSizes sizes = choose_strategy(booster).host.plan_flags;
-  const json policy = policy_of(trial.model(options), sizes);
-  std::vector<Change> changes = changes_of(policy, sizes);
+  const plan::Plan plan = shipped_plan(trial.model(options), choose_strategy(booster).host.plan_flags);
+  const json policy = policy_of(plan);
+  std::vector<Change> changes = changes_of(plan);
   const auto is_refused = [](const Change& change) { return change.fate == Fate::kRefused; };
   ASSERT_GT(std::count_if(changes.begin(), changes.end(), is_refused), 2);
   changes = slice(name, changes, count);

@@ -1,6 +1,4 @@
 // Names, ties, units and initial values of the models.
-#include "bert_model.hpp"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -9,11 +7,6 @@
 #include "weft/nn/token_model.hpp"
 
 namespace weft::test {
-
-std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
-                                      at::ScalarType dtype) {
-  return bert::make_model(config, architecture, dtype);
-}
 
 namespace {
 

@@ -2,16 +2,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "bloom_model.hpp"
 #include "policies/oracle.hpp"
 #include "support/expect_error.hpp"
 
 namespace weft::test {
-
-std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
-                                      at::ScalarType dtype) {
-  return bloom::make_model(config, architecture, dtype);
-}
 
 namespace {
 

@@ -5,17 +5,11 @@
 #include <cmath>
 #include <set>
 
-#include "chatglm_model.hpp"
 #include "policies/oracle.hpp"
 #include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
 
 namespace weft::test {
-
-std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
-                                      at::ScalarType dtype) {
-  return chatglm::make_model(config, architecture, dtype);
-}
 
 namespace {
 

@@ -2,15 +2,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "gpt2_model.hpp"
 #include "policies/oracle.hpp"
 
 namespace weft::test {
-
-std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
-                                      at::ScalarType dtype) {
-  return gpt2::make_model(config, architecture, dtype);
-}
 
 namespace {
 

@@ -2,18 +2,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "llama_model.hpp"
 #include "nn/initialise.hpp"
 #include "policies/oracle.hpp"
 #include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
 
 namespace weft::test {
-
-std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
-                                      at::ScalarType dtype) {
-  return llama::make_model(config, architecture, dtype);
-}
 
 namespace {
 

@@ -1,6 +1,4 @@
 // Names, ties, units, initial values and positions of the models.
-#include "opt_model.hpp"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -8,11 +6,6 @@
 #include "support/expect_error.hpp"
 
 namespace weft::test {
-
-std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
-                                      at::ScalarType dtype) {
-  return opt::make_model(config, architecture, dtype);
-}
 
 namespace {
 

@@ -8,11 +8,6 @@
 
 namespace weft::test {
 
-std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
-                                      at::ScalarType dtype) {
-  return qwen2::make_model(config, architecture, dtype);
-}
-
 namespace {
 
 using Windows = std::vector<int64_t>;

@@ -9,11 +9,6 @@
 
 namespace weft::test {
 
-std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
-                                      at::ScalarType dtype) {
-  return qwen3::make_model(config, architecture, dtype);
-}
-
 namespace {
 
 nn::RotaryDecoderConfig read(const std::string& json) {

@@ -5,15 +5,9 @@
 #include <cmath>
 
 #include "policies/oracle.hpp"
-#include "t5_model.hpp"
 #include "weft/nn/layers.hpp"
 
 namespace weft::test {
-
-std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
-                                      at::ScalarType dtype) {
-  return t5::make_model(config, architecture, dtype);
-}
 
 namespace {
 

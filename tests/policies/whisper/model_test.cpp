@@ -15,11 +15,6 @@
 
 namespace weft::test {
 
-std::shared_ptr<nn::Model> make_model(const Config& config, std::string_view architecture,
-                                      at::ScalarType dtype) {
-  return whisper::make_model(config, architecture, dtype);
-}
-
 namespace {
 
 constexpr const char* kGeneration = "WhisperForConditionalGeneration";
