@@ -31,11 +31,11 @@ TEST(Gpt2Config, RefusesContradictionsNamingTheKeys) {
   EXPECT_ERROR(read(R"({"n_embd": 10, "n_head": 3})"), WEFT_INVALID_ARGUMENT, "n_embd", "10", "n_head", "3");
   EXPECT_ERROR(read(R"({"n_embd": 768, "hidden_size": 96})"), WEFT_INVALID_ARGUMENT, "n_embd", "hidden_size",
                "768", "96");
-  for (const auto& [key, alias] : {std::pair("n_positions", "max_position_embeddings"),
-                                   {"n_layer", "num_hidden_layers"},
-                                   {"n_head", "num_attention_heads"}})
-    EXPECT_ERROR(read(fmt::format(R"({{"{}": 2, "{}": 3}})", key, alias)), WEFT_INVALID_ARGUMENT, key, alias,
-                 "is 2", "is 3");
+  for (const auto& names : {std::pair("n_positions", "max_position_embeddings"),
+                            {"n_layer", "num_hidden_layers"},
+                            {"n_head", "num_attention_heads"}})
+    EXPECT_ERROR(read(fmt::format(R"({{"{}": 2, "{}": 3}})", names.first, names.second)),
+                 WEFT_INVALID_ARGUMENT, names.first, names.second, "is 2", "is 3");
   EXPECT_ERROR(read(R"({"n_layer": 0})"), WEFT_INVALID_ARGUMENT, "n_layer", "at least 1");
   EXPECT_ERROR(read(R"({"num_hidden_layers": 5000})"), WEFT_INVALID_ARGUMENT, "num_hidden_layers", "4096");
   EXPECT_ERROR(read(R"({"activation_function": "gelu_nwe"})"), WEFT_INVALID_ARGUMENT, "activation_function",
