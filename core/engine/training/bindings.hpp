@@ -15,7 +15,10 @@
 #include "box/box.hpp"
 #include "mesh/mesh.hpp"
 #include "plan/plan.hpp"
+#include "schedule/stage_division.hpp"
 #include "training/handles.hpp"
+#include "training/pipeline_options.hpp"
+#include "training/shared_gradients.hpp"
 #include "training/strategy.hpp"
 #include "weft/nn/model.hpp"
 
@@ -45,6 +48,7 @@ struct TrainingOptions {
   uint32_t tensor_size = 1;                     // size of the tensor axis
   uint32_t sequence_size = 1;                   // number of ranks that split a sequence
   int64_t check_agreement = 0;                  // as BoosterOptions::check_agreement
+  PipelineOptions pipeline = {};                // the pipeline axis
 };
 
 class Bindings {
@@ -73,6 +77,17 @@ class Bindings {
   weft_param* find_param(std::string_view name) const;  // by canonical or tied name; null if there is none
   at::ScalarType dtype() const;                         // the working dtype
   at::ScalarType master_dtype() const;                  // the dtype of the values that the optimizer updates
+
+  // The virtual stages into which the host divides the units; one with all units if it does not, as under a
+  // strategy that makes the pipeline axis itself. Parameters of units that run on other ranks are absent here:
+  // of no elements, without storage, and unknown to the strategy.
+  const pipeline::StageDivision& stages() const { return stages_; }
+  bool runs_here(const weft_unit& unit) const { return unit.here; }
+  // What the strategy sees, in the order of the model: the units that run on this rank, and their parameters.
+  const std::vector<weft_unit*>& own_units() const { return own_units_; }
+  const std::vector<weft_param*>& own_params() const { return own_params_; }
+  // The gradients of this rank's parameters that other stages have, too.
+  SharedGradients& shared_gradients() { return shared_gradients_; }
 
   const Mesh& mesh() const { return mesh_; }
   // Returns the communicator along a set of axes; null before start() has made the mesh.
@@ -115,6 +130,9 @@ class Bindings {
   void apply_plan(const MakePlan& make_plan);
   void make_params();
   void make_units();
+  // Keeps the units of this rank's virtual stages and their parameters (stages.cpp). Collective.
+  void keep_stage();
+  void share_gradients();
   // Check what a strategy must do in describe_mesh, configure and publish (promises.cpp).
   void require_one_mesh(const std::function<std::string()>& describe) const;
   void check_bound() const;
@@ -131,6 +149,10 @@ class Bindings {
   std::vector<std::unique_ptr<weft_param>> params_;
   std::vector<std::unique_ptr<weft_unit>> units_;
   std::vector<std::pair<std::string, at::Tensor>> buffers_;
+  pipeline::StageDivision stages_;
+  std::vector<weft_unit*> own_units_;
+  std::vector<weft_param*> own_params_;
+  SharedGradients shared_gradients_;
   std::set<Axes> divided_axes_;
   std::vector<std::array<int64_t, 3>> ranges_;  // of the published shards: parameter, begin, count
   int64_t zeroings_ = 0;

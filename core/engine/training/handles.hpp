@@ -31,6 +31,8 @@ struct weft_param {
   uint32_t partition_axes = 0;
   uint32_t gradient_axes = 0;
   bool frozen = false;
+  bool here = true;           // a unit that runs on this rank uses it; false: the part has no elements
+  bool across_stages = false;  // units on other pipeline stages use it, too
   bool bound = false;
   bool touched = false;  // it got a gradient since the last update
   int64_t count() const;
@@ -47,6 +49,8 @@ struct weft_unit {
   weft::nn::Unit* unit = nullptr;
   std::vector<weft_param*> params;
   bool recompute = false;
+  bool here = true;    // it runs on this rank
+  uint32_t place = 0;  // among the units that run on this rank, which is the index that strategies see
 };
 
 struct weft_state {

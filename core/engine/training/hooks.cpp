@@ -43,13 +43,20 @@ void Hooks::forward(weft_unit& unit, State& state, const std::shared_ptr<Forward
 }
 
 void Hooks::backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
-                     const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record) {
+                     const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record,
+                     const std::function<void()>& send) {
   strategy_.disturb();  // because gradients change from here on
   strategy_.call(strategy_.api().begin_backward, &info);
   in_backward_ = true;
   const auto leave = c10::make_scope_exit([this]() noexcept { in_backward_ = false; });
+  shared_gradients_.begin();
   if (!roots.empty()) torch::autograd::backward(roots, gradients);
   complete(record);
+  shared_gradients_.end();
+  if (send) send();
+  if (info.synchronise != 0)
+    for (weft_param* param : shared_gradients_.complete())
+      strategy_.call(strategy_.api().gradient_ready, param);
   strategy_.call(strategy_.api().end_backward, &info);
 }
 

@@ -14,7 +14,8 @@ class ForwardRecord;
 
 class Hooks {
  public:
-  explicit Hooks(Bindings& bindings) : strategy_(bindings.strategy()) {}
+  explicit Hooks(Bindings& bindings)
+      : strategy_(bindings.strategy()), shared_gradients_(bindings.shared_gradients()) {}
   ~Hooks();
   Hooks(const Hooks&) = delete;
 
@@ -29,9 +30,12 @@ class Hooks {
   // inserts boundaries into the autograd graph that fire the unit's backward hooks.
   void forward(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record, const Run& run);
   // Runs the autograd engine from `roots`, between the hooks that begin and end backward. `record` is that of
-  // the only forward it goes through, or null if it may go through any pending ones.
+  // the only forward it goes through, or null if it may go through any pending ones. `send` runs when the hooks
+  // of all units have been called: it starts to send what other stages wait for, because a synchronising
+  // backward then waits for these stages, to sum the gradients that they share.
   void backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
-                const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record);
+                const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record,
+                const std::function<void()>& send = {});
 
   // Used by ForwardRecord. Backward hooks are valid only while the host runs the autograd engine.
   bool in_backward() const { return in_backward_; }
@@ -45,6 +49,7 @@ class Hooks {
   void complete(const std::shared_ptr<ForwardRecord>& record);
 
   Strategy& strategy_;
+  SharedGradients& shared_gradients_;
   std::vector<std::weak_ptr<ForwardRecord>> pending_;  // forwards whose backward is to come
   bool in_backward_ = false;
 };

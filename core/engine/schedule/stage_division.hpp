@@ -1,0 +1,27 @@
+// How the units of a model are divided into the virtual stages of a pipeline. Needs no libtorch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace weft::pipeline {
+
+// Consecutive units for each virtual stage, at least one.
+struct StageDivision {
+  std::vector<uint32_t> begins;  // the first unit of each virtual stage and, last, the number of units
+
+  uint32_t virtual_stages() const { return static_cast<uint32_t>(begins.size()) - 1; }
+  uint32_t begin(uint32_t virtual_stage) const { return begins[virtual_stage]; }
+  uint32_t end(uint32_t virtual_stage) const { return begins[virtual_stage + 1]; }
+  // Returns the virtual stage that has a unit.
+  uint32_t stage_of_unit(uint32_t unit) const;
+  bool operator==(const StageDivision& other) const = default;
+};
+
+// Divides units with these costs so that the most expensive virtual stage costs as little as possible and,
+// among such divisions, the sum of the squared costs is the smallest. Of several equal divisions, each virtual
+// stage ends as early as possible, the last one first. Costs are not negative. Throws INVALID_ARGUMENT if
+// there are fewer units than virtual stages.
+StageDivision divide_units(const std::vector<double>& costs, uint32_t virtual_stages);
+
+}  // namespace weft::pipeline

@@ -1,0 +1,42 @@
+// Gradients of parameters that units on several pipeline stages use, such as tied embeddings. Each of these
+// stages, the holders, has the parameter and computes a part of its gradient. A strategy sees the sum over the
+// holders, and only when it is complete: in the last backward of a step.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "training/handles.hpp"
+#include "weft/world.hpp"
+
+namespace weft {
+
+class SharedGradients {
+ public:
+  // Adds a parameter of this stage. `holders` are the stages that have it.
+  void add(weft_param& param, const Communicator& holders);
+  bool empty() const { return entries_.empty(); }
+
+  // Sets the gradients that the strategy keeps in .grad aside, before autograd runs.
+  void begin();
+  // Takes what autograd has added to .grad since, and puts the strategy's gradients back.
+  void end();
+  // Sums what end() took since the last complete() over the holders, and adds the sum to .grad. Returns the
+  // parameters that got a gradient on any holder, for which `gradient_ready` is due. Blocks until all holders
+  // have called it: call it after everything that another stage waits for.
+  std::vector<weft_param*> complete();
+  // Forgets what end() took.
+  void zero();
+
+ private:
+  struct Entry {
+    weft_param* param;
+    Communicator holders;
+    at::Tensor own;    // what backward gave this stage since the last complete()
+    at::Tensor aside;  // the strategy's, while autograd runs
+  };
+  std::vector<Entry> entries_;  // in the order of parameters, which is the same on all holders
+};
+
+}  // namespace weft
