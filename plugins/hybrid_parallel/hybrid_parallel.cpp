@@ -1,6 +1,6 @@
-// hybrid_parallel: tensor parallelism times data parallelism. The host performs tensor parallelism by the
-// model's plan. This strategy selects the kind of data parallelism: replicated gradients (zero_stage 0) or
-// ZeRO (1 and 2).
+// hybrid_parallel: tensor parallelism times pipeline stages times data parallelism. The host performs tensor
+// parallelism by the model's plan, and runs the stages. This strategy selects the kind of data parallelism:
+// replicated gradients (zero_stage 0) or ZeRO (1 and 2).
 #include <string>
 
 #include "weft/kit/whole_gradients.hpp"
@@ -17,24 +17,14 @@ class HybridParallel final : public weft::kit::DataParallelStrategy<HybridParall
   }
 
   void describe_mesh(weft_mesh& mesh) override {
-    refuse_pipelines();
-    DataParallelStrategy::describe_mesh(mesh);
-  }
-
- private:
-  void refuse_pipelines() const {
-    if (options.get<int64_t>("pp_size") != 1)
-      refuse("pp_size is " + std::to_string(options.get<int64_t>("pp_size")) +
-             ": this version has no pipelines; leave it 1");
     if (!options.get<bool>("dp_outside"))
-      refuse(
-          "dp_outside is false: that puts the data axis inside the pipeline's, and this version has no "
-          "pipelines; leave it true (data-parallel ranks lie furthest apart, tensor-parallel ones side by "
-          "side)");
-  }
-
-  [[noreturn]] static void refuse(const std::string& what) {
-    throw weft::Error(WEFT_UNIMPLEMENTED, "hybrid_parallel: " + what);
+      throw weft::Error(WEFT_UNIMPLEMENTED,
+                        "hybrid_parallel: dp_outside is false: that puts data-parallel ranks between the "
+                        "pipeline stages and the tensor-parallel ranks, and this version has no such order; "
+                        "leave it true (data-parallel ranks are furthest apart, tensor-parallel ranks are "
+                        "neighbours)");
+    weft::kit::ZeroRedundancy::check_mesh(mesh, options, "hybrid_parallel", "zero_stage");
+    DataParallelStrategy::describe_mesh(mesh);
   }
 };
 

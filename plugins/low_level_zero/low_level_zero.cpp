@@ -15,6 +15,7 @@ class LowLevelZero final : public weft::kit::DataParallelStrategy<LowLevelZero> 
 
   // Neighbouring ranks form a group; replicas are in different groups.
   void describe_mesh(weft_mesh& mesh) override {
+    weft::kit::ZeroRedundancy::check_mesh(mesh, options, "low_level_zero", "stage");
     const int64_t groups = options.get<int64_t>("extra_dp_size");
     const uint32_t ranks = data_ranks(mesh);
     if (ranks % groups != 0)

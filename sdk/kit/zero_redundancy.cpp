@@ -23,6 +23,16 @@ std::unique_ptr<DataAxis> ZeroRedundancy::from_options(const Options& options, c
   return std::make_unique<ZeroRedundancy>(chosen, stage);
 }
 
+void ZeroRedundancy::check_mesh(const weft_mesh& mesh, const Options& options, const std::string& who,
+                                const std::string& stage) {
+  if (mesh.size[WEFT_AXIS_PIPELINE] == 1 || options.get<int64_t>(stage) != 2) return;
+  throw Error(WEFT_UNIMPLEMENTED,
+              who + ": " + stage + " is 2 with pp_size " + std::to_string(mesh.size[WEFT_AXIS_PIPELINE]) +
+                  ": all gradients would be reduced once for each micro-batch of the pipeline, because no "
+                  "rank keeps them whole; set " +
+                  stage + " to 1");
+}
+
 void ZeroRedundancy::configure(const Training& training) {
   buckets_.build(training, options_);
 }

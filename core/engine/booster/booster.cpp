@@ -115,7 +115,8 @@ const Mesh& Booster::Shared::mesh() {
   weft_strategy* strategy = nullptr;
   error.check(chosen.api->create(&arguments, &strategy, error), chosen.name);
   const auto destroy = c10::make_scope_exit([&] { chosen.api->destroy(strategy); });
-  mesh_ = Mesh(described_mesh(*chosen.api, strategy, chosen.name, world, chosen.host.plan_flags.tensor),
+  mesh_ = Mesh(described_mesh(*chosen.api, strategy, chosen.name, world, chosen.host.plan_flags.tensor,
+                              chosen.host.pipeline.size),
                world, chosen.name, chosen.host.plan_flags.sequence);
   return *mesh_;
 }
@@ -161,7 +162,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
       world, model.module, strategy.api, strategy.name, values,
       TrainingOptions{precision, options.recompute, options.seed, host.master_weights, host.cast_inputs,
                       host.outputs_fp32, host.autocast, host.plan_flags.tensor, host.plan_flags.sequence,
-                      options.check_agreement},
+                      options.check_agreement, host.pipeline},
       std::move(source), [&](const Mesh& mesh) {
         plan::ParallelSizes sizes = host.plan_flags;
         sizes.tensor = mesh.place(Mesh::tensor()).size;

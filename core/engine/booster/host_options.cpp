@@ -101,6 +101,9 @@ class Listed {
   void take(const char* name, int64_t& value) const {
     if (has(name)) value = options_.at(name).integer;
   }
+  void take(const char* name, std::optional<int64_t>& value) const {
+    if (has(name) && options_.at(name).kind == WEFT_KIND_INT) value = options_.at(name).integer;
+  }
   void take(const char* name, double& value) const {
     if (!has(name)) return;
     const OptionValue& option = options_.at(name);
@@ -132,6 +135,18 @@ void take_sequence_mode(const Listed& listed, plan::ParallelSizes& flags) {
   listed.take("inner_ring_size", options.inner_ring_size);
   listed.take("enable_sequence_overlap", options.enable_sequence_overlap);
   set_sequence_mode(options, flags);
+}
+
+// Reads the options of pipeline parallelism.
+PipelineOptions take_pipeline(const Listed& listed) {
+  PipelineOptions pipeline;
+  int64_t size = 1;
+  listed.take("pp_size", size);
+  pipeline.size = static_cast<uint32_t>(size);
+  listed.take("pp_style", pipeline.style);
+  listed.take("num_microbatches", pipeline.micro_batches);
+  listed.take("microbatch_size", pipeline.micro_batch_size);
+  return pipeline;
 }
 
 // Reads which forms layers have. enable_all_optimization sets every flag that the strategy lists, so it
@@ -183,6 +198,7 @@ HostOptions host_options(const BoosterOptions& booster, const OptionTable& table
   listed.take("tp_size", tensor_size);
   result.plan_flags.tensor = static_cast<uint32_t>(tensor_size);
   take_sequence_mode(listed, result.plan_flags);
+  result.pipeline = take_pipeline(listed);
   listed.take("parallel_output", result.plan_flags.parallel_output);
   listed.take("make_vocab_size_divisible_by", result.plan_flags.vocabulary_multiple);
   take_forms(listed, strategy_options(booster), result.plan_flags);

@@ -11,6 +11,7 @@
 #include "base/options.hpp"
 #include "optim/loss_scaler.hpp"
 #include "plan/plan.hpp"
+#include "training/pipeline_options.hpp"
 #include "weft/booster.hpp"
 
 namespace weft {
@@ -21,6 +22,7 @@ struct HostOptions {
   std::optional<optim::LossScalerOptions> scaler;
   double max_norm = 0, norm_type = 2;
   plan::ParallelSizes plan_flags;  // flags for the plan, and the sizes of the tensor and sequence axes
+  PipelineOptions pipeline;
   bool values_of_rank_0 = false;   // the strategy begins with rank 0's (sync_module_states)
   std::string custom_policy;       // the name of a shard policy; empty: the model family's
 };

@@ -170,20 +170,31 @@ weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_op
 }
 
 weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, const std::string& name,
-                         const World& world, uint32_t tensor_size) {
+                         const World& world, uint32_t tensor_size, uint32_t stages) {
   const auto ranks = static_cast<uint32_t>(world.size());
   if (ranks % tensor_size != 0)
     fail(WEFT_INVALID_ARGUMENT, "{}: tp_size is {}, must divide the {} ranks", name, tensor_size, ranks);
+  if (ranks / tensor_size % stages != 0)
+    fail(WEFT_INVALID_ARGUMENT, "{}: pp_size is {}, must divide the {} ranks that tp_size {} leaves of {}",
+         name, stages, ranks / tensor_size, tensor_size, ranks);
+  if (stages > 1 && api.run_step != nullptr)
+    fail(WEFT_UNIMPLEMENTED,
+         "{}: pp_size is {}, but this strategy schedules units itself, so the host cannot run them in stages",
+         name, stages);
   weft_mesh mesh{};
   mesh.struct_size = sizeof(mesh);
   std::fill(std::begin(mesh.size), std::end(mesh.size), 1u);
   mesh.size[WEFT_AXIS_TENSOR] = tensor_size;
+  mesh.size[WEFT_AXIS_PIPELINE] = stages;
   if (api.describe_mesh == nullptr) {
-    mesh.size[WEFT_AXIS_DATA] = ranks / tensor_size;
+    mesh.size[WEFT_AXIS_DATA] = ranks / tensor_size / stages;
     return mesh;
   }
   ErrorSink error;
   error.check(api.describe_mesh(strategy, &mesh, error), name);
+  if (stages > 1 && mesh.size[WEFT_AXIS_PIPELINE] != stages)
+    fail(WEFT_INTERNAL, "{}: pp_size is {}, but describe_mesh made a pipeline axis of {}; it must leave it",
+         name, stages, mesh.size[WEFT_AXIS_PIPELINE]);
   return mesh;
 }
 

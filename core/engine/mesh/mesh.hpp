@@ -105,9 +105,10 @@ class Mesh {
 weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_options, int64_t world_size,
                                            int64_t rank, const std::string& precision);
 
-// Returns the mesh that `strategy` describes. The host gives it a tensor axis of `tensor_size` ranks. Without
-// a `describe_mesh` slot, all other ranks lie on the data axis.
+// Returns the mesh that `strategy` describes. The host gives it a tensor axis of `tensor_size` ranks and a
+// pipeline axis of `stages` ranks. Without a `describe_mesh` slot, all other ranks lie on the data axis. Throws
+// UNIMPLEMENTED for several stages and a strategy that schedules units itself.
 weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, const std::string& name,
-                         const World& world, uint32_t tensor_size);
+                         const World& world, uint32_t tensor_size, uint32_t stages);
 
 }  // namespace weft

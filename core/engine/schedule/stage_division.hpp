@@ -19,9 +19,9 @@ struct StageDivision {
 };
 
 // Divides units with these costs so that the most expensive virtual stage costs as little as possible and,
-// among such divisions, the sum of the squared costs is the smallest. Of several equal divisions, each virtual
-// stage ends as early as possible, the last one first. Costs are not negative. Throws INVALID_ARGUMENT if
-// there are fewer units than virtual stages.
+// among such divisions, so that the sum of the squared costs is the smallest. Of equal divisions, the last
+// virtual stage begins as early as possible, then the one before it. Costs are not negative. Throws
+// INVALID_ARGUMENT if there are fewer units than virtual stages.
 StageDivision divide_units(const std::vector<double>& costs, uint32_t virtual_stages);
 
 }  // namespace weft::pipeline

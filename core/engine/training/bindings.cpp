@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "parallel/apply.hpp"
 #include "training/part.hpp"
+#include "training/stages.hpp"
 
 weft_param::~weft_param() {
   if (!bound) return;
@@ -22,7 +23,7 @@ at::ScalarType weft_param::master_dtype() const {
 }
 
 int64_t weft_param::count() const {
-  return std::accumulate(local.begin(), local.end(), int64_t{1}, std::multiplies<>());
+  return here ? std::accumulate(local.begin(), local.end(), int64_t{1}, std::multiplies<>()) : 0;
 }
 
 namespace weft {
@@ -35,6 +36,7 @@ class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
   explicit ReadyHook(weft_param* param) : param_(param) {}
   void operator()(const torch::autograd::Variable&) override {
     param_->touched = true;
+    if (param_->across_stages) return;  // Hooks::backward calls it with the sum over the stages
     Strategy& strategy = param_->bindings->strategy();
     strategy.call(strategy.api().gradient_ready, param_);
   }
@@ -65,7 +67,9 @@ Bindings::~Bindings() = default;
 void Bindings::start(const MakePlan& make_plan) {
   try {
     make_mesh();
+    stages_ = divide_model(*model_, options_.pipeline);
     apply_plan(make_plan);
+    keep_stage();
     strategy_->call(strategy_->api().configure, static_cast<weft_training*>(this));
     check_bound();
     check_published();
@@ -79,7 +83,8 @@ void Bindings::make_mesh() {
   weft_mesh described{};
   require_one_mesh([&] {
     described =
-        described_mesh(strategy_->api(), strategy_->handle(), strategy_name(), world_, options_.tensor_size);
+        described_mesh(strategy_->api(), strategy_->handle(), strategy_name(), world_, options_.tensor_size,
+                       options_.pipeline.size);
     return fmt::format("{}", fmt::join(described.size, " x "));
   });
   mesh_ = Mesh(described, world_, strategy_name(), options_.sequence_size);
@@ -214,6 +219,7 @@ void Bindings::values_changed() {
 void Bindings::zero_gradients() {
   ++zeroings_;
   strategy_->guarded([&] { strategy_->call(strategy_->api().zero_gradients); });
+  shared_gradients_.zero();
   take_touched();  // forget which parameters those gradients belonged to
 }
 

@@ -130,9 +130,8 @@ class Bindings {
   void apply_plan(const MakePlan& make_plan);
   void make_params();
   void make_units();
-  // Keeps the units of this rank's virtual stages and their parameters (stages.cpp). Collective.
+  // Keeps the units that this rank runs, and their parameters (stages.cpp). Collective.
   void keep_stage();
-  void share_gradients();
   // Check what a strategy must do in describe_mesh, configure and publish (promises.cpp).
   void require_one_mesh(const std::function<std::string()>& describe) const;
   void check_bound() const;

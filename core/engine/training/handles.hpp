@@ -19,7 +19,8 @@ class Bindings;
 struct weft_param {
   weft::Bindings* bindings = nullptr;
   std::string name;
-  uint32_t index = 0;
+  uint32_t index = 0;              // among all parameters of the model
+  uint32_t place = 0;              // among those of this rank, which is the index that strategies see
   at::Tensor tensor;               // the module's own tensor; the strategy binds its storage
   std::vector<uint32_t> units;     // the units that use it, ascending
   std::vector<int64_t> shape;      // the whole shape, as files have it
@@ -31,7 +32,7 @@ struct weft_param {
   uint32_t partition_axes = 0;
   uint32_t gradient_axes = 0;
   bool frozen = false;
-  bool here = true;           // a unit that runs on this rank uses it; false: the part has no elements
+  bool here = true;            // a unit that runs on this rank uses it; false: the part has no elements
   bool across_stages = false;  // units on other pipeline stages use it, too
   bool bound = false;
   bool touched = false;  // it got a gradient since the last update
@@ -50,7 +51,7 @@ struct weft_unit {
   std::vector<weft_param*> params;
   bool recompute = false;
   bool here = true;    // it runs on this rank
-  uint32_t place = 0;  // among the units that run on this rank, which is the index that strategies see
+  uint32_t place = 0;  // among those that do, which is the index that strategies see
 };
 
 struct weft_state {

@@ -64,6 +64,18 @@ void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const pa
   }
 }
 
+void keep_on_stages(weft_param& param, const std::vector<uint32_t>& holders, Mesh::Place own) {
+  param.here = std::find(holders.begin(), holders.end(), own.rank) != holders.end();
+  param.across_stages = holders.size() > 1;
+  param.partition_axes = joined(param.partition_axes, Mesh::stages());
+  param.part += param.num_parts * (param.here ? holders.front() : own.rank);
+  param.num_parts *= own.size;
+  if (own.rank != holders.front()) param.counted.clear();
+  if (param.here || param.shape.empty()) return;
+  param.cut = Cut::nothing(param.shape);
+  param.local = param.cut.local();
+}
+
 std::vector<CountedRun> counted_runs(const weft_param& param, int64_t begin, int64_t count) {
   const int64_t end = begin + count;
   std::vector<CountedRun> runs;

@@ -24,6 +24,10 @@ std::vector<std::unique_ptr<weft_param>> list_params(const nn::Model& model);
 void keep_parts(const std::vector<std::unique_ptr<weft_param>>& params, const parallel::AppliedPlan& plan,
                 const std::function<Mesh::Place(Axes axes)>& place);
 
+// Keeps the parameter's part on the pipeline stages `holders`, ascending, and nothing of it on the others.
+// The first holder counts it. `own` is this rank's place among the stages.
+void keep_on_stages(weft_param& param, const std::vector<uint32_t>& holders, Mesh::Place own);
+
 // Splits elements [begin, begin + count) of this rank's part into runs, in order, at least one. Where several
 // parts hold the same elements, the part with the lowest place along the partition_axes counts them:
 // `counted` says if that is this part. Mesh::counted_range then determines what each of the ranks with this

@@ -21,8 +21,9 @@ void Bindings::require_one_mesh(const std::function<std::string()>& describe) co
 }
 
 void Bindings::check_bound() const {
-  if (mesh_.splits(Mesh::stages())) return;
-  for (const auto& param : params_)
+  // A strategy that makes the stages itself need not hold all parameters on each.
+  if (mesh_.splits(Mesh::stages()) && options_.pipeline.size == 1) return;
+  for (const weft_param* param : own_params_)
     if (!param->bound)
       fail(WEFT_INTERNAL, "{}: configure left parameter {} without storage", strategy_name(), param->name);
 }

@@ -23,6 +23,14 @@ const weft_at_tensor* handle_of(const at::Tensor& tensor) {
 }  // namespace
 
 struct Services {
+  // Returns the units on this rank that use a parameter of this rank.
+  static std::vector<weft_unit*> users_of(const weft_param& param) {
+    std::vector<weft_unit*> users;
+    for (const uint32_t unit : param.units)
+      if (weft_unit* user = param.bindings->units()[unit].get(); user->here) users.push_back(user);
+    return users;
+  }
+
   static weft_status param_info(weft_param* param, weft_param_info* out, weft_error* error) {
     return guarded(error, [&] {
       if (out->struct_size < sizeof(weft_param_info))
@@ -30,16 +38,17 @@ struct Services {
                                                " bytes is smaller than the host's " +
                                                std::to_string(sizeof(weft_param_info)));
       out->name = borrow(param->name);
-      out->index = param->index;
+      out->index = param->place;
       out->frozen = param->frozen;
-      out->first_unit = param->units.front();
-      out->num_units = static_cast<uint32_t>(param->units.size());
+      const std::vector<weft_unit*> users = users_of(*param);
+      out->first_unit = users.front()->place;
+      out->num_units = static_cast<uint32_t>(users.size());
       out->partition_axes = param->partition_axes;
       out->gradient_axes = param->gradient_axes;
       out->working_dtype = dtype_code(param->tensor.scalar_type());
       out->master_dtype = dtype_code(param->master_dtype());
       out->ndim = static_cast<uint32_t>(param->shape.size());
-      out->reserved = 0;
+      out->across_stages = param->across_stages;
       std::copy(param->shape.begin(), param->shape.end(), out->shape);
       std::copy(param->local.begin(), param->local.end(), out->local);
       out->count = param->count();
@@ -69,21 +78,23 @@ struct Services {
     static const weft_model_services table = [] {
       weft_model_services t{};
       t.struct_size = sizeof(t);
-      t.unit_count = [](weft_training* training) { return static_cast<uint32_t>(training->units().size()); };
-      t.unit = [](weft_training* training, uint32_t index) {
-        return index < training->units().size() ? training->units()[index].get() : nullptr;
+      t.unit_count = [](weft_training* training) {
+        return static_cast<uint32_t>(training->own_units().size());
       };
-      t.unit_index = [](weft_unit* unit) { return unit->index; };
+      t.unit = [](weft_training* training, uint32_t index) {
+        return index < training->own_units().size() ? training->own_units()[index] : nullptr;
+      };
+      t.unit_index = [](weft_unit* unit) { return unit->place; };
       t.unit_name = [](weft_unit* unit) { return borrow(unit->unit->name()); };
       t.unit_params = [](weft_unit* unit, weft_param** out, uint32_t capacity) {
         for (uint32_t i = 0; i < capacity && i < unit->params.size(); ++i) out[i] = unit->params[i];
         return static_cast<uint32_t>(unit->params.size());
       };
       t.param_count = [](weft_training* training) {
-        return static_cast<uint32_t>(training->params().size());
+        return static_cast<uint32_t>(training->own_params().size());
       };
       t.param = [](weft_training* training, uint32_t index) {
-        return index < training->params().size() ? training->params()[index].get() : nullptr;
+        return index < training->own_params().size() ? training->own_params()[index] : nullptr;
       };
       t.param_info = &param_info;
       t.param_used_by = [](weft_param* param, weft_unit* unit) -> uint32_t {

@@ -32,7 +32,7 @@ StepCheck::StepCheck(Bindings& bindings)
   published_ = known_parts(bindings_, [](const Shard& shard, KnownPart& part) {
     part.digest += digest_of(shard.value, shard.begin, shard.param->tensor.scalar_type());
   });
-  for (const auto& param : bindings_.params())
+  for (weft_param* param : bindings_.own_params())
     if (!param->frozen && param->tensor.requires_grad()) watch(*param);
 }
 
@@ -109,7 +109,7 @@ void StepCheck::finish() {
   const std::vector<KnownPart> published = known_parts(bindings_, [](const Shard& shard, KnownPart& part) {
     if (shard.gradient.defined()) add_to_sketch(shard.gradient, shard.begin, part.gradient);
   });
-  for (const auto& param : bindings_.params())
+  for (const weft_param* param : bindings_.own_params())
     if (!param->frozen && published[param->index].is_whole(*param))
       compare_gradient(*param, published[param->index].gradient, expected[param->index]);
   on_every_rank(bindings_.world().communicator(), [&] {

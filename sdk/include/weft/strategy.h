@@ -22,7 +22,8 @@ typedef struct weft_strategy weft_strategy;
 typedef struct weft_shard_sink weft_shard_sink;
 
 /* The sizes of the axes. The product of all but the three sub-axes of the tensor axis must be the number of
- * ranks. Before describe_mesh the host sets the size of the tensor axis, and all other sizes to 1. */
+ * ranks. Before describe_mesh the host sets the sizes of the tensor axis and of the pipeline axis, and all
+ * other sizes to 1. A strategy leaves a pipeline axis of more than 1 as it is. */
 typedef struct weft_mesh {
   uint64_t struct_size;
   uint32_t size[WEFT_AXES];
@@ -33,8 +34,16 @@ typedef struct weft_mesh {
  * others ("needs"). Borrowed for the call.
  *
  * If plugin.json names a group of sdk/options/groups.json, the host implements the options of that group:
- * precision, loss scaling, clipping, and the tensor and sequence axes, which it sets before describe_mesh.
- * The strategy receives these options too. */
+ * precision, loss scaling, clipping, and the tensor, sequence and pipeline axes, which it sets before
+ * describe_mesh. The strategy receives these options too.
+ *
+ * A strategy that names the group "pipeline_axis" works with pipeline stages of the host. Then the host
+ * divides the units among the ranks along the pipeline axis, and each rank sees its own only (weft_param_info).
+ * The host runs the micro-batches by a schedule: a micro-batch goes forward while the backward of an earlier
+ * one is to come, and the units of a rank may run forward and backward in several pieces, each with
+ * begin_backward and end_backward of its own. The hooks of one piece come in the order that they have without
+ * stages, and in the same order on all ranks of a stage. `synchronise` is set in the last backward of the step
+ * on this rank. */
 typedef struct weft_strategy_arguments {
   uint64_t struct_size;
   const weft_kv* options;
@@ -130,7 +139,7 @@ typedef struct weft_strategy_api {
   weft_status (*configure)(weft_strategy* strategy, weft_training* training, weft_error* error);
 
   /* Called around the forward of each unit, once per micro-batch and never during recomputation. [control]
-   * [may block] */
+   * [may block on ranks of the same stage only] */
   weft_status (*before_forward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
   weft_status (*after_forward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
 
@@ -145,18 +154,22 @@ typedef struct weft_strategy_api {
   weft_status (*end_backward)(weft_strategy* strategy, const weft_backward_info* info, weft_error* error);
 
   /* Called before the backward of a unit and before its recomputation. Every unit that ran forward gets
-   * exactly one before_backward and one after_backward per micro-batch, in strict reverse order and in the
-   * same order on every rank. [engine or control] [may block] */
+   * exactly one before_backward and one after_backward per micro-batch, in strict reverse order (within a
+   * piece, if the host runs stages) and in the same order on every rank of the stage. [engine or control]
+   * [may block on ranks of the same stage only] */
   weft_status (*before_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
 
   /* Called when the gradient has been accumulated into the tensor's .grad, which the strategy may take or
    * reset here. Called once per parameter and backward, or not at all if the parameter was not used. The
-   * order may differ between ranks. [engine] [may block on earlier reductions of its own only] */
+   * order may differ between ranks. A parameter with across_stages has no gradient before the backward with
+   * `synchronise`; there this is called after after_backward of all units, with the sum over all backwards
+   * since the last such one and over the stages that use it. [engine or control] [may block on earlier
+   * reductions of its own only] */
   weft_status (*gradient_ready)(weft_strategy* strategy, weft_param* param, weft_error* error);
 
-  /* Called when the gradients of all parameters that the unit owns are complete. If the caller runs one
-   * backward through several forwards, the hooks of the last forward come first, and gradients are complete
-   * at the last call for a unit. [engine or control] [may block] */
+  /* Called when the gradients of all parameters that the unit owns are complete, except those with
+   * across_stages. If the caller runs one backward through several forwards, the hooks of the last forward
+   * come first, and gradients are complete at the last call for a unit. [engine or control] [may block] */
   weft_status (*after_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
 
   /* Runs units and micro-batches in an order of the strategy's own, in training and evaluation. If NULL, the
@@ -175,8 +188,9 @@ typedef struct weft_strategy_api {
   weft_status (*zero_gradients)(weft_strategy* strategy, weft_error* error);
 
   /* Estimates what a rank would hold and send, from shapes alone. The host has already applied the tensor
-   * axis to the shapes, and arguments->world_size is the number of ranks that it leaves. `out` is zero on
-   * entry. May be NULL: no estimate. [any thread] [no collective] */
+   * axis to the shapes, and has left the units and parameters of one pipeline stage; arguments->world_size is
+   * the number of ranks that both axes leave. `out` is zero on entry. May be NULL: no estimate. [any thread]
+   * [no collective] */
   weft_status (*estimate)(const weft_strategy_arguments* arguments, const weft_job_shape* job,
                           weft_job_estimate* out, weft_error* error);
 } weft_strategy_api;

@@ -25,11 +25,13 @@ typedef struct weft_param weft_param;
 typedef struct weft_state weft_state; /* named tensors that pass between units */
 typedef struct weft_step weft_step;   /* one step, borrowed for run_step */
 
-/* Describes a parameter. */
+/* Describes a parameter. Where the host divides the units among pipeline stages (weft/strategy.h), a strategy
+ * sees the units that this rank runs and the parameters of these units, as if they were the model. Indexes of
+ * units and parameters count these alone. */
 typedef struct weft_param_info {
   uint64_t struct_size;
-  weft_str name; /* valid as long as the parameter */
-  uint32_t index;
+  weft_str name;  /* valid as long as the parameter */
+  uint32_t index; /* param(index) returns it */
   uint32_t frozen;         /* 1: it never gets a gradient */
   uint32_t first_unit;     /* the first unit that uses it and owns it: its backward completes the gradient */
   uint32_t num_units;      /* how many units use it */
@@ -38,7 +40,7 @@ typedef struct weft_param_info {
   uint32_t working_dtype;  /* WEFT_F32, ...: the dtype that the layers compute with */
   uint32_t master_dtype;   /* the dtype that the optimizer updates; if frozen, the working dtype */
   uint32_t ndim;           /* of both shapes */
-  uint32_t reserved;
+  uint32_t across_stages;  /* 1: other stages use it, too; its gradient is complete only in gradient_ready */
   int64_t shape[WEFT_MAX_DIMS]; /* of the whole parameter, independent of the mesh */
   int64_t local[WEFT_MAX_DIMS]; /* of this rank's part, which the layer computes with */
   int64_t count;                /* elements of the part */

@@ -41,8 +41,10 @@ class Strategy {
   virtual void values_changed() {}
   virtual void zero_gradients() = 0;
 
-  // Returns how many ranks the tensor axis leaves for the data axes.
-  uint32_t data_ranks(const weft_mesh& mesh) const { return world_size / mesh.size[WEFT_AXIS_TENSOR]; }
+  // Returns how many ranks the tensor and the pipeline axis leave for the data axes.
+  uint32_t data_ranks(const weft_mesh& mesh) const {
+    return world_size / (mesh.size[WEFT_AXIS_TENSOR] * mesh.size[WEFT_AXIS_PIPELINE]);
+  }
 
   Options options;
   Training training;
@@ -120,7 +122,7 @@ struct StrategyTable {
   }
 
   // Calls T::estimate(const Options&, uint32_t ranks, const weft_job_shape&, weft_job_estimate&), a static
-  // function, if T has it. `ranks` is the number of ranks that the tensor axis leaves.
+  // function, if T has it. `ranks` is the number of ranks that the tensor and the pipeline axis leave.
   static constexpr auto estimate_hook()
       -> weft_status (*)(const weft_strategy_arguments*, const weft_job_shape*, weft_job_estimate*,
                          weft_error*) {

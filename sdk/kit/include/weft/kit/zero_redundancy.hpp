@@ -23,6 +23,11 @@ class ZeroRedundancy final : public DataAxis {
   static std::unique_ptr<DataAxis> from_options(const Options& options, const std::string& stage,
                                                 const std::string& capacity);
 
+  // Throws UNIMPLEMENTED naming `who` and the options if `mesh` has pipeline stages and `options` ask for
+  // stage 2: each micro-batch has a backward of its own there, and stage 2 reduces the gradients of each.
+  static void check_mesh(const weft_mesh& mesh, const Options& options, const std::string& who,
+                         const std::string& stage);
+
   // Shards each parameter over the axes that its gradient is summed over.
   void configure(const Training& training) override;
   void before_forward(Unit unit) override;

@@ -1,0 +1,64 @@
+#include "training/shared_gradients.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <utility>
+
+namespace weft {
+
+void SharedGradients::add(weft_param& param, const Communicator& holders) {
+  entries_.push_back({&param, holders, {}, {}});
+}
+
+void SharedGradients::begin() {
+  for (Entry& entry : entries_)
+    entry.aside = std::exchange(entry.param->tensor.mutable_grad(), std::exchange(entry.own, at::Tensor()));
+}
+
+void SharedGradients::end() {
+  for (Entry& entry : entries_)
+    entry.own = std::exchange(entry.param->tensor.mutable_grad(), std::exchange(entry.aside, at::Tensor()));
+}
+
+std::vector<weft_param*> SharedGradients::complete() {
+  const at::NoGradGuard no_grad;
+  std::vector<Work> works;
+  const auto wait = [&] {
+    for (Work& work : works) work.wait();
+    works.clear();
+  };
+  std::vector<at::Tensor> found;  // whether a holder has a gradient
+  for (const Entry& entry : entries_) {
+    found.push_back(at::full({1}, entry.own.defined() ? 1 : 0, at::kLong));
+    works.push_back(entry.holders.all_reduce(found.back(), ReduceOp::kMax, true));
+  }
+  wait();
+  std::vector<Entry*> summed;
+  for (size_t e = 0; e < entries_.size(); ++e) {
+    if (*found[e].const_data_ptr<int64_t>() == 0) continue;
+    Entry& entry = *summed.emplace_back(&entries_[e]);
+    entry.own = entry.own.defined() ? entry.own.contiguous()
+                                    : at::zeros(entry.param->local, entry.param->tensor.options());
+    works.push_back(entry.holders.all_reduce(entry.own));
+  }
+  wait();
+  std::vector<weft_param*> complete;
+  for (Entry* entry : summed) {
+    at::Tensor& gradient = entry->param->tensor.mutable_grad();
+    const at::Tensor sum = std::exchange(entry->own, at::Tensor());
+    if (gradient.defined())
+      gradient.add_(sum);
+    else
+      gradient = sum;
+    complete.push_back(entry->param);
+  }
+  return complete;
+}
+
+void SharedGradients::zero() {
+  for (Entry& entry : entries_) entry.own.reset();
+}
+
+}  // namespace weft

@@ -1,0 +1,77 @@
+#include "training/stages.hpp"
+
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "training/bindings.hpp"
+#include "training/part.hpp"
+#include "weft/nn/layers.hpp"
+
+namespace weft {
+
+namespace {
+
+using Tensors = std::set<const c10::TensorImpl*>;
+
+// Adds the elements of the parameters of `module` that are not in `seen`, without those of embeddings.
+double count_elements(const torch::nn::Module& module, Tensors& seen) {
+  double elements = 0;
+  if (dynamic_cast<const nn::Embedding*>(&module) == nullptr)
+    for (const at::Tensor& parameter : module.parameters(/*recurse=*/false))
+      if (seen.insert(parameter.unsafeGetTensorImpl()).second)
+        elements += static_cast<double>(parameter.numel());
+  for (const auto& child : module.children()) elements += count_elements(*child, seen);
+  return elements;
+}
+
+// Returns the stages that have a unit which uses the parameter, ascending.
+std::vector<uint32_t> holders_of(const weft_param& param, const pipeline::StageDivision& division,
+                                 const PipelineOptions& options) {
+  std::set<uint32_t> holders;
+  for (const uint32_t unit : param.units) holders.insert(stage_of(division.stage_of_unit(unit), options));
+  return {holders.begin(), holders.end()};
+}
+
+}  // namespace
+
+pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& options) {
+  std::vector<double> costs;
+  for (const nn::Unit* unit : model.units()) {
+    Tensors seen;
+    double& cost = costs.emplace_back(1);  // no unit is free
+    for (const torch::nn::Module* module : unit->modules()) cost += count_elements(*module, seen);
+  }
+  if (options.virtual_stages() > costs.size())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} has {} units, but pp_size {} needs {}: a stage runs one unit at least; set pp_size to {} or less",
+         model.architecture(), costs.size(), options.size, options.virtual_stages(),
+         costs.size() / options.chunks);
+  return pipeline::divide_units(costs, options.virtual_stages());
+}
+
+void Bindings::keep_stage() {
+  const PipelineOptions& options = options_.pipeline;
+  const Mesh::Place own = options.size > 1 ? mesh_.place(Mesh::stages()) : Mesh::Place{0, 1};
+  std::map<std::vector<uint32_t>, Communicator> communicators;  // of the stages that share parameters
+  for (const auto& param : params_) {
+    const std::vector<uint32_t> holders = holders_of(*param, stages_, options);
+    if (own.size > 1) keep_on_stages(*param, holders, own);
+    if (param->here) {
+      param->place = static_cast<uint32_t>(own_params_.size());
+      own_params_.push_back(param.get());
+    }
+    if (holders.size() == 1 || param->frozen) continue;
+    const auto [made, is_new] = communicators.try_emplace(holders);
+    if (is_new) made->second = comm(Mesh::stages())->communicator.subset(holders);
+    if (param->here) shared_gradients_.add(*param, made->second);
+  }
+  for (const auto& unit : units_) {
+    unit->here = stage_of(stages_.stage_of_unit(unit->index), options) == own.rank;
+    if (!unit->here) continue;
+    unit->place = static_cast<uint32_t>(own_units_.size());
+    own_units_.push_back(unit.get());
+  }
+}
+
+}  // namespace weft

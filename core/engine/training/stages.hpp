@@ -1,0 +1,20 @@
+// Divides the units of a model into the stages of a pipeline.
+#pragma once
+
+#include "schedule/stage_division.hpp"
+#include "training/pipeline_options.hpp"
+#include "weft/nn/model.hpp"
+
+namespace weft {
+
+// Returns the virtual stages of the model, which is whole. A unit costs about as much as its parameters have
+// elements, because a matrix product takes time in proportion; tables of which it looks up rows cost nothing.
+// Throws INVALID_ARGUMENT naming pp_size if the model has too few units.
+pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& options);
+
+// Returns the stage that runs a virtual stage. Virtual stages go around the stages: 0 ... p - 1, then again.
+inline uint32_t stage_of(uint32_t virtual_stage, const PipelineOptions& options) {
+  return virtual_stage % options.size;
+}
+
+}  // namespace weft
