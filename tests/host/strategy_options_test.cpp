@@ -102,8 +102,13 @@ const Effects kLowLevelZero = {{"stage", kAlways},
 const Effect kWhole = {{R"("zero_stage": 1)", R"("zero_stage": 2)"}, {"", R"("zero_stage": 0)"}};
 const Effect kZero = {{"", R"("zero_stage": 0)"}, {R"("zero_stage": 1)", R"("zero_stage": 2)"}};
 
-const Effects kHybridParallel = {
+const Effects kPipelineAxis = {
     {"pp_size", kAlways},
+    {"pp_style", {{""}, {R"("pp_size": 2)"}}},
+    {"num_microbatches", {{""}, {R"("pp_size": 2)"}}},
+    {"microbatch_size", {{"", R"("pp_size": 2, "num_microbatches": 2)"}, {R"("pp_size": 2)"}}}};
+
+const Effects kHybridParallel = {
     {"zero_stage", kAlways},
     {"dp_outside", kAlways},
     {"ddp_bucket_cap_mb", kWhole},
@@ -218,10 +223,10 @@ TEST_P(StrategyOptions, SayWhatTheyAreAndSinceWhen) {
 
 INSTANTIATE_TEST_SUITE_P(
     Every, StrategyOptions,
-    ::testing::Values(Listed{"torch_ddp", {&kTorchDdp, &kModelAxes}},
+    ::testing::Values(Listed{"torch_ddp", {&kTorchDdp, &kModelAxes, &kPipelineAxis}},
                       Listed{"torch_fsdp", {&kTorchFsdp, &kModelAxes}},
-                      Listed{"low_level_zero", {&kLowLevelZero, &kPrecision, &kModelAxes}},
-                      Listed{"hybrid_parallel", {&kHybridParallel, &kPrecision, &kModelAxes}},
+                      Listed{"low_level_zero", {&kLowLevelZero, &kPrecision, &kModelAxes, &kPipelineAxis}},
+                      Listed{"hybrid_parallel", {&kHybridParallel, &kPrecision, &kModelAxes, &kPipelineAxis}},
                       Listed{"gemini", {&kGemini, &kPrecision, &kModelAxes}}),
     [](const auto& info) { return info.param.strategy; });
 

@@ -115,8 +115,8 @@ const Mesh& Booster::Shared::mesh() {
   weft_strategy* strategy = nullptr;
   error.check(chosen.api->create(&arguments, &strategy, error), chosen.name);
   const auto destroy = c10::make_scope_exit([&] { chosen.api->destroy(strategy); });
-  mesh_ = Mesh(described_mesh(*chosen.api, strategy, chosen.name, world, chosen.host.plan_flags.tensor,
-                              chosen.host.pipeline.size),
+  mesh_ = Mesh(described_mesh(*chosen.api, strategy, chosen.name, static_cast<uint32_t>(world.size()),
+                              chosen.host.plan_flags.tensor, chosen.host.pipeline.size),
                world, chosen.name, chosen.host.plan_flags.sequence);
   return *mesh_;
 }

@@ -1,6 +1,7 @@
 #include "booster/estimate.hpp"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "plan/form_flags.hpp"
 #include "plugins.hpp"
 #include "training/part.hpp"
+#include "training/stages.hpp"
 
 namespace weft {
 
@@ -63,13 +65,24 @@ int64_t bytes_of(const State& state) {
   return bytes;
 }
 
-std::vector<weft_param_shape> param_shapes(nn::Model& model, size_t* num_units) {
+// The units [begin, end) that a stage runs.
+struct StageUnits {
+  uint32_t begin, end;
+  uint32_t size() const { return end - begin; }
+};
+
+// With several chunks a stage has several such ranges, which no option can ask for yet.
+StageUnits units_of(nn::Model& model, const PipelineOptions& options, uint32_t stage) {
+  const pipeline::StageDivision division = divide_model(model, options);
+  return {division.begin(stage), division.end(stage)};
+}
+
+std::vector<weft_param_shape> param_shapes(nn::Model& model, const StageUnits& stage) {
   const std::vector<nn::Unit*> units = model.units();
-  *num_units = units.size();
   std::map<const c10::TensorImpl*, std::pair<uint32_t, uint32_t>>
-      users;  // the first and the last unit that use it
-  for (uint32_t u = 0; u < units.size(); ++u)
-    for (const torch::nn::Module* module : units[u]->modules())
+      users;  // the first and the last unit of the stage that use it
+  for (uint32_t u = 0; u < stage.size(); ++u)
+    for (const torch::nn::Module* module : units[stage.begin + u]->modules())
       for (const at::Tensor& parameter : module->parameters(true))
         users.try_emplace(parameter.unsafeGetTensorImpl(), u, u).first->second.second = u;
   std::vector<weft_param_shape> shapes;
@@ -77,7 +90,9 @@ std::vector<weft_param_shape> param_shapes(nn::Model& model, size_t* num_units) 
   for (const auto& item : model.named_parameters(true)) {
     const at::Tensor& parameter = item.value();
     if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
-    const auto [first, last] = users[parameter.unsafeGetTensorImpl()];
+    const auto used = users.find(parameter.unsafeGetTensorImpl());
+    if (used == users.end()) continue;
+    const auto [first, last] = used->second;
     shapes.push_back(
         {parameter.numel(), first, last, model.frozen(item.key()) || !parameter.requires_grad(), 0});
   }
@@ -112,10 +127,20 @@ class DividedModel {
 
 }  // namespace
 
+uint32_t num_stages(const BoosterOptions& booster) {
+  return choose_strategy(booster).host.pipeline.size;
+}
+
 std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions& booster,
-                                        const MicroBatchShape& shape) {
+                                        const MicroBatchShape& shape, uint32_t stage) {
   nn::Model& module = model.module();
   const HostOptions host = choose_strategy(booster).host;
+  const PipelineOptions& pipeline = host.pipeline;
+  const StageUnits own = units_of(module, pipeline, stage);
+  const int64_t micro_batches = pipeline.num_micro_batches(shape.batch_size);
+  const int64_t largest = (shape.batch_size - 1) / micro_batches + 1;
+  const int64_t kept_at_once =
+      pipeline.style == "gpipe" ? micro_batches : std::min<int64_t>(micro_batches, pipeline.size - stage);
   if (!host.plan_flags.flash_attention)
     fail(WEFT_UNIMPLEMENTED,
          "there is no estimate with enable_flash_attention false: libtorch's formula cannot be run in shapes "
@@ -124,7 +149,7 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
   const DividedModel divided(module, host);
   static const bool installed = (SavedTensorHooks::install(), true);
   (void)installed;
-  const std::optional<Batch> batch = module.example(shape.batch_size, shape.sequence_length);
+  const std::optional<Batch> batch = module.example(largest, shape.sequence_length);
   if (!batch) return std::nullopt;
   State state;
   try {
@@ -144,25 +169,43 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
   const bool was_training = module.is_training();
   module.train(false);  // because dropout would draw masks
   const auto context = parallel::make_context(module, *batch, divided.plan());
-  for (size_t u = 0; u < units.size(); ++u) {
+  for (size_t u = 0; u < own.end; ++u) {
     int64_t of_unit = 0;
     const int64_t entering = bytes_of(state);
     {
-      const SavedTensorHooks hooks([&] { return std::make_unique<Count>(&known, &saved, &of_unit); });
+      std::optional<SavedTensorHooks> hooks;
+      if (u >= own.begin) hooks.emplace([&] { return std::make_unique<Count>(&known, &saved, &of_unit); });
       const nn::RunningUnit running(*context, u);
       units[u]->forward(state);
     }
+    if (u < own.begin) continue;
     // A recomputed unit keeps its inputs. The tensors of one recomputed unit exist at a time.
     if (u < recomputed) recomputed_bytes = std::max(recomputed_bytes, of_unit);
     bytes += u < recomputed ? entering : of_unit;
     kept.push_back(state);
   }
   module.train(was_training);
-  return bytes + recomputed_bytes + bytes_of(state);
+  // A stage keeps the State that it sends on, from which its backward begins.
+  const bool is_last = own.end == units.size();
+  return kept_at_once * (bytes + (is_last ? 0 : bytes_of(state))) + recomputed_bytes +
+         (is_last ? bytes_of(state) : 0);
 }
 
+namespace {
+
+// Throws what the strategy says against these stages, as when the job begins.
+void check_stages(const ChosenStrategy& chosen, const weft_strategy_arguments& arguments, uint32_t tensor) {
+  ErrorSink error;
+  weft_strategy* strategy = nullptr;
+  error.check(chosen.api->create(&arguments, &strategy, error), chosen.name);
+  const auto destroy = c10::make_scope_exit([&] { chosen.api->destroy(strategy); });
+  described_mesh(*chosen.api, strategy, chosen.name, arguments.world_size, tensor, chosen.host.pipeline.size);
+}
+
+}  // namespace
+
 std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterOptions& booster,
-                                              int64_t world_size) {
+                                              int64_t world_size, uint32_t stage) {
   const ChosenStrategy chosen = choose_strategy(booster);
   if (chosen.host.autocast)
     fail(WEFT_UNIMPLEMENTED,
@@ -170,14 +213,19 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
          "fits with it",
          booster.mixed_precision);
   const plan::ParallelSizes& sizes = chosen.host.plan_flags;
-  if (world_size % (sizes.tensor * sizes.sequence) != 0)
-    fail(WEFT_INVALID_ARGUMENT, "tp_size {} x sp_size {} must divide the {} ranks", sizes.tensor,
-         sizes.sequence, world_size);
-  if (chosen.api->estimate == nullptr) return std::nullopt;
-  size_t num_units = 0;
-  const DividedModel divided(model.module(), chosen.host);
-  const std::vector<weft_param_shape> params = param_shapes(model.module(), &num_units);
+  const uint32_t stages = chosen.host.pipeline.size;
+  if (world_size % (int64_t{sizes.tensor} * stages * sizes.sequence) != 0)
+    fail(WEFT_INVALID_ARGUMENT, "tp_size {} x pp_size {} x sp_size {} must divide the {} ranks", sizes.tensor,
+         stages, sizes.sequence, world_size);
   const std::string precision = resolve_precision(booster);
+  if (stages > 1)
+    check_stages(chosen,
+                 strategy_arguments(chosen.options.data(), chosen.options.size(), world_size, 0, precision),
+                 sizes.tensor);
+  if (chosen.api->estimate == nullptr) return std::nullopt;
+  const StageUnits own = units_of(model.module(), chosen.host.pipeline, stage);
+  const DividedModel divided(model.module(), chosen.host);
+  const std::vector<weft_param_shape> params = param_shapes(model.module(), own);
   const at::ScalarType working = precision_dtype(precision);
   const bool masters = at::isReducedFloatingType(working) && chosen.host.master_weights;
   constexpr uint32_t kStatesOfAdam = 2;
@@ -185,14 +233,14 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
   const weft_job_shape shape{sizeof(shape),
                              params.data(),
                              params.size(),
-                             static_cast<uint32_t>(num_units),
+                             own.size(),
                              size_of(working),
                              size_of(masters ? at::kFloat : working),
                              kStatesOfAdam,
                              size_of(optim::computing_dtype(working)),
                              0};
   const weft_strategy_arguments arguments = strategy_arguments(chosen.options.data(), chosen.options.size(),
-                                                               world_size / sizes.tensor, 0, precision);
+                                                               world_size / sizes.tensor / stages, 0, precision);
   weft_job_estimate estimate{};
   estimate.struct_size = sizeof(estimate);
   ErrorSink error;

@@ -17,16 +17,21 @@ struct MicroBatchShape {
   int64_t sequence_length = 0;
 };
 
-// Returns the bytes that one forward without dropout saves for backward, on the first rank of the booster's
-// tensor and sequence axes. Returns nothing if the model has no example batch. Throws UNIMPLEMENTED with
+// Returns the number of pipeline stages of the booster's strategy.
+uint32_t num_stages(const BoosterOptions& booster);
+
+// Returns the bytes that forwards without dropout save for backward, on the first rank of the booster's
+// tensor and sequence axes in pipeline stage `stage`: of one forward, or of as many micro-batches as its
+// schedule keeps at once there. Returns nothing if the model has no example batch. Throws UNIMPLEMENTED with
 // enable_flash_attention false.
 std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions& booster,
-                                        const MicroBatchShape& shape);
+                                        const MicroBatchShape& shape, uint32_t stage = 0);
 
-// Returns the bytes that one rank of `world_size` holds under the booster's strategy, and what it sends over
-// the data axes. Returns nothing if the strategy has no estimate. Throws UNIMPLEMENTED for autocast.
+// Returns the bytes that one rank of `world_size` in this stage holds under the booster's strategy, and what
+// it sends over the data axes. Returns nothing if the strategy has no estimate. Throws UNIMPLEMENTED for
+// autocast.
 std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterOptions& booster,
-                                              int64_t world_size);
+                                              int64_t world_size, uint32_t stage = 0);
 
 // Returns the names of the installed strategies, sorted.
 std::vector<std::string> strategy_names();

@@ -102,8 +102,9 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
   take("seed", options.seed, integer);
   check_numbers(options, flag_of);
   if (given(arguments, "micro_batch_size"))
-    fail(WEFT_UNIMPLEMENTED,
-         "--micro-batch-size is for strategies with a pipeline, and this version has none; use --accumulate");
+    fail(WEFT_INVALID_ARGUMENT,
+         "--micro-batch-size is an option of strategies with pipeline stages: -o pp_size=P -o "
+         "microbatch_size=N; without stages use --accumulate");
   return options;
 }
 

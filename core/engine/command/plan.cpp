@@ -31,17 +31,40 @@ double sent_of(const weft_job_estimate& e) {
                              e.sent_broadcast);
 }
 
-json to_json(const std::string& strategy, const std::optional<weft_job_estimate>& estimate,
-             std::optional<int64_t> activations) {
-  json row = {{"strategy", strategy}};
+// What a rank of one strategy needs; of several pipeline stages, the stage that needs most.
+struct Row {
+  std::string strategy;
+  std::optional<weft_job_estimate> estimate;
+  std::optional<int64_t> activations;
+  uint32_t stage = 0, stages = 1;
+  double total() const { return estimate ? total_of(*estimate, activations.value_or(0)) : 0; }
+};
+
+// `activations` are those of the first stage.
+Row make_row(const Model& model, const BoosterOptions& booster, const MicroBatchShape& micro_batch,
+             int64_t world_size, std::optional<int64_t> activations) {
+  const uint32_t stages = num_stages(booster);
+  Row most;
+  for (uint32_t stage = 0; stage < stages; ++stage) {
+    if (stage > 0) activations = activation_bytes(model, booster, micro_batch, stage);
+    Row row = {booster.strategy, estimate_job(model, booster, world_size, stage), activations, stage, stages};
+    if (stage == 0 || row.total() > most.total()) most = std::move(row);
+  }
+  return most;
+}
+
+json to_json(const Row& of) {
+  json row = {{"strategy", of.strategy}};
+  const std::optional<weft_job_estimate>& estimate = of.estimate;
+  if (of.stages > 1) row["stage"] = of.stage;
   if (!estimate) return row;
   row["bytes"] = {{"parameters", estimate->parameters},
                   {"gradients", estimate->gradients},
                   {"masters", estimate->masters},
                   {"states", estimate->states},
                   {"transient", estimate->transient}};
-  if (activations) row["bytes"]["activations"] = *activations;
-  row["bytes"]["total"] = total_of(*estimate, activations.value_or(0));
+  if (of.activations) row["bytes"]["activations"] = *of.activations;
+  row["bytes"]["total"] = of.total();
   row["bytes"]["host"] = estimate->host;
   row["sent_bytes"] = {{"all_reduce", estimate->sent_all_reduce},
                        {"reduce_scatter", estimate->sent_reduce_scatter},
@@ -50,27 +73,23 @@ json to_json(const std::string& strategy, const std::optional<weft_job_estimate>
   return row;
 }
 
-struct Row {
-  std::string strategy;
-  std::optional<weft_job_estimate> estimate;
-};
-
-void print_table(const std::vector<Row>& rows, std::optional<int64_t> activations, double memory) {
+void print_table(const std::vector<Row>& rows, double memory) {
   std::printf("%-18s %12s %12s %12s %12s %12s %12s %12s %14s\n", "strategy", "parameters", "gradients",
               "masters", "states", "transient", "activations", "total", "sent per step");
-  for (const auto& [name, estimate] : rows) {
+  for (const Row& row : rows) {
+    const std::optional<weft_job_estimate>& estimate = row.estimate;
     if (!estimate) {
-      std::printf("%-18s has no estimate\n", name.c_str());
+      std::printf("%-18s has no estimate\n", row.strategy.c_str());
       continue;
     }
-    const double total = total_of(*estimate, activations.value_or(0));
-    std::printf("%-18s", name.c_str());
+    const double total = row.total();
+    std::printf("%-18s", row.strategy.c_str());
     for (const int64_t bytes : {estimate->parameters, estimate->gradients, estimate->masters,
                                 estimate->states, estimate->transient})
       std::printf(" %12s", size_text(static_cast<double>(bytes)).c_str());
     const auto host = static_cast<double>(estimate->host);  // this part is in host memory
     std::printf(" %12s %12s %14s%s%s\n",
-                activations ? size_text(static_cast<double>(*activations)).c_str() : "unknown",
+                row.activations ? size_text(static_cast<double>(*row.activations)).c_str() : "unknown",
                 size_text(total).c_str(), size_text(sent_of(*estimate)).c_str(),
                 memory > 0 ? (total - host <= memory ? "  fits" : "  does not fit") : "",
                 host > 0 ? ("  with " + size_text(host) + " in host memory").c_str() : "");
@@ -138,11 +157,11 @@ int plan(const json& arguments) {
   for (const std::string& name :
        given(arguments, "strategy") ? std::vector{booster.strategy} : strategy_names()) {
     booster.strategy = name;
-    rows.push_back({name, estimate_job(model, booster, world_size)});
+    rows.push_back(make_row(model, booster, micro_batch, world_size, activations));
   }
   if (flag(arguments, "json")) {
     json all = json::array();
-    for (const Row& row : rows) all.push_back(to_json(row.strategy, row.estimate, activations));
+    for (const Row& row : rows) all.push_back(to_json(row));
     std::printf("%s\n", all.dump().c_str());
     return 0;
   }
@@ -152,12 +171,17 @@ int plan(const json& arguments) {
                   model.architecture(), model.num_elements(), precision, world_size, micro_batch.batch_size,
                   tokens ? fmt::format(" of {} tokens", micro_batch.sequence_length) : "")
           .c_str());
-  print_table(rows, activations, memory);
-  if (const plan::ParallelSizes sizes = choose_strategy(booster).host.plan_flags;
-      sizes.tensor > 1 || sizes.sequence > 1)
+  print_table(rows, memory);
+  if (const Row& row = rows.back(); row.stages > 1)
+    std::printf(
+        "of the %u pipeline stages, stage %u needs most; activations: of the micro-batches that it keeps at "
+        "once\n",
+        row.stages, row.stage);
+  if (const HostOptions host = choose_strategy(booster).host;
+      host.plan_flags.tensor > 1 || host.plan_flags.sequence > 1 || host.pipeline.size > 1)
     std::printf(
         "sent per step: on the data axes; what tensor and sequence axes send depends on the policy "
-        "(sdk/docs/tensor_parallel.md)\n");
+        "(sdk/docs/tensor_parallel.md), and stages send the fields between units\n");
   return 0;
 }
 

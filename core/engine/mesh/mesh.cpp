@@ -170,8 +170,7 @@ weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_op
 }
 
 weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, const std::string& name,
-                         const World& world, uint32_t tensor_size, uint32_t stages) {
-  const auto ranks = static_cast<uint32_t>(world.size());
+                         uint32_t ranks, uint32_t tensor_size, uint32_t stages) {
   if (ranks % tensor_size != 0)
     fail(WEFT_INVALID_ARGUMENT, "{}: tp_size is {}, must divide the {} ranks", name, tensor_size, ranks);
   if (ranks / tensor_size % stages != 0)

@@ -109,6 +109,6 @@ weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_op
 // pipeline axis of `stages` ranks. Without a `describe_mesh` slot, all other ranks lie on the data axis. Throws
 // UNIMPLEMENTED for several stages and a strategy that schedules units itself.
 weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, const std::string& name,
-                         const World& world, uint32_t tensor_size, uint32_t stages);
+                         uint32_t ranks, uint32_t tensor_size, uint32_t stages);
 
 }  // namespace weft

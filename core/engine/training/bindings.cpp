@@ -83,8 +83,8 @@ void Bindings::make_mesh() {
   weft_mesh described{};
   require_one_mesh([&] {
     described =
-        described_mesh(strategy_->api(), strategy_->handle(), strategy_name(), world_, options_.tensor_size,
-                       options_.pipeline.size);
+        described_mesh(strategy_->api(), strategy_->handle(), strategy_name(),
+                       static_cast<uint32_t>(world_.size()), options_.tensor_size, options_.pipeline.size);
     return fmt::format("{}", fmt::join(described.size, " x "));
   });
   mesh_ = Mesh(described, world_, strategy_name(), options_.sequence_size);

@@ -42,7 +42,7 @@ TEST(DataAxis, TakesTheOptionsOfItsStage) {
 
 TEST(DataAxis, LiesOutside) {
   EXPECT_ERROR(boost(one_rank(), toy(), hybrid(R"({"dp_outside": false})")), WEFT_UNIMPLEMENTED,
-               "dp_outside is false", "no pipelines");
+               "dp_outside is false", "leave it true");
   on_ranks({4}, [](World& world) {
     const Job job = boost(world, tiny_gpt2(TinyGpt2{.heads = 4}), hybrid(R"({"tp_size": 2})"));
     EXPECT_EQ(job.model.shared().bindings().mesh().data_rank(), world.rank() / 2);

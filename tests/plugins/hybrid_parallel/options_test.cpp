@@ -30,8 +30,10 @@ TEST(Options, RefuseSizesThatDoNotDivideAndNameThoseThatDo) {
 
 TEST(Options, RefuseWhatThisVersionDoesNotDo) {
   on_ranks({2}, [](World& world) {
-    EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"pp_size": 2})")), WEFT_UNIMPLEMENTED,
-                 "hybrid_parallel: ");
+    EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"pp_size": 2, "zero_stage": 2})")), WEFT_UNIMPLEMENTED,
+                 "hybrid_parallel: zero_stage is 2 with pp_size 2", "set zero_stage to 1");
+    EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"pp_size": 3})")), WEFT_INVALID_ARGUMENT,
+                 "hybrid_parallel: pp_size is 3, must divide the 2 ranks");
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "gpt9"})")),
                  WEFT_NOT_FOUND, "gpt9");
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "none/there.json"})")),
