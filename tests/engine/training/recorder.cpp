@@ -79,10 +79,10 @@ Recorder::Recorder() {
   api_.publish = [](weft_strategy* s, weft_shard_sink* sink, weft_error* error) {
     return guarded(error, [&] {
       if (self(s).publish) return self(s).publish(sink);
-      for (const auto& param : self(s).training->params()) {
+      for (weft_param* param : self(s).training->own_params()) {
         const at::Tensor value = param->tensor.detach(), gradient = param->tensor.grad();
         const weft_shard shard{sizeof(shard),
-                               param.get(),
+                               param,
                                0,
                                value.numel(),
                                handle_of(value),
@@ -99,7 +99,7 @@ Recorder::Recorder() {
   api_.zero_gradients = [](weft_strategy* s, weft_error* error) {
     return guarded(error, [&] {
       self(s).note("zero_gradients");
-      for (const auto& param : self(s).training->params()) param->tensor.mutable_grad().reset();
+      for (const weft_param* param : self(s).training->own_params()) param->tensor.mutable_grad().reset();
     });
   };
 }
@@ -121,12 +121,12 @@ void Recorder::note(const std::string& event) {
 }
 
 void Recorder::bind_whole(weft_training* made) {
-  for (const auto& param : made->params()) {
+  for (weft_param* param : made->own_params()) {
     const at::Tensor storage = at::empty(param->local, param->tensor.scalar_type());
     call([&](weft_error* e) {
-      return model_services().param_read(param.get(), 0, param->count(), handle_of(storage.view(-1)), e);
+      return model_services().param_read(param, 0, param->count(), handle_of(storage.view(-1)), e);
     });
-    call([&](weft_error* e) { return model_services().param_bind(param.get(), handle_of(storage), e); });
+    call([&](weft_error* e) { return model_services().param_bind(param, handle_of(storage), e); });
   }
 }
 
@@ -136,7 +136,7 @@ void Recorder::end_backward(const weft_backward_info& info) {
   if (!sums || !info.synchronise) return;
   weft_comm* const data = comm_services().comm(training, 1u << WEFT_AXIS_DATA);
   if (comm_services().size(data) == 1) return;
-  for (const auto& param : training->params()) {
+  for (const weft_param* param : training->own_params()) {
     if (param->frozen) continue;
     at::Tensor& gradient = param->tensor.mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(param->tensor.detach());
