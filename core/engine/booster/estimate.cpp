@@ -239,8 +239,8 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
                              kStatesOfAdam,
                              size_of(optim::computing_dtype(working)),
                              0};
-  const weft_strategy_arguments arguments = strategy_arguments(chosen.options.data(), chosen.options.size(),
-                                                               world_size / sizes.tensor / stages, 0, precision);
+  const weft_strategy_arguments arguments = strategy_arguments(
+      chosen.options.data(), chosen.options.size(), world_size / sizes.tensor / stages, 0, precision);
   weft_job_estimate estimate{};
   estimate.struct_size = sizeof(estimate);
   ErrorSink error;

@@ -23,8 +23,8 @@ struct HostOptions {
   double max_norm = 0, norm_type = 2;
   plan::ParallelSizes plan_flags;  // flags for the plan, and the sizes of the tensor and sequence axes
   PipelineOptions pipeline;
-  bool values_of_rank_0 = false;   // the strategy begins with rank 0's (sync_module_states)
-  std::string custom_policy;       // the name of a shard policy; empty: the model family's
+  bool values_of_rank_0 = false;  // the strategy begins with rank 0's (sync_module_states)
+  std::string custom_policy;      // the name of a shard policy; empty: the model family's
 };
 
 // Returns the precision of a job: that of the booster, of the strategy's option `precision`, or `param_dtype`

@@ -119,7 +119,8 @@ void explain(const Model& model, const json& arguments, const BoosterOptions& bo
 // Returns --sequence-length, or the largest number of tokens that the model takes.
 int64_t sequence_length(const json& arguments, const Model& model, const nn::TokenModel* tokens) {
   if (tokens == nullptr && given(arguments, "sequence_length"))
-    fail(WEFT_INVALID_ARGUMENT, "--sequence-length is for text, but {} does not read text alone; leave it out",
+    fail(WEFT_INVALID_ARGUMENT,
+         "--sequence-length is for text, but {} does not read text alone; leave it out",
          model.architecture());
   const int64_t longest = tokens ? tokens->max_sequence_length() : 0;
   if (!given(arguments, "sequence_length")) return longest > 0 ? longest : 1024;

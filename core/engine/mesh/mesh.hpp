@@ -106,8 +106,8 @@ weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_op
                                            int64_t rank, const std::string& precision);
 
 // Returns the mesh that `strategy` describes. The host gives it a tensor axis of `tensor_size` ranks and a
-// pipeline axis of `stages` ranks. Without a `describe_mesh` slot, all other ranks lie on the data axis. Throws
-// UNIMPLEMENTED for several stages and a strategy that schedules units itself.
+// pipeline axis of `stages` ranks. Without a `describe_mesh` slot, all other ranks lie on the data axis.
+// Throws UNIMPLEMENTED for several stages and a strategy that schedules units itself.
 weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, const std::string& name,
                          uint32_t ranks, uint32_t tensor_size, uint32_t stages);
 

@@ -79,8 +79,8 @@ class Bindings {
   at::ScalarType master_dtype() const;                  // the dtype of the values that the optimizer updates
 
   // The virtual stages into which the host divides the units; one with all units if it does not, as under a
-  // strategy that makes the pipeline axis itself. Parameters of units that run on other ranks are absent here:
-  // of no elements, without storage, and unknown to the strategy.
+  // strategy that makes the pipeline axis itself. Parameters of units that run on other ranks are absent
+  // here: of no elements, without storage, and unknown to the strategy.
   const pipeline::StageDivision& stages() const { return stages_; }
   bool runs_here(const weft_unit& unit) const { return unit.here; }
   // What the strategy sees, in the order of the model: the units that run on this rank, and their parameters.

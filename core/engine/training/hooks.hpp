@@ -30,9 +30,9 @@ class Hooks {
   // inserts boundaries into the autograd graph that fire the unit's backward hooks.
   void forward(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record, const Run& run);
   // Runs the autograd engine from `roots`, between the hooks that begin and end backward. `record` is that of
-  // the only forward it goes through, or null if it may go through any pending ones. `send` runs when the hooks
-  // of all units have been called: it starts to send what other stages wait for, because a synchronising
-  // backward then waits for these stages, to sum the gradients that they share.
+  // the only forward it goes through, or null if it may go through any pending ones. `send` runs when the
+  // hooks of all units have been called: it starts to send what other stages wait for, because a
+  // synchronising backward then waits for these stages, to sum the gradients that they share.
   void backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                 const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record,
                 const std::function<void()>& send = {});

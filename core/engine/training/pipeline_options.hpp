@@ -8,9 +8,9 @@
 namespace weft {
 
 struct PipelineOptions {
-  uint32_t size = 1;                // ranks along the pipeline axis: the stages
-  std::string style = "1f1b";       // of the schedule
-  uint32_t chunks = 1;              // virtual stages that each stage runs
+  uint32_t size = 1;                                       // ranks along the pipeline axis: the stages
+  std::string style = "1f1b";                              // of the schedule
+  uint32_t chunks = 1;                                     // virtual stages that each stage runs
   std::optional<int64_t> micro_batches, micro_batch_size;  // at most one of them is given
   uint32_t virtual_stages() const { return size * chunks; }
   // Returns the number of micro-batches into which `samples` samples, at least one, are split.

@@ -1,6 +1,6 @@
 // Gradients of parameters that units on several pipeline stages use, such as tied embeddings. Each of these
-// stages, the holders, has the parameter and computes a part of its gradient. A strategy sees the sum over the
-// holders, and only when it is complete: in the last backward of a step.
+// stages, the holders, has the parameter and computes a part of its gradient. A strategy sees the sum over
+// the holders, and only when it is complete: in the last backward of a step.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -43,10 +43,11 @@ pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& op
     for (const torch::nn::Module* module : unit->modules()) cost += count_elements(*module, seen);
   }
   if (options.virtual_stages() > costs.size())
-    fail(WEFT_INVALID_ARGUMENT,
-         "{} has {} units, but pp_size {} needs {}: a stage runs one unit at least; set pp_size to {} or less",
-         model.architecture(), costs.size(), options.size, options.virtual_stages(),
-         costs.size() / options.chunks);
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{} has {} units, but pp_size {} needs {}: a stage runs one unit at least; set pp_size to {} or less",
+        model.architecture(), costs.size(), options.size, options.virtual_stages(),
+        costs.size() / options.chunks);
   return pipeline::divide_units(costs, options.virtual_stages());
 }
 

@@ -38,12 +38,12 @@ typedef struct weft_mesh {
  * describe_mesh. The strategy receives these options too.
  *
  * A strategy that names the group "pipeline_axis" works with pipeline stages of the host. Then the host
- * divides the units among the ranks along the pipeline axis, and each rank sees its own only (weft_param_info).
- * The host runs the micro-batches by a schedule: a micro-batch goes forward while the backward of an earlier
- * one is to come, and the units of a rank may run forward and backward in several pieces, each with
- * begin_backward and end_backward of its own. The hooks of one piece come in the order that they have without
- * stages, and in the same order on all ranks of a stage. `synchronise` is set in the last backward of the step
- * on this rank. */
+ * divides the units among the ranks along the pipeline axis, and each rank sees its own only
+ * (weft_param_info). The host runs the micro-batches by a schedule: a micro-batch goes forward while the
+ * backward of an earlier one is to come, and the units of a rank may run forward and backward in several
+ * pieces, each with begin_backward and end_backward of its own. The hooks of one piece come in the order that
+ * they have without stages, and in the same order on all ranks of a stage. `synchronise` is set in the last
+ * backward of the step on this rank. */
 typedef struct weft_strategy_arguments {
   uint64_t struct_size;
   const weft_kv* options;

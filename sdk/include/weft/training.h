@@ -30,8 +30,8 @@ typedef struct weft_step weft_step;   /* one step, borrowed for run_step */
  * units and parameters count these alone. */
 typedef struct weft_param_info {
   uint64_t struct_size;
-  weft_str name;  /* valid as long as the parameter */
-  uint32_t index; /* param(index) returns it */
+  weft_str name;           /* valid as long as the parameter */
+  uint32_t index;          /* param(index) returns it */
   uint32_t frozen;         /* 1: it never gets a gradient */
   uint32_t first_unit;     /* the first unit that uses it and owns it: its backward completes the gradient */
   uint32_t num_units;      /* how many units use it */

@@ -50,9 +50,10 @@ bool is_used_in(const weft_param& param, uint32_t begin, uint32_t end) {
 
 WEFT_RANKS_TEST(HeldStage, IsRefusedWhereItCannotBeMade, 4) {
   Recorder recorder;
-  EXPECT_ERROR(make_stage(world, 4, recorder, R"("blocks": 1)"), WEFT_INVALID_ARGUMENT, "ToyModel has 3 units",
-               "pp_size 4", "set pp_size to 3 or less");
-  EXPECT_ERROR(make_stage(world, 3, recorder), WEFT_INVALID_ARGUMENT, "pp_size is 3, must divide the 4 ranks");
+  EXPECT_ERROR(make_stage(world, 4, recorder, R"("blocks": 1)"), WEFT_INVALID_ARGUMENT,
+               "ToyModel has 3 units", "pp_size 4", "set pp_size to 3 or less");
+  EXPECT_ERROR(make_stage(world, 3, recorder), WEFT_INVALID_ARGUMENT,
+               "pp_size is 3, must divide the 4 ranks");
   recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[WEFT_AXIS_PIPELINE] = 1; };
   EXPECT_ERROR(make_training(world, make_toy(), recorder, in_stages(2)), WEFT_INTERNAL,
                "describe_mesh made a pipeline axis of 1");
@@ -158,8 +159,8 @@ WEFT_RANKS_TEST(SharedGradients, AreReadyOnceTheSumIsComplete, 2, 4) {
   recorder.events.clear();
   run_backward(hooks, *tied, first ? 4 : 0, true, [&] { recorder.note("send"); });
   EXPECT_EQ(recorder.events,
-            (std::vector<std::string>{"begin_backward 0 of 1 synchronised", "send", "gradient_ready wte.weight",
-                                      "end_backward 0 of 1 synchronised"}));
+            (std::vector<std::string>{"begin_backward 0 of 1 synchronised", "send",
+                                      "gradient_ready wte.weight", "end_backward 0 of 1 synchronised"}));
   ASSERT_TRUE(tied->tensor.grad().defined());
   EXPECT_TRUE(tied->tensor.grad().eq(17).all().item<bool>());
 
