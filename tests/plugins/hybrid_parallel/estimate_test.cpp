@@ -72,6 +72,38 @@ TEST(Estimate, IsWhatARankOfTheAxesHolds) {
   });
 }
 
+TEST(Estimate, CountsTheParametersOfAStage) {
+  const BoosterOptions options = with(R"("pp_size": 2)");
+  on_ranks({2}, [&](World& world) {
+    Model made = model();
+    Booster booster(options, world);
+    const Job job = booster.boost(made, optim::AdamW(made.parameters()));
+    int64_t elements = 0;
+    for (const auto& param : job.model.shared().bindings().params()) elements += param->count();
+    const auto stage = static_cast<uint32_t>(world.rank());
+    EXPECT_EQ(estimate_job(model(), options, 2, stage)->parameters, 4 * elements);
+    world.communicator().barrier();
+  });
+  EXPECT_ERROR(estimate_job(model(), with(R"("pp_size": 2, "zero_stage": 2)"), 2), WEFT_UNIMPLEMENTED,
+               "zero_stage is 2 with pp_size 2");
+  EXPECT_ERROR(estimate_job(model(), with(R"("pp_size": 2, "tp_size": 2)"), 6), WEFT_INVALID_ARGUMENT,
+               "tp_size 2 x pp_size 2", "must divide the 6 ranks");
+}
+
+// 1f1b keeps as many micro-batches as there are stages from this one on, gpipe all.
+TEST(Estimate, CountsTheMicroBatchesThatAStageKeepsAtOnce) {
+  const auto bytes = [](const char* more, int64_t samples, uint32_t stage) {
+    return *activation_bytes(model(), with(std::string(R"("pp_size": 2)") + more), {samples, kPositions},
+                             stage);
+  };
+  const int64_t one = bytes(R"(, "num_microbatches": 1)", 1, 0);
+  EXPECT_EQ(bytes(R"(, "num_microbatches": 4)", 4, 0), 2 * one);
+  EXPECT_EQ(bytes(R"(, "num_microbatches": 4, "pp_style": "gpipe")", 4, 0), 4 * one);
+  EXPECT_EQ(bytes(R"(, "microbatch_size": 1)", 4, 0), 2 * one);
+  EXPECT_EQ(bytes("", 4, 0), bytes(R"(, "num_microbatches": 2)", 4, 0));
+  EXPECT_EQ(bytes(R"(, "num_microbatches": 4)", 4, 1), bytes(R"(, "num_microbatches": 1)", 1, 1));
+}
+
 TEST(Estimate, HasNoneOfAttentionStepByStep) {
   EXPECT_ERROR(activation_bytes(model(), with(R"("enable_flash_attention": false)"), {1, 8}),
                WEFT_UNIMPLEMENTED, "enable_flash_attention false");
