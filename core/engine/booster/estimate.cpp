@@ -185,10 +185,8 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
     kept.push_back(state);
   }
   module.train(was_training);
-  // A stage keeps the State that it sends on, from which its backward begins.
-  const bool is_last = own.end == units.size();
-  return kept_at_once * (bytes + (is_last ? 0 : bytes_of(state))) + recomputed_bytes +
-         (is_last ? bytes_of(state) : 0);
+  const bool has_outputs = own.end == units.size();
+  return kept_at_once * bytes + recomputed_bytes + (has_outputs ? bytes_of(state) : 0);
 }
 
 namespace {
