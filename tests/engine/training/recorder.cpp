@@ -185,11 +185,12 @@ void call(const std::function<weft_status(weft_error*)>& function) {
 }
 
 std::shared_ptr<Training> make_training(World world, std::shared_ptr<nn::Model> model, Recorder& recorder,
-                                        TrainingOptions options, const Bindings::MakePlan& plan) {
+                                        TrainingOptions options, const Bindings::MakePlan& plan,
+                                        std::shared_ptr<ParameterSource> source) {
   making = &recorder;
   recorder.use_run_step();
   return std::make_shared<Training>(std::move(world), std::move(model), &recorder.api(), "recorder",
-                                    std::vector<weft_kv>(), options, nullptr, plan);
+                                    std::vector<weft_kv>(), options, std::move(source), plan);
 }
 
 std::shared_ptr<Training> make_single(std::shared_ptr<nn::Model> model, TrainingOptions options) {

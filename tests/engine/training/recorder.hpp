@@ -61,7 +61,8 @@ inline const weft_at_tensor* handle_of(const at::Tensor& tensor) {
 void call(const std::function<weft_status(weft_error*)>& function);
 
 std::shared_ptr<Training> make_training(World world, std::shared_ptr<nn::Model> model, Recorder& recorder,
-                                        TrainingOptions options = {}, const Bindings::MakePlan& plan = {});
+                                        TrainingOptions options = {}, const Bindings::MakePlan& plan = {},
+                                        std::shared_ptr<ParameterSource> source = nullptr);
 // Makes a training without a strategy on one rank.
 std::shared_ptr<Training> make_single(std::shared_ptr<nn::Model> model, TrainingOptions options = {});
 
