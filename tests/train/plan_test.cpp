@@ -85,6 +85,24 @@ TEST_F(T5PlanCommand, CountsWhatATypeOfActivationSaves) {
   EXPECT_EQ(activations("silu", 32) - activations("silu"), 2 * 8 * kOneWide);
 }
 
+TEST_F(PlanCommand, TellsWhatTheStageNeedsThatNeedsMost) {
+  const Words staged = {"--strategy", "torch_ddp", "--world-size", "2", "-o", "pp_size=2"};
+  const nlohmann::json row = nlohmann::json::parse(weft_succeeds(plan(Words{"--json"} + staged)).out).at(0);
+  const nlohmann::json whole = nlohmann::json::parse(
+      weft_succeeds(plan({"--json", "--strategy", "torch_ddp", "--world-size", "1"})).out)[0];
+  const auto elements = [](const nlohmann::json& of) {
+    return of.at("bytes").at("parameters").get<int64_t>();
+  };
+  EXPECT_LT(row.at("stage").get<int>(), 2);
+  EXPECT_LT(elements(row), elements(whole));
+  EXPECT_GE(2 * elements(row), elements(whole));  // the tied embeddings are on both stages
+  EXPECT_FALSE(whole.contains("stage"));
+  const Output explained = weft_succeeds(plan(Words{"--explain"} + staged));
+  EXPECT_NE(explained.out.find("\nstage 1 "), std::string::npos) << explained.out;
+  EXPECT_TRUE(refuses(plan({"--strategy", "torch_ddp", "--world-size", "64", "-o", "pp_size=64"}), kFailed,
+                      {"units, but pp_size 64 needs 64"}));
+}
+
 TEST_F(PlanCommand, ExplainsWhatItSplits) {
   const Output output = weft_succeeds(
       {"plan", "--model", config_, "--explain", "--strategy", "hybrid_parallel", "-o", "tp_size=2", "-o",

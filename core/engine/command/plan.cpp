@@ -10,6 +10,7 @@
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "plan/describe_model.hpp"
+#include "training/stages.hpp"
 #include "weft/nn/token_model.hpp"
 
 namespace weft::command {
@@ -104,8 +105,20 @@ int64_t count_of(const json& arguments, const char* name, const char* flag, int6
   return value;
 }
 
+// Prints which units each pipeline stage runs.
+void explain_stages(nn::Model& model, const PipelineOptions& options) {
+  const pipeline::StageDivision division = divide_model(model, options);
+  const std::vector<nn::Unit*> units = model.units();
+  for (uint32_t stage = 0; stage < division.virtual_stages(); ++stage) {
+    std::vector<std::string> names;
+    for (uint32_t unit = division.begin(stage); unit < division.end(stage); ++unit)
+      names.push_back(units[unit]->name());
+    std::printf("%s", fmt::format("stage {:<5} {}\n", stage, fmt::join(names, ", ")).c_str());
+  }
+}
+
 // Prints the plan of the model under the options of --strategy: custom_policy, the layer flags, and tp_size
-// unless --tensor-size is given.
+// unless --tensor-size is given; with pp_size also the stages.
 void explain(const Model& model, const json& arguments, const BoosterOptions& booster) {
   const HostOptions host = choose_strategy(booster).host;
   plan::ParallelSizes sizes = host.plan_flags;
@@ -114,6 +127,7 @@ void explain(const Model& model, const json& arguments, const BoosterOptions& bo
   std::string identity;
   const std::optional<plan::Policy> policy = find_policy(model.module(), host.custom_policy, &identity);
   std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
+  if (host.pipeline.size > 1) explain_stages(model.module(), host.pipeline);
 }
 
 // Returns --sequence-length, or the largest number of tokens that the model takes.
