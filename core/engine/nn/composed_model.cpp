@@ -87,7 +87,11 @@ std::vector<FieldShape> ComposedModel::boundary(const Batch& batch, size_t index
   std::vector<FieldShape> fields;
   for (const auto& [name, tensor] : state)
     if (index <= last_reader(name))
-      fields.push_back({name, tensor.sizes().vec(), tensor.scalar_type(), false});
+      fields.push_back({.name = name,
+                        .shape = tensor.sizes().vec(),
+                        .dtype = tensor.scalar_type(),
+                        .differentiable = false,
+                        .from_input = true});
   for (Passed& passed : made_fields(batch, state))
     if (passed.first <= index && index <= passed.last) fields.push_back(std::move(passed.field));
   return fields;

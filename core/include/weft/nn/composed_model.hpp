@@ -78,7 +78,7 @@ class ComposedModel : public Model {
   // Returns the fields that units write for later units, in the order of the State. `input` is what input()
   // returned.
   virtual std::vector<Passed> made_fields(const Batch& batch, const State& input) const = 0;
-  // Returns the index of the last unit that this field of input() enters.
+  // Returns the index of the last unit that this field of input() enters. No unit may change the field.
   virtual size_t last_reader(std::string_view field) const = 0;
   // Returns the shape of the positions that the head reads, from the shapes of the batch's fields.
   virtual std::vector<int64_t> head_positions(const Batch& batch) const = 0;

@@ -97,6 +97,9 @@ struct FieldShape {
   bool differentiable;
   Division division = Division::kNone;
   std::string sequence = {};  // SequenceLength::name of the sequence that it belongs to
+  // Whether it still is the field of this name in input(batch), as no unit has changed it. A pipeline stage,
+  // which has the batch too, makes such a field itself instead of receiving it.
+  bool from_input = false;
 };
 
 // The length of one of a model's sequences in a batch.
