@@ -1,5 +1,8 @@
-// The state of a step while its micro-batches run: the object behind weft_step.
+// A step while its micro-batches run: the object behind weft_step. Its functions run the parts of the step in
+// whatever order a schedule has, that of the host, of a pipeline, or of a strategy.
 #pragma once
+
+#include <functional>
 
 #include "training/forward_record.hpp"
 #include "training/training.hpp"
@@ -7,7 +10,8 @@
 namespace weft {
 
 // Consecutive units that run forward on one state, and then backward in one call. If a schedule has several
-// stages on this rank, a micro-batch has several pieces; the last one that ran forward runs backward first.
+// stages on this rank, a micro-batch has several pieces. The last one that ran forward runs backward first,
+// because its gradients are what the earlier ones wait for.
 struct Piece {
   const weft_state* state;
   uint32_t next_unit;
@@ -42,4 +46,16 @@ struct weft_step {
   std::vector<weft::Training::Forward> forwards;  // only in evaluation
 
   weft::Bindings& bindings() const { return owner->bindings(); }
+  // The functions of weft_step_services (weft/training.h). They throw instead of returning a status.
+  weft::State input(uint32_t index) const;
+  void forward(uint32_t index, weft_unit& unit, weft_state& state);
+  void finish(uint32_t index, const weft::State& last);
+  // Without `outputs`, backward begins at the loss. `gradients` has every differentiable field of `outputs`;
+  // an undefined one counts as zero. `send` runs when the gradients of the fields that entered the piece are
+  // complete, before the strategy's end_backward.
+  void backward(uint32_t index, const weft::State* outputs = nullptr, const weft::State* gradients = nullptr,
+                const std::function<void()>& send = {});
+
+ private:
+  at::Tensor scaled_loss(const weft::MicroBatch& of, const weft::State& last);
 };

@@ -1,0 +1,14 @@
+// The fields of the State that pass from one unit to the next, with the shapes that this rank has of them.
+#pragma once
+
+#include <vector>
+
+#include "training/training.hpp"
+
+namespace weft {
+
+// Returns the fields that enter `unit` for this batch, in the order of the State. Throws UNIMPLEMENTED for a
+// field of a split sequence that a schedule cannot pass on, because it is not the residual stream.
+std::vector<nn::FieldShape> passed_fields(const Training& training, const Batch& batch, uint32_t unit);
+
+}  // namespace weft

@@ -1,0 +1,130 @@
+#include "training/step.hpp"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/text.hpp"
+#include "training/auxiliary.hpp"
+#include "training/precision.hpp"
+
+namespace {
+
+// Returns zero as a function of everything that `state` holds, so that backward reaches all of it.
+at::Tensor zero_of(const weft::State& state) {
+  at::Tensor zero;
+  for (const auto& [name, tensor] : state) {
+    if (!tensor.defined() || !tensor.requires_grad()) continue;
+    const at::Tensor none = tensor.flatten().narrow(0, 0, 0).sum();
+    zero = zero.defined() ? zero + none : none;
+  }
+  return zero.defined() ? zero : at::zeros({});
+}
+
+}  // namespace
+
+weft::State weft_step::input(uint32_t index) const {
+  return weft::input_of(*owner, micro[index].batch);
+}
+
+void weft_step::forward(uint32_t index, weft_unit& unit, weft_state& state) {
+  weft::MicroBatch& of = micro[index];
+  std::shared_ptr<weft::ForwardRecord> record;
+  if (training) {
+    std::vector<weft::Piece>& pieces = of.pieces;
+    if (pieces.empty() || pieces.back().state != &state || pieces.back().next_unit != unit.index)
+      pieces.push_back({&state, 0, owner->hooks_.make_record(), {}});
+    pieces.back().next_unit = unit.index + 1;
+    record = pieces.back().record;
+  }
+  ++of.forwards;
+  std::vector<weft::nn::AuxiliaryLoss> losses = owner->forward_unit(unit, state.state, of.context, record);
+  if (losses.empty()) return;
+  if (!training) {
+    std::move(losses.begin(), losses.end(), std::back_inserter(of.auxiliary));
+    return;
+  }
+  at::Tensor& sum = of.pieces.back().auxiliary;
+  const at::Tensor added = weft::add_auxiliary(*this, index, losses);
+  sum = sum.defined() && added.defined() ? sum + added : added.defined() ? added : sum;
+}
+
+void weft_step::finish(uint32_t index, const weft::State& last) {
+  weft::MicroBatch& of = micro[index];
+  const weft::nn::RunningUnit running(*of.context, owner->units().size());
+  if (std::exchange(of.finished, true))
+    weft::fail(WEFT_FAILED_PRECONDITION, "micro-batch {} is finished already", index);
+  if (training) {
+    of.loss = scaled_loss(of, last);
+    return;
+  }
+  weft::Training::Forward& forward = forwards[index];
+  forward.outputs = weft::outputs_of(*owner, last);
+  forward.counts = owner->model().counts(of.batch);
+  if (!forward.counts.empty()) forward.terms = owner->model().loss(last, of.batch);
+}
+
+// Adds this micro-batch's part of each term, and returns the loss that backward begins at.
+at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State& last) {
+  const weft::nn::Model& model = owner->model();
+  std::vector<at::Tensor> sums;
+  if (criterion && of.batch.empty) {
+    sums = {zero_of(last)};  // a mean over no label would be NaN, and so would zero times it
+  } else if (criterion) {
+    sums = {criterion(weft::outputs_of(*owner, last), of.batch)};
+  } else {
+    for (const weft::nn::LossTerm& term : model.loss(last, of.batch))
+      sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);
+  }
+  if (sums.size() != scales.size())
+    weft::fail(WEFT_INTERNAL, "{}: {} loss terms, but {} counts", model.architecture(), sums.size(),
+               scales.size());
+  at::Tensor total;
+  for (size_t t = 0; t < sums.size(); ++t) {
+    const at::Tensor scaled = sums[t] * (of.batch.empty ? 0.0 : scales[t]);
+    parts[t] += scaled.item<double>();
+    total = total.defined() ? total + scaled : scaled;
+  }
+  const double scale = owner->loss_scale();
+  return scale == 1 ? total : total * scale;
+}
+
+void weft_step::backward(uint32_t index, const weft::State* outputs, const weft::State* gradients,
+                         const std::function<void()>& send) {
+  weft::MicroBatch& of = micro[index];
+  const auto refuse = [&](const char* why) {
+    weft::fail(WEFT_FAILED_PRECONDITION, "backward of micro-batch {}{}", index, why);
+  };
+  if (!training) refuse(": this step only goes forward");
+  if (of.pieces.empty()) refuse(": nothing went forward that has not been backward");
+  std::vector<at::Tensor> roots, grads;
+  if (outputs == nullptr) {
+    if (!of.loss.defined()) refuse(" from the loss needs finish before it");
+    roots = {std::exchange(of.loss, at::Tensor())};
+    grads = {at::Tensor()};
+  } else {
+    for (const auto& [name, tensor] : *outputs) {
+      if (!tensor.defined() || !tensor.requires_grad()) continue;
+      const at::Tensor& gradient = gradients->at(name);
+      if (!gradient.defined()) continue;  // no later unit used the field
+      roots.push_back(tensor);
+      grads.push_back(gradient);
+    }
+  }
+  const weft::Piece piece = std::move(of.pieces.back());
+  of.pieces.pop_back();
+  of.backward_begun = true;
+  if (piece.auxiliary.defined()) {
+    roots.push_back(piece.auxiliary);
+    grads.emplace_back();
+  }
+  // The last in the schedule's order, which need not be that of the micro-batches.
+  const bool last = std::all_of(micro.begin(), micro.end(), [](const weft::MicroBatch& m) {
+    return m.backward_begun && m.pieces.empty();
+  });
+  const weft_backward_info info{sizeof(info), index, static_cast<uint32_t>(micro.size()),
+                                last && synchronise_last, 0};
+  owner->hooks_.backward(roots, grads, info, piece.record, send);
+}
