@@ -14,6 +14,7 @@
 #include "comm/agreement.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
+#include "training/micro_batches.hpp"
 #include "training/training.hpp"
 #include "weft/booster.hpp"
 
@@ -25,23 +26,6 @@ Training& training_of(const Model& model) {
   if (model.shared().training == nullptr)
     fail(WEFT_FAILED_PRECONDITION, "{} is not boosted", model.architecture());
   return *model.shared().training;
-}
-
-// Splits a batch into micro-batches whose sizes differ by at most one. One that would be empty is a stand-in
-// that counts nothing.
-std::vector<Batch> split(const Batch& batch, int64_t parts) {
-  if (parts == 1) return {batch};
-  const int64_t samples = batch.samples();
-  std::vector<Batch> micro;
-  for (int64_t p = 0; p < parts; ++p) {
-    const int64_t begin = samples * p / parts, end = samples * (p + 1) / parts;
-    Batch part;
-    part.empty = batch.empty || begin == end;
-    const int64_t from = std::min(begin, samples - 1), count = std::max<int64_t>(1, end - begin);
-    for (const auto& [name, tensor] : batch) part.set(name, tensor.narrow(0, from, count));
-    micro.push_back(std::move(part));
-  }
-  return micro;
 }
 
 // Returns the number of positions in the model's first sequence, or of samples for a model without sequences.
@@ -64,7 +48,8 @@ StepResult Job::train_step(const Batch& batch) {
   check_max_grad_norm(max_grad_norm, "train_step: max_grad_norm");
   batch.samples();
   training.begin_check();
-  const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);
+  const Training::StepLoss loss =
+      training.run_step(micro_batches(batch, accumulate, training.options().pipeline), criterion);
   training.finish_check();
   StepResult result;
   if (optimizer.shared().scaler) result.loss_scale = bindings.loss_scale();
@@ -95,7 +80,8 @@ double Job::accumulate_gradients(const Batch& batch, bool synchronise) {
   const auto restore =
       c10::make_scope_exit([&, before = training.synchronise()] { training.set_synchronise(before); });
   training.set_synchronise(synchronise);
-  const Training::StepLoss loss = training.run_step(split(batch, accumulate), criterion);
+  const Training::StepLoss loss =
+      training.run_step(micro_batches(batch, accumulate, training.options().pipeline), criterion);
   const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
   if (bindings.world().size() > 1)
     bindings.world().communicator().all_reduce(total, ReduceOp::kSum, true).wait();

@@ -13,8 +13,8 @@
 #include "base/text.hpp"
 #include "parallel/make_context.hpp"
 #include "training/auxiliary.hpp"
+#include "training/pipeline.hpp"
 #include "training/precision.hpp"
-#include "training/services.hpp"
 #include "training/step.hpp"
 
 namespace weft {
@@ -37,7 +37,10 @@ Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_str
   static const bool installed = (SavedTensorHooks::install(), true);
   (void)installed;
   bindings_.start(make_plan);
+  if (bindings_.stages().virtual_stages() > 1) pipeline_ = std::make_unique<Pipeline>(bindings_);
 }
+
+Training::~Training() = default;
 
 std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& state,
                                                       const std::shared_ptr<nn::ForwardContext>& context,
@@ -67,16 +70,18 @@ void Training::drive(weft_step& step) {
     check_driven(step);
     return;
   }
-  const weft_step_services& services = *step_services();
-  ErrorSink error;
-  for (uint32_t micro = 0; micro < step.micro.size(); ++micro) {
-    weft_state state{input_of(bindings_, step.micro[micro].batch)};
-    for (const auto& unit : bindings_.units())
-      error.check(services.forward(&step, micro, unit.get(), &state, error));
-    error.check(services.finish(&step, micro, &state, error));
-    state.state = State();
-    if (step.training) error.check(services.backward(&step, micro, nullptr, nullptr, error));
-  }
+  const auto run = [&] {
+    if (pipeline_ != nullptr) return pipeline_->run(step);
+    for (uint32_t micro = 0; micro < step.micro.size(); ++micro) {
+      weft_state state{step.input(micro)};
+      for (const auto& unit : bindings_.units()) step.forward(micro, *unit, state);
+      step.finish(micro, state.state);
+      state.state = State();
+      if (step.training) step.backward(micro);
+    }
+  };
+  ErrorSink error;  // gives every exception of a unit a status
+  error.check(weft::guarded(error, run));
 }
 
 // Checks that the schedule ran every unit, and backward, of every micro-batch. Otherwise there would be a
@@ -229,7 +234,16 @@ Training::Forward Training::run_forward(const Batch& batch) {
   });
 }
 
+void Training::require_whole_model(const char* what) const {
+  if (pipeline_ == nullptr) return;
+  fail(WEFT_FAILED_PRECONDITION,
+       "{}: {} needs the whole model on each rank, but pp_size is {}; use Job::train_step, or "
+       "Job::accumulate_gradients and the optimizer's step, which run the stages",
+       bindings_.strategy_name(), what, bindings_.options().pipeline.size);
+}
+
 State Training::forward(const Batch& batch) {
+  require_whole_model("a forward of your own");
   return bindings_.strategy().guarded([&] {
     std::shared_ptr<ForwardRecord> record;
     if (at::GradMode::is_enabled()) record = hooks_.make_pending_record();
@@ -248,6 +262,7 @@ State Training::forward(const Batch& batch) {
 }
 
 void Training::backward(const at::Tensor& loss) {
+  require_whole_model("backward of a loss of your own");
   if (!loss.defined() || loss.numel() != 1)
     fail(WEFT_INVALID_ARGUMENT, "backward needs a loss of one element, got {}",
          loss.defined() ? std::to_string(loss.numel()) : "no tensor");

@@ -15,12 +15,15 @@
 
 namespace weft {
 
+class Pipeline;
+
 class Training {
  public:
   // Makes the bindings and starts the strategy. Collective: every rank passes the same arguments.
   Training(World world, std::shared_ptr<nn::Model> model, const weft_strategy_api* api,
            std::string strategy_name, const std::vector<weft_kv>& strategy_options, TrainingOptions options,
            std::shared_ptr<ParameterSource> source, const Bindings::MakePlan& make_plan = {});
+  ~Training();
 
   Bindings& bindings() { return bindings_; }
   const Bindings& bindings() const { return bindings_; }
@@ -37,8 +40,8 @@ class Training {
   // A loss of the caller's own instead of the model's. It is averaged over micro-batches and data-parallel
   // ranks.
   using Criterion = std::function<at::Tensor(const State& outputs, const Batch& batch)>;
-  // Runs forward and backward over micro-batches, in the order of the strategy's schedule. Gradients add up
-  // until zero_gradients().
+  // Runs forward and backward over micro-batches, in the order of the strategy's schedule or, with pipeline
+  // stages, of the host's. Gradients add up until zero_gradients().
   StepLoss run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion = {});
   // The result of a forward without gradients: the outputs and, if the batch has labels, the terms of the
   // loss with their counts over this rank's samples. Of several stages, the one that ran the last unit has
@@ -67,16 +70,18 @@ class Training {
   void finish_check();
 
  private:
-  friend struct StepServices;
+  friend struct ::weft_step;
   // Runs one unit with the context of its micro-batch. Returns the auxiliary losses that its layers add.
   std::vector<nn::AuxiliaryLoss> forward_unit(weft_unit& unit, State& state,
                                               const std::shared_ptr<nn::ForwardContext>& context,
                                               const std::shared_ptr<ForwardRecord>& record);
   void drive(weft_step& step);
+  void require_whole_model(const char* what) const;
   void check_driven(const weft_step& step);
 
   weft_training bindings_;
   Hooks hooks_;
+  std::unique_ptr<Pipeline> pipeline_;  // null if this rank runs all units, or the strategy schedules them
   bool synchronise_ = true;
   int64_t steps_begun_ = 0;
   int64_t zeroings_of_last_backward_ = -1;  // as many as bindings().zeroings(): gradients are pending

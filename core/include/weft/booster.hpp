@@ -29,7 +29,7 @@ struct BoosterOptions {
   // "fp16_naive" has parameters in fp16. JSON gives options: {"name": "fp16", "init_scale": 1024}.
   std::string mixed_precision;
   std::string recompute = "off";  // activation recomputation: "off", "all", or a number of units
-  int64_t accumulate = 1;         // micro-batches per train_step
+  int64_t accumulate = 1;         // micro-batches per train_step; pipeline stages split each of them further
   double max_grad_norm = 0;       // 0: no clipping in train_step
   int64_t seed = 42;              // of initial values and dropout
   // 0: the first two calls of train_step compare sums of gradients over ranks, the second one and each save
@@ -112,7 +112,8 @@ struct Job {
   // model's own. The model is in evaluation mode meanwhile, here and in the two functions below.
   Evaluation evaluate(const Batch& batch);
   // Returns the outputs of this rank's samples under their Hugging Face names; with parallel_output this
-  // rank's part of the logits.
+  // rank's part of the logits. With pipeline stages the ranks of the last stage have them, and the others get
+  // none.
   State forward(const Batch& batch);
   // Returns both from one forward; without labels the evaluation has no terms.
   std::pair<State, Evaluation> forward_and_evaluate(const Batch& batch);

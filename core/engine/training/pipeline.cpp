@@ -1,0 +1,350 @@
+#include "training/pipeline.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/text.hpp"
+#include "comm/agreement.hpp"
+#include "schedule/make.hpp"
+#include "training/passed_fields.hpp"
+
+namespace weft {
+
+namespace {
+
+using pipeline::Kind;
+using pipeline::Operation;
+using pipeline::Transfer;
+
+Transfer::Content content_of(Kind kind) {
+  return kind == Kind::forward ? Transfer::Content::state : Transfer::Content::gradients;
+}
+
+std::string shape_of(const at::Tensor& tensor) {
+  return fmt::format("[{}] of {}", fmt::join(tensor.sizes(), ", "), c10::toString(tensor.scalar_type()));
+}
+
+// Returns the names, shapes and dtypes of all fields.
+std::string shapes_of(const State& state) {
+  std::string text;
+  for (const auto& [name, tensor] : state) text += name + " " + shape_of(tensor) + "; ";
+  return text;
+}
+
+// Returns a tensor from which backward begins as from `tensor`, without its memory. The engine checks shapes
+// against the node that made the tensor.
+at::Tensor without_memory(const at::Tensor& tensor) {
+  if (tensor.is_leaf()) return tensor;
+  const at::Tensor root = at::empty({0}, tensor.options());
+  torch::autograd::impl::set_gradient_edge(root, torch::autograd::impl::gradient_edge(tensor));
+  return root;
+}
+
+}  // namespace
+
+// One step.
+class Pipeline::Run {
+ public:
+  Run(Pipeline& pipeline, const StageProgram& program, weft_step& step)
+      : pipeline_(pipeline),
+        program_(program),
+        schedule_(program.schedule),
+        step_(step),
+        inputs_(step.micro.size()),
+        flights_(step.micro.size() * schedule_.chunks),
+        transport_(
+            pipeline.stages_, program, [this](const Transfer& transfer) -> const auto& {
+              const Boundary& boundary = entering(transfer.micro_batch, transfer.boundary + 1);
+              return transfer.content == Transfer::Content::state ? boundary.made : boundary.differentiable;
+            }) {}
+
+  void operator()() {
+    const std::vector<Operation>& operations = program_.operations();
+    for (size_t place = 0; place < operations.size(); ++place) {
+      // One operation ahead, so that tensors arrive while this one runs.
+      for (size_t next = place; next < std::min(place + 2, operations.size()); ++next)
+        if (const auto transfer = receive_of(schedule_, program_.stage, operations[next]))
+          transport_.expect(*transfer);
+      operations[place].kind == Kind::forward ? forward(operations[place]) : backward(operations[place]);
+    }
+    transport_.finish();
+  }
+
+ private:
+  // What a micro-batch has from its batch alone.
+  struct Input {
+    State state;  // until the last forward on this rank has read it
+    std::shared_ptr<const Boundaries> boundaries;
+  };
+  // A micro-batch in one chunk, from its forward to its backward.
+  struct Flight {
+    weft_state state;  // while units run
+    State entered;     // the differentiable fields, which get gradients
+    State left;        // those that went to the next virtual stage, as roots of backward
+  };
+
+  Input& input(uint32_t micro) {
+    Input& input = inputs_[micro];
+    if (input.boundaries == nullptr) {
+      input.state = step_.input(micro);
+      input.boundaries = pipeline_.boundaries(step_.micro[micro].batch, input.state);
+    }
+    return input;
+  }
+  const Boundary& entering(uint32_t micro, uint32_t virtual_stage) {
+    return (*input(micro).boundaries)[virtual_stage];
+  }
+  Flight& flight(const Operation& operation) {
+    return flights_[operation.micro_batch * schedule_.chunks + operation.chunk];
+  }
+
+  void forward(const Operation& operation);
+  void backward(const Operation& operation);
+  State enter(const Operation& operation, uint32_t virtual_stage);
+  State leave(const Operation& operation, uint32_t virtual_stage);
+  State gradients_of_entered(const Operation& operation, uint32_t virtual_stage);
+  at::Tensor leaving(const State& state, const nn::FieldShape& field, uint32_t virtual_stage) const;
+  // Return what an operation receives, and pass on what it sends, to another stage or within this one.
+  State received(const Operation& operation, uint32_t boundary);
+  void pass_on(const Operation& operation, uint32_t boundary, State tensors);
+
+  Pipeline& pipeline_;
+  const StageProgram& program_;
+  const pipeline::Schedule& schedule_;
+  weft_step& step_;
+  std::vector<Input> inputs_;                      // by micro-batch
+  std::vector<Flight> flights_;                    // by micro-batch and chunk
+  std::vector<std::pair<Transfer, State>> turns_;  // between two chunks of this rank
+  StageTransport transport_;
+};
+
+void Pipeline::Run::forward(const Operation& operation) {
+  const uint32_t micro = operation.micro_batch;
+  const uint32_t own = schedule_.virtual_stage(program_.stage, operation.chunk);
+  const pipeline::StageDivision& division = pipeline_.training_.stages();
+  weft_state& state = flight(operation).state;
+  state.state = own == 0 ? input(micro).state : enter(operation, own);
+  if (operation.chunk + 1 == schedule_.chunks) input(micro).state = State();
+  for (uint32_t unit = division.begin(own); unit < division.end(own); ++unit)
+    step_.forward(micro, *pipeline_.training_.units()[unit], state);
+  if (own + 1 == schedule_.virtual_stages())
+    step_.finish(micro, state.state);
+  else
+    pass_on(operation, own, leave(operation, own));
+  state.state = State();
+}
+
+void Pipeline::Run::backward(const Operation& operation) {
+  const uint32_t micro = operation.micro_batch;
+  const uint32_t own = schedule_.virtual_stage(program_.stage, operation.chunk);
+  const auto send = [&] {
+    if (own > 0) pass_on(operation, own - 1, gradients_of_entered(operation, own));
+  };
+  if (own + 1 == schedule_.virtual_stages()) {
+    step_.backward(micro, nullptr, nullptr, send);
+  } else {
+    const State gradients = received(operation, own);
+    step_.backward(micro, &flight(operation).left, &gradients, send);
+  }
+  flight(operation) = Flight();
+}
+
+// Returns the State with which a virtual stage after the first begins.
+State Pipeline::Run::enter(const Operation& operation, uint32_t virtual_stage) {
+  const State arrived = received(operation, virtual_stage - 1);
+  const State& own = input(operation.micro_batch).state;
+  State state;
+  for (const nn::FieldShape& field : entering(operation.micro_batch, virtual_stage).fields) {
+    at::Tensor tensor = (field.from_input ? own : arrived).at(field.name);
+    if (field.differentiable && step_.training) {
+      tensor.set_requires_grad(true);
+      flight(operation).entered.set(field.name, tensor);
+    }
+    state.set(field.name, std::move(tensor));
+  }
+  return state;
+}
+
+// Returns the fields that the next virtual stage needs, and keeps the roots of their backward.
+State Pipeline::Run::leave(const Operation& operation, uint32_t virtual_stage) {
+  Flight& own = flight(operation);
+  State tensors;
+  for (const nn::FieldShape& field : entering(operation.micro_batch, virtual_stage + 1).made) {
+    const at::Tensor tensor = leaving(own.state.state, field, virtual_stage);
+    if (field.differentiable && step_.training) own.left.set(field.name, without_memory(tensor));
+    tensors.set(field.name, tensor.detach().contiguous());
+  }
+  return tensors;
+}
+
+// Returns a field of the State that the last unit of a virtual stage left, in the dtype that the next virtual
+// stage expects: autocast may have changed it.
+at::Tensor Pipeline::Run::leaving(const State& state, const nn::FieldShape& field,
+                                  uint32_t virtual_stage) const {
+  const at::Tensor* const found = state.find(field.name);
+  const auto fits = [&](at::ScalarType dtype) {
+    return dtype == field.dtype || (at::isFloatingType(dtype) && at::isFloatingType(field.dtype));
+  };
+  if (found != nullptr && found->sizes() == at::IntArrayRef(field.shape) && fits(found->scalar_type()))
+    return found->to(field.dtype);
+  const Training& training = pipeline_.training_;
+  const uint32_t last = training.stages().end(virtual_stage) - 1;
+  fail(WEFT_INTERNAL,
+       "{}: the field \"{}\" that unit {} passes to the next pipeline stage {}, but boundary() of the model "
+       "says [{}] of {}",
+       training.model().architecture(), field.name, training.units()[last]->unit->name(),
+       found == nullptr ? std::string("does not exist") : "is " + shape_of(*found),
+       fmt::join(field.shape, ", "), c10::toString(field.dtype));
+}
+
+// Returns the gradients that the previous virtual stage waits for: zero where no unit used the field.
+State Pipeline::Run::gradients_of_entered(const Operation& operation, uint32_t virtual_stage) {
+  const State& entered = flight(operation).entered;
+  State gradients;
+  for (const nn::FieldShape& field : entering(operation.micro_batch, virtual_stage).differentiable) {
+    const at::Tensor& gradient = entered.at(field.name).grad();
+    gradients.set(field.name,
+                  gradient.defined() ? gradient.contiguous() : at::zeros(field.shape, field.dtype));
+  }
+  return gradients;
+}
+
+State Pipeline::Run::received(const Operation& operation, uint32_t boundary) {
+  if (const auto transfer = receive_of(schedule_, program_.stage, operation))
+    return transport_.receive(*transfer);
+  const Transfer turn{content_of(operation.kind), operation.micro_batch, boundary, program_.stage,
+                      program_.stage};
+  const auto found =
+      std::find_if(turns_.begin(), turns_.end(), [&](const auto& kept) { return kept.first == turn; });
+  TORCH_INTERNAL_ASSERT(found != turns_.end());
+  State tensors = std::move(found->second);
+  turns_.erase(found);
+  return tensors;
+}
+
+void Pipeline::Run::pass_on(const Operation& operation, uint32_t boundary, State tensors) {
+  if (const auto transfer = send_of(schedule_, program_.stage, operation))
+    return transport_.send(*transfer, std::move(tensors));
+  turns_.emplace_back(
+      Transfer{content_of(operation.kind), operation.micro_batch, boundary, program_.stage, program_.stage},
+      std::move(tensors));
+}
+
+Pipeline::Pipeline(Training& training)
+    : training_(training), stages_(training.comm(Mesh::stages())->communicator) {}
+
+void Pipeline::run(weft_step& step) {
+  require_same_batches(step);
+  Run run(*this, program(step), step);
+  run();
+}
+
+// Checks that this engine runs the operations of a schedule, and that its chunks are those that this rank
+// has.
+void Pipeline::require_performed(const pipeline::Schedule& schedule) const {
+  const auto stage = static_cast<uint32_t>(stages_.rank());
+  bool performed = true;
+  for (const Operation& operation : schedule.operations[stage])
+    performed = performed && (operation.kind == Kind::forward || operation.kind == Kind::backward);
+  for (uint32_t chunk = 0; chunk < schedule.chunks; ++chunk) {
+    const uint32_t first = training_.stages().begin(schedule.virtual_stage(stage, chunk));
+    performed = performed && training_.runs_here(*training_.units()[first]);
+  }
+  if (!performed)
+    fail(WEFT_UNIMPLEMENTED,
+         "{}: pp_style is \"{}\": this version runs whole backwards, and gives each stage every pp_size-th "
+         "chunk",
+         training_.strategy_name(), training_.options().pipeline.style);
+}
+
+const StageProgram& Pipeline::program(const weft_step& step) {
+  const auto key = std::make_pair(step.micro.size(), step.training);
+  const auto found = programs_.find(key);
+  if (found != programs_.end()) return found->second;
+  const PipelineOptions& options = training_.options().pipeline;
+  pipeline::Schedule schedule =
+      pipeline::make_schedule({.style = options.style,
+                               .stages = options.size,
+                               .micro_batches = static_cast<uint32_t>(step.micro.size()),
+                               .chunks = options.chunks});
+  require_performed(schedule);
+  if (!step.training) schedule = pipeline::forward_only(schedule);
+  return programs_.try_emplace(key, std::move(schedule), static_cast<uint32_t>(stages_.rank())).first->second;
+}
+
+std::shared_ptr<const Pipeline::Boundaries> Pipeline::boundaries(const Batch& batch, const State& input) {
+  constexpr size_t kMostShapes = 1000;  // of a data set in which hardly two batches have the same
+  const std::string shapes = shapes_of(batch) + "| " + shapes_of(input);
+  if (const auto found = boundaries_.find(shapes); found != boundaries_.end()) return found->second;
+  const pipeline::StageDivision& division = training_.stages();
+  const auto runs_here = [&](uint32_t virtual_stage) {
+    return training_.runs_here(*training_.units()[division.begin(virtual_stage)]);
+  };
+  Boundaries made(division.virtual_stages());
+  for (uint32_t v = 1; v < division.virtual_stages(); ++v) {
+    if (!runs_here(v - 1) && !runs_here(v)) continue;
+    Boundary& boundary = made[v];
+    boundary.fields = passed_fields(training_, batch, division.begin(v));
+    for (const nn::FieldShape& field : boundary.fields) {
+      if (!field.from_input) boundary.made.push_back(field);
+      if (!field.from_input && field.differentiable) boundary.differentiable.push_back(field);
+    }
+  }
+  if (boundaries_.size() == kMostShapes) boundaries_.clear();
+  return boundaries_[shapes] = std::make_shared<const Boundaries>(std::move(made));
+}
+
+namespace {
+
+// Returns the first difference between the micro-batches of the stages. Collective.
+std::string difference_of(const Communicator& stages, const weft_step& step) {
+  std::vector<nlohmann::json> all;
+  for (const std::string& text : gather_from_every_rank(stages, [&] {
+         nlohmann::json own = nlohmann::json::array();
+         for (const MicroBatch& micro : step.micro) {
+           own.push_back(nlohmann::json::object());
+           for (const auto& [name, tensor] : micro.batch) own.back()[name] = shape_of(tensor);
+         }
+         return own.dump();
+       }))
+    all.push_back(nlohmann::json::parse(text));
+  for (size_t stage = 1; stage < all.size(); ++stage) {
+    if (all[stage].size() != all[0].size())
+      return fmt::format("stage 0 has {} micro-batches and stage {} has {}", all[0].size(), stage,
+                         all[stage].size());
+    for (size_t micro = 0; micro < all[0].size(); ++micro) {
+      nlohmann::json fields = all[0][micro];
+      fields.update(all[stage][micro]);
+      for (const auto& [name, shape] : fields.items()) {
+        const auto of = [&, n = name](size_t s) { return all[s][micro].value(n, std::string("missing")); };
+        if (of(0) != of(stage))
+          return fmt::format("in micro-batch {} the field \"{}\" is {} on stage 0 and {} on stage {}", micro,
+                             name, of(0), of(stage), stage);
+      }
+    }
+  }
+  return "the order of their fields differs";
+}
+
+}  // namespace
+
+// Without this, a stage could wait for bytes that its neighbour never sends.
+void Pipeline::require_same_batches(const weft_step& step) const {
+  std::string shapes;
+  for (const MicroBatch& micro : step.micro) shapes += shapes_of(micro.batch) + "| ";
+  const auto digest = static_cast<int64_t>(std::hash<std::string>()(shapes) >> 1);
+  const at::Tensor extremes = at::tensor(std::vector<int64_t>{digest, -digest}, at::kLong);
+  stages_.all_reduce(extremes, ReduceOp::kMax, true).wait();
+  if (extremes[0].item<int64_t>() == -extremes[1].item<int64_t>()) return;
+  fail(WEFT_FAILED_PRECONDITION, "{}: the stages of a pipeline must have the same batch, but {}",
+       training_.model().architecture(), difference_of(stages_, step));
+}
+
+}  // namespace weft

@@ -1,0 +1,47 @@
+// Runs a step over pipeline stages: each rank runs the operations of its stage in the order of a schedule,
+// and passes States and gradients on to its neighbours.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "training/stage_transport.hpp"
+#include "training/step.hpp"
+
+namespace weft {
+
+class Pipeline {
+ public:
+  // The units of `training` are divided into several virtual stages.
+  explicit Pipeline(Training& training);
+
+  // Runs all micro-batches of a step: the units of this stage forward and, in training, backward. The ranks
+  // of the last virtual stage finish each micro-batch. Throws FAILED_PRECONDITION on every stage, naming the
+  // field, if the stages have micro-batches of different shapes. Collective over the stages.
+  void run(weft_step& step);
+
+ private:
+  class Run;
+  // The fields that enter a virtual stage.
+  struct Boundary {
+    std::vector<nn::FieldShape> fields;          // all, in the order of the State
+    std::vector<nn::FieldShape> made;            // without those that each stage makes from the batch
+    std::vector<nn::FieldShape> differentiable;  // of those, whose gradients go back
+  };
+  using Boundaries = std::vector<Boundary>;  // by virtual stage; empty where this rank is on neither side
+
+  const StageProgram& program(const weft_step& step);
+  std::shared_ptr<const Boundaries> boundaries(const Batch& batch, const State& input);
+  void require_performed(const pipeline::Schedule& schedule) const;
+  void require_same_batches(const weft_step& step) const;
+
+  Training& training_;
+  Communicator stages_;
+  std::map<std::pair<size_t, bool>, StageProgram> programs_;  // by micro-batches, and whether for training
+  std::map<std::string, std::shared_ptr<const Boundaries>> boundaries_;  // by the shapes of batch and input
+};
+
+}  // namespace weft

@@ -1,0 +1,127 @@
+#include "training/stage_transport.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "host/launch/activity.hpp"
+
+namespace weft {
+
+namespace {
+
+using pipeline::Transfer;
+
+// A tag has 30 bits: of the micro-batch, the content, the boundary and the field. Transfers of micro-batches
+// that share a tag cannot overtake each other, because each virtual stage runs micro-batches in order.
+constexpr uint32_t kFieldBits = 6, kBoundaryBits = 10, kContentBits = 1, kMicroBatchBits = 13;
+static_assert(kFieldBits + kBoundaryBits + kContentBits + kMicroBatchBits == 30);
+
+uint32_t tag_of(const Transfer& transfer, size_t field) {
+  if (field >> kFieldBits != 0)
+    fail(WEFT_UNIMPLEMENTED, "a pipeline stage passes on more than {} fields, the most that it can",
+         1u << kFieldBits);
+  uint32_t tag = transfer.micro_batch & ((1u << kMicroBatchBits) - 1);
+  tag = tag << kContentBits | (transfer.content == Transfer::Content::gradients ? 1 : 0);
+  tag = tag << kBoundaryBits | transfer.boundary;
+  return tag << kFieldBits | static_cast<uint32_t>(field);
+}
+
+std::string describe(const Transfer& transfer, bool arriving) {
+  const char* const what = transfer.content == Transfer::Content::state ? "State" : "gradients";
+  return arriving ? fmt::format("the {} of micro-batch {} from stage {}", what, transfer.micro_batch,
+                                transfer.from)
+                  : fmt::format("stage {} to take the {} of micro-batch {}", transfer.to, what,
+                                transfer.micro_batch);
+}
+
+// Runs `wait` with a note for whoever asks what this rank is doing.
+template <class Wait>
+void waiting_for(const std::string& what, const Wait& wait) {
+  const std::string outer = current_activity();
+  note_activity(fmt::format("{}, waiting for {}", outer, what));
+  try {
+    wait();
+  } catch (const Error& error) {
+    fail(error.status(), "waiting for {}: {}", what, error.what());
+  }
+  note_activity(outer);
+}
+
+}  // namespace
+
+StageProgram::StageProgram(pipeline::Schedule made, uint32_t own_stage)
+    : schedule(std::move(made)), stage(own_stage), order(schedule) {
+  if (schedule.virtual_stages() > 1u << kBoundaryBits)
+    fail(WEFT_UNIMPLEMENTED, "a pipeline of {} virtual stages; at most {} are possible",
+         schedule.virtual_stages(), 1u << kBoundaryBits);
+  for (uint32_t from = 0; from < schedule.stages; ++from)
+    incoming.push_back(from == stage ? std::vector<Transfer>() : pipeline::transfers(schedule, from, stage));
+}
+
+StageTransport::StageTransport(Communicator stages, const StageProgram& program, Carried carried)
+    : stages_(std::move(stages)),
+      program_(program),
+      carried_(std::move(carried)),
+      posted_(program.incoming.size()) {}
+
+void StageTransport::Moving::wait() {
+  for (Work& work : works) work.wait();
+}
+
+void StageTransport::post(const Transfer& transfer) {
+  Moving moving{transfer, {}, {}};
+  for (const nn::FieldShape& field : carried_(transfer)) {
+    const at::Tensor tensor = at::empty(field.shape, field.dtype);
+    moving.works.push_back(
+        stages_.recv(tensor, static_cast<int>(transfer.from), tag_of(transfer, moving.works.size())));
+    moving.tensors.set(field.name, tensor);
+  }
+  incoming_.push_back(std::move(moving));
+}
+
+void StageTransport::expect(const Transfer& transfer) {
+  // In the order of the sender: a network without tags needs that.
+  const std::vector<Transfer>& sent = program_.incoming[transfer.from];
+  size_t& posted = posted_[transfer.from];
+  const auto begin = sent.begin() + static_cast<std::ptrdiff_t>(posted);
+  const auto found = std::find(begin, sent.end(), transfer);
+  if (found == sent.end()) return;  // it was begun before
+  for (auto next = begin; next <= found; ++next, ++posted) post(*next);
+}
+
+State StageTransport::receive(const Transfer& transfer) {
+  const auto found = std::find_if(incoming_.begin(), incoming_.end(),
+                                  [&](const Moving& moving) { return moving.transfer == transfer; });
+  TORCH_INTERNAL_ASSERT(found != incoming_.end());
+  waiting_for(describe(transfer, true), [&] { found->wait(); });
+  State tensors = std::move(found->tensors);
+  incoming_.erase(found);
+  release_arrived(transfer);
+  return tensors;
+}
+
+void StageTransport::send(const Transfer& transfer, State tensors) {
+  Moving moving{transfer, std::move(tensors), {}};
+  for (const auto& [name, tensor] : moving.tensors)
+    moving.works.push_back(
+        stages_.send(tensor, static_cast<int>(transfer.to), tag_of(transfer, moving.works.size())));
+  outgoing_.push_back(std::move(moving));
+}
+
+void StageTransport::release_arrived(const Transfer& received) {
+  const auto first = std::stable_partition(outgoing_.begin(), outgoing_.end(), [&](const Moving& moving) {
+    return !program_.order.proves(received, moving.transfer);
+  });
+  std::for_each(first, outgoing_.end(), [](Moving& moving) { moving.wait(); });
+  outgoing_.erase(first, outgoing_.end());
+}
+
+void StageTransport::finish() {
+  for (Moving& moving : outgoing_) waiting_for(describe(moving.transfer, false), [&] { moving.wait(); });
+  outgoing_.clear();
+}
+
+}  // namespace weft
