@@ -33,6 +33,8 @@ constexpr Layout kLayouts[] = {
     {"SlicesOn2", 2, "slices"},
     {"TensorOn2", 2, "hybrid_parallel", R"({"tp_size": 2})"},
     {"TensorAndZeroOn4", 4, "hybrid_parallel", R"({"tp_size": 2, "zero_stage": 1})"},
+    {"StagesOn2", 2, "torch_ddp", R"({"pp_size": 2})"},
+    {"StagesAndZeroOn4", 4, "hybrid_parallel", R"({"pp_size": 2, "zero_stage": 1})"},
     {"TurnedSlicesOn3", 3, "slices", R"({"turn": 1})"},
     {"TorchFsdpOn4", 4, "torch_fsdp", "{}", false},
 };

@@ -1,0 +1,213 @@
+// What the host's pipeline does with a step: the order of the hooks, chunks, micro-batches, and what it
+// refuses.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <weft/nn/layers.hpp>
+
+#include <tuple>
+
+#include "engine/training/boosted.hpp"
+#include "engine/training/recorder.hpp"
+#include "support/expect_error.hpp"
+#include "support/launch_ranks.hpp"
+#include "training/micro_batches.hpp"
+
+namespace weft::test {
+
+namespace {
+
+// Returns the sizes of micro-batches; 0 for a stand-in.
+std::vector<int64_t> sizes_of(int64_t samples, int64_t accumulate, const PipelineOptions& options) {
+  std::vector<int64_t> sizes;
+  for (const Batch& micro : micro_batches(toy_batch(samples, 1), accumulate, options))
+    sizes.push_back(micro.empty ? 0 : micro.samples());
+  return sizes;
+}
+
+TEST(MicroBatches, AreAsManyAsAskedFor) {
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(sizes_of(7, 1, {}), (Sizes{7}));
+  EXPECT_EQ(sizes_of(7, 3, {}), (Sizes{2, 2, 3}));
+  EXPECT_EQ(sizes_of(7, 1, {.size = 2}), (Sizes{3, 4}));
+  EXPECT_EQ(sizes_of(7, 2, {.size = 2}), (Sizes{1, 2, 2, 2}));
+  EXPECT_EQ(sizes_of(7, 1, {.size = 2, .micro_batches = 4}), (Sizes{1, 2, 2, 2}));
+  EXPECT_EQ(sizes_of(2, 1, {.size = 2, .micro_batches = 3}), (Sizes{0, 1, 1}));
+}
+
+TEST(MicroBatches, AreAsLargeAsAskedFor) {
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(sizes_of(7, 1, {.size = 2, .micro_batch_size = 3}), (Sizes{3, 3, 1}));
+  EXPECT_EQ(sizes_of(7, 2, {.size = 2, .micro_batch_size = 2}), (Sizes{2, 1, 2, 2}));
+  EXPECT_EQ(sizes_of(2, 1, {.size = 2, .micro_batch_size = 8}), (Sizes{2}));
+}
+
+TEST(MicroBatches, HaveEachSampleOnce) {
+  const Batch batch = toy_batch(11, 1);
+  for (const PipelineOptions& options : {PipelineOptions{.size = 4}, PipelineOptions{.micro_batches = 5},
+                                         PipelineOptions{.micro_batch_size = 3}}) {
+    std::vector<at::Tensor> ids;
+    for (const Batch& micro : micro_batches(batch, 2, options)) ids.push_back(micro.at("ids"));
+    EXPECT_TRUE(at::cat(ids).equal(batch.at("ids")));
+  }
+}
+
+// A training of the toy model in fp64. Ranks that are not on the pipeline axis are data-parallel.
+std::shared_ptr<Training> make_stages(const World& world, Recorder& recorder, PipelineOptions pipeline,
+                                      std::shared_ptr<nn::Model> model = make_toy("", at::kDouble)) {
+  recorder.describe_mesh = [&world](weft_mesh* mesh) {
+    mesh->size[WEFT_AXIS_DATA] = static_cast<uint32_t>(world.size()) / mesh->size[WEFT_AXIS_PIPELINE];
+  };
+  TrainingOptions options;
+  options.pipeline = std::move(pipeline);
+  return make_training(world, std::move(model), recorder, options);
+}
+
+std::vector<Batch> toy_micro_batches(int64_t count) {
+  return micro_batches(toy_batch(2 * count + 1, 3), count, {});
+}
+
+// Returns the order in which a stage ran forward ("F") and backward ("B") of its first unit, and checks that
+// each backward has the hooks of all units, the later ones first.
+std::string order_of(const Recorder& recorder, const std::vector<std::string>& units) {
+  std::string order;
+  const std::vector<std::string> events = recorder.without_gradients(), backward = backward_events(units);
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (events[i] == "before_forward " + units.front()) order += "F";
+    if (!events[i].starts_with("begin_backward")) continue;
+    order += "B";
+    const size_t end = i + 1 + backward.size();
+    if (end >= events.size()) {
+      ADD_FAILURE() << events[i] << " has no end";
+      break;
+    }
+    const std::vector<std::string> hooks(events.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                         events.begin() + static_cast<std::ptrdiff_t>(end));
+    EXPECT_EQ(hooks, backward) << "after " << events[i];
+    EXPECT_EQ(events[end], "end" + events[i].substr(5));
+  }
+  return order;
+}
+
+WEFT_RANKS_TEST(PipelineHooks, ComeInTheOrderOfTheSchedule, 2) {
+  for (const auto& [style, first, last] :
+       {std::tuple{"1f1b", "FFBFBB", "FBFBFB"}, std::tuple{"gpipe", "FFFBBB", "FFFBBB"}}) {
+    SCOPED_TRACE(style);
+    Recorder recorder;
+    const auto training = make_stages(world, recorder, {.size = 2, .style = style});
+    recorder.events.clear();
+    training->run_step(toy_micro_batches(3));
+    std::vector<std::string> units;
+    for (const weft_unit* unit : training->own_units()) units.push_back(unit->unit->name());
+    EXPECT_EQ(order_of(recorder, units), world.rank() == 0 ? first : last);
+    EXPECT_EQ(recorder.of("begin_backward"),
+              (std::vector<std::string>{"begin_backward 0 of 3", "begin_backward 1 of 3",
+                                        "begin_backward 2 of 3 synchronised"}));
+    // The tied one once, and at the end.
+    const std::vector<std::string> ready = recorder.of("gradient_ready wte.weight");
+    EXPECT_EQ(ready.size(), 1u);
+    EXPECT_EQ(recorder.events[recorder.events.size() - 2], "gradient_ready wte.weight");
+  }
+}
+
+// Chunks of one stage go around the stages: on 2 ranks, each boundary is between ranks; on 1, none is.
+TEST(PipelineChunks, HaveTheGradientsOfOneRank) {
+  for (const int64_t count : {1, 2, 5}) {
+    const auto alone = make_single(make_toy("", at::kDouble));
+    const Training::StepLoss loss = alone->run_step(toy_micro_batches(count));
+    const std::map<std::string, at::Tensor> expected = gradients_of(*alone);
+    for (const int ranks : {1, 2}) {
+      on_ranks({ranks}, [&](World& world) {
+        SCOPED_TRACE(count);
+        Recorder recorder;
+        const PipelineOptions options = {
+            .size = static_cast<uint32_t>(ranks), .style = "interleaved", .chunks = 2};
+        const auto training = make_stages(world, recorder, options);
+        const Training::StepLoss own = training->run_step(toy_micro_batches(count));
+        const at::Tensor total = at::tensor({own.total()}, at::kDouble);
+        world.communicator().all_reduce(total).wait();
+        EXPECT_NEAR(total.item<double>(), loss.total(), 1e-12);
+        for (const auto& [name, gradient] : gradients_of(*training)) {
+          if (!expected.at(name).defined()) continue;
+          EXPECT_TRUE(is_near(gradient, expected.at(name), kGradientFp64)) << name;
+        }
+        world.communicator().barrier();
+      });
+    }
+  }
+}
+
+WEFT_RANKS_TEST(PipelineStages, RefuseALoopOfTheCallersOwn, 2) {
+  const JobOptions options = {.strategy = "torch_ddp", .options = R"({"pp_size": 2})"};
+  Job job = boost(world, toy(options), options);
+  EXPECT_ERROR(job.model.forward(toy_batch(2, 1)), WEFT_FAILED_PRECONDITION, "torch_ddp", "pp_size is 2",
+               "train_step");
+  Booster booster(BoosterOptions{.strategy = "torch_ddp"}, world);
+  EXPECT_ERROR(booster.backward(at::ones({}), job.optimizer), WEFT_FAILED_PRECONDITION, "backward of a loss",
+               "pp_size is 2", "train_step");
+  EXPECT_NO_THROW(job.train_step(toy_batch(4, 1)));  // no harm was done
+}
+
+WEFT_RANKS_TEST(PipelineStages, RefuseDifferentBatchesByTheFieldThatDiffers, 2) {
+  const JobOptions options = {.strategy = "torch_ddp", .options = R"({"pp_size": 2, "num_microbatches": 2})"};
+  Job job = boost(world, toy(options), options);
+  Batch batch = toy_batch(4, 1);
+  const int64_t positions = batch.at("kinds").size(1);
+  if (world.rank() == 1) batch.set("kinds", batch.at("kinds").narrow(1, 0, positions - 1));
+  EXPECT_ERROR(job.train_step(batch), WEFT_FAILED_PRECONDITION, "ToyModel",
+               "in micro-batch 0 the field \"kinds\"", "on stage 0", "on stage 1");
+}
+
+WEFT_RANKS_TEST(PipelineStages, RefuseDifferentNumbersOfMicroBatches, 2) {
+  Recorder recorder;
+  const auto training = make_stages(world, recorder, {.size = 2});
+  EXPECT_ERROR(training->run_step(toy_micro_batches(2 + world.rank())), WEFT_FAILED_PRECONDITION,
+               "stage 0 has 2 micro-batches and stage 1 has 3");
+}
+
+// A model of two layers whose boundary() is wrong about what the first one leaves.
+class WrongBoundary final : public nn::Model {
+ public:
+  WrongBoundary() : Model(Config()) {
+    for (const char* name : {"first", "second"}) {
+      nn::Linear* const layer =
+          register_module(name, std::make_shared<nn::Linear>(4, 4, false, at::kDouble)).get();
+      units_.push_back(
+          nn::make_unit(name, {layer}, [layer](State& state) { state.set("x", (*layer)(state.at("x"))); }));
+    }
+  }
+  std::string architecture() const override { return "WrongBoundary"; }
+  std::vector<nn::Unit*> units() override { return {units_[0].get(), units_[1].get()}; }
+  State input(const Batch& batch) const override { return {{"x", batch.at("x")}}; }
+  std::vector<nn::LossTerm> loss(const State& last, const Batch&) const override {
+    return {{"loss", 1, last.at("x").sum()}};
+  }
+  std::vector<nn::LossCount> counts(const Batch& batch) const override {
+    return {{"loss", static_cast<double>(batch.at("x").size(0))}};
+  }
+  State outputs(const State& last) const override { return last; }
+  std::vector<nn::FieldShape> boundary(const Batch& batch, size_t index) const override {
+    return {{"x", {batch.at("x").size(0), index == 0 ? 4 : 5}, at::kDouble, index > 0}};
+  }
+  nn::Initial initial(std::string_view) const override { return nn::Initial::normal(0, 1); }
+
+ private:
+  std::vector<std::unique_ptr<nn::Unit>> units_;
+};
+
+// The stage that would send it says so; the others say what they waited for.
+WEFT_RANKS_TEST(PipelineStages, NameTheFieldThatIsNotAsTheModelSays, 2) {
+  Recorder recorder;
+  const auto training = make_stages(world, recorder, {.size = 2}, std::make_shared<WrongBoundary>());
+  const std::vector<Batch> batches = {Batch{{"x", at::ones({3, 4}, at::kDouble)}}};
+  if (world.rank() == 0) {
+    EXPECT_ERROR(training->run_step(batches), WEFT_INTERNAL, "WrongBoundary", "field \"x\"", "unit first",
+                 "is [3, 4] of Double", "[3, 5] of Double");
+  } else {
+    EXPECT_ERROR(training->run_step(batches), WEFT_UNAVAILABLE,
+                 "waiting for the State of micro-batch 0 from stage 0");
+  }
+}
+
+}  // namespace
+
+}  // namespace weft::test
