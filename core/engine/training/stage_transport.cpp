@@ -86,10 +86,8 @@ void StageTransport::expect(const Transfer& transfer) {
   // In the order of the sender: a network without tags needs that.
   const std::vector<Transfer>& sent = program_.incoming[transfer.from];
   size_t& posted = posted_[transfer.from];
-  const auto begin = sent.begin() + static_cast<std::ptrdiff_t>(posted);
-  const auto found = std::find(begin, sent.end(), transfer);
-  if (found == sent.end()) return;  // it was begun before
-  for (auto next = begin; next <= found; ++next, ++posted) post(*next);
+  const size_t place = program_.order.sent_at(transfer);
+  for (; posted < sent.size() && program_.order.sent_at(sent[posted]) <= place; ++posted) post(sent[posted]);
 }
 
 State StageTransport::receive(const Transfer& transfer) {

@@ -104,8 +104,8 @@ TEST(PipelineStages, HaveTheGradientsOfOneRankOn8) {
 // micro-batches only, fields that units do not change but the model does not say so, auxiliary losses.
 std::vector<Case> model_cases(const std::vector<Layout>& layouts) {
   const Trial toy_trial = {
-      .model = [](const JobOptions& options) { return toy(options, R"("balance": 0.1)"); },
-      .batch = [](int64_t step) { return toy_batch(7, step); }};
+      .model = [](const JobOptions& options) { return toy(options, R"("balance": 0.1, "gated": false)"); },
+      .batch = [](int64_t step) { return toy_batch(7, step, false); }};
   std::vector<Case> cases;
   for (const Layout& layout : layouts) {
     const auto add = [&](const char* name, const Trial& trial) {
