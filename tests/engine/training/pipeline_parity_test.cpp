@@ -77,31 +77,8 @@ std::vector<Case> all_cases(const Layout (&layouts)[N]) {
   return cases;
 }
 
-// In launches that end before their time is up in a full run.
-void expect_drawn(const char* name, const std::vector<Case>& cases, int ranks, size_t count) {
-  constexpr std::ptrdiff_t kMost = 24;
-  const std::vector<Case> drawn = slice(name, cases, count);
-  for (auto begin = drawn.begin(); begin != drawn.end();) {
-    const auto end = begin + std::min<std::ptrdiff_t>(kMost, drawn.end() - begin);
-    expect_gradients_of_one_rank(std::vector<Case>(begin, end), ranks);
-    begin = end;
-  }
-}
-
-TEST(PipelineStages, HaveTheGradientsOfOneRankOn2) {
-  expect_drawn("pipeline stages on 2", all_cases(kOn2), 2, 8);
-}
-
-TEST(PipelineStages, HaveTheGradientsOfOneRankOn4) {
-  expect_drawn("pipeline stages on 4", all_cases(kOn4), 4, 8);
-}
-
-TEST(PipelineStages, HaveTheGradientsOfOneRankOn8) {
-  expect_drawn("pipeline stages on 8", all_cases(kOn8), 8, 1);
-}
-
 // Models whose stages pass several fields: an encoder and a decoder with position biases and masks of some
-// micro-batches only, fields that units do not change but the model does not say so, auxiliary losses.
+// micro-batches only, a field that no unit changes but boundary() does not say so, auxiliary losses.
 std::vector<Case> model_cases(const std::vector<Layout>& layouts) {
   const Trial toy_trial = {
       .model = [](const JobOptions& options) { return toy(options, R"("balance": 0.1, "gated": false)"); },
@@ -121,12 +98,31 @@ std::vector<Case> model_cases(const std::vector<Layout>& layouts) {
   return cases;
 }
 
-TEST(PipelineStages, PassTheFieldsOfEveryModelOn2) {
-  expect_drawn("models in stages on 2", model_cases({kOn2[0]}), 2, 3);
+// Runs `count` of `layouts` and `model_count` of `models` in one launch; in a full run all of them, in
+// launches that end before their time is up.
+void expect_drawn(int ranks, const std::vector<Case>& layouts, size_t count,
+                  const std::vector<Case>& models = {}, size_t model_count = 0) {
+  constexpr std::ptrdiff_t kMost = 24;
+  std::vector<Case> cases = slice(fmt::format("pipeline stages on {}", ranks), layouts, count);
+  const std::vector<Case> drawn = slice(fmt::format("models in stages on {}", ranks), models, model_count);
+  cases.insert(cases.end(), drawn.begin(), drawn.end());
+  for (auto begin = cases.begin(); begin != cases.end();) {
+    const auto end = begin + std::min<std::ptrdiff_t>(kMost, cases.end() - begin);
+    expect_gradients_of_one_rank(std::vector<Case>(begin, end), ranks);
+    begin = end;
+  }
 }
 
-TEST(PipelineStages, PassTheFieldsOfEveryModelOn4) {
-  expect_drawn("models in stages on 4", model_cases({kOn4[0], kOn4[3], kOn4[7]}), 4, 3);
+TEST(PipelineStages, HaveTheGradientsOfOneRankOn2) {
+  expect_drawn(2, all_cases(kOn2), 8, model_cases({kOn2[0]}), 3);
+}
+
+TEST(PipelineStages, HaveTheGradientsOfOneRankOn4) {
+  expect_drawn(4, all_cases(kOn4), 8, model_cases({kOn4[0], kOn4[3], kOn4[7]}), 3);
+}
+
+TEST(PipelineStages, HaveTheGradientsOfOneRankOn8) {
+  expect_drawn(8, all_cases(kOn8), 1);
 }
 
 TEST(PipelineStages, TrainAsOneRankWithClippingAndAccumulation) {
