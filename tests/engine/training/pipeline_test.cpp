@@ -2,8 +2,10 @@
 // refuses.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <weft/nn/layers.hpp>
 
+#include <chrono>
 #include <tuple>
 
 #include "engine/training/boosted.hpp"
@@ -141,7 +143,7 @@ TEST(PipelineChunks, HaveTheGradientsOfOneRank) {
 WEFT_RANKS_TEST(PipelineStages, RefuseALoopOfTheCallersOwn, 2) {
   const JobOptions options = {.strategy = "torch_ddp", .options = R"({"pp_size": 2})"};
   Job job = boost(world, toy(options), options);
-  EXPECT_ERROR(job.model.forward(toy_batch(2, 1)), WEFT_FAILED_PRECONDITION, "torch_ddp", "pp_size is 2",
+  EXPECT_ERROR(job.model(toy_batch(2, 1)), WEFT_FAILED_PRECONDITION, "torch_ddp", "pp_size is 2",
                "train_step");
   Booster booster(BoosterOptions{.strategy = "torch_ddp"}, world);
   EXPECT_ERROR(booster.backward(at::ones({}), job.optimizer), WEFT_FAILED_PRECONDITION, "backward of a loss",
@@ -207,6 +209,28 @@ WEFT_RANKS_TEST(PipelineStages, NameTheFieldThatIsNotAsTheModelSays, 2) {
   } else {
     EXPECT_ERROR(training->run_step(batches), WEFT_UNAVAILABLE,
                  "waiting for the State of micro-batch 0 from stage 0");
+  }
+}
+
+// The stages beside it wait for its tensors, and end when it does.
+TEST(PipelineStages, EndWhenOneIsKilledInAnyPhase) {
+  using Clock = std::chrono::steady_clock;
+  for (const char* phase : {"before_forward", "after_forward", "begin_backward", "end_backward"}) {
+    SCOPED_TRACE(phase);
+    const std::vector<RankOutcome> outcomes = run_ranks(3, [&](int rank) {
+      const World world = launch(std::chrono::seconds(30));
+      Recorder recorder;
+      const auto training = make_stages(world, recorder, {.size = 3});
+      recorder.on_event = [&](const std::string& event) {
+        if (rank == 1 && event.starts_with(phase)) raise(SIGKILL);
+      };
+      const auto begin = Clock::now();
+      EXPECT_ERROR(training->run_step(toy_micro_batches(4)), WEFT_UNAVAILABLE, "communicator");
+      EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+    });
+    for (size_t rank = 0; rank < outcomes.size(); ++rank)
+      EXPECT_EQ(outcomes[rank].passed, rank != 1)
+          << rank << ": " << outcomes[rank].how << outcomes[rank].output;
   }
 }
 
