@@ -142,13 +142,13 @@ TEST(PipelineChunks, HaveTheGradientsOfOneRank) {
 
 WEFT_RANKS_TEST(PipelineStages, RefuseALoopOfTheCallersOwn, 2) {
   const JobOptions options = {.strategy = "torch_ddp", .options = R"({"pp_size": 2})"};
-  Job job = boost(world, toy(options), options);
+  Job job = boost(world, toy(options, R"("gated": false)"), options);
   EXPECT_ERROR(job.model(toy_batch(2, 1)), WEFT_FAILED_PRECONDITION, "torch_ddp", "pp_size is 2",
                "train_step");
   Booster booster(BoosterOptions{.strategy = "torch_ddp"}, world);
   EXPECT_ERROR(booster.backward(at::ones({}), job.optimizer), WEFT_FAILED_PRECONDITION, "backward of a loss",
                "pp_size is 2", "train_step");
-  EXPECT_NO_THROW(job.train_step(toy_batch(4, 1)));  // no harm was done
+  EXPECT_NO_THROW(job.train_step(toy_batch(4, 1, false)));  // no harm was done
 }
 
 WEFT_RANKS_TEST(PipelineStages, RefuseDifferentBatchesByTheFieldThatDiffers, 2) {
