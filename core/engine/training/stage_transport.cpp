@@ -24,7 +24,7 @@ uint32_t tag_of(const Transfer& transfer, size_t field) {
     fail(WEFT_UNIMPLEMENTED, "a pipeline stage passes on more than {} fields, the most that it can",
          1u << kFieldBits);
   uint32_t tag = transfer.micro_batch & ((1u << kMicroBatchBits) - 1);
-  tag = tag << kContentBits | (transfer.content == Transfer::Content::gradients ? 1 : 0);
+  tag = tag << kContentBits | (transfer.content == Transfer::Content::gradients ? 1u : 0u);
   tag = tag << kBoundaryBits | transfer.boundary;
   return tag << kFieldBits | static_cast<uint32_t>(field);
 }
