@@ -49,7 +49,7 @@ StepResult Job::train_step(const Batch& batch) {
   batch.samples();
   training.begin_check();
   const Training::StepLoss loss =
-      training.run_step(micro_batches(batch, accumulate, training.options().pipeline), criterion);
+      training.run_step(micro_batches(batch, accumulate, bindings.options().pipeline), criterion);
   training.finish_check();
   StepResult result;
   if (optimizer.shared().scaler) result.loss_scale = bindings.loss_scale();
@@ -81,7 +81,7 @@ double Job::accumulate_gradients(const Batch& batch, bool synchronise) {
       c10::make_scope_exit([&, before = training.synchronise()] { training.set_synchronise(before); });
   training.set_synchronise(synchronise);
   const Training::StepLoss loss =
-      training.run_step(micro_batches(batch, accumulate, training.options().pipeline), criterion);
+      training.run_step(micro_batches(batch, accumulate, bindings.options().pipeline), criterion);
   const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
   if (bindings.world().size() > 1)
     bindings.world().communicator().all_reduce(total, ReduceOp::kSum, true).wait();

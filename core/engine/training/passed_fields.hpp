@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "training/training.hpp"
+#include "training/bindings.hpp"
 
 namespace weft {
 
 // Returns the fields that enter `unit` for this batch, in the order of the State. Throws UNIMPLEMENTED for a
 // field of a split sequence that a schedule cannot pass on, because it is not the residual stream.
-std::vector<nn::FieldShape> passed_fields(const Training& training, const Batch& batch, uint32_t unit);
+std::vector<nn::FieldShape> passed_fields(const Bindings& bindings, const Batch& batch, uint32_t unit);
 
 }  // namespace weft

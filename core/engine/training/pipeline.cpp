@@ -128,12 +128,12 @@ class Pipeline::Run {
 void Pipeline::Run::forward(const Operation& operation) {
   const uint32_t micro = operation.micro_batch;
   const uint32_t own = schedule_.virtual_stage(program_.stage, operation.chunk);
-  const pipeline::StageDivision& division = pipeline_.training_.stages();
+  const pipeline::StageDivision& division = pipeline_.bindings_.stages();
   weft_state& state = flight(operation).state;
   state.state = own == 0 ? input(micro).state : enter(operation, own);
   if (operation.chunk + 1 == schedule_.chunks) input(micro).state = State();
   for (uint32_t unit = division.begin(own); unit < division.end(own); ++unit)
-    step_.forward(micro, *pipeline_.training_.units()[unit], state);
+    step_.forward(micro, *pipeline_.bindings_.units()[unit], state);
   if (own + 1 == schedule_.virtual_stages())
     step_.finish(micro, state.state);
   else
@@ -194,12 +194,12 @@ at::Tensor Pipeline::Run::leaving(const State& state, const nn::FieldShape& fiel
   };
   if (found != nullptr && found->sizes() == at::IntArrayRef(field.shape) && fits(found->scalar_type()))
     return found->to(field.dtype);
-  const Training& training = pipeline_.training_;
-  const uint32_t last = training.stages().end(virtual_stage) - 1;
+  const Bindings& bindings = pipeline_.bindings_;
+  const uint32_t last = bindings.stages().end(virtual_stage) - 1;
   fail(WEFT_INTERNAL,
        "{}: the field \"{}\" that unit {} passes to the next pipeline stage {}, but boundary() of the model "
        "says [{}] of {}",
-       training.model().architecture(), field.name, training.units()[last]->unit->name(),
+       bindings.model().architecture(), field.name, bindings.units()[last]->unit->name(),
        found == nullptr ? std::string("does not exist") : "is " + shape_of(*found),
        fmt::join(field.shape, ", "), c10::toString(field.dtype));
 }
@@ -237,8 +237,8 @@ void Pipeline::Run::pass_on(const Operation& operation, uint32_t boundary, State
       std::move(tensors));
 }
 
-Pipeline::Pipeline(Training& training)
-    : training_(training), stages_(training.comm(Mesh::stages())->communicator) {}
+Pipeline::Pipeline(Bindings& bindings)
+    : bindings_(bindings), stages_(bindings.comm(Mesh::stages())->communicator) {}
 
 void Pipeline::run(weft_step& step) {
   require_same_batches(step);
@@ -254,21 +254,21 @@ void Pipeline::require_performed(const pipeline::Schedule& schedule) const {
   for (const Operation& operation : schedule.operations[stage])
     performed = performed && (operation.kind == Kind::forward || operation.kind == Kind::backward);
   for (uint32_t chunk = 0; chunk < schedule.chunks; ++chunk) {
-    const uint32_t first = training_.stages().begin(schedule.virtual_stage(stage, chunk));
-    performed = performed && training_.runs_here(*training_.units()[first]);
+    const uint32_t first = bindings_.stages().begin(schedule.virtual_stage(stage, chunk));
+    performed = performed && bindings_.runs_here(*bindings_.units()[first]);
   }
   if (!performed)
     fail(WEFT_UNIMPLEMENTED,
          "{}: pp_style is \"{}\": this version runs whole backwards, and gives each stage every pp_size-th "
          "chunk",
-         training_.strategy_name(), training_.options().pipeline.style);
+         bindings_.strategy_name(), bindings_.options().pipeline.style);
 }
 
 const StageProgram& Pipeline::program(const weft_step& step) {
   const auto key = std::make_pair(step.micro.size(), step.training);
   const auto found = programs_.find(key);
   if (found != programs_.end()) return found->second;
-  const PipelineOptions& options = training_.options().pipeline;
+  const PipelineOptions& options = bindings_.options().pipeline;
   pipeline::Schedule schedule =
       pipeline::make_schedule({.style = options.style,
                                .stages = options.size,
@@ -283,15 +283,15 @@ std::shared_ptr<const Pipeline::Boundaries> Pipeline::boundaries(const Batch& ba
   constexpr size_t kMostShapes = 1000;  // of a data set in which hardly two batches have the same
   const std::string shapes = shapes_of(batch) + "| " + shapes_of(input);
   if (const auto found = boundaries_.find(shapes); found != boundaries_.end()) return found->second;
-  const pipeline::StageDivision& division = training_.stages();
+  const pipeline::StageDivision& division = bindings_.stages();
   const auto runs_here = [&](uint32_t virtual_stage) {
-    return training_.runs_here(*training_.units()[division.begin(virtual_stage)]);
+    return bindings_.runs_here(*bindings_.units()[division.begin(virtual_stage)]);
   };
   Boundaries made(division.virtual_stages());
   for (uint32_t v = 1; v < division.virtual_stages(); ++v) {
     if (!runs_here(v - 1) && !runs_here(v)) continue;
     Boundary& boundary = made[v];
-    boundary.fields = passed_fields(training_, batch, division.begin(v));
+    boundary.fields = passed_fields(bindings_, batch, division.begin(v));
     for (const nn::FieldShape& field : boundary.fields) {
       if (!field.from_input) boundary.made.push_back(field);
       if (!field.from_input && field.differentiable) boundary.differentiable.push_back(field);
@@ -344,7 +344,7 @@ void Pipeline::require_same_batches(const weft_step& step) const {
   stages_.all_reduce(extremes, ReduceOp::kMax, true).wait();
   if (extremes[0].item<int64_t>() == -extremes[1].item<int64_t>()) return;
   fail(WEFT_FAILED_PRECONDITION, "{}: the stages of a pipeline must have the same batch, but {}",
-       training_.model().architecture(), difference_of(stages_, step));
+       bindings_.model().architecture(), difference_of(stages_, step));
 }
 
 }  // namespace weft

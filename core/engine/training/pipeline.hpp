@@ -15,8 +15,8 @@ namespace weft {
 
 class Pipeline {
  public:
-  // The units of `training` are divided into several virtual stages.
-  explicit Pipeline(Training& training);
+  // The units of `bindings` are divided into several virtual stages.
+  explicit Pipeline(Bindings& bindings);
 
   // Runs all micro-batches of a step: the units of this stage forward and, in training, backward. The ranks
   // of the last virtual stage finish each micro-batch. Throws FAILED_PRECONDITION on every stage, naming the
@@ -38,7 +38,7 @@ class Pipeline {
   void require_performed(const pipeline::Schedule& schedule) const;
   void require_same_batches(const weft_step& step) const;
 
-  Training& training_;
+  Bindings& bindings_;
   Communicator stages_;
   std::map<std::pair<size_t, bool>, StageProgram> programs_;  // by micro-batches, and whether for training
   std::map<std::string, std::shared_ptr<const Boundaries>> boundaries_;  // by the shapes of batch and input

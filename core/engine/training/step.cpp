@@ -26,7 +26,7 @@ at::Tensor zero_of(const weft::State& state) {
 }  // namespace
 
 weft::State weft_step::input(uint32_t index) const {
-  return weft::input_of(*owner, micro[index].batch);
+  return weft::input_of(bindings(), micro[index].batch);
 }
 
 void weft_step::forward(uint32_t index, weft_unit& unit, weft_state& state) {
@@ -53,7 +53,7 @@ void weft_step::forward(uint32_t index, weft_unit& unit, weft_state& state) {
 
 void weft_step::finish(uint32_t index, const weft::State& last) {
   weft::MicroBatch& of = micro[index];
-  const weft::nn::RunningUnit running(*of.context, owner->units().size());
+  const weft::nn::RunningUnit running(*of.context, bindings().units().size());
   if (std::exchange(of.finished, true))
     weft::fail(WEFT_FAILED_PRECONDITION, "micro-batch {} is finished already", index);
   if (training) {
@@ -61,19 +61,19 @@ void weft_step::finish(uint32_t index, const weft::State& last) {
     return;
   }
   weft::Training::Forward& forward = forwards[index];
-  forward.outputs = weft::outputs_of(*owner, last);
-  forward.counts = owner->model().counts(of.batch);
-  if (!forward.counts.empty()) forward.terms = owner->model().loss(last, of.batch);
+  forward.outputs = weft::outputs_of(bindings(), last);
+  forward.counts = bindings().model().counts(of.batch);
+  if (!forward.counts.empty()) forward.terms = bindings().model().loss(last, of.batch);
 }
 
 // Adds this micro-batch's part of each term, and returns the loss that backward begins at.
 at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State& last) {
-  const weft::nn::Model& model = owner->model();
+  const weft::nn::Model& model = bindings().model();
   std::vector<at::Tensor> sums;
   if (criterion && of.batch.empty) {
     sums = {zero_of(last)};  // a mean over no label would be NaN, and so would zero times it
   } else if (criterion) {
-    sums = {criterion(weft::outputs_of(*owner, last), of.batch)};
+    sums = {criterion(weft::outputs_of(bindings(), last), of.batch)};
   } else {
     for (const weft::nn::LossTerm& term : model.loss(last, of.batch))
       sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);
@@ -87,7 +87,7 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
     parts[t] += scaled.item<double>();
     total = total.defined() ? total + scaled : scaled;
   }
-  const double scale = owner->loss_scale();
+  const double scale = bindings().loss_scale();
   return scale == 1 ? total : total * scale;
 }
 

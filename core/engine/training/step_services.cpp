@@ -16,7 +16,7 @@ void check_micro(const weft_step& step, uint32_t micro) {
 }
 
 void check_unit(const weft_step& step, const weft_unit* unit) {
-  if (unit == nullptr || unit->bindings != step.owner)
+  if (unit == nullptr || unit->bindings != &step.bindings())
     fail(WEFT_INVALID_ARGUMENT, "the unit is not one of this training");
 }
 
@@ -47,7 +47,7 @@ weft_status boundary(weft_step* step, uint32_t micro, weft_unit* entering, weft_
     check_unit(*step, entering);
     auto made = std::make_unique<weft_state>();
     for (const nn::FieldShape& field :
-         passed_fields(*step->owner, step->micro[micro].batch, entering->index)) {
+         passed_fields(step->bindings(), step->micro[micro].batch, entering->index)) {
       at::Tensor tensor = at::empty(field.shape, field.dtype);
       if (field.differentiable && step->training) tensor.set_requires_grad(true);
       made->state.set(field.name, tensor);

@@ -179,7 +179,7 @@ TEST(PipelineStages, EvaluateAsOneRank) {
     const Batch own = own_part(batch, job);
     EXPECT_NEAR(job.evaluate(own).loss(), expected, 1e-12);
     const State outputs = job.forward(own);
-    const Mesh& mesh = job.model.shared().training->mesh();
+    const Mesh& mesh = job.model.shared().bindings().mesh();
     if (mesh.place(Mesh::stages()).rank == 0) {
       EXPECT_TRUE(outputs.empty());
     } else {
