@@ -51,7 +51,7 @@ RULES = [
          ("core/host/x.cpp", "void* f = dlsym(library, name);"), but=r"core/host/dynamic_library\.cpp"),
     Rule("the environment is read in core/base/environment.cpp", CODE, r"\b((secure_)?getenv|setenv|putenv|environ)\b",
          ("plugins/a/x.cpp", 'getenv("HOME")'), but=r"core/base/environment\.cpp|core/host/launch/"),
-    Rule("the lowest folders know neither checkpoints nor training", r"core/engine/(box|comm|data|mesh)/",
+    Rule("the lowest folders know neither checkpoints nor training", r"core/engine/(box|comm|data|mesh|schedule)/",
          r'#\s*include "(booster|checkpoint|optim|parallel|plan|training)/',
          ("core/engine/box/x.cpp", '#include "checkpoint/piece.hpp"')),
     Rule("ranks gather texts through comm/agreement.hpp, where one that fails ends all", r"core/engine/",
@@ -86,7 +86,7 @@ RULES = [
     Rule("hooks know no steps", r"core/engine/training/\w*(hooks|forward_record)\.",
          r'#\s*include "training/(training|step)\.hpp"',
          ("core/engine/training/hooks.cpp", '#include "training/step.hpp"')),
-    Rule("libweft and the command know no libtorch", r"core/(base|host|cli)/", TORCH,
+    Rule("libweft, the command and schedules know no libtorch", r"core/(base|host|cli|engine/schedule)/", TORCH,
          ("core/host/x.cpp", "#include <ATen/core/Tensor.h>")),
 ]
 

@@ -146,18 +146,17 @@ std::string describe_deadlock(const Schedule& schedule, const std::vector<size_t
   if (stage == schedule.stages) return "";
   // A stage waits for one that waits as well, so after as many steps as there are stages we are in the
   // circle.
-  std::optional<uint32_t> next = stage;
-  for (uint32_t step = 0; step < schedule.stages && next; ++step) {
-    stage = *next;
-    next = wait_of(schedule, visited, stage).other;
+  for (uint32_t step = 0; step < schedule.stages; ++step) {
+    const Wait wait = wait_of(schedule, visited, stage);
+    if (!wait.other) return wait.text;
+    stage = *wait.other;
   }
+  std::vector<uint32_t> circle;
+  for (; circle.empty() || stage != circle.front(); stage = *wait_of(schedule, visited, stage).other)
+    circle.push_back(stage);
+  std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
   std::vector<std::string> texts;
-  for (const uint32_t first = stage; texts.empty() || (next && stage != first);
-       stage = next.value_or(stage)) {
-    Wait wait = wait_of(schedule, visited, stage);
-    texts.push_back(std::move(wait.text));
-    next = wait.other;
-  }
+  for (const uint32_t waiting : circle) texts.push_back(wait_of(schedule, visited, waiting).text);
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 

@@ -77,14 +77,15 @@ Schedule forward_only(const Schedule& schedule) {
 
 std::string name_of(const Operation& operation, uint32_t chunks) {
   const char* letter = kLetters[static_cast<size_t>(operation.kind)];
-  return chunks == 1 ? fmt::format("{}{}", letter, operation.micro_batch)
-                     : fmt::format("{}{}.{}", letter, operation.micro_batch, operation.chunk);
+  const bool names_chunk = chunks > 1 || operation.chunk > 0;
+  return names_chunk ? fmt::format("{}{}.{}", letter, operation.micro_batch, operation.chunk)
+                     : fmt::format("{}{}", letter, operation.micro_batch);
 }
 
 std::string describe(const Operation& operation, uint32_t chunks) {
   const std::string text = fmt::format("the {} of micro-batch {}",
                                        kWords[static_cast<size_t>(operation.kind)], operation.micro_batch);
-  return chunks == 1 ? text : fmt::format("{} in chunk {}", text, operation.chunk);
+  return chunks > 1 ? fmt::format("{} in chunk {}", text, operation.chunk) : text;
 }
 
 }  // namespace weft::pipeline

@@ -1,7 +1,6 @@
 #include "schedule/simulate.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/text.hpp"
 #include "schedule/check.hpp"
@@ -10,6 +9,9 @@
 namespace weft::pipeline {
 
 namespace {
+
+// So that the sum over a schedule is finite.
+constexpr double kHighestCost = 1e30;
 
 class Clock {
  public:
@@ -113,16 +115,16 @@ void check(const Costs& costs, uint32_t virtual_stages) {
          "each chunk of each stage, in the order of a forward",
          costs.virtual_stages.size(), virtual_stages);
   const auto require = [](double cost, const char* what) {
-    if (!std::isfinite(cost) || cost < 0)
-      fail(WEFT_INVALID_ARGUMENT, "pipeline schedule: the cost of a {} is {}, must be finite and at least 0",
-           what, cost);
+    if (!(cost >= 0 && cost <= kHighestCost))
+      fail(WEFT_INVALID_ARGUMENT, "pipeline schedule: the cost of {} is {}, must be from 0 to {}", what, cost,
+           kHighestCost);
   };
   for (const StageCosts& stage : costs.virtual_stages) {
-    require(stage.forward, "forward");
-    require(stage.input_gradient, "input gradient");
-    require(stage.weight_gradient, "weight gradient");
+    require(stage.forward, "a forward");
+    require(stage.input_gradient, "an input gradient");
+    require(stage.weight_gradient, "a weight gradient");
   }
-  require(costs.transfer, "transfer");
+  require(costs.transfer, "a transfer");
 }
 
 }  // namespace weft::pipeline

@@ -49,7 +49,7 @@ Simulation simulate(const Schedule& schedule, const Costs& costs);
 // keeps for one micro-batch until its backward, or its weight gradient, is done.
 uint32_t peak_live(const Schedule& schedule, uint32_t stage);
 
-// Throws INVALID_ARGUMENT unless there is a finite cost of at least 0 for each virtual stage.
+// Throws INVALID_ARGUMENT unless there is a cost from 0 to 1e30 for each virtual stage.
 void check(const Costs& costs, uint32_t virtual_stages);
 
 }  // namespace weft::pipeline

@@ -5,22 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
 
 #include "box/box.hpp"
+#include "support/seed.hpp"
 
 namespace weft::test {
 
 namespace {
-
-// Returns WEFT_TEST_SEED, or a new seed without it.
-uint32_t fresh_seed() {
-  const char* const given = std::getenv("WEFT_TEST_SEED");
-  return given != nullptr ? static_cast<uint32_t>(std::stoul(given)) : std::random_device()();
-}
 
 class RandomCuts {
  public:
