@@ -101,9 +101,10 @@ std::vector<std::string> range_problems(const Schedule& schedule) {
 void throw_first(const std::vector<std::string>& problems, const std::string& who) {
   constexpr size_t kShown = 5;
   if (problems.empty()) return;
-  const size_t shown = std::min(problems.size(), kShown);
-  std::string text = fmt::format("{}", fmt::join(problems.begin(), problems.begin() + shown, "; "));
-  if (shown < problems.size()) text += fmt::format("; and {} more", problems.size() - shown);
+  const std::vector<std::string> shown(
+      problems.begin(), problems.begin() + static_cast<ptrdiff_t>(std::min(problems.size(), kShown)));
+  std::string text = fmt::format("{}", fmt::join(shown, "; "));
+  if (shown.size() < problems.size()) text += fmt::format("; and {} more", problems.size() - shown.size());
   fail(WEFT_INVALID_ARGUMENT, "{}: {}", who, text);
 }
 

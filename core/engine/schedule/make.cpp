@@ -68,7 +68,7 @@ Schedule make_interleaved(const ScheduleRequest& request) {
   }
   const uint64_t first_group = size + (larger > 0 ? 1 : 0);
   return alternate(request, forwards, backwards, [&](uint32_t stage) {
-    return 2 * (request.stages - 1 - stage) + (request.chunks - 1) * first_group;
+    return uint64_t{2} * (request.stages - 1 - stage) + (request.chunks - 1) * first_group;
   });
 }
 

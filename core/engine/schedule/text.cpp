@@ -37,14 +37,18 @@ std::optional<Operation> parse_operation(std::string_view word) {
   return Operation{static_cast<Kind>(kind), *micro_batch, *chunk};
 }
 
+std::string counted(uint32_t number, std::string_view name) {
+  return fmt::format("{} {}{}", number, name, number == 1 ? "" : name.ends_with("ch") ? "es" : "s");
+}
+
 std::string legend(const Schedule& schedule) {
   bool splits = false;
   for (const auto& operations : schedule.operations)
     for (const Operation& operation : operations) splits |= operation.kind == Kind::input_gradient;
   std::string text = splits ? "F forward, I input gradient, W weight gradient" : "F forward, B backward";
   text += " of a micro-batch";
-  if (schedule.chunks > 1) text += fmt::format("; F3.1: of micro-batch 3 in chunk 1");
-  return text;
+  if (schedule.chunks > 1) text += "; F3.1: of micro-batch 3 in chunk 1";
+  return text + ". Activations: the most that a stage keeps at once, each of one micro-batch in one chunk";
 }
 
 }  // namespace
@@ -83,9 +87,9 @@ Schedule parse_rows(Schedule shape, std::string_view text, const std::string& wh
 
 std::string explain(const Schedule& schedule, const Simulation& simulation, std::string_view title) {
   std::string text =
-      fmt::format("schedule    {}: {} stages, {} micro-batches, {} chunk{} a stage; bubble {:.1f} %\n", title,
-                  schedule.stages, schedule.micro_batches, schedule.chunks, schedule.chunks == 1 ? "" : "s",
-                  100 * simulation.bubble());
+      fmt::format("schedule    {}: {}, {}, {} a stage; bubble {:.1f} %\n", title,
+                  counted(schedule.stages, "stage"), counted(schedule.micro_batches, "micro-batch"),
+                  counted(schedule.chunks, "chunk"), 100 * simulation.bubble());
   text += fmt::format("  {:<5}  {:>7}  {:>11}  operations\n", "stage", "works", "activations");
   for (uint32_t stage = 0; stage < schedule.stages; ++stage) {
     const double part = simulation.makespan > 0 ? simulation.stages[stage].busy / simulation.makespan : 0;

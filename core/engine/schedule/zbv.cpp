@@ -35,7 +35,7 @@ class Attempt {
         preference_(preference),
         schedule_{stages, micro_batches, 2, Placement::vee, {}},
         stages_(stages),
-        states_(2 * stages, Arrivals(micro_batches, kNever)),
+        states_(size_t{2} * stages, Arrivals(micro_batches, kNever)),
         gradients_(states_) {
     schedule_.operations.resize(stages);
     for (auto& operations : schedule_.operations) operations.reserve(size_t{6} * micro_batches);

@@ -50,18 +50,20 @@ TEST(Names, OfOperationsHaveAChunkIfThereAreSeveral) {
 
 TEST(Explain, TellsWorkActivationsAndOrderOfEachStage) {
   const Schedule schedule = make_schedule({"1f1b", 2, 2, 1});
-  EXPECT_EQ(explain(schedule, simulate(schedule, Costs::equal(2)), "1f1b"),
-            "schedule    1f1b: 2 stages, 2 micro-batches, 1 chunk a stage; bubble 33.3 %\n"
-            "  stage    works  activations  operations\n"
-            "  0       66.7 %            2  F0 F1 B0 B1\n"
-            "  1       66.7 %            1  F0 B0 F1 B1\n"
-            "  F forward, B backward of a micro-batch\n");
+  EXPECT_EQ(
+      explain(schedule, simulate(schedule, Costs::equal(2)), "1f1b"),
+      "schedule    1f1b: 2 stages, 2 micro-batches, 1 chunk a stage; bubble 33.3 %\n"
+      "  stage    works  activations  operations\n"
+      "  0       66.7 %            2  F0 F1 B0 B1\n"
+      "  1       66.7 %            1  F0 B0 F1 B1\n"
+      "  F forward, B backward of a micro-batch. Activations: the most that a stage keeps at once, each of "
+      "one micro-batch in one chunk\n");
 }
 
 TEST(Explain, SaysWhatChunksAndHalvesOfBackwardsAre) {
   const Schedule schedule = make_schedule({"zbv", 1, 1, 2});
   const std::string text = explain(schedule, simulate(schedule, Costs::equal(2)), "zbv");
-  EXPECT_NE(text.find("1 stages, 1 micro-batches, 2 chunks a stage; bubble 0.0 %"), text.npos) << text;
+  EXPECT_NE(text.find("1 stage, 1 micro-batch, 2 chunks a stage; bubble 0.0 %"), text.npos) << text;
   EXPECT_NE(
       text.find("I input gradient, W weight gradient of a micro-batch; F3.1: of micro-batch 3 in chunk 1"),
       text.npos)
