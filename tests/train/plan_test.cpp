@@ -43,6 +43,20 @@ TEST_F(PlanCommand, EstimatesTheBytesOfOneRank) {
   EXPECT_EQ(longer.at("parameters"), single.at("parameters"));
 }
 
+// The ranks of a tensor axis send activations, which grow with the batch.
+TEST_F(PlanCommand, EstimatesWhatLayersSend) {
+  const Words axes = {"--world-size", "4", "--strategy", "hybrid_parallel", "-o", "tp_size=2"};
+  const auto reduced = [&](const Words& more) {
+    const nlohmann::json rows = nlohmann::json::parse(weft_succeeds(plan(Words{"--json"} + more)).out);
+    return rows.at(0).at("sent_bytes_in_layers").at("all_reduce").get<int64_t>();
+  };
+  const int64_t once = reduced(axes);
+  EXPECT_GT(once, 0);
+  EXPECT_EQ(reduced(axes + Words{"--batch-size", "3"}), 3 * once);
+  EXPECT_EQ(reduced({"--world-size", "4", "--strategy", "torch_ddp"}), 0);
+  EXPECT_NE(weft_succeeds(plan(axes)).out.find("hybrid_parallel also sends "), std::string::npos);
+}
+
 class T5PlanCommand : public CommandTest {
  protected:
   // Returns the estimate for a T5 with this feed-forward layer: 2 + 3 blocks, 2 ranks, 4 samples of 16 tokens

@@ -20,6 +20,7 @@
 #include "error_sink.hpp"
 #include "optim/rules.hpp"
 #include "parallel/make_context.hpp"
+#include "plan/describe_model.hpp"
 #include "plan/form_flags.hpp"
 #include "plugins.hpp"
 #include "training/part.hpp"
@@ -124,6 +125,23 @@ class DividedModel {
   std::vector<std::unique_ptr<weft_param>> params_;
   std::optional<parallel::AppliedPlan> plan_;
 };
+
+// Returns the paths, as plans have them, of the modules of the units that are recomputed.
+std::set<std::string> recomputed_modules(nn::Model& model, const std::string& recompute) {
+  const std::vector<nn::Unit*> units = model.units();
+  std::set<const torch::nn::Module*> modules;
+  const size_t recomputed = num_recomputed(recompute, units.size());
+  for (size_t u = 0; u < recomputed; ++u)
+    for (const torch::nn::Module* module : units[u]->modules()) {
+      modules.insert(module);
+      for (const auto& child : module->modules(/*include_self=*/false)) modules.insert(child.get());
+    }
+  std::set<std::string> paths;
+  for (const auto& item : model.named_modules("", /*include_self=*/false))
+    if (modules.contains(item.value().get()))
+      paths.insert(plan::planned_name(item.key(), model.base_prefix()));
+  return paths;
+}
 
 }  // namespace
 
@@ -244,6 +262,28 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
   ErrorSink error;
   error.check(chosen.api->estimate(&arguments, &shape, &estimate, error), chosen.name);
   return estimate;
+}
+
+plan::SentBytes estimate_layers(const Model& model, const BoosterOptions& booster, const Batch& batch) {
+  nn::Model& module = model.module();
+  const HostOptions host = choose_strategy(booster).host;
+  std::string identity;
+  const plan::Plan plan = make_plan(module, host.plan_flags, host.custom_policy, &identity);
+  plan::TrafficShape shape;
+  for (const nn::SequenceLength& length : module.lengths(batch))
+    shape.sequences.push_back({length.name, length.positions, length.rows});
+  shape.element_size = static_cast<int64_t>(c10::elementSize(precision_dtype(resolve_precision(booster))));
+  shape.recomputed = recomputed_modules(module, booster.recompute);
+  return plan::sent_bytes(plan, shape);
+}
+
+std::optional<plan::SentBytes> estimate_layers(const Model& model, const BoosterOptions& booster,
+                                               const MicroBatchShape& shape) {
+  const plan::ParallelSizes sizes = choose_strategy(booster).host.plan_flags;
+  if (sizes.tensor == 1 && sizes.sequence == 1) return plan::SentBytes{};
+  const std::optional<Batch> batch = model.module().example(shape.batch_size, shape.sequence_length);
+  if (!batch || model.module().lengths(*batch).empty()) return std::nullopt;
+  return estimate_layers(model, booster, *batch);
 }
 
 std::vector<std::string> strategy_names() {

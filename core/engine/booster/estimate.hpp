@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/traffic.hpp"
 #include "weft/booster.hpp"
 #include "weft/model.hpp"
 #include "weft/strategy.h"
@@ -32,6 +33,13 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
 // autocast.
 std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterOptions& booster,
                                               int64_t world_size, uint32_t stage = 0);
+
+// Returns what the first rank of the booster's tensor and sequence axes sends over them in one forward and
+// backward, as if every parameter were trained; bytes by collective. The first function returns nothing if
+// the model has no example batch or says no lengths of its sequences.
+std::optional<plan::SentBytes> estimate_layers(const Model& model, const BoosterOptions& booster,
+                                               const MicroBatchShape& shape);
+plan::SentBytes estimate_layers(const Model& model, const BoosterOptions& booster, const Batch& batch);
 
 // Returns the names of the installed strategies, sorted.
 std::vector<std::string> strategy_names();

@@ -1,5 +1,7 @@
 // `weft plan`.
+#include <algorithm>
 #include <cstdio>
+#include <numeric>
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
@@ -37,6 +39,7 @@ struct Row {
   std::string strategy;
   std::optional<weft_job_estimate> estimate;
   std::optional<int64_t> activations;
+  std::optional<plan::SentBytes> layers = {};  // sent over the tensor and sequence axes
   uint32_t stage = 0, stages = 1;
   double total() const { return estimate ? total_of(*estimate, activations.value_or(0)) : 0; }
 };
@@ -48,14 +51,22 @@ Row make_row(const Model& model, const BoosterOptions& booster, const MicroBatch
   Row most;
   for (uint32_t stage = 0; stage < stages; ++stage) {
     if (stage > 0) activations = activation_bytes(model, booster, micro_batch, stage);
-    Row row = {booster.strategy, estimate_job(model, booster, world_size, stage), activations, stage, stages};
+    Row row = {booster.strategy, estimate_job(model, booster, world_size, stage), activations, {}, stage, stages};
     if (stage == 0 || row.total() > most.total()) most = std::move(row);
   }
+  if (stages == 1) most.layers = estimate_layers(model, booster, micro_batch);
   return most;
+}
+
+int64_t total_of(const plan::SentBytes& sent) {
+  return std::accumulate(sent.begin(), sent.end(), int64_t{0});
 }
 
 json to_json(const Row& of) {
   json row = {{"strategy", of.strategy}};
+  if (of.layers)
+    for (size_t i = 0; i < of.layers->size(); ++i)
+      row["sent_bytes_in_layers"][plan::kCollectives[i]] = (*of.layers)[i];
   const std::optional<weft_job_estimate>& estimate = of.estimate;
   if (of.stages > 1) row["stage"] = of.stage;
   if (!estimate) return row;
@@ -95,6 +106,36 @@ void print_table(const std::vector<Row>& rows, double memory) {
                 memory > 0 ? (total - host <= memory ? "  fits" : "  does not fit") : "",
                 host > 0 ? ("  with " + size_text(host) + " in host memory").c_str() : "");
   }
+}
+
+// Prints which of the pipeline stages the row is, and what its columns leave out.
+void print_stages(const Row& row) {
+  std::printf(
+      "of the %u pipeline stages, stage %u needs most; activations: of the micro-batches that it keeps at "
+      "once; sent per step: on the data axes alone\n",
+      row.stages, row.stage);
+}
+
+// Prints what the layers of a strategy with tensor or sequence axes send, which the table leaves out.
+void print_layers(const Row& row) {
+  if (!row.layers) {
+    std::printf("%s: the model has no example from which to tell what tensor and sequence axes send\n",
+                row.strategy.c_str());
+    return;
+  }
+  if (total_of(*row.layers) == 0) return;
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < row.layers->size(); ++i) {
+    const auto bytes = static_cast<double>((*row.layers)[i]);
+    std::string name = plan::kCollectives[i];
+    std::replace(name.begin(), name.end(), '_', '-');
+    if (bytes > 0) parts.push_back(fmt::format("{} {}", name, size_text(bytes)));
+  }
+  std::printf(
+      "%s",
+      fmt::format("{} also sends {} per step in its layers, over the tensor and sequence axes: {}\n",
+                  row.strategy, size_text(static_cast<double>(total_of(*row.layers))), fmt::join(parts, ", "))
+          .c_str());
 }
 
 // Returns a flag that counts ranks, samples or tokens; 1 if it was not given.
@@ -187,16 +228,7 @@ int plan(const json& arguments) {
                   tokens ? fmt::format(" of {} tokens", micro_batch.sequence_length) : "")
           .c_str());
   print_table(rows, memory);
-  if (const Row& row = rows.back(); row.stages > 1)
-    std::printf(
-        "of the %u pipeline stages, stage %u needs most; activations: of the micro-batches that it keeps at "
-        "once\n",
-        row.stages, row.stage);
-  if (const HostOptions host = choose_strategy(booster).host;
-      host.plan_flags.tensor > 1 || host.plan_flags.sequence > 1 || host.pipeline.size > 1)
-    std::printf(
-        "sent per step: on the data axes; what tensor and sequence axes send depends on the policy "
-        "(sdk/docs/tensor_parallel.md), and stages send the fields between units\n");
+  if (given(arguments, "strategy")) rows.front().stages > 1 ? print_stages(rows.front()) : print_layers(rows.front());
   return 0;
 }
 

@@ -9,6 +9,8 @@ namespace weft::operations {
 
 namespace {
 
+using Kind = plan::Transfer::Kind;
+
 plan::AttributeRule flash() {
   return flag("flash", true,
               "true: a fused kernel if there is one for the arguments; false: matrix products and a softmax");
@@ -29,10 +31,8 @@ plan::Operation attention() {
           .documentation = "computes attention over all positions of the sequence",
           .kinds = {"Attention"},
           .attributes = {flash()},
-          .communication = {.keeps = "no parameters",
-                            .forward = "`all_to_all`: all-to-all of queries, keys, values and the result; "
-                                       "`ring_attn`: keys and values travel around the ring",
-                            .backward = "the same with the gradients"},
+          .keeps = "no parameters",
+          .transfers = {{Kind::kAttend}},
           .claims = {{plan::Fact::kAttends}, {plan::Fact::kPlainAttention, "flash", false}}};
 }
 
@@ -43,9 +43,8 @@ plan::Operation cross_attention() {
           .attributes = {flash(),
                          text("source", "", {},
                               "path of the module below which the sequence of the keys and values begins")},
-          .communication = {.keeps = "no parameters",
-                            .forward = "as `weft.attention/1`",
-                            .backward = "as `weft.attention/1`"},
+          .keeps = "no parameters",
+          .transfers = {{Kind::kAttendSource}},
           .claims = {{plan::Fact::kAttends}}};
 }
 
@@ -54,7 +53,7 @@ plan::Operation alibi() {
           .documentation = "computes the linear position bias of this rank's heads",
           .kinds = {"Alibi"},
           .attributes = {},
-          .communication = {.keeps = "no parameters"}};
+          .keeps = "no parameters"};
 }
 
 plan::Operation attention_bias() {
@@ -62,7 +61,7 @@ plan::Operation attention_bias() {
           .documentation = "computes the position bias of this rank's heads and queries",
           .kinds = {"RelativeAttentionBias"},
           .attributes = {},
-          .communication = {.keeps = "its heads"},
+          .keeps = "its heads",
           .cut = cut_heads};
 }
 

@@ -10,7 +10,7 @@ plan::Operation activation() {
           .documentation = "selects the form of an activation",
           .kinds = {"Activation"},
           .attributes = {in_one_pass()},
-          .communication = {.keeps = "no parameters"},
+          .keeps = "no parameters",
           .claims = {{plan::Fact::kPlainElementwise, "fused", false}}};
 }
 
@@ -22,7 +22,7 @@ plan::Operation dropout() {
       .attributes = {in_one_pass(),
                      flag("split", false,
                           "the layer is inside a tensor-parallel region, so each rank has masks of its own")},
-      .communication = {.keeps = "no parameters"},
+      .keeps = "no parameters",
       .claims = {{plan::Fact::kPlainElementwise, "fused", false}}};
 }
 

@@ -14,6 +14,7 @@ using plan::CutRequest;
 using plan::PlannedNode;
 using plan::PlannedParameter;
 using plan::SplitRule;
+using Kind = plan::Transfer::Kind;
 using Problems = std::vector<std::string>;
 
 plan::AttributeRule layout() {
@@ -67,14 +68,12 @@ void cut_rows(PlannedNode& node, const CutRequest& request, Problems& problems) 
 }  // namespace
 
 plan::Operation linear() {
-  return {
-      .id = "weft.linear/1",
-      .documentation = "replicated: computes the whole layer from this rank's positions",
-      .kinds = {"Conv1D", "Linear"},
-      .attributes = {},
-      .communication = {.keeps = "all",
-                        .backward = "all-reduce of the gradients of its parameters, if tensor-parallel ranks "
-                                    "split sequences"}};
+  return {.id = "weft.linear/1",
+          .documentation = "replicated: computes the whole layer from this rank's positions",
+          .kinds = {"Conv1D", "Linear"},
+          .attributes = {},
+          .keeps = "all",
+          .transfers = {{Kind::kOwnGradients}}};
 }
 
 plan::Operation linear_column() {
@@ -93,10 +92,10 @@ plan::Operation linear_column() {
            flag("interleaved", false, "the parts alternate by groups of heads"),
            integer("key_heads", 0, 0, "heads of every other part; 0: as many as the first part has"),
            layout()},
-      .communication = {.keeps = "its output features of weight and bias",
-                        .backward =
-                            "all-reduce of the gradient of the input, and of the gradients of heads that "
-                            "several ranks hold"},
+      .keeps = "its output features of weight and bias",
+      .transfers = {{Kind::kEnterLinear, "input", "own"},
+                    {Kind::kEnterLinearShared, "input", "shared"},
+                    {Kind::kSharedGradients}},
       .cut = cut_columns,
       .claims = {{plan::Fact::kSplitsOutput}}};
 }
@@ -108,8 +107,8 @@ plan::Operation linear_row() {
               "adds the bias",
           .kinds = {"Conv1D", "Linear"},
           .attributes = {layout()},
-          .communication = {.keeps = "its input features of the weight, and the whole bias",
-                            .forward = "all-reduce of the output"},
+          .keeps = "its input features of the weight, and the whole bias",
+          .transfers = {{Kind::kLeaveLinear}, {Kind::kOwnGradients}},
           .cut = cut_rows,
           .claims = {{plan::Fact::kSplitsInput}}};
 }

@@ -7,6 +7,8 @@ namespace weft::operations {
 
 namespace {
 
+using Kind = plan::Transfer::Kind;
+
 plan::Operation norm(std::string id, std::string kind) {
   return {
       .id = std::move(id),
@@ -16,9 +18,8 @@ plan::Operation norm(std::string id, std::string kind) {
                                          "the layer is inside a tensor-parallel region, where each rank "
                                          "normalizes its own heads, so the gradients of its parameters are "
                                          "summed over the ranks")},
-      .communication = {.keeps = "all",
-                        .backward = "all-reduce of the gradients of its parameters, if `split` is true or "
-                                    "tensor-parallel ranks split sequences"},
+      .keeps = "all",
+      .transfers = {{Kind::kGradients, "split", "true"}, {Kind::kOwnGradients}},
       .claims = {{plan::Fact::kPlainNormalization, "fused", false}}};
 }
 

@@ -1,9 +1,11 @@
 #include "operations/registry.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.hpp"
 #include "operations/list.hpp"
+#include "plan/traffic.hpp"
 
 namespace weft::operations {
 
@@ -81,10 +83,17 @@ std::string operations_in_markdown() {
   std::string text =
       "| operation | layers | what it does | each rank keeps | forward | backward |\n"
       "|---|---|---|---|---|---|\n";
-  for (const Operation& operation : known_operations())
+  for (const Operation& operation : known_operations()) {
+    std::array<std::vector<std::string>, 2> passes;
+    for (const Transfer& transfer : operation.transfers) {
+      const std::array<std::string, 2> texts = document(transfer);
+      for (size_t pass = 0; pass < texts.size(); ++pass)
+        if (!texts[pass].empty()) passes[pass].push_back(texts[pass]);
+    }
     text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", operation.id, fmt::join(operation.kinds, ", "),
-                        operation.documentation, operation.communication.keeps,
-                        operation.communication.forward, operation.communication.backward);
+                        operation.documentation, operation.keeps, fmt::join(passes[0], "; "),
+                        fmt::join(passes[1], "; "));
+  }
   text += "\n| attribute | of | default | meaning |\n|---|---|---|---|\n";
   for (const Operation& operation : known_operations())
     for (const AttributeRule& rule : operation.attributes)

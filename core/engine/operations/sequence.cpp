@@ -6,14 +6,19 @@
 
 namespace weft::operations {
 
+namespace {
+
+using Kind = plan::Transfer::Kind;
+
+}  // namespace
+
 plan::Operation parallel_input() {
   return {.id = "weft.parallel_input/1",
           .documentation = "lets several column-parallel layers share one input",
           .kinds = {"Identity"},
           .attributes = {},
-          .communication = {.keeps = "no parameters",
-                            .backward = "all-reduce of the gradient of the input, once for all layers with "
-                                        "`input = \"entered\"`"}};
+          .keeps = "no parameters",
+          .transfers = {{Kind::kEnter}}};
 }
 
 plan::Operation sequence_begin() {
@@ -22,7 +27,7 @@ plan::Operation sequence_begin() {
               "marks where the ids of a separate sequence enter, which the modules below its parent process",
           .kinds = {"Identity"},
           .attributes = {},
-          .communication = {.keeps = "no parameters"},
+          .keeps = "no parameters",
           .claims = {{plan::Fact::kBeginsNestedSequence}}};
 }
 
@@ -31,21 +36,19 @@ plan::Operation sequence_end() {
           .documentation = "returns all positions of a split sequence on every rank",
           .kinds = {"Identity"},
           .attributes = {},
-          .communication = {.keeps = "no parameters",
-                            .forward = "all-gather of the output, if sequences are split"},
+          .keeps = "no parameters",
+          .transfers = {{Kind::kEnd}},
           .claims = {{plan::Fact::kEndsSequence}}};
 }
 
 plan::Operation sequence_split() {
-  return {
-      .id = "weft.sequence_split/1",
-      .documentation = "splits a sequence of which every rank has computed all positions",
-      .kinds = {"Identity"},
-      .attributes = {},
-      .communication = {.keeps = "no parameters",
-                        .backward = "all-gather of the gradient of the input, if tensor-parallel ranks split "
-                                    "sequences"},
-      .claims = {{plan::Fact::kSplitsSequence}}};
+  return {.id = "weft.sequence_split/1",
+          .documentation = "splits a sequence of which every rank has computed all positions",
+          .kinds = {"Identity"},
+          .attributes = {},
+          .keeps = "no parameters",
+          .transfers = {{Kind::kSplit}},
+          .claims = {{plan::Fact::kSplitsSequence}}};
 }
 
 }  // namespace weft::operations

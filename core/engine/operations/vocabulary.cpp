@@ -9,6 +9,8 @@ namespace weft::operations {
 
 namespace {
 
+using Kind = plan::Transfer::Kind;
+
 // Shards the rows; shards need not be equal.
 void cut_rows_of_vocabulary(plan::PlannedNode& node, const plan::CutRequest& request,
                             std::vector<std::string>& problems) {
@@ -25,10 +27,8 @@ plan::Operation embedding() {
           .documentation = "looks up this rank's positions in a replicated table",
           .kinds = {"Embedding"},
           .attributes = {},
-          .communication = {.keeps = "all",
-                            .backward =
-                                "all-reduce of the gradient of the weight, if tensor-parallel ranks split "
-                                "sequences"},
+          .keeps = "all",
+          .transfers = {{Kind::kOwnGradients}},
           .claims = {{plan::Fact::kBeginsSequence}}};
 }
 
@@ -37,7 +37,8 @@ plan::Operation embedding_vocab() {
           .documentation = "looks up the ids of this rank's rows and sums the results over the ranks",
           .kinds = {"Embedding"},
           .attributes = {},
-          .communication = {.keeps = "its rows of the vocabulary", .forward = "all-reduce of the output"},
+          .keeps = "its rows of the vocabulary",
+          .transfers = {{Kind::kLeave}},
           .cut = cut_rows_of_vocabulary,
           .claims = {{plan::Fact::kSplitsVocabulary}, {plan::Fact::kBeginsSequence}}};
 }
@@ -53,11 +54,10 @@ plan::Operation linear_vocab() {
                 "true: each rank keeps its part of the logits; false: the logits are gathered"),
            flag("split", false,
                 "the logits are those of this rank's positions, if a sequence axis splits sequences")},
-      .communication = {.keeps = "its rows of the vocabulary",
-                        .forward =
-                            "all-gather of the logits if `parallel_output` is false; otherwise the loss "
-                            "all-reduces three numbers per label",
-                        .backward = "all-reduce of the gradient of the input"},
+      .keeps = "its rows of the vocabulary",
+      .transfers = {{Kind::kEnterHead},
+                    {Kind::kLogits, "parallel_output", "false"},
+                    {Kind::kLoss, "parallel_output", "true"}},
       .cut = cut_rows_of_vocabulary,
       .claims = {{plan::Fact::kSplitsVocabulary},
                  {plan::Fact::kDividesLogits, "parallel_output"},

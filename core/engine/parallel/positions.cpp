@@ -5,34 +5,11 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
-#include <algorithm>
 #include <map>
 
 #include "base/text.hpp"
 
 namespace weft::parallel {
-
-std::vector<Run> Positions::of(int rank, int64_t total) const {
-  const int64_t ranks = ranks_.size(), pieces = order_ == Order::kZigzag ? 2 * ranks : ranks;
-  const auto piece = [&](int64_t i) {
-    const int64_t begin = total * i / pieces;
-    return Run{begin, total * (i + 1) / pieces - begin};
-  };
-  if (order_ == Order::kInOrder) return {piece(rank)};
-  return {piece(rank), piece(pieces - 1 - rank)};
-}
-
-int64_t Positions::count(int rank, int64_t total) const {
-  int64_t count = 0;
-  for (const Run& segment : of(rank, total)) count += segment.count;
-  return count;
-}
-
-int64_t Positions::most(int64_t total) const {
-  int64_t most = 0;
-  for (int rank = 0; rank < ranks_.size(); ++rank) most = std::max(most, count(rank, total));
-  return most;
-}
 
 at::Tensor Positions::of(int rank, const at::Tensor& whole, int64_t dim) const {
   std::vector<at::Tensor> pieces;
@@ -47,7 +24,7 @@ std::function<at::Tensor()> Positions::start_gathering(const at::Tensor& part, i
     fail(WEFT_INTERNAL, "a part of {} positions does not belong to a sequence of {} over {} ranks",
          part.size(1), total, ranks_.size());
   at::DimVector shape(part.sizes());
-  shape[1] = most(total);
+  shape[1] = segments().most(total);
   at::Tensor own = part.detach();
   if (own.size(1) != shape[1]) {
     own = at::zeros(shape, part.options());
@@ -79,7 +56,7 @@ at::Tensor Positions::in_order(const at::Tensor& all, int64_t total) const {
 
 at::Tensor Positions::scattered(const at::Tensor& partial) const {
   const at::NoGradGuard no_grad;
-  const int64_t total = partial.size(1), most = this->most(total);
+  const int64_t total = partial.size(1), most = segments().most(total);
   at::DimVector shape(partial.sizes());
   shape[1] = most;
   shape.insert(shape.begin(), ranks_.size());

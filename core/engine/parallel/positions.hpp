@@ -7,24 +7,22 @@
 #include <functional>
 #include <vector>
 
-#include "weft/cut.hpp"
+#include "box/segments.hpp"
 #include "weft/world.hpp"
 
 namespace weft::parallel {
 
-// Splits T positions over P ranks into segments whose sizes differ by at most one. In order, rank r holds the
-// r-th of P segments. In zigzag order it holds the r-th and the r-th last of 2 P segments, which gives every
-// rank the same amount of work under a causal mask.
+// The segments of the ranks of a group (box/segments.hpp), and the collectives that join and share them.
 class Positions {
  public:
-  enum class Order { kInOrder, kZigzag };
+  using Order = Segments::Order;
   Positions(Communicator ranks, Order order) : ranks_(std::move(ranks)), order_(order) {}
 
   const Communicator& ranks() const { return ranks_; }
   // Returns the positions of `rank` among `total`, in ascending order.
-  std::vector<Run> of(int rank, int64_t total) const;
+  std::vector<Run> of(int rank, int64_t total) const { return segments().of(rank, total); }
   // Returns how many positions `rank` holds.
-  int64_t count(int rank, int64_t total) const;
+  int64_t count(int rank, int64_t total) const { return segments().count(rank, total); }
 
   // Returns the positions of `rank` along dimension `dim` of `whole`, which has all T.
   at::Tensor of(int rank, const at::Tensor& whole, int64_t dim = 1) const;
@@ -41,8 +39,7 @@ class Positions {
   at::Tensor scattered(const at::Tensor& partial) const;
 
  private:
-  // Returns the largest number of positions that a rank holds.
-  int64_t most(int64_t total) const;
+  Segments segments() const { return {ranks_.size(), order_}; }
   // Returns (B, T, ...) in the order of the sequence, from the padded parts `all` (P, B, most, ...).
   at::Tensor in_order(const at::Tensor& all, int64_t total) const;
 

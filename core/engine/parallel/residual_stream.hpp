@@ -1,6 +1,6 @@
 // The residual stream: the activations that pass from one tensor-parallel region to the next. A stream
 // decides whether every rank holds all positions or a part of them, and how activations enter and leave a
-// region.
+// region. plan/traffic.cpp counts what each stream sends.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -7,6 +7,7 @@
 #include "plan/form_flags.hpp"
 #include "plan/plan.hpp"
 #include "plan/problems.hpp"
+#include "plan/traffic.hpp"
 
 namespace weft::plan {
 namespace {
@@ -187,6 +188,7 @@ std::string explain(const Plan& plan) {
   if (!plan.on_split_sequence.empty())
     text += fmt::format("split       {}: {}\n", plan.on_split_sequence.size(),
                         join(compress_paths(plan.on_split_sequence)));
+  text += explain_transfers(plan);
   text += fmt::format("parameters  {}, {} on a rank of the tensor axis\n", plan.num_parameters,
                       plan.num_local_parameters);
   for (const std::string& reason : unsupported(plan)) text += fmt::format("refused     {}\n", reason);

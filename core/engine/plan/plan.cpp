@@ -16,6 +16,7 @@
 #include "operations/registry.hpp"
 #include "plan/builder.hpp"
 #include "plan/form_flags.hpp"
+#include "plan/traffic.hpp"
 #include "plan/validate.hpp"
 
 namespace weft::plan {
@@ -95,6 +96,7 @@ void finish(Plan& plan, const ModelDescription& model) {
   for (const Replacement& entry : plan.replacements)
     std::for_each(entry.nodes.begin(), entry.nodes.end(), count);
   std::for_each(plan.replicated.begin(), plan.replicated.end(), count);
+  plan.transfers = list_transfers(model, plan);
   plan.digest = sha256_hex(canonical_text(plan));
 }
 

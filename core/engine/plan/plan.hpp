@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plan/description.hpp"
+#include "weft/operation.hpp"
 #include "weft/plan.hpp"
 
 namespace weft::plan {
@@ -54,6 +55,22 @@ struct Requirement {
   std::optional<int64_t> value;  // empty if the configuration leaves the key out (allowed for divisor 1)
 };
 
+// What the ranks send for one module in each forward and backward, counted in elements.
+struct PlannedTransfer {
+  std::string path;
+  Transfer::Kind kind;
+  std::string sequence;  // of which `width` elements at each position are sent
+  int64_t width = 0;     // of the queries, if it is attention
+  std::string source;    // the sequence of the keys and values
+  int64_t source_width = 0;
+  // The elements of each gradient and the number of ranks that sum them.
+  struct Gradient {
+    int64_t elements = 0;
+    uint32_t ranks = 1;
+  };
+  std::vector<Gradient> gradients;
+};
+
 // A complete plan.
 struct Plan {
   std::string policy;  // its name; empty if the architecture has no policy
@@ -68,9 +85,10 @@ struct Plan {
   // sequences. They need no entry: the host sums the gradients of norms and gives ranks dropout masks of
   // their own.
   std::vector<std::string> on_split_sequence;
-  int64_t num_parameters = 0;        // elements of all parameters; tied ones count once
-  int64_t num_local_parameters = 0;  // those on the first rank of the tensor axis, which has the most
-  std::string digest;                // SHA-256 of canonical_text, hexadecimal
+  std::vector<PlannedTransfer> transfers;  // of the modules that units run, in the order of the entries
+  int64_t num_parameters = 0;              // elements of all parameters; tied ones count once
+  int64_t num_local_parameters = 0;        // those on the first rank of the tensor axis, which has the most
+  std::string digest;                      // SHA-256 of canonical_text, hexadecimal
 };
 
 // A policy that can be run: the table of a plugin, or a file (plan/json_policy.hpp).

@@ -25,6 +25,9 @@ class Sequences {
   // Returns the path of the module that splits the sequence of the module at `path`, which every rank has
   // completely before: of several such modules, the one that units run first; "" if there is none.
   std::string split_at(const std::string& path) const;
+  // Returns the path of the module whose sequence passes through the module at `path`: the innermost module
+  // around it that has a sequence of its own, otherwise "".
+  std::string sequence_of(const std::string& path) const;
   // Returns the path of the module whose sequence units run last, "" if the model has no nested sequences.
   const std::string& last() const { return last_; }
   // Returns true if an entry ends the sequence of the module at `path`.
@@ -35,8 +38,6 @@ class Sequences {
   std::vector<std::string> never_split() const;
 
  private:
-  std::string sequence_of(const std::string& path) const;
-
   std::vector<std::string> nested_;       // paths of the modules below which a sequence of their own begins
   std::set<std::string> split_;           // the sequences that an entry splits, by path; "" for the others
   std::map<std::string, size_t> ends_;    // the order of the end of each sequence, by path; "" for the others

@@ -1,5 +1,5 @@
 // An operation: what a layer computes when a plan names it, how the layer's parameters are sharded, and what
-// the ranks communicate. Weft's own operations are in core/engine/operations; a library may provide more
+// the ranks send. Weft's own operations are in core/engine/operations; a library may provide more
 // (OperationFactory).
 #pragma once
 
@@ -71,11 +71,30 @@ struct Claim {
   bool value = true;
 };
 
-// What each rank of the tensor axis holds of a layer and what it communicates, for the documentation.
-struct Communication {
-  std::string keeps;
-  std::string forward = "";
-  std::string backward = "";
+// Something that the ranks of the tensor and sequence axes send for a layer. Which collective carries it
+// depends on how sequences are split; plan/traffic.hpp knows, and counts the bytes.
+struct Transfer {
+  enum class Kind {
+    kEnter,              // the input of a region: backward sums its gradient over the ranks
+    kEnterLinear,        // the same by a linear layer, which gathers the input of a split sequence again
+    kEnterLinearShared,  // the same once for all such layers of one parent
+    kLeave,              // the output of a region: the sum of the ranks' partial outputs
+    kLeaveLinear,        // the same by a linear layer, which can send a part while it computes the next
+    kSplit,              // the beginning of a split: backward gathers the gradient of all positions
+    kEnd,                // the end of a split: all positions of the output
+    kAttend,             // attention to a sequence that is split over a sequence axis
+    kAttendSource,       // the same to the sequence below the module that the attribute `source` names
+    kEnterHead,          // the input of a head, of which each rank computes some classes
+    kLogits,             // the logits of all classes
+    kLoss,               // three numbers for each label, for a loss over all classes
+    kGradients,          // the gradients of the layer's parameters, which every rank holds
+    kSharedGradients,    // the gradients of the elements of a sharded layer that several ranks hold
+    kOwnGradients,       // the gradients of replicated parameters, if tensor-parallel ranks split sequences
+  };
+  Kind kind;
+  // Sent only if the attribute `key` has this value ("true", "own"), or always if `key` is empty.
+  std::string key = "";
+  std::string value = "";
 };
 
 // The arguments of Operation::cut.
@@ -97,7 +116,10 @@ struct Operation {
   std::string documentation;
   std::vector<std::string> kinds;         // of the modules that it can be given to
   std::vector<AttributeRule> attributes;  // sorted by key
-  Communication communication = {};
+  // What each rank of the tensor axis holds of the layer's parameters, for the documentation.
+  std::string keeps = "";
+  // What the ranks send. The plan's text, the estimates and the documentation are made from it.
+  std::vector<Transfer> transfers = {};
   // Fills the `cuts` of the node's parameters. Adds a text to `problems` for each thing that does not fit.
   // Null if the parameters are replicated.
   Cut cut = nullptr;

@@ -204,6 +204,9 @@ cut         h.*.attn.c_attn  dimension 1: 0..5 12..17 24..29 | 6..11 18..23 30..
 divide      h.*.attn  num_heads 4 -> 2  12: h.{0..11}.attn
 tie         lm_head.weight = wte.weight
 require     n_head = 4 is a multiple of 2
+sends       25: wte, h.{0..11}.attn.c_proj, h.{0..11}.mlp.c_proj  forward: all-reduce of 12 elements per position
+sends       24: h.{0..11}.attn.c_attn, h.{0..11}.mlp.c_fc  backward: all-reduce of 12 elements per position
+sends       1: lm_head  forward: all-reduce of 3 elements per position; backward: all-reduce of 12 elements per position
 parameters  24036, 12564 on a rank of the tensor axis
 digest      c26b5a07afd25c9cddc885e93e0b9700fc5d2797c29a68f8b00a62e3a1e608f2
 )");

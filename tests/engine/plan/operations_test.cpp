@@ -29,6 +29,19 @@ TEST(Operations, AreSortedAndDocumented) {
                                                             rule.standard.kind == WEFT_KIND_BOOL;
                                                    }))
           << operation.id << " " << claim.key;
+    for (const Transfer& transfer : operation.transfers)
+      EXPECT_TRUE(transfer.key.empty() ||
+                  std::any_of(operation.attributes.begin(), operation.attributes.end(),
+                              [&](const AttributeRule& rule) {
+                                const std::vector<std::string> values =
+                                    rule.standard.kind == WEFT_KIND_BOOL
+                                        ? std::vector<std::string>{"true", "false"}
+                                        : rule.choices;
+                                return rule.standard.key == transfer.key &&
+                                       std::find(values.begin(), values.end(), transfer.value) !=
+                                           values.end();
+                              }))
+          << operation.id << " " << transfer.key << " " << transfer.value;
   }
 }
 

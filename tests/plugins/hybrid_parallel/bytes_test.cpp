@@ -22,21 +22,24 @@ JobOptions hybrid(int ranks, const std::string& more = "") {
 // Two all-reduces of the activation for each block forward and two backward, one for the embedding and one
 // for the gradient of the head's input; of the loss three numbers for each label.
 WEFT_RANKS_TEST(TensorBytes, AStepSendsFourActivationsForEachBlock, 2, 4) {
-  Job job = boost(world, model(), hybrid(world.size()));
+  const JobOptions options = hybrid(world.size());
+  Job job = boost(world, model(), options);
   const Batch batch = gpt2_batch(3, 1);
   const int64_t labels = batch.at("labels").numel(), activation = labels * kWidth;
   const int64_t elements = (4 * kLayers + 2) * activation + 3 * labels;
   const std::map<std::string, int64_t> expected = {
       {"all_reduce", elements * 4 * 2 * (world.size() - 1) / world.size()}};
   EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
+  EXPECT_EQ(layer_bytes(model(), options, batch), expected);
 }
 
 // Of each block forward two gathers and two scatters, backward four gathers (two of them once more of what
 // no rank keeps) and two scatters: ten halves of an all-reduce to the eight above. Besides, weights that see
 // a rank's own positions are summed.
 WEFT_RANKS_TEST(TensorBytes, SplitSequencesSendFiveQuarters, 2, 4) {
-  Job job = boost(world, model(), hybrid(world.size(), R"(, "enable_sequence_parallelism": true,
-                                          "sequence_parallelism_mode": "split_gather")"));
+  const JobOptions options = hybrid(world.size(), R"(, "enable_sequence_parallelism": true,
+                                          "sequence_parallelism_mode": "split_gather")");
+  Job job = boost(world, model(), options);
   const at::Tensor ids = at::randint(kVocabulary, {3, 8}, at::kLong);
   const Batch batch = {{"input_ids", ids}, {"labels", ids}};
   const int64_t labels = ids.numel(), activation = labels * kWidth * 4, ranks = world.size();
@@ -46,6 +49,7 @@ WEFT_RANKS_TEST(TensorBytes, SplitSequencesSendFiveQuarters, 2, 4) {
       {"reduce_scatter", (4 * kLayers + 1) * activation * (ranks - 1) / ranks},
       {"all_reduce", whole * 4 * 2 * (ranks - 1) / ranks}};
   EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
+  EXPECT_EQ(layer_bytes(model(), options, batch), expected);
 }
 
 // The matrices and the vocabulary are divided; positions, norms and the biases of row layers are not.

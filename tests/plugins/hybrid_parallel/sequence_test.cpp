@@ -1,5 +1,6 @@
 // Sequences that ranks share out; tests/policies trains every family in every mode.
 #include "base/text.hpp"
+#include "booster/model_state.hpp"
 #include "memory/counting_allocator.hpp"
 #include "plugins/support/bytes.hpp"
 #include "plugins/support/parity.hpp"
@@ -124,6 +125,30 @@ WEFT_RANKS_TEST(SequenceBytes, RingSendsWhatSplitGatherDoes, 2, 4) {
   EXPECT_EQ(ring["send"] + ring["all_gather"] + ring["reduce_scatter"],
             gathered["all_gather"] + gathered["reduce_scatter"]);
   EXPECT_EQ(ring["all_reduce"], gathered["all_reduce"]);
+}
+
+// In every mode, with parts of unequal lengths and recomputation. Besides, the ranks of a sequence axis
+// all-reduce the gradients of the model, because they are data-parallel.
+TEST(SequenceBytes, AreWhatThePlanCounts) {
+  const auto model = [] { return tiny_gpt2(TinyGpt2{.width = 16, .heads = 4}); };
+  const at::Tensor ids = at::randint(23, {3, 7}, at::kLong);
+  const Batch batch = {{"input_ids", ids}, {"labels", ids}};
+  on_ranks({2, 4}, [&](World& world) {
+    for (const Split& split : kSplits) {
+      if (split.ranks != world.size()) continue;
+      SCOPED_TRACE(std::string(split.mode) + split.axes);
+      JobOptions options = laid_out(split, "fp32");
+      options.recompute = "all";
+      Job job = boost(world, model(), options);
+      auto sent = sent_bytes([&] { job.accumulate_gradients(batch); });
+      if (world.rank() != 0) continue;
+      auto counted = layer_bytes(model(), options, batch);
+      EXPECT_FALSE(counted.empty());
+      if (job.model.shared().bindings().mesh().sequence_size() > 1)
+        for (auto* bytes : {&sent, &counted}) bytes->erase("all_reduce");
+      EXPECT_EQ(counted, sent);
+    }
+  });
 }
 
 // What forward keeps for backward is divided by the ranks that share the positions: in a job whose

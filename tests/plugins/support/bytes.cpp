@@ -71,6 +71,20 @@ std::map<std::string, int64_t> sent_bytes(const std::function<void()>& action) {
   return sent;
 }
 
+std::map<std::string, int64_t> layer_bytes(const Model& model, const JobOptions& options,
+                                           const Batch& batch) {
+  BoosterOptions booster;
+  booster.strategy = options.strategy;
+  booster.options = options.options;
+  booster.precision = options.precision;
+  booster.recompute = options.recompute;
+  const plan::SentBytes counted = estimate_layers(model, booster, batch);
+  std::map<std::string, int64_t> sent;
+  for (size_t i = 0; i < counted.size(); ++i)
+    if (counted[i] != 0) sent[plan::kCollectives[i]] = counted[i];
+  return sent;
+}
+
 int64_t kernel_sent_bytes() {
   int64_t sent = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

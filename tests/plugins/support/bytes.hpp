@@ -38,6 +38,10 @@ void expect_estimate_is_counted(const World& world, const JobOptions& options,
 // What `action` sent on this rank, by collective; those that sent nothing and "control" left out.
 std::map<std::string, int64_t> sent_bytes(const std::function<void()>& action);
 
+// What `weft plan` says that the first rank of the tensor and sequence axes sends over them for a
+// micro-batch, in the form of sent_bytes().
+std::map<std::string, int64_t> layer_bytes(const Model& model, const JobOptions& options, const Batch& batch);
+
 // What the kernel says that the TCP sockets of this process have sent.
 int64_t kernel_sent_bytes();
 

@@ -30,6 +30,7 @@ WEFT_RANKS_TEST(ChatGlmBytes, AStepSendsFourActivationsForEachBlock, 2, 4) {
   const std::map<std::string, int64_t> expected = {
       {"all_reduce", elements * 4 * 2 * (world.size() - 1) / world.size()}};
   EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
+  EXPECT_EQ(layer_bytes(tiny_chatglm(kUngrouped, "fp32"), options, batch), expected);
 }
 
 }  // namespace

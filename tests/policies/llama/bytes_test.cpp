@@ -23,6 +23,7 @@ WEFT_RANKS_TEST(LlamaBytes, AStepSendsFourActivationsForEachBlock, 2, 4) {
   const std::map<std::string, int64_t> expected = {
       {"all_reduce", elements * 4 * 2 * (world.size() - 1) / world.size()}};
   EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
+  EXPECT_EQ(layer_bytes(tiny_llama({"LlamaForCausalLM", 4, true}, "fp32"), options, batch), expected);
 }
 
 // As of GPT-2: no rank keeps what q, k and v read, it is gathered again.
@@ -40,6 +41,7 @@ WEFT_RANKS_TEST(LlamaBytes, SplitSequencesSendFiveQuarters, 2, 4) {
   auto sent = sent_bytes([&] { job.accumulate_gradients(batch); });
   EXPECT_EQ(sent["all_gather"], (6 * layers + 2) * activation * (ranks - 1) / ranks);
   EXPECT_EQ(sent["reduce_scatter"], (4 * layers + 1) * activation * (ranks - 1) / ranks);
+  EXPECT_EQ(layer_bytes(tiny_llama({"LlamaForCausalLM", 4, true}, "fp32"), options, batch), sent);
 }
 
 }  // namespace

@@ -98,6 +98,7 @@ WEFT_RANKS_TEST(T5SequenceBytes, SplitGatherGathersTheSourceOnce, 2, 4) {
       {"all_reduce", 2 * sent(target + 3 * kTarget + norms)}};
   const Batch batch = even_batch();
   EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
+  EXPECT_EQ(layer_bytes(tiny_t5(options, kGeneration, kTied), options, batch), expected);
 }
 
 // An encoder block exchanges q, k, v and the result of attention, in forward and backward: eight tensors. A
@@ -112,6 +113,8 @@ WEFT_RANKS_TEST(T5SequenceBytes, AllToAllExchangesKeysAndValuesOfTheSource, 2, 4
   const auto sent = sent_bytes([&] { job.accumulate_gradients(batch); });
   EXPECT_EQ(sent.at("all_to_all"), elements * 4 * (world.size() - 1) / world.size());
   EXPECT_FALSE(sent.contains("all_gather"));
+  EXPECT_EQ(layer_bytes(tiny_t5(options, kGeneration, kTied), options, batch).at("all_to_all"),
+            sent.at("all_to_all"));
 }
 
 // Keys and values of the encoder's output pass around the ring in forward and backward, their gradients in
@@ -125,6 +128,7 @@ WEFT_RANKS_TEST(T5SequenceBytes, RingAttentionSendsTheSourceRoundToo, 2, 4) {
   const auto sent = sent_bytes([&] { job.accumulate_gradients(batch); });
   const int64_t ranks = world.size(), source = 2 * 3 * 16 * kInner / ranks, target = source / 2;
   EXPECT_EQ(sent.at("send"), kBlocks * (2 * source + target) * (2 * (ranks - 1) + ranks) * 4);
+  EXPECT_EQ(layer_bytes(tiny_t5(options, kGeneration, kTied), options, batch).at("send"), sent.at("send"));
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ WEFT_RANKS_TEST(T5TensorParallel, AStepSendsWhatItsBlocksSplit, 2, 4) {
     const std::map<std::string, int64_t> expected = {
         {"all_reduce", elements * 4 * 2 * (world.size() - 1) / world.size()}};
     EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected) << keys;
+    EXPECT_EQ(layer_bytes(tiny_t5(options, kGeneration, keys), options, batch), expected) << keys;
   }
 }
 

@@ -70,6 +70,7 @@ WEFT_RANKS_TEST(VitBytes, TensorParallelBlocksReduceFourActivations, 2, 4) {
   const std::map<std::string, int64_t> expected = {
       {"all_reduce", 4 * blocks * activation * 4 * 2 * (world.size() - 1) / world.size()}};
   EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(vit_batch({}, 3, 1)); }), expected);
+  EXPECT_EQ(layer_bytes(tiny_vit({}, "fp32"), options, vit_batch({}, 3, 1)), expected);
 }
 
 // A block has two gathers and two scatters in forward, and four gathers and two scatters in backward. The end
@@ -86,6 +87,7 @@ WEFT_RANKS_TEST(VitBytes, SplitGatherGathersTheGradientOfTheEmbeddings, 2, 4) {
       {"reduce_scatter", 4 * blocks * activation * 4 * (ranks - 1) / ranks},
       {"all_reduce", blocks * (2 * 2 + 2) * 12 * 4 * 2 * (ranks - 1) / ranks}};
   EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(vit_batch(vit, 3, 1)); }), expected);
+  EXPECT_EQ(layer_bytes(tiny_vit(vit, "fp32"), options, vit_batch(vit, 3, 1)), expected);
 }
 
 }  // namespace

@@ -105,13 +105,15 @@ TEST(WhisperSpecAugment, LeavesEvaluationAlone) {
 WEFT_RANKS_TEST(WhisperTensorParallel, AStepSendsWhatItsBlocksSplit, 2, 4) {
   for (const char* keys : {kTied, kUntied}) {
     const TinyWhisper whisper = {.keys = keys};
-    Job job = boost(world, tiny_whisper(whisper, "fp32"), on_tensor_axis(world.size(), "fp32"));
+    const JobOptions options = on_tensor_axis(world.size(), "fp32");
+    Job job = boost(world, tiny_whisper(whisper, "fp32"), options);
     const Batch batch = whisper_batch(whisper, 3, 1);
     const int64_t source = 3 * 5 * 16, target = 3 * 7 * 16, labels = 3 * 7, blocks = 2;
     const int64_t elements = (1 + 4 * blocks) * source + (2 + 6 * blocks) * target + 3 * labels;
     const std::map<std::string, int64_t> expected = {
         {"all_reduce", elements * 4 * 2 * (world.size() - 1) / world.size()}};
     EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected) << keys;
+    EXPECT_EQ(layer_bytes(tiny_whisper(whisper, "fp32"), options, batch), expected) << keys;
   }
 }
 
