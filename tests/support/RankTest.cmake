@@ -31,12 +31,13 @@ endfunction()
 # of its own.
 set(weft_test_timeout 1200)
 
-# weft_add_rank_test(NAME name SOURCES ... [LOWER] [LIBRARIES ...] [LABELS ...])
+# weft_add_rank_test(NAME name SOURCES ... [LOWER] [LIBRARIES ...] [LABELS ...] [SECONDS n])
 # A test binary that uses libtorch and the engine and may fork ranks (support/launch_ranks.hpp): the test main, the
 # precompiled header, and one CTest test for all its cases. LOWER: it links weft_engine_lower alone, and the presets
-# `asan` and `tsan` build and run it too.
+# `asan` and `tsan` build and run it too. SECONDS: about what a long test takes on two cores. CTest begins with the longest
+# tests, and a new build tree has not measured any.
 function(weft_add_rank_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "LOWER" "NAME" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "LOWER" "NAME;SECONDS" "SOURCES;LIBRARIES;LABELS")
   add_executable(${arg_NAME} ${arg_SOURCES})
   weft_use_tests_pch(${arg_NAME})
   if(arg_LOWER)
@@ -54,13 +55,16 @@ function(weft_add_rank_test)
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
   set_tests_properties(${arg_NAME} PROPERTIES
     LABELS "${arg_LABELS}" TIMEOUT ${weft_test_timeout} ENVIRONMENT "OMP_NUM_THREADS=1")
+  if(arg_SECONDS)
+    set_tests_properties(${arg_NAME} PROPERTIES COST ${arg_SECONDS})
+  endif()
 endfunction()
 
-# weft_add_strategy_test(STRATEGY SOURCES ... [LIBRARIES ...])
+# weft_add_strategy_test(STRATEGY SOURCES ... [LIBRARIES ...] [SECONDS n])
 # plugin_<STRATEGY>: the strategy, found by name, with the models and comparisons of weft_training_support.
 function(weft_add_strategy_test strategy)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
-  weft_add_rank_test(NAME plugin_${strategy} LABELS parity
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SECONDS" "SOURCES;LIBRARIES")
+  weft_add_rank_test(NAME plugin_${strategy} LABELS parity SECONDS ${arg_SECONDS}
     SOURCES ${arg_SOURCES} LIBRARIES weft_training_support weft_base weft_host ${arg_LIBRARIES})
   add_dependencies(plugin_${strategy} weft_plugin_${strategy} weft_plugin_gpt2)
 endfunction()
