@@ -36,6 +36,8 @@ function(weft_add_model_family family)
     set_target_properties(${model} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   else()
     target_precompile_headers(${model} PRIVATE <weft/nn/encoder_decoder.hpp> <weft/nn/stack_model.hpp>)
+    # Without time stamps in it, ccache finds it again.
+    target_compile_options(${model} PRIVATE "SHELL:$<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Xclang -fno-pch-timestamp>")
     set_target_properties(${model} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   endif()
   weft_plugin_library(${family} KIND model TIER native
