@@ -3,9 +3,10 @@
 
   check_headers.py c FOLDER --compiler gcc:g++ --compiler clang:clang++
       headers *.h under FOLDER as C99, C11, C17 and as C++11, 17, 20, all warnings being errors
-  check_headers.py c++ FOLDER... --compiler clang++ [--include DIR]... [--define NAME=VALUE]...
+  check_headers.py c++ FOLDER... --compiler clang++ [--include DIR]... [--define NAME=VALUE]... [--launcher "env;A=B;ccache"]
       headers *.hpp under the folders as C++20; libtorch makes each of them take seconds, so an ordinary run compiles
-      --slice of them, drawn from WEFT_TEST_SEED, and a run with WEFT_TEST_FULL=1 all
+      --slice of them, drawn from WEFT_TEST_SEED, and a run with WEFT_TEST_FULL=1 all. A launcher such as ccache, which
+      caches files only, gets them in ./headers
 """
 import argparse
 import itertools
@@ -27,10 +28,17 @@ def headers(folder, suffix):
 
 
 def compile_alone(job):
-    command, header = job
+    launcher, command, header = job
     # A translation unit needs a declaration.
     source = f"#include <{header}>\n#include <{header}>\ntypedef int weft_one_declaration;\n"
-    done = subprocess.run([*command, "-fsyntax-only", "-"], input=source, text=True, capture_output=True)
+    if launcher:
+        path = os.path.join("headers", header.replace("/", "-") + ".cpp")
+        os.makedirs("headers", exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(source)
+        done = subprocess.run([*launcher, *command, "-c", path, "-o", path + ".o"], text=True, capture_output=True)
+    else:
+        done = subprocess.run([*command, "-fsyntax-only", "-"], input=source, text=True, capture_output=True)
     return done.returncode == 0, " ".join(command[:4]), header, done.stderr
 
 
@@ -72,11 +80,13 @@ def main():
     parser.add_argument("--include", action="append", default=[])
     parser.add_argument("--define", action="append", default=[])
     parser.add_argument("--slice", type=int, default=sys.maxsize)
+    parser.add_argument("--launcher", default="", help="what starts the compiler, its words separated by semicolons")
     arguments = parser.parse_args()
     jobs = list(c_jobs(arguments) if arguments.language == "c" else cxx_jobs(arguments))
     if not jobs:
         sys.exit(f"no header under {', '.join(arguments.folders)}")
-    jobs = drawn(jobs, arguments.slice)
+    launcher = [word for word in arguments.launcher.split(";") if word]
+    jobs = [(launcher, *job) for job in drawn(jobs, arguments.slice)]
     failures = 0
     with ThreadPoolExecutor(max_workers=2) as pool:
         for passed, command, header, text in pool.map(compile_alone, jobs):
