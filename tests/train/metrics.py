@@ -1,6 +1,6 @@
 """The metrics of metrics_test.cpp from transformers' outputs, by the plain definitions.
 
-    metrics.py MODEL INPUTS.safetensors    prints a JSON object: accuracy, or exact_match and f1
+    metrics.py (MODEL INPUTS.safetensors)...    prints a JSON object of accuracy, or exact_match and f1, by class
 """
 
 import json
@@ -41,7 +41,7 @@ def answers(begins, ends, inputs):
     return {"exact_match": sum(exact) / len(exact), "f1": sum(f1) / len(f1)}
 
 
-def main(folder, path):
+def metrics(folder, path):
     inputs = load_file(path)
     name = json.loads((Path(folder) / "config.json").read_text())["architectures"][0]
     model = getattr(transformers, name).from_pretrained(folder, dtype=torch.float32).eval()
@@ -49,9 +49,8 @@ def main(folder, path):
     with torch.no_grad():
         outputs = model(**{key: value for key, value in inputs.items() if key not in labels})
     if "QuestionAnswering" in name:
-        print(json.dumps(answers(outputs.start_logits.double(), outputs.end_logits.double(), inputs)))
-    else:
-        print(json.dumps(accuracy(outputs.logits, inputs["labels"])))
+        return name, answers(outputs.start_logits.double(), outputs.end_logits.double(), inputs)
+    return name, accuracy(outputs.logits, inputs["labels"])
 
 
-main(*sys.argv[1:])
+print(json.dumps(dict(metrics(*pair) for pair in zip(sys.argv[1::2], sys.argv[2::2]))))

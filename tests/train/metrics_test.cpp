@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
 
 #include "support/oracle_python.hpp"
@@ -63,38 +64,40 @@ std::vector<Case> cases() {
 
 class Metrics : public CommandTest {
  protected:
-  // Trains a model of this class a little, so that it is right sometimes.
-  std::string trained(const Case& of) const {
+  // Returns a model of this class that is trained a little, so that it is right sometimes. Trains it once for
+  // all tests of the process.
+  static std::string trained(const Case& of) {
+    static const TemporaryFolder folder;
+    const std::string model = folder.path() + "/" + of.architecture;
+    if (std::filesystem::exists(model)) return model;
     const std::string config =
-        folder_.file(of.architecture + ".json",
-                     config_json({.architecture = of.architecture,
-                                  .vocabulary = 8,
-                                  .more = std::string(R"("pad_token_id": 0, "initializer_range": 0.3,)") +
-                                          (of.metrics.size() == 1 ? R"("num_labels": 3,)" : "")}));
-    folder_.file("samples.safetensors", safetensors_bytes(of.samples));
-    weft_succeeds({"train", "--model", config, "--data", in("samples.safetensors"), "--batch-size", "23",
-                   "--steps", "6", "--lr", "0.02", "--strategy", "none", "--save", in(of.architecture)});
-    return in(of.architecture);
+        folder.file(of.architecture + ".json",
+                    config_json({.architecture = of.architecture,
+                                 .vocabulary = 8,
+                                 .more = std::string(R"("pad_token_id": 0, "initializer_range": 0.3,)") +
+                                         (of.metrics.size() == 1 ? R"("num_labels": 3,)" : "")}));
+    folder.file(of.architecture + ".safetensors", safetensors_bytes(of.samples));
+    weft_succeeds({"train", "--model", config, "--data", samples_of(model), "--batch-size", "23", "--steps",
+                   "6", "--lr", "0.02", "--strategy", "none", "--save", model});
+    return model;
   }
-  nlohmann::json evaluate(const std::string& model, const Words& more = {}) const {
+  static std::string samples_of(const std::string& model) { return model + ".safetensors"; }
+  static nlohmann::json evaluate(const std::string& model, const Words& more = {}) {
     return nlohmann::json::parse(
-        weft_succeeds(Words{"evaluate", "--model", model, "--data", in("samples.safetensors"), "--json"} +
-                      more)
-            .out);
+        weft_succeeds(Words{"evaluate", "--model", model, "--data", samples_of(model), "--json"} + more).out);
   }
 };
 
 TEST_F(Metrics, AreThoseOfTransformersOutputs) {
   WEFT_NEEDS_ORACLE();
+  Words words = {oracle_python(), WEFT_TRAIN_TESTS "/metrics.py"};
+  for (const Case& of : cases()) words = words + Words{trained(of), samples_of(trained(of))};
+  const Output oracle = launch::Process(words, {.environment = {}, .input = "", .error_fd = -1}).finish();
+  ASSERT_EQ(oracle.exit_code, 0) << oracle.error;
+  const nlohmann::json all_expected = nlohmann::json::parse(oracle.out);
   for (const Case& of : cases()) {
-    const std::string model = trained(of);
-    const nlohmann::json found = evaluate(model, {"--batch-size", "5"});
-    const Output oracle =
-        launch::Process({oracle_python(), WEFT_TRAIN_TESTS "/metrics.py", model, in("samples.safetensors")},
-                        {.environment = {}, .input = "", .error_fd = -1})
-            .finish();
-    ASSERT_EQ(oracle.exit_code, 0) << oracle.error;
-    const nlohmann::json expected = nlohmann::json::parse(oracle.out);
+    const nlohmann::json found = evaluate(trained(of), {"--batch-size", "5"});
+    const nlohmann::json& expected = all_expected.at(of.architecture);
     ASSERT_EQ(expected.size(), of.metrics.size());
     for (const std::string& name : of.metrics) {
       EXPECT_NEAR(found.at(name), expected.at(name), 1e-12) << of.architecture << " " << name;
@@ -128,7 +131,7 @@ TEST_F(Metrics, AreInTheLineAndInTheFile) {
   const Case of = cases()[1];
   const std::string model = trained(of);
   const nlohmann::json expected = evaluate(model);
-  const Words evaluate = {"evaluate", "--model", model, "--data", in("samples.safetensors")};
+  const Words evaluate = {"evaluate", "--model", model, "--data", samples_of(model)};
   const Output output = weft_succeeds(evaluate + Words{"--metrics", in("m.json"), "-n", "2"});
   EXPECT_THAT(output.out,
               testing::HasSubstr(fmt::format("  accuracy {:.4f}  (", expected.at("accuracy").get<double>())));
