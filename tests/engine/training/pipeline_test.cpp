@@ -99,7 +99,7 @@ WEFT_RANKS_TEST(PipelineHooks, ComeInTheOrderOfTheSchedule, 2) {
     recorder.events.clear();
     training->run_step(toy_micro_batches(3));
     std::vector<std::string> units;
-    for (const weft_unit* unit : training->own_units()) units.push_back(unit->unit->name());
+    for (const weft_unit* unit : training->bindings().own_units()) units.push_back(unit->unit->name());
     EXPECT_EQ(order_of(recorder, units), world.rank() == 0 ? first : last);
     EXPECT_EQ(recorder.of("begin_backward"),
               (std::vector<std::string>{"begin_backward 0 of 3", "begin_backward 1 of 3",
