@@ -105,6 +105,7 @@ const Effect kZero = {{"", R"("zero_stage": 0)"}, {R"("zero_stage": 1)", R"("zer
 const Effects kPipelineAxis = {
     {"pp_size", kAlways},
     {"pp_style", {{""}, {R"("pp_size": 2)"}}},
+    {"num_model_chunks", {{"", R"("pp_size": 2)"}, {R"("pp_size": 2, "pp_style": "interleaved")"}}},
     {"num_microbatches", {{""}, {R"("pp_size": 2)"}}},
     {"microbatch_size", {{"", R"("pp_size": 2, "num_microbatches": 2)"}, {R"("pp_size": 2)"}}}};
 

@@ -23,6 +23,7 @@
 #include "plan/describe_model.hpp"
 #include "plan/form_flags.hpp"
 #include "plugins.hpp"
+#include "schedule/simulate.hpp"
 #include "training/part.hpp"
 #include "training/stages.hpp"
 
@@ -66,24 +67,30 @@ int64_t bytes_of(const State& state) {
   return bytes;
 }
 
-// The units [begin, end) that a stage runs.
-struct StageUnits {
-  uint32_t begin, end;
-  uint32_t size() const { return end - begin; }
+// A unit that a stage runs, and in which of the stage's chunks.
+struct OwnUnit {
+  uint32_t unit, chunk;
 };
 
-// With several chunks a stage has several such ranges, which no option can ask for yet.
-StageUnits units_of(nn::Model& model, const PipelineOptions& options, uint32_t stage) {
+// Returns what a stage runs, in the order of the model.
+std::vector<OwnUnit> units_of(nn::Model& model, const PipelineOptions& options, uint32_t stage) {
   const pipeline::StageDivision division = divide_model(model, options);
-  return {division.begin(stage), division.end(stage)};
+  std::vector<OwnUnit> own;
+  uint32_t chunk = 0;
+  for (uint32_t v = 0; v < division.virtual_stages(); ++v) {
+    if (stage_of(v, options) != stage) continue;
+    for (uint32_t unit = division.begin(v); unit < division.end(v); ++unit) own.push_back({unit, chunk});
+    ++chunk;
+  }
+  return own;
 }
 
-std::vector<weft_param_shape> param_shapes(nn::Model& model, const StageUnits& stage) {
+std::vector<weft_param_shape> param_shapes(nn::Model& model, const std::vector<OwnUnit>& own) {
   const std::vector<nn::Unit*> units = model.units();
   std::map<const c10::TensorImpl*, std::pair<uint32_t, uint32_t>>
       users;  // the first and the last unit of the stage that use it
-  for (uint32_t u = 0; u < stage.size(); ++u)
-    for (const torch::nn::Module* module : units[stage.begin + u]->modules())
+  for (uint32_t u = 0; u < own.size(); ++u)
+    for (const torch::nn::Module* module : units[own[u].unit]->modules())
       for (const at::Tensor& parameter : module->parameters(true))
         users.try_emplace(parameter.unsafeGetTensorImpl(), u, u).first->second.second = u;
   std::vector<weft_param_shape> shapes;
@@ -153,12 +160,9 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
                                         const MicroBatchShape& shape, uint32_t stage) {
   nn::Model& module = model.module();
   const HostOptions host = choose_strategy(booster).host;
-  const PipelineOptions& pipeline = host.pipeline;
-  const StageUnits own = units_of(module, pipeline, stage);
-  const int64_t micro_batches = pipeline.num_micro_batches(shape.batch_size);
+  const std::vector<OwnUnit> own = units_of(module, host.pipeline, stage);
+  const int64_t micro_batches = host.pipeline.num_micro_batches(shape.batch_size);
   const int64_t largest = (shape.batch_size - 1) / micro_batches + 1;
-  const int64_t kept_at_once =
-      pipeline.style == "gpipe" ? micro_batches : std::min<int64_t>(micro_batches, pipeline.size - stage);
   if (!host.plan_flags.flash_attention)
     fail(WEFT_UNIMPLEMENTED,
          "there is no estimate with enable_flash_attention false: libtorch's formula cannot be run in shapes "
@@ -180,31 +184,34 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
     known.insert(parameter.storage().unsafeGetStorageImpl());
   std::vector<at::Tensor> saved;
   std::vector<State> kept;
-  int64_t bytes = 0, recomputed_bytes = 0;
+  std::vector<int64_t> bytes(host.pipeline.chunks);  // of one micro-batch, by chunk
+  int64_t recomputed_bytes = 0;
   const std::vector<nn::Unit*> units = module.units();
   const size_t recomputed = num_recomputed(booster.recompute, units.size());
   at::AutoGradMode with_gradients(true);
   const bool was_training = module.is_training();
   module.train(false);  // because dropout would draw masks
   const auto context = parallel::make_context(module, *batch, divided.plan());
-  for (size_t u = 0; u < own.end; ++u) {
+  auto next = own.begin();
+  for (size_t u = 0; u <= own.back().unit; ++u) {
     int64_t of_unit = 0;
     const int64_t entering = bytes_of(state);
     {
       std::optional<SavedTensorHooks> hooks;
-      if (u >= own.begin) hooks.emplace([&] { return std::make_unique<Count>(&known, &saved, &of_unit); });
+      if (u == next->unit) hooks.emplace([&] { return std::make_unique<Count>(&known, &saved, &of_unit); });
       const nn::RunningUnit running(*context, u);
       units[u]->forward(state);
     }
-    if (u < own.begin) continue;
+    if (u != next->unit) continue;
     // A recomputed unit keeps its inputs. The tensors of one recomputed unit exist at a time.
     if (u < recomputed) recomputed_bytes = std::max(recomputed_bytes, of_unit);
-    bytes += u < recomputed ? entering : of_unit;
+    bytes[next++->chunk] += u < recomputed ? entering : of_unit;
     kept.push_back(state);
   }
   module.train(was_training);
-  const bool has_outputs = own.end == units.size();
-  return kept_at_once * bytes + recomputed_bytes + (has_outputs ? bytes_of(state) : 0);
+  const bool has_outputs = own.back().unit + 1 == units.size();
+  return pipeline::peak_live(stage_schedule(host.pipeline, micro_batches), stage, bytes) + recomputed_bytes +
+         (has_outputs ? bytes_of(state) : 0);
 }
 
 namespace {
@@ -239,7 +246,7 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
                  strategy_arguments(chosen.options.data(), chosen.options.size(), world_size, 0, precision),
                  sizes.tensor);
   if (chosen.api->estimate == nullptr) return std::nullopt;
-  const StageUnits own = units_of(model.module(), chosen.host.pipeline, stage);
+  const std::vector<OwnUnit> own = units_of(model.module(), chosen.host.pipeline, stage);
   const DividedModel divided(model.module(), chosen.host);
   const std::vector<weft_param_shape> params = param_shapes(model.module(), own);
   const at::ScalarType working = precision_dtype(precision);
@@ -249,7 +256,7 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
   const weft_job_shape shape{sizeof(shape),
                              params.data(),
                              params.size(),
-                             own.size(),
+                             static_cast<uint32_t>(own.size()),
                              size_of(working),
                              size_of(masters ? at::kFloat : working),
                              kStatesOfAdam,

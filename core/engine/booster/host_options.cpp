@@ -12,6 +12,7 @@
 #include "booster/sequence_mode.hpp"
 #include "optim/gradient_norm.hpp"
 #include "plan/form_flags.hpp"
+#include "schedule/make.hpp"
 
 namespace weft {
 
@@ -139,14 +140,18 @@ void take_sequence_mode(const Listed& listed, plan::ParallelSizes& flags) {
 
 // Reads the options of pipeline parallelism.
 PipelineOptions take_pipeline(const Listed& listed) {
-  PipelineOptions pipeline;
+  PipelineOptions options;
   int64_t size = 1;
   listed.take("pp_size", size);
-  pipeline.size = static_cast<uint32_t>(size);
-  listed.take("pp_style", pipeline.style);
-  listed.take("num_microbatches", pipeline.micro_batches);
-  listed.take("microbatch_size", pipeline.micro_batch_size);
-  return pipeline;
+  options.size = static_cast<uint32_t>(size);
+  listed.take("pp_style", options.style);
+  const pipeline::Style& style = pipeline::find_style(options.style);
+  int64_t chunks = style.fewest_chunks;
+  if (style.most_chunks > style.fewest_chunks) listed.take("num_model_chunks", chunks);
+  options.chunks = static_cast<uint32_t>(chunks);
+  listed.take("num_microbatches", options.micro_batches);
+  listed.take("microbatch_size", options.micro_batch_size);
+  return options;
 }
 
 // Reads which forms layers have. enable_all_optimization sets every flag that the strategy lists, so it

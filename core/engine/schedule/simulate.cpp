@@ -97,12 +97,16 @@ Simulation simulate(const Schedule& schedule, const Costs& costs) {
 }
 
 uint32_t peak_live(const Schedule& schedule, uint32_t stage) {
-  uint32_t live = 0, peak = 0;
+  return static_cast<uint32_t>(peak_live(schedule, stage, std::vector<int64_t>(schedule.chunks, 1)));
+}
+
+int64_t peak_live(const Schedule& schedule, uint32_t stage, const std::vector<int64_t>& sizes) {
+  int64_t live = 0, peak = 0;
   for (const Operation& operation : schedule.operations[stage]) {
     if (operation.kind == Kind::forward)
-      peak = std::max(peak, ++live);
+      peak = std::max(peak, live += sizes[operation.chunk]);
     else if (operation.kind != Kind::input_gradient)
-      --live;
+      live -= sizes[operation.chunk];
   }
   return peak;
 }

@@ -12,8 +12,8 @@
 
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
-#include "schedule/make.hpp"
 #include "training/passed_fields.hpp"
+#include "training/stages.hpp"
 
 namespace weft {
 
@@ -268,12 +268,8 @@ const StageProgram& Pipeline::program(const weft_step& step) {
   const auto key = std::make_pair(step.micro.size(), step.training);
   const auto found = programs_.find(key);
   if (found != programs_.end()) return found->second;
-  const PipelineOptions& options = bindings_.options().pipeline;
   pipeline::Schedule schedule =
-      pipeline::make_schedule({.style = options.style,
-                               .stages = options.size,
-                               .micro_batches = static_cast<uint32_t>(step.micro.size()),
-                               .chunks = options.chunks});
+      stage_schedule(bindings_.options().pipeline, static_cast<int64_t>(step.micro.size()));
   require_performed(schedule);
   if (!step.training) schedule = pipeline::forward_only(schedule);
   return programs_.try_emplace(key, std::move(schedule), static_cast<uint32_t>(stages_.rank())).first->second;

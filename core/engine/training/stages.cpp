@@ -1,9 +1,12 @@
 #include "training/stages.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "base/text.hpp"
+#include "schedule/make.hpp"
 #include "training/bindings.hpp"
 #include "training/part.hpp"
 #include "weft/nn/layers.hpp"
@@ -43,12 +46,21 @@ pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& op
     for (const torch::nn::Module* module : unit->modules()) cost += count_elements(*module, seen);
   }
   if (options.virtual_stages() > costs.size())
-    fail(
-        WEFT_INVALID_ARGUMENT,
-        "{} has {} units, but pp_size {} needs {}: a stage runs one unit at least; set pp_size to {} or less",
-        model.architecture(), costs.size(), options.size, options.virtual_stages(),
-        costs.size() / options.chunks);
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} has {} units, but pp_size {}{} needs {}: a stage runs one unit at least{}; set pp_size to {} or "
+         "less",
+         model.architecture(), costs.size(), options.size,
+         options.chunks > 1 ? fmt::format(" with {} model chunks on each stage", options.chunks) : "",
+         options.virtual_stages(), options.chunks > 1 ? " in each chunk" : "", costs.size() / options.chunks);
   return pipeline::divide_units(costs, options.virtual_stages());
+}
+
+pipeline::Schedule stage_schedule(const PipelineOptions& options, int64_t micro_batches) {
+  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();  // far more than a schedule may have
+  return pipeline::make_schedule({.style = options.style,
+                                  .stages = options.size,
+                                  .micro_batches = static_cast<uint32_t>(std::min(micro_batches, kMost)),
+                                  .chunks = options.chunks});
 }
 
 void Bindings::keep_stage() {

@@ -1,6 +1,7 @@
 // Divides the units of a model into the stages of a pipeline.
 #pragma once
 
+#include "schedule/schedule.hpp"
 #include "schedule/stage_division.hpp"
 #include "training/pipeline_options.hpp"
 #include "weft/nn/model.hpp"
@@ -16,5 +17,9 @@ pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& op
 inline uint32_t stage_of(uint32_t virtual_stage, const PipelineOptions& options) {
   return virtual_stage % options.size;
 }
+
+// Returns the schedule of a training step with so many micro-batches. Throws INVALID_ARGUMENT naming the
+// options if there is none.
+pipeline::Schedule stage_schedule(const PipelineOptions& options, int64_t micro_batches);
 
 }  // namespace weft

@@ -78,6 +78,24 @@ TEST(PeakLive, CountsFromTheForwardToTheWeightGradient) {
             1);
 }
 
+TEST(PeakLive, AddsUpTheSizesOfTheChunks) {
+  const Schedule schedule{1,
+                          2,
+                          2,
+                          Placement::loop,
+                          {{{Kind::forward, 0, 0},
+                            {Kind::forward, 1, 0},
+                            {Kind::forward, 0, 1},
+                            {Kind::backward, 0, 1},
+                            {Kind::backward, 0, 0},
+                            {Kind::forward, 1, 1},
+                            {Kind::backward, 1, 1},
+                            {Kind::backward, 1, 0}}}};
+  EXPECT_EQ(peak_live(schedule, 0, {100, 1}), 201);
+  EXPECT_EQ(peak_live(schedule, 0, {1, 100}), 102);
+  EXPECT_EQ(peak_live(schedule, 0), 3);
+}
+
 TEST(Check, FindsStagesThatWaitForEachOther) {
   Schedule schedule = two_stages();
   std::swap(schedule.operations[0][1], schedule.operations[0][2]);

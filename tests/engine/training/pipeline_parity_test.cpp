@@ -52,6 +52,15 @@ Trial tied_trial(const std::string& precision) {
   return trial;
 }
 
+// The same with a unit for each of 8 virtual stages.
+Trial deep_trial(const std::string& precision) {
+  Trial trial = tied_trial(precision);
+  trial.model = [](const JobOptions& options) {
+    return tiny_gpt2(TinyGpt2{.precision = options.precision, .width = 16, .heads = 4, .layers = 6});
+  };
+  return trial;
+}
+
 JobOptions in_stages(const Layout& layout, const std::string& more, const std::string& precision) {
   return {.strategy = layout.strategy,
           .options = fmt::format("{{{}{}{}}}", layout.options, more.empty() ? "" : ", ", more),
@@ -64,15 +73,17 @@ template <size_t N>
 std::vector<Case> all_cases(const Layout (&layouts)[N]) {
   std::vector<Case> cases;
   for (const Layout& layout : layouts)
-    for (const char* style : {"1f1b", "gpipe"})
+    for (const std::string style : {"1f1b", "interleaved", "gpipe"})
       for (const char* micro : kMicroBatches) {
         const size_t i = cases.size();
+        const bool has_chunks = style == "interleaved";
         const std::string precision = i % 4 == 3 ? "fp32" : "fp64";
         JobOptions options =
             in_stages(layout, fmt::format(R"("pp_style": "{}", {})", style, micro), precision);
         options.recompute = std::array{"off", "all", "2"}[i % 3];
         options.accumulate = 1 + static_cast<int64_t>(i % 5 == 4);
-        cases.push_back({std::move(options), tied_trial(precision), "gpt2"});
+        cases.push_back({std::move(options), has_chunks ? deep_trial(precision) : tied_trial(precision),
+                         has_chunks ? "deep gpt2" : "gpt2"});
       }
   return cases;
 }
@@ -85,14 +96,17 @@ std::vector<Case> model_cases(const std::vector<Layout>& layouts) {
       .batch = [](int64_t step) { return toy_batch(7, step, false); }};
   std::vector<Case> cases;
   for (const Layout& layout : layouts) {
-    const auto add = [&](const char* name, const Trial& trial) {
-      JobOptions options = in_stages(layout, R"("num_microbatches": 3)", "fp64");
+    const auto add = [&](const char* name, const Trial& trial, const char* style = "1f1b") {
+      JobOptions options =
+          in_stages(layout, fmt::format(R"("num_microbatches": 3, "pp_style": "{}")", style), "fp64");
       options.recompute = cases.size() % 2 == 0 ? "off" : "all";
       cases.push_back({std::move(options), trial, name});
     };
     add("llama", llama_trial({"LlamaForCausalLM", 2, false}, "fp64"));
     add("tied t5", t5_trial(kGeneration, kTied, 1e-10));
     add("untied t5", t5_trial(kGeneration, kUntied, 1e-10));
+    if (std::string(layout.options).find(R"("pp_size": 4)") == std::string::npos)
+      add("t5 in chunks", t5_trial(kGeneration, kTied, 1e-10), "interleaved");
     if (std::string(layout.options).find("tp_size") == std::string::npos) add("toy", toy_trial);
   }
   return cases;
@@ -114,11 +128,11 @@ void expect_drawn(int ranks, const std::vector<Case>& layouts, size_t count,
 }
 
 TEST(PipelineStages, HaveTheGradientsOfOneRankOn2) {
-  expect_drawn(2, all_cases(kOn2), 8, model_cases({kOn2[0]}), 3);
+  expect_drawn(2, all_cases(kOn2), 9, model_cases({kOn2[0]}), 3);
 }
 
 TEST(PipelineStages, HaveTheGradientsOfOneRankOn4) {
-  expect_drawn(4, all_cases(kOn4), 8, model_cases({kOn4[0], kOn4[3], kOn4[7]}), 3);
+  expect_drawn(4, all_cases(kOn4), 9, model_cases({kOn4[0], kOn4[3], kOn4[7]}), 3);
 }
 
 TEST(PipelineStages, HaveTheGradientsOfOneRankOn8) {
@@ -153,7 +167,7 @@ TEST(PipelineStages, AreBitForBitThoseOfOneRank) {
   }
   on_ranks({2}, [&](World& world) {
     for (size_t i = 0; i < precisions.size(); ++i) {
-      for (const char* style : {"1f1b", "gpipe"}) {
+      for (const char* style : {"1f1b", "interleaved", "gpipe"}) {
         SCOPED_TRACE(fmt::format("{} {} {}", precisions[i].precision, precisions[i].mixed, style));
         JobOptions options =
             in_stages(kOn2[0], fmt::format(R"("num_microbatches": 4, "pp_style": "{}")", style),
@@ -193,14 +207,16 @@ TEST(PipelineStages, EvaluateAsOneRank) {
 }
 
 // A boundary carries the fields that units made, and back the gradients of the differentiable ones: what
-// comes from the batch alone stays. Both holders of a tied gradient take part in its sum.
+// comes from the batch alone stays. Both holders of a tied gradient take part in its sum. A stage has a
+// boundary in front of each of its chunks and one behind it.
 TEST(PipelineStages, SendTheBytesOfTheFormula) {
   constexpr int64_t kSamples = 7, kPositions = 7, kWidth = 12, kVocabulary = 23, kReal = 8;
   on_ranks({2, 4}, [&](World& world) {
-    for (const char* style : {"1f1b", "gpipe"}) {
+    for (const std::string style : {"1f1b", "interleaved", "gpipe"}) {
+      SCOPED_TRACE(style);
       const Layout layout = {"torch_ddp", world.size() == 2 ? R"("pp_size": 2)" : R"("pp_size": 4)"};
       Job job =
-          boost(world, tiny_gpt2("fp64"),
+          boost(world, tiny_gpt2(TinyGpt2{.precision = "fp64", .layers = 6}),
                 in_stages(layout, fmt::format(R"("num_microbatches": 3, "pp_style": "{}")", style), "fp64"));
       Batch batch = gpt2_batch(kSamples, 1);
       batch.set("attention_mask", at::ones({kSamples, kPositions}, at::kLong));
@@ -208,10 +224,12 @@ TEST(PipelineStages, SendTheBytesOfTheFormula) {
       for (int step = 0; step < 2; ++step) job.train_step(batch);  // the first two compare ranks
       const int64_t hidden = kSamples * kPositions * kWidth * kReal;
       const bool first = world.rank() == 0, last = world.rank() + 1 == world.size();
-      std::map<std::string, int64_t> expected = {{"send", (first ? 0 : hidden) + (last ? 0 : hidden)}};
+      const int64_t chunks = style == "interleaved" ? 2 : 1;
+      const int64_t forwards = (chunks - (last ? 1 : 0)) * hidden,
+                    backwards = (chunks - (first ? 1 : 0)) * hidden;
+      std::map<std::string, int64_t> expected = {{"send", forwards + backwards}};
       if (first || last) expected["all_reduce"] = kVocabulary * kWidth * kReal;  // 2 (P - 1) / P of it, P = 2
       EXPECT_EQ(sent_bytes([&] { job.train_step(batch); }), expected);
-      const int64_t forwards = last ? 0 : hidden;
       EXPECT_EQ(sent_bytes([&] { job.evaluate(batch); })["send"], forwards);
     }
   });

@@ -1,6 +1,8 @@
 // What `weft plan` says of tensor and sequence axes and of plain forms, against what a rank then holds.
 #include "booster/estimate.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "memory/counting_allocator.hpp"
 #include "plugins/support/parity.hpp"
@@ -73,15 +75,18 @@ TEST(Estimate, IsWhatARankOfTheAxesHolds) {
 }
 
 TEST(Estimate, CountsTheParametersOfAStage) {
-  const BoosterOptions options = with(R"("pp_size": 2)");
   on_ranks({2}, [&](World& world) {
-    Model made = model();
-    Booster booster(options, world);
-    const Job job = booster.boost(made, optim::AdamW(made.parameters()));
-    int64_t elements = 0;
-    for (const auto& param : job.model.shared().bindings().params()) elements += param->count();
-    const auto stage = static_cast<uint32_t>(world.rank());
-    EXPECT_EQ(estimate_job(model(), options, 2, stage)->parameters, 4 * elements);
+    for (const char* style : {"1f1b", "interleaved"}) {
+      SCOPED_TRACE(style);
+      const BoosterOptions options = with(fmt::format(R"("pp_size": 2, "pp_style": "{}")", style));
+      Model made = model();
+      Booster booster(options, world);
+      const Job job = booster.boost(made, optim::AdamW(made.parameters()));
+      int64_t elements = 0;
+      for (const auto& param : job.model.shared().bindings().params()) elements += param->count();
+      const auto stage = static_cast<uint32_t>(world.rank());
+      EXPECT_EQ(estimate_job(model(), options, 2, stage)->parameters, 4 * elements);
+    }
     world.communicator().barrier();
   });
   EXPECT_ERROR(estimate_job(model(), with(R"("pp_size": 2, "zero_stage": 2)"), 2), WEFT_UNIMPLEMENTED,
@@ -90,11 +95,14 @@ TEST(Estimate, CountsTheParametersOfAStage) {
                "tp_size 2 x pp_size 2", "must divide the 6 ranks");
 }
 
+int64_t activations_of(uint32_t stage, const std::string& options, int64_t samples) {
+  return *activation_bytes(model(), with(options), {samples, kPositions}, stage);
+}
+
 // 1f1b keeps as many micro-batches as there are stages from this one on, gpipe all.
 TEST(Estimate, CountsTheMicroBatchesThatAStageKeepsAtOnce) {
   const auto bytes = [](const char* more, int64_t samples, uint32_t stage) {
-    return *activation_bytes(model(), with(std::string(R"("pp_size": 2)") + more), {samples, kPositions},
-                             stage);
+    return activations_of(stage, std::string(R"("pp_size": 2)") + more, samples);
   };
   const int64_t one = bytes(R"(, "num_microbatches": 1)", 1, 0);
   EXPECT_EQ(bytes(R"(, "num_microbatches": 4)", 4, 0), 2 * one);
@@ -102,6 +110,23 @@ TEST(Estimate, CountsTheMicroBatchesThatAStageKeepsAtOnce) {
   EXPECT_EQ(bytes(R"(, "microbatch_size": 1)", 4, 0), 2 * one);
   EXPECT_EQ(bytes("", 4, 0), bytes(R"(, "num_microbatches": 2)", 4, 0));
   EXPECT_EQ(bytes(R"(, "num_microbatches": 4)", 4, 1), bytes(R"(, "num_microbatches": 1)", 1, 1));
+}
+
+// Four stages of one chunk run the same units as two stages of two chunks each.
+TEST(Estimate, CountsTheActivationsOfEachChunk) {
+  std::vector<int64_t> part;
+  for (uint32_t stage = 0; stage < 4; ++stage)
+    part.push_back(activations_of(stage, R"("pp_size": 4, "num_microbatches": 1)", 1));
+  const auto bytes = [](int64_t micro_batches, uint32_t stage) {
+    return activations_of(
+        stage,
+        fmt::format(R"("pp_size": 2, "pp_style": "interleaved", "num_microbatches": {})", micro_batches),
+        micro_batches);
+  };
+  EXPECT_EQ(bytes(1, 0), part[0] + part[2]);
+  EXPECT_EQ(bytes(1, 1), part[1] + part[3]);
+  // Stage 0 runs F0.0 F1.0 F0.1 F1.1 F2.0 B0.1 F3.0 B1.1 ...
+  EXPECT_EQ(bytes(4, 0), std::max(3 * part[0] + 2 * part[2], 4 * part[0] + part[2]));
 }
 
 TEST(Estimate, HasNoneOfAttentionStepByStep) {

@@ -34,6 +34,9 @@ TEST(Options, RefuseWhatThisVersionDoesNotDo) {
                  "hybrid_parallel: zero_stage is 2 with pp_size 2", "set zero_stage to 1");
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"pp_size": 3})")), WEFT_INVALID_ARGUMENT,
                  "hybrid_parallel: pp_size is 3, must divide the 2 ranks");
+    const char* const chunks = R"({"pp_size": 2, "pp_style": "interleaved", "num_model_chunks": 5})";
+    EXPECT_ERROR(boost(world, of_heads(4), hybrid(chunks)), WEFT_INVALID_ARGUMENT, "has 4 units",
+                 "pp_size 2 with 5 model chunks on each stage needs 10");
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "gpt9"})")),
                  WEFT_NOT_FOUND, "gpt9");
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "none/there.json"})")),

@@ -106,11 +106,12 @@ Batch own_part(const Batch& batch, const Job& job) {
 
 Model tiny_gpt2(const TinyGpt2& options) {
   const TemporaryFolder folder;
-  folder.file("config.json", fmt::format(R"({{"model_type": "gpt2", "vocab_size": 23, "n_positions": {},
-      "n_embd": {}, "n_head": {}, "n_layer": 2, "resid_pdrop": {}, "embd_pdrop": {}, "attn_pdrop": {},
+  folder.file("config.json",
+              fmt::format(R"({{"model_type": "gpt2", "vocab_size": 23, "n_positions": {},
+      "n_embd": {}, "n_head": {}, "n_layer": {}, "resid_pdrop": {}, "embd_pdrop": {}, "attn_pdrop": {},
       "initializer_range": {}{}}})",
-                                         options.positions, options.width, options.heads, options.dropout,
-                                         options.dropout, options.dropout, options.deviation, options.more));
+                          options.positions, options.width, options.heads, options.layers, options.dropout,
+                          options.dropout, options.dropout, options.deviation, options.more));
   return Model::open(folder.path() + "/config.json", options.architecture, options.precision);
 }
 

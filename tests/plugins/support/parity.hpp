@@ -18,11 +18,11 @@ Batch own_part(const Batch& batch, int64_t rank, int64_t ranks);
 Batch own_part(const Batch& batch, const World& world);  // every rank is data-parallel
 Batch own_part(const Batch& batch, const Job& job);      // by the mesh of its strategy
 
-// GPT-2, two layers, found through the registry.
+// GPT-2, found through the registry.
 struct TinyGpt2 {
   std::string architecture = "GPT2LMHeadModel";
   std::string precision = "fp32";
-  int64_t width = 12, heads = 3, positions = 9;
+  int64_t width = 12, heads = 3, positions = 9, layers = 2;
   double dropout = 0, deviation = 0.3;  // of the initial values
   std::string more;                     // keys of the configuration: ", \"num_labels\": 3"
 };
