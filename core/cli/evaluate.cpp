@@ -60,7 +60,9 @@ void add_plan(CLI::App& application) {
   verb.model_flags()
       .integer("--world-size", "world_size", "Number of ranks; default 1")
       .text("--memory", "memory", "Memory of one rank, such as 80GiB; prints which strategies fit")
-      .integer("--batch-size", "batch_size", "Samples of one data-parallel rank in a micro-batch; default 1")
+      .integer(
+          "--batch-size", "batch_size",
+          "Samples of one data-parallel rank in a micro-batch, or with pipeline stages in a step; default 1")
       .integer("--sequence-length", "sequence_length",
                "Tokens per sample; default: the largest number that the model takes")
       .text("--recompute", "recompute",
@@ -70,7 +72,10 @@ void add_plan(CLI::App& application) {
       .text("--precision", "precision",
             "fp32, fp64, bf16 or fp16; default: the strategy's option precision, or fp32")
       .flag("--json", "json", "Print JSON")
-      .flag("--explain", "explain", "Print every entry of the model's plan and the part of each rank")
+      .flag("--explain", "explain",
+            "Print every entry of the model's plan and the part of each rank; with pipeline stages also the "
+            "units and the schedule of each stage")
+      .text("--picture", "picture", "SVG file to draw the schedule of the pipeline stages in")
       .integer("--tensor-size", "tensor_size",
                "With --explain: number of tensor-parallel ranks; default: tp_size of the strategy, or 1");
 }

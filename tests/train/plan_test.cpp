@@ -117,6 +117,40 @@ TEST_F(PlanCommand, TellsWhatTheStageNeedsThatNeedsMost) {
                       {"units, but pp_size 64 needs 64"}));
 }
 
+TEST_F(PlanCommand, ExplainsTheScheduleOfTheStages) {
+  const auto explained = [&](const Words& options) {
+    return weft_succeeds(plan(Words{"--explain", "--strategy", "torch_ddp", "-o", "pp_size=2"} + options))
+        .out;
+  };
+  const std::string plain = explained({"--batch-size", "6", "-o", "microbatch_size=2"});
+  EXPECT_THAT(plain, testing::ContainsRegex("\nstage 0 .*\nstage 1 "));
+  EXPECT_THAT(plain, testing::HasSubstr("1f1b: 2 stages, 3 micro-batches, 1 chunk a stage; bubble"));
+  EXPECT_THAT(plain, testing::ContainsRegex("\n  0 .* 2  F0 F1 B0 F2 B1 B2\n"));
+  EXPECT_THAT(plain, testing::ContainsRegex("\n  1 .* 1  F0 B0 F1 B1 F2 B2\n"));
+  const std::string chunks = explained({"-o", "pp_style=interleaved", "-o", "num_microbatches=2"});
+  EXPECT_THAT(chunks, testing::HasSubstr("interleaved: 2 stages, 2 micro-batches, 2 chunks a stage"));
+  EXPECT_THAT(chunks, testing::ContainsRegex("\nstage 0 chunk 0 .*\nstage 1 chunk 0 .*\nstage 0 chunk 1 "));
+  EXPECT_THAT(chunks, testing::ContainsRegex("\n  1 .*  F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 B0.0 B1.0\n"));
+}
+
+TEST_F(PlanCommand, DrawsTheScheduleOfTheStages) {
+  const Words staged = {"--strategy", "torch_ddp", "-o", "pp_size=2", "-o", "num_microbatches=3"};
+  const auto picture = [&](const Words& more) {
+    EXPECT_EQ(weft_succeeds(plan(staged + Words{"--picture", in("schedule.svg")} + more)).out, "");
+    return read_bytes(in("schedule.svg"));
+  };
+  const std::string plain = picture({}), all_forwards = picture({"-o", "pp_style=gpipe"});
+  EXPECT_THAT(plain, testing::StartsWith("<svg "));
+  EXPECT_THAT(plain, testing::HasSubstr("1f1b, 2 stages, 3 micro-batches"));
+  EXPECT_THAT(plain, testing::HasSubstr("<title>B2: "));
+  EXPECT_THAT(all_forwards, testing::HasSubstr("gpipe, 2 stages, 3 micro-batches"));
+  EXPECT_NE(plain, all_forwards);
+  EXPECT_TRUE(refuses(plan({"--picture", in("schedule.svg")}), kFailed,
+                      {"--picture draws the schedule of pipeline stages, but pp_size is 1", "-o pp_size="}));
+  EXPECT_TRUE(refuses(plan(staged + Words{"--picture", in("none/schedule.svg")}), kFailed,
+                      {"--picture " + in("none/schedule.svg") + ": cannot write there: No such file"}));
+}
+
 TEST_F(PlanCommand, ExplainsWhatItSplits) {
   const Output output = weft_succeeds(
       {"plan", "--model", config_, "--explain", "--strategy", "hybrid_parallel", "-o", "tp_size=2", "-o",

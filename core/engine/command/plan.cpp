@@ -11,8 +11,8 @@
 #include "booster/model_plan.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/plan_stages.hpp"
 #include "plan/describe_model.hpp"
-#include "training/stages.hpp"
 #include "weft/nn/token_model.hpp"
 
 namespace weft::command {
@@ -51,7 +51,8 @@ Row make_row(const Model& model, const BoosterOptions& booster, const MicroBatch
   Row most;
   for (uint32_t stage = 0; stage < stages; ++stage) {
     if (stage > 0) activations = activation_bytes(model, booster, micro_batch, stage);
-    Row row = {booster.strategy, estimate_job(model, booster, world_size, stage), activations, {}, stage, stages};
+    Row row = {
+        booster.strategy, estimate_job(model, booster, world_size, stage), activations, {}, stage, stages};
     if (stage == 0 || row.total() > most.total()) most = std::move(row);
   }
   if (stages == 1) most.layers = estimate_layers(model, booster, micro_batch);
@@ -146,21 +147,9 @@ int64_t count_of(const json& arguments, const char* name, const char* flag, int6
   return value;
 }
 
-// Prints which units each pipeline stage runs.
-void explain_stages(nn::Model& model, const PipelineOptions& options) {
-  const pipeline::StageDivision division = divide_model(model, options);
-  const std::vector<nn::Unit*> units = model.units();
-  for (uint32_t stage = 0; stage < division.virtual_stages(); ++stage) {
-    std::vector<std::string> names;
-    for (uint32_t unit = division.begin(stage); unit < division.end(stage); ++unit)
-      names.push_back(units[unit]->name());
-    std::printf("%s", fmt::format("stage {:<5} {}\n", stage, fmt::join(names, ", ")).c_str());
-  }
-}
-
 // Prints the plan of the model under the options of --strategy: custom_policy, the layer flags, and tp_size
-// unless --tensor-size is given; with pp_size also the stages.
-void explain(const Model& model, const json& arguments, const BoosterOptions& booster) {
+// unless --tensor-size is given; with pp_size also the stages and the schedule of `samples` samples.
+void explain(const Model& model, const json& arguments, const BoosterOptions& booster, int64_t samples) {
   const HostOptions host = choose_strategy(booster).host;
   plan::ParallelSizes sizes = host.plan_flags;
   if (given(arguments, "tensor_size"))
@@ -168,7 +157,7 @@ void explain(const Model& model, const json& arguments, const BoosterOptions& bo
   std::string identity;
   const std::optional<plan::Policy> policy = find_policy(model.module(), host.custom_policy, &identity);
   std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
-  if (host.pipeline.size > 1) explain_stages(model.module(), host.pipeline);
+  if (host.pipeline.size > 1) std::printf("%s", explain_stages(model, host.pipeline, samples).c_str());
 }
 
 // Returns --sequence-length, or the largest number of tokens that the model takes.
@@ -197,15 +186,17 @@ int plan(const json& arguments) {
       given(arguments, "memory") ? parse_bytes(text(arguments, "memory"), "--memory") : 0);
   Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
   if (given(arguments, "adapter")) model.adapt(text(arguments, "adapter"));
-  if (flag(arguments, "explain")) {
-    explain(model, arguments, booster);
-    if (!given(arguments, "world_size")) return 0;
-    std::printf("\n");
-  } else if (given(arguments, "tensor_size")) {
+  const bool explains = flag(arguments, "explain"), draws = given(arguments, "picture");
+  if (!explains && given(arguments, "tensor_size"))
     fail(
         WEFT_INVALID_ARGUMENT,
         "--tensor-size needs --explain; an estimate takes a strategy's option: --strategy NAME -o tp_size=N");
-  }
+  if (draws)
+    draw_stages(model, choose_strategy(booster).host.pipeline, micro_batch.batch_size,
+                text(arguments, "picture"));
+  if (explains) explain(model, arguments, booster, micro_batch.batch_size);
+  if ((explains || draws) && !given(arguments, "world_size")) return 0;
+  if (explains) std::printf("\n");
   const nn::TokenModel* tokens = nn::find_token_model(model.module());
   micro_batch.sequence_length = sequence_length(arguments, model, tokens);
   const std::optional<int64_t> activations = activation_bytes(model, booster, micro_batch);
@@ -228,7 +219,8 @@ int plan(const json& arguments) {
                   tokens ? fmt::format(" of {} tokens", micro_batch.sequence_length) : "")
           .c_str());
   print_table(rows, memory);
-  if (given(arguments, "strategy")) rows.front().stages > 1 ? print_stages(rows.front()) : print_layers(rows.front());
+  if (given(arguments, "strategy"))
+    rows.front().stages > 1 ? print_stages(rows.front()) : print_layers(rows.front());
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/text.hpp"
@@ -36,15 +37,20 @@ std::vector<uint32_t> holders_of(const weft_param& param, const pipeline::StageD
   return {holders.begin(), holders.end()};
 }
 
-}  // namespace
-
-pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& options) {
+std::vector<double> unit_costs(nn::Model& model) {
   std::vector<double> costs;
   for (const nn::Unit* unit : model.units()) {
     Tensors seen;
     double& cost = costs.emplace_back(1);  // no unit is free
     for (const torch::nn::Module* module : unit->modules()) cost += count_elements(*module, seen);
   }
+  return costs;
+}
+
+}  // namespace
+
+pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& options) {
+  const std::vector<double> costs = unit_costs(model);
   if (options.virtual_stages() > costs.size())
     fail(WEFT_INVALID_ARGUMENT,
          "{} has {} units, but pp_size {}{} needs {}: a stage runs one unit at least{}; set pp_size to {} or "
@@ -53,6 +59,19 @@ pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& op
          options.chunks > 1 ? fmt::format(" with {} model chunks on each stage", options.chunks) : "",
          options.virtual_stages(), options.chunks > 1 ? " in each chunk" : "", costs.size() / options.chunks);
   return pipeline::divide_units(costs, options.virtual_stages());
+}
+
+pipeline::Costs stage_costs(nn::Model& model, const PipelineOptions& options) {
+  const pipeline::StageDivision division = divide_model(model, options);
+  const std::vector<double> units = unit_costs(model);
+  const double average = std::accumulate(units.begin(), units.end(), 0.0) / division.virtual_stages();
+  pipeline::Costs costs;
+  for (uint32_t v = 0; v < division.virtual_stages(); ++v) {
+    const double cost =
+        std::accumulate(units.begin() + division.begin(v), units.begin() + division.end(v), 0.0) / average;
+    costs.virtual_stages.push_back({cost, cost, cost});
+  }
+  return costs;
 }
 
 pipeline::Schedule stage_schedule(const PipelineOptions& options, int64_t micro_batches) {

@@ -1,7 +1,7 @@
 // Divides the units of a model into the stages of a pipeline.
 #pragma once
 
-#include "schedule/schedule.hpp"
+#include "schedule/simulate.hpp"
 #include "schedule/stage_division.hpp"
 #include "training/pipeline_options.hpp"
 #include "weft/nn/model.hpp"
@@ -17,6 +17,10 @@ pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& op
 inline uint32_t stage_of(uint32_t virtual_stage, const PipelineOptions& options) {
   return virtual_stage % options.size;
 }
+
+// Returns what a micro-batch costs at each virtual stage, by the costs with which divide_model divides the
+// units: an average forward costs 1, and each half of a backward as much as the forward.
+pipeline::Costs stage_costs(nn::Model& model, const PipelineOptions& options);
 
 // Returns the schedule of a training step with so many micro-batches. Throws INVALID_ARGUMENT naming the
 // options if there is none.
