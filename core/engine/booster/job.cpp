@@ -36,6 +36,15 @@ double num_tokens(const Bindings& bindings, const Batch& batch) {
   return static_cast<double>(lengths.empty() ? batch.samples() : lengths[0].rows * lengths[0].positions);
 }
 
+// Splits a batch into the micro-batches of a step, as many as on the ranks with other samples. Collective.
+std::vector<Batch> split(Bindings& bindings, const Batch& batch, int64_t accumulate) {
+  return bindings.strategy().guarded([&] {
+    const PipelineOptions& options = bindings.options().pipeline;
+    if (!bindings.mesh().splits(Mesh::samples())) return micro_batches(batch, accumulate, options);
+    return micro_batches(batch, accumulate, options, bindings.comm(Mesh::samples())->communicator);
+  });
+}
+
 }  // namespace
 
 StepResult Job::train_step(const Batch& batch) {
@@ -48,8 +57,7 @@ StepResult Job::train_step(const Batch& batch) {
   check_max_grad_norm(max_grad_norm, "train_step: max_grad_norm");
   batch.samples();
   training.begin_check();
-  const Training::StepLoss loss =
-      training.run_step(micro_batches(batch, accumulate, bindings.options().pipeline), criterion);
+  const Training::StepLoss loss = training.run_step(split(bindings, batch, accumulate), criterion);
   training.finish_check();
   StepResult result;
   if (optimizer.shared().scaler) result.loss_scale = bindings.loss_scale();
@@ -80,8 +88,7 @@ double Job::accumulate_gradients(const Batch& batch, bool synchronise) {
   const auto restore =
       c10::make_scope_exit([&, before = training.synchronise()] { training.set_synchronise(before); });
   training.set_synchronise(synchronise);
-  const Training::StepLoss loss =
-      training.run_step(micro_batches(batch, accumulate, bindings.options().pipeline), criterion);
+  const Training::StepLoss loss = training.run_step(split(bindings, batch, accumulate), criterion);
   const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
   if (bindings.world().size() > 1)
     bindings.world().communicator().all_reduce(total, ReduceOp::kSum, true).wait();

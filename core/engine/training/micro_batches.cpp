@@ -1,5 +1,7 @@
 #include "training/micro_batches.hpp"
 
+#include <ATen/ops/tensor.h>
+
 #include <algorithm>
 
 namespace weft {
@@ -36,6 +38,16 @@ std::vector<Batch> micro_batches(const Batch& batch, int64_t accumulate, const P
     for (int64_t begin = 0; begin < samples; begin += size)
       made.push_back(part_of(part, begin, std::min(begin + size, samples)));
   }
+  return made;
+}
+
+std::vector<Batch> micro_batches(const Batch& batch, int64_t accumulate, const PipelineOptions& pipeline,
+                                 const Communicator& samples) {
+  std::vector<Batch> made = micro_batches(batch, accumulate, pipeline);
+  if (!pipeline.micro_batch_size) return made;
+  const at::Tensor most = at::tensor({static_cast<int64_t>(made.size())}, at::kLong);
+  samples.all_reduce(most, ReduceOp::kMax, true).wait();
+  made.resize(static_cast<size_t>(most.item<int64_t>()), part_of(batch, batch.samples(), batch.samples()));
   return made;
 }
 

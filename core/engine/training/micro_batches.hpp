@@ -5,6 +5,7 @@
 
 #include "training/pipeline_options.hpp"
 #include "weft/state.hpp"
+#include "weft/world.hpp"
 
 namespace weft {
 
@@ -13,7 +14,13 @@ namespace weft {
 // - otherwise into PipelineOptions::micro_batches; if that is not given either, into one for each stage, the
 //   fewest with which all stages can work at the same time.
 // A micro-batch that would be empty is a stand-in that counts nothing, so ranks with batches of different
-// sizes have equally many. With a micro_batch_size they may differ by as many as their batches need.
+// sizes have equally many, unless micro_batch_size is given.
 std::vector<Batch> micro_batches(const Batch& batch, int64_t accumulate, const PipelineOptions& pipeline);
+
+// Does the same, and appends stand-ins until this rank has as many micro-batches as any of `samples`, the
+// ranks that have other samples: strategies may communicate with these in each forward and backward.
+// Collective over them if micro_batch_size is given.
+std::vector<Batch> micro_batches(const Batch& batch, int64_t accumulate, const PipelineOptions& pipeline,
+                                 const Communicator& samples);
 
 }  // namespace weft

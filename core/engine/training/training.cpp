@@ -174,8 +174,10 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     step.criterion = criterion;
     if (criterion) {
       step.names = {"loss"};
+      const auto counted = std::count_if(micro_batches.begin(), micro_batches.end(),
+                                         [](const Batch& batch) { return !batch.empty; });
       step.scales = {1.0 / (static_cast<double>(bindings_.mesh().place(Mesh::samples()).size) *
-                            static_cast<double>(micro_batches.size()))};
+                            static_cast<double>(std::max<std::ptrdiff_t>(1, counted)))};
     } else {
       scale_terms(step);
     }

@@ -37,8 +37,8 @@ class Training {
     double total() const;
     double auxiliary() const;
   };
-  // A loss of the caller's own instead of the model's. It is averaged over micro-batches and data-parallel
-  // ranks.
+  // A loss of the caller's own instead of the model's. It is averaged over the micro-batches of a rank that
+  // are no stand-ins, and over data-parallel ranks.
   using Criterion = std::function<at::Tensor(const State& outputs, const Batch& batch)>;
   // Runs forward and backward over micro-batches, in the order of the strategy's schedule or, with pipeline
   // stages, of the host's. Gradients add up until zero_gradients().

@@ -140,6 +140,33 @@ TEST(PipelineChunks, HaveTheGradientsOfOneRank) {
   });
 }
 
+// Data-parallel ranks of 4 samples and of one: torch_ddp broadcasts buffers and compares the ranks in every
+// micro-batch, so all ranks run as many, in a criterion's loss too.
+TEST(PipelineStages, RunEquallyManyMicroBatchesOnRanksOfUnequalBatches) {
+  const Batch batch = toy_batch(5, 1);
+  const JobOptions on_one = {.precision = "fp64"};
+  Job alone = boost(one_rank(), toy(on_one), on_one);
+  const double first = alone.train_step(batch).loss, second = alone.train_step(batch).loss;
+  const Criterion number = [](const State& outputs, const Batch& micro) {
+    return outputs.at("logits").sum() * 0 + static_cast<double>(micro.samples());
+  };
+  on_ranks({4}, [&](World& world) {
+    const JobOptions options = {.strategy = "torch_ddp",
+                                .options = R"({"pp_size": 2, "microbatch_size": 1, "broadcast_buffers": true,
+                                               "check_reduction": true, "find_unused_parameters": true})",
+                                .precision = "fp64"};
+    Job job = boost(world, toy(options), options);
+    const int64_t rank = job.model.shared().bindings().mesh().data_rank();
+    const Batch own = rank == 0 ? part_of(batch, 0, 4) : part_of(batch, 4, 5);
+    EXPECT_NEAR(job.train_step(own).loss, first, 1e-12);
+    EXPECT_NEAR(job.train_step(own).loss, second, 1e-9);
+    job.optimizer.zero_grad();
+    job.criterion = number;
+    EXPECT_NEAR(job.accumulate_gradients(own), 1, 1e-12);  // every micro-batch that counts has one sample
+    world.communicator().barrier();
+  });
+}
+
 WEFT_RANKS_TEST(PipelineStages, RefuseALoopOfTheCallersOwn, 2) {
   const JobOptions options = {.strategy = "torch_ddp", .options = R"({"pp_size": 2})"};
   Job job = boost(world, toy(options, R"("gated": false)"), options);
