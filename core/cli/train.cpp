@@ -55,7 +55,10 @@ void add_train(CLI::App& application) {
       .text("--resume", "resume", "Resume from a folder that --save wrote, or from its newest step-N/")
       .text("--metrics", "metrics",
             "File to which each step writes a JSON object: loss, lr, step_seconds, tokens_per_second, ...; "
-            "\"skipped\" marks an overflow in fp16. --resume goes on in it");
+            "\"skipped\" marks an overflow in fp16. --resume goes on in it")
+      .text("--trace", "trace",
+            "File for a trace of what every rank does, for Perfetto (https://ui.perfetto.dev): units, "
+            "micro-batches, transfers, collectives, waiting");
 }
 
 }  // namespace weft::cli

@@ -14,6 +14,7 @@
 #include "comm/agreement.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
+#include "trace/trace.hpp"
 #include "training/micro_batches.hpp"
 #include "training/training.hpp"
 #include "weft/booster.hpp"
@@ -49,7 +50,9 @@ std::vector<Batch> split(Bindings& bindings, const Batch& batch, int64_t accumul
 
 StepResult Job::train_step(const Batch& batch) {
   const auto start = std::chrono::steady_clock::now();
-  const Activity activity(fmt::format("step {}", optimizer ? optimizer.steps() + 1 : 1));
+  const std::string name = fmt::format("step {}", optimizer ? optimizer.steps() + 1 : 1);
+  const Activity activity(name);
+  const trace::Span span([&] { return trace::begin(name, "step"); });
   Training& training = training_of(model);
   Bindings& bindings = training.bindings();
   if (!optimizer) fail(WEFT_FAILED_PRECONDITION, "train_step needs an optimizer: pass one to Booster::boost");
@@ -63,9 +66,12 @@ StepResult Job::train_step(const Batch& batch) {
   if (optimizer.shared().scaler) result.loss_scale = bindings.loss_scale();
   if (!optimizer.groups().empty()) result.lr = optimizer.groups().front().options.at("lr");
   const auto auxiliary_terms = static_cast<double>(loss.names.size() - loss.model_terms);
-  const optim::Optimizer::Shared::Update update = optimizer.shared().update(
-      max_grad_norm, {loss.total(), num_tokens(bindings, batch), stop_requested->load() ? 1.0 : 0.0,
-                      loss.auxiliary(), auxiliary_terms});
+  const optim::Optimizer::Shared::Update update = [&] {
+    const trace::Span updating([] { return trace::begin("update", "optimizer"); });
+    return optimizer.shared().update(
+        max_grad_norm, {loss.total(), num_tokens(bindings, batch), stop_requested->load() ? 1.0 : 0.0,
+                        loss.auxiliary(), auxiliary_terms});
+  }();
   bindings.zero_gradients();
   result.index = optimizer.steps();
   result.updated = update.updated;

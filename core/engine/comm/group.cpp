@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <numeric>
+#include <utility>
 
 #include "base/duration.hpp"
 #include "base/text.hpp"
@@ -114,6 +115,10 @@ Work Communicator::Group::issue(const std::string& operation, int64_t bytes,
   pending->group = self;
   pending->operation = operation;
   pending->bytes = bytes;
+  if (trace::on()) {
+    pending->traced = trace::begin(fmt::format("{} in \"{}\"", operation, name), "communication", -1, bytes);
+    pending->traced->in_background = true;
+  }
   const std::lock_guard lock(issuing);
   try {
     start(*pending);
@@ -133,6 +138,7 @@ void Work::Pending::wait() {
   const std::lock_guard lock(mutex);
   if (!failure.empty()) throw Error(WEFT_UNAVAILABLE, failure);
   if (done) return;
+  const trace::Span span([&] { return trace::begin("wait for " + operation, "waiting", -1, bytes); });
   try {
     for (const auto& part : parts) part->wait();
   } catch (const std::exception& error) {
@@ -141,6 +147,7 @@ void Work::Pending::wait() {
   }
   if (finish) finish();
   done = true;
+  if (traced) trace::finish(*std::exchange(traced, std::nullopt));
   parts.clear();
   finish = nullptr;
   if (lent) *lent = at::Tensor();

@@ -8,12 +8,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <vector>
 
 #include "comm/dropped_works.hpp"
 #include "comm/rendezvous.hpp"
+#include "trace/trace.hpp"
 #include "weft/world.hpp"
 
 namespace weft {
@@ -73,6 +75,7 @@ struct Work::Pending {
   bool messages = false;         // the parts are sends and receives, which c10d cancels when dropped
   std::function<void()> finish;  // runs in wait() after the parts have ended
   std::shared_ptr<at::Tensor> lent;
+  std::optional<trace::Event> traced;  // from its start to the end of the first wait()
 
   // Returns a tensor on `memory` for c10d's thread, which keeps its tensors for a while after a part has
   // ended. After wait() the memory can be freed all the same. If this is dropped before, the thread keeps the

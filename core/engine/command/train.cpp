@@ -15,6 +15,7 @@
 #include "command/optimizer_flags.hpp"
 #include "command/progress.hpp"
 #include "command/stop_signals.hpp"
+#include "command/trace_file.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "memory/counting_allocator.hpp"
 #include "weft/nn/model.hpp"
@@ -36,7 +37,7 @@ void check_flags(const json& arguments) {
     if (given(arguments, key) && integer(arguments, key, 1) < 1)
       fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", name, integer(arguments, key, 1));
   for (const auto& [key, name] :
-       {std::pair{"save", "--save"}, {"resume", "--resume"}, {"metrics", "--metrics"}})
+       {std::pair{"save", "--save"}, {"resume", "--resume"}, {"metrics", "--metrics"}, {"trace", "--trace"}})
     if (given(arguments, key) && text(arguments, key).empty())
       fail(WEFT_INVALID_ARGUMENT, "{} is empty: give a path, or leave the flag out", name);
   if (given(arguments, "save_every") && !given(arguments, "save"))
@@ -191,21 +192,35 @@ void check_steps_left(const std::string& folder, int64_t done, int64_t total, co
     world.print_on_master(fmt::format("all {} steps are done: there is nothing to train", total));
 }
 
+void load_batch(data::Loader& data, Batch& batch) {
+  const trace::Span span([] { return trace::begin("load a batch", "data"); });
+  if (!data.next(batch) && !data.next(batch)) fail(WEFT_INTERNAL, "the data has no batch");
+}
+
+// Returns the name of this rank in a trace.
+std::string rank_name(const Bindings& bindings) {
+  const std::string rank = fmt::format("rank {}", bindings.world().rank());
+  if (bindings.stages().virtual_stages() == 1) return rank;
+  return fmt::format("{}, stage {}", rank, bindings.mesh().place(Mesh::stages()).rank);
+}
+
 // Trains until the last step or a signal. Returns true if it was a signal.
 bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, StepMetrics& metrics) {
   Progress progress(job.optimizer.steps(), total, booster.world().is_master());
   Batch batch;
   int64_t skipped = 0;
   for (int64_t step = job.optimizer.steps() + 1; step <= total; step = job.optimizer.steps() + 1) {
-    if (!job.data.next(batch) && !job.data.next(batch)) fail(WEFT_INTERNAL, "the data has no batch");
+    load_batch(job.data, batch);
     const StepResult result = job.train_step(batch);
     skipped = result.updated ? 0 : skipped + 1;
     check_finite(result, step, skipped);
     metrics.write(result, step);
     progress.step(result, step, peak_allocated_bytes());
     if (result.stop) return true;
-    if (save.every > 0 && step % save.every == 0 && step < total)
+    if (save.every > 0 && step % save.every == 0 && step < total) {
+      const trace::Span span([] { return trace::begin("save", "checkpoint"); });
       booster.save_training(job, save.step_folder(step), {.background = save.background});
+    }
   }
   return false;
 }
@@ -229,6 +244,7 @@ int train(const json& arguments) {
   optim::Optimizer optimizer = make_optimizer(arguments, model);
   optim::Scheduler schedule = make_scheduler(arguments, optimizer, total);
   StepMetrics metrics(text(arguments, "metrics"), world);
+  TraceFile trace_file(text(arguments, "trace"), world);
 
   const int64_t elements = model.num_elements();
   Job job = booster.boost(model, optimizer, {}, loader, schedule);
@@ -249,6 +265,7 @@ int train(const json& arguments) {
                                     world.size(), world.size() == 1 ? "" : "s",
                                     model.shared().bindings().strategy_name(), total));
   metrics.begin(given(arguments, "resume") ? std::optional(job.optimizer.steps()) : std::nullopt);
+  trace_file.begin();
   const StopSignals signals(job);
   std::optional<StopSignals::Stop> stop;
   if (run_steps(booster, job, total, save, metrics)) {
@@ -256,6 +273,7 @@ int train(const json& arguments) {
     world.print_on_master(
         fmt::format("stopped after step {} of {} ({})", job.optimizer.steps(), total, stop->text));
   }
+  trace_file.write(rank_name(model.shared().bindings()));
   if (!save.folder.empty()) {
     booster.save_training(job, save.folder);
     world.print_on_master(fmt::format("saved {}", save.folder));

@@ -4,6 +4,8 @@
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <utility>
+
 #include "autograd/boundary.hpp"
 #include "training/forward_record.hpp"
 
@@ -48,6 +50,7 @@ void Hooks::backward(const std::vector<at::Tensor>& roots, const std::vector<at:
   strategy_.disturb();  // because gradients change from here on
   strategy_.call(strategy_.api().begin_backward, &info);
   in_backward_ = true;
+  micro_batch_ = info.count > 0 ? static_cast<int64_t>(info.index) : -1;
   const auto leave = c10::make_scope_exit([this]() noexcept { in_backward_ = false; });
   shared_gradients_.begin();
   if (!roots.empty()) torch::autograd::backward(roots, gradients);
@@ -58,6 +61,16 @@ void Hooks::backward(const std::vector<at::Tensor>& roots, const std::vector<at:
     for (weft_param* param : shared_gradients_.complete())
       strategy_.call(strategy_.api().gradient_ready, param);
   strategy_.call(strategy_.api().end_backward, &info);
+}
+
+void Hooks::before_backward(weft_unit& unit) {
+  if (trace::on()) unit_of_trace_ = trace::begin("backward " + unit.unit->name(), "unit", micro_batch_);
+  strategy_.call(strategy_.api().before_backward, &unit);
+}
+
+void Hooks::after_backward(weft_unit& unit) {
+  strategy_.call(strategy_.api().after_backward, &unit);
+  if (unit_of_trace_) trace::finish(*std::exchange(unit_of_trace_, std::nullopt));
 }
 
 void Hooks::complete_later_forwards(const ForwardRecord& record) {

@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "trace/trace.hpp"
 #include "training/bindings.hpp"
 
 namespace weft {
@@ -39,8 +41,8 @@ class Hooks {
 
   // Used by ForwardRecord. Backward hooks are valid only while the host runs the autograd engine.
   bool in_backward() const { return in_backward_; }
-  void before_backward(weft_unit& unit) { strategy_.call(strategy_.api().before_backward, &unit); }
-  void after_backward(weft_unit& unit) { strategy_.call(strategy_.api().after_backward, &unit); }
+  void before_backward(weft_unit& unit);
+  void after_backward(weft_unit& unit);
   // Completes the pending forwards that ran after `record`, the latest first, when one backward goes through
   // several.
   void complete_later_forwards(const ForwardRecord& record);
@@ -52,6 +54,8 @@ class Hooks {
   SharedGradients& shared_gradients_;
   std::vector<std::weak_ptr<ForwardRecord>> pending_;  // forwards whose backward is to come
   bool in_backward_ = false;
+  int64_t micro_batch_ = -1;                   // of the backward that runs; -1: unknown
+  std::optional<trace::Event> unit_of_trace_;  // the backward of a unit, while it is recorded
 };
 
 }  // namespace weft

@@ -12,6 +12,7 @@
 
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
+#include "trace/trace.hpp"
 #include "training/passed_fields.hpp"
 #include "training/stages.hpp"
 
@@ -72,7 +73,11 @@ class Pipeline::Run {
       for (size_t next = place; next < std::min(place + 2, operations.size()); ++next)
         if (const auto transfer = receive_of(schedule_, program_.stage, operations[next]))
           transport_.expect(*transfer);
-      operations[place].kind == Kind::forward ? forward(operations[place]) : backward(operations[place]);
+      const Operation& operation = operations[place];
+      const trace::Span span([&] {
+        return trace::begin(name_of(operation, schedule_.chunks), "operation", operation.micro_batch);
+      });
+      operation.kind == Kind::forward ? forward(operation) : backward(operation);
     }
     transport_.finish();
   }

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "host/launch/activity.hpp"
+#include "trace/trace.hpp"
 
 namespace weft {
 
@@ -29,8 +30,12 @@ uint32_t tag_of(const Transfer& transfer, size_t field) {
   return tag << kFieldBits | static_cast<uint32_t>(field);
 }
 
+const char* content_name(const Transfer& transfer) {
+  return transfer.content == Transfer::Content::state ? "State" : "gradients";
+}
+
 std::string describe(const Transfer& transfer, bool arriving) {
-  const char* const what = transfer.content == Transfer::Content::state ? "State" : "gradients";
+  const char* const what = content_name(transfer);
   return arriving ? fmt::format("the {} of micro-batch {} from stage {}", what, transfer.micro_batch,
                                 transfer.from)
                   : fmt::format("stage {} to take the {} of micro-batch {}", transfer.to, what,
@@ -39,7 +44,9 @@ std::string describe(const Transfer& transfer, bool arriving) {
 
 // Runs `wait` with a note for whoever asks what this rank is doing.
 template <class Wait>
-void waiting_for(const std::string& what, const Wait& wait) {
+void waiting_for(const Transfer& transfer, bool arriving, const Wait& wait) {
+  const std::string what = describe(transfer, arriving);
+  const trace::Span span([&] { return trace::begin("wait for " + what, "waiting", transfer.micro_batch); });
   const std::string outer = current_activity();
   note_activity(fmt::format("{}, waiting for {}", outer, what));
   try {
@@ -94,7 +101,7 @@ State StageTransport::receive(const Transfer& transfer) {
   const auto found = std::find_if(incoming_.begin(), incoming_.end(),
                                   [&](const Moving& moving) { return moving.transfer == transfer; });
   TORCH_INTERNAL_ASSERT(found != incoming_.end());
-  waiting_for(describe(transfer, true), [&] { found->wait(); });
+  waiting_for(transfer, true, [&] { found->wait(); });
   State tensors = std::move(found->tensors);
   incoming_.erase(found);
   release_arrived(transfer);
@@ -102,6 +109,11 @@ State StageTransport::receive(const Transfer& transfer) {
 }
 
 void StageTransport::send(const Transfer& transfer, State tensors) {
+  const trace::Span span([&] {
+    return trace::begin(fmt::format("send the {} of micro-batch {} to stage {}", content_name(transfer),
+                                    transfer.micro_batch, transfer.to),
+                        "transfer", transfer.micro_batch);
+  });
   Moving moving{transfer, std::move(tensors), {}};
   for (const auto& [name, tensor] : moving.tensors)
     moving.works.push_back(
@@ -118,7 +130,7 @@ void StageTransport::release_arrived(const Transfer& received) {
 }
 
 void StageTransport::finish() {
-  for (Moving& moving : outgoing_) waiting_for(describe(moving.transfer, false), [&] { moving.wait(); });
+  for (Moving& moving : outgoing_) waiting_for(moving.transfer, false, [&] { moving.wait(); });
   outgoing_.clear();
 }
 

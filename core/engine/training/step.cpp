@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "trace/trace.hpp"
 #include "training/auxiliary.hpp"
 #include "training/precision.hpp"
 
@@ -30,6 +31,8 @@ weft::State weft_step::input(uint32_t index) const {
 }
 
 void weft_step::forward(uint32_t index, weft_unit& unit, weft_state& state) {
+  const weft::trace::Span span(
+      [&] { return weft::trace::begin("forward " + unit.unit->name(), "unit", index); });
   weft::MicroBatch& of = micro[index];
   std::shared_ptr<weft::ForwardRecord> record;
   if (training) {

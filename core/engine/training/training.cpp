@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "autograd/recompute.hpp"
 #include "autograd/saved_tensor_hooks.hpp"
 #include "base/text.hpp"
 #include "parallel/make_context.hpp"
+#include "trace/trace.hpp"
 #include "training/auxiliary.hpp"
 #include "training/pipeline.hpp"
 #include "training/precision.hpp"
@@ -48,6 +50,8 @@ std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& st
   const auto run = [&unit, context, dtype = bindings_.options().autocast](State& s, bool again) {
     using Run = nn::RunningUnit::Run;
     const nn::RunningUnit running(*context, unit.index, again ? Run::kAgain : Run::kFirst);
+    std::optional<trace::Span> span;
+    if (again) span.emplace([&] { return trace::begin("recompute " + unit.unit->name(), "unit"); });
     const Autocast autocast(dtype);
     unit.unit->forward(s);
   };
@@ -73,11 +77,15 @@ void Training::drive(weft_step& step) {
   const auto run = [&] {
     if (pipeline_ != nullptr) return pipeline_->run(step);
     for (uint32_t micro = 0; micro < step.micro.size(); ++micro) {
-      weft_state state{step.input(micro)};
-      for (const auto& unit : bindings_.units()) step.forward(micro, *unit, state);
-      step.finish(micro, state.state);
-      state.state = State();
-      if (step.training) step.backward(micro);
+      {
+        const trace::Span span([&] { return trace::begin(fmt::format("F{}", micro), "operation", micro); });
+        weft_state state{step.input(micro)};
+        for (const auto& unit : bindings_.units()) step.forward(micro, *unit, state);
+        step.finish(micro, state.state);
+      }
+      if (!step.training) continue;
+      const trace::Span span([&] { return trace::begin(fmt::format("B{}", micro), "operation", micro); });
+      step.backward(micro);
     }
   };
   ErrorSink error;  // gives every exception of a unit a status
