@@ -156,6 +156,22 @@ TEST(RunRanks, BlamesALostPeerWhereNothingExplainsIt) {
       << output.error;
 }
 
+// Both ranks that wait for the stopped one give up at about the same time, and may be gone when the launcher
+// ends the job.
+TEST(RunRanks, SaysWhatEveryRankWaitedForThatLostAPeer) {
+  const Output output = run_steps(3,
+                                  {"0:doing=in step 7 waiting for stage 2,take,lost=waiting for stage 2: "
+                                   "timed out,exit=6",
+                                   "1:doing=in step 7 waiting for rank 2,take,lost=timed out,exit=6",
+                                   "2:doing=in step 6,give=0,give=1,stop"},
+                                  {.environment = {}});
+  EXPECT_EQ(output.exit_code, 6);
+  const std::string text = without_places(output.error);
+  EXPECT_THAT(text, testing::ContainsRegex("rank 0 (failed|was) in step 7 waiting for stage 2(: timed|, for)"));
+  EXPECT_THAT(text, testing::ContainsRegex("rank 1 (failed|was) in step 7 waiting for rank 2(: timed|, for)"));
+  EXPECT_THAT(text, testing::ContainsRegex("rank 2 was in step 6, for [0-9.]+ s, and is stopped"));
+}
+
 // As `weft train` does: rank 0 leaves first, with the exit code that all ranks agree on.
 TEST(RunRanks, StopsWithTheSignalThatOneRankGot) {
   const Output output = run_steps(2, {"0:take,exit=143", "1:doing=in step 7,agrees=15,kill=15"});

@@ -52,8 +52,11 @@ class Interrupt : public CommandTest {
 };
 
 TEST_F(Interrupt, ARankKilledInTheMiddleEndsAllAndIsNamed) {
-  for (const std::string rank : {"0", "1"}) {
-    launch::Process process = start({"-n", "2", "--save", in("out")});
+  for (const auto& [rank, stages] : {std::pair<std::string, std::string>{"0", "1"},
+                                     std::pair<std::string, std::string>{"1", "1"},
+                                     std::pair<std::string, std::string>{"0", "2"},
+                                     std::pair<std::string, std::string>{"1", "2"}}) {
+    launch::Process process = start({"-n", "2", "--save", in("out"), "-o", "pp_size=" + stages});
     await_three_steps();
     const std::vector<pid_t> found = children_with(process.id(), "RANK=" + rank);
     ASSERT_EQ(found.size(), 1u);
@@ -64,7 +67,7 @@ TEST_F(Interrupt, ARankKilledInTheMiddleEndsAllAndIsNamed) {
     EXPECT_THAT(output.error,
                 HasSubstr("weft: train: rank " + rank + " (pid " + std::to_string(found[0]) + " on "));
     EXPECT_THAT(output.error,
-                testing::ContainsRegex("was killed by signal 9 \\(SIGKILL\\) (in|after) step [0-9]+; "));
+                testing::ContainsRegex("was killed by signal 9 \\(SIGKILL\\) (in|after) step [0-9]+[,;] "));
     EXPECT_FALSE(fs::exists(in("out")));
     steps_.rest();
   }
@@ -156,6 +159,31 @@ TEST_F(Interrupt, ARankThatIsStoppedIsKilledAndNamed) {
               HasSubstr("did not take SIGTERM within 10 s and was killed: it is stopped (SIGSTOP)"));
   EXPECT_THAT(output.error, testing::ContainsRegex("; it was (in|after) step [0-9]+, for "));
   EXPECT_THAT(output.error, testing::Not(HasSubstr("rank 0 (pid")));
+}
+
+// Whatever the stopped rank was doing, the others wait for it, for each other, or for the end of the step.
+TEST_F(Interrupt, EveryStageSaysForWhomItWaitsWhenARankIsStopped) {
+  launch::Process process = start({"-n", "3", "-o", "pp_size=3", "--timeout", "8"});
+  await_three_steps();
+  const std::vector<pid_t> found = children_with(process.id(), "RANK=1");
+  ASSERT_EQ(found.size(), 1u);
+  kill(found[0], SIGSTOP);
+  bool ended = false;
+  for (int waited = 0; waited < 30'000 && !ended; waited += 50) {
+    ended = process.ended(50);
+    steps_.rest();
+  }
+  ASSERT_TRUE(ended);
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_THAT(output.error, testing::ContainsRegex("rank 1 \\(pid " + std::to_string(found[0]) +
+                                                   " on [^)]+\\) was (in|after) step [^\n]*, and is stopped"));
+  for (const std::string rank : {"0", "2"})
+    EXPECT_THAT(output.error, testing::ContainsRegex("rank " + rank +
+                                                     " \\(pid [0-9]+ on [^)]+\\) (failed|was) in step [0-9]+, "
+                                                     "[^\n]*waiting for "))
+        << output.error;
+  EXPECT_THAT(output.error, HasSubstr("timed out after 8 s"));
 }
 
 // `weft train 2>&1 | head -1`: the reader leaves, the training does not.

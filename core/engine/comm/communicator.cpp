@@ -107,6 +107,11 @@ int Communicator::size() const {
 const std::string& Communicator::name() const {
   return require(group_).name;
 }
+int Communicator::rank_in_job(int rank) const {
+  const Group& group = require(group_);
+  comm::check_rank(group.who(), "the rank", rank, group.size());
+  return static_cast<int>(group.members[static_cast<size_t>(rank)]);
+}
 
 Work Communicator::all_reduce(const at::Tensor& inout, ReduceOp op, bool control) const {
   Group& group = require(group_);

@@ -12,6 +12,7 @@
 
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
+#include "host/launch/activity.hpp"
 #include "trace/trace.hpp"
 #include "training/passed_fields.hpp"
 #include "training/stages.hpp"
@@ -77,8 +78,10 @@ class Pipeline::Run {
       const trace::Span span([&] {
         return trace::begin(name_of(operation, schedule_.chunks), "operation", operation.micro_batch);
       });
+      const ActivityDetail detail("in " + describe(operation, schedule_.chunks));
       operation.kind == Kind::forward ? forward(operation) : backward(operation);
     }
+    const ActivityDetail detail("after the schedule");
     transport_.finish();
   }
 
@@ -168,7 +171,8 @@ State Pipeline::Run::enter(const Operation& operation, uint32_t virtual_stage) {
   State state;
   for (const nn::FieldShape& field : entering(operation.micro_batch, virtual_stage).fields) {
     at::Tensor tensor = (field.from_input ? own : arrived).at(field.name);
-    if (field.differentiable && step_.training) {
+    // What comes from the batch stays as it is: other micro-batches and the caller have the same tensor.
+    if (field.differentiable && !field.from_input && step_.training) {
       tensor.set_requires_grad(true);
       flight(operation).entered.set(field.name, tensor);
     }
@@ -183,7 +187,7 @@ State Pipeline::Run::leave(const Operation& operation, uint32_t virtual_stage) {
   State tensors;
   for (const nn::FieldShape& field : entering(operation.micro_batch, virtual_stage + 1).made) {
     const at::Tensor tensor = leaving(own.state.state, field, virtual_stage);
-    if (field.differentiable && step_.training) own.left.set(field.name, without_memory(tensor));
+    if (field.differentiable && tensor.requires_grad()) own.left.set(field.name, without_memory(tensor));
     tensors.set(field.name, tensor.detach().contiguous());
   }
   return tensors;
@@ -342,6 +346,7 @@ void Pipeline::require_same_batches(const weft_step& step) const {
   for (const MicroBatch& micro : step.micro) shapes += shapes_of(micro.batch) + "| ";
   const auto digest = static_cast<int64_t>(std::hash<std::string>()(shapes) >> 1);
   const at::Tensor extremes = at::tensor(std::vector<int64_t>{digest, -digest}, at::kLong);
+  const ActivityDetail detail("before the schedule, waiting for the other stages to begin it");
   stages_.all_reduce(extremes, ReduceOp::kMax, true).wait();
   if (extremes[0].item<int64_t>() == -extremes[1].item<int64_t>()) return;
   fail(WEFT_FAILED_PRECONDITION, "{}: the stages of a pipeline must have the same batch, but {}",

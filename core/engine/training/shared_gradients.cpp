@@ -4,7 +4,11 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <set>
 #include <utility>
+
+#include "comm/agreement.hpp"
+#include "host/launch/activity.hpp"
 
 namespace weft {
 
@@ -22,8 +26,19 @@ void SharedGradients::end() {
     entry.own = std::exchange(entry.param->tensor.mutable_grad(), std::exchange(entry.aside, at::Tensor()));
 }
 
+// Returns "rank 3" or "ranks 2 and 3", the other ranks that have one of the parameters.
+std::string SharedGradients::others() const {
+  std::set<int> ranks;
+  for (const Entry& entry : entries_)
+    for (int rank = 0; rank < entry.holders.size(); ++rank)
+      if (rank != entry.holders.rank()) ranks.insert(entry.holders.rank_in_job(rank));
+  return ranks_text({ranks.begin(), ranks.end()});
+}
+
 std::vector<weft_param*> SharedGradients::complete() {
+  if (entries_.empty()) return {};
   const at::NoGradGuard no_grad;
+  const ActivityDetail detail("waiting for " + others() + " to share gradients");
   std::vector<Work> works;
   const auto wait = [&] {
     for (Work& work : works) work.wait();

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
 #include <vector>
 
 #include "training/handles.hpp"
@@ -36,6 +37,7 @@ class SharedGradients {
     at::Tensor own;    // what backward gave this stage since the last complete()
     at::Tensor aside;  // the strategy's, while autograd runs
   };
+  std::string others() const;
   std::vector<Entry> entries_;  // in the order of parameters, which is the same on all holders
 };
 

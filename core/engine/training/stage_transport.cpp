@@ -34,27 +34,13 @@ const char* content_name(const Transfer& transfer) {
   return transfer.content == Transfer::Content::state ? "State" : "gradients";
 }
 
-std::string describe(const Transfer& transfer, bool arriving) {
+// Returns what this rank waits for. `rank` is that of the other stage in the job.
+std::string describe(const Transfer& transfer, bool arriving, int rank) {
   const char* const what = content_name(transfer);
-  return arriving ? fmt::format("the {} of micro-batch {} from stage {}", what, transfer.micro_batch,
-                                transfer.from)
-                  : fmt::format("stage {} to take the {} of micro-batch {}", transfer.to, what,
-                                transfer.micro_batch);
-}
-
-// Runs `wait` with a note for whoever asks what this rank is doing.
-template <class Wait>
-void waiting_for(const Transfer& transfer, bool arriving, const Wait& wait) {
-  const std::string what = describe(transfer, arriving);
-  const trace::Span span([&] { return trace::begin("wait for " + what, "waiting", transfer.micro_batch); });
-  const std::string outer = current_activity();
-  note_activity(fmt::format("{}, waiting for {}", outer, what));
-  try {
-    wait();
-  } catch (const Error& error) {
-    fail(error.status(), "waiting for {}: {}", what, error.what());
-  }
-  note_activity(outer);
+  return arriving ? fmt::format("the {} of micro-batch {} from stage {} (rank {})", what,
+                                transfer.micro_batch, transfer.from, rank)
+                  : fmt::format("stage {} (rank {}) to take the {} of micro-batch {}", transfer.to, rank,
+                                what, transfer.micro_batch);
 }
 
 }  // namespace
@@ -74,8 +60,18 @@ StageTransport::StageTransport(Communicator stages, const StageProgram& program,
       carried_(std::move(carried)),
       posted_(program.incoming.size()) {}
 
-void StageTransport::Moving::wait() {
-  for (Work& work : works) work.wait();
+// Whoever asks what this rank is doing meanwhile is told what it waits for, and so is whoever reads an error.
+void StageTransport::wait(Moving& moving, bool arriving) const {
+  const Transfer& transfer = moving.transfer;
+  const uint32_t other = arriving ? transfer.from : transfer.to;
+  const std::string what = describe(transfer, arriving, stages_.rank_in_job(static_cast<int>(other)));
+  const trace::Span span([&] { return trace::begin("wait for " + what, "waiting", transfer.micro_batch); });
+  const ActivityDetail detail("waiting for " + what);
+  try {
+    for (Work& work : moving.works) work.wait();
+  } catch (const Error& error) {
+    fail(error.status(), "waiting for {}: {}", what, error.what());
+  }
 }
 
 void StageTransport::post(const Transfer& transfer) {
@@ -101,7 +97,7 @@ State StageTransport::receive(const Transfer& transfer) {
   const auto found = std::find_if(incoming_.begin(), incoming_.end(),
                                   [&](const Moving& moving) { return moving.transfer == transfer; });
   TORCH_INTERNAL_ASSERT(found != incoming_.end());
-  waiting_for(transfer, true, [&] { found->wait(); });
+  wait(*found, /*arriving=*/true);
   State tensors = std::move(found->tensors);
   incoming_.erase(found);
   release_arrived(transfer);
@@ -125,12 +121,13 @@ void StageTransport::release_arrived(const Transfer& received) {
   const auto first = std::stable_partition(outgoing_.begin(), outgoing_.end(), [&](const Moving& moving) {
     return !program_.order.proves(received, moving.transfer);
   });
-  std::for_each(first, outgoing_.end(), [](Moving& moving) { moving.wait(); });
+  for (auto moving = first; moving != outgoing_.end(); ++moving)
+    for (Work& work : moving->works) work.wait();
   outgoing_.erase(first, outgoing_.end());
 }
 
 void StageTransport::finish() {
-  for (Moving& moving : outgoing_) waiting_for(moving.transfer, false, [&] { moving.wait(); });
+  for (Moving& moving : outgoing_) wait(moving, /*arriving=*/false);
   outgoing_.clear();
 }
 

@@ -49,9 +49,9 @@ class StageTransport {
     Transfer transfer;
     State tensors;
     std::vector<Work> works;
-    void wait();
   };
   void post(const Transfer& transfer);
+  void wait(Moving& moving, bool arriving) const;
   void release_arrived(const Transfer& received);
 
   const Communicator stages_;

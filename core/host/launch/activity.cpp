@@ -79,6 +79,15 @@ Activity::~Activity() {
   if (std::uncaught_exceptions() == exceptions_) note_activity("after " + name_);
 }
 
+ActivityDetail::ActivityDetail(const std::string& words)
+    : outer_(current_activity()), exceptions_(std::uncaught_exceptions()) {
+  note_activity(outer_.empty() ? words : outer_ + ", " + words);
+}
+
+ActivityDetail::~ActivityDetail() {
+  if (std::uncaught_exceptions() == exceptions_) note_activity(outer_);
+}
+
 namespace launch {
 
 ActivityBoard::ActivityBoard() : memory_(memfd_create("weft-activity", MFD_CLOEXEC)) {

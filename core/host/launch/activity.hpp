@@ -26,4 +26,17 @@ class Activity {
   int exceptions_;
 };
 
+// Adds to the note for as long as it lives: "in step 12" becomes "in step 12, WORDS". After an exception the
+// note stays.
+class ActivityDetail {
+ public:
+  explicit ActivityDetail(const std::string& words);
+  ~ActivityDetail();
+  ActivityDetail(const ActivityDetail&) = delete;
+
+ private:
+  std::string outer_;
+  int exceptions_;
+};
+
 }  // namespace weft

@@ -22,6 +22,16 @@ std::string indented(std::string_view text) {
   return result;
 }
 
+// Returns what comes after `work`, the words about what a rank did: its message, without the words at its
+// beginning with which `work` ends.
+std::string after(std::string_view work, std::string_view message) {
+  constexpr size_t kFewest = 8;  // fewer may be the same by chance
+  for (size_t size = std::min(work.size(), message.size()); size >= kFewest; --size)
+    if (work.ends_with(message.substr(0, size)) && message.substr(size).starts_with(": "))
+      return std::string(message.substr(size));
+  return ": " + std::string(message);
+}
+
 const char* advice(int signal) {
   switch (signal) {
     case SIGKILL:
@@ -70,7 +80,11 @@ std::string Job::at_work_now() const {
   std::string lines;
   for (int rank = 0; rank < options_.num_ranks; ++rank) {
     const std::optional<ActivityNote> note = board_.read(rank);
-    if (rank == cause_ || ranks_[rank].end() || !note) continue;
+    // One that ended because it lost a peer, too, says for whom it waited.
+    const bool lost_peer = std::any_of(reports_.begin(), reports_.end(), [&](const Report& report) {
+      return report.rank == rank && report.number == WEFT_UNAVAILABLE;
+    });
+    if (rank == cause_ || (ranks_[rank].end() && !lost_peer) || !note) continue;
     const std::optional<ProcessState> state = process_state(note->process);
     lines += fmt::format("\n      {} was {}, for {}{}", named(rank), printable(note->text, 256),
                          seconds_text(note->age),
@@ -122,9 +136,8 @@ void Job::explain() const {
     if (culprit < options_.num_ranks) blamed = culprit;
     const std::string work = at_work(blamed);
     const bool says_so = report->text.find(work) != std::string::npos;
-    text = fmt::format("{} failed{}: {}", named(blamed), says_so ? "" : work,
-                       indented(without_culprit(report->text))) +
-           suspects_;
+    const std::string message = indented(without_culprit(report->text));
+    text = named(blamed) + " failed" + (says_so ? ": " + message : work + after(work, message)) + suspects_;
   } else if (end && end->signal != 0) {
     text = fmt::format("{} was killed by signal {} ({}){}{}; {}", named(cause_), end->signal,
                        signal_name(end->signal), at_work(cause_), others, advice(end->signal));

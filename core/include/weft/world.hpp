@@ -47,6 +47,8 @@ class Communicator {
   int rank() const;
   int size() const;
   const std::string& name() const;
+  // Returns the number that a rank of this group has in the job.
+  int rank_in_job(int rank) const;
 
   // Reduces in place. A sum of bool is a logical or. `control` marks bookkeeping, which communicated_bytes()
   // counts apart.

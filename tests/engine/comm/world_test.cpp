@@ -71,6 +71,9 @@ WEFT_RANKS_TEST(Subset, NumbersMembersAsGiven, 3) {
     EXPECT_FALSE(group);
   } else {
     EXPECT_EQ(group.rank(), world.rank() == 2 ? 0 : 1);
+    EXPECT_EQ(group.rank_in_job(0), 2);
+    EXPECT_EQ(group.rank_in_job(1), 0);
+    EXPECT_THROW(group.rank_in_job(2), Error);
     EXPECT_EQ(sum_of_ranks(group, world.rank()), 2);
     const Communicator second = group.subset({1});
     EXPECT_EQ(static_cast<bool>(second), world.rank() == 0) << "a subset counts from its parent";
