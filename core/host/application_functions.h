@@ -71,7 +71,11 @@
     (weft_booster * booster, weft_job * job, weft_str folder, weft_str options, weft_error* error),                       \
     (booster, job, folder, options, error))                                                                               \
   X(weft_booster_load_training, (weft_booster * booster, weft_job * job, weft_str folder, weft_error* error),             \
-    (booster, job, folder, error))
+    (booster, job, folder, error))                                                                                        \
+  X(weft_job_execute_pipeline,                                                                                            \
+    (weft_job * job, const weft_field* batch, uint64_t num_fields, uint32_t backward, double* loss, weft_str output,      \
+     weft_tensor** own, weft_error* error),                                                                               \
+    (job, batch, num_fields, backward, loss, output, own, error))
 
 #define WEFT_APPLICATION_DESTROY_FUNCTIONS(X)  \
   X(weft_tensor_destroy, weft_tensor)          \

@@ -176,6 +176,36 @@ static void forward_gives_an_output_by_name(void) {
   destroy_job(&job);
 }
 
+/* In two stages on two ranks, each of which has the whole batch. */
+static void pipelines_train_and_evaluate(void) {
+  test_options options = kAdam;
+  if (place.ranks == 2) options.booster = ", \"options\": {\"pp_size\": 2, \"num_microbatches\": 3}";
+  test_job job = make_job(&options);
+  const int is_last = place.rank + 1 == place.ranks;
+  const int64_t rows = 8, first = rows * place.rank / place.ranks;
+  for (int i = 1; i <= kSteps; ++i) {
+    test_batch batch = make_rows(i, -first, rows - first);
+    weft_tensor *logits = NULL, *evaluated = NULL;
+    double loss = 0, before = 0;
+    OK(weft_job_execute_pipeline(job.job, batch.fields, 2, 0, &before, WEFT_STR("logits"), &evaluated,
+                                 error));
+    OK(weft_job_execute_pipeline(job.job, batch.fields, 2, 1, &loss, WEFT_STR("logits"), &logits, error));
+    EXPECT_NEAR(loss, before, 1e-12);
+    EXPECT((logits != NULL) == is_last && (evaluated != NULL) == is_last);
+    weft_tensor_destroy(logits);
+    weft_tensor_destroy(evaluated);
+    OK(weft_job_forward(job.job, batch.fields, 1, WEFT_STR("logits"), &logits, error));
+    EXPECT((logits != NULL) == is_last);
+    weft_tensor_destroy(logits);
+    OK(weft_job_execute_pipeline(job.job, batch.fields, 2, 1, NULL, WEFT_STR(""), NULL, error));
+    OK(weft_job_step(job.job, error));
+    OK(weft_job_zero_grad(job.job, error));
+    record("execute_pipeline.loss", i, loss);
+    destroy_batch(&batch);
+  }
+  destroy_job(&job);
+}
+
 static void calls_refuse_null(test_job* job, test_batch* batch) {
   weft_step_result step = {.struct_size = sizeof(step)};
   weft_tensor* tensor = NULL;
@@ -200,6 +230,9 @@ static void calls_refuse_null(test_job* job, test_batch* batch) {
           "weft_job_backward: job is null");
   REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(job->job, fields, 2, 1, NULL, error),
           "weft_job_backward: loss is null");
+  REFUSED(WEFT_INVALID_ARGUMENT,
+          weft_job_execute_pipeline(NULL, fields, 2, 1, &value, WEFT_STR("logits"), &tensor, error),
+          "weft_job_execute_pipeline: job is null");
   REFUSED(WEFT_INVALID_ARGUMENT, weft_job_clip_grad_by_norm(NULL, 1, &value, error),
           "weft_job_clip_grad_by_norm: job is null");
   REFUSED(WEFT_INVALID_ARGUMENT, weft_job_clip_grad_by_norm(job->job, 1, NULL, error),
@@ -219,6 +252,9 @@ static void calls_refuse_wrong_values(void) {
   REFUSED(WEFT_FAILED_PRECONDITION, weft_job_next(job.job, &step, error), "has no data",
           "weft_job_train_step");
   REFUSED(WEFT_FAILED_PRECONDITION, weft_job_train_step(idle.job, batch.fields, 2, &step, error),
+          "optimizer");
+  REFUSED(WEFT_FAILED_PRECONDITION,
+          weft_job_execute_pipeline(idle.job, batch.fields, 2, 1, &value, WEFT_STR(""), NULL, error),
           "optimizer");
   REFUSED(WEFT_FAILED_PRECONDITION, weft_job_step(idle.job, error), "optimizer");
   REFUSED(WEFT_FAILED_PRECONDITION, weft_job_zero_grad(idle.job, error), "optimizer");
@@ -275,5 +311,6 @@ void test_training(void) {
   clipping_by_value_limits_every_element();
   zeroed_gradients_change_nothing();
   forward_gives_an_output_by_name();
+  pipelines_train_and_evaluate();
   calls_refuse_wrong_values();
 }

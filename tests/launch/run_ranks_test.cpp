@@ -167,8 +167,10 @@ TEST(RunRanks, SaysWhatEveryRankWaitedForThatLostAPeer) {
                                   {.environment = {}});
   EXPECT_EQ(output.exit_code, 6);
   const std::string text = without_places(output.error);
-  EXPECT_THAT(text, testing::ContainsRegex("rank 0 (failed|was) in step 7 waiting for stage 2(: timed|, for)"));
-  EXPECT_THAT(text, testing::ContainsRegex("rank 1 (failed|was) in step 7 waiting for rank 2(: timed|, for)"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("rank 0 (failed|was) in step 7 waiting for stage 2(: timed|, for)"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("rank 1 (failed|was) in step 7 waiting for rank 2(: timed|, for)"));
   EXPECT_THAT(text, testing::ContainsRegex("rank 2 was in step 6, for [0-9.]+ s, and is stopped"));
 }
 

@@ -35,8 +35,9 @@ TEST_F(Evaluate, IsTheLossOfTraining) {
 TEST_F(Evaluate, IsTheSameOnRanksAndInBatchesOfAnySize) {
   for (const char* data : {"data.txt", "samples.safetensors"}) {
     const nlohmann::json expected = evaluate(data);
-    for (const Words& more :
-         {Words{"-n", "3"}, Words{"--batch-size", "5"}, Words{"-n", "2", "--batch-size", "6"}}) {
+    for (const Words& more : {Words{"-n", "3"}, Words{"--batch-size", "5"},
+                              Words{"-n", "2", "--batch-size", "6"}, Words{"-n", "2", "-o", "pp_size=2"},
+                              Words{"-n", "4", "-o", "pp_size=2", "-o", "num_microbatches=3"}}) {
       const nlohmann::json result = evaluate(data, more);
       EXPECT_NEAR(result.at("loss"), expected.at("loss"), 1e-6 * expected.at("loss").get<double>())
           << testing::PrintToString(more);

@@ -37,7 +37,8 @@ TEST_F(Forward, IsTheSameOnRanksAndInBatches) {
   EXPECT_EQ(outputs.at("loss").shape, std::vector<int64_t>());
   EXPECT_NEAR(float_values(outputs.at("loss"))[0], std::log(256), 0.3);
   for (const Words& more :
-       {Words{"-n", "3"}, Words{"--batch-size", "2"}, Words{"-n", "2", "--batch-size", "2"}})
+       {Words{"-n", "3"}, Words{"--batch-size", "2"}, Words{"-n", "2", "--batch-size", "2"},
+        Words{"-n", "2", "-o", "pp_size=2"}, Words{"-n", "4", "-o", "pp_size=2", "--batch-size", "2"}})
     expect_same(forward(inputs, more), outputs);
 }
 

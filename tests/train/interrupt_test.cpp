@@ -52,10 +52,9 @@ class Interrupt : public CommandTest {
 };
 
 TEST_F(Interrupt, ARankKilledInTheMiddleEndsAllAndIsNamed) {
-  for (const auto& [rank, stages] : {std::pair<std::string, std::string>{"0", "1"},
-                                     std::pair<std::string, std::string>{"1", "1"},
-                                     std::pair<std::string, std::string>{"0", "2"},
-                                     std::pair<std::string, std::string>{"1", "2"}}) {
+  for (const auto& [rank, stages] :
+       {std::pair<std::string, std::string>{"0", "1"}, std::pair<std::string, std::string>{"1", "1"},
+        std::pair<std::string, std::string>{"0", "2"}, std::pair<std::string, std::string>{"1", "2"}}) {
     launch::Process process = start({"-n", "2", "--save", in("out"), "-o", "pp_size=" + stages});
     await_three_steps();
     const std::vector<pid_t> found = children_with(process.id(), "RANK=" + rank);
@@ -176,12 +175,14 @@ TEST_F(Interrupt, EveryStageSaysForWhomItWaitsWhenARankIsStopped) {
   ASSERT_TRUE(ended);
   const Output output = process.finish();
   EXPECT_EQ(output.exit_code, 1);
-  EXPECT_THAT(output.error, testing::ContainsRegex("rank 1 \\(pid " + std::to_string(found[0]) +
-                                                   " on [^)]+\\) was (in|after) step [^\n]*, and is stopped"));
+  EXPECT_THAT(output.error,
+              testing::ContainsRegex("rank 1 \\(pid " + std::to_string(found[0]) +
+                                     " on [^)]+\\) was (in|after) step [^\n]*, and is stopped"));
   for (const std::string rank : {"0", "2"})
-    EXPECT_THAT(output.error, testing::ContainsRegex("rank " + rank +
-                                                     " \\(pid [0-9]+ on [^)]+\\) (failed|was) in step [0-9]+, "
-                                                     "[^\n]*waiting for "))
+    EXPECT_THAT(output.error,
+                testing::ContainsRegex("rank " + rank +
+                                       " \\(pid [0-9]+ on [^)]+\\) (failed|was) in step [0-9]+, "
+                                       "[^\n]*waiting for "))
         << output.error;
   EXPECT_THAT(output.error, HasSubstr("timed out after 8 s"));
 }

@@ -86,13 +86,35 @@ weft_status job_backward(weft_job* job, const weft_field* fields, uint64_t num_f
   });
 }
 
+// Returns an output by name; null on a rank without outputs, whose pipeline stage is not the last one.
+weft_tensor* output_of(const State& outputs, weft_str name) {
+  return outputs.empty() ? nullptr : new weft_tensor{outputs.at(view(name)).detach().contiguous()};
+}
+
 weft_status job_forward(weft_job* job, const weft_field* fields, uint64_t num_fields, weft_str output,
                         weft_tensor** own, weft_error* error) {
   return guarded(error, [&] {
     require(job, "weft_job_forward", "job");
     require(own, "weft_job_forward", "own");
-    const State outputs = job->job.forward(batch_of(fields, num_fields, "weft_job_forward"));
-    *own = new weft_tensor{outputs.at(view(output)).detach().contiguous()};
+    *own = output_of(job->job.forward(batch_of(fields, num_fields, "weft_job_forward")), output);
+  });
+}
+
+weft_status job_execute_pipeline(weft_job* job, const weft_field* fields, uint64_t num_fields,
+                                 uint32_t backward, double* loss, weft_str output, weft_tensor** own,
+                                 weft_error* error) {
+  return guarded(error, [&] {
+    constexpr const char* kFunction = "weft_job_execute_pipeline";
+    require(job, kFunction, "job");
+    Job& inner = job->job;
+    if (backward != 0 && !inner.optimizer)
+      fail(WEFT_FAILED_PRECONDITION, "{}: backward needs an optimizer: pass one to weft_booster_boost",
+           kFunction);
+    const PipelineResult result = job->booster.execute_pipeline(
+        batch_of(fields, num_fields, kFunction), inner.model, inner.criterion,
+        backward != 0 ? inner.optimizer : optim::Optimizer(), loss != nullptr, own != nullptr);
+    if (own != nullptr) *own = output_of(result.outputs, output);
+    if (loss != nullptr) *loss = result.loss.value();
   });
 }
 
@@ -137,6 +159,7 @@ weft_application_table make_table() {
   };
   t.weft_job_forward = &job_forward;
   t.weft_job_backward = &job_backward;
+  t.weft_job_execute_pipeline = &job_execute_pipeline;
   t.weft_job_clip_grad_by_norm = [](weft_job* job, double max_norm, double* norm, weft_error* error) {
     return guarded(error, [&] {
       require(job, "weft_job_clip_grad_by_norm", "job");

@@ -15,6 +15,7 @@
 #include "booster/model_plan.hpp"
 #include "booster/model_state.hpp"
 #include "booster/option_checks.hpp"
+#include "booster/running.hpp"
 #include "checkpoint/fingerprint.hpp"
 #include "checkpoint/model_files.hpp"
 #include "comm/agreement.hpp"
@@ -173,12 +174,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
           plan = make_plan(*model.module, sizes, host.custom_policy, &policy);
         });
         require_agreement(world.communicator(), {{"shard policy", policy}, {"plan", plan.digest}});
-        if (job.criterion && plan::divides_logits(plan))
-          fail(WEFT_INVALID_ARGUMENT,
-               "a criterion is given, but with tp_size {} and sp_size {} each rank has only a part of the "
-               "logits; set the strategy's option parallel_output false, or leave the criterion out: the "
-               "model's own loss needs no whole logits",
-               sizes.tensor, sizes.sequence);
+        if (job.criterion && plan::divides_logits(plan)) refuse_criterion(sizes.tensor, sizes.sequence);
         return plan;
       });
   if (host.scaler) training->bindings().set_loss_scale(host.scaler->initial_scale);

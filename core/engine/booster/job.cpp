@@ -11,11 +11,11 @@
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
 #include "booster/option_checks.hpp"
+#include "booster/running.hpp"
 #include "comm/agreement.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
 #include "trace/trace.hpp"
-#include "training/micro_batches.hpp"
 #include "training/training.hpp"
 #include "weft/booster.hpp"
 
@@ -23,27 +23,12 @@ namespace weft {
 
 namespace {
 
-Training& training_of(const Model& model) {
-  if (model.shared().training == nullptr)
-    fail(WEFT_FAILED_PRECONDITION, "{} is not boosted", model.architecture());
-  return *model.shared().training;
-}
-
 // Returns the number of positions in the model's first sequence, or of samples for a model without sequences.
 // Returns 0 where another rank counts them.
 double num_tokens(const Bindings& bindings, const Batch& batch) {
   if (batch.empty || !bindings.mesh().speaks_for(Fact::kSamples)) return 0;
   const std::vector<nn::SequenceLength> lengths = bindings.model().lengths(batch);
   return static_cast<double>(lengths.empty() ? batch.samples() : lengths[0].rows * lengths[0].positions);
-}
-
-// Splits a batch into the micro-batches of a step, as many as on the ranks with other samples. Collective.
-std::vector<Batch> split(Bindings& bindings, const Batch& batch, int64_t accumulate) {
-  return bindings.strategy().guarded([&] {
-    const PipelineOptions& options = bindings.options().pipeline;
-    if (!bindings.mesh().splits(Mesh::samples())) return micro_batches(batch, accumulate, options);
-    return micro_batches(batch, accumulate, options, bindings.comm(Mesh::samples())->communicator);
-  });
 }
 
 }  // namespace
@@ -60,7 +45,7 @@ StepResult Job::train_step(const Batch& batch) {
   check_max_grad_norm(max_grad_norm, "train_step: max_grad_norm");
   batch.samples();
   training.begin_check();
-  const Training::StepLoss loss = training.run_step(split(bindings, batch, accumulate), criterion);
+  const Training::StepLoss loss = training.run_step(micro_batches_of(batch, accumulate, bindings), criterion);
   training.finish_check();
   StepResult result;
   if (optimizer.shared().scaler) result.loss_scale = bindings.loss_scale();
@@ -68,6 +53,9 @@ StepResult Job::train_step(const Batch& batch) {
   const auto auxiliary_terms = static_cast<double>(loss.names.size() - loss.model_terms);
   const optim::Optimizer::Shared::Update update = [&] {
     const trace::Span updating([] { return trace::begin("update", "optimizer"); });
+    std::optional<ActivityDetail> detail;
+    if (bindings.mesh().splits(Mesh::stages()))
+      detail.emplace("after the schedule, waiting for all ranks to end theirs");
     return optimizer.shared().update(
         max_grad_norm, {loss.total(), num_tokens(bindings, batch), stop_requested->load() ? 1.0 : 0.0,
                         loss.auxiliary(), auxiliary_terms});
@@ -94,11 +82,7 @@ double Job::accumulate_gradients(const Batch& batch, bool synchronise) {
   const auto restore =
       c10::make_scope_exit([&, before = training.synchronise()] { training.set_synchronise(before); });
   training.set_synchronise(synchronise);
-  const Training::StepLoss loss = training.run_step(split(bindings, batch, accumulate), criterion);
-  const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
-  if (bindings.world().size() > 1)
-    bindings.world().communicator().all_reduce(total, ReduceOp::kSum, true).wait();
-  return total.item<double>();
+  return global_loss(bindings, training.run_step(micro_batches_of(batch, accumulate, bindings), criterion));
 }
 
 namespace {
@@ -269,7 +253,7 @@ std::pair<State, Evaluation> Job::forward_and_evaluate(const Batch& batch) {
   Training& training = training_of(model);
   batch.samples();
   const EvaluationMode mode(training.bindings().model());
-  const Training::Forward forward = training.run_forward(batch);
+  const Training::Forward forward = training.run_forward(micro_batches_of(batch, 1, training.bindings()));
   Evaluation evaluation = own_part(training.bindings().model(), forward, criterion, batch);
   sum_over_ranks(training.bindings(), evaluation);
   return {forward.outputs, evaluation};
@@ -286,7 +270,7 @@ State Job::forward(const Batch& batch) {
   Training& training = training_of(model);
   batch.samples();
   const EvaluationMode mode(training.bindings().model());
-  return training.run_forward(batch).outputs;
+  return training.run_forward(micro_batches_of(batch, 1, training.bindings())).outputs;
 }
 
 }  // namespace weft

@@ -26,12 +26,10 @@ size_t place_of(const nn::ForwardContext& context, const std::string& name) {
 
 // Returns the factor that makes a sum over positions a mean over the global batch. With a criterion it makes
 // a mean over each micro-batch, averaged over micro-batches and ranks like the criterion itself.
-double scale_of(const weft_step& step, const nn::ForwardContext& context, const std::string& sequence) {
-  const size_t place = place_of(context, sequence);
+double scale_of(const weft_step& step, const MicroBatch& micro, const std::string& sequence) {
+  const size_t place = place_of(*micro.context, sequence);
   if (!step.criterion) return 1 / step.positions[place];
-  const Bindings& bindings = step.bindings();
-  return 1 / (positions_of(bindings, context.sequences()[place]) *
-              bindings.mesh().place(Mesh::samples()).size * static_cast<double>(step.micro.size()));
+  return micro.share / positions_of(step.bindings(), micro.context->sequences()[place]);
 }
 
 void report(weft_step& step, const std::string& name, double part) {
@@ -67,7 +65,7 @@ at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::
   const MicroBatch& of = step.micro[micro];
   at::Tensor total;
   for (const nn::AuxiliaryLoss& loss : losses) {
-    const double scale = of.batch.empty ? 0.0 : loss.weight * scale_of(step, *of.context, loss.sequence);
+    const double scale = of.batch.empty ? 0.0 : loss.weight * scale_of(step, of, loss.sequence);
     const at::Tensor scaled = loss.sum * scale;
     report(step, loss.name, scaled.item<double>());
     if (scaled.requires_grad()) total = total.defined() ? total + scaled : scaled;

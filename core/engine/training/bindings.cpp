@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "parallel/apply.hpp"
 #include "training/part.hpp"
+#include "training/passed_fields.hpp"
 #include "training/stages.hpp"
 
 weft_param::~weft_param() {
@@ -69,6 +70,7 @@ void Bindings::start(const MakePlan& make_plan) {
     make_mesh();
     stages_ = divide_model(*model_, options_.pipeline);
     apply_plan(make_plan);
+    check_passed_fields(*model_, plan_.get(), stages_, strategy_name());
     keep_stage();
     strategy_->call(strategy_->api().configure, static_cast<weft_training*>(this));
     check_bound();
@@ -111,6 +113,7 @@ void Bindings::apply_plan(const MakePlan& make_plan) {
   const plan::Plan plan = make_plan(mesh_);
   plan_ = std::make_unique<parallel::AppliedPlan>(*model_, plan, comm(Mesh::tensor())->communicator,
                                                   mesh_.sequence_ranks(comm(Mesh::samples())->communicator));
+  divides_logits_ = plan::divides_logits(plan);
   keep_parts(params_, *plan_, [this](Axes axes) { return mesh_.place(axes); });
 }
 

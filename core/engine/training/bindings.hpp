@@ -93,6 +93,8 @@ class Bindings {
   // Returns the communicator along a set of axes; null before start() has made the mesh.
   weft_comm* comm(Axes axes);
   parallel::AppliedPlan* plan() const { return plan_.get(); }  // null without a plan
+  // Whether each rank's outputs have only a part of the logits.
+  bool divides_logits() const { return divides_logits_; }
 
   // Fills `values` with the initial values of elements [begin, begin + count) of this rank's part of `param`.
   void read(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values) const;
@@ -144,6 +146,7 @@ class Bindings {
   std::shared_ptr<ParameterSource> source_;
   Mesh mesh_;
   std::unique_ptr<parallel::AppliedPlan> plan_;
+  bool divides_logits_ = false;
   std::vector<std::pair<Axes, std::unique_ptr<weft_comm>>> comms_;  // by the open axes of the group
   std::vector<std::unique_ptr<weft_param>> params_;
   std::vector<std::unique_ptr<weft_unit>> units_;

@@ -59,24 +59,27 @@ void weft_step::finish(uint32_t index, const weft::State& last) {
   const weft::nn::RunningUnit running(*of.context, bindings().units().size());
   if (std::exchange(of.finished, true))
     weft::fail(WEFT_FAILED_PRECONDITION, "micro-batch {} is finished already", index);
+  const bool reads_outputs = !training || keeps_outputs || (criterion && !of.batch.empty);
+  const weft::State outputs = reads_outputs ? weft::outputs_of(bindings(), last) : weft::State();
+  if (!training || keeps_outputs)
+    for (const auto& [name, tensor] : outputs) of.result.outputs.set(name, tensor.detach());
   if (training) {
-    of.loss = scaled_loss(of, last);
+    of.loss = scaled_loss(of, last, outputs);
     return;
   }
-  weft::Training::Forward& forward = forwards[index];
-  forward.outputs = weft::outputs_of(bindings(), last);
-  forward.counts = bindings().model().counts(of.batch);
-  if (!forward.counts.empty()) forward.terms = bindings().model().loss(last, of.batch);
+  of.result.counts = bindings().model().counts(of.batch);
+  if (!of.result.counts.empty()) of.result.terms = bindings().model().loss(last, of.batch);
 }
 
 // Adds this micro-batch's part of each term, and returns the loss that backward begins at.
-at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State& last) {
+at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State& last,
+                                  const weft::State& outputs) {
   const weft::nn::Model& model = bindings().model();
   std::vector<at::Tensor> sums;
   if (criterion && of.batch.empty) {
     sums = {zero_of(last)};  // a mean over no label would be NaN, and so would zero times it
   } else if (criterion) {
-    sums = {criterion(weft::outputs_of(bindings(), last), of.batch)};
+    sums = {criterion(outputs, of.batch)};
   } else {
     for (const weft::nn::LossTerm& term : model.loss(last, of.batch))
       sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);
@@ -86,7 +89,7 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
                scales.size());
   at::Tensor total;
   for (size_t t = 0; t < sums.size(); ++t) {
-    const at::Tensor scaled = sums[t] * (of.batch.empty ? 0.0 : scales[t]);
+    const at::Tensor scaled = sums[t] * (of.batch.empty ? 0.0 : criterion ? of.share : scales[t]);
     parts[t] += scaled.item<double>();
     total = total.defined() ? total + scaled : scaled;
   }

@@ -21,14 +21,20 @@ struct Piece {
 
 struct MicroBatch {
   Batch batch;
+  double share = 0;  // its part of a mean over samples and data-parallel ranks, for a criterion
   std::shared_ptr<nn::ForwardContext> context;
   std::vector<Piece> pieces;  // whose backward is to come
   uint32_t forwards = 0;      // how many units have run forward
   at::Tensor loss;            // the scaled loss, whose backward is to come
   bool finished = false;
   bool backward_begun = false;
+  Training::Forward result;                  // made by finish; in training only the outputs that are kept
   std::vector<nn::AuxiliaryLoss> auxiliary;  // only in evaluation
 };
+
+// Returns the results of all micro-batches as that of one forward: their outputs one after another, and the
+// sums of their terms and counts. Leaves stand-ins out unless there is nothing else.
+Training::Forward joined_results(const std::vector<MicroBatch>& micro);
 
 }  // namespace weft
 
@@ -36,6 +42,7 @@ struct weft_step {
   weft::Training* owner = nullptr;
   bool training = true;
   bool synchronise_last = true;  // gradients are synchronised in the last backward
+  bool keeps_outputs = false;    // in training; in evaluation they are always kept
   std::vector<weft::MicroBatch> micro;
   weft::Training::Criterion criterion;
 
@@ -43,7 +50,6 @@ struct weft_step {
   std::vector<double> scales;      // of the model's terms: 1 / (number of labels in the global batch)
   std::vector<double> positions;   // of each sequence in the global batch; empty with a criterion
   std::vector<double> parts;       // this rank's part of each term
-  std::vector<weft::Training::Forward> forwards;  // only in evaluation
 
   weft::Bindings& bindings() const { return owner->bindings(); }
   // The functions of weft_step_services (weft/training.h). They throw instead of returning a status.
@@ -57,5 +63,5 @@ struct weft_step {
                 const std::function<void()>& send = {});
 
  private:
-  at::Tensor scaled_loss(const weft::MicroBatch& of, const weft::State& last);
+  at::Tensor scaled_loss(const weft::MicroBatch& of, const weft::State& last, const weft::State& outputs);
 };

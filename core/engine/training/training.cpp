@@ -144,10 +144,25 @@ void add_counts(weft_step& step, const Batch& batch, std::vector<double>& counts
   }
 }
 
-void add_micro_batch(weft_step& step, const Batch& batch) {
-  MicroBatch& micro = step.micro.emplace_back();
-  micro.batch = batch;
-  micro.context = parallel::make_context(step.bindings().model(), batch, step.bindings().plan());
+void add_micro_batches(weft_step& step, const std::vector<Batch>& batches) {
+  const Bindings& bindings = step.bindings();
+  for (const Batch& batch : batches) {
+    MicroBatch& micro = step.micro.emplace_back();
+    micro.batch = batch;
+    micro.context = parallel::make_context(bindings.model(), batch, bindings.plan());
+  }
+}
+
+// Sets the share of each micro-batch. Of micro-batches of one size it is 1 / (ranks x micro-batches).
+void set_shares(weft_step& step) {
+  const auto samples_of = [](const MicroBatch& micro) {
+    return micro.batch.empty ? 0.0 : static_cast<double>(micro.batch.samples());
+  };
+  double total = 0;
+  for (const MicroBatch& micro : step.micro) total += samples_of(micro);
+  total *= static_cast<double>(step.bindings().mesh().place(Mesh::samples()).size);
+  for (MicroBatch& micro : step.micro)
+    if (!micro.batch.empty) micro.share = samples_of(micro) / total;
 }
 
 // Sets the scale of each term, so that it is the mean over its labels in the global batch. Collective.
@@ -173,19 +188,19 @@ void scale_terms(weft_step& step) {
 
 }  // namespace
 
-Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion) {
+Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion,
+                                      State* outputs) {
   return bindings_.strategy().guarded([&] {
     weft_step step;
     step.owner = this;
     step.synchronise_last = synchronise_;
-    for (const Batch& batch : micro_batches) add_micro_batch(step, batch);
+    step.keeps_outputs = outputs != nullptr;
+    add_micro_batches(step, micro_batches);
     step.criterion = criterion;
     if (criterion) {
       step.names = {"loss"};
-      const auto counted = std::count_if(micro_batches.begin(), micro_batches.end(),
-                                         [](const Batch& batch) { return !batch.empty; });
-      step.scales = {1.0 / (static_cast<double>(bindings_.mesh().place(Mesh::samples()).size) *
-                            static_cast<double>(std::max<std::ptrdiff_t>(1, counted)))};
+      step.scales = {1};
+      set_shares(step);
     } else {
       scale_terms(step);
     }
@@ -199,6 +214,7 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     const auto auxiliary = step.parts.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
     if (!bindings_.mesh().speaks_for(Fact::kLoss)) std::fill(step.parts.begin(), auxiliary, 0.0);
     if (!reports_auxiliary(bindings_)) std::fill(auxiliary, step.parts.end(), 0.0);
+    if (outputs != nullptr) *outputs = joined_results(step.micro).outputs;
     return StepLoss{step.names, step.parts, step.scales.size()};
   });
 }
@@ -226,29 +242,27 @@ void Training::finish_check() {
   });
 }
 
-Training::Forward Training::run_forward(const Batch& batch) {
+Training::Forward Training::run_forward(const std::vector<Batch>& micro_batches) {
   return bindings_.strategy().guarded([&] {
     weft_step step;
     step.owner = this;
     step.training = false;
-    add_micro_batch(step, batch);
-    step.forwards.resize(1);
+    add_micro_batches(step, micro_batches);
     at::NoGradGuard no_grad;
     drive(step);
     // Every stage has the auxiliary losses of its own units.
-    const MicroBatch& micro = step.micro.front();
-    Forward& forward = step.forwards.front();
-    if (!bindings_.model().counts(batch).empty())
-      append_terms(bindings_, *micro.context, batch.empty, micro.auxiliary, forward);
-    return std::move(forward);
+    for (MicroBatch& micro : step.micro)
+      if (!bindings_.model().counts(micro.batch).empty())
+        append_terms(bindings_, *micro.context, micro.batch.empty, micro.auxiliary, micro.result);
+    return joined_results(step.micro);
   });
 }
 
 void Training::require_whole_model(const char* what) const {
   if (pipeline_ == nullptr) return;
   fail(WEFT_FAILED_PRECONDITION,
-       "{}: {} needs the whole model on each rank, but pp_size is {}; use Job::train_step, or "
-       "Job::accumulate_gradients and the optimizer's step, which run the stages",
+       "{}: {} needs the whole model on each rank, but pp_size is {}; call Booster::execute_pipeline, which "
+       "runs forward and backward through the stages, or Job::train_step, which also updates",
        bindings_.strategy_name(), what, bindings_.options().pipeline.size);
 }
 

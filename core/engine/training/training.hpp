@@ -37,21 +37,25 @@ class Training {
     double total() const;
     double auxiliary() const;
   };
-  // A loss of the caller's own instead of the model's. It is averaged over the micro-batches of a rank that
-  // are no stand-ins, and over data-parallel ranks.
+  // A loss of the caller's own instead of the model's: a mean over samples. The host averages it over
+  // micro-batches, each weighted by its samples, and then over data-parallel ranks.
   using Criterion = std::function<at::Tensor(const State& outputs, const Batch& batch)>;
   // Runs forward and backward over micro-batches, in the order of the strategy's schedule or, with pipeline
-  // stages, of the host's. Gradients add up until zero_gradients().
-  StepLoss run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion = {});
-  // The result of a forward without gradients: the outputs and, if the batch has labels, the terms of the
-  // loss with their counts over this rank's samples. Of several stages, the one that ran the last unit has
-  // the outputs and the model's terms, and each has the auxiliary losses of its own units.
+  // stages, of the host's. Gradients add up until zero_gradients(). `outputs`, if not null, gets the outputs
+  // as Forward has them.
+  StepLoss run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion = {},
+                    State* outputs = nullptr);
+  // The result of a forward: the outputs without graph and, if the batch has labels, the terms of the loss
+  // with their counts over this rank's samples. Of several stages, the one that ran the last unit has the
+  // outputs and the model's terms, and each has the auxiliary losses of its own units.
   struct Forward {
     State outputs;
     std::vector<nn::LossTerm> terms;
     std::vector<nn::LossCount> counts;
   };
-  Forward run_forward(const Batch& batch);
+  // Runs forward over micro-batches without gradients, in the order of the schedule. Returns the results of
+  // all of them: their outputs one after another, the sums of their terms and counts.
+  Forward run_forward(const std::vector<Batch>& micro_batches);
 
   // Run forward and backward for a caller with a loop of its own. If layers add auxiliary losses, the outputs
   // have their weighted mean as "aux_loss", which the caller adds to the loss.

@@ -75,9 +75,10 @@ struct Evaluation {
   Evaluation& operator+=(const Evaluation& other);
 };
 
-// A loss of the caller's own, computed from the model's outputs. boost() refuses it where ranks hold parts of
-// the logits (tp_size or sp_size with a vocabulary head), unless the strategy's option parallel_output is
-// false.
+// A loss of the caller's own, computed from the model's outputs: a mean over the samples of `batch`. Training
+// averages it over micro-batches, each weighted by its samples, and over data-parallel ranks. It is refused
+// where ranks hold parts of the logits (tp_size or sp_size with a vocabulary head), unless the strategy's
+// option parallel_output is false.
 using Criterion = std::function<at::Tensor(const State& outputs, const Batch& batch)>;
 
 // How weights are written.
@@ -124,6 +125,16 @@ struct Job {
   std::shared_ptr<std::atomic<bool>> stop_requested = std::make_shared<std::atomic<bool>>(false);
 };
 
+// What Booster::execute_pipeline did.
+struct PipelineResult {
+  // The loss over all data-parallel ranks, the same on every rank: that of a training step, or of
+  // Job::evaluate. Empty unless it was asked for.
+  std::optional<double> loss;
+  // The outputs of this rank's samples, without graph, as Job::forward returns them. Empty unless they were
+  // asked for.
+  State outputs;
+};
+
 // Puts models under one strategy, and saves and loads them. A copy is the same booster.
 class Booster {
  public:
@@ -150,7 +161,26 @@ class Booster {
   // strategy.
   void take_over(Job& job);
 
-  // Runs backward of a loss of the caller's own. Gradients are averaged over the data-parallel ranks.
+  // Runs forward and backward of this rank's part of a batch through the pipeline stages; the strategy's
+  // options split it into micro-batches. Without stages it does the same in one piece, so a loop with this
+  // function trains under every strategy. The loss is that of `criterion`, or the model's own without one.
+  // Gradients add up until optimizer.zero_grad(), and stay local while a NoSync lives. Every stage passes the
+  // same batch.
+  //
+  //   for (const Batch& batch : job.data) {
+  //     const PipelineResult result = booster.execute_pipeline(batch, job.model, {}, job.optimizer);
+  //     job.optimizer.step();
+  //     job.optimizer.zero_grad();
+  //   }
+  //
+  // Without an optimizer, or while gradients are disabled (at::NoGradGuard), it runs forward alone, in
+  // evaluation mode. Throws INVALID_ARGUMENT for the optimizer of another model and for a batch without
+  // labels if the loss needs some. Every rank passes arguments of the same kind. Collective.
+  PipelineResult execute_pipeline(const Batch& batch, const Model& model, const Criterion& criterion = {},
+                                  const optim::Optimizer& optimizer = {}, bool return_loss = true,
+                                  bool return_outputs = false);
+  // Runs backward of a loss of the caller's own. Gradients are averaged over the data-parallel ranks. Refused
+  // under pipeline stages, where execute_pipeline takes its place.
   void backward(const at::Tensor& loss, optim::Optimizer& optimizer);
   // Keeps gradients local while it lives: they accumulate and are not communicated.
   class NoSync {

@@ -106,7 +106,8 @@ WEFT_EXPORT weft_status weft_job_train_step(weft_job* job, const weft_field* bat
 /* Computes the loss of a batch over all ranks, without training; `batch` is this rank's part (collective). */
 WEFT_EXPORT weft_status weft_job_evaluate(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                           double* loss, weft_error* error);
-/* Runs forward in evaluation mode and returns one output by its Hugging Face name, "logits" (collective). */
+/* Runs forward in evaluation mode and returns one output by its Hugging Face name, "logits" (collective).
+ * With pipeline stages the ranks of the last stage get it, and `*own` is NULL on the others. */
 WEFT_EXPORT weft_status weft_job_forward(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                          weft_str output, weft_tensor** own, weft_error* error);
 
@@ -115,6 +116,14 @@ WEFT_EXPORT weft_status weft_job_forward(weft_job* job, const weft_field* batch,
  * locally, as under no_sync. */
 WEFT_EXPORT weft_status weft_job_backward(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                           uint32_t synchronise, double* loss, weft_error* error);
+/* Runs forward and, unless `backward` is 0, backward of a batch through the pipeline stages, or in one piece
+ * without stages (collective); every stage passes the same batch. It takes the place of weft_job_backward in
+ * a loop of the caller's own. Without backward the model is in evaluation mode. `loss` and `own` may be NULL,
+ * on all ranks alike: `*loss` is the loss over all ranks, `*own` the output with this name as
+ * weft_job_forward returns it. */
+WEFT_EXPORT weft_status weft_job_execute_pipeline(weft_job* job, const weft_field* batch, uint64_t num_fields,
+                                                  uint32_t backward, double* loss, weft_str output,
+                                                  weft_tensor** own, weft_error* error);
 WEFT_EXPORT weft_status weft_job_clip_grad_by_norm(weft_job* job, double max_norm, double* norm,
                                                    weft_error* error);
 WEFT_EXPORT weft_status weft_job_clip_grad_by_value(weft_job* job, double limit, weft_error* error);

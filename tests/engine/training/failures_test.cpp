@@ -63,7 +63,7 @@ TEST_P(FailingHook, ReachesTheCallerAndEndsTheTrainingAlone) {
   EXPECT_ERROR(step_and_update(training, optimizer), WEFT_RESOURCE_EXHAUSTED, "recorder", "no memory left");
   recorder.on_event = nullptr;
   for (const auto& use : std::vector<std::function<void()>>{
-           [&] { training->run_step({toy_batch(4, 1)}); }, [&] { training->run_forward(toy_batch(4, 1)); },
+           [&] { training->run_step({toy_batch(4, 1)}); }, [&] { training->run_forward({toy_batch(4, 1)}); },
            [&] { training->forward(toy_batch(4, 1)); }, [&] { optimizer.step(); },
            [&] { optimizer.zero_grad(); }, [&] { training->bindings().publish(); }})
     EXPECT_ERROR(use(), WEFT_FAILED_PRECONDITION, "recorder", "an earlier step failed", "no memory left",
@@ -176,7 +176,7 @@ TEST(LyingStrategy, IsRefusedWhereItsScheduleLeavesSomethingOut) {
   Recorder recorder;
   recorder.run_step = [&](weft_step* step) { drive(recorder, step, "finish"); };
   const auto training = make_training(launch(), make_toy(), recorder);
-  EXPECT_ERROR(training->run_forward(toy_batch(2, 1)), WEFT_INTERNAL,
+  EXPECT_ERROR(training->run_forward({toy_batch(2, 1)}), WEFT_INTERNAL,
                "run_step returned without finish of micro-batch 0 of 1");
 }
 
@@ -282,7 +282,7 @@ TEST(RefusedBatch, LeavesTheTrainingAsItWas) {
   EXPECT_ERROR(training->run_step({unlabelled}), WEFT_INVALID_ARGUMENT, "ToyModel", "no labels");
   EXPECT_ERROR(training->run_step({toy_batch(4, 1), unlabelled}), WEFT_INVALID_ARGUMENT, "no labels");
   EXPECT_ERROR(training->run_step({ignored}), WEFT_INVALID_ARGUMENT, "no label of \"loss\"");
-  EXPECT_ERROR(training->run_forward(wrong), WEFT_INVALID_ARGUMENT, "ids");
+  EXPECT_ERROR(training->run_forward({wrong}), WEFT_INVALID_ARGUMENT, "ids");
   EXPECT_ERROR(training->forward(wrong), WEFT_INVALID_ARGUMENT, "ids");
   EXPECT_ERROR(training->backward(at::ones({2})), WEFT_INVALID_ARGUMENT, "one element", "2");
   EXPECT_EQ(recorder.events, std::vector<std::string>());
@@ -336,8 +336,8 @@ WEFT_RANKS_TEST(FailingHookOnOneRank, EndsItThere, 2) {
   recorder.on_event = [](const std::string& event) {
     if (event == "before_forward blocks.1") throw Error(WEFT_DATA_LOSS, "gone");
   };
-  EXPECT_ERROR(training->run_forward(toy_batch(2, 1)), WEFT_DATA_LOSS, "recorder: gone");
-  EXPECT_ERROR(training->run_forward(toy_batch(2, 1)), WEFT_FAILED_PRECONDITION,
+  EXPECT_ERROR(training->run_forward({toy_batch(2, 1)}), WEFT_DATA_LOSS, "recorder: gone");
+  EXPECT_ERROR(training->run_forward({toy_batch(2, 1)}), WEFT_FAILED_PRECONDITION,
                "earlier step failed (recorder: gone)");
 }
 

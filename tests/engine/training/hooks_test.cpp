@@ -205,7 +205,7 @@ TEST(Hooks, OfEvaluationAreThoseOfForwardAlone) {
   Recorder recorder;
   const auto training = make_training(launch(), make_toy(), recorder);
   recorder.events.clear();
-  const Training::Forward forward = training->run_forward(toy_batch(4, 14));
+  const Training::Forward forward = training->run_forward({toy_batch(4, 14)});
   EXPECT_EQ(recorder.events, forward_events());
   EXPECT_FALSE(forward.outputs.at("logits").requires_grad());
   EXPECT_EQ(forward.terms.size(), 1);
@@ -220,10 +220,10 @@ TEST(OwnLoop, MayGoForwardSeveralTimesAndEvaluateBetween) {
   };
   recorder.events.clear();
   const at::Tensor first = loss_of(*training, 20), second = loss_of(*training, 21);
-  training->run_forward(toy_batch(2, 22));
+  training->run_forward({toy_batch(2, 22)});
   const at::Tensor forgotten = loss_of(*training, 23);
   training->backward(first);
-  training->run_forward(toy_batch(2, 22));
+  training->run_forward({toy_batch(2, 22)});
   training->backward(second);
   EXPECT_EQ(recorder.without_gradients(), joined({forward_events(), forward_events(), forward_events(),
                                                   forward_events(), backward_of("0 of 0 synchronised"),

@@ -171,10 +171,10 @@ WEFT_RANKS_TEST(PipelineStages, RefuseALoopOfTheCallersOwn, 2) {
   const JobOptions options = {.strategy = "torch_ddp", .options = R"({"pp_size": 2})"};
   Job job = boost(world, toy(options, R"("gated": false)"), options);
   EXPECT_ERROR(job.model(toy_batch(2, 1)), WEFT_FAILED_PRECONDITION, "torch_ddp", "pp_size is 2",
-               "train_step");
+               "execute_pipeline", "train_step");
   Booster booster(BoosterOptions{.strategy = "torch_ddp"}, world);
   EXPECT_ERROR(booster.backward(at::ones({}), job.optimizer), WEFT_FAILED_PRECONDITION, "backward of a loss",
-               "pp_size is 2", "train_step");
+               "pp_size is 2", "execute_pipeline");
   EXPECT_NO_THROW(job.train_step(toy_batch(4, 1, false)));  // no harm was done
 }
 

@@ -67,7 +67,7 @@ TEST(Recompute, RunsTheFirstUnitsTwice) {
 TEST(Recompute, LeavesEvaluationAlone) {
   const auto model = make_toy(kDropout);
   const auto training = make_single(model, {"fp32", "all", 42});
-  training->run_forward(toy_batch(3, 1));
+  training->run_forward({toy_batch(3, 1)});
   EXPECT_EQ(model->runs().at("blocks.1"), 1);
 }
 

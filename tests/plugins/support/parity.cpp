@@ -42,10 +42,12 @@ JobOptions without_strategy(JobOptions options) {
 // data-parallel ranks, whose parts of the global batch differ in size.
 Job with_criterion(Job job, const Trial& trial) {
   if (!trial.criterion) return job;
-  const double share = static_cast<double>(job.model.shared().bindings().mesh().data_size()) /
-                       static_cast<double>(trial.batch(0).samples());
-  job.criterion = [share, mean = trial.criterion](const State& outputs, const Batch& batch) {
-    return mean(outputs, batch) * (share * static_cast<double>(batch.samples()));
+  const Batch batch = trial.batch(0);
+  const auto ranks = static_cast<double>(job.model.shared().bindings().mesh().data_size());
+  const double weight =
+      ranks * static_cast<double>(own_part(batch, job).samples()) / static_cast<double>(batch.samples());
+  job.criterion = [weight, mean = trial.criterion](const State& outputs, const Batch& micro_batch) {
+    return mean(outputs, micro_batch) * weight;
   };
   return job;
 }

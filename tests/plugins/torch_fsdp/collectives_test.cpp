@@ -141,7 +141,7 @@ WEFT_RANKS_TEST(Evaluation, GathersEachUnitOnce, 2) {
   for (const char* options : {"{}", R"({"sharding_strategy": "SHARD_GRAD_OP"})"}) {
     Traced traced = trace(world, make_toy(kTwoBlocks), options);
     for (int repeat = 0; repeat < 2; ++repeat) {
-      traced.training->run_forward(own_part(toy_batch(4, 1), world));
+      traced.training->run_forward({own_part(toy_batch(4, 1), world)});
       EXPECT_EQ(traced.collectives(), kForward) << "and releases it";
       traced.forget();
     }

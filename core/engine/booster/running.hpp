@@ -1,0 +1,24 @@
+// What the functions that run a boosted model have in common.
+#pragma once
+
+#include <vector>
+
+#include "training/training.hpp"
+#include "weft/model.hpp"
+
+namespace weft {
+
+// Returns the training of a model. Throws FAILED_PRECONDITION if it is not boosted.
+Training& training_of(const Model& model);
+
+// Splits this rank's part of a batch into micro-batches by `accumulate` and the options of the pipeline, as
+// many as on the ranks with other samples. Collective.
+std::vector<Batch> micro_batches_of(const Batch& batch, int64_t accumulate, Bindings& bindings);
+
+// Returns the loss of a step, the same on every rank. Collective.
+double global_loss(const Bindings& bindings, const Training::StepLoss& loss);
+
+// Throws INVALID_ARGUMENT, because a criterion cannot be computed from a part of the logits.
+[[noreturn]] void refuse_criterion(uint32_t tensor_size, uint32_t sequence_size);
+
+}  // namespace weft
