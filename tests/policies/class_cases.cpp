@@ -8,6 +8,8 @@
 #include "parallel/apply.hpp"
 #include "plugins/support/sequence_modes.hpp"
 #include "policies/trials.hpp"
+#include "training/passed_fields.hpp"
+#include "training/stages.hpp"
 #include "weft/error.hpp"
 
 namespace weft::test {
@@ -21,7 +23,8 @@ struct Way {
   std::string column;
   JobOptions options;
   int ranks;
-  int data_ranks;  // that train on different samples
+  int data_ranks;         // that train on different samples
+  int micro_batches = 1;  // of a rank's samples
 };
 
 std::string code(const std::string& name) {
@@ -38,11 +41,35 @@ void add_divided_layouts(std::vector<Way>& ways) {
   for (const Split& split : kSplits) ways.push_back({code(split.mode), laid_out(split), split.ranks, 1});
 }
 
+// Appends pipeline stages: alone, with the other axes, and with sequence parallelism in every mode.
+void add_stages(std::vector<Way>& ways) {
+  const char* const column = "pipeline stages";
+  ways.push_back(
+      {column, {.strategy = "torch_ddp", .options = R"({"pp_size": 2, "num_microbatches": 1})"}, 2, 1});
+  ways.push_back(
+      {column, {.strategy = "torch_ddp", .options = R"({"pp_size": 2, "num_microbatches": 3})"}, 2, 1, 3});
+  ways.push_back(
+      {column, {.strategy = "low_level_zero", .options = R"({"pp_size": 2, "pp_style": "gpipe"})"}, 4, 2, 2});
+  ways.push_back(
+      {column,
+       {.strategy = "hybrid_parallel", .options = R"({"pp_size": 2, "tp_size": 2, "num_microbatches": 3})"},
+       4,
+       1,
+       3});
+  for (const Split& split : kSplits)
+    if (split.ranks == 2)
+      ways.push_back(
+          {"stages and split sequences",
+           in_mode(split.mode, split.axes + std::string(R"("pp_size": 2, "num_microbatches": 3, )")), 4, 1,
+           3});
+}
+
 std::vector<Way> make_ways() {
   std::vector<Way> ways = {{code("none"), {}, 1, 1}};
   for (const char* strategy : kStrategies) ways.push_back({code(strategy), {.strategy = strategy}, 3, 3});
   std::vector<Way> divided;
   add_divided_layouts(divided);
+  add_stages(divided);
   for (const char* recompute : {"off", "all"})
     for (Way& way : divided) {
       way.options.recompute = recompute;
@@ -69,7 +96,7 @@ void add_cases(std::vector<ClassCase>& cases, const TinyTrial& tiny, const std::
   const std::string architecture = trial.model({.precision = precision}).architecture();
   const std::string name = tiny.name.starts_with(architecture) ? tiny.name : architecture + ", " + tiny.name;
   for (const Way& way : ways) {
-    if (tiny.draws_for_samples && way.data_ranks > 1) continue;
+    if (tiny.draws_for_samples && (way.data_ranks > 1 || way.micro_batches > 1)) continue;
     cases.push_back({architecture, way.column, way.ranks, {way.options, trial, name}});
     cases.back().job.options.precision = precision;
   }
@@ -95,10 +122,12 @@ std::string refusal(const Case& job) {
   try {
     const HostOptions host = choose_strategy(booster).host;
     const plan::ParallelSizes& sizes = host.plan_flags;
+    const pipeline::StageDivision stages = divide_model(model.module(), host.pipeline);
     std::string policy;
     parallel::AppliedPlan applied(model.module(),
                                   make_plan(model.module(), sizes, host.custom_policy, &policy),
                                   comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
+    check_passed_fields(model.module(), &applied, stages, job.options.strategy);
     applied.lift();
   } catch (const Error& error) {
     return error.what();
