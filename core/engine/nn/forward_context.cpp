@@ -50,9 +50,11 @@ void ForwardContext::add_loss(AuxiliaryLoss loss) {
   losses_.push_back(std::move(loss));
 }
 
-RunningUnit::RunningUnit(ForwardContext& context, uint64_t index, Run run)
+RunningUnit::RunningUnit(ForwardContext& context, uint64_t index, Run run,
+                         std::shared_ptr<DeferredGradients> deferred)
     : context_(context),
       run_(run),
+      deferred_(std::move(deferred)),
       outer_(std::exchange(running, this)),
       random_(mixed(context.seed().value_or(0) + mixed(index + 1))) {}
 

@@ -9,9 +9,13 @@
 #include <ATen/ops/mm.h>
 
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
 
+#include "autograd/deferred_gradients.hpp"
 #include "autograd/first_order.hpp"
 #include "cpu/product.hpp"
+#include "weft/nn/forward_context.hpp"
 
 namespace weft::nn {
 
@@ -31,6 +35,20 @@ at::Tensor with_last(const at::Tensor& rows, const at::Tensor& like) {
   at::DimVector shape(like.sizes());
   shape.back() = rows.size(-1);
   return at::_unsafe_view(rows, shape);
+}
+
+// Return the gradients of linear(), with Weft's products (product.hpp) or libtorch's.
+at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear::Layout layout, bool fast) {
+  const at::Tensor rows = rows_of(dy), w = weight.to(dy.scalar_type()),
+                   matrix = layout == Linear::Layout::kOutIn ? w.t() : w;
+  return with_last(fast ? kernels::product(rows, matrix) : at::mm(rows, matrix.t()), dy);
+}
+
+at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, Linear::Layout layout, bool fast) {
+  const bool out_in = layout == Linear::Layout::kOutIn;
+  const at::Tensor of_dy = rows_of(dy), of_x = rows_of(x).to(dy.scalar_type());
+  const at::Tensor &first = out_in ? of_dy : of_x, &second = out_in ? of_x : of_dy;
+  return fast ? kernels::product_over_rows(first, second) : at::mm(first.t(), second);
 }
 
 // Computes y = x w + b and its gradients with Weft's products (product.hpp). w: (in, out), or (out, in) if
@@ -67,6 +85,80 @@ at::Tensor conv1d(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   return with_last(at::addmm(bias, rows_of(x), weight), x);
 }
 
+// Returns true where linear() computes with Weft's products. Autocast acts on libtorch's operations only.
+bool uses_fast_product(const at::Tensor& x) {
+  return kernels::has_fast_product(x) && !at::autocast::is_autocast_enabled(at::kCPU);
+}
+
+at::Tensor whole_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                        Linear::Layout layout) {
+  const bool transposed = layout == Linear::Layout::kOutIn;
+  if (uses_fast_product(x)) {
+    const std::optional<at::Tensor> added = bias.defined() ? std::optional(bias) : std::nullopt;
+    return FastLinear::apply(x, weight, added, transposed);
+  }
+  return transposed ? at::linear(x, weight, bias) : conv1d(x, weight, bias);
+}
+
+// The backward of linear() in two halves: computes the gradient of the input, and leaves those of weight and
+// bias to the second half. All of them have the bits that they have in one.
+class SplitLinear final : public torch::autograd::Node {
+ public:
+  SplitLinear(const at::Tensor& x, const at::Tensor& weight, Linear::Layout layout, bool fast,
+              std::shared_ptr<DeferredGradients> deferred)
+      : x_(x, /*is_output=*/false),
+        weight_(weight, /*is_output=*/false),
+        layout_(layout),
+        fast_(fast),
+        deferred_(std::move(deferred)) {}
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    torch::autograd::variable_list result(num_outputs());
+    const at::Tensor& dy = gradients[0];
+    if (!dy.defined()) return result;
+    require_first_order("linear");
+    // Without its history, which would keep the graph of the unit.
+    const at::Tensor x = x_.unpack().detach();
+    if (task_should_compute_output(0)) result[0] = input_gradient(dy, weight_.unpack(), layout_, fast_);
+    const bool biased = task_should_compute_output(2);
+    deferred_->leave({next_edge(1), next_edge(2)}, [x, dy, biased, layout = layout_, fast = fast_] {
+      return torch::autograd::variable_list{weight_gradient(dy, x, layout, fast),
+                                            biased ? linear_bias_gradient(dy) : at::Tensor()};
+    });
+    return result;
+  }
+  void release_variables() override {
+    x_.reset_data();
+    weight_.reset_data();
+  }
+  std::string name() const override { return "SplitLinear"; }
+
+ private:
+  torch::autograd::SavedVariable x_, weight_;
+  const Linear::Layout layout_;
+  const bool fast_;
+  const std::shared_ptr<DeferredGradients> deferred_;
+};
+
+// Returns `tensor` as autocast passes it to a matrix product.
+at::Tensor cast(const at::Tensor& tensor) {
+  if (!tensor.defined() || !at::autocast::is_autocast_enabled(at::kCPU)) return tensor;
+  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU), tensor, at::kCPU);
+}
+
+at::Tensor split_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                        Linear::Layout layout, std::shared_ptr<DeferredGradients> deferred) {
+  const at::Tensor of_x = cast(x), w = cast(weight), b = cast(bias);
+  const std::shared_ptr<SplitLinear> node(
+      new SplitLinear(of_x, w, layout, uses_fast_product(of_x), std::move(deferred)),
+      torch::autograd::deleteNode);
+  node->set_next_edges(torch::autograd::collect_next_edges(of_x, w, b));
+  const at::NoGradGuard no_graph;
+  const at::Tensor result = whole_linear(of_x, w, b, layout).detach();
+  torch::autograd::set_history(result, node);
+  return result;
+}
+
 class PlainLinear final : public LinearOperation {
  public:
   at::Tensor forward(const Linear& layer, const at::Tensor& x) const override {
@@ -87,13 +179,17 @@ at::Tensor linear_weight(int64_t in, int64_t out, at::ScalarType dtype, Linear::
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   Linear::Layout layout) {
-  const bool transposed = layout == Linear::Layout::kOutIn;
-  // Autocast acts on libtorch's operations only.
-  if (kernels::has_fast_product(x) && !at::autocast::is_autocast_enabled(at::kCPU)) {
-    const std::optional<at::Tensor> added = bias.defined() ? std::optional(bias) : std::nullopt;
-    return FastLinear::apply(x, weight, added, transposed);
-  }
-  return transposed ? at::linear(x, weight, bias) : conv1d(x, weight, bias);
+  if (std::shared_ptr<DeferredGradients> deferred = deferred_for(weight, bias))
+    return split_linear(x, weight, bias, layout, std::move(deferred));
+  return whole_linear(x, weight, bias, layout);
+}
+
+std::shared_ptr<DeferredGradients> deferred_for(const at::Tensor& weight, const at::Tensor& bias) {
+  const RunningUnit* const running = RunningUnit::find();
+  const bool waits = running != nullptr && running->deferred() != nullptr && at::GradMode::is_enabled() &&
+                     weight.requires_grad() && DeferredGradients::can_wait(weight) &&
+                     (!bias.defined() || DeferredGradients::can_wait(bias));
+  return waits ? running->deferred() : nullptr;
 }
 
 at::Tensor product(const Linear& layer, const at::Tensor& x, const at::Tensor& weight,
@@ -103,18 +199,11 @@ at::Tensor product(const Linear& layer, const at::Tensor& x, const at::Tensor& w
 }
 
 at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear::Layout layout) {
-  const at::Tensor rows = rows_of(dy), w = weight.to(dy.scalar_type()),
-                   matrix = layout == Linear::Layout::kOutIn ? w.t() : w;
-  return with_last(kernels::has_fast_product(dy) ? kernels::product(rows, matrix) : at::mm(rows, matrix.t()),
-                   dy);
+  return input_gradient(dy, weight, layout, kernels::has_fast_product(dy));
 }
 
 at::Tensor linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, Linear::Layout layout) {
-  const bool out_in = layout == Linear::Layout::kOutIn;
-  const at::Tensor of_dy = rows_of(dy), of_x = rows_of(x).to(dy.scalar_type());
-  const at::Tensor &first = out_in ? of_dy : of_x, &second = out_in ? of_x : of_dy;
-  return kernels::has_fast_product(dy) ? kernels::product_over_rows(first, second)
-                                       : at::mm(first.t(), second);
+  return weight_gradient(dy, x, layout, kernels::has_fast_product(dy));
 }
 
 at::Tensor linear_bias_gradient(const at::Tensor& dy) {

@@ -2,7 +2,13 @@
 // parameters.
 #pragma once
 
+#include <memory>
+
 #include "weft/nn/layers.hpp"
+
+namespace weft {
+class DeferredGradients;
+}
 
 namespace weft::nn {
 
@@ -16,5 +22,10 @@ at::Tensor product(const Linear& layer, const at::Tensor& x, const at::Tensor& w
 at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear::Layout layout);
 at::Tensor linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, Linear::Layout layout);
 at::Tensor linear_bias_gradient(const at::Tensor& dy);
+
+// Returns where a linear layer that runs now leaves the gradients of its weight and bias in backward, which
+// linear() does by itself. Null if it must compute them: backward is not split, or the weight is frozen or
+// a result of functions that cannot run in the second half.
+std::shared_ptr<DeferredGradients> deferred_for(const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace weft::nn

@@ -7,13 +7,14 @@
 
 #include <memory>
 
+#include "autograd/deferred_gradients.hpp"
 #include "autograd/first_order.hpp"
 
 namespace weft::parallel {
 
 namespace {
 
-class Border final : public torch::autograd::Node {
+class Border final : public RepeatableNode {
  public:
   explicit Border(std::function<at::Tensor(const at::Tensor&)> gradient) : gradient_(std::move(gradient)) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {

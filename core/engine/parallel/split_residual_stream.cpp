@@ -4,9 +4,11 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
+#include "autograd/deferred_gradients.hpp"
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
 #include "nn/linear.hpp"
@@ -54,24 +56,36 @@ class Again {
 // The backward of a product with a gathered input. It saves this rank's positions only.
 class GatheredProduct final : public torch::autograd::Node {
  public:
+  // With `deferred` the gradients of weight and bias are left to it.
   GatheredProduct(const at::Tensor& part, const at::Tensor& weight, bool biased, nn::Linear::Layout layout,
-                  std::shared_ptr<Again> again)
+                  std::shared_ptr<Again> again, std::shared_ptr<DeferredGradients> deferred)
       : part_(part, /*is_output=*/false),
         weight_(weight, /*is_output=*/false),
         biased_(biased),
         layout_(layout),
-        again_(std::move(again)) {}
+        again_(std::move(again)),
+        deferred_(std::move(deferred)) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor& dy = gradients[0];
     torch::autograd::variable_list result(biased_ ? 3 : 2);
     if (!dy.defined()) return result;
     require_first_order("linear");
     // Every rank must gather, even if its weight is frozen, because gathering is collective.
-    const at::Tensor part = part_.unpack();
-    again_->start(part);
+    const at::Tensor part = part_.unpack().detach();
+    if (deferred_ == nullptr) again_->start(part);
     if (task_should_compute_output(0)) result[0] = nn::linear_input_gradient(dy, weight_.unpack(), layout_);
-    result[1] = again_->weight_gradient(dy, part, layout_);
-    if (biased_ && task_should_compute_output(2)) result[2] = nn::linear_bias_gradient(dy);
+    const bool biased = biased_ && task_should_compute_output(2);
+    const auto gradients_of_parameters = [part, dy, biased, layout = layout_, again = again_] {
+      return torch::autograd::variable_list{again->weight_gradient(dy, part, layout),
+                                            biased ? nn::linear_bias_gradient(dy) : at::Tensor()};
+    };
+    if (deferred_ != nullptr) {
+      deferred_->leave({next_edge(1), biased_ ? next_edge(2) : torch::autograd::Edge()},
+                       gradients_of_parameters);
+      return result;
+    }
+    const torch::autograd::variable_list parameters = gradients_of_parameters();
+    std::copy_n(parameters.begin(), result.size() - 1, result.begin() + 1);
     return result;
   }
   void release_variables() override {
@@ -84,7 +98,8 @@ class GatheredProduct final : public torch::autograd::Node {
   torch::autograd::SavedVariable part_, weight_;
   const bool biased_;
   const nn::Linear::Layout layout_;
-  std::shared_ptr<Again> again_;
+  const std::shared_ptr<Again> again_;
+  const std::shared_ptr<DeferredGradients> deferred_;  // null if backward is whole
 };
 
 class SplitInput final : public RegionInput {
@@ -118,7 +133,8 @@ class SplitInput final : public RegionInput {
       torch::autograd::variable_list inputs = {crossing.inside, weight};
       if (bias.defined()) inputs.push_back(bias);
       const std::shared_ptr<GatheredProduct> node(
-          new GatheredProduct(x, weight, bias.defined(), layout, crossing.again),
+          new GatheredProduct(x, weight, bias.defined(), layout, crossing.again,
+                              nn::deferred_for(weight, bias)),
           torch::autograd::deleteNode);
       node->set_next_edges(torch::autograd::collect_next_edges(inputs));
       torch::autograd::set_history(result, node);

@@ -16,6 +16,10 @@
 
 #include "weft/cut.hpp"
 
+namespace weft {
+class DeferredGradients;
+}
+
 namespace weft::nn {
 
 // A sequence of this micro-batch, under the name that Model::lengths gives it.
@@ -69,8 +73,10 @@ class RunningUnit {
  public:
   enum class Run { kFirst, kAgain };
   // `index` is the unit's index in its model, from which its random numbers are derived, the same in every
-  // run. For the loss and the outputs it is the number of units.
-  RunningUnit(ForwardContext& context, uint64_t index, Run run = Run::kFirst);
+  // run. For the loss and the outputs it is the number of units. If backward is split, `deferred` takes what
+  // layers leave to its second half.
+  RunningUnit(ForwardContext& context, uint64_t index, Run run = Run::kFirst,
+              std::shared_ptr<DeferredGradients> deferred = nullptr);
   ~RunningUnit();
   RunningUnit(const RunningUnit&) = delete;
 
@@ -81,6 +87,7 @@ class RunningUnit {
 
   ForwardContext& context() const { return context_; }
   bool runs_again() const { return run_ == Run::kAgain; }
+  const std::shared_ptr<DeferredGradients>& deferred() const { return deferred_; }
   // Returns the next random number of this unit, if its context has a seed.
   std::optional<uint64_t> draw();
 
@@ -98,6 +105,7 @@ class RunningUnit {
 
   ForwardContext& context_;
   const Run run_;
+  const std::shared_ptr<DeferredGradients> deferred_;  // may be null
   RunningUnit* const outer_;
   uint64_t random_;
   std::vector<std::pair<const void*, std::shared_ptr<void>>> kept_;

@@ -1,0 +1,86 @@
+#include "autograd/deferred_gradients.hpp"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace weft {
+
+namespace {
+
+using torch::autograd::Edge;
+using torch::autograd::variable_list;
+
+bool can_run_twice(const torch::autograd::Node* node) {
+  if (dynamic_cast<const torch::autograd::AccumulateGrad*>(node) != nullptr) return true;
+  // A cast keeps the dtype alone.
+  if (dynamic_cast<const RepeatableNode*>(node) == nullptr && node->name() != "ToCopyBackward0") return false;
+  return std::all_of(node->next_edges().begin(), node->next_edges().end(), [](const Edge& edge) {
+    return !edge.is_valid() || can_run_twice(edge.function.get());
+  });
+}
+
+// Of the nodes that are ready, autograd runs the one with the highest number first.
+constexpr uint64_t kLowest = 0;
+
+}  // namespace
+
+// A node of the second half. Its last edge leads to the next one, which has the lowest number, so that each
+// gradient is accumulated before the next one is computed.
+class DeferredGradients::Step final : public torch::autograd::Node {
+ public:
+  explicit Step(Left left)
+      : torch::autograd::Node(kLowest, std::move(left.edges)), compute_(std::move(left.compute)) {}
+  variable_list apply(variable_list&&) override {
+    variable_list gradients = std::exchange(compute_, nullptr)();  // which frees what it has kept
+    gradients.resize(num_outputs());
+    return gradients;
+  }
+  std::string name() const override { return "DeferredGradient"; }
+
+ private:
+  Compute compute_;
+};
+
+DeferredGradients::DeferredGradients() {
+  // No node that is made from here on has the lowest number.
+  at::sequence_number::get_and_increment();
+}
+
+bool DeferredGradients::can_wait(const at::Tensor& parameter) {
+  const auto& node = parameter.grad_fn();
+  return node == nullptr || can_run_twice(node.get());
+}
+
+void DeferredGradients::leave(torch::autograd::edge_list edges, Compute compute) {
+  left_.push_back({std::move(edges), std::move(compute)});
+}
+
+void DeferredGradients::leave(std::function<void()> call) {
+  leave({}, [call = std::move(call)] {
+    call();
+    return variable_list();
+  });
+}
+
+void DeferredGradients::run() {
+  std::vector<Left> left = std::exchange(left_, {});
+  std::shared_ptr<Step> first;
+  for (auto one = left.rbegin(); one != left.rend(); ++one) {
+    if (first != nullptr)
+      one->edges.emplace_back(first, first->add_input_metadata(torch::autograd::Node::undefined_input()));
+    first.reset(new Step(std::move(*one)), torch::autograd::deleteNode);
+  }
+  if (first == nullptr) return;
+  const at::Tensor root = at::empty({0});
+  torch::autograd::set_history(root, std::exchange(first, nullptr));
+  torch::autograd::backward({root}, {at::empty({0})});
+}
+
+}  // namespace weft
