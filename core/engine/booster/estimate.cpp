@@ -75,12 +75,11 @@ struct OwnUnit {
 // Returns what a stage runs, in the order of the model.
 std::vector<OwnUnit> units_of(nn::Model& model, const PipelineOptions& options, uint32_t stage) {
   const pipeline::StageDivision division = divide_model(model, options);
+  const pipeline::Schedule placement = placement_of(options);
   std::vector<OwnUnit> own;
-  uint32_t chunk = 0;
-  for (uint32_t v = 0; v < division.virtual_stages(); ++v) {
-    if (stage_of(v, options) != stage) continue;
+  for (uint32_t chunk = 0; chunk < options.chunks; ++chunk) {
+    const uint32_t v = placement.virtual_stage(stage, chunk);
     for (uint32_t unit = division.begin(v); unit < division.end(v); ++unit) own.push_back({unit, chunk});
-    ++chunk;
   }
   return own;
 }
@@ -184,7 +183,9 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
     known.insert(parameter.storage().unsafeGetStorageImpl());
   std::vector<at::Tensor> saved;
   std::vector<State> kept;
-  std::vector<int64_t> bytes(host.pipeline.chunks);  // of one micro-batch, by chunk
+  // Of one micro-batch, by chunk: what it keeps from forward to backward, and what a split backward may keep
+  // between its halves.
+  std::vector<int64_t> bytes(host.pipeline.chunks), between_halves(host.pipeline.chunks);
   int64_t recomputed_bytes = 0;
   const std::vector<nn::Unit*> units = module.units();
   const size_t recomputed = num_recomputed(booster.recompute, units.size());
@@ -205,12 +206,14 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
     if (u != next->unit) continue;
     // A recomputed unit keeps its inputs. The tensors of one recomputed unit exist at a time.
     if (u < recomputed) recomputed_bytes = std::max(recomputed_bytes, of_unit);
-    bytes[next++->chunk] += u < recomputed ? entering : of_unit;
+    bytes[next->chunk] += u < recomputed ? entering : of_unit;
+    between_halves[next++->chunk] += of_unit;
     kept.push_back(state);
   }
   module.train(was_training);
   const bool has_outputs = own.back().unit + 1 == units.size();
-  return pipeline::peak_live(stage_schedule(host.pipeline, micro_batches), stage, bytes) + recomputed_bytes +
+  const pipeline::Schedule schedule = stage_schedule(host.pipeline, micro_batches);
+  return pipeline::peak_live(schedule, stage, bytes, between_halves) + recomputed_bytes +
          (has_outputs ? bytes_of(state) : 0);
 }
 

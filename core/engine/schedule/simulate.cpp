@@ -97,16 +97,19 @@ Simulation simulate(const Schedule& schedule, const Costs& costs) {
 }
 
 uint32_t peak_live(const Schedule& schedule, uint32_t stage) {
-  return static_cast<uint32_t>(peak_live(schedule, stage, std::vector<int64_t>(schedule.chunks, 1)));
+  const std::vector<int64_t> one(schedule.chunks, 1);
+  return static_cast<uint32_t>(peak_live(schedule, stage, one, one));
 }
 
-int64_t peak_live(const Schedule& schedule, uint32_t stage, const std::vector<int64_t>& sizes) {
+int64_t peak_live(const Schedule& schedule, uint32_t stage, const std::vector<int64_t>& sizes,
+                  const std::vector<int64_t>& between_halves) {
   int64_t live = 0, peak = 0;
-  for (const Operation& operation : schedule.operations[stage]) {
-    if (operation.kind == Kind::forward)
-      peak = std::max(peak, live += sizes[operation.chunk]);
-    else if (operation.kind != Kind::input_gradient)
-      live -= sizes[operation.chunk];
+  for (const auto& [kind, micro_batch, chunk] : schedule.operations[stage]) {
+    if (kind == Kind::forward || kind == Kind::weight_gradient)
+      live += kind == Kind::forward ? sizes[chunk] : -between_halves[chunk];
+    else
+      live += (kind == Kind::input_gradient ? between_halves[chunk] : 0) - sizes[chunk];
+    peak = std::max(peak, live);
   }
   return peak;
 }

@@ -49,8 +49,10 @@ Simulation simulate(const Schedule& schedule, const Costs& costs);
 // Returns the largest number of activations that a stage keeps at once. One is what a forward of one chunk
 // keeps for one micro-batch until its backward, or its weight gradient, is done.
 uint32_t peak_live(const Schedule& schedule, uint32_t stage);
-// Returns the largest sum of their sizes that a stage keeps at once; `sizes` are by chunk.
-int64_t peak_live(const Schedule& schedule, uint32_t stage, const std::vector<int64_t>& sizes);
+// Returns the largest sum of their sizes that a stage keeps at once. Sizes are by chunk: `sizes` until the
+// backward or the input gradient, `between_halves` from there to the weight gradient.
+int64_t peak_live(const Schedule& schedule, uint32_t stage, const std::vector<int64_t>& sizes,
+                  const std::vector<int64_t>& between_halves);
 
 // Throws INVALID_ARGUMENT unless there is a cost from 0 to 1e30 for each virtual stage.
 void check(const Costs& costs, uint32_t virtual_stages);

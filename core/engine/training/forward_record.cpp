@@ -20,6 +20,11 @@ void ForwardRecord::check_reachable(size_t index) const {
                                               "forward; add up its losses and call backward once");
 }
 
+void ForwardRecord::call(void (Hooks::*hook)(weft_unit& unit), weft_unit& unit) {
+  (hooks_->*hook)(unit);
+  if (deferred_ != nullptr) deferred_->leave([hooks = hooks_, hook, &unit] { (hooks->*hook)(unit); });
+}
+
 void ForwardRecord::finish_later_than(size_t index) {
   if (!fired_any_) {
     hooks_->complete_later_forwards(*this);
@@ -28,9 +33,9 @@ void ForwardRecord::finish_later_than(size_t index) {
   }
   while (open_ > index + 1) {
     weft_unit& unit = *entries_[open_ - 1].unit;
-    if (!begun_) hooks_->before_backward(unit);
+    if (!begun_) call(&Hooks::before_backward, unit);
     begun_ = true;
-    hooks_->after_backward(unit);
+    call(&Hooks::after_backward, unit);
     begun_ = false;
     --open_;
   }
@@ -40,16 +45,16 @@ void ForwardRecord::before_backward(size_t index) {
   check_reachable(index);
   finish_later_than(index);
   begun_ = true;
-  hooks_->before_backward(*entries_[index].unit);
+  call(&Hooks::before_backward, *entries_[index].unit);
 }
 
 void ForwardRecord::after_backward(size_t index) {
   check_reachable(index);
   finish_later_than(index);
-  if (!begun_) hooks_->before_backward(*entries_[index].unit);
+  if (!begun_) call(&Hooks::before_backward, *entries_[index].unit);
   begun_ = false;
   open_ = index;
-  hooks_->after_backward(*entries_[index].unit);
+  call(&Hooks::after_backward, *entries_[index].unit);
 }
 
 void ForwardRecord::complete() {

@@ -16,8 +16,8 @@ Hooks::~Hooks() {
     if (const auto open = pending.lock()) open->abandon();
 }
 
-std::shared_ptr<ForwardRecord> Hooks::make_record() {
-  return std::make_shared<ForwardRecord>(*this);
+std::shared_ptr<ForwardRecord> Hooks::make_record(bool split) {
+  return std::make_shared<ForwardRecord>(*this, split);
 }
 
 std::shared_ptr<ForwardRecord> Hooks::make_pending_record() {
@@ -47,14 +47,27 @@ void Hooks::forward(weft_unit& unit, State& state, const std::shared_ptr<Forward
 void Hooks::backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                      const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record,
                      const std::function<void()>& send) {
+  const auto run = [&] {
+    if (!roots.empty()) torch::autograd::backward(roots, gradients);
+    complete(record);
+  };
+  enclose(info, run, send);
+}
+
+void Hooks::finish_backward(const weft_backward_info& info, const ForwardRecord& record) {
+  enclose(
+      info, [&] { record.deferred()->run(); }, {});
+}
+
+void Hooks::enclose(const weft_backward_info& info, const std::function<void()>& run,
+                    const std::function<void()>& send) {
   strategy_.disturb();  // because gradients change from here on
   strategy_.call(strategy_.api().begin_backward, &info);
   in_backward_ = true;
   micro_batch_ = info.count > 0 ? static_cast<int64_t>(info.index) : -1;
   const auto leave = c10::make_scope_exit([this]() noexcept { in_backward_ = false; });
   shared_gradients_.begin();
-  if (!roots.empty()) torch::autograd::backward(roots, gradients);
-  complete(record);
+  run();
   shared_gradients_.end();
   if (send) send();
   if (info.synchronise != 0)

@@ -21,8 +21,9 @@ class Hooks {
   ~Hooks();
   Hooks(const Hooks&) = delete;
 
-  // Makes the record of a forward whose backward passes this same record.
-  std::shared_ptr<ForwardRecord> make_record();
+  // Makes the record of a forward whose backward passes this same record. With `split`, finish_backward must
+  // come after backward.
+  std::shared_ptr<ForwardRecord> make_record(bool split = false);
   // Makes the record of a forward in the caller's own loop. One backward may go through several of these.
   std::shared_ptr<ForwardRecord> make_pending_record();
 
@@ -38,6 +39,9 @@ class Hooks {
   void backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                 const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record,
                 const std::function<void()>& send = {});
+  // Runs the second half of a split backward, which is a backward of its own to the strategy: the gradients
+  // of weights that layers have left in the first.
+  void finish_backward(const weft_backward_info& info, const ForwardRecord& record);
 
   // Used by ForwardRecord. Backward hooks are valid only while the host runs the autograd engine.
   bool in_backward() const { return in_backward_; }
@@ -49,6 +53,9 @@ class Hooks {
 
  private:
   void complete(const std::shared_ptr<ForwardRecord>& record);
+  // Calls `run` between the hooks that begin and end backward, and `send` as backward() does.
+  void enclose(const weft_backward_info& info, const std::function<void()>& run,
+               const std::function<void()>& send);
 
   Strategy& strategy_;
   SharedGradients& shared_gradients_;

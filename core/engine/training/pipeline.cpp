@@ -70,16 +70,13 @@ class Pipeline::Run {
   void operator()() {
     const std::vector<Operation>& operations = program_.operations();
     for (size_t place = 0; place < operations.size(); ++place) {
-      // One operation ahead, so that tensors arrive while this one runs.
-      for (size_t next = place; next < std::min(place + 2, operations.size()); ++next)
-        if (const auto transfer = receive_of(schedule_, program_.stage, operations[next]))
-          transport_.expect(*transfer);
+      expect(operations, place);
       const Operation& operation = operations[place];
       const trace::Span span([&] {
         return trace::begin(name_of(operation, schedule_.chunks), "operation", operation.micro_batch);
       });
       const ActivityDetail detail("in " + describe(operation, schedule_.chunks));
-      operation.kind == Kind::forward ? forward(operation) : backward(operation);
+      run(operation);
     }
     const ActivityDetail detail("after the schedule");
     transport_.finish();
@@ -96,6 +93,7 @@ class Pipeline::Run {
     weft_state state;  // while units run
     State entered;     // the differentiable fields, which get gradients
     State left;        // those that went to the next virtual stage, as roots of backward
+    std::shared_ptr<ForwardRecord> rest;  // of a split backward, between its halves
   };
 
   Input& input(uint32_t micro) {
@@ -113,6 +111,8 @@ class Pipeline::Run {
     return flights_[operation.micro_batch * schedule_.chunks + operation.chunk];
   }
 
+  void expect(const std::vector<Operation>& operations, size_t place);
+  void run(const Operation& operation);
   void forward(const Operation& operation);
   void backward(const Operation& operation);
   State enter(const Operation& operation, uint32_t virtual_stage);
@@ -133,6 +133,24 @@ class Pipeline::Run {
   StageTransport transport_;
 };
 
+// Begins to receive what the operation at `place` needs and, so that it arrives meanwhile, the next one that
+// can need anything.
+void Pipeline::Run::expect(const std::vector<Operation>& operations, size_t place) {
+  size_t next = place + 1;
+  while (next < operations.size() && operations[next].kind == Kind::weight_gradient) ++next;
+  for (const size_t due : {place, next})
+    if (due < operations.size())
+      if (const auto transfer = receive_of(schedule_, program_.stage, operations[due]))
+        transport_.expect(*transfer);
+}
+
+void Pipeline::Run::run(const Operation& operation) {
+  if (operation.kind == Kind::forward) return forward(operation);
+  if (operation.kind != Kind::weight_gradient) return backward(operation);
+  step_.finish_backward(operation.micro_batch, *flight(operation).rest);
+  flight(operation) = Flight();
+}
+
 void Pipeline::Run::forward(const Operation& operation) {
   const uint32_t micro = operation.micro_batch;
   const uint32_t own = schedule_.virtual_stage(program_.stage, operation.chunk);
@@ -149,19 +167,22 @@ void Pipeline::Run::forward(const Operation& operation) {
   state.state = State();
 }
 
+// Runs a backward, or the first half of one.
 void Pipeline::Run::backward(const Operation& operation) {
   const uint32_t micro = operation.micro_batch;
   const uint32_t own = schedule_.virtual_stage(program_.stage, operation.chunk);
   const auto send = [&] {
     if (own > 0) pass_on(operation, own - 1, gradients_of_entered(operation, own));
   };
+  std::shared_ptr<ForwardRecord> rest;
   if (own + 1 == schedule_.virtual_stages()) {
-    step_.backward(micro, nullptr, nullptr, send);
+    rest = step_.backward(micro, nullptr, nullptr, send);
   } else {
     const State gradients = received(operation, own);
-    step_.backward(micro, &flight(operation).left, &gradients, send);
+    rest = step_.backward(micro, &flight(operation).left, &gradients, send);
   }
   flight(operation) = Flight();
+  flight(operation).rest = std::move(rest);
 }
 
 // Returns the State with which a virtual stage after the first begins.
@@ -251,26 +272,10 @@ Pipeline::Pipeline(Bindings& bindings)
 
 void Pipeline::run(weft_step& step) {
   require_same_batches(step);
-  Run run(*this, program(step), step);
+  const StageProgram& own = program(step);
+  step.splits_backward = own.splits_backward();
+  Run run(*this, own, step);
   run();
-}
-
-// Checks that this engine runs the operations of a schedule, and that its chunks are those that this rank
-// has.
-void Pipeline::require_performed(const pipeline::Schedule& schedule) const {
-  const auto stage = static_cast<uint32_t>(stages_.rank());
-  bool performed = true;
-  for (const Operation& operation : schedule.operations[stage])
-    performed = performed && (operation.kind == Kind::forward || operation.kind == Kind::backward);
-  for (uint32_t chunk = 0; chunk < schedule.chunks; ++chunk) {
-    const uint32_t first = bindings_.stages().begin(schedule.virtual_stage(stage, chunk));
-    performed = performed && bindings_.runs_here(*bindings_.units()[first]);
-  }
-  if (!performed)
-    fail(WEFT_UNIMPLEMENTED,
-         "{}: pp_style is \"{}\": this version runs whole backwards, and gives each stage every pp_size-th "
-         "chunk",
-         bindings_.strategy_name(), bindings_.options().pipeline.style);
 }
 
 const StageProgram& Pipeline::program(const weft_step& step) {
@@ -279,7 +284,6 @@ const StageProgram& Pipeline::program(const weft_step& step) {
   if (found != programs_.end()) return found->second;
   pipeline::Schedule schedule =
       stage_schedule(bindings_.options().pipeline, static_cast<int64_t>(step.micro.size()));
-  require_performed(schedule);
   if (!step.training) schedule = pipeline::forward_only(schedule);
   return programs_.try_emplace(key, std::move(schedule), static_cast<uint32_t>(stages_.rank())).first->second;
 }

@@ -18,8 +18,8 @@ class Pipeline {
   // The units of `bindings` are divided into several virtual stages.
   explicit Pipeline(Bindings& bindings);
 
-  // Runs all micro-batches of a step: the units of this stage forward and, in training, backward. The ranks
-  // of the last virtual stage finish each micro-batch. Throws FAILED_PRECONDITION on every stage, naming the
+  // Runs all micro-batches of a step: the units of this stage forward and, in training, backward, whole or in
+  // two halves. The ranks of the last virtual stage finish each micro-batch. Throws FAILED_PRECONDITION on every stage, naming the
   // field, if the stages have micro-batches of different shapes. Collective over the stages.
   void run(weft_step& step);
 
@@ -35,7 +35,6 @@ class Pipeline {
 
   const StageProgram& program(const weft_step& step);
   std::shared_ptr<const Boundaries> boundaries(const Batch& batch, const State& input);
-  void require_performed(const pipeline::Schedule& schedule) const;
   void require_same_batches(const weft_step& step) const;
 
   Bindings& bindings_;

@@ -54,6 +54,12 @@ StageProgram::StageProgram(pipeline::Schedule made, uint32_t own_stage)
     incoming.push_back(from == stage ? std::vector<Transfer>() : pipeline::transfers(schedule, from, stage));
 }
 
+bool StageProgram::splits_backward() const {
+  return std::any_of(operations().begin(), operations().end(), [](const pipeline::Operation& operation) {
+    return operation.kind == pipeline::Kind::input_gradient;
+  });
+}
+
 StageTransport::StageTransport(Communicator stages, const StageProgram& program, Carried carried)
     : stages_(std::move(stages)),
       program_(program),

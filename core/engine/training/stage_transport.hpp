@@ -16,6 +16,8 @@ namespace weft {
 struct StageProgram {
   StageProgram(pipeline::Schedule made, uint32_t own_stage);
   const std::vector<pipeline::Operation>& operations() const { return schedule.operations[stage]; }
+  // Returns true if the backwards run in two halves, all of them.
+  bool splits_backward() const;
 
   pipeline::Schedule schedule;
   uint32_t stage;

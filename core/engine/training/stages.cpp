@@ -31,9 +31,9 @@ double count_elements(const torch::nn::Module& module, Tensors& seen) {
 
 // Returns the stages that have a unit which uses the parameter, ascending.
 std::vector<uint32_t> holders_of(const weft_param& param, const pipeline::StageDivision& division,
-                                 const PipelineOptions& options) {
+                                 const pipeline::Schedule& placement) {
   std::set<uint32_t> holders;
-  for (const uint32_t unit : param.units) holders.insert(stage_of(division.stage_of_unit(unit), options));
+  for (const uint32_t unit : param.units) holders.insert(placement.stage_of(division.stage_of_unit(unit)));
   return {holders.begin(), holders.end()};
 }
 
@@ -82,12 +82,18 @@ pipeline::Schedule stage_schedule(const PipelineOptions& options, int64_t micro_
                                   .chunks = options.chunks});
 }
 
+pipeline::Schedule placement_of(const PipelineOptions& options) {
+  return {.stages = options.size,
+          .chunks = options.chunks,
+          .placement = pipeline::find_style(options.style).placement};
+}
+
 void Bindings::keep_stage() {
-  const PipelineOptions& options = options_.pipeline;
-  const Mesh::Place own = options.size > 1 ? mesh_.place(Mesh::stages()) : Mesh::Place{0, 1};
+  const pipeline::Schedule placement = placement_of(options_.pipeline);
+  const Mesh::Place own = placement.stages > 1 ? mesh_.place(Mesh::stages()) : Mesh::Place{0, 1};
   std::map<std::vector<uint32_t>, Communicator> communicators;  // of the stages that share parameters
   for (const auto& param : params_) {
-    const std::vector<uint32_t> holders = holders_of(*param, stages_, options);
+    const std::vector<uint32_t> holders = holders_of(*param, stages_, placement);
     if (own.size > 1) keep_on_stages(*param, holders, own);
     if (param->here) {
       param->place = static_cast<uint32_t>(own_params_.size());
@@ -99,7 +105,7 @@ void Bindings::keep_stage() {
     if (param->here) shared_gradients_.add(*param, made->second);
   }
   for (const auto& unit : units_) {
-    unit->here = stage_of(stages_.stage_of_unit(unit->index), options) == own.rank;
+    unit->here = placement.stage_of(stages_.stage_of_unit(unit->index)) == own.rank;
     if (!unit->here) continue;
     unit->place = static_cast<uint32_t>(own_units_.size());
     own_units_.push_back(unit.get());

@@ -13,10 +13,8 @@ namespace weft {
 // Throws INVALID_ARGUMENT naming pp_size if the model has too few units.
 pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& options);
 
-// Returns the stage that runs a virtual stage. Virtual stages go around the stages: 0 ... p - 1, then again.
-inline uint32_t stage_of(uint32_t virtual_stage, const PipelineOptions& options) {
-  return virtual_stage % options.size;
-}
+// Returns a schedule of the style's placement, without operations: which stage runs which virtual stage.
+pipeline::Schedule placement_of(const PipelineOptions& options);
 
 // Returns what a micro-batch costs at each virtual stage, by the costs with which divide_model divides the
 // units: an average forward costs 1, and each half of a backward as much as the forward.

@@ -38,7 +38,7 @@ void weft_step::forward(uint32_t index, weft_unit& unit, weft_state& state) {
   if (training) {
     std::vector<weft::Piece>& pieces = of.pieces;
     if (pieces.empty() || pieces.back().state != &state || pieces.back().next_unit != unit.index)
-      pieces.push_back({&state, 0, owner->hooks_.make_record(), {}});
+      pieces.push_back({&state, 0, owner->hooks_.make_record(splits_backward), {}});
     pieces.back().next_unit = unit.index + 1;
     record = pieces.back().record;
   }
@@ -97,8 +97,9 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
   return scale == 1 ? total : total * scale;
 }
 
-void weft_step::backward(uint32_t index, const weft::State* outputs, const weft::State* gradients,
-                         const std::function<void()>& send) {
+std::shared_ptr<weft::ForwardRecord> weft_step::backward(uint32_t index, const weft::State* outputs,
+                                                         const weft::State* gradients,
+                                                         const std::function<void()>& send) {
   weft::MicroBatch& of = micro[index];
   const auto refuse = [&](const char* why) {
     weft::fail(WEFT_FAILED_PRECONDITION, "backward of micro-batch {}{}", index, why);
@@ -122,15 +123,26 @@ void weft_step::backward(uint32_t index, const weft::State* outputs, const weft:
   const weft::Piece piece = std::move(of.pieces.back());
   of.pieces.pop_back();
   of.backward_begun = true;
+  of.halves += splits_backward ? 1 : 0;
   if (piece.auxiliary.defined()) {
     roots.push_back(piece.auxiliary);
     grads.emplace_back();
   }
-  // The last in the schedule's order, which need not be that of the micro-batches.
+  owner->hooks_.backward(roots, grads, backward_info(index), piece.record, send);
+  return splits_backward ? piece.record : nullptr;
+}
+
+void weft_step::finish_backward(uint32_t index, const weft::ForwardRecord& record) {
+  --micro[index].halves;
+  owner->hooks_.finish_backward(backward_info(index), record);
+}
+
+// Describes the backward that is about to run. The last one is so in the schedule's order, which need not be
+// that of the micro-batches.
+weft_backward_info weft_step::backward_info(uint32_t index) const {
   const bool last = std::all_of(micro.begin(), micro.end(), [](const weft::MicroBatch& m) {
-    return m.backward_begun && m.pieces.empty();
+    return m.backward_begun && m.pieces.empty() && m.halves == 0;
   });
-  const weft_backward_info info{sizeof(info), index, static_cast<uint32_t>(micro.size()),
-                                last && synchronise_last, 0};
-  owner->hooks_.backward(roots, grads, info, piece.record, send);
+  return {sizeof(weft_backward_info), index, static_cast<uint32_t>(micro.size()), last && synchronise_last,
+          0};
 }

@@ -24,6 +24,7 @@ struct MicroBatch {
   double share = 0;  // its part of a mean over samples and data-parallel ranks, for a criterion
   std::shared_ptr<nn::ForwardContext> context;
   std::vector<Piece> pieces;  // whose backward is to come
+  uint32_t halves = 0;        // of split backwards, how many second halves are to come
   uint32_t forwards = 0;      // how many units have run forward
   at::Tensor loss;            // the scaled loss, whose backward is to come
   bool finished = false;
@@ -43,6 +44,7 @@ struct weft_step {
   bool training = true;
   bool synchronise_last = true;  // gradients are synchronised in the last backward
   bool keeps_outputs = false;    // in training; in evaluation they are always kept
+  bool splits_backward = false;  // backward leaves the gradients of weights to finish_backward
   std::vector<weft::MicroBatch> micro;
   weft::Training::Criterion criterion;
 
@@ -58,10 +60,15 @@ struct weft_step {
   void finish(uint32_t index, const weft::State& last);
   // Without `outputs`, backward begins at the loss. `gradients` has every differentiable field of `outputs`;
   // an undefined one counts as zero. `send` runs when the gradients of the fields that entered the piece are
-  // complete, before the strategy's end_backward.
-  void backward(uint32_t index, const weft::State* outputs = nullptr, const weft::State* gradients = nullptr,
-                const std::function<void()>& send = {});
+  // complete, before the strategy's end_backward. Returns what finish_backward takes; null unless backward is
+  // split.
+  std::shared_ptr<weft::ForwardRecord> backward(uint32_t index, const weft::State* outputs = nullptr,
+                                                const weft::State* gradients = nullptr,
+                                                const std::function<void()>& send = {});
+  // Runs the second half of a split backward. Call it once for each.
+  void finish_backward(uint32_t index, const weft::ForwardRecord& record);
 
  private:
+  weft_backward_info backward_info(uint32_t index) const;
   at::Tensor scaled_loss(const weft::MicroBatch& of, const weft::State& last, const weft::State& outputs);
 };

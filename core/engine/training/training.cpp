@@ -47,9 +47,10 @@ Training::~Training() = default;
 std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& state,
                                                       const std::shared_ptr<nn::ForwardContext>& context,
                                                       const std::shared_ptr<ForwardRecord>& record) {
-  const auto run = [&unit, context, dtype = bindings_.options().autocast](State& s, bool again) {
+  const auto run = [&unit, context, deferred = record != nullptr ? record->deferred() : nullptr,
+                    dtype = bindings_.options().autocast](State& s, bool again) {
     using Run = nn::RunningUnit::Run;
-    const nn::RunningUnit running(*context, unit.index, again ? Run::kAgain : Run::kFirst);
+    const nn::RunningUnit running(*context, unit.index, again ? Run::kAgain : Run::kFirst, deferred);
     std::optional<trace::Span> span;
     if (again) span.emplace([&] { return trace::begin("recompute " + unit.unit->name(), "unit"); });
     const Autocast autocast(dtype);

@@ -91,9 +91,25 @@ TEST(PeakLive, AddsUpTheSizesOfTheChunks) {
                             {Kind::forward, 1, 1},
                             {Kind::backward, 1, 1},
                             {Kind::backward, 1, 0}}}};
-  EXPECT_EQ(peak_live(schedule, 0, {100, 1}), 201);
-  EXPECT_EQ(peak_live(schedule, 0, {1, 100}), 102);
+  EXPECT_EQ(peak_live(schedule, 0, {100, 1}, {0, 0}), 201);
+  EXPECT_EQ(peak_live(schedule, 0, {1, 100}, {0, 0}), 102);
   EXPECT_EQ(peak_live(schedule, 0), 3);
+}
+
+TEST(PeakLive, CountsWhatASplitBackwardKeepsBetweenItsHalves) {
+  const Schedule schedule{1,
+                          2,
+                          1,
+                          Placement::loop,
+                          {{{Kind::forward, 0, 0},
+                            {Kind::input_gradient, 0, 0},
+                            {Kind::forward, 1, 0},
+                            {Kind::weight_gradient, 0, 0},
+                            {Kind::input_gradient, 1, 0},
+                            {Kind::weight_gradient, 1, 0}}}};
+  EXPECT_EQ(peak_live(schedule, 0, {10}, {3}), 13);
+  EXPECT_EQ(peak_live(schedule, 0, {1}, {30}), 31);
+  EXPECT_EQ(peak_live(schedule, 0), 2);
 }
 
 TEST(Check, FindsStagesThatWaitForEachOther) {
