@@ -21,9 +21,8 @@ bool can_run_twice(const torch::autograd::Node* node) {
   if (dynamic_cast<const torch::autograd::AccumulateGrad*>(node) != nullptr) return true;
   // A cast keeps the dtype alone.
   if (dynamic_cast<const RepeatableNode*>(node) == nullptr && node->name() != "ToCopyBackward0") return false;
-  return std::all_of(node->next_edges().begin(), node->next_edges().end(), [](const Edge& edge) {
-    return !edge.is_valid() || can_run_twice(edge.function.get());
-  });
+  return std::all_of(node->next_edges().begin(), node->next_edges().end(),
+                     [](const Edge& edge) { return !edge.is_valid() || can_run_twice(edge.function.get()); });
 }
 
 // Of the nodes that are ready, autograd runs the one with the highest number first.

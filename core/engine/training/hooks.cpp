@@ -55,8 +55,7 @@ void Hooks::backward(const std::vector<at::Tensor>& roots, const std::vector<at:
 }
 
 void Hooks::finish_backward(const weft_backward_info& info, const ForwardRecord& record) {
-  enclose(
-      info, [&] { record.deferred()->run(); }, {});
+  enclose(info, [&] { record.deferred()->run(); }, {});
 }
 
 void Hooks::enclose(const weft_backward_info& info, const std::function<void()>& run,

@@ -90,9 +90,9 @@ class Pipeline::Run {
   };
   // A micro-batch in one chunk, from its forward to its backward.
   struct Flight {
-    weft_state state;  // while units run
-    State entered;     // the differentiable fields, which get gradients
-    State left;        // those that went to the next virtual stage, as roots of backward
+    weft_state state;                     // while units run
+    State entered;                        // the differentiable fields, which get gradients
+    State left;                           // those that went to the next virtual stage, as roots of backward
     std::shared_ptr<ForwardRecord> rest;  // of a split backward, between its halves
   };
 

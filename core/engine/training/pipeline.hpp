@@ -19,8 +19,9 @@ class Pipeline {
   explicit Pipeline(Bindings& bindings);
 
   // Runs all micro-batches of a step: the units of this stage forward and, in training, backward, whole or in
-  // two halves. The ranks of the last virtual stage finish each micro-batch. Throws FAILED_PRECONDITION on every stage, naming the
-  // field, if the stages have micro-batches of different shapes. Collective over the stages.
+  // two halves. The ranks of the last virtual stage finish each micro-batch. Throws FAILED_PRECONDITION on
+  // every stage, naming the field, if the stages have micro-batches of different shapes. Collective over the
+  // stages.
   void run(weft_step& step);
 
  private:

@@ -42,8 +42,18 @@ typedef struct weft_mesh {
  * (weft_param_info). The host runs the micro-batches by a schedule: a micro-batch goes forward while the
  * backward of an earlier one is to come, and the units of a rank may run forward and backward in several
  * pieces, each with begin_backward and end_backward of its own. The hooks of one piece come in the order that
- * they have without stages, and in the same order on all ranks of a stage. `synchronise` is set in the last
- * backward of the step on this rank. */
+ * they have without stages, and in the same order on all ranks of a stage.
+ *
+ * A schedule may split a backward in two (pp_style zbv). The strategy gets two backwards then, each with the
+ * hooks of all units of the piece, and others may come between them. In the first, the host computes the
+ * gradients that another stage waits for, and with them those of norms, embeddings and layers of the model's
+ * own; in the second, those of linear layers. gradient_ready is called in the one that has the gradient of
+ * the parameter, or in both. No unit is recomputed in the second.
+ *
+ * `synchronise` is set in the last backward of the step on this rank: with split backwards, in the second
+ * half of one. It may go through some of the units only. The gradients of the others are complete since an
+ * earlier backward, and no gradient_ready comes for them: a strategy reduces these in end_backward. A
+ * strategy that cannot must not name the group. */
 typedef struct weft_strategy_arguments {
   uint64_t struct_size;
   const weft_kv* options;
@@ -53,7 +63,7 @@ typedef struct weft_strategy_arguments {
   weft_str precision; /* "fp32", "fp64", "bf16", "fp16" */
 } weft_strategy_arguments;
 
-/* Describes one backward. */
+/* Describes one backward; with split backwards, one half. */
 typedef struct weft_backward_info {
   uint64_t struct_size;
   uint32_t index;       /* of the micro-batch within the gradient accumulation */
@@ -154,9 +164,9 @@ typedef struct weft_strategy_api {
   weft_status (*end_backward)(weft_strategy* strategy, const weft_backward_info* info, weft_error* error);
 
   /* Called before the backward of a unit and before its recomputation. Every unit that ran forward gets
-   * exactly one before_backward and one after_backward per micro-batch, in strict reverse order (within a
-   * piece, if the host runs stages) and in the same order on every rank of the stage. [engine or control]
-   * [may block on ranks of the same stage only] */
+   * exactly one before_backward and one after_backward per micro-batch (two with split backwards), in strict
+   * reverse order (within a piece, if the host runs stages) and in the same order on every rank of the stage.
+   * [engine or control] [may block on ranks of the same stage only] */
   weft_status (*before_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
 
   /* Called when the gradient has been accumulated into the tensor's .grad, which the strategy may take or
@@ -168,8 +178,9 @@ typedef struct weft_strategy_api {
   weft_status (*gradient_ready)(weft_strategy* strategy, weft_param* param, weft_error* error);
 
   /* Called when the gradients of all parameters that the unit owns are complete, except those with
-   * across_stages. If the caller runs one backward through several forwards, the hooks of the last forward
-   * come first, and gradients are complete at the last call for a unit. [engine or control] [may block] */
+   * across_stages and, in the first half of a split backward, those that the second computes. If the caller
+   * runs one backward through several forwards, the hooks of the last forward come first, and gradients are
+   * complete at the last call for a unit. [engine or control] [may block] */
   weft_status (*after_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
 
   /* Runs units and micro-batches in an order of the strategy's own, in training and evaluation. If NULL, the
