@@ -131,6 +131,10 @@ TEST_F(PlanCommand, ExplainsTheScheduleOfTheStages) {
   EXPECT_THAT(chunks, testing::HasSubstr("interleaved: 2 stages, 2 micro-batches, 2 chunks a stage"));
   EXPECT_THAT(chunks, testing::ContainsRegex("\nstage 0 chunk 0 .*\nstage 1 chunk 0 .*\nstage 0 chunk 1 "));
   EXPECT_THAT(chunks, testing::ContainsRegex("\n  1 .*  F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 B0.0 B1.0\n"));
+  const std::string vee = explained({"-o", "pp_style=zbv", "-o", "num_microbatches=1"});
+  EXPECT_THAT(vee, testing::ContainsRegex("\nstage 0 chunk 0 .*\nstage 1 chunk 0 .*\nstage 1 chunk 1 "
+                                          ".*\nstage 0 chunk 1 "));
+  EXPECT_THAT(vee, testing::ContainsRegex("\n  0 .*  F0.0 F0.1 I0.1 "));
 }
 
 TEST_F(PlanCommand, DrawsTheScheduleOfTheStages) {

@@ -73,10 +73,10 @@ template <size_t N>
 std::vector<Case> all_cases(const Layout (&layouts)[N]) {
   std::vector<Case> cases;
   for (const Layout& layout : layouts)
-    for (const std::string style : {"1f1b", "interleaved", "gpipe"})
+    for (const std::string style : {"1f1b", "interleaved", "zbv", "gpipe"})
       for (const char* micro : kMicroBatches) {
         const size_t i = cases.size();
-        const bool has_chunks = style == "interleaved";
+        const bool has_chunks = style == "interleaved" || style == "zbv";
         const std::string precision = i % 4 == 3 ? "fp32" : "fp64";
         JobOptions options =
             in_stages(layout, fmt::format(R"("pp_style": "{}", {})", style, micro), precision);
@@ -106,7 +106,8 @@ std::vector<Case> model_cases(const std::vector<Layout>& layouts) {
     add("tied t5", t5_trial(kGeneration, kTied, 1e-10));
     add("untied t5", t5_trial(kGeneration, kUntied, 1e-10));
     if (std::string(layout.options).find(R"("pp_size": 4)") == std::string::npos)
-      add("t5 in chunks", t5_trial(kGeneration, kTied, 1e-10), "interleaved");
+      for (const char* style : {"interleaved", "zbv"})
+        add("t5 in chunks", t5_trial(kGeneration, kTied, 1e-10), style);
     if (std::string(layout.options).find("tp_size") == std::string::npos) add("toy", toy_trial);
   }
   return cases;
@@ -128,15 +129,32 @@ void expect_drawn(int ranks, const std::vector<Case>& layouts, size_t count,
 }
 
 TEST(PipelineStages, HaveTheGradientsOfOneRankOn2) {
-  expect_drawn(2, all_cases(kOn2), 9, model_cases({kOn2[0]}), 3);
+  expect_drawn(2, all_cases(kOn2), 12, model_cases({kOn2[0]}), 4);
 }
 
 TEST(PipelineStages, HaveTheGradientsOfOneRankOn4) {
-  expect_drawn(4, all_cases(kOn4), 9, model_cases({kOn4[0], kOn4[3], kOn4[7]}), 3);
+  expect_drawn(4, all_cases(kOn4), 12, model_cases({kOn4[0], kOn4[3], kOn4[7]}), 4);
 }
 
 TEST(PipelineStages, HaveTheGradientsOfOneRankOn8) {
   expect_drawn(8, all_cases(kOn8), 1);
+}
+
+// Split backwards with what takes part in them: ZeRO, recomputation, sums over tensor ranks, and inputs that
+// are gathered again for the gradients of weights.
+TEST(PipelineStages, HaveTheGradientsOfOneRankWithSplitBackwards) {
+  struct Split {
+    Layout layout;
+    const char* recompute;
+  };
+  std::vector<Case> cases;
+  for (const auto& [layout, recompute] : {Split{kOn4[0], "off"}, Split{kOn4[2], "all"}, Split{kOn4[7], "2"},
+                                          Split{kOn4[8], "off"}, Split{kOn4[8], "all"}}) {
+    JobOptions options = in_stages(layout, R"("num_microbatches": 5, "pp_style": "zbv")", "fp64");
+    options.recompute = recompute;
+    cases.push_back({std::move(options), deep_trial("fp64"), "zbv"});
+  }
+  expect_gradients_of_one_rank(cases, 4);
 }
 
 TEST(PipelineStages, TrainAsOneRankWithClippingAndAccumulation) {
@@ -167,7 +185,7 @@ TEST(PipelineStages, AreBitForBitThoseOfOneRank) {
   }
   on_ranks({2}, [&](World& world) {
     for (size_t i = 0; i < precisions.size(); ++i) {
-      for (const char* style : {"1f1b", "interleaved", "gpipe"}) {
+      for (const char* style : {"1f1b", "interleaved", "zbv", "gpipe"}) {
         SCOPED_TRACE(fmt::format("{} {} {}", precisions[i].precision, precisions[i].mixed, style));
         JobOptions options =
             in_stages(kOn2[0], fmt::format(R"("num_microbatches": 4, "pp_style": "{}")", style),
@@ -189,31 +207,38 @@ TEST(PipelineStages, EvaluateAsOneRank) {
   const double expected = alone.evaluate(batch).loss();
   const at::Tensor logits = alone.forward(batch).at("logits");
   on_ranks({2, 4}, [&](World& world) {
-    Job job = boost(world, tiny_gpt2("fp64"), in_stages(kOn2[0], "", "fp64"));
-    const Batch own = own_part(batch, job);
-    EXPECT_NEAR(job.evaluate(own).loss(), expected, 1e-12);
-    const State outputs = job.forward(own);
-    const Mesh& mesh = job.model.shared().bindings().mesh();
-    if (mesh.place(Mesh::stages()).rank == 0) {
-      EXPECT_TRUE(outputs.empty());
-    } else {
-      const int64_t begin = 7 * mesh.data_rank() / mesh.data_size();
-      EXPECT_TRUE(is_near(outputs.at("logits"), logits.narrow(0, begin, own.samples()), 1e-12));
+    // The stage that runs the last unit has the outputs.
+    for (const auto& [style, last] : {std::pair{"1f1b", 1u}, std::pair{"zbv", 0u}}) {
+      SCOPED_TRACE(style);
+      Job job = boost(world, tiny_gpt2("fp64"),
+                      in_stages(kOn2[0], fmt::format(R"("pp_style": "{}")", style), "fp64"));
+      const Batch own = own_part(batch, job);
+      EXPECT_NEAR(job.evaluate(own).loss(), expected, 1e-12);
+      const State outputs = job.forward(own);
+      const Mesh& mesh = job.model.shared().bindings().mesh();
+      if (mesh.place(Mesh::stages()).rank != last) {
+        EXPECT_TRUE(outputs.empty());
+      } else {
+        const int64_t begin = 7 * mesh.data_rank() / mesh.data_size();
+        EXPECT_TRUE(is_near(outputs.at("logits"), logits.narrow(0, begin, own.samples()), 1e-12));
+      }
+      // Training goes on after it.
+      EXPECT_NEAR(job.train_step(own).loss, expected, 1e-12);
     }
-    // Training goes on after it.
-    EXPECT_NEAR(job.train_step(own).loss, expected, 1e-12);
     world.communicator().barrier();
   });
 }
 
 // A boundary carries the fields that units made, and back the gradients of the differentiable ones: what
-// comes from the batch alone stays. Both holders of a tied gradient take part in its sum. A stage has a
-// boundary in front of each of its chunks and one behind it.
+// comes from the batch alone stays. Both holders of a tied gradient take part in its sum; in a V there is
+// one. A stage has a boundary in front of each of its chunks and one behind it. The turn of a V sends
+// nothing.
 TEST(PipelineStages, SendTheBytesOfTheFormula) {
   constexpr int64_t kSamples = 7, kPositions = 7, kWidth = 12, kVocabulary = 23, kReal = 8;
   on_ranks({2, 4}, [&](World& world) {
-    for (const std::string style : {"1f1b", "interleaved", "gpipe"}) {
+    for (const std::string style : {"1f1b", "interleaved", "zbv", "gpipe"}) {
       SCOPED_TRACE(style);
+      const bool vee = style == "zbv";
       const Layout layout = {"torch_ddp", world.size() == 2 ? R"("pp_size": 2)" : R"("pp_size": 4)"};
       Job job =
           boost(world, tiny_gpt2(TinyGpt2{.precision = "fp64", .layers = 6}),
@@ -224,11 +249,12 @@ TEST(PipelineStages, SendTheBytesOfTheFormula) {
       for (int step = 0; step < 2; ++step) job.train_step(batch);  // the first two compare ranks
       const int64_t hidden = kSamples * kPositions * kWidth * kReal;
       const bool first = world.rank() == 0, last = world.rank() + 1 == world.size();
-      const int64_t chunks = style == "interleaved" ? 2 : 1;
-      const int64_t forwards = (chunks - (last ? 1 : 0)) * hidden,
-                    backwards = (chunks - (first ? 1 : 0)) * hidden;
+      const int64_t chunks = vee || style == "interleaved" ? 2 : 1;
+      const int64_t forwards = (chunks - (last || (vee && first) ? 1 : 0)) * hidden,
+                    backwards = (chunks - (first || (vee && last) ? 1 : 0)) * hidden;
       std::map<std::string, int64_t> expected = {{"send", forwards + backwards}};
-      if (first || last) expected["all_reduce"] = kVocabulary * kWidth * kReal;  // 2 (P - 1) / P of it, P = 2
+      if (!vee && (first || last))
+        expected["all_reduce"] = kVocabulary * kWidth * kReal;  // 2 (P - 1) / P of it, P = 2
       EXPECT_EQ(sent_bytes([&] { job.train_step(batch); }), expected);
       EXPECT_EQ(sent_bytes([&] { job.evaluate(batch); })["send"], forwards);
     }

@@ -76,7 +76,7 @@ TEST(Estimate, IsWhatARankOfTheAxesHolds) {
 
 TEST(Estimate, CountsTheParametersOfAStage) {
   on_ranks({2}, [&](World& world) {
-    for (const char* style : {"1f1b", "interleaved"}) {
+    for (const char* style : {"1f1b", "interleaved", "zbv"}) {
       SCOPED_TRACE(style);
       const BoosterOptions options = with(fmt::format(R"("pp_size": 2, "pp_style": "{}")", style));
       Model made = model();
@@ -127,6 +127,11 @@ TEST(Estimate, CountsTheActivationsOfEachChunk) {
   EXPECT_EQ(bytes(1, 1), part[1] + part[3]);
   // Stage 0 runs F0.0 F1.0 F0.1 F1.1 F2.0 B0.1 F3.0 B1.1 ...
   EXPECT_EQ(bytes(4, 0), std::max(3 * part[0] + 2 * part[2], 4 * part[0] + part[2]));
+  const auto in_vee = [](uint32_t stage) {
+    return activations_of(stage, R"("pp_size": 2, "pp_style": "zbv", "num_microbatches": 1)", 1);
+  };
+  EXPECT_EQ(in_vee(0), part[0] + part[3]);
+  EXPECT_EQ(in_vee(1), part[1] + part[2]);
 }
 
 TEST(Estimate, HasNoneOfAttentionStepByStep) {
