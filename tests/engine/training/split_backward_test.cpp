@@ -64,6 +64,23 @@ std::vector<Batch> batches() {
   return micro_batches(toy_batch(2 * kMicroBatches + 1, 3, false), kMicroBatches, {});
 }
 
+// Stage 0 has the first and the last unit, and so the parameter that both use for itself.
+WEFT_RANKS_TEST(SplitBackwards, RunOnStagesInAVee, 2, 4) {
+  Vee vee(world);
+  const Bindings& bindings = vee.training->bindings();
+  const bool first = vee.stage == 0;
+  EXPECT_EQ(bindings.runs_here(*bindings.units().front()), first);
+  EXPECT_EQ(bindings.runs_here(*bindings.units().back()), first);
+  const weft_param* const tied = bindings.find_param("head.weight");
+  EXPECT_EQ(tied->here, first);
+  EXPECT_FALSE(tied->across_stages);
+  std::vector<std::string> own = vee.units(0);
+  for (const std::string& unit : vee.units(1)) own.push_back(unit);
+  std::vector<std::string> seen;
+  for (const weft_unit* unit : bindings.own_units()) seen.push_back(unit->unit->name());
+  EXPECT_EQ(seen, own);
+}
+
 WEFT_RANKS_TEST(SplitBackwards, HaveTheHooksOfTwoBackwards, 2, 4) {
   Vee vee(world);
   vee.training->run_step(batches());
