@@ -23,8 +23,8 @@ uint32_t num_stages(const BoosterOptions& booster);
 
 // Returns the bytes that forwards without dropout save for backward, on the first rank of the booster's
 // tensor and sequence axes in pipeline stage `stage`: of one forward, or of as many micro-batches as its
-// schedule keeps at once there. Returns nothing if the model has no example batch. Throws UNIMPLEMENTED with
-// enable_flash_attention false.
+// schedule keeps at once there. Between the halves of a split backward all counts that the forward saved.
+// Returns nothing if the model has no example batch. Throws UNIMPLEMENTED with enable_flash_attention false.
 std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions& booster,
                                         const MicroBatchShape& shape, uint32_t stage = 0);
 
