@@ -101,13 +101,15 @@ at::Tensor whole_linear(const at::Tensor& x, const at::Tensor& weight, const at:
 }
 
 // The backward of linear() in two halves: computes the gradient of the input, and leaves those of weight and
-// bias to the second half. All of them have the bits that they have in one.
+// bias to the second half. All of them have the bits that they have in one. Its only edge is that of the
+// input: autograd would call the hooks of parameters in the first half, too.
 class SplitLinear final : public torch::autograd::Node {
  public:
-  SplitLinear(const at::Tensor& x, const at::Tensor& weight, Linear::Layout layout, bool fast,
-              std::shared_ptr<DeferredGradients> deferred)
+  SplitLinear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Linear::Layout layout,
+              bool fast, std::shared_ptr<DeferredGradients> deferred)
       : x_(x, /*is_output=*/false),
         weight_(weight, /*is_output=*/false),
+        parameters_(torch::autograd::collect_next_edges(weight, bias)),
         layout_(layout),
         fast_(fast),
         deferred_(std::move(deferred)) {}
@@ -120,8 +122,8 @@ class SplitLinear final : public torch::autograd::Node {
     // Without its history, which would keep the graph of the unit.
     const at::Tensor x = x_.unpack().detach();
     if (task_should_compute_output(0)) result[0] = input_gradient(dy, weight_.unpack(), layout_, fast_);
-    const bool biased = task_should_compute_output(2);
-    deferred_->leave({next_edge(1), next_edge(2)}, [x, dy, biased, layout = layout_, fast = fast_] {
+    const bool biased = parameters_[1].is_valid();
+    deferred_->leave(parameters_, [x, dy, biased, layout = layout_, fast = fast_] {
       return torch::autograd::variable_list{weight_gradient(dy, x, layout, fast),
                                             biased ? linear_bias_gradient(dy) : at::Tensor()};
     });
@@ -135,6 +137,7 @@ class SplitLinear final : public torch::autograd::Node {
 
  private:
   torch::autograd::SavedVariable x_, weight_;
+  const torch::autograd::edge_list parameters_;  // of weight and bias
   const Linear::Layout layout_;
   const bool fast_;
   const std::shared_ptr<DeferredGradients> deferred_;
@@ -150,9 +153,9 @@ at::Tensor split_linear(const at::Tensor& x, const at::Tensor& weight, const at:
                         Linear::Layout layout, std::shared_ptr<DeferredGradients> deferred) {
   const at::Tensor of_x = cast(x), w = cast(weight), b = cast(bias);
   const std::shared_ptr<SplitLinear> node(
-      new SplitLinear(of_x, w, layout, uses_fast_product(of_x), std::move(deferred)),
+      new SplitLinear(of_x, w, b, layout, uses_fast_product(of_x), std::move(deferred)),
       torch::autograd::deleteNode);
-  node->set_next_edges(torch::autograd::collect_next_edges(of_x, w, b));
+  node->set_next_edges(torch::autograd::collect_next_edges(of_x));
   const at::NoGradGuard no_graph;
   const at::Tensor result = whole_linear(of_x, w, b, layout).detach();
   torch::autograd::set_history(result, node);

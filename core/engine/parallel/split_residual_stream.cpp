@@ -56,32 +56,33 @@ class Again {
 // The backward of a product with a gathered input. It saves this rank's positions only.
 class GatheredProduct final : public torch::autograd::Node {
  public:
-  // With `deferred` the gradients of weight and bias are left to it.
-  GatheredProduct(const at::Tensor& part, const at::Tensor& weight, bool biased, nn::Linear::Layout layout,
-                  std::shared_ptr<Again> again, std::shared_ptr<DeferredGradients> deferred)
+  // Its edges are those of the gathered input, weight and bias; with `deferred`, to which the gradients of
+  // weight and bias are left, that of the input alone: autograd would call the hooks of parameters twice.
+  GatheredProduct(const at::Tensor& part, const at::Tensor& weight, const at::Tensor& bias,
+                  nn::Linear::Layout layout, std::shared_ptr<Again> again,
+                  std::shared_ptr<DeferredGradients> deferred)
       : part_(part, /*is_output=*/false),
         weight_(weight, /*is_output=*/false),
-        biased_(biased),
+        parameters_(torch::autograd::collect_next_edges(weight, bias)),
         layout_(layout),
         again_(std::move(again)),
         deferred_(std::move(deferred)) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor& dy = gradients[0];
-    torch::autograd::variable_list result(biased_ ? 3 : 2);
+    torch::autograd::variable_list result(num_outputs());
     if (!dy.defined()) return result;
     require_first_order("linear");
     // Every rank must gather, even if its weight is frozen, because gathering is collective.
     const at::Tensor part = part_.unpack().detach();
     if (deferred_ == nullptr) again_->start(part);
     if (task_should_compute_output(0)) result[0] = nn::linear_input_gradient(dy, weight_.unpack(), layout_);
-    const bool biased = biased_ && task_should_compute_output(2);
+    const bool biased = parameters_[1].is_valid();
     const auto gradients_of_parameters = [part, dy, biased, layout = layout_, again = again_] {
       return torch::autograd::variable_list{again->weight_gradient(dy, part, layout),
                                             biased ? nn::linear_bias_gradient(dy) : at::Tensor()};
     };
     if (deferred_ != nullptr) {
-      deferred_->leave({next_edge(1), biased_ ? next_edge(2) : torch::autograd::Edge()},
-                       gradients_of_parameters);
+      deferred_->leave(parameters_, gradients_of_parameters);
       return result;
     }
     const torch::autograd::variable_list parameters = gradients_of_parameters();
@@ -96,7 +97,7 @@ class GatheredProduct final : public torch::autograd::Node {
 
  private:
   torch::autograd::SavedVariable part_, weight_;
-  const bool biased_;
+  const torch::autograd::edge_list parameters_;  // of weight and bias
   const nn::Linear::Layout layout_;
   const std::shared_ptr<Again> again_;
   const std::shared_ptr<DeferredGradients> deferred_;  // null if backward is whole
@@ -130,13 +131,13 @@ class SplitInput final : public RegionInput {
     }
     if (torch::autograd::compute_requires_grad(crossing.inside, weight, bias)) {
       crossing.again->join();
-      torch::autograd::variable_list inputs = {crossing.inside, weight};
-      if (bias.defined()) inputs.push_back(bias);
+      const std::shared_ptr<DeferredGradients> deferred = nn::deferred_for(weight, bias);
       const std::shared_ptr<GatheredProduct> node(
-          new GatheredProduct(x, weight, bias.defined(), layout, crossing.again,
-                              nn::deferred_for(weight, bias)),
+          new GatheredProduct(x, weight, bias, layout, crossing.again, deferred),
           torch::autograd::deleteNode);
-      node->set_next_edges(torch::autograd::collect_next_edges(inputs));
+      node->set_next_edges(deferred != nullptr
+                               ? torch::autograd::collect_next_edges(crossing.inside)
+                               : torch::autograd::collect_next_edges(crossing.inside, weight, bias));
       torch::autograd::set_history(result, node);
     }
     if (--crossing.left == 0) crossing = {};  // the last reader releases the memory
