@@ -246,9 +246,9 @@ AppliedPlan::AppliedPlan(nn::Model& model, const plan::Plan& plan, const Communi
   }
 }
 
-std::vector<Run> AppliedPlan::own_positions(const std::string& sequence, int64_t total) const {
+const ResidualStream& AppliedPlan::stream(const std::string& sequence) const {
   const auto found = streams_.find(sequence);
-  return (found != streams_.end() ? found : streams_.find(""))->second->own(total);
+  return *(found != streams_.end() ? found : streams_.find(""))->second;
 }
 
 int64_t AppliedPlan::times_counted() const {

@@ -28,9 +28,8 @@ class AppliedPlan {
   // Returns, by full name, every parameter that is sharded or whose gradient is not summed over the usual
   // axes. A tied parameter is listed under both of its names.
   const std::map<std::string, plan::PlannedParameter>& split() const { return split_; }
-  // Returns which of the `total` positions of `sequence` this rank holds in the residual stream. `sequence`
-  // is a name that Model::lengths gives.
-  std::vector<Run> own_positions(const std::string& sequence, int64_t total) const;
+  // Returns the residual stream of `sequence`, a name that Model::lengths gives.
+  const ResidualStream& stream(const std::string& sequence) const;
   // Returns how often the data-parallel sum of gradients counts each sample: the size of the sequence axis if
   // sequences are split over it, 1 otherwise.
   int64_t times_counted() const;

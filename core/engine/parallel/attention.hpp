@@ -25,10 +25,4 @@ std::shared_ptr<nn::AttentionOperation> ring_attention(std::shared_ptr<ResidualS
                                                        std::shared_ptr<ResidualStream> source,
                                                        int inner_ring);
 
-// `head_scatter_bias` returns the bias of this rank's heads, `ring_bias` that of this rank's queries, and
-// `whole_bias` that of all queries with the layer's heads.
-std::shared_ptr<nn::PositionBiasOperation> head_scatter_bias(std::shared_ptr<ResidualStream> stream);
-std::shared_ptr<nn::PositionBiasOperation> ring_bias(std::shared_ptr<ResidualStream> stream);
-std::shared_ptr<nn::PositionBiasOperation> whole_bias(std::shared_ptr<ResidualStream> stream);
-
 }  // namespace weft::parallel

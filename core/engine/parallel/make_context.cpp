@@ -24,7 +24,7 @@ std::shared_ptr<nn::ForwardContext> make_context(const nn::Model& model, const B
   std::vector<nn::Sequence> sequences;
   for (const nn::SequenceLength& length : lengths_of(model, batch)) {
     std::vector<Run> own = {{0, length.positions}};
-    if (plan != nullptr) own = plan->own_positions(length.name, length.positions);
+    if (plan != nullptr) own = plan->stream(length.name).own(length.positions);
     sequences.push_back({length.name, length.positions, length.rows, std::move(own)});
   }
   std::optional<uint64_t> seed;

@@ -53,14 +53,20 @@ class ResidualStream : public std::enable_shared_from_this<ResidualStream> {
     return positions_ ? positions_->own(by_position) : by_position;
   }
   // Returns the positions of `by_position` (B, T, ...) that a region works on on this rank.
-  virtual at::Tensor inside(const at::Tensor& by_position) const { return own(by_position); }
+  at::Tensor inside(const at::Tensor& by_position) const {
+    return splits_regions() ? own(by_position) : by_position;
+  }
   // Returns true if this rank holds a part of the positions.
   bool is_split() const { return positions_.has_value(); }
   // Returns the attention of queries of this stream to keys and values of `source`, which may be this stream.
   // Returns null if regions have all positions, so that layers attend by themselves.
   virtual std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source);
-  // Returns which part of a position bias attention() reads.
-  virtual std::shared_ptr<nn::PositionBiasOperation> position_bias();
+  // Returns the part of a position bias that attention reads on this rank: all queries, unless a stream splits
+  // them. `heads` is the number of heads of the layer, `total` that of positions.
+  using BiasPart = nn::PositionBiasOperation::Part;
+  virtual BiasPart bias_part(int64_t heads, int64_t total) const { return {total, {{0, total}}, {0, heads}}; }
+  // Returns the operation that selects this part for the running unit.
+  std::shared_ptr<nn::PositionBiasOperation> position_bias();
   // Returns how positions are split. The stream must be split.
   const Positions& positions() const { return positions_.value(); }
   // Marks where a sequence begins. Returns `ids` (B, T) unchanged, because embeddings take their part
@@ -84,10 +90,16 @@ class ResidualStream : public std::enable_shared_from_this<ResidualStream> {
   std::vector<Run> own(int64_t total) const {
     return positions_ ? positions_->of(positions_->ranks().rank(), total) : std::vector<Run>{{0, total}};
   }
+  // Returns which of `total` positions a region works on on this rank.
+  std::vector<Run> inside(int64_t total) const {
+    return splits_regions() ? own(total) : std::vector<Run>{{0, total}};
+  }
 
  protected:
   ResidualStream(std::string sequence, std::optional<Positions> positions, int64_t times_counted)
       : positions_(std::move(positions)), sequence_(std::move(sequence)), times_counted_(times_counted) {}
+  // Returns false if regions work on all positions of a split stream.
+  virtual bool splits_regions() const { return true; }
   const std::optional<Positions> positions_;  // empty if every rank has all positions
 
  private:

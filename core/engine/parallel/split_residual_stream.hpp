@@ -17,7 +17,6 @@ class SplitResidualStream : public ResidualStream {
   // Sums the gradient over the tensor ranks, because each applies the parameter to its own positions.
   at::Tensor parameter(const at::Tensor& parameter) override;
   at::Tensor split(const at::Tensor& x) override;
-  at::Tensor inside(const at::Tensor& by_position) const override { return by_position; }
 
   // Gathers `x` (B, t, in) into `whole` (B, T, in) and returns nn::linear of it. Collective, not recorded by
   // autograd.
@@ -32,6 +31,7 @@ class SplitResidualStream : public ResidualStream {
   virtual std::function<at::Tensor()> start_gathering(const at::Tensor& x, int64_t total) const;
 
  protected:
+  bool splits_regions() const override { return false; }
   const Communicator ranks_;
 
  private:

@@ -16,8 +16,21 @@ std::shared_ptr<nn::AttentionOperation> ResidualStream::attention(const std::sha
   return nullptr;
 }
 
+namespace {
+
+class StreamBias final : public nn::PositionBiasOperation {
+ public:
+  explicit StreamBias(std::shared_ptr<const ResidualStream> stream) : stream_(std::move(stream)) {}
+  Part part(int64_t heads) const override { return stream_->bias_part(heads, stream_->length()); }
+
+ private:
+  const std::shared_ptr<const ResidualStream> stream_;
+};
+
+}  // namespace
+
 std::shared_ptr<nn::PositionBiasOperation> ResidualStream::position_bias() {
-  return whole_bias(shared_from_this());
+  return std::make_shared<StreamBias>(shared_from_this());
 }
 
 at::Tensor ResidualStream::end(const at::Tensor& x) {
@@ -79,8 +92,11 @@ class HeadScatterResidualStream final : public WholeResidualStream {
   std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source) override {
     return head_scatter_attention(shared_from_this(), source);
   }
-  std::shared_ptr<nn::PositionBiasOperation> position_bias() override {
-    return head_scatter_bias(shared_from_this());
+  // This rank's heads.
+  BiasPart bias_part(int64_t heads, int64_t total) const override {
+    const Communicator& ranks = positions().ranks();
+    const int64_t own = heads / ranks.size();
+    return {total, {{0, total}}, {ranks.rank() * own, own}};
   }
 };
 
@@ -93,9 +109,8 @@ class RingAttentionResidualStream final : public WholeResidualStream {
   std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source) override {
     return ring_attention(shared_from_this(), source, inner_ring_);
   }
-  std::shared_ptr<nn::PositionBiasOperation> position_bias() override {
-    return ring_bias(shared_from_this());
-  }
+  // This rank's queries.
+  BiasPart bias_part(int64_t heads, int64_t total) const override { return {total, own(total), {0, heads}}; }
 
  private:
   const int inner_ring_;

@@ -10,7 +10,6 @@
 #include "base/text.hpp"
 #include "parallel/apply.hpp"
 #include "training/part.hpp"
-#include "training/passed_fields.hpp"
 #include "training/stages.hpp"
 
 weft_param::~weft_param() {
@@ -70,7 +69,6 @@ void Bindings::start(const MakePlan& make_plan) {
     make_mesh();
     stages_ = divide_model(*model_, options_.pipeline);
     apply_plan(make_plan);
-    check_passed_fields(*model_, plan_.get(), stages_, strategy_name());
     keep_stage();
     strategy_->call(strategy_->api().configure, static_cast<weft_training*>(this));
     check_bound();

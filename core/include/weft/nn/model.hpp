@@ -81,15 +81,15 @@ struct Tie {
   std::string canonical;
 };
 
-// A field of the State that enters a unit. `shape` is the global shape, before sequences or heads are split
-// across ranks.
+// A field of the State that enters a unit. `shape` is the shape before sequences are split across ranks. A
+// position bias has as many heads as the attention layers that read it.
 struct FieldShape {
   // How the field is sharded when a plan splits sequences or heads.
   enum class Division {
     kNone,          // replicated
     kPositions,     // (N, T, ...): sharded along the positions of `sequence`, as the residual stream is
     kRegion,        // (N, T, ...): sharded as the input of a tensor-parallel region is
-    kPositionBias,  // (1 or N, H, T, T): sharded along the heads and queries, as attention is
+    kPositionBias,  // (1 or N, H, T, T): sharded along the heads or queries, as attention is
   };
   std::string name;
   std::vector<int64_t> shape;
