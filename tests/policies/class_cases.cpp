@@ -8,7 +8,6 @@
 #include "parallel/apply.hpp"
 #include "plugins/support/sequence_modes.hpp"
 #include "policies/trials.hpp"
-#include "training/passed_fields.hpp"
 #include "training/stages.hpp"
 #include "weft/error.hpp"
 
@@ -122,12 +121,11 @@ std::string refusal(const Case& job) {
   try {
     const HostOptions host = choose_strategy(booster).host;
     const plan::ParallelSizes& sizes = host.plan_flags;
-    const pipeline::StageDivision stages = divide_model(model.module(), host.pipeline);
+    divide_model(model.module(), host.pipeline);
     std::string policy;
     parallel::AppliedPlan applied(model.module(),
                                   make_plan(model.module(), sizes, host.custom_policy, &policy),
                                   comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
-    check_passed_fields(model.module(), &applied, stages, job.options.strategy);
     applied.lift();
   } catch (const Error& error) {
     return error.what();

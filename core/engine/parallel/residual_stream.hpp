@@ -61,9 +61,9 @@ class ResidualStream : public std::enable_shared_from_this<ResidualStream> {
   // Returns the attention of queries of this stream to keys and values of `source`, which may be this stream.
   // Returns null if regions have all positions, so that layers attend by themselves.
   virtual std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source);
-  // Returns the part of a position bias that attention reads on this rank: all queries, unless a stream splits
-  // them. `heads` is the number of heads of the layer, `total` that of positions.
   using BiasPart = nn::PositionBiasOperation::Part;
+  // Returns the part of a position bias that attention reads on this rank. `heads` is the number of heads of
+  // the layer, `total` that of positions.
   virtual BiasPart bias_part(int64_t heads, int64_t total) const { return {total, {{0, total}}, {0, heads}}; }
   // Returns the operation that selects this part for the running unit.
   std::shared_ptr<nn::PositionBiasOperation> position_bias();

@@ -1,9 +1,9 @@
-// Schedules that pass states between stages while tensor-parallel ranks split the layers.
+// Schedules that pass states between stages while ranks split layers and sequences.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "engine/training/boosted.hpp"
-#include "support/expect_error.hpp"
+#include "plugins/support/sequence_modes.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -11,7 +11,7 @@ namespace weft::test {
 
 namespace {
 
-// Has eight units, so that the second stage begins in the decoder and gets the position bias, the output of
+// Has nine units, so that the second stage begins in the decoder and gets the position bias, the output of
 // the encoder and a mask from the first.
 constexpr const char* kT5 = R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"],
     "vocab_size": 48, "d_model": 12, "d_kv": 5, "d_ff": 20, "num_layers": 1, "num_decoder_layers": 5,
@@ -50,43 +50,47 @@ class Stages : public testing::Test {
     return boost(std::move(world), Model::open(config, "", "fp64"),
                  {.strategy = strategy, .options = options, .accumulate = 2, .precision = "fp64"}, "adamw");
   }
-  // Trains on two ranks that run both stages, and compares the losses with those of one rank.
+  // Trains on two ranks that run both stages, with each of the options, and compares the losses with those of
+  // one rank.
   void expect_losses_of_one_rank(const char* json, Batch (*batch)(int64_t seed),
-                                 const std::string& options) const {
+                                 const std::vector<std::string>& all_options) const {
     const std::string config = folder_.file("config.json", json);
     Job alone = boost_in(one_rank(), config, "none", "{}");
     std::vector<double> expected;
     for (const int64_t seed : {1, 2, 3}) expected.push_back(alone.train_step(batch(seed)).loss);
     on_ranks({2}, [&](World& world) {
-      Job job = boost_in(world, config, "scripted", options);
-      for (const int64_t seed : {1, 2, 3})
-        EXPECT_NEAR(job.train_step(batch(seed)).loss, expected[static_cast<size_t>(seed) - 1], 1e-9);
+      for (const std::string& options : all_options) {
+        Job job = boost_in(world, config, "scripted", options);
+        for (const int64_t seed : {1, 2, 3})
+          EXPECT_NEAR(job.train_step(batch(seed)).loss, expected[static_cast<size_t>(seed) - 1], 1e-9)
+              << options;
+      }
     });
   }
 
   TemporaryFolder folder_;
 };
 
-constexpr const char* kTensor = R"({"schedule": "two_stages", "tp_size": 2})";
-constexpr const char* kSplit =
-    R"({"schedule": "two_stages", "tp_size": 2, "enable_sequence_parallelism": true,
-                                   "sequence_parallelism_mode": "split_gather"})";
+// Every mode on two ranks.
+std::vector<std::string> all_modes() {
+  std::vector<std::string> options;
+  for (const Split& split : kSplits)
+    if (split.ranks == 2)
+      options.push_back(
+          in_mode(split.mode, std::string(split.axes) + R"("schedule": "two_stages", )").options);
+  return options;
+}
 
 TEST_F(Stages, PassTheHeadsThatATensorParallelRankHas) {
-  expect_losses_of_one_rank(kT5, t5_batch, kTensor);
+  expect_losses_of_one_rank(kT5, t5_batch, {R"({"schedule": "two_stages", "tp_size": 2})"});
 }
 
 TEST_F(Stages, PassThePositionsThatARankHas) {
-  expect_losses_of_one_rank(kGpt2, gpt2_batch, kSplit);
+  expect_losses_of_one_rank(kGpt2, gpt2_batch, all_modes());
 }
 
-TEST_F(Stages, AreRefusedFieldsOfSplitSequencesThatAreNotTheResidualStream) {
-  const std::string config = folder_.file("config.json", kT5);
-  on_ranks({2}, [&](World& world) {
-    Job job = boost_in(world, config, "scripted", kSplit);
-    EXPECT_ERROR(job.train_step(t5_batch(1)), WEFT_UNIMPLEMENTED, "scripted", "T5ForConditionalGeneration",
-                 "splits sequences", "between stages");
-  });
+TEST_F(Stages, PassTheBiasAndTheSourceThatARankHas) {
+  expect_losses_of_one_rank(kT5, t5_batch, all_modes());
 }
 
 }  // namespace
