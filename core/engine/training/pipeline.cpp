@@ -14,6 +14,7 @@
 #include "comm/agreement.hpp"
 #include "host/launch/activity.hpp"
 #include "trace/trace.hpp"
+#include "training/left_fields.hpp"
 #include "training/passed_fields.hpp"
 #include "training/stages.hpp"
 
@@ -27,10 +28,6 @@ using pipeline::Transfer;
 
 Transfer::Content content_of(Kind kind) {
   return kind == Kind::forward ? Transfer::Content::state : Transfer::Content::gradients;
-}
-
-std::string shape_of(const at::Tensor& tensor) {
-  return fmt::format("[{}] of {}", fmt::join(tensor.sizes(), ", "), c10::toString(tensor.scalar_type()));
 }
 
 // Returns the names, shapes and dtypes of all fields.
@@ -116,9 +113,9 @@ class Pipeline::Run {
   void forward(const Operation& operation);
   void backward(const Operation& operation);
   State enter(const Operation& operation, uint32_t virtual_stage);
-  State leave(const Operation& operation, uint32_t virtual_stage);
+  State from_batch(uint32_t micro, uint32_t virtual_stage);
+  State leave(const Operation& operation, uint32_t virtual_stage, const State& given);
   State gradients_of_entered(const Operation& operation, uint32_t virtual_stage);
-  at::Tensor leaving(const State& state, const nn::FieldShape& field, uint32_t virtual_stage) const;
   // Return what an operation receives, and pass on what it sends, to another stage or within this one.
   State received(const Operation& operation, uint32_t boundary);
   void pass_on(const Operation& operation, uint32_t boundary, State tensors);
@@ -155,15 +152,17 @@ void Pipeline::Run::forward(const Operation& operation) {
   const uint32_t micro = operation.micro_batch;
   const uint32_t own = schedule_.virtual_stage(program_.stage, operation.chunk);
   const pipeline::StageDivision& division = pipeline_.bindings_.stages();
+  const bool is_last = own + 1 == schedule_.virtual_stages();
   weft_state& state = flight(operation).state;
   state.state = own == 0 ? input(micro).state : enter(operation, own);
+  const State given = is_last ? State() : from_batch(micro, own + 1);
   if (operation.chunk + 1 == schedule_.chunks) input(micro).state = State();
   for (uint32_t unit = division.begin(own); unit < division.end(own); ++unit)
     step_.forward(micro, *pipeline_.bindings_.units()[unit], state);
-  if (own + 1 == schedule_.virtual_stages())
+  if (is_last)
     step_.finish(micro, state.state);
   else
-    pass_on(operation, own, leave(operation, own));
+    pass_on(operation, own, leave(operation, own, given));
   state.state = State();
 }
 
@@ -202,36 +201,29 @@ State Pipeline::Run::enter(const Operation& operation, uint32_t virtual_stage) {
   return state;
 }
 
-// Returns the fields that the next virtual stage needs, and keeps the roots of their backward.
-State Pipeline::Run::leave(const Operation& operation, uint32_t virtual_stage) {
+// Returns the fields of the batch with which a virtual stage begins, and which it makes itself.
+State Pipeline::Run::from_batch(uint32_t micro, uint32_t virtual_stage) {
+  State fields;
+  for (const nn::FieldShape& field : entering(micro, virtual_stage).fields)
+    if (field.from_input) fields.set(field.name, input(micro).state.at(field.name));
+  return fields;
+}
+
+// Returns the fields that the next virtual stage needs, in the dtype that it expects: autocast may have
+// changed it. Keeps the roots of their backward. `given` are those that come from the batch.
+State Pipeline::Run::leave(const Operation& operation, uint32_t virtual_stage, const State& given) {
   Flight& own = flight(operation);
+  const Boundary& boundary = entering(operation.micro_batch, virtual_stage + 1);
+  const Bindings& bindings = pipeline_.bindings_;
+  const uint32_t last = bindings.stages().end(virtual_stage) - 1;
+  check_left_fields(bindings, last, own.state.state, given, boundary.fields);
   State tensors;
-  for (const nn::FieldShape& field : entering(operation.micro_batch, virtual_stage + 1).made) {
-    const at::Tensor tensor = leaving(own.state.state, field, virtual_stage);
+  for (const nn::FieldShape& field : boundary.made) {
+    const at::Tensor tensor = own.state.state.at(field.name).to(field.dtype);
     if (field.differentiable && tensor.requires_grad()) own.left.set(field.name, without_memory(tensor));
     tensors.set(field.name, tensor.detach().contiguous());
   }
   return tensors;
-}
-
-// Returns a field of the State that the last unit of a virtual stage left, in the dtype that the next virtual
-// stage expects: autocast may have changed it.
-at::Tensor Pipeline::Run::leaving(const State& state, const nn::FieldShape& field,
-                                  uint32_t virtual_stage) const {
-  const at::Tensor* const found = state.find(field.name);
-  const auto fits = [&](at::ScalarType dtype) {
-    return dtype == field.dtype || (at::isFloatingType(dtype) && at::isFloatingType(field.dtype));
-  };
-  if (found != nullptr && found->sizes() == at::IntArrayRef(field.shape) && fits(found->scalar_type()))
-    return found->to(field.dtype);
-  const Bindings& bindings = pipeline_.bindings_;
-  const uint32_t last = bindings.stages().end(virtual_stage) - 1;
-  fail(WEFT_INTERNAL,
-       "{}: the field \"{}\" that unit {} passes to the next pipeline stage {}, but boundary() of the model "
-       "says [{}] of {}",
-       bindings.model().architecture(), field.name, bindings.units()[last]->unit->name(),
-       found == nullptr ? std::string("does not exist") : "is " + shape_of(*found),
-       fmt::join(field.shape, ", "), c10::toString(field.dtype));
 }
 
 // Returns the gradients that the previous virtual stage waits for: zero where no unit used the field.

@@ -7,6 +7,8 @@
 #include <weft/nn/layers.hpp>
 
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <tuple>
 
 #include "engine/training/boosted.hpp"
@@ -201,7 +203,8 @@ WEFT_RANKS_TEST(PipelineStages, RefuseDifferentNumbersOfMicroBatches, 2) {
 // A model of two layers whose boundary() is wrong about what the first one leaves.
 class WrongBoundary final : public nn::Model {
  public:
-  WrongBoundary() : Model(Config()) {
+  enum class Says { kOtherShape, kOneFieldMore, kUnchanged, kWithoutGradient };
+  explicit WrongBoundary(Says says) : Model(Config()), says_(says) {
     for (const char* name : {"first", "second"}) {
       nn::Linear* const layer =
           register_module(name, std::make_shared<nn::Linear>(4, 4, false, at::kDouble)).get();
@@ -220,26 +223,74 @@ class WrongBoundary final : public nn::Model {
   }
   State outputs(const State& last) const override { return last; }
   std::vector<nn::FieldShape> boundary(const Batch& batch, size_t index) const override {
-    return {{"x", {batch.at("x").size(0), index == 0 ? 4 : 5}, at::kDouble, index > 0}};
+    nn::FieldShape x = {"x", {batch.at("x").size(0), 4}, at::kDouble, index > 0};
+    if (index == 0) return {x};
+    if (says_ == Says::kOtherShape) x.shape.back() = 5;
+    if (says_ == Says::kUnchanged) x.from_input = true;
+    if (says_ == Says::kWithoutGradient) x.differentiable = false;
+    std::vector<nn::FieldShape> fields = {x};
+    if (says_ == Says::kOneFieldMore) fields.push_back({"y", x.shape, x.dtype, true});
+    return fields;
   }
   nn::Initial initial(std::string_view) const override { return nn::Initial::normal(0, 1); }
 
  private:
+  const Says says_;
   std::vector<std::unique_ptr<nn::Unit>> units_;
 };
+
+std::vector<Batch> batch_of_ones() {
+  return {Batch{{"x", at::ones({3, 4}, at::kDouble)}}};
+}
 
 // The stage that would send it says so; the others say what they waited for.
 WEFT_RANKS_TEST(PipelineStages, NameTheFieldThatIsNotAsTheModelSays, 2) {
   Recorder recorder;
-  const auto training = make_stages(world, recorder, {.size = 2}, std::make_shared<WrongBoundary>());
-  const std::vector<Batch> batches = {Batch{{"x", at::ones({3, 4}, at::kDouble)}}};
+  const auto model = std::make_shared<WrongBoundary>(WrongBoundary::Says::kOtherShape);
+  const auto training = make_stages(world, recorder, {.size = 2}, model);
   if (world.rank() == 0) {
-    EXPECT_ERROR(training->run_step(batches), WEFT_INTERNAL, "WrongBoundary", "field \"x\"", "unit first",
-                 "is [3, 4] of Double", "[3, 5] of Double");
+    EXPECT_ERROR(training->run_step(batch_of_ones()), WEFT_INTERNAL, "WrongBoundary", "field \"x\"",
+                 "unit first", "is [3, 4] of Double", "[3, 5] of Double");
   } else {
-    EXPECT_ERROR(training->run_step(batches), WEFT_UNAVAILABLE,
+    EXPECT_ERROR(training->run_step(batch_of_ones()), WEFT_UNAVAILABLE,
                  "waiting for the State of micro-batch 0 from stage 0");
   }
+}
+
+// Trains on two stages, the first of which refuses to pass on its State with this text.
+void expect_refusal_to_pass(const std::function<std::shared_ptr<nn::Model>()>& make_model,
+                            const std::vector<Batch>& batches, const std::string& field,
+                            const std::string& text) {
+  SCOPED_TRACE(text);
+  on_ranks({2}, [&](World& world) {
+    Recorder recorder;
+    const auto training = make_stages(world, recorder, {.size = 2}, make_model());
+    if (world.rank() == 0) {
+      EXPECT_ERROR(training->run_step(batches), WEFT_INTERNAL, "the field \"" + field + "\"",
+                   "passes to the next pipeline stage", text);
+      return;
+    }
+    try {
+      training->run_step(batches);  // waits for a State, or has what it needs from the batch
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), WEFT_UNAVAILABLE) << error.what();
+    }
+  });
+}
+
+// Otherwise the next stage would compute with other fields than one rank does, or drop a gradient.
+TEST(PipelineStages, RefuseAStateThatTheModelDescribesWrongly) {
+  using Says = WrongBoundary::Says;
+  const auto says = [](Says what) {
+    return [what]() -> std::shared_ptr<nn::Model> { return std::make_shared<WrongBoundary>(what); };
+  };
+  expect_refusal_to_pass(says(Says::kOneFieldMore), batch_of_ones(), "y", "does not exist");
+  expect_refusal_to_pass(says(Says::kUnchanged), batch_of_ones(), "x", "is not that of the batch any more");
+  expect_refusal_to_pass(says(Says::kWithoutGradient), batch_of_ones(), "x",
+                         "needs a gradient, but boundary() of the model says that it is not differentiable");
+  // Its boundary() does not list this field, which a block reads if it is there.
+  expect_refusal_to_pass([] { return make_toy("", at::kDouble); }, {with(toy_batch(2, 1), "cut", 1)}, "cut",
+                         "is none of those that boundary() of the model lists");
 }
 
 // The stages beside it wait for its tensors, and end when it does.
