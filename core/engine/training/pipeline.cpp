@@ -74,6 +74,7 @@ class Pipeline::Run {
       });
       const ActivityDetail detail("in " + describe(operation, schedule_.chunks));
       run(operation);
+      if (!step_.training) limit_what_is_sent();
     }
     const ActivityDetail detail("after the schedule");
     transport_.finish();
@@ -109,6 +110,7 @@ class Pipeline::Run {
   }
 
   void expect(const std::vector<Operation>& operations, size_t place);
+  void limit_what_is_sent();
   void run(const Operation& operation);
   void forward(const Operation& operation);
   void backward(const Operation& operation);
@@ -139,6 +141,14 @@ void Pipeline::Run::expect(const std::vector<Operation>& operations, size_t plac
     if (due < operations.size())
       if (const auto transfer = receive_of(schedule_, program_.stage, operations[due]))
         transport_.expect(*transfer);
+}
+
+// Without backwards nothing comes back that shows what has arrived, so a stage would keep everything that it
+// sends, and could be far ahead of the next one. With one chunk on each stage, none waits for a later one
+// otherwise, so each may wait for the next one to begin to receive.
+void Pipeline::Run::limit_what_is_sent() {
+  constexpr size_t kAhead = 2;  // the next stage receives one while it computes with the other
+  if (schedule_.chunks == 1) transport_.wait_for_all_but(kAhead);
 }
 
 void Pipeline::Run::run(const Operation& operation) {

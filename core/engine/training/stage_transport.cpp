@@ -84,8 +84,9 @@ void StageTransport::post(const Transfer& transfer) {
   Moving moving{transfer, {}, {}};
   for (const nn::FieldShape& field : carried_(transfer)) {
     const at::Tensor tensor = at::empty(field.shape, field.dtype);
-    moving.works.push_back(
-        stages_.recv(tensor, static_cast<int>(transfer.from), tag_of(transfer, moving.works.size())));
+    if (tensor.numel() > 0)  // a rank may have no position of a short sequence
+      moving.works.push_back(stages_.recv(tensor, static_cast<int>(transfer.from),
+                                          tag_of(transfer, moving.tensors.size())));
     moving.tensors.set(field.name, tensor);
   }
   incoming_.push_back(std::move(moving));
@@ -117,9 +118,12 @@ void StageTransport::send(const Transfer& transfer, State tensors) {
                         "transfer", transfer.micro_batch);
   });
   Moving moving{transfer, std::move(tensors), {}};
-  for (const auto& [name, tensor] : moving.tensors)
-    moving.works.push_back(
-        stages_.send(tensor, static_cast<int>(transfer.to), tag_of(transfer, moving.works.size())));
+  size_t field = 0;
+  for (const auto& [name, tensor] : moving.tensors) {
+    const uint32_t tag = tag_of(transfer, field++);
+    if (tensor.numel() > 0)
+      moving.works.push_back(stages_.send(tensor, static_cast<int>(transfer.to), tag));
+  }
   outgoing_.push_back(std::move(moving));
 }
 
@@ -132,9 +136,11 @@ void StageTransport::release_arrived(const Transfer& received) {
   outgoing_.erase(first, outgoing_.end());
 }
 
-void StageTransport::finish() {
-  for (Moving& moving : outgoing_) wait(moving, /*arriving=*/false);
-  outgoing_.clear();
+void StageTransport::wait_for_all_but(size_t count) {
+  while (outgoing_.size() > count) {
+    wait(outgoing_.front(), /*arriving=*/false);
+    outgoing_.erase(outgoing_.begin());
+  }
 }
 
 }  // namespace weft

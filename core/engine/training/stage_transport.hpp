@@ -1,5 +1,6 @@
 // Moves States and their gradients between pipeline stages during one step. Sends and receives run in the
-// background; nothing waits but `receive` for what it returns, and `finish`.
+// background; nothing waits but `receive` for what it returns, and `wait_for_all_but` and `finish` for what
+// was sent.
 #pragma once
 
 #include <functional>
@@ -43,8 +44,10 @@ class StageTransport {
   // Begins to send contiguous tensors, one for each field that the transfer carries. Keeps them until they
   // have arrived.
   void send(const Transfer& transfer, State tensors);
+  // Blocks until all but the last `count` transfers that were sent have arrived.
+  void wait_for_all_but(size_t count);
   // Blocks until everything that was sent has arrived.
-  void finish();
+  void finish() { wait_for_all_but(0); }
 
  private:
   struct Moving {

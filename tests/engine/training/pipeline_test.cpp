@@ -13,6 +13,7 @@
 
 #include "engine/training/boosted.hpp"
 #include "engine/training/recorder.hpp"
+#include "memory/counting_allocator.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "training/micro_batches.hpp"
@@ -170,6 +171,22 @@ TEST(PipelineStages, RunEquallyManyMicroBatchesOnRanksOfUnequalBatches) {
     EXPECT_NEAR(job.accumulate_gradients(own), 1, 1e-12);  // every micro-batch that counts has one sample
     world.communicator().barrier();
   });
+}
+
+// In an evaluation nothing comes back that would show what has arrived.
+WEFT_RANKS_TEST(PipelineStages, KeepFewOfTheStatesThatTheySendInAnEvaluation, 2) {
+  constexpr int64_t kMicroBatches = 32, kSamples = 64, kPositions = 5, kWidth = 64;
+  constexpr int64_t kState = kSamples * kPositions * kWidth * 8;  // bytes of the hidden field
+  count_memory();
+  Recorder recorder;
+  const auto training =
+      make_stages(world, recorder, {.size = 2}, make_toy(R"("width": 64)", at::kDouble));
+  const std::vector<Batch> batches =
+      micro_batches(toy_batch(kMicroBatches * kSamples, 3), kMicroBatches, {});
+  const int64_t before = allocated_bytes();
+  reset_peak_allocated_bytes();
+  training->run_forward(batches);
+  if (world.rank() == 0) EXPECT_LT(peak_allocated_bytes() - before, kMicroBatches * kState / 2);
 }
 
 WEFT_RANKS_TEST(PipelineStages, RefuseALoopOfTheCallersOwn, 2) {
