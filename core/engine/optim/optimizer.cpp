@@ -105,12 +105,21 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector
   const bool measured = max_norm > 0 || scaler;
   sums.push_back(measured ? counted_norm_part(shards, norm_type) : 0);
   sums.insert(sums.end(), extra.begin(), extra.end());
+  sums.push_back(boosted_training.shared_gradients().is_pending() ? 1 : 0);
   const size_t rule_place = sums.size();
   rounds.measure(sums);
   if (measured)
     reduce_with_norm(boosted_training, sums, norm_place, norm_type);
   else
     reduce_over_ranks(boosted_training, sums, ReduceOp::kSum);
+
+  if (sums[rule_place - 1] > 0) {
+    boosted_training.touch(touched);
+    fail(WEFT_FAILED_PRECONDITION,
+         "step: the last backward ran under no_sync, so the gradients of parameters that several pipeline "
+         "stages use, such as tied embeddings, were never summed over the stages; run the last backward of a "
+         "step without it, or zero the gradients");
+  }
 
   const double scale = scaler ? scaler->scale() : 1;
   const double norm = norm_of_parts(sums[norm_place], norm_type);

@@ -230,4 +230,8 @@ std::vector<bool> Bindings::take_touched() {
   return touched;
 }
 
+void Bindings::touch(const std::vector<bool>& touched) {
+  for (const auto& param : params_) param->touched = param->touched || touched[param->index];
+}
+
 }  // namespace weft

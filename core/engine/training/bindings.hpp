@@ -114,8 +114,10 @@ class Bindings {
   void values_changed();
   void zero_gradients();
   int64_t zeroings() const { return zeroings_; }  // how often zero_gradients() was called
-  // Returns, by parameter, which of them got a gradient since the last call, and forgets it.
+  // Returns, by parameter, which of them got a gradient since the last call, and forgets it. touch() takes
+  // that back.
   std::vector<bool> take_touched();
+  void touch(const std::vector<bool>& touched);
 
   // The factor by which every loss is multiplied before backward, so that fp16 gradients do not underflow.
   // The optimizer divides by it.

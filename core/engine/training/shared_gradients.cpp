@@ -4,6 +4,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -74,6 +75,11 @@ std::vector<weft_param*> SharedGradients::complete() {
 
 void SharedGradients::zero() {
   for (Entry& entry : entries_) entry.own.reset();
+}
+
+bool SharedGradients::is_pending() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.own.defined(); });
 }
 
 }  // namespace weft

@@ -29,6 +29,8 @@ class SharedGradients {
   std::vector<weft_param*> complete();
   // Forgets what end() took.
   void zero();
+  // Returns true if end() has taken a gradient since the last complete(): the strategy does not have it.
+  bool is_pending() const;
 
  private:
   struct Entry {

@@ -139,6 +139,37 @@ TEST(ExecutePipeline, KeepsGradientsLocalUnderNoSync) {
   });
 }
 
+// Without the sum over the stages the gradient of the tied embeddings would be missing.
+TEST(ExecutePipeline, RefusesAnUpdateAfterABackwardUnderNoSync) {
+  const Batch batch = toy_batch(8, 1, false);
+  Tensors sums = expected_of(batch, {}).gradients;
+  for (auto& [name, gradient] : sums) gradient = gradient * 2;
+  on_ranks({2}, [&](World& world) {
+    Booster booster = booster_of(world);
+    Job job = boost(world, toy_of(staged()), staged());
+    const Tensors before = published_values(job);
+    {
+      const Booster::NoSync local = booster.no_sync(job.model);
+      booster.execute_pipeline(batch, job.model, {}, job.optimizer);
+    }
+    EXPECT_ERROR(job.optimizer.step(), WEFT_FAILED_PRECONDITION, "no_sync", "pipeline stages",
+                 "zero the gradients");
+    expect_equal(published_values(job), before);
+    booster.execute_pipeline(batch, job.model, {}, job.optimizer);
+    expect_near(published_gradients(job), sums, kGradientFp64);
+    EXPECT_TRUE(job.optimizer.step());
+    job.optimizer.zero_grad();
+    // What was forgotten does not matter.
+    {
+      const Booster::NoSync local = booster.no_sync(job.model);
+      booster.execute_pipeline(batch, job.model, {}, job.optimizer);
+    }
+    job.optimizer.zero_grad();
+    EXPECT_TRUE(job.optimizer.step());
+    world.communicator().barrier();
+  });
+}
+
 WEFT_RANKS_TEST(ExecutePipeline, RunsForwardAloneWithoutGradients, 2) {
   Booster booster = booster_of(world);
   Job job = boost(world, toy_of(staged(), R"(, "dropout": 0.3)"), staged());
