@@ -68,8 +68,10 @@ void check_determinism(const Recording& first, const Recording& second, std::vec
 
 [[noreturn]] void refuse(const std::string& policy, const Plan& plan,
                          const std::vector<std::string>& problems) {
-  const std::string who = fmt::format("plan: policy \"{}\" on {} (tensor_size {}, sequence_size {})", policy,
-                                      plan.architecture, plan.sizes.tensor, plan.sizes.sequence);
+  // Policies know the sizes by these names, jobs by those of the options.
+  const std::string who = fmt::format(
+      "plan: policy \"{}\" on {} (tensor_size {}, sequence_size {}: the options tp_size and sp_size)", policy,
+      plan.architecture, plan.sizes.tensor, plan.sizes.sequence);
   if (problems.size() == 1) fail(WEFT_INVALID_ARGUMENT, "{}: {}", who, problems.front());
   fail(WEFT_INVALID_ARGUMENT, "{}: {} problems\n  {}", who, problems.size(), fmt::join(problems, "\n  "));
 }
