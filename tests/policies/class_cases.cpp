@@ -2,14 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include "booster/chosen_strategy.hpp"
-#include "booster/model_plan.hpp"
-#include "comm/group.hpp"
-#include "parallel/apply.hpp"
 #include "plugins/support/sequence_modes.hpp"
 #include "policies/trials.hpp"
-#include "training/stages.hpp"
-#include "weft/error.hpp"
 
 namespace weft::test {
 
@@ -110,45 +104,6 @@ std::vector<ClassCase> class_cases() {
     for (const std::string& precision : model.precisions) add_cases(cases, model, precision, {});
   for (const TinyTrial& base : trials.bases) add_cases(cases, base, "fp64", weigh_outputs);
   return cases;
-}
-
-std::string refusal(const Case& job) {
-  BoosterOptions booster;
-  booster.strategy = job.options.strategy;
-  booster.options = job.options.options;
-  booster.precision = job.options.precision;
-  const Model model = job.trial.model(job.options);
-  try {
-    const HostOptions host = choose_strategy(booster).host;
-    const plan::ParallelSizes& sizes = host.plan_flags;
-    divide_model(model.module(), host.pipeline);
-    std::string policy;
-    parallel::AppliedPlan applied(model.module(),
-                                  make_plan(model.module(), sizes, host.custom_policy, &policy),
-                                  comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
-    applied.lift();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-void expect_refusals(const std::vector<std::pair<Case, std::string>>& refused, int ranks) {
-  if (refused.empty()) return;
-  on_ranks({ranks}, [&](World& world) {
-    for (const auto& [job, reason] : refused) {
-      std::string found = "nothing";
-      try {
-        boost(world, job.trial.model(job.options), job.options);
-      } catch (const Error& error) {
-        found = error.what();
-      }
-      EXPECT_NE(found.find(reason), std::string::npos)
-          << job.name << " " << job.options.strategy << " " << job.options.options << " was refused with "
-          << found << "\nits plan with " << reason;
-    }
-    world.communicator().barrier();
-  });
 }
 
 }  // namespace weft::test

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "plugins/support/parity.hpp"
+#include "plugins/support/refusals.hpp"
 
 namespace weft::test {
 
@@ -20,12 +20,5 @@ struct ClassCase {
 // Returns all cases of the family's models and bases (trials.hpp). Columns are in the order in which they
 // first appear.
 std::vector<ClassCase> class_cases();
-
-// Returns the error with which Weft refuses a job because of its options or of the model's plan, or "" if it
-// refuses neither. Needs no ranks.
-std::string refusal(const Case& job);
-
-// Expects that boost() refuses each job on `ranks` ranks with the text beside it.
-void expect_refusals(const std::vector<std::pair<Case, std::string>>& refused, int ranks);
 
 }  // namespace weft::test

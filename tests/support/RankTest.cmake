@@ -69,7 +69,8 @@ function(weft_add_strategy_test strategy)
   add_dependencies(plugin_${strategy} weft_plugin_${strategy} weft_plugin_gpt2)
 endfunction()
 
-add_library(weft_launch_ranks STATIC ${CMAKE_CURRENT_LIST_DIR}/launch_ranks.cpp ${CMAKE_CURRENT_LIST_DIR}/crash.cpp ${CMAKE_CURRENT_LIST_DIR}/slice.cpp)
+add_library(weft_launch_ranks STATIC ${CMAKE_CURRENT_LIST_DIR}/launch_ranks.cpp ${CMAKE_CURRENT_LIST_DIR}/crash.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/random_layout.cpp ${CMAKE_CURRENT_LIST_DIR}/slice.cpp)
 weft_use_tests_pch(weft_launch_ranks)
 target_include_directories(weft_launch_ranks PUBLIC ${PROJECT_SOURCE_DIR}/tests PRIVATE ${PROJECT_SOURCE_DIR}/core/include)
 target_link_libraries(weft_launch_ranks PUBLIC weft::sdk weft::libtorch GTest::gtest PRIVATE weft_warnings)
@@ -81,6 +82,7 @@ add_library(weft_training_support STATIC
   ${weft_tests}/plugins/support/broken_plans.cpp
   ${weft_tests}/plugins/support/bytes.cpp
   ${weft_tests}/plugins/support/parity.cpp
+  ${weft_tests}/plugins/support/refusals.cpp
   ${weft_tests}/policies/gpt2/gpt2_trial.cpp
   ${weft_tests}/policies/llama/llama_trial.cpp
   ${weft_tests}/policies/tiny_models.cpp)

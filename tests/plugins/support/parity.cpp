@@ -149,6 +149,7 @@ void expect_near_but_noise(Tensors found, Tensors expected, const std::vector<st
 // What one rank makes of a trial.
 struct Outcome {
   double loss = 0, next = 0;  // of the first and the second batch
+  double norm = 0;            // of the gradients, if they are clipped
   Tensors gradients, values;
 };
 
@@ -157,6 +158,7 @@ Outcome run(const World& world, const JobOptions& options, const Trial& trial) {
   Outcome outcome;
   outcome.loss = job.accumulate_gradients(own_part(trial.batch(0), job));
   outcome.gradients = published_gradients(job);
+  if (options.max_grad_norm > 0) outcome.norm = job.optimizer.clip_grad_by_norm(options.max_grad_norm);
   job.optimizer.step();
   outcome.values = published_values(job);
   job.optimizer.zero_grad();
@@ -173,11 +175,13 @@ void expect_gradients_of_one_rank(const std::vector<Case>& cases, int ranks) {
   on_ranks({ranks}, [&](World& world) {
     for (size_t i = 0; i < cases.size(); ++i) {
       const auto& [options, trial, name] = cases[i];
-      SCOPED_TRACE(fmt::format("case {}: {} {} {} {}, recompute {}", i, name, options.strategy,
-                               options.options, options.precision, options.recompute));
+      SCOPED_TRACE(fmt::format("case {}: {} {} {} {}, recompute {}, accumulate {}, clipped to {}", i, name,
+                               options.strategy, options.options, options.precision, options.recompute,
+                               options.accumulate, options.max_grad_norm));
       const double tolerance = trial.tolerance > 0 ? trial.tolerance : gradient_tolerance(options.precision);
       const Outcome found = run(world, options, trial);
       EXPECT_NEAR(found.loss, alone[i].loss, tolerance * std::abs(alone[i].loss));
+      EXPECT_NEAR(found.norm, alone[i].norm, tolerance * alone[i].norm);
       expect_near_but_noise(found.gradients, alone[i].gradients, trial.without_gradient, tolerance);
       expect_near_but_noise(found.values, alone[i].values, trial.without_gradient, tolerance);
       EXPECT_NEAR(found.next, alone[i].next, tolerance * std::abs(alone[i].next));

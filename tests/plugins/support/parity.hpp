@@ -53,7 +53,8 @@ struct Trial {
 };
 
 // One backward and one SGD step with a rate of 1: the published gradient of every parameter, the values after
-// the step, and the loss of the next step, which the layers' own copies make.
+// the step, and the loss of the next step, which the layers' own copies make. With max_grad_norm, clips the
+// gradients in between and compares their norm.
 void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<int>& ranks = {2, 3, 4},
                                   const Trial& trial = {});
 
