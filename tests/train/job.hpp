@@ -26,6 +26,7 @@ struct JobOptions {
   std::string strategy = "torch_ddp";
   std::string strategy_options = "{}";
   std::string precision = "fp32";
+  std::string recompute = "off";
   int64_t accumulate = 1;
   double max_grad_norm = 0;
   int64_t seed = 42;
@@ -37,6 +38,7 @@ inline Job make_job(const World& world, const JobOptions& options) {
   booster_options.strategy = options.strategy;
   booster_options.options = options.strategy_options;
   booster_options.precision = options.precision;
+  booster_options.recompute = options.recompute;
   booster_options.accumulate = options.accumulate;
   booster_options.max_grad_norm = options.max_grad_norm;
   booster_options.seed = options.seed;

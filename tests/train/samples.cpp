@@ -15,11 +15,11 @@ namespace weft::test {
 
 std::string config_json(const TinyModel& model) {
   return fmt::format(
-      R"({{{} "architectures": ["{}"], "model_type": "gpt2", "vocab_size": {}, "n_positions": {}, "n_embd": 12,
-      "n_head": 2, "n_layer": 2, "resid_pdrop": {}, "embd_pdrop": {}, "attn_pdrop": {}, "summary_first_dropout": 0.0,
+      R"({{{} "architectures": ["{}"], "model_type": "gpt2", "vocab_size": {}, "n_positions": {}, "n_embd": {},
+      "n_head": {}, "n_layer": {}, "resid_pdrop": {}, "embd_pdrop": {}, "attn_pdrop": {}, "summary_first_dropout": 0.0,
       "classifier_dropout": 0.0, "tie_word_embeddings": {}}})",
-      model.more, model.architecture, model.vocabulary, model.positions, model.dropout, model.dropout,
-      model.dropout, model.tied);
+      model.more, model.architecture, model.vocabulary, model.positions, model.channels, model.heads,
+      model.layers, model.dropout, model.dropout, model.dropout, model.tied);
 }
 
 std::string sample_text(size_t size, uint32_t seed) {

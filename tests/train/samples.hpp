@@ -12,7 +12,7 @@ namespace weft::test {
 struct TinyModel {
   std::string architecture = "GPT2LMHeadModel";
   int64_t vocabulary = 256;
-  int64_t positions = 32;
+  int64_t positions = 32, channels = 12, heads = 2, layers = 2;
   double dropout = 0;
   bool tied = true;
   std::string more;  // further keys: "\"num_labels\": 3,"
