@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <weft/nn/layers.hpp>
 #include <weft/world.hpp>
 
 #include <cmath>
+#include <memory>
 #include <set>
 
 #include "engine/training/recorder.hpp"
@@ -192,6 +194,79 @@ TEST(SplitBackwards, HaveTheGradientsOfOneRank) {
         ASSERT_EQ(gradient.defined(), of_one.defined()) << name;
         if (gradient.defined()) EXPECT_TRUE(is_near(gradient, of_one, kGradientFp64)) << name;
       }
+    }
+    world.communicator().barrier();
+  });
+}
+
+// Eight blocks x + tanh(W x + b), of which two on different stages of a V have the same W and b.
+class SharedLayer final : public nn::Model {
+ public:
+  SharedLayer() : Model(Config()) {
+    std::shared_ptr<nn::Linear> shared;
+    for (const int block : {0, 1, 2, 3, 4, 5, 6, 7}) {
+      const std::string name = "block" + std::to_string(block);
+      const std::shared_ptr<nn::Linear> layer =
+          block == 3 ? shared : register_module(name, std::make_shared<nn::Linear>(4, 4, true, at::kDouble));
+      if (block == 1) shared = layer;
+      units_.push_back(nn::make_unit(name, {layer.get()}, [l = layer.get()](State& state) {
+        state.set("x", state.at("x") + (*l)(state.at("x")).tanh());
+      }));
+    }
+  }
+  std::string architecture() const override { return "SharedLayer"; }
+  std::vector<nn::Unit*> units() override {
+    std::vector<nn::Unit*> units;
+    for (const auto& unit : units_) units.push_back(unit.get());
+    return units;
+  }
+  State input(const Batch& batch) const override { return {{"x", batch.at("x")}}; }
+  std::vector<nn::LossTerm> loss(const State& last, const Batch&) const override {
+    return {{"loss", 1, last.at("x").square().sum()}};
+  }
+  std::vector<nn::LossCount> counts(const Batch& batch) const override {
+    return {{"loss", static_cast<double>(batch.at("x").size(0))}};
+  }
+  State outputs(const State& last) const override { return last; }
+  std::vector<nn::FieldShape> boundary(const Batch& batch, size_t index) const override {
+    return {{"x", batch.at("x").sizes().vec(), at::kDouble, index > 0}};
+  }
+  nn::Initial initial(std::string_view) const override { return nn::Initial::normal(0, 0.4); }
+
+ private:
+  std::vector<std::unique_ptr<nn::Unit>> units_;
+};
+
+// Both stages leave their gradients of the layer to second halves, and get the sum in the last one.
+TEST(SplitBackwards, SumTheGradientsOfALayerThatStagesShare) {
+  at::manual_seed(5);
+  std::vector<Batch> batches;
+  for (const int64_t samples : {2, 3, 1, 2, 2})
+    batches.push_back(Batch{{"x", at::randn({samples, 4}, at::kDouble)}});
+  const auto alone = make_single(std::make_shared<SharedLayer>());
+  alone->run_step(batches);
+  const auto expected = gradients_of(*alone);
+  on_ranks({2}, [&](World& world) {
+    for (const char* recompute : {"off", "all"}) {
+      SCOPED_TRACE(recompute);
+      Recorder recorder;
+      recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[WEFT_AXIS_DATA] = 1; };
+      TrainingOptions options;
+      options.pipeline = {.size = 2, .style = "zbv", .chunks = 2};
+      options.recompute = recompute;
+      const auto training = make_training(world, std::make_shared<SharedLayer>(), recorder, options);
+      ASSERT_TRUE(training->bindings().find_param("block1.weight")->across_stages);
+      recorder.events.clear();
+      training->run_step(batches);
+      EXPECT_EQ(recorder.of("gradient_ready block1").size(), 2u);
+      // After all other hooks of the synchronising half.
+      const std::vector<std::string>& events = recorder.events;
+      ASSERT_GT(events.size(), 3u);
+      EXPECT_EQ(std::vector<std::string>(events.end() - 3, events.end()),
+                (std::vector<std::string>{"gradient_ready block1.weight", "gradient_ready block1.bias",
+                                          "end_backward 4 of 5 synchronised"}));
+      for (const auto& [name, gradient] : gradients_of(*training))
+        EXPECT_TRUE(is_near(gradient, expected.at(name), kGradientFp64)) << name;
     }
     world.communicator().barrier();
   });
