@@ -41,7 +41,7 @@ void add(RandomLayout& layout, const std::string& name, int64_t value) {
   add(layout, name, std::to_string(value));
 }
 
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   return "\"" + text + "\"";
 }
 
@@ -49,7 +49,7 @@ std::string quoted(const std::string& text) {
 
 std::string RandomLayout::json() const {
   std::string text;
-  for (const auto& [name, value] : options) text += (text.empty() ? "" : ", ") + quoted(name) + ": " + value;
+  for (const auto& [name, value] : options) text += (text.empty() ? "" : ", ") + in_quotes(name) + ": " + value;
   return "{" + text + "}";
 }
 
@@ -102,7 +102,7 @@ void RandomLayouts::split_sequences(RandomLayout& layout) {
   layout.mode = way.mode;
   layout.sequence = way.ranks;
   add(layout, "enable_sequence_parallelism", "true");
-  add(layout, "sequence_parallelism_mode", quoted(layout.mode));
+  add(layout, "sequence_parallelism_mode", in_quotes(layout.mode));
   if (layout.sequence > 1) add(layout, "sp_size", layout.sequence);
   if (layout.mode == "split_gather" && below(2) == 0) add(layout, "enable_sequence_overlap", "true");
   if (layout.mode == "ring_attn" && layout.sequence == 4 && below(2) == 0) add(layout, "inner_ring_size", 2);
@@ -119,7 +119,7 @@ void RandomLayouts::schedule(RandomLayout& layout) {
   }
   add(layout, "pp_size", layout.stages);
   layout.style = one_of<std::string>({"1f1b", "interleaved", "zbv", "gpipe"});
-  add(layout, "pp_style", quoted(layout.style));
+  add(layout, "pp_style", in_quotes(layout.style));
   if (layout.style == "zbv") layout.chunks = 2;
   if (layout.style == "interleaved") {
     layout.chunks = below(3) == 0 ? 3 : 2;
