@@ -160,15 +160,17 @@ TEST_P(Resharding, EveryRankWritesItsPart) {
       if (name.find(whole) != std::string::npos) first += tensor.bytes.size();
   }
   std::vector<RawTensors> parts;
-  for (int rank = 0; rank < GetParam().ranks; ++rank)
-    parts.push_back(
-        read_safetensors(in("saved/training_state/part-0000" + std::to_string(rank) + ".safetensors")));
+  const bool even = !std::string(GetParam().name).starts_with("Stages");  // stages have different units
+  for (int rank = 0; rank < GetParam().ranks; ++rank) {
+    const std::string part = in("saved/training_state/part-0000" + std::to_string(rank) + ".safetensors");
+    // Another stage may count all that a rank holds: the embeddings that are tied to the head.
+    if (even || std::filesystem::exists(part)) parts.push_back(read_safetensors(part));
+  }
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     size_t own = 0;
     for (const auto& [name, tensor] : parts[rank]) own += tensor.bytes.size();
     const double share =
         static_cast<double>(expected - first) / GetParam().ranks + static_cast<double>(rank == 0 ? first : 0);
-    const bool even = !std::string(GetParam().name).starts_with("Stages");  // stages have different units
     if (even) {
       EXPECT_NEAR(static_cast<double>(own), share, 2000) << rank;
     }

@@ -13,8 +13,26 @@
 
 namespace weft {
 
-void SharedGradients::add(weft_param& param, const Communicator& holders) {
-  entries_.push_back({&param, holders, {}, {}});
+namespace {
+
+// Returns whether a sum over the ranks depends on the order in which they are added.
+bool depends_on_order(const Communicator& ranks) {
+  return ranks.size() > 2;
+}
+
+// Sums `gradient` over the samples and leaves the sum to the first rank, zeros to the others. The strategy
+// would sum it in another bucket on each holder, and so in another order: their copies would drift apart by
+// rounding. Zeros add up alike in any order.
+void sum_over_samples(const Communicator& samples, at::Tensor& gradient) {
+  if (!depends_on_order(samples)) return;
+  samples.all_reduce(gradient).wait();
+  if (samples.rank() != 0) gradient.zero_();
+}
+
+}  // namespace
+
+void SharedGradients::add(weft_param& param, const Communicator& holders, const Communicator& samples) {
+  entries_.push_back({&param, holders, samples, {}, {}});
 }
 
 void SharedGradients::begin() {
@@ -51,6 +69,10 @@ std::vector<weft_param*> SharedGradients::complete() {
     works.push_back(entry.holders.all_reduce(found.back(), ReduceOp::kMax, true));
   }
   wait();
+  for (size_t e = 0; e < entries_.size(); ++e)
+    if (depends_on_order(entries_[e].samples))
+      works.push_back(entries_[e].samples.all_reduce(found[e], ReduceOp::kMax, true));
+  wait();
   std::vector<Entry*> summed;
   for (size_t e = 0; e < entries_.size(); ++e) {
     if (*found[e].const_data_ptr<int64_t>() == 0) continue;
@@ -60,6 +82,7 @@ std::vector<weft_param*> SharedGradients::complete() {
     works.push_back(entry.holders.all_reduce(entry.own));
   }
   wait();
+  for (Entry* entry : summed) sum_over_samples(entry->samples, entry->own);
   std::vector<weft_param*> complete;
   for (Entry* entry : summed) {
     at::Tensor& gradient = entry->param->tensor.mutable_grad();

@@ -15,8 +15,9 @@ namespace weft {
 
 class SharedGradients {
  public:
-  // Adds a parameter of this stage. `holders` are the stages that have it.
-  void add(weft_param& param, const Communicator& holders);
+  // Adds a parameter of this stage. `holders` are the stages that have it, `samples` the ranks of this stage
+  // over which the strategy sums its gradient.
+  void add(weft_param& param, const Communicator& holders, const Communicator& samples);
   bool empty() const { return entries_.empty(); }
 
   // Sets the gradients that the strategy keeps in .grad aside, before autograd runs.
@@ -35,7 +36,7 @@ class SharedGradients {
  private:
   struct Entry {
     weft_param* param;
-    Communicator holders;
+    Communicator holders, samples;
     at::Tensor own;    // what backward gave this stage since the last complete()
     at::Tensor aside;  // the strategy's, while autograd runs
   };

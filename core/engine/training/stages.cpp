@@ -102,7 +102,8 @@ void Bindings::keep_stage() {
     if (holders.size() == 1 || param->frozen) continue;
     const auto [made, is_new] = communicators.try_emplace(holders);
     if (is_new) made->second = comm(Mesh::stages())->communicator.subset(holders);
-    if (param->here) shared_gradients_.add(*param, made->second);
+    if (param->here)
+      shared_gradients_.add(*param, made->second, comm(param->gradient_axes)->communicator);
   }
   for (const auto& unit : units_) {
     unit->here = placement.stage_of(stages_.stage_of_unit(unit->index)) == own.rank;

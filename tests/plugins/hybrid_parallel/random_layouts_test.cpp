@@ -139,19 +139,6 @@ TEST(RandomLayouts, HaveTheGradientsOfOneRankOrAreRefusedForAnOption) {
   }
 }
 
-// Sequences of one position, which only one of the ranks has that split them.
-TEST(Layouts, MayHaveStagesOnRanksWithoutPositions) {
-  std::vector<Case> cases;
-  for (const Split& split : kSplits) {
-    if (split.ranks != 2) continue;
-    const char* const style = cases.size() % 2 == 0 ? "1f1b" : "zbv";
-    const std::string axes = split.axes + fmt::format(R"("pp_size": 2, "pp_style": "{}", )", style);
-    cases.push_back(
-        {in_mode(split.mode, axes), bert_trial({"BertForMaskedLM", false, 1}, "fp64"), "one position"});
-  }
-  expect_gradients_of_one_rank(cases, 4);
-}
-
 }  // namespace
 
 }  // namespace weft::test
