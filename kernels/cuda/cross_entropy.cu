@@ -1,0 +1,207 @@
+#include "cuda/cross_entropy.hpp"
+
+#include "cuda/reduce.cuh"
+#include "cuda/vectors.cuh"
+
+namespace weft::kernels::cuda {
+
+namespace {
+
+constexpr int kThreads = 256, kThreadsOfSum = 1024;
+
+__device__ bool has_label(const CrossEntropyRows& shape, int64_t label) {
+  return label >= 0 && label < shape.classes;
+}
+__device__ bool counts(const CrossEntropyRows& shape, int64_t label) {
+  return has_label(shape, label) || label == kElsewhere;
+}
+
+// Calls single(i) or vector(i) so that the threads of a block visit each element of a row once; vectors begin
+// where `row` + i is aligned for them.
+template <class T, class Single, class Vector>
+__device__ void for_row(const T* row, int64_t count, const Single& single, const Vector& vector) {
+  constexpr int kElements = kVector<T>;
+  const int64_t past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) % 16 / sizeof(T));
+  int64_t head = past == 0 ? 0 : kElements - past;
+  if (head > count) head = count;
+  const int64_t end = head + (count - head) / kElements * kElements;
+#pragma unroll 1
+  for (int64_t i = threadIdx.x; i < head; i += kThreads) single(i);
+  for (int64_t i = head + kElements * static_cast<int64_t>(threadIdx.x); i < end; i += kElements * kThreads)
+    vector(i);
+#pragma unroll 1
+  for (int64_t i = end + threadIdx.x; i < count; i += kThreads) single(i);
+}
+
+// What exp of a row adds up to; every thread gets it.
+template <class T>
+__device__ ScaledSum sum_of_row(const T* row, int64_t classes) {
+  ScaledSum mine = {-INFINITY, 0};
+  for_row(
+      row, classes,
+      [&](int64_t i) {
+        mine = merged(mine, {static_cast<float>(row[i]), 1});
+      },
+      [&](int64_t i) {
+        float x[kVector<T>];
+        load(row + i, x);
+        float peak = mine.peak;
+#pragma unroll
+        for (int k = 0; k < kVector<T>; ++k) peak = larger(peak, x[k]);
+        if (peak == -INFINITY) return;
+        float sum = mine.sum * expf(mine.peak - peak);
+#pragma unroll
+        for (int k = 0; k < kVector<T>; ++k) sum += expf(x[k] - peak);
+        mine = {peak, sum};
+      });
+  return block_reduce(mine, ScaledSum{-INFINITY, 0},
+                      [](ScaledSum one, ScaledSum other) { return merged(one, other); });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) forward_kernel(const CrossEntropyRows shape, const T* logits,
+                                                           RowNormaliser<float>* normalisers, float* losses) {
+  const int64_t row = blockIdx.x, label = shape.labels[row];
+  const T* const of_row = logits + row * shape.classes;
+  if (!counts(shape, label)) {  // the same for the whole block, so no barrier is missed
+    if (threadIdx.x == 0) {
+      normalisers[row] = {0, 0};
+      losses[row] = 0;
+    }
+    return;
+  }
+  const ScaledSum all = sum_of_row(of_row, shape.classes);
+  if (threadIdx.x != 0) return;
+  const float log_sum = logf(all.sum);
+  normalisers[row] = {all.peak, log_sum};
+  losses[row] = (has_label(shape, label) ? all.peak - static_cast<float>(of_row[label]) : all.peak) + log_sum;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    parts_kernel(const CrossEntropyRows shape, const T* logits, float* peaks, float* sums) {
+  const int64_t row = blockIdx.x, label = shape.labels[row];
+  const T* const of_row = logits + row * shape.classes;
+  ScaledSum all = {-INFINITY, 0};
+  if (counts(shape, label)) all = sum_of_row(of_row, shape.classes);
+  if (threadIdx.x != 0) return;
+  peaks[row] = all.peak;
+  sums[row] = all.sum;
+  sums[shape.rows + row] = has_label(shape, label) ? static_cast<float>(of_row[label]) : 0.0f;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    rebase_kernel(const CrossEntropyRows shape, const float* peaks, const float* all, float* sums) {
+  const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (row >= shape.rows || !counts(shape, shape.labels[row])) return;
+  sums[row] = peaks[row] == -INFINITY ? 0 : sums[row] * expf(peaks[row] - all[row]);
+  if (has_label(shape, shape.labels[row])) sums[shape.rows + row] -= all[row];
+}
+
+__global__ void __launch_bounds__(kThreads)
+    finish_kernel(const CrossEntropyRows shape, const float* all, const float* sums,
+                  RowNormaliser<float>* normalisers, float* losses) {
+  const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (row >= shape.rows) return;
+  const bool used = counts(shape, shape.labels[row]);
+  const float log_sum = used ? logf(sums[row]) : 0;
+  normalisers[row] = {used ? all[row] : 0, log_sum};
+  losses[row] = used ? log_sum - sums[shape.rows + row] : 0;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    backward_kernel(const CrossEntropyRows shape, const T* logits, const RowNormaliser<float>* normalisers,
+                    const float* scale_of_all, T* gradient) {
+  constexpr int kElements = kVector<T>;
+  const int64_t row = blockIdx.x, label = shape.labels[row];
+  const T* const from = logits + row * shape.classes;
+  T* const to = gradient + row * shape.classes;
+  const bool used = counts(shape, label);
+  const float scale = used ? *scale_of_all : 0;
+  const RowNormaliser<float> normaliser = normalisers[row];
+  const auto slope = [&](float x, int64_t i) {
+    if (!used) return 0.0f;
+    const float probability = expf(x - normaliser.peak - normaliser.log_sum);
+    return scale * (i == label ? probability - 1 : probability);
+  };
+  const auto single = [&](int64_t i) { to[i] = static_cast<T>(slope(static_cast<float>(from[i]), i)); };
+  // A gradient that is shifted against the logits has vectors elsewhere.
+  if (reinterpret_cast<uintptr_t>(from) % 16 != reinterpret_cast<uintptr_t>(to) % 16) {
+    for (int64_t i = threadIdx.x; i < shape.classes; i += kThreads) single(i);
+    return;
+  }
+  for_row(from, shape.classes, single, [&](int64_t i) {
+    float x[kElements];
+    load(from + i, x);
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) x[k] = slope(x[k], i + k);
+    store(x, to + i);
+  });
+}
+
+__global__ void __launch_bounds__(kThreadsOfSum) sum_kernel(int64_t rows, const float* losses, float* sum) {
+  double mine = 0;
+  for (int64_t row = threadIdx.x; row < rows; row += kThreadsOfSum) mine += static_cast<double>(losses[row]);
+  mine = block_sum(mine);
+  if (threadIdx.x == 0) *sum = static_cast<float>(mine);
+}
+
+int64_t blocks_of(int64_t rows) {
+  return grid_of((rows + kThreads - 1) / kThreads, "blocks of rows");
+}
+
+}  // namespace
+
+template <class T>
+void cross_entropy_forward(const CrossEntropyRows& shape, const T* logits, RowNormaliser<float>* normalisers,
+                           float* losses, Stream stream) {
+  if (shape.rows == 0) return;
+  launch(forward_kernel<T>, grid_of(shape.rows, "rows of logits"), kThreads, 0, stream, shape, logits,
+         normalisers, losses);
+}
+
+void sum_losses(int64_t rows, const float* losses, float* sum, Stream stream) {
+  launch(sum_kernel, 1, kThreadsOfSum, 0, stream, rows, losses, sum);
+}
+
+template <class T>
+void cross_entropy_backward(const CrossEntropyRows& shape, const T* logits,
+                            const RowNormaliser<float>* normalisers, const float* scale, T* gradient,
+                            Stream stream) {
+  if (shape.rows == 0 || shape.classes == 0) return;
+  launch(backward_kernel<T>, grid_of(shape.rows, "rows of logits"), kThreads, 0, stream, shape, logits,
+         normalisers, scale, gradient);
+}
+
+template <class T>
+void cross_entropy_parts(const CrossEntropyRows& shape, const T* logits, float* peaks, float* sums,
+                         Stream stream) {
+  if (shape.rows == 0) return;
+  launch(parts_kernel<T>, grid_of(shape.rows, "rows of logits"), kThreads, 0, stream, shape, logits, peaks,
+         sums);
+}
+
+void cross_entropy_rebase(const CrossEntropyRows& shape, const float* peaks, const float* all, float* sums,
+                          Stream stream) {
+  if (shape.rows == 0) return;
+  launch(rebase_kernel, blocks_of(shape.rows), kThreads, 0, stream, shape, peaks, all, sums);
+}
+
+void cross_entropy_finish(const CrossEntropyRows& shape, const float* all, const float* sums,
+                          RowNormaliser<float>* normalisers, float* losses, Stream stream) {
+  if (shape.rows == 0) return;
+  launch(finish_kernel, blocks_of(shape.rows), kThreads, 0, stream, shape, all, sums, normalisers, losses);
+}
+
+#define WEFT_INSTANTIATE(T)                                                                             \
+  template void cross_entropy_forward(const CrossEntropyRows&, const T*, RowNormaliser<float>*, float*, \
+                                      Stream);                                                          \
+  template void cross_entropy_backward(const CrossEntropyRows&, const T*, const RowNormaliser<float>*,  \
+                                       const float*, T*, Stream);                                       \
+  template void cross_entropy_parts(const CrossEntropyRows&, const T*, float*, float*, Stream);
+WEFT_INSTANTIATE(float)
+WEFT_INSTANTIATE(c10::BFloat16)
+WEFT_INSTANTIATE(c10::Half)
+
+}  // namespace weft::kernels::cuda
