@@ -1,6 +1,8 @@
 #include "schedule/check.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/text.hpp"
 #include "schedule/replay.hpp"
@@ -124,6 +126,33 @@ std::vector<std::string> problems(const Schedule& schedule, Purpose purpose) {
 
 void check(const Schedule& schedule, const std::string& who, Purpose purpose) {
   throw_first(problems(schedule, purpose), who);
+}
+
+void check_executable(const Schedule& schedule, const std::string& who) {
+  std::vector<std::string> problems;
+  for (uint32_t stage = 0; stage < schedule.stages; ++stage) {
+    std::map<std::pair<Kind, uint32_t>, uint32_t> latest;  // micro-batch, by kind and chunk
+    for (const Operation& operation : schedule.operations[stage]) {
+      const auto before =
+          latest.try_emplace(std::pair(operation.kind, operation.chunk), operation.micro_batch).first;
+      if (operation.micro_batch < before->second)
+        problems.push_back(
+            fmt::format("stage {} runs {} after that of micro-batch {}, but must take the micro-batches of a "
+                        "chunk in ascending order, so that all layouts sum gradients in the same order",
+                        stage, describe(operation, schedule.chunks), before->second));
+      before->second = operation.micro_batch;
+    }
+    const auto has = [&](Kind kind) {
+      return std::any_of(latest.begin(), latest.end(),
+                         [&](const auto& found) { return found.first.first == kind; });
+    };
+    if (has(Kind::backward) && has(Kind::input_gradient))
+      problems.push_back(fmt::format(
+          "stage {} has whole backwards (B) and backwards in halves (I and W), must have one kind "
+          "only",
+          stage));
+  }
+  throw_first(problems, who);
 }
 
 void check_ranges(const Schedule& schedule) {

@@ -23,6 +23,11 @@ std::vector<std::string> problems(const Schedule& schedule, Purpose purpose = Pu
 void check(const Schedule& schedule, const std::string& who = "pipeline schedule",
            Purpose purpose = Purpose::training);
 
+// Throws INVALID_ARGUMENT unless the schedule, which is right, sums gradients in the order in which those of
+// make_schedule do, and each stage either runs all its backwards whole or all of them in halves. An executor
+// needs both.
+void check_executable(const Schedule& schedule, const std::string& who);
+
 // Throws INVALID_ARGUMENT unless the sizes are right and all micro-batches and chunks are in range. `replay`
 // needs no more.
 void check_ranges(const Schedule& schedule);

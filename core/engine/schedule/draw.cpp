@@ -57,8 +57,7 @@ class Picture {
     const double height = kTop + kRow * schedule_.stages + 2 * kRow;
     text_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 "
-        "{0:.0f} "
-        "{1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
+        "{0:.0f} {1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
         "<text x=\"8\" y=\"24\" font-size=\"15\">{2}</text>\n",
         kLeft + width_ + kRight, height, escape(title));

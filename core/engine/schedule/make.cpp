@@ -50,6 +50,27 @@ Schedule make_1f1b(const ScheduleRequest& request) {
                    [&](uint32_t stage) { return request.stages - 1 - stage; });
 }
 
+// The weight gradients of stage s come s micro-batches later than in 1F1B, so that no stage keeps more
+// activations than the first one, and fill the time in which it would wait for the last gradients.
+Schedule make_zbh1(const ScheduleRequest& request) {
+  Schedule schedule = make_1f1b(request);
+  for (uint32_t stage = 0; stage < request.stages; ++stage) {
+    std::vector<Operation> operations;
+    uint32_t finished = 0;
+    for (const Operation& operation : schedule.operations[stage]) {
+      if (operation.kind == Kind::forward) {
+        operations.push_back(operation);
+        continue;
+      }
+      operations.push_back({Kind::input_gradient, operation.micro_batch, 0});
+      if (operation.micro_batch >= stage) operations.push_back({Kind::weight_gradient, finished++, 0});
+    }
+    while (finished < request.micro_batches) operations.push_back({Kind::weight_gradient, finished++, 0});
+    schedule.operations[stage] = std::move(operations);
+  }
+  return schedule;
+}
+
 Schedule make_interleaved(const ScheduleRequest& request) {
   // A group smaller than the number of stages would leave the first stage waiting for the last one between
   // two chunks, so what is left over makes the groups larger.
@@ -86,10 +107,12 @@ constexpr uint32_t kAnyNumber = std::numeric_limits<uint32_t>::max();
 
 const std::vector<Maker>& makers() {
   static const std::vector<Maker> makers = {
-      {{"1f1b", "one forward, one backward", 1, 1, Placement::loop}, make_1f1b},
-      {{"interleaved", "1f1b over several chunks a stage", 2, kAnyNumber, Placement::loop}, make_interleaved},
-      {{"zbv", "two chunks in a V, backwards in two halves", 2, 2, Placement::vee}, make_zbv},
-      {{"gpipe", "all forwards, then all backwards", 1, 1, Placement::loop}, make_gpipe},
+      {{"1f1b", "one forward, one backward", 1, 1, Placement::loop, false}, make_1f1b},
+      {{"interleaved", "1f1b over several chunks a stage", 2, kAnyNumber, Placement::loop, false},
+       make_interleaved},
+      {{"zbh1", "1f1b, backwards in two halves", 1, 1, Placement::loop, true}, make_zbh1},
+      {{"zbv", "two chunks in a V, backwards in two halves", 2, 2, Placement::vee, true}, make_zbv},
+      {{"gpipe", "all forwards, then all backwards", 1, 1, Placement::loop, false}, make_gpipe},
   };
   return makers;
 }
@@ -122,7 +145,7 @@ void check_request(const ScheduleRequest& request, const Style& style) {
          "pp_style to {}",
          style.name, style.most_chunks == kAnyNumber ? "at least" : "exactly", style.fewest_chunks,
          style.fewest_chunks == 1 ? "" : "s", request.chunks, style.fewest_chunks, style_for(request.chunks));
-  const uint64_t kinds = style.placement == Placement::vee ? 3 : 2;
+  const uint64_t kinds = style.splits_backward ? 3 : 2;
   const uint64_t most = kMostOperations / kinds / request.stages;
   if (uint64_t{request.micro_batches} * request.chunks > most || most == 0)
     fail(WEFT_INVALID_ARGUMENT,

@@ -17,8 +17,8 @@ struct ScheduleRequest {
   uint32_t stages = 1;
   uint32_t micro_batches = 1;
   uint32_t chunks = 1;
-  // Only zbv reads them; equal costs if absent. Must be the same on all ranks, which make the schedule each
-  // for itself.
+  // Only zbv reads them; equal costs if absent. Must be the same on all ranks, because each rank makes the
+  // schedule itself.
   std::optional<Costs> costs = std::nullopt;
 };
 
@@ -28,17 +28,21 @@ struct Style {
   std::string_view summary;  // half a line
   uint32_t fewest_chunks, most_chunks;
   Placement placement;
+  bool splits_backward;
 };
 
 // gpipe        all forwards, then all backwards. Keeps m activations (Huang et al., arXiv:1811.06965)
 // 1f1b         alternates as soon as the first backward can run. Stage s keeps min(m, p - s) activations; the
 //              bubble is that of gpipe, (p - 1) / (m + p - 1) if stages cost the same (PipeDream-Flush,
 //              arXiv:2006.09503)
-// interleaved  the same with v chunks a stage: the bubble is (p - 1) / (v m + p - 1) for m >= p.
-// Micro-batches
-//              pass the chunks in groups of N = ceil(m / floor(m / p)) at most, p if that divides m. Stage s
-//              keeps at most min(m v, 2 (p - 1 - s) + (v - 1) N + 1) activations of a chunk (Narayanan et
-//              al., arXiv:2104.04473, which needs groups of p)
+// interleaved  the same with v chunks on each stage: the bubble is (p - 1) / (v m + p - 1) for m >= p.
+//              Micro-batches pass the chunks in groups of N = ceil(m / floor(m / p)) at most, p if that
+//              divides m. Stage s keeps at most min(m v, 2 (p - 1 - s) + (v - 1) N + 1) activations of a
+//              chunk (Narayanan et al., arXiv:2104.04473, which needs groups of p)
+// zbh1         1f1b with each backward in two halves, of which the second comes s micro-batches later on
+// stage
+//              s. The bubble is (p - 1) / (3 m + p - 1) if a forward and both halves cost the same and m >=
+//              p. Every stage keeps min(m, p) activations at most (ZB-H1 of Qi et al., arXiv:2401.10241)
 // zbv          see zbv.hpp
 const std::vector<Style>& styles();
 

@@ -1,5 +1,5 @@
-// Runs a schedule without work: finds an order in which all operations of all stages can run, or what they
-// wait for if there is none.
+// Finds an order in which all operations of all stages of a schedule can run, or what they wait for if there
+// is none.
 #pragma once
 
 #include <functional>

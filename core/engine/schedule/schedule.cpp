@@ -8,7 +8,6 @@ namespace weft::pipeline {
 
 namespace {
 
-constexpr const char* kLetters[] = {"F", "B", "I", "W"};
 constexpr const char* kWords[] = {"forward", "backward", "input gradient", "weight gradient"};
 
 bool goes_forward(const Operation& operation) {
@@ -76,7 +75,7 @@ Schedule forward_only(const Schedule& schedule) {
 }
 
 std::string name_of(const Operation& operation, uint32_t chunks) {
-  const char* letter = kLetters[static_cast<size_t>(operation.kind)];
+  const char letter = kKindLetters[static_cast<size_t>(operation.kind)];
   const bool names_chunk = chunks > 1 || operation.chunk > 0;
   return names_chunk ? fmt::format("{}{}.{}", letter, operation.micro_batch, operation.chunk)
                      : fmt::format("{}{}", letter, operation.micro_batch);

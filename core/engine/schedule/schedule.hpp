@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft::pipeline {
@@ -37,6 +38,7 @@ enum class Kind : uint8_t {
   input_gradient,   // the first half of a backward
   weight_gradient,  // the second half
 };
+inline constexpr std::string_view kKindLetters = "FBIW";  // in the order of Kind
 
 // One step of a stage's work.
 struct Operation {
@@ -87,8 +89,7 @@ std::vector<Transfer> transfers(const Schedule& schedule, uint32_t from, uint32_
 // Returns the schedule with its forwards alone, for evaluation: the same placement and order.
 Schedule forward_only(const Schedule& schedule);
 
-// Returns "F3", or "F3.1" for chunk 1 of several: the micro-batch and the chunk behind the kind's letter
-// F, B, I or W.
+// Returns "F3", or "F3.1" for chunk 1 of several: the micro-batch and the chunk behind the kind's letter.
 std::string name_of(const Operation& operation, uint32_t chunks);
 // Returns the same in words, for errors: "the input gradient of micro-batch 3 in chunk 1".
 std::string describe(const Operation& operation, uint32_t chunks);

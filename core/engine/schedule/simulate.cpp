@@ -118,8 +118,7 @@ void check(const Costs& costs, uint32_t virtual_stages) {
   if (costs.virtual_stages.size() != virtual_stages)
     fail(WEFT_INVALID_ARGUMENT,
          "pipeline schedule: there are costs for {} virtual stages, but the schedule has {}; give one cost "
-         "for "
-         "each chunk of each stage, in the order of a forward",
+         "for each chunk of each stage, in the order of a forward",
          costs.virtual_stages.size(), virtual_stages);
   const auto require = [](double cost, const char* what) {
     if (!(cost >= 0 && cost <= kHighestCost))

@@ -14,12 +14,14 @@ struct StageCosts {
   double input_gradient = 1;
   double weight_gradient = 1;
   double of(Kind kind) const;  // a backward takes as long as its halves
+  bool operator==(const StageCosts& other) const = default;
 };
 
 struct Costs {
   std::vector<StageCosts> virtual_stages;
   double transfer = 0;  // from one stage to another; stages work meanwhile
   static Costs equal(uint32_t virtual_stages, StageCosts each = {}, double transfer = 0);
+  bool operator==(const Costs& other) const = default;
 };
 
 struct Interval {

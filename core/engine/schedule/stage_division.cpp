@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "base/text.hpp"
 
@@ -68,6 +69,36 @@ StageDivision divide_units(const std::vector<double>& costs, uint32_t virtual_st
       virtual_stages,
       [&](double before, double stage) { return stage > largest ? kInfinity : before + stage * stage; },
       &squares)};
+}
+
+StageDivision divide_layers(const std::vector<bool>& is_layer,
+                            const std::vector<uint32_t>& layers_per_stage) {
+  std::vector<uint32_t> layers;  // their units
+  for (uint32_t unit = 0; unit < is_layer.size(); ++unit)
+    if (is_layer[unit]) layers.push_back(unit);
+  const uint64_t sum = std::accumulate(layers_per_stage.begin(), layers_per_stage.end(), uint64_t{0});
+  if (sum != layers.size())
+    fail(WEFT_INVALID_ARGUMENT,
+         "num_layers_per_stage is [{}], {} layers together, but the model has {}; give each layer to a stage",
+         fmt::join(layers_per_stage, ", "), sum, layers.size());
+  StageDivision division{{0}};
+  uint32_t given = 0;  // layers of the stages so far
+  for (size_t stage = 0; stage < layers_per_stage.size(); ++stage) {
+    given += layers_per_stage[stage];
+    const bool is_last = stage + 1 == layers_per_stage.size();
+    const uint32_t behind_last_layer = layers.empty() ? 0 : layers.back() + 1;
+    const uint32_t end = is_last                 ? static_cast<uint32_t>(is_layer.size())
+                         : given < layers.size() ? layers[given]
+                                                 : behind_last_layer;
+    if (end == division.begins.back())
+      fail(
+          WEFT_INVALID_ARGUMENT,
+          "num_layers_per_stage is [{}], which leaves stage {} of {} without any unit; only the first and "
+          "the last may have no layer, where the model has other units in front of its layers or behind them",
+          fmt::join(layers_per_stage, ", "), stage, layers_per_stage.size());
+    division.begins.push_back(end);
+  }
+  return division;
 }
 
 }  // namespace weft::pipeline

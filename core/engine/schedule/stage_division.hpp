@@ -24,4 +24,10 @@ struct StageDivision {
 // INVALID_ARGUMENT if there are fewer units than virtual stages.
 StageDivision divide_units(const std::vector<double>& costs, uint32_t virtual_stages);
 
+// Divides units so that each virtual stage has the given number of layers. `is_layer` says which units are
+// layers. A unit that is none belongs to the stage of the layer before it; those in front of the first layer
+// belong to the first virtual stage, and those behind the last layer to the last one. Throws INVALID_ARGUMENT
+// naming num_layers_per_stage if the numbers do not add up to those of the model, or a stage has no unit.
+StageDivision divide_layers(const std::vector<bool>& is_layer, const std::vector<uint32_t>& layers_per_stage);
+
 }  // namespace weft::pipeline

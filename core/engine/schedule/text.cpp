@@ -27,14 +27,41 @@ std::optional<uint32_t> parse_number(std::string_view text) {
 
 // Reads "F3" or "F3.1".
 std::optional<Operation> parse_operation(std::string_view word) {
-  constexpr std::string_view kLetters = "FBIW";  // in the order of Kind
   if (word.empty()) return std::nullopt;
-  const size_t kind = kLetters.find(word.front());
+  const size_t kind = kKindLetters.find(word.front());
   const size_t dot = word.find('.');
   const auto micro_batch = parse_number(word.substr(1, dot == word.npos ? dot : dot - 1));
   const auto chunk = dot == word.npos ? std::optional<uint32_t>(0) : parse_number(word.substr(dot + 1));
-  if (kind == kLetters.npos || !micro_batch || !chunk) return std::nullopt;
+  if (kind == kKindLetters.npos || !micro_batch || !chunk) return std::nullopt;
   return Operation{static_cast<Kind>(kind), *micro_batch, *chunk};
+}
+
+std::string without_comments(std::string_view text) {
+  std::string kept;
+  bool in_comment = false;
+  for (const char c : text) {
+    in_comment = c == '#' || (in_comment && c != '\n');
+    if (!in_comment) kept += c;
+  }
+  return kept;
+}
+
+// Returns how many micro-batches the operations have. A stage that lacks one is found by `check`.
+uint32_t count_micro_batches(const Schedule& schedule, const std::string& who) {
+  uint32_t count = 0;
+  for (uint32_t stage = 0; stage < schedule.operations.size(); ++stage) {
+    const std::vector<Operation>& operations = schedule.operations[stage];
+    for (const Operation& operation : operations) {
+      // A number far too large must not take memory for all micro-batches below it.
+      if (uint64_t{operation.micro_batch} * schedule.chunks >= operations.size())
+        fail(WEFT_INVALID_ARGUMENT,
+             "{}: {} on stage {}: a stage has a forward and a backward of each micro-batch in each of its {} "
+             "chunks, and this one has {} operations only",
+             who, name_of(operation, schedule.chunks), stage, schedule.chunks, operations.size());
+      count = std::max(count, operation.micro_batch + 1);
+    }
+  }
+  return count;
 }
 
 std::string counted(uint32_t number, std::string_view name) {
@@ -61,7 +88,7 @@ std::string rows(const Schedule& schedule) {
 
 Schedule parse_rows(Schedule shape, std::string_view text, const std::string& who) {
   shape.operations.clear();
-  std::string lines(text);
+  std::string lines = without_comments(text);
   std::replace(lines.begin(), lines.end(), ';', '\n');
   for (const std::string& line : split(lines, '\n')) {
     if (trim(line).empty()) continue;
@@ -73,14 +100,14 @@ Schedule parse_rows(Schedule shape, std::string_view text, const std::string& wh
       const auto operation = parse_operation(word);
       if (!operation)
         fail(WEFT_INVALID_ARGUMENT,
-             "{}: \"{}\", word {} of stage {}, is no operation; write F, B, I or W, the micro-batch, and a "
-             "dot "
-             "and the chunk if a stage has several: F0 or F0.1",
+             "{}: \"{}\", word {} of stage {}, is no operation; write F, B, I or W, the micro-batch, and "
+             "a dot and the chunk if a stage has several: F0 or F0.1",
              who, printable(word, 40), operations.size() + 1, shape.operations.size());
       operations.push_back(*operation);
     }
     shape.operations.push_back(std::move(operations));
   }
+  if (shape.micro_batches == 0) shape.micro_batches = count_micro_batches(shape, who);
   check(shape, who);
   return shape;
 }

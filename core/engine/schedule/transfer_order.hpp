@@ -16,27 +16,30 @@ class TransferOrder {
 
   // Return the place of the operation that sends a transfer in the list of its stage, and of the one that
   // waits for it in the list of the other stage.
-  size_t sent_at(const Transfer& transfer) const { return places_[index(transfer)].sent; }
-  size_t awaited_at(const Transfer& transfer) const { return places_[index(transfer)].awaited; }
-
-  // Returns whether the arrival of `received` proves that `sent`, which this stage sent to the same stage,
-  // has arrived there: the other stage had to wait for it before it could send `received`. The memory of
-  // `sent` can be reused then, without asking the network.
-  bool proves(const Transfer& received, const Transfer& sent) const {
-    return received.from == sent.to && received.to == sent.from && awaited_at(sent) <= sent_at(received);
+  size_t sent_at(const Transfer& transfer) const {
+    return places_[index(transfer.content, transfer.micro_batch,
+                         transfer.boundary + (transfer.content == Content::gradients ? 1 : 0))];
   }
+  size_t awaited_at(const Transfer& transfer) const {
+    return places_[index(transfer.content, transfer.micro_batch,
+                         transfer.boundary + (transfer.content == Content::state ? 1 : 0))];
+  }
+
+  // Returns whether the arrival of `received` proves that `sent`, which the receiving stage sent earlier, has
+  // arrived: on its way here the micro-batch of `received` has passed the stage that waited for `sent`, not
+  // before it had `sent`. The memory of `sent` can be reused then, without asking the network.
+  bool proves(const Transfer& received, const Transfer& sent) const;
 
  private:
-  struct Places {
-    size_t sent = 0, awaited = 0;
-  };
-  size_t index(const Transfer& transfer) const {
-    const size_t content = transfer.content == Transfer::Content::gradients ? 1 : 0;
-    return (size_t{transfer.micro_batch} * boundaries_ + transfer.boundary) * 2 + content;
+  using Content = Transfer::Content;
+  // Of the forward (state) or backward (gradients) of a micro-batch at a virtual stage.
+  size_t index(Content content, uint32_t micro_batch, uint32_t virtual_stage) const {
+    const size_t row = size_t{2} * micro_batch + (content == Content::gradients ? 1 : 0);
+    return row * shape_.virtual_stages() + virtual_stage;
   }
 
-  size_t boundaries_;
-  std::vector<Places> places_;
+  Schedule shape_;              // without its operations
+  std::vector<size_t> places_;  // in the list of the stage
 };
 
 }  // namespace weft::pipeline

@@ -29,7 +29,7 @@ Simulation simulate_equal(const Schedule& schedule, StageCosts each = {}) {
 
 TEST(MakeSchedule, RefusesAnUnknownStyle) {
   EXPECT_ERROR(make_schedule({"interleave", 2, 2, 2}), WEFT_INVALID_ARGUMENT, "pp_style is \"interleave\"",
-               "did you mean \"interleaved\"?", "1f1b, interleaved, zbv, gpipe");
+               "did you mean \"interleaved\"?", "1f1b, interleaved, zbh1, zbv, gpipe");
 }
 
 TEST(MakeSchedule, RefusesNoStagesMicroBatchesOrChunks) {
@@ -129,6 +129,24 @@ TEST(Interleaved, RunsFewerMicroBatchesThanStages) {
     for (uint32_t v = 2; v <= 5; ++v)
       for (uint32_t m = 1; m < p; ++m)
         EXPECT_NO_THROW(check(make_schedule({"interleaved", p, m, v}))) << p << " stages, " << v << ", " << m;
+}
+
+TEST(Zbh1, PutsTheWeightGradientsOfLaterStagesOff) {
+  EXPECT_EQ(rows(make_schedule({"zbh1", 2, 4, 1})),
+            "F0 F1 I0 W0 F2 I1 W1 F3 I2 W2 I3 W3\n"
+            "F0 I0 F1 I1 W0 F2 I2 W1 F3 I3 W2 W3\n");
+}
+
+TEST(Zbh1, WaitsAThirdAsLongAs1F1BAndKeepsNoMore) {
+  for (uint32_t p = 1; p <= 12; ++p) {
+    for (const uint32_t m : {p, p + 1, 2 * p, 3 * p + 2}) {
+      const Schedule schedule = make_schedule({"zbh1", p, m, 1});
+      const Simulation times = simulate_equal(schedule);
+      EXPECT_EQ(times.makespan, 3 * m + p - 1) << p << " stages, " << m;
+      EXPECT_NEAR(times.bubble(), (p - 1.) / (3. * m + p - 1.), 1e-12) << p << " stages, " << m;
+      EXPECT_EQ(most_live(schedule), p) << p << " stages, " << m;
+    }
+  }
 }
 
 TEST(Zbv, HasNoIdleTimeInsideAStageIfAllOperationsCostTheSame) {

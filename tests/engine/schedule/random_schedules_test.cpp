@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <random>
 #include <tuple>
@@ -20,10 +19,8 @@ using namespace pipeline;
 
 constexpr int kTrials = 1000;
 
-class RandomSchedule : public testing::Test {
+class RandomSchedule : public RandomTest {
  protected:
-  RandomSchedule() { std::printf("seed %u\n", seed_); }
-
   uint32_t below(uint32_t limit) { return std::uniform_int_distribution<uint32_t>(0, limit - 1)(random_); }
   double between(double low, double high) {
     return std::uniform_real_distribution<double>(low, high)(random_);
@@ -40,8 +37,6 @@ class RandomSchedule : public testing::Test {
     return request;
   }
 
-  const uint32_t seed_ = fresh_seed();
-  const testing::ScopedTrace trace_{__FILE__, __LINE__, "WEFT_TEST_SEED=" + std::to_string(seed_)};
   std::mt19937 random_{seed_};
 };
 
@@ -49,6 +44,7 @@ uint32_t bound_of(const ScheduleRequest& request, uint32_t stage) {
   const uint32_t p = request.stages, m = request.micro_batches, v = request.chunks;
   if (request.style == "gpipe") return m;
   if (request.style == "1f1b") return std::min(m, p - stage);
+  if (request.style == "zbh1") return std::min(m, p);
   if (request.style == "zbv") return 2 * std::min(m, p);
   const uint32_t groups = std::max(1U, m / p), group = (m + groups - 1) / groups;
   return std::min(m * v, 2 * (p - 1 - stage) + (v - 1) * group + 1);

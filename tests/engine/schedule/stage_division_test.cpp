@@ -7,6 +7,7 @@
 #include <bit>
 #include <limits>
 #include <random>
+#include <string>
 
 #include "support/expect_error.hpp"
 
@@ -14,6 +15,7 @@ namespace weft::test {
 
 namespace {
 
+using pipeline::divide_layers;
 using pipeline::divide_units;
 using pipeline::StageDivision;
 using Begins = std::vector<uint32_t>;
@@ -80,6 +82,49 @@ TEST(StageDivision, IsTheBestOfAll) {
 TEST(StageDivision, GivesAnExpensiveHeadFewerBlocks) {
   EXPECT_EQ(divide_units({0, 7, 7, 7, 7, 14}, 2).begins, (Begins{0, 4, 6}));
   EXPECT_EQ(divide_units({0, 7, 7, 7, 7, 14}, 3).begins, (Begins{0, 3, 5, 6}));
+}
+
+// Units as letters: L for a layer, x for any other.
+std::vector<bool> layers(const std::string& units) {
+  std::vector<bool> is_layer;
+  for (const char unit : units) is_layer.push_back(unit == 'L');
+  return is_layer;
+}
+
+TEST(LayersPerStage, RefuseWhatDoesNotAddUp) {
+  EXPECT_ERROR(divide_layers(layers("xLLLLx"), {2, 1}), WEFT_INVALID_ARGUMENT,
+               "num_layers_per_stage is [2, 1], 3 layers together, but the model has 4");
+  EXPECT_ERROR(divide_layers(layers("xLLLLx"), {2, 3}), WEFT_INVALID_ARGUMENT, "5 layers together");
+  EXPECT_ERROR(divide_layers(layers("LL"), {4294967295, 3}), WEFT_INVALID_ARGUMENT, "4294967298 layers");
+  EXPECT_ERROR(divide_layers(layers("xx"), {1, 1}), WEFT_INVALID_ARGUMENT, "the model has 0");
+}
+
+TEST(LayersPerStage, RefuseAStageWithoutUnits) {
+  const auto refused = [](const char* units, const std::vector<uint32_t>& counts, const char* stage) {
+    EXPECT_ERROR(divide_layers(layers(units), counts), WEFT_INVALID_ARGUMENT, "num_layers_per_stage is [",
+                 std::string("leaves ") + stage + " without any unit");
+  };
+  refused("xLLLLx", {2, 0, 2}, "stage 1 of 3");
+  refused("xLLx", {2, 0, 0}, "stage 1 of 3");
+  refused("xLLx", {0, 0, 2}, "stage 1 of 3");
+  refused("LLx", {0, 2}, "stage 0 of 2");
+  refused("xLL", {2, 0}, "stage 1 of 2");
+}
+
+TEST(LayersPerStage, AreThoseOfTheOption) {
+  EXPECT_EQ(divide_layers(layers("xLLLLx"), {3, 1}).begins, (Begins{0, 4, 6}));
+  EXPECT_EQ(divide_layers(layers("xLLLLx"), {4}).begins, (Begins{0, 6}));
+  EXPECT_EQ(divide_layers(layers("LLLL"), {1, 2, 1}).begins, (Begins{0, 1, 3, 4}));
+}
+
+TEST(LayersPerStage, MayBeNoneWhereOtherUnitsAre) {
+  EXPECT_EQ(divide_layers(layers("xLLLLxx"), {0, 2, 2, 0}).begins, (Begins{0, 1, 3, 5, 7}));
+  EXPECT_EQ(divide_layers(layers("xLLx"), {2, 0}).begins, (Begins{0, 3, 4}));
+}
+
+TEST(LayersPerStage, KeepWhatEndsAnEncoderWithItsLastLayer) {
+  EXPECT_EQ(divide_layers(layers("xLLxLLx"), {2, 2}).begins, (Begins{0, 4, 7}));
+  EXPECT_EQ(divide_layers(layers("xLLxLLx"), {1, 2, 1}).begins, (Begins{0, 2, 5, 7}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "schedule/check.hpp"
 #include "schedule/draw.hpp"
 #include "schedule/make.hpp"
 #include "support/expect_error.hpp"
@@ -39,6 +40,47 @@ TEST(ParseRows, RefusesWhatIsNoScheduleForTraining) {
 TEST(ParseRows, ReadsRows) {
   EXPECT_EQ(parse_rows(kShape, kTwoStages, ""), make_schedule({"1f1b", 2, 2, 1}));
   EXPECT_EQ(parse_rows(kShape, "\n F0  F1\tB0 B1 ;F0 B0 F1 B1\r\n", ""), make_schedule({"1f1b", 2, 2, 1}));
+}
+
+TEST(ParseRows, CountsTheMicroBatchesIfItIsNotToldThem) {
+  const Schedule any{2, 0, 1, Placement::loop, {}};
+  EXPECT_EQ(parse_rows(any, kTwoStages, ""), make_schedule({"1f1b", 2, 2, 1}));
+  EXPECT_EQ(parse_rows(any, "F0 B0; F0 B0", "").micro_batches, 1u);
+  EXPECT_ERROR(parse_rows(any, "F0 B0 F1 B1; F0 B0", "file"), WEFT_INVALID_ARGUMENT,
+               "file: ", "stage 1 never runs the forward of micro-batch 1");
+  EXPECT_ERROR(parse_rows(any, "F0 B0; F4294967295 B0", "file"), WEFT_INVALID_ARGUMENT,
+               "file: F4294967295 on stage 1", "has 2 operations only");
+  EXPECT_ERROR(parse_rows(any, "# nothing", "file"), WEFT_INVALID_ARGUMENT, "0 micro-batches");
+}
+
+TEST(ParseRows, SkipsComments) {
+  EXPECT_EQ(parse_rows(kShape, "# of two; stages\nF0 F1 B0 B1 # the first\n\nF0 B0 F1 B1", ""),
+            make_schedule({"1f1b", 2, 2, 1}));
+}
+
+// Every schedule that Weft makes can be written, changed, and given back.
+TEST(ParseRows, ReadsTheSchedulesOfAllStyles) {
+  for (const Style& style : styles())
+    for (const uint32_t micro_batches : {1u, 3u, 8u}) {
+      const uint32_t chunks = style.fewest_chunks;
+      const Schedule made = make_schedule({std::string(style.name), 3, micro_batches, chunks});
+      const Schedule read = parse_rows({3, 0, chunks, style.placement, {}}, rows(made), "file");
+      EXPECT_EQ(read, made) << style.name;
+      EXPECT_NO_THROW(check_executable(read, "file")) << style.name;
+    }
+}
+
+TEST(CheckExecutable, RefusesAnotherOrderOfMicroBatches) {
+  const Schedule backwards = parse_rows(kShape, "F0 F1 B1 B0; F0 F1 B1 B0", "file");
+  EXPECT_ERROR(check_executable(backwards, "file"), WEFT_INVALID_ARGUMENT,
+               "file: stage 0 runs the backward of micro-batch 0 after that of micro-batch 1",
+               "ascending order", "stage 1 runs");
+}
+
+TEST(CheckExecutable, RefusesAStageThatSplitsSomeBackwards) {
+  EXPECT_NO_THROW(check_executable(parse_rows(kShape, "F0 F1 B0 B1; F0 I0 F1 I1 W0 W1", "file"), "file"));
+  EXPECT_ERROR(check_executable(parse_rows(kShape, "F0 F1 B0 B1; F0 I0 F1 B1 W0", "file"), "file"),
+               WEFT_INVALID_ARGUMENT, "file: stage 1 has whole backwards (B) and backwards in halves");
 }
 
 TEST(Names, OfOperationsHaveAChunkIfThereAreSeveral) {
