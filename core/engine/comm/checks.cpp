@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 
 namespace weft::comm {
 namespace {
@@ -21,8 +22,10 @@ bool are_apart(const at::Tensor& a, const at::Tensor& b) {
 
 void check_tensor(const std::string& who, const char* what, const at::Tensor& tensor) {
   if (!tensor.defined()) fail(WEFT_INVALID_ARGUMENT, "{}: {} is undefined", who, what);
-  if (!tensor.device().is_cpu()) {
-    fail(WEFT_INVALID_ARGUMENT, "{}: {} is on {}, must be on the CPU", who, what, tensor.device().str());
+  const device::Device& here = device::current();
+  if (!device::is_on_host(tensor) && !here.holds(tensor)) {
+    fail(WEFT_INVALID_ARGUMENT, "{}: {} is on {}, must be on {}", who, what, tensor.device().str(),
+         here.is_host() ? "the CPU" : "the CPU or " + here.name());
   }
   if (tensor.layout() != at::kStrided)
     fail(WEFT_INVALID_ARGUMENT, "{}: {} must be a dense tensor", who, what);

@@ -10,7 +10,8 @@
 
 namespace weft::comm {
 
-// The tensor must be defined, on the CPU, strided and contiguous, and must not require grad.
+// The tensor must be defined, in host memory or on the device, strided and contiguous, and must not require
+// grad.
 void check_tensor(const std::string& who, const char* what, const at::Tensor& tensor);
 void check_same_dtype(const std::string& who, const at::Tensor& output, const at::Tensor& input);
 void check_rank(const std::string& who, const char* what, int64_t rank, int size);

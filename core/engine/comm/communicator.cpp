@@ -67,33 +67,50 @@ std::string describe(const Group& group, const char* operation) {
 
 // The messages of one collective, to and from all peers at once. Each rank begins with the next one, so that
 // not all send to the same rank first. Empty messages are not sent.
+//
+// A backend of a device does its work in order, and two ranks that both send first would wait forever. It
+// takes the messages as one piece of work (coalescing, in c10d's words).
 class Exchange {
  public:
-  Exchange(Group& group, Work::Pending& pending) : group_(group), pending_(pending), tag_(group.next_tag()) {
+  // `memory` is where the messages are.
+  Exchange(Group& group, Work::Pending& pending, const at::Tensor& memory)
+      : group_(group),
+        pending_(pending),
+        backend_(group.backend_of(memory)),
+        together_(backend_.supportsCoalescing()),
+        tag_(group.next_tag()) {
     pending.messages = true;
   }
 
   void send(const at::Tensor& bytes, int to) {
     if (bytes.numel() == 0) return;
     std::vector<at::Tensor> tensors{bytes};
-    pending_.parts.push_back(group_.backend->send(tensors, to, static_cast<int>(tag_)));
+    add(backend_.send(tensors, to, static_cast<int>(tag_)));
   }
   void receive(const at::Tensor& bytes, int from) {
     if (bytes.numel() == 0) return;
     std::vector<at::Tensor> tensors{bytes};
-    pending_.parts.push_back(group_.backend->recv(tensors, from, static_cast<int>(tag_)));
+    add(backend_.recv(tensors, from, static_cast<int>(tag_)));
   }
+  // Calls visit(rank) for each peer, which sends and receives.
   template <typename Visit>
-  static void for_each_peer(const Group& group, Visit visit) {
-    for (int step = 1; step < group.size(); ++step) {
-      visit((group.rank + step) % group.size());
-    }
+  void with_each_peer(Visit visit) {
+    if (together_) backend_.startCoalescing();
+    for (int step = 1; step < group_.size(); ++step) visit((group_.rank + step) % group_.size());
+    if (!together_) return;
+    if (auto work = backend_.endCoalescing()) pending_.parts.push_back(std::move(work));
   }
 
  private:
+  void add(c10::intrusive_ptr<c10d::Work> work) {
+    if (!together_) pending_.parts.push_back(std::move(work));
+  }
+
   Group& group_;
   Work::Pending& pending_;
-  uint32_t tag_;
+  c10d::Backend& backend_;
+  const bool together_;
+  const uint32_t tag_;
 };
 
 }  // namespace
@@ -128,7 +145,7 @@ Work Communicator::all_reduce(const at::Tensor& inout, ReduceOp op, bool control
   options.timeout = group.rendezvous->timeout;
   const auto start = [&](Work::Pending& pending) {
     std::vector<at::Tensor> tensors{pending.lend(logical ? bytes_of(inout) : flat(inout))};
-    pending.parts.push_back(group.backend->allreduce(tensors, options));
+    pending.parts.push_back(group.backend_of(inout).allreduce(tensors, options));
   };
   Work work = group.issue("all_reduce", bytes, start, group_);
   comm::count_bytes(control ? Traffic::kControl : Traffic::kAllReduce,
@@ -154,8 +171,8 @@ Work Communicator::all_gather(const at::Tensor& output, const at::Tensor& input,
   if (const at::Tensor own = part(group.rank); own.data_ptr() != from.data_ptr()) own.copy_(from);
   if (group.size() == 1) return finished();
   const auto start = [&](Work::Pending& pending) {
-    Exchange exchange(group, pending);
-    Exchange::for_each_peer(group, [&](int peer) {
+    Exchange exchange(group, pending, from);
+    exchange.with_each_peer([&](int peer) {
       exchange.receive(part(peer), peer);
       exchange.send(from, peer);
     });
@@ -192,8 +209,8 @@ Work Communicator::reduce_scatter(const at::Tensor& output, const at::Tensor& in
     int place = 0;
     for (int rank = 0; rank < group.size(); ++rank)
       parts[rank] = rank == group.rank ? own : received[place++];
-    Exchange exchange(group, pending);
-    Exchange::for_each_peer(group, [&](int peer) {
+    Exchange exchange(group, pending, from);
+    exchange.with_each_peer([&](int peer) {
       exchange.receive(parts[peer].view(at::kByte), peer);
       exchange.send(from.narrow(0, peer * count, count).view(at::kByte), peer);
     });
@@ -218,7 +235,7 @@ Work Communicator::broadcast(const at::Tensor& inout, int root, bool control) co
   options.timeout = group.rendezvous->timeout;
   const auto start = [&](Work::Pending& pending) {
     std::vector<at::Tensor> tensors{pending.lend(bytes_of(inout))};
-    pending.parts.push_back(group.backend->broadcast(tensors, options));
+    pending.parts.push_back(group.backend_of(inout).broadcast(tensors, options));
   };
   const auto bytes = static_cast<int64_t>(inout.nbytes());
   Work work = group.issue("broadcast", bytes, start, group_);
@@ -253,8 +270,8 @@ Work Communicator::all_to_all(const at::Tensor& output, const at::Tensor& input,
   part(output, output_splits, group.rank).copy_(part(input, input_splits, group.rank));
   if (group.size() == 1) return finished();
   const auto start = [&](Work::Pending& pending) {
-    Exchange exchange(group, pending);
-    Exchange::for_each_peer(group, [&](int peer) {
+    Exchange exchange(group, pending, input);
+    exchange.with_each_peer([&](int peer) {
       exchange.receive(part(output, output_splits, peer), peer);
       exchange.send(part(input, input_splits, peer), peer);
     });

@@ -3,12 +3,16 @@
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <numeric>
 #include <utility>
 
 #include "base/duration.hpp"
+#include "base/environment.hpp"
 #include "base/text.hpp"
+#include "comm/staged_backend.hpp"
+#include "device/tensors.hpp"
 
 namespace weft {
 namespace comm {
@@ -26,8 +30,23 @@ std::string essence(const std::string& text) {
   return printable(trim(line));
 }
 
+c10::intrusive_ptr<c10d::Store> store_of(const Communicator::Group& group) {
+  return c10::make_intrusive<c10d::PrefixStore>("group/" + group.name, group.rendezvous->store);
+}
+
 bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
+}
+
+// Leaves libtorch's flight recorder off unless the user wants it. It adds a new group to a map of the process
+// without a lock, so two groups that begin on two threads at once (a background save beside training) could
+// crash.
+void leave_recorder_off() {
+  static const bool once = [] {
+    if (!environment("TORCH_NCCL_TRACE_BUFFER_SIZE")) set_environment_default("TORCH_FR_BUFFER_SIZE", "0");
+    return true;
+  }();
+  (void)once;
 }
 
 }  // namespace
@@ -58,13 +77,14 @@ std::shared_ptr<Communicator::Group> make_group(std::shared_ptr<Rendezvous> rend
   group->rendezvous = std::move(rendezvous);
   if (group->size() == 1) return group;
   const Rendezvous& meeting = *group->rendezvous;
+  leave_recorder_off();
   try {
     auto options = c10d::ProcessGroupGloo::Options::create(meeting.timeout);
     options->devices.push_back(meeting.device);
-    const auto store = c10::make_intrusive<c10d::PrefixStore>("group/" + group->name, meeting.store);
-    group->backend = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, group->size(), options);
+    group->of_host =
+        c10::make_intrusive<c10d::ProcessGroupGloo>(store_of(*group), rank, group->size(), options);
     // Otherwise a member could leave while others still connect.
-    group->backend->barrier()->wait();
+    group->of_host->barrier()->wait();
   } catch (const std::exception& error) {
     fail(WEFT_UNAVAILABLE, "{}: the members could not connect: {}", group->who(),
          what_happened(error.what(), meeting.timeout));
@@ -90,6 +110,20 @@ std::string Communicator::Group::who() const {
 // Returns tags of the upper half, so that they never equal tags of send and recv.
 uint32_t Communicator::Group::next_tag() {
   return (1u << 30) | (sequence++ & ((1u << 30) - 1));
+}
+
+c10d::Backend& Communicator::Group::backend_of(const at::Tensor& tensor) {
+  if (device::is_on_host(tensor)) return *of_host;
+  if (of_device == nullptr) {
+    const device::MakeBackend make = device::current().make_backend();
+    const auto store = c10::make_intrusive<c10d::PrefixStore>("device", comm::store_of(*this));
+    if (make == nullptr)
+      of_device = c10::make_intrusive<comm::StagedBackend>(of_host);
+    else
+      of_device = make(store, rank, size(), rendezvous->timeout, of_host);
+    of_device->setGroupDesc(name);
+  }
+  return *of_device;
 }
 
 std::string Communicator::Group::failed(const std::string& operation, int64_t bytes,
@@ -130,6 +164,7 @@ Work Communicator::Group::issue(const std::string& operation, int64_t bytes,
 
 at::Tensor Work::Pending::lend(const at::Tensor& memory) {
   lent = std::make_shared<at::Tensor>(memory);
+  if (!device::is_on_host(memory)) return memory;  // freed in the order of the stream that waits
   return at::from_blob(
       memory.data_ptr(), memory.sizes(), [keep = lent](void*) {}, memory.options());
 }

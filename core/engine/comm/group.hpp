@@ -1,4 +1,4 @@
-// A group of ranks on c10d's Gloo backend, and its collectives in progress. Only this folder uses c10d.
+// A group of ranks on backends of c10d, and its collectives in progress. Only this folder uses c10d.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
 #include "comm/dropped_works.hpp"
@@ -43,9 +43,10 @@ struct Communicator::Group {
   std::string name;
   std::vector<uint32_t> members;
   int rank = 0;
-  bool absent = false;                                 // made by absent_ranks()
-  std::shared_ptr<comm::Rendezvous> rendezvous;        // null in a group of one, and if absent
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> backend;  // likewise
+  bool absent = false;                           // made by absent_ranks()
+  std::shared_ptr<comm::Rendezvous> rendezvous;  // null in a group of one, and if absent
+  c10::intrusive_ptr<c10d::Backend> of_host;     // for tensors in host memory; null likewise
+  c10::intrusive_ptr<c10d::Backend> of_device;   // null until the first collective of a tensor on the device
 
   std::mutex issuing;     // one thread at a time may start a collective; not held while waiting
   uint32_t sequence = 0;  // numbers collectives that are made of sends; the same on every member
@@ -65,6 +66,8 @@ struct Communicator::Group {
   // "communicator "all": rank 0 of 2: all_reduce of 4096 bytes: timed out after 20 s".
   std::string failed(const std::string& operation, int64_t bytes, const std::string& text);
   uint32_t next_tag();
+  // Returns the backend for a tensor. Called while `issuing` is held.
+  c10d::Backend& backend_of(const at::Tensor& tensor);
 };
 
 struct Work::Pending {

@@ -7,6 +7,7 @@
 #include "comm/byte_count.hpp"
 #include "comm/checks.hpp"
 #include "comm/group.hpp"
+#include "device/tensors.hpp"
 
 namespace weft {
 namespace {
@@ -46,7 +47,7 @@ Work Communicator::send(const at::Tensor& tensor, int to, uint32_t tag) const {
   const auto start = [&](Work::Pending& pending) {
     std::vector<at::Tensor> tensors{tensor};
     pending.messages = true;
-    pending.parts.push_back(group.backend->send(tensors, to, static_cast<int>(tag)));
+    pending.parts.push_back(group.backend_of(tensor).send(tensors, to, static_cast<int>(tag)));
   };
   Work work = group.issue(fmt::format("send to rank {} with tag {}", to, tag), bytes, start, group_);
   comm::count_bytes(comm::Traffic::kSend, bytes);
@@ -61,7 +62,7 @@ Work Communicator::recv(const at::Tensor& tensor, int from, uint32_t tag) const 
   const auto start = [&](Work::Pending& pending) {
     std::vector<at::Tensor> tensors{tensor};
     pending.messages = true;
-    pending.parts.push_back(group.backend->recv(tensors, from, static_cast<int>(tag)));
+    pending.parts.push_back(group.backend_of(tensor).recv(tensors, from, static_cast<int>(tag)));
   };
   return group.issue(fmt::format("recv from rank {} with tag {}", from, tag),
                      static_cast<int64_t>(tensor.nbytes()), start, group_);
@@ -73,7 +74,7 @@ void Communicator::barrier() const {
   c10d::BarrierOptions options;
   options.timeout = group.rendezvous->timeout;
   const auto start = [&](Work::Pending& pending) {
-    pending.parts.push_back(group.backend->barrier(options));
+    pending.parts.push_back(group.of_host->barrier(options));
   };
   group.issue("barrier", 0, start, group_).wait();
 }
@@ -112,21 +113,23 @@ std::vector<std::string> Communicator::gather_text(const std::string& text) cons
   const int count = size();
   const at::Tensor sizes = at::empty({count}, at::kLong);
   all_gather(sizes, at::full({1}, static_cast<int64_t>(text.size()), at::kLong), true).wait();
-  const auto longest = sizes.max().item<int64_t>();
+  const std::vector<int64_t> lengths = device::values_of<int64_t>(sizes);
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   const at::Tensor padded = at::zeros({longest}, at::kByte);
   padded.narrow(0, 0, static_cast<int64_t>(text.size())).copy_(as_tensor(text));
   const at::Tensor all = at::empty({count, longest}, at::kByte);
   all_gather(all, padded, true).wait();
   std::vector<std::string> texts;
   for (int rank = 0; rank < count; ++rank)
-    texts.push_back(as_text(all[rank].narrow(0, 0, sizes[rank].item<int64_t>())));
+    texts.push_back(as_text(all[rank].narrow(0, 0, lengths[static_cast<size_t>(rank)])));
   return texts;
 }
 
 std::string Communicator::broadcast_text(const std::string& text, int root) const {
   const at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
   broadcast(size, root, true).wait();
-  const at::Tensor bytes = rank() == root ? as_tensor(text) : at::empty({size.item<int64_t>()}, at::kByte);
+  const at::Tensor bytes =
+      rank() == root ? as_tensor(text) : at::empty({device::value_of<int64_t>(size)}, at::kByte);
   broadcast(bytes, root, true).wait();
   return as_text(bytes);
 }

@@ -1,6 +1,8 @@
 // Compares every collective with its definition, on 1, 2 and 3 ranks.
 #include <ATen/ATen.h>
 
+#include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
+
 #include "support/launch_ranks.hpp"
 #include "support/tolerances.hpp"
 
@@ -22,6 +24,14 @@ at::Tensor ramp(int64_t count, int rank) {
 at::Tensor random(at::IntArrayRef shape, int rank, at::ScalarType dtype = at::kFloat) {
   at::manual_seed(17 + rank);
   return at::randn(shape, at::kDouble).to(dtype);
+}
+
+// libtorch's recorder is not safe for groups that begin on two threads.
+WEFT_RANKS_TEST(Collectives, AreNotRecordedByLibtorch, 2) {
+  world.communicator().all_reduce(filled(5, 1, at::kFloat)).wait();
+  const std::string trace = c10d::dump_fr_trace_json(/*includeCollectives=*/true, /*onlyActive=*/false);
+  EXPECT_EQ(trace.find("all_reduce"), std::string::npos) << trace.substr(0, 1000);
+  EXPECT_EQ(trace.find("gloo"), std::string::npos) << trace.substr(0, 1000);
 }
 
 WEFT_RANKS_TEST(AllReduce, SumsInEveryType, 1, 2, 3) {

@@ -1,0 +1,23 @@
+#include "device/stream.hpp"
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+namespace weft::device {
+
+namespace {
+
+const c10::impl::DeviceGuardImplInterface& guard() {
+  return *c10::impl::getDeviceGuardImpl(current().place().type());
+}
+
+}  // namespace
+
+Stream Stream::current_stream() {
+  return Stream(guard().getStream(current().place()));
+}
+
+Stream Stream::new_stream() {
+  return Stream(guard().getNewStream(current().place(), /*priority=*/0));
+}
+
+}  // namespace weft::device

@@ -1,0 +1,56 @@
+#include "device/tensors.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/alloc_cpu.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "weft/error.hpp"
+
+namespace weft::device {
+
+at::Tensor host_memory_for(const at::Tensor& tensor) {
+  if (is_on_host(tensor) && tensor.is_contiguous()) return tensor;
+  return at::empty(tensor.sizes(), tensor.options().device(kHost));
+}
+
+void resize_storage(const at::Tensor& tensor, int64_t bytes) {
+  c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+  const auto size = static_cast<size_t>(bytes);
+  if (is_on_host(tensor)) return at::native::resize_bytes_cpu(storage, size);
+  const c10::DeviceGuard guard(tensor.device());
+  c10::DataPtr made = storage->allocator()->allocate(size);
+  if (const size_t kept = std::min(size, storage->nbytes()); kept > 0)
+    storage->allocator()->copy_data(made.get(), storage->data(), kept);
+  storage->set_data_ptr_noswap(std::move(made));
+  storage->set_nbytes(size);
+}
+
+c10::DataPtr allocate(size_t bytes) {
+  if (current().is_host()) return allocate_on_host(bytes);
+  const c10::Device place = current().place();
+  const c10::DeviceGuard guard(place);
+  try {
+    return c10::GetAllocator(place.type())->allocate(bytes);
+  } catch (const c10::OutOfMemoryError& error) {
+    fail(WEFT_RESOURCE_EXHAUSTED, "out of memory of {}: {} wanted: {}", place.str(),
+         format_bytes(static_cast<int64_t>(bytes)), error.what_without_backtrace());
+  }
+}
+
+c10::DataPtr allocate_on_host(size_t bytes) {
+  void* const data = c10::alloc_cpu(bytes);
+  return {data, data, &c10::free_cpu, c10::Device(kHost)};
+}
+
+c10::DataPtr allocate_pinned(size_t bytes) {
+  return at::globalContext().getPinnedMemoryAllocator(current().place().type())->allocate(bytes);
+}
+
+}  // namespace weft::device

@@ -1,0 +1,65 @@
+// A kind of device, which a library of plugin kind "device" (tier `native`) provides. It holds only what
+// libtorch does not already ask of every device through its allocator, device guard, hooks and autocast keys;
+// the library registers those with libtorch when it is loaded.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
+namespace weft::device {
+
+// What makes the communication backend of one group of ranks, for tensors on the device. `host` is the
+// group's backend for tensors in host memory. Every member calls it, at the same place among the group's
+// collectives.
+using MakeBackend = c10::intrusive_ptr<c10d::Backend> (*)(const c10::intrusive_ptr<c10d::Store>& store,
+                                                          int rank, int size,
+                                                          std::chrono::milliseconds timeout,
+                                                          const c10::intrusive_ptr<c10d::Backend>& host);
+
+// A kind of device, as the plugin that provides it describes it.
+struct Kind {
+  uint64_t struct_size = sizeof(Kind);
+  const char* name = nullptr;  // the value of --device: "cuda"
+  c10::DeviceType type = c10::DeviceType::CPU;
+  // The communication backend of ranks that have a device each: its name for messages, "nccl", and what makes
+  // it. Ranks that share a device, and all ranks of a kind that makes none, use that of host memory.
+  const char* backend = nullptr;
+  MakeBackend make_backend = nullptr;
+  // Returns the number of devices that this process may use. Null: one.
+  int (*count)() = nullptr;
+  // Returns what this process lacks to use the device, such as a driver; empty if it lacks nothing. Null:
+  // nothing.
+  std::string (*missing)() = nullptr;
+  // Limits the memory that this process may take on a device, in bytes. Null: the limit cannot be set.
+  void (*limit_memory)(c10::DeviceIndex index, int64_t bytes) = nullptr;
+  // Returns which work of the device has failed without anybody being told, such as a collective that a peer
+  // never joined: its group, this rank, the collective and the cause. Empty if none has. The engine asks
+  // whenever the host has waited for the device, because what it reads then would be wrong. Null: whoever
+  // waits for work is told.
+  std::string (*failure)() = nullptr;
+  // Returns what `weft check` tells of the devices of this kind: names in lower_case, and values. Null:
+  // nothing.
+  std::vector<std::pair<std::string, std::string>> (*facts)() = nullptr;
+};
+
+// The factory of such a library. `find` returns null for a name that the library does not have; a kind that
+// it returns lives as long as the process.
+struct KindFactory {
+  uint64_t struct_size = sizeof(KindFactory);
+  const Kind* (*find)(std::string_view name) = nullptr;
+};
+inline constexpr const char* kKindFactory = "weft.factory.device/1";
+
+}  // namespace weft::device

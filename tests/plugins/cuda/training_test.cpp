@@ -1,0 +1,106 @@
+// Training on a GPU gives the losses of the CPU, on one rank and on several that share it, and goes on where
+// it was stopped.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "train/command.hpp"
+
+namespace weft::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kFp32 = 2e-4,
+                 kHalf = 3e-2;  // relative: the order of sums differs, and matrix products are not in TF32
+
+std::vector<double> values_of(const std::string& file, const char* key) {
+  std::vector<double> values;
+  for (const nlohmann::json& line : read_metrics(file)) values.push_back(line.at(key));
+  return values;
+}
+
+void expect_near(const std::vector<double>& actual, const std::vector<double>& expected, double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i)
+    EXPECT_NEAR(actual[i], expected[i], tolerance * std::abs(expected[i])) << "step " << i + 1;
+}
+
+class OnGpu : public CommandTest {
+ protected:
+  OnGpu() {
+    data_ = folder_.file("even.txt", sample_text(16 * 32 + 5));  // two batches of 8 samples
+    reference_ = losses("cpu", {"--strategy", "none"});
+  }
+  // Returns the losses of ten steps, and leaves what was measured in the file `name`.
+  std::vector<double> losses(const std::string& name, const Words& more) {
+    expect_success(
+        train(Words{"--steps", "10", "--lr", "0.01", "--max-grad-norm", "1", "--metrics", in(name)} + more));
+    return values_of(in(name), "loss");
+  }
+  std::vector<double> reference_;
+};
+
+TEST_F(OnGpu, OneRankHasTheLossesOfTheCpu) {
+  expect_near(losses("one", {"--strategy", "none", "--device", "cuda"}), reference_, kFp32);
+  expect_near(values_of(in("one"), "grad_norm"), values_of(in("cpu"), "grad_norm"), 10 * kFp32);
+}
+
+TEST_F(OnGpu, HalfPrecisionIsNear) {
+  for (const char* dtype : {"bf16", "fp16"})
+    expect_near(losses(dtype, {"--strategy", "none", "--mixed-precision", dtype, "--device", "cuda"}),
+                reference_, kHalf);
+}
+
+TEST_F(OnGpu, EveryStrategyTrainsOnOneRank) {
+  for (const char* strategy : {"torch_ddp", "torch_fsdp", "low_level_zero", "gemini", "hybrid_parallel"}) {
+    SCOPED_TRACE(strategy);
+    expect_near(losses(strategy, {"--strategy", strategy, "-n", "1", "--device", "cuda"}), reference_, kFp32);
+  }
+}
+
+// With more ranks than GPUs they communicate through host memory.
+TEST_F(OnGpu, TwoRanksOnAGpuHaveTheLossesOfOne) {
+  for (const Words& how :
+       {Words{"torch_ddp"}, Words{"torch_fsdp"}, Words{"hybrid_parallel", "-o", "tp_size=2"},
+        Words{"hybrid_parallel", "-o", "pp_size=2", "-o", "num_microbatches=2"}}) {
+    SCOPED_TRACE(testing::PrintToString(how));
+    expect_near(losses("two", Words{"-n", "2", "--device", "cuda", "--strategy"} + how), reference_, kFp32);
+  }
+}
+
+TEST_F(OnGpu, ResumesWhereItStopped) {
+  const Words job{"--strategy", "torch_ddp", "-n", "1", "--lr", "0.01", "--device", "cuda"};
+  expect_success(train(job + Words{"--steps", "8", "--metrics", in("whole")}));
+  expect_success(train(job + Words{"--steps", "4", "--save", in("half")}));
+  expect_success(train(job + Words{"--steps", "8", "--resume", in("half"), "--metrics", in("rest")}));
+  const std::vector<double> whole = values_of(in("whole"), "loss");
+  expect_near(values_of(in("rest"), "loss"), {whole.begin() + 4, whole.end()}, 1e-6);
+}
+
+TEST_F(OnGpu, ACheckpointOfTheGpuContinuesOnTheCpu) {
+  const Words job{"--strategy", "none", "--lr", "0.01"};
+  expect_success(train(job + Words{"--steps", "4", "--device", "cuda", "--save", in("gpu")}));
+  expect_success(train(job + Words{"--steps", "8", "--metrics", in("whole")}));
+  expect_success(train(job + Words{"--steps", "8", "--resume", in("gpu"), "--metrics", in("rest")}));
+  const std::vector<double> whole = values_of(in("whole"), "loss");
+  expect_near(values_of(in("rest"), "loss"), {whole.begin() + 4, whole.end()}, kFp32);
+}
+
+TEST_F(OnGpu, TheLimitOfMemoryHolds) {
+  const Output output = launch::Process(Words{"env", "WEFT_ACCELERATOR_MEMORY=1MiB", weft_program()} +
+                                        train({"--strategy", "none", "--steps", "1", "--device", "cuda"}))
+                            .finish();
+  EXPECT_NE(output.exit_code, 0);
+  EXPECT_THAT(output.error, HasSubstr("memory"));
+}
+
+TEST_F(OnGpu, IsToldByCheck) {
+  const nlohmann::json report = nlohmann::json::parse(expect_success({"check", "--json"}).out);
+  EXPECT_EQ(report.at("cuda"), "usable with --device cuda");
+  EXPECT_THAT(report.at("cuda_driver"), HasSubstr("CUDA "));
+  EXPECT_THAT(report.at("gpu_0"), HasSubstr("GiB"));
+}
+
+}  // namespace
+}  // namespace weft::test
