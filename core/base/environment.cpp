@@ -39,6 +39,10 @@ bool environment_flag(const char* name) {
        printable(*text));
 }
 
+void set_environment_default(const char* name, const char* value) {
+  if (!environment(name)) setenv(name, value, /*overwrite=*/1);
+}
+
 std::vector<std::string> environment_list(const char* name) {
   return split(environment(name).value_or(""), ':');
 }

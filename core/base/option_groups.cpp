@@ -81,7 +81,11 @@ json options_of_plugin(const json& manifest, std::string_view source) {
 }
 
 OptionTable option_table_of_plugin(const json& manifest, std::string_view source) {
-  return OptionTable(options_of_plugin(manifest, source), source);
+  OptionTable table(options_of_plugin(manifest, source), source);
+  for (const json& name : manifest.value("groups", json::array()))
+    for (const json& absent : group_named(name, source).value("instead", json::array()))
+      table.add_instead(absent.at("name"), absent.at("doc"));
+  return table;
 }
 
 }  // namespace weft

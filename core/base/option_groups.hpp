@@ -13,7 +13,8 @@
 
 namespace weft {
 
-// Returns the declaration: a list of groups, each with name, by, since, doc and options.
+// Returns the declaration: a list of groups, each with name, by, since, doc and options. `instead` lists
+// options of Colossal-AI that a group does without, with what there is instead.
 const nlohmann::json& option_groups();
 
 // Returns all options of the plugin with this plugin.json, in the form of "options": those of its groups,

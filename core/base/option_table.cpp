@@ -149,6 +149,8 @@ const OptionSpec* OptionTable::find(std::string_view name) const {
 
 const OptionSpec& OptionTable::at(std::string_view name, std::string_view who) const {
   if (const OptionSpec* spec = find(name)) return *spec;
+  for (const auto& [absent, text] : instead_)
+    if (absent == name) fail(WEFT_INVALID_ARGUMENT, "{}: {} is no option here: {}", who, absent, text);
   const std::string list =
       specs_.empty() ? "it has none" : fmt::format("Options: {}", fmt::join(names(), ", "));
   const std::string hint = did_you_mean(name, names());

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/option_needs.hpp"
@@ -41,12 +42,18 @@ class OptionTable {
 
   const std::vector<OptionSpec>& specs() const { return specs_; }
   const OptionSpec* find(std::string_view name) const;
-  // Returns the option of this name. Throws INVALID_ARGUMENT with `who`, the name and the nearest name.
+  // Returns the option of this name. Throws INVALID_ARGUMENT with `who`, the name, and what there is instead
+  // of it or the nearest name.
   const OptionSpec& at(std::string_view name, std::string_view who) const;
   std::vector<std::string> names() const;
+  // Says what there is instead of an option that users of other systems look for.
+  void add_instead(std::string name, std::string text) {
+    instead_.emplace_back(std::move(name), std::move(text));
+  }
 
  private:
   std::vector<OptionSpec> specs_;
+  std::vector<std::pair<std::string, std::string>> instead_;
 };
 
 // Return "int", and "one of ..., at least ...", for messages and help.

@@ -107,7 +107,8 @@ EngineVerb& EngineVerb::objective_flags() {
 }
 
 EngineVerb& EngineVerb::device_flag() {
-  return text("--device", "device", "cpu; this build has no CUDA");
+  return text("--device", "device",
+              "Where the model computes: cpu, or the device of an installed library; default: cpu");
 }
 
 EngineVerb& EngineVerb::model_flags() {

@@ -76,6 +76,8 @@ void add_plan(CLI::App& application) {
             "Print every entry of the model's plan and the part of each rank; with pipeline stages also the "
             "units and the schedule of each stage")
       .text("--picture", "picture", "SVG file to draw the schedule of the pipeline stages in")
+      .text("--schedule-file", "schedule_file",
+            "Text file to write the schedule of the pipeline stages in, for the option schedule_file")
       .integer("--tensor-size", "tensor_size",
                "With --explain: number of tensor-parallel ranks; default: tp_size of the strategy, or 1");
 }

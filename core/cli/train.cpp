@@ -16,8 +16,10 @@ void add_train(CLI::App& application) {
       .ranks_flag()
       .integer("--batch-size", "batch_size", "Samples per step, over all data-parallel ranks; default 8")
       .integer("--micro-batch-size", "micro_batch_size",
-               "Refused: with pipeline stages use -o microbatch_size=N, without use --accumulate")
-      .integer("--accumulate", "accumulate", "Micro-batches per step; default 1")
+               "Samples in a micro-batch of pipeline stages, as -o microbatch_size=N; default: as many "
+               "micro-batches as stages")
+      .integer("--accumulate", "accumulate",
+               "Micro-batches per step, which pipeline stages divide further; default 1")
       .flag("--no-shuffle", "no_shuffle", "Read samples in the order of the file")
       .integer("--steps", "steps", "Number of steps, including those before --resume")
       .integer("--epochs", "epochs", "Number of epochs, in place of --steps; default 1")

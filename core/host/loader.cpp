@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "host/dynamic_library.hpp"
+#include "host/elf_file.hpp"
 #include "host/engine.hpp"
 #include "host/error.hpp"
 #include "host/inspect.hpp"
@@ -35,6 +36,29 @@ void load_engine_for(const LibraryEntry& library, const HostFacts& facts) {
             "built for libtorch \"{}\", this process has \"{}\"; rebuild it, or install its build for "
             "this libtorch",
             printable(library.torch_tag), view(engine.torch_tag)));
+  }
+}
+
+// Opens the libraries of libtorch that `path` needs and this process has not loaded, from the folder of those
+// that it has. A plugin has no search path of its own, and the engine's would load them for every process.
+void open_torch_libraries(const std::filesystem::path& path) {
+  const std::vector<std::string> loaded = mapped_libraries("libtorch_cpu");
+  if (loaded.empty()) return;
+  const std::filesystem::path folder = std::filesystem::path(loaded.front()).parent_path();
+  for (const std::string& needed : read_elf(path).needed) {
+    const bool is_torch = needed.starts_with("libtorch") || needed.starts_with("libc10");
+    std::error_code code;
+    if (!is_torch || !mapped_libraries(needed.substr(0, needed.find(".so"))).empty() ||
+        !std::filesystem::exists(folder / needed, code))
+      continue;
+    try {
+      DynamicLibrary(folder / needed);
+    } catch (const std::exception& error) {
+      throw LoadError(Stage::kDlopen, WEFT_FAILED_PRECONDITION,
+                      fmt::format("the system cannot load {}, which it needs: {}; install what is missing "
+                                  "(NVIDIA's libraries: packaging/bootstrap cuda), `ldd {}` shows all of it",
+                                  needed, error.what(), (folder / needed).string()));
+    }
   }
 }
 
@@ -98,6 +122,7 @@ void bring_up(LoadedLibrary& library, const Candidate& candidate, const HostFact
   if (uses_torch) load_engine_for(*candidate.library, facts);
   if (const weft_engine_table* engine = engine_if_loaded()) torch_tag = view(engine->torch_tag);
 
+  if (uses_torch) open_torch_libraries(library.path);
   library.query = open_library(library.path);
   const weft_query_request request = make_request(facts, torch_tag);
   const weft_query_reply reply = negotiate(library.query, request, candidate.manifest(), *candidate.library);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "weft/torch/values.hpp"
+
 namespace weft::gemini {
 
 namespace {
@@ -15,7 +17,7 @@ void largest_over(const Communicator& ranks, std::vector<int64_t>& values) {
   if (ranks.size() == 1) return;
   const at::Tensor all = at::tensor(values, at::kLong);
   ranks.all_reduce(all, WEFT_REDUCE_MAX | WEFT_REDUCE_CONTROL).wait();
-  values.assign(all.data_ptr<int64_t>(), all.data_ptr<int64_t>() + all.numel());
+  values = values_of<int64_t>(all);
 }
 
 int64_t fraction(int64_t bytes, double ratio) {

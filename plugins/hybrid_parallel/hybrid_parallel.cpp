@@ -17,12 +17,6 @@ class HybridParallel final : public weft::kit::DataParallelStrategy<HybridParall
   }
 
   void describe_mesh(weft_mesh& mesh) override {
-    if (!options.get<bool>("dp_outside"))
-      throw weft::Error(WEFT_UNIMPLEMENTED,
-                        "hybrid_parallel: dp_outside is false: that puts data-parallel ranks between the "
-                        "pipeline stages and the tensor-parallel ranks, and this version has no such order; "
-                        "leave it true (data-parallel ranks are furthest apart, tensor-parallel ranks are "
-                        "neighbours)");
     weft::kit::ZeroRedundancy::check_mesh(mesh, options, "hybrid_parallel", "zero_stage");
     DataParallelStrategy::describe_mesh(mesh);
   }

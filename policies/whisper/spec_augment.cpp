@@ -1,6 +1,5 @@
 #include "spec_augment.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randperm.h>
 #include <ATen/ops/zeros.h>
@@ -45,7 +44,7 @@ at::Tensor drawn_mask(const Spans& spans, int64_t positions, const std::vector<i
 
 at::Tensor SpecAugment::operator()(const at::Tensor& x, const at::Tensor& frames) const {
   const int64_t rows = x.size(0), bins = x.size(1), all = x.size(2);
-  const at::Generator generator = at::detail::createCPUGenerator(nn::drawn_seed());
+  const at::Generator generator = nn::drawn_generator();
   at::Tensor masked = x;
   if (time.share > 0) {
     std::vector<int64_t> own(static_cast<size_t>(rows), all);

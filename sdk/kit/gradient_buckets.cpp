@@ -1,11 +1,12 @@
 #include "weft/kit/gradient_buckets.hpp"
 
-#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <map>
 #include <utility>
+
+#include "weft/torch/pools.hpp"
 
 namespace weft::kit {
 
@@ -31,7 +32,7 @@ void GradientBuckets::build(const Training& training, const std::vector<Paramete
   }
   std::reverse(buckets_.begin(), buckets_.end());
   for (size_t b = 0; b < buckets_.size(); ++b) {
-    buckets_[b].flat = at::zeros({buckets_[b].size}, buckets_[b].dtype);
+    buckets_[b].flat = allocate(WEFT_POOL_ACCELERATOR, buckets_[b].size, buckets_[b].dtype).zero_();
     buckets_[b].ranks = training.communicator(buckets_[b].axes);
     for (size_t e = 0; e < buckets_[b].entries.size(); ++e)
       places_[buckets_[b].entries[e].parameter.get()] = {b, e};

@@ -2,6 +2,8 @@
 
 #include <ATen/ops/full.h>
 
+#include "weft/torch/values.hpp"
+
 namespace weft::kit {
 
 void GraphFaults::start(Communicator ranks) {
@@ -11,7 +13,7 @@ void GraphFaults::start(Communicator ranks) {
 
 void GraphFaults::finish(const std::function<std::string(int64_t)>& name_of) {
   work_.wait();
-  const int64_t worst = *worst_.const_data_ptr<int64_t>();
+  const int64_t worst = values_of<int64_t>(worst_).front();
   if (worst == 0) return;
   throw Error(WEFT_FAILED_PRECONDITION, "parameter " + name_of(worst / 4) +
                                             (worst == own_ ? " on this rank" : " on another rank") +

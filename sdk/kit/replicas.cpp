@@ -1,8 +1,8 @@
 #include "weft/kit/replicas.hpp"
 
-#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
-#include <array>
+#include "weft/torch/values.hpp"
 
 namespace weft::kit {
 
@@ -31,14 +31,12 @@ void Replicas::begin_backward(bool synchronise, const GradientBuckets& buckets) 
 // collectives and hang.
 void Replicas::check_agreement(Phase phase, const GradientBuckets& buckets) {
   const int64_t missing = synchronised_ ? static_cast<int64_t>(buckets.count() - buckets.started()) : 0;
-  const std::array<int64_t, 5> own = {phase, backwards_, synchronised_, missing, changed_alone_};
-  const at::Tensor bounds = at::empty({2, 5}, at::kLong);
-  auto* const highest = bounds.data_ptr<int64_t>();
-  for (size_t i = 0; i < own.size(); ++i) {
-    highest[i] = own[i];
-    highest[own.size() + i] = -own[i];
-  }
+  const std::vector<int64_t> own = {phase, backwards_, synchronised_, missing, changed_alone_};
+  std::vector<int64_t> both = own;  // and the negative numbers, whose maximum is the lowest
+  for (const int64_t number : own) both.push_back(-number);
+  const at::Tensor bounds = at::tensor(both, at::kLong);
   samples_.all_reduce(bounds, WEFT_REDUCE_MAX | WEFT_REDUCE_CONTROL).wait();
+  const std::vector<int64_t> highest = values_of<int64_t>(bounds);
   const auto lowest = [&](size_t i) { return -highest[own.size() + i]; };
   static const char* const kPlaces[] = {"a forward", "a backward under no_sync", "a backward"};
   if (highest[0] != lowest(0))

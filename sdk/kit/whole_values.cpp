@@ -1,6 +1,6 @@
 #include "weft/kit/whole_values.hpp"
 
-#include <ATen/ops/empty.h>
+#include "weft/torch/pools.hpp"
 
 namespace weft::kit {
 
@@ -8,7 +8,7 @@ void WholeValues::build(const Training& training) {
   parameters_ = training.parameters();
   for (const Parameter& parameter : parameters_) {
     const weft_param_info info = parameter.info();
-    masters_.push_back(at::empty({info.count}, scalar_type(info.master_dtype)));
+    masters_.push_back(allocate(WEFT_POOL_ACCELERATOR, info.count, scalar_type(info.master_dtype)));
     parameter.read(0, masters_.back());
     parameter.bind(masters_.back().to(scalar_type(info.working_dtype)));
   }

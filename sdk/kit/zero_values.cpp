@@ -60,7 +60,8 @@ void ZeroValues::add(const Training& training, Parameter parameter, int64_t capa
   Bucket& bucket = open_bucket(training, info, capacity);
   const Place place = {static_cast<size_t>(&bucket - buckets_.data()), bucket.entries.size()};
   places_[parameter.get()] = place;
-  if (info.across_stages == 0) owned_by_[info.first_unit].push_back(place);  // else it is complete later
+  // A gradient that pipeline stages share is not complete after the backward of its first unit.
+  if (info.across_stages == 0) owned_by_[info.first_unit].push_back(place);
   bucket.entries.push_back({parameter, bucket.size, info.count});
   bucket.size = fill_of(bucket, capacity).append(bucket.size, info.count);
 }

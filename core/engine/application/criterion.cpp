@@ -4,6 +4,7 @@
 
 #include "application/handles.hpp"
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 #include "error_sink.hpp"
 
 namespace weft::application {
@@ -28,12 +29,13 @@ struct GivenGradients : torch::autograd::Function<GivenGradients> {
   }
 };
 
+// Returns the fields as C has them: in host memory.
 std::vector<weft_field> fields_of(const State& state, std::vector<weft_tensor>& boxes) {
   boxes.clear();
   boxes.reserve(state.size());
   std::vector<weft_field> fields;
   for (const auto& [name, tensor] : state) {
-    boxes.push_back({tensor.detach().contiguous()});
+    boxes.push_back({device::on_host(tensor.detach()).contiguous()});
     fields.push_back({borrow(name), &boxes.back()});
   }
   return fields;
@@ -66,7 +68,7 @@ Criterion criterion_of(const weft_criterion& criterion) {
           gradient->tensor.scalar_type() != tensor.scalar_type())
         fail(WEFT_INVALID_ARGUMENT, "criterion: the gradient of \"{}\" must have its shape and dtype", name);
       with_gradient.push_back(tensor);
-      gradients.push_back(gradient->tensor);
+      gradients.push_back(gradient->tensor.to(tensor.device()));
     }
     if (with_gradient.empty()) fail(WEFT_INVALID_ARGUMENT, "criterion: no gradient was given for any output");
     return GivenGradients::apply(at::TensorList(with_gradient), at::TensorList(gradients), loss);

@@ -86,7 +86,7 @@ weft_status job_backward(weft_job* job, const weft_field* fields, uint64_t num_f
   });
 }
 
-// Returns an output by name; null on a rank without outputs, whose pipeline stage is not the last one.
+// Returns an output by name; null on a rank without outputs, whose pipeline stage does not run the last unit.
 weft_tensor* output_of(const State& outputs, weft_str name) {
   return outputs.empty() ? nullptr : new weft_tensor{outputs.at(view(name)).detach().contiguous()};
 }

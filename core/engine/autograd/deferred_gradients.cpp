@@ -19,7 +19,7 @@ using torch::autograd::variable_list;
 
 bool can_run_twice(const torch::autograd::Node* node) {
   if (dynamic_cast<const torch::autograd::AccumulateGrad*>(node) != nullptr) return true;
-  // A cast keeps the dtype alone.
+  // A cast saves its dtypes, but no tensor.
   if (dynamic_cast<const RepeatableNode*>(node) == nullptr && node->name() != "ToCopyBackward0") return false;
   return std::all_of(node->next_edges().begin(), node->next_edges().end(),
                      [](const Edge& edge) { return !edge.is_valid() || can_run_twice(edge.function.get()); });
@@ -34,10 +34,10 @@ constexpr uint64_t kLowest = 0;
 // gradient is accumulated before the next one is computed.
 class DeferredGradients::Step final : public torch::autograd::Node {
  public:
-  explicit Step(Left left)
-      : torch::autograd::Node(kLowest, std::move(left.edges)), compute_(std::move(left.compute)) {}
+  explicit Step(Deferred deferred)
+      : torch::autograd::Node(kLowest, std::move(deferred.edges)), compute_(std::move(deferred.compute)) {}
   variable_list apply(variable_list&&) override {
-    variable_list gradients = std::exchange(compute_, nullptr)();  // which frees what it has kept
+    variable_list gradients = std::exchange(compute_, nullptr)();  // and free what it holds
     gradients.resize(num_outputs());
     return gradients;
   }
@@ -52,26 +52,26 @@ DeferredGradients::DeferredGradients() {
   at::sequence_number::get_and_increment();
 }
 
-bool DeferredGradients::can_wait(const at::Tensor& parameter) {
+bool DeferredGradients::can_defer(const at::Tensor& parameter) {
   const auto& node = parameter.grad_fn();
   return node == nullptr || can_run_twice(node.get());
 }
 
-void DeferredGradients::leave(torch::autograd::edge_list edges, Compute compute) {
-  left_.push_back({std::move(edges), std::move(compute)});
+void DeferredGradients::defer(torch::autograd::edge_list edges, Compute compute) {
+  deferred_.push_back({std::move(edges), std::move(compute)});
 }
 
-void DeferredGradients::leave(std::function<void()> call) {
-  leave({}, [call = std::move(call)] {
+void DeferredGradients::defer(std::function<void()> call) {
+  defer({}, [call = std::move(call)] {
     call();
     return variable_list();
   });
 }
 
 void DeferredGradients::run() {
-  std::vector<Left> left = std::exchange(left_, {});
+  std::vector<Deferred> deferred = std::exchange(deferred_, {});
   std::shared_ptr<Step> first;
-  for (auto one = left.rbegin(); one != left.rend(); ++one) {
+  for (auto one = deferred.rbegin(); one != deferred.rend(); ++one) {
     if (first != nullptr)
       one->edges.emplace_back(first, first->add_input_metadata(torch::autograd::Node::undefined_input()));
     first.reset(new Step(std::move(*one)), torch::autograd::deleteNode);

@@ -1,5 +1,6 @@
-// A backward in two halves. The first computes the gradients of what entered, for which other pipeline stages
-// wait. Layers leave the gradients of their parameters, for which nobody waits, to the second.
+// Splits a backward pass into two halves, for pipeline schedules that fill bubbles with weight gradients. The
+// first half computes the gradients of activations, for which other stages wait. Layers defer the gradients
+// of their parameters, for which nobody waits, to the second half.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,39 +12,39 @@
 
 namespace weft {
 
-// A node that keeps no tensors for backward, so that backward may run through it in both halves.
+// A node that saves no tensors for backward, so that both halves can run it.
 class RepeatableNode : public torch::autograd::Node {};
 
-// What the first half of one backward has left to the second.
+// What the first half of one backward pass defers to the second.
 class DeferredGradients {
  public:
-  // Made before the forward whose backward is split, on the thread that runs it.
+  // Construct it before the forward whose backward is split, on the thread that runs it.
   DeferredGradients();
   DeferredGradients(const DeferredGradients&) = delete;
 
-  // Returns true if the gradient of `parameter`, an argument of a layer, can be left to the second half: if
-  // it is a parameter, or one that was cast to another dtype or passed through RepeatableNodes. The first
-  // half frees what other functions of parameters keep for backward.
-  static bool can_wait(const at::Tensor& parameter);
+  // Returns true if the gradient of `parameter`, an argument of a layer, can be deferred: if it is a
+  // parameter, or a parameter that was cast to another dtype or passed through RepeatableNodes. Other
+  // functions of parameters save tensors for backward, which the first half frees.
+  static bool can_defer(const at::Tensor& parameter);
 
-  // Leaves gradients to the second half. `compute` returns one for each edge.
+  // Defers gradients. `compute` returns one for each edge.
   using Compute = std::function<torch::autograd::variable_list()>;
-  void leave(torch::autograd::edge_list edges, Compute compute);
-  // Leaves a call to it. It comes after the gradients that were left before, and before those left later.
-  void leave(std::function<void()> call);
+  void defer(torch::autograd::edge_list edges, Compute compute);
+  // Defers a call. It runs after the gradients that were deferred before it.
+  void defer(std::function<void()> call);
 
-  // Runs the second half: computes one gradient at a time, in the order in which they were left, and frees
-  // what its computation has kept. Autograd adds the gradients of a parameter that were left several times,
-  // and accumulates the sum into .grad, once.
+  // Runs the second half, in the order in which gradients and calls were deferred. Frees what each
+  // computation holds before the next one starts. If a parameter has several deferred gradients, autograd
+  // adds them up and accumulates the sum into .grad once.
   void run();
 
  private:
-  struct Left {
+  struct Deferred {
     torch::autograd::edge_list edges;
     Compute compute;
   };
   class Step;
-  std::vector<Left> left_;
+  std::vector<Deferred> deferred_;
 };
 
 }  // namespace weft

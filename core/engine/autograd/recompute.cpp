@@ -1,38 +1,16 @@
 #include "autograd/recompute.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <charconv>
-#include <mutex>
 
 #include "autograd/saved_tensor_hooks.hpp"
 #include "base/text.hpp"
+#include "device/random.hpp"
 
 namespace weft {
 
 namespace {
-
-at::Tensor generator_state() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  std::lock_guard<std::mutex> lock(generator.mutex());
-  return generator.get_state();
-}
-
-// Sets the state of the default generator and restores it on destruction.
-class GeneratorGuard {
- public:
-  explicit GeneratorGuard(const at::Tensor& state) : saved_(generator_state()) { set(state); }
-  ~GeneratorGuard() { set(saved_); }
-
- private:
-  static void set(const at::Tensor& state) {
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    std::lock_guard<std::mutex> lock(generator.mutex());
-    generator.set_state(state);
-  }
-  at::Tensor saved_;
-};
 
 int64_t version_of(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<int64_t>(tensor._version()) : 0;
@@ -44,7 +22,7 @@ struct Frame {
   Recomputed function;
   State input;                    // detached
   std::vector<int64_t> versions;  // of the input's fields
-  at::Tensor generator;
+  at::Tensor random_state;
   size_t num_saved = 0;
   bool recomputed = false;
   std::vector<at::Tensor> saved;
@@ -87,7 +65,8 @@ class Defer final : public torch::autograd::SavedVariableHooks {
 void Frame::recompute() {
   recomputed = true;
   SavedTensorHooks hooks([this] { return std::make_unique<Collect>(this); });
-  GeneratorGuard guard(generator);
+  const device::KeepRandomState kept;
+  device::set_random_state(random_state);
   at::AutoGradMode with_gradients(true);
   State state;
   size_t place = 0;
@@ -123,7 +102,7 @@ void run_recomputed(const std::string& name, const Recomputed& function, State& 
     frame->input.set(field, kept);
     frame->versions.push_back(version_of(kept));
   }
-  frame->generator = generator_state();
+  frame->random_state = device::random_state();
   SavedTensorHooks hooks([frame] { return std::make_unique<Defer>(frame); });
   function(state, false);
 }

@@ -8,6 +8,7 @@
 
 #include "base/json.hpp"
 #include "base/options.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "booster/adapter.hpp"
 #include "booster/booster_state.hpp"
@@ -20,10 +21,12 @@
 #include "checkpoint/model_files.hpp"
 #include "comm/agreement.hpp"
 #include "data/fingerprint.hpp"
+#include "device/device.hpp"
 #include "error_sink.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
 #include "plugins.hpp"
+#include "schedule/text.hpp"
 #include "training/generators.hpp"
 #include "training/single_rank.hpp"
 
@@ -64,6 +67,11 @@ nlohmann::json adapter_facts(const nn::Model& model) {
   return facts;
 }
 
+nlohmann::json schedule_facts(const PipelineOptions& options) {
+  if (options.schedule == nullptr) return nullptr;
+  return "operations with SHA-256 " + sha256_hex(pipeline::rows(*options.schedule));
+}
+
 // What begins a training: initial values, or the content of a checkpoint.
 nlohmann::json weight_facts(const Model::Shared& model, const std::string& content) {
   if (model.weights.empty()) return "initial values";
@@ -86,6 +94,8 @@ void check_data(const data::Loader& data, const Mesh& mesh) {
 
 Booster::Booster(BoosterOptions options, World world) : shared_(std::make_shared<Shared>()) {
   check_numbers(options, [](const std::string& option) { return "booster: " + option; });
+  if (options.device != device::current().kind().name)
+    device::use(options.device, world.local_rank(), world.local_size());
   shared_->precision = resolve_precision(options);
   shared_->options = std::move(options);
   shared_->world = std::move(world);
@@ -118,7 +128,7 @@ const Mesh& Booster::Shared::mesh() {
   const auto destroy = c10::make_scope_exit([&] { chosen.api->destroy(strategy); });
   mesh_ = Mesh(described_mesh(*chosen.api, strategy, chosen.name, static_cast<uint32_t>(world.size()),
                               chosen.host.plan_flags.tensor, chosen.host.pipeline.size),
-               world, chosen.name, chosen.host.plan_flags.sequence);
+               world, chosen.name, chosen.host.plan_flags.sequence, chosen.host.pipeline.order);
   return *mesh_;
 }
 
@@ -143,9 +153,11 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
              {"adapter", adapter_facts(*model.module)},
              {"weights",
               strategy.host.values_of_rank_0 ? nlohmann::json("of rank 0") : weight_facts(model, content)},
+             {"device", options.device},
              {"precision", precision},
              {"mixed_precision", options.mixed_precision},
              {"recompute", options.recompute},
+             {"schedule_file", schedule_facts(strategy.host.pipeline)},
              {"seed", options.seed},
              {"check_agreement", options.check_agreement},
              {"accumulate", job.accumulate},

@@ -22,7 +22,8 @@ const OptionTable& booster_table() {
     {"name": "accumulate", "type": "int", "default": 1, "doc": "micro-batches per step"},
     {"name": "max_grad_norm", "type": "float", "default": 0, "doc": "clipping by global norm; 0: none"},
     {"name": "seed", "type": "int", "default": 42, "doc": "of initial values and dropout"},
-    {"name": "check_agreement", "type": "int", "default": 0, "doc": "compare ranks also in every N-th step; 0: only in the first two steps and before saves; -1: in no step and before no save"}
+    {"name": "check_agreement", "type": "int", "default": 0, "doc": "compare ranks also in every N-th step; 0: only in the first two steps and before saves; -1: in no step and before no save"},
+    {"name": "device", "type": "text", "default": "cpu", "doc": "where the model is trained: cpu, or the device of an installed library"}
   ])"),
                                  "booster");
   return table;
@@ -42,6 +43,7 @@ BoosterOptions from_json(nlohmann::json given, const std::string& who) {
   options.max_grad_norm = values.at("max_grad_norm").real;
   options.seed = values.at("seed").integer;
   options.check_agreement = values.at("check_agreement").integer;
+  options.device = values.at("device").text;
   check_numbers(options, [&](const std::string& option) { return fmt::format("{}: {}", who, option); });
   return options;
 }

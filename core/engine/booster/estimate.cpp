@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "autograd/recompute.hpp"
 #include "autograd/saved_tensor_hooks.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
@@ -133,15 +132,18 @@ class DividedModel {
 };
 
 // Returns the paths, as plans have them, of the modules of the units that are recomputed.
-std::set<std::string> recomputed_modules(nn::Model& model, const std::string& recompute) {
+std::set<std::string> recomputed_modules(nn::Model& model, const std::string& recompute,
+                                         const PipelineOptions& options) {
   const std::vector<nn::Unit*> units = model.units();
   std::set<const torch::nn::Module*> modules;
-  const size_t recomputed = num_recomputed(recompute, units.size());
-  for (size_t u = 0; u < recomputed; ++u)
+  const std::vector<bool> recomputed = recomputed_units(model, recompute, options);
+  for (size_t u = 0; u < units.size(); ++u) {
+    if (!recomputed[u]) continue;
     for (const torch::nn::Module* module : units[u]->modules()) {
       modules.insert(module);
       for (const auto& child : module->modules(/*include_self=*/false)) modules.insert(child.get());
     }
+  }
   std::set<std::string> paths;
   for (const auto& item : model.named_modules("", /*include_self=*/false))
     if (modules.contains(item.value().get()))
@@ -160,8 +162,10 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
   nn::Model& module = model.module();
   const HostOptions host = choose_strategy(booster).host;
   const std::vector<OwnUnit> own = units_of(module, host.pipeline, stage);
+  const std::vector<bool> recomputed = recomputed_units(module, booster.recompute, host.pipeline);
   const int64_t micro_batches = host.pipeline.num_micro_batches(shape.batch_size);
-  const int64_t largest = (shape.batch_size - 1) / micro_batches + 1;
+  const int64_t largest = std::min(
+      shape.batch_size, host.pipeline.micro_batch_size.value_or((shape.batch_size - 1) / micro_batches + 1));
   if (!host.plan_flags.flash_attention)
     fail(WEFT_UNIMPLEMENTED,
          "there is no estimate with enable_flash_attention false: libtorch's formula cannot be run in shapes "
@@ -188,7 +192,6 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
   std::vector<int64_t> bytes(host.pipeline.chunks), between_halves(host.pipeline.chunks);
   int64_t recomputed_bytes = 0;
   const std::vector<nn::Unit*> units = module.units();
-  const size_t recomputed = num_recomputed(booster.recompute, units.size());
   at::AutoGradMode with_gradients(true);
   const bool was_training = module.is_training();
   module.train(false);  // because dropout would draw masks
@@ -205,8 +208,8 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
     }
     if (u != next->unit) continue;
     // A recomputed unit keeps its inputs. The tensors of one recomputed unit exist at a time.
-    if (u < recomputed) recomputed_bytes = std::max(recomputed_bytes, of_unit);
-    bytes[next->chunk] += u < recomputed ? entering : of_unit;
+    if (recomputed[u]) recomputed_bytes = std::max(recomputed_bytes, of_unit);
+    bytes[next->chunk] += recomputed[u] ? entering : of_unit;
     between_halves[next++->chunk] += of_unit;
     kept.push_back(state);
   }
@@ -219,7 +222,7 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
 
 namespace {
 
-// Throws what the strategy says against these stages, as when the job begins.
+// Throws the error with which the strategy refuses these stages when a job begins.
 void check_stages(const ChosenStrategy& chosen, const weft_strategy_arguments& arguments, uint32_t tensor) {
   ErrorSink error;
   weft_strategy* strategy = nullptr;
@@ -283,7 +286,7 @@ plan::SentBytes estimate_layers(const Model& model, const BoosterOptions& booste
   for (const nn::SequenceLength& length : module.lengths(batch))
     shape.sequences.push_back({length.name, length.positions, length.rows});
   shape.element_size = static_cast<int64_t>(c10::elementSize(precision_dtype(resolve_precision(booster))));
-  shape.recomputed = recomputed_modules(module, booster.recompute);
+  shape.recomputed = recomputed_modules(module, booster.recompute, host.pipeline);
   return plan::sent_bytes(plan, shape);
 }
 

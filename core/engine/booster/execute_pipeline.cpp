@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
 #include "booster/running.hpp"
+#include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
 #include "training/micro_batches.hpp"
@@ -30,7 +31,7 @@ double global_loss(const Bindings& bindings, const Training::StepLoss& loss) {
   const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
   if (bindings.world().size() > 1)
     bindings.world().communicator().all_reduce(total, ReduceOp::kSum, true).wait();
-  return total.item<double>();
+  return device::value_of<double>(total);
 }
 
 void refuse_criterion(uint32_t tensor_size, uint32_t sequence_size) {

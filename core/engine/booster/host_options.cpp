@@ -1,9 +1,12 @@
 #include "booster/host_options.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/option_groups.hpp"
 #include "base/text.hpp"
@@ -12,7 +15,9 @@
 #include "booster/sequence_mode.hpp"
 #include "optim/gradient_norm.hpp"
 #include "plan/form_flags.hpp"
+#include "schedule/check.hpp"
 #include "schedule/make.hpp"
+#include "schedule/text.hpp"
 
 namespace weft {
 
@@ -88,6 +93,19 @@ std::optional<MixedPrecision> mixed_precision(const BoosterOptions& booster) {
   return result;
 }
 
+// Parses an option that is a list of numbers of layers.
+std::vector<uint32_t> layer_counts(const char* name, const OptionValue& option) {
+  const json value = json::parse(option.text);
+  const auto is_count = [](const json& count) {
+    return count.is_number_unsigned() && count.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
+  };
+  if (!value.is_array() || value.empty() || !std::all_of(value.begin(), value.end(), is_count))
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} is {}, must be a list of numbers of layers, one for each stage: [3, 4, 4]", name,
+         printable(option.text));
+  return value.get<std::vector<uint32_t>>();
+}
+
 // Reads options that a table lists. Leaves values as they are for others.
 class Listed {
  public:
@@ -104,6 +122,13 @@ class Listed {
   }
   void take(const char* name, std::optional<int64_t>& value) const {
     if (has(name) && options_.at(name).kind == WEFT_KIND_INT) value = options_.at(name).integer;
+  }
+  void take(const char* name, std::optional<std::vector<uint32_t>>& value) const {
+    if (has(name) && options_.at(name).kind == WEFT_KIND_JSON) value = layer_counts(name, options_.at(name));
+  }
+  // Returns an option that has a value, or null.
+  const OptionValue* find(const char* name) const {
+    return has(name) && options_.at(name).kind != WEFT_KIND_NONE ? &options_.at(name) : nullptr;
   }
   void take(const char* name, double& value) const {
     if (!has(name)) return;
@@ -138,8 +163,61 @@ void take_sequence_mode(const Listed& listed, plan::ParallelSizes& flags) {
   set_sequence_mode(options, flags);
 }
 
+// Reads which layers are recomputed, in the members of Colossal-AI's PipelineGradientCheckpointConfig.
+void take_recomputation(const Listed& listed, PipelineOptions& options) {
+  constexpr const char* kName = "gradient_checkpoint_config";
+  const OptionValue* const given = listed.find(kName);
+  if (given == nullptr) return;
+  static const OptionTable table(json::parse(R"([
+    {"name": "gradient_checkpointing_ratio", "type": "float", "default": null, "min": 0, "max": 1, "doc": "part of the layers of each stage"},
+    {"name": "num_ckpt_layers_per_stage", "type": "json", "default": null, "doc": "list with the number of layers of each stage"}
+  ])"),
+                                 kName);
+  const Options values(table, json::parse(given->text), kName);
+  const Listed members(table, values);
+  if (members.find("gradient_checkpointing_ratio") != nullptr)
+    members.take("gradient_checkpointing_ratio", options.recomputed_part.emplace());
+  members.take("num_ckpt_layers_per_stage", options.recomputed_layers);
+  if (options.recomputed_part.has_value() == options.recomputed_layers.has_value())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} is {}, must have either gradient_checkpointing_ratio or num_ckpt_layers_per_stage", kName,
+         printable(given->text));
+}
+
+// Reads the schedule of a step from the file that the options name.
+void take_schedule(const Listed& listed, int64_t accumulate, PipelineOptions& options) {
+  constexpr size_t kLargest = size_t{1} << 24;
+  const OptionValue* const file = listed.find("schedule_file");
+  if (file == nullptr) return;
+  options.schedule_file = file->text;
+  const std::string who = "schedule_file " + file->text;
+  std::string text;
+  try {
+    text = read_file(file->text, kLargest);
+  } catch (const Error& error) {
+    fail(error.status(), "schedule_file: {}", error.what());
+  }
+  const pipeline::Schedule shape = {.stages = options.size,
+                                    .micro_batches = 0,
+                                    .chunks = options.chunks,
+                                    .placement = pipeline::find_style(options.style).placement};
+  const auto schedule = std::make_shared<const pipeline::Schedule>(pipeline::parse_rows(shape, text, who));
+  pipeline::check_executable(*schedule, who);
+  if (options.micro_batches.value_or(schedule->micro_batches) != schedule->micro_batches)
+    fail(WEFT_INVALID_ARGUMENT, "{} has {} micro-batches, but num_microbatches is {}; leave it out", who,
+         schedule->micro_batches, *options.micro_batches);
+  if (accumulate > 1)
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{} is the schedule of a whole step, but accumulate is {}; set it to 1, and write a schedule with as "
+        "many micro-batches as a step shall have",
+        who, accumulate);
+  options.micro_batches = schedule->micro_batches;
+  options.schedule = schedule;
+}
+
 // Reads the options of pipeline parallelism.
-PipelineOptions take_pipeline(const Listed& listed) {
+PipelineOptions take_pipeline(const Listed& listed, int64_t accumulate) {
   PipelineOptions options;
   int64_t size = 1;
   listed.take("pp_size", size);
@@ -151,6 +229,12 @@ PipelineOptions take_pipeline(const Listed& listed) {
   options.chunks = static_cast<uint32_t>(chunks);
   listed.take("num_microbatches", options.micro_batches);
   listed.take("microbatch_size", options.micro_batch_size);
+  bool samples_outside = true;
+  listed.take("dp_outside", samples_outside);
+  options.order = samples_outside ? RankOrder::kSamplesOutside : RankOrder::kStagesOutside;
+  listed.take("num_layers_per_stage", options.layers_per_stage);
+  take_recomputation(listed, options);
+  take_schedule(listed, accumulate, options);
   return options;
 }
 
@@ -203,7 +287,7 @@ HostOptions host_options(const BoosterOptions& booster, const OptionTable& table
   listed.take("tp_size", tensor_size);
   result.plan_flags.tensor = static_cast<uint32_t>(tensor_size);
   take_sequence_mode(listed, result.plan_flags);
-  result.pipeline = take_pipeline(listed);
+  result.pipeline = take_pipeline(listed, booster.accumulate);
   listed.take("parallel_output", result.plan_flags.parallel_output);
   listed.take("make_vocab_size_divisible_by", result.plan_flags.vocabulary_multiple);
   take_forms(listed, strategy_options(booster), result.plan_flags);

@@ -13,9 +13,11 @@
 #include "booster/option_checks.hpp"
 #include "booster/running.hpp"
 #include "comm/agreement.hpp"
+#include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
 #include "trace/trace.hpp"
+#include "training/precision.hpp"
 #include "training/training.hpp"
 #include "weft/booster.hpp"
 
@@ -169,16 +171,18 @@ Evaluation own_part(const nn::Model& model, const Training::Forward& forward, co
   if (criterion) {
     const double samples = batch.empty ? 0 : static_cast<double>(batch.samples());
     result.terms.push_back(
-        {"loss", 1, batch.empty ? 0 : samples * criterion(forward.outputs, batch).item<double>(), samples});
+        {"loss", 1,
+         batch.empty ? 0 : samples * device::value_of<double>(criterion(forward.outputs, on_device(batch))),
+         samples});
     return result;
   }
   for (size_t t = 0; t < forward.terms.size(); ++t) {
     const nn::LossTerm& term = forward.terms[t];
-    result.terms.push_back({term.name, term.weight, batch.empty ? 0 : term.sum.item<double>(),
+    result.terms.push_back({term.name, term.weight, batch.empty ? 0 : device::value_of<double>(term.sum),
                             batch.empty ? 0 : forward.counts[t].count, term.output});
   }
   if (forward.outputs.empty()) return result;
-  result.metrics = model.metrics(forward.outputs, batch);
+  result.metrics = model.metrics(forward.outputs, on_device(batch));
   if (batch.empty)
     for (Metric& metric : result.metrics) metric.sum = metric.count = 0;
   return result;
@@ -235,7 +239,8 @@ void sum_over_ranks(Bindings& bindings, Evaluation& evaluation) {
   for (const Metric& metric : evaluation.metrics) sums.insert(sums.end(), {metric.sum, metric.count});
   const at::Tensor all = at::tensor(sums, at::kDouble);
   bindings.comm(Mesh::samples())->communicator.all_reduce(all, ReduceOp::kSum, true).wait();
-  const double* summed = all.data_ptr<double>();
+  const std::vector<double> found = device::values_of<double>(all);
+  const double* summed = found.data();
   const double times = mesh.sequence_size();  // how often each sample was counted
   for (Evaluation::Term& term : evaluation.terms) {
     term.sum = *summed++ / times;

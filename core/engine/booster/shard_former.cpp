@@ -1,6 +1,5 @@
 #include "weft/shard_former.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
@@ -15,6 +14,9 @@
 #include "checkpoint/model_files.hpp"
 #include "comm/agreement.hpp"
 #include "comm/group.hpp"
+#include "device/device.hpp"
+#include "device/random.hpp"
+#include "device/tensors.hpp"
 #include "optim/gradient_norm.hpp"
 #include "parallel/make_context.hpp"
 #include "training/part.hpp"
@@ -79,13 +81,11 @@ plan::ParallelSizes sizes_of(const ShardConfig& config) {
   return sizes;
 }
 
-// Sets the default generator, from which dropout draws, to that of the first rank.
-void take_generator_of_first(const Communicator& ranks) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  const at::Tensor state = generator.get_state();
+// Sets the default generators, from which dropout draws, to those of the first rank.
+void take_generators_of_first(const Communicator& ranks) {
+  const at::Tensor state = device::random_state();
   ranks.broadcast(state, 0, true).wait();
-  generator.set_state(state);
+  device::set_random_state(state);
 }
 
 // Runs `action` on the ranks of both groups, which form a grid. All of them throw if one does.
@@ -156,7 +156,7 @@ double ShardedModel::clip_grad_by_norm(double max_norm, double norm_type) const 
   const std::vector<Shard> shards = shared_->shards();
   const at::Tensor part = at::tensor({optim::counted_norm_part(shards, norm_type)}, at::kDouble);
   shared_->ranks.all_reduce(part, std::isinf(norm_type) ? ReduceOp::kMax : ReduceOp::kSum, true).wait();
-  const double norm = optim::norm_of_parts(part.item<double>(), norm_type);
+  const double norm = optim::norm_of_parts(device::value_of<double>(part), norm_type);
   optim::scale_gradients(shards, optim::clip_factor(norm, max_norm));
   return norm;
 }
@@ -202,7 +202,7 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
   on_every_rank(config_.sequence_parallel_group,
                 [&] { require_agreement(config_.tensor_parallel_group, facts); });
   on_grid(config_, [&] { require_agreement(config_.sequence_parallel_group, facts); });
-  take_generator_of_first(config_.tensor_parallel_group);
+  take_generators_of_first(config_.tensor_parallel_group);
   auto shared = std::make_shared<ShardedModel::Shared>();
   shared->model = model;
   shared->ranks = config_.tensor_parallel_group;
@@ -220,7 +220,8 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
     on_grid(config_, [&] {
       const at::NoGradGuard no_grad;
       for (const auto& param : shared->params) {
-        const at::Tensor value = at::empty(param->local, param->tensor.options().device(at::kCPU));
+        const at::Tensor value =
+            at::empty(param->local, device::current().options(param->tensor.scalar_type()));
         read_initial(*param, model.module(), config_.seed, source.get(), 0, param->count(), value.view(-1));
         bind_storage(*param, value);
       }

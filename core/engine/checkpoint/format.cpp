@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 #include "error_sink.hpp"
 #include "plugins.hpp"
 #include "weft/torch/dtypes.hpp"
@@ -73,7 +74,8 @@ std::optional<std::string> Reader::metadata(const std::string& key) const {
 
 void Reader::read(size_t index, const Box& box, const at::Tensor& destination) const {
   const at::ScalarType dtype = entries().at(index).dtype;
-  const bool direct = destination.scalar_type() == dtype && destination.is_contiguous();
+  const bool direct =
+      device::is_on_host(destination) && destination.scalar_type() == dtype && destination.is_contiguous();
   const at::Tensor to = direct ? destination : at::empty(box.extent, dtype);
   ErrorSink error;
   error.check(io_->read(reader_.get(), index, box.offset.data(), box.extent.data(), to.data_ptr(),
@@ -124,7 +126,7 @@ Writer::~Writer() {
 }
 
 void Writer::write(size_t index, const Box& box, const at::Tensor& values) {
-  const at::Tensor part = values.detach().to(entries_.at(index).dtype).contiguous();
+  const at::Tensor part = device::on_host(values.detach()).to(entries_.at(index).dtype).contiguous();
   ErrorSink error;
   error.check(io_->write(writer_, index, box.offset.data(), box.extent.data(), part.data_ptr(), part.nbytes(),
                          error));

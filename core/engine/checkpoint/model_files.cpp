@@ -59,8 +59,8 @@ std::optional<std::string> old_name(std::string_view name) {
   return std::nullopt;
 }
 
-// Returns whether two entries have the same shape and, in the dtype of the first, the same bytes: NaN is the
-// same as its copy.
+// Returns true if two entries have the same shape and, read in the dtype of the first, the same bits, so that
+// copies of NaN are equal.
 bool same_values(const Reader& reader, size_t one, size_t other) {
   constexpr int64_t kBlock = 1 << 20;  // elements
   const Entry& entry = reader.entries()[one];

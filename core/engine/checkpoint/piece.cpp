@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "box/cover.hpp"
 #include "comm/agreement.hpp"
+#include "device/tensors.hpp"
 #include "weft/torch/dtypes.hpp"
 
 namespace weft::checkpoint {
@@ -95,7 +96,9 @@ void exchange(const Communicator& ranks, const TensorHolders& known, const Piece
   const auto found = own.find(known.tensor.name);
   const std::vector<const Piece*> mine = found == own.end() ? std::vector<const Piece*>() : found->second;
   const at::ScalarType dtype = known.tensor.dtype;
-  const auto own_values = [&](const Box& part) { return own_part(mine, part).to(dtype).contiguous(); };
+  const auto own_values = [&](const Box& part) {
+    return device::on_host(own_part(mine, part)).to(dtype).contiguous();
+  };
   struct Received {
     const Box* part;
     at::Tensor values;

@@ -1,11 +1,9 @@
 #include "checkpoint/training_state.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include <chrono>
-#include <mutex>
 
 #include "base/files.hpp"
 #include "base/json.hpp"
@@ -18,6 +16,7 @@
 #include "checkpoint/shard_pieces.hpp"
 #include "comm/agreement.hpp"
 #include "data/fingerprint.hpp"
+#include "device/random.hpp"
 #include "log.hpp"
 #include "training/generators.hpp"
 #include "weft/nn/forward_context.hpp"
@@ -33,12 +32,6 @@ constexpr size_t kLargestState = size_t{1} << 28;  // every parameter's name sta
 constexpr int kStateVersion = 2;
 constexpr int64_t kFingerprintSamples = 16;  // another number would not recognise the data of older states
 
-at::Tensor generator_state() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  std::lock_guard<std::mutex> lock(generator.mutex());
-  return generator.get_state();
-}
-
 // Describes the mesh. Where it is the same, each rank goes on with its own generator.
 json axes_to_json(const Mesh& mesh) {
   json axes = json::object();
@@ -48,7 +41,7 @@ json axes_to_json(const Mesh& mesh) {
 
 // Of all ranks. Collective.
 at::Tensor gather_generators(const World& world) {
-  const at::Tensor mine = generator_state().contiguous();
+  const at::Tensor mine = device::random_state().contiguous();
   const at::Tensor all = at::empty({world.size(), mine.numel()}, at::kByte);
   world.communicator().all_gather(all.view(-1), mine, true).wait();
   return all;
@@ -290,11 +283,7 @@ bool SavedTraining::restore_generator(const World& world) const {
          world.size());
   const at::Tensor state = at::empty({shape[1]}, at::kByte);
   reader.read_range(*entry, (same_axes ? world.rank() : 0) * shape[1], state);
-  {
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    const std::lock_guard lock(generator.mutex());
-    generator.set_state(state);
-  }
+  device::set_random_state(state);
   if (!same_axes) seed_generator(nn::drawn_seed(), mesh);
   return same_axes;
 }

@@ -48,16 +48,51 @@ std::string flag_of(std::string key) {
   return "--" + key;
 }
 
-// Parses `-o key=value` by the options that the strategy's manifest declares; returns them as JSON.
-std::string strategy_options(const std::string& strategy, const std::vector<std::string>& words) {
-  if (words.empty()) return "{}";
-  if (strategy == "none") return parse_assignments(OptionTable(), words, "no strategy (\"none\")").dump();
-  const weft_loaded loaded = load_plugin("strategy", strategy);
-  const std::string source = fmt::format("plugin.json of {}", view(loaded.id));
-  const json manifest = parse_json(view(loaded.manifest), source);
-  return parse_assignments(option_table_of_plugin(manifest, source), words,
-                           fmt::format("strategy {}", view(loaded.id)))
-      .dump();
+// Adds --micro-batch-size to the options of a strategy, which `table` declares. Throws INVALID_ARGUMENT where
+// it has no effect, or another option also divides the batch.
+void set_micro_batch_size(int64_t size, const std::string& strategy, const OptionTable& table,
+                          json& options) {
+  const OptionSpec* spec = table.find("microbatch_size");
+  if (spec == nullptr)
+    fail(WEFT_INVALID_ARGUMENT,
+         "--micro-batch-size is {}, but strategy {} has no pipeline stages (no option microbatch_size); use "
+         "--accumulate, or a strategy with stages",
+         size, strategy);
+  check_value(*spec, size, "--micro-batch-size");
+  for (const char* other : {"microbatch_size", "num_microbatches"})
+    if (options.contains(other))
+      fail(WEFT_INVALID_ARGUMENT,
+           "--micro-batch-size {} and -o {}={} both divide the batch into micro-batches; give one of them",
+           size, other, options[other].dump());
+  const auto value_of = [&](const std::string& name) {
+    return options.contains(name) ? options[name] : table.at(name, strategy).default_value.value_or(json());
+  };
+  if (!spec->needs.hold(value_of))
+    fail(WEFT_INVALID_ARGUMENT,
+         "--micro-batch-size is {}, but has no effect: it needs {}, and {}; give -o pp_size=P for P pipeline "
+         "stages, or use --accumulate",
+         size, spec->needs.text(), spec->needs.found(value_of));
+  options[spec->name] = size;
+}
+
+// Reads `-o key=value` and --micro-batch-size by the options that the strategy's manifest declares. Returns
+// them as JSON.
+std::string strategy_options(std::string strategy, const json& arguments) {
+  const std::vector<std::string> words = arguments.value("options", std::vector<std::string>());
+  const bool has_size = given(arguments, "micro_batch_size");
+  if (words.empty() && !has_size) return "{}";
+  OptionTable table;
+  std::string who = "no strategy (\"none\")";
+  if (strategy != "none") {
+    const weft_loaded loaded = load_plugin("strategy", strategy);
+    strategy = view(loaded.id);
+    who = fmt::format("strategy {}", strategy);
+    const std::string source = fmt::format("plugin.json of {}", strategy);
+    table = option_table_of_plugin(parse_json(view(loaded.manifest), source), source);
+  }
+  json options = parse_assignments(table, words, who);
+  if (has_size) set_micro_batch_size(integer(arguments, "micro_batch_size", 0), strategy, table, options);
+  return options.dump();
 }
 
 World launch_with_timeout(const json& arguments) {
@@ -80,15 +115,15 @@ World join_job(const char* verb, const json& arguments) {
 
 BoosterOptions booster_options(const json& arguments, const std::string& without) {
   BoosterOptions options;
-  const std::vector<std::string> words = arguments.value("options", std::vector<std::string>());
   if (given(arguments, "booster")) {
-    if (given(arguments, "strategy") || !words.empty())
-      fail(WEFT_INVALID_ARGUMENT,
-           "--booster names the strategy and its options: leave --strategy and -o out, or write them there");
+    for (const char* key : {"strategy", "options", "micro_batch_size"})
+      if (given(arguments, key))
+        fail(WEFT_INVALID_ARGUMENT,
+             "--booster names the strategy and its options: leave {} out, or write it there", flag_of(key));
     options = BoosterOptions::load(text(arguments, "booster"));
   } else {
     options.strategy = text(arguments, "strategy", without);
-    options.options = strategy_options(options.strategy, words);
+    options.options = strategy_options(options.strategy, arguments);
   }
   const auto take = [&](const char* key, auto& field, auto read) {
     if (given(arguments, key)) field = read(arguments, key, field);
@@ -100,11 +135,8 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
   take("max_grad_norm", options.max_grad_norm, real);
   take("check_agreement", options.check_agreement, integer);
   take("seed", options.seed, integer);
+  take("device", options.device, text);
   check_numbers(options, flag_of);
-  if (given(arguments, "micro_batch_size"))
-    fail(WEFT_INVALID_ARGUMENT,
-         "--micro-batch-size is an option of strategies with pipeline stages: -o pp_size=P -o "
-         "microbatch_size=N; without stages use --accumulate");
   return options;
 }
 
@@ -180,13 +212,6 @@ std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const M
   options.seed = seed;
   return open_dataset(model, text(arguments, "data"), sequence_length(arguments), token_type(arguments),
                       options, flag_of);
-}
-
-void check_device(const json& arguments) {
-  const std::string device = text(arguments, "device", "cpu");
-  if (device == "cuda")
-    fail(WEFT_UNIMPLEMENTED, "--device cuda: this build of Weft has no CUDA library; use cpu");
-  if (device != "cpu") fail(WEFT_INVALID_ARGUMENT, "--device is \"{}\", must be cpu or cuda", device);
 }
 
 }  // namespace weft::command

@@ -20,9 +20,9 @@ bool flag(const json& arguments, const char* key);
 // Returns whether an argument was given.
 bool given(const json& arguments, const char* key);
 
-// Reads --strategy, -o, --booster, --precision, --mixed-precision, --recompute, --accumulate,
-// --max-grad-norm, --check-agreement and --seed. The strategy is `without` ("none", or empty for the default
-// plugin) if neither --strategy nor --booster is given.
+// Reads --strategy, -o, --micro-batch-size, --booster, --precision, --mixed-precision, --recompute,
+// --accumulate, --max-grad-norm, --check-agreement, --seed and --device. The strategy is `without` ("none",
+// or empty for the default plugin) if neither --strategy nor --booster is given.
 BoosterOptions booster_options(const json& arguments, const std::string& without);
 // Like booster_options(), for a verb that reads the logits: sets the strategy's option parallel_output to
 // false, so that every rank has all of them. Throws INVALID_ARGUMENT if the user set it to true.
@@ -42,7 +42,5 @@ std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key,
 // paths that each rank reads itself (--model, --data, --inputs, --adapter, --booster): boost() compares their
 // contents. Blocks.
 World join_job(const char* verb, const json& arguments);
-// Throws for a --device other than cpu.
-void check_device(const json& arguments);
 
 }  // namespace weft::command

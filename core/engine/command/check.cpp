@@ -5,11 +5,13 @@
 
 #include <cstdio>
 #include <thread>
+#include <vector>
 
 #include "base/text.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "cpu/dispatch.hpp"
+#include "device/device.hpp"
 
 namespace weft::command {
 
@@ -27,11 +29,16 @@ const char* kernels_name() {
   return "unknown";
 }
 
+std::string cuda_fact() {
+  const std::string missing = device::missing("cuda");
+  if (missing.empty()) return "usable with --device cuda";
+  return missing.substr(0, missing.find('\n')) + "; --device cuda is refused";
+}
+
 }  // namespace
 
 int check(const json& arguments) {
-  constexpr const char* kNoCuda = "not in this build: training runs on the CPU, --device cuda is refused";
-  const std::pair<const char*, std::string> facts[] = {
+  std::vector<std::pair<std::string, std::string>> facts = {
       {"weft", arguments.at("version").get<std::string>()},
       {"compiler", __VERSION__},
       {"libtorch", TORCH_VERSION},
@@ -40,8 +47,12 @@ int check(const json& arguments) {
       {"threads",
        fmt::format("{} of {} processors", at::get_num_threads(), std::thread::hardware_concurrency())},
       {"gloo", "in libtorch"},
-      {"cuda", kNoCuda},
-      {"nccl", "not in this build: ranks communicate by Gloo"}};
+      {"cuda", cuda_fact()}};
+  // The driver and NCCL are told even where there is no GPU.
+  auto of_cuda = device::facts("cuda");
+  if (of_cuda.empty())
+    of_cuda.emplace_back("nccl", "not loaded: it comes with the library of the device cuda");
+  for (auto& fact : of_cuda) facts.push_back(std::move(fact));
   json problems = json::array();
   bool has_strategy = false;
   for (const json& plugin : arguments.at("plugins")) {
@@ -60,7 +71,7 @@ int check(const json& arguments) {
     for (const auto& [name, fact] : facts) report[name] = fact;
     std::printf("%s\n", report.dump(2).c_str());
   } else {
-    for (const auto& [name, fact] : facts) std::printf("%-17s %s\n", name, fact.c_str());
+    for (const auto& [name, fact] : facts) std::printf("%-17s %s\n", name.c_str(), fact.c_str());
     std::printf("%-17s %zu libraries\n", "plugins", num_plugins);
     for (const json& problem : problems)
       std::printf("%-17s %s\n", "problem", printable(problem.get<std::string>(), 4000).c_str());

@@ -4,6 +4,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -16,6 +17,7 @@
 #include "command/command.hpp"
 #include "command/metrics_file.hpp"
 #include "data/fingerprint.hpp"
+#include "device/tensors.hpp"
 #include "training/training.hpp"
 #include "weft/nn/model.hpp"
 #include "weft/torch/dtypes.hpp"
@@ -68,7 +70,8 @@ at::Tensor gather_rows(const at::Tensor& mine, bool empty, const World& world) {
   const Communicator& all = world.communicator();
   const at::Tensor counts = at::empty({world.size()}, at::kLong);
   all.all_gather(counts, at::full({1}, empty ? 0 : mine.size(0), at::kLong), true).wait();
-  const int64_t most = counts.max().item<int64_t>();
+  const std::vector<int64_t> rows = device::values_of<int64_t>(counts);
+  const int64_t most = *std::max_element(rows.begin(), rows.end());
   std::vector<int64_t> shape = mine.sizes().vec();
   shape[0] = most;
   const at::Tensor padded = at::zeros(shape, mine.options());
@@ -78,7 +81,7 @@ at::Tensor gather_rows(const at::Tensor& mine, bool empty, const World& world) {
   all.all_gather(gathered, padded, true).wait();
   std::vector<at::Tensor> parts;
   for (int rank = 0; rank < world.size(); ++rank)
-    parts.push_back(gathered.narrow(0, rank * most, counts[rank].item<int64_t>()));
+    parts.push_back(gathered.narrow(0, rank * most, rows[static_cast<size_t>(rank)]));
   return at::cat(parts);
 }
 
@@ -130,7 +133,6 @@ std::string line_of(const json& result) {
 
 int evaluate(const json& arguments) {
   const World world = join_job("evaluate", arguments);
-  check_device(arguments);
   if (given(arguments, "metrics") && text(arguments, "metrics").empty())
     fail(WEFT_INVALID_ARGUMENT, "--metrics is empty: give a path, or leave the flag out");
   const BoosterOptions options = booster_options(arguments, strategy_without_flag(world));
@@ -158,7 +160,6 @@ int evaluate(const json& arguments) {
 
 int forward(const json& arguments) {
   const World world = join_job("forward", arguments);
-  check_device(arguments);
   const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
   Opened opened = open_job(arguments, options, world,
                            [&](const Model& model) { return open_data(arguments, "inputs", model); });
@@ -173,7 +174,8 @@ int forward(const json& arguments) {
     if (parts.empty())
       for (const auto& [name, tensor] : outputs) parts.emplace_back(name, std::vector<at::Tensor>());
     for (auto& [name, tensors] : parts)
-      tensors.push_back(gather_rows(outputs.at(name).contiguous(), batch.empty || !counts || !own, world));
+      tensors.push_back(
+          gather_rows(device::on_host(outputs.at(name)).contiguous(), batch.empty || !counts || !own, world));
     total += evaluation;
   }
   world.block_all();

@@ -1,5 +1,5 @@
 // `weft generate`.
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/multinomial.h>
 #include <ATen/ops/softmax.h>
@@ -15,6 +15,8 @@
 #include "booster/model_data.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "device/random.hpp"
+#include "device/tensors.hpp"
 #include "weft/nn/token_model.hpp"
 
 namespace weft::command {
@@ -46,17 +48,17 @@ Sampling sampling(const json& arguments) {
 // Draws a token. Keeps the top_k most likely tokens, then the smallest set of the most likely ones whose
 // probability reaches top_p. logits: (V).
 int64_t draw(at::Tensor logits, const Sampling& s, at::Generator& generator) {
-  if (s.greedy) return logits.argmax().item<int64_t>();
+  if (s.greedy) return device::value_of<int64_t>(logits.argmax());
   auto [values, order] = (logits / s.temperature).sort(/*dim=*/0, /*descending=*/true);
   int64_t count = s.top_k > 0 ? std::min(s.top_k, values.numel()) : values.numel();
   at::Tensor probabilities = values.narrow(0, 0, count).softmax(0);
   if (s.top_p < 1) {
     const at::Tensor before = probabilities.cumsum(0) - probabilities;
-    count = std::max<int64_t>(1, (before < s.top_p).sum().item<int64_t>());
+    count = std::max<int64_t>(1, device::value_of<int64_t>((before < s.top_p).sum()));
     probabilities = probabilities.narrow(0, 0, count);
   }
-  const int64_t place = at::multinomial(probabilities, 1, false, generator).item<int64_t>();
-  return order[place].item<int64_t>();
+  const int64_t place = device::value_of<int64_t>(at::multinomial(probabilities, 1, false, generator));
+  return device::value_of<int64_t>(order[place]);
 }
 
 bool has_tokenizer(const std::filesystem::path& folder) {
@@ -82,7 +84,6 @@ std::vector<int64_t> prompt_tokens(const json& arguments, bool bytes) {
 
 int generate(const json& arguments) {
   const World world = join_job("generate", arguments);
-  check_device(arguments);
   if (world.size() != 1)
     fail(WEFT_UNIMPLEMENTED, "generate runs on one rank, but there are {}", world.size());
   const BoosterOptions options = booster_options(arguments, "none");
@@ -104,7 +105,7 @@ int generate(const json& arguments) {
   const Sampling how = sampling(arguments);
   const int64_t count = integer(arguments, "max_new_tokens", 100);
   if (count < 0) fail(WEFT_INVALID_ARGUMENT, "--max-new-tokens is {}, must not be negative", count);
-  at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(options.seed));
+  at::Generator generator = device::host_generator(static_cast<uint64_t>(options.seed));
   Job job = Booster(options, world).boost(std::move(model));
   const auto say = [&](int64_t token, bool first) {
     if (bytes)
@@ -128,7 +129,7 @@ int generate(const json& arguments) {
         outputs.at("logits").size(2) != vocabulary.size)
       fail(WEFT_INVALID_ARGUMENT, "{} gives no logits over tokens; generate needs a causal language model",
            architecture);
-    tokens.push_back(draw(outputs.at("logits")[0][-1], how, generator));
+    tokens.push_back(draw(device::on_host(outputs.at("logits")[0][-1]), how, generator));
     say(tokens.back(), false);
     std::fflush(stdout);
   }

@@ -18,8 +18,8 @@ class MetricsFile {
   MetricsFile(std::string path, const World& world);
   bool wanted() const { return !path_.empty(); }
 
-  // Removes the lines of an earlier run: all of them, or those behind the line of `last_step`. Keeps what is
-  // no regular file. Throws UNAVAILABLE on every rank. Collective.
+  // Removes the lines of an earlier run: all of them, or those after the line of `last_step`. Does nothing
+  // with a pipe or device. Throws UNAVAILABLE on every rank. Collective.
   void begin(std::optional<int64_t> last_step = std::nullopt);
   // Appends a line, on the master. Does nothing more once nobody reads the other end of a pipe. Throws
   // RESOURCE_EXHAUSTED.

@@ -69,8 +69,8 @@ json to_json(const Row& of) {
     for (size_t i = 0; i < of.layers->size(); ++i)
       row["sent_bytes_in_layers"][plan::kCollectives[i]] = (*of.layers)[i];
   const std::optional<weft_job_estimate>& estimate = of.estimate;
-  if (of.stages > 1) row["stage"] = of.stage;
   if (!estimate) return row;
+  if (of.stages > 1) row["stage"] = of.stage;
   row["bytes"] = {{"parameters", estimate->parameters},
                   {"gradients", estimate->gradients},
                   {"masters", estimate->masters},
@@ -109,19 +109,21 @@ void print_table(const std::vector<Row>& rows, double memory) {
   }
 }
 
-// Prints which of the pipeline stages the row is, and what its columns leave out.
+// Prints which of the pipeline stages the row is, and what its columns count.
 void print_stages(const Row& row) {
   std::printf(
-      "of the %u pipeline stages, stage %u needs most; activations: of the micro-batches that it keeps at "
-      "once; sent per step: on the data axes alone\n",
-      row.stages, row.stage);
+      "stage %u needs the most memory of the %u pipeline stages; activations are those of the micro-batches "
+      "that it keeps at once; what it sends is counted on the data axes alone\n",
+      row.stage, row.stages);
 }
 
 // Prints what the layers of a strategy with tensor or sequence axes send, which the table leaves out.
 void print_layers(const Row& row) {
   if (!row.layers) {
-    std::printf("%s: the model has no example from which to tell what tensor and sequence axes send\n",
-                row.strategy.c_str());
+    std::printf(
+        "what %s sends over the tensor and sequence axes is unknown: the model has no example of a "
+        "sequence\n",
+        row.strategy.c_str());
     return;
   }
   if (total_of(*row.layers) == 0) return;
@@ -157,7 +159,13 @@ void explain(const Model& model, const json& arguments, const BoosterOptions& bo
   std::string identity;
   const std::optional<plan::Policy> policy = find_policy(model.module(), host.custom_policy, &identity);
   std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
-  if (host.pipeline.size > 1) std::printf("%s", explain_stages(model, host.pipeline, samples).c_str());
+  if (host.pipeline.size == 1) return;
+  std::printf("%s", explain_stages(model, booster.recompute, host.pipeline, samples).c_str());
+  if (given(arguments, "world_size"))
+    std::printf("%s", list_ranks(host.pipeline,
+                                 static_cast<uint32_t>(count_of(arguments, "world_size", "--world-size")),
+                                 host.plan_flags.tensor)
+                          .c_str());
 }
 
 // Returns --sequence-length, or the largest number of tokens that the model takes.
@@ -186,7 +194,11 @@ int plan(const json& arguments) {
       given(arguments, "memory") ? parse_bytes(text(arguments, "memory"), "--memory") : 0);
   Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
   if (given(arguments, "adapter")) model.adapt(text(arguments, "adapter"));
-  const bool explains = flag(arguments, "explain"), draws = given(arguments, "picture");
+  const bool explains = flag(arguments, "explain"), draws = given(arguments, "picture"),
+             writes = given(arguments, "schedule_file");
+  const bool as_json = flag(arguments, "json");
+  if (explains && as_json)
+    fail(WEFT_INVALID_ARGUMENT, "--json prints the estimate alone, without --explain; leave one of them out");
   if (!explains && given(arguments, "tensor_size"))
     fail(
         WEFT_INVALID_ARGUMENT,
@@ -194,8 +206,12 @@ int plan(const json& arguments) {
   if (draws)
     draw_stages(model, choose_strategy(booster).host.pipeline, micro_batch.batch_size,
                 text(arguments, "picture"));
+  if (writes)
+    write_schedule(choose_strategy(booster).host.pipeline, micro_batch.batch_size,
+                   text(arguments, "schedule_file"));
   if (explains) explain(model, arguments, booster, micro_batch.batch_size);
-  if ((explains || draws) && !given(arguments, "world_size")) return 0;
+  const bool estimates = given(arguments, "world_size") || given(arguments, "memory") || as_json;
+  if ((explains || draws || writes) && !estimates) return 0;
   if (explains) std::printf("\n");
   const nn::TokenModel* tokens = nn::find_token_model(model.module());
   micro_batch.sequence_length = sequence_length(arguments, model, tokens);
@@ -206,7 +222,7 @@ int plan(const json& arguments) {
     booster.strategy = name;
     rows.push_back(make_row(model, booster, micro_batch, world_size, activations));
   }
-  if (flag(arguments, "json")) {
+  if (as_json) {
     json all = json::array();
     for (const Row& row : rows) all.push_back(to_json(row));
     std::printf("%s\n", all.dump().c_str());
@@ -219,8 +235,12 @@ int plan(const json& arguments) {
                   tokens ? fmt::format(" of {} tokens", micro_batch.sequence_length) : "")
           .c_str());
   print_table(rows, memory);
-  if (given(arguments, "strategy"))
-    rows.front().stages > 1 ? print_stages(rows.front()) : print_layers(rows.front());
+  if (!given(arguments, "strategy")) return 0;
+  const Row& row = rows.front();
+  if (row.stages == 1)
+    print_layers(row);
+  else if (row.estimate)
+    print_stages(row);
   return 0;
 }
 

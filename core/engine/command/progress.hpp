@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "weft/booster.hpp"
+#include "weft/job.hpp"
 
 namespace weft::command {
 

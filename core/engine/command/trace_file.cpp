@@ -15,6 +15,7 @@
 
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
+#include "device/tensors.hpp"
 
 namespace weft::command {
 
@@ -132,7 +133,7 @@ void TraceFile::begin() {
   const at::Tensor time = at::tensor({trace::now()}, at::kLong);
   // Of several hosts, each has a clock of its own; the barrier above is what they have in common.
   if (world_.local_size() == world_.size()) world_.communicator().broadcast(time, 0, true).wait();
-  origin_ = time.item<int64_t>();
+  origin_ = device::value_of<int64_t>(time);
   trace::Recorder::get().start(kMostEvents);
 }
 
@@ -147,7 +148,8 @@ void TraceFile::write(const std::string& rank_name) {
       .wait();
   std::vector<int64_t> sizes;
   std::vector<int> full;
-  const int64_t* fact = facts.const_data_ptr<int64_t>();
+  const std::vector<int64_t> numbers = device::values_of<int64_t>(facts);
+  const int64_t* fact = numbers.data();
   for (int rank = 0; rank < world_.size(); ++rank) {
     sizes.push_back(*fact++);
     if (*fact++ != 0) full.push_back(rank);

@@ -16,6 +16,7 @@
 #include "command/progress.hpp"
 #include "command/stop_signals.hpp"
 #include "command/trace_file.hpp"
+#include "device/tensors.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "memory/counting_allocator.hpp"
 #include "weft/nn/model.hpp"
@@ -75,7 +76,7 @@ int64_t total_steps(const json& arguments, const data::Loader& loader) {
 void check_loaded_values(Bindings& bindings, const std::string& source) {
   bindings.world().priority_execution([&] {
     for (const Shard& shard : bindings.publish())
-      if (!std::isfinite(shard.value.sum(at::kDouble).item<double>()))
+      if (!std::isfinite(device::value_of<double>(shard.value.sum(at::kDouble))))
         fail(WEFT_DATA_LOSS,
              "{}: parameter {} has values that are not finite (nan or inf), from which training cannot "
              "start; use a checkpoint of an earlier step",
@@ -115,7 +116,7 @@ class StepMetrics {
   }
   void write(const StepResult& result, int64_t step) {
     if (!file_.wanted()) return;
-    const at::Tensor peak = at::tensor({peak_allocated_bytes()}, at::kLong);
+    const at::Tensor peak = at::tensor({device::memory_use().peak}, at::kLong);
     world_.communicator().all_reduce(peak, ReduceOp::kMax, true).wait();
     json bytes = json::object();
     for (const auto& [name, count] : communicated_bytes())
@@ -125,7 +126,7 @@ class StepMetrics {
                  {"lr", result.lr},
                  {"step_seconds", result.seconds},
                  {"tokens_per_second", result.tokens_per_second},
-                 {"peak_memory_bytes", peak.item<int64_t>()},
+                 {"peak_memory_bytes", device::value_of<int64_t>(peak)},
                  {"communicated_bytes", bytes}};
     if (result.auxiliary_loss) line["auxiliary_loss"] = *result.auxiliary_loss;
     if (result.grad_norm && std::isfinite(*result.grad_norm)) line["grad_norm"] = *result.grad_norm;
@@ -215,7 +216,7 @@ bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, 
     skipped = result.updated ? 0 : skipped + 1;
     check_finite(result, step, skipped);
     metrics.write(result, step);
-    progress.step(result, step, peak_allocated_bytes());
+    progress.step(result, step, device::memory_use().peak);
     if (result.stop) return true;
     if (save.every > 0 && step % save.every == 0 && step < total) {
       const trace::Span span([] { return trace::begin("save", "checkpoint"); });
@@ -230,7 +231,6 @@ bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, 
 int train(const json& arguments) {
   count_memory();
   const World world = join_job("train", arguments);
-  check_device(arguments);
   check_flags(arguments);
   ignore_broken_pipes();
   const BoosterOptions options = booster_options(arguments, "");

@@ -1,10 +1,9 @@
-#include <ATen/Context.h>
-
 #include <algorithm>
 #include <limits>
 
 #include "base/text.hpp"
 #include "data/prefetcher.hpp"
+#include "device/tensors.hpp"
 #include "weft/data/dataset.hpp"
 
 namespace weft::data {
@@ -39,7 +38,7 @@ void check(const LoaderOptions& options) {
     fail(WEFT_INVALID_ARGUMENT,
          "data loader: both a sampler and shuffle were given; a sampler decides the order itself");
   }
-  if (options.pin_memory && !at::hasCUDA()) {
+  if (options.pin_memory && !device::pins_memory()) {
     fail(WEFT_FAILED_PRECONDITION,
          "data loader: pin_memory is true, but this process has no GPU to pin memory for; leave it false");
   }

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/text.hpp"
-#include "data/made_from.hpp"
+#include "data/derived_dataset.hpp"
 #include "data/objectives.hpp"
 #include "data/random.hpp"
 #include "weft/nn/images.hpp"
@@ -17,15 +17,15 @@ namespace {
 
 using nn::kMaskedPatches, nn::kPixels;
 
-class MaskedPatches final : public MadeFrom {
+class MaskedPatches final : public DerivedDataset {
  public:
-  MaskedPatches(std::shared_ptr<Dataset> dataset, const PatchMasking& masking, SettingName names)
-      : MadeFrom(std::move(dataset), std::move(names)), masking_(masking) {
+  MaskedPatches(std::shared_ptr<Dataset> dataset, const PatchMasking& masking, SettingName called)
+      : DerivedDataset(std::move(dataset), std::move(called)), masking_(masking) {
     const int64_t side = masking_.mask_patch_size;
     if (side < 1 || side % masking_.patch_height != 0 || side % masking_.patch_width != 0)
       fail(WEFT_INVALID_ARGUMENT,
            "{} is {}, must be a multiple of the model's patches, which have {} x {} pixels",
-           called("mask_patch_size"), side, masking_.patch_height, masking_.patch_width);
+           setting_name("mask_patch_size"), side, masking_.patch_height, masking_.patch_width);
     const Batch first = first_sample();
     if (first.has(kMaskedPatches)) refuse_given(kMaskedPatches);
     check(first);
@@ -49,7 +49,7 @@ class MaskedPatches final : public MadeFrom {
       refuse(
           fmt::format("images have {} x {} pixels, must be a multiple of the masked squares in both "
                       "directions, which have a side of {} ({})",
-                      height, width, side, called("mask_patch_size")));
+                      height, width, side, setting_name("mask_patch_size")));
   }
 
   void make(const std::vector<int64_t>& indices, int64_t epoch, Batch& batch) const override {

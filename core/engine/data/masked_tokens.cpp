@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "data/made_from.hpp"
+#include "data/derived_dataset.hpp"
 #include "data/objectives.hpp"
 #include "data/random.hpp"
 #include "weft/nn/batch_fields.hpp"
@@ -18,10 +18,10 @@ namespace {
 constexpr double kBecomesMask = 0.8, kBecomesRandom = 0.1;  // the others stay as they are
 
 // A data set with the ids of another one and labels that are made from them.
-class LabelledTokens : public MadeFrom {
+class LabelledTokens : public DerivedDataset {
  public:
-  LabelledTokens(std::shared_ptr<Dataset> dataset, std::string field, SettingName names)
-      : MadeFrom(std::move(dataset), std::move(names)), field_(std::move(field)) {
+  LabelledTokens(std::shared_ptr<Dataset> dataset, std::string field, SettingName called)
+      : DerivedDataset(std::move(dataset), std::move(called)), field_(std::move(field)) {
     const Batch first = first_sample();
     LabelledTokens::check(first);
     // Windows of a text have the ids as labels.
@@ -71,8 +71,8 @@ class NextTokens final : public LabelledTokens {
 
 class MaskedTokens final : public LabelledTokens {
  public:
-  MaskedTokens(std::shared_ptr<Dataset> dataset, TokenMasking masking, SettingName names)
-      : LabelledTokens(std::move(dataset), masking.field, std::move(names)),
+  MaskedTokens(std::shared_ptr<Dataset> dataset, TokenMasking masking, SettingName called)
+      : LabelledTokens(std::move(dataset), masking.field, std::move(called)),
         masking_(std::move(masking)),
         never_(static_cast<size_t>(masking_.vocabulary), false) {
     never_.at(static_cast<size_t>(masking_.mask_token_id)) = true;

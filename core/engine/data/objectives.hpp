@@ -13,8 +13,8 @@
 namespace weft::data {
 
 // Returns `dataset` with labels for causal_lm: the ids of `field`, or -100 where there is padding
-// (attention_mask 0). Throws INVALID_ARGUMENT, here or for a later batch, if it has labels of its own, no ids
-// of int64 or int32, or an attention mask of another shape than the ids.
+// (attention_mask 0). Throws INVALID_ARGUMENT if it has labels of its own, and, here or for a later batch, if
+// it has no ids of int64 or int32, or an attention mask of another shape than the ids.
 std::shared_ptr<Dataset> with_next_tokens(std::shared_ptr<Dataset> dataset, const std::string& field,
                                           SettingName called = own_name);
 

@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "device/device.hpp"
+
 namespace weft {
 
 namespace {
@@ -42,13 +44,13 @@ void release(void* data) {
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::kCPU)};
+    if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(device::kHost)};
     char* const begin = static_cast<char*>(c10::alloc_cpu(bytes + kHeaderBytes));
     *reinterpret_cast<Header*>(begin) = {static_cast<int64_t>(bytes)};
     allocated.add(static_cast<int64_t>(bytes));
     unpooled.add(static_cast<int64_t>(bytes));
     char* const data = begin + kHeaderBytes;
-    return {data, data, &release, c10::Device(c10::kCPU)};
+    return {data, data, &release, c10::Device(device::kHost)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {

@@ -2,7 +2,6 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/impl/alloc_cpu.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -11,10 +10,11 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/bytes.hpp"
-#include "base/environment.hpp"
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 #include "memory/counting_allocator.hpp"
 #include "weft/error.hpp"
 
@@ -24,6 +24,29 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
+// Page-locked memory of a process without another device.
+c10::DataPtr locked_pages(size_t bytes) {
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED)
+    fail(WEFT_RESOURCE_EXHAUSTED, "no memory for {} of pinned pages: {}",
+         format_bytes(static_cast<int64_t>(bytes)), std::strerror(errno));
+  struct Pages {
+    void* data;
+    size_t bytes;
+  };
+  const auto unmap = [](void* context) {
+    const auto* const pages = static_cast<Pages*>(context);
+    munmap(pages->data, pages->bytes);
+    delete pages;
+  };
+  c10::DataPtr pages(data, new Pages{data, bytes}, unmap, c10::Device(device::kHost));
+  if (mlock(data, bytes) == 0) return pages;
+  fail(WEFT_RESOURCE_EXHAUSTED,
+       "the system does not lock {} of memory: {}; raise the limit (`ulimit -l`) or do without pinned "
+       "memory",
+       format_bytes(static_cast<int64_t>(bytes)), std::strerror(errno));
+}
+
 // Allocates the memory of one pool. The header of a block is allocated apart from its data, because locked
 // data begins on a page.
 class PoolAllocator final : public c10::Allocator {
@@ -31,22 +54,29 @@ class PoolAllocator final : public c10::Allocator {
   explicit PoolAllocator(Pool pool, int64_t capacity = kNoLimit) : pool(pool), capacity(capacity) {}
 
   c10::DataPtr allocate(size_t bytes) override {
-    if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::kCPU)};
+    if (bytes == 0) return {nullptr, nullptr, &release, place()};
     const auto wanted = static_cast<int64_t>(bytes);
     take(wanted);
-    void* data = nullptr;
+    c10::DataPtr memory;
     try {
-      data = pool == Pool::kPinned ? locked_pages(bytes) : c10::alloc_cpu(bytes);
+      memory = memory_of(bytes);
     } catch (...) {
       used -= wanted;
       throw;
     }
-    count_pooled(wanted);
-    return {data, new Block{this, data, wanted}, &release, c10::Device(c10::kCPU)};
+    count(memory, wanted);
+    void* const data = memory.get();
+    return {data, new Block{this, std::move(memory), wanted}, &release, place()};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    default_copy_data(to, from, bytes);
+    if (place().type() == device::kHost) return default_copy_data(to, from, bytes);
+    c10::GetAllocator(place().type())->copy_data(to, from, bytes);
+  }
+
+  // Where its memory is.
+  c10::Device place() const {
+    return pool == Pool::kAccelerator ? device::current().place() : c10::Device(device::kHost);
   }
 
   const Pool pool;
@@ -55,9 +85,19 @@ class PoolAllocator final : public c10::Allocator {
  private:
   struct Block {
     PoolAllocator* allocator;
-    void* data;
+    c10::DataPtr memory;
     int64_t bytes;
   };
+
+  static void count(const c10::DataPtr& memory, int64_t bytes) {
+    if (memory.device().type() == device::kHost) count_pooled(bytes);
+  }
+
+  c10::DataPtr memory_of(size_t bytes) const {
+    if (pool == Pool::kAccelerator) return device::allocate(bytes);
+    if (pool == Pool::kHost) return device::allocate_on_host(bytes);
+    return device::current().is_host() ? locked_pages(bytes) : device::allocate_pinned(bytes);
+  }
 
   // Reserves bytes before they are allocated, so that several threads together never exceed the limit.
   void take(int64_t wanted) {
@@ -75,29 +115,11 @@ class PoolAllocator final : public c10::Allocator {
     }
   }
 
-  static void* locked_pages(size_t bytes) {
-    void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED)
-      fail(WEFT_RESOURCE_EXHAUSTED, "no memory for {} of pinned pages: {}",
-           format_bytes(static_cast<int64_t>(bytes)), std::strerror(errno));
-    if (mlock(data, bytes) == 0) return data;
-    const int problem = errno;
-    munmap(data, bytes);
-    fail(WEFT_RESOURCE_EXHAUSTED,
-         "the system does not lock {} of memory: {}; raise the limit (`ulimit -l`) or do without pinned "
-         "memory",
-         format_bytes(static_cast<int64_t>(bytes)), std::strerror(problem));
-  }
-
   static void release(void* context) {
     if (context == nullptr) return;
     const auto* const block = static_cast<Block*>(context);
-    if (block->allocator->pool == Pool::kPinned)
-      munmap(block->data, static_cast<size_t>(block->bytes));
-    else
-      c10::free_cpu(block->data);
     block->allocator->used -= block->bytes;
-    count_pooled(-block->bytes);
+    count(block->memory, -block->bytes);
     delete block;
   }
 };
@@ -105,10 +127,9 @@ class PoolAllocator final : public c10::Allocator {
 PoolAllocator& allocator_of(Pool pool) {
   // Never destroyed, because tensors may outlive main.
   static const std::array<PoolAllocator*, WEFT_POOLS> pools = [] {
-    const auto limit = environment("WEFT_ACCELERATOR_MEMORY");
-    const int64_t capacity = limit ? parse_bytes(*limit, "environment variable WEFT_ACCELERATOR_MEMORY") : 0;
+    const int64_t capacity = device::memory_use().capacity.value_or(kNoLimit);
     return std::array{new PoolAllocator(Pool::kHost),
-                      new PoolAllocator(Pool::kAccelerator, capacity > 0 ? capacity : kNoLimit),
+                      new PoolAllocator(Pool::kAccelerator, device::memory_limit().value_or(capacity)),
                       new PoolAllocator(Pool::kPinned)};
   }();
   return *pools.at(static_cast<size_t>(pool));
@@ -140,8 +161,9 @@ void limit_accelerator(int64_t bytes) {
 }
 
 at::Tensor allocate(Pool pool, int64_t elements, at::ScalarType dtype) {
-  return at::detail::empty_generic({elements}, &allocator_of(pool),
-                                   c10::DispatchKeySet(c10::DispatchKey::CPU), dtype, std::nullopt);
+  PoolAllocator& allocator = allocator_of(pool);
+  const c10::DispatchKeySet keys(c10::computeDispatchKey(dtype, c10::Layout::Strided, allocator.place()));
+  return at::detail::empty_generic({elements}, &allocator, keys, dtype, std::nullopt);
 }
 
 Pool pool_of(const at::Tensor& tensor) {
@@ -150,7 +172,7 @@ Pool pool_of(const at::Tensor& tensor) {
 }
 
 at::Tensor empty_like(const at::Tensor& like, at::ScalarType dtype) {
-  if (allocator_of(like) == nullptr) return at::empty(like.sizes(), dtype);
+  if (allocator_of(like) == nullptr) return at::empty(like.sizes(), like.options().dtype(dtype));
   return allocate(pool_of(like), like.numel(), dtype).view(like.sizes());
 }
 

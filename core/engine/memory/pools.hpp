@@ -1,6 +1,6 @@
-// Pools of memory in which strategies place tensors: host, pinned host (locked pages) and accelerator.
-// Without a GPU the accelerator is host memory with a limit of its own, so that placement, eviction and
-// running out of memory run the same code everywhere: moving a tensor allocates, copies and frees.
+// Pools of memory in which strategies place tensors: host, pinned host (locked pages) and accelerator, the
+// memory of the device. On the CPU that is host memory with a limit of its own, so that placement, eviction
+// and running out of memory run the same code everywhere: moving a tensor allocates, copies and frees.
 // WEFT_ACCELERATOR_MEMORY sets the limit ("512MiB"); without it there is no limit.
 #pragma once
 

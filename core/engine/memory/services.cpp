@@ -2,9 +2,13 @@
 
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "base/text.hpp"
+#include "device/device.hpp"
 #include "error_sink.hpp"
 #include "memory/counting_allocator.hpp"
 #include "memory/pools.hpp"
@@ -31,19 +35,31 @@ void check_elements(int64_t elements, size_t element_size) {
     fail(WEFT_INVALID_ARGUMENT, "a storage cannot have {} elements", elements);
 }
 
+// The bytes on the accelerator that are in no pool, now and at their peak. A device counts all of its memory
+// together: its peak is less what the pool has now.
+std::pair<int64_t, int64_t> computing(const memory::PoolUse& accelerator) {
+  if (device::current().is_host()) return {unpooled_bytes(), peak_unpooled_bytes()};
+  const device::MemoryUse all = device::memory_use();
+  const auto rest = [&](int64_t bytes) { return std::max<int64_t>(0, bytes - accelerator.used); };
+  return {rest(all.used), rest(all.peak)};
+}
+
+void reset_computing_peak() {
+  device::current().is_host() ? reset_peak_unpooled_bytes() : device::reset_peak();
+}
+
 weft_status pool_info(uint32_t pool, weft_pool_info* out, weft_error* error) {
   return guarded(error, [&] {
     if (out->struct_size < sizeof(weft_pool_info))
       fail(WEFT_INVALID_ARGUMENT, "weft_pool_info of {} bytes is smaller than the host's {}",
            out->struct_size, sizeof(weft_pool_info));
     const memory::PoolUse use = memory::pool_use(checked_pool(pool));
-    const bool accelerator = pool == WEFT_POOL_ACCELERATOR;
     out->capacity = use.capacity;
     out->used = use.used;
     out->peak = use.peak;
     out->received = use.received;
-    out->computing = accelerator ? unpooled_bytes() : 0;
-    out->computing_peak = accelerator ? peak_unpooled_bytes() : 0;
+    std::tie(out->computing, out->computing_peak) =
+        pool == WEFT_POOL_ACCELERATOR ? computing(use) : std::pair<int64_t, int64_t>();
   });
 }
 
@@ -71,7 +87,7 @@ weft_status copy(const weft_at_tensor* to, const weft_at_tensor* from, weft_erro
 }  // namespace
 
 const weft_pool_services* pool_services() {
-  static const weft_pool_services table = {sizeof(table), &pool_info, &reset_peak_unpooled_bytes, &allocate,
+  static const weft_pool_services table = {sizeof(table), &pool_info, &reset_computing_peak, &allocate,
                                            &copy};
   return &table;
 }

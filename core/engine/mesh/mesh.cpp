@@ -12,10 +12,18 @@ namespace weft {
 namespace {
 
 // The axis that varies slowest comes first, so that neighbouring ranks differ in the tensor axis.
-constexpr uint32_t kAxisOrder[] = {WEFT_AXIS_REPLICA,       WEFT_AXIS_DATA,         WEFT_AXIS_EXPERT,
-                                   WEFT_AXIS_PIPELINE,      WEFT_AXIS_TENSOR_DEPTH, WEFT_AXIS_TENSOR_ROW,
-                                   WEFT_AXIS_TENSOR_COLUMN, WEFT_AXIS_TENSOR};
-static_assert(std::size(kAxisOrder) == WEFT_AXES);
+using AxisOrder = std::array<uint32_t, WEFT_AXES>;
+constexpr AxisOrder kSamplesOutside = {WEFT_AXIS_REPLICA,       WEFT_AXIS_DATA,         WEFT_AXIS_EXPERT,
+                                       WEFT_AXIS_PIPELINE,      WEFT_AXIS_TENSOR_DEPTH, WEFT_AXIS_TENSOR_ROW,
+                                       WEFT_AXIS_TENSOR_COLUMN, WEFT_AXIS_TENSOR};
+constexpr AxisOrder kStagesOutside = {WEFT_AXIS_PIPELINE,      WEFT_AXIS_REPLICA,      WEFT_AXIS_DATA,
+                                      WEFT_AXIS_EXPERT,        WEFT_AXIS_TENSOR_DEPTH, WEFT_AXIS_TENSOR_ROW,
+                                      WEFT_AXIS_TENSOR_COLUMN, WEFT_AXIS_TENSOR};
+static_assert(kSamplesOutside.back() == WEFT_AXIS_TENSOR && kStagesOutside.back() == WEFT_AXIS_TENSOR);
+
+const AxisOrder& axes_of(RankOrder order) {
+  return order == RankOrder::kStagesOutside ? kStagesOutside : kSamplesOutside;
+}
 
 // Products of sizes stop here, so that they cannot overflow. No job has so many ranks.
 constexpr uint64_t kTooMany = uint64_t{1} << 31;
@@ -35,8 +43,9 @@ constexpr NamedGroup kGroups[] = {{"samples", sample_axes()},
 
 }  // namespace
 
-Mesh::Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy, uint32_t sequence_size)
-    : sequence_size_(sequence_size) {
+Mesh::Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy, uint32_t sequence_size,
+           RankOrder order)
+    : order_(order), sequence_size_(sequence_size) {
   std::copy(std::begin(sizes.size), std::end(sizes.size), size_.begin());
   const auto product_of = [&](std::initializer_list<uint32_t> axes) {
     uint64_t product = 1;
@@ -63,7 +72,7 @@ Mesh::Mesh(const weft_mesh& sizes, const World& world, const std::string& strate
   if (sub_axes != 1) leaf_size_[WEFT_AXIS_TENSOR] = 1;
   const std::vector<int> place_of_rank = world.coordinate(leaf_sizes());
   for (size_t i = 0; i < place_of_rank.size(); ++i)
-    leaf_coordinate_[kAxisOrder[i]] = static_cast<uint32_t>(place_of_rank[i]);
+    leaf_coordinate_[axes_of(order_)[i]] = static_cast<uint32_t>(place_of_rank[i]);
   coordinate_ = leaf_coordinate_;
   coordinate_[WEFT_AXIS_TENSOR] = place(tensor()).rank;
   if (place(samples()).size % sequence_size_ != 0)
@@ -83,13 +92,13 @@ Axes Mesh::named(std::string_view group) {
 
 std::vector<int> Mesh::leaf_sizes() const {
   std::vector<int> ordered;
-  for (const uint32_t axis : kAxisOrder) ordered.push_back(static_cast<int>(leaf_size_[axis]));
+  for (const uint32_t axis : axes_of(order_)) ordered.push_back(static_cast<int>(leaf_size_[axis]));
   return ordered;
 }
 
 Mesh::Place Mesh::place(Axes axes) const {
   Place place{0, 1};
-  for (const uint32_t axis : kAxisOrder) {
+  for (const uint32_t axis : axes_of(order_)) {
     if ((with_sub_axes(axes) >> axis & 1) == 0) continue;
     place.rank = place.rank * leaf_size_[axis] + leaf_coordinate_[axis];
     place.size *= leaf_size_[axis];
@@ -123,10 +132,14 @@ std::pair<int64_t, int64_t> Mesh::counted_range(Axes partition_axes, int64_t cou
 }
 
 std::vector<std::pair<std::string, uint32_t>> Mesh::layout() const {
-  return {{"samples", place(samples()).size},
-          {"experts", place(experts()).size},
-          {"stages", place(stages()).size},
-          {"tensor", place(tensor()).size}};
+  std::vector<std::pair<std::string, uint32_t>> sizes = {{"samples", place(samples()).size},
+                                                         {"experts", place(experts()).size},
+                                                         {"stages", place(stages()).size},
+                                                         {"tensor", place(tensor()).size}};
+  // Only on a mesh on which ranks have other places than in the usual order.
+  if (order_ == RankOrder::kStagesOutside && splits(samples()) && splits(stages()))
+    sizes.emplace_back("stages_outside", 1);
+  return sizes;
 }
 
 Axes Mesh::open_axes(Axes axes) const {
@@ -145,8 +158,8 @@ std::vector<Axes> Mesh::groups() const {
 
 Communicator Mesh::along(const World& world, Axes axes) const {
   std::vector<int> places;
-  for (size_t i = 0; i < std::size(kAxisOrder); ++i)
-    if (with_sub_axes(axes) >> kAxisOrder[i] & 1) places.push_back(static_cast<int>(i));
+  for (size_t i = 0; i < WEFT_AXES; ++i)
+    if (with_sub_axes(axes) >> axes_of(order_)[i] & 1) places.push_back(static_cast<int>(i));
   return world.along(leaf_sizes(), places);
 }
 
@@ -163,6 +176,20 @@ Communicator Mesh::sequence_ranks(const Communicator& samples) const {
   return mine;
 }
 
+StageRanks ranks_of_stages(const weft_mesh& sizes, RankOrder order) {
+  StageRanks ranks{1, 1, 1};
+  for (const uint32_t axis : axes_of(order)) {
+    if (axis == WEFT_AXIS_PIPELINE) {
+      ranks.runs = ranks.length;  // of the axes that vary slower
+      ranks.length = 1;
+    } else if (axis == WEFT_AXIS_TENSOR || common(1u << axis, tensor_axes()) == 0) {  // no sub-axis
+      ranks.length *= sizes.size[axis];
+    }
+  }
+  ranks.stride = ranks.length * sizes.size[WEFT_AXIS_PIPELINE];
+  return ranks;
+}
+
 weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_options, int64_t world_size,
                                            int64_t rank, const std::string& precision) {
   return {sizeof(weft_strategy_arguments), options,          num_options, static_cast<uint32_t>(world_size),
@@ -174,8 +201,9 @@ weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, 
   if (ranks % tensor_size != 0)
     fail(WEFT_INVALID_ARGUMENT, "{}: tp_size is {}, must divide the {} ranks", name, tensor_size, ranks);
   if (ranks / tensor_size % stages != 0)
-    fail(WEFT_INVALID_ARGUMENT, "{}: pp_size is {}, must divide the {} ranks that tp_size {} leaves of {}",
-         name, stages, ranks / tensor_size, tensor_size, ranks);
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: pp_size is {}, must divide the {} ranks of the other axes ({} / tp_size {})", name, stages,
+         ranks / tensor_size, ranks, tensor_size);
   if (stages > 1 && api.run_step != nullptr)
     fail(WEFT_UNIMPLEMENTED,
          "{}: pp_size is {}, but this strategy schedules units itself, so the host cannot run them in stages",
@@ -192,7 +220,9 @@ weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, 
   ErrorSink error;
   error.check(api.describe_mesh(strategy, &mesh, error), name);
   if (stages > 1 && mesh.size[WEFT_AXIS_PIPELINE] != stages)
-    fail(WEFT_INTERNAL, "{}: pp_size is {}, but describe_mesh made a pipeline axis of {}; it must leave it",
+    fail(WEFT_INTERNAL,
+         "{}: pp_size is {}, but describe_mesh made a pipeline axis of {}; it must keep the size that it is "
+         "given",
          name, stages, mesh.size[WEFT_AXIS_PIPELINE]);
   return mesh;
 }

@@ -23,6 +23,12 @@ enum class Fact {
   kLayers,   // the results of whole layers that this rank runs, such as auxiliary losses
 };
 
+// How the ranks of a mesh are numbered: which axes vary slowest. Neighbours differ in the tensor axis.
+enum class RankOrder : uint8_t {
+  kSamplesOutside,  // first the axes of samples(), then the pipeline axis: the ranks of a stage are far apart
+  kStagesOutside,   // first the pipeline axis, then the axes of samples(): those of a stage are neighbours
+};
+
 class Mesh {
  public:
   // Makes a mesh of one rank.
@@ -34,7 +40,8 @@ class Mesh {
   // the positions of the same samples among them. Throws INVALID_ARGUMENT naming `strategy` unless the
   // product of the sizes is the number of ranks, the product of the sub-axes of TENSOR is its size or 1, and
   // `sequence_size` divides the number of ranks along samples().
-  Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy, uint32_t sequence_size);
+  Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy, uint32_t sequence_size,
+       RankOrder order = RankOrder::kSamplesOutside);
 
   uint32_t size(uint32_t axis) const { return size_[axis]; }
   uint32_t coordinate(uint32_t axis) const { return coordinate_[axis]; }
@@ -94,11 +101,20 @@ class Mesh {
  private:
   std::vector<int> leaf_sizes() const;
 
+  RankOrder order_ = RankOrder::kSamplesOutside;
   uint32_t sequence_size_ = 1;
   std::array<uint32_t, WEFT_AXES> size_{}, coordinate_{};
   // The same, but with a size of 1 for TENSOR where it has sub-axes.
   std::array<uint32_t, WEFT_AXES> leaf_size_{}, leaf_coordinate_{};
 };
+
+// Where the ranks of one pipeline stage lie: `runs` runs of `length` neighbouring ranks, which begin `stride`
+// ranks apart. The first run of stage s begins with rank s x length.
+struct StageRanks {
+  uint32_t length, stride, runs;
+};
+// Returns that of a mesh with these sizes, without making it.
+StageRanks ranks_of_stages(const weft_mesh& sizes, RankOrder order);
 
 // Returns the arguments of a strategy's `create`. They refer to `options` and `precision`, which must outlive
 // them.

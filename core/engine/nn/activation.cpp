@@ -25,6 +25,7 @@
 #include "base/text.hpp"
 #include "cpu/gated.hpp"
 #include "cpu/gelu.hpp"
+#include "device/tensors.hpp"
 #include "weft/nn/layers.hpp"
 
 namespace weft::nn {
@@ -63,7 +64,7 @@ class GeluTanh : public torch::autograd::Function<GeluTanh> {
 };
 
 Tensor gelu_tanh(const Tensor& x) {
-  if (!x.is_cpu() || x.scalar_type() != at::kFloat) return at::gelu(x, "tanh");
+  if (!device::is_on_host(x) || x.scalar_type() != at::kFloat) return at::gelu(x, "tanh");
   return GeluTanh::apply(x.contiguous());
 }
 
@@ -151,7 +152,7 @@ at::Tensor Activation::operator()(const at::Tensor& x) const {
 at::Tensor Activation::operator()(const at::Tensor& gate, const at::Tensor& up) const {
   const bool known = function_ == silu || function_ == gelu_tanh,
              fp32 = gate.scalar_type() == at::kFloat && up.scalar_type() == at::kFloat,
-             here = gate.is_cpu() || gate.is_meta();
+             here = device::is_on_host(gate) || gate.is_meta();
   if (!fused || !known || !fp32 || !here || gate.sizes() != up.sizes()) return (*this)(gate)*up;
   return Gated::apply(gate.contiguous(), up.contiguous(),
                       function_ == silu ? kernels::Gate::kSilu : kernels::Gate::kGeluTanh);

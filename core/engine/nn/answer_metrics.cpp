@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "device/tensors.hpp"
+
 namespace weft::nn {
 
 namespace {
@@ -56,11 +58,12 @@ std::vector<Metric> answer_metrics(const std::array<at::Tensor, 2>& logits,
                                    const std::array<at::Tensor, 2>& labels, const at::Tensor& ids,
                                    const at::Tensor& mask) {
   const int64_t samples = ids.size(0), positions = ids.size(1);
-  const at::Tensor tokens = ids.to(at::kLong).contiguous();
-  const at::Tensor counts = mask.defined() ? mask.ne(0).contiguous() : tokens.eq(tokens);
-  const at::Tensor begins = logits[0].to(at::kDouble).contiguous(),
-                   ends = logits[1].to(at::kDouble).contiguous();
-  const RowLabels first = answer_labels(labels[0], positions), last = answer_labels(labels[1], positions);
+  const at::Tensor tokens = device::on_host(ids).to(at::kLong).contiguous();
+  const at::Tensor counts = mask.defined() ? device::on_host(mask).ne(0).contiguous() : tokens.eq(tokens);
+  const at::Tensor begins = device::on_host(logits[0]).to(at::kDouble).contiguous(),
+                   ends = device::on_host(logits[1]).to(at::kDouble).contiguous();
+  const RowLabels first = answer_labels(device::on_host(labels[0]), positions),
+                  last = answer_labels(device::on_host(labels[1]), positions);
   Metric exact{"exact_match"}, f1{"f1"};
   for (int64_t n = 0; n < samples; ++n) {
     const Span labelled = {first.labels.const_data_ptr<int64_t>()[n],

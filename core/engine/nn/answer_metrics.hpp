@@ -11,8 +11,8 @@
 
 namespace weft::nn {
 
-// Returns the labels of the begins or the ends of answers, (N) int64: a negative one counts as position 0,
-// and one behind the last position is ignored, as `positions`. labels: (N) or (N, 1).
+// Returns the labels of the begins or the ends of answers, (N) int64. As in Hugging Face, a negative label
+// counts as position 0, and a label past the last position is ignored. labels: (N) or (N, 1).
 RowLabels answer_labels(const at::Tensor& labels, int64_t positions);
 
 // Returns "exact_match" and "f1" of the samples of a batch. logits: (N, T), of begins and of ends;

@@ -13,6 +13,7 @@
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
 #include "cpu/attention.hpp"
+#include "device/tensors.hpp"
 #include "nn/random_stream.hpp"
 #include "weft/nn/layers.hpp"
 #include "weft/nn/masks.hpp"
@@ -185,8 +186,8 @@ class FusedGroupedAttention : public torch::autograd::Function<FusedGroupedAtten
 // Returns true if Weft's fused kernel computes this attention. On the meta device it stands for the fused
 // kernel of any dtype, because estimates count the tensors that a fused kernel saves.
 bool has_fused(const at::Tensor& x, const at::Tensor& mask, const AttentionOptions& options) {
-  const bool own_kernel =
-      x.is_meta() || (x.is_cpu() && x.scalar_type() == at::kFloat && kernels::attention_takes(x.size(-1)));
+  const bool own_kernel = x.is_meta() || (device::is_on_host(x) && x.scalar_type() == at::kFloat &&
+                                          kernels::attention_takes(x.size(-1)));
   return options.fused && own_kernel && !mask.defined() && options.dropout == 0 &&
          options.scale.value_or(1) > 0;
 }

@@ -6,6 +6,7 @@
 #include <ATen/ops/mse_loss.h>
 
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 #include "nn/answer_metrics.hpp"
 #include "weft/nn/layers.hpp"
 #include "weft/nn/row_labels.hpp"
@@ -181,11 +182,10 @@ void require_cross_entropy(const Labels& labels, std::string_view who) {
         "leave the key out or set it to \"{}\"",
         labels.origin, labels.problem, who, kSingle);
   if (labels.count < 2)
-    fail(
-        WEFT_INVALID_ARGUMENT,
-        "{}: there is 1 label, of which {} learns nothing: its loss is the cross entropy, which is always 0; "
-        "give \"id2label\" (or \"num_labels\") 2 labels or more",
-        labels.origin, who);
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: the configuration has 1 label, but the loss of {} is the cross entropy, which is always 0 for "
+         "one label; give \"id2label\" (or \"num_labels\") 2 labels or more",
+         labels.origin, who);
 }
 
 ClassLabels::Problem ClassLabels::problem(const at::Tensor& labels) const {
@@ -243,7 +243,7 @@ std::vector<Metric> ClassLabels::metrics(const at::Tensor& logits, const Batch& 
       return {RowLabels{labels}.accuracy(logits)};
     case Problem::kMultiLabel: {
       const at::Tensor right = logits.gt(0).eq(labels.gt(0.5)).all(-1);
-      return {{"accuracy", right.sum().item<double>(), static_cast<double>(right.numel())}};
+      return {{"accuracy", device::value_of<double>(right.sum()), static_cast<double>(right.numel())}};
     }
     case Problem::kRegression:
       return {};

@@ -16,8 +16,8 @@ int64_t at_least_1(const Config& config, std::string_view key, int64_t value) {
   return value;
 }
 
-// Returns the first name of a value that the configuration has, or `key`. Throws if another one has another
-// integer.
+// Returns the first of the names `key` and `aliases` that the configuration has, or `key`. Throws if several
+// have different integers.
 std::string_view given_name(const Config& config, std::string_view key, Aliases aliases) {
   std::string_view given = key;
   for (const std::string_view alias : aliases) {

@@ -1,5 +1,4 @@
-// What the cross entropy of whole logits has in common with that of logits that are sharded along the
-// classes.
+// Shared by the cross entropy of whole logits and that of logits that are sharded along the classes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,9 +17,9 @@ kernels::RowNormaliser<T>* normalisers_in(const at::Tensor& pairs) {
   return static_cast<kernels::RowNormaliser<T>*>(pairs.data_ptr());
 }
 
-// Returns the gradient of `logits`, a saved variable of the running backward function, in their memory if
-// nobody else can read it. `labels` are the kernel's; `gradient` is that of the sum. Throws UNIMPLEMENTED for
-// create_graph.
+// Returns the gradient of `logits`, a saved variable of the running backward function; it reuses their memory
+// if nobody else can read it. `labels` are those that the kernel takes (-1: ignored), `pairs` the
+// normalizers, and `gradient` is that of the sum. Throws UNIMPLEMENTED for create_graph.
 at::Tensor cross_entropy_gradient(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& pairs,
                                   const at::Tensor& gradient);
 

@@ -1,11 +1,10 @@
-#include <ATen/ops/dropout.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "cpu/dropout.hpp"
-#include "nn/random_stream.hpp"
+#include "device/tensors.hpp"
 #include "nn/with_type.hpp"
 #include "weft/nn/forward_context.hpp"
 #include "weft/nn/layers.hpp"
@@ -15,7 +14,7 @@ namespace weft::nn {
 namespace {
 
 bool takes(const at::Tensor& x) {
-  return x.is_cpu() && has_type(x.scalar_type());
+  return device::is_on_host(x) && has_type(x.scalar_type());
 }
 
 // Saves one byte per element for backward.
@@ -72,18 +71,15 @@ double Dropout::scale() const {
 
 at::Tensor Dropout::operator()(const at::Tensor& x) const {
   if (!drops()) return x;
-  if (!x.is_cpu()) {
-    const RandomStream random(random_stream);
-    return at::dropout(x, probability, true);
-  }
-  const at::Tensor mask = this->mask(x.sizes());
+  const at::Tensor mask = this->mask(x.sizes()).to(x.device());
   return fused && takes(x) ? FusedDropout::apply(std::nullopt, x.contiguous(), mask, scale())
                            : x * (mask.to(x.scalar_type()) * scale());
 }
 
 at::Tensor Dropout::added(const at::Tensor& residual, const at::Tensor& x) const {
   const bool alike = residual.sizes() == x.sizes() && residual.scalar_type() == x.scalar_type();
-  if (!drops() || !fused || !takes(x) || !residual.is_cpu() || !alike) return residual + (*this)(x);
+  if (!drops() || !fused || !takes(x) || !device::is_on_host(residual) || !alike)
+    return residual + (*this)(x);
   return FusedDropout::apply(residual.contiguous(), x.contiguous(), mask(x.sizes()), scale());
 }
 

@@ -1,11 +1,10 @@
 #include "weft/nn/forward_context.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
 #include <fmt/ranges.h>
 
-#include <mutex>
-
 #include "base/text.hpp"
+#include "device/random.hpp"
 #include "weft/error.hpp"
 
 namespace weft::nn {
@@ -83,9 +82,11 @@ std::optional<uint64_t> RunningUnit::draw() {
 uint64_t drawn_seed(uint64_t stream) {
   if (running != nullptr)
     if (const std::optional<uint64_t> number = running->draw()) return *number + kGolden * stream;
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  return at::check_generator<at::CPUGeneratorImpl>(generator)->random64() + kGolden * stream;
+  return device::draw_random() + kGolden * stream;
+}
+
+at::Generator drawn_generator(uint64_t stream) {
+  return device::host_generator(drawn_seed(stream));
 }
 
 std::shared_ptr<void>& RunningUnit::place_of(const void* owner) {

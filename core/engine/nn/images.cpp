@@ -11,6 +11,7 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 
 namespace weft::nn {
 
@@ -94,7 +95,7 @@ at::Tensor masked_patches(const BatchFields& batch, int64_t rows, int64_t patche
                  fmt::format("its shape is {}, must be [{}, {}], the patches of \"{}\" of shape {}",
                              shape_text(mask.sizes()), rows, patches, kPixels, shape_text(pixels.sizes())));
   const at::Tensor masked = mask.ne(0);
-  if (mask.scalar_type() != at::kBool && !mask.eq(masked).all().item<bool>())
+  if (mask.scalar_type() != at::kBool && !device::value_of<bool>(mask.eq(masked).all()))
     batch.refuse(kMaskedPatches, "it has values beside 0 and 1 (masked)");
   return masked;
 }

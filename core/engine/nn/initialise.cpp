@@ -9,6 +9,8 @@
 #include <array>
 #include <cmath>
 
+#include "device/tensors.hpp"
+
 namespace weft::nn {
 
 namespace {
@@ -130,7 +132,7 @@ void initialise(const Initial& initial, int64_t seed, std::string_view name,
     destination.fill_(initial.first);
     return;
   }
-  const at::Tensor values = destination.contiguous();
+  const at::Tensor values = device::host_memory_for(destination);
   const Runs runs(shape, box);
   if (initial.kind == Initial::Kind::kSinusoids)
     fill(values, runs, [sinusoids = Sinusoids(static_cast<int64_t>(initial.first))](int64_t index) {

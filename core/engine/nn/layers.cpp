@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 
 namespace weft::nn {
 
@@ -70,7 +71,7 @@ void check_ids(const at::Tensor& ids, int64_t count, std::string_view what, std:
     fail(WEFT_INVALID_ARGUMENT, "{}: ids are {}, must be int64", what, c10::toString(ids.scalar_type()));
   }
   // On an accelerator this would synchronize; its kernels check ids themselves.
-  if (!ids.is_cpu()) return;
+  if (!device::is_on_host(ids)) return;
   const at::Tensor contiguous = ids.contiguous();
   const int64_t* first = contiguous.const_data_ptr<int64_t>();
   const int64_t* last = first + contiguous.numel();

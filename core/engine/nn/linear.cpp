@@ -1,6 +1,5 @@
 #include "nn/linear.hpp"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
@@ -15,6 +14,7 @@
 #include "autograd/deferred_gradients.hpp"
 #include "autograd/first_order.hpp"
 #include "cpu/product.hpp"
+#include "device/autocast.hpp"
 #include "weft/nn/forward_context.hpp"
 
 namespace weft::nn {
@@ -87,7 +87,7 @@ at::Tensor conv1d(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 
 // Returns true where linear() computes with Weft's products. Autocast acts on libtorch's operations only.
 bool uses_fast_product(const at::Tensor& x) {
-  return kernels::has_fast_product(x) && !at::autocast::is_autocast_enabled(at::kCPU);
+  return kernels::has_fast_product(x) && !device::autocast_dtype();
 }
 
 at::Tensor whole_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
@@ -100,9 +100,9 @@ at::Tensor whole_linear(const at::Tensor& x, const at::Tensor& weight, const at:
   return transposed ? at::linear(x, weight, bias) : conv1d(x, weight, bias);
 }
 
-// The backward of linear() in two halves: computes the gradient of the input, and leaves those of weight and
-// bias to the second half. All of them have the bits that they have in one. Its only edge is that of the
-// input: autograd would call the hooks of parameters in the first half, too.
+// The backward of linear() in two halves: computes the gradient of the input, and defers those of weight and
+// bias. The results are bitwise identical to those of one backward. Its only edge is that of the input:
+// with edges to the parameters, autograd would call their hooks in the first half, too.
 class SplitLinear final : public torch::autograd::Node {
  public:
   SplitLinear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Linear::Layout layout,
@@ -123,7 +123,7 @@ class SplitLinear final : public torch::autograd::Node {
     const at::Tensor x = x_.unpack().detach();
     if (task_should_compute_output(0)) result[0] = input_gradient(dy, weight_.unpack(), layout_, fast_);
     const bool biased = parameters_[1].is_valid();
-    deferred_->leave(parameters_, [x, dy, biased, layout = layout_, fast = fast_] {
+    deferred_->defer(parameters_, [x, dy, biased, layout = layout_, fast = fast_] {
       return torch::autograd::variable_list{weight_gradient(dy, x, layout, fast),
                                             biased ? linear_bias_gradient(dy) : at::Tensor()};
     });
@@ -143,15 +143,9 @@ class SplitLinear final : public torch::autograd::Node {
   const std::shared_ptr<DeferredGradients> deferred_;
 };
 
-// Returns `tensor` as autocast passes it to a matrix product.
-at::Tensor cast(const at::Tensor& tensor) {
-  if (!tensor.defined() || !at::autocast::is_autocast_enabled(at::kCPU)) return tensor;
-  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU), tensor, at::kCPU);
-}
-
 at::Tensor split_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                         Linear::Layout layout, std::shared_ptr<DeferredGradients> deferred) {
-  const at::Tensor of_x = cast(x), w = cast(weight), b = cast(bias);
+  const at::Tensor of_x = device::autocast(x), w = device::autocast(weight), b = device::autocast(bias);
   const std::shared_ptr<SplitLinear> node(
       new SplitLinear(of_x, w, b, layout, uses_fast_product(of_x), std::move(deferred)),
       torch::autograd::deleteNode);
@@ -189,10 +183,10 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 
 std::shared_ptr<DeferredGradients> deferred_for(const at::Tensor& weight, const at::Tensor& bias) {
   const RunningUnit* const running = RunningUnit::find();
-  const bool waits = running != nullptr && running->deferred() != nullptr && at::GradMode::is_enabled() &&
-                     weight.requires_grad() && DeferredGradients::can_wait(weight) &&
-                     (!bias.defined() || DeferredGradients::can_wait(bias));
-  return waits ? running->deferred() : nullptr;
+  const bool defers = running != nullptr && running->deferred() != nullptr && at::GradMode::is_enabled() &&
+                      weight.requires_grad() && DeferredGradients::can_defer(weight) &&
+                      (!bias.defined() || DeferredGradients::can_defer(bias));
+  return defers ? running->deferred() : nullptr;
 }
 
 at::Tensor product(const Linear& layer, const at::Tensor& x, const at::Tensor& weight,

@@ -23,9 +23,9 @@ at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight,
 at::Tensor linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, Linear::Layout layout);
 at::Tensor linear_bias_gradient(const at::Tensor& dy);
 
-// Returns where a linear layer that runs now leaves the gradients of its weight and bias in backward, which
-// linear() does by itself. Null if it must compute them: backward is not split, or the weight is frozen or
-// a result of functions that cannot run in the second half.
+// Returns the object to which the backward of a linear layer that runs now defers the gradients of its weight
+// and bias, for operations with a backward of their own; linear() does this itself. Returns null if they
+// cannot be deferred: backward is not split, the weight is frozen, or DeferredGradients::can_defer is false.
 std::shared_ptr<DeferredGradients> deferred_for(const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace weft::nn

@@ -9,6 +9,7 @@
 
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 #include "nn/cross_entropy.hpp"
 #include "nn/last_reader.hpp"
 #include "weft/nn/layers.hpp"
@@ -62,21 +63,21 @@ at::Tensor cross_entropy_gradient(const at::Tensor& logits, const at::Tensor& la
   AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "cross_entropy_backward", [&] {
     // A rank can have none of the classes.
     if (logits.numel() > 0)
-      kernels::cross_entropy_backward<scalar_t>(rows_of(logits, labels), logits.const_data_ptr<scalar_t>(),
-                                                normalisers_in<scalar_t>(pairs), gradient.item<scalar_t>(),
-                                                static_cast<scalar_t*>(result.data_ptr()));
+      kernels::cross_entropy_backward<scalar_t>(
+          rows_of(logits, labels), logits.const_data_ptr<scalar_t>(), normalisers_in<scalar_t>(pairs),
+          device::value_of<scalar_t>(gradient), static_cast<scalar_t*>(result.data_ptr()));
   });
   return result;
 }
 
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored) {
   check_labels(logits, labels, logits.size(-1), ignored);
-  const bool own_kernel =
-      logits.is_cpu() && (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kDouble);
+  const bool own_kernel = device::is_on_host(logits) &&
+                          (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kDouble);
   if (!own_kernel) {
     const at::Tensor exact = at::isReducedFloatingType(logits.scalar_type()) ? logits.to(at::kFloat) : logits;
-    return at::cross_entropy_loss(exact.reshape({-1, logits.size(-1)}), labels.reshape(-1), {},
-                                  at::Reduction::Sum, ignored);
+    return at::cross_entropy_loss(exact.reshape({-1, logits.size(-1)}),
+                                  labels.reshape(-1).to(logits.device()), {}, at::Reduction::Sum, ignored);
   }
   const bool ignored_is_a_class = ignored >= 0 && ignored < logits.size(-1);
   const at::Tensor counted = ignored_is_a_class ? labels.masked_fill(labels.eq(ignored), -1) : labels;
@@ -91,13 +92,14 @@ at::Tensor RowLabels::cross_entropy(const at::Tensor& logits) const {
 }
 
 double RowLabels::count() const {
-  return labels.ne(ignored).sum().item<double>();
+  return device::value_of<double>(labels.ne(ignored).sum());
 }
 
 Metric RowLabels::accuracy(const at::Tensor& logits) const {
-  const at::Tensor flat = labels.reshape(-1);
+  const at::Tensor flat = labels.reshape(-1).to(logits.device());
   const at::Tensor found = logits.reshape({flat.numel(), logits.size(-1)}).argmax(-1);
-  return {"accuracy", found.eq(flat).logical_and(flat.ne(ignored)).sum().item<double>(), count()};
+  const at::Tensor right = found.eq(flat).logical_and(flat.ne(ignored)).sum();
+  return {"accuracy", device::value_of<double>(right), count()};
 }
 
 }  // namespace weft::nn

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 
 namespace weft::nn {
 
@@ -31,16 +32,16 @@ at::Tensor padding_mask(const BatchFields& batch, std::string_view name, at::Int
   batch.require_shape(name, {ids.vec(), {c10::multiply_integers(ids) / ids.back(), ids.back()}});
   const at::Tensor& mask = batch.batch().at(name);
   const at::Tensor allowed = mask.ne(0);
-  if (mask.scalar_type() != at::kBool && !mask.eq(allowed).all().item<bool>()) {
+  if (mask.scalar_type() != at::kBool && !device::value_of<bool>(mask.eq(allowed).all())) {
     batch.refuse(name, "it has values beside 0 (padding) and 1 (attend)");
   }
-  if (allowed.all().item<bool>()) return {};
+  if (device::value_of<bool>(allowed.all())) return {};
   return additive_mask(allowed.reshape({-1, 1, 1, ids.back()}), dtype);
 }
 
 at::Tensor packing_mask(const at::Tensor& positions, int64_t rows, at::ScalarType dtype) {
   const at::Tensor sequence = at::diff(positions, 1, -1, positions.slice(-1, 0, 1) - 1).ne(1).cumsum(-1);
-  if (sequence.select(-1, -1).eq(0).all().item<bool>()) return {};
+  if (device::value_of<bool>(sequence.select(-1, -1).eq(0).all())) return {};
   const at::Tensor allowed = sequence.unsqueeze(-1).eq(sequence.unsqueeze(-2)).unsqueeze(1);
   return additive_mask(allowed.expand({rows, 1, -1, -1}), dtype);
 }

@@ -1,9 +1,5 @@
 #include "nn/random_stream.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
-
-#include <mutex>
-
 #include "weft/nn/forward_context.hpp"
 
 namespace weft::nn {
@@ -13,17 +9,8 @@ RandomStream::RandomStream(uint64_t stream) {
   const bool seeded = unit != nullptr && unit->context().seed();
   if (stream == 0 && !seeded) return;
   const uint64_t seed = drawn_seed(stream);
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  saved_ = generator.get_state();
-  generator.set_current_seed(seed);
-}
-
-RandomStream::~RandomStream() {
-  if (!saved_.defined()) return;
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(saved_);
+  before_.emplace();
+  device::seed_random(seed);
 }
 
 }  // namespace weft::nn

@@ -1,9 +1,10 @@
 // Random numbers that differ between ranks although their micro-batches and default generators are the same.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
+#include <optional>
+
+#include "device/random.hpp"
 
 namespace weft::nn {
 
@@ -12,7 +13,7 @@ constexpr uint64_t random_stream_of(int rank) {
   return static_cast<uint64_t>(rank) + 1;
 }
 
-// While an object of this class lives, the default CPU generator draws the numbers of random stream `stream`.
+// While an object of this class lives, the default generators draw the numbers of random stream `stream`.
 // If the micro-batch of the running unit has a seed, the stream is seeded by that unit's next random number.
 // Otherwise it is seeded by the default generator, which then continues as if one number had been drawn, and
 // stream 0 leaves the generator alone. Ranks therefore stay in step, and a recomputation draws the same
@@ -20,11 +21,10 @@ constexpr uint64_t random_stream_of(int rank) {
 class RandomStream {
  public:
   explicit RandomStream(uint64_t stream);
-  ~RandomStream();
   RandomStream(const RandomStream&) = delete;
 
  private:
-  at::Tensor saved_;  // the generator's state to restore; undefined if it was left alone
+  std::optional<device::KeepRandomState> before_;  // nothing if the generators were left alone
 };
 
 }  // namespace weft::nn

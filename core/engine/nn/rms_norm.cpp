@@ -9,6 +9,7 @@
 
 #include "autograd/first_order.hpp"
 #include "cpu/rms_norm.hpp"
+#include "device/tensors.hpp"
 #include "nn/with_type.hpp"
 
 namespace weft::nn {
@@ -23,7 +24,7 @@ class FusedRmsNorm : public torch::autograd::Function<FusedRmsNorm> {
  public:
   static bool takes(const at::Tensor& x, const at::Tensor& weight) {
     return has_type(x.scalar_type()) && weight.scalar_type() == x.scalar_type() &&
-           (x.is_cpu() || x.is_meta());
+           (device::is_on_host(x) || x.is_meta());
   }
 
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,

@@ -14,6 +14,7 @@
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
 #include "cpu/rotary.hpp"
+#include "device/tensors.hpp"
 
 namespace weft::nn {
 
@@ -52,7 +53,7 @@ at::Tensor frequencies_of(const RotaryConfig& config, int64_t size) {
 // Rotates `x`, backwards if `back`. cosine, sine: (1 or N, T, D / 2) in the dtype of x.
 at::Tensor turned(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, bool back) {
   if (x.is_meta()) return at::empty_like(x);
-  if (x.is_cpu() && x.scalar_type() == at::kFloat) {
+  if (device::is_on_host(x) && x.scalar_type() == at::kFloat) {
     const at::Tensor y = at::empty_like(x);
     kernels::rotate({x.size(0), x.size(1), x.size(2), x.size(3), cosine.size(0) == 1},
                     x.const_data_ptr<float>(), cosine.const_data_ptr<float>(), sine.const_data_ptr<float>(),
@@ -91,7 +92,7 @@ double at_least(const Config& values, std::string_view key, double least) {
   return value;
 }
 
-// Throws INVALID_ARGUMENT for a value that stands in two places and differs: under `key` and in `elsewhere`.
+// Throws INVALID_ARGUMENT for two values of one setting: `value` under `key`, and `other` in `elsewhere`.
 [[noreturn]] void refuse_both(const std::string& origin, std::string_view key, const std::string& value,
                               std::string_view elsewhere, const std::string& other) {
   fail(WEFT_INVALID_ARGUMENT, "{}: \"{}\" is {}, but {} is {}; give one of them", origin, key,
@@ -115,11 +116,11 @@ RotaryConfig::Scaling scaling_of(const Config& values) {
        fmt::join(known, ", "), did_you_mean(type, known));
 }
 
-// Returns a number that stands among the parameters in transformers 5 and beside them in transformers 4.
+// Returns a number that transformers 5 writes among the parameters, and transformers 4 beside them.
 double number_of(const Config& values, const Config& config, const char* key, double otherwise) {
   const double beside = config.real(key, otherwise), among = values.real(key, beside);
   if (config.has(key) && among != beside)
-    refuse_both(values.origin(), key, values.json(key), "the one beside them", config.json(key));
+    refuse_both(values.origin(), key, values.json(key), "the one at the top level", config.json(key));
   return among;
 }
 
@@ -173,7 +174,7 @@ RotaryConfig RotaryConfig::read(const Config& config, int64_t max_positions) {
   constexpr const char* kOriginal = "original_max_position_embeddings";
   const Config& holder = config.has(kOriginal) ? config : values;
   if (values.has(kOriginal) && values.integer(kOriginal) != holder.integer(kOriginal))
-    refuse_both(values.origin(), kOriginal, values.json(kOriginal), "the one beside them",
+    refuse_both(values.origin(), kOriginal, values.json(kOriginal), "the one at the top level",
                 config.json(kOriginal));
   rotary.original_positions = holder.integer(kOriginal, max_positions);
   if (rotary.original_positions < 1) {
@@ -185,24 +186,35 @@ RotaryConfig RotaryConfig::read(const Config& config, int64_t max_positions) {
 
 Rotary::Rotary(const RotaryConfig& config, int64_t size) : frequencies_(frequencies_of(config, size)) {}
 
-Rotary::Table Rotary::table(int64_t positions) const {
+Rotary::Table Rotary::table(int64_t positions, bool on_host) const {
   const std::lock_guard lock(mutex_);
-  if (!table_.cosine.defined() || table_.cosine.size(0) < positions) {
+  Table& known = on_host ? table_ : device_table_;
+  if (!known.cosine.defined() || known.cosine.size(0) < positions) {
     const at::Tensor angles = at::arange(positions, at::kFloat).unsqueeze(1) * frequencies_;
-    table_ = {angles.cos(), angles.sin()};
+    known = {angles.cos(), angles.sin()};
+    if (!on_host) known = {device::on_device(known.cosine), device::on_device(known.sine)};
   }
-  return table_;
+  return known;
+}
+
+Rotary::Table Rotary::table_of(const at::Tensor& positions) const {
+  const std::lock_guard lock(mutex_);
+  if (!device_frequencies_.defined()) device_frequencies_ = device::on_device(frequencies_);
+  const at::Tensor angles = positions.to(at::kFloat).unsqueeze(-1) * device_frequencies_;
+  return {angles.cos(), angles.sin()};
 }
 
 at::Tensor Rotary::operator()(const at::Tensor& x, const at::Tensor& positions) const {
-  const int64_t length = positions.defined() && positions.numel() > 0 && !positions.is_meta()
-                             ? positions.max().item<int64_t>() + 1
-                             : x.size(1);
-  const Table all = table(length);
+  const bool given = positions.defined() && !positions.is_meta();
+  if (given && !device::is_on_host(positions)) {
+    const Table own = table_of(positions);
+    return Turn::apply(x.contiguous(), own.cosine.to(x.options()), own.sine.to(x.options()));
+  }
+  const int64_t length =
+      given && positions.numel() > 0 ? device::value_of<int64_t>(positions.max()) + 1 : x.size(1);
+  const Table all = table(length, given || device::is_on_host(x) || x.is_meta());
   const auto rows = [&](const at::Tensor& table) {
-    const at::Tensor picked = positions.defined() && !positions.is_meta()
-                                  ? table.index({positions.cpu()})
-                                  : table.slice(0, 0, x.size(1)).unsqueeze(0);
+    const at::Tensor picked = given ? table.index({positions}) : table.slice(0, 0, x.size(1)).unsqueeze(0);
     return picked.to(x.options());
   };
   return Turn::apply(x.contiguous(), rows(all.cosine), rows(all.sine));

@@ -26,6 +26,13 @@ std::unique_ptr<Unit> make_unit(std::string name, std::vector<torch::nn::Module*
   return std::make_unique<FunctionUnit>(std::move(name), modules, std::move(forward));
 }
 
+bool is_layer(const Unit& unit) {
+  const std::string_view name = unit.name();
+  const size_t dot = name.rfind('.');
+  return dot != name.npos && dot + 1 < name.size() &&
+         name.find_first_not_of("0123456789", dot + 1) == name.npos;
+}
+
 torch::nn::Module& submodule(torch::nn::Module& parent, std::string_view path) {
   torch::nn::Module* module = &parent;
   while (!path.empty()) {

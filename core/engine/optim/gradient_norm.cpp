@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 
 namespace weft::optim {
 
@@ -54,7 +55,8 @@ double counted_norm_part(const std::vector<Shard>& shards, double p) {
   double total = 0;
   for (const Shard& shard : shards) {
     if (!shard.gradient.defined() || shard.counted_count == 0) continue;
-    const at::Tensor part = shard.gradient.narrow(0, shard.counted_begin, shard.counted_count);
+    const at::Tensor part =
+        device::on_host(shard.gradient.narrow(0, shard.counted_begin, shard.counted_count));
     double value = 0;
     AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, part.scalar_type(), "gradient_norm", [&] {
       value = part_of(part.const_data_ptr<scalar_t>(), part.numel(), p);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 #include "optim/gradient_norm.hpp"
 #include "optim/optimizer_state.hpp"
 #include "optim/rounds.hpp"
@@ -22,7 +23,7 @@ void reduce_over_ranks(const Bindings& training, std::vector<double>& values, Re
   if (training.world().size() == 1) return;
   const at::Tensor sums = at::tensor(values, at::kDouble);
   training.world().communicator().all_reduce(sums, op, true).wait();
-  values.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
+  values = device::values_of<double>(sums);
 }
 
 // All-reduces `sums`. The part of the norm at `place` becomes the maximum if the norm type is infinite.
@@ -105,6 +106,7 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector
   const bool measured = max_norm > 0 || scaler;
   sums.push_back(measured ? counted_norm_part(shards, norm_type) : 0);
   sums.insert(sums.end(), extra.begin(), extra.end());
+  const size_t pending_place = sums.size();
   sums.push_back(boosted_training.shared_gradients().is_pending() ? 1 : 0);
   const size_t rule_place = sums.size();
   rounds.measure(sums);
@@ -113,7 +115,7 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector
   else
     reduce_over_ranks(boosted_training, sums, ReduceOp::kSum);
 
-  if (sums[rule_place - 1] > 0) {
+  if (sums[pending_place] > 0) {
     boosted_training.touch(touched);
     fail(WEFT_FAILED_PRECONDITION,
          "step: the last backward ran under no_sync, so the gradients of parameters that several pipeline "

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+#include "device/tensors.hpp"
 #include "memory/pools.hpp"
 #include "optim/rules.hpp"
 
@@ -34,6 +36,12 @@ void convert_value(Slice& slice) {
 }  // namespace
 
 Slice Rounds::slice_of(const Shard& shard) {
+  if (!device::is_on_host(shard.value) && !shared_.rule->runs_on_every_device())
+    fail(
+        WEFT_UNIMPLEMENTED,
+        "optimizer {}: it updates values in host memory alone, but those of {} are on {}; choose adam, adamw "
+        "or sgd, or a strategy that offloads the optimizer",
+        shared_.rule->name(), shard.param->name, shard.value.device().str());
   Slice slice;
   slice.value = shard.value;
   slice.gradient = shard.gradient;

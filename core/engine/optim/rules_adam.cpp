@@ -33,6 +33,8 @@ class AdamRule : public Rule {
     return {{"exp_avg"}, {"exp_avg_sq"}};
   }
 
+  bool runs_on_every_device() const override { return true; }
+
   void update(int, UpdateBatch& batch) const override {
     apply(batch, static_cast<double>(batch.step), decoupled_);
   }
@@ -40,12 +42,14 @@ class AdamRule : public Rule {
  protected:
   // Runs ATen's fused kernel. `step` determines the bias correction.
   void apply(UpdateBatch& batch, double step, bool decoupled) const {
-    // The kernel takes a step count for each tensor and only reads it, so all share one.
-    const at::Tensor count = at::full({}, step, at::kFloat);
     const Hyper& options = batch.options;
     const auto kernel = decoupled ? adamw : adam;
-    for (const Grouped& part : group(*this, batch, {"exp_avg", "exp_avg_sq"}))
+    for (const Grouped& part : group(*this, batch, {"exp_avg", "exp_avg_sq"})) {
+      const at::TensorOptions there = part.lists.values.front().options();
+      // The kernel takes a step count for each tensor and only reads it, so all share one.
+      const at::Tensor count = at::full({}, step, there.dtype(at::kFloat));
       kernel(part.lists, std::vector<at::Tensor>(part.lists.values.size(), count), options);
+    }
   }
 
  private:

@@ -32,6 +32,8 @@ class Sgd final : public Rule {
     return {{"momentum_buffer"}};
   }
 
+  bool runs_on_every_device() const override { return true; }
+
   void update(int, UpdateBatch& batch) const override {
     const Hyper& options = batch.options;
     const double momentum = options.at("momentum");

@@ -3,9 +3,12 @@
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/full.h>
 
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 #include "memory/pools.hpp"
 
 namespace weft::optim {
@@ -14,9 +17,8 @@ namespace {
 
 [[noreturn]] void refuse(const Rule& rule, const at::Tensor& tensor, const std::string& what) {
   fail(WEFT_INTERNAL,
-       "optimizer {}: a {} of {} elements of {}; slices are flat, contiguous, on the CPU, of one length, and "
-       "all of float "
-       "or all of double",
+       "optimizer {}: a {} of {} elements of {}; slices are flat, contiguous, on one device, of one length, "
+       "and all of float or all of double",
        rule.name(), what, tensor.defined() ? tensor.numel() : 0,
        tensor.defined() ? toString(tensor.scalar_type()) : "no tensor");
 }
@@ -24,8 +26,9 @@ namespace {
 // Checks the tensors of a slice. The kernels take bare pointers, so they would read beyond the end of a
 // shorter tensor.
 bool matches(const at::Tensor& tensor, const at::Tensor& value) {
-  return tensor.defined() && tensor.dim() == 1 && tensor.is_contiguous() && tensor.is_cpu() &&
-         tensor.numel() == value.numel() && tensor.scalar_type() == value.scalar_type();
+  return tensor.defined() && tensor.dim() == 1 && tensor.is_contiguous() &&
+         tensor.device() == value.device() && tensor.numel() == value.numel() &&
+         tensor.scalar_type() == value.scalar_type();
 }
 
 void check(const Rule& rule, const Slice& slice, const std::vector<std::string>& state_names) {
@@ -56,7 +59,7 @@ bool make_states(const Slice& slice, const std::vector<std::string>& state_names
 void apply_factor(Lists& lists, double factor) {
   if (factor == 1.0) return;
   if (lists.gradients.front().scalar_type() == at::kFloat) {
-    lists.divisor = at::full({}, 1.0 / factor, at::kFloat);
+    lists.divisor = at::full({}, 1.0 / factor, lists.gradients.front().options());
   } else {
     at::_foreach_mul_(lists.gradients, factor);
   }
@@ -96,11 +99,12 @@ void prepare(const Rule& rule, Slice& slice, const std::vector<std::string>& sta
 
 std::vector<Grouped> group(const Rule& rule, UpdateBatch& batch,
                            const std::vector<std::string>& state_names) {
-  std::map<std::pair<at::ScalarType, bool>, Lists> groups;
+  std::map<std::tuple<at::ScalarType, bool, bool>, Lists> groups;
   for (Slice& slice : batch.slices) {
     check(rule, slice, state_names);
     if (slice.value.numel() == 0) continue;
-    Lists& lists = groups[{slice.value.scalar_type(), make_states(slice, state_names)}];
+    const bool first = make_states(slice, state_names);
+    Lists& lists = groups[{slice.value.scalar_type(), first, device::is_on_host(slice.value)}];
     lists.values.push_back(slice.value);
     lists.gradients.push_back(slice.gradient);
     lists.states.resize(state_names.size());
@@ -110,7 +114,7 @@ std::vector<Grouped> group(const Rule& rule, UpdateBatch& batch,
   std::vector<Grouped> grouped;
   for (auto& [key, lists] : groups) {
     apply_factor(lists, batch.factor);
-    grouped.push_back({std::move(lists), key.second});
+    grouped.push_back({std::move(lists), std::get<1>(key)});
   }
   return grouped;
 }

@@ -22,8 +22,9 @@ struct Lists {
   std::optional<at::Tensor> divisor;
 };
 
-// Groups slices by dtype and by whether they had states before, so that a rule can tell first updates apart.
-// Makes missing states as zeros. Multiplies gradients by `factor` where a kernel could not do so exactly.
+// Groups slices by dtype, device and whether they had states before, so that a rule can tell first updates
+// apart. Makes missing states as zeros. Multiplies gradients by `factor` where a kernel could not do so
+// exactly.
 struct Grouped {
   Lists lists;
   bool first = false;

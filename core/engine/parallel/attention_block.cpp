@@ -1,7 +1,6 @@
 #include "parallel/attention_block.hpp"
 
 #include <ATen/AccumulateType.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
@@ -14,12 +13,15 @@
 #include <limits>
 #include <tuple>
 
+#include "device/random.hpp"
+#include "device/tensors.hpp"
+
 namespace weft::parallel {
 
 namespace {
 
 bool has_kernel(const AttentionBlock& block) {
-  return block.fused && block.dropout == 0 && block.q.is_cpu();
+  return block.fused && block.dropout == 0 && device::is_on_host(block.q);
 }
 
 at::ScalarType exact_type(const at::Tensor& x) {
@@ -53,10 +55,9 @@ at::Tensor scores(const AttentionBlock& block, const at::Tensor& q, const at::Te
 
 // Returns the factor of each probability under dropout: 0, or 1 / (1 - dropout).
 at::Tensor kept(const AttentionBlock& block, const at::Tensor& like) {
-  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(block.seed);
-  return at::empty(like.sizes(), like.options())
-      .bernoulli_(1 - block.dropout, generator)
-      .div_(1 - block.dropout);
+  at::Tensor drawn = at::empty(like.sizes(), like.options().device(device::kHost));
+  drawn.bernoulli_(1 - block.dropout, device::host_generator(block.seed));
+  return device::on_device(drawn).div_(1 - block.dropout);
 }
 
 // Returns the arguments `is_causal` and `attn_mask` of the kernel, which takes only one of them.

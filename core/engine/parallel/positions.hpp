@@ -12,7 +12,8 @@
 
 namespace weft::parallel {
 
-// The segments of the ranks of a group (box/segments.hpp), and the collectives that join and share them.
+// How a group of ranks splits the positions of a sequence (box/segments.hpp), with the collectives that
+// gather and scatter them.
 class Positions {
  public:
   using Order = Segments::Order;

@@ -1,5 +1,4 @@
 #include <ATen/AccumulateType.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
@@ -16,6 +15,8 @@
 
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
+#include "device/autocast.hpp"
+#include "device/tensors.hpp"
 #include "parallel/attention.hpp"
 #include "parallel/attention_block.hpp"
 #include "parallel/route.hpp"
@@ -100,7 +101,7 @@ at::Tensor queries_of(const at::Tensor& bias, const Ranges& at) {
 // window.
 at::Tensor above_hidden(const at::Tensor& bias) {
   const at::Tensor padding = nn::additive_mask(at::zeros({1}, at::kBool), bias.scalar_type());
-  return bias.clamp_min(padding.item<double>() / 2);
+  return bias.clamp_min(device::value_of<double>(padding) / 2);
 }
 
 // Masks the keys of `block` that lie before the window of a query. The value is finite, because a query may
@@ -112,7 +113,7 @@ void hide_before_window(const Setting& setting, const Ranges& at, int rank, Atte
   const at::Tensor queries = numbers(setting.positions.ranks().rank(), setting.total, at.queries),
                    keys = numbers(rank, setting.total_keys, at.keys),
                    hidden = (queries.unsqueeze(1) - keys).ge(setting.window);
-  if (!hidden.any().item<bool>()) return;
+  if (!device::value_of<bool>(hidden.any())) return;
   const at::Tensor here = hidden.to(block.q.device()).view({1, 1, queries.numel(), keys.numel()});
   const at::Tensor window = nn::additive_mask(here.logical_not(), block.q.scalar_type());
   block.bias = block.bias.defined() ? at::where(here, window, block.bias) : window;
@@ -278,10 +279,9 @@ class RingAttention final : public StreamAttention {
                      const nn::AttentionOptions& options) const override {
     // Cast the inputs as autocast would, then disable it: forward and backward choose their precision
     // themselves.
-    if (at::autocast::is_autocast_enabled(at::kCPU)) {
-      const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
-      const at::ScalarType dtype =
-          q.scalar_type() == at::kDouble ? at::kDouble : at::autocast::get_autocast_dtype(at::kCPU);
+    if (const std::optional<at::ScalarType> cast = device::autocast_dtype()) {
+      const device::NoAutocast no_autocast;
+      const at::ScalarType dtype = q.scalar_type() == at::kDouble ? at::kDouble : *cast;
       return forward(q.to(dtype), k.to(dtype), v.to(dtype), mask, options);
     }
     if (options.upcast && at::isReducedFloatingType(q.scalar_type())) {

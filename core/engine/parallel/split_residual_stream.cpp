@@ -56,8 +56,8 @@ class Again {
 // The backward of a product with a gathered input. It saves this rank's positions only.
 class GatheredProduct final : public torch::autograd::Node {
  public:
-  // Its edges are those of the gathered input, weight and bias; with `deferred`, to which the gradients of
-  // weight and bias are left, that of the input alone: autograd would call the hooks of parameters twice.
+  // Its edges are those of the gathered input, weight and bias. With `deferred`, which takes the gradients of
+  // weight and bias, its only edge is that of the input: autograd would call the hooks of parameters twice.
   GatheredProduct(const at::Tensor& part, const at::Tensor& weight, const at::Tensor& bias,
                   nn::Linear::Layout layout, std::shared_ptr<Again> again,
                   std::shared_ptr<DeferredGradients> deferred)
@@ -82,7 +82,7 @@ class GatheredProduct final : public torch::autograd::Node {
                                             biased ? nn::linear_bias_gradient(dy) : at::Tensor()};
     };
     if (deferred_ != nullptr) {
-      deferred_->leave(parameters_, gradients_of_parameters);
+      deferred_->defer(parameters_, gradients_of_parameters);
       return result;
     }
     const torch::autograd::variable_list parameters = gradients_of_parameters();
@@ -100,7 +100,7 @@ class GatheredProduct final : public torch::autograd::Node {
   const torch::autograd::edge_list parameters_;  // of weight and bias
   const nn::Linear::Layout layout_;
   const std::shared_ptr<Again> again_;
-  const std::shared_ptr<DeferredGradients> deferred_;  // null if backward is whole
+  const std::shared_ptr<DeferredGradients> deferred_;  // null if backward is not split
 };
 
 class SplitInput final : public RegionInput {

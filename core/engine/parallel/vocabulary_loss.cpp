@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 
+#include "device/tensors.hpp"
 #include "nn/cross_entropy.hpp"
 
 namespace weft::parallel {
@@ -30,8 +31,8 @@ at::Tensor local_labels(const at::Tensor& labels, int64_t ignored, int64_t begin
       .contiguous();
 }
 
-// Returns the loss summed over all rows. Fills `pairs` (rows, 2) with the normalizer of each row, for
-// backward.
+// Returns the loss summed over all rows. All tensors are on the host. Fills `pairs` (rows, 2) with the
+// normalizer of each row, for backward.
 template <typename T>
 at::Tensor sum_of_rows(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& pairs,
                        const Communicator& ranks) {
@@ -85,14 +86,16 @@ class VocabularyCrossEntropy : public torch::autograd::Function<VocabularyCrossE
 at::Tensor vocabulary_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored,
                                         int64_t begin, int64_t classes, const Communicator& ranks) {
   nn::check_labels(logits, labels, classes, ignored);
+  const at::Tensor here = device::on_host(logits);
   const at::Tensor exact =
-      (at::isReducedFloatingType(logits.scalar_type()) ? logits.to(at::kFloat) : logits).contiguous();
-  const at::Tensor local = local_labels(labels, ignored, begin, logits.size(-1));
-  return AT_DISPATCH_FLOATING_TYPES(exact.scalar_type(), "vocabulary_cross_entropy", [&] {
+      (at::isReducedFloatingType(here.scalar_type()) ? here.to(at::kFloat) : here).contiguous();
+  const at::Tensor local = local_labels(device::on_host(labels), ignored, begin, logits.size(-1));
+  const at::Tensor sum = AT_DISPATCH_FLOATING_TYPES(exact.scalar_type(), "vocabulary_cross_entropy", [&] {
     return VocabularyCrossEntropy::apply(exact, local, [&](const at::Tensor& pairs) {
       return sum_of_rows<scalar_t>(exact, local, pairs, ranks);
     });
   });
+  return sum.to(logits.device());
 }
 
 }  // namespace weft::parallel

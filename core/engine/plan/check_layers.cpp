@@ -182,7 +182,7 @@ class Checker {
     const Linears columns = select(found->second, Fact::kSplitsOutput);
     const int64_t ranks = plan_.sizes.tensor;
     for (const DividableAttribute& attribute : node.attributes) {
-      const int64_t here = divided(node.path, attribute);
+      const int64_t here = local_value(plan_, node.path, attribute);
       const int64_t wanted =
           columns.empty() ? attribute.value : std::max<int64_t>(1, attribute.value / ranks);
       if (here == wanted) continue;
@@ -225,15 +225,6 @@ class Checker {
     found_.add(node.path, fmt::format("normalizes the heads that {} gives this rank, so the gradients of its "
                                       "parameters would be incomplete; give its entry split = true",
                                       text(columns.front())));
-  }
-
-  // Returns the value of an attribute after the plan.
-  int64_t divided(const std::string& path, const DividableAttribute& attribute) const {
-    for (const Division& division : plan_.divisions)
-      if (division.attribute == attribute.name)
-        for (const DividedNode& node : division.nodes)
-          if (node.path == path) return node.after;
-    return attribute.value;
   }
 
   // Checks that a position bias computes the heads and the queries that its attention has on this rank.
@@ -294,8 +285,8 @@ class Checker {
                            places.size() == 1 ? places.front() : "the last module of the sequence"));
   }
 
-  // Checks that each sequence of which every rank has all positions is split by one module only. What a
-  // second one gets is this rank's positions already.
+  // Checks that one module at most splits each sequence. A second one would split this rank's positions
+  // again.
   void check_splits() {
     const Sequences sequences(model_, plan_);
     for (const Node& node : model_.nodes) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "base/text.hpp"
@@ -60,6 +62,10 @@ std::vector<Components> merge_at(const std::vector<Components>& paths, size_t po
 }
 
 }  // namespace
+
+int64_t num_elements(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 std::string parent_of(std::string_view path) {
   const size_t dot = path.rfind('.');

@@ -56,6 +56,9 @@ struct ModelDescription {
   std::vector<TiedNames> ties;
 };
 
+// Returns the number of elements of a tensor of this shape.
+int64_t num_elements(const std::vector<int64_t>& shape);
+
 // Returns the path of the module that contains the one at `path`, "" for the root.
 std::string parent_of(std::string_view path);
 

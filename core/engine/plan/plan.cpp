@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
 #include "base/sha256.hpp"
@@ -74,10 +72,6 @@ void check_determinism(const Recording& first, const Recording& second, std::vec
       plan.architecture, plan.sizes.tensor, plan.sizes.sequence);
   if (problems.size() == 1) fail(WEFT_INVALID_ARGUMENT, "{}: {}", who, problems.front());
   fail(WEFT_INVALID_ARGUMENT, "{}: {} problems\n  {}", who, problems.size(), fmt::join(problems, "\n  "));
-}
-
-int64_t num_elements(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
 void finish(Plan& plan, const ModelDescription& model) {
@@ -197,6 +191,14 @@ Plan empty_plan(const ModelDescription& unordered, const ParallelSizes& sizes) {
   Plan plan = validate(model, sizes, {}, problems);
   finish(plan, model);
   return plan;
+}
+
+int64_t local_value(const Plan& plan, const std::string& path, const DividableAttribute& attribute) {
+  for (const Division& division : plan.divisions)
+    if (division.attribute == attribute.name)
+      for (const DividedNode& node : division.nodes)
+        if (node.path == path) return node.after;
+  return attribute.value;
 }
 
 bool divides_logits(const Plan& plan) {

@@ -59,9 +59,11 @@ struct Requirement {
 struct PlannedTransfer {
   std::string path;
   Transfer::Kind kind;
-  std::string sequence;  // of which `width` elements at each position are sent
-  int64_t width = 0;     // of the queries, if it is attention
-  std::string source;    // the sequence of the keys and values
+  // `width` elements are sent for each position of `sequence`. In attention these are the queries, and
+  // `source` is the sequence of the keys and values.
+  std::string sequence;
+  int64_t width = 0;
+  std::string source;
   int64_t source_width = 0;
   // The elements of each gradient and the number of ranks that sum them.
   struct Gradient {
@@ -121,6 +123,9 @@ Plan empty_plan(const ModelDescription& model, const ParallelSizes& sizes);
 // Returns one line for each part of the plan that is valid but cannot be run; empty if the plan can be
 // applied.
 std::vector<std::string> unsupported(const Plan& plan);
+
+// Returns the value that an attribute of the module at `path` has on each rank after the plan's divisions.
+int64_t local_value(const Plan& plan, const std::string& path, const DividableAttribute& attribute);
 
 // Returns true if each rank's logits are a part of the model's: of the classes, or of the positions.
 bool divides_logits(const Plan& plan);

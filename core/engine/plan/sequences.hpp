@@ -22,11 +22,11 @@ class Sequences {
   // Returns true if units run the module before its sequence is split, so that it has all positions on every
   // rank.
   bool are_split_after(const Node& node) const;
-  // Returns the path of the module that splits the sequence of the module at `path`, which every rank has
-  // completely before: of several such modules, the one that units run first; "" if there is none.
+  // Returns the path of the first module that splits the sequence which passes through the module at `path`;
+  // "" if there is none. Before it, every rank has all positions.
   std::string split_at(const std::string& path) const;
-  // Returns the path of the module whose sequence passes through the module at `path`: the innermost module
-  // around it that has a sequence of its own, otherwise "".
+  // Returns the sequence that passes through the module at `path`, as the path of the innermost module around
+  // it that has a sequence of its own; "" if there is none.
   std::string sequence_of(const std::string& path) const;
   // Returns the path of the module whose sequence units run last, "" if the model has no nested sequences.
   const std::string& last() const { return last_; }
@@ -38,9 +38,9 @@ class Sequences {
   std::vector<std::string> never_split() const;
 
  private:
-  std::vector<std::string> nested_;       // paths of the modules below which a sequence of their own begins
-  std::set<std::string> split_;           // the sequences that an entry splits, by path; "" for the others
-  std::map<std::string, size_t> ends_;    // the order of the end of each sequence, by path; "" for the others
+  std::vector<std::string> nested_;     // paths of the modules below which a sequence of their own begins
+  std::set<std::string> split_;         // the sequences that an entry splits, by path; "" for the others
+  std::map<std::string, size_t> ends_;  // the order of the end of each sequence, by path; "" for the others
   // The order and the path of the first module that splits each sequence, by path.
   std::map<std::string, std::pair<size_t, std::string>> splits_;
   std::string last_;

@@ -1,7 +1,6 @@
 #include "plan/traffic.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/text.hpp"
 #include "box/segments.hpp"
@@ -17,15 +16,21 @@ using Kind = Transfer::Kind;
 // One call of a collective.
 struct Message {
   enum class Pass { kForward, kBackward };
-  // What is sent of the transfer: all positions that the rank has in regions, or that it computes a head of;
-  // its part, padded to the largest one; in a ring, all parts but that of the next rank or the rank's own.
-  enum class Amount { kRegion, kHead, kPart, kAllButNext, kAllButOwn, kAttention, kGradients };
+  enum class Amount {
+    kRegion,      // the positions that the rank has inside tensor-parallel regions
+    kHead,        // the positions for which the rank computes logits
+    kPart,        // the rank's part of the positions, padded to the largest part
+    kAllButNext,  // in a ring: the parts of all ranks but the next one
+    kAllButOwn,   // in a ring: the parts of all other ranks
+    kAttention,   // see bytes_of_attention()
+    kGradients,   // the gradients of the module's parameters
+  };
   Pass pass;
   Collective collective;
   Amount amount;
 };
 
-// Returns the calls that carry a transfer out, as the residual stream for these sizes makes them.
+// Returns the collectives that the residual stream for these sizes calls for a transfer.
 std::vector<Message> messages_of(Kind kind, const ParallelSizes& sizes) {
   using enum Message::Pass;
   using enum Message::Amount;
@@ -76,7 +81,7 @@ std::vector<Message> messages_of(Kind kind, const ParallelSizes& sizes) {
   return {};
 }
 
-// Returns what a rank sends in an all-reduce.
+// Returns the bytes that a rank sends in a ring all-reduce of `bytes`.
 int64_t reduced(int64_t bytes, int64_t ranks) {
   return 2 * bytes * (ranks - 1) / ranks;
 }
@@ -197,10 +202,14 @@ std::string text_of(const PlannedTransfer& transfer, const Message& message) {
     for (const PlannedTransfer::Gradient& gradient : transfer.gradients) elements += gradient.elements;
     return fmt::format("{} of {} elements", name, elements);
   }
-  // An all-to-all exchanges queries, keys, values and the result; a ring passes keys and values on.
   int64_t width = transfer.width;
-  if (message.amount == Message::Amount::kAttention)
-    width = transfer.source_width + (message.collective == Collective::kAllToAll ? 2 * width : 0);
+  if (message.amount == Message::Amount::kAttention) {
+    // An all-to-all exchanges queries, keys, values and the result. A ring passes keys and values on, and in
+    // backward also their gradients.
+    const bool backward = message.pass == Message::Pass::kBackward;
+    width = message.collective == Collective::kAllToAll ? transfer.source_width + 2 * width
+                                                        : transfer.source_width * (backward ? 2 : 1);
+  }
   return fmt::format("{} of {} elements per position", name, width);
 }
 
@@ -224,25 +233,19 @@ std::string explain_transfers(const Plan& plan) {
       (message.pass == Message::Pass::kForward ? found->forward : found->backward)
           .push_back(text_of(transfer, message));
   }
-  std::vector<std::pair<std::string, std::vector<std::string>>> lines;  // with the paths that send the same
+  PerNode sent;
   for (const Sent& module : modules) {
     std::vector<std::string> passes;
     if (!module.forward.empty())
       passes.push_back(fmt::format("forward: {}", fmt::join(module.forward, ", ")));
     if (!module.backward.empty())
       passes.push_back(fmt::format("backward: {}", fmt::join(module.backward, ", ")));
-    const std::string text = fmt::format("{}", fmt::join(passes, "; "));
-    const auto same =
-        std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.first == text; });
-    if (same == lines.end())
-      lines.push_back({text, {module.path}});
-    else
-      same->second.push_back(module.path);
+    sent.add(module.path, fmt::format("{}", fmt::join(passes, "; ")));
   }
   std::string text;
-  for (const auto& [sent, paths] : lines)
+  for (const auto& [passes, paths] : sent.groups())
     text +=
-        fmt::format("sends       {}: {}  {}\n", paths.size(), fmt::join(compress_paths(paths), ", "), sent);
+        fmt::format("sends       {}: {}  {}\n", paths.size(), fmt::join(compress_paths(paths), ", "), passes);
   return text;
 }
 

@@ -1,5 +1,6 @@
-// What the ranks of the tensor and sequence axes send, by the transfers of a plan's operations. The residual
-// streams (parallel/residual_stream.hpp) carry the transfers out; this file says with which collectives.
+// What the ranks of the tensor and sequence axes send. A plan's operations list transfers; this file knows
+// the collectives that the residual streams (parallel/residual_stream.hpp) call for each, and counts their
+// bytes.
 #pragma once
 
 #include <array>
@@ -26,11 +27,11 @@ struct SequenceShape {
   int64_t rows = 0;
 };
 
-// What one forward and backward runs on.
+// The batch and the options that decide how much one forward and backward sends.
 struct TrafficShape {
   std::vector<SequenceShape> sequences = {};
   int64_t element_size = 4;               // bytes of an element of activations and gradients
-  std::set<std::string> recomputed = {};  // paths of the modules that run forward once more in backward
+  std::set<std::string> recomputed = {};  // paths of the modules that backward recomputes
 };
 
 // Bytes by collective, in the order of kCollectives.
@@ -40,7 +41,7 @@ using SentBytes = std::array<int64_t, kCollectives.size()>;
 // backward, as if every parameter were trained. Throws INVALID_ARGUMENT naming a sequence that `shape` lacks.
 SentBytes sent_bytes(const Plan& plan, const TrafficShape& shape);
 
-// Returns what each module sends, one line for all modules that send the same:
+// Returns what each module sends as text, with one line for all modules that send the same:
 // "sends       12: h.{0..11}.mlp.c_proj  forward: all-reduce of 768 elements per position".
 std::string explain_transfers(const Plan& plan);
 

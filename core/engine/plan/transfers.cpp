@@ -1,6 +1,5 @@
 // Lists what the modules of a plan send: their widths, and which gradients several ranks sum.
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -16,10 +15,6 @@ namespace weft::plan {
 namespace {
 
 using Kind = Transfer::Kind;
-
-int64_t product(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
 
 // Returns the matrix of a linear layer or an embedding, null if the module has none.
 const PlannedParameter* matrix_of(const PlannedNode& node) {
@@ -96,8 +91,8 @@ class Lister {
     }
   }
 
-  // Returns false for a module that no unit runs, and for another path of an embedding that stacks with
-  // sequences of their own run under their paths.
+  // Returns false for a module that no unit runs. Also returns false for an embedding outside of all nested
+  // sequences if it is tied to one inside, because the encoder and the decoder run theirs.
   bool is_run(const Node& node) const {
     if (node.order == std::numeric_limits<size_t>::max()) return false;
     if (!sequences_.sequence_of(node.path).empty()) return true;
@@ -189,8 +184,8 @@ class Lister {
           if (node.path.starts_with(attention.path + ".")) outputs += local_outputs(node);
     int64_t heads = 1, key_heads = 1;
     if (!attention.attributes.empty()) {
-      heads = std::max<int64_t>(1, divided(attention, attention.attributes.front()));
-      key_heads = std::max<int64_t>(1, divided(attention, attention.attributes.back()));
+      heads = std::max<int64_t>(1, local_value(plan_, attention.path, attention.attributes.front()));
+      key_heads = std::max<int64_t>(1, local_value(plan_, attention.path, attention.attributes.back()));
     }
     const int64_t head_size = outputs / (heads + 2 * key_heads);
     made.width = heads * head_size;
@@ -201,23 +196,16 @@ class Lister {
     made.source_width = 2 * key_heads * head_size;
   }
 
-  int64_t divided(const Node& node, const DividableAttribute& attribute) const {
-    for (const Division& entry : plan_.divisions)
-      if (entry.attribute == attribute.name)
-        for (const DividedNode& divided : entry.nodes)
-          if (divided.path == node.path) return divided.after;
-    return attribute.value;
-  }
-
   std::vector<PlannedTransfer::Gradient> gradients_of(const PlannedNode& node, Kind kind) const {
     std::vector<PlannedTransfer::Gradient> gradients;
     const uint32_t ranks = plan_.sizes.tensor;
     const auto is_cut = [](const PlannedParameter& param) { return param.cuts.size() > 1; };
     if (kind == Kind::kGradients)
-      for (const PlannedParameter& param : node.params) gradients.push_back({product(param.shape), ranks});
+      for (const PlannedParameter& param : node.params)
+        gradients.push_back({num_elements(param.shape), ranks});
     if (kind == Kind::kOwnGradients)
       for (const PlannedParameter& param : node.params)
-        if (!is_cut(param)) gradients.push_back({product(param.shape), ranks});
+        if (!is_cut(param)) gradients.push_back({num_elements(param.shape), ranks});
     if (kind == Kind::kSharedGradients && std::any_of(node.params.begin(), node.params.end(), is_cut))
       for (const PlannedParameter& param : node.params) add_shared(param, gradients);
     return gradients;
@@ -226,13 +214,13 @@ class Lister {
   // Adds the elements of the first rank that other ranks hold too, as parallel::summed_gradient sums them.
   void add_shared(const PlannedParameter& param, std::vector<PlannedTransfer::Gradient>& gradients) const {
     const std::vector<size_t> dims = split_dims(param.shape, param.cuts);
-    if (dims.empty()) gradients.push_back({product(param.shape), plan_.sizes.tensor});
+    if (dims.empty()) gradients.push_back({num_elements(param.shape), plan_.sizes.tensor});
     for (const size_t dim : dims) {
       const std::vector<int64_t> local = param.local(0);
       for (const auto& [run, holders] : shared_runs(param.cuts, 0, dim))
         if (holders.size() > 1)
           gradients.push_back(
-              {product(local) / local[dim] * run.count, static_cast<uint32_t>(holders.size())});
+              {num_elements(local) / local[dim] * run.count, static_cast<uint32_t>(holders.size())});
     }
   }
 

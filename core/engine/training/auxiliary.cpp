@@ -32,15 +32,14 @@ double scale_of(const weft_step& step, const MicroBatch& micro, const std::strin
   return micro.share / positions_of(step.bindings(), micro.context->sequences()[place]);
 }
 
-void report(weft_step& step, const std::string& name, double part) {
+void report(weft_step& step, const std::string& name, const at::Tensor& part) {
   const auto own = step.names.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
-  const auto found = std::find(own, step.names.end(), name);
-  if (found == step.names.end()) {
+  const auto term = static_cast<size_t>(std::find(own, step.names.end(), name) - step.names.begin());
+  if (term == step.names.size()) {
     step.names.push_back(name);
-    step.parts.push_back(part);
-  } else {
-    step.parts[static_cast<size_t>(found - step.names.begin())] += part;
+    step.parts.push_back(0);
   }
+  step.add_part(term, part);
 }
 
 }  // namespace
@@ -67,7 +66,7 @@ at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::
   for (const nn::AuxiliaryLoss& loss : losses) {
     const double scale = of.batch.empty ? 0.0 : loss.weight * scale_of(step, of, loss.sequence);
     const at::Tensor scaled = loss.sum * scale;
-    report(step, loss.name, scaled.item<double>());
+    report(step, loss.name, scaled);
     if (scaled.requires_grad()) total = total.defined() ? total + scaled : scaled;
   }
   const double scale = step.bindings().loss_scale();

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "autograd/recompute.hpp"
 #include "base/text.hpp"
+#include "device/device.hpp"
 #include "parallel/apply.hpp"
 #include "training/part.hpp"
 #include "training/stages.hpp"
@@ -87,7 +87,7 @@ void Bindings::make_mesh() {
                        static_cast<uint32_t>(world_.size()), options_.tensor_size, options_.pipeline.size);
     return fmt::format("{}", fmt::join(described.size, " x "));
   });
-  mesh_ = Mesh(described, world_, strategy_name(), options_.sequence_size);
+  mesh_ = Mesh(described, world_, strategy_name(), options_.sequence_size, options_.pipeline.order);
   // Make all groups now, in one order on every rank, so that comm() is not collective.
   for (const Axes axes : mesh_.groups()) {
     comms_.emplace_back(axes, std::make_unique<weft_comm>());
@@ -134,13 +134,13 @@ void Bindings::rebind(const std::vector<at::Tensor>& storage) {
 void Bindings::make_units() {
   const std::vector<nn::Unit*> units = model_->units();
   if (units.empty()) throw Error(WEFT_INVALID_ARGUMENT, model_->architecture() + " has no units");
-  const size_t recomputed = num_recomputed(options_.recompute, units.size());
+  const std::vector<bool> recomputed = recomputed_units(*model_, options_.recompute, options_.pipeline);
   for (nn::Unit* unit : units) {
     auto made = std::make_unique<weft_unit>();
     made->bindings = this;
     made->index = static_cast<uint32_t>(units_.size());
     made->unit = unit;
-    made->recompute = made->index < recomputed;
+    made->recompute = recomputed[made->index];
     units_.push_back(std::move(made));
   }
 }
@@ -198,8 +198,9 @@ void Bindings::read(const weft_param& param, int64_t begin, int64_t count, const
 }
 
 void Bindings::bind(weft_param& param, const at::Tensor& storage) {
-  if (!storage.defined() || !storage.device().is_cpu())
-    fail(WEFT_INVALID_ARGUMENT, "storage for {} must be a tensor on the CPU", param.name);
+  if (!storage.defined() || !device::current().holds(storage))
+    fail(WEFT_INVALID_ARGUMENT, "storage for {} must be a tensor on {}", param.name,
+         device::current().name());
   const at::Tensor value = storage.variable_data();
   if (param.bound) fail(WEFT_FAILED_PRECONDITION, "parameter {} has its storage already", param.name);
   if (value.sizes() != at::IntArrayRef(param.local) || value.scalar_type() != param.tensor.scalar_type())

@@ -8,6 +8,8 @@
 #include <functional>
 #include <type_traits>
 
+#include "device/tensors.hpp"
+
 namespace weft {
 
 namespace {
@@ -131,7 +133,7 @@ Sketch sum_of(Sketch a, const Sketch& b) {
 
 uint64_t digest_of(const at::Tensor& values, int64_t begin, at::ScalarType dtype) {
   const at::NoGradGuard no_grad;
-  const at::Tensor flat = values.detach().contiguous().view(-1);
+  const at::Tensor flat = device::on_host(values.detach()).contiguous().view(-1);
   if (flat.scalar_type() == dtype) return digest_of_bytes(flat, begin);
   uint64_t sum = 0;  // in pieces, so that the copy is small
   constexpr int64_t kPiece = 1 << 20;
@@ -142,7 +144,7 @@ uint64_t digest_of(const at::Tensor& values, int64_t begin, at::ScalarType dtype
 }
 
 void add_to_sketch(const at::Tensor& values, int64_t begin, Sketch& sketch) {
-  const at::Tensor flat = values.detach().contiguous().view(-1);
+  const at::Tensor flat = device::on_host(values.detach()).contiguous().view(-1);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, flat.scalar_type(), "sketch", [&] {
     const scalar_t* const data = flat.const_data_ptr<scalar_t>();
     const auto of_range = [&](int64_t from, int64_t to, Sketch sum) {

@@ -22,7 +22,7 @@ void ForwardRecord::check_reachable(size_t index) const {
 
 void ForwardRecord::call(void (Hooks::*hook)(weft_unit& unit), weft_unit& unit) {
   (hooks_->*hook)(unit);
-  if (deferred_ != nullptr) deferred_->leave([hooks = hooks_, hook, &unit] { (hooks->*hook)(unit); });
+  if (deferred_ != nullptr) deferred_->defer([hooks = hooks_, hook, &unit] { (hooks->*hook)(unit); });
 }
 
 void ForwardRecord::finish_later_than(size_t index) {

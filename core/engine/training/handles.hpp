@@ -13,6 +13,7 @@
 
 namespace weft {
 class Bindings;
+class ForwardRecord;
 }  // namespace weft
 
 // A parameter of the model and the part of it that this rank holds.
@@ -56,6 +57,7 @@ struct weft_unit {
 
 struct weft_state {
   weft::State state;
+  std::shared_ptr<weft::ForwardRecord> record = {};  // of the units that ran on it, see weft::Piece
 };
 
 struct weft_comm {

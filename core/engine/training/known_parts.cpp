@@ -5,6 +5,7 @@
 #include <map>
 
 #include "comm/agreement.hpp"
+#include "device/tensors.hpp"
 
 namespace weft {
 
@@ -24,7 +25,8 @@ void add_over_ranks(const Communicator& ranks, const std::vector<KnownPart>& own
   }
   const at::Tensor sums = at::tensor(numbers, at::kDouble);
   ranks.all_reduce(sums, ReduceOp::kSum, true).wait();
-  const auto* sum = sums.const_data_ptr<double>();
+  const std::vector<double> found = device::values_of<double>(sums);
+  const double* sum = found.data();
   for (KnownPart& part : total) {
     part.digest += static_cast<uint64_t>(sum[0]) + (static_cast<uint64_t>(sum[1]) << 32);
     part.count += static_cast<int64_t>(sum[2]);

@@ -1,5 +1,6 @@
-// What ranks publish of a part of a parameter that they divide among them. Others that have the same part may
-// divide it elsewhere, so digests and sketches of whole parts are compared: the sums of those of the ranges.
+// Digests and gradient sketches of whole parts of parameters. Groups of ranks that hold the same part may
+// shard it at different offsets, so they cannot compare shards; they compare the sums over all shards of a
+// part.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct KnownPart {
   bool is_whole(const weft_param& param) const { return count == param.count(); }
 };
 
-// Calls `add` for each shard that this rank publishes, copies left out. Returns the sums over the ranks, by
+// Calls `add` for each shard that this rank publishes, except copies. Returns the sums over the ranks, by
 // parameter. If `add` fails on one rank, all ranks throw. All-reduces 56 bytes for each parameter and set of
 // axes that divides parts. Collective.
 std::vector<KnownPart> known_parts(Bindings& bindings,

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "device/tensors.hpp"
+
 namespace weft {
 
 namespace {
@@ -47,7 +49,8 @@ std::vector<Batch> micro_batches(const Batch& batch, int64_t accumulate, const P
   if (!pipeline.micro_batch_size) return made;
   const at::Tensor most = at::tensor({static_cast<int64_t>(made.size())}, at::kLong);
   samples.all_reduce(most, ReduceOp::kMax, true).wait();
-  made.resize(static_cast<size_t>(most.item<int64_t>()), part_of(batch, batch.samples(), batch.samples()));
+  made.resize(static_cast<size_t>(device::value_of<int64_t>(most)),
+              part_of(batch, batch.samples(), batch.samples()));
   return made;
 }
 

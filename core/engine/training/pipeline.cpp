@@ -6,12 +6,14 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
+#include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
 #include "trace/trace.hpp"
 #include "training/left_fields.hpp"
@@ -88,7 +90,6 @@ class Pipeline::Run {
   };
   // A micro-batch in one chunk, from its forward to its backward.
   struct Flight {
-    weft_state state;                     // while units run
     State entered;                        // the differentiable fields, which get gradients
     State left;                           // those that went to the next virtual stage, as roots of backward
     std::shared_ptr<ForwardRecord> rest;  // of a split backward, between its halves
@@ -116,7 +117,7 @@ class Pipeline::Run {
   void backward(const Operation& operation);
   State enter(const Operation& operation, uint32_t virtual_stage);
   State from_batch(uint32_t micro, uint32_t virtual_stage);
-  State leave(const Operation& operation, uint32_t virtual_stage, const State& given);
+  State leave(const Operation& operation, uint32_t virtual_stage, const State& left, const State& given);
   State gradients_of_entered(const Operation& operation, uint32_t virtual_stage);
   // Return what an operation receives, and pass on what it sends, to another stage or within this one.
   State received(const Operation& operation, uint32_t boundary);
@@ -143,9 +144,9 @@ void Pipeline::Run::expect(const std::vector<Operation>& operations, size_t plac
         transport_.expect(*transfer);
 }
 
-// Without backwards nothing comes back that shows what has arrived, so a stage would keep everything that it
-// sends, and could be far ahead of the next one. With one chunk on each stage, none waits for a later one
-// otherwise, so each may wait for the next one to begin to receive.
+// Without backwards and with one chunk on each stage, nothing comes back that shows what has arrived, so a
+// stage would keep everything that it sends, and could be far ahead of the next one. No stage waits for a
+// later one otherwise, so each may wait for the next one to begin to receive.
 void Pipeline::Run::limit_what_is_sent() {
   constexpr size_t kAhead = 2;  // the next stage receives one while it computes with the other
   if (schedule_.chunks == 1) transport_.wait_for_all_but(kAhead);
@@ -163,8 +164,7 @@ void Pipeline::Run::forward(const Operation& operation) {
   const uint32_t own = schedule_.virtual_stage(program_.stage, operation.chunk);
   const pipeline::StageDivision& division = pipeline_.bindings_.stages();
   const bool is_last = own + 1 == schedule_.virtual_stages();
-  weft_state& state = flight(operation).state;
-  state.state = own == 0 ? input(micro).state : enter(operation, own);
+  weft_state state{own == 0 ? input(micro).state : enter(operation, own)};
   const State given = is_last ? State() : from_batch(micro, own + 1);
   if (operation.chunk + 1 == schedule_.chunks) input(micro).state = State();
   for (uint32_t unit = division.begin(own); unit < division.end(own); ++unit)
@@ -172,8 +172,7 @@ void Pipeline::Run::forward(const Operation& operation) {
   if (is_last)
     step_.finish(micro, state.state);
   else
-    pass_on(operation, own, leave(operation, own, given));
-  state.state = State();
+    pass_on(operation, own, leave(operation, own, state.state, given));
 }
 
 // Runs a backward, or the first half of one.
@@ -219,18 +218,19 @@ State Pipeline::Run::from_batch(uint32_t micro, uint32_t virtual_stage) {
   return fields;
 }
 
-// Returns the fields that the next virtual stage needs, in the dtype that it expects: autocast may have
-// changed it. Keeps the roots of their backward. `given` are those that come from the batch.
-State Pipeline::Run::leave(const Operation& operation, uint32_t virtual_stage, const State& given) {
-  Flight& own = flight(operation);
+// Returns the fields of `left` that the next virtual stage needs, in the dtype that it expects: autocast may
+// have changed it. Keeps the roots of their backward. `given` are those that come from the batch.
+State Pipeline::Run::leave(const Operation& operation, uint32_t virtual_stage, const State& left,
+                           const State& given) {
   const Boundary& boundary = entering(operation.micro_batch, virtual_stage + 1);
   const Bindings& bindings = pipeline_.bindings_;
   const uint32_t last = bindings.stages().end(virtual_stage) - 1;
-  check_left_fields(bindings, last, own.state.state, given, boundary.fields);
+  check_left_fields(bindings, last, left, given, boundary.fields);
   State tensors;
   for (const nn::FieldShape& field : boundary.made) {
-    const at::Tensor tensor = own.state.state.at(field.name).to(field.dtype);
-    if (field.differentiable && tensor.requires_grad()) own.left.set(field.name, without_memory(tensor));
+    const at::Tensor tensor = left.at(field.name).to(field.dtype);
+    if (field.differentiable && tensor.requires_grad())
+      flight(operation).left.set(field.name, without_memory(tensor));
     tensors.set(field.name, tensor.detach().contiguous());
   }
   return tensors;
@@ -242,8 +242,9 @@ State Pipeline::Run::gradients_of_entered(const Operation& operation, uint32_t v
   State gradients;
   for (const nn::FieldShape& field : entering(operation.micro_batch, virtual_stage).differentiable) {
     const at::Tensor& gradient = entered.at(field.name).grad();
-    gradients.set(field.name,
-                  gradient.defined() ? gradient.contiguous() : at::zeros(field.shape, field.dtype));
+    gradients.set(field.name, gradient.defined()
+                                  ? gradient.contiguous()
+                                  : at::zeros(field.shape, device::current().options(field.dtype)));
   }
   return gradients;
 }
@@ -273,7 +274,7 @@ Pipeline::Pipeline(Bindings& bindings)
     : bindings_(bindings), stages_(bindings.comm(Mesh::stages())->communicator) {}
 
 void Pipeline::run(weft_step& step) {
-  require_same_batches(step);
+  check_batches(step);
   const StageProgram& own = program(step);
   step.splits_backward = own.splits_backward();
   Run run(*this, own, step);
@@ -346,17 +347,29 @@ std::string difference_of(const Communicator& stages, const weft_step& step) {
 
 }  // namespace
 
-// Without this, a stage could wait for bytes that its neighbour never sends.
-void Pipeline::require_same_batches(const weft_step& step) const {
+// Without this, a stage could wait for bytes that its neighbour never sends. The States are made again when
+// their micro-batches run: to keep those of all micro-batches could take much memory.
+void Pipeline::check_batches(const weft_step& step) const {
+  std::exception_ptr refusal;
+  try {
+    for (const MicroBatch& micro : step.micro) bindings_.model().input(micro.batch);
+  } catch (...) {
+    refusal = std::current_exception();
+  }
   std::string shapes;
   for (const MicroBatch& micro : step.micro) shapes += shapes_of(micro.batch) + "| ";
   const auto digest = static_cast<int64_t>(std::hash<std::string>()(shapes) >> 1);
-  const at::Tensor extremes = at::tensor(std::vector<int64_t>{digest, -digest}, at::kLong);
+  const at::Tensor most = at::tensor(std::vector<int64_t>{digest, -digest, refusal ? 1 : 0}, at::kLong);
   const ActivityDetail detail("before the schedule, waiting for the other stages to begin it");
-  stages_.all_reduce(extremes, ReduceOp::kMax, true).wait();
-  if (extremes[0].item<int64_t>() == -extremes[1].item<int64_t>()) return;
-  fail(WEFT_FAILED_PRECONDITION, "{}: the stages of a pipeline must have the same batch, but {}",
-       bindings_.model().architecture(), difference_of(stages_, step));
+  stages_.all_reduce(most, ReduceOp::kMax, true).wait();
+  const std::vector<int64_t> highest = device::values_of<int64_t>(most);
+  if (highest[0] != -highest[1])
+    fail(WEFT_FAILED_PRECONDITION, "{}: the stages of a pipeline must have the same batch, but {}",
+         bindings_.model().architecture(), difference_of(stages_, step));
+  if (highest[2] == 0) return;
+  on_every_rank(stages_, [&] {
+    if (refusal) std::rethrow_exception(refusal);
+  });
 }
 
 }  // namespace weft

@@ -19,9 +19,10 @@ class Pipeline {
   explicit Pipeline(Bindings& bindings);
 
   // Runs all micro-batches of a step: the units of this stage forward and, in training, backward, whole or in
-  // two halves. The ranks of the last virtual stage finish each micro-batch. Throws FAILED_PRECONDITION on
-  // every stage, naming the field, if the stages have micro-batches of different shapes. Collective over the
-  // stages.
+  // two halves. The ranks of the last virtual stage finish each micro-batch. Before the first one runs,
+  // throws on every stage FAILED_PRECONDITION, naming the field, if the stages have micro-batches of
+  // different shapes, and what Model::input throws if it refuses a micro-batch on any stage. Collective over
+  // the stages.
   void run(weft_step& step);
 
  private:
@@ -36,7 +37,7 @@ class Pipeline {
 
   const StageProgram& program(const weft_step& step);
   std::shared_ptr<const Boundaries> boundaries(const Batch& batch, const State& input);
-  void require_same_batches(const weft_step& step) const;
+  void check_batches(const weft_step& step) const;
 
   Bindings& bindings_;
   Communicator stages_;

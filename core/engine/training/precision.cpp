@@ -1,26 +1,10 @@
 #include "training/precision.hpp"
 
-#include <ATen/autocast_mode.h>
-
 #include <utility>
 
+#include "device/tensors.hpp"
+
 namespace weft {
-
-Autocast::Autocast(std::optional<at::ScalarType> dtype) : active_(dtype) {
-  if (!active_) return;
-  was_enabled_ = at::autocast::is_autocast_enabled(at::kCPU);
-  before_ = at::autocast::get_autocast_dtype(at::kCPU);
-  at::autocast::set_autocast_enabled(at::kCPU, true);
-  at::autocast::set_autocast_dtype(at::kCPU, *dtype);
-  at::autocast::increment_nesting();
-}
-
-Autocast::~Autocast() {
-  if (!active_) return;
-  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  at::autocast::set_autocast_enabled(at::kCPU, was_enabled_);
-  at::autocast::set_autocast_dtype(at::kCPU, before_);
-}
 
 namespace {
 
@@ -30,13 +14,28 @@ State with_floating(State state, const auto& wanted, at::ScalarType dtype) {
   return state;
 }
 
+// Moves the fields of `state` to the device.
+void move_to_device(State& state) {
+  if (device::current().is_host()) return;
+  for (auto& [name, tensor] : state)
+    if (tensor.defined()) tensor = device::on_device(tensor);
+}
+
 }  // namespace
 
 State input_of(const Bindings& bindings, const Batch& batch) {
   State state = bindings.model().input(batch);
-  if (!bindings.options().cast_inputs) return state;
-  return with_floating(
-      std::move(state), [](at::ScalarType type) { return at::isFloatingType(type); }, bindings.dtype());
+  if (bindings.options().cast_inputs)
+    state = with_floating(
+        std::move(state), [](at::ScalarType type) { return at::isFloatingType(type); }, bindings.dtype());
+  move_to_device(state);
+  return state;
+}
+
+Batch on_device(const Batch& batch) {
+  Batch moved = batch;
+  move_to_device(moved);
+  return moved;
 }
 
 State outputs_of(const Bindings& bindings, const State& last) {

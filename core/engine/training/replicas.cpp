@@ -1,5 +1,5 @@
 // Compares the values of ranks that hold the same elements.
-#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <limits>
@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "comm/job.hpp"
+#include "device/tensors.hpp"
 #include "training/known_parts.hpp"
 
 namespace weft {
@@ -27,20 +28,21 @@ class Slots {
   Slots(const std::vector<std::unique_ptr<weft_param>>& params, const std::vector<KnownPart>& parts)
       : params_(params) {
     for (const auto& param : params) begins_.push_back(std::exchange(size_, size_ + param->num_parts));
-    numbers_ = at::full({size_ * 2}, kNothing, at::kLong);
+    numbers_.assign(static_cast<size_t>(size_ * 2), kNothing);
     for (const auto& param : params) {
       const KnownPart& part = parts[param->index];
       if (!part.is_whole(*param)) continue;
-      int64_t* const slot = numbers_of(begins_[param->index] + param->part);
+      int64_t* const slot = numbers_.data() + 2 * (begins_[param->index] + param->part);
       slot[0] = static_cast<int64_t>(part.digest), slot[1] = ~slot[0];
     }
   }
 
   // Returns the first slot in which the ranks have other values, or nothing. Collective.
   std::optional<int64_t> differing(const Communicator& ranks) const {
-    const at::Tensor largest = numbers_.clone();
+    const at::Tensor largest = at::tensor(numbers_, at::kLong);
     ranks.all_reduce(largest, ReduceOp::kMax, true).wait();
-    const auto* found = largest.const_data_ptr<int64_t>();
+    const std::vector<int64_t> numbers = device::values_of<int64_t>(largest);
+    const int64_t* found = numbers.data();
     for (int64_t s = 0; s < size_; ++s, found += 2)
       if (found[0] != ~found[1] && (found[0] != kNothing || found[1] != kNothing)) return s;
     return std::nullopt;
@@ -56,12 +58,12 @@ class Slots {
   }
 
  private:
-  int64_t* numbers_of(int64_t slot) const { return numbers_.mutable_data_ptr<int64_t>() + 2 * slot; }
+  const int64_t* numbers_of(int64_t slot) const { return numbers_.data() + 2 * slot; }
 
   const std::vector<std::unique_ptr<weft_param>>& params_;
   std::vector<int64_t> begins_;
   int64_t size_ = 0;
-  at::Tensor numbers_;
+  std::vector<int64_t> numbers_;  // two for each slot
 };
 
 // Returns "ranks 0 and 2 have one value, rank 1 has another". Collective.

@@ -1,9 +1,8 @@
 #include "training/services.hpp"
 
-#include <ATen/native/Resize.h>
-
 #include <limits>
 
+#include "device/tensors.hpp"
 #include "error_sink.hpp"
 #include "memory/services.hpp"
 #include "training/publish.hpp"
@@ -127,8 +126,7 @@ struct Services {
                 elements > std::numeric_limits<int64_t>::max() / static_cast<int64_t>(tensor.element_size()))
               throw Error(WEFT_INVALID_ARGUMENT,
                           "a storage cannot have " + std::to_string(elements) + " elements");
-            at::native::resize_bytes_cpu(tensor.storage().unsafeGetStorageImpl(),
-                                         static_cast<size_t>(elements) * tensor.element_size());
+            device::resize_storage(tensor, elements * static_cast<int64_t>(tensor.element_size()));
           });
         }};
     return &table;

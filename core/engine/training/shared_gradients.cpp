@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comm/agreement.hpp"
+#include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
 
 namespace weft {
@@ -75,7 +76,7 @@ std::vector<weft_param*> SharedGradients::complete() {
   wait();
   std::vector<Entry*> summed;
   for (size_t e = 0; e < entries_.size(); ++e) {
-    if (*found[e].const_data_ptr<int64_t>() == 0) continue;
+    if (device::value_of<int64_t>(found[e]) == 0) continue;
     Entry& entry = *summed.emplace_back(&entries_[e]);
     entry.own = entry.own.defined() ? entry.own.contiguous()
                                     : at::zeros(entry.param->local, entry.param->tensor.options());

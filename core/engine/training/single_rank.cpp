@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "device/device.hpp"
 #include "error_sink.hpp"
 #include "training/bindings.hpp"
 #include "training/services.hpp"
@@ -39,7 +40,7 @@ weft_status configure(weft_strategy* strategy, weft_training* training, weft_err
     const auto& services =
         *static_cast<const weft_model_services*>(training_services(borrow(WEFT_MODEL_SERVICES)));
     for (const auto& param : training->params()) {
-      const at::Tensor master = at::empty(param->local, param->master_dtype());
+      const at::Tensor master = at::empty(param->local, device::current().options(param->master_dtype()));
       ErrorSink inner;
       inner.check(services.param_read(param.get(), 0, param->count(), handle_of(master.view(-1)), inner));
       inner.check(services.param_bind(param.get(), handle_of(master.to(param->tensor.scalar_type())), inner));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "device/device.hpp"
 #include "host/launch/activity.hpp"
 #include "trace/trace.hpp"
 
@@ -83,10 +84,10 @@ void StageTransport::wait(Moving& moving, bool arriving) const {
 void StageTransport::post(const Transfer& transfer) {
   Moving moving{transfer, {}, {}};
   for (const nn::FieldShape& field : carried_(transfer)) {
-    const at::Tensor tensor = at::empty(field.shape, field.dtype);
+    const at::Tensor tensor = at::empty(field.shape, device::current().options(field.dtype));
     if (tensor.numel() > 0)  // a rank may have no position of a short sequence
-      moving.works.push_back(stages_.recv(tensor, static_cast<int>(transfer.from),
-                                          tag_of(transfer, moving.tensors.size())));
+      moving.works.push_back(
+          stages_.recv(tensor, static_cast<int>(transfer.from), tag_of(transfer, moving.tensors.size())));
     moving.tensors.set(field.name, tensor);
   }
   incoming_.push_back(std::move(moving));
@@ -121,8 +122,7 @@ void StageTransport::send(const Transfer& transfer, State tensors) {
   size_t field = 0;
   for (const auto& [name, tensor] : moving.tensors) {
     const uint32_t tag = tag_of(transfer, field++);
-    if (tensor.numel() > 0)
-      moving.works.push_back(stages_.send(tensor, static_cast<int>(transfer.to), tag));
+    if (tensor.numel() > 0) moving.works.push_back(stages_.send(tensor, static_cast<int>(transfer.to), tag));
   }
   outgoing_.push_back(std::move(moving));
 }

@@ -1,6 +1,5 @@
 // Moves States and their gradients between pipeline stages during one step. Sends and receives run in the
-// background; nothing waits but `receive` for what it returns, and `wait_for_all_but` and `finish` for what
-// was sent.
+// background; only `receive`, `wait_for_all_but` and `finish` block.
 #pragma once
 
 #include <functional>

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "autograd/recompute.hpp"
 #include "base/text.hpp"
 #include "schedule/make.hpp"
 #include "training/bindings.hpp"
@@ -47,9 +48,29 @@ std::vector<double> unit_costs(nn::Model& model) {
   return costs;
 }
 
+std::vector<bool> find_layers(nn::Model& model) {
+  std::vector<bool> is_layer;
+  for (const nn::Unit* unit : model.units()) is_layer.push_back(nn::is_layer(*unit));
+  return is_layer;
+}
+
+// Throws unless a list has an entry for each virtual stage.
+void require_entries(const char* option, size_t entries, const PipelineOptions& options) {
+  if (entries == options.virtual_stages()) return;
+  fail(WEFT_INVALID_ARGUMENT, "{} has {} entries, but pp_size {}{} needs {}: one for each stage{}", option,
+       entries, options.size,
+       options.chunks > 1 ? fmt::format(" with {} model chunks on each stage", options.chunks) : "",
+       options.virtual_stages(),
+       options.chunks > 1 ? " and chunk, in the order in which a forward runs them" : "");
+}
+
 }  // namespace
 
 pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& options) {
+  if (options.layers_per_stage) {
+    require_entries("num_layers_per_stage", options.layers_per_stage->size(), options);
+    return pipeline::divide_layers(find_layers(model), *options.layers_per_stage);
+  }
   const std::vector<double> costs = unit_costs(model);
   if (options.virtual_stages() > costs.size())
     fail(WEFT_INVALID_ARGUMENT,
@@ -59,6 +80,37 @@ pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& op
          options.chunks > 1 ? fmt::format(" with {} model chunks on each stage", options.chunks) : "",
          options.virtual_stages(), options.chunks > 1 ? " in each chunk" : "", costs.size() / options.chunks);
   return pipeline::divide_units(costs, options.virtual_stages());
+}
+
+std::vector<bool> recomputed_units(nn::Model& model, const std::string& recompute,
+                                   const PipelineOptions& options) {
+  const std::vector<bool> is_layer = find_layers(model);
+  std::vector<bool> recomputed(is_layer.size());
+  std::fill_n(recomputed.begin(), num_recomputed(recompute, recomputed.size()), true);
+  if (!options.recomputed_part && !options.recomputed_layers) return recomputed;
+  if (recompute != "off")
+    fail(WEFT_INVALID_ARGUMENT,
+         "recompute is \"{}\", but gradient_checkpoint_config says which layers are recomputed; give one of "
+         "them",
+         recompute);
+  const pipeline::StageDivision division = divide_model(model, options);
+  if (options.recomputed_layers)
+    require_entries("num_ckpt_layers_per_stage", options.recomputed_layers->size(), options);
+  for (uint32_t v = 0; v < division.virtual_stages(); ++v) {
+    std::vector<uint32_t> layers;
+    for (uint32_t unit = division.begin(v); unit < division.end(v); ++unit)
+      if (is_layer[unit]) layers.push_back(unit);
+    // 0.29 of 100 layers are 29, though the product is a little less.
+    const double part = options.recomputed_part.value_or(0) * static_cast<double>(layers.size()) + 1e-9;
+    const size_t count =
+        options.recomputed_layers ? (*options.recomputed_layers)[v] : static_cast<size_t>(part);
+    if (count > layers.size())
+      fail(WEFT_INVALID_ARGUMENT,
+           "num_ckpt_layers_per_stage is [{}], but the stage of its entry {} has {} layers only",
+           fmt::join(*options.recomputed_layers, ", "), v, layers.size());
+    for (size_t i = 0; i < count; ++i) recomputed[layers[i]] = true;
+  }
+  return recomputed;
 }
 
 pipeline::Costs stage_costs(nn::Model& model, const PipelineOptions& options) {
@@ -75,6 +127,13 @@ pipeline::Costs stage_costs(nn::Model& model, const PipelineOptions& options) {
 }
 
 pipeline::Schedule stage_schedule(const PipelineOptions& options, int64_t micro_batches) {
+  if (options.schedule != nullptr) {
+    if (options.schedule->micro_batches == micro_batches) return *options.schedule;
+    fail(WEFT_INVALID_ARGUMENT,
+         "schedule_file {} is the schedule of a step with {} micro-batches, but this step has {}; write one "
+         "with so many",
+         options.schedule_file, options.schedule->micro_batches, micro_batches);
+  }
   constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();  // far more than a schedule may have
   return pipeline::make_schedule({.style = options.style,
                                   .stages = options.size,
@@ -102,8 +161,7 @@ void Bindings::keep_stage() {
     if (holders.size() == 1 || param->frozen) continue;
     const auto [made, is_new] = communicators.try_emplace(holders);
     if (is_new) made->second = comm(Mesh::stages())->communicator.subset(holders);
-    if (param->here)
-      shared_gradients_.add(*param, made->second, comm(param->gradient_axes)->communicator);
+    if (param->here) shared_gradients_.add(*param, made->second, comm(param->gradient_axes)->communicator);
   }
   for (const auto& unit : units_) {
     unit->here = placement.stage_of(stages_.stage_of_unit(unit->index)) == own.rank;

@@ -1,5 +1,6 @@
 #include "training/step.hpp"
 
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "device/tensors.hpp"
 #include "trace/trace.hpp"
 #include "training/auxiliary.hpp"
 #include "training/precision.hpp"
@@ -21,7 +23,7 @@ at::Tensor zero_of(const weft::State& state) {
     const at::Tensor none = tensor.flatten().narrow(0, 0, 0).sum();
     zero = zero.defined() ? zero + none : none;
   }
-  return zero.defined() ? zero : at::zeros({});
+  return zero.defined() ? zero : at::zeros({}, weft::device::current().options(at::kFloat));
 }
 
 }  // namespace
@@ -34,16 +36,17 @@ void weft_step::forward(uint32_t index, weft_unit& unit, weft_state& state) {
   const weft::trace::Span span(
       [&] { return weft::trace::begin("forward " + unit.unit->name(), "unit", index); });
   weft::MicroBatch& of = micro[index];
-  std::shared_ptr<weft::ForwardRecord> record;
   if (training) {
     std::vector<weft::Piece>& pieces = of.pieces;
-    if (pieces.empty() || pieces.back().state != &state || pieces.back().next_unit != unit.index)
-      pieces.push_back({&state, 0, owner->hooks_.make_record(splits_backward), {}});
+    if (pieces.empty() || pieces.back().record != state.record || pieces.back().next_unit != unit.index) {
+      state.record = owner->hooks_.make_record(splits_backward);
+      pieces.push_back({0, state.record, {}});
+    }
     pieces.back().next_unit = unit.index + 1;
-    record = pieces.back().record;
   }
   ++of.forwards;
-  std::vector<weft::nn::AuxiliaryLoss> losses = owner->forward_unit(unit, state.state, of.context, record);
+  std::vector<weft::nn::AuxiliaryLoss> losses =
+      owner->forward_unit(unit, state.state, of.context, training ? state.record : nullptr);
   if (losses.empty()) return;
   if (!training) {
     std::move(losses.begin(), losses.end(), std::back_inserter(of.auxiliary));
@@ -68,20 +71,21 @@ void weft_step::finish(uint32_t index, const weft::State& last) {
     return;
   }
   of.result.counts = bindings().model().counts(of.batch);
-  if (!of.result.counts.empty()) of.result.terms = bindings().model().loss(last, of.batch);
+  if (!of.result.counts.empty()) of.result.terms = bindings().model().loss(last, weft::on_device(of.batch));
 }
 
 // Adds this micro-batch's part of each term, and returns the loss that backward begins at.
 at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State& last,
                                   const weft::State& outputs) {
   const weft::nn::Model& model = bindings().model();
+  const weft::Batch batch = weft::on_device(of.batch);
   std::vector<at::Tensor> sums;
   if (criterion && of.batch.empty) {
     sums = {zero_of(last)};  // a mean over no label would be NaN, and so would zero times it
   } else if (criterion) {
-    sums = {criterion(outputs, of.batch)};
+    sums = {criterion(outputs, batch)};
   } else {
-    for (const weft::nn::LossTerm& term : model.loss(last, of.batch))
+    for (const weft::nn::LossTerm& term : model.loss(last, batch))
       sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);
   }
   if (sums.size() != scales.size())
@@ -90,11 +94,27 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
   at::Tensor total;
   for (size_t t = 0; t < sums.size(); ++t) {
     const at::Tensor scaled = sums[t] * (of.batch.empty ? 0.0 : criterion ? of.share : scales[t]);
-    parts[t] += scaled.item<double>();
+    add_part(t, scaled);
     total = total.defined() ? total + scaled : scaled;
   }
   const double scale = bindings().loss_scale();
   return scale == 1 ? total : total * scale;
+}
+
+void weft_step::add_part(size_t term, const at::Tensor& value) {
+  if (weft::device::is_on_host(value))
+    parts[term] += weft::device::value_of<double>(value);
+  else
+    unread_.emplace_back(term, value.detach().to(at::kDouble).reshape({}));
+}
+
+void weft_step::read_parts() {
+  if (unread_.empty()) return;
+  std::vector<at::Tensor> values;
+  for (const auto& [term, value] : unread_) values.push_back(value);
+  const std::vector<double> read = weft::device::values_of<double>(at::stack(values));
+  for (size_t i = 0; i < unread_.size(); ++i) parts[unread_[i].first] += read[i];
+  unread_.clear();
 }
 
 std::shared_ptr<weft::ForwardRecord> weft_step::backward(uint32_t index, const weft::State* outputs,

@@ -9,13 +9,12 @@
 
 namespace weft {
 
-// Consecutive units that run forward on one state, and then backward in one call. If a schedule has several
-// stages on this rank, a micro-batch has several pieces. The last one that ran forward runs backward first,
-// because its gradients are what the earlier ones wait for.
+// Consecutive units that run forward on one weft_state, and then backward in one call. If a schedule has
+// several stages on this rank, a micro-batch has several pieces. The last one that ran forward runs backward
+// first, because its gradients are what the earlier ones wait for.
 struct Piece {
-  const weft_state* state;
-  uint32_t next_unit;
-  std::shared_ptr<ForwardRecord> record;
+  uint32_t next_unit = 0;
+  std::shared_ptr<ForwardRecord> record;  // that of the weft_state
   at::Tensor auxiliary;  // the scaled auxiliary losses of its units; undefined if there are none
 };
 
@@ -51,7 +50,7 @@ struct weft_step {
   std::vector<std::string> names;  // of the loss terms: first the model's, then auxiliary losses
   std::vector<double> scales;      // of the model's terms: 1 / (number of labels in the global batch)
   std::vector<double> positions;   // of each sequence in the global batch; empty with a criterion
-  std::vector<double> parts;       // this rank's part of each term
+  std::vector<double> parts;       // this rank's part of each term, after read_parts()
 
   weft::Bindings& bindings() const { return owner->bindings(); }
   // The functions of weft_step_services (weft/training.h). They throw instead of returning a status.
@@ -67,8 +66,13 @@ struct weft_step {
                                                 const std::function<void()>& send = {});
   // Runs the second half of a split backward. Call it once for each.
   void finish_backward(uint32_t index, const weft::ForwardRecord& record);
+  // Adds `value`, which has one element, to the part of a term. If it is on a device, read_parts() does that,
+  // with one wait for all values of the step.
+  void add_part(size_t term, const at::Tensor& value);
+  void read_parts();
 
  private:
+  std::vector<std::pair<size_t, at::Tensor>> unread_;  // terms and values
   weft_backward_info backward_info(uint32_t index) const;
   at::Tensor scaled_loss(const weft::MicroBatch& of, const weft::State& last, const weft::State& outputs);
 };

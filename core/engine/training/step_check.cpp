@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
+#include "device/tensors.hpp"
 #include "mesh/axis_sets.hpp"
 
 namespace weft {
@@ -22,7 +23,7 @@ constexpr double kTolerance = 0.05;
 std::vector<double> summed(const Communicator& ranks, const std::vector<double>& values) {
   const at::Tensor sums = at::tensor(values, at::kDouble);
   ranks.all_reduce(sums, ReduceOp::kSum, true).wait();
-  return {sums.const_data_ptr<double>(), sums.const_data_ptr<double>() + sums.numel()};
+  return device::values_of<double>(sums);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/text.hpp"
+#include "device/device.hpp"
 #include "error_sink.hpp"
 #include "training/passed_fields.hpp"
 #include "training/services.hpp"
@@ -48,7 +49,7 @@ weft_status boundary(weft_step* step, uint32_t micro, weft_unit* entering, weft_
     auto made = std::make_unique<weft_state>();
     for (const nn::FieldShape& field :
          passed_fields(step->bindings(), step->micro[micro].batch, entering->index)) {
-      at::Tensor tensor = at::empty(field.shape, field.dtype);
+      at::Tensor tensor = at::empty(field.shape, device::current().options(field.dtype));
       if (field.differentiable && step->training) tensor.set_requires_grad(true);
       made->state.set(field.name, tensor);
     }

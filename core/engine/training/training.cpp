@@ -12,6 +12,8 @@
 #include "autograd/recompute.hpp"
 #include "autograd/saved_tensor_hooks.hpp"
 #include "base/text.hpp"
+#include "device/autocast.hpp"
+#include "device/tensors.hpp"
 #include "parallel/make_context.hpp"
 #include "trace/trace.hpp"
 #include "training/auxiliary.hpp"
@@ -53,7 +55,7 @@ std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& st
     const nn::RunningUnit running(*context, unit.index, again ? Run::kAgain : Run::kFirst, deferred);
     std::optional<trace::Span> span;
     if (again) span.emplace([&] { return trace::begin("recompute " + unit.unit->name(), "unit"); });
-    const Autocast autocast(dtype);
+    const device::Autocast autocast(dtype);
     unit.unit->forward(s);
   };
   const bool recompute = unit.recompute && record != nullptr && at::GradMode::is_enabled();
@@ -105,7 +107,7 @@ void Training::check_driven(const weft_step& step) {
   if (bindings_.mesh().splits(Mesh::stages())) {
     const at::Tensor sums = at::tensor(done, at::kLong);
     bindings_.comm(Mesh::stages())->communicator.all_reduce(sums, ReduceOp::kSum, true).wait();
-    done.assign(sums.data_ptr<int64_t>(), sums.data_ptr<int64_t>() + sums.numel());
+    done = device::values_of<int64_t>(sums);
   }
   for (size_t i = 0; i < step.micro.size(); ++i) {
     const MicroBatch& micro = step.micro[i];
@@ -175,7 +177,7 @@ void scale_terms(weft_step& step) {
   if (bindings.mesh().splits(Mesh::samples())) {
     const at::Tensor sums = at::tensor(counts, at::kDouble);
     bindings.comm(Mesh::samples())->communicator.all_reduce(sums, ReduceOp::kSum, true).wait();
-    counts.assign(sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel());
+    counts = device::values_of<double>(sums);
   }
   take_positions(step, counts);
   for (size_t t = 0; t < counts.size(); ++t) {
@@ -211,6 +213,7 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     zeroings_of_last_backward_ = bindings_.zeroings();
     at::AutoGradMode with_gradients(true);
     drive(step);
+    step.read_parts();
     // Keep each part on one rank only, so that the sum over ranks counts it once.
     const auto auxiliary = step.parts.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
     if (!bindings_.mesh().speaks_for(Fact::kLoss)) std::fill(step.parts.begin(), auxiliary, 0.0);

@@ -22,8 +22,8 @@ std::string indented(std::string_view text) {
   return result;
 }
 
-// Returns what comes after `work`, the words about what a rank did: its message, without the words at its
-// beginning with which `work` ends.
+// Returns how a rank's message continues `work`, which says what the rank did. If the message begins with the
+// words with which `work` ends, leaves them out: they are there already.
 std::string after(std::string_view work, std::string_view message) {
   constexpr size_t kFewest = 8;  // fewer may be the same by chance
   for (size_t size = std::min(work.size(), message.size()); size >= kFewest; --size)

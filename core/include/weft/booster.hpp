@@ -1,14 +1,12 @@
 // Booster: trains a model under a strategy that is found by name at run time.
 #pragma once
 
-#include <atomic>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "weft/data/dataset.hpp"
-#include "weft/metric.hpp"
+#include "weft/job.hpp"
 #include "weft/model.hpp"
 #include "weft/optim/optimizer.hpp"
 #include "weft/optim/scheduler.hpp"
@@ -36,50 +34,16 @@ struct BoosterOptions {
   // parameters; N: also every N-th call, both; -1: none does. A call that finds gradients pending compares
   // nothing; boost, load and take_over always compare parameters. A difference is an error on every rank.
   int64_t check_agreement = 0;
+  // Where the model is trained: "cpu", or a device that an installed library provides (plugins of kind
+  // "device"). A process uses one device; the first Booster chooses it. Ranks of one machine that use "cuda"
+  // get the devices in the order of their local ranks.
+  std::string device = "cpu";
 
   // Reads {"strategy": ..., "options": {...}, ...} from JSON text, or from a file. Throws INVALID_ARGUMENT
   // for an unknown key.
   static BoosterOptions parse(const std::string& json);
   static BoosterOptions load(const std::string& path);
 };
-
-// What one training step did.
-struct StepResult {
-  int64_t index = 0;  // of the step, from 1
-  double loss = 0;    // mean over every counted label of the global batch, with auxiliary losses
-  // The part of `loss` that layers added, such as the balance of a mixture of experts. Empty if no layer did.
-  std::optional<double> auxiliary_loss;
-  std::optional<double> grad_norm;
-  double lr = 0;
-  bool updated = true;               // false: a gradient overflowed, so neither parameters nor schedule moved
-  std::optional<double> loss_scale;  // by which this step's loss was multiplied, with fp16
-  double seconds = 0;
-  double tokens_per_second = 0;  // over all ranks
-  bool stop = false;             // some rank called Job::request_stop
-};
-
-// The loss over batches and ranks, as sums and counts. The loss of a criterion is averaged over samples.
-struct Evaluation {
-  // One term of the loss.
-  struct Term {
-    std::string name;
-    double weight = 1, sum = 0, count = 0;
-    std::string output = "loss";  // the output of Hugging Face's class that the term is part of
-  };
-  std::vector<Term> terms;
-  std::vector<Metric> metrics;  // accuracy and others, of models that have them; none with a criterion
-  double loss() const;          // the sum of the terms, each divided by its own count; NaN if nothing counts
-  double labels() const;        // how many labels the term with most of them counted
-  // Returns the losses under the names of the outputs of Hugging Face's class.
-  std::vector<std::pair<std::string, double>> outputs() const;
-  Evaluation& operator+=(const Evaluation& other);
-};
-
-// A loss of the caller's own, computed from the model's outputs: a mean over the samples of `batch`. Training
-// averages it over micro-batches, each weighted by its samples, and over data-parallel ranks. It is refused
-// where ranks hold parts of the logits (tp_size or sp_size with a vocabulary head), unless the strategy's
-// option parallel_output is false.
-using Criterion = std::function<at::Tensor(const State& outputs, const Batch& batch)>;
 
 // How weights are written.
 struct SaveOptions {
@@ -91,38 +55,6 @@ struct SaveOptions {
   // the Booster's destructor wait for it. All but the destructor throw what failed there; it logs the failure
   // and makes the process end with status 1.
   bool background = false;
-};
-
-// What boost() returns: a model with what trains it. Only the model is always there.
-struct Job {
-  Model model;
-  optim::Optimizer optimizer;
-  Criterion criterion;
-  data::Loader data;
-  optim::Scheduler schedule;
-  int64_t accumulate = 1;    // micro-batches per train_step
-  double max_grad_norm = 0;  // clipping in train_step; 0: none
-
-  // Runs forward, loss, backward, communication, clipping, update and schedule. `batch` is this rank's part
-  // of the global batch. Collective, as are the functions below.
-  StepResult train_step(const Batch& batch);
-  // Runs forward, loss and backward of one of several batches and returns the loss, the mean over this
-  // batch's labels on all ranks. Without `synchronise` gradients stay local (no_sync).
-  double accumulate_gradients(const Batch& batch, bool synchronise = true);
-  // Returns the loss of a batch over all data-parallel ranks, without gradients: the criterion's, or the
-  // model's own. The model is in evaluation mode meanwhile, here and in the two functions below.
-  Evaluation evaluate(const Batch& batch);
-  // Returns the outputs of this rank's samples under their Hugging Face names; with parallel_output this
-  // rank's part of the logits. With pipeline stages the ranks of the last stage have them, and the others get
-  // none.
-  State forward(const Batch& batch);
-  // Returns both from one forward; without labels the evaluation has no terms.
-  std::pair<State, Evaluation> forward_and_evaluate(const Batch& batch);
-
-  // Asks every rank to stop: the result of the next step has `stop` set on all of them. May be called from
-  // any thread or signal handler.
-  void request_stop() { *stop_requested = true; }
-  std::shared_ptr<std::atomic<bool>> stop_requested = std::make_shared<std::atomic<bool>>(false);
 };
 
 // What Booster::execute_pipeline did.
@@ -138,7 +70,8 @@ struct PipelineResult {
 // Puts models under one strategy, and saves and loads them. A copy is the same booster.
 class Booster {
  public:
-  // Checks the options. The strategy's plugin is found and loaded by boost().
+  // Checks the options and takes the device. Throws NOT_FOUND if no library provides it, FAILED_PRECONDITION
+  // with what the process lacks to use it. The strategy's plugin is found and loaded by boost().
   explicit Booster(BoosterOptions options, World world = launch());
   const BoosterOptions& options() const;
   // The precision in which models must be opened: Model::open(path, "", booster.precision()).

@@ -1,4 +1,5 @@
-// The ranks of a job and their collectives, which are c10d's (Gloo on the CPU). One rank needs no network.
+// The ranks of a job and their collectives, which are c10d's (Gloo for tensors in host memory). One rank
+// needs no network.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,8 +36,9 @@ class Work {
 };
 
 // A group of ranks. Every member issues the same sequence of collectives; starting one never waits. Tensors
-// are contiguous, on the CPU, of the same sizes on every member, and do not require grad. Functions may be
-// called from any thread, and throw INVALID_ARGUMENT for a wrong argument before anything is sent.
+// are contiguous, in host memory or on the device of the process, of the same sizes on every member, and do
+// not require grad. Functions may be called from any thread, and throw INVALID_ARGUMENT for a wrong argument
+// before anything is sent.
 class Communicator {
  public:
   struct Group;

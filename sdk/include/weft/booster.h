@@ -50,8 +50,8 @@ WEFT_EXPORT weft_status weft_data_open(weft_runtime* runtime, weft_model* model,
 WEFT_EXPORT void weft_data_destroy(weft_data* data);
 
 /* Makes a booster and joins the ranks of the job (collective). Options: "strategy", "options", "precision",
- * "mixed_precision", "recompute", "accumulate", "max_grad_norm", "seed", "check_agreement"; weft/booster.hpp
- * documents their values. */
+ * "mixed_precision", "recompute", "accumulate", "max_grad_norm", "seed", "check_agreement", "device";
+ * weft/booster.hpp documents their values. */
 WEFT_EXPORT weft_status weft_booster_create(weft_runtime* runtime, weft_str options, weft_booster** own,
                                             weft_error* error);
 WEFT_EXPORT void weft_booster_destroy(weft_booster* booster);
@@ -107,7 +107,7 @@ WEFT_EXPORT weft_status weft_job_train_step(weft_job* job, const weft_field* bat
 WEFT_EXPORT weft_status weft_job_evaluate(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                           double* loss, weft_error* error);
 /* Runs forward in evaluation mode and returns one output by its Hugging Face name, "logits" (collective).
- * With pipeline stages the ranks of the last stage get it, and `*own` is NULL on the others. */
+ * With pipeline stages the ranks that run the last unit get it, and `*own` is NULL on the others. */
 WEFT_EXPORT weft_status weft_job_forward(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                          weft_str output, weft_tensor** own, weft_error* error);
 
@@ -117,9 +117,9 @@ WEFT_EXPORT weft_status weft_job_forward(weft_job* job, const weft_field* batch,
 WEFT_EXPORT weft_status weft_job_backward(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                           uint32_t synchronise, double* loss, weft_error* error);
 /* Runs forward and, unless `backward` is 0, backward of a batch through the pipeline stages, or in one piece
- * without stages (collective); every stage passes the same batch. It takes the place of weft_job_backward in
- * a loop of the caller's own. Without backward the model is in evaluation mode. `loss` and `own` may be NULL,
- * on all ranks alike: `*loss` is the loss over all ranks, `*own` the output with this name as
+ * without stages (collective); every stage passes the same batch. Unlike weft_job_backward it can leave out
+ * backward and return an output. Without backward the model is in evaluation mode. `loss` and `own` may be
+ * NULL, on all ranks alike: `*loss` is the loss over all ranks, `*own` the output with this name as
  * weft_job_forward returns it. */
 WEFT_EXPORT weft_status weft_job_execute_pipeline(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                                   uint32_t backward, double* loss, weft_str output,

@@ -44,11 +44,11 @@ typedef struct weft_mesh {
  * pieces, each with begin_backward and end_backward of its own. The hooks of one piece come in the order that
  * they have without stages, and in the same order on all ranks of a stage.
  *
- * A schedule may split a backward in two (pp_style zbv). The strategy gets two backwards then, each with the
- * hooks of all units of the piece, and others may come between them. In the first, the host computes the
- * gradients that another stage waits for, and with them those of norms, embeddings and layers of the model's
- * own; in the second, those of linear layers. gradient_ready is called in the one that has the gradient of
- * the parameter, or in both. No unit is recomputed in the second.
+ * A schedule may split a backward in two (pp_style zbh1, zbv). The strategy gets two backwards then, each
+ * with the hooks of all units of the piece, and others may come between them. In the first, the host computes
+ * the gradients that another stage waits for, and with them those of norms, embeddings and layers of the
+ * model's own; in the second, those of linear layers. gradient_ready is called in the one that has the
+ * gradient of the parameter, or in both. No unit is recomputed in the second.
  *
  * `synchronise` is set in the last backward of the step on this rank: with split backwards, in the second
  * half of one. It may go through some of the units only. The gradients of the others are complete since an
@@ -183,8 +183,9 @@ typedef struct weft_strategy_api {
    * complete at the last call for a unit. [engine or control] [may block] */
   weft_status (*after_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
 
-  /* Runs units and micro-batches in an order of the strategy's own, in training and evaluation. If NULL, the
-   * host runs for each micro-batch all units, then finish, then backward. [control] [may block] */
+  /* Runs units and micro-batches in an order of the strategy's own, in training and evaluation; then the host
+   * has no pipeline stages. If NULL, the host runs for each micro-batch all units, then finish, then
+   * backward, or with pipeline stages the operations of a schedule. [control] [may block] */
   weft_status (*run_step)(weft_strategy* strategy, weft_step* step, weft_error* error);
 
   /* Passes one record to `sink` for each range of each parameter that this rank holds. The ranges never

@@ -112,8 +112,12 @@ class RunningUnit {
 };
 
 // Returns a seed for what a layer draws: the next random number of the running unit if its micro-batch has a
-// seed, so that a unit that runs again draws the same, otherwise a number of the default CPU generator.
+// seed, so that a unit that runs again draws the same, otherwise a number of the host's default generator.
 // Streams are seeds that differ although these numbers are the same, for ranks that draw different values.
 uint64_t drawn_seed(uint64_t stream = 0);
+
+// Returns a generator with that seed. It draws into host memory, the same numbers on every device. Include
+// ATen/core/Generator.h to use it.
+at::Generator drawn_generator(uint64_t stream = 0);
 
 }  // namespace weft::nn

@@ -43,12 +43,16 @@ class Rotary {
   struct Table {
     at::Tensor cosine, sine;  // (positions, D / 2), fp32
   };
-  // Returns a table of at least `positions` positions.
-  Table table(int64_t positions) const;
+  // Returns a table of at least `positions` positions, on the host or on the device.
+  Table table(int64_t positions, bool on_host) const;
+  // Returns the table of `positions`, which are on the device. Does not ask for the largest of them, for
+  // which the host would wait.
+  Table table_of(const at::Tensor& positions) const;
 
   const at::Tensor frequencies_;  // (D / 2), fp32
   mutable std::mutex mutex_;
-  mutable Table table_;
+  mutable Table table_, device_table_;
+  mutable at::Tensor device_frequencies_;
 };
 
 }  // namespace weft::nn

@@ -52,6 +52,11 @@ class Unit {
 std::unique_ptr<Unit> make_unit(std::string name, std::vector<torch::nn::Module*> modules,
                                 std::function<void(State&)> forward);
 
+// Returns true for one layer of a stack, such as a block: the unit's name is a path whose last part is the
+// number of the layer ("h.3", "encoder.layers.0"), as those of make_blocks() are. Options that count layers
+// count these units.
+bool is_layer(const Unit& unit);
+
 // Returns the child of `parent` at `path` ("encoder.layer"), for modules whose paths have these names in
 // them. Registers the modules of the path that do not exist.
 torch::nn::Module& submodule(torch::nn::Module& parent, std::string_view path);

@@ -76,6 +76,9 @@ class Rule {
   // Returns the states that the rule keeps for a parameter of this shape.
   virtual std::vector<StateInfo> states(const Hyper& options, at::IntArrayRef shape) const = 0;
 
+  // Returns whether the rule can update values that are not in host memory. The host refuses the others.
+  virtual bool runs_on_every_device() const { return false; }
+
   virtual int rounds() const { return 1; }
   // Returns how many numbers a round sums for one parameter. Rounds are 0 (before the update, see measure())
   // to rounds() - 1.

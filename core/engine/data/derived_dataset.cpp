@@ -1,10 +1,10 @@
-#include "data/made_from.hpp"
+#include "data/derived_dataset.hpp"
 
 #include "base/text.hpp"
 
 namespace weft::data {
 
-Batch MadeFrom::get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const {
+Batch DerivedDataset::get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const {
   Batch batch = dataset_->get_in_epoch(indices, epoch);
   check(batch);
   if (const auto asked = static_cast<int64_t>(indices.size()); batch.samples() != asked)
@@ -14,15 +14,15 @@ Batch MadeFrom::get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch)
   return batch;
 }
 
-void MadeFrom::refuse(const std::string& text) const {
+void DerivedDataset::refuse(const std::string& text) const {
   fail(WEFT_INVALID_ARGUMENT, "{}: {}", name().empty() ? "the data" : name(), text);
 }
 
-void MadeFrom::refuse_given(const char* field) const {
+void DerivedDataset::refuse_given(const char* field) const {
   refuse(
       fmt::format("the samples have \"{}\" already, and an objective makes its own; leave out {} to train on "
                   "those of the data",
-                  field, called("objective")));
+                  field, setting_name("objective")));
 }
 
 }  // namespace weft::data

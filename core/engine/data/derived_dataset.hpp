@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/setting_name.hpp"
@@ -11,7 +12,7 @@
 namespace weft::data {
 
 // The samples of another data set, with fields that are made from them.
-class MadeFrom : public Dataset {
+class DerivedDataset : public Dataset {
  public:
   int64_t size() const final { return dataset_->size(); }
   std::string name() const final { return dataset_->name(); }
@@ -20,8 +21,7 @@ class MadeFrom : public Dataset {
   Batch get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const final;
 
  protected:
-  // `called` returns what messages call a setting of the objective.
-  MadeFrom(std::shared_ptr<Dataset> dataset, SettingName called)
+  DerivedDataset(std::shared_ptr<Dataset> dataset, SettingName called)
       : dataset_(std::move(dataset)), called_(std::move(called)) {}
 
   // Throws INVALID_ARGUMENT unless the fields can be made from `batch`.
@@ -30,7 +30,8 @@ class MadeFrom : public Dataset {
   virtual void make(const std::vector<int64_t>& indices, int64_t epoch, Batch& batch) const = 0;
 
   Batch first_sample() const { return dataset_->get({0}); }
-  std::string called(const char* setting) const { return called_(setting); }
+  // Returns what messages call a setting of the objective.
+  std::string setting_name(const char* setting) const { return called_(setting); }
   // Throws INVALID_ARGUMENT with "<name of the data>: <text>".
   [[noreturn]] void refuse(const std::string& text) const;
   // Throws INVALID_ARGUMENT because the data has `field`, which the objective makes.
