@@ -5,7 +5,8 @@
 
 - a shard policy has one symbol, needs no library and imports nothing; its source also builds with C99 and no C library, and loads;
 - the engine exports its C entry and its C++ API, libweft neither C++ nor a need of libtorch;
-- every plugin of this tree was built, and its manifest names the libraries beside it.
+- every plugin of this tree was built, and its manifest names the libraries beside it. The device cuda is built where CUDA is;
+- no library of Weft needs one of CUDA's, except those of devices.
 """
 import ctypes
 import glob
@@ -18,6 +19,9 @@ import tempfile
 
 ENTRY = "weft_plugin_query_v1"
 INVALID_ARGUMENT = 3
+CUDA = re.compile(r"lib(torch_cuda|c10_cuda|cuda|cudart|cudnn|cublas|cublasLt|cufft|cufile|curand|cusolver|cusparse|cusparseLt|cupti"
+                  r"|nccl|nvrtc|nvJitLink|nvshmem\w*|nvToolsExt)\.so")
+OPTIONAL = {"cuda"}
 problems = []
 
 
@@ -37,6 +41,11 @@ class Library:
 
     def run(self, *command):
         return subprocess.run([*command, self.path], text=True, capture_output=True, check=True).stdout
+
+
+def expect_no_cuda(library, name):
+    found = [needed for needed in library.needed if CUDA.match(needed)]
+    expect(not found, f"{name}: needs {found}, which only the library of a device may")
 
 
 def check_policy(library, name):
@@ -77,6 +86,8 @@ def check_two_libraries(libraries, nm, readelf):
     expect(not odd, f"libweft.so exports {odd[:5]}, must be weft_* alone")
     torch = [name for name in host.needed if re.match(r"lib(torch|c10|weft_engine)", name)]
     expect(not torch, f"libweft.so needs {torch}")
+    for path in glob.glob(os.path.join(libraries, "libweft*.so")):
+        expect_no_cuda(Library(path, nm, readelf), os.path.basename(path))
 
 
 def check_plugins(root, libraries, nm, readelf):
@@ -86,7 +97,8 @@ def check_plugins(root, libraries, nm, readelf):
     for path in glob.glob(os.path.join(libraries, "weft/*/plugins/*/*/plugin.json")):
         with open(path, encoding="utf-8") as file:
             built.setdefault(json.load(file)["id"], []).append(path)
-    expect(folders <= set(built), f"{libraries} lacks the plugins {sorted(folders - set(built))}")
+    lacking = sorted(folders - OPTIONAL - set(built))
+    expect(not lacking, f"{libraries} lacks the plugins {lacking}")
     for manifests in built.values():
         for path in manifests:
             with open(path, encoding="utf-8") as file:
@@ -96,6 +108,8 @@ def check_plugins(root, libraries, nm, readelf):
                 expect(set(library.defined) == {ENTRY}, f"{entry['file']}: exports {sorted(library.defined)[:5]}")
                 if entry["kind"] == "shard_policy":
                     check_policy(library, entry["file"])
+                if entry["kind"] != "device":
+                    expect_no_cuda(library, entry["file"])
     return len(built)
 
 

@@ -33,6 +33,14 @@ class Rule:
 
 
 MESH = r"core/engine/mesh/|core/include/weft/axes\.hpp"
+# What runs on every device: it asks core/engine/device where a tensor is, for random numbers and for autocast.
+ON_DEVICES = r"(core/(engine|include)|sdk/kit|plugins|policies)/"
+DEVICE = r"core/engine/device/|core/include/weft/device_kind\.hpp|plugins/cuda/"
+# Where tensors in host memory are read: files and texts are made of them, the host's kernels and rules work on them.
+READS_HOST_MEMORY = (r"core/engine/((device|comm|data)/|application/objects\.|checkpoint/(fingerprint|format|model_files)\."
+                     r"|nn/(activation|alibi|answer_metrics|attention|cross_entropy|dropout|initialise|layers|loss"
+                     r"|rms_norm|rotary)\.|optim/(gradient_norm|rules_\w+)\.|parallel/vocabulary_loss\."
+                     r"|training/digest\.)")
 TORCH = r'#\s*include\s*[<"](torch|ATen|c10|caffe2)/'
 RULES = [
     Rule("the core names no strategy", CORE, r"(?i)torch_ddp|torch_fsdp|low_level_zero|gemini|hybrid_parallel",
@@ -46,7 +54,17 @@ RULES = [
     Rule("model libraries know no rank and no group", r"policies/.*\.[ch]pp$", RANKS,
          ("policies/a/x.cpp", "if (world_size > 1) all_reduce(x);")),
     Rule("c10d lives in core/engine/comm", CODE, r"c10d::|/c10d/", ("core/engine/booster/x.cpp", "c10d::Work* w;"),
-         but=r"core/engine/(comm/|pch\.hpp)"),
+         but=r"core/engine/(comm/|pch\.hpp)|core/include/weft/device_kind\.hpp|plugins/cuda/"),
+    Rule("communication backends are named in core/engine/comm", ON_DEVICES, r"ProcessGroup(Gloo|NCCL)|\"(gloo|nccl)\"",
+         ("core/engine/booster/x.cpp", 'if (backend == "nccl") split();'),
+         but=DEVICE + r"|core/engine/(comm/|pch\.hpp|command/check\.cpp)"),
+    Rule("device types, generators and autocast are asked of core/engine/device", ON_DEVICES,
+         r"\bk(CPU|CUDA|PrivateUse1)\b|\bDeviceType\b|DispatchKey::\w*(CPU|CUDA|PrivateUse1)"
+         r"|\bis_(cpu|cuda|privateuseone)\(|\.(cpu|cuda)\(\)|hasCUDA|CPUGenerator|defaultGenerator|manual_seed|\bautocast::",
+         ("plugins/a/x.cpp", "if (x.is_cpu()) run(x);"), but=DEVICE),
+    Rule("whoever reads a tensor's memory asks core/engine/device", r"(core/engine|sdk/kit|plugins)/",
+         r"\b(\w+_)?data_ptr[<(]|(\.|->)item[<(]|\baccessor<",
+         ("core/engine/training/x.cpp", "parts += loss.item<double>();"), but=READS_HOST_MEMORY),
     Rule("libraries are opened in core/host/dynamic_library.cpp", CODE, r"boost(/|::)dll|\bdl(m?open|v?sym)\s*\(",
          ("core/host/x.cpp", "void* f = dlsym(library, name);"), but=r"core/host/dynamic_library\.cpp"),
     Rule("the environment is read in core/base/environment.cpp", CODE, r"\b((secure_)?getenv|setenv|putenv|environ)\b",
@@ -101,6 +119,7 @@ DIRECTIONS = [
     (r"core/engine/", ["sdk/include/", "core/base/", "core/include/", "core/engine/", "kernels/",
                       "core/host/engine_table.h", "core/host/application_functions.h", "core/host/launch/"]),
     (r"kernels/", ["kernels/"]),
+    (r"plugins/cuda/", ["sdk/include/", "core/include/weft/device_kind.hpp", "plugins/cuda/"]),
     (r"plugins/(\w+)/", ["sdk/include/", "sdk/kit/include/", "plugins/{}/"]),
     (r"policies/(\w+)/", ["sdk/include/", "core/include/", "policies/{}/"]),
     (r"samples/(\w+)/", ["sdk/include/", "sdk/kit/include/", "core/include/", "samples/{}/"]),

@@ -25,6 +25,9 @@ CASES = {
     "needs_the_engine": (ENTRY, "torch", ["-Wl,--no-as-needed", "{stubs}/libweft_engine.so", *GOOD_LINK],
                          "needs libweft_engine.so"),
     "native_may_need_the_engine": (ENTRY, "native", ["-Wl,--no-as-needed", "{stubs}/libweft_engine.so", *GOOD_LINK], ""),
+    "torch_may_not_need_cuda": (ENTRY, "torch", ["-Wl,--no-as-needed", "{stubs}/libtorch_cuda.so", *GOOD_LINK],
+                                "needs libtorch_cuda.so"),
+    "native_may_need_cuda": (ENTRY, "native", ["-Wl,--no-as-needed", "{stubs}/libtorch_cuda.so", *GOOD_LINK], ""),
     "needs_a_private_library": (ENTRY, "native", ["-Wl,--no-as-needed", "{stubs}/libprivate.so", *GOOD_LINK],
                                 "needs libprivate.so"),
     "has_rpath": (ENTRY, "c", ["-Wl,-rpath,/opt/x", *GOOD_LINK], "search path of its own"),
@@ -46,7 +49,7 @@ def main():
     root, cc, cmake, nm, readelf = sys.argv[1:]
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
-        for stub in ("libtorch_cpu.so", "libstdc++.so.6", "libweft_engine.so", "libprivate.so"):
+        for stub in ("libtorch_cpu.so", "libstdc++.so.6", "libweft_engine.so", "libprivate.so", "libtorch_cuda.so"):
             build(cc, "c", "int stub;\n", [f"-Wl,-soname,{stub}"], os.path.join(folder, stub))
 
         def check(name, compiler, language, source, tier, options, wanted):

@@ -2,9 +2,9 @@
 // loop runs the units, the loss, the backwards and the messages alone, so the difference is what the engine
 // itself costs. Prints a line of JSON per rank.
 //   pipeline_cost CONFIG STYLE MICRO_BATCHES STEPS
-// One rank runs two model chunks, which hand tensors over without messages; STYLE is interleaved or zbv.
-// Several ranks run one chunk each; STYLE is 1f1b or gpipe. A micro-batch is one sequence of 4 tokens. Steps
-// of the schedule and of the loop take turns, after both have computed the same norm of the gradients.
+// It needs at least two ranks, each a stage: of two model chunks if STYLE is interleaved or zbv, of one if it
+// is 1f1b or gpipe. A micro-batch is one sequence of 4 tokens. Steps of the schedule and of the loop take
+// turns, after both have computed the same norm of the gradients.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/tensor.h>
@@ -32,10 +32,11 @@ using weft::pipeline::Kind;
 using weft::pipeline::Operation;
 using weft::pipeline::Transfer;
 
-// Returns the processor time of all threads of this process.
+// Returns the processor time of this thread, which runs the schedule and the loop. Gloo has threads of its
+// own that poll the network for as long as this one waits.
 double processor_seconds() {
   timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
@@ -89,7 +90,7 @@ class HandWritten {
     for (size_t place = 0; place < operations().size(); ++place) {
       for (; expected < std::min(place + 2, operations().size()); ++expected) expect(expected);
       const Kind kind = operations()[place].kind;
-      // A whole backward takes the place of both halves that zbv has.
+      // A whole backward takes the place of both halves of a split one.
       if (kind != Kind::weight_gradient) kind == Kind::forward ? forward(place) : backward(place);
     }
     for (weft::Work& work : sent_) work.wait();
@@ -236,7 +237,7 @@ int main(int argc, char** argv) try {
   const int64_t count = std::stoll(argv[3]), steps = std::stoll(argv[4]);
   const weft::World world = weft::launch();
   if (world.size() < 2)
-    throw std::runtime_error("one rank has no stages: start it with weft run -n 2");
+    throw std::runtime_error("one rank has no stages; start the program with weft run -n 2");
 
   const auto size = static_cast<uint32_t>(world.size());
   const uint32_t chunks = style == "interleaved" || style == "zbv" ? 2 : 1;
@@ -251,8 +252,8 @@ int main(int argc, char** argv) try {
     booster.execute_pipeline(batch, job.model, {}, job.optimizer, /*return_loss=*/false);
   };
   const auto same = weft::Model::open(argv[1]);
-  HandWritten loop(same.module(), job.model.module(), world,
-                   {.size = size, .style = style, .chunks = chunks}, single_samples(batch));
+  HandWritten loop(same.module(), job.model.module(), world, {.size = size, .style = style, .chunks = chunks},
+                   single_samples(batch));
 
   run_schedule();
   loop.run();

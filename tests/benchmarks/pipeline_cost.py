@@ -6,14 +6,15 @@ The engine is what runs beside the units, the loss, their backwards and the mess
 of whole steps, of Booster::execute_pipeline and of a hand-written loop that does only those four, in turn, on a Llama of width 16 whose
 units cost little. The difference, divided by the number of operations of the schedule, is the engine: splitting the batch, contexts,
 hooks, records, the agreement of the stages at the beginning of a step, and everything else. Figures are medians over the steps after two
-to warm up, with the quartiles. zbv has three operations where the loop has two. The table has the rank whose engine costs more. Needs a build with -DWEFT_BENCHMARKS=ON.
+to warm up, with the quartiles. With split backwards (zbh1, zbv) there are three operations where the loop has two. The table has the rank
+whose engine costs more. Needs a build with -DWEFT_BENCHMARKS=ON.
 """
 import argparse, json, os, pathlib, statistics, subprocess, tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 WARM_UP = 2
 TINY = dict(hidden_size=16, intermediate_size=32, num_attention_heads=2, num_key_value_heads=2, vocab_size=32, max_position_embeddings=16)
-RANKS, STYLES = 2, ("1f1b", "interleaved", "zbv")
+RANKS, STYLES = 2, ("1f1b", "interleaved", "zbh1", "zbv")
 
 
 def ranks_of(arguments, config, style):

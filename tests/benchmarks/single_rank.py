@@ -1,7 +1,7 @@
 """Training steps on one rank of one thread beside Hugging Face's model on the same job, in turn.
 
-  python tests/benchmarks/single_rank.py --build build/release [--models llama bert] [--peers eager compiled] [--sequence 256] [--rounds 3] [--steps 6]
-      [--timeout 900]
+  python tests/benchmarks/single_rank.py --build build/release [--models llama bert] [--peers eager compiled] [--sequence 256]
+      [--rounds 3] [--steps 6] [--timeout 900]
 
 Each model is MODEL_6x384.json of this folder: 6 layers of width 384. A batch is 4 samples of 256 tokens, 4 images of 196 patches
 or 4 spectra of 3 seconds; fp32, fused AdamW. The peer of ChatGLM is transformers' GLM, the same model. Compiled is torch.compile with its
@@ -14,6 +14,8 @@ then 1. The time that each model took goes to stderr. One round with the eager p
 """
 import argparse, json, os, pathlib, statistics, subprocess, sys, time
 
+from in_turn import Failed, in_turn, last_line, training_step_of
+
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, WARM_UP = 4, 2
 KEYS = ("seconds", "processor_seconds")
@@ -22,10 +24,6 @@ MODELS = sorted(path.name.removesuffix("_6x384.json") for path in HERE.glob("*_6
 
 def config_of(model):
     return HERE / f"{model}_6x384.json"
-
-
-def program_of(arguments):
-    return f"{arguments.build}/tests/benchmarks/training_step"
 
 
 def peer_of(model):
@@ -79,10 +77,6 @@ def worker(arguments):
     print(json.dumps(dict(seconds=seconds, processor_seconds=processor)))
 
 
-class Failed(Exception):
-    pass
-
-
 def run(command, timeout):
     """The best step of one run after the warm-up."""
     environment = dict(os.environ, OMP_NUM_THREADS="1", TRANSFORMERS_VERBOSITY="error")
@@ -92,29 +86,19 @@ def run(command, timeout):
         raise Failed(f"ran longer than {timeout} s") from None
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:
-        said = (done.stderr.strip() or "said nothing").splitlines()
-        raise Failed(f"exit code {done.returncode}: {said[-1].replace('|', '/')}")
+        raise Failed(f"exit code {done.returncode}: {last_line(done.stderr).replace('|', '/')}")
     step = json.loads(lines[-1])
     return {name: min(step[name][WARM_UP:]) for name in KEYS}
 
 
 def measure(arguments, model):
     """The runs by their names: the best step of each round, or why one failed."""
-    commands = {"Weft": [program_of(arguments), "booster", str(config_of(model)), str(BATCH), str(arguments.sequence),
+    commands = {"Weft": [str(arguments.program), "booster", str(config_of(model)), str(BATCH), str(arguments.sequence),
                          str(arguments.steps)]}
     for peer in arguments.peers:
         commands[peer] = [sys.executable, "-W", "ignore", __file__, "--worker", peer, "--models", model, "--sequence",
                           str(arguments.sequence), "--steps", str(arguments.steps)]
-    runs = {name: [] for name in commands}
-    for _ in range(arguments.rounds):
-        for name, command in commands.items():
-            if isinstance(runs[name], Failed):
-                continue
-            try:
-                runs[name].append(run(command, arguments.timeout))
-            except Failed as error:
-                runs[name] = error
-    return runs
+    return in_turn({name: lambda c=command: run(c, arguments.timeout) for name, command in commands.items()}, arguments.rounds)
 
 
 def compare(arguments, model):
@@ -148,8 +132,7 @@ def main():
         p.error(f"--steps is {a.steps}, must be more than the {WARM_UP} steps to warm up")
     if a.worker:
         return worker(a)
-    if not os.access(program_of(a), os.X_OK):
-        p.error(f"there is no program {program_of(a)}; give --build a folder that was configured with -DWEFT_BENCHMARKS=ON")
+    a.program = training_step_of(p, a.build)
     begin, failed = time.monotonic(), []
     print("| model | run | samples/s, best step | samples per processor second | Weft is faster by, best step | per processor second |")
     print("|---|---|---|---|---|---|")

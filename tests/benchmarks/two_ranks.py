@@ -22,6 +22,8 @@ then 1.
 """
 import argparse, copy, json, os, pathlib, resource, socket, subprocess, sys, tempfile, time
 
+from in_turn import Failed, in_turn, last_line, training_step_of
+
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, SEQUENCE, RANKS, WARM_UP = 4, 256, 2, 2
 MICRO_BATCHES = 4
@@ -44,7 +46,8 @@ PAIRS = {
     "sequence": (None, [("hybrid_parallel", options) for options in (
         split_over("tp_size", "split_gather"), split_over("tp_size", "ring"), split_over("sp_size", "all_to_all"),
         split_over("sp_size", "ring_attn"), {"tp_size": 2})]),
-    "pipeline": ("pipeline", [("torch_ddp", {"pp_size": RANKS, "pp_style": "1f1b", "num_microbatches": MICRO_BATCHES})]),
+    "pipeline": ("pipeline", [("torch_ddp", {"pp_size": RANKS, "pp_style": style, "num_microbatches": MICRO_BATCHES})
+                              for style in ("zbh1", "1f1b")]),
 }
 
 
@@ -194,10 +197,6 @@ def worker(steps, mode):
     dist.destroy_process_group()
 
 
-class Failed(Exception):
-    pass
-
-
 def end(processes):
     """Ends the processes that still run."""
     for process in processes:
@@ -230,7 +229,7 @@ def lines_of(commands, environments, timeout):
             errors = [pathlib.Path(f"{text}.err").read_text() for text in texts]
             sys.stderr.write("".join(errors))
         if any(codes):
-            raise Failed("; ".join(f"exit code {code}: {(error.strip() or 'said nothing').splitlines()[-1]}"
+            raise Failed("; ".join(f"exit code {code}: {last_line(error)}"
                                    for code, error in zip(codes, errors) if code))
         return [line for text in texts for line in pathlib.Path(f"{text}.out").read_text().splitlines()]
 
@@ -254,9 +253,8 @@ def run_torch(arguments, mode):
 
 
 def run_weft(arguments, model, strategy, options):
-    build = pathlib.Path(arguments.build)
     booster = json.dumps({"strategy": strategy, "options": options})
-    command = [build / "bin/weft", "run", "-n", str(RANKS), build / "tests/benchmarks/training_step", "booster",
+    command = [pathlib.Path(arguments.build) / "bin/weft", "run", "-n", str(RANKS), arguments.program, "booster",
                model, str(BATCH), str(SEQUENCE), str(arguments.steps), booster]
     return results_of([command], [dict(os.environ, OMP_NUM_THREADS="1")], arguments.timeout)
 
@@ -275,20 +273,11 @@ def summary(rounds):
 def measure(arguments, pair):
     """The figures of a pair's runs by their names, or why a run failed."""
     torch_mode, weft_runs = PAIRS[pair]
-    runs = {f"Weft {s} {o.get('sequence_parallelism_mode', '')}".strip(): lambda s=s, o=o: run_weft(arguments, model_of(pair), s, o)
+    runs = {f"Weft {s} {o.get('sequence_parallelism_mode', o.get('pp_style', ''))}".strip(): lambda s=s, o=o: run_weft(arguments, model_of(pair), s, o)
             for s, o in weft_runs}
     if torch_mode:
         runs[f"PyTorch {torch_mode}"] = lambda: run_torch(arguments, torch_mode)
-    results = {name: [] for name in runs}
-    for _ in range(arguments.rounds):
-        for name, run in runs.items():
-            if isinstance(results[name], Failed):
-                continue
-            try:
-                results[name].append(run())
-            except Failed as error:
-                results[name] = error
-    return {name: rounds if isinstance(rounds, Failed) else summary(rounds) for name, rounds in results.items()}
+    return {name: rounds if isinstance(rounds, Failed) else summary(rounds) for name, rounds in in_turn(runs, arguments.rounds).items()}
 
 
 def compare(arguments, pair):
@@ -321,9 +310,7 @@ def main():
         p.error(f"--steps is {a.steps}, must be more than the {WARM_UP} steps to warm up")
     if a.worker:
         return worker(a.steps, a.worker)
-    program = pathlib.Path(a.build) / "tests/benchmarks/training_step"
-    if not os.access(program, os.X_OK):
-        p.error(f"there is no program {program}; give --build a folder that was configured with -DWEFT_BENCHMARKS=ON")
+    a.program = training_step_of(p, a.build)
     print("| pair | run | tokens/s, best step | tokens per processor second | growth of memory, MiB | whole process, MiB | sent, MiB |")
     print("|---|---|---|---|---|---|---|")
     compared = [compare(a, pair) for pair in a.pairs]

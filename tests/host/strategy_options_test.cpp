@@ -1,5 +1,7 @@
 // Every option of every strategy, from the declarations that they are built with: given at its default, it is
 // accepted where it has an effect and refused where it has none.
+#include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -102,16 +104,20 @@ const Effects kLowLevelZero = {{"stage", kAlways},
 const Effect kWhole = {{R"("zero_stage": 1)", R"("zero_stage": 2)"}, {"", R"("zero_stage": 0)"}};
 const Effect kZero = {{"", R"("zero_stage": 0)"}, {R"("zero_stage": 1)", R"("zero_stage": 2)"}};
 
+const Effect kOnPipelineAxis = {{"", R"("pp_size": 1)"}, {R"("pp_size": 2)"}};
 const Effects kPipelineAxis = {
     {"pp_size", kAlways},
     {"pp_style", {{""}, {R"("pp_size": 2)"}}},
     {"num_model_chunks", {{"", R"("pp_size": 2)"}, {R"("pp_size": 2, "pp_style": "interleaved")"}}},
     {"num_microbatches", {{""}, {R"("pp_size": 2)"}}},
-    {"microbatch_size", {{"", R"("pp_size": 2, "num_microbatches": 2)"}, {R"("pp_size": 2)"}}}};
+    {"microbatch_size", {{"", R"("pp_size": 2, "num_microbatches": 2)"}, {R"("pp_size": 2)"}}},
+    {"num_layers_per_stage", kOnPipelineAxis},
+    {"gradient_checkpoint_config", kOnPipelineAxis},
+    {"schedule_file", {{"", R"("pp_size": 2, "microbatch_size": 2)"}, {R"("pp_size": 2)"}}},
+    {"dp_outside", kOnPipelineAxis}};
 
 const Effects kHybridParallel = {
     {"zero_stage", kAlways},
-    {"dp_outside", kAlways},
     {"ddp_bucket_cap_mb", kWhole},
     {"broadcast_buffers", kWhole},
     {"check_reduction", kWhole},
@@ -222,6 +228,26 @@ TEST_P(StrategyOptions, SayWhatTheyAreAndSinceWhen) {
   }
 }
 
+// Sizes are kept in 32 bits, where 2^32 would become 0; elements are counted in 64 bits.
+TEST_P(StrategyOptions, HaveLimitsIfTheyAreIntegers) {
+  const OptionTable declared = table();
+  for (const OptionSpec& spec : declared.specs()) {
+    if (spec.kind != WEFT_KIND_INT) continue;
+    SCOPED_TRACE(spec.name);
+    ASSERT_TRUE(spec.min && spec.max) << "declare \"min\" and \"max\"";
+    const auto least = static_cast<int64_t>(*spec.min), most = static_cast<int64_t>(*spec.max);
+    const int64_t wraps_to_0 = int64_t{1} << 32;
+    EXPECT_TRUE(most < wraps_to_0 || spec.name == "min_num_params") << most;
+    for (const int64_t value : {least - 1, most + 1, std::max(most + 1, wraps_to_0), INT64_MAX}) {
+      json given;
+      given[spec.name] = value;
+      EXPECT_ERROR(Options(declared, given, "strategy x"), WEFT_INVALID_ARGUMENT,
+                   fmt::format("strategy x: {} is {}, must be an integer from {} to {}", spec.name, value,
+                               least, most));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Every, StrategyOptions,
     ::testing::Values(Listed{"torch_ddp", {&kTorchDdp, &kModelAxes, &kPipelineAxis}},
@@ -236,18 +262,18 @@ json manifest(const char* text) {
 }
 
 TEST(OptionGroups, RefuseWhatIsNotThere) {
-  const auto refused = [](const char* text, const auto&... pieces) {
+  const auto expect_refusal = [](const char* text, const auto&... pieces) {
     EXPECT_ERROR(option_table_of_plugin(manifest(text), "plugin.json"), WEFT_INVALID_ARGUMENT, "plugin.json",
                  pieces...);
   };
-  refused(R"({"groups": ["precison"]})", "names precison", "did you mean \"precision\"?");
-  refused(R"({"groups": ["clipping", "clipping"]})", "\"clipping\" twice");
-  refused(R"({"groups": "clipping"})", "\"groups\" is a text, must be a list");
-  refused(R"({"groups": ["clipping"], "defaults": {"tp_size": 2}})", "\"defaults\" has tp_size");
-  refused(R"({"groups": ["clipping"], "defaults": {"max_norm": -1}})", "max_norm is -1");
-  refused(R"({"groups": ["loss_scale"]})", "needs precision, which is no option here");
-  refused(R"({"options": [{"name": "tp_size", "type": "int", "default": 1}]})",
-          "option tp_size is the host's", "group \"tensor_axis\"");
+  expect_refusal(R"({"groups": ["precison"]})", "names precison", "did you mean \"precision\"?");
+  expect_refusal(R"({"groups": ["clipping", "clipping"]})", "\"clipping\" twice");
+  expect_refusal(R"({"groups": "clipping"})", "\"groups\" is a text, must be a list");
+  expect_refusal(R"({"groups": ["clipping"], "defaults": {"tp_size": 2}})", "\"defaults\" has tp_size");
+  expect_refusal(R"({"groups": ["clipping"], "defaults": {"max_norm": -1}})", "max_norm is -1");
+  expect_refusal(R"({"groups": ["loss_scale"]})", "needs precision, which is no option here");
+  expect_refusal(R"({"options": [{"name": "tp_size", "type": "int", "default": 1}]})",
+                 "option tp_size is the host's", "group \"tensor_axis\"");
 }
 
 TEST(OptionGroups, GiveThePluginTheirOptionsWithItsDefaults) {
@@ -263,18 +289,37 @@ TEST(OptionGroups, GiveThePluginTheirOptionsWithItsDefaults) {
   EXPECT_NO_THROW(Options(table, json::parse(R"({"norm_type": 1})"), "x"));
 }
 
+// A name that Colossal-AI has is not told to be a misspelling of another.
+TEST(OptionGroups, SayWhatThereIsInsteadOfAnOptionOfColossalAi) {
+  const OptionTable staged =
+      option_table_of_plugin(manifest(R"({"groups": ["pipeline_axis"]})"), "plugin.json");
+  const std::map<std::string, std::string> absent = {{"scheduler_nodes", "schedule_file"},
+                                                     {"overlap_p2p", "in the background"},
+                                                     {"enable_metadata_cache", "once for each shape"}};
+  for (const auto& item : absent) {
+    const json given = {{item.first, true}};
+    const Texts words = {item.first + "=true"};
+    EXPECT_ERROR(Options(staged, given, "strategy x"), WEFT_INVALID_ARGUMENT,
+                 "strategy x: " + item.first + " is no option here: ", item.second);
+    EXPECT_ERROR(parse_assignments(staged, words, "strategy x"), WEFT_INVALID_ARGUMENT, item.second);
+  }
+  const OptionTable other = option_table_of_plugin(manifest(R"({"groups": ["clipping"]})"), "plugin.json");
+  EXPECT_ERROR(Options(other, {{"overlap_p2p", true}}, "strategy x"), WEFT_INVALID_ARGUMENT,
+               "no option is called \"overlap_p2p\"");
+}
+
 TEST(OptionNeeds, RefuseWhatIsNoCondition) {
-  const auto refused = [](const char* needs, const auto&... pieces) {
+  const auto expect_refusal = [](const char* needs, const auto&... pieces) {
     const json option = {{"name", "a"}, {"type", "int"}, {"default", 1}, {"needs", json::parse(needs)}};
     EXPECT_ERROR(OptionTable(json::array({option}), "plugin.json"), WEFT_INVALID_ARGUMENT,
                  "plugin.json: option a", pieces...);
   };
-  refused("3", "\"needs\" has 3, must be an object");
-  refused("{}", "\"needs\" has {}");
-  refused("[]", "empty list");
-  refused(R"({"b": "x"})", "must be a list of values");
-  refused(R"({"b": {"below": 2}})", "must be a list of values or {\"above\": number}");
-  refused(R"({"b": [1]})", "needs b, which is no option here");
+  expect_refusal("3", "\"needs\" has 3, must be an object");
+  expect_refusal("{}", "\"needs\" has {}");
+  expect_refusal("[]", "empty list");
+  expect_refusal(R"({"b": "x"})", "must be a list of values");
+  expect_refusal(R"({"b": {"below": 2}})", "must be a list of values or {\"above\": number}");
+  expect_refusal(R"({"b": [1]})", "needs b, which is no option here");
 }
 
 TEST(OptionNeeds, SayWhatWasAskedWhatWasFoundAndWhatToDo) {

@@ -122,6 +122,12 @@ Output Process::finish() {
           contents(error_.get())};
 }
 
+void expect_quiet_end(Process& process, int exit_code) {
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, exit_code);
+  EXPECT_EQ(output.error, "");
+}
+
 Output run_launcher(const std::vector<std::string>& arguments, const ProcessOptions& options) {
   std::vector<std::string> command = {RANK_PROGRAM};
   command.insert(command.end(), arguments.begin(), arguments.end());

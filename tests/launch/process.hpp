@@ -43,6 +43,9 @@ class Process {
   pid_t pid_ = -1;
 };
 
+// Expects that the launcher ends with this exit code and that nothing was written to stderr.
+void expect_quiet_end(Process& process, int exit_code);
+
 // The launcher of the tests with these arguments, from start to end.
 Output run_launcher(const std::vector<std::string>& arguments, const ProcessOptions& options = {});
 

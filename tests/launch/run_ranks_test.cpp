@@ -264,9 +264,7 @@ TEST(RunRanks, PassesSignalsOn) {
   process.signal(SIGUSR1);
   EXPECT_TRUE(process.wait_for_ready(2));
   process.signal(SIGTERM);
-  const Output output = process.finish();
-  EXPECT_EQ(output.exit_code, 128 + SIGTERM);
-  EXPECT_EQ(output.error, "");
+  expect_quiet_end(process, 128 + SIGTERM);
 }
 
 TEST(RunRanks, LetsInterruptedRanksFinishAndExitsWith130) {
@@ -277,18 +275,14 @@ TEST(RunRanks, LetsInterruptedRanksFinishAndExitsWith130) {
   ASSERT_TRUE(process.wait_for_ready(1));
   EXPECT_FALSE(process.ended(0));
   process.signal(SIGUSR1);
-  const Output output = process.finish();
-  EXPECT_EQ(output.exit_code, 130);
-  EXPECT_EQ(output.error, "");
+  expect_quiet_end(process, 130);
 }
 
 TEST(RunRanks, SaysNothingWhenRanksDieOfCtrlC) {
   Process process(launcher(2, {"0:ready,wait", "1:on=2:1,ready,wait"}));
   ASSERT_TRUE(process.wait_for_ready(2));
   process.signal(SIGINT);
-  const Output output = process.finish();
-  EXPECT_EQ(output.exit_code, 130);
-  EXPECT_EQ(output.error, "");
+  expect_quiet_end(process, 130);
 }
 
 TEST(RunRanks, KillsOnTheSecondInterrupt) {

@@ -84,9 +84,7 @@ TEST(Stopping, IgnoresTheSignalsThatTheLauncherIgnores) {
     process.signal(number);
     EXPECT_FALSE(process.ended(1000));
     process.signal(SIGTERM);
-    const Output output = process.finish();
-    EXPECT_EQ(output.exit_code, 128 + SIGTERM);
-    EXPECT_EQ(output.error, "");
+    expect_quiet_end(process, 128 + SIGTERM);
   }
 }
 
@@ -161,31 +159,25 @@ TEST(Stopping, EndsAtTheGrace) {
   EXPECT_THAT(output.error, HasSubstr("--grace gives it more time"));
 }
 
-// The ranks stop with the first signal, and end while they get the second one.
+// The ranks take `first` and get `second` before they end.
+void expect_quiet_end_after(int first, int second, const std::string& steps, int exit_code) {
+  Process process(launcher(2, {steps}), kImpatient);
+  ASSERT_TRUE(process.wait_for_ready(2));
+  process.signal(first);
+  ASSERT_TRUE(process.wait_for_ready(2));
+  process.signal(second);
+  expect_quiet_end(process, exit_code);
+}
+
 TEST(Stopping, ExitsWithTheOneOfTwoSignalsWithWhichTheRanksEnd) {
-  for (const auto& [first, second] : {std::pair(SIGTERM, SIGINT), std::pair(SIGINT, SIGTERM)}) {
-    const std::string steps = fmt::format("tell={},on={}:{},ready,wait", first, second, 128 + first);
-    Process process(launcher(2, {steps}), kImpatient);
-    ASSERT_TRUE(process.wait_for_ready(2));
-    process.signal(first);
-    ASSERT_TRUE(process.wait_for_ready(2));
-    process.signal(second);
-    const Output output = process.finish();
-    EXPECT_EQ(output.exit_code, 128 + first);
-    EXPECT_EQ(output.error, "");
-  }
+  for (const auto& [first, second] : {std::pair(SIGTERM, SIGINT), std::pair(SIGINT, SIGTERM)})
+    expect_quiet_end_after(
+        first, second, fmt::format("tell={},on={}:{},ready,wait", first, second, 128 + first), 128 + first);
 }
 
 // As `weft train` does.
 TEST(Stopping, LetsASecondSignalKillTheRanks) {
-  Process process(launcher(2, {"tell=2,ready,wait"}), kImpatient);
-  ASSERT_TRUE(process.wait_for_ready(2));
-  process.signal(SIGINT);
-  ASSERT_TRUE(process.wait_for_ready(2));
-  process.signal(SIGTERM);
-  const Output output = process.finish();
-  EXPECT_EQ(output.exit_code, 128 + SIGTERM);
-  EXPECT_EQ(output.error, "");
+  expect_quiet_end_after(SIGINT, SIGTERM, "tell=2,ready,wait", 128 + SIGTERM);
 }
 
 // Rank 1 tells first, and rank 0 ends with its own signal.

@@ -39,8 +39,8 @@ target_compile_definitions(weft_family_training PRIVATE WEFT_ORACLES="${PROJECT_
   WEFT_CLASS_PAGE="${PROJECT_SOURCE_DIR}/sdk/docs/models.md" WEFT_FAMILIES="${weft_families}")
 
 # weft_add_training_test(FAMILY [SOURCES ...]): test <family>_training, which trains the models of the family's trials.cpp
-# (trials.hpp) under every strategy, with tensor parallelism, in every sequence mode and with recomputation, and compares
-# the table of classes in sdk/docs/models.md with them.
+# (trials.hpp) under every strategy, with tensor parallelism, in every sequence mode, with pipeline stages and with
+# recomputation, and compares the table of classes in sdk/docs/models.md with them.
 function(weft_add_training_test family)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
   weft_add_rank_test(NAME ${family}_training LABELS parity

@@ -114,6 +114,17 @@ State run(nn::Model& model, const Batch& batch) {
   return state;
 }
 
+void expect_dropout_in_training_only(nn::Model& model, const Batch& batch, std::string_view output) {
+  const auto forward = [&] { return run(model, batch).at(output); };
+  EXPECT_FALSE(forward().equal(forward()));
+  at::manual_seed(5);
+  const at::Tensor first = forward();
+  at::manual_seed(5);
+  EXPECT_TRUE(forward().equal(first));
+  model.eval();
+  EXPECT_TRUE(forward().equal(forward()));
+}
+
 at::Tensor total_loss(nn::Model& model, const State& last, const Batch& batch) {
   const std::vector<nn::LossTerm> terms = model.loss(last, batch);
   const std::vector<nn::LossCount> counts = model.counts(batch);

@@ -42,6 +42,10 @@ void bind_random(nn::Model& model, int64_t seed);
 std::vector<std::string> unit_names(nn::Model& model);
 // Runs all units in order.
 State run(nn::Model& model, const Batch& batch);
+// Expects that a model in training drops other elements in each forward, and the same ones after the same
+// seed, and that an evaluation drops none. Leaves the model in evaluation.
+void expect_dropout_in_training_only(nn::Model& model, const Batch& batch,
+                                     std::string_view output = "last_hidden_state");
 // Returns the loss as the engine computes it on one rank: the sum of weight * sum / count.
 at::Tensor total_loss(nn::Model& model, const State& last, const Batch& batch);
 

@@ -1,6 +1,4 @@
 // Trains every class of a family in every way (class_cases.hpp) against one rank.
-#include <algorithm>
-
 #include "base/text.hpp"
 #include "plugins/support/sequence_modes.hpp"
 #include "policies/class_cases.hpp"
@@ -10,15 +8,6 @@
 namespace weft::test {
 
 namespace {
-
-// Each launch of ranks has a time limit.
-void expect_gradients_in_launches(const std::vector<Case>& cases, int ranks) {
-  constexpr size_t kLaunch = 12;
-  for (size_t begin = 0; begin < cases.size(); begin += kLaunch) {
-    const size_t end = std::min(begin + kLaunch, cases.size());
-    expect_gradients_of_one_rank({cases.begin() + begin, cases.begin() + end}, ranks);
-  }
-}
 
 // Compares those that are not refused with one rank, and expects that boost() refuses the others.
 void expect_gradients_unless_refused(const std::vector<Case>& cases, int ranks) {
@@ -32,7 +21,7 @@ void expect_gradients_unless_refused(const std::vector<Case>& cases, int ranks) 
       refused.emplace_back(job, reason);
   }
   expect_refusals(refused, ranks);
-  expect_gradients_in_launches(trained, ranks);
+  expect_gradients_of_one_rank(trained, ranks);
 }
 
 class Classes : public testing::TestWithParam<int> {};

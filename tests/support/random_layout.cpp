@@ -49,7 +49,8 @@ std::string in_quotes(const std::string& text) {
 
 std::string RandomLayout::json() const {
   std::string text;
-  for (const auto& [name, value] : options) text += (text.empty() ? "" : ", ") + in_quotes(name) + ": " + value;
+  for (const auto& [name, value] : options)
+    text += (text.empty() ? "" : ", ") + in_quotes(name) + ": " + value;
   return "{" + text + "}";
 }
 
@@ -82,6 +83,8 @@ RandomLayout RandomLayouts::any() {
   if (below(2) == 0) split_sequences(layout);
   schedule(layout);
   layout.recompute = one_of<std::string>({"off", "all", "2"});
+  if (layout.stages > 1 && layout.recompute == "off" && below(2) == 0)
+    add(layout, "gradient_checkpoint_config", R"({"gradient_checkpointing_ratio": 0.5})");
   layout.precision = one_of<std::string>({"fp32", "fp64"});
   layout.max_grad_norm = one_of<double>({0, 0.5});
   return layout;
@@ -118,7 +121,7 @@ void RandomLayouts::schedule(RandomLayout& layout) {
     return;
   }
   add(layout, "pp_size", layout.stages);
-  layout.style = one_of<std::string>({"1f1b", "interleaved", "zbv", "gpipe"});
+  layout.style = one_of<std::string>({"1f1b", "interleaved", "zbh1", "zbv", "gpipe"});
   add(layout, "pp_style", in_quotes(layout.style));
   if (layout.style == "zbv") layout.chunks = 2;
   if (layout.style == "interleaved") {
@@ -129,6 +132,7 @@ void RandomLayouts::schedule(RandomLayout& layout) {
   if (how < 4) add(layout, "num_microbatches", one_of(counts));
   if (how == 4) add(layout, "microbatch_size", one_of<int>({2, 3}));
   layout.accumulate = below(4) == 0 ? 2 : 1;
+  if (below(3) == 0) add(layout, "dp_outside", "false");
 }
 
 bool RandomLayouts::fits(const RandomLayout& layout) const {

@@ -55,7 +55,7 @@ TEST_F(Agreement, OfFlags) {
 TEST_F(Agreement, OfPathsIsNotNeeded) {
   for (const char* name : {"/config.json", "/data.txt"})
     for (const char* rank : {"0", "1"}) fs::copy(folder_.path() + name, folder_.path() + name + rank);
-  weft_succeeds(on_two_ranks("train --model " + config_ + "$RANK --data " + data_ + "$RANK --steps 2"));
+  expect_success(on_two_ranks("train --model " + config_ + "$RANK --data " + data_ + "$RANK --steps 2"));
 }
 
 TEST_F(Agreement, OfDataOfTheSameLength) {
@@ -124,10 +124,10 @@ TEST_F(UnlikeWeights, AreRefusedUnderEveryDivision) {
 TEST_F(UnlikeWeights, AreThoseOfRank0WithSyncModuleStates) {
   const Words alone = {"train", "--model", in("model0"), "--data",  data_,        "--steps", "1",
                        "--lr",  "1e-30",   "--save",     in("one"), "--strategy", "none"};
-  weft_succeeds(alone);
+  expect_success(alone);
   const RawTensors expected = read_safetensors(in("one/model.safetensors"));
   const auto expect_those_of_rank_0 = [&] {
-    weft_succeeds(on_two_ranks(train_on("--lr 1e-30 --strategy torch_fsdp -o sync_module_states=true")));
+    expect_success(on_two_ranks(train_on("--lr 1e-30 --strategy torch_fsdp -o sync_module_states=true")));
     for (const auto& [name, tensor] : read_safetensors(in("saved/model.safetensors")))
       EXPECT_EQ(tensor.bytes, expected.at(name).bytes) << name;
   };
@@ -157,7 +157,7 @@ TEST_F(UnlikeWeights, InAFolderToResumeFromAreRefused) {
                 {"rank 1", "the weights in model are not those with which this training state was saved"}));
   fs::remove_all(in("model1"));
   fs::copy(in("out"), in("model1"), fs::copy_options::recursive);
-  weft_succeeds(resumed("torch_ddp"));
+  expect_success(resumed("torch_ddp"));
 }
 
 class MistakenStrategy : public Agreement {
@@ -177,8 +177,8 @@ TEST_F(MistakenStrategy, FailsTheCommand) {
   EXPECT_FALSE(fs::exists(in("out")));
   EXPECT_TRUE(refuses(mistaken("averages", {"-o", "from_step=3", "--steps", "8", "--check-agreement", "4"}),
                       kFailed, {"mistaken: the published gradient", "about 0.50 of it"}));
-  weft_succeeds(mistaken("averages", {"--steps", "4", "--check-agreement", "-1"}));
-  weft_succeeds(mistaken("none", {"--steps", "4", "--check-agreement", "1", "--save", in("out")}));
+  expect_success(mistaken("averages", {"--steps", "4", "--check-agreement", "-1"}));
+  expect_success(mistaken("none", {"--steps", "4", "--check-agreement", "1", "--save", in("out")}));
 }
 
 }  // namespace

@@ -9,11 +9,11 @@ namespace {
 using testing::HasSubstr;
 
 TEST(Check, SaysWhatThereIs) {
-  const Output output = weft_succeeds({"check"});
+  const Output output = expect_success({"check"});
   for (const char* fact : {"weft ", "compiler ", "libtorch ", "2.11.0", "kernels ", "gloo ", "cuda ", "nccl ",
                            "plugins ", "--device cuda is refused"})
     EXPECT_THAT(output.out, HasSubstr(fact));
-  const nlohmann::json report = nlohmann::json::parse(weft_succeeds({"check", "--json"}).out);
+  const nlohmann::json report = nlohmann::json::parse(expect_success({"check", "--json"}).out);
   EXPECT_EQ(report.at("problems"), nlohmann::json::array());
   EXPECT_EQ(report.at("libtorch"), "2.11.0");
   EXPECT_GE(report.at("plugins"), 4);

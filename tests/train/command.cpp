@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -30,15 +31,20 @@ Words operator+(Words first, const Words& second) {
   return first;
 }
 
+std::string weft_program() {
+  const char* const moved = std::getenv("WEFT_TEST_PROGRAM");
+  return moved != nullptr ? moved : WEFT_PROGRAM;
+}
+
 launch::Process start_weft(const Words& words) {
-  return launch::Process(Words{WEFT_PROGRAM} + words, kOneThread);
+  return launch::Process(Words{weft_program()} + words, kOneThread);
 }
 
 Output weft_command(const Words& words) {
   return start_weft(words).finish();
 }
 
-Output weft_succeeds(const Words& words) {
+Output expect_success(const Words& words) {
   Output output = weft_command(words);
   EXPECT_EQ(output.exit_code, 0) << testing::PrintToString(words) << "\n" << output.error;
   return output;
@@ -117,8 +123,8 @@ std::vector<pid_t> children_with(pid_t parent, const std::string& variable) {
 void CommandTest::copy_trained_model() const {
   static const TemporaryFolder trained;
   static const Output output =
-      weft_succeeds(train({"--strategy", "none", "--steps", std::to_string(kTrainedSteps), "--lr",
-                           std::to_string(kTrainedRate), "--save", trained.path() + "/out"}));
+      expect_success(train({"--strategy", "none", "--steps", std::to_string(kTrainedSteps), "--lr",
+                            std::to_string(kTrainedRate), "--save", trained.path() + "/out"}));
   ASSERT_EQ(output.exit_code, 0);
   std::filesystem::copy(trained.path() + "/out", in("out"), std::filesystem::copy_options::recursive);
 }

@@ -18,10 +18,12 @@ namespace weft::test {
 using Words = std::vector<std::string>;
 using launch::Output;
 
+// Returns the path of the command: that of the build tree, or WEFT_TEST_PROGRAM where the tree was moved.
+std::string weft_program();
 // Runs `weft WORDS` to its end, with one thread per rank.
 Output weft_command(const Words& words);
 // Does the same; fails the test if the exit code is not 0.
-Output weft_succeeds(const Words& words);
+Output expect_success(const Words& words);
 // A command that runs in the background.
 launch::Process start_weft(const Words& words);
 

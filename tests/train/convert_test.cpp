@@ -39,15 +39,15 @@ TEST_F(Convert, ThereAndBackThroughEveryFormIsTheSameFile) {
                          {}};
   for (const Words& form : forms) {
     SCOPED_TRACE(testing::PrintToString(form));
-    weft_succeeds(convert("out", "other", form + Words{"--weights-only"}));
+    expect_success(convert("out", "other", form + Words{"--weights-only"}));
     EXPECT_EQ(read_bytes(in("other/tokenizer.json")), "{}");
     EXPECT_FALSE(fs::exists(in("other/training_state")));
-    weft_succeeds(convert("other", "back", {"--dtype", "fp32"}));
+    expect_success(convert("other", "back", {"--dtype", "fp32"}));
     EXPECT_TRUE(weights("back") == weights("out"));
     EXPECT_EQ(read_bytes(in("back/config.json")), read_bytes(in("out/config.json")));
   }
-  weft_succeeds(convert("out", "weights.bin", {"--weights-only"}));
-  weft_succeeds(convert("weights.bin", "weights.safetensors"));
+  expect_success(convert("out", "weights.bin", {"--weights-only"}));
+  expect_success(convert("weights.bin", "weights.safetensors"));
   EXPECT_TRUE(read_bytes(in("weights.safetensors")) == weights("out"));
 }
 
@@ -70,11 +70,11 @@ TEST_F(Convert, OfDtypeRoundsTheWeightsAndSaysSoInTheConfiguration) {
   folder_.file("out/config.json", config.dump());
   for (const auto& [dtype, name, torch_name, error] :
        {std::tuple{"bf16", "BF16", "bfloat16", 0.005}, {"fp16", "F16", "float16", 0.0006}}) {
-    weft_succeeds(convert("out", "small", {"--dtype", dtype, "--weights-only"}));
+    expect_success(convert("out", "small", {"--dtype", dtype, "--weights-only"}));
     for (const auto& [entry, tensor] : read_safetensors(in("small/model.safetensors")))
       EXPECT_EQ(tensor.dtype, name) << entry;
     EXPECT_EQ(nlohmann::json::parse(read_bytes(in("small/config.json"))).at("torch_dtype"), torch_name);
-    weft_succeeds(convert("small", "back", {"--dtype", "fp32"}));
+    expect_success(convert("small", "back", {"--dtype", "fp32"}));
     const RawTensors before = read_safetensors(in("out/model.safetensors"));
     for (const auto& [entry, tensor] : read_safetensors(in("back/model.safetensors")))
       EXPECT_LT(relative_difference(float_values(tensor), float_values(before.at(entry))), error) << entry;
@@ -83,24 +83,24 @@ TEST_F(Convert, OfDtypeRoundsTheWeightsAndSaysSoInTheConfiguration) {
 
 TEST_F(Convert, ATrainingStateInOtherPartsResumesTheSame) {
   const Words rest = {"--steps", "4", "--strategy", "torch_ddp", "-n", "2"};
-  weft_succeeds(train({"--steps", "2", "--strategy", "torch_ddp", "-n", "2", "--save", in("two")}));
-  weft_succeeds(train(rest + Words{"--resume", in("two"), "--metrics", in("as_it_was")}));
+  expect_success(train({"--steps", "2", "--strategy", "torch_ddp", "-n", "2", "--save", in("two")}));
+  expect_success(train(rest + Words{"--resume", in("two"), "--metrics", in("as_it_was")}));
   const std::pair<Words, size_t> layouts[] = {{{}, 2}, {{"--parts", "1"}, 1}, {{"--parts", "3"}, 3}};
   for (const auto& [flags, parts] : layouts) {
     SCOPED_TRACE(parts);
-    weft_succeeds(convert("two", "other", flags));
+    expect_success(convert("two", "other", flags));
     size_t files = 0;
     for (const auto& entry : fs::directory_iterator(in("other/training_state")))
       files += entry.path().filename().string().starts_with("part-");
     EXPECT_EQ(files, parts);
-    weft_succeeds(train(rest + Words{"--resume", in("other"), "--metrics", in("converted")}));
+    expect_success(train(rest + Words{"--resume", in("other"), "--metrics", in("converted")}));
     EXPECT_EQ(losses_of(in("converted")), losses_of(in("as_it_was")));
     fs::remove(in("converted"));
   }
 }
 
 TEST_F(Convert, InPlaceReplacesTheWeightsAlone) {
-  weft_succeeds(convert("out", "out", {"--format", "pytorch"}));
+  expect_success(convert("out", "out", {"--format", "pytorch"}));
   EXPECT_TRUE(fs::exists(in("out/pytorch_model.bin")));
   EXPECT_FALSE(fs::exists(in("out/model.safetensors")));
   EXPECT_TRUE(fs::exists(in("out/training_state/index.json")));
@@ -118,7 +118,7 @@ TEST_F(Convert, SaysWhatItCannotDo) {
       refuses(convert("out", "other", {"--parts", "2", "--weights-only"}), 1, {"exclude each other"}));
   EXPECT_TRUE(refuses(convert("out", "other", {"--size-per-shard", "2"}), 1, {"needs --shard"}));
   EXPECT_FALSE(fs::exists(in("other")));
-  EXPECT_THAT(weft_succeeds({"convert", "--help"}).out, HasSubstr("Example: weft convert"));
+  EXPECT_THAT(expect_success({"convert", "--help"}).out, HasSubstr("Example: weft convert"));
 }
 
 }  // namespace

@@ -17,15 +17,15 @@ class Evaluate : public CommandTest {
   }
   nlohmann::json evaluate(const std::string& data, const Words& more = {}) const {
     return nlohmann::json::parse(
-        weft_succeeds(Words{"evaluate", "--model", in("out"), "--data", in(data), "--json"} + more).out);
+        expect_success(Words{"evaluate", "--model", in("out"), "--data", in(data), "--json"} + more).out);
   }
 };
 
 TEST_F(Evaluate, IsTheLossOfTraining) {
   for (const char* data : {"data.txt", "samples.safetensors"}) {
     const nlohmann::json result = evaluate(data);
-    weft_succeeds({"train", "--model", in("out"), "--data", in(data), "--no-shuffle", "--batch-size", "64",
-                   "--steps", "1", "--lr", "0", "--strategy", "none", "--metrics", in("m")});
+    expect_success({"train", "--model", in("out"), "--data", in(data), "--no-shuffle", "--batch-size", "64",
+                    "--steps", "1", "--lr", "0", "--strategy", "none", "--metrics", in("m")});
     const double loss = result.at("loss"), trained = read_metrics(in("m")).at(0).at("loss");
     EXPECT_NEAR(loss, trained, 1e-6 * trained) << data;
     EXPECT_NEAR(result.at("perplexity"), std::exp(loss), 1e-9 * std::exp(loss));
@@ -50,7 +50,7 @@ TEST_F(Evaluate, IsTheSameOnRanksAndInBatchesOfAnySize) {
 
 TEST_F(Evaluate, SaysItToPeople) {
   const Output output =
-      weft_succeeds({"evaluate", "--model", in("out"), "--data", data_, "--precision", "fp64"});
+      expect_success({"evaluate", "--model", in("out"), "--data", data_, "--precision", "fp64"});
   EXPECT_THAT(output.out, testing::StartsWith("loss "));
   EXPECT_THAT(output.out, testing::HasSubstr("17 samples"));
 }
@@ -64,7 +64,7 @@ TEST_F(Evaluate, PrintsTheResultBeforeItReplacesTheFile) {
   const Words evaluate = {"evaluate", "--model", in("out"), "--data"};
   EXPECT_TRUE(refuses(evaluate + Words{in("none.safetensors"), "--metrics", file}, 1, {"no label counts"}));
   EXPECT_EQ(read_bytes(file), "an earlier result\n");
-  weft_succeeds(evaluate + Words{data_, "--metrics", file, "-n", "2"});
+  expect_success(evaluate + Words{data_, "--metrics", file, "-n", "2"});
   EXPECT_EQ(read_metrics(file).size(), 1u);
   for (const char* ranks : {"1", "2"}) {
     const Output output = weft_command(evaluate + Words{data_, "--metrics", "/dev/full", "-n", ranks});
@@ -90,12 +90,12 @@ TEST_F(Evaluate, RefusesAModelWithoutSomeOfItsWeights) {
                       1, pieces));
   EXPECT_TRUE(refuses({"generate", "--model", in("out"), "--prompt", "a"}, 1, pieces));
   EXPECT_TRUE(refuses({"train", "--model", in("out"), "--data", data_, "--steps", "1"}, 1, pieces));
-  EXPECT_THAT(weft_succeeds(evaluate + Words{"--allow-missing"}).error,
+  EXPECT_THAT(expect_success(evaluate + Words{"--allow-missing"}).error,
               testing::HasSubstr("1 parameter of GPT2LMHeadModel is not in " + in("out") +
                                  " and begins with initial values: transformer.h.1.mlp.c_fc.weight"));
   std::filesystem::remove(in("out/model.safetensors"));
   EXPECT_TRUE(refuses(evaluate, 1, {in("out") + " holds no weights of GPT2LMHeadModel", "--allow-missing"}));
-  weft_succeeds(evaluate + Words{"--allow-missing"});
+  expect_success(evaluate + Words{"--allow-missing"});
 }
 
 // A long list of names is cut.
@@ -109,7 +109,7 @@ TEST_F(Evaluate, NamesTheFirstEightOfManyMissingWeights) {
   EXPECT_TRUE(refuses(evaluate, 1,
                       {"lacks 12 of the parameters of GPT2LMHeadModel: transformer.h.1.ln_1.weight, ",
                        "transformer.h.1.ln_2.bias and 4 more; give"}));
-  EXPECT_THAT(weft_succeeds(evaluate + Words{"--allow-missing"}).error,
+  EXPECT_THAT(expect_success(evaluate + Words{"--allow-missing"}).error,
               testing::HasSubstr("12 parameters of GPT2LMHeadModel are not in "));
 }
 
@@ -127,9 +127,9 @@ TEST_F(Evaluate, RefusesAHeadThatTrainingBeginsAnew) {
                       "--data",         in("labelled.safetensors")};
   EXPECT_TRUE(refuses(Words{"evaluate"} + same, 1, {"lacks 1 of the parameters", "score.weight"}));
   const Output output =
-      weft_succeeds(Words{"train", "--steps", "1", "--strategy", "none", "--save", in("tuned")} + same);
+      expect_success(Words{"train", "--steps", "1", "--strategy", "none", "--save", in("tuned")} + same);
   EXPECT_THAT(output.error, testing::HasSubstr("begins with initial values: score.weight"));
-  weft_succeeds({"evaluate", "--model", in("tuned"), "--data", in("labelled.safetensors")});
+  expect_success({"evaluate", "--model", in("tuned"), "--data", in("labelled.safetensors")});
 }
 
 // A model of masked tokens has no pooler, which a classifier reads.
@@ -139,8 +139,8 @@ TEST_F(Evaluate, RefusesAPoolerThatTrainingBeginsAnew) {
       "num_attention_heads": 3, "max_position_embeddings": 32, "pad_token_id": 7})");
   RawTensors tensors = language_samples(8, 6);
   folder_.file("masked.safetensors", safetensors_bytes(tensors));
-  weft_succeeds({"train", "--model", in("bert.json"), "--data", in("masked.safetensors"), "--steps", "1",
-                 "--strategy", "none", "--save", in("bert")});
+  expect_success({"train", "--model", in("bert.json"), "--data", in("masked.safetensors"), "--steps", "1",
+                  "--strategy", "none", "--save", in("bert")});
   tensors["labels"] = int64_tensor({8}, {0, 1, 0, 1, 1, 0, 1, 0});
   folder_.file("labelled.safetensors", safetensors_bytes(tensors));
   const Words same = {"--model",        in("bert"),
@@ -148,7 +148,7 @@ TEST_F(Evaluate, RefusesAPoolerThatTrainingBeginsAnew) {
                       "--data",         in("labelled.safetensors")};
   const Words train = Words{"train", "--steps", "1", "--strategy", "none"} + same;
   EXPECT_TRUE(refuses(Words{"evaluate"} + same, 1, {"lacks 4 of the parameters", "bert.pooler.dense"}));
-  const std::string error = weft_succeeds(train).error;
+  const std::string error = expect_success(train).error;
   EXPECT_THAT(error, testing::HasSubstr("4 parameters of BertForSequenceClassification are not in "));
   for (const char* name : {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight"})
     EXPECT_THAT(error, testing::HasSubstr(name));

@@ -15,9 +15,9 @@ class Forward : public CommandTest {
   // Returns the outputs of a model with initial values for `inputs`.
   RawTensors forward(const RawTensors& inputs, const Words& more = {}) const {
     folder_.file("inputs.safetensors", safetensors_bytes(inputs));
-    weft_succeeds(Words{"forward", "--model", config_, "--inputs", in("inputs.safetensors"), "--output",
-                        in("out.safetensors")} +
-                  more);
+    expect_success(Words{"forward", "--model", config_, "--inputs", in("inputs.safetensors"), "--output",
+                         in("out.safetensors")} +
+                   more);
     return read_safetensors(in("out.safetensors"));
   }
   void expect_same(const RawTensors& actual, const RawTensors& expected) const {
@@ -87,8 +87,8 @@ TEST_F(Forward, ReadsTheNormsOfOldCheckpoints) {
       "vocab_size": 256, "hidden_size": 12, "intermediate_size": 20, "num_hidden_layers": 2,
       "num_attention_heads": 3, "max_position_embeddings": 32, "pad_token_id": 7})");
   folder_.file("samples.safetensors", safetensors_bytes(language_samples(4, 9)));
-  weft_succeeds({"train", "--model", in("bert.json"), "--data", in("samples.safetensors"), "--steps", "2",
-                 "--batch-size", "4", "--lr", "0.1", "--save", in("bert")});
+  expect_success({"train", "--model", in("bert.json"), "--data", in("samples.safetensors"), "--steps", "2",
+                  "--batch-size", "4", "--lr", "0.1", "--save", in("bert")});
   RawTensors old;
   for (const auto& [name, tensor] : read_safetensors(in("bert/model.safetensors"))) {
     const std::string_view weight = "LayerNorm.weight", bias = "LayerNorm.bias";

@@ -13,7 +13,7 @@ class Generate : public CommandTest {
   void SetUp() override { copy_trained_model(); }
   std::string generate(const Words& more, const Words& prompt = {"--prompt", "rank "},
                        const std::string& tokens = "12") const {
-    return weft_succeeds(Words{"generate", "--model", in("out"), "--max-new-tokens", tokens} + prompt + more)
+    return expect_success(Words{"generate", "--model", in("out"), "--max-new-tokens", tokens} + prompt + more)
         .out;
   }
 };
@@ -49,7 +49,7 @@ TEST_F(Generate, GoesOnBeyondTheLongestSequence) {
 TEST_F(Generate, WritesTokenIdsWhereTokensAreNoBytes) {
   folder_.file("ids.json", config_json({.vocabulary = 50}));
   const Words ids = {"generate", "--model", in("ids.json"), "--greedy", "--max-new-tokens", "3"};
-  const std::string text = weft_succeeds(ids + Words{"--prompt-ids", "1,49"}).out;
+  const std::string text = expect_success(ids + Words{"--prompt-ids", "1,49"}).out;
   EXPECT_THAT(text, testing::MatchesRegex("1,49,[0-9]+,[0-9]+,[0-9]+\n"));
   EXPECT_TRUE(refuses(ids + Words{"--prompt", "text"}, 1,
                       {"--prompt works for models whose tokens are bytes", "--prompt-ids"}));

@@ -66,7 +66,7 @@ class HuggingFace : public CommandTest {
     python_ = oracle_python();
   }
   RawTensors forward(const std::string& model, const std::string& inputs) const {
-    weft_succeeds({"forward", "--model", model, "--inputs", inputs, "--output", in("outputs.safetensors")});
+    expect_success({"forward", "--model", model, "--inputs", inputs, "--output", in("outputs.safetensors")});
     return read_safetensors(in("outputs.safetensors"));
   }
   std::string first_model(const std::string& family, const json& config) const;
@@ -165,8 +165,8 @@ std::string HuggingFace::first_model(const std::string& family, const json& conf
   else
     folder_.file(family + ".json", config.dump());
   if (!config.is_string() && !config.contains("architectures")) return path;
-  weft_succeeds({"train", "--model", path, "--data", data_, "--sequence-length", "32", "--steps", "1",
-                 "--save", in(family)});
+  expect_success({"train", "--model", path, "--data", data_, "--sequence-length", "32", "--steps", "1",
+                  "--save", in(family)});
   randomise(in(family) + "/model.safetensors");
   return in(family);
 }
@@ -179,8 +179,8 @@ void HuggingFace::train_classes() const {
     for (const auto& [name, kind] : file.at("classes").items()) {
       const RawTensors inputs = inputs_of(kind);
       folder_.file("inputs.safetensors", safetensors_bytes(inputs));
-      weft_succeeds({"train", "--model", model, "--architecture", name, "--data", in("inputs.safetensors"),
-                     "-n", "2", "--batch-size", "4", "--steps", "2", "--save", in("classes/" + name)});
+      expect_success({"train", "--model", model, "--architecture", name, "--data", in("inputs.safetensors"),
+                      "-n", "2", "--batch-size", "4", "--steps", "2", "--save", in("classes/" + name)});
       RawTensors oracle;
       for (const auto& [field, tensor] : inputs) oracle["input." + field] = tensor;
       for (const auto& [field, tensor] : forward(in("classes/" + name), in("inputs.safetensors")))

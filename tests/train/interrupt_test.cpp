@@ -30,8 +30,8 @@ class Interrupt : public CommandTest {
     }
   }
   // Reads the pipe until the end, so that it never blocks the command.
-  bool ends_soon(launch::Process& process) {
-    for (int waited = 0; waited < kSoonMs; waited += 50) {
+  bool ends_soon(launch::Process& process, int limit_ms = kSoonMs) {
+    for (int waited = 0; waited < limit_ms; waited += 50) {
       if (process.ended(50)) return true;
       steps_.rest();
     }
@@ -41,7 +41,7 @@ class Interrupt : public CommandTest {
   void expect_resumable(const Words& more) {
     const int64_t saved = nlohmann::json::parse(read_bytes(in("out/training_state/state.json"))).at("step");
     EXPECT_GE(saved, 3);
-    weft_succeeds(train(
+    expect_success(train(
         Words{"--resume", in("out"), "--steps", std::to_string(saved + 1), "--metrics", in("m")} + more));
     const auto lines = read_metrics(in("m"));
     ASSERT_EQ(lines.size(), 1u);
@@ -167,12 +167,7 @@ TEST_F(Interrupt, EveryStageSaysForWhomItWaitsWhenARankIsStopped) {
   const std::vector<pid_t> found = children_with(process.id(), "RANK=1");
   ASSERT_EQ(found.size(), 1u);
   kill(found[0], SIGSTOP);
-  bool ended = false;
-  for (int waited = 0; waited < 30'000 && !ended; waited += 50) {
-    ended = process.ended(50);
-    steps_.rest();
-  }
-  ASSERT_TRUE(ended);
+  ASSERT_TRUE(ends_soon(process, 30'000));
   const Output output = process.finish();
   EXPECT_EQ(output.exit_code, 1);
   EXPECT_THAT(output.error,
@@ -229,7 +224,7 @@ TEST_F(Interrupt, AnotherJobCannotSaveWhereThisOneWill) {
   EXPECT_THAT(process.finish().error, HasSubstr("saved " + in("out")));
   EXPECT_FALSE(fs::exists(in(".out.saving.lock")));
   steps_.rest();
-  weft_succeeds(second);
+  expect_success(second);
 }
 
 TEST_F(Interrupt, TheLockOfAKilledJobIsTakenOver) {
@@ -239,7 +234,7 @@ TEST_F(Interrupt, TheLockOfAKilledJobIsTakenOver) {
   ASSERT_TRUE(ends_soon(process));
   process.finish();
   EXPECT_TRUE(fs::exists(in(".out.saving.lock")));
-  weft_succeeds(train({"--strategy", "none", "--steps", "1", "--save", in("out")}));
+  expect_success(train({"--strategy", "none", "--steps", "1", "--save", in("out")}));
   EXPECT_FALSE(fs::exists(in(".out.saving.lock")));
 }
 

@@ -20,7 +20,7 @@ class Launchers : public CommandTest {
         launch::Process(launcher + job("many"), {.environment = {{"OMP_NUM_THREADS", "1"}}}).finish();
     ASSERT_EQ(output.exit_code, 0) << output.error;
     EXPECT_THAT(output.error, testing::HasSubstr("2 ranks, strategy torch_ddp"));
-    weft_succeeds(train({"--steps", "4", "--no-shuffle", "--strategy", "none", "--metrics", in("one")}));
+    expect_success(train({"--steps", "4", "--no-shuffle", "--strategy", "none", "--metrics", in("one")}));
     const auto many = read_metrics(in("many")), one = read_metrics(in("one"));
     ASSERT_EQ(many.size(), 4u);
     for (size_t i = 0; i < 4; ++i) {

@@ -77,14 +77,15 @@ class Metrics : public CommandTest {
                                  .more = std::string(R"("pad_token_id": 0, "initializer_range": 0.3,)") +
                                          (of.metrics.size() == 1 ? R"("num_labels": 3,)" : "")}));
     folder.file(of.architecture + ".safetensors", safetensors_bytes(of.samples));
-    weft_succeeds({"train", "--model", config, "--data", samples_of(model), "--batch-size", "23", "--steps",
-                   "6", "--lr", "0.02", "--strategy", "none", "--save", model});
+    expect_success({"train", "--model", config, "--data", samples_of(model), "--batch-size", "23", "--steps",
+                    "6", "--lr", "0.02", "--strategy", "none", "--save", model});
     return model;
   }
   static std::string samples_of(const std::string& model) { return model + ".safetensors"; }
   static nlohmann::json evaluate(const std::string& model, const Words& more = {}) {
     return nlohmann::json::parse(
-        weft_succeeds(Words{"evaluate", "--model", model, "--data", samples_of(model), "--json"} + more).out);
+        expect_success(Words{"evaluate", "--model", model, "--data", samples_of(model), "--json"} + more)
+            .out);
   }
 };
 
@@ -132,7 +133,7 @@ TEST_F(Metrics, AreInTheLineAndInTheFile) {
   const std::string model = trained(of);
   const nlohmann::json expected = evaluate(model);
   const Words evaluate = {"evaluate", "--model", model, "--data", samples_of(model)};
-  const Output output = weft_succeeds(evaluate + Words{"--metrics", in("m.json"), "-n", "2"});
+  const Output output = expect_success(evaluate + Words{"--metrics", in("m.json"), "-n", "2"});
   EXPECT_THAT(output.out,
               testing::HasSubstr(fmt::format("  accuracy {:.4f}  (", expected.at("accuracy").get<double>())));
   const auto lines = read_metrics(in("m.json"));

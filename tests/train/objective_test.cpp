@@ -32,7 +32,7 @@ class Objectives : public CommandTest {
   }
   // Returns the losses of 6 steps, in two epochs of 17 samples.
   std::vector<double> trained(const Words& more) const {
-    weft_succeeds(bert(Words{"--steps", "6", "--metrics", in("m")} + more));
+    expect_success(bert(Words{"--steps", "6", "--metrics", in("m")} + more));
     return losses("m");
   }
 
@@ -56,15 +56,15 @@ TEST_F(Objectives, MaskTheSameTokensOnAnyRanksAndMicroBatches) {
 TEST_F(Objectives, GoOnBitForBitAfterAResume) {
   for (const Words& how : {Words{"--strategy", "none"}, Words{"-n", "2", "--accumulate", "2"}}) {
     const std::vector<double> whole = trained(how);
-    weft_succeeds(bert(Words{"--steps", "4", "--save", in("s"), "--metrics", in("part")} + how));
-    weft_succeeds(bert(Words{"--steps", "6", "--resume", in("s"), "--metrics", in("part")} + how));
+    expect_success(bert(Words{"--steps", "4", "--save", in("s"), "--metrics", in("part")} + how));
+    expect_success(bert(Words{"--steps", "6", "--resume", in("s"), "--metrics", in("part")} + how));
     EXPECT_EQ(losses("part"), whole) << testing::PrintToString(how);
     std::filesystem::remove_all(in("s"));
   }
 }
 
 TEST_F(Objectives, AreTheSameInAResumedRun) {
-  weft_succeeds(bert({"--steps", "2", "--strategy", "none", "--save", in("s")}));
+  expect_success(bert({"--steps", "2", "--strategy", "none", "--save", in("s")}));
   const Words resumed = bert({"--steps", "4", "--strategy", "none", "--resume", in("s")});
   EXPECT_TRUE(refuses(resumed + Words{"--mlm-probability", "0.16"}, 1,
                       {"masked_lm with mask_token_id 3, special_ids [], mlm_probability 0.15 and seed 42",
@@ -74,19 +74,19 @@ TEST_F(Objectives, AreTheSameInAResumedRun) {
 
 TEST_F(Objectives, TakeAVocabularyWithoutSpecialIds) {
   const Words steps = {"--steps", "2", "--strategy", "none", "--metrics", in("m")};
-  weft_succeeds(bert(steps));
+  expect_success(bert(steps));
   const std::vector<double> without = losses("m");
-  weft_succeeds(bert(steps + Words{"--special-ids", ""}));
+  expect_success(bert(steps + Words{"--special-ids", ""}));
   EXPECT_EQ(losses("m"), without);
   EXPECT_TRUE(refuses(bert(steps + Words{"--special-ids", "1,"}), 2, {"element 2 of --special-ids"}));
 }
 
 TEST_F(Objectives, LearnAndAreEvaluated) {
   const Words evaluate = {"--data", data_, "--objective", "masked_lm", "--mask-token-id", "3"};
-  weft_succeeds(bert({"--steps", "60", "--strategy", "none", "--save", in("out")}));
+  expect_success(bert({"--steps", "60", "--strategy", "none", "--save", in("out")}));
   const auto measure = [&](const Words& more) {
     return nlohmann::json::parse(
-        weft_succeeds(Words{"evaluate", "--model", in("out"), "--json"} + evaluate + more).out);
+        expect_success(Words{"evaluate", "--model", in("out"), "--json"} + evaluate + more).out);
   };
   const nlohmann::json alone = measure({}), on_ranks = measure({"-n", "3", "--batch-size", "6"});
   EXPECT_LT(alone.at("loss"), 3.5);
@@ -100,13 +100,13 @@ TEST_F(Objectives, LearnAndAreEvaluated) {
 
 TEST_F(Objectives, AreTheUsualOnesOfTheClass) {
   const Words train = {"train", "--data", data_, "--steps", "2", "--strategy", "none", "--metrics", in("m")};
-  weft_succeeds(train + Words{"--model", config_});
+  expect_success(train + Words{"--model", config_});
   const std::vector<double> usual = losses("m");
-  weft_succeeds(train + Words{"--model", config_, "--objective", "causal_lm"});
+  expect_success(train + Words{"--model", config_, "--objective", "causal_lm"});
   EXPECT_EQ(losses("m"), usual);
-  weft_succeeds(train + Words{"--model", bert_, "--mask-token-id", "3"});
+  expect_success(train + Words{"--model", bert_, "--mask-token-id", "3"});
   const std::vector<double> masked = losses("m");
-  weft_succeeds(train + Words{"--model", bert_, "--mask-token-id", "3", "--objective", "masked_lm"});
+  expect_success(train + Words{"--model", bert_, "--mask-token-id", "3", "--objective", "masked_lm"});
   EXPECT_EQ(losses("m"), masked);
   EXPECT_TRUE(refuses({"train", "--model", bert_, "--data", data_}, 1,
                       {"BertForMaskedLM", "masked_lm", "needs --mask-token-id", "[MASK]"}));
@@ -119,9 +119,9 @@ TEST_F(Objectives, MakeTheLabelsThatAFileLacks) {
   samples.erase("labels");
   const std::string ids = folder_.file("ids.safetensors", safetensors_bytes(samples));
   const Words train = {"train", "--model", config_, "--steps", "2", "--strategy", "none", "--data"};
-  weft_succeeds(train + Words{ids, "--objective", "causal_lm"});
+  expect_success(train + Words{ids, "--objective", "causal_lm"});
   EXPECT_TRUE(refuses(train + Words{ids}, 1, {"no labels to train on"}));
-  weft_succeeds(train + Words{labelled});
+  expect_success(train + Words{labelled});
   EXPECT_TRUE(refuses(train + Words{labelled, "--objective", "causal_lm"}, 1,
                       {"labelled.safetensors", "have \"labels\" already", "leave out --objective"}));
 }
@@ -209,9 +209,9 @@ TEST_F(Objectives, MaskImages) {
   EXPECT_TRUE(
       refuses(train + Words{"--mask-token-id", "3"}, 1,
               {"--mask-token-id is for the objective masked_lm, but this training is by masked_image"}));
-  weft_succeeds(train + Words{"--mask-patch-size", "8", "--strategy", "none"});
+  expect_success(train + Words{"--mask-patch-size", "8", "--strategy", "none"});
   const std::vector<double> alone = losses("m");
-  weft_succeeds(train + Words{"--mask-patch-size", "8", "-n", "2"});
+  expect_success(train + Words{"--mask-patch-size", "8", "-n", "2"});
   const std::vector<double> on_ranks = losses("m");
   ASSERT_EQ(on_ranks.size(), 4u);
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(on_ranks[i], alone[i], 2e-5 * alone[i]);

@@ -1,6 +1,8 @@
 // `weft plan`: its estimates, and the flags that it refuses.
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "train/command.hpp"
 
 namespace weft::test {
@@ -22,6 +24,7 @@ TEST_F(PlanCommand, RefusesSizesThatAreOutOfRange) {
   EXPECT_TRUE(refuses(plan({"--explain", "--tensor-size", "-1"}), kFailed,
                       {"--tensor-size is -1, must be from 1 to"}));
   EXPECT_TRUE(refuses(plan({"--tensor-size", "2"}), kFailed, {"--tensor-size needs --explain"}));
+  EXPECT_TRUE(refuses(plan({"--explain", "--json"}), kFailed, {"--json prints the estimate alone"}));
   for (const char* memory : {"inf", "nan", "-1GiB", "1gb", "8 GiB", "0", ""})
     EXPECT_TRUE(refuses(plan({"--memory", memory}), kFailed,
                         {"--memory is \"" + std::string(memory) + "\", must be a number of bytes above 0"}));
@@ -30,7 +33,7 @@ TEST_F(PlanCommand, RefusesSizesThatAreOutOfRange) {
 TEST_F(PlanCommand, EstimatesTheBytesOfOneRank) {
   const auto estimate = [&](const Words& more) {
     const nlohmann::json rows = nlohmann::json::parse(
-        weft_succeeds(plan(Words{"--json", "--world-size", "4", "--strategy", "torch_ddp"} + more)).out);
+        expect_success(plan(Words{"--json", "--world-size", "4", "--strategy", "torch_ddp"} + more)).out);
     EXPECT_EQ(rows.size(), 1u);
     return rows.at(0).at("bytes");
   };
@@ -47,14 +50,14 @@ TEST_F(PlanCommand, EstimatesTheBytesOfOneRank) {
 TEST_F(PlanCommand, EstimatesWhatLayersSend) {
   const Words axes = {"--world-size", "4", "--strategy", "hybrid_parallel", "-o", "tp_size=2"};
   const auto reduced = [&](const Words& more) {
-    const nlohmann::json rows = nlohmann::json::parse(weft_succeeds(plan(Words{"--json"} + more)).out);
+    const nlohmann::json rows = nlohmann::json::parse(expect_success(plan(Words{"--json"} + more)).out);
     return rows.at(0).at("sent_bytes_in_layers").at("all_reduce").get<int64_t>();
   };
   const int64_t once = reduced(axes);
   EXPECT_GT(once, 0);
   EXPECT_EQ(reduced(axes + Words{"--batch-size", "3"}), 3 * once);
   EXPECT_EQ(reduced({"--world-size", "4", "--strategy", "torch_ddp"}), 0);
-  EXPECT_NE(weft_succeeds(plan(axes)).out.find("hybrid_parallel also sends "), std::string::npos);
+  EXPECT_NE(expect_success(plan(axes)).out.find("hybrid_parallel also sends "), std::string::npos);
 }
 
 class T5PlanCommand : public CommandTest {
@@ -67,8 +70,9 @@ class T5PlanCommand : public CommandTest {
         "vocab_size": 101, "d_model": 16, "d_kv": 8, "num_heads": 2, "num_layers": 2, "num_decoder_layers": 3,
         "decoder_start_token_id": 0, "relative_attention_num_buckets": 8, "feed_forward_proj": ")" +
                                     activation + "\", \"d_ff\": " + std::to_string(width) + "}");
-    const Output output = weft_succeeds({"plan", "--model", config, "--strategy", "torch_ddp", "--world-size",
-                                         "2", "--batch-size", "4", "--sequence-length", "16", "--json"});
+    const Output output =
+        expect_success({"plan", "--model", config, "--strategy", "torch_ddp", "--world-size", "2",
+                        "--batch-size", "4", "--sequence-length", "16", "--json"});
     return nlohmann::json::parse(output.out).at(0);
   }
   int64_t activations(const std::string& activation, int64_t width = 24) const {
@@ -101,9 +105,9 @@ TEST_F(T5PlanCommand, CountsWhatATypeOfActivationSaves) {
 
 TEST_F(PlanCommand, TellsWhatTheStageNeedsThatNeedsMost) {
   const Words staged = {"--strategy", "torch_ddp", "--world-size", "2", "-o", "pp_size=2"};
-  const nlohmann::json row = nlohmann::json::parse(weft_succeeds(plan(Words{"--json"} + staged)).out).at(0);
+  const nlohmann::json row = nlohmann::json::parse(expect_success(plan(Words{"--json"} + staged)).out).at(0);
   const nlohmann::json whole = nlohmann::json::parse(
-      weft_succeeds(plan({"--json", "--strategy", "torch_ddp", "--world-size", "1"})).out)[0];
+      expect_success(plan({"--json", "--strategy", "torch_ddp", "--world-size", "1"})).out)[0];
   const auto elements = [](const nlohmann::json& of) {
     return of.at("bytes").at("parameters").get<int64_t>();
   };
@@ -111,15 +115,26 @@ TEST_F(PlanCommand, TellsWhatTheStageNeedsThatNeedsMost) {
   EXPECT_LT(elements(row), elements(whole));
   EXPECT_GE(2 * elements(row), elements(whole));  // the tied embeddings are on both stages
   EXPECT_FALSE(whole.contains("stage"));
-  const Output explained = weft_succeeds(plan(Words{"--explain"} + staged));
+  const Output explained = expect_success(plan(Words{"--explain"} + staged));
   EXPECT_NE(explained.out.find("\nstage 1 "), std::string::npos) << explained.out;
   EXPECT_TRUE(refuses(plan({"--strategy", "torch_ddp", "--world-size", "64", "-o", "pp_size=64"}), kFailed,
                       {"units, but pp_size 64 needs 64"}));
 }
 
+// 5 samples in micro-batches of 4 are 4 and 1, not 3 and 2.
+TEST_F(PlanCommand, CountsTheActivationsOfTheLargestMicroBatch) {
+  const auto activations = [&](const char* samples, const char* option) {
+    const Output output = expect_success(plan({"--json", "--strategy", "torch_ddp", "--world-size", "2", "-o",
+                                               "pp_size=2", "--batch-size", samples, "-o", option}));
+    return nlohmann::json::parse(output.out).at(0).at("bytes").at("activations").get<int64_t>();
+  };
+  EXPECT_EQ(activations("5", "microbatch_size=4"), activations("8", "microbatch_size=4"));
+  EXPECT_EQ(activations("5", "num_microbatches=2"), activations("6", "microbatch_size=3"));
+}
+
 TEST_F(PlanCommand, ExplainsTheScheduleOfTheStages) {
   const auto explained = [&](const Words& options) {
-    return weft_succeeds(plan(Words{"--explain", "--strategy", "torch_ddp", "-o", "pp_size=2"} + options))
+    return expect_success(plan(Words{"--explain", "--strategy", "torch_ddp", "-o", "pp_size=2"} + options))
         .out;
   };
   const std::string plain = explained({"--batch-size", "6", "-o", "microbatch_size=2"});
@@ -140,7 +155,7 @@ TEST_F(PlanCommand, ExplainsTheScheduleOfTheStages) {
 TEST_F(PlanCommand, DrawsTheScheduleOfTheStages) {
   const Words staged = {"--strategy", "torch_ddp", "-o", "pp_size=2", "-o", "num_microbatches=3"};
   const auto picture = [&](const Words& more) {
-    EXPECT_EQ(weft_succeeds(plan(staged + Words{"--picture", in("schedule.svg")} + more)).out, "");
+    EXPECT_EQ(expect_success(plan(staged + Words{"--picture", in("schedule.svg")} + more)).out, "");
     return read_bytes(in("schedule.svg"));
   };
   const std::string plain = picture({}), all_forwards = picture({"-o", "pp_style=gpipe"});
@@ -155,8 +170,54 @@ TEST_F(PlanCommand, DrawsTheScheduleOfTheStages) {
                       {"--picture " + in("none/schedule.svg") + ": cannot write there: No such file"}));
 }
 
+// Beside --explain or --picture, any flag of the estimate asks for it.
+TEST_F(PlanCommand, EstimatesBesideWhatElseItPrints) {
+  EXPECT_THAT(expect_success(plan({"--explain"})).out, testing::Not(testing::HasSubstr("torch_fsdp")));
+  EXPECT_THAT(expect_success(plan({"--explain", "--memory", "80GiB"})).out,
+              testing::ContainsRegex("\ntorch_fsdp .* fits\n"));
+}
+
+TEST_F(PlanCommand, ExplainsTheLayersAndRanksOfTheStages) {
+  const auto explained = [&](const Words& options) {
+    return expect_success(plan(Words{"--explain", "--strategy", "torch_ddp", "-o", "pp_size=2"} + options))
+        .out;
+  };
+  EXPECT_THAT(explained({"-o", "num_layers_per_stage=[0,2]"}),
+              testing::HasSubstr("\nstage 0     prologue\nstage 1     h.0, h.1, epilogue\n"));
+  EXPECT_THAT(explained({"-o", "num_layers_per_stage=[1,1]", "-o",
+                         R"(gradient_checkpoint_config={"num_ckpt_layers_per_stage":[1,0]})"}),
+              testing::HasSubstr("\nstage 0     prologue, h.0 (recomputed)\nstage 1     h.1, epilogue\n"));
+  EXPECT_THAT(explained({"--recompute", "1"}), testing::HasSubstr("\nstage 0     prologue (recomputed)"));
+  const Words eight = {"-o", "tp_size=2", "--world-size", "8"};
+  EXPECT_THAT(explained(eight),
+              testing::HasSubstr("ranks of stage 0: 0-1, 4-5\nranks of stage 1: 2-3, 6-7\n"));
+  EXPECT_THAT(explained(eight + Words{"-o", "dp_outside=false"}),
+              testing::HasSubstr("ranks of stage 0: 0-3\nranks of stage 1: 4-7\n"));
+}
+
+TEST_F(PlanCommand, WritesAndReadsTheScheduleOfTheStages) {
+  const Words staged = {"--strategy", "torch_ddp", "-o", "pp_size=2"};
+  const std::string file = in("schedule.txt");
+  EXPECT_EQ(expect_success(plan(staged + Words{"-o", "num_microbatches=3", "--schedule-file", file})).out,
+            "");
+  EXPECT_EQ(read_bytes(file), "# 1f1b: 2 stages, 3 micro-batches\nF0 F1 B0 F2 B1 B2\nF0 B0 F1 B1 F2 B2\n");
+  const Words given = {"--explain", "-o", "schedule_file=" + file};
+  const std::string explained = expect_success(plan(staged + given)).out;
+  EXPECT_THAT(explained, testing::HasSubstr("schedule_file " + file + ": 2 stages, 3 micro-batches"));
+  EXPECT_THAT(explained, testing::ContainsRegex("\n  0 .* 2  F0 F1 B0 F2 B1 B2\n"));
+  std::ofstream(file) << "F0 F1 F2 B0 B1 B2; F0 B0 F1 B1 F2 B2";
+  EXPECT_THAT(expect_success(plan(staged + given)).out,
+              testing::ContainsRegex("\n  0 .* 3  F0 F1 F2 B0 B1 B2\n"));
+  std::ofstream(file) << "F0 F1 B0 B1; F0 F1 B0";
+  EXPECT_TRUE(refuses(plan(staged + given), kFailed, {"schedule_file " + file, "stage 1"}));
+  EXPECT_TRUE(refuses(plan({"--schedule-file", file}), kFailed,
+                      {"--schedule-file writes the schedule of pipeline stages, but pp_size is 1"}));
+  EXPECT_TRUE(refuses(plan(staged + Words{"--schedule-file", in("none/schedule.txt")}), kFailed,
+                      {"--schedule-file " + in("none/schedule.txt") + ": cannot write there: No such file"}));
+}
+
 TEST_F(PlanCommand, ExplainsWhatItSplits) {
-  const Output output = weft_succeeds(
+  const Output output = expect_success(
       {"plan", "--model", config_, "--explain", "--strategy", "hybrid_parallel", "-o", "tp_size=2", "-o",
        "enable_sequence_parallelism=true", "-o", "sequence_parallelism_mode=split_gather"});
   EXPECT_NE(output.out.find("\nsplit       "), std::string::npos) << output.out;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -30,7 +29,7 @@ struct Pair {
 
 // Draws pairs of which one side has stages, of each style in turn.
 std::vector<Pair> draw_pairs(uint32_t seed, size_t count) {
-  const std::vector<std::string> styles = {"1f1b", "interleaved", "zbv", "gpipe"};
+  const std::vector<std::string> styles = {"1f1b", "interleaved", "zbh1", "zbv", "gpipe"};
   RandomLayouts layouts(seed, {.ranks = {1, 2, 2, 3, 4, 4, 4, 6, 8, 8}, .units = 6, .heads = 4});
   std::vector<Pair> pairs;
   for (size_t i = 0; i < count; ++i) {
@@ -63,7 +62,7 @@ double loss_tolerance(const std::string& precision) {
   return precision == "fp64" ? 1e-10 : 1e-5;
 }
 
-class RandomReshard : public testing::Test {
+class RandomReshard : public RandomTest {
  protected:
   RandomReshard() {
     const TinyModel model = {.channels = 16, .heads = 4, .layers = 4};
@@ -159,13 +158,10 @@ class RandomReshard : public testing::Test {
   std::map<std::string, std::vector<double>> alone_;  // losses, by precision
 };
 
-// An ordinary run takes the first of the pairs that a full run takes.
+// An ordinary run takes the first of the pairs that a run with WEFT_TEST_FULL=1 takes.
 TEST_F(RandomReshard, GoesOnAsOneRank) {
   constexpr size_t kWhole = 12, kFew = 2;
-  const uint32_t seed = fresh_seed();
-  std::printf("RandomReshard: WEFT_TEST_SEED=%u (WEFT_TEST_FULL=1 takes %zu pairs)\n", seed, kWhole);
-  const std::vector<Pair> pairs = draw_pairs(seed, runs_whole_matrices() ? kWhole : kFew);
-  SCOPED_TRACE(fmt::format("WEFT_TEST_SEED={}", seed));
+  const std::vector<Pair> pairs = draw_pairs(seed_, runs_whole_matrices() ? kWhole : kFew);
   std::set<std::string> precisions;
   for (const Pair& pair : pairs) precisions.insert(pair.before.precision);
   for (const std::string& precision : precisions) train_alone(precision);

@@ -35,6 +35,7 @@ constexpr Layout kLayouts[] = {
     {"TensorAndZeroOn4", 4, "hybrid_parallel", R"({"tp_size": 2, "zero_stage": 1})"},
     {"StagesOn2", 2, "torch_ddp", R"({"pp_size": 2})"},
     {"StagesAndZeroOn4", 4, "hybrid_parallel", R"({"pp_size": 2, "zero_stage": 1})"},
+    {"StagesOutsideOn4", 4, "hybrid_parallel", R"({"pp_size": 2, "zero_stage": 1, "dp_outside": false})"},
     {"TurnedSlicesOn3", 3, "slices", R"({"turn": 1})"},
     {"TorchFsdpOn4", 4, "torch_fsdp", "{}", false},
 };

@@ -114,8 +114,8 @@ class ResumeRefusal : public Resume {
  protected:
   void SetUp() override { run(1, 3, "", "saved"); }
   // Expects that `changed` cannot resume the state and that its job is not modified.
-  void refuses(const JobOptions& changed, weft_status status,
-               std::initializer_list<std::string> pieces) const {
+  void expect_refusal(const JobOptions& changed, weft_status status,
+                      std::initializer_list<std::string> pieces) const {
     on_ranks({1}, [&](World& world) {
       Booster booster({}, world);
       Job job = make_job(world, changed);
@@ -125,10 +125,10 @@ class ResumeRefusal : public Resume {
     });
   }
   template <class Change>
-  void refuses_with(const Change& change, std::initializer_list<std::string> pieces) const {
+  void expect_refusal_with(const Change& change, std::initializer_list<std::string> pieces) const {
     JobOptions changed = options_;
     change(changed);
-    refuses(changed, WEFT_INVALID_ARGUMENT, pieces);
+    expect_refusal(changed, WEFT_INVALID_ARGUMENT, pieces);
   }
   void rewrite_state(const std::string& key, const nlohmann::json& value) const {
     const std::string path = in("saved") + "/training_state/state.json";
@@ -139,64 +139,66 @@ class ResumeRefusal : public Resume {
 };
 
 TEST_F(ResumeRefusal, OfAnotherOptimizer) {
-  refuses_with([](JobOptions& o) { o.optimizer = "sgd"; },
-               {"state of optimizer \"adamw\"", "this job uses \"sgd\""});
+  expect_refusal_with([](JobOptions& o) { o.optimizer = "sgd"; },
+                      {"state of optimizer \"adamw\"", "this job uses \"sgd\""});
 }
 
 TEST_F(ResumeRefusal, OfAnotherSchedule) {
-  refuses_with([](JobOptions& o) { o.schedule = "constant"; },
-               {"was \"cosine_warmup warmup_steps=2", "this job has \"constant warmup_steps=2"});
-  refuses_with([](JobOptions& o) { o.schedule = ""; }, {"had a schedule, this one has none"});
+  expect_refusal_with([](JobOptions& o) { o.schedule = "constant"; },
+                      {"was \"cosine_warmup warmup_steps=2", "this job has \"constant warmup_steps=2"});
+  expect_refusal_with([](JobOptions& o) { o.schedule = ""; }, {"had a schedule, this one has none"});
 }
 
 TEST_F(ResumeRefusal, OfOtherData) {
   const std::string other = folder_.file("other.txt", sample_text(17 * 32 + 3, 2));
   const std::string longer = folder_.file("longer.txt", sample_text(20 * 32));
-  refuses_with([&](JobOptions& o) { o.data = other; },
-               {"of other data than this job's, with as many samples (17)"});
-  refuses_with([&](JobOptions& o) { o.data = longer; }, {"17 samples in batches of 8, but this job has 20"});
-  refuses_with([](JobOptions& o) { o.sequence_length = 31; }, {"of other data"});
-  refuses_with([](JobOptions& o) { o.batch_size = 4; },
-               {"in batches of 8, but this job has 17 in batches of 4"});
-  refuses_with([](JobOptions& o) { o.shuffle = false; },
-               {"of shuffled samples, but this job does not shuffle them"});
-  refuses_with([](JobOptions& o) { o.data_seed = 8; }, {"shuffled by seed 7, but this job's is 8"});
+  expect_refusal_with([&](JobOptions& o) { o.data = other; },
+                      {"of other data than this job's, with as many samples (17)"});
+  expect_refusal_with([&](JobOptions& o) { o.data = longer; },
+                      {"17 samples in batches of 8, but this job has 20"});
+  expect_refusal_with([](JobOptions& o) { o.sequence_length = 31; }, {"of other data"});
+  expect_refusal_with([](JobOptions& o) { o.batch_size = 4; },
+                      {"in batches of 8, but this job has 17 in batches of 4"});
+  expect_refusal_with([](JobOptions& o) { o.shuffle = false; },
+                      {"of shuffled samples, but this job does not shuffle them"});
+  expect_refusal_with([](JobOptions& o) { o.data_seed = 8; }, {"shuffled by seed 7, but this job's is 8"});
 }
 
 TEST_F(ResumeRefusal, OfAnotherModel) {
   const std::string deeper = folder_.file("deeper.json", config_json({.positions = 64}));
-  refuses_with([&](JobOptions& o) { o.model = deeper; }, {"transformer.wpe.weight", "(32, 12)", "(64, 12)"});
+  expect_refusal_with([&](JobOptions& o) { o.model = deeper; },
+                      {"transformer.wpe.weight", "(32, 12)", "(64, 12)"});
 }
 
 TEST_F(ResumeRefusal, OfAFolderWithoutATrainingState) {
   fs::remove_all(in("saved") + "/training_state");
-  refuses(options_, WEFT_NOT_FOUND, {"saved/training_state/state.json does not exist", "--save"});
+  expect_refusal(options_, WEFT_NOT_FOUND, {"saved/training_state/state.json does not exist", "--save"});
 }
 
 TEST_F(ResumeRefusal, OfAStateWithoutItsTensors) {
   const std::string state = in("saved") + "/training_state/";
   const std::string index = read_bytes(state + "index.json");
   fs::rename(state + "part-00000.safetensors", state + "away");
-  refuses(options_, WEFT_NOT_FOUND, {"part-00000.safetensors"});
+  expect_refusal(options_, WEFT_NOT_FOUND, {"part-00000.safetensors"});
   fs::remove(state + "index.json");
-  refuses(options_, WEFT_NOT_FOUND, {"training_state/index.json"});
+  expect_refusal(options_, WEFT_NOT_FOUND, {"training_state/index.json"});
   // The boxes of the embedding do not cover its last row.
   nlohmann::json changed = nlohmann::json::parse(index);
   changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"][0]["extent"][0] = 255;
   std::ofstream(state + "index.json") << changed.dump();
   const std::string uncovered =
       "parts of transformer.wte.weight/exp_avg leave elements of it out, or overlap";
-  refuses(options_, WEFT_DATA_LOSS, {"the 1 " + uncovered});
+  expect_refusal(options_, WEFT_DATA_LOSS, {"the 1 " + uncovered});
   // Of the right number of elements: the upper half twice, the lower half never.
   nlohmann::json& parts = changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"];
   parts[0]["extent"][0] = 128;
   parts.push_back(parts[0]);
   std::ofstream(state + "index.json") << changed.dump();
-  refuses(options_, WEFT_DATA_LOSS, {"the 2 " + uncovered});
+  expect_refusal(options_, WEFT_DATA_LOSS, {"the 2 " + uncovered});
   changed = nlohmann::json::parse(index);
   changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"][0]["file"] = "../model.safetensors";
   std::ofstream(state + "index.json") << changed.dump();
-  refuses(options_, WEFT_DATA_LOSS, {"names no file of the folder"});
+  expect_refusal(options_, WEFT_DATA_LOSS, {"names no file of the folder"});
 }
 
 // Trained a little more, or an element of one tensor changed: the shapes are the same.
@@ -204,12 +206,12 @@ TEST_F(ResumeRefusal, OfOtherWeightsThanThoseItWasSavedWith) {
   const std::string weights = in("saved") + "/model.safetensors", saved = read_bytes(weights);
   run(1, 1, "saved", "later");
   fs::copy_file(in("later") + "/model.safetensors", weights, fs::copy_options::overwrite_existing);
-  refuses(options_, WEFT_INVALID_ARGUMENT,
-          {"state.json", "the weights in " + in("saved") + " are not those with which", "--model"});
+  expect_refusal(options_, WEFT_INVALID_ARGUMENT,
+                 {"state.json", "the weights in " + in("saved") + " are not those with which", "--model"});
   std::string changed = saved;
   changed.back() ^= 1;
   std::ofstream(weights, std::ios::binary) << changed;
-  refuses(options_, WEFT_INVALID_ARGUMENT, {"are not those with which this training state was saved"});
+  expect_refusal(options_, WEFT_INVALID_ARGUMENT, {"are not those with which this training state was saved"});
   // The same tensors in another file are the same weights.
   std::ofstream(weights, std::ios::binary) << saved;
   const RawTensors tensors = read_safetensors(weights);
@@ -222,33 +224,35 @@ TEST_F(ResumeRefusal, OfOtherWeightsThanThoseItWasSavedWith) {
 TEST_F(ResumeRefusal, OfNumbersThatAreNoIntegers) {
   const std::string path = in("saved") + "/training_state/state.json";
   const nlohmann::json state = nlohmann::json::parse(read_bytes(path));
-  const auto refused = [&](const nlohmann::json::json_pointer& key, const nlohmann::json& value,
-                           const std::string& piece) {
+  const auto expect_refusal_of_state = [&](const nlohmann::json::json_pointer& key,
+                                           const nlohmann::json& value, const std::string& piece) {
     nlohmann::json changed = state;
     changed[key] = value;
     std::ofstream(path) << changed.dump();
-    refuses(options_, WEFT_DATA_LOSS, {"state.json", piece});
+    expect_refusal(options_, WEFT_DATA_LOSS, {"state.json", piece});
   };
   using Key = nlohmann::json::json_pointer;
-  refused(Key("/data/batch"), 1.5, "\"batch\" is 1.5, must be an integer");
-  refused(Key("/data/batch"), -1, "\"batch\" is -1");
-  refused(Key("/data/epoch"), true, "\"epoch\" is true");
-  refused(Key("/version"), 2.5, "\"version\" is 2.5");
-  refused(Key("/schedule/last_step"), 2.5, "\"last_step\" is 2.5");
-  refused(Key("/optimizer/steps"), 2.5, "\"steps\" is 2.5");
-  refused(Key("/optimizer/parameter_steps/transformer.wte.weight"), 2.5, "\"parameter_steps\" is 2.5");
+  expect_refusal_of_state(Key("/data/batch"), 1.5, "\"batch\" is 1.5, must be an integer");
+  expect_refusal_of_state(Key("/data/batch"), -1, "\"batch\" is -1");
+  expect_refusal_of_state(Key("/data/epoch"), true, "\"epoch\" is true");
+  expect_refusal_of_state(Key("/version"), 2.5, "\"version\" is 2.5");
+  expect_refusal_of_state(Key("/schedule/last_step"), 2.5, "\"last_step\" is 2.5");
+  expect_refusal_of_state(Key("/optimizer/steps"), 2.5, "\"steps\" is 2.5");
+  expect_refusal_of_state(Key("/optimizer/parameter_steps/transformer.wte.weight"), 2.5,
+                          "\"parameter_steps\" is 2.5");
 }
 
 TEST_F(ResumeRefusal, OfAnotherVersionAndOfDamage) {
   rewrite_state("version", 1);
-  refuses(options_, WEFT_FAILED_PRECONDITION, {"state.json: training state of version 1, this Weft reads 2"});
+  expect_refusal(options_, WEFT_FAILED_PRECONDITION,
+                 {"state.json: training state of version 1, this Weft reads 2"});
   rewrite_state("version", "one");
-  refuses(options_, WEFT_DATA_LOSS, {"state.json", "\"version\" is \"one\", must be an integer"});
+  expect_refusal(options_, WEFT_DATA_LOSS, {"state.json", "\"version\" is \"one\", must be an integer"});
   rewrite_state("version", 2);
   rewrite_state("data", 3);
-  refuses(options_, WEFT_DATA_LOSS, {"state.json is damaged"});
+  expect_refusal(options_, WEFT_DATA_LOSS, {"state.json is damaged"});
   folder_.file("saved/training_state/state.json", "{\"version\": 2,");
-  refuses(options_, WEFT_INVALID_ARGUMENT, {"state.json"});
+  expect_refusal(options_, WEFT_INVALID_ARGUMENT, {"state.json"});
 }
 
 }  // namespace

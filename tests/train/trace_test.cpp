@@ -18,9 +18,9 @@ class TraceCommand : public CommandTest {
  protected:
   // Trains two steps on two ranks.
   std::vector<json> traced(const Words& more) const {
-    weft_succeeds(train(Words{"-n", "2", "--strategy", "torch_ddp", "--steps", "2", "--batch-size", "6",
-                              "--trace", in("trace.json")} +
-                        more));
+    expect_success(train(Words{"-n", "2", "--strategy", "torch_ddp", "--steps", "2", "--batch-size", "6",
+                               "--trace", in("trace.json")} +
+                         more));
     return json::parse(read_bytes(in("trace.json"))).at("traceEvents").get<std::vector<json>>();
   }
 };
@@ -107,6 +107,12 @@ TEST_F(TraceCommand, HasTheOperationsOfTheSchedule) {
   });
   ASSERT_NE(named, events.end());
   EXPECT_EQ(named->at("args").at("name"), "rank 1, stage 1");
+}
+
+TEST_F(TraceCommand, HasMicroBatchesOfTheSizeThatIsAskedFor) {
+  const std::vector<json> events = traced({"-o", "pp_size=2", "--micro-batch-size", "2"});
+  const Words step = {"F0", "F1", "B0", "F2", "B1", "B2"};
+  EXPECT_EQ(names_of(of_rank(events, 0, "operation")), step + step);
 }
 
 TEST_F(TraceCommand, HasMicroBatchesAndCollectivesWithoutStages) {

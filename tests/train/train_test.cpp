@@ -28,8 +28,8 @@ std::vector<double> losses_of(const std::vector<nlohmann::json>& lines) {
 
 TEST_F(Train, WritesTheMetricsOfEachStep) {
   const Output output =
-      weft_succeeds(train({"-n", "2", "--steps", "3", "--max-grad-norm", "0.5", "--metrics", in("m"), "--lr",
-                           "0.01", "--lr-scheduler", "linear_warmup", "--warmup-steps", "2"}));
+      expect_success(train({"-n", "2", "--steps", "3", "--max-grad-norm", "0.5", "--metrics", in("m"), "--lr",
+                            "0.01", "--lr-scheduler", "linear_warmup", "--warmup-steps", "2"}));
   EXPECT_THAT(output.error, HasSubstr("7.2 k parameters, 17 samples, 2 ranks, strategy torch_ddp, 3 steps"));
   EXPECT_THAT(output.error, HasSubstr("step 3/3"));
   const auto lines = read_metrics(in("m"));
@@ -53,7 +53,7 @@ TEST_F(Train, WritesTheMetricsOfEachStep) {
     // In the first two steps the ranks are compared.
     EXPECT_LT(bytes.at("control"), line.at("step") <= 2 ? 4000 : 1000);
   }
-  weft_succeeds(train({"--steps", "2", "--strategy", "none", "--metrics", in("m")}));
+  expect_success(train({"--steps", "2", "--strategy", "none", "--metrics", in("m")}));
   const auto alone = read_metrics(in("m"));  // a new file
   ASSERT_EQ(alone.size(), 2u);
   EXPECT_FALSE(alone[0].contains("grad_norm"));
@@ -64,7 +64,7 @@ TEST_F(Train, OnRanksHasTheLossOfOneRank) {
   for (const Words& order : {Words{"--no-shuffle"}, Words{"--seed", "3", "--accumulate", "2"}}) {
     std::vector<std::vector<double>> losses;
     for (const char* ranks : {"1", "2"}) {
-      weft_succeeds(train(Words{"-n", ranks, "--steps", "5", "--metrics", in("m")} + order));
+      expect_success(train(Words{"-n", ranks, "--steps", "5", "--metrics", in("m")} + order));
       losses.push_back(losses_of(read_metrics(in("m"))));
     }
     for (size_t i = 0; i < 5; ++i)
@@ -73,7 +73,7 @@ TEST_F(Train, OnRanksHasTheLossOfOneRank) {
 }
 
 TEST_F(Train, LearnsAndCountsEpochs) {
-  weft_succeeds(train({"--epochs", "15", "--lr", "0.01", "--metrics", in("m"), "--strategy", "none"}));
+  expect_success(train({"--epochs", "15", "--lr", "0.01", "--metrics", in("m"), "--strategy", "none"}));
   const auto lines = read_metrics(in("m"));
   EXPECT_EQ(lines.size(), 45u);
   EXPECT_LT(lines.back().at("loss"), 0.7 * lines.front().at("loss").get<double>());
@@ -82,9 +82,9 @@ TEST_F(Train, LearnsAndCountsEpochs) {
 // Every family trains on bytes with the configurations in samples/.
 TEST_F(Train, LearnsWithEverySample) {
   for (const char* sample : {"gpt2_bytes", "llama_bytes"}) {
-    weft_succeeds({"train", "--model", std::string(WEFT_SAMPLES) + "/" + sample + "/config.json", "--data",
-                   data_, "--sequence-length", "32", "-n", "2", "--steps", "12", "--lr", "0.01", "--metrics",
-                   in("m")});
+    expect_success({"train", "--model", std::string(WEFT_SAMPLES) + "/" + sample + "/config.json", "--data",
+                    data_, "--sequence-length", "32", "-n", "2", "--steps", "12", "--lr", "0.01", "--metrics",
+                    in("m")});
     const auto lines = read_metrics(in("m"));
     ASSERT_EQ(lines.size(), 12u) << sample;
     EXPECT_LT(lines.back().at("loss"), 0.75 * lines.front().at("loss").get<double>()) << sample;
@@ -95,12 +95,12 @@ TEST_F(Train, TakesItsSettingsFromABoosterFile) {
   const std::string file = folder_.file(
       "booster.json",
       R"({"strategy": "torch_ddp", "options": {"bucket_cap_mb": 1}, "seed": 3, "max_grad_norm": 0.5})");
-  weft_succeeds(train({"--booster", file, "--steps", "3", "--metrics", in("file")}));
-  weft_succeeds(train({"--strategy", "torch_ddp", "-o", "bucket_cap_mb=1", "--seed", "3", "--max-grad-norm",
-                       "0.5", "--steps", "3", "--metrics", in("flags")}));
+  expect_success(train({"--booster", file, "--steps", "3", "--metrics", in("file")}));
+  expect_success(train({"--strategy", "torch_ddp", "-o", "bucket_cap_mb=1", "--seed", "3", "--max-grad-norm",
+                        "0.5", "--steps", "3", "--metrics", in("flags")}));
   EXPECT_EQ(losses_of(read_metrics(in("file"))), losses_of(read_metrics(in("flags"))));
   EXPECT_TRUE(read_metrics(in("file")).at(0).contains("grad_norm"));
-  weft_succeeds(train({"--booster", file, "--max-grad-norm", "0", "--steps", "1", "--metrics", in("0")}));
+  expect_success(train({"--booster", file, "--max-grad-norm", "0", "--steps", "1", "--metrics", in("0")}));
   EXPECT_FALSE(read_metrics(in("0")).at(0).contains("grad_norm"));
 }
 
@@ -109,14 +109,14 @@ TEST_F(Train, ResumesTheNewestFolderExactly) {
   const Words same = {
       "--steps",        "8", "--accumulate", "2", "--max-grad-norm", "0.5", "--lr-scheduler", "cosine_warmup",
       "--warmup-steps", "2", "-n",           "2"};
-  weft_succeeds(train(same + Words{"--metrics", in("whole.jsonl"), "--save", in("whole")}));
-  weft_succeeds(train(same + Words{"--save", in("parts"), "--save-every", "3"}));
+  expect_success(train(same + Words{"--metrics", in("whole.jsonl"), "--save", in("whole")}));
+  expect_success(train(same + Words{"--save", in("parts"), "--save-every", "3"}));
   EXPECT_TRUE(fs::exists(in("parts/step-3/training_state/state.json")));
   EXPECT_TRUE(fs::exists(in("parts/step-6/config.json")));
   EXPECT_FALSE(fs::exists(in("parts/step-9")));
   const auto whole = losses_of(read_metrics(in("whole.jsonl")));
   const auto expect_rest = [&](const std::string& from, size_t after) {
-    const Output output = weft_succeeds(
+    const Output output = expect_success(
         train(same + Words{"--resume", from, "--metrics", in("rest.jsonl"), "--save", in("rest")}));
     EXPECT_THAT(output.error, HasSubstr("after step " + std::to_string(after)));
     const auto lines = read_metrics(in("rest.jsonl"));
@@ -138,10 +138,10 @@ TEST_F(Train, ResumesTheNewestFolderExactly) {
 // A run that was killed at step 6, after its save at step 3, in the middle of a line.
 TEST_F(Train, ResumesTheMetricsBehindTheStepThatWasSaved) {
   const Words same = {"--strategy", "none", "--save", in("out"), "--save-every", "3", "--metrics", in("m")};
-  weft_succeeds(train(Words{"--steps", "6"} + same));
+  expect_success(train(Words{"--steps", "6"} + same));
   const std::string whole = read_bytes(in("m"));
   folder_.file("m", whole + R"({"step": 7, "lo)");
-  weft_succeeds(train(Words{"--steps", "6", "--resume", in("out/step-3")} + same));
+  expect_success(train(Words{"--steps", "6", "--resume", in("out/step-3")} + same));
   const auto lines = read_metrics(in("m"));
   ASSERT_EQ(lines.size(), 6u);
   for (size_t i = 0; i < 6; ++i) {
@@ -151,8 +151,8 @@ TEST_F(Train, ResumesTheMetricsBehindTheStepThatWasSaved) {
 }
 
 TEST_F(Train, MarksTheStepsThatAnOverflowSkipped) {
-  weft_succeeds(train({"--strategy", "none", "--steps", "2", "--metrics", in("m"), "--mixed-precision",
-                       R"({"name": "fp16", "init_scale": 4294967296})"}));
+  expect_success(train({"--strategy", "none", "--steps", "2", "--metrics", in("m"), "--mixed-precision",
+                        R"({"name": "fp16", "init_scale": 4294967296})"}));
   int64_t skipped = 0, step = 0;
   for (const nlohmann::json& line : read_metrics(in("m"))) {
     EXPECT_EQ(line.at("step"), step + 1);
@@ -170,8 +170,8 @@ TEST_F(Train, SavesOverAFolderAndKeepsWhatIsNotItsOwn) {
   fs::create_directories(in("out"));
   folder_.file("out/tokenizer_config.json", "{}");
   folder_.file("out/pytorch_model.bin", "of another save");
-  weft_succeeds(train({"--steps", "1", "--save", in("out"), "--strategy", "none"}));
-  weft_succeeds(train({"--steps", "2", "--save", in("out"), "--strategy", "none"}));
+  expect_success(train({"--steps", "1", "--save", in("out"), "--strategy", "none"}));
+  expect_success(train({"--steps", "2", "--save", in("out"), "--strategy", "none"}));
   EXPECT_EQ(read_bytes(in("out/tokenizer_config.json")), "{}");
   EXPECT_FALSE(fs::exists(in("out/pytorch_model.bin")));
   const auto state = nlohmann::json::parse(read_bytes(in("out/training_state/state.json")));
@@ -181,7 +181,7 @@ TEST_F(Train, SavesOverAFolderAndKeepsWhatIsNotItsOwn) {
 }
 
 TEST_F(Train, SaysThatAFolderWithoutWeightsGivesInitialValues) {
-  const Output output = weft_succeeds(
+  const Output output = expect_success(
       {"train", "--model", folder_.path(), "--data", data_, "--steps", "1", "--strategy", "none"});
   EXPECT_THAT(output.error, HasSubstr("holds no weights"));
 }
@@ -205,14 +205,14 @@ TEST_F(ResumeFlags, ThatWouldHaveNoEffectAreRefused) {
   EXPECT_TRUE(
       refuses(train({"--strategy", "none", "--resume", in("out"), "--steps", "19"}), 1,
               {"was saved after step 20, but this training ends at step 19", "--steps", "give more"}));
-  EXPECT_THAT(weft_succeeds(train({"--strategy", "none", "--resume", in("out"), "--steps", "20"})).error,
+  EXPECT_THAT(expect_success(train({"--strategy", "none", "--resume", in("out"), "--steps", "20"})).error,
               HasSubstr("all 20 steps are done: there is nothing to train"));
-  EXPECT_THAT(weft_succeeds(resume({"--max-grad-norm", "1"})).error,
+  EXPECT_THAT(expect_success(resume({"--max-grad-norm", "1"})).error,
               HasSubstr("max_grad_norm was 0.0, is 1.0"));
 }
 
 TEST_F(ResumeFlags, NotGivenAreThoseOfTheSavedRun) {
-  weft_succeeds(resume({"--metrics", in("m")}));
+  expect_success(resume({"--metrics", in("m")}));
   const auto lines = read_metrics(in("m"));
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].at("lr"), kTrainedRate);

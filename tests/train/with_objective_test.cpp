@@ -80,17 +80,19 @@ TEST_F(WithObjective, NamesWhatAClassLearnsBy) {
 
 TEST_F(WithObjective, NamesTheFieldsOfItsOptions) {
   const Model bert = Model::open(bert_), gpt2 = Model::open(folder_.file("gpt2.json", config_json()));
-  const auto refuses = [&](const Model& model, const ObjectiveOptions& options, const std::string& text) {
+  const auto expect_refusal = [&](const Model& model, const ObjectiveOptions& options,
+                                  const std::string& text) {
     EXPECT_ERROR(with_objective(model, data::text(text_, 32), options), WEFT_INVALID_ARGUMENT, text);
   };
-  refuses(bert, {.objective = "mask_lm"}, "objective is \"mask_lm\", must be causal_lm");
-  refuses(bert, {.objective = "causal_lm"}, "cannot be trained by objective causal_lm");
-  refuses(bert, {.objective = "masked_lm"}, "needs mask_token_id: ");
-  refuses(bert, {.mask_token_id = 131}, "mask_token_id is 131");
-  refuses(bert, {.mask_token_id = 3, .special_ids = std::vector<int64_t>{200}}, "special_ids has 200");
-  refuses(bert, {.mask_token_id = 3, .mlm_probability = 2.0}, "mlm_probability is 2");
-  refuses(bert, {.mask_token_id = 3, .mask_ratio = 0.5}, "mask_ratio is for the objective masked_image");
-  refuses(gpt2, {.special_ids = std::vector<int64_t>()}, "special_ids is for the objective masked_lm");
+  expect_refusal(bert, {.objective = "mask_lm"}, "objective is \"mask_lm\", must be causal_lm");
+  expect_refusal(bert, {.objective = "causal_lm"}, "cannot be trained by objective causal_lm");
+  expect_refusal(bert, {.objective = "masked_lm"}, "needs mask_token_id: ");
+  expect_refusal(bert, {.mask_token_id = 131}, "mask_token_id is 131");
+  expect_refusal(bert, {.mask_token_id = 3, .special_ids = std::vector<int64_t>{200}}, "special_ids has 200");
+  expect_refusal(bert, {.mask_token_id = 3, .mlm_probability = 2.0}, "mlm_probability is 2");
+  expect_refusal(bert, {.mask_token_id = 3, .mask_ratio = 0.5},
+                 "mask_ratio is for the objective masked_image");
+  expect_refusal(gpt2, {.special_ids = std::vector<int64_t>()}, "special_ids is for the objective masked_lm");
 }
 
 TEST_F(WithObjective, TakesAVocabularyWithoutSpecialIds) {

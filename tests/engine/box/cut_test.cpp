@@ -51,12 +51,8 @@ class RandomCuts {
   std::mt19937 random_;
 };
 
-class RandomCut : public testing::Test {
+class RandomCut : public RandomTest {
  protected:
-  RandomCut() { std::printf("seed %u\n", seed_); }
-
-  const uint32_t seed_ = fresh_seed();
-  const testing::ScopedTrace trace_{__FILE__, __LINE__, "WEFT_TEST_SEED=" + std::to_string(seed_)};
   RandomCuts random{seed_};
 };
 

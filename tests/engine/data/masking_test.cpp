@@ -301,7 +301,7 @@ class OneSample final : public Dataset {
   }
 };
 
-TEST(MadeFrom, NeedsTheSamplesThatItAskedFor) {
+TEST(DerivedDataset, NeedsTheSamplesThatItAskedFor) {
   const auto one = std::make_shared<OneSample>();
   for (const auto& dataset : {with_masked_tokens(one, masking()), with_next_tokens(one, "input_ids"),
                               with_masked_patches(one, {4, 4, 8, 0.6, 1})}) {

@@ -63,6 +63,51 @@ WEFT_RANKS_TEST(Mesh, ChoosesOneRankOfThoseThatKnowTheSame, 4) {
   EXPECT_EQ(mesh.speaks_for(Fact::kSamples), first_positions && first_stage);
 }
 
+// Two data-parallel ranks, two stages and two tensor-parallel ranks, numbered either way.
+WEFT_RANKS_TEST(Mesh, NumbersRanksWithSamplesOrStagesOutside, 8) {
+  weft_mesh sizes{sizeof(weft_mesh), {2, 1, 2, 2, 1, 1, 1, 1}};
+  const auto rank = static_cast<uint32_t>(world.rank());
+  const uint32_t slow = rank / 4, fast = rank / 2 % 2, tensor = rank % 2;
+  for (const RankOrder order : {RankOrder::kSamplesOutside, RankOrder::kStagesOutside}) {
+    const bool stages_outside = order == RankOrder::kStagesOutside;
+    SCOPED_TRACE(stages_outside);
+    const Mesh mesh(sizes, world, "test", 1, order);
+    const uint32_t data = stages_outside ? fast : slow, stage = stages_outside ? slow : fast;
+    EXPECT_EQ(mesh.coordinate(WEFT_AXIS_DATA), data);
+    EXPECT_EQ(mesh.coordinate(WEFT_AXIS_PIPELINE), stage);
+    EXPECT_EQ(mesh.coordinate(WEFT_AXIS_TENSOR), tensor);
+    EXPECT_EQ(mesh.data_rank(), data);
+    EXPECT_EQ(mesh.place(Mesh::stages()).rank, stage);
+    EXPECT_EQ(mesh.place(joined(Mesh::samples(), Mesh::stages())).rank, 2 * slow + fast);
+    // The ranks of a group, in the order of the places that its members have.
+    const auto members = [&](Axes axes) {
+      const Communicator group = mesh.along(world, axes);
+      EXPECT_EQ(static_cast<uint32_t>(group.rank()), mesh.place(axes).rank);
+      std::vector<int> ranks;
+      for (int member = 0; member < group.size(); ++member) ranks.push_back(group.rank_in_job(member));
+      return ranks;
+    };
+    const int far = static_cast<int>(2 * fast + tensor), near = static_cast<int>(4 * slow + tensor);
+    EXPECT_EQ(members(Mesh::samples()),
+              stages_outside ? (std::vector<int>{near, near + 2}) : (std::vector<int>{far, far + 4}));
+    EXPECT_EQ(members(Mesh::stages()),
+              stages_outside ? (std::vector<int>{far, far + 4}) : (std::vector<int>{near, near + 2}));
+    // Each of the replicas counts another part.
+    EXPECT_EQ(mesh.counted_range(0, 8),
+              (std::pair<int64_t, int64_t>(tensor == 0 ? 2 * (2 * slow + fast) : 0, tensor == 0 ? 2 : 0)));
+    const StageRanks ranks = ranks_of_stages(sizes, order);
+    EXPECT_EQ(rank / ranks.length % 2, stage);
+    EXPECT_EQ(ranks.length * ranks.runs, 4u);
+    EXPECT_EQ(ranks.stride, 2 * ranks.length);
+    // Ranks do not go on with the random numbers of a rank that had another place.
+    const Mesh usual(sizes, world, "test", 1);
+    EXPECT_EQ(mesh.layout() == usual.layout(), !stages_outside);
+  }
+  const weft_mesh only_stages{sizeof(weft_mesh), {1, 1, 4, 2, 1, 1, 1, 1}};
+  EXPECT_EQ(Mesh(only_stages, world, "test", 1, RankOrder::kStagesOutside).layout(),
+            Mesh(only_stages, world, "test", 1).layout());
+}
+
 }  // namespace
 
 }  // namespace weft::test

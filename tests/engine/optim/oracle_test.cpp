@@ -159,7 +159,7 @@ class Ranks {
   // For a layout with one part.
   const Tensor& values() const { return parts_.at(0).at(0).value; }
 
-  void expect(const Tensor& values, double tolerance, const std::string& what) const {
+  void expect_values(const Tensor& values, double tolerance, const std::string& what) const {
     for (const auto& rank : parts_)
       for (const Part& part : rank)
         EXPECT_TRUE(test::is_near(part.value, part.of(values), tolerance)) << what;
@@ -194,7 +194,8 @@ Tensor tensor_of(const json& values, const std::vector<int64_t>& shape, at::Scal
   return at::tensor(values.get<std::vector<double>>(), at::kDouble).view(shape).to(dtype);
 }
 
-void compare(const json& one, const std::string& layout, at::ScalarType dtype, double factor) {
+void expect_values_of_oracle(const json& one, const std::string& layout, at::ScalarType dtype,
+                             double factor) {
   const auto under_test = rule(one.at("rule").get<std::string>());
   const Hyper options = complete(*under_test, one.at("options").get<Hyper>());
   for (const auto& [name, shape_json] : oracle().at("shapes").items()) {
@@ -207,8 +208,8 @@ void compare(const json& one, const std::string& layout, at::ScalarType dtype, d
       // The factor undoes the scale of the gradient.
       const Tensor gradient = tensor_of(oracle().at("gradients")[step].at(name), shape, dtype) / factor;
       ranks.update(gradient, static_cast<int64_t>(step) + 1, factor);
-      ranks.expect(tensor_of(one.at("values")[step].at(name), shape, dtype),
-                   dtype == at::kFloat ? 1e-4 : 1e-12, what);
+      ranks.expect_values(tensor_of(one.at("values")[step].at(name), shape, dtype),
+                          dtype == at::kFloat ? 1e-4 : 1e-12, what);
       ranks.expect_states(what);
     }
   }
@@ -218,7 +219,7 @@ TEST(Rules, EqualTheOracleHoweverAParameterIsCut) {
   for (const json& one : oracle().at("cases"))
     for (const auto& layout : kLayouts)
       for (const at::ScalarType dtype : {at::kFloat, at::kDouble})
-        for (const double factor : {1.0, 0.25}) compare(one, layout.first, dtype, factor);
+        for (const double factor : {1.0, 0.25}) expect_values_of_oracle(one, layout.first, dtype, factor);
 }
 
 // Uses sizes at which kernels run vectors, blocks and threads. The reference is one rank in fp64.
@@ -235,8 +236,8 @@ TEST(Rules, GiveTheSameHoweverALargeParameterIsCut) {
         for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
           Ranks ranks(*under_test, options, shape, cut, initial.to(dtype));
           for (int64_t step = 1; step <= 2; ++step) ranks.update(gradient.to(dtype), step, 1);
-          ranks.expect(reference.values().view(shape).to(dtype), dtype == at::kFloat ? 2e-6 : 1e-12,
-                       name + ", " + layout + ", " + c10::toString(dtype));
+          ranks.expect_values(reference.values().view(shape).to(dtype), dtype == at::kFloat ? 2e-6 : 1e-12,
+                              name + ", " + layout + ", " + c10::toString(dtype));
         }
     }
   }

@@ -104,7 +104,7 @@ void update(const Rule& rule, std::vector<Slice> slices, const Hyper& options, i
 
 using MakeOracle = std::function<std::unique_ptr<torch::optim::Optimizer>(const Tensor&)>;
 
-void compare(const std::string& name, const Hyper& given, const MakeOracle& make_oracle) {
+void expect_values_of_libtorch(const std::string& name, const Hyper& given, const MakeOracle& make_oracle) {
   const auto under_test = rule(name);
   const Hyper options = complete(*under_test, given);
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
@@ -161,13 +161,15 @@ TEST(Sgd, EqualsLibtorchs) {
       return std::make_unique<torch::optim::SGD>(std::vector<Tensor>{parameter}, options);
     };
   };
-  compare("sgd", {{"lr", 0.1}}, with([](auto&) {}));
-  compare("sgd", {{"lr", 0.1}, {"weight_decay", 0.2}}, with([](auto& o) { o.weight_decay(0.2); }));
-  compare("sgd", {{"lr", 0.1}, {"momentum", 0.9}}, with([](auto& o) { o.momentum(0.9); }));
-  compare("sgd", {{"lr", 0.1}, {"momentum", 0.9}, {"dampening", 0.3}, {"weight_decay", 0.2}},
-          with([](auto& o) { o.momentum(0.9).dampening(0.3).weight_decay(0.2); }));
-  compare("sgd", {{"lr", 0.1}, {"momentum", 0.9}, {"nesterov", 1}, {"weight_decay", 0.2}},
-          with([](auto& o) { o.momentum(0.9).nesterov(true).weight_decay(0.2); }));
+  expect_values_of_libtorch("sgd", {{"lr", 0.1}}, with([](auto&) {}));
+  expect_values_of_libtorch("sgd", {{"lr", 0.1}, {"weight_decay", 0.2}},
+                            with([](auto& o) { o.weight_decay(0.2); }));
+  expect_values_of_libtorch("sgd", {{"lr", 0.1}, {"momentum", 0.9}}, with([](auto& o) { o.momentum(0.9); }));
+  expect_values_of_libtorch("sgd",
+                            {{"lr", 0.1}, {"momentum", 0.9}, {"dampening", 0.3}, {"weight_decay", 0.2}},
+                            with([](auto& o) { o.momentum(0.9).dampening(0.3).weight_decay(0.2); }));
+  expect_values_of_libtorch("sgd", {{"lr", 0.1}, {"momentum", 0.9}, {"nesterov", 1}, {"weight_decay", 0.2}},
+                            with([](auto& o) { o.momentum(0.9).nesterov(true).weight_decay(0.2); }));
 }
 
 TEST(Sgd, BeginsTheMomentumOfALateSliceWithItsGradient) {
@@ -179,23 +181,25 @@ TEST(Sgd, BeginsTheMomentumOfALateSliceWithItsGradient) {
 
 TEST(Adam, EqualsLibtorchs) {
   for (const double decay : {0.0, 0.2}) {
-    compare("adam", {{"lr", 0.1}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-6}, {"weight_decay", decay}},
-            [&](const Tensor& parameter) {
-              return std::make_unique<torch::optim::Adam>(
-                  std::vector<Tensor>{parameter},
-                  torch::optim::AdamOptions(0.1).betas({0.8, 0.95}).eps(1e-6).weight_decay(decay));
-            });
+    expect_values_of_libtorch(
+        "adam", {{"lr", 0.1}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-6}, {"weight_decay", decay}},
+        [&](const Tensor& parameter) {
+          return std::make_unique<torch::optim::Adam>(
+              std::vector<Tensor>{parameter},
+              torch::optim::AdamOptions(0.1).betas({0.8, 0.95}).eps(1e-6).weight_decay(decay));
+        });
   }
 }
 
 TEST(AdamW, EqualsLibtorchs) {
   for (const double decay : {0.0, 0.2}) {
-    compare("adamw", {{"lr", 0.1}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-6}, {"weight_decay", decay}},
-            [&](const Tensor& parameter) {
-              return std::make_unique<torch::optim::AdamW>(
-                  std::vector<Tensor>{parameter},
-                  torch::optim::AdamWOptions(0.1).betas({0.8, 0.95}).eps(1e-6).weight_decay(decay));
-            });
+    expect_values_of_libtorch(
+        "adamw", {{"lr", 0.1}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-6}, {"weight_decay", decay}},
+        [&](const Tensor& parameter) {
+          return std::make_unique<torch::optim::AdamW>(
+              std::vector<Tensor>{parameter},
+              torch::optim::AdamWOptions(0.1).betas({0.8, 0.95}).eps(1e-6).weight_decay(decay));
+        });
   }
 }
 

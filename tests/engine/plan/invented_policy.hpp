@@ -130,17 +130,23 @@ struct Gpt2 {
   }
 };
 
-// Returns the error text of build_plan. Fails the test if it accepts the policy.
-template <class AnyPolicy>
-std::string refusal(const ModelDescription& model, const AnyPolicy& policy, const ParallelSizes& sizes = {}) {
+// Returns the text of the error INVALID_ARGUMENT that `body` throws. Fails the test if it throws none.
+template <class Body>
+std::string refusal_of(const Body& body) {
   try {
-    build_plan(model, policy, sizes);
+    body();
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), WEFT_INVALID_ARGUMENT);
     return error.what();
   }
-  ADD_FAILURE() << "the plan was accepted";
+  ADD_FAILURE() << "nothing was refused";
   return "";
+}
+
+// The same of build_plan.
+template <class AnyPolicy>
+std::string refusal(const ModelDescription& model, const AnyPolicy& policy, const ParallelSizes& sizes = {}) {
+  return refusal_of([&] { build_plan(model, policy, sizes); });
 }
 
 }  // namespace weft::plan::test

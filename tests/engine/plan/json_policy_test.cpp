@@ -44,18 +44,6 @@ Policy of(const std::string& entries) {
   return parse_json_policy(R"({"name": "invented", "entries": [)" + entries + "]}", "p.json");
 }
 
-template <class Body>
-std::string refusal_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), WEFT_INVALID_ARGUMENT);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return "";
-}
-
 std::string refusal_of_text(const std::string& text) {
   return refusal_of([&] { parse_json_policy(text, "p.json"); });
 }

@@ -5,33 +5,47 @@
 namespace weft::plan::test {
 namespace {
 
+// Adds a module, with a weight if its kind has one.
+void add(ModelDescription& model, const std::string& path, const std::string& kind, size_t order) {
+  std::vector<ParameterShape> params;
+  if (kind == "Embedding")
+    params = {{"weight", {12, 4}}};
+  else if (kind != "Identity" && kind != "Dropout" && kind != "Attention")
+    params = {{"weight", {4}}};
+  model.nodes.push_back(node(path, kind, params));
+  model.nodes.back().order = order;
+}
+
+using Entries = std::vector<std::pair<std::string, std::string>>;  // patterns and their operations
+
+Policy policy_of(const Entries& entries) {
+  std::string text;
+  for (const auto& [pattern, operation] : entries)
+    text +=
+        fmt::format(R"({}{{"on": "{}", "operation": "{}"}})", text.empty() ? "" : ", ", pattern, operation);
+  return parse_json_policy(fmt::format(R"({{"name": "p", "entries": [{}]}})", text), "p.json");
+}
+
+// Returns these entries and those of a model that has one attention and ends its sequence once.
+Policy with_attention_and_end(Entries entries) {
+  entries.emplace_back("attention", "weft.attention/1");
+  entries.emplace_back("end", "weft.sequence_end/1");
+  return policy_of(entries);
+}
+
 // Every rank computes the embeddings of all positions.
 TEST(Sequences, LeavesWhatIsBeforeTheSplitOfASequence) {
   ModelDescription model;
-  const auto add = [&](const std::string& path, const std::string& kind, size_t order) {
-    const bool has_weight = kind != "Identity" && kind != "Dropout";
-    model.nodes.push_back(
-        node(path, kind,
-             has_weight ? std::vector<ParameterShape>{{"weight", {4}}} : std::vector<ParameterShape>()));
-    model.nodes.back().order = order;
-  };
-  add("patches", "PatchConvolution", 0);
-  add("first", "LayerNorm", 0);
-  add("drop", "Dropout", 0);
-  add("begin", "Identity", 1);
-  add("second", "LayerNorm", 2);
-  add("attention", "Attention", 2);
-  add("end", "Identity", 3);
-  add("last", "LayerNorm", 4);
-  const auto policy = [](const std::string& more) {
-    return parse_json_policy(R"({"name": "p", "entries": [
-      {"on": "attention", "operation": "weft.attention/1"},
-      {"on": "end", "operation": "weft.sequence_end/1"})" +
-                                 more + "]}",
-                             "p.json");
-  };
-  const Policy with = policy(R"(, {"on": "begin", "operation": "weft.sequence_split/1"})"),
-               without = policy("");
+  add(model, "patches", "PatchConvolution", 0);
+  add(model, "first", "LayerNorm", 0);
+  add(model, "drop", "Dropout", 0);
+  add(model, "begin", "Identity", 1);
+  add(model, "second", "LayerNorm", 2);
+  add(model, "attention", "Attention", 2);
+  add(model, "end", "Identity", 3);
+  add(model, "last", "LayerNorm", 4);
+  const Policy with = with_attention_and_end({{"begin", "weft.sequence_split/1"}}),
+               without = with_attention_and_end({});
   EXPECT_EQ(build_plan(model, with, kSplit).on_split_sequence, std::vector<std::string>{"second"});
   EXPECT_TRUE(unsupported(build_plan(model, with, kRing)).empty());
   EXPECT_TELLS(refusal(model, without, kSplit),
@@ -47,31 +61,19 @@ TEST(Sequences, LeavesWhatIsBeforeTheSplitOfASequence) {
 
 TEST(Sequences, RefusesAnEmbeddingThatSplitsBeforeTheSplitOfASequence) {
   ModelDescription model;
-  const auto add = [&](const std::string& path, const std::string& kind, size_t order,
-                       const std::vector<ParameterShape>& params) {
-    model.nodes.push_back(node(path, kind, params));
-    model.nodes.back().order = order;
-  };
-  add("words", "Embedding", 0, {{"weight", {8, 4}}});
-  add("begin", "Identity", 1, {});
-  add("attention", "Attention", 2, {});
-  add("end", "Identity", 3, {});
-  const auto policy = [](const std::string& more) {
-    return parse_json_policy(R"({"name": "p", "entries": [
-      {"on": "begin", "operation": "weft.sequence_split/1"},
-      {"on": "attention", "operation": "weft.attention/1"},
-      {"on": "end", "operation": "weft.sequence_end/1"})" +
-                                 more + "]}",
-                             "p.json");
-  };
+  add(model, "words", "Embedding", 0);
+  add(model, "begin", "Identity", 1);
+  add(model, "attention", "Attention", 2);
+  add(model, "end", "Identity", 3);
   for (const ParallelSizes& sizes : {kSplit, kRing}) {
-    EXPECT_NO_THROW(build_plan(model, policy(""), sizes));
-    for (const char* operation : {"weft.embedding/1", "weft.embedding_vocab/1"})
-      EXPECT_TELLS(
-          refusal(model, policy(fmt::format(R"(, {{"on": "words", "operation": "{}"}})", operation)), sizes),
-          fmt::format("words (\"words\" -> {}) splits the sequence, which begin (\"begin\" -> "
-                      "weft.sequence_split/1) splits again after it; leave one of the entries out",
-                      operation));
+    EXPECT_NO_THROW(build_plan(model, with_attention_and_end({{"begin", "weft.sequence_split/1"}}), sizes));
+    for (const char* operation : {"weft.embedding/1", "weft.embedding_vocab/1"}) {
+      const Policy both = with_attention_and_end({{"begin", "weft.sequence_split/1"}, {"words", operation}});
+      EXPECT_TELLS(refusal(model, both, sizes),
+                   fmt::format("words (\"words\" -> {}) splits the sequence, which begin (\"begin\" -> "
+                               "weft.sequence_split/1) splits again after it; leave one of the entries out",
+                               operation));
+    }
   }
 }
 
@@ -79,19 +81,12 @@ TEST(Sequences, RefusesAnEmbeddingThatSplitsBeforeTheSplitOfASequence) {
 TEST(Sequences, RefusesTwoModulesThatSplitTheSame) {
   ModelDescription model;
   for (const auto& [path, kind] : {std::pair("patches.begin", "Identity"), std::pair("begin", "Identity"),
-                                   std::pair("attention", "Attention"), std::pair("end", "Identity")}) {
-    model.nodes.push_back(node(path, kind));
-    model.nodes.back().order = model.nodes.size();
-  }
+                                   std::pair("attention", "Attention"), std::pair("end", "Identity")})
+    add(model, path, kind, model.nodes.size() + 1);
   const auto policy = [](const std::vector<std::string>& patterns) {
-    std::string splits;
-    for (const std::string& pattern : patterns)
-      splits += fmt::format(R"({{"on": "{}", "operation": "weft.sequence_split/1"}},)", pattern);
-    return parse_json_policy(fmt::format(R"({{"name": "p", "entries": [{}
-      {{"on": "attention", "operation": "weft.attention/1"}},
-      {{"on": "end", "operation": "weft.sequence_end/1"}}]}})",
-                                         splits),
-                             "p.json");
+    Entries splits;
+    for (const std::string& pattern : patterns) splits.emplace_back(pattern, "weft.sequence_split/1");
+    return with_attention_and_end(splits);
   };
   for (const ParallelSizes& sizes : {kSplit, kRing}) {
     EXPECT_TELLS(
@@ -111,15 +106,11 @@ TEST(Sequences, RefusesTwoModulesThatSplitTheSame) {
 TEST(Sequences, AcceptsASplitOfEachOfSeveral) {
   ModelDescription model;
   for (const char* stack : {"encoder", "decoder"})
-    for (const char* name : {"begin", "split", "end"}) {
-      model.nodes.push_back(node(fmt::format("{}.{}", stack, name), "Identity"));
-      model.nodes.back().order = model.nodes.size();
-    }
-  const Policy policy = parse_json_policy(R"({"name": "p", "entries": [
-    {"on": "*.begin", "operation": "weft.sequence_begin/1"},
-    {"on": "*.split", "operation": "weft.sequence_split/1"},
-    {"on": "*.end", "operation": "weft.sequence_end/1"}]})",
-                                          "p.json");
+    for (const char* name : {"begin", "split", "end"})
+      add(model, fmt::format("{}.{}", stack, name), "Identity", model.nodes.size() + 1);
+  const Policy policy = policy_of({{"*.begin", "weft.sequence_begin/1"},
+                                   {"*.split", "weft.sequence_split/1"},
+                                   {"*.end", "weft.sequence_end/1"}});
   for (const ParallelSizes& sizes : {kSplit, kRing}) EXPECT_NO_THROW(build_plan(model, policy, sizes));
 }
 
@@ -127,88 +118,63 @@ TEST(Sequences, AcceptsASplitOfEachOfSeveral) {
 // the head reads is the decoder's.
 TEST(Sequences, AcceptsANestedEncoderOfADecoderAtTheRoot) {
   ModelDescription model;
-  for (const auto& [path, kind, order] :
-       {std::tuple("decoder_end", "Identity", 5u), std::tuple("decoder_norm", "RMSNorm", 4u),
-        std::tuple("encoder.begin", "Identity", 0u), std::tuple("encoder.norm", "RMSNorm", 1u)}) {
-    model.nodes.push_back(node(path, kind));
-    if (model.nodes.back().kind == "RMSNorm") model.nodes.back().params = {{"weight", {4}}};
-    model.nodes.back().order = order;
-  }
-  const auto policy = [](const std::string& end) {
-    return parse_json_policy(fmt::format(R"({{"name": "p", "entries": [
-          {{"on": "encoder.begin", "operation": "weft.sequence_begin/1"}}{}]}})",
-                                         end),
-                             "p.json");
-  };
-  EXPECT_EQ(
-      build_plan(model, policy(R"(, {"on": "decoder_end", "operation": "weft.sequence_end/1"})"), kSplit)
-          .on_split_sequence,
-      (std::vector<std::string>{"decoder_norm", "encoder.norm"}));
+  add(model, "decoder_end", "Identity", 5);
+  add(model, "decoder_norm", "RMSNorm", 4);
+  add(model, "encoder.begin", "Identity", 0);
+  add(model, "encoder.norm", "RMSNorm", 1);
+  const Policy policy =
+      policy_of({{"encoder.begin", "weft.sequence_begin/1"}, {"decoder_end", "weft.sequence_end/1"}});
+  EXPECT_EQ(build_plan(model, policy, kSplit).on_split_sequence,
+            (std::vector<std::string>{"decoder_norm", "encoder.norm"}));
 }
 
 // An encoder of spectra beside a decoder of tokens.
 TEST(Sequences, RefusesASequenceThatIsNeverSplitBesideOneThatIs) {
   ModelDescription model;
-  const auto add = [&](const std::string& path, const std::string& kind, size_t order) {
-    const std::vector<ParameterShape> weight = {{"weight", {12, 4}}};
-    model.nodes.push_back(node(path, kind, kind == "Embedding" ? weight : std::vector<ParameterShape>()));
-    model.nodes.back().order = order;
-  };
-  for (const char* name : {"encoder.begin", "encoder.split", "decoder.begin"}) add(name, "Identity", 0);
-  add("decoder.tokens", "Embedding", 1);
-  add("encoder.attention", "Attention", 2);
-  add("encoder.end", "Identity", 3);
-  add("decoder.attention", "Attention", 4);
-  add("decoder.end", "Identity", 5);
-  const auto policy = [](const std::string& more) {
-    return parse_json_policy(R"({"name": "p", "entries": [
-      {"on": "*.begin", "operation": "weft.sequence_begin/1"},
-      {"on": "decoder.tokens", "operation": "weft.embedding/1"},
-      {"on": "*.attention", "operation": "weft.attention/1"},
-      {"on": "*.end", "operation": "weft.sequence_end/1"})" +
-                                 more + "]}",
-                             "p.json");
+  for (const char* name : {"encoder.begin", "encoder.split", "decoder.begin"})
+    add(model, name, "Identity", 0);
+  add(model, "decoder.tokens", "Embedding", 1);
+  add(model, "encoder.attention", "Attention", 2);
+  add(model, "encoder.end", "Identity", 3);
+  add(model, "decoder.attention", "Attention", 4);
+  add(model, "decoder.end", "Identity", 5);
+  const auto policy = [](const Entries& more) {
+    Entries entries = {{"*.begin", "weft.sequence_begin/1"},
+                       {"decoder.tokens", "weft.embedding/1"},
+                       {"*.attention", "weft.attention/1"},
+                       {"*.end", "weft.sequence_end/1"}};
+    entries.insert(entries.end(), more.begin(), more.end());
+    return policy_of(entries);
   };
   EXPECT_TELLS(
-      refusal(model, policy(""), kRing),
+      refusal(model, policy({}), kRing),
       "encoder has a sequence of which every rank has all positions, because no entry splits it; give a "
       "module of encoder weft.embedding/1 or weft.embedding_vocab/1 or weft.sequence_split/1");
-  EXPECT_NO_THROW(build_plan(model, policy(""), {}));
-  const Policy whole = policy(R"(, {"on": "encoder.split", "operation": "weft.sequence_split/1"})");
+  EXPECT_NO_THROW(build_plan(model, policy({}), {}));
+  const Policy whole = policy({{"encoder.split", "weft.sequence_split/1"}});
   EXPECT_TRUE(unsupported(build_plan(model, whole, kRing)).empty());
   // An embedding that both stacks share.
-  add("shared", "Embedding", 0);
-  EXPECT_NO_THROW(build_plan(model, policy(R"(, {"on": "shared", "operation": "weft.embedding/1"})"), kRing));
+  add(model, "shared", "Embedding", 0);
+  EXPECT_NO_THROW(build_plan(model, policy({{"shared", "weft.embedding/1"}}), kRing));
 }
 
 // Two sequences, a norm at the end of each and a classifier beside them.
 TEST(Sequences, EndsEverySequenceWhereItEnds) {
   ModelDescription model;
-  const auto add = [&](const std::string& path, const std::string& kind, size_t order) {
-    model.nodes.push_back(node(
-        path, kind,
-        kind == "Identity" ? std::vector<ParameterShape>() : std::vector<ParameterShape>{{"weight", {4}}}));
-    model.nodes.back().order = order;
-  };
   for (const auto& [stack, order] : {std::pair("encoder", 1u), std::pair("decoder", 4u)}) {
-    add(fmt::format("{}.begin", stack), "Identity", 0);
-    add(fmt::format("{}.first", stack), "RMSNorm", order);
-    add(fmt::format("{}.end", stack), "Identity", order + 1);
-    add(fmt::format("{}.last", stack), "RMSNorm", order + 2);
+    add(model, fmt::format("{}.begin", stack), "Identity", 0);
+    add(model, fmt::format("{}.first", stack), "RMSNorm", order);
+    add(model, fmt::format("{}.end", stack), "Identity", order + 1);
+    add(model, fmt::format("{}.last", stack), "RMSNorm", order + 2);
   }
-  add("classifier", "Linear", 7);
-  const Policy policy = parse_json_policy(R"({"name": "p", "entries": [
-    {"on": "*.begin", "operation": "weft.sequence_begin/1"},
-    {"on": "*.end", "operation": "weft.sequence_end/1"}]})",
-                                          "p.json");
+  add(model, "classifier", "Linear", 7);
+  const Policy policy = policy_of({{"*.begin", "weft.sequence_begin/1"}, {"*.end", "weft.sequence_end/1"}});
   EXPECT_EQ(build_plan(model, policy, kSplit).on_split_sequence,
             (std::vector<std::string>{"decoder.first", "encoder.first"}));
   // A head reads the last sequence, so that one must end.
-  const Policy without_end = parse_json_policy(R"({"name": "p", "entries": [
-    {"on": "*.begin", "operation": "weft.sequence_begin/1"},
-    {"on": "classifier", "operation": "weft.linear/1"},
-    {"on": "encoder.end", "operation": "weft.sequence_end/1"}]})",
-                                               "p.json");
+  const Policy without_end = policy_of({{"*.begin", "weft.sequence_begin/1"},
+                                        {"classifier", "weft.linear/1"},
+                                        {"encoder.end", "weft.sequence_end/1"}});
   EXPECT_TELLS(refusal(model, without_end, kSplit),
                "decoder begins a split sequence, but no entry ends it, so a head would see this rank's "
                "positions only; give decoder.end weft.sequence_end/1");

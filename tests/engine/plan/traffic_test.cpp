@@ -130,7 +130,7 @@ TEST(Explain, TellsWhatModulesSend) {
   EXPECT_TELLS(split, "sends       1: wpe  backward: all-reduce of 192 elements\n");
   EXPECT_TELLS(
       explain(gpt2({.sequence = 2, .sequence_mode = WEFT_SEQUENCE_RING_ATTENTION})),
-      "sends       2: h.{0..1}.attn  forward: send of 24 elements per position; backward: send of 24 "
+      "sends       2: h.{0..1}.attn  forward: send of 24 elements per position; backward: send of 48 "
       "elements per position\n");
 }
 

@@ -24,7 +24,7 @@ struct JobOptions {
   std::string mixed_precision;
 };
 
-inline Job boost(World world, Model model, const JobOptions& options, optim::Optimizer optimizer) {
+inline BoosterOptions booster_options_of(const JobOptions& options) {
   BoosterOptions chosen;
   chosen.strategy = options.strategy;
   chosen.options = options.options;
@@ -33,7 +33,11 @@ inline Job boost(World world, Model model, const JobOptions& options, optim::Opt
   chosen.max_grad_norm = options.max_grad_norm;
   chosen.precision = options.precision;
   chosen.mixed_precision = options.mixed_precision;
-  Booster booster(chosen, std::move(world));
+  return chosen;
+}
+
+inline Job boost(World world, Model model, const JobOptions& options, optim::Optimizer optimizer) {
+  Booster booster(booster_options_of(options), std::move(world));
   return booster.boost(std::move(model), std::move(optimizer));
 }
 

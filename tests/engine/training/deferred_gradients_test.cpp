@@ -16,7 +16,7 @@
 #include "autograd/deferred_gradients.hpp"
 #include "autograd/recompute.hpp"
 #include "autograd/saved_tensor_hooks.hpp"
-#include "training/precision.hpp"
+#include "device/autocast.hpp"
 
 namespace weft::test {
 
@@ -55,7 +55,7 @@ void run(const Forward& forward, const at::Tensor& x, const Parameters& paramete
   at::Tensor y;
   {
     const nn::RunningUnit unit(context, 0, nn::RunningUnit::Run::kFirst, deferred);
-    const Autocast cast(autocast);
+    const device::Autocast cast(autocast);
     y = forward(x, parameters);
   }
   y.to(at::kFloat).square().sum().backward();
@@ -197,13 +197,13 @@ TEST(DeferredGradients, KeepNothingOfFrozenWeights) {
   EXPECT_TRUE(parameters.down.grad().defined());
 }
 
-TEST(DeferredGradients, ComeInTheOrderInWhichTheyWereLeft) {
+TEST(DeferredGradients, ComeInTheOrderInWhichTheyWereDeferred) {
   const Parameters parameters = make_parameters(at::kFloat);
   std::vector<std::string> order;
   const auto note = [&](const char* what) { return [&order, what] { order.emplace_back(what); }; };
   DeferredGradients deferred;
-  const auto leave = [&](const at::Tensor& parameter, const char* name) {
-    deferred.leave({torch::autograd::impl::gradient_edge(parameter)},
+  const auto defer = [&](const at::Tensor& parameter, const char* name) {
+    deferred.defer({torch::autograd::impl::gradient_edge(parameter)},
                    [parameter, noted = note(name)]() -> torch::autograd::variable_list {
                      noted();
                      return {at::ones_like(parameter)};
@@ -211,11 +211,11 @@ TEST(DeferredGradients, ComeInTheOrderInWhichTheyWereLeft) {
   };
   int down_count = 0;
   torch::autograd::impl::set_post_acc_grad_hooks(parameters.down, std::make_unique<CountHook>(&down_count));
-  deferred.leave(note("begin"));
-  leave(parameters.down, "down");
-  deferred.leave([&] { EXPECT_EQ(down_count, 1); });
-  leave(parameters.up, "up");
-  deferred.leave(note("end"));
+  deferred.defer(note("begin"));
+  defer(parameters.down, "down");
+  deferred.defer([&] { EXPECT_EQ(down_count, 1); });
+  defer(parameters.up, "up");
+  deferred.defer(note("end"));
   EXPECT_TRUE(order.empty());
   deferred.run();
   EXPECT_EQ(order, (std::vector<std::string>{"begin", "down", "up", "end"}));

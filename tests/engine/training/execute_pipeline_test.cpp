@@ -99,7 +99,7 @@ TEST(ExecutePipeline, HasTheLossOutputsAndGradientsOfOneRank) {
 
 // The same loop trains without stages, and without any strategy.
 TEST(ExecutePipeline, TrainsAsTrainStepUnderEveryStrategy) {
-  const auto losses = [](const World& world, const JobOptions& options) {
+  const auto expect_losses_of_train_step = [](const World& world, const JobOptions& options) {
     Job job = boost(world, toy_of(options), options, "adamw"),
         other = boost(world, toy_of(options), options, "adamw");
     Booster booster = booster_of(world);
@@ -111,13 +111,13 @@ TEST(ExecutePipeline, TrainsAsTrainStepUnderEveryStrategy) {
       EXPECT_NEAR(result.loss.value(), other.train_step(batch).loss, kNear) << options.options;
     }
   };
-  losses(one_rank(), {.precision = "fp64"});
+  expect_losses_of_train_step(one_rank(), {.precision = "fp64"});
   on_ranks({2}, [&](World& world) {
-    losses(world, staged());
-    losses(world, {.strategy = "low_level_zero", .precision = "fp64"});
-    losses(world, {.strategy = "hybrid_parallel",
-                   .options = R"({"pp_size": 2, "zero_stage": 1})",
-                   .precision = "fp64"});
+    expect_losses_of_train_step(world, staged());
+    expect_losses_of_train_step(world, {.strategy = "low_level_zero", .precision = "fp64"});
+    expect_losses_of_train_step(world, {.strategy = "hybrid_parallel",
+                                        .options = R"({"pp_size": 2, "zero_stage": 1})",
+                                        .precision = "fp64"});
     world.communicator().barrier();
   });
 }

@@ -197,7 +197,7 @@ void publish_with(Recorder& recorder, weft_shard_sink* sink, const std::function
 }
 
 WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItDoesNotPublishEachElementOnce, 1, 2) {
-  const auto refused = [&](const std::function<bool(weft_shard&)>& change, int64_t counted) {
+  const auto expect_refusal = [&](const std::function<bool(weft_shard&)>& change, int64_t counted) {
     Recorder recorder;
     recorder.publish = [&](weft_shard_sink* sink) { publish_with(recorder, sink, change); };
     EXPECT_ERROR(
@@ -206,12 +206,12 @@ WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItDoesNotPublishEachElementOnce, 1,
                     "all ranks, but it has 36",
                     counted));
   };
-  refused([](weft_shard&) { return false; }, 0);
-  refused([](weft_shard& shard) { return shard.count = 35, true; }, 35);
+  expect_refusal([](weft_shard&) { return false; }, 0);
+  expect_refusal([](weft_shard& shard) { return shard.count = 35, true; }, 35);
   if (world.size() == 1) return;
   // One is whole on both ranks but published as split; the other is split but published as whole.
-  refused([](weft_shard& shard) { return shard.partition_axes = 1u << WEFT_AXIS_DATA, true; }, 72);
-  refused(
+  expect_refusal([](weft_shard& shard) { return shard.partition_axes = 1u << WEFT_AXIS_DATA, true; }, 72);
+  expect_refusal(
       [&](weft_shard& shard) {
         shard.begin = world.rank() * 18;
         shard.count = 18;

@@ -1,4 +1,5 @@
 // Which hooks a strategy gets, and in which order, for any autograd graph.
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -98,6 +99,51 @@ TEST(Hooks, AreNotSynchronisedUnderNoSync) {
   training->set_synchronise(false);
   training->run_step({toy_batch(2, 3), toy_batch(2, 4)});
   EXPECT_EQ(recorder.of("begin_backward"), (Names{"begin_backward 0 of 2", "begin_backward 1 of 2"}));
+}
+
+// Runs the units before `half`, frees their state, and runs the others on a new one.
+void run_in_two_pieces(weft_step* step, const std::vector<std::unique_ptr<weft_unit>>& units, size_t half) {
+  const weft_step_services& services = the_step_services();
+  const auto run = [&](weft_state* state, size_t begin, size_t end) {
+    for (size_t u = begin; u < end; ++u)
+      call([&](weft_error* e) { return services.forward(step, 0, units[u].get(), state, e); });
+  };
+  weft_state *first = nullptr, *second = nullptr;
+  call([&](weft_error* e) { return services.input(step, 0, &first, e); });
+  run(first, 0, half);
+  weft_state left{first->state};
+  services.state_destroy(first);
+  call([&](weft_error* e) { return services.boundary(step, 0, units[half].get(), &second, e); });
+  const at::Tensor entered = second->state.at("x");
+  {
+    const at::NoGradGuard no_grad;
+    for (auto& [name, tensor] : second->state) tensor.copy_(left.state.at(name));
+  }
+  run(second, half, units.size());
+  call([&](weft_error* e) { return services.finish(step, 0, second, e); });
+  call([&](weft_error* e) { return services.backward(step, 0, nullptr, nullptr, e); });
+  weft_state gradients{State{{"x", entered.grad()}}};
+  call([&](weft_error* e) { return services.backward(step, 0, &left, &gradients, e); });
+  services.state_destroy(second);
+}
+
+// The new state may have the address of the old one.
+TEST(Hooks, ComeForEachPieceOfAScheduleThatFreesItsStates) {
+  Recorder recorder;
+  recorder.run_step = [&](weft_step* step) { run_in_two_pieces(step, recorder.training->units(), 2); };
+  const auto training = make_training(launch(), make_toy("", at::kDouble), recorder);
+  training->run_step({toy_batch(4, 9)});
+  const Names events = recorder.without_gradients();
+  const auto begin = std::find(events.begin(), events.end(), "begin_backward 0 of 1");
+  EXPECT_EQ(Names(begin, events.end()), joined({{"begin_backward 0 of 1"},
+                                                backward_events({"blocks.1", "blocks.2", "head"}),
+                                                {"end_backward 0 of 1"},
+                                                {"begin_backward 0 of 1 synchronised"},
+                                                backward_events({"embed", "blocks.0"}),
+                                                {"end_backward 0 of 1 synchronised"}}));
+  const auto whole = make_single(make_toy("", at::kDouble));
+  whole->run_step({toy_batch(4, 9)});
+  expect_same_gradients(*training, *whole, kGradientFp64);
 }
 
 TEST(Hooks, GiveATiedParameterToItsFirstUnitAndCompleteThere) {

@@ -14,6 +14,7 @@
 #include "engine/training/boosted.hpp"
 #include "engine/training/recorder.hpp"
 #include "memory/counting_allocator.hpp"
+#include "schedule/text.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "training/micro_batches.hpp"
@@ -115,6 +116,22 @@ WEFT_RANKS_TEST(PipelineHooks, ComeInTheOrderOfTheSchedule, 2) {
   }
 }
 
+// The first stage runs all forwards first and the second one does not, as under no style.
+WEFT_RANKS_TEST(PipelineHooks, ComeInTheOrderOfAGivenSchedule, 2) {
+  const auto schedule = std::make_shared<const pipeline::Schedule>(pipeline::parse_rows(
+      {.stages = 2, .micro_batches = 3}, "F0 F1 F2 B0 B1 B2\nF0 B0 F1 B1 F2 B2\n", "own"));
+  Recorder recorder;
+  const auto training =
+      make_stages(world, recorder, {.size = 2, .schedule = schedule, .schedule_file = "own"});
+  recorder.events.clear();
+  training->run_step(toy_micro_batches(3));
+  std::vector<std::string> units;
+  for (const weft_unit* unit : training->bindings().own_units()) units.push_back(unit->unit->name());
+  EXPECT_EQ(order_of(recorder, units), world.rank() == 0 ? "FFFBBB" : "FBFBFB");
+  EXPECT_ERROR(training->run_step(toy_micro_batches(2)), WEFT_INVALID_ARGUMENT,
+               "schedule_file own is the schedule of a step with 3 micro-batches, but this step has 2");
+}
+
 // On 1 rank no boundary is between ranks. On 2 ranks each one is under interleaved, but not the turn of zbv,
 // whose first and last units are on one stage.
 TEST(PipelineChunks, HaveTheGradientsOfOneRank) {
@@ -173,20 +190,31 @@ TEST(PipelineStages, RunEquallyManyMicroBatchesOnRanksOfUnequalBatches) {
   });
 }
 
-// In an evaluation nothing comes back that would show what has arrived.
-WEFT_RANKS_TEST(PipelineStages, KeepFewOfTheStatesThatTheySendInAnEvaluation, 2) {
+// Evaluates many micro-batches. Expects that all stages but the last never have as much memory as half of the
+// States that they send.
+void expect_few_states(const World& world, const PipelineOptions& pipeline) {
   constexpr int64_t kMicroBatches = 32, kSamples = 64, kPositions = 5, kWidth = 64;
   constexpr int64_t kState = kSamples * kPositions * kWidth * 8;  // bytes of the hidden field
   count_memory();
   Recorder recorder;
   const auto training =
-      make_stages(world, recorder, {.size = 2}, make_toy(R"("width": 64)", at::kDouble));
-  const std::vector<Batch> batches =
-      micro_batches(toy_batch(kMicroBatches * kSamples, 3), kMicroBatches, {});
+      make_stages(world, recorder, pipeline, make_toy(R"("width": 64, "blocks": 4)", at::kDouble));
+  const std::vector<Batch> batches = micro_batches(toy_batch(kMicroBatches * kSamples, 3), kMicroBatches, {});
   const int64_t before = allocated_bytes();
   reset_peak_allocated_bytes();
   training->run_forward(batches);
-  if (world.rank() == 0) EXPECT_LT(peak_allocated_bytes() - before, kMicroBatches * kState / 2);
+  if (world.rank() + 1 < world.size())
+    EXPECT_LT(peak_allocated_bytes() - before, kMicroBatches * pipeline.chunks * kState / 2);
+}
+
+// With one chunk on each stage, nothing comes back in an evaluation that would show what has arrived.
+WEFT_RANKS_TEST(PipelineStages, KeepFewOfTheStatesThatTheySendInAnEvaluation, 2) {
+  expect_few_states(world, {.size = 2});
+}
+
+// Nothing comes back from the next stage, but from the last one.
+WEFT_RANKS_TEST(PipelineStages, KeepFewOfTheStatesThatTheySendInAnEvaluationOfChunks, 3) {
+  expect_few_states(world, {.size = 3, .style = "interleaved", .chunks = 2});
 }
 
 WEFT_RANKS_TEST(PipelineStages, RefuseALoopOfTheCallersOwn, 2) {
@@ -215,6 +243,21 @@ WEFT_RANKS_TEST(PipelineStages, RefuseDifferentNumbersOfMicroBatches, 2) {
   const auto training = make_stages(world, recorder, {.size = 2});
   EXPECT_ERROR(training->run_step(toy_micro_batches(2 + world.rank())), WEFT_FAILED_PRECONDITION,
                "stage 0 has 2 micro-batches and stage 1 has 3");
+}
+
+// Whether all stages have the sample that is wrong, or the last one alone.
+WEFT_RANKS_TEST(PipelineStages, RefuseABatchBeforeItsFirstMicroBatchRuns, 2) {
+  for (const int first_wrong : {0, 1}) {
+    SCOPED_TRACE(first_wrong);
+    Recorder recorder;
+    const auto training = make_stages(world, recorder, {.size = 2});
+    std::vector<Batch> batches = toy_micro_batches(3);
+    if (world.rank() >= first_wrong) batches.back().set("ids", batches.back().at("ids") + 100);
+    recorder.events.clear();
+    EXPECT_ERROR(training->run_step(batches), WEFT_INVALID_ARGUMENT,
+                 world.rank() < first_wrong ? "rank 1 failed" : "ids");
+    EXPECT_EQ(recorder.events, std::vector<std::string>());
+  }
 }
 
 // A model of two layers whose boundary() is wrong about what the first one leaves.

@@ -222,8 +222,8 @@ TEST(Parameters, AreBoundOnceToWhatFits) {
     EXPECT_TRUE(param->tensor.is_meta());
     EXPECT_ERROR(bind(param, at::empty({36})), WEFT_INVALID_ARGUMENT, "[36]", "[6, 6]");
     EXPECT_ERROR(bind(param, at::empty({6, 6}, at::kDouble)), WEFT_INVALID_ARGUMENT, "Double", "Float");
-    EXPECT_ERROR(bind(param, at::empty({6, 6}, at::kMeta)), WEFT_INVALID_ARGUMENT, "CPU");
-    EXPECT_ERROR(bind(param, at::Tensor()), WEFT_INVALID_ARGUMENT, "CPU");
+    EXPECT_ERROR(bind(param, at::empty({6, 6}, at::kMeta)), WEFT_INVALID_ARGUMENT, "must be a tensor on cpu");
+    EXPECT_ERROR(bind(param, at::Tensor()), WEFT_INVALID_ARGUMENT, "must be a tensor on cpu");
     const weft_at_tensor* const before = model_services().param_tensor(param);
     recorder.bind_whole(training);
     EXPECT_EQ(model_services().param_tensor(param), before);

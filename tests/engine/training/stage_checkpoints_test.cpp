@@ -18,11 +18,12 @@ struct Layout {
   const char* strategy;
   const char* options;
 };
-// The last two shard the parameters of a stage over tensor- and data-parallel ranks.
+// The last three shard the parameters of a stage over tensor- and data-parallel ranks.
 const std::vector<Layout> kLayouts = {{2, "torch_ddp", R"({"pp_size": 2})"},
                                       {3, "torch_ddp", R"({"pp_size": 3})"},
                                       {4, "hybrid_parallel", R"({"pp_size": 2, "tp_size": 2})"},
-                                      {4, "low_level_zero", R"({"pp_size": 2})"}};
+                                      {4, "low_level_zero", R"({"pp_size": 2})"},
+                                      {4, "low_level_zero", R"({"pp_size": 2, "dp_outside": false})"}};
 
 class StageCheckpoints : public testing::Test {
  protected:
@@ -92,7 +93,7 @@ TEST_F(StageCheckpoints, AreTakenOverIntoStagesAndOutOfThem) {
   on_ranks({4}, [&](World& world) {
     Booster whole(of({4, "torch_ddp", "{}"}), world);
     Job job = boost_in(whole, config);
-    for (const Layout& layout : {kLayouts[2], kLayouts[3]}) {
+    for (const Layout& layout : {kLayouts[2], kLayouts[3], kLayouts[4]}) {
       Booster staged(of(layout), world);
       staged.take_over(job);
       whole.take_over(job);

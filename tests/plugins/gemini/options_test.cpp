@@ -25,27 +25,27 @@ int64_t used(Pool pool) {
 constexpr int64_t kAll = kChunks * kChunkBytes;
 
 TEST(GeminiOptions, AreCheckedTogether) {
-  const auto refuses = [](const std::string& members, const auto&... parts) {
+  const auto expect_refusal = [](const std::string& members, const auto&... parts) {
     EXPECT_ERROR(boost_even(one_rank(), members), WEFT_INVALID_ARGUMENT, parts...);
   };
-  refuses("\"placement_policy\": \"best\"", "placement_policy", "best");
-  refuses("\"shard_param_frac\": 1.5", "shard_param_frac");
-  refuses("\"offload_param_frac\": 1", "offload_param_frac", "offload_optim_frac=1");
-  refuses("\"memstats\": \"file\"", "memstats is given but has no effect", "placement_policy auto",
-          "placement_policy is static");
-  refuses("\"extra_dp_size\": 3", "extra_dp_size is 3", "the 1 ranks");
-  refuses("\"max_prefetchs\": 3", "max_prefetchs", "max_prefetch");
-  const auto refuses_chunks = [](const std::string& config, const auto&... parts) {
+  expect_refusal("\"placement_policy\": \"best\"", "placement_policy", "best");
+  expect_refusal("\"shard_param_frac\": 1.5", "shard_param_frac");
+  expect_refusal("\"offload_param_frac\": 1", "offload_param_frac", "offload_optim_frac=1");
+  expect_refusal("\"memstats\": \"file\"", "memstats is given but has no effect", "placement_policy auto",
+                 "placement_policy is static");
+  expect_refusal("\"extra_dp_size\": 3", "extra_dp_size is 3", "the 1 ranks");
+  expect_refusal("\"max_prefetchs\": 3", "max_prefetchs", "max_prefetch");
+  const auto expect_refusal_of_chunks = [](const std::string& config, const auto&... parts) {
     const JobOptions options = gemini("\"chunk_config_dict\": " + config);
     EXPECT_ERROR(boost(one_rank(), toy(options), options), WEFT_INVALID_ARGUMENT, "chunk_config_dict",
                  parts...);
   };
-  refuses_chunks("{\"size\": 3}", "has a \"size\"");
-  refuses_chunks("{\"chunk_size\": 0}", "no positive integer");
-  refuses_chunks("{\"chunk_size\": 3, \"keep_gathered\": 1}", "neither true nor false");
+  expect_refusal_of_chunks("{\"size\": 3}", "has a \"size\"");
+  expect_refusal_of_chunks("{\"chunk_size\": 0}", "no positive integer");
+  expect_refusal_of_chunks("{\"chunk_size\": 3, \"keep_gathered\": 1}", "neither true nor false");
   // At its default too.
-  refuses_chunks("{\"chunk_size\": 3, \"keep_gathered\": true}, \"shard_param_frac\": 1",
-                 "shard_param_frac has no effect");
+  expect_refusal_of_chunks("{\"chunk_size\": 3, \"keep_gathered\": true}, \"shard_param_frac\": 1",
+                           "shard_param_frac has no effect");
 }
 
 TEST(MasterWeights, AreRoundedAfterEveryUpdateWhereThereAreNone) {

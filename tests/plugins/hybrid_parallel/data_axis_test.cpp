@@ -34,18 +34,28 @@ TEST(DataAxis, TakesTheOptionsOfItsStage) {
   for (const char* options :
        {R"({"tp_size": 2, "ddp_bucket_cap_mb": 0.0001, "gradient_as_bucket_view": true})",
         R"({"tp_size": 2, "find_unused_parameters": true, "check_reduction": true})",
-        R"({"tp_size": 2, "static_graph": true, "broadcast_buffers": false, "dp_outside": true})",
+        R"({"tp_size": 2, "static_graph": true, "broadcast_buffers": false})",
         R"({"tp_size": 2, "zero_stage": 1, "zero_bucket_size_in_m": 0.0001, "overlap_allgather": true})",
         R"({"tp_size": 2, "zero_stage": 2, "overlap_communication": false, "communication_dtype": "fp64"})"})
     expect_gradients_of_one_rank(hybrid(options), {4}, trial);
 }
 
-TEST(DataAxis, LiesOutside) {
-  EXPECT_ERROR(boost(one_rank(), toy(), hybrid(R"({"dp_outside": false})")), WEFT_UNIMPLEMENTED,
-               "dp_outside is false", "leave it true");
+TEST(DataAxis, LiesOutsideOfTheOthersUnlessStagesDo) {
+  EXPECT_ERROR(boost(one_rank(), toy(), hybrid(R"({"dp_outside": false})")), WEFT_INVALID_ARGUMENT,
+               "dp_outside is given but has no effect: it needs pp_size above 1");
   on_ranks({4}, [](World& world) {
-    const Job job = boost(world, tiny_gpt2(TinyGpt2{.heads = 4}), hybrid(R"({"tp_size": 2})"));
-    EXPECT_EQ(job.model.shared().bindings().mesh().data_rank(), world.rank() / 2);
+    const auto data_rank = [&](const char* options) {
+      return boost(world, tiny_gpt2(TinyGpt2{.heads = 4}), hybrid(options))
+          .model.shared()
+          .bindings()
+          .mesh()
+          .data_rank();
+    };
+    const auto rank = static_cast<uint32_t>(world.rank());
+    EXPECT_EQ(data_rank(R"({"tp_size": 2})"), rank / 2);
+    EXPECT_EQ(data_rank(R"({"pp_size": 2})"), rank / 2);
+    EXPECT_EQ(data_rank(R"({"pp_size": 2, "dp_outside": true})"), rank / 2);
+    EXPECT_EQ(data_rank(R"({"pp_size": 2, "dp_outside": false})"), rank % 2);
   });
 }
 

@@ -2,9 +2,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <weft/nn/layers.hpp>
 
-#include <cstdlib>
-
 #include "base/text.hpp"
+#include "plugins/support/pools.hpp"
 #include "policies/gpt2/gpt2_trial.hpp"
 #include "policies/llama/llama_trial.hpp"
 #include "support/expect_error.hpp"
@@ -140,14 +139,15 @@ TEST(Edges, AModelIsAsItWasAfterAJobThatCameToNothing) {
     return published_gradients(alone);
   }();
   on_ranks({2}, [&](World& world) {
-    setenv("WEFT_ACCELERATOR_MEMORY", "12KiB", 1);
     const JobOptions options =
         of(R"("tp_size": 2, "reduce_bucket_size_in_m": 0.001)", "fp64", "low_level_zero");
     const Model model = trial.model(options);
-    EXPECT_ERROR(boost(world, model, options), WEFT_RESOURCE_EXHAUSTED, "WEFT_ACCELERATOR_MEMORY");
+    {
+      const AcceleratorLimit limit(12 << 10);
+      EXPECT_ERROR(boost(world, model, options), WEFT_RESOURCE_EXHAUSTED, "WEFT_ACCELERATOR_MEMORY");
+    }
     for (const auto& item : model.module().named_parameters())
       EXPECT_TRUE(item.value().is_meta()) << item.key();
-    unsetenv("WEFT_ACCELERATOR_MEMORY");
     Job job = boost(world, model, of(R"("tp_size": 2)"));
     job.accumulate_gradients(own_part(trial.batch(0), job));
     expect_near(published_gradients(job), expected, 1e-10);

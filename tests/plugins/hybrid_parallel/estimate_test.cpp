@@ -134,6 +134,22 @@ TEST(Estimate, CountsTheActivationsOfEachChunk) {
   EXPECT_EQ(in_vee(1), part[1] + part[2]);
 }
 
+// The first stage has both layers, and keeps two micro-batches.
+TEST(Estimate, CountsTheInputsOfRecomputedLayers) {
+  const auto bytes = [](const std::string& more, uint32_t stage = 0) {
+    return activations_of(stage,
+                          R"("pp_size": 2, "num_layers_per_stage": [2, 0], "num_microbatches": 4)" + more, 4);
+  };
+  const int64_t kept = bytes(""),
+                half = bytes(R"(, "gradient_checkpoint_config": {"gradient_checkpointing_ratio": 0.5})"),
+                none = bytes(R"(, "gradient_checkpoint_config": {"gradient_checkpointing_ratio": 1})");
+  EXPECT_LT(half, kept);
+  EXPECT_LT(none, half);
+  const char* const by_number = R"(, "gradient_checkpoint_config": {"num_ckpt_layers_per_stage": [2, 0]})";
+  EXPECT_EQ(bytes(by_number), none);
+  EXPECT_EQ(bytes(by_number, 1), bytes("", 1));
+}
+
 TEST(Estimate, HasNoneOfAttentionStepByStep) {
   EXPECT_ERROR(activation_bytes(model(), with(R"("enable_flash_attention": false)"), {1, 8}),
                WEFT_UNIMPLEMENTED, "enable_flash_attention false");

@@ -179,27 +179,29 @@ TEST(SequenceBytes, ActivationsAreShared) {
 
 TEST(SequenceOptions, AreRefusedWhereTheyMeanNothing) {
   on_ranks({2}, [](World& world) {
-    const auto refused = [&](const std::string& options, auto... parts) {
+    const auto expect_refusal = [&](const std::string& options, auto... parts) {
       const JobOptions job = {.strategy = "hybrid_parallel", .options = options};
       EXPECT_ERROR(boost(world, tiny_gpt2(TinyGpt2{.width = 16, .heads = 4}), job), WEFT_INVALID_ARGUMENT,
                    parts...);
     };
     for (const char* option : {R"("sp_size": 2)", R"("sequence_parallelism_mode": "ring")",
                                R"("inner_ring_size": 2)", R"("enable_sequence_overlap": true)"})
-      refused(fmt::format("{{{}}}", option), "is given but has no effect",
-              "enable_sequence_parallelism is false");
+      expect_refusal(fmt::format("{{{}}}", option), "is given but has no effect",
+                     "enable_sequence_parallelism is false");
     const auto in = [](const char* more) {
       return fmt::format(R"({{"enable_sequence_parallelism": true, {}}})", more);
     };
-    refused(in(R"("sequence_parallelism_mode": "ring")"), "over the ranks of tp_size, which is 1");
-    refused(in(R"("tp_size": 2)"), "\"all_to_all\" splits sequences over the ranks of sp_size, which is 1");
-    refused(in(R"("sp_size": 2, "inner_ring_size": 2)"), "inner_ring_size is given but has no effect",
-            "sequence_parallelism_mode ring_attn");
-    refused(in(R"("sp_size": 2, "enable_sequence_overlap": true)"),
-            "enable_sequence_overlap is given but has no effect", "sequence_parallelism_mode split_gather");
-    refused(in(R"("sp_size": 4)"), "sp_size is 4, must divide the 2 data-parallel ranks");
-    refused(in(R"("sequence_parallelism_mode": "ring_attn", "sp_size": 2, "inner_ring_size": 3)"),
-            "must divide sp_size (this is 2)");
+    expect_refusal(in(R"("sequence_parallelism_mode": "ring")"), "over the ranks of tp_size, which is 1");
+    expect_refusal(in(R"("tp_size": 2)"),
+                   "\"all_to_all\" splits sequences over the ranks of sp_size, which is 1");
+    expect_refusal(in(R"("sp_size": 2, "inner_ring_size": 2)"), "inner_ring_size is given but has no effect",
+                   "sequence_parallelism_mode ring_attn");
+    expect_refusal(in(R"("sp_size": 2, "enable_sequence_overlap": true)"),
+                   "enable_sequence_overlap is given but has no effect",
+                   "sequence_parallelism_mode split_gather");
+    expect_refusal(in(R"("sp_size": 4)"), "sp_size is 4, must divide the 2 data-parallel ranks");
+    expect_refusal(in(R"("sequence_parallelism_mode": "ring_attn", "sp_size": 2, "inner_ring_size": 3)"),
+                   "must divide sp_size (this is 2)");
   });
 }
 

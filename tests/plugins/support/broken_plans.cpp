@@ -140,11 +140,8 @@ void expect_every_mistake_is_refused(const std::string& name, const Trial& trial
                                      int ranks, size_t count) {
   Tensors expected = gradients(one_rank(), trial, {.precision = "fp64"});
   for (const std::string& without : trial.without_gradient) expected.erase(without);
-  BoosterOptions booster;
-  booster.strategy = options.strategy;
-  booster.options = options.options;
-  booster.precision = options.precision;
-  const plan::Plan plan = shipped_plan(trial.model(options), choose_strategy(booster).host.plan_flags);
+  const plan::Plan plan =
+      shipped_plan(trial.model(options), choose_strategy(booster_options_of(options)).host.plan_flags);
   const json policy = policy_of(plan);
   std::vector<Change> changes = changes_of(plan);
   const auto is_refused = [](const Change& change) { return change.fate == Fate::kRefused; };

@@ -37,11 +37,8 @@ StateBytes state_bytes(const World& world, const JobOptions& options, const std:
 }
 
 void expect_estimate_is_counted(const World& world, const JobOptions& options, const std::string& keys) {
-  BoosterOptions booster;
-  booster.strategy = options.strategy;
-  booster.options = options.options;
-  booster.precision = options.precision;
-  const std::optional<weft_job_estimate> estimate = estimate_job(toy(options, keys), booster, world.size());
+  const std::optional<weft_job_estimate> estimate =
+      estimate_job(toy(options, keys), booster_options_of(options), world.size());
   ASSERT_TRUE(estimate) << options.strategy;
   const StateBytes counted = state_bytes(world, options, keys);
   const int64_t held = estimate->parameters + estimate->gradients + estimate->masters + estimate->states;
@@ -73,12 +70,7 @@ std::map<std::string, int64_t> sent_bytes(const std::function<void()>& action) {
 
 std::map<std::string, int64_t> layer_bytes(const Model& model, const JobOptions& options,
                                            const Batch& batch) {
-  BoosterOptions booster;
-  booster.strategy = options.strategy;
-  booster.options = options.options;
-  booster.precision = options.precision;
-  booster.recompute = options.recompute;
-  const plan::SentBytes counted = estimate_layers(model, booster, batch);
+  const plan::SentBytes counted = estimate_layers(model, booster_options_of(options), batch);
   std::map<std::string, int64_t> sent;
   for (size_t i = 0; i < counted.size(); ++i)
     if (counted[i] != 0) sent[plan::kCollectives[i]] = counted[i];

@@ -41,7 +41,8 @@ Tensors published_gradients(const Job& job);
 // What is trained. A model is made anew for every job; batch(step) is the global one.
 struct Trial {
   double tolerance = 0;  // of gradients; 0: that of data parallelism
-  // Parameters whose gradient is zero in exact arithmetic: what rounding leaves of it is below the tolerance.
+  // Parameters whose gradient is zero in exact arithmetic: what rounding leaves of it may differ by the
+  // tolerance times the largest gradient of the model.
   std::vector<std::string> without_gradient = {};
 
   std::function<Model(const JobOptions&)> model = [](const JobOptions& options) {
@@ -58,7 +59,7 @@ struct Trial {
 void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<int>& ranks = {2, 3, 4},
                                   const Trial& trial = {});
 
-// The same of many, in one launch of ranks.
+// The same of many. Each launch of ranks has a time limit, and so runs a few of them.
 struct Case {
   JobOptions options;
   Trial trial;

@@ -15,14 +15,6 @@ namespace weft::test {
 
 namespace {
 
-BoosterOptions booster_of(const JobOptions& options) {
-  BoosterOptions booster;
-  booster.strategy = options.strategy;
-  booster.options = options.options;
-  booster.precision = options.precision;
-  return booster;
-}
-
 // Returns the text of the Error that `action` throws, or "".
 std::string error_of(const std::function<void()>& action) {
   try {
@@ -34,7 +26,7 @@ std::string error_of(const std::function<void()>& action) {
 }
 
 void make_mesh(const JobOptions& options, int ranks) {
-  const BoosterOptions booster = booster_of(options);
+  const BoosterOptions booster = booster_options_of(options);
   const ChosenStrategy chosen = choose_strategy(booster);
   const std::string precision = resolve_precision(booster);
   const Strategy strategy(
@@ -46,7 +38,7 @@ void make_mesh(const JobOptions& options, int ranks) {
 
 void apply_plan(const Case& job) {
   const Model model = job.trial.model(job.options);
-  const HostOptions host = choose_strategy(booster_of(job.options)).host;
+  const HostOptions host = choose_strategy(booster_options_of(job.options)).host;
   const plan::ParallelSizes& sizes = host.plan_flags;
   divide_model(model.module(), host.pipeline);
   std::string policy;

@@ -187,19 +187,24 @@ WEFT_RANKS_TEST(BroadcastBuffers, TakesThoseOfRankZeroBeforeEachForward, 2, 3) {
 
 constexpr const char* kCheck = "{\"check_reduction\": true}";
 
-WEFT_RANKS_TEST(CheckReduction, LetsCorrectLoopsThrough, 2, 3) {
-  JobOptions options = ddp(kCheck);
-  options.accumulate = 2;
-  Job job = boost_toy(world, options, kUngated);
-  for (const int64_t step : {1, 2}) job.train_step(toy_batch(4, step));
-  job.evaluate(toy_batch(3, 3));
-  job.accumulate_gradients(toy_batch(4, 4), false);
-  job.accumulate_gradients(toy_batch(4, 5), true);
-  job.optimizer.step();
-  job.optimizer.zero_grad();
-  job.accumulate_gradients(toy_batch(4, 6), false);
-  job.optimizer.zero_grad();  // thrown away: nobody updated with them
-  job.train_step(toy_batch(4, 7));
+WEFT_RANKS_TEST(CheckReduction, LetsCorrectLoopsThroughUnchanged, 2, 3) {
+  const auto values_after_loops = [&](const char* option) {
+    JobOptions options = ddp(option);
+    options.accumulate = 2;
+    Job job = boost_toy(world, options, kUngated);
+    for (const int64_t step : {1, 2}) job.train_step(toy_batch(4, step));
+    job.evaluate(toy_batch(3, 3));
+    job.accumulate_gradients(toy_batch(4, 4), false);
+    job.accumulate_gradients(toy_batch(4, 5), true);
+    job.optimizer.step();
+    job.optimizer.zero_grad();
+    job.accumulate_gradients(toy_batch(4, 6), false);
+    job.optimizer.zero_grad();  // thrown away: nobody updated with them
+    job.train_step(toy_batch(4, 7));
+    return values_of(job);
+  };
+  const Tensors checked = values_after_loops(kCheck), expected = values_after_loops("{}");
+  expect_near(checked, expected, kGradientFp32);
 }
 
 WEFT_RANKS_TEST(CheckReduction, CatchesAnUpdateWithGradientsThatWereNeverSummed, 2) {

@@ -59,7 +59,7 @@ class Oracle {
 };
 
 // Both average a loss of the caller's own over the ranks.
-void compare_with_reducer(World& world, const std::string& file, bool gated_on_one_rank) {
+void expect_gradients_of_reducer(World& world, const std::string& file, bool gated_on_one_rank) {
   JobOptions plain;
   plain.precision = "fp64";
   const std::string keys = gated_on_one_rank ? "" : "\"gated\": false";
@@ -84,12 +84,12 @@ void compare_with_reducer(World& world, const std::string& file, bool gated_on_o
 
 TEST(Reducer, OfPyTorchGivesTheSameGradients) {
   const TemporaryFolder folder;
-  on_ranks({2}, [&](World& world) { compare_with_reducer(world, folder.path() + "/store", false); });
+  on_ranks({2}, [&](World& world) { expect_gradients_of_reducer(world, folder.path() + "/store", false); });
 }
 
 TEST(Reducer, OfPyTorchGivesTheSameGradientsWithUnusedParameters) {
   const TemporaryFolder folder;
-  on_ranks({2}, [&](World& world) { compare_with_reducer(world, folder.path() + "/store", true); });
+  on_ranks({2}, [&](World& world) { expect_gradients_of_reducer(world, folder.path() + "/store", true); });
 }
 
 TEST(Buckets, AreThoseOfPyTorchsFirstAssignment) {

@@ -14,25 +14,29 @@ Job boost_toy(const World& world, const std::string& options, const std::string&
 }
 
 TEST(Options, AreRefusedWithTheReason) {
-  const auto refused = [](const std::string& options, weft_status status, auto... texts) {
+  const auto expect_refusal = [](const std::string& options, weft_status status, auto... texts) {
     EXPECT_ERROR(boost_toy(one_rank(), options), status, "torch_fsdp", texts...);
   };
-  refused(R"({"process_group": "node"})", WEFT_UNIMPLEMENTED, "process_group", "\"node\"", "HYBRID_SHARD");
-  refused(R"({"param_init_fn": "ones"})", WEFT_UNIMPLEMENTED, "param_init_fn", "\"ones\"", "meta device",
-          "cannot be an option", "`initial`");
-  refused(R"({"sharding_strategy": "FULL"})", WEFT_INVALID_ARGUMENT, "sharding_strategy", "FULL_SHARD");
-  refused(R"({"sharding_strategy": "HYBRID_SHARD"})", WEFT_INVALID_ARGUMENT, "hybrid_shard_size", "1 ranks",
-          "got 0");
-  refused(R"({"sharding_strategy": "HYBRID_SHARD", "hybrid_shard_size": 3})", WEFT_INVALID_ARGUMENT,
-          "hybrid_shard_size", "got 3");
-  refused(R"({"hybrid_shard_size": 1})", WEFT_INVALID_ARGUMENT,
-          "hybrid_shard_size is given but has no effect", "sharding_strategy is FULL_SHARD");
-  refused(R"({"mixed_precision": {"reduce_dtype": "int8"}})", WEFT_INVALID_ARGUMENT, "reduce_dtype", "int8",
-          "bf16");
-  refused(R"({"mixed_precision": {"reduce": "bf16"}})", WEFT_INVALID_ARGUMENT, "\"reduce\"", "reduce_dtype");
-  refused(R"({"mixed_precision": ["bf16"]})", WEFT_INVALID_ARGUMENT, "mixed_precision", "object");
-  refused(R"({"ignored_modules": {}})", WEFT_INVALID_ARGUMENT, "ignored_modules", "list");
-  refused(R"({"ignored_modules": ["blocks.7"]})", WEFT_INVALID_ARGUMENT, "ignored_modules", "blocks.7");
+  expect_refusal(R"({"process_group": "node"})", WEFT_UNIMPLEMENTED, "process_group", "\"node\"",
+                 "HYBRID_SHARD");
+  expect_refusal(R"({"param_init_fn": "ones"})", WEFT_UNIMPLEMENTED, "param_init_fn", "\"ones\"",
+                 "meta device", "cannot be an option", "`initial`");
+  expect_refusal(R"({"sharding_strategy": "FULL"})", WEFT_INVALID_ARGUMENT, "sharding_strategy",
+                 "FULL_SHARD");
+  expect_refusal(R"({"sharding_strategy": "HYBRID_SHARD"})", WEFT_INVALID_ARGUMENT, "hybrid_shard_size",
+                 "1 ranks", "got 0");
+  expect_refusal(R"({"sharding_strategy": "HYBRID_SHARD", "hybrid_shard_size": 3})", WEFT_INVALID_ARGUMENT,
+                 "hybrid_shard_size", "got 3");
+  expect_refusal(R"({"hybrid_shard_size": 1})", WEFT_INVALID_ARGUMENT,
+                 "hybrid_shard_size is given but has no effect", "sharding_strategy is FULL_SHARD");
+  expect_refusal(R"({"mixed_precision": {"reduce_dtype": "int8"}})", WEFT_INVALID_ARGUMENT, "reduce_dtype",
+                 "int8", "bf16");
+  expect_refusal(R"({"mixed_precision": {"reduce": "bf16"}})", WEFT_INVALID_ARGUMENT, "\"reduce\"",
+                 "reduce_dtype");
+  expect_refusal(R"({"mixed_precision": ["bf16"]})", WEFT_INVALID_ARGUMENT, "mixed_precision", "object");
+  expect_refusal(R"({"ignored_modules": {}})", WEFT_INVALID_ARGUMENT, "ignored_modules", "list");
+  expect_refusal(R"({"ignored_modules": ["blocks.7"]})", WEFT_INVALID_ARGUMENT, "ignored_modules",
+                 "blocks.7");
 }
 
 // Elements that a rank holds of a flat buffer, and bytes of them that a collective over all sends.

@@ -59,11 +59,14 @@ Batch bert_inputs(const TinyBert& bert, int64_t seed) {
 
 Trial bert_trial(const TinyBert& bert, const std::string& precision) {
   // Attention does not change if a number is added to all scores of a query, nor does a softmax over
-  // positions or choices if one is added to all logits.
+  // positions or choices if one is added to all logits. A query that sees one position ignores its score.
   const std::string prefix = bert.architecture == "BertModel" ? "" : "bert.";
   std::vector<std::string> without;
+  std::vector<const char*> scores = {"key.bias"};
+  if (bert.positions == 1) scores.insert(scores.end(), {"key.weight", "query.weight", "query.bias"});
   for (const char* layer : {"0", "1"})
-    without.push_back(fmt::format("{}encoder.layer.{}.attention.self.key.bias", prefix, layer));
+    for (const char* parameter : scores)
+      without.push_back(fmt::format("{}encoder.layer.{}.attention.self.{}", prefix, layer, parameter));
   if (bert.architecture == "BertForQuestionAnswering")
     without.insert(without.end(), {"qa_outputs.bias", "bert.encoder.layer.1.output.LayerNorm.bias"});
   if (bert.architecture == "BertForMultipleChoice") without.push_back("classifier.bias");

@@ -56,14 +56,7 @@ TEST(Gpt2Model, DropsOutInTrainingOnly) {
   const auto model = make_model(kSmall, "GPT2Model");
   bind_random(*model, 3);
   const Batch batch = {{"input_ids", at::arange(6).view({1, 6})}};
-  const auto output = [&] { return run(*model, batch).at("last_hidden_state"); };
-  EXPECT_FALSE(output().equal(output()));
-  at::manual_seed(5);
-  const at::Tensor first = output();
-  at::manual_seed(5);
-  EXPECT_TRUE(output().equal(first));
-  model->eval();
-  EXPECT_TRUE(output().equal(output()));
+  expect_dropout_in_training_only(*model, batch);
 }
 
 }  // namespace

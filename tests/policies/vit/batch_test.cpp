@@ -53,15 +53,15 @@ TEST(VitInput, RefusesUnknownFieldsWithTheNearest) {
 }
 
 TEST(VitInput, RefusesWrongPixels) {
-  const auto refused = [](const at::Tensor& wrong, auto... parts) {
+  const auto expect_refusal = [](const at::Tensor& wrong, auto... parts) {
     EXPECT_ERROR(tiny("ViTModel")->input(batch({{"pixel_values", wrong}})), WEFT_INVALID_ARGUMENT,
                  "pixel_values", parts...);
   };
-  refused(at::zeros({2, 3, 6, 6}, at::kLong), "floating point");
-  refused(pixels(2, 6, 8), "[2, 3, 6, 8]", "[images, 3, 6, 6]", "\"interpolate_pos_encoding\"");
-  refused(at::zeros({2, 1, 6, 6}), "[2, 1, 6, 6]");
-  refused(at::zeros({3, 6, 6}), "[3, 6, 6]");
-  refused(at::zeros({0, 3, 6, 6}), "no samples");
+  expect_refusal(at::zeros({2, 3, 6, 6}, at::kLong), "floating point");
+  expect_refusal(pixels(2, 6, 8), "[2, 3, 6, 8]", "[images, 3, 6, 6]", "\"interpolate_pos_encoding\"");
+  expect_refusal(at::zeros({2, 1, 6, 6}), "[2, 1, 6, 6]");
+  expect_refusal(at::zeros({3, 6, 6}), "[3, 6, 6]");
+  expect_refusal(at::zeros({0, 3, 6, 6}), "no samples");
 }
 
 TEST(VitInput, TakesImagesOfOtherSizesIfAsked) {
@@ -81,13 +81,13 @@ TEST(VitInput, TakesImagesOfOtherSizesIfAsked) {
 }
 
 TEST(VitInput, RefusesWrongMasks) {
-  const auto refused = [](const at::Tensor& mask, auto... parts) {
+  const auto expect_refusal = [](const at::Tensor& mask, auto... parts) {
     EXPECT_ERROR(tiny(kMasked)->input(batch({{"pixel_values", pixels(2)}, {"bool_masked_pos", mask}})),
                  WEFT_INVALID_ARGUMENT, kMasked, "bool_masked_pos", parts...);
   };
-  refused(at::zeros({2, 10}), "[2, 10]", "[2, 9]", "\"pixel_values\" of shape [2, 3, 6, 6]");
-  refused(at::zeros({2, 3, 3}), "[2, 3, 3]", "[2, 9]");
-  refused(at::full({2, 9}, 2, at::kLong), "0 and 1");
+  expect_refusal(at::zeros({2, 10}), "[2, 10]", "[2, 9]", "\"pixel_values\" of shape [2, 3, 6, 6]");
+  expect_refusal(at::zeros({2, 3, 3}), "[2, 3, 3]", "[2, 9]");
+  expect_refusal(at::full({2, 9}, 2, at::kLong), "0 and 1");
   EXPECT_ERROR(tiny(kMasked, kTiny.with_json("encoder_stride", "3"))
                    ->input(batch({{"pixel_values", pixels(2)}, {"bool_masked_pos", at::zeros({2, 9})}})),
                WEFT_INVALID_ARGUMENT, "bool_masked_pos", "encoder_stride", "patch_size", "3 and 2");

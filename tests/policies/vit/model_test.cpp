@@ -104,14 +104,8 @@ TEST(VitModel, DropsOutInTrainingOnly) {
   for (const char* key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) {
     const auto model = make_model(kSmall.with_json(key, "0.5"), "ViTModel");
     bind_random(*model, 3);
-    const auto output = [&] { return run(*model, batch).at("last_hidden_state"); };
-    EXPECT_FALSE(output().equal(output())) << key;
-    at::manual_seed(5);
-    const at::Tensor first = output();
-    at::manual_seed(5);
-    EXPECT_TRUE(output().equal(first)) << key;
-    model->eval();
-    EXPECT_TRUE(output().equal(output())) << key;
+    SCOPED_TRACE(key);
+    expect_dropout_in_training_only(*model, batch);
   }
 }
 

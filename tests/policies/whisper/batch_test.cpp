@@ -55,15 +55,15 @@ TEST(WhisperInput, RefusesUnknownFieldsWithTheNearest) {
 }
 
 TEST(WhisperInput, RefusesWrongFeatures) {
-  const auto refused = [](const at::Tensor& wrong, auto... parts) {
+  const auto expect_refusal = [](const at::Tensor& wrong, auto... parts) {
     EXPECT_ERROR(tiny(kClassifier)->input(batch({{"input_features", wrong}})), WEFT_INVALID_ARGUMENT,
                  "input_features", parts...);
   };
-  refused(at::zeros({2, 3, 10}, at::kLong), "floating point");
-  refused(features(2, 3, 9), "[2, 3, 9]", "[2, 3, 10]");
-  refused(features(2, 4), "[2, 4, 10]", "[2, 3, 10]");
-  refused(at::zeros({3, 10}), "[3, 10]");
-  refused(at::zeros({0, 3, 10}), "no samples");
+  expect_refusal(at::zeros({2, 3, 10}, at::kLong), "floating point");
+  expect_refusal(features(2, 3, 9), "[2, 3, 9]", "[2, 3, 10]");
+  expect_refusal(features(2, 4), "[2, 4, 10]", "[2, 3, 10]");
+  expect_refusal(at::zeros({3, 10}), "[3, 10]");
+  expect_refusal(at::zeros({0, 3, 10}), "no samples");
 }
 
 TEST(WhisperInput, RefusesADecoderWithoutInput) {
@@ -74,24 +74,26 @@ TEST(WhisperInput, RefusesADecoderWithoutInput) {
 }
 
 TEST(WhisperInput, RefusesWrongTokens) {
-  const auto refused = [](std::initializer_list<State::Field> fields, auto... parts) {
+  const auto expect_refusal = [](std::initializer_list<State::Field> fields, auto... parts) {
     Batch of = batch({{"input_features", features(2)}});
     for (const auto& [name, tensor] : fields) of.set(name, tensor);
     EXPECT_ERROR(tiny()->input(of), WEFT_INVALID_ARGUMENT, parts...);
   };
-  refused({{"labels", ids({3, 4})}}, "labels", "3 samples", "input_features 2");
-  refused({{"labels", ids({2, 7})}}, "labels", "7 positions", "max_target_positions", "6");
-  refused({{"decoder_input_ids", ids({2, 7})}}, "decoder_input_ids", "max_target_positions");
-  refused({{"decoder_input_ids", ids({2, 4})}, {"labels", ids({2, 3})}}, "labels", "[2, 3]", "[2, 4]");
-  refused({{"labels", ids({2, 4})}, {"decoder_attention_mask", at::ones({2, 3})}}, "decoder_attention_mask",
-          "[2, 3]", "[2, 4]");
-  refused({{"labels", ids({2, 4})}, {"decoder_position_ids", ids({2, 3})}}, "decoder_position_ids", "[2, 3]");
-  refused({{"labels", ids({2, 4})}, {"decoder_position_ids", at::full({1, 4}, 6, at::kLong)}},
-          "decoder_position_ids", "6", "0 to 5");
-  refused({{"labels", at::full({2, 4}, 11, at::kLong)}}, "labels", "11", "0 to 10");
-  refused({{"labels", ids({2, 4})}, {"attention_mask", at::ones({2, 5})}}, "attention_mask", "[2, 5]",
-          "[2, 10]");
-  refused({{"labels", ids({2, 4})}, {"attention_mask", at::full({2, 10}, 2)}}, "attention_mask", "0", "1");
+  expect_refusal({{"labels", ids({3, 4})}}, "labels", "3 samples", "input_features 2");
+  expect_refusal({{"labels", ids({2, 7})}}, "labels", "7 positions", "max_target_positions", "6");
+  expect_refusal({{"decoder_input_ids", ids({2, 7})}}, "decoder_input_ids", "max_target_positions");
+  expect_refusal({{"decoder_input_ids", ids({2, 4})}, {"labels", ids({2, 3})}}, "labels", "[2, 3]", "[2, 4]");
+  expect_refusal({{"labels", ids({2, 4})}, {"decoder_attention_mask", at::ones({2, 3})}},
+                 "decoder_attention_mask", "[2, 3]", "[2, 4]");
+  expect_refusal({{"labels", ids({2, 4})}, {"decoder_position_ids", ids({2, 3})}}, "decoder_position_ids",
+                 "[2, 3]");
+  expect_refusal({{"labels", ids({2, 4})}, {"decoder_position_ids", at::full({1, 4}, 6, at::kLong)}},
+                 "decoder_position_ids", "6", "0 to 5");
+  expect_refusal({{"labels", at::full({2, 4}, 11, at::kLong)}}, "labels", "11", "0 to 10");
+  expect_refusal({{"labels", ids({2, 4})}, {"attention_mask", at::ones({2, 5})}}, "attention_mask", "[2, 5]",
+                 "[2, 10]");
+  expect_refusal({{"labels", ids({2, 4})}, {"attention_mask", at::full({2, 10}, 2)}}, "attention_mask", "0",
+                 "1");
 }
 
 TEST(WhisperInput, RefusesToShiftLabelsWithoutAStartOrAPaddingToken) {
@@ -203,13 +205,13 @@ TEST(WhisperLoss, CountsLabelsWhereTheyStand) {
 // Hugging Face's class knows no other loss.
 TEST(WhisperLoss, OfAClassifierIsTheCrossEntropyOfOneLabel) {
   const auto model = tiny(kClassifier);
-  const auto refused = [&](const at::Tensor& labels, auto... parts) {
+  const auto expect_refusal = [&](const at::Tensor& labels, auto... parts) {
     EXPECT_ERROR(model->input(batch({{"input_features", features(2)}, {"labels", labels}})),
                  WEFT_INVALID_ARGUMENT, "labels", parts...);
   };
-  refused(at::zeros({2}), "int64");
-  refused(at::zeros({2, 3}, at::kLong), "[2, 3]");
-  refused(at::full({2}, 3, at::kLong), "3", "0 to 2");
+  expect_refusal(at::zeros({2}), "int64");
+  expect_refusal(at::zeros({2, 3}, at::kLong), "[2, 3]");
+  expect_refusal(at::full({2}, 3, at::kLong), "3", "0 to 2");
   const Batch of = batch({{"input_features", features(2)}, {"labels", at::tensor({2, -100}, at::kLong)}});
   const State last = run(*model, of);
   EXPECT_EQ(model->counts(of)[0].count, 1);

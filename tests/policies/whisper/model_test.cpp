@@ -196,14 +196,8 @@ TEST(WhisperModel, DropsOutInTrainingOnly) {
   for (const char* key : {"dropout", "attention_dropout", "activation_dropout"}) {
     const auto model = make_model(kSmall.with_json(key, "0.5"), kClassifier);
     bind_random(*model, 3);
-    const auto output = [&] { return run(*model, batch).at("logits"); };
-    EXPECT_FALSE(output().equal(output())) << key;
-    at::manual_seed(5);
-    const at::Tensor first = output();
-    at::manual_seed(5);
-    EXPECT_TRUE(output().equal(first)) << key;
-    model->eval();
-    EXPECT_TRUE(output().equal(output())) << key;
+    SCOPED_TRACE(key);
+    expect_dropout_in_training_only(*model, batch, "logits");
   }
 }
 

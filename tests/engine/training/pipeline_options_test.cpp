@@ -1,0 +1,260 @@
+// Options of the pipeline axis beside its sizes and styles: how many layers each stage has, which of them are
+// recomputed, a schedule from a file, and how ranks are numbered.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "plugins/support/parity.hpp"
+#include "policies/gpt2/gpt2_trial.hpp"
+#include "policies/t5/tiny_t5.hpp"
+#include "schedule/make.hpp"
+#include "schedule/text.hpp"
+#include "support/expect_error.hpp"
+#include "support/launch_ranks.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace weft::test {
+
+namespace {
+
+using Names = std::vector<std::string>;
+using Runs = std::map<std::string, int>;
+
+// Has 8 units, 6 of which are layers.
+Trial deep_trial() {
+  Trial trial = gpt2_trial("GPT2LMHeadModel", "fp64");
+  trial.batch = [](int64_t step) { return gpt2_batch(7, step); };
+  trial.model = [](const JobOptions& options) {
+    return tiny_gpt2(TinyGpt2{.precision = options.precision, .width = 16, .heads = 4, .layers = 6});
+  };
+  return trial;
+}
+
+// `more` are options as members of a JSON object.
+JobOptions staged(const std::string& more, const std::string& strategy = "torch_ddp") {
+  return {.strategy = strategy,
+          .options = fmt::format(R"({{"pp_size": 2{}{}}})", more.empty() ? "" : ", ", more),
+          .precision = "fp64"};
+}
+
+Names units_of(const Job& job) {
+  Names names;
+  for (const weft_unit* unit : job.model.shared().bindings().own_units()) names.push_back(unit->unit->name());
+  return names;
+}
+
+// Expects that the options are refused for a model of 6 layers.
+void expect_refused(const World& world, const std::string& options, weft_status status,
+                    const std::string& text) {
+  const JobOptions given = staged(options);
+  EXPECT_ERROR(boost(world, deep_trial().model(given), given), status, text) << options;
+}
+
+WEFT_RANKS_TEST(LayersPerStage, AreRefusedIfTheyDoNotFit, 2) {
+  const auto refused = [&](const char* counts, const char* text) {
+    expect_refused(world, fmt::format(R"("num_layers_per_stage": {})", counts), WEFT_INVALID_ARGUMENT, text);
+  };
+  refused("[6]", "num_layers_per_stage has 1 entries, but pp_size 2 needs 2: one for each stage");
+  refused("[1, 2]", "num_layers_per_stage is [1, 2], 3 layers together, but the model has 6");
+  refused("[6, -1]", "num_layers_per_stage is [6,-1], must be a list of numbers of layers");
+  refused("[]", "must be a list of numbers of layers");
+  refused("{}", "must be a list of numbers of layers");
+  refused("6", "num_layers_per_stage is 6, must be a JSON array");
+  refused(R"([2, 4], "pp_style": "zbv")",
+          "pp_size 2 with 2 model chunks on each stage needs 4: one for each stage and chunk");
+}
+
+WEFT_RANKS_TEST(LayersPerStage, DivideTheModel, 2) {
+  const bool first = world.rank() == 0;
+  const auto units = [&](const std::string& options) {
+    const JobOptions given = staged(options);
+    return units_of(boost(world, deep_trial().model(given), given));
+  };
+  EXPECT_EQ(units(R"("num_layers_per_stage": [1, 5])"),
+            first ? (Names{"prologue", "h.0"}) : (Names{"h.1", "h.2", "h.3", "h.4", "h.5", "epilogue"}));
+  EXPECT_EQ(units(R"("num_layers_per_stage": [6, 0])"),
+            first ? (Names{"prologue", "h.0", "h.1", "h.2", "h.3", "h.4", "h.5"}) : (Names{"epilogue"}));
+  EXPECT_EQ(units(R"("num_layers_per_stage": [0, 4, 1, 1], "pp_style": "interleaved")"),
+            first ? (Names{"prologue", "h.4"}) : (Names{"h.0", "h.1", "h.2", "h.3", "h.5", "epilogue"}));
+  EXPECT_EQ(units(R"("num_layers_per_stage": [0, 4, 1, 1], "pp_style": "zbv")"),
+            first ? (Names{"prologue", "h.5", "epilogue"}) : (Names{"h.0", "h.1", "h.2", "h.3", "h.4"}));
+}
+
+// The toy model has three blocks. A recomputed unit runs twice for each of the two micro-batches.
+WEFT_RANKS_TEST(CheckpointConfig, RecomputesTheFirstLayersOfEachStage, 2) {
+  const auto runs = [&](const std::string& options) {
+    const JobOptions given = staged(options + R"(, "num_layers_per_stage": [2, 1], "num_microbatches": 2)");
+    const std::shared_ptr<ToyModel> model = make_toy(R"("gated": false)", at::kDouble);
+    Job job = boost(world, Model::adopt(model), given);
+    job.train_step(toy_batch(4, 1, false));
+    return model->runs();
+  };
+  const auto expected = [&](int block0, int block1, int block2) {
+    return world.rank() == 0 ? Runs{{"embed", 2}, {"blocks.0", block0}, {"blocks.1", block1}}
+                             : Runs{{"blocks.2", block2}, {"head", 2}};
+  };
+  EXPECT_EQ(runs(R"("gradient_checkpoint_config": null)"), expected(2, 2, 2));
+  EXPECT_EQ(runs(R"("gradient_checkpoint_config": {"num_ckpt_layers_per_stage": [1, 1]})"),
+            expected(4, 2, 4));
+  EXPECT_EQ(runs(R"("gradient_checkpoint_config": {"num_ckpt_layers_per_stage": [2, 0]})"),
+            expected(4, 4, 2));
+  EXPECT_EQ(runs(R"("gradient_checkpoint_config": {"gradient_checkpointing_ratio": 0.5})"),
+            expected(4, 2, 2));
+  EXPECT_EQ(runs(R"("gradient_checkpoint_config": {"gradient_checkpointing_ratio": 1})"), expected(4, 4, 4));
+}
+
+WEFT_RANKS_TEST(CheckpointConfig, IsRefusedIfItDoesNotFit, 2) {
+  const auto refused = [&](const char* config, const char* text) {
+    expect_refused(world, fmt::format(R"("gradient_checkpoint_config": {})", config), WEFT_INVALID_ARGUMENT,
+                   text);
+  };
+  refused("{}", "gradient_checkpoint_config is {}, must have either gradient_checkpointing_ratio or");
+  refused(R"({"gradient_checkpointing_ratio": 0.5, "num_ckpt_layers_per_stage": [1, 1]})",
+          "must have either gradient_checkpointing_ratio or num_ckpt_layers_per_stage");
+  refused(R"({"gradient_checkpointing_ratio": 1.5})",
+          "gradient_checkpoint_config: gradient_checkpointing_ratio is 1.5, must be a number from 0 to 1");
+  refused(R"({"gradient_checkpointing_ratios": 1})", "did you mean \"gradient_checkpointing_ratio\"?");
+  refused("[1, 1]", "gradient_checkpoint_config: the options are");
+  refused(R"({"num_ckpt_layers_per_stage": [1]})", "num_ckpt_layers_per_stage has 1 entries");
+  refused(R"({"num_ckpt_layers_per_stage": [1, 4]}, "num_layers_per_stage": [3, 3])",
+          "num_ckpt_layers_per_stage is [1, 4], but the stage of its entry 1 has 3 layers only");
+  JobOptions both = staged(R"("gradient_checkpoint_config": {"gradient_checkpointing_ratio": 1})");
+  both.recompute = "all";
+  EXPECT_ERROR(boost(world, deep_trial().model(both), both), WEFT_INVALID_ARGUMENT,
+               "recompute is \"all\", but gradient_checkpoint_config says which layers are recomputed");
+}
+
+TEST(LayerOptions, HaveTheGradientsOfOneRank) {
+  std::vector<Case> cases;
+  const auto add = [&](const std::string& options, const Trial& trial = deep_trial()) {
+    cases.push_back({staged(options + R"(, "num_microbatches": 3)"), trial, options});
+  };
+  add(R"("num_layers_per_stage": [5, 1])");
+  add(R"("num_layers_per_stage": [0, 6], "gradient_checkpoint_config": {"gradient_checkpointing_ratio": 0.5})");
+  add(R"("num_layers_per_stage": [2, 2, 2, 0], "pp_style": "interleaved",
+         "gradient_checkpoint_config": {"num_ckpt_layers_per_stage": [0, 2, 1, 0]})");
+  add(R"("num_layers_per_stage": [0, 3, 2, 1], "pp_style": "zbv",
+         "gradient_checkpoint_config": {"num_ckpt_layers_per_stage": [0, 1, 2, 1]})");
+  expect_gradients_of_one_rank(cases, 2);
+}
+
+// The end of an encoder stays with its last layer, wherever the stages begin.
+TEST(LayerOptions, DivideAnEncoderAndADecoder) {
+  const Trial trial = t5_trial(kGeneration, kTied, 1e-10);
+  Job whole = boost(one_rank(), trial.model({.precision = "fp64"}), {.precision = "fp64"});
+  int64_t layers = 0;
+  for (const std::string& name : units_of(whole)) layers += name.find(".block.") != name.npos ? 1 : 0;
+  ASSERT_GE(layers, 2);
+  std::vector<Case> cases;
+  for (int64_t first = 0; first <= layers; ++first)
+    cases.push_back(
+        {staged(fmt::format(R"("num_layers_per_stage": [{}, {}])", first, layers - first)), trial, "t5"});
+  expect_gradients_of_one_rank(cases, 2);
+}
+
+class ScheduleFile : public testing::Test {
+ protected:
+  std::string option(const std::string& rows, const std::string& name = "schedule.txt") const {
+    return fmt::format(R"("schedule_file": "{}")", folder_.file(name, rows));
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(ScheduleFile, IsRefusedIfItCannotBeRun) {
+  const World world = one_rank();
+  const std::string plain = option("F0 F1 B0 B1\nF0 B0 F1 B1\n");
+  const auto refused = [&](const std::string& options, const std::string& text,
+                           weft_status status = WEFT_INVALID_ARGUMENT) {
+    expect_refused(world, options, status, text);
+  };
+  refused(R"("schedule_file": "none/there.txt")", "schedule_file: cannot open none/there.txt",
+          WEFT_NOT_FOUND);
+  refused(plain + R"(, "num_microbatches": 4)", "has 2 micro-batches, but num_microbatches is 4");
+  refused(plain + R"(, "microbatch_size": 4)", "schedule_file is given but has no effect");
+  refused(plain + R"(, "pp_style": "interleaved")", "schedule_file " + folder_.path());
+  refused(option("F0 B0\n", "one"), "must list those of 2");
+  refused(option("F0 B0\nF0\n", "lacking"), "stage 1");
+  refused(option("F0 B0\nF0 G0\n", "word"), "\"G0\", word 2 of stage 1, is no operation");
+  refused(option("F0 F1 B0 B1\nF0 F1 B1 B0\n", "order"),
+          "must take the micro-batches of a chunk in ascending");
+  refused(option("F0 B0 F1 B1\nF0 F1 B0 B1\n", "circle"), "stages wait for each other");
+  JobOptions accumulating = staged(plain);
+  accumulating.accumulate = 2;
+  EXPECT_ERROR(boost(world, deep_trial().model(accumulating), accumulating), WEFT_INVALID_ARGUMENT,
+               "is the schedule of a whole step, but accumulate is 2");
+}
+
+TEST_F(ScheduleFile, MustBeTheSameOnAllRanks) {
+  on_ranks({2}, [&](World& world) {  // with equal paths
+    const std::string own = folder_.path() + "/" + std::to_string(world.rank());
+    std::filesystem::create_directories(own);
+    std::filesystem::current_path(own);
+    std::ofstream("schedule.txt") << "F0 F1 B0 B1\n"
+                                  << (world.rank() == 0 ? "F0 B0 F1 B1\n" : "F0 F1 B0 B1\n");
+    expect_refused(world, R"("schedule_file": "schedule.txt")", WEFT_FAILED_PRECONDITION,
+                   "schedule_file: rank 0 has operations with SHA-256");
+  });
+}
+
+// Orders that no style makes: all forwards first on one stage only, backwards that are split on one stage
+// only, and weight gradients as late as possible.
+TEST_F(ScheduleFile, HasTheGradientsOfOneRank) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name, const std::string& rows, const std::string& more = "",
+                       const char* strategy = "torch_ddp") {
+    cases.push_back({staged(option(rows, name) + more, strategy), deep_trial(), name});
+  };
+  const std::string last = "F0 B0 F1 B1 F2 B2\n", late = "F0 I0 F1 I1 F2 I2 W0 W1 W2\n";
+  add("forwards", "F0 F1 F2 B0 B1 B2\n" + last);
+  add("halves", "F0 F1 I0 F2 W0 I1 I2 W1 W2\n" + late, R"(, "zero_stage": 1)", "hybrid_parallel");
+  add("last_halves", "F0 F1 B0 F2 B1 B2\n" + late);
+  add("first_halves", "F0 F1 I0 F2 W0 I1 I2 W1 W2\n" + last, R"(, "stage": 1)", "low_level_zero");
+  add("vee", pipeline::rows(pipeline::make_schedule({"zbv", 2, 5, 2})), R"(, "pp_style": "zbv")");
+  // A V without split backwards, and chunks whose micro-batches go one by one.
+  add("whole_vee", "F0.0 F0.1 B0.1 B0.0 F1.0 F1.1 B1.1 B1.0\nF0.0 F0.1 B0.1 B0.0 F1.0 F1.1 B1.1 B1.0\n",
+      R"(, "pp_style": "zbv")");
+  add("chunks", "F0.0 F0.1 B0.1 B0.0 F1.0 F1.1 B1.1 B1.0\nF0.0 F0.1 B0.1 B0.0 F1.0 F1.1 B1.1 B1.0\n",
+      R"(, "pp_style": "interleaved", "num_model_chunks": 2)");
+  expect_gradients_of_one_rank(cases, 2);
+}
+
+TEST_F(ScheduleFile, EvaluatesAsOneRank) {
+  const Batch batch = gpt2_batch(7, 1);
+  const Trial trial = deep_trial();
+  Job alone = boost(one_rank(), trial.model({.precision = "fp64"}), {.precision = "fp64"});
+  const double expected = alone.evaluate(batch).loss();
+  const JobOptions options = staged(option("F0 F1 F2 B0 B1 B2\nF0 B0 F1 B1 F2 B2\n"));
+  on_ranks({2}, [&](World& world) {
+    Job job = boost(world, trial.model(options), options);
+    EXPECT_NEAR(job.evaluate(batch).loss(), expected, 1e-12);
+    EXPECT_NEAR(job.train_step(batch).loss, expected, 1e-12);
+  });
+}
+
+// The ranks of one stage are neighbours, and those of one micro-batch far apart.
+TEST(StagesOutside, HaveTheGradientsOfOneRank) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* strategy, const std::string& more = "") {
+    cases.push_back({staged(R"("dp_outside": false, "num_microbatches": 3)" + more, strategy), deep_trial(),
+                     strategy + more});
+  };
+  add("torch_ddp");
+  add("torch_ddp", R"(, "pp_style": "interleaved")");
+  add("torch_ddp", R"(, "tp_size": 2)");
+  add("low_level_zero", R"(, "stage": 1, "pp_style": "zbv")");
+  add("hybrid_parallel", R"(, "zero_stage": 1)");
+  add("hybrid_parallel", R"(, "sp_size": 2, "enable_sequence_parallelism": true,
+                            "sequence_parallelism_mode": "all_to_all")");
+  expect_gradients_of_one_rank(cases, 4);
+}
+
+TEST(StagesOutside, HaveTheGradientsOfOneRankBesideATensorAxis) {
+  const JobOptions options =
+      staged(R"("tp_size": 2, "zero_stage": 1, "dp_outside": false)", "hybrid_parallel");
+  const std::vector<Case> cases = {Case{options, deep_trial(), "8 ranks"}};
+  expect_gradients_of_one_rank(cases, 8);
+}
+
+}  // namespace
+
+}  // namespace weft::test
