@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string>
 #include <weft/error.hpp>
 
@@ -71,6 +72,32 @@ std::string explain(const CLI::App& application, const CLI::ParseError& error,
   return needs_verb ? "a verb is missing" + list : error.what();
 }
 
+// Refuses a flag of `verb` that is followed by another flag in place of its value: CLI11 would take that as
+// the value, so `--metrics --save out` would write a file "--save" and save nothing.
+void require_values(const CLI::App& verb, std::span<const std::string> words) {
+  const auto flag_named = [&verb](const std::string& word) {
+    return word.starts_with("-") ? verb.get_option_no_throw(word.substr(0, word.find('='))) : nullptr;
+  };
+  for (size_t i = 0; i + 1 < words.size() && words[i] != "--"; ++i) {
+    const CLI::Option* const option = flag_named(words[i]);
+    if (!option && verb.get_prefix_command() && !words[i].starts_with("-")) return;  // words of a program
+    if (!option || option->get_items_expected_max() == 0 || words[i].find('=') != std::string::npos) continue;
+    const std::string& value = words[++i];
+    if (flag_named(value))
+      throw UsageError(fmt::format("{0} needs a value, but {1} follows\nIf that is the value: {0}={1}",
+                                   words[i - 1], printable(value)));
+  }
+}
+
+// Lets each verb below `app` look at its words before CLI11 does.
+void check_values(CLI::App& app, const std::vector<std::string>& words) {
+  for (CLI::App* const verb : app.get_subcommands({})) {
+    verb->preparse_callback(
+        [verb, &words](size_t count) { require_values(*verb, std::span(words).last(count)); });
+    check_values(*verb, words);
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App application("Weft: distributed training of transformer models on libtorch", "weft");
   application.set_version_flag("--version", "weft " + std::string(view(weft_version())));
@@ -86,13 +113,14 @@ int run(int argc, char** argv) {
   add_check(application);
   add_convert(application);
 
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  check_values(application, words);
   try {
     application.parse(argc, argv);
     return 0;
   } catch (const CLI::Success& success) {  // --help, --version
     return application.exit(success);
   } catch (const CLI::ParseError& error) {
-    const std::vector<std::string> words(argv + 1, argv + argc);
     return print_error(application, explain(application, error, words), kUsageError);
   } catch (const UsageError& error) {
     return print_error(application, error.what(), kUsageError);

@@ -46,6 +46,13 @@ TEST_F(Numbers, EveryIntegerTakesTheWholeText) {
                  "a whole number from -9223372036854775808 to 9223372036854775807");
 }
 
+TEST_F(Numbers, NoFlagIsTheValueOfAnother) {
+  for (const char* verb : {"train", "evaluate", "forward", "generate", "plan", "convert", "run"})
+    for (const char* type : {"INT", "FLOAT", "TEXT", "INT,...", "FLOAT,..."})
+      for (const std::string& flag : flags_of(verb, type))
+        EXPECT_TRUE(refuses({verb, flag, "--help"}, kUsage, {flag + " needs a value, but --help follows"}));
+}
+
 TEST_F(Numbers, LeadingZerosAreDecimal) {
   EXPECT_TRUE(
       refuses(train({"--steps", "1", "--strategy", "none", "--accumulate", "010"}), 1, {"--accumulate 10"}));
