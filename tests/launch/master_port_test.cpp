@@ -35,8 +35,9 @@ bool another_listens_on(int port) {
 }
 
 TEST(MasterPort, RefusesAddressesOfOthersAndPortsThatAreTaken) {
-  EXPECT_THAT(refusal("192.0.2.77", 0), HasSubstr("\"192.0.2.77\", but must be one of this host"));
-  EXPECT_THAT(refusal("127.0.0.1", 65536), HasSubstr("port is 65536"));
+  EXPECT_THAT(refusal("192.0.2.77", 0),
+              HasSubstr("--master-addr is \"192.0.2.77\", but must be one of this host"));
+  EXPECT_THAT(refusal("127.0.0.1", 65536), HasSubstr("--master-port is 65536"));
   const MasterPort taken = reserve_master_port("127.0.0.1", 0, /*listens=*/true);
   EXPECT_THAT(refusal("127.0.0.1", taken.port), HasSubstr("cannot bind port " + std::to_string(taken.port)));
 }

@@ -42,7 +42,7 @@ Descriptor bind_socket(const addrinfo& address, bool listens) {
 
 MasterPort reserve_master_port(const std::string& address, int port, bool listens) {
   if (port < 0 || port > 65535) {
-    fail(WEFT_INVALID_ARGUMENT, "the master's port is {}, but must be from 1 to 65535, or 0 for a free one",
+    fail(WEFT_INVALID_ARGUMENT, "--master-port is {}, but must be from 1 to 65535, or 0 for a free one",
          port);
   }
   addrinfo hints = {};
@@ -50,7 +50,7 @@ MasterPort reserve_master_port(const std::string& address, int port, bool listen
   addrinfo* found = nullptr;
   const int problem = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (problem != 0) {
-    fail(WEFT_INVALID_ARGUMENT, "the master's address is \"{}\", but must be one of this host: {}",
+    fail(WEFT_INVALID_ARGUMENT, "--master-addr is \"{}\", but must be one of this host: {}",
          printable(address), gai_strerror(problem));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
@@ -64,10 +64,9 @@ MasterPort reserve_master_port(const std::string& address, int port, bool listen
     if (reason != EADDRINUSE) reason = errno;
   }
   if (reason == EADDRNOTAVAIL) {
-    fail(WEFT_INVALID_ARGUMENT, "the master's address is \"{}\", but must be one of this host",
-         printable(address));
+    fail(WEFT_INVALID_ARGUMENT, "--master-addr is \"{}\", but must be one of this host", printable(address));
   }
-  fail(WEFT_UNAVAILABLE, "cannot bind port {} at {}: {}; leave the port out and a free one is taken", port,
+  fail(WEFT_UNAVAILABLE, "cannot bind port {} at {}: {}; without --master-port a free one is taken", port,
        printable(address), std::strerror(reason));
 }
 
