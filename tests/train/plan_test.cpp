@@ -214,6 +214,10 @@ TEST_F(PlanCommand, WritesAndReadsTheScheduleOfTheStages) {
                       {"--schedule-file writes the schedule of pipeline stages, but pp_size is 1"}));
   EXPECT_TRUE(refuses(plan(staged + Words{"--schedule-file", in("none/schedule.txt")}), kFailed,
                       {"--schedule-file " + in("none/schedule.txt") + ": cannot write there: No such file"}));
+  const Words chunks = {"-o", "pp_style=interleaved", "-o", "num_model_chunks=3"};
+  EXPECT_TRUE(refuses(plan(staged + chunks + Words{"--schedule-file", in("chunks.txt")}), kFailed,
+                      {"has 4 units, but pp_size 2 with 3 model chunks on each stage needs 6"}));
+  EXPECT_FALSE(std::filesystem::exists(in("chunks.txt")));
 }
 
 TEST_F(PlanCommand, ExplainsWhatItSplits) {

@@ -143,6 +143,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
            "the model was opened in {}, but the booster's precision is {}; open it with the same",
            model.precision, precision);
     strategy = choose_strategy(options);
+    read_schedule(strategy.host.pipeline, job.accumulate);
     facts = {{"Weft", view(weft_version())},
              {"libtorch", TORCH_VERSION},
              {"strategy", strategy.identity},

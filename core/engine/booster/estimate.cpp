@@ -160,7 +160,8 @@ uint32_t num_stages(const BoosterOptions& booster) {
 std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions& booster,
                                         const MicroBatchShape& shape, uint32_t stage) {
   nn::Model& module = model.module();
-  const HostOptions host = choose_strategy(booster).host;
+  HostOptions host = choose_strategy(booster).host;
+  read_schedule(host.pipeline, booster.accumulate);
   const std::vector<OwnUnit> own = units_of(module, host.pipeline, stage);
   const std::vector<bool> recomputed = recomputed_units(module, booster.recompute, host.pipeline);
   const int64_t micro_batches = host.pipeline.num_micro_batches(shape.batch_size);

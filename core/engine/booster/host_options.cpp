@@ -18,6 +18,7 @@
 #include "schedule/check.hpp"
 #include "schedule/make.hpp"
 #include "schedule/text.hpp"
+#include "training/stages.hpp"
 
 namespace weft {
 
@@ -184,40 +185,8 @@ void take_recomputation(const Listed& listed, PipelineOptions& options) {
          printable(given->text));
 }
 
-// Reads the schedule of a step from the file that the options name.
-void take_schedule(const Listed& listed, int64_t accumulate, PipelineOptions& options) {
-  constexpr size_t kLargest = size_t{1} << 24;
-  const OptionValue* const file = listed.find("schedule_file");
-  if (file == nullptr) return;
-  options.schedule_file = file->text;
-  const std::string who = "schedule_file " + file->text;
-  std::string text;
-  try {
-    text = read_file(file->text, kLargest);
-  } catch (const Error& error) {
-    fail(error.status(), "schedule_file: {}", error.what());
-  }
-  const pipeline::Schedule shape = {.stages = options.size,
-                                    .micro_batches = 0,
-                                    .chunks = options.chunks,
-                                    .placement = pipeline::find_style(options.style).placement};
-  const auto schedule = std::make_shared<const pipeline::Schedule>(pipeline::parse_rows(shape, text, who));
-  pipeline::check_executable(*schedule, who);
-  if (options.micro_batches.value_or(schedule->micro_batches) != schedule->micro_batches)
-    fail(WEFT_INVALID_ARGUMENT, "{} has {} micro-batches, but num_microbatches is {}; leave it out", who,
-         schedule->micro_batches, *options.micro_batches);
-  if (accumulate > 1)
-    fail(
-        WEFT_INVALID_ARGUMENT,
-        "{} is the schedule of a whole step, but accumulate is {}; set it to 1, and write a schedule with as "
-        "many micro-batches as a step shall have",
-        who, accumulate);
-  options.micro_batches = schedule->micro_batches;
-  options.schedule = schedule;
-}
-
 // Reads the options of pipeline parallelism.
-PipelineOptions take_pipeline(const Listed& listed, int64_t accumulate) {
+PipelineOptions take_pipeline(const Listed& listed) {
   PipelineOptions options;
   int64_t size = 1;
   listed.take("pp_size", size);
@@ -234,7 +203,7 @@ PipelineOptions take_pipeline(const Listed& listed, int64_t accumulate) {
   options.order = samples_outside ? RankOrder::kSamplesOutside : RankOrder::kStagesOutside;
   listed.take("num_layers_per_stage", options.layers_per_stage);
   take_recomputation(listed, options);
-  take_schedule(listed, accumulate, options);
+  if (const OptionValue* const file = listed.find("schedule_file")) options.schedule_file = file->text;
   return options;
 }
 
@@ -287,7 +256,7 @@ HostOptions host_options(const BoosterOptions& booster, const OptionTable& table
   listed.take("tp_size", tensor_size);
   result.plan_flags.tensor = static_cast<uint32_t>(tensor_size);
   take_sequence_mode(listed, result.plan_flags);
-  result.pipeline = take_pipeline(listed, booster.accumulate);
+  result.pipeline = take_pipeline(listed);
   listed.take("parallel_output", result.plan_flags.parallel_output);
   listed.take("make_vocab_size_divisible_by", result.plan_flags.vocabulary_multiple);
   take_forms(listed, strategy_options(booster), result.plan_flags);
@@ -323,6 +292,33 @@ HostOptions host_options(const BoosterOptions& booster, const OptionTable& table
     result.scaler = listed.scaler({});
   }
   return result;
+}
+
+void read_schedule(PipelineOptions& options, int64_t accumulate) {
+  constexpr size_t kLargest = size_t{1} << 24;
+  if (!options.schedule_file) return;
+  const std::string who = "schedule_file " + *options.schedule_file;
+  std::string text;
+  try {
+    text = read_file(*options.schedule_file, kLargest);
+  } catch (const Error& error) {
+    fail(error.status(), "schedule_file: {}", error.what());
+  }
+  pipeline::Schedule shape = placement_of(options);
+  shape.micro_batches = 0;  // as many as the text has
+  const auto schedule = std::make_shared<const pipeline::Schedule>(pipeline::parse_rows(shape, text, who));
+  pipeline::check_executable(*schedule, who);
+  if (options.micro_batches.value_or(schedule->micro_batches) != schedule->micro_batches)
+    fail(WEFT_INVALID_ARGUMENT, "{} has {} micro-batches, but num_microbatches is {}; leave it out", who,
+         schedule->micro_batches, *options.micro_batches);
+  if (accumulate > 1)
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{} is the schedule of a whole step, but accumulate is {}; set it to 1, and write a schedule with as "
+        "many micro-batches as a step shall have",
+        who, accumulate);
+  options.micro_batches = schedule->micro_batches;
+  options.schedule = schedule;
 }
 
 }  // namespace weft

@@ -36,4 +36,10 @@ std::string resolve_precision(const BoosterOptions& booster);
 // INVALID_ARGUMENT or UNIMPLEMENTED naming the option, the value and what is possible.
 HostOptions host_options(const BoosterOptions& booster, const OptionTable& table, const Options& options);
 
+// Reads the schedule of a step from the file that the option schedule_file names, if it is given.
+// host_options does not, because a file that one rank lacks must be an error on every rank: jobs call this
+// inside of on_every_rank. `accumulate`: that of the job. Throws INVALID_ARGUMENT naming the file and what is
+// wrong with its schedule, and the errors of read_file.
+void read_schedule(PipelineOptions& options, int64_t accumulate);
+
 }  // namespace weft

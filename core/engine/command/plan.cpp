@@ -151,8 +151,8 @@ int64_t count_of(const json& arguments, const char* name, const char* flag, int6
 
 // Prints the plan of the model under the options of --strategy: custom_policy, the layer flags, and tp_size
 // unless --tensor-size is given; with pp_size also the stages and the schedule of `samples` samples.
-void explain(const Model& model, const json& arguments, const BoosterOptions& booster, int64_t samples) {
-  const HostOptions host = choose_strategy(booster).host;
+void explain(const Model& model, const json& arguments, const BoosterOptions& booster,
+             const HostOptions& host, int64_t samples) {
   plan::ParallelSizes sizes = host.plan_flags;
   if (given(arguments, "tensor_size"))
     sizes.tensor = static_cast<uint32_t>(count_of(arguments, "tensor_size", "--tensor-size"));
@@ -203,13 +203,14 @@ int plan(const json& arguments) {
     fail(
         WEFT_INVALID_ARGUMENT,
         "--tensor-size needs --explain; an estimate takes a strategy's option: --strategy NAME -o tp_size=N");
-  if (draws)
-    draw_stages(model, choose_strategy(booster).host.pipeline, micro_batch.batch_size,
-                text(arguments, "picture"));
-  if (writes)
-    write_schedule(choose_strategy(booster).host.pipeline, micro_batch.batch_size,
-                   text(arguments, "schedule_file"));
-  if (explains) explain(model, arguments, booster, micro_batch.batch_size);
+  if (explains || draws || writes) {
+    HostOptions host = choose_strategy(booster).host;
+    read_schedule(host.pipeline, booster.accumulate);
+    if (draws) draw_stages(model, host.pipeline, micro_batch.batch_size, text(arguments, "picture"));
+    if (writes)
+      write_schedule(model, host.pipeline, micro_batch.batch_size, text(arguments, "schedule_file"));
+    if (explains) explain(model, arguments, booster, host, micro_batch.batch_size);
+  }
   const bool estimates = given(arguments, "world_size") || given(arguments, "memory") || as_json;
   if ((explains || draws || writes) && !estimates) return 0;
   if (explains) std::printf("\n");

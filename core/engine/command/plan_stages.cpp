@@ -32,7 +32,7 @@ PlannedSchedule plan_schedule(const Model& model, const PipelineOptions& options
 
 // Returns what made the schedule.
 std::string origin_of(const PipelineOptions& options) {
-  return options.schedule == nullptr ? options.style : "schedule_file " + options.schedule_file;
+  return options.schedule == nullptr ? options.style : "schedule_file " + *options.schedule_file;
 }
 
 // Throws if there is no schedule for a flag with this effect.
@@ -107,8 +107,10 @@ std::string list_ranks(const PipelineOptions& options, uint32_t ranks, uint32_t 
   return text;
 }
 
-void write_schedule(const PipelineOptions& options, int64_t samples, const std::string& path) {
+void write_schedule(const Model& model, const PipelineOptions& options, int64_t samples,
+                    const std::string& path) {
   require_stages("--schedule-file writes", options);
+  divide_model(model.module(), options);  // refuses stages that training would refuse
   const pipeline::Schedule schedule = stage_schedule(options, options.num_micro_batches(samples));
   write_text("--schedule-file", path,
              fmt::format("# {}: {} stages, {} micro-batches\n{}", origin_of(options), schedule.stages,

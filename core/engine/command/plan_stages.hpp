@@ -19,9 +19,10 @@ std::string explain_stages(const Model& model, const std::string& recompute, con
 std::string list_ranks(const PipelineOptions& options, uint32_t ranks, uint32_t tensor);
 
 // Writes the operations of the same schedule in a text file, for the option schedule_file. Throws
-// INVALID_ARGUMENT if there is one stage only, UNAVAILABLE if the file cannot be written; both name
-// --schedule-file.
-void write_schedule(const PipelineOptions& options, int64_t samples, const std::string& path);
+// INVALID_ARGUMENT if there is one stage only or the model has too few units for the stages, UNAVAILABLE if
+// the file cannot be written.
+void write_schedule(const Model& model, const PipelineOptions& options, int64_t samples,
+                    const std::string& path);
 
 // Draws the same schedule in an SVG file. Throws INVALID_ARGUMENT if there is one stage only, UNAVAILABLE if
 // the file cannot be written; both name --picture.

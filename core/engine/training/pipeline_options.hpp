@@ -24,9 +24,10 @@ struct PipelineOptions {
   // many. At most one is given; if none is, TrainingOptions::recompute decides.
   std::optional<double> recomputed_part = {};
   std::optional<std::vector<uint32_t>> recomputed_layers = {};
-  // What a training step runs instead of the schedule of the style, and the file that it comes from.
+  // What a training step runs instead of the schedule of the style, and the file that it comes from. If the
+  // file is given, read_schedule (booster/host_options.hpp) reads it.
   std::shared_ptr<const pipeline::Schedule> schedule = nullptr;
-  std::string schedule_file = {};
+  std::optional<std::string> schedule_file = {};
   uint32_t virtual_stages() const { return size * chunks; }
   // Returns the number of micro-batches into which `samples` samples, at least one, are split.
   int64_t num_micro_batches(int64_t samples) const {

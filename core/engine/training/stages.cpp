@@ -127,12 +127,13 @@ pipeline::Costs stage_costs(nn::Model& model, const PipelineOptions& options) {
 }
 
 pipeline::Schedule stage_schedule(const PipelineOptions& options, int64_t micro_batches) {
+  TORCH_INTERNAL_ASSERT(options.schedule != nullptr || !options.schedule_file, "the schedule was not read");
   if (options.schedule != nullptr) {
     if (options.schedule->micro_batches == micro_batches) return *options.schedule;
     fail(WEFT_INVALID_ARGUMENT,
-         "schedule_file {} is the schedule of a step with {} micro-batches, but this step has {}; write one "
-         "with so many",
-         options.schedule_file, options.schedule->micro_batches, micro_batches);
+         "schedule_file {} is the schedule of a whole step with {} micro-batches, but this step has {}; set "
+         "the job's accumulate to 1, and write a schedule with as many micro-batches as a step shall have",
+         *options.schedule_file, options.schedule->micro_batches, micro_batches);
   }
   constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();  // far more than a schedule may have
   return pipeline::make_schedule({.style = options.style,

@@ -169,6 +169,7 @@ TEST_F(ScheduleFile, IsRefusedIfItCannotBeRun) {
   };
   refused(R"("schedule_file": "none/there.txt")", "schedule_file: cannot open none/there.txt",
           WEFT_NOT_FOUND);
+  refused(R"("schedule_file": "")", "schedule_file: cannot open", WEFT_NOT_FOUND);
   refused(plain + R"(, "num_microbatches": 4)", "has 2 micro-batches, but num_microbatches is 4");
   refused(plain + R"(, "microbatch_size": 4)", "schedule_file is given but has no effect");
   refused(plain + R"(, "pp_style": "interleaved")", "schedule_file " + folder_.path());
@@ -193,6 +194,23 @@ TEST_F(ScheduleFile, MustBeTheSameOnAllRanks) {
                                   << (world.rank() == 0 ? "F0 B0 F1 B1\n" : "F0 F1 B0 B1\n");
     expect_refused(world, R"("schedule_file": "schedule.txt")", WEFT_FAILED_PRECONDITION,
                    "schedule_file: rank 0 has operations with SHA-256");
+  });
+}
+
+// The ranks ask for their part of the data before they boost. That needs no schedule, so the rank without the
+// file does not fail there alone.
+TEST_F(ScheduleFile, IsAnErrorOnAllRanksIfOneLacksIt) {
+  on_ranks({2}, [&](World& world) {
+    const std::string own = folder_.path() + "/" + std::to_string(world.rank());
+    std::filesystem::create_directories(own);
+    std::filesystem::current_path(own);
+    if (world.rank() == 0) std::ofstream("schedule.txt") << "F0 F1 B0 B1\nF0 B0 F1 B1\n";
+    const JobOptions options = staged(R"("schedule_file": "schedule.txt")");
+    Booster booster(booster_options_of(options), world);
+    EXPECT_EQ(booster.data_size(), 1);
+    EXPECT_ERROR(booster.boost(deep_trial().model(options)), WEFT_NOT_FOUND,
+                 world.rank() == 0 ? "rank 1 failed: schedule_file: cannot open schedule.txt"
+                                   : "schedule_file: cannot open schedule.txt");
   });
 }
 
