@@ -274,7 +274,6 @@ Pipeline::Pipeline(Bindings& bindings)
     : bindings_(bindings), stages_(bindings.comm(Mesh::stages())->communicator) {}
 
 void Pipeline::run(weft_step& step) {
-  check_batches(step);
   const StageProgram& own = program(step);
   step.splits_backward = own.splits_backward();
   Run run(*this, own, step);
@@ -315,18 +314,21 @@ std::shared_ptr<const Pipeline::Boundaries> Pipeline::boundaries(const Batch& ba
 
 namespace {
 
-// Returns the first difference between the micro-batches of the stages. Collective.
-std::string difference_of(const Communicator& stages, const weft_step& step) {
+// Returns what every stage has. Collective.
+std::vector<nlohmann::json> gather(const Communicator& stages, const nlohmann::json& own) {
   std::vector<nlohmann::json> all;
-  for (const std::string& text : gather_from_every_rank(stages, [&] {
-         nlohmann::json own = nlohmann::json::array();
-         for (const MicroBatch& micro : step.micro) {
-           own.push_back(nlohmann::json::object());
-           for (const auto& [name, tensor] : micro.batch) own.back()[name] = shape_of(tensor);
-         }
-         return own.dump();
-       }))
-    all.push_back(nlohmann::json::parse(text));
+  for (const std::string& text : stages.gather_text(own.dump())) all.push_back(nlohmann::json::parse(text));
+  return all;
+}
+
+// Returns the first difference between the shapes of the stages' micro-batches. Collective.
+std::string difference_of_shapes(const Communicator& stages, const weft_step& step) {
+  nlohmann::json own = nlohmann::json::array();
+  for (const MicroBatch& micro : step.micro) {
+    own.push_back(nlohmann::json::object());
+    for (const auto& [name, tensor] : micro.batch) own.back()[name] = shape_of(tensor);
+  }
+  const std::vector<nlohmann::json> all = gather(stages, own);
   for (size_t stage = 1; stage < all.size(); ++stage) {
     if (all[stage].size() != all[0].size())
       return fmt::format("stage 0 has {} micro-batches and stage {} has {}", all[0].size(), stage,
@@ -345,31 +347,67 @@ std::string difference_of(const Communicator& stages, const weft_step& step) {
   return "the order of their fields differs";
 }
 
+// Returns "2 of "lm_loss"", for each term of the loss.
+std::string text_of(const std::vector<nn::LossCount>& counts) {
+  std::vector<std::string> parts;
+  for (const nn::LossCount& term : counts)
+    parts.push_back(fmt::format("{} of \"{}\"", term.count, term.name));
+  return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// Returns the first difference between the labels that the stages count. Collective.
+std::string difference_of_labels(const Communicator& stages, const std::vector<std::string>& labels) {
+  const std::vector<nlohmann::json> all = gather(stages, labels);
+  for (size_t stage = 1; stage < all.size(); ++stage)
+    for (size_t micro = 0; micro < std::min(all[0].size(), all[stage].size()); ++micro)
+      if (all[stage][micro] != all[0][micro])
+        return fmt::format("in micro-batch {} the labels that count are {} on stage 0 and {} on stage {}",
+                           micro, all[0][micro].get<std::string>(), all[stage][micro].get<std::string>(),
+                           stage);
+  return "some stages have a criterion and others have none";
+}
+
+int64_t digest_of(const std::string& text) {
+  return static_cast<int64_t>(std::hash<std::string>()(text) >> 1);
+}
+
 }  // namespace
 
-// Without this, a stage could wait for bytes that its neighbour never sends. The States are made again when
-// their micro-batches run: to keep those of all micro-batches could take much memory.
-void Pipeline::check_batches(const weft_step& step) const {
+// Without this, a stage could refuse the batch alone, or wait for bytes that its neighbour never sends. The
+// States are made again when their micro-batches run: to keep those of all micro-batches could take much
+// memory.
+void Pipeline::check_batches(const weft_step& step) {
+  const nn::Model& model = bindings_.model();
   std::exception_ptr refusal;
+  std::vector<std::string> labels;
   try {
-    for (const MicroBatch& micro : step.micro) bindings_.model().input(micro.batch);
+    for (const MicroBatch& micro : step.micro) {
+      model.input(micro.batch);
+      if (!step.criterion) labels.push_back(text_of(model.counts(micro.batch)));
+    }
   } catch (...) {
     refusal = std::current_exception();
   }
   std::string shapes;
   for (const MicroBatch& micro : step.micro) shapes += shapes_of(micro.batch) + "| ";
-  const auto digest = static_cast<int64_t>(std::hash<std::string>()(shapes) >> 1);
-  const at::Tensor most = at::tensor(std::vector<int64_t>{digest, -digest, refusal ? 1 : 0}, at::kLong);
+  const int64_t of_shapes = digest_of(shapes),
+                of_labels = digest_of(fmt::format("{}", fmt::join(labels, "| ")));
+  const at::Tensor most = at::tensor(
+      std::vector<int64_t>{of_shapes, -of_shapes, refusal ? 1 : 0, of_labels, -of_labels}, at::kLong);
   const ActivityDetail detail("before the schedule, waiting for the other stages to begin it");
   stages_.all_reduce(most, ReduceOp::kMax, true).wait();
   const std::vector<int64_t> highest = device::values_of<int64_t>(most);
-  if (highest[0] != -highest[1])
+  const auto refuse_different = [&](const std::string& difference) {
     fail(WEFT_FAILED_PRECONDITION, "{}: the stages of a pipeline must have the same batch, but {}",
-         bindings_.model().architecture(), difference_of(stages_, step));
-  if (highest[2] == 0) return;
-  on_every_rank(stages_, [&] {
-    if (refusal) std::rethrow_exception(refusal);
-  });
+         model.architecture(), difference);
+  };
+  if (highest[0] != -highest[1]) refuse_different(difference_of_shapes(stages_, step));
+  if (highest[2] != 0)
+    on_every_rank(stages_, [&] {
+      if (refusal) std::rethrow_exception(refusal);
+    });
+  if (highest[3] != -highest[4]) refuse_different(difference_of_labels(stages_, labels));
+  program(step);
 }
 
 }  // namespace weft

@@ -18,11 +18,15 @@ class Pipeline {
   // The units of `bindings` are divided into several virtual stages.
   explicit Pipeline(Bindings& bindings);
 
-  // Runs all micro-batches of a step: the units of this stage forward and, in training, backward, whole or in
-  // two halves. The ranks of the last virtual stage finish each micro-batch. Before the first one runs,
-  // throws on every stage FAILED_PRECONDITION, naming the field, if the stages have micro-batches of
-  // different shapes, and what Model::input throws if it refuses a micro-batch on any stage. Collective over
-  // the stages.
+  // Checks the micro-batches of a step, of which only the batches are set, before anything else reads them.
+  // Throws on every stage what Model::input or Model::counts throws on any stage, FAILED_PRECONDITION if the
+  // stages have micro-batches of different shapes or with different numbers of labels, and INVALID_ARGUMENT
+  // if there is no schedule for so many. Collective over the stages.
+  void check_batches(const weft_step& step);
+
+  // Runs all micro-batches of a step that check_batches has passed: the units of this stage forward and, in
+  // training, backward, whole or in two halves. The ranks of the last virtual stage finish each micro-batch.
+  // Collective over the stages.
   void run(weft_step& step);
 
  private:
@@ -37,7 +41,6 @@ class Pipeline {
 
   const StageProgram& program(const weft_step& step);
   std::shared_ptr<const Boundaries> boundaries(const Batch& batch, const State& input);
-  void check_batches(const weft_step& step) const;
 
   Bindings& bindings_;
   Communicator stages_;

@@ -147,15 +147,6 @@ void add_counts(weft_step& step, const Batch& batch, std::vector<double>& counts
   }
 }
 
-void add_micro_batches(weft_step& step, const std::vector<Batch>& batches) {
-  const Bindings& bindings = step.bindings();
-  for (const Batch& batch : batches) {
-    MicroBatch& micro = step.micro.emplace_back();
-    micro.batch = batch;
-    micro.context = parallel::make_context(bindings.model(), batch, bindings.plan());
-  }
-}
-
 // Sets the share of each micro-batch. Of micro-batches of one size it is 1 / (ranks x micro-batches).
 void set_shares(weft_step& step) {
   const auto samples_of = [](const MicroBatch& micro) {
@@ -191,6 +182,18 @@ void scale_terms(weft_step& step) {
 
 }  // namespace
 
+// All stages refuse a batch together, and before contexts draw their seeds: then the ranks can go on with
+// another batch.
+void Training::add_micro_batches(weft_step& step, const std::vector<Batch>& batches) {
+  for (const Batch& batch : batches) step.micro.emplace_back().batch = batch;
+  if (pipeline_ != nullptr) {
+    ErrorSink error;  // gives every exception of the model a status
+    error.check(weft::guarded(error, [&] { pipeline_->check_batches(step); }));
+  }
+  for (MicroBatch& micro : step.micro)
+    micro.context = parallel::make_context(bindings_.model(), micro.batch, bindings_.plan());
+}
+
 Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion,
                                       State* outputs) {
   return bindings_.strategy().guarded([&] {
@@ -198,8 +201,8 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     step.owner = this;
     step.synchronise_last = synchronise_;
     step.keeps_outputs = outputs != nullptr;
-    add_micro_batches(step, micro_batches);
     step.criterion = criterion;
+    add_micro_batches(step, micro_batches);
     if (criterion) {
       step.names = {"loss"};
       step.scales = {1};

@@ -79,6 +79,7 @@ class Training {
   std::vector<nn::AuxiliaryLoss> forward_unit(weft_unit& unit, State& state,
                                               const std::shared_ptr<nn::ForwardContext>& context,
                                               const std::shared_ptr<ForwardRecord>& record);
+  void add_micro_batches(weft_step& step, const std::vector<Batch>& batches);
   void drive(weft_step& step);
   void require_whole_model(const char* what) const;
   void check_driven(const weft_step& step);

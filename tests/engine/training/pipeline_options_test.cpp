@@ -214,6 +214,20 @@ TEST_F(ScheduleFile, IsAnErrorOnAllRanksIfOneLacksIt) {
   });
 }
 
+TEST_F(ScheduleFile, NamesAccumulateIfAJobSetsIt) {
+  const JobOptions options = staged(option("F0 F1 B0 B1\nF0 B0 F1 B1\n"));
+  on_ranks({2}, [&](World& world) {
+    const Trial trial = deep_trial();
+    Job job = boost(world, trial.model(options), options);
+    job.accumulate = 2;
+    EXPECT_ERROR(job.train_step(trial.batch(1)), WEFT_INVALID_ARGUMENT,
+                 "is the schedule of a whole step with 2 micro-batches, but this step has 4",
+                 "set the job's accumulate to 1");
+    job.accumulate = 1;
+    EXPECT_NO_THROW(job.train_step(trial.batch(1)));  // no harm was done
+  });
+}
+
 // Orders that no style makes: all forwards first on one stage only, backwards that are split on one stage
 // only, and weight gradients as late as possible.
 TEST_F(ScheduleFile, HasTheGradientsOfOneRank) {

@@ -129,7 +129,7 @@ WEFT_RANKS_TEST(PipelineHooks, ComeInTheOrderOfAGivenSchedule, 2) {
   for (const weft_unit* unit : training->bindings().own_units()) units.push_back(unit->unit->name());
   EXPECT_EQ(order_of(recorder, units), world.rank() == 0 ? "FFFBBB" : "FBFBFB");
   EXPECT_ERROR(training->run_step(toy_micro_batches(2)), WEFT_INVALID_ARGUMENT,
-               "schedule_file own is the schedule of a step with 3 micro-batches, but this step has 2");
+               "schedule_file own is the schedule of a whole step with 3 micro-batches, but this step has 2");
 }
 
 // On 1 rank no boundary is between ranks. On 2 ranks each one is under interleaved, but not the turn of zbv,
@@ -258,6 +258,31 @@ WEFT_RANKS_TEST(PipelineStages, RefuseABatchBeforeItsFirstMicroBatchRuns, 2) {
                  world.rank() < first_wrong ? "rank 1 failed" : "ids");
     EXPECT_EQ(recorder.events, std::vector<std::string>());
   }
+}
+
+// A stage that refused its batch alone would leave the other one waiting.
+WEFT_RANKS_TEST(PipelineStages, RefuseTogetherWhatIsWrongWithTheBatchOfOneStage, 2) {
+  Recorder recorder;
+  const auto training = make_stages(world, recorder, {.size = 2});
+  const auto refuse = [&](const auto& change, const char* text) {
+    SCOPED_TRACE(text);
+    std::vector<Batch> batches = toy_micro_batches(3);
+    if (world.rank() == 1)
+      for (Batch& batch : batches) change(batch);
+    recorder.events.clear();
+    EXPECT_ERROR(training->run_step(batches), WEFT_FAILED_PRECONDITION,
+                 "ToyModel: the stages of a pipeline must have the same batch, but in micro-batch 0 ", text);
+    EXPECT_EQ(recorder.events, std::vector<std::string>());
+  };
+  refuse([](Batch& batch) { batch.set("ids", batch.at("ids").flatten()); }, "the field \"ids\" is [");
+  refuse(
+      [](Batch& batch) {
+        batch = {{"ids", batch.at("ids")}, {"kinds", batch.at("kinds")}};
+      },
+      "the field \"labels\" is [");
+  refuse([](Batch& batch) { batch.set("labels", at::full_like(batch.at("labels"), -100)); },
+         "0 of \"loss\" on stage 1");
+  EXPECT_NO_THROW(training->run_step(toy_micro_batches(3)));  // no harm was done
 }
 
 // A model of two layers whose boundary() is wrong about what the first one leaves.
