@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/device/stand_in.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/tolerances.hpp"
@@ -105,6 +106,25 @@ TEST_F(Boost, RefusesOnAllRanksWhatOneRankHasWrong) {
     EXPECT_ERROR(tensor.boost(model, {}, {}, first), WEFT_INVALID_ARGUMENT, "part 0 of 2", "rank 0 of 1");
     tensor.boost(model);  // is as it was
     EXPECT_EQ(model.num_elements(), Model::open(options_.model).num_elements());
+  });
+}
+
+TEST_F(Boost, RefusesAnotherDeviceThanThatOfTheFirstBooster) {
+  on_ranks({1}, [&](World& world) {
+    const Booster first({.strategy = "none"}, world);
+    EXPECT_ERROR(Booster({.strategy = "none", .device = "cuda"}, world), WEFT_FAILED_PRECONDITION,
+                 "device cuda: this process computes on cpu already");
+    EXPECT_NO_THROW(Booster({.strategy = "none"}, world));
+  });
+}
+
+// One machine may have a device for each of its ranks, and another one too few.
+TEST_F(Boost, RefusesRanksThatCommunicateDifferently) {
+  on_ranks({2}, [&](World& world) {
+    device::use(device::Device(kStandIn, -1, /*shared=*/world.rank() == 1));
+    Booster booster({.strategy = "torch_ddp", .device = "stand_in"}, world);
+    EXPECT_ERROR(booster.boost(Model::open(options_.model)), WEFT_FAILED_PRECONDITION,
+                 "communication backend of the device: rank 0 has pretended, rank 1 has gloo");
   });
 }
 

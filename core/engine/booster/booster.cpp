@@ -94,8 +94,7 @@ void check_data(const data::Loader& data, const Mesh& mesh) {
 
 Booster::Booster(BoosterOptions options, World world) : shared_(std::make_shared<Shared>()) {
   check_numbers(options, [](const std::string& option) { return "booster: " + option; });
-  if (options.device != device::current().kind().name)
-    device::use(options.device, world.local_rank(), world.local_size());
+  device::use(options.device, world.local_rank(), world.local_size());
   shared_->precision = resolve_precision(options);
   shared_->options = std::move(options);
   shared_->world = std::move(world);
@@ -155,6 +154,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
              {"weights",
               strategy.host.values_of_rank_0 ? nlohmann::json("of rank 0") : weight_facts(model, content)},
              {"device", options.device},
+             {"communication backend of the device", device::current().backend()},
              {"precision", precision},
              {"mixed_precision", options.mixed_precision},
              {"recompute", options.recompute},

@@ -4,6 +4,8 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <atomic>
+
 #include "base/bytes.hpp"
 #include "base/environment.hpp"
 #include "base/text.hpp"
@@ -57,15 +59,24 @@ namespace internal {
 constinit Device chosen{kHostKind};
 }
 
+namespace {
+constinit std::atomic<bool> is_chosen_by_name{false};
+}
+
 std::string_view Device::backend() const {
   return make_backend() != nullptr ? kind_->backend : kHostBackend;
 }
 
 void use(std::string_view name, int local_rank, int local_size) {
-  if (name == current().kind().name) return;
-  if (!current().is_host())
-    fail(WEFT_FAILED_PRECONDITION, "device {}: this process computes on {} already", printable(name),
-         current().name());
+  if (name == current().kind().name) {
+    is_chosen_by_name = true;
+    return;
+  }
+  if (is_chosen_by_name || !current().is_host())
+    fail(WEFT_FAILED_PRECONDITION,
+         "device {}: this process computes on {} already, and a process has one device; give all Boosters of "
+         "the process the same device, or start another process",
+         printable(name), current().name());
   const Kind& kind = usable_kind_of(name);
   const int count = kind.count != nullptr ? kind.count() : 1;
   if (count < 1) fail(WEFT_FAILED_PRECONDITION, "device {}: this process may use none", printable(name));
@@ -77,6 +88,7 @@ void use(std::string_view name, int local_rank, int local_size) {
         fmt::format("device {}: {} ranks of this machine share {}, so they communicate through host memory",
                     name, local_size, count == 1 ? "one" : fmt::format("{} of them", count)));
   use(device);
+  is_chosen_by_name = true;
 }
 
 std::string missing(std::string_view name) {
@@ -100,6 +112,7 @@ std::vector<std::pair<std::string, std::string>> facts(std::string_view name) {
 
 void use(const Device& device) {
   internal::chosen = device;
+  is_chosen_by_name = false;
   if (!device.is_host()) c10::impl::getDeviceGuardImpl(device.kind().type)->setDevice(device.place());
 }
 

@@ -67,13 +67,14 @@ inline const Device& current() {
 // Chooses a device by the name of its kind, and loads its library if it is not the CPU. `local_rank` of the
 // `local_size` ranks on this machine gets the device of its number; ranks share devices if there are fewer.
 // Sets the limit of memory_limit(). Throws NOT_FOUND naming the library that is missing, FAILED_PRECONDITION
-// with what the process lacks to use the device, or if it uses another device already.
+// with what the process lacks to use the device, or if another device was chosen before, the CPU included.
 void use(std::string_view name, int local_rank = 0, int local_size = 1);
 // Returns why use(name) would throw in this process, empty if it would not.
 std::string missing(std::string_view name);
 // Returns what the library of a kind tells of its devices: names and values. Empty if there is no library.
 std::vector<std::pair<std::string, std::string>> facts(std::string_view name);
-// Makes `device` the current one.
+// Makes `device` the current one, and leaves the choice by name open. For tests, which try several devices in
+// one process.
 void use(const Device& device);
 
 // Blocks until the device has done all work that this process gave it. Throws UNAVAILABLE if some has failed.

@@ -35,8 +35,9 @@ struct BoosterOptions {
   // nothing; boost, load and take_over always compare parameters. A difference is an error on every rank.
   int64_t check_agreement = 0;
   // Where the model is trained: "cpu", or a device that an installed library provides (plugins of kind
-  // "device"). A process uses one device; the first Booster chooses it. Ranks of one machine that use "cuda"
-  // get the devices in the order of their local ranks.
+  // "device"). A process uses one device; the first Booster chooses it, and another one is refused
+  // (FAILED_PRECONDITION). Ranks of one machine that use "cuda" get the devices in the order of their local
+  // ranks.
   std::string device = "cpu";
 
   // Reads {"strategy": ..., "options": {...}, ...} from JSON text, or from a file. Throws INVALID_ARGUMENT

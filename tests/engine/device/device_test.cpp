@@ -20,9 +20,7 @@ TEST(Device, IsTheCpuUnlessAnotherIsChosen) {
   EXPECT_EQ(current().backend(), "gloo");
   const at::Tensor made = at::empty({2}, current().options(at::kHalf));
   EXPECT_TRUE(made.device() == at::empty({2}).device() && made.scalar_type() == at::kHalf);
-  device::use("cpu");
   device::synchronise();
-  EXPECT_TRUE(current().is_host());
 }
 
 TEST(Device, OfAMissingLibraryIsRefusedAndTheCpuStays) {
@@ -54,6 +52,16 @@ TEST(Device, IsChosenOnceByName) {
   const OnStandIn stand_in;
   EXPECT_ERROR(device::use("another"), WEFT_FAILED_PRECONDITION, "another", "meta already");
   EXPECT_NO_THROW(device::use("stand_in"));
+}
+
+TEST(Device, IsChosenOnceByNameAlsoIfItIsTheCpu) {
+  const device::Device before = current();
+  EXPECT_NO_THROW(device::use("cpu"));
+  EXPECT_ERROR(device::use("another"), WEFT_FAILED_PRECONDITION,
+               "device another: this process computes on cpu already", "start another process");
+  EXPECT_NO_THROW(device::use("cpu"));
+  device::use(before);
+  EXPECT_ERROR(device::use("another"), WEFT_NOT_FOUND, "no library provides the device");
 }
 
 TEST(Device, TellsOfWorkThatFailedUnheard) {
