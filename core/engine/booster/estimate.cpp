@@ -234,6 +234,13 @@ void check_stages(const ChosenStrategy& chosen, const weft_strategy_arguments& a
 
 }  // namespace
 
+void check_ranks(const HostOptions& host, int64_t world_size) {
+  const plan::ParallelSizes& sizes = host.plan_flags;
+  if (world_size % (int64_t{sizes.tensor} * host.pipeline.size * sizes.sequence) != 0)
+    fail(WEFT_INVALID_ARGUMENT, "tp_size {} x pp_size {} x sp_size {} must divide the {} ranks", sizes.tensor,
+         host.pipeline.size, sizes.sequence, world_size);
+}
+
 std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterOptions& booster,
                                               int64_t world_size, uint32_t stage) {
   const ChosenStrategy chosen = choose_strategy(booster);
@@ -244,9 +251,7 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
          booster.mixed_precision);
   const plan::ParallelSizes& sizes = chosen.host.plan_flags;
   const uint32_t stages = chosen.host.pipeline.size;
-  if (world_size % (int64_t{sizes.tensor} * stages * sizes.sequence) != 0)
-    fail(WEFT_INVALID_ARGUMENT, "tp_size {} x pp_size {} x sp_size {} must divide the {} ranks", sizes.tensor,
-         stages, sizes.sequence, world_size);
+  check_ranks(chosen.host, world_size);
   const std::string precision = resolve_precision(booster);
   if (stages > 1)
     check_stages(chosen,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "booster/host_options.hpp"
 #include "plan/traffic.hpp"
 #include "weft/booster.hpp"
 #include "weft/model.hpp"
@@ -17,6 +18,10 @@ struct MicroBatchShape {
   int64_t batch_size = 1;  // of one rank
   int64_t sequence_length = 0;
 };
+
+// Throws INVALID_ARGUMENT unless the sizes of the tensor, pipeline and sequence axes divide the number of
+// ranks.
+void check_ranks(const HostOptions& host, int64_t world_size);
 
 // Returns the number of pipeline stages of the booster's strategy.
 uint32_t num_stages(const BoosterOptions& booster);

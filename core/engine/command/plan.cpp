@@ -151,8 +151,8 @@ int64_t count_of(const json& arguments, const char* name, const char* flag, int6
 
 // Prints the plan of the model under the options of --strategy: custom_policy, the layer flags, and tp_size
 // unless --tensor-size is given; with pp_size also the stages and the schedule of `samples` samples.
-void explain(const Model& model, const json& arguments, const BoosterOptions& booster,
-             const HostOptions& host, int64_t samples) {
+void explain(const Model& model, const json& arguments, const std::string& recompute, const HostOptions& host,
+             int64_t samples) {
   plan::ParallelSizes sizes = host.plan_flags;
   if (given(arguments, "tensor_size"))
     sizes.tensor = static_cast<uint32_t>(count_of(arguments, "tensor_size", "--tensor-size"));
@@ -160,7 +160,7 @@ void explain(const Model& model, const json& arguments, const BoosterOptions& bo
   const std::optional<plan::Policy> policy = find_policy(model.module(), host.custom_policy, &identity);
   std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
   if (host.pipeline.size == 1) return;
-  std::printf("%s", explain_stages(model, booster.recompute, host.pipeline, samples).c_str());
+  std::printf("%s", explain_stages(model, recompute, host.pipeline, samples).c_str());
   if (given(arguments, "world_size"))
     std::printf("%s", list_ranks(host.pipeline,
                                  static_cast<uint32_t>(count_of(arguments, "world_size", "--world-size")),
@@ -203,15 +203,16 @@ int plan(const json& arguments) {
     fail(
         WEFT_INVALID_ARGUMENT,
         "--tensor-size needs --explain; an estimate takes a strategy's option: --strategy NAME -o tp_size=N");
+  const bool estimates = given(arguments, "world_size") || given(arguments, "memory") || as_json;
+  HostOptions host = choose_strategy(booster).host;
+  if (estimates) check_ranks(host, world_size);  // before anything is printed or written
   if (explains || draws || writes) {
-    HostOptions host = choose_strategy(booster).host;
     read_schedule(host.pipeline, booster.accumulate);
     if (draws) draw_stages(model, host.pipeline, micro_batch.batch_size, text(arguments, "picture"));
     if (writes)
       write_schedule(model, host.pipeline, micro_batch.batch_size, text(arguments, "schedule_file"));
-    if (explains) explain(model, arguments, booster, host, micro_batch.batch_size);
+    if (explains) explain(model, arguments, booster.recompute, host, micro_batch.batch_size);
   }
-  const bool estimates = given(arguments, "world_size") || given(arguments, "memory") || as_json;
   if ((explains || draws || writes) && !estimates) return 0;
   if (explains) std::printf("\n");
   const nn::TokenModel* tokens = nn::find_token_model(model.module());

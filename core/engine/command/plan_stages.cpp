@@ -82,9 +82,6 @@ std::string explain_stages(const Model& model, const std::string& recompute, con
 }
 
 std::string list_ranks(const PipelineOptions& options, uint32_t ranks, uint32_t tensor) {
-  if (ranks % (uint64_t{tensor} * options.size) != 0)
-    fail(WEFT_INVALID_ARGUMENT, "tp_size {} x pp_size {} must divide the {} ranks", tensor, options.size,
-         ranks);
   weft_mesh sizes{};
   sizes.struct_size = sizeof(sizes);
   std::fill(std::begin(sizes.size), std::end(sizes.size), 1u);

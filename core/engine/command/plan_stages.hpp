@@ -14,8 +14,8 @@ namespace weft::command {
 std::string explain_stages(const Model& model, const std::string& recompute, const PipelineOptions& options,
                            int64_t samples);
 
-// Returns the ranks of each stage among `ranks` ranks, `tensor` of which share each layer. Throws
-// INVALID_ARGUMENT if the sizes do not divide the number of ranks.
+// Returns the ranks of each stage among `ranks` ranks, `tensor` of which share each layer. The sizes divide
+// the number of ranks.
 std::string list_ranks(const PipelineOptions& options, uint32_t ranks, uint32_t tensor);
 
 // Writes the operations of the same schedule in a text file, for the option schedule_file. Throws
