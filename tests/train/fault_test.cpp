@@ -150,6 +150,9 @@ TEST_F(Fault, OfMicroBatchesOfStages) {
                            {"--micro-batch-size 2 and -o microbatch_size=3 both divide the batch"}));
   EXPECT_TRUE(refused_size(on_2_stages + Words{"-o", "num_microbatches=4"},
                            {"--micro-batch-size 2 and -o num_microbatches=4 both divide the batch"}));
+  // It divides nothing, so nothing contradicts the flag.
+  expect_success(train(Words{"--steps", "1", "-n", "2", "--micro-batch-size"} + on_2_stages +
+                       Words{"-o", "num_microbatches=null"}));
   EXPECT_TRUE(refused_size({"0", "--strategy", "torch_ddp", "-o", "pp_size=2"},
                            {"--micro-batch-size: microbatch_size is 0, must be an integer from 1 to"}));
   EXPECT_TRUE(refused_size({"2", "--booster", folder_.file("booster.json", R"({"strategy": "torch_ddp"})")},

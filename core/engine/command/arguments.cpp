@@ -60,7 +60,7 @@ void set_micro_batch_size(int64_t size, const std::string& strategy, const Optio
          size, strategy);
   check_value(*spec, size, "--micro-batch-size");
   for (const char* other : {"microbatch_size", "num_microbatches"})
-    if (options.contains(other))
+    if (options.contains(other) && !options[other].is_null())
       fail(WEFT_INVALID_ARGUMENT,
            "--micro-batch-size {} and -o {}={} both divide the batch into micro-batches; give one of them",
            size, other, options[other].dump());
