@@ -1,38 +1,20 @@
 # weft::libtorch_cuda: libtorch's CUDA libraries with the headers that their users need: those of a CUDA 13 toolkit and of NCCL in
 # the version of libtorch. Looked for in CUDA_HOME, /usr/local/cuda, and the folder nvidia/ beside libtorch, which
-# `packaging/bootstrap cuda` fills and where pip puts NVIDIA's wheels. If something is missing, weft_cuda_lacks says what.
+# `packaging/bootstrap cuda` fills and where pip puts NVIDIA's wheels; the first one that fits is taken. If something is missing,
+# weft_cuda_lacks says what.
+include(WeftCudaHeaders)
 set(WEFT_NCCL_VERSION 2.28.9) # ProcessGroupNCCL's options contain a struct of NCCL, whose layout is that of the version
 get_filename_component(weft_nvidia ${WEFT_LIBTORCH}/../nvidia ABSOLUTE)
 set(weft_toolkits $ENV{CUDA_HOME} /usr/local/cuda ${weft_nvidia}/cu13)
 list(TRANSFORM weft_toolkits APPEND /include OUTPUT_VARIABLE weft_toolkit_includes)
-find_path(WEFT_CUDA_INCLUDE cublas_v2.h HINTS ${weft_toolkit_includes} NO_DEFAULT_PATH DOC "Headers of a CUDA 13 toolkit")
-find_path(WEFT_NCCL_INCLUDE nccl.h HINTS ${weft_toolkit_includes} ${weft_nvidia}/nccl/include DOC "Header of NCCL ${WEFT_NCCL_VERSION}")
-find_file(WEFT_CUDART libcudart.so.13 HINTS ${WEFT_LIBTORCH}/lib ${weft_nvidia}/cu13/lib /usr/local/cuda/lib64 NO_DEFAULT_PATH
+weft_find_cuda_headers(weft_cuda_include weft_cuda_lacks ${weft_toolkit_includes})
+if(NOT weft_cuda_lacks)
+  weft_find_nccl_header(weft_nccl_include weft_cuda_lacks ${WEFT_NCCL_VERSION}
+    ${weft_cuda_include} ${weft_nvidia}/cu13/include ${weft_nvidia}/nccl/include /usr/local/include /usr/include)
+endif()
+list(TRANSFORM weft_toolkits APPEND /lib64 OUTPUT_VARIABLE weft_toolkit_libraries)
+find_file(WEFT_CUDART libcudart.so.13 HINTS ${WEFT_LIBTORCH}/lib ${weft_nvidia}/cu13/lib ${weft_toolkit_libraries} NO_DEFAULT_PATH
   DOC "CUDA's runtime library")
-
-set(weft_cuda_lacks "")
-foreach(weft_header cuda_runtime_api.h crt/host_defines.h cusparse.h cublasLt.h cusolverDn.h)
-  if(NOT EXISTS ${WEFT_CUDA_INCLUDE}/${weft_header})
-    set(weft_cuda_lacks "the header ${weft_header} of a CUDA 13 toolkit")
-  endif()
-endforeach()
-if(NOT weft_cuda_lacks)
-  file(STRINGS ${WEFT_CUDA_INCLUDE}/cuda_runtime_api.h weft_cuda_version REGEX "^#define CUDART_VERSION +13[0-9]+$")
-  if(NOT weft_cuda_version)
-    set(weft_cuda_lacks "a CUDA toolkit of version 13 (the one in ${WEFT_CUDA_INCLUDE} is of another version)")
-  endif()
-endif()
-if(NOT weft_cuda_lacks AND NOT EXISTS ${WEFT_NCCL_INCLUDE}/nccl.h)
-  set(weft_cuda_lacks "the header nccl.h of NCCL ${WEFT_NCCL_VERSION}")
-endif()
-if(NOT weft_cuda_lacks)
-  file(STRINGS ${WEFT_NCCL_INCLUDE}/nccl.h weft_nccl_version REGEX "^#define NCCL_(MAJOR|MINOR|PATCH) +[0-9]+$")
-  string(REGEX REPLACE "[^0-9;]" "" weft_nccl_version "${weft_nccl_version}")
-  string(REPLACE ";" "." weft_nccl_version "${weft_nccl_version}")
-  if(NOT weft_nccl_version STREQUAL WEFT_NCCL_VERSION)
-    set(weft_cuda_lacks "nccl.h of NCCL ${WEFT_NCCL_VERSION} (the one in ${WEFT_NCCL_INCLUDE} is of ${weft_nccl_version})")
-  endif()
-endif()
 foreach(weft_library libtorch_cuda.so libc10_cuda.so)
   if(NOT weft_cuda_lacks AND NOT EXISTS ${WEFT_LIBTORCH}/lib/${weft_library})
     set(weft_cuda_lacks "${weft_library} in ${WEFT_LIBTORCH}/lib (this libtorch is for the CPU alone)")
@@ -45,7 +27,8 @@ endif()
 if(NOT weft_cuda_lacks)
   add_library(weft_libtorch_cuda INTERFACE)
   add_library(weft::libtorch_cuda ALIAS weft_libtorch_cuda)
-  target_include_directories(weft_libtorch_cuda SYSTEM INTERFACE ${WEFT_CUDA_INCLUDE} ${WEFT_NCCL_INCLUDE})
+  # The toolkit may have an nccl.h of another version.
+  target_include_directories(weft_libtorch_cuda SYSTEM INTERFACE ${weft_nccl_include} ${weft_cuda_include})
   target_compile_definitions(weft_libtorch_cuda INTERFACE USE_C10D_NCCL)
   target_link_libraries(weft_libtorch_cuda INTERFACE
     ${WEFT_LIBTORCH}/lib/libtorch_cuda.so ${WEFT_LIBTORCH}/lib/libc10_cuda.so ${WEFT_CUDART})
