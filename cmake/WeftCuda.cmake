@@ -3,14 +3,9 @@
 # `packaging/bootstrap cuda` fills and where pip puts NVIDIA's wheels; the first one that fits is taken. If something is missing,
 # weft_cuda_lacks says what.
 include(WeftCudaHeaders)
-set(WEFT_NCCL_VERSION 2.28.9) # ProcessGroupNCCL's options contain a struct of NCCL, whose layout is that of the version
-get_filename_component(weft_nvidia ${WEFT_LIBTORCH}/../nvidia ABSOLUTE)
-set(weft_toolkits $ENV{CUDA_HOME} /usr/local/cuda ${weft_nvidia}/cu13)
-list(TRANSFORM weft_toolkits APPEND /include OUTPUT_VARIABLE weft_toolkit_includes)
-weft_find_cuda_headers(weft_cuda_include weft_cuda_lacks ${weft_toolkit_includes})
+weft_choose_cuda_headers(${WEFT_LIBTORCH})
 if(NOT weft_cuda_lacks)
-  weft_find_nccl_header(weft_nccl_include weft_cuda_lacks ${WEFT_NCCL_VERSION}
-    ${weft_cuda_include} ${weft_nvidia}/cu13/include ${weft_nvidia}/nccl/include /usr/local/include /usr/include)
+  set(weft_cuda_lacks "${weft_nccl_lacks}")
 endif()
 list(TRANSFORM weft_toolkits APPEND /lib64 OUTPUT_VARIABLE weft_toolkit_libraries)
 find_file(WEFT_CUDART libcudart.so.13 HINTS ${WEFT_LIBTORCH}/lib ${weft_nvidia}/cu13/lib ${weft_toolkit_libraries} NO_DEFAULT_PATH

@@ -60,3 +60,15 @@ function(weft_find_nccl_header found lacks wanted)
   set(${found} "" PARENT_SCOPE)
   set(${lacks} "${why}" PARENT_SCOPE)
 endfunction()
+
+# weft_choose_cuda_headers(LIBTORCH): sets WEFT_NCCL_VERSION, weft_nvidia and weft_toolkits, the folders where NVIDIA's things may be, and
+# weft_cuda_include, weft_cuda_lacks, weft_nccl_include and weft_nccl_lacks.
+macro(weft_choose_cuda_headers libtorch)
+  set(WEFT_NCCL_VERSION 2.28.9) # ProcessGroupNCCL's options contain a struct of NCCL, whose layout is that of the version
+  get_filename_component(weft_nvidia ${libtorch}/../nvidia ABSOLUTE)
+  set(weft_toolkits $ENV{CUDA_HOME} /usr/local/cuda ${weft_nvidia}/cu13)
+  list(TRANSFORM weft_toolkits APPEND /include OUTPUT_VARIABLE weft_toolkit_includes)
+  weft_find_cuda_headers(weft_cuda_include weft_cuda_lacks ${weft_toolkit_includes})
+  weft_find_nccl_header(weft_nccl_include weft_nccl_lacks ${WEFT_NCCL_VERSION}
+    ${weft_cuda_include} ${weft_nvidia}/cu13/include ${weft_nvidia}/nccl/include /usr/local/include /usr/include)
+endmacro()
