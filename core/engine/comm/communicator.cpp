@@ -1,7 +1,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <exception>
 #include <numeric>
+#include <utility>
 
 #include "base/text.hpp"
 #include "comm/byte_count.hpp"
@@ -65,6 +67,31 @@ std::string describe(const Group& group, const char* operation) {
   return group.who() + ": " + operation;
 }
 
+// Begins a group of messages, if there is a backend, and ends it whatever happens: a group that stayed open
+// would take later collectives in.
+class MessageGroup {
+ public:
+  explicit MessageGroup(c10d::Backend* backend) : backend_(backend) {
+    if (backend_ != nullptr) backend_->startCoalescing();
+  }
+  ~MessageGroup() {
+    try {
+      end();
+    } catch (const std::exception&) {  // the exception that leaves the group open is the one to tell
+    }
+  }
+  MessageGroup(const MessageGroup&) = delete;
+
+  // Returns the work of the group; null if there is none.
+  c10::intrusive_ptr<c10d::Work> end() {
+    c10d::Backend* const backend = std::exchange(backend_, nullptr);
+    return backend != nullptr ? backend->endCoalescing() : nullptr;
+  }
+
+ private:
+  c10d::Backend* backend_;  // null after the end
+};
+
 // The messages of one collective, to and from all peers at once. Each rank begins with the next one, so that
 // not all send to the same rank first. Empty messages are not sent.
 //
@@ -95,10 +122,9 @@ class Exchange {
   // Calls visit(rank) for each peer, which sends and receives.
   template <typename Visit>
   void with_each_peer(Visit visit) {
-    if (together_) backend_.startCoalescing();
+    MessageGroup messages(together_ ? &backend_ : nullptr);
     for (int step = 1; step < group_.size(); ++step) visit((group_.rank + step) % group_.size());
-    if (!together_) return;
-    if (auto work = backend_.endCoalescing()) pending_.parts.push_back(std::move(work));
+    if (auto work = messages.end()) pending_.parts.push_back(std::move(work));
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "device/device.hpp"
+#include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 
 namespace weft::test {
@@ -16,6 +17,7 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 Calls calls;
 bool takes_groups = true;
+int unreachable = -1;  // a rank to which nothing can be sent
 
 class Noting final : public c10d::Backend {
  public:
@@ -24,7 +26,10 @@ class Noting final : public c10d::Backend {
   bool supportsCoalescing() const override { return takes_groups; }
   void startCoalescing() override { calls.push_back("begin"); }
   WorkPtr endCoalescing() override { return note("end"); }
-  WorkPtr send(std::vector<at::Tensor>&, int to, int) override { return note("send " + std::to_string(to)); }
+  WorkPtr send(std::vector<at::Tensor>&, int to, int) override {
+    if (to == unreachable) throw std::runtime_error("rank " + std::to_string(to) + " is out of reach");
+    return note("send " + std::to_string(to));
+  }
   WorkPtr recv(std::vector<at::Tensor>&, int from, int) override {
     return note("receive " + std::to_string(from));
   }
@@ -72,6 +77,18 @@ WEFT_RANKS_TEST(DeviceMessages, OfACollectiveAreOneGroup, 3) {
   gather(world);
   if (world.rank() == 0)
     EXPECT_EQ(calls, (Calls{"begin", "receive 1", "send 1", "receive 2", "send 2", "end"}));
+}
+
+// An open group would take later collectives in.
+WEFT_RANKS_TEST(DeviceMessages, OfACollectiveThatFailsLeaveNoGroupOpen, 3) {
+  if (world.rank() == 0) {
+    device::use(device::Device(kNoting));
+    unreachable = 2;
+    std::vector<float> output(15), input(5);
+    EXPECT_ERROR(world.communicator().all_gather(on_device(output), on_device(input)), WEFT_UNAVAILABLE,
+                 "rank 2 is out of reach");
+    EXPECT_EQ(calls, (Calls{"begin", "receive 1", "send 1", "receive 2", "end"}));
+  }
 }
 
 WEFT_RANKS_TEST(DeviceMessages, AreSingleWhereTheBackendHasNoGroups, 3) {
