@@ -35,14 +35,24 @@ weft_loaded library_of(std::string_view name) {
   }
 }
 
+// The library was compiled with a header of another Weft if a size differs.
+void check_size(std::string_view name, std::string_view library, const char* table, uint64_t found,
+                uint64_t wanted) {
+  if (found == wanted) return;
+  fail(WEFT_FAILED_PRECONDITION,
+       "device {}: {} has a {} of {} bytes, but this Weft has one of {}; build the library with the headers "
+       "of "
+       "this Weft",
+       printable(name), library, table, found, wanted);
+}
+
 // Returns what the library of a kind says, whether or not this process can use it.
 const Kind& kind_of(std::string_view name) {
   const weft_loaded library = library_of(name);
-  const Kind* const kind = plugin_factory<KindFactory>(library, kKindFactory).find(name);
-  if (kind == nullptr || kind->type == kHost || (kind->make_backend != nullptr && kind->backend == nullptr))
-    fail(WEFT_FAILED_PRECONDITION, "device {}: {} says that it provides the device, but its table {}",
-         printable(name), view(library.path),
-         kind == nullptr ? "does not have it" : "names the CPU, or not its communication backend");
+  const auto& factory = plugin_factory<KindFactory>(library, kKindFactory);
+  check_size(name, view(library.path), "KindFactory", factory.struct_size, sizeof(KindFactory));
+  const Kind* const kind = factory.find(name);
+  check_kind(kind, name, view(library.path));
   return *kind;
 }
 
@@ -61,6 +71,18 @@ constinit Device chosen{kHostKind};
 
 namespace {
 constinit std::atomic<bool> is_chosen_by_name{false};
+}
+
+void check_kind(const Kind* kind, std::string_view name, std::string_view library) {
+  const auto refuse = [&](const char* why) {
+    fail(WEFT_FAILED_PRECONDITION, "device {}: {} says that it provides the device, but its table {}",
+         printable(name), library, why);
+  };
+  if (kind == nullptr) refuse("does not have it");
+  check_size(name, library, "device::Kind", kind->struct_size, sizeof(Kind));
+  if (kind->type == kHost) refuse("names the CPU");
+  if (kind->make_backend != nullptr && kind->backend == nullptr)
+    refuse("does not name its communication backend");
 }
 
 std::string_view Device::backend() const {

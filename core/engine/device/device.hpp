@@ -69,6 +69,9 @@ inline const Device& current() {
 // Sets the limit of memory_limit(). Throws NOT_FOUND naming the library that is missing, FAILED_PRECONDITION
 // with what the process lacks to use the device, or if another device was chosen before, the CPU included.
 void use(std::string_view name, int local_rank = 0, int local_size = 1);
+// Throws FAILED_PRECONDITION, naming what is wrong, unless `kind`, which may be null, can be what the library
+// at the path `library` says of the device `name`.
+void check_kind(const Kind* kind, std::string_view name, std::string_view library);
 // Returns why use(name) would throw in this process, empty if it would not.
 std::string missing(std::string_view name);
 // Returns what the library of a kind tells of its devices: names and values. Empty if there is no library.

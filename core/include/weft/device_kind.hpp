@@ -30,8 +30,8 @@ using MakeBackend = c10::intrusive_ptr<c10d::Backend> (*)(const c10::intrusive_p
 
 // A kind of device, as the plugin that provides it describes it.
 struct Kind {
-  uint64_t struct_size = sizeof(Kind);
-  const char* name = nullptr;  // the value of --device: "cuda"
+  uint64_t struct_size = sizeof(Kind);  // another size is refused
+  const char* name = nullptr;           // the value of --device: "cuda"
   c10::DeviceType type = c10::DeviceType::CPU;
   // The communication backend of ranks that have a device each: its name for messages, "nccl", and what makes
   // it. Ranks that share a device, and all ranks of a kind that makes none, use that of host memory.

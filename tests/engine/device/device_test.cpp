@@ -31,6 +31,25 @@ TEST(Device, OfAMissingLibraryIsRefusedAndTheCpuStays) {
   EXPECT_TRUE(current().is_host());
 }
 
+TEST(Device, OfATableThatIsWrongIsRefused) {
+  const auto expect_refusal = [](const auto& change, const std::string& text) {
+    device::Kind kind = kStandIn;
+    change(kind);
+    EXPECT_ERROR(device::check_kind(&kind, "stand_in", "lib.so"), WEFT_FAILED_PRECONDITION,
+                 "device stand_in: lib.so", text);
+  };
+  EXPECT_NO_THROW(device::check_kind(&kStandIn, "stand_in", "lib.so"));
+  EXPECT_ERROR(device::check_kind(nullptr, "stand_in", "lib.so"), WEFT_FAILED_PRECONDITION,
+               "its table does not have it");
+  const std::string size = std::to_string(sizeof(device::Kind));
+  for (const char* change : {"smaller", "larger"})
+    expect_refusal([&](device::Kind& kind) { kind.struct_size += change == std::string("larger") ? 8 : -8; },
+                   "but this Weft has one of " + size);
+  expect_refusal([](device::Kind& kind) { kind.type = device::kHost; }, "names the CPU");
+  expect_refusal([](device::Kind& kind) { kind.backend = nullptr; },
+                 "does not name its communication backend");
+}
+
 TEST(Device, GivesTensorsItsPlaceAndKnowsThem) {
   const at::Tensor on_host = at::empty({2});
   EXPECT_TRUE(current().holds(on_host));
