@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "weft/nn/forward_context.hpp"
+#include "weft/torch/values.hpp"
 
 namespace weft::whisper {
 
@@ -48,8 +49,7 @@ at::Tensor SpecAugment::operator()(const at::Tensor& x, const at::Tensor& frames
   at::Tensor masked = x;
   if (time.share > 0) {
     std::vector<int64_t> own(static_cast<size_t>(rows), all);
-    if (frames.defined())
-      for (int64_t row = 0; row < rows; ++row) own[static_cast<size_t>(row)] = frames[row].item<int64_t>();
+    if (frames.defined()) own = values_of<int64_t>(frames);
     masked = masked.masked_fill(drawn_mask(time, all, own, generator).to(x.device()).unsqueeze(1), 0);
   }
   if (features.share > 0) {

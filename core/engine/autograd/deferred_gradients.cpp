@@ -2,6 +2,7 @@
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -9,6 +10,8 @@
 
 #include <algorithm>
 #include <utility>
+
+#include "device/device.hpp"
 
 namespace weft {
 
@@ -31,20 +34,28 @@ constexpr uint64_t kLowest = 0;
 }  // namespace
 
 // A node of the second half. Its last edge leads to the next one, which has the lowest number, so that each
-// gradient is accumulated before the next one is computed.
+// gradient is accumulated before the next one is computed. Autograd has a thread for each device and one for
+// nodes without tensors of a device, and nothing orders nodes of two threads. So each node passes on `token`,
+// a tensor of the device on which gradients are accumulated.
 class DeferredGradients::Step final : public torch::autograd::Node {
  public:
-  explicit Step(Deferred deferred)
-      : torch::autograd::Node(kLowest, std::move(deferred.edges)), compute_(std::move(deferred.compute)) {}
+  Step(Deferred deferred, bool is_last, at::Tensor token)
+      : torch::autograd::Node(kLowest, std::move(deferred.edges)),
+        compute_(std::move(deferred.compute)),
+        is_last_(is_last),
+        token_(std::move(token)) {}
   variable_list apply(variable_list&&) override {
     variable_list gradients = std::exchange(compute_, nullptr)();  // and free what it holds
     gradients.resize(num_outputs());
+    if (!is_last_) gradients.back() = token_;
     return gradients;
   }
   std::string name() const override { return "DeferredGradient"; }
 
  private:
   Compute compute_;
+  const bool is_last_;
+  const at::Tensor token_;
 };
 
 DeferredGradients::DeferredGradients() {
@@ -70,16 +81,17 @@ void DeferredGradients::defer(std::function<void()> call) {
 
 void DeferredGradients::run() {
   std::vector<Deferred> deferred = std::exchange(deferred_, {});
+  if (deferred.empty()) return;
+  const at::Tensor token = at::empty({0}, device::current().options(at::kFloat));
   std::shared_ptr<Step> first;
   for (auto one = deferred.rbegin(); one != deferred.rend(); ++one) {
-    if (first != nullptr)
-      one->edges.emplace_back(first, first->add_input_metadata(torch::autograd::Node::undefined_input()));
-    first.reset(new Step(std::move(*one)), torch::autograd::deleteNode);
+    const bool is_last = first == nullptr;
+    if (!is_last) one->edges.emplace_back(first, first->add_input_metadata(token));
+    first.reset(new Step(std::move(*one), is_last, token), torch::autograd::deleteNode);
   }
-  if (first == nullptr) return;
-  const at::Tensor root = at::empty({0});
+  const at::Tensor root = at::empty_like(token);
   torch::autograd::set_history(root, std::exchange(first, nullptr));
-  torch::autograd::backward({root}, {at::empty({0})});
+  torch::autograd::backward({root}, {token});
 }
 
 }  // namespace weft

@@ -225,6 +225,7 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
         read_initial(*param, model.module(), config_.seed, source.get(), 0, param->count(), value.view(-1));
         bind_storage(*param, value);
       }
+      place_buffers(model.module());
     });
   } catch (...) {  // leave the model as it was
     for (const auto& param : shared->params) unbind_storage(*param);

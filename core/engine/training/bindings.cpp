@@ -173,6 +173,7 @@ void Bindings::make_params() {
     if (param->units.empty())
       throw Error(WEFT_INVALID_ARGUMENT, "parameter " + param->name + " of " + model_->architecture() +
                                              " belongs to no unit: a unit must say that it uses its module");
+  place_buffers(*model_);
   for (const auto& item : model_->named_buffers(true)) buffers_.emplace_back(item.key(), item.value());
 }
 

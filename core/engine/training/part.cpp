@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "box/cut.hpp"
+#include "device/tensors.hpp"
 #include "nn/initialise.hpp"
 #include "parallel/apply.hpp"
 #include "training/bindings.hpp"
@@ -126,6 +127,15 @@ void read_initial(const weft_param& param, const nn::Model& model, int64_t seed,
 void bind_storage(const weft_param& param, const at::Tensor& value) {
   param.tensor.unsafeGetTensorImpl()->shallow_copy_from(value.variable_data().getIntrusivePtr());
   param.tensor.set_requires_grad(!param.frozen);
+}
+
+void place_buffers(const nn::Model& model) {
+  for (const auto& item : model.named_buffers(true)) {
+    const at::Tensor& buffer = item.value();
+    if (!buffer.defined() || buffer.is_meta() || device::current().holds(buffer)) continue;
+    const at::Tensor there = device::on_device(buffer.detach());
+    buffer.unsafeGetTensorImpl()->shallow_copy_from(there.getIntrusivePtr());
+  }
 }
 
 void unbind_storage(weft_param& param) {

@@ -48,5 +48,7 @@ void read_initial(const weft_param& param, const nn::Model& model, int64_t seed,
 void bind_storage(const weft_param& param, const at::Tensor& value);
 // Undoes bind_storage: the parameter is whole and on the meta device again, without gradient and hooks.
 void unbind_storage(weft_param& param);
+// Moves the buffers of the model to the device of this process. Keeps their TensorImpls likewise.
+void place_buffers(const nn::Model& model);
 
 }  // namespace weft

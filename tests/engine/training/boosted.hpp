@@ -8,6 +8,7 @@
 #include <string>
 
 #include "booster/model_state.hpp"
+#include "device/device.hpp"
 #include "engine/training/toy_model.hpp"
 #include "support/tolerances.hpp"
 #include "training/training.hpp"
@@ -33,6 +34,7 @@ inline BoosterOptions booster_options_of(const JobOptions& options) {
   chosen.max_grad_norm = options.max_grad_norm;
   chosen.precision = options.precision;
   chosen.mixed_precision = options.mixed_precision;
+  chosen.device = device::current().kind().name;
   return chosen;
 }
 

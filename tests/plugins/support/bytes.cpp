@@ -11,28 +11,38 @@
 #include <fstream>
 
 #include "booster/estimate.hpp"
+#include "device/device.hpp"
 #include "memory/counting_allocator.hpp"
 #include "memory/pools.hpp"
 
 namespace weft::test {
 
+namespace {
+
+int64_t used_bytes() {
+  const int64_t used = device::memory_use().used;
+  return device::current().is_host() ? used : used + memory::pool_use(memory::Pool::kHost).used;
+}
+
+}  // namespace
+
 StateBytes state_bytes(const World& world, const JobOptions& options, const std::string& keys) {
   count_memory();
   const Batch batch = toy_batch(1, 1);
-  const int64_t before = allocated_bytes(), host = memory::pool_use(memory::Pool::kHost).used;
+  const int64_t before = used_bytes(), host = memory::pool_use(memory::Pool::kHost).used;
   Job job = boost(world, toy(options, keys), options, "adamw");
   StateBytes bytes;
   bytes.elements = static_cast<double>(job.model.num_elements());
-  bytes.configured = allocated_bytes() - before;
+  bytes.configured = used_bytes() - before;
   job.train_step(batch);
-  reset_peak_allocated_bytes();
+  device::reset_peak();
   job.accumulate_gradients(batch);
-  bytes.peak = peak_allocated_bytes() - before;
+  bytes.peak = device::memory_use().peak - before;
   job.optimizer.step();
-  bytes.held = allocated_bytes() - before;
+  bytes.held = used_bytes() - before;
   bytes.host = memory::pool_use(memory::Pool::kHost).used - host;
   job.optimizer.zero_grad();
-  bytes.between = allocated_bytes() - before;
+  bytes.between = used_bytes() - before;
   return bytes;
 }
 

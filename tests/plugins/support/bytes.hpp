@@ -17,7 +17,8 @@ inline constexpr int64_t kEvenBlock = 192 * 192 + 3 * 192;
 inline constexpr const char* kHalfFrozenToy =
     R"("gated": false, "blocks": 24, "width": 192, "vocab": 192, "frozen": 12)";
 
-// Bytes of CPU tensors that a job has on this rank.
+// Bytes of tensors that a job has on this rank: all of them on the CPU, on a device those of the device and
+// of the pool of host memory.
 struct StateBytes {
   double elements = 0;     // of the model
   int64_t configured = 0;  // after boost

@@ -83,10 +83,6 @@ std::vector<std::string> drawn_rules(const JobOptions& options) {
                optim::rule_names(), 4);
 }
 
-double gradient_tolerance(const std::string& precision) {
-  return precision == "fp64" ? kGradientFp64 : kGradientFp32;
-}
-
 }  // namespace
 
 Batch own_part(const Batch& batch, int64_t rank, int64_t ranks) {
@@ -155,16 +151,11 @@ void expect_near_but_noise(Tensors found, Tensors expected, const std::vector<st
   expect_near(found, expected, tolerance);
 }
 
-// What one rank makes of a trial.
-struct Outcome {
-  double loss = 0, next = 0;  // of the first and the second batch
-  double norm = 0;            // of the gradients, if they are clipped
-  Tensors gradients, values;
-};
+}  // namespace
 
-Outcome run(const World& world, const JobOptions& options, const Trial& trial) {
+TrialOutcome outcome_of(const World& world, const JobOptions& options, const Trial& trial) {
   Job job = boost_sgd(world, options, trial);
-  Outcome outcome;
+  TrialOutcome outcome;
   outcome.loss = job.accumulate_gradients(own_part(trial.batch(0), job));
   outcome.gradients = published_gradients(job);
   if (options.max_grad_norm > 0) outcome.norm = job.optimizer.clip_grad_by_norm(options.max_grad_norm);
@@ -175,19 +166,35 @@ Outcome run(const World& world, const JobOptions& options, const Trial& trial) {
   return outcome;
 }
 
-std::string text_of(const Case& one) {
+void expect_outcome(const TrialOutcome& found, const TrialOutcome& expected, const Trial& trial,
+                    double tolerance) {
+  EXPECT_NEAR(found.loss, expected.loss, tolerance * std::abs(expected.loss));
+  EXPECT_NEAR(found.norm, expected.norm, tolerance * expected.norm);
+  expect_near_but_noise(found.gradients, expected.gradients, trial.without_gradient, tolerance);
+  expect_near_but_noise(found.values, expected.values, trial.without_gradient, tolerance);
+  EXPECT_NEAR(found.next, expected.next, tolerance * std::abs(expected.next));
+}
+
+double tolerance_of(const Trial& trial, const std::string& precision) {
+  if (trial.tolerance > 0) return trial.tolerance;
+  return precision == "fp64" ? kGradientFp64 : kGradientFp32;
+}
+
+std::string describe(const Case& one) {
   const JobOptions& options = one.options;
   return fmt::format("{}{} {} {}, recompute {}, accumulate {}, clipped to {}",
                      one.name.empty() ? "" : one.name + ": ", options.strategy, options.options,
                      options.precision, options.recompute, options.accumulate, options.max_grad_norm);
 }
 
+namespace {
+
 void expect_gradients_in_a_launch(const std::vector<Case>& cases, int ranks) {
-  std::vector<Outcome> alone;
+  std::vector<TrialOutcome> alone;
   std::string texts;
   for (const Case& one : cases) {
-    alone.push_back(run(one_rank(), without_strategy(one.options), one.trial));
-    texts += "\n  " + text_of(one);
+    alone.push_back(outcome_of(one_rank(), without_strategy(one.options), one.trial));
+    texts += "\n  " + describe(one);
   }
   // Here, because a rank that hangs or crashes tells of no case.
   SCOPED_TRACE(fmt::format("on {} ranks:{}", ranks, texts));
@@ -195,14 +202,9 @@ void expect_gradients_in_a_launch(const std::vector<Case>& cases, int ranks) {
     for (size_t i = 0; i < cases.size(); ++i) {
       const JobOptions& options = cases[i].options;
       const Trial& trial = cases[i].trial;
-      SCOPED_TRACE(text_of(cases[i]));
-      const double tolerance = trial.tolerance > 0 ? trial.tolerance : gradient_tolerance(options.precision);
-      const Outcome found = run(world, options, trial);
-      EXPECT_NEAR(found.loss, alone[i].loss, tolerance * std::abs(alone[i].loss));
-      EXPECT_NEAR(found.norm, alone[i].norm, tolerance * alone[i].norm);
-      expect_near_but_noise(found.gradients, alone[i].gradients, trial.without_gradient, tolerance);
-      expect_near_but_noise(found.values, alone[i].values, trial.without_gradient, tolerance);
-      EXPECT_NEAR(found.next, alone[i].next, tolerance * std::abs(alone[i].next));
+      SCOPED_TRACE(describe(cases[i]));
+      expect_outcome(outcome_of(world, options, trial), alone[i], trial,
+                     tolerance_of(trial, options.precision));
     }
     end_together(world);
   });

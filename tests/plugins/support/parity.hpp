@@ -53,9 +53,22 @@ struct Trial {
   Criterion criterion = {};
 };
 
-// One backward and one SGD step with a rate of 1: the published gradient of every parameter, the values after
-// the step, and the loss of the next step, which the layers' own copies make. With max_grad_norm, clips the
-// gradients in between and compares their norm.
+// What one backward and one SGD step with a rate of 1 make of a trial.
+struct TrialOutcome {
+  double loss = 0, next = 0;  // of the first and the second batch
+  double norm = 0;            // of the gradients, if max_grad_norm clips them
+  Tensors gradients, values;  // as the ranks publish them; the values after the step
+};
+// Collective.
+TrialOutcome outcome_of(const World& world, const JobOptions& options, const Trial& trial);
+// Expects equal outcomes, within `tolerance`. 0: bit for bit.
+void expect_outcome(const TrialOutcome& found, const TrialOutcome& expected, const Trial& trial,
+                    double tolerance);
+// Returns the tolerance of the trial, or that of data parallelism.
+double tolerance_of(const Trial& trial, const std::string& precision);
+
+// The published gradient of every parameter, the values after the step, and the loss of the next step, which
+// the layers' own copies make; with max_grad_norm also the norm of the gradients.
 void expect_gradients_of_one_rank(const JobOptions& options, const std::vector<int>& ranks = {2, 3, 4},
                                   const Trial& trial = {});
 
@@ -65,6 +78,7 @@ struct Case {
   Trial trial;
   std::string name = {};  // in failures
 };
+std::string describe(const Case& one);
 void expect_gradients_of_one_rank(const std::vector<Case>& cases, int ranks);
 
 // bf16 and fp16 against the same precision on one rank, unless `trial` says otherwise on a width where

@@ -66,14 +66,17 @@ PlacedBytes placed_bytes(const World& world, Model model, const Batch& batch, co
   return bytes;
 }
 
+void expect_same_bits(const World& world, const JobOptions& actual, const JobOptions& expected,
+                      int64_t steps) {
+  const auto run = [&](const JobOptions& options) {
+    return train(world, tiny_gpt2(TinyGpt2{.precision = options.precision, .heads = 4}), options, steps,
+                 [](int64_t step) { return gpt2_batch(7, step); });
+  };
+  expect_same(run(actual), run(expected));
+}
+
 void expect_same_bits(const JobOptions& actual, const JobOptions& expected, const std::vector<int>& ranks) {
-  on_ranks(ranks, [&](World& world) {
-    const auto run = [&](const JobOptions& options) {
-      return train(world, tiny_gpt2(TinyGpt2{.precision = options.precision, .heads = 4}), options, 20,
-                   [](int64_t step) { return gpt2_batch(7, step); });
-    };
-    expect_same(run(actual), run(expected));
-  });
+  on_ranks(ranks, [&](World& world) { expect_same_bits(world, actual, expected); });
 }
 
 void expect_only_fits(const World& world, const JobOptions& fits, const JobOptions& exceeds, int64_t limit) {

@@ -42,6 +42,9 @@ PlacedBytes placed_bytes(const World& world, Model model, const Batch& batch, co
 
 // Gradients of a first backward, losses of 20 steps of AdamW and the values after them, bit for bit.
 void expect_same_bits(const JobOptions& actual, const JobOptions& expected, const std::vector<int>& ranks);
+// On the ranks of `world`. Collective.
+void expect_same_bits(const World& world, const JobOptions& actual, const JobOptions& expected,
+                      int64_t steps = 20);
 
 // With `fits` the even toy trains on an accelerator of `limit` bytes, to the bits of an unlimited one and
 // within the limit; with `exceeds` it is an error. Collective.

@@ -1,0 +1,218 @@
+// Tiny models of the families on the simulated accelerator, under every strategy and in every sequence mode:
+// the gradients and values of the same ranks on the CPU.
+#include <ATen/ops/cross_entropy_loss.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+
+#include "plugins/support/random_cases.hpp"
+#include "plugins/support/refusals.hpp"
+#include "plugins/support/sequence_modes.hpp"
+#include "policies/bert/bert_trial.hpp"
+#include "policies/gpt2/gpt2_trial.hpp"
+#include "policies/llama/llama_trial.hpp"
+#include "policies/t5/tiny_t5.hpp"
+#include "policies/tiny_models.hpp"
+#include "policies/vit/tiny_vit.hpp"
+#include "sim/training/sim_ranks.hpp"
+#include "support/seed.hpp"
+#include "support/slice.hpp"
+
+namespace weft::test {
+
+namespace {
+
+// Each launch of ranks has a time limit, and so runs a few cases.
+constexpr size_t kLaunch = 6;
+
+// Compares each case with itself on the CPU, with the tolerance of its trial or, if `exactly`, bit for bit.
+void expect_results_of_the_cpu(const std::vector<Case>& cases, int ranks, bool exactly = false) {
+  for (size_t begin = 0; begin < cases.size(); begin += kLaunch) {
+    const std::vector<Case> some(
+        cases.begin() + static_cast<std::ptrdiff_t>(begin),
+        cases.begin() + static_cast<std::ptrdiff_t>(std::min(begin + kLaunch, cases.size())));
+    std::string texts;
+    for (const Case& one : some) texts += "\n  " + describe(one);
+    // Here, because a rank that hangs or crashes tells of no case.
+    SCOPED_TRACE(fmt::format("on {} ranks:{}", ranks, texts));
+    on_sim_ranks(ranks, [&](World& world) {
+      for (const Case& one : some) {
+        SCOPED_TRACE(describe(one));
+        const TrialOutcome expected = outcome_of(world, one.options, one.trial);
+        const OnSim sim(world);
+        const double tolerance = exactly ? 0 : tolerance_of(one.trial, one.options.precision);
+        expect_outcome(outcome_of(world, one.options, one.trial), expected, one.trial, tolerance);
+      }
+    });
+  }
+}
+
+void expect_results_of_the_cpu(const std::map<int, std::vector<Case>>& cases, bool exactly = false) {
+  for (const auto& [ranks, some] : cases) expect_results_of_the_cpu(some, ranks, exactly);
+}
+
+// A strategy with options, on so many ranks.
+struct Way {
+  const char *strategy, *options;
+  int ranks;
+  std::string recompute = "off";
+  int64_t accumulate = 1;
+};
+
+// Without tensor and sequence axes, and so for every model.
+const Way kWays[] = {
+    {"none", "{}", 1},
+    {"torch_ddp", "{}", 2, "all"},
+    {"torch_ddp", R"({"gradient_as_bucket_view": true, "bucket_cap_mb": 0.001})", 3, "off", 2},
+    {"torch_fsdp", "{}", 2, "all"},
+    {"torch_fsdp", R"({"forward_prefetch": true, "backward_prefetch": "BACKWARD_POST"})", 3},
+    {"torch_fsdp", R"({"sharding_strategy": "SHARD_GRAD_OP"})", 2, "off", 2},
+    {"low_level_zero", R"({"stage": 1, "overlap_allgather": true})", 2},
+    {"low_level_zero", R"({"stage": 2, "reduce_bucket_size_in_m": 0.001})", 3},
+    {"gemini", R"({"max_prefetch": 1})", 2},
+    {"gemini", R"({"enable_gradient_accumulation": true, "enable_async_reduce": false})", 3, "2", 2}};
+const Way kStages[] = {
+    {"hybrid_parallel", R"({"pp_size": 2, "num_microbatches": 4})", 2},
+    {"hybrid_parallel", R"({"pp_size": 2, "pp_style": "gpipe", "num_microbatches": 3})", 2, "all"},
+    {"hybrid_parallel", R"({"pp_size": 2, "pp_style": "interleaved", "num_microbatches": 4})", 2},
+    {"hybrid_parallel", R"({"pp_size": 2, "pp_style": "zbh1", "num_microbatches": 4, "zero_stage": 1})", 4},
+    {"hybrid_parallel", R"({"pp_size": 2, "pp_style": "zbv", "num_microbatches": 4})", 2}};
+const Way kTensor[] = {{"hybrid_parallel", R"({"tp_size": 2})", 2},
+                       {"hybrid_parallel", R"({"tp_size": 2, "zero_stage": 2})", 4},
+                       {"hybrid_parallel", R"({"tp_size": 2, "pp_size": 2, "num_microbatches": 2})", 4}};
+
+struct Family {
+  std::string name;
+  std::function<Trial(const std::string& precision)> trial;
+  bool has_plan = true;
+};
+
+std::vector<Family> families() {
+  return {
+      {"gpt2", [](const std::string& precision) { return gpt2_trial("GPT2LMHeadModel", precision); }},
+      {"llama",
+       [](const std::string& precision) {
+         return llama_trial({"LlamaForCausalLM", 2, true}, precision);
+       }},
+      {"t5",
+       [](const std::string& precision) {
+         return t5_trial(kGeneration, kUntied, trial_tolerance(precision));
+       }},
+      {"bert", [](const std::string& precision) { return bert_trial({"BertForPreTraining"}, precision); }},
+      {"vit", [](const std::string& precision) { return vit_trial({}, precision); }},
+      {"vit, masked",
+       [](const std::string& precision) {
+         return vit_trial({.architecture = kMasked, .keys = kSquare, .height = 8, .width = 8}, precision);
+       }},
+      // Has a buffer, and layers that only some samples use.
+      {"toy",
+       [](const std::string&) {
+         return Trial{.model = [](const JobOptions& options) { return toy(options); },
+                      .batch = [](int64_t step) { return toy_batch(7, step); }};
+       },
+       false}};
+}
+
+void add(std::vector<std::pair<int, Case>>& cases, const Family& family, int ranks, JobOptions options) {
+  options.precision = cases.size() % 2 == 0 ? "fp64" : "fp32";
+  Trial trial = family.trial(options.precision);
+  cases.emplace_back(ranks, Case{std::move(options), std::move(trial), family.name});
+}
+
+JobOptions options_of(const Way& way) {
+  JobOptions options;
+  options.strategy = way.strategy;
+  options.options = way.options;
+  options.recompute = way.recompute;
+  options.accumulate = way.accumulate;
+  return options;
+}
+
+// Returns every family in every way. What a plan refuses is left out: other tests know which that is.
+std::vector<std::pair<int, Case>> every_case() {
+  std::vector<std::pair<int, Case>> cases, divided;
+  for (const Family& family : families()) {
+    for (const Way& way : kWays) add(cases, family, way.ranks, options_of(way));
+    for (const Way& way : kStages) add(cases, family, way.ranks, options_of(way));
+    if (!family.has_plan) continue;
+    for (const Way& way : kTensor) add(divided, family, way.ranks, options_of(way));
+    for (const Split& split : kSplits) add(divided, family, split.ranks, laid_out(split));
+  }
+  for (auto& one : divided)
+    if (refusal(one.second).empty()) cases.push_back(std::move(one));
+  return cases;
+}
+
+TEST(SimFamilies, HaveTheGradientsAndValuesOfTheCpuUnderEveryStrategy) {
+  std::map<int, std::vector<Case>> drawn;
+  for (auto& [ranks, one] : slice("SimFamilies", every_case(), 12)) drawn[ranks].push_back(one);
+  expect_results_of_the_cpu(drawn);
+}
+
+// An ordinary run trains the first of the layouts that a full run trains.
+TEST(SimLayouts, HaveTheGradientsAndValuesOfTheCpu) {
+  constexpr size_t kWhole = 40, kFew = 4;
+  const uint32_t seed = fresh_seed();
+  std::printf("SimLayouts: WEFT_TEST_SEED=%u (WEFT_TEST_FULL=1 trains %zu layouts)\n", seed, kWhole);
+  SCOPED_TRACE(fmt::format("WEFT_TEST_SEED={}", seed));
+  expect_results_of_the_cpu(
+      draw_cases(seed, runs_whole_matrices() ? kWhole : kFew, {.ranks = {1, 2, 2, 3, 4, 4}}).trained);
+}
+
+// In fp64 the layers of these models are libtorch's operations on both devices, and so is the criterion.
+Case same_operations(const Way& way) {
+  Case made{options_of(way), gpt2_trial("GPT2LMHeadModel", "fp64"), "gpt2"};
+  made.options.precision = "fp64";
+  made.trial.criterion = [](const State& outputs, const Batch& batch) {
+    return at::cross_entropy_loss(outputs.at("logits").flatten(0, 1), batch.at("input_ids").flatten());
+  };
+  return made;
+}
+
+TEST(SimBits, AreThoseOfTheCpuWhereTheOperationsAreTheSame) {
+  std::vector<Way> ways(std::begin(kWays), std::end(kWays));
+  ways.insert(ways.end(), std::begin(kStages), std::end(kStages));
+  ways.push_back({"hybrid_parallel", R"({"tp_size": 2, "parallel_output": false})", 2});
+  std::map<int, std::vector<Case>> drawn;
+  for (const Way& way : slice("SimBits", ways, 6)) drawn[way.ranks].push_back(same_operations(way));
+  expect_results_of_the_cpu(drawn, /*exactly=*/true);
+}
+
+// The host draws the masks of the layers. Those of attention are drawn on the device.
+TEST(SimDropout, DropsWhatTheCpuDrops) {
+  std::map<int, std::vector<Case>> cases;
+  for (const Way& way : {kWays[0], kWays[1], kStages[0]}) {
+    Case made{options_of(way), gpt2_trial("GPT2LMHeadModel", "fp64"), "gpt2 with dropout"};
+    made.options.precision = "fp64";
+    made.trial.model = [](const JobOptions& options) {
+      return tiny_gpt2(TinyGpt2{.precision = options.precision, .width = 16, .heads = 4, .dropout = 0.2});
+    };
+    cases[way.ranks].push_back(std::move(made));
+  }
+  expect_results_of_the_cpu(cases);
+}
+
+// Half precision rounds where the operations of the devices differ, so most of the gradient must agree.
+TEST(SimHalfPrecision, IsNearTheCpu) {
+  on_sim_ranks(2, [](World& world) {
+    for (const char* precision : {"bf16", "fp16"}) {
+      JobOptions options = {.strategy = "torch_fsdp", .precision = precision};
+      const Trial trial = {
+          .model = [](const JobOptions& options) { return tiny_gpt2(options.precision, 96); }};
+      const TrialOutcome expected = outcome_of(world, options, trial);
+      const OnSim sim(world);
+      const TrialOutcome found = outcome_of(world, options, trial);
+      EXPECT_NEAR(found.loss, expected.loss, 0.01 * expected.loss) << precision;
+      for (const auto& [name, gradient] : expected.gradients) {
+        const at::Tensor difference = found.gradients.at(name) - gradient;
+        EXPECT_LT(difference.norm().item<double>(), 0.1 * gradient.norm().item<double>())
+            << precision << " " << name;
+      }
+    }
+  });
+}
+
+}  // namespace
+
+}  // namespace weft::test

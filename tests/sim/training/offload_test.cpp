@@ -1,0 +1,104 @@
+// Placement of tensors in host memory beside a device that the host cannot read.
+#include "plugins/support/bytes.hpp"
+#include "plugins/support/pools.hpp"
+#include "sim/sim_device.hpp"
+#include "sim/training/sim_ranks.hpp"
+#include "support/slice.hpp"
+
+namespace weft::test {
+
+namespace {
+
+struct Offload {
+  const char* strategy;
+  std::string plain, offloading;  // options
+  bool leaves_nothing;            // on the device between steps
+};
+
+const Offload kOffloads[] = {
+    {"torch_fsdp", "{}", R"({"cpu_offload": true})", true},
+    {"torch_fsdp", R"({"sharding_strategy": "SHARD_GRAD_OP"})",
+     R"({"sharding_strategy": "SHARD_GRAD_OP", "cpu_offload": true})", true},
+    {"low_level_zero", R"({"stage": 1})", R"({"stage": 1, "cpu_offload": true})", false},
+    {"low_level_zero", R"({"stage": 2})", R"({"stage": 2, "cpu_offload": true})", false},
+    {"hybrid_parallel", R"({"zero_stage": 1, "tp_size": 2})",
+     R"({"zero_stage": 1, "tp_size": 2, "cpu_offload": true})", false},
+    {"gemini", "{}", R"({"placement_policy": "static", "offload_optim_frac": 1})", false},
+    {"gemini", "{}", R"({"placement_policy": "static", "offload_optim_frac": 1, "offload_param_frac": 1})",
+     true},
+    {"gemini", "{}", R"({"placement_policy": "static", "offload_optim_frac": 1, "pin_memory": true})", false},
+    {"gemini", "{}", R"({"placement_policy": "auto"})", true}};
+
+JobOptions options_of(const Offload& offload, const std::string& options, const std::string& precision) {
+  return {.strategy = offload.strategy, .options = options, .precision = precision};
+}
+
+TEST(SimOffload, ChangesNoBit) {
+  for (const size_t i : draw_slice("SimOffload", std::size(kOffloads), 4)) {
+    const Offload& offload = kOffloads[i];
+    const std::string precision = i % 2 == 0 ? "fp32" : "bf16";
+    SCOPED_TRACE(offload.offloading);
+    on_sim_ranks(2, [&](World& world) {
+      const OnSim sim(world);
+      expect_same_bits(world, options_of(offload, offload.offloading, precision),
+                       options_of(offload, offload.plain, precision), /*steps=*/4);
+    });
+  }
+}
+
+TEST(SimOffload, OfAllValuesLeavesTheDeviceNothingBetweenSteps) {
+  on_sim_ranks(2, [](World& world) {
+    const OnSim sim(world);
+    for (const Offload& offload : kOffloads) {
+      SCOPED_TRACE(offload.strategy + offload.offloading);
+      if (!offload.leaves_nothing) continue;
+      const int64_t before = sim::counters(sim.index()).bytes_in_use;
+      const JobOptions options = options_of(offload, offload.offloading, "fp32");
+      Job job = boost(world, toy(options, kEvenToy), options, "adamw");
+      const Batch batch = own_part(toy_batch(world.size(), 1, false), job);
+      job.train_step(batch);
+      sim::reset_counters(sim.index());
+      job.train_step(batch);
+      const sim::Counters counted = sim::counters(sim.index());
+      EXPECT_EQ(counted.bytes_in_use, before);
+      // Each value is brought to the device at least once, and each sum of gradients goes back once.
+      const int64_t part = 4 * job.model.num_elements() / world.size();
+      EXPECT_GE(counted.bytes_to_device, part);
+      EXPECT_GE(counted.bytes_to_host, part);
+      EXPECT_LT(counted.bytes_to_host, part + part / 4);
+    }
+  });
+}
+
+TEST(SimOffload, GeminiTrainsAModelThatTheDeviceHasNoRoomFor) {
+  on_sim_ranks(2, [](World& world) {
+    const OnSim sim(world);
+    const std::string chunks = R"("chunk_config_dict": {"chunk_size": 37440})";
+    const JobOptions fits = {.strategy = "gemini",
+                             .options = "{" + chunks + R"(, "placement_policy": "cpu"})"},
+                     exceeds = {.strategy = "gemini", .options = "{" + chunks + "}"};
+    const int64_t state = 16 * 25 * kEvenBlock / world.size();
+    expect_only_fits(world, fits, exceeds, state / 4);
+  });
+}
+
+TEST(SimCapacity, IsAnErrorThatNamesTheDeviceAndTheBytes) {
+  on_sim_ranks(1, [](World& world) {
+    const OnSim sim(world);
+    sim::set_capacity(sim.index(), 1 << 20);
+    try {
+      const JobOptions options = {.strategy = "none"};
+      boost(world, toy(options, kEvenToy), options);
+      ADD_FAILURE() << "the model fits into 1 MiB";
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("out of memory"), std::string::npos) << text;
+      EXPECT_NE(text.find("sim:" + std::to_string(sim.index())), std::string::npos) << text;
+    }
+    sim::set_capacity(sim.index(), int64_t{8} << 30);
+  });
+}
+
+}  // namespace
+
+}  // namespace weft::test

@@ -1,0 +1,62 @@
+#include "sim/training/sim_ranks.hpp"
+
+#include <c10/core/DeviceGuard.h>
+#include <gtest/gtest.h>
+
+#include "lanes.hpp"
+#include "sim/sim_device.hpp"
+#include "support/launch_ranks.hpp"
+
+namespace weft::test {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+c10::intrusive_ptr<c10d::Backend> connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                          milliseconds timeout, const c10::intrusive_ptr<c10d::Backend>&) {
+  return c10::make_intrusive<cuda::Lanes>(
+      store, rank, size, timeout, "sim",
+      [timeout](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string&) {
+        const c10::DeviceGuard here(device::current().place());
+        return sim::make_backend(store, rank, size, timeout);
+      });
+}
+
+c10::DeviceIndex index_of(const World& world) {
+  return static_cast<c10::DeviceIndex>(1 + world.rank() % (sim::kDevices - 1));
+}
+
+}  // namespace
+
+constinit const device::Kind kSim = {sizeof(device::Kind),
+                                     "sim",
+                                     c10::DeviceType::PrivateUse1,
+                                     "sim",
+                                     &connect,
+                                     [] { return sim::kDevices; },
+                                     nullptr,
+                                     &sim::set_capacity};
+
+void on_sim_ranks(int ranks, const std::function<void(World& world)>& body) {
+  on_ranks({ranks},
+           [&](World& world) {
+             sim::install();
+             body(world);
+             world.communicator().barrier();  // a rank that ends takes its connections with it
+           },
+           {.timeout = milliseconds(180'000)});
+}
+
+OnSim::OnSim(const World& world, const device::Kind& kind)
+    : before_(device::current()), index_(index_of(world)) {
+  device::use(device::Device(kind, index_));
+}
+
+OnSim::~OnSim() {
+  sim::synchronise(index_);
+  for (const std::string& line : sim::take_reports()) ADD_FAILURE() << "reported: " << line;
+  device::use(before_);
+}
+
+}  // namespace weft::test
