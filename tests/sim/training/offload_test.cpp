@@ -1,5 +1,6 @@
 // Placement of tensors in host memory beside a device that the host cannot read.
 #include "plugins/support/bytes.hpp"
+#include "plugins/support/parity.hpp"
 #include "plugins/support/pools.hpp"
 #include "sim/sim_device.hpp"
 #include "sim/training/sim_ranks.hpp"
