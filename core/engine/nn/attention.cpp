@@ -15,6 +15,7 @@
 #include "cpu/attention.hpp"
 #include "device/tensors.hpp"
 #include "nn/random_stream.hpp"
+#include "weft/nn/key_value_cache.hpp"
 #include "weft/nn/layers.hpp"
 #include "weft/nn/masks.hpp"
 
@@ -35,13 +36,16 @@ int64_t window_of(const AttentionOptions& options, int64_t positions) {
 }
 
 // Returns `mask`, or zeros if it is undefined, with later positions masked, and with those before the window.
-// The diagonal keeps the values of `mask`, so no row is all infinite.
+// The queries are the last positions of the keys. Each keeps the value of `mask` for itself, so no row is all
+// infinite.
 at::Tensor with_causal(const at::Tensor& mask, const at::Tensor& q, const at::Tensor& k,
                        const AttentionOptions& options) {
   const int64_t queries = q.size(-2), keys = k.size(-2);
   const auto ones = [&] { return at::ones({queries, keys}, q.options().dtype(at::kBool)); };
-  at::Tensor hidden = ones().triu_(1);
-  if (const int64_t window = window_of(options, keys); window > 0) hidden.logical_or_(ones().tril_(-window));
+  const int64_t past = keys - queries;
+  at::Tensor hidden = ones().triu_(1 + past);
+  if (const int64_t window = window_of(options, keys); window > 0)
+    hidden.logical_or_(ones().tril_(past - window));
   return (mask.defined() ? mask : at::zeros({1, 1, 1, 1}, q.options()))
       .masked_fill(hidden, -std::numeric_limits<double>::infinity());
 }
@@ -240,7 +244,103 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
   return at::stack(mixed, 3).flatten(2);
 }
 
+namespace {
+
+using KeysValues = KeyValueCache::KeysValues;
+
+// Returns attention of q (B, T, H, D) to keys and values (B, G, S, D) -> (B, T, H D). The mask decides alone
+// which keys a query sees.
+at::Tensor attention_to(const at::Tensor& q, const KeysValues& cached, const at::Tensor& mask,
+                        AttentionOptions options) {
+  options.causal = options.mask_is_causal = false;
+  options.window = 0;
+  const auto& [keys, values] = cached;
+  const int64_t rows = q.size(0), queries = q.size(1), heads = q.size(2), groups = keys.size(1);
+  const int64_t shared = heads / groups;
+  if (shared == 1)
+    return attention(q.transpose(1, 2), keys, values, mask, options).transpose(1, 2).flatten(2);
+  // Masks of each head are divided as the heads are.
+  const at::Tensor grouped_mask =
+      mask.defined() && mask.size(1) > 1 ? mask.unflatten(1, {groups, shared}) : at::Tensor();
+  if (queries == 1) {
+    // All heads of a group see the same keys, so they can be the queries of one head.
+    const at::Tensor allowed = grouped_mask.defined() ? grouped_mask.squeeze(3) : mask;
+    return attention(q.reshape({rows, groups, shared, q.size(3)}), keys, values, allowed, options)
+        .reshape({rows, 1, heads * q.size(3)});
+  }
+  const at::Tensor grouped = q.unflatten(2, {groups, shared});
+  std::vector<at::Tensor> mixed;
+  for (int64_t head = 0; head < shared; ++head) {
+    const at::Tensor allowed = grouped_mask.defined() ? grouped_mask.select(2, head) : mask;
+    mixed.push_back(
+        attention(grouped.select(3, head).transpose(1, 2), keys, values, allowed, options).transpose(1, 2));
+  }
+  return at::stack(mixed, 3).flatten(2);
+}
+
+// Returns self-attention of positions that continue those in the cache, for which `cached` has all keys.
+at::Tensor continued_attention(KeyValueCache& cache, const at::Tensor& q, KeysValues cached,
+                               const at::Tensor& mask, const AttentionOptions& options) {
+  const int64_t keys = cache.length();
+  at::Tensor allowed = mask.defined() ? mask : cache.padding(q);
+  if (allowed.defined() && allowed.size(-1) != keys)
+    fail(WEFT_FAILED_PRECONDITION,
+         "attention of positions that continue {} others has a mask of {} keys, must have {}; give the mask "
+         "of padding when the sequences begin",
+         cache.past(), allowed.size(-1), keys);
+  if (q.size(1) > 1) {
+    if (options.causal)
+      allowed = with_causal(allowed.defined() ? additive(allowed, q.scalar_type()) : allowed,
+                            q.transpose(1, 2), cached.keys, options);
+    return attention_to(q, cached, allowed, options);
+  }
+  // One query sees all keys, or the last ones.
+  if (const int64_t window = window_of(options, keys); window > 0) {
+    const auto last = [&](const at::Tensor& x, int64_t dim) { return x.narrow(dim, keys - window, window); };
+    cached = {last(cached.keys, 2), last(cached.values, 2)};
+    if (allowed.defined()) allowed = last(allowed, -1);
+  }
+  return attention_to(q, cached, allowed, options);
+}
+
+}  // namespace
+
+void Attention::require_cache() const {
+  if (operation)
+    fail(WEFT_UNIMPLEMENTED,
+         "generation needs whole sequences on each rank, but this job splits them, whose attention keeps no "
+         "keys and values; leave sequence parallelism out");
+}
+
+at::Tensor Attention::attend_source(const at::Tensor& q, const KeysAndValues& make, const at::Tensor& mask,
+                                    AttentionOptions options) const {
+  KeyValueCache* const cache = KeyValueCache::current();
+  if (cache == nullptr) {
+    const auto [k, v] = make();
+    return attend(q, k, v, mask, options);
+  }
+  require_cache();
+  options.fused = fused;
+  return attention_to(q, cache->source(this, make), mask, options);
+}
+
+at::Tensor RelativeAttentionBias::cached_padding(const at::Tensor& given, const at::Tensor& like) {
+  KeyValueCache* const cache = KeyValueCache::current();
+  return given.defined() || cache == nullptr ? given : cache->padding(like);
+}
+
+RelativeAttentionBias::Part RelativeAttentionBias::part(int64_t positions, int64_t heads) const {
+  Part part = operation ? operation->part(heads) : Part{positions, {{0, positions}}, {0, heads}};
+  if (const KeyValueCache* const cache = KeyValueCache::current()) {
+    part.positions += cache->past();
+    for (Run& queries : part.queries) queries.begin += cache->past();
+  }
+  return part;
+}
+
 at::Tensor Attention::attend(const at::Tensor& qkv, const at::Tensor& mask, AttentionOptions options) const {
+  if (KeyValueCache::current() != nullptr)
+    return attend(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), mask, options);
   options.fused = fused;
   options.random_stream = random_stream;
   if (!operation) return self_attention(qkv, mask, options);
@@ -251,6 +351,12 @@ at::Tensor Attention::attend(const at::Tensor& q, const at::Tensor& k, const at:
                              const at::Tensor& mask, AttentionOptions options) const {
   options.fused = fused;
   options.random_stream = random_stream;
+  if (KeyValueCache* const cache = KeyValueCache::current()) {
+    require_cache();
+    const KeysValues cached = cache->append(this, k, v);
+    return cache->past() == 0 ? self_attention(q, k, v, mask, options)
+                              : continued_attention(*cache, q, cached, mask, options);
+  }
   return operation ? operation->forward(q, k, v, mask, options) : self_attention(q, k, v, mask, options);
 }
 

@@ -20,7 +20,7 @@ std::vector<nn::SequenceLength> lengths_of(const nn::Model& model, const Batch& 
 }  // namespace
 
 std::shared_ptr<nn::ForwardContext> make_context(const nn::Model& model, const Batch& batch,
-                                                 const AppliedPlan* plan) {
+                                                 const AppliedPlan* plan, nn::KeyValueCache* cache) {
   std::vector<nn::Sequence> sequences;
   for (const nn::SequenceLength& length : lengths_of(model, batch)) {
     std::vector<Run> own = {{0, length.positions}};
@@ -29,7 +29,7 @@ std::shared_ptr<nn::ForwardContext> make_context(const nn::Model& model, const B
   }
   std::optional<uint64_t> seed;
   if (model.is_training()) seed = nn::drawn_seed();
-  return std::make_shared<nn::ForwardContext>(std::move(sequences), seed);
+  return std::make_shared<nn::ForwardContext>(std::move(sequences), seed, cache);
 }
 
 at::Tensor weighted_mean(const std::vector<nn::AuxiliaryLoss>& losses, const nn::ForwardContext& context,

@@ -1,7 +1,8 @@
 // The context of one micro-batch's forward pass: its sequences, its random numbers and the auxiliary losses
-// that layers add. Code that runs a unit (in forward, to recompute it, or on another pipeline stage) makes
-// the context of that micro-batch the current one of its thread. Layers read the context instead of passing
-// values to each other through members, so that micro-batches can interleave.
+// that layers add. Generation adds the cache of earlier tokens. Code that runs a unit (in forward, to
+// recompute it, or on another pipeline stage) makes the context of that micro-batch the current one of its
+// thread. Layers read the context instead of passing values to each other through members, so that
+// micro-batches can interleave.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,6 +22,8 @@ class DeferredGradients;
 }
 
 namespace weft::nn {
+
+class KeyValueCache;
 
 // A sequence of this micro-batch, under the name that Model::lengths gives it.
 struct Sequence {
@@ -44,8 +47,10 @@ struct AuxiliaryLoss {
 class ForwardContext {
  public:
   // `seed` seeds the random numbers of this micro-batch. Without it they come from the default generator.
-  explicit ForwardContext(std::vector<Sequence> sequences = {}, std::optional<uint64_t> seed = {})
-      : sequences_(std::move(sequences)), seed_(seed) {}
+  // `cache` holds the earlier tokens of its sequences, and must outlive the context.
+  explicit ForwardContext(std::vector<Sequence> sequences = {}, std::optional<uint64_t> seed = {},
+                          KeyValueCache* cache = nullptr)
+      : sequences_(std::move(sequences)), seed_(seed), cache_(cache) {}
   ForwardContext(const ForwardContext&) = delete;
 
   // Returns the context of the unit that this thread runs. Throws FAILED_PRECONDITION outside of a unit.
@@ -55,6 +60,9 @@ class ForwardContext {
   // Returns the sequence `name`. Throws NOT_FOUND naming the sequences that exist.
   const Sequence& sequence(std::string_view name) const;
   const std::optional<uint64_t>& seed() const { return seed_; }
+  // Returns the cache of a forward whose tokens continue earlier ones, otherwise null. Layers call
+  // KeyValueCache::current().
+  KeyValueCache* cache() const { return cache_; }
 
   // Adds an auxiliary loss. A call during recomputation is ignored, so that the loss counts once. Throws
   // NOT_FOUND if the sequence does not exist, INVALID_ARGUMENT unless the sum has one element.
@@ -65,6 +73,7 @@ class ForwardContext {
  private:
   const std::vector<Sequence> sequences_;
   const std::optional<uint64_t> seed_;
+  KeyValueCache* const cache_;  // may be null
   std::vector<AuxiliaryLoss> losses_;
 };
 

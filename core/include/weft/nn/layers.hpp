@@ -4,11 +4,13 @@
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "weft/nn/key_value_cache.hpp"
 #include "weft/nn/operation.hpp"
 
 namespace weft::nn {
@@ -145,14 +147,25 @@ class Attention : public Layer {
 
  protected:
   // Compute self_attention(), or the operation of the plan, with `fused` and `random_stream` of this layer.
+  // In a forward with a KeyValueCache, q, k and v are those of the positions of this forward, which attend to
+  // themselves and to all earlier ones. Without `mask` the cache masks padding; a mask covers all keys.
   at::Tensor attend(const at::Tensor& qkv, const at::Tensor& mask, AttentionOptions options) const;
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                     AttentionOptions options) const;
+  // Computes attention of q (B, T, H, D) to another sequence. `make` returns its keys and values (B, S, G,
+  // D); a cache keeps them, so that it is called once for all forwards. `mask` broadcasts to (B, H, T, S).
+  using KeysAndValues = std::function<KeyValueCache::KeysValues()>;
+  at::Tensor attend_source(const at::Tensor& q, const KeysAndValues& make, const at::Tensor& mask,
+                           AttentionOptions options) const;
   // Returns the position ids of `x`. `given` (1 or B, T) has those of the whole sequences; undefined means 0
   // ... T - 1.
   at::Tensor positions_of(const at::Tensor& x, const at::Tensor& given) const {
     return operation ? operation->positions(given, x) : given;
   }
+
+ private:
+  // Throws UNIMPLEMENTED if an operation computes attention, which knows no cache.
+  void require_cache() const;
 };
 
 // The base of layers that compute a position bias of attention, with the members that a plan may set.
@@ -165,10 +178,12 @@ class RelativeAttentionBias : public Layer {
 
  protected:
   // Returns the part of the bias that this rank computes. `positions` is the number of positions of its
-  // hidden states, `heads` the number of heads of the layer.
-  Part part(int64_t positions, int64_t heads) const {
-    return operation ? operation->part(heads) : Part{positions, {{0, positions}}, {0, heads}};
-  }
+  // hidden states, `heads` the number of heads of the layer. With a KeyValueCache the queries are those of
+  // this forward, and the positions also those before it.
+  Part part(int64_t positions, int64_t heads) const;
+  // Returns the additive mask of padding: `given`, or that of the cache, (N, 1, 1, keys) in the dtype of
+  // `like`; undefined if nothing is padding.
+  static at::Tensor cached_padding(const at::Tensor& given, const at::Tensor& like);
 };
 
 // Returns an activation of Hugging Face's ACT2FN by its name ("gelu_new", "relu", ...). Throws
