@@ -77,26 +77,35 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& source,
   const auto heads = [&](const nn::Linear& layer, const at::Tensor& from) {
     return layer(from).unflatten(-1, {n_heads, head_size_});
   };
-  const at::Tensor& from = source.defined() ? source : x;
   nn::AttentionOptions options;
   options.scale = 1;
   options.mask_is_causal = causal_;
   if (is_training()) options.dropout = dropout->probability;
-  return (*o)(attend(heads(*q, x), heads(*k, from), heads(*v, from), mask, options));
+  const at::Tensor queries = heads(*q, x);
+  if (source.defined()) {
+    const auto keys_and_values = [&] {
+      return nn::KeyValueCache::KeysValues{heads(*k, source), heads(*v, source)};
+    };
+    return (*o)(attend_source(queries, keys_and_values, mask, options));
+  }
+  const at::Tensor keys = heads(*k, x), values = heads(*v, x);
+  return (*o)(attend(queries, keys, values, mask, options));
 }
 
 at::Tensor Attention::position_bias(int64_t positions, const at::Tensor& padding) const {
   const RelativeAttentionBias::Part part = relative_attention_bias->part(positions);
   const at::Tensor bias = (*relative_attention_bias)(part);
-  at::Tensor mask = padding;
-  if (causal_) {
+  at::Tensor mask = relative_attention_bias->all_padding(padding, bias);
+  // The last position sees all.
+  const bool is_last = part.queries.size() == 1 && part.queries[0].begin + 1 == part.positions;
+  if (causal_ && !is_last) {
     const at::TensorOptions integers = bias.options().dtype(at::kLong);
     std::vector<at::Tensor> own;
     for (const Run& queries : part.queries)
       own.push_back(at::arange(queries.begin, queries.begin + queries.count, integers));
     const at::Tensor earlier = at::arange(part.positions, integers).le(at::cat(own).unsqueeze(1));
     const at::Tensor causal = nn::additive_mask(earlier, bias.scalar_type());
-    mask = padding.defined() ? at::minimum(padding, causal) : causal;
+    mask = mask.defined() ? at::minimum(mask, causal) : causal;
   }
   return mask.defined() ? bias + mask : bias;
 }

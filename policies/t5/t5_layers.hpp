@@ -30,6 +30,10 @@ class RelativeAttentionBias : public nn::RelativeAttentionBias {
   RelativeAttentionBias(const T5Config& config, bool bidirectional, at::ScalarType dtype);
   // Returns the heads and queries that attention needs here, where x has `positions` positions.
   Part part(int64_t positions) const { return nn::RelativeAttentionBias::part(positions, weight.size(1)); }
+  // Returns `given`, the additive mask of padding, or that of the tokens before this forward.
+  static at::Tensor all_padding(const at::Tensor& given, const at::Tensor& like) {
+    return cached_padding(given, like);
+  }
   // Returns the bias of these heads and queries for all keys: (1, heads, queries, T).
   at::Tensor operator()(const Part& part) const;
 
@@ -57,7 +61,7 @@ class Attention : public nn::Attention {
   // Returns the sum of the position bias and the additive masks, which self-attention of every block of the
   // stack adds to its scores: (N, H, T, T), or (1, H, T, T) without padding. If sequences are split, returns
   // the part that is needed here. padding: additive, (N, 1, 1, T), or undefined. Requires
-  // `has_bias`.
+  // `has_bias`. With a KeyValueCache, T counts its positions too where it is that of the keys.
   at::Tensor position_bias(int64_t positions, const at::Tensor& padding) const;
 
   std::vector<std::pair<std::string_view, int64_t*>> attributes() override { return {{"n_heads", &n_heads}}; }

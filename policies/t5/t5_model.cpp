@@ -180,7 +180,8 @@ std::unique_ptr<nn::Unit> T5Model::make_prologue() const {
     if (stack) modules.insert(modules.end(), {stack->places.stream_begin.get(), stack->dropout.get()});
   return nn::make_unit(
       "prologue", std::move(modules), [encoder = encoder_.get(), decoder = decoder_.get()](State& state) {
-        state.set(nn::kHidden, encoder->embedded(nn::take(state, nn::kInputIds)));
+        if (state.has(nn::kInputIds))
+          state.set(nn::kHidden, encoder->embedded(nn::take(state, nn::kInputIds)));
         if (decoder) state.set(nn::kDecoderHidden, decoder->embedded(nn::take(state, nn::kDecoderInputIds)));
       });
 }

@@ -36,11 +36,17 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& source,
   const auto heads = [&](const nn::Linear& layer, const at::Tensor& from) {
     return layer(from).unflatten(-1, {num_heads, -1});
   };
-  const at::Tensor& from = source.defined() ? source : x;
   nn::AttentionOptions options;
   options.causal = causal_;
   if (is_training()) options.dropout = attn_dropout->probability;
-  const at::Tensor q = heads(*q_proj, x), k = heads(*k_proj, from), v = heads(*v_proj, from);
+  const at::Tensor q = heads(*q_proj, x);
+  if (source.defined()) {
+    const auto keys_and_values = [&] {
+      return nn::KeyValueCache::KeysValues{heads(*k_proj, source), heads(*v_proj, source)};
+    };
+    return (*out_proj)(attend_source(q, keys_and_values, mask, options));
+  }
+  const at::Tensor k = heads(*k_proj, x), v = heads(*v_proj, x);
   return (*out_proj)(attend(q, k, v, mask, options));
 }
 

@@ -159,18 +159,18 @@ std::unique_ptr<nn::Unit> WhisperModel::make_prologue() const {
                                              encoder_->conv2.get()};
   if (decoder_)
     for (torch::nn::Module* module : decoder_->modules()) modules.push_back(module);
-  return nn::make_unit(
-      "prologue", std::move(modules), [encoder = encoder_.get(), decoder = decoder_.get()](State& state) {
-        const auto take_if_any = [&](const char* name) {
-          return state.has(name) ? nn::take(state, name) : at::Tensor();
-        };
-        const at::Tensor features = nn::take(state, kFeatures), frames = take_if_any(kFrames);
-        state.set(nn::kHidden, encoder->convolved(features, frames));
-        if (!decoder) return;
-        const at::Tensor ids = nn::take(state, nn::kDecoderInputIds);
-        const at::Tensor positions = take_if_any(nn::kDecoderPositions);
-        state.set(nn::kDecoderHidden, decoder->embedded(ids, positions));
-      });
+  return nn::make_unit("prologue", std::move(modules),
+                       [encoder = encoder_.get(), decoder = decoder_.get()](State& state) {
+                         const auto take_if_any = [&](const char* name) {
+                           return state.has(name) ? nn::take(state, name) : at::Tensor();
+                         };
+                         const at::Tensor features = take_if_any(kFeatures), frames = take_if_any(kFrames);
+                         if (features.defined()) state.set(nn::kHidden, encoder->convolved(features, frames));
+                         if (!decoder) return;
+                         const at::Tensor ids = nn::take(state, nn::kDecoderInputIds);
+                         const at::Tensor positions = take_if_any(nn::kDecoderPositions);
+                         state.set(nn::kDecoderHidden, decoder->embedded(ids, positions));
+                       });
 }
 
 // The positions, which are not trained, are a unit of their own, because strategies keep the parameters of a

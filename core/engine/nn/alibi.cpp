@@ -28,6 +28,19 @@ Alibi::Alibi(int64_t num_heads) : heads{0, num_heads}, num_heads_(num_heads) {}
 
 at::Tensor Alibi::operator()(const at::Tensor& x, const at::Tensor& padding) const {
   const Part own = part(x.size(1), heads.count);
+  const auto slopes_of = [&] {
+    return alibi_slopes(num_heads_)
+        .narrow(0, heads.begin + own.heads.begin, own.heads.count)
+        .to(x.device())
+        .view({1, -1, 1, 1});
+  };
+  if (KeyValueCache* const cache = KeyValueCache::current()) {
+    const at::Tensor masked = cached_padding(padding, x);
+    const at::Tensor bias = cache->by_key(this, [&](int64_t capacity) {
+      return (slopes_of() * cache->positions(capacity, x).unsqueeze(1).unsqueeze(1)).to(x.scalar_type());
+    });
+    return masked.defined() ? bias + masked : bias;
+  }
   at::Tensor positions;  // (1 or N, T)
   if (padding.defined()) {
     const at::Tensor attended = padding.flatten(1).eq(0).to(at::kLong);
@@ -35,10 +48,7 @@ at::Tensor Alibi::operator()(const at::Tensor& x, const at::Tensor& padding) con
   } else {
     positions = at::arange(own.positions, x.options().dtype(at::kLong)).unsqueeze(0);
   }
-  const at::Tensor slopes =
-      alibi_slopes(num_heads_).narrow(0, heads.begin + own.heads.begin, own.heads.count).to(x.device());
-  const at::Tensor bias =
-      (slopes.view({1, -1, 1, 1}) * positions.unsqueeze(1).unsqueeze(1)).to(x.scalar_type());
+  const at::Tensor bias = (slopes_of() * positions.unsqueeze(1).unsqueeze(1)).to(x.scalar_type());
   return padding.defined() ? bias + padding : bias;
 }
 

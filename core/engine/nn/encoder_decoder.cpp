@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "weft/nn/key_value_cache.hpp"
 
 namespace weft::nn {
 
@@ -14,6 +15,33 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
 
 void append(std::vector<std::string>& names, const std::vector<std::string>& more) {
   names.insert(names.end(), more.begin(), more.end());
+}
+
+// Returns true if the units run for tokens that continue earlier ones, so that the encoder has run before.
+bool continues() {
+  const KeyValueCache* const cache = KeyValueCache::current();
+  return cache != nullptr && cache->past() > 0;
+}
+
+// A unit of the encoder. Its attention leaves the cache to the decoder.
+class EncoderUnit final : public Unit {
+ public:
+  explicit EncoderUnit(std::unique_ptr<Unit> unit) : Unit(unit->name()), unit_(std::move(unit)) {
+    for (torch::nn::Module* module : unit_->modules()) uses(*module);
+  }
+  void forward(State& state) override {
+    if (continues()) return;
+    const KeyValueCache::Suspension suspended(KeyValueCache::current());
+    unit_->forward(state);
+  }
+
+ private:
+  const std::unique_ptr<Unit> unit_;
+};
+
+std::vector<std::unique_ptr<Unit>> encoder_units(std::vector<std::unique_ptr<Unit>> blocks) {
+  for (std::unique_ptr<Unit>& block : blocks) block = std::make_unique<EncoderUnit>(std::move(block));
+  return blocks;
 }
 
 // The unit between the encoder's last block and the decoder's first one: replaces kHidden by the decoder's.
@@ -29,11 +57,20 @@ class EncoderEnd final : public Unit {
   }
 
   void forward(State& state) override {
+    KeyValueCache* const cache = KeyValueCache::current();
+    if (continues()) {
+      state.set(kHidden, take(state, kDecoderHidden));
+      for (const auto& [name, field] : cache->kept()) state.set(name, field);
+      return;
+    }
     const at::Tensor encoded = last_(state.at(kHidden));
     state.set(kHidden, take(state, kDecoderHidden));
     for (const std::string& name : shared_fields_) state.erase(name);
     state.set(kEncoderOutput, encoded);
     state.set(kSource, source_(encoded));
+    if (cache == nullptr) return;
+    for (const char* name : {kEncoderOutput, kSource, kAttentionMask})
+      if (const at::Tensor* field = state.find(name)) cache->keep(name, *field);
   }
 
  private:
@@ -72,7 +109,7 @@ void EncoderDecoderModel::assemble(std::unique_ptr<Unit> prologue, std::unique_p
   decoder_inputs_ = std::move(decoder_inputs);
   encoder_stream_end_ = encoder.places.stream_end;
   add(std::move(prologue));
-  add_all(std::move(encoder.blocks));
+  add_all(encoder_units(std::move(encoder.blocks)));
   encoder_end_ = num_units();
   add(std::make_unique<EncoderEnd>(std::move(encoder.last), *encoder.places.source,
                                    std::move(encoder.shared_fields)));
@@ -99,6 +136,21 @@ State EncoderDecoderModel::input(const Batch& batch) const {
   }
   add_fields(fields, state);
   head().prepare(fields, head_positions(batch), state);
+  return state;
+}
+
+std::optional<Decoding> EncoderDecoderModel::decoding() const {
+  if (!has_decoder()) return std::nullopt;
+  Decoding decoding = decoder_inputs_->decoding();
+  decoding.encoder = encoder_inputs_->fields();
+  return decoding;
+}
+
+State EncoderDecoderModel::continued_input(const Batch& batch) const {
+  const BatchFields fields(batch, traits().architecture);
+  fields.refuse_others(decoder_inputs_->fields());
+  State state;
+  decoder_inputs_->read(fields, state);
   return state;
 }
 
@@ -151,7 +203,9 @@ std::vector<SequenceLength> EncoderDecoderModel::lengths(const Batch& batch) con
   const auto length = [](const char* name, const std::vector<int64_t>& shape) {
     return SequenceLength{name, shape.back(), shape[0]};
   };
-  std::vector<SequenceLength> lengths = {length("encoder", encoder_inputs_->shape(batch))};
+  std::vector<SequenceLength> lengths;
+  if (!has_decoder() || has_encoder_inputs(batch))
+    lengths.push_back(length("encoder", encoder_inputs_->shape(batch)));
   if (has_decoder()) lengths.push_back(length("decoder", decoder_positions(batch)));
   return lengths;
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include "weft/nn/key_value_cache.hpp"
 #include "weft/nn/row_labels.hpp"
 
 namespace weft::nn {
@@ -30,6 +31,11 @@ void LanguageHead::prepare(const BatchFields& batch, at::IntArrayRef positions, 
 void LanguageHead::forward(const Finish& finish, State& state) const {
   const at::Tensor hidden = finish(take(state, kHidden));
   state.set(options_.output, logits(options_.scale == 1 ? hidden : hidden * options_.scale));
+}
+
+at::Tensor LanguageHead::logits(const at::Tensor& hidden) const {
+  const bool generates = KeyValueCache::current() != nullptr;
+  return (*layer_)(generates ? hidden.narrow(-2, hidden.size(-2) - 1, 1) : hidden);
 }
 
 std::vector<LossTerm> LanguageHead::loss(const State& outputs, const Batch& batch) const {

@@ -94,6 +94,8 @@ at::Tensor whole_linear(const at::Tensor& x, const at::Tensor& weight, const at:
                         Linear::Layout layout) {
   const bool transposed = layout == Linear::Layout::kOutIn;
   if (uses_fast_product(x)) {
+    if (!at::GradMode::is_enabled())
+      return with_last(kernels::product(rows_of(x), transposed ? weight : weight.t(), bias), x);
     const std::optional<at::Tensor> added = bias.defined() ? std::optional(bias) : std::nullopt;
     return FastLinear::apply(x, weight, added, transposed);
   }

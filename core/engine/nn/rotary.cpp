@@ -5,6 +5,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/where.h>
+#include <c10/core/GradMode.h>
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -15,6 +16,7 @@
 #include "base/text.hpp"
 #include "cpu/rotary.hpp"
 #include "device/tensors.hpp"
+#include "weft/nn/key_value_cache.hpp"
 
 namespace weft::nn {
 
@@ -189,8 +191,11 @@ Rotary::Rotary(const RotaryConfig& config, int64_t size) : frequencies_(frequenc
 Rotary::Table Rotary::table(int64_t positions, bool on_host) const {
   const std::lock_guard lock(mutex_);
   Table& known = on_host ? table_ : device_table_;
-  if (!known.cosine.defined() || known.cosine.size(0) < positions) {
-    const at::Tensor angles = at::arange(positions, at::kFloat).unsqueeze(1) * frequencies_;
+  const int64_t count = known.cosine.defined() ? known.cosine.size(0) : 0;
+  if (count < positions) {
+    // Generation asks for one position more at a time.
+    const at::Tensor angles =
+        at::arange(std::max(positions, 2 * count), at::kFloat).unsqueeze(1) * frequencies_;
     known = {angles.cos(), angles.sin()};
     if (!on_host) known = {device::on_device(known.cosine), device::on_device(known.sine)};
   }
@@ -204,20 +209,39 @@ Rotary::Table Rotary::table_of(const at::Tensor& positions) const {
   return {angles.cos(), angles.sin()};
 }
 
-at::Tensor Rotary::operator()(const at::Tensor& x, const at::Tensor& positions) const {
+Rotary::Table Rotary::rows(const at::Tensor& x, const at::Tensor& positions) const {
   const bool given = positions.defined() && !positions.is_meta();
   if (given && !device::is_on_host(positions)) {
     const Table own = table_of(positions);
-    return Turn::apply(x.contiguous(), own.cosine.to(x.options()), own.sine.to(x.options()));
+    return {own.cosine.to(x.options()), own.sine.to(x.options())};
   }
   const int64_t length =
       given && positions.numel() > 0 ? device::value_of<int64_t>(positions.max()) + 1 : x.size(1);
   const Table all = table(length, given || device::is_on_host(x) || x.is_meta());
-  const auto rows = [&](const at::Tensor& table) {
-    const at::Tensor picked = given ? table.index({positions}) : table.slice(0, 0, x.size(1)).unsqueeze(0);
-    return picked.to(x.options());
+  const auto picked = [&](const at::Tensor& table) {
+    return (given ? table.index({positions}) : table.slice(0, 0, x.size(1)).unsqueeze(0)).to(x.options());
   };
-  return Turn::apply(x.contiguous(), rows(all.cosine), rows(all.sine));
+  return {picked(all.cosine), picked(all.sine)};
+}
+
+Rotary::Table Rotary::shared_rows(const at::Tensor& x, const at::Tensor& positions) const {
+  KeyValueCache* const cache = KeyValueCache::current();
+  if (cache == nullptr || !positions.defined()) return rows(x, positions);
+  struct Shared {
+    at::Tensor positions;
+    Table rows;
+  };
+  Shared& shared = cache->in_forward<Shared>(this);
+  if (!shared.positions.defined() || !shared.positions.is_same(positions) ||
+      shared.rows.cosine.scalar_type() != x.scalar_type())
+    shared = {positions, rows(x, positions)};
+  return shared.rows;
+}
+
+at::Tensor Rotary::operator()(const at::Tensor& x, const at::Tensor& positions) const {
+  const Table own = shared_rows(x, positions);
+  if (!at::GradMode::is_enabled()) return turned(x.contiguous(), own.cosine, own.sine, /*back=*/false);
+  return Turn::apply(x.contiguous(), own.cosine, own.sine);
 }
 
 }  // namespace weft::nn

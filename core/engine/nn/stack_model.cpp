@@ -69,6 +69,11 @@ std::vector<Objective> TokenStackModel::objectives() const {
   return found;
 }
 
+std::optional<Decoding> TokenStackModel::decoding() const {
+  if (!continues_text()) return std::nullopt;
+  return TokenInputs(tokens_).decoding();
+}
+
 std::vector<Vocabulary> TokenStackModel::vocabularies() const {
   return TokenInputs(tokens_).vocabularies();
 }

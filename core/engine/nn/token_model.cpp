@@ -78,6 +78,16 @@ void TokenInputs::add_example(int64_t samples, int64_t positions, Batch& batch) 
   batch.set(ids_, options_.choices ? ids.unsqueeze(1) : ids);
 }
 
+Decoding TokenInputs::decoding() const {
+  return {.ids = ids_,
+          .mask = mask_,
+          .positions = options_.position_ids ? positions_ : "",
+          .vocabulary = options_.vocabulary,
+          .longest = options_.positions,
+          .longest_key = options_.positions_key,
+          .encoder = {}};
+}
+
 std::vector<Vocabulary> TokenInputs::vocabularies() const {
   std::vector<Vocabulary> vocabularies = {{ids_, options_.vocabulary}};
   if (options_.token_types > 0) vocabularies.push_back({kTokenTypes, options_.token_types});

@@ -50,6 +50,11 @@ class EncoderDecoderModel : public ComposedModel {
   // Reads the fields of both stacks. Makes the ids of the decoder from the labels where a batch has only
   // labels.
   State input(const Batch& batch) const override;
+  // Returns how the decoder continues its tokens; empty without a decoder.
+  std::optional<Decoding> decoding() const override;
+  // Reads the fields of the decoder alone. The encoder's blocks do not run in such a forward: the cache has
+  // kept the encoder's output.
+  State continued_input(const Batch& batch) const override;
   // Returns none with a decoder, whose labels are another sequence than the inputs.
   std::vector<Objective> objectives() const override;
   State outputs(const State& last) const override;
@@ -68,7 +73,7 @@ class EncoderDecoderModel : public ComposedModel {
   EncoderDecoderModel(const Config& config, ModelTraits traits, ShiftedLabels shifted = {});
   // Create the units: prologue, the encoder's blocks, "encoder.end", the decoder's blocks, epilogue. Without
   // a decoder the epilogue follows the encoder's blocks. `prologue` computes kHidden from the encoder's
-  // fields and kDecoderHidden from the decoder's.
+  // fields, if the State has them, and kDecoderHidden from the decoder's.
   void assemble(std::unique_ptr<Unit> prologue, std::unique_ptr<Inputs> encoder_inputs, Stack encoder,
                 std::unique_ptr<Head> head);
   void assemble(std::unique_ptr<Unit> prologue, std::unique_ptr<Inputs> encoder_inputs, Stack encoder,
@@ -86,6 +91,7 @@ class EncoderDecoderModel : public ComposedModel {
   Batch with_decoder_ids(const BatchFields& batch) const;
   at::Tensor shifted_right(const at::Tensor& labels) const;
   std::vector<int64_t> decoder_positions(const Batch& batch) const;
+  bool has_encoder_inputs(const Batch& batch) const { return batch.has(encoder_inputs_->fields().front()); }
 
   const ShiftedLabels shifted_;
   std::unique_ptr<Inputs> encoder_inputs_;

@@ -42,8 +42,9 @@ class LanguageHead : public Head {
   std::string perplexity_term() const override { return options_.term; }
   std::vector<Tie> ties() const override;
 
-  // (..., C) -> (..., vocabulary)
-  at::Tensor logits(const at::Tensor& hidden) const { return (*layer_)(hidden); }
+  // (..., T, C) -> (..., T, vocabulary). In a forward with a KeyValueCache, which generates tokens, the
+  // result has the last position alone.
+  at::Tensor logits(const at::Tensor& hidden) const;
   const Linear& layer() const { return *layer_; }
 
  private:

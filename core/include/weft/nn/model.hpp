@@ -15,6 +15,7 @@
 
 #include "weft/config.hpp"
 #include "weft/metric.hpp"
+#include "weft/nn/decoding.hpp"
 #include "weft/nn/unit.hpp"
 #include "weft/state.hpp"
 
@@ -128,6 +129,12 @@ class Model : public torch::nn::Module {
   // Checks a batch (names, shapes, ranges that are cheap to check) and returns the State that enters the
   // first unit. Throws INVALID_ARGUMENT naming the field, what was found and what is wanted.
   virtual State input(const Batch& batch) const = 0;
+  // Returns how this model continues sequences of tokens. Empty for a model that does not predict the next
+  // token from earlier ones.
+  virtual std::optional<Decoding> decoding() const { return std::nullopt; }
+  // Returns the State of a forward whose tokens continue those in a KeyValueCache: like input(), of a batch
+  // that has the fields of Decoding for these tokens alone.
+  virtual State continued_input(const Batch& batch) const { return input(batch); }
 
   // Returns the terms of the loss from the State that the last unit left; none if the batch has no labels.
   // The terms are those of counts(), in the same order.

@@ -45,6 +45,10 @@ class Rotary {
   };
   // Returns a table of at least `positions` positions, on the host or on the device.
   Table table(int64_t positions, bool on_host) const;
+  // Returns the rows of `positions` in the dtype of x, (1 or N, T, D / 2).
+  Table rows(const at::Tensor& x, const at::Tensor& positions) const;
+  // Returns the same rows; in a forward with a KeyValueCache all layers share them.
+  Table shared_rows(const at::Tensor& x, const at::Tensor& positions) const;
   // Returns the table of `positions`, which are on the device. Does not ask for the largest of them, for
   // which the host would wait.
   Table table_of(const at::Tensor& positions) const;

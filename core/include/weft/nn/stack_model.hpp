@@ -55,6 +55,7 @@ class TokenStackModel : public StackModel, public TokenModel {
  public:
   std::vector<Vocabulary> vocabularies() const override;
   int64_t max_sequence_length() const override { return tokens_.positions; }
+  std::optional<Decoding> decoding() const override;
   // Returns the head's, without causal_lm if positions see later tokens (continues_text() is false).
   std::vector<Objective> objectives() const override;
 

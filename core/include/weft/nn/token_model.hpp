@@ -17,7 +17,7 @@ namespace weft::nn {
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
-  // Returns the vocabulary of each field of ids. `weft generate` continues the first field.
+  // Returns the vocabulary of each field of ids.
   virtual std::vector<Vocabulary> vocabularies() const = 0;
   // Returns false if text has no labels for this model, because its logits do not predict the next token from
   // earlier ones (an encoder of masked tokens). Models without such logits, as classifiers, are refused by
@@ -63,6 +63,8 @@ class TokenInputs final : public Inputs {
   // value -100 is allowed.
   at::Tensor checked_ids(const BatchFields& batch, const char* name, bool ignored = false) const;
   std::vector<Vocabulary> vocabularies() const;
+  // Returns how a model continues these tokens.
+  Decoding decoding() const;
 
  private:
   at::Tensor position_ids(const BatchFields& batch, const at::Tensor& ids) const;
