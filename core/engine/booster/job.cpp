@@ -149,20 +149,6 @@ Evaluation& Evaluation::operator+=(const Evaluation& other) {
 
 namespace {
 
-// Puts the model in evaluation mode while it lives.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(nn::Model& model) : model_(model), was_training_(model.is_training()) {
-    model_.train(false);
-  }
-  ~EvaluationMode() { model_.train(was_training_); }
-  EvaluationMode(const EvaluationMode&) = delete;
-
- private:
-  nn::Model& model_;
-  bool was_training_;
-};
-
 // Returns the terms of the loss and the metrics for this rank's samples.
 Evaluation own_part(const nn::Model& model, const Training::Forward& forward, const Criterion& criterion,
                     const Batch& batch) {

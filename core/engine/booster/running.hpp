@@ -11,6 +11,20 @@ namespace weft {
 // Returns the training of a model. Throws FAILED_PRECONDITION if it is not boosted.
 Training& training_of(const Model& model);
 
+// Puts the model in evaluation mode while it lives.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(nn::Model& model) : model_(model), was_training_(model.is_training()) {
+    model_.train(false);
+  }
+  ~EvaluationMode() { model_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+
+ private:
+  nn::Model& model_;
+  bool was_training_;
+};
+
 // Splits this rank's part of a batch into micro-batches by `accumulate` and the options of the pipeline, as
 // many as on the ranks with other samples. Collective.
 std::vector<Batch> micro_batches_of(const Batch& batch, int64_t accumulate, Bindings& bindings);

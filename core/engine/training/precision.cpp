@@ -23,8 +23,8 @@ void move_to_device(State& state) {
 
 }  // namespace
 
-State input_of(const Bindings& bindings, const Batch& batch) {
-  State state = bindings.model().input(batch);
+State input_of(const Bindings& bindings, const Batch& batch, bool continues) {
+  State state = continues ? bindings.model().continued_input(batch) : bindings.model().input(batch);
   if (bindings.options().cast_inputs)
     state = with_floating(
         std::move(state), [](at::ScalarType type) { return at::isFloatingType(type); }, bindings.dtype());

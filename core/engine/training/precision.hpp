@@ -6,8 +6,9 @@
 namespace weft {
 
 // Return the state that enters the first unit for `batch`, which is on the host, and the outputs made from
-// the state that leaves the last unit, in the dtypes that TrainingOptions ask for. Both are on the device.
-State input_of(const Bindings& bindings, const Batch& batch);
+// the state that leaves the last unit, in the dtypes that TrainingOptions ask for. Both are on the device. If
+// `continues`, the batch is one of Model::continued_input.
+State input_of(const Bindings& bindings, const Batch& batch, bool continues = false);
 State outputs_of(const Bindings& bindings, const State& last);
 
 // Returns the batch on the device, for losses.

@@ -20,6 +20,7 @@
 #include "training/pipeline.hpp"
 #include "training/precision.hpp"
 #include "training/step.hpp"
+#include "weft/nn/key_value_cache.hpp"
 
 namespace weft {
 
@@ -288,6 +289,21 @@ State Training::forward(const Batch& batch) {
     State outputs = outputs_of(bindings_, state);
     if (!losses.empty())
       outputs.set("aux_loss", parallel::weighted_mean(losses, *context, bindings_.mesh().sequence_size()));
+    return outputs;
+  });
+}
+
+State Training::forward_cached(const Batch& batch, int64_t positions, nn::KeyValueCache& cache) {
+  require_whole_model("generation");
+  return bindings_.strategy().guarded([&] {
+    const at::NoGradGuard no_grad;
+    State state = input_of(bindings_, batch, cache.past() > 0);
+    const auto context = parallel::make_context(bindings_.model(), batch, bindings_.plan(), &cache);
+    cache.begin(positions);
+    for (const auto& unit : bindings_.units()) forward_unit(*unit, state, context, nullptr);
+    const nn::RunningUnit running(*context, bindings_.units().size());
+    State outputs = outputs_of(bindings_, state);
+    cache.end();
     return outputs;
   });
 }

@@ -60,6 +60,10 @@ class Training {
   // Run forward and backward for a caller with a loop of its own. If layers add auxiliary losses, the outputs
   // have their weighted mean as "aux_loss", which the caller adds to the loss.
   State forward(const Batch& batch);
+  // Runs forward of `positions` tokens of each sequence, which continue those in `cache`, without gradients,
+  // and adds them to it. Returns the outputs, with logits of the last position alone. Throws
+  // FAILED_PRECONDITION if stages divide the model.
+  State forward_cached(const Batch& batch, int64_t positions, nn::KeyValueCache& cache);
   void backward(const at::Tensor& loss);
   void set_synchronise(bool synchronise) { synchronise_ = synchronise; }
   bool synchronise() const { return synchronise_; }

@@ -1,0 +1,334 @@
+#include "weft/generation.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "base/text.hpp"
+#include "booster/running.hpp"
+#include "booster/token_choice.hpp"
+#include "device/tensors.hpp"
+#include "parallel/apply.hpp"
+#include "parallel/residual_stream.hpp"
+#include "weft/nn/key_value_cache.hpp"
+
+namespace weft {
+
+namespace {
+
+using Tokens = std::vector<int64_t>;
+
+// A sequence while it grows.
+struct Row {
+  GeneratedSequence sequence;
+  Tokens tokens;  // the prompt and the new ones
+  bool done = false;
+};
+
+nn::Decoding decoding_of(const nn::Model& model) {
+  if (std::optional<nn::Decoding> found = model.decoding()) return *std::move(found);
+  fail(
+      WEFT_INVALID_ARGUMENT,
+      "{} does not predict the next token; generate needs a causal language model, or a model with a decoder",
+      model.architecture());
+}
+
+// Throws where ranks hold parts of what a token needs.
+void require_whole(Bindings& bindings) {
+  if (bindings.mesh().splits(Mesh::stages()))
+    fail(WEFT_UNIMPLEMENTED,
+         "generation runs all units on each rank, but the strategy divides them into pipeline stages "
+         "(pp_size); "
+         "leave pp_size out");
+  const parallel::AppliedPlan* const plan = bindings.plan();
+  if (bindings.mesh().sequence_size() > 1 || (plan != nullptr && plan->stream("").is_split()))
+    fail(WEFT_UNIMPLEMENTED,
+         "generation needs whole sequences on each rank, but the strategy splits them (sp_size, "
+         "enable_sequence_parallelism); leave these options out");
+  if (bindings.divides_logits())
+    fail(WEFT_FAILED_PRECONDITION,
+         "generation needs all logits on each rank, but they are divided over the tensor ranks; set the "
+         "strategy's option parallel_output to false");
+}
+
+// A number that differs between the samples of a seed.
+uint64_t seed_of(const GenerationOptions& options, const GeneratedSequence& sequence) {
+  constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ull;
+  const auto number = [](int64_t value) { return static_cast<uint64_t>(value); };
+  return number(options.seed) + kGolden * number(sequence.prompt) + (kGolden >> 7) * number(sequence.sample);
+}
+
+// One call of generate().
+class Generator {
+ public:
+  Generator(Job& job, const Batch& inputs, const std::vector<Tokens>& prompts,
+            const GenerationOptions& options, const OnToken& on_token)
+      : training_(training_of(job.model)),
+        model_(training_.bindings().model()),
+        decoding_(decoding_of(model_)),
+        inputs_(inputs),
+        options_(options),
+        on_token_(on_token) {
+    require_whole(training_.bindings());
+    check_options(options, own_name);
+    check_inputs();
+    for (size_t i = 0; i < prompts.size(); ++i)
+      check(prompts[i], prompts.size() == 1 ? "" : std::to_string(i));
+    for (const Tokens& prompt : prompts) {
+      Row& row = rows_.emplace_back();
+      row.sequence.prompt = options.first_prompt + static_cast<int64_t>(rows_.size()) - 1;
+      row.tokens = prompt;
+    }
+  }
+
+  Generation operator()();
+
+ private:
+  bool has_encoder() const { return !decoding_.encoder.empty(); }
+  void check_inputs() const;
+  void check(const Tokens& prompt, const std::string& number) const;
+  // Reads all rows from their begin. Returns the logits of their last tokens, (rows, vocabulary).
+  at::Tensor fill();
+  // Reads one more token of each row.
+  at::Tensor step(const Tokens& tokens);
+  at::Tensor forward(const Batch& batch, int64_t positions);
+  // Makes the rows of all samples from those of the prompts. `logits` may be undefined.
+  at::Tensor repeat(const at::Tensor& logits);
+  // Returns what chooses tokens on rank 0; null on other ranks.
+  std::unique_ptr<TokenChoice> make_choice() const;
+  // Adds a token to each row that is not done. Returns false if all are done then.
+  bool add(Tokens tokens);
+  // Gives every rank what rank 0 has chosen: a token and whether the row goes on, for each row.
+  void agree(Tokens& tokens, Tokens& goes_on) const;
+  const World& world() const { return training_.bindings().world(); }
+
+  Training& training_;
+  nn::Model& model_;
+  const nn::Decoding decoding_;
+  const Batch& inputs_;
+  const GenerationOptions& options_;
+  const OnToken& on_token_;
+  std::vector<Row> rows_;
+  std::unique_ptr<nn::KeyValueCache> cache_;
+};
+
+void Generator::check_inputs() const {
+  if (!has_encoder()) return;
+  for (const auto& [name, field] : inputs_)
+    if (std::find(decoding_.encoder.begin(), decoding_.encoder.end(), name) == decoding_.encoder.end())
+      fail(WEFT_INVALID_ARGUMENT, "{}: its encoder has no input \"{}\"; its inputs are: {}",
+           model_.architecture(), printable(name, 60), fmt::join(decoding_.encoder, ", "));
+}
+
+void Generator::check(const Tokens& prompt, const std::string& number) const {
+  const std::string what = number.empty() ? "the prompt" : "prompt " + number;
+  if (prompt.empty()) fail(WEFT_INVALID_ARGUMENT, "{} is empty: give at least one token", what);
+  for (const int64_t token : prompt)
+    if (token < 0 || token >= decoding_.vocabulary)
+      fail(WEFT_INVALID_ARGUMENT, "{}: the id {} is outside the model's vocabulary, which has 0 to {}", what,
+           token, decoding_.vocabulary - 1);
+  const auto length = static_cast<int64_t>(prompt.size());
+  if (has_encoder() && decoding_.longest > 0 && options_.max_new_tokens > decoding_.longest - length)
+    fail(WEFT_INVALID_ARGUMENT,
+         "max_new_tokens is {}, but the decoder begins with {} tokens and takes {} (\"{}\"); give at most {}",
+         options_.max_new_tokens, length, decoding_.longest, decoding_.longest_key,
+         std::max<int64_t>(decoding_.longest - length, 0));
+}
+
+at::Tensor Generator::forward(const Batch& batch, int64_t positions) {
+  const State outputs = training_.forward_cached(batch, positions, *cache_);
+  const at::Tensor* const logits = outputs.find("logits");
+  if (logits == nullptr || logits->dim() != 3 || logits->size(2) != decoding_.vocabulary)
+    fail(WEFT_INVALID_ARGUMENT, "{} gives no logits over tokens; generate needs a causal language model",
+         model_.architecture());
+  if (cache_->layers() == 0)
+    fail(WEFT_UNIMPLEMENTED,
+         "{}: none of its layers keeps keys and values; attention layers must be derived from "
+         "weft::nn::Attention and call attend()",
+         model_.architecture());
+  return logits->select(1, logits->size(1) - 1);
+}
+
+at::Tensor Generator::fill() {
+  const auto length_of = [&](const Row& row) {
+    const auto all = static_cast<int64_t>(row.tokens.size());
+    return decoding_.longest > 0 ? std::min(all, decoding_.longest) : all;
+  };
+  int64_t positions = 0;
+  for (const Row& row : rows_) positions = std::max(positions, length_of(row));
+  const auto rows = static_cast<int64_t>(rows_.size());
+  const at::Tensor ids = at::zeros({rows, positions}, at::kLong),
+                   mask = at::zeros({rows, positions}, at::kLong);
+  Tokens padding;
+  for (int64_t r = 0; r < rows; ++r) {
+    const Row& row = rows_[static_cast<size_t>(r)];
+    const int64_t length = length_of(row);
+    padding.push_back(positions - length);
+    ids[r]
+        .narrow(0, padding.back(), length)
+        .copy_(at::tensor(Tokens(row.tokens.end() - length, row.tokens.end()), at::kLong));
+    mask[r].narrow(0, padding.back(), length).fill_(1);
+  }
+  // More is taken when it is needed: sequences may end long before.
+  constexpr int64_t kAhead = 1024;
+  int64_t capacity = positions + std::min(options_.max_new_tokens, kAhead);
+  if (decoding_.longest > 0) capacity = std::min(capacity, decoding_.longest);
+  cache_ = std::make_unique<nn::KeyValueCache>(capacity, std::move(padding));
+  Batch batch = inputs_;
+  batch.set(decoding_.ids, ids);
+  if (cache_->has_padding()) {
+    batch.set(decoding_.mask, mask);
+    if (!decoding_.positions.empty()) batch.set(decoding_.positions, cache_->positions(positions, ids));
+  }
+  return forward(batch, positions);
+}
+
+at::Tensor Generator::step(const Tokens& tokens) {
+  const int64_t past = cache_->past();
+  if (decoding_.longest > 0 && past >= decoding_.longest) return fill();
+  Batch batch;
+  batch.set(decoding_.ids, at::tensor(tokens, at::kLong).unsqueeze(1));
+  if (!decoding_.positions.empty()) {
+    Tokens positions = {past};  // the same for all rows
+    if (cache_->has_padding()) {
+      positions.clear();
+      for (size_t row = 0; row < rows_.size(); ++row) positions.push_back(past - cache_->padding_of(row));
+    }
+    batch.set(decoding_.positions, at::tensor(positions, at::kLong).unsqueeze(1));
+  }
+  return forward(batch, 1);
+}
+
+at::Tensor Generator::repeat(const at::Tensor& logits) {
+  if (options_.num_samples == 1) return logits;
+  Tokens numbers;
+  std::vector<Row> rows;
+  for (size_t prompt = 0; prompt < rows_.size(); ++prompt)
+    for (int64_t sample = 0; sample < options_.num_samples; ++sample) {
+      numbers.push_back(static_cast<int64_t>(prompt));
+      rows.push_back(rows_[prompt]);
+      rows.back().sequence.sample = sample;
+    }
+  rows_ = std::move(rows);
+  if (!logits.defined()) return logits;
+  cache_->select_rows(numbers);
+  return logits.index_select(0, at::tensor(numbers, at::kLong).to(logits.device()));
+}
+
+std::unique_ptr<TokenChoice> Generator::make_choice() const {
+  if (!world().is_master()) return nullptr;
+  std::vector<const Tokens*> prompts;
+  std::vector<uint64_t> seeds;
+  for (const Row& row : rows_) {
+    prompts.push_back(&row.tokens);
+    seeds.push_back(seed_of(options_, row.sequence));
+  }
+  return std::make_unique<TokenChoice>(options_, decoding_.vocabulary, prompts, seeds);
+}
+
+void Generator::agree(Tokens& tokens, Tokens& goes_on) const {
+  if (world().size() == 1) return;
+  const auto rows = static_cast<int64_t>(rows_.size());
+  const at::Tensor both = at::zeros({2, rows}, at::kLong);
+  if (world().is_master()) {
+    both[0].copy_(at::tensor(tokens, at::kLong));
+    both[1].copy_(at::tensor(goes_on, at::kLong));
+  }
+  world().communicator().broadcast(both, 0, true).wait();
+  tokens = device::values_of<int64_t>(both[0].contiguous());
+  goes_on = device::values_of<int64_t>(both[1].contiguous());
+}
+
+bool Generator::add(Tokens tokens) {
+  Tokens goes_on(rows_.size(), 1);
+  if (world().is_master())
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      const Row& row = rows_[r];
+      if (row.done) continue;
+      const bool ends =
+          std::find(options_.stop_ids.begin(), options_.stop_ids.end(), tokens[r]) != options_.stop_ids.end();
+      const bool wanted = !on_token_ || on_token_({row.sequence.prompt, row.sequence.sample, tokens[r]});
+      goes_on[r] = !ends && wanted;
+    }
+  agree(tokens, goes_on);
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    Row& row = rows_[r];
+    if (row.done) continue;
+    row.tokens.push_back(tokens[r]);
+    row.sequence.ids.push_back(tokens[r]);
+    row.sequence.stopped = goes_on[r] == 0;
+    row.done = row.sequence.stopped;
+  }
+  return std::any_of(rows_.begin(), rows_.end(), [](const Row& row) { return !row.done; });
+}
+
+Generation Generator::operator()() {
+  const auto begin = std::chrono::steady_clock::now();
+  const EvaluationMode mode(model_);
+  Generation result;
+  const bool generates = options_.max_new_tokens > 0 && !rows_.empty();
+  const at::Tensor first = generates ? fill() : at::Tensor();
+  at::Tensor logits = repeat(first);
+  if (generates) {
+    const std::unique_ptr<TokenChoice> choice = make_choice();
+    for (int64_t made = 0; add(choice ? (*choice)(logits) : Tokens(rows_.size(), 0)); ++made) {
+      if (made + 1 == options_.max_new_tokens) break;
+      Tokens last;
+      for (const Row& row : rows_) last.push_back(row.tokens.back());
+      logits = step(last);
+    }
+  }
+  for (Row& row : rows_) result.sequences.push_back(std::move(row.sequence));
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+}  // namespace
+
+int64_t Generation::new_tokens() const {
+  int64_t count = 0;
+  for (const GeneratedSequence& sequence : sequences) count += static_cast<int64_t>(sequence.ids.size());
+  return count;
+}
+
+double Generation::tokens_per_second() const {
+  return seconds > 0 ? static_cast<double>(new_tokens()) / seconds : 0;
+}
+
+Generation generate(Job& job, const std::vector<std::vector<int64_t>>& prompts,
+                    const GenerationOptions& options, const OnToken& on_token) {
+  const nn::Decoding decoding = decoding_of(job.model.module());
+  if (!decoding.encoder.empty())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} has an encoder: give generate() its inputs ({}), and prompts for its decoder",
+         job.model.architecture(), fmt::join(decoding.encoder, ", "));
+  const Batch none;
+  return Generator(job, none, prompts, options, on_token)();
+}
+
+Generation generate(Job& job, const Batch& inputs, const std::vector<std::vector<int64_t>>& prompts,
+                    const GenerationOptions& options, const OnToken& on_token) {
+  const nn::Decoding decoding = decoding_of(job.model.module());
+  if (decoding.encoder.empty())
+    fail(WEFT_INVALID_ARGUMENT, "{} has no encoder: give generate() prompts alone", job.model.architecture());
+  const auto samples = static_cast<size_t>(inputs.samples());
+  if (!prompts.empty() && prompts.size() != samples)
+    fail(WEFT_INVALID_ARGUMENT, "there are {} samples of inputs, but {} prompts of the decoder", samples,
+         prompts.size());
+  if (prompts.empty() && options.decoder_prompt.empty())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: its files do not say with which tokens its decoder begins (\"decoder_start_token_id\"), or it "
+         "has "
+         "several languages (\"lang_to_id\"); give the first tokens of the decoder: start, language, task",
+         job.model.architecture());
+  const std::vector<std::vector<int64_t>> begins =
+      prompts.empty() ? std::vector<std::vector<int64_t>>(samples, options.decoder_prompt) : prompts;
+  return Generator(job, inputs, begins, options, on_token)();
+}
+
+}  // namespace weft
