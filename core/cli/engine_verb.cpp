@@ -136,7 +136,8 @@ EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
       "Dtype of the parameters: fp32, fp64, bf16 or fp16; default: the strategy's option precision, or fp32");
   text("--mixed-precision", "mixed_precision",
        "Autocast to bf16 or fp16, or fp16_naive; for strategies without precision options");
-  return integer("--seed", "seed", "Seed of initial values, dropout, shuffling and masking; default 42");
+  return integer("--seed", "seed",
+                 "Seed of initial values, dropout, shuffling, masking and sampling; default 42");
 }
 
 EngineVerb& EngineVerb::ranks_flag() {

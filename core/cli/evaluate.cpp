@@ -35,20 +35,37 @@ void add_forward(CLI::App& application) {
 }
 
 void add_generate(CLI::App& application) {
-  EngineVerb verb(application, "generate", "Continue a prompt",
+  EngineVerb verb(application, "generate", "Continue prompts",
                   "Example: weft generate --model out --prompt \"The \" --max-new-tokens 200");
   verb.model_flags()
       .allow_missing_flag("an error")
       .text("--prompt", "prompt", "Text to continue, for models whose tokens are bytes")
-      .integers("--prompt-ids", "prompt_ids", "Token ids to continue: 1,2,3")
+      .integers("--prompt-ids", "prompt_ids",
+                "Token ids to continue: 1,2,3; with --inputs the first tokens of the decoder")
+      .text("--prompts", "prompts",
+            "File with a prompt in each line: {\"prompt\": TEXT} or {\"prompt_ids\": [1, 2, 3]}")
+      .text("--inputs", "inputs",
+            ".safetensors file with the inputs of the encoder, for models that have one")
+      .integer("--batch-size", "batch_size", "Prompts that are computed together; default 8")
       .integer("--max-new-tokens", "max_new_tokens", "Number of tokens to generate; default 100")
-      .real("--temperature", "temperature", "Divide the logits by this number before sampling; default 1")
-      .integer("--top-k", "top_k", "Sample from the k most likely tokens; default: all")
+      .integer("--num-samples", "num_samples", "Number of continuations of each prompt; default 1")
+      .real("--temperature", "temperature",
+            "Divide the logits by this number before sampling; default: the model's files, or 1")
+      .integer("--top-k", "top_k",
+               "Sample from the k most likely tokens; default: the model's files, or all (0)")
       .real("--top-p", "top_p",
-            "Sample from the most likely tokens whose total probability reaches this number; default 1")
+            "Sample from the most likely tokens whose total probability reaches this number; default: the "
+            "model's files, or 1")
+      .real(
+          "--repetition-penalty", "repetition_penalty",
+          "Divide positive logits of tokens that occurred, and multiply negative ones; default: the model's "
+          "files, or 1")
       .flag("--greedy", "greedy", "Always take the most likely token")
-      .integer("--seed", "seed", "Seed of the sampling; default 42")
-      .text("--precision", "precision", "Dtype of the parameters: fp32, fp64, bf16 or fp16; default fp32")
+      .integers("--stop-ids", "stop_ids",
+                "Ids that end a sequence: 1,2,3; default: \"eos_token_id\" of the model's files", true)
+      .flag("--json", "json", "Print a JSON object for each prompt and sample")
+      .strategy_flags("none on one rank, otherwise the default plugin")
+      .ranks_flag()
       .device_flag();
 }
 

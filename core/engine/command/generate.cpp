@@ -1,139 +1,268 @@
 // `weft generate`.
-#include <ATen/core/Generator.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/multinomial.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/sort.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <limits>
+#include <fstream>
+#include <numeric>
 
+#include "base/json.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
-#include "booster/model_data.hpp"
+#include "booster/token_choice.hpp"
+#include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
-#include "device/random.hpp"
-#include "device/tensors.hpp"
-#include "weft/nn/token_model.hpp"
+#include "command/token_text.hpp"
+#include "data/fingerprint.hpp"
+#include "weft/generation.hpp"
+#include "weft/nn/model.hpp"
+#include "weft/nn/token_fields.hpp"
 
 namespace weft::command {
 
 namespace {
 
-struct Sampling {
-  double temperature = 1;
-  int64_t top_k = 0;  // 0 means all
-  double top_p = 1;
-  bool greedy = false;
+using Tokens = std::vector<int64_t>;
+
+std::string flag_name(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+// Returns the options that the model's files have, changed by the flags.
+GenerationOptions generation_options(const json& arguments, int64_t seed, int64_t vocabulary) {
+  GenerationOptions options = GenerationOptions::load(text(arguments, "model"));
+  options.max_new_tokens = integer(arguments, "max_new_tokens", options.max_new_tokens);
+  options.greedy = flag(arguments, "greedy");
+  options.temperature = real(arguments, "temperature", options.temperature);
+  options.top_k = integer(arguments, "top_k", options.top_k);
+  options.top_p = real(arguments, "top_p", options.top_p);
+  options.repetition_penalty = real(arguments, "repetition_penalty", options.repetition_penalty);
+  options.num_samples = integer(arguments, "num_samples", options.num_samples);
+  options.seed = seed;
+  check_options(options, flag_name);
+  if (given(arguments, "stop_ids")) {
+    options.stop_ids = arguments.at("stop_ids").get<Tokens>();
+    for (const int64_t id : options.stop_ids)
+      if (id < 0 || id >= vocabulary)
+        fail(WEFT_INVALID_ARGUMENT, "--stop-ids: {} is outside the model's vocabulary, which has 0 to {}", id,
+             vocabulary - 1);
+  }
+  return options;
+}
+
+// Reads --prompts: each line is {"prompt": TEXT} or {"prompt_ids": [1, 2]}.
+std::vector<Tokens> read_prompts(const std::string& path, const TokenText& converter) {
+  std::ifstream file(path);
+  if (!file) fail(WEFT_NOT_FOUND, "--prompts: cannot read {}", path);
+  std::vector<Tokens> prompts;
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    if (trim(line).empty()) continue;
+    const std::string source = fmt::format("{}: line {}", path, number);
+    const json value = parse_json(line, source);
+    const bool has_text = value.is_object() && value.contains("prompt");
+    const bool has_ids = value.is_object() && value.contains("prompt_ids");
+    const char* const key = has_text ? "prompt" : "prompt_ids";
+    const bool one = has_text != has_ids && value.size() == 1;
+    const bool right =
+        one && (has_text ? value[key].is_string()
+                         : value[key].is_array() &&
+                               std::all_of(value[key].begin(), value[key].end(),
+                                           [](const json& id) { return id.is_number_integer(); }));
+    if (!right)
+      fail(WEFT_INVALID_ARGUMENT, R"({} is {}, must be {{"prompt": TEXT}} or {{"prompt_ids": [1, 2, 3]}})",
+           source, printable(line, 80));
+    prompts.push_back(has_text ? converter.ids_of(value[key].get<std::string>(), source + ": \"prompt\"")
+                               : value[key].get<Tokens>());
+  }
+  if (prompts.empty()) fail(WEFT_INVALID_ARGUMENT, "--prompts: {} has no prompt", path);
+  return prompts;
+}
+
+// What is generated from.
+struct Prompts {
+  std::vector<Tokens> tokens;             // of each prompt; the decoder's first ones with `inputs`
+  std::shared_ptr<data::Dataset> inputs;  // of the encoder; null without --inputs
+  int64_t size() const { return inputs ? inputs->size() : static_cast<int64_t>(tokens.size()); }
 };
 
-Sampling sampling(const json& arguments) {
-  Sampling s;
-  s.temperature = real(arguments, "temperature", 1);
-  s.top_k = integer(arguments, "top_k", 0);
-  s.top_p = real(arguments, "top_p", 1);
-  s.greedy = flag(arguments, "greedy");
-  if (!(s.temperature > 0))
-    fail(WEFT_INVALID_ARGUMENT, "--temperature is {}, must be positive; for no randomness use --greedy",
-         s.temperature);
-  if (s.top_k < 0) fail(WEFT_INVALID_ARGUMENT, "--top-k is {}, must not be negative", s.top_k);
-  if (!(s.top_p > 0 && s.top_p <= 1))
-    fail(WEFT_INVALID_ARGUMENT, "--top-p is {}, must be in (0, 1]", s.top_p);
-  return s;
-}
-
-// Draws a token. Keeps the top_k most likely tokens, then the smallest set of the most likely ones whose
-// probability reaches top_p. logits: (V).
-int64_t draw(at::Tensor logits, const Sampling& s, at::Generator& generator) {
-  if (s.greedy) return device::value_of<int64_t>(logits.argmax());
-  auto [values, order] = (logits / s.temperature).sort(/*dim=*/0, /*descending=*/true);
-  int64_t count = s.top_k > 0 ? std::min(s.top_k, values.numel()) : values.numel();
-  at::Tensor probabilities = values.narrow(0, 0, count).softmax(0);
-  if (s.top_p < 1) {
-    const at::Tensor before = probabilities.cumsum(0) - probabilities;
-    count = std::max<int64_t>(1, device::value_of<int64_t>((before < s.top_p).sum()));
-    probabilities = probabilities.narrow(0, 0, count);
+Prompts read(const json& arguments, const Model& model, const nn::Decoding& decoding,
+             const TokenText& converter) {
+  const bool reads_tokens = decoding.encoder.empty() || decoding.encoder.front() == nn::kInputIds;
+  const auto count = [&](std::initializer_list<const char*> keys) {
+    return std::count_if(keys.begin(), keys.end(), [&](const char* key) { return given(arguments, key); });
+  };
+  Prompts prompts;
+  if (given(arguments, "inputs")) {
+    if (decoding.encoder.empty())
+      fail(WEFT_INVALID_ARGUMENT, "--inputs is for models with an encoder, which {} has not; give --prompt",
+           model.architecture());
+    if (count({"prompt", "prompts"}) > 0)
+      fail(WEFT_INVALID_ARGUMENT,
+           "--inputs has the prompts: leave --prompt and --prompts out; --prompt-ids are the decoder's first "
+           "tokens");
+    prompts.inputs = data::tensors(text(arguments, "inputs"));
+  } else if (!reads_tokens) {
+    fail(WEFT_INVALID_ARGUMENT, "{} reads no tokens: give its {} in a .safetensors file with --inputs",
+         model.architecture(), decoding.encoder.front());
+  } else if (count({"prompt", "prompt_ids", "prompts"}) != 1) {
+    fail(WEFT_INVALID_ARGUMENT, "give one of --prompt TEXT, --prompt-ids 1,2,3 and --prompts FILE");
   }
-  const int64_t place = device::value_of<int64_t>(at::multinomial(probabilities, 1, false, generator));
-  return device::value_of<int64_t>(order[place]);
+  if (given(arguments, "prompts")) prompts.tokens = read_prompts(text(arguments, "prompts"), converter);
+  if (given(arguments, "prompt")) prompts.tokens = {converter.ids_of(text(arguments, "prompt"), "--prompt")};
+  if (given(arguments, "prompt_ids")) prompts.tokens = {arguments.at("prompt_ids").get<Tokens>()};
+  for (size_t i = 0; i < prompts.tokens.size(); ++i) {
+    const std::string what = prompts.tokens.size() == 1 ? "the prompt" : fmt::format("prompt {}", i);
+    if (prompts.tokens[i].empty()) fail(WEFT_INVALID_ARGUMENT, "{} is empty: give at least one token", what);
+    for (const int64_t id : prompts.tokens[i])
+      if (id < 0 || id >= decoding.vocabulary)
+        fail(WEFT_INVALID_ARGUMENT, "{}: the id {} is outside the model's vocabulary, which has 0 to {}",
+             what, id, decoding.vocabulary - 1);
+  }
+  return prompts;
 }
 
-bool has_tokenizer(const std::filesystem::path& folder) {
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json"})
-    if (std::filesystem::exists(folder / name)) return true;
-  return false;
+// Throws unless all ranks have the same prompts, which each of them reads itself.
+void require_same(const World& world, const Prompts& prompts) {
+  if (world.size() == 1) return;
+  json facts = {{"prompts", digest_prefix(sha256_hex(json(prompts.tokens).dump()))}};
+  if (prompts.inputs) facts["inputs"] = data::compared_content(*prompts.inputs);
+  require_agreement(world.communicator(), facts);
 }
 
-std::vector<int64_t> prompt_tokens(const json& arguments, bool bytes) {
-  if (given(arguments, "prompt") == given(arguments, "prompt_ids"))
-    fail(WEFT_INVALID_ARGUMENT, "give one of --prompt TEXT and --prompt-ids 1,2,3");
-  if (given(arguments, "prompt_ids")) return arguments.at("prompt_ids").get<std::vector<int64_t>>();
-  if (!bytes)
-    fail(WEFT_INVALID_ARGUMENT,
-         "--prompt works for models whose tokens are bytes (vocabulary of 256, no tokenizer in the folder); "
-         "give token ids with --prompt-ids");
-  std::vector<int64_t> tokens;
-  for (const char c : text(arguments, "prompt")) tokens.push_back(static_cast<unsigned char>(c));
-  return tokens;
+// Returns prompts of an encoder of tokens as a batch, the shorter ones with padding behind them.
+Batch encoder_inputs(const std::vector<Tokens>& prompts, const nn::Decoding& decoding, int64_t padding) {
+  size_t longest = 0, shortest = prompts.front().size();
+  for (const Tokens& tokens : prompts) {
+    longest = std::max(longest, tokens.size());
+    shortest = std::min(shortest, tokens.size());
+  }
+  const std::vector<int64_t> shape = {static_cast<int64_t>(prompts.size()), static_cast<int64_t>(longest)};
+  const at::Tensor ids = at::zeros(shape, at::kLong).fill_(padding), mask = at::zeros(shape, at::kLong);
+  for (size_t row = 0; row < prompts.size(); ++row)
+    for (size_t i = 0; i < prompts[row].size(); ++i) {
+      ids[static_cast<int64_t>(row)][static_cast<int64_t>(i)] = prompts[row][i];
+      mask[static_cast<int64_t>(row)][static_cast<int64_t>(i)] = 1;
+    }
+  Batch batch;
+  batch.set(decoding.encoder[0], ids);
+  if (shortest < longest) batch.set(decoding.encoder[1], mask);
+  return batch;
 }
+
+// Generates from the prompts `begin` to `end`.
+Generation run(Job& job, const Prompts& prompts, int64_t begin, int64_t end, const nn::Decoding& decoding,
+               const GenerationOptions& options, const OnToken& on_token) {
+  if (prompts.inputs) {
+    std::vector<int64_t> numbers(static_cast<size_t>(end - begin));
+    std::iota(numbers.begin(), numbers.end(), begin);
+    std::vector<Tokens> decoder;
+    if (!prompts.tokens.empty()) decoder.assign(numbers.size(), prompts.tokens.front());
+    return generate(job, prompts.inputs->get(numbers), decoder, options, on_token);
+  }
+  const std::vector<Tokens> own(prompts.tokens.begin() + begin, prompts.tokens.begin() + end);
+  if (decoding.encoder.empty()) return generate(job, own, options, on_token);
+  return generate(job, encoder_inputs(own, decoding, options.padding_id), {}, options, on_token);
+}
+
+// Prints the results.
+class Printer {
+ public:
+  Printer(const Prompts& prompts, bool has_encoder, const TokenText& text, bool as_json)
+      : prompts_(prompts), has_encoder_(has_encoder), text_(text), json_(as_json) {}
+
+  // Prints tokens at once, in one line.
+  void begin_line(int64_t prompt) {
+    is_first_ = true;
+    if (!has_encoder_)
+      for (const int64_t id : prompts_.tokens[static_cast<size_t>(prompt)]) add(id);
+  }
+  void add(int64_t id) {
+    if (text_.works())
+      std::fputc(static_cast<int>(id), stdout);
+    else
+      std::printf(is_first_ ? "%lld" : ",%lld", static_cast<long long>(id));
+    is_first_ = false;
+    std::fflush(stdout);
+  }
+  void end_line() {
+    std::fputc('\n', stdout);
+    std::fflush(stdout);
+  }
+
+  void print(const Generation& generation) {
+    for (const GeneratedSequence& sequence : generation.sequences) {
+      if (json_) {
+        print_json(sequence, generation.tokens_per_second());
+        continue;
+      }
+      begin_line(sequence.prompt);
+      for (const int64_t id : sequence.ids) add(id);
+      end_line();
+    }
+  }
+
+ private:
+  void print_json(const GeneratedSequence& sequence, double tokens_per_second) const {
+    json line = {{"prompt", sequence.prompt},
+                 {"sample", sequence.sample},
+                 {"ids", sequence.ids},
+                 {"stopped", sequence.stopped},
+                 {"tokens_per_second", tokens_per_second}};
+    if (text_.works()) line["text"] = text_.text_of(sequence.ids);
+    std::printf("%s\n", line.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
+    std::fflush(stdout);
+  }
+
+  const Prompts& prompts_;
+  const bool has_encoder_;
+  const TokenText& text_;
+  const bool json_;
+  bool is_first_ = true;
+};
 
 }  // namespace
 
 int generate(const json& arguments) {
   const World world = join_job("generate", arguments);
-  if (world.size() != 1)
-    fail(WEFT_UNIMPLEMENTED, "generate runs on one rank, but there are {}", world.size());
-  const BoosterOptions options = booster_options(arguments, "none");
-  Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kNothing);
-  const nn::TokenModel& tokens_model = require_vocabulary(model, "weft generate");
-  const Vocabulary vocabulary = tokens_model.vocabularies().front();
-  const int64_t longest = tokens_model.max_sequence_length();
-  const std::string architecture = model.architecture();
-  if (!tokens_model.continues_text())
-    fail(WEFT_INVALID_ARGUMENT, "{} does not predict the next token; generate needs a causal language model",
-         architecture);
-  const bool bytes = vocabulary.size == 256 && !has_tokenizer(text(arguments, "model"));
-  std::vector<int64_t> tokens = prompt_tokens(arguments, bytes);
-  if (tokens.empty()) fail(WEFT_INVALID_ARGUMENT, "the prompt is empty: give at least one token");
-  for (const int64_t token : tokens)
-    if (token < 0 || token >= vocabulary.size)
-      fail(WEFT_INVALID_ARGUMENT, "--prompt-ids: {} is outside the model's vocabulary, which has 0 to {}",
-           token, vocabulary.size - 1);
-  const Sampling how = sampling(arguments);
-  const int64_t count = integer(arguments, "max_new_tokens", 100);
-  if (count < 0) fail(WEFT_INVALID_ARGUMENT, "--max-new-tokens is {}, must not be negative", count);
-  at::Generator generator = device::host_generator(static_cast<uint64_t>(options.seed));
-  Job job = Booster(options, world).boost(std::move(model));
-  const auto say = [&](int64_t token, bool first) {
-    if (bytes)
-      std::fputc(static_cast<int>(token), stdout);
-    else
-      std::printf(first ? "%lld" : ",%lld", static_cast<long long>(token));
-  };
-  for (size_t i = 0; i < tokens.size(); ++i) say(tokens[i], i == 0);
-  for (int64_t i = 0; i < count; ++i) {
-    // The model reads only the last tokens of a longer text.
-    const size_t from = longest > 0 && static_cast<int64_t>(tokens.size()) > longest
-                            ? tokens.size() - static_cast<size_t>(longest)
-                            : 0;
-    Batch batch;
-    batch.set(
-        vocabulary.field,
-        at::tensor(std::vector<int64_t>(tokens.begin() + static_cast<int64_t>(from), tokens.end()), at::kLong)
-            .unsqueeze(0));
-    const State outputs = job.forward(batch);
-    if (!outputs.has("logits") || outputs.at("logits").dim() != 3 ||
-        outputs.at("logits").size(2) != vocabulary.size)
-      fail(WEFT_INVALID_ARGUMENT, "{} gives no logits over tokens; generate needs a causal language model",
-           architecture);
-    tokens.push_back(draw(device::on_host(outputs.at("logits")[0][-1]), how, generator));
-    say(tokens.back(), false);
-    std::fflush(stdout);
+  const BoosterOptions booster_options =
+      booster_options_for_outputs(arguments, world.size() == 1 ? "none" : "");
+  Model model =
+      open_model(arguments, resolve_precision(booster_options), world, checkpoint::Missing::kNothing);
+  const std::optional<nn::Decoding> decoding = model.module().decoding();
+  if (!decoding)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} does not predict the next token; generate needs a causal language model, or a model with a "
+         "decoder",
+         model.architecture());
+  const TokenText converter(text(arguments, "model"), decoding->vocabulary);
+  const Prompts prompts = read(arguments, model, *decoding, converter);
+  GenerationOptions options = generation_options(arguments, booster_options.seed, decoding->vocabulary);
+  const int64_t batch_size = integer(arguments, "batch_size", 8);
+  if (batch_size < 1) fail(WEFT_INVALID_ARGUMENT, "--batch-size is {}, must be at least 1", batch_size);
+  require_same(world, prompts);
+  Job job = Booster(booster_options, world).boost(std::move(model));
+  Printer printer(prompts, !decoding->encoder.empty(), converter, flag(arguments, "json"));
+  // One sequence is printed while it grows.
+  const bool streams = prompts.size() == 1 && options.num_samples == 1 && !flag(arguments, "json");
+  OnToken on_token;
+  if (streams)
+    on_token = [&](const GeneratedToken& token) {
+      printer.add(token.id);
+      return true;
+    };
+  for (int64_t begin = 0; begin < prompts.size();) {
+    const int64_t end = begin + std::min(batch_size, prompts.size() - begin);
+    options.first_prompt = begin;
+    if (streams && world.is_master()) printer.begin_line(begin);
+    const Generation generation = run(job, prompts, begin, end, *decoding, options, on_token);
+    if (streams && world.is_master()) printer.end_line();
+    if (!streams && world.is_master()) printer.print(generation);
+    begin = end;
   }
-  std::fputc('\n', stdout);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "weft/config.hpp"
 #include "weft/data/dataset.hpp"
 #include "weft/error.hpp"
+#include "weft/generation.hpp"
 #include "weft/job.hpp"
 #include "weft/model.hpp"
 #include "weft/objective.hpp"
