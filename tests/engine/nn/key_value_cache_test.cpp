@@ -274,19 +274,20 @@ TEST(KeyValueCacheTest, SelectsRows) {
   cache.select_rows({1, 0, 1});
   EXPECT_EQ(cache.padding_of(0), 2);
   EXPECT_EQ(cache.padding_of(1), 0);
-  EXPECT_TRUE(cache.kept().at("source").equal(at::tensor({1, 0, 1}).view({3, 1})));
+  EXPECT_TRUE(cache.kept().at("source").equal(at::tensor({1, 0, 1}, at::kLong).view({3, 1})));
   cache.begin(1);
   const at::Tensor next = at::zeros({3, 1, 1, 2});
   const auto [k, v] = cache.append(&layer, next, next);
-  EXPECT_TRUE(k.narrow(2, 0, 3).equal(keys.transpose(1, 2).index_select(0, at::tensor({1, 0, 1}))));
+  EXPECT_TRUE(
+      k.narrow(2, 0, 3).equal(keys.transpose(1, 2).index_select(0, at::tensor({1, 0, 1}, at::kLong))));
   EXPECT_TRUE(v.narrow(2, 0, 3).equal(-k.narrow(2, 0, 3)));
   EXPECT_EQ(cache.padding(keys).sizes(), (at::IntArrayRef{3, 1, 1, 4}));
-  EXPECT_TRUE(cache.padding(keys)[2][0][0].ne(0).equal(at::tensor({1, 1, 0, 0}).to(at::kBool)));
+  EXPECT_TRUE(cache.padding(keys)[2][0][0].ne(0).equal(at::tensor({1, 1, 0, 0}, at::kLong).to(at::kBool)));
 }
 
 TEST(KeyValueCacheTest, CountsPositionsFromTheFirstToken) {
   const at::Tensor like = at::zeros({1});
-  EXPECT_TRUE(KeyValueCache().positions(3, like).equal(at::tensor({{0, 1, 2}}, at::kLong)));
+  EXPECT_TRUE(KeyValueCache().positions(3, like).equal(at::arange(3).view({1, 3})));
   EXPECT_TRUE(KeyValueCache(0, {0, 2}).positions(4, like).equal(
       at::tensor({0, 1, 2, 3, 0, 0, 0, 1}, at::kLong).view({2, 4})));
   KeyValueCache plain(0, {0, 0});
