@@ -9,6 +9,8 @@
 #include "policies/oracle.hpp"
 #include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
+#include "weft/nn/forward_context.hpp"
+#include "weft/nn/key_value_cache.hpp"
 
 namespace weft::WEFT_FAMILY {
 
@@ -81,6 +83,100 @@ TEST(ModelFamily, ClassifiesTokensByTheCrossEntropyOfOneLabelOnly) {
     EXPECT_ERROR(make(oracle.config.with_json("id2label", "null").with_json("num_labels", "1")),
                  WEFT_INVALID_ARGUMENT, file, "1 label", "num_labels");
   }
+}
+
+// Runs all units for `positions` tokens that continue those in `cache`.
+State run_cached(nn::Model& model, const Batch& batch, int64_t positions, nn::KeyValueCache& cache) {
+  State state = cache.past() > 0 ? model.continued_input(batch) : model.input(batch);
+  nn::ForwardContext context({}, {}, &cache);
+  cache.begin(positions);
+  for (uint64_t index = 0; nn::Unit * unit : model.units()) {
+    const nn::RunningUnit running(context, index++);
+    unit->forward(state);
+  }
+  cache.end();
+  return state;
+}
+
+// Rows of tokens with padding before the shorter ones, beside the inputs of an encoder.
+struct RaggedRows {
+  RaggedRows(const Oracle& oracle, nn::Decoding how, int64_t positions) : decoding(std::move(how)) {
+    for (const std::string& name : decoding.encoder)
+      if (oracle.inputs.contains(name)) encoder.set(name, oracle.inputs.at(name));
+    const int64_t rows = decoding.encoder.empty() ? 3 : encoder.samples();
+    at::manual_seed(11);
+    ids = at::randint(decoding.vocabulary, {rows, positions}, at::kLong);
+    for (int64_t row = 0; row < rows; ++row) padding.push_back(row % 3 == 1 ? 0 : 1 + row % 2);
+  }
+  // Returns a batch of the tokens [begin, begin + count) of all rows.
+  Batch of(int64_t begin, int64_t count, const nn::KeyValueCache& cache) const {
+    Batch batch;
+    if (begin == 0) {
+      for (const auto& [name, field] : encoder) batch.set(name, field);
+      const at::Tensor mask = at::ones({ids.size(0), count}, at::kLong);
+      for (int64_t row = 0; row < ids.size(0); ++row)
+        mask[row].narrow(0, 0, padding[static_cast<size_t>(row)]).fill_(0);
+      batch.set(decoding.mask, mask);
+    }
+    batch.set(decoding.ids, ids.narrow(1, begin, count));
+    if (!decoding.positions.empty())
+      batch.set(decoding.positions, cache.positions(begin + count, ids).narrow(1, begin, count));
+    return batch;
+  }
+  // Returns the tokens of one row up to `end` alone, without padding.
+  Batch alone(int64_t row, int64_t end) const {
+    Batch batch;
+    for (const auto& [name, field] : encoder) batch.set(name, field.narrow(0, row, 1));
+    const int64_t first = padding[static_cast<size_t>(row)];
+    batch.set(decoding.ids, ids.narrow(0, row, 1).narrow(1, first, end - first));
+    return batch;
+  }
+
+  nn::Decoding decoding;
+  Batch encoder;
+  at::Tensor ids;
+  std::vector<int64_t> padding;
+};
+
+bool generates(const std::string& architecture) {
+  for (const char* end : {"LMHeadModel", "DoubleHeadsModel", "ForCausalLM", "ForConditionalGeneration"})
+    if (architecture.ends_with(end)) return true;
+  return false;
+}
+
+// The cache grows from 2 positions. The last forwards are of one token, of two, and of one.
+void expect_logits_of_whole_sequences(nn::Model& model, const Oracle& oracle, const nn::Decoding& decoding) {
+  constexpr int64_t kPositions = 9;
+  const RaggedRows rows(oracle, decoding, kPositions);
+  nn::KeyValueCache cache(2, rows.padding);
+  for (const int64_t count : {4, 1, 1, 2, 1}) {
+    const int64_t begin = cache.past(), end = begin + count;
+    const at::Tensor logits = run_cached(model, rows.of(begin, count, cache), count, cache).at("logits");
+    ASSERT_EQ(logits.size(1), 1) << "logits of one position";
+    for (int64_t row = 0; row < rows.ids.size(0); ++row) {
+      const at::Tensor whole = run(model, rows.alone(row, end)).at("logits");
+      EXPECT_TRUE(is_near(logits[row][0], whole[0][-1], 1e-5)) << "row " << row << ", " << end << " tokens";
+    }
+  }
+  EXPECT_EQ(cache.past(), kPositions);
+}
+
+TEST(ModelFamily, GivesWithACacheTheLogitsOfWholeSequences) {
+  const at::NoGradGuard no_grad;
+  int compared = 0, causal = 0;
+  for (const std::string& name : classes()) causal += generates(name) ? 1 : 0;
+  for (const std::string& file : Oracle::files()) {
+    const Oracle oracle = Oracle::load(file);
+    const auto model = make_model(oracle.config, oracle.architecture);
+    const std::optional<nn::Decoding> decoding = model->decoding();
+    if (!generates(oracle.architecture) || !decoding) continue;
+    SCOPED_TRACE(file);
+    bind_weights(*model, oracle.weights);
+    model->eval();
+    expect_logits_of_whole_sequences(*model, oracle, *decoding);
+    ++compared;
+  }
+  EXPECT_GE(compared, causal);
 }
 
 class Parity : public testing::TestWithParam<std::string> {
