@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 
+#include "schedule/check.hpp"
 #include "schedule/make.hpp"
 #include "schedule/replay.hpp"
+#include "schedule/text.hpp"
 #include "schedule/transfer_order.hpp"
+#include "support/seed.hpp"
 
 namespace weft::pipeline {
 
@@ -75,6 +79,67 @@ TEST(TransferOrder, ConcludesOnlyWhatIsKnown) {
           for (const Transfer& open : left) EXPECT_EQ(open.content, Transfer::Content::gradients);
         expect_sound_conclusions(forward_only(schedule));
       }
+}
+
+// Makes schedules that no style makes: it runs operations that have what they need, drawn at random.
+class RandomOrder : public test::RandomTest {
+ protected:
+  uint32_t below(uint32_t limit) { return std::uniform_int_distribution<uint32_t>(0, limit - 1)(random_); }
+
+  // Returns a shape with a random number of stages, micro-batches and chunks.
+  Schedule shape() {
+    Schedule shape{.stages = 2 + below(4), .micro_batches = 1 + below(8), .chunks = 1 + below(3)};
+    if (shape.chunks == 2 && below(2) == 0) shape.placement = Placement::vee;
+    return shape;
+  }
+
+  // Returns the text of a schedule of this shape.
+  std::string rows_of(const Schedule& shape) {
+    Schedule made = shape;
+    made.operations.resize(shape.stages);
+    // By virtual stage, how many micro-batches are done: forward, backward and second halves.
+    std::vector<uint32_t> forwards(shape.virtual_stages()), backwards(forwards), halves(forwards);
+    std::vector<bool> splits;
+    std::vector<uint32_t> eagerness;  // how a stage prefers forwards
+    for (uint32_t stage = 0; stage < shape.stages; ++stage) {
+      splits.push_back(below(2) == 0);
+      eagerness.push_back(1 + below(8));
+    }
+    const uint32_t last = shape.virtual_stages() - 1;
+    for (;;) {
+      std::vector<std::pair<Kind, uint32_t>> ready;  // with their virtual stages
+      for (uint32_t v = 0; v <= last; ++v) {
+        const uint32_t stage = shape.stage_of(v);
+        if (forwards[v] < (v == 0 ? shape.micro_batches : forwards[v - 1]))
+          ready.insert(ready.end(), eagerness[stage], {Kind::forward, v});
+        if (backwards[v] < (v == last ? forwards[v] : backwards[v + 1]))
+          ready.insert(ready.end(), 4, {splits[stage] ? Kind::input_gradient : Kind::backward, v});
+        if (splits[stage] && halves[v] < backwards[v]) ready.emplace_back(Kind::weight_gradient, v);
+      }
+      if (ready.empty()) return rows(made);
+      const auto [kind, v] = ready[below(static_cast<uint32_t>(ready.size()))];
+      uint32_t& done = kind == Kind::forward           ? forwards[v]
+                       : kind == Kind::weight_gradient ? halves[v]
+                                                       : backwards[v];
+      made.operations[shape.stage_of(v)].push_back({kind, done++, shape.chunk_of(v)});
+    }
+  }
+
+  std::mt19937 random_{seed_};
+};
+
+TEST_F(RandomOrder, OfAFileConcludesOnlyWhatIsKnown) {
+  for (int trial = 0; trial < 500; ++trial) {
+    const Schedule drawn = shape();
+    const std::string text = rows_of(drawn);
+    SCOPED_TRACE(text);
+    const Schedule schedule = parse_rows(drawn, text, "random");
+    ASSERT_NO_THROW(check_executable(schedule, "random"));
+    for (const std::vector<Transfer>& left : expect_sound_conclusions(schedule).open)
+      for (const Transfer& open : left) ASSERT_EQ(open.content, Transfer::Content::gradients);
+    expect_sound_conclusions(forward_only(schedule));
+    if (HasFailure()) return;
+  }
 }
 
 // However many micro-batches there are, a stage keeps the tensors of few sends under 1F1B.
