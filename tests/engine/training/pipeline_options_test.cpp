@@ -50,7 +50,7 @@ void expect_refused(const World& world, const std::string& options, weft_status 
   EXPECT_ERROR(boost(world, deep_trial().model(given), given), status, text) << options;
 }
 
-WEFT_RANKS_TEST(LayersPerStage, AreRefusedIfTheyDoNotFit, 2) {
+WEFT_RANKS_TEST(LayerOptions, AreRefusedIfTheyDoNotFit, 2) {
   const auto refused = [&](const char* counts, const char* text) {
     expect_refused(world, fmt::format(R"("num_layers_per_stage": {})", counts), WEFT_INVALID_ARGUMENT, text);
   };
@@ -64,7 +64,7 @@ WEFT_RANKS_TEST(LayersPerStage, AreRefusedIfTheyDoNotFit, 2) {
           "pp_size 2 with 2 model chunks on each stage needs 4: one for each stage and chunk");
 }
 
-WEFT_RANKS_TEST(LayersPerStage, DivideTheModel, 2) {
+WEFT_RANKS_TEST(LayerOptions, DivideTheModel, 2) {
   const bool first = world.rank() == 0;
   const auto units = [&](const std::string& options) {
     const JobOptions given = staged(options);

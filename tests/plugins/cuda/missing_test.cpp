@@ -74,8 +74,9 @@ TEST_F(NoGpu, IsToldByCheck) {
   EXPECT_THAT(cuda, HasSubstr("--device cuda is refused"));
 #ifdef WEFT_HAS_CUDA
   if (why_not(WEFT_TORCH_LIBRARIES "/libtorch_cuda.so").empty()) {
-    EXPECT_EQ(report.at("nccl"), "2.28.9");
-    EXPECT_EQ(report.at("cuda_runtime"), "CUDA 13.0");
+    // The libraries that are loaded may be of another version than the headers of the build.
+    EXPECT_THAT(report.at("nccl").get<std::string>(), testing::MatchesRegex("2[.][0-9]+[.][0-9]+"));
+    EXPECT_THAT(report.at("cuda_runtime").get<std::string>(), testing::MatchesRegex("CUDA 13[.][0-9]+"));
     EXPECT_TRUE(report.contains("cuda_driver"));
   }
 #endif

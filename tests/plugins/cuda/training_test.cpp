@@ -14,9 +14,11 @@ using testing::HasSubstr;
 constexpr double kFp32 = 2e-4,
                  kHalf = 3e-2;  // relative: the order of sums differs, and matrix products are not in TF32
 
+// Leaves out steps that were skipped, which are in the file once more.
 std::vector<double> values_of(const std::string& file, const char* key) {
   std::vector<double> values;
-  for (const nlohmann::json& line : read_metrics(file)) values.push_back(line.at(key));
+  for (const nlohmann::json& line : read_metrics(file))
+    if (!line.contains("skipped")) values.push_back(line.at(key));
   return values;
 }
 
@@ -46,10 +48,16 @@ TEST_F(OnGpu, OneRankHasTheLossesOfTheCpu) {
   expect_near(values_of(in("one"), "grad_norm"), values_of(in("cpu"), "grad_norm"), 10 * kFp32);
 }
 
+// A skipped step would take the batch of the next one, so the first scale is one without overflow.
 TEST_F(OnGpu, HalfPrecisionIsNear) {
-  for (const char* dtype : {"bf16", "fp16"})
-    expect_near(losses(dtype, {"--strategy", "none", "--mixed-precision", dtype, "--device", "cuda"}),
-                reference_, kHalf);
+  for (const char* precision : {"bf16", R"({"name": "fp16", "init_scale": 256})"}) {
+    SCOPED_TRACE(precision);
+    const std::vector<double> found =
+        losses("half", {"--strategy", "none", "--mixed-precision", precision, "--device", "cuda"});
+    for (const nlohmann::json& line : read_metrics(in("half")))
+      EXPECT_FALSE(line.contains("skipped")) << line;
+    expect_near(found, reference_, kHalf);
+  }
 }
 
 TEST_F(OnGpu, EveryStrategyTrainsOnOneRank) {
