@@ -83,8 +83,9 @@ class Mesh {
   uint32_t data_size() const { return place(samples()).size / sequence_size_; }
   uint32_t data_rank() const { return place(samples()).rank / sequence_size_; }
 
-  // Returns the sizes of the groups that determine which samples a rank gets and what it draws at random. On
-  // two meshes with equal layouts, each rank has the same place in every group.
+  // Returns what determines which samples a rank gets and what it draws at random: the sizes of the groups by
+  // name, and "stages_outside" 1 if stages vary slowest and the order of ranks depends on it. On two meshes
+  // with equal layouts, each rank has the same place in every group.
   std::vector<std::pair<std::string, uint32_t>> layout() const;
 
   // Returns the axes of a set that have more than one rank, with the sub-axes of TENSOR instead of it where

@@ -26,8 +26,9 @@ class TransferOrder {
   }
 
   // Returns whether the arrival of `received` proves that `sent`, which the receiving stage sent earlier, has
-  // arrived: on its way here the micro-batch of `received` has passed the stage that waited for `sent`, not
-  // before it had `sent`. The memory of `sent` can be reused then, without asking the network.
+  // arrived: on its way here the micro-batch of `received` has passed the stage that `sent` went to, in the
+  // operation that waited for `sent` or in a later one. The memory of `sent` can be reused then, without
+  // asking the network.
   bool proves(const Transfer& received, const Transfer& sent) const;
 
  private:
