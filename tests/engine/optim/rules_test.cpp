@@ -179,28 +179,25 @@ TEST(Sgd, BeginsTheMomentumOfALateSliceWithItsGradient) {
   EXPECT_TRUE(problem.state.at("momentum_buffer").equal(problem.gradients[0]));
 }
 
-TEST(Adam, EqualsLibtorchs) {
+template <class Oracle, class OracleOptions>
+void expect_adam_of_libtorch(const char* name) {
   for (const double decay : {0.0, 0.2}) {
     expect_values_of_libtorch(
-        "adam", {{"lr", 0.1}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-6}, {"weight_decay", decay}},
+        name, {{"lr", 0.1}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-6}, {"weight_decay", decay}},
         [&](const Tensor& parameter) {
-          return std::make_unique<torch::optim::Adam>(
+          return std::make_unique<Oracle>(
               std::vector<Tensor>{parameter},
-              torch::optim::AdamOptions(0.1).betas({0.8, 0.95}).eps(1e-6).weight_decay(decay));
+              OracleOptions(0.1).betas({0.8, 0.95}).eps(1e-6).weight_decay(decay));
         });
   }
 }
 
+TEST(Adam, EqualsLibtorchs) {
+  expect_adam_of_libtorch<torch::optim::Adam, torch::optim::AdamOptions>("adam");
+}
+
 TEST(AdamW, EqualsLibtorchs) {
-  for (const double decay : {0.0, 0.2}) {
-    expect_values_of_libtorch(
-        "adamw", {{"lr", 0.1}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-6}, {"weight_decay", decay}},
-        [&](const Tensor& parameter) {
-          return std::make_unique<torch::optim::AdamW>(
-              std::vector<Tensor>{parameter},
-              torch::optim::AdamWOptions(0.1).betas({0.8, 0.95}).eps(1e-6).weight_decay(decay));
-        });
-  }
+  expect_adam_of_libtorch<torch::optim::AdamW, torch::optim::AdamWOptions>("adamw");
 }
 
 // Every rule with every kind of state.
