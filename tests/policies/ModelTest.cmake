@@ -26,6 +26,8 @@ add_library(weft_family_training OBJECT
   ${CMAKE_CURRENT_LIST_DIR}/class_cases.cpp
   ${CMAKE_CURRENT_LIST_DIR}/class_table_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/flags_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/generated_ids.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/generation_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/oracle.cpp
   ${CMAKE_CURRENT_LIST_DIR}/tensor_oracle_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/training_test.cpp

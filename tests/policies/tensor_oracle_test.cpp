@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "plugins/support/parity.hpp"
+#include "policies/generated_ids.hpp"
 #include "policies/oracle.hpp"
 #include "policies/trials.hpp"
 #include "support/slice.hpp"
@@ -188,6 +189,38 @@ TEST_P(OnTensorAxis, HasOutputsLossesAndGradientsOfHuggingFace) {
     world.communicator().barrier();
   });
 }
+
+// Returns the cases whose models generate.
+std::vector<OracleCase> generating_cases() {
+  const std::vector<GeneratedIds> generated = GeneratedIds::of(kFamily);
+  std::vector<OracleCase> cases = all_cases();
+  std::erase_if(cases, [&](const OracleCase& one) {
+    return std::none_of(generated.begin(), generated.end(),
+                        [&](const GeneratedIds& wanted) { return wanted.file == one.file; });
+  });
+  return cases;
+}
+
+class GeneratesOnTensorAxis : public OnTensorAxis {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GeneratesOnTensorAxis);  // a family without a decoder
+
+// Every rank gets the tokens that rank 0 chooses.
+TEST_P(GeneratesOnTensorAxis, GivesTheIdsOfTransformers) {
+  on_ranks({static_cast<int>(GetParam().ranks)}, [&](World& world) {
+    Job job = boosted(world, "");
+    for (const GeneratedIds& wanted : GeneratedIds::of(kFamily)) {
+      if (wanted.file != GetParam().file) continue;
+      const TemporaryFolder own;
+      own.file("config.json", oracle_.config.dump());
+      expect_ids(job, oracle_, wanted, own);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(HuggingFace, GeneratesOnTensorAxis,
+                         testing::ValuesIn(slice(std::string("GeneratesOnTensorAxis ") + kFamily,
+                                                 generating_cases(), 2)),
+                         name_of);
 
 INSTANTIATE_TEST_SUITE_P(HuggingFace, OnTensorAxis,
                          testing::ValuesIn(slice(std::string("OnTensorAxis ") + kFamily, all_cases(), 2)),
