@@ -34,8 +34,8 @@ GENERATES = ("LMHeadModel", "ForCausalLM", "ForConditionalGeneration")
 # Of one model of each kind also with these keys, which change what is chosen.
 KEYS = {
     "gpt2/GPT2LMHeadModel": dict(repetition_penalty=1.7, suppress_tokens=[3, 20], begin_suppress_tokens=[11]),
-    "t5/T5ForConditionalGeneration": dict(forced_bos_token_id=9, repetition_penalty=1.3, begin_suppress_tokens=[1]),
-    "whisper/WhisperForConditionalGeneration": dict(suppress_tokens=[0, 7], begin_suppress_tokens=[2, 30]),
+    "t5/T5ForConditionalGeneration": dict(forced_bos_token_id=9, repetition_penalty=1.3, begin_suppress_tokens=[0, 25]),
+    "whisper/WhisperForConditionalGeneration": dict(suppress_tokens=[12], begin_suppress_tokens=[33, 9]),
 }
 
 
