@@ -1,11 +1,8 @@
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
-
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "cpu/dropout.hpp"
-#include "device/tensors.hpp"
-#include "nn/with_type.hpp"
+#include "dispatch/operators.hpp"
+#include "dispatch/with_type.hpp"
 #include "weft/nn/forward_context.hpp"
 #include "weft/nn/layers.hpp"
 
@@ -14,56 +11,55 @@ namespace weft::nn {
 namespace {
 
 bool takes(const at::Tensor& x) {
-  return device::is_on_host(x) && has_type(x.scalar_type());
+  return has_type(x.scalar_type()) && has_layer_kernel<operators::Dropout>(x);
 }
 
-// Saves one byte per element for backward.
+// Draws the mask with Weft's generator, whose numbers are the same on every device. libtorch draws 64 bits
+// for each element, one after the other, which takes many times as long as the rest of the layer.
+at::Tensor drawn_mask(const at::Tensor& x, uint64_t seed, double kept) {
+  const bool there = has_kernel<operators::Bernoulli>(x);
+  const at::Tensor mask =
+      at::empty(x.sizes(), at::TensorOptions(there ? x.device() : device::kHost).dtype(at::kByte));
+  call<operators::Bernoulli>(mask, static_cast<int64_t>(seed), kept);
+  return there ? mask : mask.to(x.device());
+}
+
+// Saves what the device's kernel keeps: the mask, or its seed alone.
 class FusedDropout : public torch::autograd::Function<FusedDropout> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context,
-                            const std::optional<at::Tensor>& residual, const at::Tensor& x,
-                            const at::Tensor& mask, double scale) {
+                            const std::optional<at::Tensor>& residual, const at::Tensor& x, int64_t seed,
+                            double kept, double scale) {
+    const auto [y, mask] = call<operators::Dropout>(residual, x, seed, kept, scale);
     context->save_for_backward({mask});
+    context->saved_data["seed"] = seed;
+    context->saved_data["kept"] = kept;
     context->saved_data["scale"] = scale;
     context->saved_data["adds"] = residual.has_value();
-    return run(residual.value_or(at::Tensor()), x, mask, scale);
+    return y;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const at::Tensor& dy = gradients[0];
     const at::Tensor mask = context->get_saved_variables()[0];
+    const int64_t seed = context->saved_data["seed"].toInt();
+    const double kept = context->saved_data["kept"].toDouble();
     const double scale = context->saved_data["scale"].toDouble();
-    torch::autograd::variable_list result(4);
+    torch::autograd::variable_list result(5);
     if (context->saved_data["adds"].toBool()) result[0] = dy;
-    result[1] = at::GradMode::is_enabled() ? dy * (mask.to(dy.scalar_type()) * scale)
-                                           : run({}, dy.contiguous(), mask, scale);
+    if (at::GradMode::is_enabled()) {
+      const bool kept_mask = mask.numel() == dy.numel();
+      const at::Tensor factors = kept_mask ? mask : drawn_mask(dy, static_cast<uint64_t>(seed), kept);
+      result[1] = dy * (factors.to(dy.scalar_type()) * scale);
+    } else {
+      result[1] = call<operators::DropoutBackward>(dy.contiguous(), mask, seed, kept, scale);
+    }
     return result;
-  }
-
- private:
-  static at::Tensor run(const at::Tensor& residual, const at::Tensor& x, const at::Tensor& mask,
-                        double scale) {
-    const at::Tensor y = at::empty_like(x);
-    with_type(x.scalar_type(), [&]<typename T>(T) {
-      kernels::dropout<T>(x.numel(), residual.defined() ? residual.const_data_ptr<T>() : nullptr,
-                          x.const_data_ptr<T>(), mask.const_data_ptr<uint8_t>(),
-                          static_cast<kernels::Exact<T>>(scale), y.mutable_data_ptr<T>());
-    });
-    return y;
   }
 };
 
 }  // namespace
-
-// Draws the mask with Weft's generator. libtorch draws 64 bits for each element, one after the other, which
-// takes many times as long as the rest of the layer.
-at::Tensor Dropout::mask(at::IntArrayRef shape) const {
-  const at::Tensor mask = at::empty(shape, at::kByte);
-  kernels::bernoulli(mask.numel(), drawn_seed(random_stream), 1 - probability,
-                     mask.mutable_data_ptr<uint8_t>());
-  return mask;
-}
 
 double Dropout::scale() const {
   return probability < 1 ? 1 / (1 - probability) : 0;
@@ -71,16 +67,19 @@ double Dropout::scale() const {
 
 at::Tensor Dropout::operator()(const at::Tensor& x) const {
   if (!drops()) return x;
-  const at::Tensor mask = this->mask(x.sizes()).to(x.device());
-  return fused && takes(x) ? FusedDropout::apply(std::nullopt, x.contiguous(), mask, scale())
-                           : x * (mask.to(x.scalar_type()) * scale());
+  const uint64_t seed = drawn_seed(random_stream);
+  if (fused && takes(x))
+    return FusedDropout::apply(std::nullopt, x.contiguous(), static_cast<int64_t>(seed), 1 - probability,
+                               scale());
+  return x * (drawn_mask(x, seed, 1 - probability).to(x.scalar_type()) * scale());
 }
 
 at::Tensor Dropout::added(const at::Tensor& residual, const at::Tensor& x) const {
-  const bool alike = residual.sizes() == x.sizes() && residual.scalar_type() == x.scalar_type();
-  if (!drops() || !fused || !takes(x) || !device::is_on_host(residual) || !alike)
-    return residual + (*this)(x);
-  return FusedDropout::apply(residual.contiguous(), x.contiguous(), mask(x.sizes()), scale());
+  const bool alike = residual.sizes() == x.sizes() && residual.scalar_type() == x.scalar_type() &&
+                     residual.device() == x.device();
+  if (!drops() || !fused || !takes(x) || !alike) return residual + (*this)(x);
+  return FusedDropout::apply(residual.contiguous(), x.contiguous(),
+                             static_cast<int64_t>(drawn_seed(random_stream)), 1 - probability, scale());
 }
 
 }  // namespace weft::nn

@@ -102,8 +102,7 @@ class Dropout : public Fusible {
 
  private:
   bool drops() const { return is_training() && probability > 0; }
-  at::Tensor mask(at::IntArrayRef shape) const;  // 1 for elements that are kept, 0 for dropped ones
-  double scale() const;                          // multiplies the elements that are kept
+  double scale() const;  // multiplies the elements that are kept
 };
 
 // Throws INVALID_ARGUMENT, naming `what`, the value and its position, unless all ids are 0 to count - 1 or

@@ -3,7 +3,7 @@
 
 #include <c10/core/ScalarType.h>
 
-namespace weft::nn {
+namespace weft {
 
 // Returns true for fp64, fp32, fp16 and bf16.
 inline bool has_type(at::ScalarType type) {
@@ -19,4 +19,4 @@ void with_type(at::ScalarType type, const F& f) {
   f(c10::BFloat16{});
 }
 
-}  // namespace weft::nn
+}  // namespace weft

@@ -1,0 +1,186 @@
+// Weft's operators of optimizers in host memory: ATen's fused kernels for SGD and Adam, and kernels/cpu.
+#include <ATen/Dispatch.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "cpu/update_rules.hpp"
+#include "weft/device_operators.hpp"
+
+namespace weft {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Accumulates add(sum, |x|) over the data in float64, without a converted copy. Several lanes keep the
+// additions independent of each other.
+template <class T, class Add, class Merge>
+double accumulate(const T* data, int64_t count, const Add& add, const Merge& merge) {
+  constexpr int kLanes = 8;
+  double sums[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int lane = 0; lane < kLanes; ++lane)
+      sums[lane] = add(sums[lane], std::fabs(static_cast<double>(data[i + lane])));
+  for (; i < count; ++i) sums[0] = add(sums[0], std::fabs(static_cast<double>(data[i])));
+  double total = 0;
+  for (const double sum : sums) total = merge(total, sum);
+  return total;
+}
+
+template <class T>
+double part_of(const T* data, int64_t count, double p) {
+  const auto plus = [](double a, double b) { return a + b; };
+  if (p == 2)
+    return accumulate(
+        data, count, [](double sum, double x) { return sum + x * x; }, plus);
+  if (p == 1) return accumulate(data, count, plus, plus);
+  if (std::isinf(p)) {
+    // Comparisons with NaN are false, so this order keeps a NaN.
+    const auto larger = [](double a, double b) { return a >= b || std::isnan(a) ? a : b; };
+    return accumulate(data, count, larger, larger);
+  }
+  return accumulate(
+      data, count, [p](double sum, double x) { return sum + std::pow(x, p); }, plus);
+}
+
+at::Tensor norm_part(at::TensorList gradients, double p) {
+  double total = 0;
+  for (const at::Tensor& part : gradients) {
+    double value = 0;
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, part.scalar_type(), "norm_part", [&] {
+      value = part_of(part.const_data_ptr<scalar_t>(), part.numel(), p);
+    });
+    if (!std::isfinite(value)) return at::scalar_tensor(kInfinity, at::kDouble);
+    total = std::isinf(p) ? std::max(total, value) : total + value;
+  }
+  return at::scalar_tensor(total, at::kDouble);
+}
+
+at::Tensor sums_of_squares(at::TensorList ranges) {
+  const at::Tensor sums = at::empty({static_cast<int64_t>(ranges.size())}, at::kDouble);
+  double* sum = sums.mutable_data_ptr<double>();
+  for (const at::Tensor& range : ranges)
+    AT_DISPATCH_FLOATING_TYPES(range.scalar_type(), "sums_of_squares", [&] {
+      *sum++ = kernels::sum_of_squares(range.numel(), range.const_data_ptr<scalar_t>());
+    });
+  return sums;
+}
+
+// Returns the number by which ATen's fused kernels divide float gradients while they read. Their division by
+// a float is not exact enough for others, which are multiplied here.
+std::optional<at::Tensor> divisor_for(at::TensorList gradients, double factor) {
+  if (factor == 1.0) return std::nullopt;
+  if (gradients.front().scalar_type() == at::kFloat)
+    return at::full({}, 1.0 / factor, gradients.front().options());
+  at::_foreach_mul_(gradients, factor);
+  return std::nullopt;
+}
+
+void adam(at::TensorList values, at::TensorList gradients, at::TensorList averages, at::TensorList squares,
+          double step, double lr, double beta1, double beta2, double eps, double weight_decay, bool decoupled,
+          double factor) {
+  const std::optional<at::Tensor> divisor = divisor_for(gradients, factor);
+  // The kernel takes a step count for each tensor and only reads it, so all share one.
+  const std::vector<at::Tensor> counts(values.size(),
+                                       at::full({}, step, values.front().options().dtype(at::kFloat)));
+  if (decoupled)
+    at::_fused_adamw_(values, gradients, averages, squares, {}, counts, lr, beta1, beta2, weight_decay, eps,
+                      /*amsgrad=*/false, /*maximize=*/false, divisor);
+  else
+    at::_fused_adam_(values, gradients, averages, squares, {}, counts, lr, beta1, beta2, weight_decay, eps,
+                     /*amsgrad=*/false, /*maximize=*/false, divisor);
+}
+
+void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr, double momentum,
+         double dampening, double weight_decay, bool nesterov, bool first, double factor) {
+  const std::optional<at::Tensor> divisor = divisor_for(gradients, factor);
+  at::_fused_sgd_(values, gradients, momenta, weight_decay, momentum, lr, dampening, nesterov,
+                  /*maximize=*/false, first, divisor);
+}
+
+// Calls update(i, T()) for each range with the C++ type of its values.
+template <class Update>
+void for_ranges(at::TensorList values, const Update& update) {
+  for (size_t i = 0; i < values.size(); ++i)
+    AT_DISPATCH_FLOATING_TYPES(values[i].scalar_type(), "update", [&] { update(i, scalar_t()); });
+}
+
+void lion(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr, double beta1,
+          double beta2, double weight_decay, double factor) {
+  const kernels::LionOptions options{lr, beta1, beta2, weight_decay, factor};
+  for_ranges(values, [&]<class T>(size_t i, T) {
+    kernels::lion(values[i].numel(), values[i].data_ptr<T>(), gradients[i].data_ptr<T>(),
+                  momenta[i].data_ptr<T>(), options);
+  });
+}
+
+void lars(at::TensorList values, at::TensorList gradients, at::TensorList momenta, at::ArrayRef<double> rates,
+          double momentum, double weight_decay, double factor) {
+  for_ranges(values, [&]<class T>(size_t i, T) {
+    kernels::lars(values[i].numel(), values[i].data_ptr<T>(), gradients[i].data_ptr<T>(),
+                  momenta.empty() ? nullptr : momenta[i].data_ptr<T>(),
+                  kernels::LarsOptions{rates[i], momentum, weight_decay, factor});
+  });
+}
+
+// Elements that are not counted go to sums of their own.
+at::Tensor lamb_moments(at::TensorList values, at::TensorList gradients, at::TensorList averages,
+                        at::TensorList squares, at::IntArrayRef counted, double beta1, double beta2,
+                        double eps, double weight_decay, double correction1, double correction2,
+                        double factor) {
+  const kernels::LambOptions options{beta1, beta2, eps, weight_decay, correction1, correction2, factor};
+  const at::Tensor result = at::zeros({static_cast<int64_t>(values.size()), 2}, at::kDouble);
+  for_ranges(values, [&]<class T>(size_t i, T) {
+    double others[2] = {};
+    const auto pass = [&](int64_t from, int64_t to, double* sums) {
+      kernels::lamb_moments(to - from, values[i].const_data_ptr<T>() + from,
+                            gradients[i].data_ptr<T>() + from, averages[i].data_ptr<T>() + from,
+                            squares[i].data_ptr<T>() + from, options, sums);
+    };
+    const int64_t begin = counted[2 * i], end = begin + counted[2 * i + 1];
+    pass(0, begin, others);
+    pass(begin, end, result.mutable_data_ptr<double>() + 2 * i);
+    pass(end, values[i].numel(), others);
+  });
+  return result;
+}
+
+void lamb_step(at::TensorList values, at::TensorList averages, at::TensorList squares,
+               at::ArrayRef<double> rates, double eps, double weight_decay, double correction1,
+               double correction2) {
+  const kernels::LambOptions options{0, 0, eps, weight_decay, correction1, correction2, 1};
+  for_ranges(values, [&]<class T>(size_t i, T) {
+    kernels::lamb_step(values[i].numel(), values[i].data_ptr<T>(), averages[i].const_data_ptr<T>(),
+                       squares[i].const_data_ptr<T>(), options, rates[i]);
+  });
+}
+
+TORCH_LIBRARY_IMPL(weft, CPU, library) {
+  using namespace operators;
+  implement<NormPart>(library, norm_part);
+  implement<SumsOfSquares>(library, sums_of_squares);
+  implement<Adam>(library, adam);
+  implement<Sgd>(library, sgd);
+  implement<Lion>(library, lion);
+  implement<Lars>(library, lars);
+  implement<LambMoments>(library, lamb_moments);
+  implement<LambStep>(library, lamb_step);
+}
+
+}  // namespace
+
+}  // namespace weft
