@@ -38,9 +38,8 @@ ON_DEVICES = r"(core/(engine|include)|sdk/kit|plugins|policies)/"
 DEVICE = r"core/engine/device/|core/include/weft/device_kind\.hpp|plugins/cuda/"
 # Where tensors in host memory are read: files and texts are made of them, the host's kernels and rules work on them.
 READS_HOST_MEMORY = (r"core/engine/((device|comm|data)/|application/objects\.|checkpoint/(fingerprint|format|model_files)\."
-                     r"|nn/(activation|alibi|answer_metrics|attention|cross_entropy|dropout|initialise|layers|loss"
-                     r"|rms_norm|rotary)\.|optim/(gradient_norm|rules_\w+)\.|parallel/vocabulary_loss\."
-                     r"|training/digest\.)")
+                     r"|dispatch/host_\w+\.|nn/(activation|alibi|answer_metrics|attention|initialise|layers|rotary)\."
+                     r"|optim/rules_factored\.|training/digest\.)")
 TORCH = r'#\s*include\s*[<"](torch|ATen|c10|caffe2)/'
 RULES = [
     Rule("the core names no strategy", CORE, r"(?i)torch_ddp|torch_fsdp|low_level_zero|gemini|hybrid_parallel",
@@ -119,7 +118,7 @@ DIRECTIONS = [
     (r"core/engine/", ["sdk/include/", "core/base/", "core/include/", "core/engine/", "kernels/",
                       "core/host/engine_table.h", "core/host/application_functions.h", "core/host/launch/"]),
     (r"kernels/", ["kernels/"]),
-    (r"plugins/cuda/", ["sdk/include/", "core/include/weft/device_kind.hpp", "plugins/cuda/"]),
+    (r"plugins/cuda/", ["sdk/include/", "core/include/weft/device_", "kernels/", "plugins/cuda/"]),
     (r"plugins/(\w+)/", ["sdk/include/", "sdk/kit/include/", "plugins/{}/"]),
     (r"policies/(\w+)/", ["sdk/include/", "core/include/", "policies/{}/"]),
     (r"samples/(\w+)/", ["sdk/include/", "sdk/kit/include/", "core/include/", "samples/{}/"]),

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
 #include "booster/running.hpp"
+#include "device/reading.hpp"
 #include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
@@ -27,7 +28,10 @@ std::vector<Batch> micro_batches_of(const Batch& batch, int64_t accumulate, Bind
   });
 }
 
-double global_loss(const Bindings& bindings, const Training::StepLoss& loss) {
+double global_loss(const Bindings& bindings, Training::StepLoss loss) {
+  device::Reading reading;
+  loss.read(reading);
+  reading.read();
   const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
   if (bindings.world().size() > 1)
     bindings.world().communicator().all_reduce(total, ReduceOp::kSum, true).wait();

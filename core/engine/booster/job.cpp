@@ -13,6 +13,7 @@
 #include "booster/option_checks.hpp"
 #include "booster/running.hpp"
 #include "comm/agreement.hpp"
+#include "device/reading.hpp"
 #include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
@@ -47,8 +48,10 @@ StepResult Job::train_step(const Batch& batch) {
   check_max_grad_norm(max_grad_norm, "train_step: max_grad_norm");
   batch.samples();
   training.begin_check();
-  const Training::StepLoss loss = training.run_step(micro_batches_of(batch, accumulate, bindings), criterion);
+  Training::StepLoss loss = training.run_step(micro_batches_of(batch, accumulate, bindings), criterion);
   training.finish_check();
+  device::Reading reading;
+  loss.read(reading);
   StepResult result;
   if (optimizer.shared().scaler) result.loss_scale = bindings.loss_scale();
   if (!optimizer.groups().empty()) result.lr = optimizer.groups().front().options.at("lr");
@@ -58,9 +61,10 @@ StepResult Job::train_step(const Batch& batch) {
     std::optional<ActivityDetail> detail;
     if (bindings.mesh().splits(Mesh::stages()))
       detail.emplace("after the schedule, waiting for all ranks to end theirs");
-    return optimizer.shared().update(
-        max_grad_norm, {loss.total(), num_tokens(bindings, batch), stop_requested->load() ? 1.0 : 0.0,
-                        loss.auxiliary(), auxiliary_terms});
+    return optimizer.shared().update(max_grad_norm, reading, [&]() -> std::vector<double> {
+      return {loss.total(), num_tokens(bindings, batch), stop_requested->load() ? 1.0 : 0.0, loss.auxiliary(),
+              auxiliary_terms};
+    });
   }();
   bindings.zero_gradients();
   result.index = optimizer.steps();

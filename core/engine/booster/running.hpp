@@ -30,7 +30,7 @@ class EvaluationMode {
 std::vector<Batch> micro_batches_of(const Batch& batch, int64_t accumulate, Bindings& bindings);
 
 // Returns the loss of a step, the same on every rank. Collective.
-double global_loss(const Bindings& bindings, const Training::StepLoss& loss);
+double global_loss(const Bindings& bindings, Training::StepLoss loss);
 
 // Throws INVALID_ARGUMENT, because a criterion cannot be computed from a part of the logits.
 [[noreturn]] void refuse_criterion(uint32_t tensor_size, uint32_t sequence_size);

@@ -1,4 +1,5 @@
-// Weft's operators of optimizers in host memory: ATen's fused kernels for SGD and Adam, and kernels/cpu.
+// Weft's operators of optimizers in host memory: kernels/cpu, and ATen's fused kernels for SGD and Adam,
+// which devices without kernels of their own get, too.
 #include <ATen/Dispatch.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_fused_adam.h>
@@ -173,12 +174,16 @@ TORCH_LIBRARY_IMPL(weft, CPU, library) {
   using namespace operators;
   implement<NormPart>(library, norm_part);
   implement<SumsOfSquares>(library, sums_of_squares);
-  implement<Adam>(library, adam);
-  implement<Sgd>(library, sgd);
   implement<Lion>(library, lion);
   implement<Lars>(library, lars);
   implement<LambMoments>(library, lamb_moments);
   implement<LambStep>(library, lamb_step);
+}
+
+// libtorch has them for every device.
+TORCH_LIBRARY_IMPL(weft, CompositeExplicitAutograd, library) {
+  operators::implement<operators::Adam>(library, adam);
+  operators::implement<operators::Sgd>(library, sgd);
 }
 
 }  // namespace

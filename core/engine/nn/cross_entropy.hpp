@@ -3,24 +3,18 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "cpu/cross_entropy.hpp"
+#include <cstdint>
 
 namespace weft::nn {
 
 // Throws INVALID_ARGUMENT unless `labels` has a label for each row of `logits`: 0 to classes - 1, or
-// `ignored`.
+// `ignored`. Labels on a device are checked there: a wrong one ends the process when the host waits next.
 void check_labels(const at::Tensor& logits, const at::Tensor& labels, int64_t classes, int64_t ignored);
 
-// Returns the normalizers that forward saves as a tensor (rows, 2) of the dtype of the logits.
-template <typename T>
-kernels::RowNormaliser<T>* normalisers_in(const at::Tensor& pairs) {
-  return static_cast<kernels::RowNormaliser<T>*>(pairs.data_ptr());
-}
-
 // Returns the gradient of `logits`, a saved variable of the running backward function; it reuses their memory
-// if nobody else can read it. `labels` are those that the kernel takes (-1: ignored), `pairs` the
-// normalizers, and `gradient` is that of the sum. Throws UNIMPLEMENTED for create_graph.
-at::Tensor cross_entropy_gradient(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& pairs,
-                                  const at::Tensor& gradient);
+// if nobody else can read it. `labels` and `normalisers` are those of operators::CrossEntropy or
+// operators::CrossEntropyFinish, and `gradient` is that of the sum. Throws UNIMPLEMENTED for create_graph.
+at::Tensor cross_entropy_gradient(const at::Tensor& logits, const at::Tensor& labels,
+                                  const at::Tensor& normalisers, const at::Tensor& gradient);
 
 }  // namespace weft::nn

@@ -1,15 +1,14 @@
-#include <ATen/Dispatch.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/_assert_async.h>
 #include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
-#include "device/tensors.hpp"
+#include "dispatch/operators.hpp"
+#include "dispatch/with_type.hpp"
 #include "nn/cross_entropy.hpp"
 #include "nn/last_reader.hpp"
 #include "weft/nn/layers.hpp"
@@ -22,22 +21,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-kernels::CrossEntropyRows rows_of(const at::Tensor& logits, const at::Tensor& labels) {
-  return {labels.numel(), logits.size(-1), labels.const_data_ptr<int64_t>()};
-}
-
 // Saves the logits and two numbers per row, but no probabilities.
 class CrossEntropySum : public torch::autograd::Function<CrossEntropySum> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& labels) {
-    const at::Tensor normalisers = at::empty({labels.numel(), 2}, logits.options());
-    double sum = 0;
-    AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "cross_entropy_forward", [&] {
-      sum = kernels::cross_entropy_forward(rows_of(logits, labels), logits.const_data_ptr<scalar_t>(),
-                                           normalisers_in<scalar_t>(normalisers));
-    });
+    const auto [sum, normalisers] = call<operators::CrossEntropy>(logits, labels);
     context->save_for_backward({logits, labels, normalisers});
-    return at::scalar_tensor(sum, logits.options());
+    return sum;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -54,30 +44,32 @@ void check_labels(const at::Tensor& logits, const at::Tensor& labels, int64_t cl
     fail(WEFT_INVALID_ARGUMENT, "cross entropy: labels have the shape [{}], but logits [{}] want [{}]",
          fmt::join(labels.sizes(), ", "), fmt::join(logits.sizes(), ", "), fmt::join(rows, ", "));
   check_ids(labels, classes, "cross entropy: labels", ignored);
+  if (device::is_on_host(labels) || labels.is_meta()) return;
+  // The kernels of devices count nothing for a label out of range. This one ends the process without a wait
+  // of the host.
+  at::_assert_async(labels.ge(0).logical_and_(labels.lt(classes)).logical_or_(labels.eq(ignored)).all(),
+                    "cross entropy: a label is out of range");
 }
 
-at::Tensor cross_entropy_gradient(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& pairs,
-                                  const at::Tensor& gradient) {
+at::Tensor cross_entropy_gradient(const at::Tensor& logits, const at::Tensor& labels,
+                                  const at::Tensor& normalisers, const at::Tensor& gradient) {
   require_first_order("cross entropy");
   const at::Tensor result = last_reader(logits) ? logits.detach() : at::empty_like(logits);
-  AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "cross_entropy_backward", [&] {
-    // A rank can have none of the classes.
-    if (logits.numel() > 0)
-      kernels::cross_entropy_backward<scalar_t>(
-          rows_of(logits, labels), logits.const_data_ptr<scalar_t>(), normalisers_in<scalar_t>(pairs),
-          device::value_of<scalar_t>(gradient), static_cast<scalar_t*>(result.data_ptr()));
-  });
+  call<operators::CrossEntropyBackward>(gradient, logits, labels, normalisers, result);
   return result;
 }
 
-at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored) {
-  check_labels(logits, labels, logits.size(-1), ignored);
-  const bool own_kernel = device::is_on_host(logits) &&
-                          (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kDouble);
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& given, int64_t ignored) {
+  check_labels(logits, given, logits.size(-1), ignored);
+  const at::Tensor labels = given.to(logits.device());
+  const bool half = at::isReducedFloatingType(logits.scalar_type());
+  // The host's kernel takes no half precision.
+  const bool own_kernel = has_layer_kernel<operators::CrossEntropy>(logits) &&
+                          (device::is_on_host(logits) ? !half : has_type(logits.scalar_type()));
   if (!own_kernel) {
-    const at::Tensor exact = at::isReducedFloatingType(logits.scalar_type()) ? logits.to(at::kFloat) : logits;
-    return at::cross_entropy_loss(exact.reshape({-1, logits.size(-1)}),
-                                  labels.reshape(-1).to(logits.device()), {}, at::Reduction::Sum, ignored);
+    const at::Tensor exact = half ? logits.to(at::kFloat) : logits;
+    return at::cross_entropy_loss(exact.reshape({-1, logits.size(-1)}), labels.reshape(-1), {},
+                                  at::Reduction::Sum, ignored);
   }
   const bool ignored_is_a_class = ignored >= 0 && ignored < logits.size(-1);
   const at::Tensor counted = ignored_is_a_class ? labels.masked_fill(labels.eq(ignored), -1) : labels;

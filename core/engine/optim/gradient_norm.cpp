@@ -1,7 +1,5 @@
 #include "optim/gradient_norm.hpp"
 
-#include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -9,62 +7,36 @@
 #include <limits>
 
 #include "base/text.hpp"
-#include "device/tensors.hpp"
+#include "dispatch/operators.hpp"
 
 namespace weft::optim {
 
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// Accumulates add(sum, |x|) over the data in float64, without a converted copy. Several lanes keep the
-// additions independent of each other.
-template <class T, class Add, class Merge>
-double accumulate(const T* data, int64_t count, const Add& add, const Merge& merge) {
-  constexpr int kLanes = 8;
-  double sums[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (int lane = 0; lane < kLanes; ++lane)
-      sums[lane] = add(sums[lane], std::fabs(static_cast<double>(data[i + lane])));
-  for (; i < count; ++i) sums[0] = add(sums[0], std::fabs(static_cast<double>(data[i])));
-  double total = 0;
-  for (const double sum : sums) total = merge(total, sum);
-  return total;
-}
-
-template <class T>
-double part_of(const T* data, int64_t count, double p) {
-  const auto plus = [](double a, double b) { return a + b; };
-  if (p == 2)
-    return accumulate(
-        data, count, [](double sum, double x) { return sum + x * x; }, plus);
-  if (p == 1) return accumulate(data, count, plus, plus);
-  if (std::isinf(p)) {
-    // Comparisons with NaN are false, so this order keeps a NaN.
-    const auto larger = [](double a, double b) { return a >= b || std::isnan(a) ? a : b; };
-    return accumulate(data, count, larger, larger);
-  }
-  return accumulate(
-      data, count, [p](double sum, double x) { return sum + std::pow(x, p); }, plus);
-}
-
-}  // namespace
-
-double counted_norm_part(const std::vector<Shard>& shards, double p) {
-  double total = 0;
+NormPart::NormPart(const std::vector<Shard>& shards, double p, device::Reading& reading) : p_(p) {
+  std::vector<at::Tensor> of_host, of_device;
   for (const Shard& shard : shards) {
     if (!shard.gradient.defined() || shard.counted_count == 0) continue;
-    const at::Tensor part =
-        device::on_host(shard.gradient.narrow(0, shard.counted_begin, shard.counted_count));
-    double value = 0;
-    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, part.scalar_type(), "gradient_norm", [&] {
-      value = part_of(part.const_data_ptr<scalar_t>(), part.numel(), p);
-    });
-    if (!std::isfinite(value)) return kInfinity;
-    total = std::isinf(p) ? std::max(total, value) : total + value;
+    const at::Tensor counted = shard.gradient.narrow(0, shard.counted_begin, shard.counted_count);
+    if (device::is_on_host(counted))
+      of_host.push_back(counted);
+    else if (has_kernel<operators::NormPart>(counted))
+      of_device.push_back(counted);
+    else
+      of_host.push_back(device::on_host(counted));
   }
-  return total;
+  if (!of_host.empty()) reading.add(call<operators::NormPart>(of_host, p), &of_host_);
+  if (!of_device.empty()) reading.add(call<operators::NormPart>(of_device, p), &of_device_);
+}
+
+double NormPart::value() const {
+  if (!std::isfinite(of_host_) || !std::isfinite(of_device_)) return std::numeric_limits<double>::infinity();
+  return std::isinf(p_) ? std::max(of_host_, of_device_) : of_host_ + of_device_;
+}
+
+double counted_norm_part(const std::vector<Shard>& shards, double p) {
+  device::Reading reading;
+  const NormPart part(shards, p, reading);
+  reading.read();
+  return part.value();
 }
 
 double norm_of_parts(double combined, double p) {

@@ -3,12 +3,26 @@
 
 #include <vector>
 
+#include "device/reading.hpp"
 #include "training/handles.hpp"
 
 namespace weft::optim {
 
-// Returns the sum of |g|^p over the elements that this rank counts, in float64, or the largest |g| if p is
-// infinite. Returns infinity if a gradient is not finite.
+// The sum of |g|^p over the elements that this rank counts, in float64, or the largest |g| if p is infinite.
+class NormPart {
+ public:
+  // Computes it. Parts that a device has are complete when `reading` has been read.
+  NormPart(const std::vector<Shard>& shards, double p, device::Reading& reading);
+  NormPart(const NormPart&) = delete;
+  // Returns infinity if a gradient is not finite.
+  double value() const;
+
+ private:
+  const double p_;
+  double of_host_ = 0, of_device_ = 0;
+};
+
+// Returns NormPart at once; the host waits for the device.
 double counted_norm_part(const std::vector<Shard>& shards, double p);
 
 // Returns the norm, given the parts of all ranks combined: their sum, or their maximum if p is infinite.

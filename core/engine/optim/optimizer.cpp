@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "base/text.hpp"
+#include "device/reading.hpp"
 #include "device/tensors.hpp"
 #include "optim/gradient_norm.hpp"
 #include "optim/optimizer_state.hpp"
@@ -93,7 +95,8 @@ Bindings& Optimizer::Shared::boosted(std::string_view action) const {
   return *training;
 }
 
-Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector<double> extra) {
+Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, device::Reading& reading,
+                                                    const std::function<std::vector<double>()>& extra) {
   Bindings& boosted_training = boosted("step");
   // Callers and schedules may have changed them.
   for (const Group& group : groups)
@@ -101,15 +104,21 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector
   const std::vector<Shard> shards = boosted_training.publish();
   const std::vector<bool> touched = boosted_training.take_touched();
   Rounds rounds(*this, shards);
+  const bool measured = max_norm > 0 || scaler;
+  std::optional<NormPart> norm_part;
+  if (measured) norm_part.emplace(shards, norm_type, reading);
+  rounds.measure(reading);
+  reading.read();
+
   std::vector<double> sums(touched.begin(), touched.end());
   const size_t norm_place = sums.size();
-  const bool measured = max_norm > 0 || scaler;
-  sums.push_back(measured ? counted_norm_part(shards, norm_type) : 0);
-  sums.insert(sums.end(), extra.begin(), extra.end());
+  sums.push_back(measured ? norm_part->value() : 0);
+  const std::vector<double> given = extra();
+  sums.insert(sums.end(), given.begin(), given.end());
   const size_t pending_place = sums.size();
   sums.push_back(boosted_training.shared_gradients().is_pending() ? 1 : 0);
   const size_t rule_place = sums.size();
-  rounds.measure(sums);
+  rounds.append_measured(sums);
   if (measured)
     reduce_with_norm(boosted_training, sums, norm_place, norm_type);
   else
@@ -127,7 +136,7 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector
   const double norm = norm_of_parts(sums[norm_place], norm_type);
   Update result;
   const double* const after_norm = sums.data() + norm_place + 1;
-  result.extra.assign(after_norm, after_norm + extra.size());
+  result.extra.assign(after_norm, after_norm + given.size());
   result.norm = norm / scale;
   result.updated = !scaler || std::isfinite(norm);
   const double clip = max_norm > 0 ? clip_factor(result.norm, max_norm) : 1.0;
@@ -145,7 +154,8 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, std::vector
 }
 
 bool Optimizer::step() {
-  return shared().update(shared().max_norm, {}).updated;
+  device::Reading reading;
+  return shared().update(shared().max_norm, reading, [] { return std::vector<double>(); }).updated;
 }
 
 void Optimizer::zero_grad() {

@@ -45,13 +45,14 @@ struct Optimizer::Shared {
   // Updates all parameters that got a gradient on some rank. It all-reduces once for each round of the rule,
   // and once more for an infinite norm type. That one all-reduce carries which parameters got a gradient, the
   // norm (if `max_norm` is positive or an overflow is possible), the sums of the rule, and the numbers of
-  // `extra`, whose sums it returns. After an overflow no parameter changes, on any rank.
+  // `extra`, whose sums it returns. Before it, the host waits for the device once: for `reading`, which
+  // `extra` may need, the norm and the sums. After an overflow no parameter changes, on any rank.
   struct Update {
     bool updated = true;
     double norm = 0;  // before clipping; only with max_norm
     std::vector<double> extra;
   };
-  Update update(double max_norm, std::vector<double> extra);
+  Update update(double max_norm, device::Reading& reading, const std::function<std::vector<double>()>& extra);
 };
 
 }  // namespace weft::optim

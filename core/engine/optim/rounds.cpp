@@ -36,12 +36,11 @@ void convert_value(Slice& slice) {
 }  // namespace
 
 Slice Rounds::slice_of(const Shard& shard) {
-  if (!device::is_on_host(shard.value) && !shared_.rule->runs_on_every_device())
-    fail(
-        WEFT_UNIMPLEMENTED,
-        "optimizer {}: it updates values in host memory alone, but those of {} are on {}; choose adam, adamw "
-        "or sgd, or a strategy that offloads the optimizer",
-        shared_.rule->name(), shard.param->name, shard.value.device().str());
+  if (!device::is_on_host(shard.value) && !shared_.rule->runs_on(shard.value))
+    fail(WEFT_UNIMPLEMENTED,
+         "optimizer {}: it has kernels for values in host memory alone, but those of {} are on {}; choose a "
+         "strategy that offloads the optimizer, or one of adam, adamw and sgd, which run on every device",
+         shared_.rule->name(), shard.param->name, shard.value.device().str());
   Slice slice;
   slice.value = shard.value;
   slice.gradient = shard.gradient;
@@ -53,7 +52,7 @@ Slice Rounds::slice_of(const Shard& shard) {
   return slice;
 }
 
-void Rounds::measure(std::vector<double>& sums) {
+void Rounds::measure(device::Reading& reading) {
   const at::NoGradGuard no_grad;
   for (size_t p = 0; p < parameters_.size(); ++p)
     if (shared_.group_of[p] >= 0)
@@ -65,8 +64,11 @@ void Rounds::measure(std::vector<double>& sums) {
     Slice slice = slice_of(shard);
     convert_gradient(slice);
     convert_value(slice);
-    shared_.rule->measure(slice, shared_.groups[static_cast<size_t>(shared_.group_of[p])].options);
+    shared_.rule->measure(slice, shared_.groups[static_cast<size_t>(shared_.group_of[p])].options, reading);
   }
+}
+
+void Rounds::append_measured(std::vector<double>& sums) const {
   for (const Whole& parameter : parameters_)
     sums.insert(sums.end(), parameter.partial.begin(), parameter.partial.end());
 }

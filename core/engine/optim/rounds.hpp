@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "device/reading.hpp"
 #include "optim/optimizer_state.hpp"
 
 namespace weft::optim {
@@ -11,10 +12,12 @@ class Rounds {
  public:
   Rounds(Optimizer::Shared& shared, const std::vector<Shard>& shards);
 
-  // Appends this rank's sums for round 0 to `sums`, which the caller all-reduces with numbers of its own.
-  void measure(std::vector<double>& sums);
-  // Updates every parameter p with touched[p] > 0. `measured` points to the all-reduced sums of measure().
-  // All-reduces between two rounds.
+  // Computes this rank's sums for round 0, which are complete when `reading` has been read.
+  void measure(device::Reading& reading);
+  // Appends these sums to `sums`, which the caller all-reduces with numbers of its own.
+  void append_measured(std::vector<double>& sums) const;
+  // Updates every parameter p with touched[p] > 0. `measured` points to the all-reduced sums of
+  // append_measured(). All-reduces between two rounds.
   void run(const double* touched, const double* measured, double factor);
 
  private:

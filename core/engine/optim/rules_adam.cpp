@@ -1,12 +1,9 @@
 #include "optim/rules_adam.hpp"
 
-#include <ATen/ops/_fused_adam.h>
-#include <ATen/ops/_fused_adamw.h>
-#include <ATen/ops/full.h>
-
 #include <limits>
 
 #include "base/text.hpp"
+#include "dispatch/operators.hpp"
 #include "optim/rules_slices.hpp"
 
 namespace weft::optim {
@@ -33,40 +30,23 @@ class AdamRule : public Rule {
     return {{"exp_avg"}, {"exp_avg_sq"}};
   }
 
-  bool runs_on_every_device() const override { return true; }
+  bool runs_on(const at::Tensor& value) const override { return has_kernel<operators::Adam>(value); }
 
   void update(int, UpdateBatch& batch) const override {
     apply(batch, static_cast<double>(batch.step), decoupled_);
   }
 
  protected:
-  // Runs ATen's fused kernel. `step` determines the bias correction.
+  // `step` determines the bias correction.
   void apply(UpdateBatch& batch, double step, bool decoupled) const {
     const Hyper& options = batch.options;
-    const auto kernel = decoupled ? adamw : adam;
-    for (const Grouped& part : group(*this, batch, {"exp_avg", "exp_avg_sq"})) {
-      const at::TensorOptions there = part.lists.values.front().options();
-      // The kernel takes a step count for each tensor and only reads it, so all share one.
-      const at::Tensor count = at::full({}, step, there.dtype(at::kFloat));
-      kernel(part.lists, std::vector<at::Tensor>(part.lists.values.size(), count), options);
-    }
+    for (const Lists& part : group(*this, batch, {"exp_avg", "exp_avg_sq"}))
+      call<operators::Adam>(part.values, part.gradients, part.states[0], part.states[1], step,
+                            options.at("lr"), options.at("beta1"), options.at("beta2"), options.at("eps"),
+                            options.at("weight_decay"), decoupled, batch.factor);
   }
 
  private:
-  static void adam(const Lists& lists, const std::vector<at::Tensor>& counts, const Hyper& options) {
-    at::_fused_adam_(lists.values, lists.gradients, lists.states[0], lists.states[1], {}, counts,
-                     options.at("lr"), options.at("beta1"), options.at("beta2"), options.at("weight_decay"),
-                     options.at("eps"),
-                     /*amsgrad=*/false, /*maximize=*/false, lists.divisor);
-  }
-
-  static void adamw(const Lists& lists, const std::vector<at::Tensor>& counts, const Hyper& options) {
-    at::_fused_adamw_(lists.values, lists.gradients, lists.states[0], lists.states[1], {}, counts,
-                      options.at("lr"), options.at("beta1"), options.at("beta2"), options.at("weight_decay"),
-                      options.at("eps"),
-                      /*amsgrad=*/false, /*maximize=*/false, lists.divisor);
-  }
-
   const char* name_;
   double weight_decay_;
   bool decoupled_;

@@ -209,7 +209,7 @@ class Adafactor final : public Factored {
     return round == 0 ? 1 + num_means(shape) : 1;
   }
 
-  void measure(Slice& slice, const Hyper&) const override {
+  void measure(Slice& slice, const Hyper&, device::Reading&) const override {
     AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "adafactor", [&] {
       slice.parameter->partial[0] += kernels::sum_of_squares(
           slice.counted_count, slice.value.const_data_ptr<scalar_t>() + slice.counted_begin);
@@ -289,7 +289,7 @@ class Came final : public Factored {
     return round == 1 ? 1 : num_means(shape);
   }
 
-  void measure(Slice& slice, const Hyper&) const override { measure_squares(slice); }
+  void measure(Slice& slice, const Hyper&, device::Reading&) const override { measure_squares(slice); }
 
   void update(int round, UpdateBatch& batch) const override {
     const Hyper& options = batch.options;

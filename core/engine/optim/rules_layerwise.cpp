@@ -1,11 +1,10 @@
 #include "optim/rules_layerwise.hpp"
 
-#include <ATen/Dispatch.h>
-
 #include <cmath>
 
 #include "base/text.hpp"
-#include "cpu/update_rules.hpp"
+#include "device/reading.hpp"
+#include "dispatch/operators.hpp"
 #include "optim/rules_slices.hpp"
 
 namespace weft::optim {
@@ -35,15 +34,16 @@ class Lars final : public Rule {
   // Sums the squares of values and gradients.
   int64_t num_sums(int round, at::IntArrayRef) const override { return round == 0 ? 2 : 0; }
 
-  void measure(Slice& slice, const Hyper&) const override {
-    AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "lars", [&] {
-      const auto add = [&](const at::Tensor& tensor, double& sum) {
-        sum += kernels::sum_of_squares(slice.counted_count,
-                                       tensor.const_data_ptr<scalar_t>() + slice.counted_begin);
-      };
-      add(slice.value, slice.parameter->partial[0]);
-      add(slice.gradient, slice.parameter->partial[1]);
-    });
+  void measure(Slice& slice, const Hyper&, device::Reading& reading) const override {
+    const auto counted = [&](const at::Tensor& tensor) {
+      return tensor.narrow(0, slice.counted_begin, slice.counted_count);
+    };
+    const std::vector<at::Tensor> ranges = {counted(slice.value), counted(slice.gradient)};
+    reading.add(call<operators::SumsOfSquares>(ranges), slice.parameter->partial.data());
+  }
+
+  bool runs_on(const at::Tensor& value) const override {
+    return has_kernel<operators::Lars>(value) && has_kernel<operators::SumsOfSquares>(value);
   }
 
   void update(int, UpdateBatch& batch) const override {
@@ -51,21 +51,20 @@ class Lars final : public Rule {
     const double momentum = options.at("momentum"), decay = options.at("weight_decay");
     std::vector<std::string> states;
     if (momentum != 0) states.emplace_back("momentum_buffer");
-    for (Slice& slice : batch.slices) {
-      prepare(*this, slice, states);
-      const double values = std::sqrt(slice.parameter->sums[0][0]);
-      const double gradients = batch.factor * std::sqrt(slice.parameter->sums[0][1]);
-      const double ratio =
-          values > 0 && gradients > 0
-              ? options.at("eeta") * values / (gradients + decay * values + options.at("epsilon"))
-              : 1.0;
-      const kernels::LarsOptions step{options.at("lr") * ratio, momentum, decay, batch.factor};
-      AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "lars", [&] {
-        scalar_t* const buffer =
-            momentum != 0 ? slice.state->at("momentum_buffer").data_ptr<scalar_t>() : nullptr;
-        kernels::lars(slice.value.numel(), slice.value.data_ptr<scalar_t>(),
-                      slice.gradient.data_ptr<scalar_t>(), buffer, step);
-      });
+    for (const Lists& part : group(*this, batch, states)) {
+      std::vector<double> rates;
+      for (const Slice* slice : part.slices) {
+        const double values = std::sqrt(slice->parameter->sums[0][0]);
+        const double gradients = batch.factor * std::sqrt(slice->parameter->sums[0][1]);
+        const double ratio =
+            values > 0 && gradients > 0
+                ? options.at("eeta") * values / (gradients + decay * values + options.at("epsilon"))
+                : 1.0;
+        rates.push_back(options.at("lr") * ratio);
+      }
+      call<operators::Lars>(part.values, part.gradients,
+                            momentum != 0 ? part.states[0] : std::vector<at::Tensor>(), rates, momentum,
+                            decay, batch.factor);
     }
   }
 };
@@ -93,53 +92,52 @@ class Lamb final : public Rule {
   // Sums the squares of values and directions.
   int64_t num_sums(int round, at::IntArrayRef) const override { return round == 1 ? 2 : 0; }
 
+  bool runs_on(const at::Tensor& value) const override {
+    return has_kernel<operators::LambMoments>(value) && has_kernel<operators::LambStep>(value);
+  }
+
   void update(int round, UpdateBatch& batch) const override {
-    const Hyper& given = batch.options;
-    const bool corrected = given.at("bias_correction") != 0;
-    const auto correction = [&](double beta) {
-      return corrected ? 1 - std::pow(beta, static_cast<double>(batch.step)) : 1.0;
+    const Hyper& options = batch.options;
+    const bool corrected = options.at("bias_correction") != 0;
+    const auto correction = [&](const char* beta) {
+      return corrected ? 1 - std::pow(options.at(beta), static_cast<double>(batch.step)) : 1.0;
     };
-    const double beta1 = given.at("beta1"), beta2 = given.at("beta2");
-    const kernels::LambOptions options{
-        beta1,       beta2, given.at("eps"), given.at("weight_decay"), correction(beta1), correction(beta2),
-        batch.factor};
-    for (Slice& slice : batch.slices) {
-      prepare(*this, slice, {"exp_avg", "exp_avg_sq"});
-      AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "lamb", [&] {
-        if (round == 1)
-          begin<scalar_t>(slice, options);
-        else
-          finish<scalar_t>(slice, options, given.at("lr"), given.at("adam") != 0);
-      });
+    const double correction1 = correction("beta1"), correction2 = correction("beta2");
+    device::Reading reading;
+    for (const Lists& part : group(*this, batch, {"exp_avg", "exp_avg_sq"})) {
+      if (round == 1) {
+        const at::Tensor sums = call<operators::LambMoments>(
+            part.values, part.gradients, part.states[0], part.states[1], counted(part), options.at("beta1"),
+            options.at("beta2"), options.at("eps"), options.at("weight_decay"), correction1, correction2,
+            batch.factor);
+        for (size_t i = 0; i < part.slices.size(); ++i)
+          reading.add(sums.select(0, static_cast<int64_t>(i)), part.slices[i]->parameter->partial.data());
+      } else {
+        call<operators::LambStep>(part.values, part.states[0], part.states[1], rates(part, options),
+                                  options.at("eps"), options.at("weight_decay"), correction1, correction2);
+      }
     }
+    reading.read();
   }
 
  private:
   // Only elements that this rank counts are added to the sums.
-  template <class T>
-  static void begin(Slice& slice, const kernels::LambOptions& options) {
-    T* const w = slice.value.data_ptr<T>();
-    T* const g = slice.gradient.data_ptr<T>();
-    T* const m = slice.state->at("exp_avg").data_ptr<T>();
-    T* const v = slice.state->at("exp_avg_sq").data_ptr<T>();
-    double others[2] = {};
-    const auto pass = [&](int64_t from, int64_t to, double* sums) {
-      kernels::lamb_moments(to - from, w + from, g + from, m + from, v + from, options, sums);
-    };
-    const int64_t counted_end = slice.counted_begin + slice.counted_count;
-    pass(0, slice.counted_begin, others);
-    pass(slice.counted_begin, counted_end, slice.parameter->partial.data());
-    pass(counted_end, slice.value.numel(), others);
+  static std::vector<int64_t> counted(const Lists& part) {
+    std::vector<int64_t> ranges;
+    for (const Slice* slice : part.slices)
+      ranges.insert(ranges.end(), {slice->counted_begin, slice->counted_count});
+    return ranges;
   }
 
-  template <class T>
-  static void finish(Slice& slice, const kernels::LambOptions& options, double lr, bool adam) {
-    const double values = std::sqrt(slice.parameter->sums[1][0]);
-    const double direction = std::sqrt(slice.parameter->sums[1][1]);
-    const double ratio = adam || values == 0 || direction == 0 ? 1.0 : values / direction;
-    kernels::lamb_step(slice.value.numel(), slice.value.data_ptr<T>(),
-                       slice.state->at("exp_avg").const_data_ptr<T>(),
-                       slice.state->at("exp_avg_sq").const_data_ptr<T>(), options, lr * ratio);
+  static std::vector<double> rates(const Lists& part, const Hyper& options) {
+    std::vector<double> rates;
+    for (const Slice* slice : part.slices) {
+      const double values = std::sqrt(slice->parameter->sums[1][0]);
+      const double direction = std::sqrt(slice->parameter->sums[1][1]);
+      const bool plain = options.at("adam") != 0 || values == 0 || direction == 0;
+      rates.push_back(options.at("lr") * (plain ? 1.0 : values / direction));
+    }
+    return rates;
   }
 };
 

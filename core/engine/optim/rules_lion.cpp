@@ -1,8 +1,6 @@
 #include "optim/rules_lion.hpp"
 
-#include <ATen/Dispatch.h>
-
-#include "cpu/update_rules.hpp"
+#include "dispatch/operators.hpp"
 #include "optim/rules_slices.hpp"
 
 namespace weft::optim {
@@ -24,18 +22,14 @@ class Lion final : public Rule {
 
   std::vector<StateInfo> states(const Hyper&, at::IntArrayRef) const override { return {{"exp_avg"}}; }
 
+  bool runs_on(const at::Tensor& value) const override { return has_kernel<operators::Lion>(value); }
+
   void update(int, UpdateBatch& batch) const override {
-    const Hyper& given = batch.options;
-    const kernels::LionOptions options{given.at("lr"), given.at("beta1"), given.at("beta2"),
-                                       given.at("weight_decay"), batch.factor};
-    for (Slice& slice : batch.slices) {
-      prepare(*this, slice, {"exp_avg"});
-      AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "lion", [&] {
-        kernels::lion(slice.value.numel(), slice.value.data_ptr<scalar_t>(),
-                      slice.gradient.data_ptr<scalar_t>(), slice.state->at("exp_avg").data_ptr<scalar_t>(),
-                      options);
-      });
-    }
+    const Hyper& options = batch.options;
+    for (const Lists& part : group(*this, batch, {"exp_avg"}))
+      call<operators::Lion>(part.values, part.gradients, part.states[0], options.at("lr"),
+                            options.at("beta1"), options.at("beta2"), options.at("weight_decay"),
+                            batch.factor);
   }
 };
 

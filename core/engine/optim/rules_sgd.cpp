@@ -1,8 +1,7 @@
 #include "optim/rules_sgd.hpp"
 
-#include <ATen/ops/_fused_sgd.h>
-
 #include "base/text.hpp"
+#include "dispatch/operators.hpp"
 #include "optim/rules_slices.hpp"
 
 namespace weft::optim {
@@ -32,20 +31,18 @@ class Sgd final : public Rule {
     return {{"momentum_buffer"}};
   }
 
-  bool runs_on_every_device() const override { return true; }
+  bool runs_on(const at::Tensor& value) const override { return has_kernel<operators::Sgd>(value); }
 
   void update(int, UpdateBatch& batch) const override {
     const Hyper& options = batch.options;
     const double momentum = options.at("momentum");
     std::vector<std::string> states;
     if (momentum != 0) states.emplace_back("momentum_buffer");
-    for (const Grouped& part : group(*this, batch, states)) {
-      const Lists& lists = part.lists;
-      at::_fused_sgd_(lists.values, lists.gradients,
-                      momentum != 0 ? lists.states[0] : std::vector<at::Tensor>(), options.at("weight_decay"),
-                      momentum, options.at("lr"), options.at("dampening"), options.at("nesterov") != 0,
-                      /*maximize=*/false, part.first, lists.divisor);
-    }
+    for (const Lists& part : group(*this, batch, states))
+      call<operators::Sgd>(part.values, part.gradients,
+                           momentum != 0 ? part.states[0] : std::vector<at::Tensor>(), options.at("lr"),
+                           momentum, options.at("dampening"), options.at("weight_decay"),
+                           options.at("nesterov") != 0, part.first, batch.factor);
   }
 };
 

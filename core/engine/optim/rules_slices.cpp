@@ -1,8 +1,5 @@
 #include "optim/rules_slices.hpp"
 
-#include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/full.h>
-
 #include <map>
 #include <tuple>
 #include <utility>
@@ -54,17 +51,6 @@ bool make_states(const Slice& slice, const std::vector<std::string>& state_names
   return made;
 }
 
-// Leaves the factor to the kernel for float gradients. Its division by a float is not exact enough for
-// others.
-void apply_factor(Lists& lists, double factor) {
-  if (factor == 1.0) return;
-  if (lists.gradients.front().scalar_type() == at::kFloat) {
-    lists.divisor = at::full({}, 1.0 / factor, lists.gradients.front().options());
-  } else {
-    at::_foreach_mul_(lists.gradients, factor);
-  }
-}
-
 }  // namespace
 
 void check_at_least_zero(const Rule& rule, const Hyper& options, std::initializer_list<const char*> names) {
@@ -97,25 +83,23 @@ void prepare(const Rule& rule, Slice& slice, const std::vector<std::string>& sta
   make_states(slice, state_names);
 }
 
-std::vector<Grouped> group(const Rule& rule, UpdateBatch& batch,
-                           const std::vector<std::string>& state_names) {
+std::vector<Lists> group(const Rule& rule, UpdateBatch& batch, const std::vector<std::string>& state_names) {
   std::map<std::tuple<at::ScalarType, bool, bool>, Lists> groups;
   for (Slice& slice : batch.slices) {
     check(rule, slice, state_names);
     if (slice.value.numel() == 0) continue;
     const bool first = make_states(slice, state_names);
     Lists& lists = groups[{slice.value.scalar_type(), first, device::is_on_host(slice.value)}];
+    lists.first = first;
     lists.values.push_back(slice.value);
     lists.gradients.push_back(slice.gradient);
+    lists.slices.push_back(&slice);
     lists.states.resize(state_names.size());
     for (size_t i = 0; i < state_names.size(); ++i)
       lists.states[i].push_back(slice.state->at(state_names[i]));
   }
-  std::vector<Grouped> grouped;
-  for (auto& [key, lists] : groups) {
-    apply_factor(lists, batch.factor);
-    grouped.push_back({std::move(lists), std::get<1>(key)});
-  }
+  std::vector<Lists> grouped;
+  for (auto& [key, lists] : groups) grouped.push_back(std::move(lists));
   return grouped;
 }
 

@@ -1,7 +1,7 @@
-// Groups slices for ATen's fused kernels, which take lists of tensors of one dtype.
+// Groups slices for operators, which take lists of tensors of one dtype.
 #pragma once
 
-#include <optional>
+#include <vector>
 
 #include "weft/optim/rule.hpp"
 
@@ -13,23 +13,18 @@ void check_betas(const Rule& rule, const Hyper& options, std::initializer_list<c
 void check_switches(const Rule& rule, const Hyper& options,
                     std::initializer_list<const char*> names);  // 0, 1
 
-// The tensors of several slices. states[i] has the states whose name is number i of `state_names`.
+// The tensors of several slices, as Weft's operators take them. states[i] has the states whose name is number
+// i of `state_names`.
 struct Lists {
   std::vector<at::Tensor> values, gradients;
   std::vector<std::vector<at::Tensor>> states;
-  // The reciprocal of `factor` if the fused kernels are to apply it: they divide gradients by it while they
-  // read, and write the result back to the gradient.
-  std::optional<at::Tensor> divisor;
+  std::vector<const Slice*> slices;
+  bool first = false;  // the slices had no states before
 };
 
 // Groups slices by dtype, device and whether they had states before, so that a rule can tell first updates
-// apart. Makes missing states as zeros. Multiplies gradients by `factor` where a kernel could not do so
-// exactly.
-struct Grouped {
-  Lists lists;
-  bool first = false;
-};
-std::vector<Grouped> group(const Rule& rule, UpdateBatch& batch, const std::vector<std::string>& state_names);
+// apart. Leaves out empty ones. Makes missing states as zeros.
+std::vector<Lists> group(const Rule& rule, UpdateBatch& batch, const std::vector<std::string>& state_names);
 
 // Makes missing states with these names as zeros. Throws INTERNAL unless value, gradient and states are flat
 // contiguous tensors of one size, which a kernel can read by one index.

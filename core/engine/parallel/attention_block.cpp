@@ -5,7 +5,6 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/logaddexp.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
@@ -14,7 +13,8 @@
 #include <tuple>
 
 #include "device/random.hpp"
-#include "device/tensors.hpp"
+#include "dispatch/compositions.hpp"
+#include "dispatch/operators.hpp"
 
 namespace weft::parallel {
 
@@ -89,10 +89,10 @@ AttentionPart attend(const AttentionBlock& block) {
 }
 
 void merge(AttentionPart& sum, const AttentionPart& part) {
-  const at::Tensor all = at::logaddexp(sum.log_sum_exp, part.log_sum_exp);
-  const auto weight = [&](const at::Tensor& one) { return one.sub(all).exp_().unsqueeze(-1); };
-  sum.out.mul_(weight(sum.log_sum_exp)).add_(part.out.mul(weight(part.log_sum_exp)));
-  sum.log_sum_exp.copy_(all);
+  if (has_layer_kernel<operators::MergeAttention>(sum.out))
+    call<operators::MergeAttention>(sum.out, sum.log_sum_exp, part.out, part.log_sum_exp);
+  else
+    merge_by_operations(sum.out, sum.log_sum_exp, part.out, part.log_sum_exp);
 }
 
 AttentionGradients attend_backward(const AttentionBlock& block, const AttentionPart& whole,

@@ -105,16 +105,7 @@ void weft_step::add_part(size_t term, const at::Tensor& value) {
   if (weft::device::is_on_host(value))
     parts[term] += weft::device::value_of<double>(value);
   else
-    unread_.emplace_back(term, value.detach().to(at::kDouble).reshape({}));
-}
-
-void weft_step::read_parts() {
-  if (unread_.empty()) return;
-  std::vector<at::Tensor> values;
-  for (const auto& [term, value] : unread_) values.push_back(value);
-  const std::vector<double> read = weft::device::values_of<double>(at::stack(values));
-  for (size_t i = 0; i < unread_.size(); ++i) parts[unread_[i].first] += read[i];
-  unread_.clear();
+    unread.emplace_back(term, value.detach().to(at::kDouble).reshape({}));
 }
 
 std::shared_ptr<weft::ForwardRecord> weft_step::backward(uint32_t index, const weft::State* outputs,

@@ -50,7 +50,7 @@ struct weft_step {
   std::vector<std::string> names;  // of the loss terms: first the model's, then auxiliary losses
   std::vector<double> scales;      // of the model's terms: 1 / (number of labels in the global batch)
   std::vector<double> positions;   // of each sequence in the global batch; empty with a criterion
-  std::vector<double> parts;       // this rank's part of each term, after read_parts()
+  std::vector<double> parts;       // this rank's part of each term, without what is unread
 
   weft::Bindings& bindings() const { return owner->bindings(); }
   // The functions of weft_step_services (weft/training.h). They throw instead of returning a status.
@@ -66,13 +66,12 @@ struct weft_step {
                                                 const std::function<void()>& send = {});
   // Runs the second half of a split backward. Call it once for each.
   void finish_backward(uint32_t index, const weft::ForwardRecord& record);
-  // Adds `value`, which has one element, to the part of a term. If it is on a device, read_parts() does that,
-  // with one wait for all values of the step.
+  std::vector<std::pair<size_t, at::Tensor>>
+      unread;  // terms, and values on a device that belong to their parts
+  // Adds `value`, which has one element, to the part of a term.
   void add_part(size_t term, const at::Tensor& value);
-  void read_parts();
 
  private:
-  std::vector<std::pair<size_t, at::Tensor>> unread_;  // terms and values
   weft_backward_info backward_info(uint32_t index) const;
   at::Tensor scaled_loss(const weft::MicroBatch& of, const weft::State& last, const weft::State& outputs);
 };

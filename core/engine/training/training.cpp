@@ -13,6 +13,7 @@
 #include "autograd/saved_tensor_hooks.hpp"
 #include "base/text.hpp"
 #include "device/autocast.hpp"
+#include "device/reading.hpp"
 #include "device/tensors.hpp"
 #include "parallel/make_context.hpp"
 #include "trace/trace.hpp"
@@ -23,6 +24,10 @@
 #include "weft/nn/key_value_cache.hpp"
 
 namespace weft {
+
+void Training::StepLoss::read(device::Reading& reading) {
+  for (const auto& [term, value] : std::exchange(unread, {})) reading.add(value, &parts[term]);
+}
 
 double Training::StepLoss::total() const {
   return std::accumulate(parts.begin(), parts.end(), 0.0);
@@ -217,13 +222,14 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     zeroings_of_last_backward_ = bindings_.zeroings();
     at::AutoGradMode with_gradients(true);
     drive(step);
-    step.read_parts();
     // Keep each part on one rank only, so that the sum over ranks counts it once.
-    const auto auxiliary = step.parts.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
-    if (!bindings_.mesh().speaks_for(Fact::kLoss)) std::fill(step.parts.begin(), auxiliary, 0.0);
-    if (!reports_auxiliary(bindings_)) std::fill(auxiliary, step.parts.end(), 0.0);
+    const bool speaks = bindings_.mesh().speaks_for(Fact::kLoss), reports = reports_auxiliary(bindings_);
+    const auto counts = [&](size_t term) { return term < step.scales.size() ? speaks : reports; };
+    for (size_t t = 0; t < step.parts.size(); ++t)
+      if (!counts(t)) step.parts[t] = 0;
+    std::erase_if(step.unread, [&](const auto& part) { return !counts(part.first); });
     if (outputs != nullptr) *outputs = joined_results(step.micro).outputs;
-    return StepLoss{step.names, step.parts, step.scales.size()};
+    return StepLoss{step.names, step.parts, step.scales.size(), std::move(step.unread)};
   });
 }
 

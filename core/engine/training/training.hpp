@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "device/reading.hpp"
 #include "training/bindings.hpp"
 #include "training/hooks.hpp"
 #include "training/step_check.hpp"
@@ -32,8 +33,11 @@ class Training {
   // the sum over all ranks is the loss of the global batch.
   struct StepLoss {
     std::vector<std::string> names;
-    std::vector<double> parts;  // one for each term, weighted
+    std::vector<double> parts;  // one for each term, weighted; complete after read()
     size_t model_terms = 0;     // the first terms are the model's, the others auxiliary losses
+    std::vector<std::pair<size_t, at::Tensor>> unread;  // terms, and parts of them that a device has, in fp64
+    // Completes the parts when `reading` is read. They must stay where they are until then.
+    void read(device::Reading& reading);
     double total() const;
     double auxiliary() const;
   };

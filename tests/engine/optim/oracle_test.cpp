@@ -5,6 +5,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "device/reading.hpp"
 #include "optim/rules.hpp"
 #include "support/tolerances.hpp"
 
@@ -146,8 +147,10 @@ class Ranks {
         const int64_t sums = round < rule_.rounds() ? rule_.num_sums(round, shape_) : 0;
         wholes[rank].partial.assign(static_cast<size_t>(sums), 0.0);
         if (round > 0) rule_.update(round, batches[rank]);
+        device::Reading reading;
         for (Slice& slice : batches[rank].slices)
-          if (round == 0) rule_.measure(slice, options_);
+          if (round == 0) rule_.measure(slice, options_, reading);
+        reading.read();
       }
       std::vector<double> total(wholes[0].partial.size());
       for (const Whole& whole : wholes)

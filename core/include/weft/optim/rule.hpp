@@ -13,6 +13,10 @@
 
 #include "weft/cut.hpp"
 
+namespace weft::device {
+class Reading;  // core/engine/device/reading.hpp
+}
+
 namespace weft::optim {
 
 // The options of one group. An option that the rule does not have is refused when the optimizer is made.
@@ -76,16 +80,17 @@ class Rule {
   // Returns the states that the rule keeps for a parameter of this shape.
   virtual std::vector<StateInfo> states(const Hyper& options, at::IntArrayRef shape) const = 0;
 
-  // Returns whether the rule can update values that are not in host memory. The host refuses the others.
-  virtual bool runs_on_every_device() const { return false; }
+  // Returns whether the rule can update values in the memory of this one, which is not host memory. The host
+  // refuses the others.
+  virtual bool runs_on(const at::Tensor& value) const { return false; }
 
   virtual int rounds() const { return 1; }
   // Returns how many numbers a round sums for one parameter. Rounds are 0 (before the update, see measure())
   // to rounds() - 1.
   virtual int64_t num_sums(int round, at::IntArrayRef shape) const { return 0; }
   // Adds a slice to the sums of round 0, before it is known whether there will be an update and with what
-  // factor. The host's own all-reduce carries these sums.
-  virtual void measure(Slice& slice, const Hyper& options) const {}
+  // factor. The host's own all-reduce carries these sums. Sums that a device computes go through `reading`.
+  virtual void measure(Slice& slice, const Hyper& options, device::Reading& reading) const {}
   // Performs a round, 1 to rounds().
   virtual void update(int round, UpdateBatch& batch) const = 0;
 };
