@@ -1,10 +1,10 @@
 #include "cpu/dropout.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "cpu/dispatch.hpp"
 #include "cpu/lanes.hpp"
+#include "formula/dropout.hpp"
 #include "parallel.hpp"
 
 namespace weft::kernels {
@@ -12,32 +12,26 @@ namespace weft::kernels {
 namespace {
 
 constexpr int64_t kValuesOfATask = 1 << 14;
-constexpr int64_t kValuesOfABlock = 1 << 12;
 
 using Words = uint32_t __attribute__((vector_size(64)));
 using Bytes = uint8_t __attribute__((vector_size(16)));
 
-// SplitMix64 (Steele et al., Fast splittable pseudorandom number generators, 2014).
-uint64_t mixed(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-  return x ^ (x >> 31);
-}
-
 // Of a block: each lane's own.
 struct State {
   State(uint64_t seed, int64_t block) {
-    uint64_t at = mixed(seed) + 0x9E3779B97F4A7C15ull * (2 * kLanes * static_cast<uint64_t>(block));
-    for (int64_t lane = 0; lane < kLanes; ++lane)
-      for (int64_t half = 0; half < 2; ++half) {
-        const uint64_t drawn = mixed(at += 0x9E3779B97F4A7C15ull);
-        words[2 * half][lane] = static_cast<uint32_t>(drawn);
-        words[2 * half + 1][lane] = static_cast<uint32_t>(drawn >> 32);
-      }
+    static_assert(kLanes == kLanesOfADropoutBlock);
+    for (int lane = 0; lane < kLanesOfADropoutBlock; ++lane) {
+      const DropoutLane drawn = dropout_lane(seed, block, lane);
+      words[0][lane] = drawn.a;
+      words[1][lane] = drawn.b;
+      words[2][lane] = drawn.c;
+      words[3][lane] = drawn.d;
+    }
   }
   Words words[4];
 };
 
+// draw() of formula/dropout.hpp for all lanes at once, which compilers do not make of a loop over them.
 // `below`: of 2^32.
 template <InstructionSet>
 WEFT_INLINE void draw_body(State& state, int64_t count, uint32_t below, uint8_t* values) {
@@ -96,13 +90,13 @@ WEFT_DROPOUT(c10::Half)
 }  // namespace
 
 void bernoulli(int64_t count, uint64_t seed, double probability, uint8_t* values) {
-  const double below = std::clamp(std::ldexp(probability, 32), 0.0, 4294967295.0);
-  const int64_t blocks = (count + kValuesOfABlock - 1) / kValuesOfABlock;
-  parallel_for(0, blocks, kValuesOfATask / kValuesOfABlock, [&](int64_t first, int64_t last) {
+  const uint32_t below = dropout_threshold(probability);
+  const int64_t blocks = (count + kValuesOfADropoutBlock - 1) / kValuesOfADropoutBlock;
+  parallel_for(0, blocks, kValuesOfATask / kValuesOfADropoutBlock, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       State state(seed, block);
-      const int64_t begin = block * kValuesOfABlock;
-      draw(state, std::min(kValuesOfABlock, count - begin), static_cast<uint32_t>(below), values + begin);
+      const int64_t begin = block * kValuesOfADropoutBlock;
+      draw(state, std::min(kValuesOfADropoutBlock, count - begin), below, values + begin);
     }
   });
 }

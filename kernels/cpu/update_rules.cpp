@@ -40,18 +40,13 @@ WEFT_INLINE double sum_of(int64_t n, const Term& term) {
 template <InstructionSet, class T>
 WEFT_INLINE void lion_pass_body(int64_t n, T* __restrict w, T* __restrict g, T* __restrict m,
                                 const LionOptions& options) {
-  const T lr = static_cast<T>(options.lr), keep = static_cast<T>(1 - options.lr * options.weight_decay);
-  const T beta1 = static_cast<T>(options.beta1), rest1 = static_cast<T>(1 - options.beta1);
-  const T beta2 = static_cast<T>(options.beta2), rest2 = static_cast<T>(1 - options.beta2);
+  const LionFactors<T> factors = lion_factors<T>(options);
   const T scale = static_cast<T>(options.scale);
   const bool scaled = options.scale != 1;
   for (int64_t i = 0; i < n; ++i) {
     T gradient = g[i];
     if (scaled) g[i] = gradient = gradient * scale;
-    const T direction = beta1 * m[i] + rest1 * gradient;
-    const T sign = static_cast<T>(direction > 0) - static_cast<T>(direction < 0);
-    w[i] = keep * w[i] - lr * sign;
-    m[i] = beta2 * m[i] + rest2 * gradient;
+    lion_element(factors, gradient, w[i], m[i]);
   }
 }
 WEFT_DISPATCH_TYPES(lion_pass, (int64_t n, float* w, float* g, float* m, const LionOptions& options),
@@ -61,43 +56,25 @@ WEFT_DISPATCH_TYPES(lion_pass, (int64_t n, float* w, float* g, float* m, const L
 template <InstructionSet, class T>
 WEFT_INLINE void lars_pass_body(int64_t n, T* __restrict w, T* __restrict g, T* __restrict v,
                                 const LarsOptions& options) {
-  const T rate = static_cast<T>(options.rate), momentum = static_cast<T>(options.momentum);
-  const T decay = static_cast<T>(options.weight_decay), scale = static_cast<T>(options.scale);
+  const LarsFactors<T> factors = lars_factors<T>(options);
+  const T scale = static_cast<T>(options.scale);
   const bool scaled = options.scale != 1;
   for (int64_t i = 0; i < n; ++i) {
     T gradient = g[i];
     if (scaled) g[i] = gradient = gradient * scale;
-    T step = rate * (gradient + decay * w[i]);
-    if (v != nullptr) v[i] = step = momentum * v[i] + step;
-    w[i] -= step;
+    lars_element(factors, gradient, w[i], v != nullptr ? v + i : nullptr);
   }
 }
 WEFT_DISPATCH_TYPES(lars_pass, (int64_t n, float* w, float* g, float* v, const LarsOptions& options),
                     (int64_t n, double* w, double* g, double* v, const LarsOptions& options),
                     (n, w, g, v, options))
 
-// LAMB's direction out of the moments.
-template <class T>
-struct Direction {
-  explicit Direction(const LambOptions& options)
-      : first(static_cast<T>(1 / options.correction1)),
-        second(static_cast<T>(1 / options.correction2)),
-        eps(static_cast<T>(options.eps)),
-        decay(static_cast<T>(options.weight_decay)) {}
-  WEFT_INLINE T operator()(T w, T m, T v) const {
-    return m * first / (std::sqrt(v * second) + eps) + decay * w;
-  }
-  T first, second, eps, decay;
-};
-
 template <InstructionSet, class T>
 WEFT_INLINE void lamb_moments_pass_body(int64_t n, const T* __restrict w, T* __restrict g, T* __restrict m,
                                         T* __restrict v, const LambOptions& options, double* sums) {
-  const T beta1 = static_cast<T>(options.beta1), rest1 = static_cast<T>(1 - options.beta1);
-  const T beta2 = static_cast<T>(options.beta2), rest2 = static_cast<T>(1 - options.beta2);
+  const LambFactors<T> factors = lamb_factors<T>(options);
   const T scale = static_cast<T>(options.scale);
   const bool scaled = options.scale != 1;
-  const Direction<T> direction(options);
   constexpr int64_t kBlock = 1024;  // stays in the first cache between the two loops
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t count = begin + kBlock < n ? kBlock : n - begin;
@@ -108,12 +85,11 @@ WEFT_INLINE void lamb_moments_pass_body(int64_t n, const T* __restrict w, T* __r
     for (int64_t i = 0; i < count; ++i) {
       T gradient = gradients[i];
       if (scaled) gradients[i] = gradient = gradient * scale;
-      first[i] = beta1 * first[i] + rest1 * gradient;
-      second[i] = beta2 * second[i] + rest2 * gradient * gradient;
+      lamb_moments_element(factors, gradient, first[i], second[i]);
     }
     sums[0] += sum_of<T>(count, [&](int64_t i) { return values[i] * values[i]; });
     sums[1] += sum_of<T>(count, [&](int64_t i) {
-      const T u = direction(values[i], first[i], second[i]);
+      const T u = lamb_direction(factors, values[i], first[i], second[i]);
       return u * u;
     });
   }
@@ -129,8 +105,8 @@ template <InstructionSet, class T>
 WEFT_INLINE void lamb_step_pass_body(int64_t n, T* __restrict w, const T* __restrict m, const T* __restrict v,
                                      const LambOptions& options, double step) {
   const T rate = static_cast<T>(step);
-  const Direction<T> direction(options);
-  for (int64_t i = 0; i < n; ++i) w[i] -= rate * direction(w[i], m[i], v[i]);
+  const LambFactors<T> factors = lamb_factors<T>(options);
+  for (int64_t i = 0; i < n; ++i) w[i] -= rate * lamb_direction(factors, w[i], m[i], v[i]);
 }
 WEFT_DISPATCH_TYPES(lamb_step_pass,
                     (int64_t n, float* w, const float* m, const float* v, const LambOptions& options,

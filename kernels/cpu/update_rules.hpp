@@ -1,33 +1,23 @@
 // One pass of an optimizer's update rule over n elements: w values, g gradients, the rest state. Each reads
-// and writes what it needs once. T is float or double; sums are added up in double.
+// and writes what it needs once. T is float or double; sums are added up in double. The formulas of one
+// element are in formula/update_rules.hpp.
 #pragma once
 
 #include <cstdint>
 
+#include "formula/update_rules.hpp"
+
 namespace weft::kernels {
 
-// Multiplies g by `scale` first, in place, as do the other two that have it.
-struct LionOptions {
-  double lr, beta1, beta2, weight_decay, scale;
-};
-// Chen et al. 2023, arXiv:2302.06675, Algorithm 2; m is the momentum.
+// Multiplies g by `scale` first, in place, as do the other two that have it; m is the momentum.
 template <class T>
 void lion(int64_t n, T* w, T* g, T* m, const LionOptions& options);
 
-struct LarsOptions {
-  double rate, momentum, weight_decay, scale;
-};
-// v = momentum v + rate (g + weight_decay w), w -= v (You et al. 2017, arXiv:1708.03888, Algorithm 1). v may
-// be null without momentum.
+// v may be null without momentum.
 template <class T>
 void lars(int64_t n, T* w, T* g, T* v, const LarsOptions& options);
 
-// You et al. 2020, arXiv:1904.00962, Algorithm 2, with the direction
-//   u = (m / correction1) / (sqrt(v / correction2) + eps) + weight_decay w.
-struct LambOptions {
-  double beta1, beta2, eps, weight_decay, correction1, correction2, scale;
-};
-// Updates the moments; adds the squares of w and of u to sums[0] and sums[1].
+// Updates the moments; adds the squares of w and of the direction to sums[0] and sums[1].
 template <class T>
 void lamb_moments(int64_t n, const T* w, T* g, T* m, T* v, const LambOptions& options, double* sums);
 // w -= rate u.

@@ -2,8 +2,9 @@
 // multiply-add. Those that use no function of libm but the square root give the same bits on both.
 #pragma once
 
+// The host's are inlined even where a loop is compiled for another instruction set, so that the loop becomes vectors.
 #ifdef __CUDACC__
 #define WEFT_FORMULA __host__ __device__ inline
 #else
-#define WEFT_FORMULA inline
+#define WEFT_FORMULA __attribute__((always_inline)) inline
 #endif

@@ -1,5 +1,6 @@
-// SGD, Adam and AdamW for one element, in fp32, in the order of operations of the fused kernels of ATen that
-// the CPU uses.
+// Update rules for one element. SGD, Adam and AdamW are in fp32, in the order of operations of the fused
+// kernels of ATen that the CPU uses; the others are those of kernels/cpu, in T, float or double. A statement
+// stays one: the CPU's compiler may contract it to a fused multiply-add, and nothing across statements.
 #pragma once
 
 #include <cmath>
@@ -82,6 +83,90 @@ WEFT_FORMULA void sgd_element(const SgdFactors& factors, const StepNumbers& step
     g = factors.nesterov ? g + factors.momentum * m : m;
   }
   w = w - step.rate * g;
+}
+
+// Chen et al. 2023, arXiv:2302.06675, Algorithm 2. Every rule below multiplies gradients by `scale` first.
+struct LionOptions {
+  double lr, beta1, beta2, weight_decay, scale;
+};
+
+template <class T>
+struct LionFactors {
+  T lr, keep, beta1, rest1, beta2, rest2;
+};
+
+template <class T>
+WEFT_FORMULA LionFactors<T> lion_factors(const LionOptions& options) {
+  return {static_cast<T>(options.lr),    static_cast<T>(1 - options.lr * options.weight_decay),
+          static_cast<T>(options.beta1), static_cast<T>(1 - options.beta1),
+          static_cast<T>(options.beta2), static_cast<T>(1 - options.beta2)};
+}
+
+// Updates the value w and the momentum m.
+template <class T>
+WEFT_FORMULA void lion_element(const LionFactors<T>& factors, T g, T& w, T& m) {
+  const T direction = factors.beta1 * m + factors.rest1 * g;
+  const T sign = static_cast<T>(direction > 0) - static_cast<T>(direction < 0);
+  w = factors.keep * w - factors.lr * sign;
+  m = factors.beta2 * m + factors.rest2 * g;
+}
+
+// You et al. 2017, arXiv:1708.03888, Algorithm 1: v = momentum v + rate (g + weight_decay w), w -= v.
+struct LarsOptions {
+  double rate, momentum, weight_decay, scale;
+};
+
+template <class T>
+struct LarsFactors {
+  T rate, momentum, decay;
+};
+
+template <class T>
+WEFT_FORMULA LarsFactors<T> lars_factors(const LarsOptions& options) {
+  return {static_cast<T>(options.rate), static_cast<T>(options.momentum),
+          static_cast<T>(options.weight_decay)};
+}
+
+// `v` is null without momentum.
+template <class T>
+WEFT_FORMULA void lars_element(const LarsFactors<T>& factors, T g, T& w, T* v) {
+  T step = factors.rate * (g + factors.decay * w);
+  if (v != nullptr) *v = step = factors.momentum * *v + step;
+  w -= step;
+}
+
+// You et al. 2020, arXiv:1904.00962, Algorithm 2, with the direction
+//   u = (m / correction1) / (sqrt(v / correction2) + eps) + weight_decay w.
+struct LambOptions {
+  double beta1, beta2, eps, weight_decay, correction1, correction2, scale;
+};
+
+template <class T>
+struct LambFactors {
+  T beta1, rest1, beta2, rest2, first, second, eps, decay;
+};
+
+template <class T>
+WEFT_FORMULA LambFactors<T> lamb_factors(const LambOptions& options) {
+  return {static_cast<T>(options.beta1),
+          static_cast<T>(1 - options.beta1),
+          static_cast<T>(options.beta2),
+          static_cast<T>(1 - options.beta2),
+          static_cast<T>(1 / options.correction1),
+          static_cast<T>(1 / options.correction2),
+          static_cast<T>(options.eps),
+          static_cast<T>(options.weight_decay)};
+}
+
+template <class T>
+WEFT_FORMULA void lamb_moments_element(const LambFactors<T>& factors, T g, T& m, T& v) {
+  m = factors.beta1 * m + factors.rest1 * g;
+  v = factors.beta2 * v + factors.rest2 * g * g;
+}
+
+template <class T>
+WEFT_FORMULA T lamb_direction(const LambFactors<T>& factors, T w, T m, T v) {
+  return m * factors.first / (std::sqrt(v * factors.second) + factors.eps) + factors.decay * w;
 }
 
 }  // namespace weft::kernels

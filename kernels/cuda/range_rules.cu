@@ -1,0 +1,152 @@
+#include "cuda/range_rules.hpp"
+
+#include "cuda/reduce.cuh"
+
+namespace weft::kernels::cuda {
+
+namespace {
+
+constexpr int kThreads = 256;
+[[maybe_unused]] constexpr int kBlocks = 4;  // on a multiprocessor: without it, the compiler spills to have 8
+
+// Calls element(range, i) for each element of this block's chunk.
+template <class T, class Element>
+__device__ void for_chunk(const RuleTable<T>& table, const Element& element) {
+  const Chunk chunk = table.chunks[blockIdx.x];
+  const RuleRange<T> range = table.ranges[chunk.range];
+  for (int64_t i = chunk.begin + threadIdx.x; i < chunk.begin + chunk.count; i += kThreads) element(range, i);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    lion_kernel(const RuleTable<T> table, const LionFactors<T> factors, const T scale) {
+  for_chunk(table, [&](const RuleRange<T>& range, int64_t i) {
+    lion_element(factors, range.gradient[i] * scale, range.value[i], range.first[i]);
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    lars_kernel(const RuleTable<T> table, const LarsFactors<T> factors, const T scale) {
+  for_chunk(table, [&](const RuleRange<T>& range, int64_t i) {
+    LarsFactors<T> own = factors;
+    own.rate = static_cast<T>(range.rate);
+    lars_element(own, range.gradient[i] * scale, range.value[i],
+                 range.first != nullptr ? range.first + i : nullptr);
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    lamb_moments_kernel(const RuleTable<T> table, const LambFactors<T> factors, const T scale,
+                        double* parts) {
+  double values = 0, directions = 0;
+  for_chunk(table, [&](const RuleRange<T>& range, int64_t i) {
+    T m = range.first[i], v = range.second[i];
+    lamb_moments_element(factors, range.gradient[i] * scale, m, v);
+    range.first[i] = m;
+    range.second[i] = v;
+    if (i < range.counted_begin || i >= range.counted_end) return;
+    const double w = static_cast<double>(range.value[i]);
+    const double u = static_cast<double>(lamb_direction(factors, range.value[i], m, v));
+    values += w * w;
+    directions += u * u;
+  });
+  values = block_sum(values);
+  directions = block_sum(directions);
+  if (threadIdx.x != 0) return;
+  parts[2 * int64_t{blockIdx.x}] = values;
+  parts[2 * int64_t{blockIdx.x} + 1] = directions;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    lamb_step_kernel(const RuleTable<T> table, const LambFactors<T> factors) {
+  for_chunk(table, [&](const RuleRange<T>& range, int64_t i) {
+    const T w = range.value[i];
+    range.value[i] =
+        w - static_cast<T>(range.rate) * lamb_direction(factors, w, range.first[i], range.second[i]);
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) squares_kernel(const RuleTable<T> table, double* parts) {
+  double sum = 0;
+  for_chunk(table, [&](const RuleRange<T>& range, int64_t i) {
+    const double x = static_cast<double>(range.value[i]);
+    sum += x * x;
+  });
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+}
+
+// A block adds up the `count` numbers of each chunk of one range.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    range_sums_kernel(const RuleTable<T> table, int count, const double* parts, double* sums) {
+  const RuleRange<T> range = table.ranges[blockIdx.x];
+  for (int k = 0; k < count; ++k) {
+    double sum = 0;
+    for (int64_t c = threadIdx.x; c < range.num_chunks; c += kThreads)
+      sum += parts[(range.first_chunk + c) * count + k];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) sums[int64_t{blockIdx.x} * count + k] = sum;
+  }
+}
+
+template <class T>
+void sum_ranges(const RuleTable<T>& table, int count, const double* parts, double* sums, Stream stream) {
+  if (table.num_ranges == 0) return;
+  launch(range_sums_kernel<T>, grid_of(table.num_ranges, "ranges"), kThreads, 0, stream, table, count, parts,
+         sums);
+}
+
+}  // namespace
+
+template <class T>
+void lion(const RuleTable<T>& table, const LionOptions& options, Stream stream) {
+  if (table.num_chunks == 0) return;
+  launch(lion_kernel<T>, grid_of(table.num_chunks, "chunks"), kThreads, 0, stream, table,
+         lion_factors<T>(options), static_cast<T>(options.scale));
+}
+
+template <class T>
+void lars(const RuleTable<T>& table, const LarsOptions& options, Stream stream) {
+  if (table.num_chunks == 0) return;
+  launch(lars_kernel<T>, grid_of(table.num_chunks, "chunks"), kThreads, 0, stream, table,
+         lars_factors<T>(options), static_cast<T>(options.scale));
+}
+
+template <class T>
+void lamb_moments(const RuleTable<T>& table, const LambOptions& options, double* parts, double* sums,
+                  Stream stream) {
+  if (table.num_chunks > 0)
+    launch(lamb_moments_kernel<T>, grid_of(table.num_chunks, "chunks"), kThreads, 0, stream, table,
+           lamb_factors<T>(options), static_cast<T>(options.scale), parts);
+  sum_ranges(table, 2, parts, sums, stream);
+}
+
+template <class T>
+void lamb_step(const RuleTable<T>& table, const LambOptions& options, Stream stream) {
+  if (table.num_chunks == 0) return;
+  launch(lamb_step_kernel<T>, grid_of(table.num_chunks, "chunks"), kThreads, 0, stream, table,
+         lamb_factors<T>(options));
+}
+
+template <class T>
+void sums_of_squares(const RuleTable<T>& table, double* parts, double* sums, Stream stream) {
+  if (table.num_chunks > 0)
+    launch(squares_kernel<T>, grid_of(table.num_chunks, "chunks"), kThreads, 0, stream, table, parts);
+  sum_ranges(table, 1, parts, sums, stream);
+}
+
+#define WEFT_INSTANTIATE(T)                                                                      \
+  template void lion(const RuleTable<T>&, const LionOptions&, Stream);                           \
+  template void lars(const RuleTable<T>&, const LarsOptions&, Stream);                           \
+  template void lamb_moments(const RuleTable<T>&, const LambOptions&, double*, double*, Stream); \
+  template void lamb_step(const RuleTable<T>&, const LambOptions&, Stream);                      \
+  template void sums_of_squares(const RuleTable<T>&, double*, double*, Stream);
+WEFT_INSTANTIATE(float)
+WEFT_INSTANTIATE(double)
+
+}  // namespace weft::kernels::cuda
