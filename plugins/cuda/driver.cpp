@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "nccl.hpp"
+#include "operators.hpp"
 
 namespace weft::cuda {
 
@@ -60,6 +61,17 @@ std::string gigabytes(size_t bytes) {
   std::snprintf(text, sizeof(text), "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
   return text;
 }
+
+#ifdef WEFT_CUDA_KERNELS
+// Returns whether every GPU can run the kernels of kernels/cuda, which are compiled for compute
+// capability 8.0 and higher. Older ones use libtorch's operations.
+bool runs_kernels(int count) {
+  bool runs = count > 0;
+  for (int index = 0; index < count; ++index)
+    runs &= attribute(cudaDevAttrComputeCapabilityMajor, index) >= 8;
+  return runs;
+}
+#endif
 
 // Returns "NVIDIA H200, 139.8 GiB, compute capability 9.0, 132 multiprocessors, reads memory of GPU 1 and 2".
 std::string describe(int index, int count) {
@@ -119,6 +131,9 @@ int count() {
   const int found = c10::cuda::device_count();
   // Allocator and generators are there from now on; no GPU gets a context by this.
   if (found > 0) at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+#ifdef WEFT_CUDA_KERNELS
+  if (runs_kernels(found)) register_operators();
+#endif
   return found;
 }
 
@@ -141,6 +156,12 @@ std::vector<std::pair<std::string, std::string>> facts() {
       {"nccl", nccl_version()}};
   if (!missing().empty()) return list;
   const int number = count();
+#ifdef WEFT_CUDA_KERNELS
+  list.emplace_back("cuda_kernels", runs_kernels(number) ? "Weft's and libtorch's"
+                                                         : "libtorch's; Weft's need compute capability 8.0");
+#else
+  list.emplace_back("cuda_kernels", "libtorch's; Weft's need nvcc of CUDA 13.0 when Weft is built");
+#endif
   for (int index = 0; index < number; ++index)
     list.emplace_back("gpu_" + std::to_string(index), describe(index, number));
   return list;

@@ -39,7 +39,7 @@ DEVICE = r"core/engine/device/|core/include/weft/device_kind\.hpp|plugins/cuda/"
 # Where tensors in host memory are read: files and texts are made of them, the host's kernels and rules work on them.
 READS_HOST_MEMORY = (r"core/engine/((device|comm|data)/|application/objects\.|checkpoint/(fingerprint|format|model_files)\."
                      r"|dispatch/host_\w+\.|nn/(activation|alibi|answer_metrics|attention|initialise|layers|rotary)\."
-                     r"|optim/rules_factored\.|training/digest\.)")
+                     r"|optim/rules_factored\.|training/digest\.)|plugins/cuda/(\w*operators|launch)\.")
 TORCH = r'#\s*include\s*[<"](torch|ATen|c10|caffe2)/'
 RULES = [
     Rule("the core names no strategy", CORE, r"(?i)torch_ddp|torch_fsdp|low_level_zero|gemini|hybrid_parallel",

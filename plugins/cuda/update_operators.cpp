@@ -1,0 +1,287 @@
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "cuda/gradient_norm.hpp"
+#include "cuda/range_rules.hpp"
+#include "cuda/update_rules.hpp"
+#include "launch.hpp"
+#include "operators.hpp"
+#include "weft/device_operators.hpp"
+
+namespace weft::cuda {
+
+namespace {
+
+namespace gpu = kernels::cuda;
+using gpu::Chunk;
+
+std::vector<int64_t> lengths_of(at::TensorList ranges) {
+  std::vector<int64_t> lengths;
+  for (const at::Tensor& range : ranges) lengths.push_back(range.numel());
+  return lengths;
+}
+
+// For types and norms without a kernel.
+at::Tensor norm_by_operations(at::TensorList gradients, double p) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& gradient : gradients) {
+    if (gradient.numel() == 0) continue;
+    const at::Tensor sizes = gradient.to(at::kDouble).abs();
+    parts.push_back(std::isinf(p) ? sizes.max() : sizes.pow(p).sum());
+  }
+  if (parts.empty()) return at::zeros({}, gradients.front().options().dtype(at::kDouble));
+  const at::Tensor all = at::stack(parts), total = std::isinf(p) ? all.max() : all.sum();
+  return total.masked_fill(total.isfinite().logical_not(), std::numeric_limits<double>::infinity());
+}
+
+at::Tensor norm_part(at::TensorList gradients, double p) {
+  const c10::DeviceGuard guard(gradients.front().device());
+  const auto is_double = [](const at::Tensor& gradient) { return gradient.scalar_type() == at::kDouble; };
+  if ((p != 1 && p != 2 && !std::isinf(p)) || std::any_of(gradients.begin(), gradients.end(), is_double))
+    return norm_by_operations(gradients, p);
+  const kernels::NormType type = p == 1   ? kernels::NormType::kOne
+                                 : p == 2 ? kernels::NormType::kTwo
+                                          : kernels::NormType::kInfinity;
+  struct OfType {
+    at::ScalarType type;
+    std::vector<const void*> addresses = {};
+    std::vector<int64_t> lengths = {};
+    size_t ranges = 0, chunks = 0;
+    int64_t num_chunks = 0;
+  };
+  std::array<OfType, 3> groups = {OfType{at::kFloat}, OfType{at::kBFloat16}, OfType{at::kHalf}};
+  for (const at::Tensor& gradient : gradients)
+    for (OfType& group : groups)
+      if (group.type == gradient.scalar_type()) {
+        group.addresses.push_back(gradient.const_data_ptr());
+        group.lengths.push_back(gradient.numel());
+      }
+  Tables tables;
+  int64_t num_parts = 0;
+  for (OfType& group : groups) {
+    const std::vector<Chunk> chunks = gpu::chunks_of(group.lengths);
+    group.ranges = tables.add(group.addresses);
+    group.chunks = tables.add(chunks);
+    num_parts += group.num_chunks = static_cast<int64_t>(chunks.size());
+  }
+  tables.copy_to(gradients.front().device());
+  const at::TensorOptions doubles = gradients.front().options().dtype(at::kDouble);
+  const at::Tensor parts = at::empty({num_parts}, doubles), total = at::empty({}, doubles);
+  double* part = parts.mutable_data_ptr<double>();
+  for (const OfType& group : groups) {
+    with_kernel_type("norm_part", group.type, [&]<class T>(T) {
+      gpu::norm_parts<T>(type, tables.at<const T*>(group.ranges), tables.at<Chunk>(group.chunks),
+                         group.num_chunks, part, stream());
+    });
+    part += group.num_chunks;
+  }
+  gpu::norm_total(type, parts.const_data_ptr<double>(), num_parts, total.mutable_data_ptr<double>(),
+                  stream());
+  return total;
+}
+
+// ATen's kernels for fp64, as in the engine.
+std::optional<at::Tensor> scaled(at::TensorList gradients, double factor) {
+  if (factor != 1) at::_foreach_mul_(gradients, factor);
+  return std::nullopt;
+}
+
+// The ranges of Adam and SGD have no copy in half precision: the strategy makes it.
+using Copy = c10::BFloat16;
+
+// Launches `rule(table, numbers, decision)` for a table of ranges in fp32.
+template <class Range, class Rule>
+void launch_rule(at::TensorList values, const std::vector<Range>& ranges, const kernels::StepNumbers& numbers,
+                 double factor, const Rule& rule) {
+  Tables tables;
+  const std::vector<Chunk> chunks = gpu::chunks_of(lengths_of(values));
+  const size_t of_ranges = tables.add(ranges), of_chunks = tables.add(chunks);
+  const size_t of_numbers = tables.add(std::vector{numbers});
+  const size_t of_decision = tables.add(std::vector{kernels::Decision{0, static_cast<float>(factor), 0}});
+  tables.copy_to(values.front().device());
+  rule(gpu::RangeTable<Range>{tables.at<Range>(of_ranges), tables.at<Chunk>(of_chunks),
+                              static_cast<int64_t>(chunks.size())},
+       tables.at<kernels::StepNumbers>(of_numbers), tables.at<kernels::Decision>(of_decision));
+}
+
+void adam(at::TensorList values, at::TensorList gradients, at::TensorList averages, at::TensorList squares,
+          double step, double lr, double beta1, double beta2, double eps, double weight_decay, bool decoupled,
+          double factor) {
+  const c10::DeviceGuard guard(values.front().device());
+  if (values.front().scalar_type() == at::kDouble) {
+    const std::vector<at::Tensor> counts(values.size(),
+                                         at::full({}, step, values.front().options().dtype(at::kFloat)));
+    const auto divisor = scaled(gradients, factor);
+    if (decoupled)
+      at::_fused_adamw_(values, gradients, averages, squares, {}, counts, lr, beta1, beta2, weight_decay, eps,
+                        /*amsgrad=*/false, /*maximize=*/false, divisor);
+    else
+      at::_fused_adam_(values, gradients, averages, squares, {}, counts, lr, beta1, beta2, weight_decay, eps,
+                       /*amsgrad=*/false, /*maximize=*/false, divisor);
+    return;
+  }
+  using Range = gpu::AdamRange<float, Copy>;
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < values.size(); ++i)
+    ranges.push_back({values[i].data_ptr<float>(), averages[i].data_ptr<float>(),
+                      squares[i].data_ptr<float>(), gradients[i].const_data_ptr<float>(), nullptr, 0});
+  const bool corrects = std::isfinite(step);
+  const kernels::StepNumbers numbers =
+      kernels::step_numbers({lr, beta1, beta2, corrects}, corrects ? static_cast<int64_t>(step) : 1);
+  launch_rule(
+      values, ranges, numbers, factor, [&](const auto& table, const auto* steps, const auto* decision) {
+        gpu::adam<float, Copy>(table, kernels::adam_factors(lr, beta1, beta2, eps, weight_decay, decoupled),
+                               steps, decision, stream());
+      });
+}
+
+void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr, double momentum,
+         double dampening, double weight_decay, bool nesterov, bool first, double factor) {
+  const c10::DeviceGuard guard(values.front().device());
+  if (values.front().scalar_type() == at::kDouble) {
+    const auto divisor = scaled(gradients, factor);
+    at::_fused_sgd_(values, gradients, momenta, weight_decay, momentum, lr, dampening, nesterov,
+                    /*maximize=*/false, first, divisor);
+    return;
+  }
+  using Range = gpu::SgdRange<float, Copy>;
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < values.size(); ++i)
+    ranges.push_back({values[i].data_ptr<float>(), momenta.empty() ? nullptr : momenta[i].data_ptr<float>(),
+                      gradients[i].const_data_ptr<float>(), nullptr, 0});
+  kernels::StepNumbers numbers = kernels::step_numbers({lr, 0, 0, false}, 1);
+  numbers.first = first ? 1 : 0;
+  const kernels::SgdFactors factors = {static_cast<float>(momentum), static_cast<float>(1 - dampening),
+                                       static_cast<float>(weight_decay), nesterov};
+  launch_rule(values, ranges, numbers, factor,
+              [&](const auto& table, const auto* steps, const auto* decision) {
+                gpu::sgd<float, Copy>(table, factors, steps, decision, stream());
+              });
+}
+
+// What the rules of range_rules.hpp take. Lists may be empty; `counted` has begin and count of each range.
+struct RuleLists {
+  at::TensorList values, gradients = {}, first = {}, second = {};
+  at::ArrayRef<double> rates = {};
+  at::IntArrayRef counted = {};
+};
+
+// Calls rule(table, number of chunks) with the table of ranges on the device.
+template <class T, class Rule>
+void with_table(const RuleLists& lists, const Rule& rule) {
+  const auto address = [](at::TensorList list, size_t i) {
+    return list.empty() ? nullptr : list[i].data_ptr<T>();
+  };
+  std::vector<gpu::RuleRange<T>> ranges;
+  int64_t first_chunk = 0;
+  for (size_t i = 0; i < lists.values.size(); ++i) {
+    const int64_t count = lists.values[i].numel();
+    const int64_t begin = lists.counted.empty() ? 0 : lists.counted[2 * i];
+    const int64_t chunks = (count + gpu::kChunkElements - 1) / gpu::kChunkElements;
+    ranges.push_back({address(lists.values, i), address(lists.gradients, i), address(lists.first, i),
+                      address(lists.second, i), lists.rates.empty() ? 0 : lists.rates[i], begin,
+                      lists.counted.empty() ? count : begin + lists.counted[2 * i + 1], first_chunk, chunks});
+    first_chunk += chunks;
+  }
+  Tables tables;
+  const std::vector<Chunk> chunks = gpu::chunks_of(lengths_of(lists.values));
+  const size_t of_ranges = tables.add(ranges), of_chunks = tables.add(chunks);
+  tables.copy_to(lists.values.front().device());
+  rule(gpu::RuleTable<T>{tables.at<gpu::RuleRange<T>>(of_ranges), tables.at<Chunk>(of_chunks),
+                         static_cast<int64_t>(ranges.size()), static_cast<int64_t>(chunks.size())});
+}
+
+// The same for the type of the values, fp32 or fp64.
+template <class Rule>
+void launch_ranges(const RuleLists& lists, const Rule& rule) {
+  const c10::DeviceGuard guard(lists.values.front().device());
+  if (lists.values.front().scalar_type() == at::kDouble)
+    with_table<double>(lists, rule);
+  else
+    with_table<float>(lists, rule);
+}
+
+// Returns (ranges, columns) in fp64, which `rule(table, parts, sums)` fills.
+template <class Rule>
+at::Tensor sums_of(const RuleLists& lists, at::IntArrayRef shape, int64_t columns, const Rule& rule) {
+  const c10::DeviceGuard guard(lists.values.front().device());
+  const at::TensorOptions doubles = lists.values.front().options().dtype(at::kDouble);
+  const at::Tensor sums = at::empty(shape, doubles);
+  launch_ranges(lists, [&](const auto& table) {
+    const at::Tensor parts = at::empty({table.num_chunks * columns}, doubles);
+    rule(table, parts.template mutable_data_ptr<double>(), sums.mutable_data_ptr<double>());
+  });
+  return sums;
+}
+
+at::Tensor sums_of_squares(at::TensorList ranges) {
+  return sums_of({ranges}, {static_cast<int64_t>(ranges.size())}, 1,
+                 [](const auto& table, double* parts, double* sums) {
+                   gpu::sums_of_squares(table, parts, sums, stream());
+                 });
+}
+
+void lion(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr, double beta1,
+          double beta2, double weight_decay, double factor) {
+  launch_ranges({values, gradients, momenta}, [&](const auto& table) {
+    gpu::lion(table, {lr, beta1, beta2, weight_decay, factor}, stream());
+  });
+}
+
+void lars(at::TensorList values, at::TensorList gradients, at::TensorList momenta, at::ArrayRef<double> rates,
+          double momentum, double weight_decay, double factor) {
+  launch_ranges({values, gradients, momenta, {}, rates}, [&](const auto& table) {
+    gpu::lars(table, {0, momentum, weight_decay, factor}, stream());
+  });
+}
+
+at::Tensor lamb_moments(at::TensorList values, at::TensorList gradients, at::TensorList averages,
+                        at::TensorList squares, at::IntArrayRef counted, double beta1, double beta2,
+                        double eps, double weight_decay, double correction1, double correction2,
+                        double factor) {
+  return sums_of(
+      {values, gradients, averages, squares, {}, counted}, {static_cast<int64_t>(values.size()), 2}, 2,
+      [&](const auto& table, double* parts, double* sums) {
+        gpu::lamb_moments(table, {beta1, beta2, eps, weight_decay, correction1, correction2, factor}, parts,
+                          sums, stream());
+      });
+}
+
+void lamb_step(at::TensorList values, at::TensorList averages, at::TensorList squares,
+               at::ArrayRef<double> rates, double eps, double weight_decay, double correction1,
+               double correction2) {
+  launch_ranges({values, {}, averages, squares, rates}, [&](const auto& table) {
+    gpu::lamb_step(table, {0, 0, eps, weight_decay, correction1, correction2, 1}, stream());
+  });
+}
+
+}  // namespace
+
+void implement_updates(torch::Library& library) {
+  using namespace operators;
+  implement<NormPart>(library, norm_part);
+  implement<SumsOfSquares>(library, sums_of_squares);
+  implement<Adam>(library, adam);
+  implement<Sgd>(library, sgd);
+  implement<Lion>(library, lion);
+  implement<Lars>(library, lars);
+  implement<LambMoments>(library, lamb_moments);
+  implement<LambStep>(library, lamb_step);
+}
+
+}  // namespace weft::cuda
