@@ -107,7 +107,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
 }
 
 at::Scalar item(const at::Tensor& self) {
-  const at::Tensor host = at::empty({}, self.options().device(at::kCPU));
+  const at::Tensor host = at::empty(self.sizes(), self.options().device(at::kCPU));
   copy_to_host(self, host, false);
   return at::cpu::_local_scalar_dense(host);
 }

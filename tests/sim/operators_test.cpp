@@ -19,6 +19,7 @@ TEST_F(Operators, ComputeWhatTheCpuComputes) {
   EXPECT_TRUE(at::equal(values.cpu(), std::get<0>(six_.topk(2))));
   EXPECT_TRUE(at::equal(indices.cpu(), std::get<1>(six_.topk(2))));
   EXPECT_EQ(x.sum().item<float>(), 15);
+  EXPECT_EQ(x.narrow(0, 3, 1).item<float>(), 3);
 }
 
 TEST_F(Operators, MakeViewsOfTheSameMemory) {

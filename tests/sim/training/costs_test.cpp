@@ -63,6 +63,21 @@ TEST(SimWaits, DependOnTheMicroBatchesAlone) {
   });
 }
 
+// The host computes the loss of a sharded vocabulary: logits and labels come to it, and the loss goes back;
+// so do their gradients.
+TEST(SimWaits, OfAShardedVocabularyAreFiveMoreForEachMicroBatch) {
+  on_sim_ranks(2, [](World& world) {
+    const OnSim sim(world);
+    for (const int64_t micro_batches : {1, 2}) {
+      const JobOptions options = {
+          .strategy = "hybrid_parallel", .options = R"({"tp_size": 2})", .accumulate = micro_batches};
+      const auto [first, second] = steps_of(world, sim.index(), gpt2_of(options, 2), options);
+      EXPECT_EQ(first.waits, expected_waits(micro_batches) + 5 * micro_batches);
+      EXPECT_EQ(second, first);
+    }
+  });
+}
+
 // The norm for clipping is computed on the host, and so are the masks of dropout.
 TEST(SimWaits, OfClippingAndDropoutAreOneForEachTensor) {
   on_sim_ranks(1, [](World& world) {
