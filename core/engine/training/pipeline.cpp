@@ -317,7 +317,8 @@ namespace {
 // Returns what every stage has. Collective.
 std::vector<nlohmann::json> gather(const Communicator& stages, const nlohmann::json& own) {
   std::vector<nlohmann::json> all;
-  for (const std::string& text : stages.gather_text(own.dump())) all.push_back(nlohmann::json::parse(text));
+  for (const std::string& text : gather_from_every_rank(stages, [&] { return own.dump(); }))
+    all.push_back(nlohmann::json::parse(text));
   return all;
 }
 
