@@ -377,14 +377,14 @@ int64_t digest_of(const std::string& text) {
 // Without this, a stage could refuse the batch alone, or wait for bytes that its neighbour never sends. The
 // States are made again when their micro-batches run: to keep those of all micro-batches could take much
 // memory.
-void Pipeline::check_batches(const weft_step& step) {
+void Pipeline::check_batches(weft_step& step) {
   const nn::Model& model = bindings_.model();
   std::exception_ptr refusal;
   std::vector<std::string> labels;
   try {
-    for (const MicroBatch& micro : step.micro) {
-      model.input(micro.batch);
-      if (!step.criterion) labels.push_back(text_of(model.counts(micro.batch)));
+    for (uint32_t i = 0; i < step.micro.size(); ++i) {
+      model.input(step.micro[i].batch);
+      if (!step.criterion) labels.push_back(text_of(step.counts(i)));
     }
   } catch (...) {
     refusal = std::current_exception();

@@ -22,7 +22,7 @@ class Pipeline {
   // Throws on every stage what Model::input or Model::counts throws on any stage, FAILED_PRECONDITION if the
   // stages have micro-batches of different shapes or with different numbers of labels, and INVALID_ARGUMENT
   // if there is no schedule for so many. Collective over the stages.
-  void check_batches(const weft_step& step);
+  void check_batches(weft_step& step);
 
   // Runs all micro-batches of a step that check_batches has passed: the units of this stage forward and, in
   // training, backward, whole or in two halves. The ranks of the last virtual stage finish each micro-batch.

@@ -32,6 +32,12 @@ weft::State weft_step::input(uint32_t index) const {
   return weft::input_of(bindings(), micro[index].batch);
 }
 
+const std::vector<weft::nn::LossCount>& weft_step::counts(uint32_t index) {
+  weft::MicroBatch& of = micro[index];
+  if (!of.counts) of.counts = bindings().model().counts(of.batch);
+  return *of.counts;
+}
+
 void weft_step::forward(uint32_t index, weft_unit& unit, weft_state& state) {
   const weft::trace::Span span(
       [&] { return weft::trace::begin("forward " + unit.unit->name(), "unit", index); });
@@ -70,7 +76,7 @@ void weft_step::finish(uint32_t index, const weft::State& last) {
     of.loss = scaled_loss(of, last, outputs);
     return;
   }
-  of.result.counts = bindings().model().counts(of.batch);
+  of.result.counts = counts(index);
   if (!of.result.counts.empty()) of.result.terms = bindings().model().loss(last, weft::on_device(of.batch));
 }
 

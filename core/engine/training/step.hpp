@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "training/forward_record.hpp"
 #include "training/training.hpp"
@@ -20,6 +21,7 @@ struct Piece {
 
 struct MicroBatch {
   Batch batch;
+  std::optional<std::vector<nn::LossCount>> counts;  // of its labels, once weft_step::counts was called
   double share = 0;  // its part of a mean over samples and data-parallel ranks, for a criterion
   std::shared_ptr<nn::ForwardContext> context;
   std::vector<Piece> pieces;  // whose backward is to come
@@ -55,6 +57,8 @@ struct weft_step {
   weft::Bindings& bindings() const { return owner->bindings(); }
   // The functions of weft_step_services (weft/training.h). They throw instead of returning a status.
   weft::State input(uint32_t index) const;
+  // Returns what the model counts in a micro-batch. Counts it once.
+  const std::vector<weft::nn::LossCount>& counts(uint32_t index);
   void forward(uint32_t index, weft_unit& unit, weft_state& state);
   void finish(uint32_t index, const weft::State& last);
   // Without `outputs`, backward begins at the loss. `gradients` has every differentiable field of `outputs`;

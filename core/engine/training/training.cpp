@@ -134,9 +134,9 @@ void Training::check_driven(const weft_step& step) {
 namespace {
 
 // Adds the counts of one micro-batch. The first one gives the terms their names.
-void add_counts(weft_step& step, const Batch& batch, std::vector<double>& counts) {
+void add_counts(weft_step& step, uint32_t index, std::vector<double>& counts) {
   const nn::Model& model = step.bindings().model();
-  const std::vector<nn::LossCount> terms = model.counts(batch);
+  const std::vector<nn::LossCount>& terms = step.counts(index);
   if (terms.empty())
     fail(WEFT_INVALID_ARGUMENT,
          "{}: the batch has no labels to train on; give the model's labels or a criterion",
@@ -148,7 +148,7 @@ void add_counts(weft_step& step, const Batch& batch, std::vector<double>& counts
          "labels",
          model.architecture(), counts.size(), terms.size());
   for (size_t t = 0; t < terms.size(); ++t) {
-    if (!batch.empty) counts[t] += terms[t].count;
+    if (!step.micro[index].batch.empty) counts[t] += terms[t].count;
     if (step.names.size() <= t) step.names.push_back(terms[t].name);
   }
 }
@@ -169,7 +169,7 @@ void set_shares(weft_step& step) {
 void scale_terms(weft_step& step) {
   Bindings& bindings = step.bindings();
   std::vector<double> counts;
-  for (const MicroBatch& micro : step.micro) add_counts(step, micro.batch, counts);
+  for (uint32_t i = 0; i < step.micro.size(); ++i) add_counts(step, i, counts);
   append_positions(step, counts);
   if (bindings.mesh().splits(Mesh::samples())) {
     const at::Tensor sums = at::tensor(counts, at::kDouble);
@@ -265,9 +265,11 @@ Training::Forward Training::run_forward(const std::vector<Batch>& micro_batches)
     at::NoGradGuard no_grad;
     drive(step);
     // Every stage has the auxiliary losses of its own units.
-    for (MicroBatch& micro : step.micro)
-      if (!bindings_.model().counts(micro.batch).empty())
+    for (uint32_t i = 0; i < step.micro.size(); ++i) {
+      MicroBatch& micro = step.micro[i];
+      if (!step.counts(i).empty())
         append_terms(bindings_, *micro.context, micro.batch.empty, micro.auxiliary, micro.result);
+    }
     return joined_results(step.micro);
   });
 }
