@@ -103,8 +103,7 @@ void use(std::string_view name, int local_rank, int local_size) {
   const int count = kind.count != nullptr ? kind.count() : 1;
   if (count < 1) fail(WEFT_FAILED_PRECONDITION, "device {}: this process may use none", printable(name));
   const Device device(kind, static_cast<c10::DeviceIndex>(local_rank % count), local_size > count);
-  if (const std::optional<int64_t> limit = memory_limit(); limit && kind.limit_memory != nullptr)
-    kind.limit_memory(device.place().index(), *limit);
+  limit_memory(device);
   if (device.is_shared() && local_rank == 0)
     log(WEFT_LOG_WARNING,
         fmt::format("device {}: {} ranks of this machine share {}, so they communicate through host memory",
@@ -130,6 +129,18 @@ std::vector<std::pair<std::string, std::string>> facts(std::string_view name) {
   } catch (const Error&) {
     return {};  // missing() says why
   }
+}
+
+void limit_memory(const Device& device) {
+  const std::optional<int64_t> limit = memory_limit();
+  if (!limit) return;
+  if (device.kind().limit_memory == nullptr)
+    fail(WEFT_UNIMPLEMENTED,
+         "WEFT_ACCELERATOR_MEMORY is {}, but the device {} has no limit of memory that could be set; unset "
+         "the "
+         "variable",
+         *environment("WEFT_ACCELERATOR_MEMORY"), device.kind().name);
+  device.kind().limit_memory(device.place().index(), *limit);
 }
 
 void use(const Device& device) {

@@ -37,7 +37,7 @@ class Device {
   c10::Device place() const { return c10::Device(type_, index_); }
   // Returns whether its memory is host memory. Then no work is asynchronous either.
   bool is_host() const { return type_ == kHost; }
-  // Returns whether more ranks of this machine use the device.
+  // Returns whether this machine has more ranks than devices, so that some ranks share one.
   bool is_shared() const { return shared_; }
   // Return the name of the communication backend for tensors on the device, and what makes it; null if they
   // go through that of host memory.
@@ -76,6 +76,8 @@ void check_kind(const Kind* kind, std::string_view name, std::string_view librar
 std::string missing(std::string_view name);
 // Returns what the library of a kind tells of its devices: names and values. Empty if there is no library.
 std::vector<std::pair<std::string, std::string>> facts(std::string_view name);
+// Sets the limit of memory_limit() on `device`, if there is one. Throws UNIMPLEMENTED if the kind cannot.
+void limit_memory(const Device& device);
 // Makes `device` the current one, and leaves the choice by name open. For tests, which try several devices in
 // one process.
 void use(const Device& device);

@@ -42,7 +42,7 @@ struct Kind {
   // Returns what this process lacks to use the device, such as a driver; empty if it lacks nothing. Null:
   // nothing.
   std::string (*missing)() = nullptr;
-  // Limits the memory that this process may take on a device, in bytes. Null: the limit cannot be set.
+  // Limits the memory that this process may take on a device, in bytes. Null: a limit is refused.
   void (*limit_memory)(c10::DeviceIndex index, int64_t bytes) = nullptr;
   // Returns which work of the device has failed without anybody being told, such as a collective that a peer
   // never joined: its group, this rank, the collective and the cause. Empty if none has. The engine asks

@@ -105,6 +105,13 @@ TEST(Device, LimitIsReadFromTheEnvironment) {
   EXPECT_EQ(device::memory_limit(), std::nullopt);
   setenv("WEFT_ACCELERATOR_MEMORY", "2MiB", 1);
   EXPECT_EQ(device::memory_limit(), 2 << 20);
+  EXPECT_ERROR(device::limit_memory(device::Device(kStandIn)), WEFT_UNIMPLEMENTED,
+               "WEFT_ACCELERATOR_MEMORY is 2MiB, but the device stand_in has no limit");
+  static int64_t limit = 0;
+  device::Kind limited = kStandIn;
+  limited.limit_memory = [](c10::DeviceIndex, int64_t bytes) { limit = bytes; };
+  device::limit_memory(device::Device(limited));
+  EXPECT_EQ(limit, 2 << 20);
   setenv("WEFT_ACCELERATOR_MEMORY", "much", 1);
   EXPECT_ERROR(device::memory_limit(), WEFT_INVALID_ARGUMENT, "WEFT_ACCELERATOR_MEMORY", "much");
   unsetenv("WEFT_ACCELERATOR_MEMORY");
