@@ -73,7 +73,7 @@ bool runs_kernels(int count) {
 }
 #endif
 
-// Returns "NVIDIA H200, 139.8 GiB, compute capability 9.0, 132 multiprocessors, reads memory of GPU 1 and 2".
+// Returns "NVIDIA H200, 139.8 GiB, compute capability 9.0, 132 multiprocessors, peer access to 1, 2".
 std::string describe(int index, int count) {
   cudaDeviceProp properties;
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
