@@ -143,7 +143,8 @@ TEST_F(CachedAttention, AddsMasksOfEachHead) {
       const RunningUnit unit(context, 0);
       cache.begin(count);
       const int64_t past = cache.past();
-      found = layer_.attend(own.q, own.k, own.v, bias.narrow(2, past, count).narrow(3, 0, past + count), {});
+      const at::Tensor rows = bias.narrow(2, past, count).narrow(3, 0, past + count);
+      found = layer_.attend(own.q, own.k, own.v, past == 0 ? at::Tensor() : rows, {});
       cache.end();
     }
     const at::Tensor q = all.q.transpose(1, 2), k = all.k.transpose(1, 2).repeat_interleave(2, 1),
