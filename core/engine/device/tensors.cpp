@@ -15,6 +15,14 @@
 
 namespace weft::device {
 
+at::Tensor copy_to_device(const at::Tensor& tensor) {
+  const c10::Device place = current().place();
+  // Page-locking has no derivative.
+  if (current().is_host() || !is_on_host(tensor) || tensor.requires_grad()) return tensor.to(place);
+  const at::Tensor locked = tensor.is_pinned() ? tensor : tensor.pin_memory();
+  return locked.to(place, /*non_blocking=*/true);
+}
+
 at::Tensor host_memory_for(const at::Tensor& tensor) {
   if (is_on_host(tensor) && tensor.is_contiguous()) return tensor;
   return at::empty(tensor.sizes(), tensor.options().device(kHost));

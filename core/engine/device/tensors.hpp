@@ -29,9 +29,13 @@ inline at::Tensor on_host(const at::Tensor& tensor) {
   return values;
 }
 
+// Copies a tensor to the current device, through page-locked memory, so that the host goes on. A tensor in
+// page-locked memory must stay as it is until the device has read it.
+at::Tensor copy_to_device(const at::Tensor& tensor);
+
 // Returns a tensor of the same values on the current device: `tensor` itself if it is there.
 inline at::Tensor on_device(const at::Tensor& tensor) {
-  return current().holds(tensor) ? tensor : tensor.to(current().place());
+  return current().holds(tensor) ? tensor : copy_to_device(tensor);
 }
 
 // Returns contiguous host memory of the shape and dtype of `tensor`, to be filled and then copied to it:
