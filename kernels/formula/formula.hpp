@@ -2,7 +2,7 @@
 // multiply-add. Those that use no function of libm but the square root give the same bits on both.
 #pragma once
 
-// The host's are inlined even where a loop is compiled for another instruction set, so that the loop becomes vectors.
+// The host's are always inlined, so that a loop over them becomes vectors for whatever instruction set.
 #ifdef __CUDACC__
 #define WEFT_FORMULA __host__ __device__ inline
 #else

@@ -86,7 +86,7 @@ struct CrossEntropy {
 };
 
 // Writes the gradient of the logits to `result`, which may be the logits' own memory. `gradient` is that of
-// the sum, one element. A row with the label kernels::kElsewhere counts too.
+// the sum, one element. A row with the label INT64_MIN, whose class is elsewhere, counts too.
 struct CrossEntropyBackward {
   static constexpr const char* kName = "weft::cross_entropy_backward_";
   static constexpr const char* kSchema =
@@ -97,7 +97,7 @@ struct CrossEntropyBackward {
 };
 
 // Cross entropy of a vocabulary whose classes are split over ranks. `logits` has this rank's V classes, of
-// which there may be none; `labels` count from its first class, are kernels::kElsewhere for a class of
+// which there may be none; `labels` count from its first class, are INT64_MIN for a class of
 // another rank and -1 for rows that count nothing. The engine calls parts, takes the maximum of `peaks` over
 // the ranks, calls rebase, adds up `parts` over the ranks, and calls finish. peaks: (rows), the largest logit
 // of each row, -infinity if there is none. parts: (2, rows), which mean nothing to others before rebase. Both

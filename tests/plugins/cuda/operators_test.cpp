@@ -1,0 +1,169 @@
+// Weft's operators on a GPU against those in host memory.
+#include <ATen/ATen.h>
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "device/device.hpp"
+#include "dispatch/operators.hpp"
+#include "support/launch_ranks.hpp"
+#include "support/tolerances.hpp"
+
+namespace weft::test {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+void on_gpu(const std::function<void()>& body) {
+  on_ranks({1}, [&](World&) {
+    device::use("cuda");
+    at::manual_seed(5);
+    body();
+  });
+}
+
+at::Tensor there(const at::Tensor& tensor) {
+  return device::on_device(tensor.clone());
+}
+Tensors there(const Tensors& tensors) {
+  Tensors moved;
+  for (const at::Tensor& tensor : tensors) moved.push_back(there(tensor));
+  return moved;
+}
+
+void expect_near(const Tensors& far, const Tensors& here, double tolerance) {
+  ASSERT_EQ(far.size(), here.size());
+  for (size_t i = 0; i < here.size(); ++i)
+    EXPECT_TRUE(is_near(device::on_host(far[i]), here[i], tolerance)) << "tensor " << i;
+}
+
+TEST(CudaOperators, AreRegisteredFromComputeCapability8) {
+  on_gpu([] {
+    const at::Tensor far = there(at::ones({2}));
+    operators::for_each([&](auto each) { EXPECT_TRUE(has_kernel<decltype(each)>(far)) << each.kName; });
+  });
+}
+
+TEST(CudaOperators, RmsNormIsThatOfTheCpu) {
+  on_gpu([] {
+    for (const int64_t channels : {24, 64, 1030}) {
+      const at::Tensor x = at::randn({50, channels}), weight = at::randn({channels}),
+                       dy = at::randn({50, channels});
+      const auto run = [](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& dy) {
+        const auto [y, scale] = call<operators::RmsNorm>(x, weight, 1e-5);
+        const auto [dx, dweight] =
+            call<operators::RmsNormBackward>(dy, x, weight, scale, std::array<bool, 2>{true, true});
+        return Tensors{y, scale, dx, dweight};
+      };
+      expect_near(run(there(x), there(weight), there(dy)), run(x, weight, dy), 1e-4);
+    }
+  });
+}
+
+TEST(CudaOperators, DropoutHasTheBitsOfTheCpu) {
+  on_gpu([] {
+    const at::Tensor x = at::randn({9001}), residual = at::randn({9001}), dy = at::randn({9001});
+    const auto run = [](const at::Tensor& residual, const at::Tensor& x, const at::Tensor& dy) {
+      const auto [y, mask] = call<operators::Dropout>(residual, x, int64_t{-7}, 0.7, 1 / 0.7);
+      const at::Tensor drawn = at::empty(x.sizes(), x.options().dtype(at::kByte));
+      call<operators::Bernoulli>(drawn, int64_t{-7}, 0.7);
+      return Tensors{call<operators::DropoutBackward>(dy, mask, int64_t{-7}, 0.7, 1 / 0.7), drawn, y};
+    };
+    const Tensors far = run(there(residual), there(x), there(dy)), here = run(residual, x, dy);
+    EXPECT_TRUE(at::equal(device::on_host(far[0]), here[0]));
+    EXPECT_TRUE(at::equal(device::on_host(far[1]), here[1]));
+    EXPECT_TRUE(is_near(device::on_host(far[2]), here[2], 1e-6));
+  });
+}
+
+TEST(CudaOperators, CrossEntropyIsThatOfTheCpu) {
+  on_gpu([] {
+    for (const int64_t classes : {7, 64, 5001}) {
+      const at::Tensor logits = at::randn({33, classes}), labels = at::randint(classes, {33}, at::kLong);
+      labels[4] = -100;
+      const auto run = [](const at::Tensor& logits, const at::Tensor& labels) {
+        const auto [sum, normalisers] = call<operators::CrossEntropy>(logits, labels);
+        const at::Tensor gradient = at::empty_like(logits);
+        call<operators::CrossEntropyBackward>(at::full({}, 0.5, logits.options()), logits, labels,
+                                              normalisers, gradient);
+        const auto [peaks, parts] = call<operators::CrossEntropyParts>(logits, labels);
+        const at::Tensor all = peaks.clone();
+        call<operators::CrossEntropyRebase>(parts, labels, peaks, all);
+        const auto [split_sum, unused] = call<operators::CrossEntropyFinish>(parts, labels, all);
+        return Tensors{sum, gradient, split_sum};
+      };
+      const at::Tensor split_labels = labels.masked_fill(labels.lt(0), -1);
+      expect_near(run(there(logits), there(split_labels)), run(logits, split_labels), 1e-4);
+    }
+  });
+}
+
+TEST(CudaOperators, MergeAttentionOfARangeOfThePositions) {
+  on_gpu([] {
+    const auto run = [](const Tensors& given) {
+      const at::Tensor out = given[0].clone(), logarithms = given[1].clone();
+      call<operators::MergeAttention>(out.narrow(2, 3, 5), logarithms.narrow(2, 3, 5), given[2], given[3]);
+      return Tensors{out, logarithms};
+    };
+    const Tensors here = {at::randn({2, 3, 8, 20}), at::randn({2, 3, 8}), at::randn({2, 3, 5, 20}),
+                          at::randn({2, 3, 5})};
+    expect_near(run(there(here)), run(here), 1e-5);
+  });
+}
+
+TEST(CudaOperators, UpdatesAndNormsAreThoseOfTheCpu) {
+  on_gpu([] {
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+      const auto made = [&] { return Tensors{at::randn({5}, dtype), at::randn({20000}, dtype)}; };
+      const Tensors values = made(), gradients = made(), first = made();
+      Tensors second = made();
+      for (at::Tensor& square : second) square = square.square();
+      const auto run = [&](bool far) {
+        const auto own = [&](const Tensors& given) {
+          Tensors copies;
+          for (const at::Tensor& tensor : given) copies.push_back(far ? there(tensor) : tensor.clone());
+          return copies;
+        };
+        Tensors results;
+        const auto with = [&](const auto& update) {
+          const Tensors w = own(values), g = own(gradients), m = own(first), v = own(second);
+          update(w, g, m, v);
+          for (const Tensors& list : {w, m, v}) results.insert(results.end(), list.begin(), list.end());
+        };
+        const std::vector<double> rates = {0.01, 0.02};
+        const std::vector<int64_t> counted = {1, 3, 0, 20000};
+        with([&](auto& w, auto& g, auto& m, auto& v) {
+          call<operators::Adam>(w, g, m, v, 3.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, 0.25);
+        });
+        with([&](auto& w, auto& g, auto& m, auto&) {
+          call<operators::Sgd>(w, g, m, 0.01, 0.9, 0.0, 0.1, true, false, 0.25);
+        });
+        with([&](auto& w, auto& g, auto& m, auto&) {
+          call<operators::Lion>(w, g, m, 0.01, 0.9, 0.99, 0.1, 0.25);
+        });
+        with(
+            [&](auto& w, auto& g, auto& m, auto&) { call<operators::Lars>(w, g, m, rates, 0.9, 0.1, 0.25); });
+        with([&](auto& w, auto& g, auto& m, auto& v) {
+          results.push_back(
+              call<operators::LambMoments>(w, g, m, v, counted, 0.9, 0.99, 1e-6, 0.1, 0.5, 0.3, 0.25)
+                  .to(at::kFloat));
+          call<operators::LambStep>(w, m, v, rates, 1e-6, 0.1, 0.5, 0.3);
+        });
+        for (const double p : {1.0, 2.0, 3.0, std::numeric_limits<double>::infinity()})
+          results.push_back(call<operators::NormPart>(own(gradients), p).to(at::kFloat));
+        results.push_back(call<operators::SumsOfSquares>(own(gradients)).to(at::kFloat));
+        return results;
+      };
+      const Tensors far = run(true), here = run(false);
+      ASSERT_EQ(far.size(), here.size());
+      for (size_t i = 0; i < here.size(); ++i)
+        EXPECT_TRUE(at::allclose(device::on_host(far[i]), here[i], 1e-4, 1e-5)) << i;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace weft::test
