@@ -9,6 +9,7 @@
 #include "comm/byte_count.hpp"
 #include "comm/checks.hpp"
 #include "comm/group.hpp"
+#include "comm/message_group.hpp"
 #include "comm/rank_order_sum.hpp"
 
 namespace weft {
@@ -67,31 +68,6 @@ std::string describe(const Group& group, const char* operation) {
   return group.who() + ": " + operation;
 }
 
-// Begins a group of messages, if there is a backend, and ends it whatever happens: a group that stayed open
-// would take later collectives in.
-class MessageGroup {
- public:
-  explicit MessageGroup(c10d::Backend* backend) : backend_(backend) {
-    if (backend_ != nullptr) backend_->startCoalescing();
-  }
-  ~MessageGroup() {
-    try {
-      end();
-    } catch (const std::exception&) {  // the exception that leaves the group open is the one to tell
-    }
-  }
-  MessageGroup(const MessageGroup&) = delete;
-
-  // Returns the work of the group; null if there is none.
-  c10::intrusive_ptr<c10d::Work> end() {
-    c10d::Backend* const backend = std::exchange(backend_, nullptr);
-    return backend != nullptr ? backend->endCoalescing() : nullptr;
-  }
-
- private:
-  c10d::Backend* backend_;  // null after the end
-};
-
 // The messages of one collective, to and from all peers at once. Each rank begins with the next one, so that
 // not all send to the same rank first. Empty messages are not sent.
 //
@@ -122,7 +98,7 @@ class Exchange {
   // Calls visit(rank) for each peer, which sends and receives.
   template <typename Visit>
   void with_each_peer(Visit visit) {
-    MessageGroup messages(together_ ? &backend_ : nullptr);
+    comm::MessageGroup messages(together_ ? &backend_ : nullptr);
     for (int step = 1; step < group_.size(); ++step) visit((group_.rank + step) % group_.size());
     if (auto work = messages.end()) pending_.parts.push_back(std::move(work));
   }

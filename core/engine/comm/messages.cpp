@@ -2,11 +2,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "comm/byte_count.hpp"
 #include "comm/checks.hpp"
 #include "comm/group.hpp"
+#include "comm/message_group.hpp"
 #include "device/tensors.hpp"
 
 namespace weft {
@@ -66,6 +68,37 @@ Work Communicator::recv(const at::Tensor& tensor, int from, uint32_t tag) const 
   };
   return group.issue(fmt::format("recv from rank {} with tag {}", from, tag),
                      static_cast<int64_t>(tensor.nbytes()), start, group_);
+}
+
+// A device does the messages of a lane in order and connects a lane when its first message comes, so ranks
+// that all begin with a send around a circle would wait for each other. Its backend takes both as one piece
+// of work.
+Work Communicator::exchange(const at::Tensor& sent, int to, const at::Tensor& received, int from,
+                            uint32_t tag) const {
+  Group& group = require(group_);
+  if (group.absent) return Work();
+  const std::string who = fmt::format("{}: exchange: to {} and from {}", group.who(), to, from);
+  if (sent.numel() > 0) check_message(group, who, sent, to, tag);
+  if (received.numel() > 0) check_message(group, who, received, from, tag);
+  const auto bytes = static_cast<int64_t>(sent.nbytes());
+  const auto start = [&](Work::Pending& pending) {
+    c10d::Backend& backend = group.backend_of(sent);
+    const bool together = backend.supportsCoalescing();
+    pending.messages = true;
+    const auto add = [&](c10::intrusive_ptr<c10d::Work> work) {
+      if (!together) pending.parts.push_back(std::move(work));
+    };
+    comm::MessageGroup messages(together ? &backend : nullptr);
+    std::vector<at::Tensor> one{received};
+    if (received.numel() > 0) add(backend.recv(one, from, static_cast<int>(tag)));
+    one = {sent};
+    if (sent.numel() > 0) add(backend.send(one, to, static_cast<int>(tag)));
+    if (auto work = messages.end()) pending.parts.push_back(std::move(work));
+  };
+  Work work = group.issue(fmt::format("exchange with ranks {} and {} with tag {}", to, from, tag), bytes,
+                          start, group_);
+  comm::count_bytes(comm::Traffic::kSend, bytes);
+  return work;
 }
 
 void Communicator::barrier() const {

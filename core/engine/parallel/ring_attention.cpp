@@ -50,20 +50,16 @@ class Exchange {
  public:
   Exchange(const Communicator& ranks, uint32_t tag, const at::Tensor& sent, int to, at::Tensor received,
            int from)
-      : received_(std::move(received)) {
-    if (sent.numel() > 0) sending_ = ranks.send(sent, to, tag);
-    if (received_.numel() > 0) receiving_ = ranks.recv(received_, from, tag);
-  }
+      : received_(std::move(received)), work_(ranks.exchange(sent, to, received_, from, tag)) {}
   // Waits for both and returns the received tensor.
   at::Tensor wait() {
-    sending_.wait();
-    receiving_.wait();
+    work_.wait();
     return received_;
   }
 
  private:
   at::Tensor received_;
-  Work sending_, receiving_;
+  Work work_;
 };
 
 // The queries and keys of one step, as ranges of this rank's and of the other rank's positions.

@@ -69,6 +69,9 @@ class Communicator {
   // were sent. Tags are below 2^30.
   Work send(const at::Tensor& tensor, int to, uint32_t tag) const;
   Work recv(const at::Tensor& tensor, int from, uint32_t tag) const;
+  // Sends `sent` and receives `received` at once. All ranks of the group call it at the same place, so that
+  // they may send around circles of any ranks. Of an empty tensor there is no message.
+  Work exchange(const at::Tensor& sent, int to, const at::Tensor& received, int from, uint32_t tag) const;
   void barrier() const;
 
   // Makes a group of some members, given by their ranks in this one; null on a rank that is not among them.

@@ -203,6 +203,18 @@ WEFT_RANKS_TEST(SendAndReceive, MatchByTagAndNotByTime, 2) {
 }
 
 // The largest tags of a caller do not collide with the tags of messages inside collectives.
+// Also where not every rank has something to send.
+WEFT_RANKS_TEST(SendAndReceive, AreExchangedAroundACircleOfAnyRanks, 2, 3, 4) {
+  const int size = world.size(), to = (world.rank() + size - 1) % size, from = (world.rank() + 1) % size;
+  const Communicator& group = world.communicator();
+  for (const int64_t shorter : {0, 3}) {
+    const auto count = [&](int rank) { return rank == 0 ? 3 - shorter : int64_t{3}; };
+    const at::Tensor received = at::zeros({count(from)});
+    group.exchange(at::full({count(world.rank())}, world.rank() + 1.0), to, received, from, 5).wait();
+    EXPECT_TRUE(at::equal(received, at::full({count(from)}, from + 1.0)));
+  }
+}
+
 WEFT_RANKS_TEST(SendAndReceive, DoNotMeetTheMessagesOfCollectives, 2) {
   const Communicator& group = world.communicator();
   const int peer = 1 - world.rank();

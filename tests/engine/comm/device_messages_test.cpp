@@ -91,6 +91,20 @@ WEFT_RANKS_TEST(DeviceMessages, OfACollectiveThatFailsLeaveNoGroupOpen, 3) {
   }
 }
 
+// Also without a message: the other ranks wait for this one when they connect.
+WEFT_RANKS_TEST(DeviceMessages, OfAnExchangeAreOneGroup, 3) {
+  if (world.rank() == 0) {
+    device::use(device::Device(kNoting));
+    std::vector<float> sent(5), received(5);
+    std::vector<float> none;
+    const Communicator& group = world.communicator();
+    group.exchange(on_device(sent), 2, on_device(received), 1, 7).wait();
+    group.exchange(on_device(none), 2, on_device(none), 1, 7).wait();
+    EXPECT_EQ(calls, (Calls{"begin", "receive 1", "send 2", "end", "begin", "end"}));
+  }
+  world.block_all();
+}
+
 WEFT_RANKS_TEST(DeviceMessages, AreSingleWhereTheBackendHasNoGroups, 3) {
   takes_groups = false;
   gather(world);
