@@ -3,6 +3,7 @@
 #include "plugins/support/parity.hpp"
 #include "sim/sim_device.hpp"
 #include "sim/training/sim_ranks.hpp"
+#include "support/slice.hpp"
 
 namespace weft::test {
 
@@ -38,17 +39,18 @@ Model gpt2_of(const JobOptions& options, int64_t layers) {
 constexpr int64_t kWaits = 1;
 
 TEST(SimWaits, AreOneInAStep) {
-  on_sim_ranks(2, [](World& world) {
+  const std::vector<JobOptions> jobs = {
+      {.strategy = "torch_ddp"},
+      {.strategy = "torch_ddp", .accumulate = 3},
+      {.strategy = "torch_fsdp"},
+      {.strategy = "torch_fsdp", .recompute = "all"},
+      {.strategy = "low_level_zero", .options = R"({"stage": 1})"},
+      {.strategy = "low_level_zero", .options = R"({"stage": 2})", .accumulate = 2},
+      {.strategy = "gemini"},
+      {.strategy = "hybrid_parallel", .options = R"({"zero_stage": 1})"}};
+  on_sim_ranks(2, [some = slice("SimWaits", jobs, 4)](World& world) {
     const OnSim sim(world);
-    for (const JobOptions& options :
-         {JobOptions{.strategy = "torch_ddp"},
-          {.strategy = "torch_ddp", .accumulate = 3},
-          {.strategy = "torch_fsdp"},
-          {.strategy = "torch_fsdp", .recompute = "all"},
-          {.strategy = "low_level_zero", .options = R"({"stage": 1})"},
-          {.strategy = "low_level_zero", .options = R"({"stage": 2})", .accumulate = 2},
-          {.strategy = "gemini"},
-          {.strategy = "hybrid_parallel", .options = R"({"zero_stage": 1})"}})
+    for (const JobOptions& options : some)
       for (const int64_t layers : {1, 3}) {
         SCOPED_TRACE(options.strategy + options.options);
         const auto [first, second] = steps_of(world, sim.index(), gpt2_of(options, layers), options);
@@ -87,14 +89,15 @@ TEST(SimWaits, AreNoMoreWithClippingAndDropout) {
 
 // What `weft plan` prints, against what the device counts.
 TEST(SimMemory, IsWhatThePlanSays) {
-  on_sim_ranks(2, [](World& world) {
+  const std::vector<JobOptions> jobs = {
+      {.strategy = "torch_ddp"},
+      {.strategy = "torch_fsdp", .precision = "bf16"},
+      {.strategy = "low_level_zero", .options = R"({"stage": 2})"},
+      {.strategy = "low_level_zero", .options = R"({"stage": 1, "cpu_offload": true})"},
+      {.strategy = "gemini", .options = R"({"chunk_config_dict": {"chunk_size": 37440}})"}};
+  on_sim_ranks(2, [some = slice("SimMemory", jobs, 2)](World& world) {
     const OnSim sim(world);
-    for (const JobOptions& options :
-         {JobOptions{.strategy = "torch_ddp"},
-          {.strategy = "torch_fsdp", .precision = "bf16"},
-          {.strategy = "low_level_zero", .options = R"({"stage": 2})"},
-          {.strategy = "low_level_zero", .options = R"({"stage": 1, "cpu_offload": true})"},
-          {.strategy = "gemini", .options = R"({"chunk_config_dict": {"chunk_size": 37440}})"}}) {
+    for (const JobOptions& options : some) {
       SCOPED_TRACE(options.strategy + options.options);
       expect_estimate_is_counted(world, options);
     }

@@ -146,13 +146,13 @@ std::vector<std::pair<int, Case>> every_case() {
 
 TEST(SimFamilies, HaveTheGradientsAndValuesOfTheCpuUnderEveryStrategy) {
   std::map<int, std::vector<Case>> drawn;
-  for (auto& [ranks, one] : slice("SimFamilies", every_case(), 12)) drawn[ranks].push_back(one);
+  for (auto& [ranks, one] : slice("SimFamilies", every_case(), 10)) drawn[ranks].push_back(one);
   expect_results_of_the_cpu(drawn);
 }
 
 // An ordinary run trains the first of the layouts that a full run trains.
 TEST(SimLayouts, HaveTheGradientsAndValuesOfTheCpu) {
-  constexpr size_t kWhole = 40, kFew = 4;
+  constexpr size_t kWhole = 40, kFew = 3;
   const uint32_t seed = fresh_seed();
   std::printf("SimLayouts: WEFT_TEST_SEED=%u (WEFT_TEST_FULL=1 trains %zu layouts)\n", seed, kWhole);
   SCOPED_TRACE(fmt::format("WEFT_TEST_SEED={}", seed));

@@ -48,16 +48,18 @@ TEST(SimOffload, ChangesNoBit) {
 }
 
 TEST(SimOffload, OfAllValuesLeavesTheDeviceNothingBetweenSteps) {
-  on_sim_ranks(2, [](World& world) {
+  std::vector<Offload> all(std::begin(kOffloads), std::end(kOffloads));
+  std::erase_if(all, [](const Offload& offload) { return !offload.leaves_nothing; });
+  all = slice("SimOffload of all", all, 2);
+  on_sim_ranks(2, [&](World& world) {
     const OnSim sim(world);
-    for (const Offload& offload : kOffloads) {
+    for (const Offload& offload : all) {
       SCOPED_TRACE(offload.strategy + offload.offloading);
-      if (!offload.leaves_nothing) continue;
       const int64_t before = sim::counters(sim.index()).bytes_in_use;
       const JobOptions options = options_of(offload, offload.offloading, "fp32");
       Job job = boost(world, toy(options, kEvenToy), options, "adamw");
       const Batch batch = own_part(toy_batch(world.size(), 1, false), job);
-      job.train_step(batch);
+      for (int step = 0; step < 2; ++step) job.train_step(batch);  // they also compare the ranks
       sim::reset_counters(sim.index());
       job.train_step(batch);
       const sim::Counters counted = sim::counters(sim.index());

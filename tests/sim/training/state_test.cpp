@@ -46,7 +46,7 @@ void expect_near(const std::vector<double>& found, const std::vector<double>& ex
 }
 
 TEST(SimState, IsResumedThereToTheSameBitsAndOnTheCpu) {
-  for (const Chosen& chosen : slice("SimState", kChosen, 3)) {
+  for (const Chosen& chosen : slice("SimState", kChosen, 2)) {
     SCOPED_TRACE(chosen.options);
     const TemporaryFolder folder;
     const std::string saved = folder.path() + "/saved";
@@ -76,7 +76,7 @@ TEST(SimState, IsResumedThereToTheSameBitsAndOnTheCpu) {
 }
 
 TEST(SimState, OfTheCpuIsResumedThere) {
-  for (const Chosen& chosen : slice("SimState of the CPU", kChosen, 2)) {
+  for (const Chosen& chosen : slice("SimState of the CPU", kChosen, 1)) {
     SCOPED_TRACE(chosen.options);
     const TemporaryFolder folder;
     const std::string saved = folder.path() + "/saved";
