@@ -210,6 +210,7 @@ TORCH_LIBRARY_IMPL(weft, CPU, library) {
 // The shapes alone: `weft plan` runs models on the meta device to measure their activations.
 TORCH_LIBRARY_IMPL(weft, Meta, library) {
   operators::implement<operators::RmsNorm>(library, rms_norm_shapes);
+  operators::implement<operators::MergeAttention>(library, merge_by_operations);
 }
 
 }  // namespace
