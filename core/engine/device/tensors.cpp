@@ -1,6 +1,7 @@
 #include "device/tensors.hpp"
 
 #include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
@@ -17,8 +18,9 @@ namespace weft::device {
 
 at::Tensor copy_to_device(const at::Tensor& tensor) {
   const c10::Device place = current().place();
-  // Page-locking has no derivative.
-  if (current().is_host() || !is_on_host(tensor) || tensor.requires_grad()) return tensor.to(place);
+  // Page-locking has no derivative, and only accelerators have it.
+  if (!at::accelerator::isAccelerator(place.type()) || !is_on_host(tensor) || tensor.requires_grad())
+    return tensor.to(place);
   const at::Tensor locked = tensor.is_pinned() ? tensor : tensor.pin_memory();
   return locked.to(place, /*non_blocking=*/true);
 }

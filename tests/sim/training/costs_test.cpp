@@ -67,7 +67,7 @@ TEST(SimWaits, AreNoMoreWithAShardedVocabulary) {
       const JobOptions options = {
           .strategy = "hybrid_parallel", .options = R"({"tp_size": 2})", .accumulate = micro_batches};
       const auto [first, second] = steps_of(world, sim.index(), gpt2_of(options, 2), options);
-      EXPECT_EQ(first.waits, kWaits);
+      EXPECT_EQ(first.waits, world.rank() == 0 ? kWaits : 0);  // one rank of the axis reports the loss
       EXPECT_EQ(second, first);
     }
   });
