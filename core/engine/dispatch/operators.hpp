@@ -23,10 +23,11 @@ const c10::TypedOperatorHandle<typename Operator::Signature>& handle_of() {
   return handle;
 }
 
-// Returns whether the device of `tensor` has an implementation, which host memory and the meta device's
-// shapes have.
+// Returns whether the device of `tensor` has an implementation, which host memory always has. Of the meta
+// device libtorch has a fallback that only throws.
 template <class Operator>
 bool has_kernel(const at::Tensor& tensor) {
+  if (tensor.is_meta()) return handle_of<Operator>().hasKernelForDispatchKey(c10::DispatchKey::Meta);
   return device::is_on_host(tensor) || handle_of<Operator>().hasComputedKernelForDispatchKey(
                                            c10::highestPriorityBackendTypeId(tensor.key_set()));
 }
