@@ -47,7 +47,7 @@ PAIRS = {
         split_over("tp_size", "split_gather"), split_over("tp_size", "ring"), split_over("sp_size", "all_to_all"),
         split_over("sp_size", "ring_attn"), {"tp_size": 2})]),
     "pipeline": ("pipeline", [("torch_ddp", {"pp_size": RANKS, "pp_style": style, "num_microbatches": MICRO_BATCHES})
-                              for style in ("zbh1", "1f1b")]),
+                              for style in ("zbv", "zbh1", "1f1b")]),
 }
 
 

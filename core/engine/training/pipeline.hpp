@@ -38,6 +38,22 @@ class Pipeline {
     std::vector<nn::FieldShape> differentiable;  // of those, whose gradients go back
   };
   using Boundaries = std::vector<Boundary>;  // by virtual stage; empty where this rank is on neither side
+  // The names, dtypes and shapes of the fields of a State.
+  class Shapes {
+   public:
+    Shapes() = default;
+    explicit Shapes(const State& state);
+    bool are_of(const State& state) const;
+    std::string text() const;
+
+   private:
+    struct Field {
+      std::string name;
+      at::ScalarType dtype;
+      std::vector<int64_t> shape;
+    };
+    std::vector<Field> fields_;
+  };
 
   const StageProgram& program(const weft_step& step);
   std::shared_ptr<const Boundaries> boundaries(const Batch& batch, const State& input);
@@ -46,6 +62,10 @@ class Pipeline {
   Communicator stages_;
   std::map<std::pair<size_t, bool>, StageProgram> programs_;  // by micro-batches, and whether for training
   std::map<std::string, std::shared_ptr<const Boundaries>> boundaries_;  // by the shapes of batch and input
+  struct {
+    Shapes batch, input;
+    std::shared_ptr<const Boundaries> boundaries;
+  } latest_;  // those of the latest micro-batch, which most others equal
 };
 
 }  // namespace weft

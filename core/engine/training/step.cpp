@@ -29,7 +29,8 @@ at::Tensor zero_of(const weft::State& state) {
 }  // namespace
 
 weft::State weft_step::input(uint32_t index) const {
-  return weft::input_of(bindings(), micro[index].batch);
+  const weft::MicroBatch& of = micro[index];
+  return of.input ? *of.input : weft::input_of(bindings(), of.batch);
 }
 
 const std::vector<weft::nn::LossCount>& weft_step::counts(uint32_t index) {

@@ -21,6 +21,7 @@ struct Piece {
 
 struct MicroBatch {
   Batch batch;
+  std::optional<State> input;  // what the first unit reads, if it is kept from a check of the batch
   std::optional<std::vector<nn::LossCount>> counts;  // of its labels, once weft_step::counts was called
   double share = 0;  // its part of a mean over samples and data-parallel ranks, for a criterion
   std::shared_ptr<nn::ForwardContext> context;

@@ -1,9 +1,11 @@
 // Which hooks a strategy gets, and in which order, for any autograd graph.
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "engine/training/recorder.hpp"
 #include "optim/optimizer_state.hpp"
@@ -78,6 +80,29 @@ TEST(Hooks, ComeOncePerUnitAndInStrictReverseOrder) {
   EXPECT_EQ(recorder.without_gradients(), joined({forward_events(), backward_of("0 of 1 synchronised")}));
   EXPECT_EQ(recorder.of("gradient_ready").size(), training->bindings().params().size());
   expect_gradients_inside_their_units(recorder);
+}
+
+// Returns the nodes of boundaries that a backward from `tensor` reaches.
+size_t boundary_nodes(const at::Tensor& tensor) {
+  std::set<const torch::autograd::Node*> seen;
+  std::vector<const torch::autograd::Node*> open = {tensor.grad_fn().get()};
+  size_t count = 0;
+  while (!open.empty()) {
+    const torch::autograd::Node* const node = open.back();
+    open.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    count += node->name() == "UnitBoundary" ? 1 : 0;
+    for (const torch::autograd::Edge& edge : node->next_edges()) open.push_back(edge.function.get());
+  }
+  return count;
+}
+
+TEST(Hooks, HaveOneNodeBetweenTwoUnits) {
+  Recorder recorder;
+  const auto training = make_training(launch(), make_toy(), recorder);
+  const State outputs = training->forward(toy_batch(4, 1));
+  // Behind each unit, and none before the first, whose input needs no gradient.
+  EXPECT_EQ(boundary_nodes(outputs.begin()->second), kUnits.size());
 }
 
 TEST(Hooks, TellEveryMicroBatchAndWhichOneSynchronises) {
