@@ -4,11 +4,13 @@
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
 #include <optional>
 #include <string_view>
 
+#include "cpu/few_rows.hpp"
 #include "cpu/transpose.hpp"
 
 namespace weft::kernels {
@@ -37,6 +39,20 @@ const std::optional<Operator>& onednn() {
   return found;
 }
 
+// a b^T + bias, where `a` has few rows and the elements of b lie close together along one dimension.
+at::Tensor product_of_few_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  const at::Tensor x = a.contiguous(), added = bias.defined() ? bias.contiguous() : bias;
+  at::Tensor y = at::empty({a.size(0), b.size(0)}, a.options());
+  few_rows_product(a.size(0), a.size(1), b.size(0), x.const_data_ptr<float>(), b.const_data_ptr<float>(),
+                   b.stride(0), b.stride(1), added.defined() ? added.const_data_ptr<float>() : nullptr,
+                   y.mutable_data_ptr<float>());
+  return y;
+}
+
+bool takes_few_rows(const at::Tensor& a, const at::Tensor& b) {
+  return a.size(0) <= kMostFewRows && (b.stride(0) == 1 || b.stride(1) == 1);
+}
+
 }  // namespace
 
 bool prefers_onednn() {
@@ -54,6 +70,7 @@ bool has_fast_product(const at::Tensor& a) {
 }
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  if (has_fast_product(a) && takes_few_rows(a, b)) return product_of_few_rows(a, b, bias);
   const bool large = a.size(0) * a.size(1) * b.size(0) >= kSmallestProduct;
   if (large && has_fast_product(a)) {
     return onednn()->call(packed(a), b, bias.defined() ? std::optional(bias) : std::nullopt, "none",

@@ -1,6 +1,6 @@
 // Matrix products. libtorch takes MKL for them, which on processors of other makers than Intel runs its
 // second best code: there oneDNN's, which libtorch has too, are 5 to 10 % faster (measured on AMD Zen 4, with
-// AVX2 and with AVX-512).
+// AVX2 and with AVX-512). With few rows, as in generation, both copy the matrix first: few_rows.hpp does not.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,11 +1,13 @@
 // Compares the kernels of layers with libtorch's in fp64.
 #include <ATen/ATen.h>
+#include <c10/util/ScopeExit.h>
 #include <gtest/gtest.h>
 
 #include "cpu/attention.hpp"
 #include "cpu/cross_entropy.hpp"
 #include "cpu/dispatch.hpp"
 #include "cpu/dropout.hpp"
+#include "cpu/few_rows.hpp"
 #include "cpu/gated.hpp"
 #include "cpu/gelu.hpp"
 #include "cpu/product.hpp"
@@ -65,6 +67,32 @@ TEST(Product, AgreesInAllLayoutsBelowAndAboveTheLimit) {
         EXPECT_TRUE(is_near(kernels::product(left, right, bias), exact + bias, kKernelFp32)) << size;
       }
     }
+  }
+}
+
+// The rows are those of generated tokens; more take libtorch's products.
+TEST(Product, OfFewRowsAgreesForAllSizesAndInstructionSets) {
+  using kernels::InstructionSet;
+  at::manual_seed(9);
+  const InstructionSet best = kernels::best_instruction_set();
+  const auto restore = c10::make_scope_exit([&] { kernels::instruction_set() = best; });
+  for (const InstructionSet set : {InstructionSet::kPortable, InstructionSet::kAvx2, best}) {
+    if (set > best) continue;
+    kernels::instruction_set() = set;
+    for (const int64_t rows : {1, 2, 3, 7, 8})
+      for (const int64_t inputs : {1, 16, 77, 200})
+        for (const int64_t outputs : {1, 15, 64, 333})
+          for (const bool outputs_are_rows : {true, false}) {
+            const at::Tensor x = at::randn({rows, inputs}), bias = at::randn({outputs});
+            const at::Tensor w =
+                at::randn({outputs_are_rows ? outputs : inputs, outputs_are_rows ? inputs : outputs});
+            const at::Tensor matrix = outputs_are_rows ? w : w.t(), y = at::empty({rows, outputs});
+            const at::Tensor exact = at::mm(x.to(at::kDouble), matrix.to(at::kDouble).t()) + bias;
+            kernels::few_rows_product(rows, inputs, outputs, x.const_data_ptr<float>(),
+                                      w.const_data_ptr<float>(), matrix.stride(0), matrix.stride(1),
+                                      bias.const_data_ptr<float>(), y.mutable_data_ptr<float>());
+            EXPECT_TRUE(is_near(y, exact, kKernelFp32)) << rows << " " << inputs << " " << outputs;
+          }
   }
 }
 
