@@ -43,14 +43,18 @@ Tensor gelu(const Tensor& x) {
   return at::gelu(x);
 }
 
+Tensor gelu_tanh_of(const Tensor& x) {
+  const Tensor y = at::empty_like(x);
+  kernels::gelu_tanh_forward(x.numel(), x.const_data_ptr<float>(), y.mutable_data_ptr<float>());
+  return y;
+}
+
 // Runs Weft's kernel, because libtorch's takes three times as long for its tanh.
 class GeluTanh : public torch::autograd::Function<GeluTanh> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x) {
     context->save_for_backward({x});
-    const Tensor y = at::empty_like(x);
-    kernels::gelu_tanh_forward(x.numel(), x.const_data_ptr<float>(), y.mutable_data_ptr<float>());
-    return y;
+    return gelu_tanh_of(x);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
@@ -65,7 +69,7 @@ class GeluTanh : public torch::autograd::Function<GeluTanh> {
 
 Tensor gelu_tanh(const Tensor& x) {
   if (!device::is_on_host(x) || x.scalar_type() != at::kFloat) return at::gelu(x, "tanh");
-  return GeluTanh::apply(x.contiguous());
+  return at::GradMode::is_enabled() ? GeluTanh::apply(x.contiguous()) : gelu_tanh_of(x.contiguous());
 }
 
 Tensor gelu_tanh_composed(const Tensor& x) {
@@ -77,6 +81,14 @@ Tensor silu(const Tensor& x) {
   return at::silu(x);
 }
 
+Tensor gated_of(const Tensor& gate, const Tensor& up, kernels::Gate kind) {
+  const Tensor y = at::empty_like(gate);
+  if (gate.is_meta()) return y;
+  kernels::gated_forward(kind, gate.numel(), gate.const_data_ptr<float>(), up.const_data_ptr<float>(),
+                         y.mutable_data_ptr<float>());
+  return y;
+}
+
 // Computes a gated activation in one pass and saves gate and up, but no intermediate result.
 class Gated : public torch::autograd::Function<Gated> {
  public:
@@ -84,11 +96,7 @@ class Gated : public torch::autograd::Function<Gated> {
                         kernels::Gate kind) {
     context->save_for_backward({gate, up});
     context->saved_data["kind"] = static_cast<int64_t>(kind);
-    const Tensor y = at::empty_like(gate);
-    if (gate.is_meta()) return y;
-    kernels::gated_forward(kind, gate.numel(), gate.const_data_ptr<float>(), up.const_data_ptr<float>(),
-                           y.mutable_data_ptr<float>());
-    return y;
+    return gated_of(gate, up, kind);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
@@ -154,8 +162,9 @@ at::Tensor Activation::operator()(const at::Tensor& gate, const at::Tensor& up) 
              fp32 = gate.scalar_type() == at::kFloat && up.scalar_type() == at::kFloat,
              here = device::is_on_host(gate) || gate.is_meta();
   if (!fused || !known || !fp32 || !here || gate.sizes() != up.sizes()) return (*this)(gate)*up;
-  return Gated::apply(gate.contiguous(), up.contiguous(),
-                      function_ == silu ? kernels::Gate::kSilu : kernels::Gate::kGeluTanh);
+  const kernels::Gate kind = function_ == silu ? kernels::Gate::kSilu : kernels::Gate::kGeluTanh;
+  if (!at::GradMode::is_enabled()) return gated_of(gate.contiguous(), up.contiguous(), kind);
+  return Gated::apply(gate.contiguous(), up.contiguous(), kind);
 }
 
 }  // namespace weft::nn
