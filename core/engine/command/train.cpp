@@ -208,13 +208,13 @@ int train(const json& arguments) {
                       flag(arguments, "save_async")};
   const checkpoint::FolderLock save_lock = reserve(save, world);
   Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kHead);
+  TimeTable times(model, text(arguments, "peak_tflops"), world);
   Booster booster(options, world);
   data::Loader loader = make_loader(arguments, model, booster);
   const int64_t total = total_steps(arguments, loader);
   optim::Optimizer optimizer = make_optimizer(arguments, model);
   optim::Scheduler schedule = make_scheduler(arguments, optimizer, total);
   StepMetrics metrics(text(arguments, "metrics"), text(arguments, "tensorboard"), world);
-  TimeTable times(model, text(arguments, "peak_tflops"), world);
   TraceFile trace_file(text(arguments, "trace"), world);
 
   const int64_t elements = model.num_elements();
