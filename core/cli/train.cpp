@@ -58,6 +58,12 @@ void add_train(CLI::App& application) {
       .text("--metrics", "metrics",
             "File to which each step writes a JSON object: loss, lr, step_seconds, tokens_per_second, ...; "
             "\"skipped\" marks an overflow in fp16. --resume goes on in it")
+      .text("--tensorboard", "tensorboard",
+            "Folder in which to write the same as event files of TensorBoard; one folder per training, in "
+            "which --resume goes on")
+      .text("--peak-tflops", "peak_tflops",
+            "TFLOP/s that the device of one rank can do, or \"measure\" for those of a matrix product of "
+            "2048^3 after the last step; the table at the end then says which part the model used")
       .text("--trace", "trace",
             "File for a trace of what every rank does, for Perfetto (https://ui.perfetto.dev): units, "
             "micro-batches, transfers, collectives, waiting");

@@ -36,6 +36,9 @@ TEST_F(Agreement, OfFlags) {
                       {"--metrics: rank 0 has " + in("m") + "0, rank 1 has " + in("m") + "1"}));
   EXPECT_TRUE(differs(train_with("--steps 1 $([ $RANK = 1 ] || echo --metrics " + in("m") + ")"),
                       {"--metrics: rank 0 has " + in("m") + ", rank 1 has none"}));
+  EXPECT_TRUE(differs(train_with("--steps 1 --tensorboard " + in("events") + "$RANK"),
+                      {"--tensorboard: rank 0 has " + in("events") + "0, rank 1 has " + in("events") + "1"}));
+  EXPECT_FALSE(fs::exists(in("events0")));
   EXPECT_TRUE(differs(train_with("--steps 1 $([ $RANK = 0 ] || echo --save " + in("out") + ")"),
                       {"--save: rank 0 has none, rank 1 has " + in("out")}));
   EXPECT_FALSE(fs::exists(in("out")));

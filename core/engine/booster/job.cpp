@@ -17,6 +17,7 @@
 #include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
+#include "trace/phases.hpp"
 #include "trace/trace.hpp"
 #include "training/precision.hpp"
 #include "training/training.hpp"
@@ -50,6 +51,7 @@ StepResult Job::train_step(const Batch& batch) {
   training.begin_check();
   Training::StepLoss loss = training.run_step(micro_batches_of(batch, accumulate, bindings), criterion);
   training.finish_check();
+  const trace::InPhase optimizing(trace::Phase::kOptimizer);
   device::Reading reading;
   loss.read(reading);
   StepResult result;

@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "comm/staged_backend.hpp"
 #include "device/tensors.hpp"
+#include "trace/phases.hpp"
 
 namespace weft {
 namespace comm {
@@ -173,6 +174,7 @@ void Work::Pending::wait() {
   const std::lock_guard lock(mutex);
   if (!failure.empty()) throw Error(WEFT_UNAVAILABLE, failure);
   if (done) return;
+  const trace::InPhase waiting(trace::Phase::kCommunication);
   const trace::Span span([&] { return trace::begin("wait for " + operation, "waiting", -1, bytes); });
   try {
     for (const auto& part : parts) part->wait();

@@ -15,9 +15,9 @@
 #include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
-#include "command/metrics_file.hpp"
 #include "data/fingerprint.hpp"
 #include "device/tensors.hpp"
+#include "step_log/json_lines.hpp"
 #include "training/training.hpp"
 #include "weft/nn/model.hpp"
 #include "weft/torch/dtypes.hpp"
@@ -139,7 +139,7 @@ int evaluate(const json& arguments) {
   Opened opened = open_job(arguments, options, world, [&](const Model& model) {
     return open_labelled_data(arguments, model, options.seed);
   });
-  MetricsFile metrics(text(arguments, "metrics"), world);
+  step_log::JsonLines metrics(text(arguments, "metrics"), "--metrics", world);
   data::Loader loader = sequential_loader(arguments, opened.dataset, 8, opened.booster);
   Evaluation total;
   for (const Batch& batch : loader) total += opened.job.evaluate(batch);

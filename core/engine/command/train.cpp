@@ -1,6 +1,4 @@
 // `weft train`.
-#include <ATen/ops/tensor.h>
-
 #include <cmath>
 #include <filesystem>
 
@@ -11,14 +9,16 @@
 #include "checkpoint/training_state.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
-#include "command/metrics_file.hpp"
 #include "command/optimizer_flags.hpp"
 #include "command/progress.hpp"
+#include "command/step_metrics.hpp"
 #include "command/stop_signals.hpp"
+#include "command/time_table.hpp"
 #include "command/trace_file.hpp"
 #include "device/tensors.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "memory/counting_allocator.hpp"
+#include "trace/phases.hpp"
 #include "weft/nn/model.hpp"
 
 namespace weft::command {
@@ -37,8 +37,11 @@ void check_flags(const json& arguments) {
   for (const auto& [key, name] : counts)
     if (given(arguments, key) && integer(arguments, key, 1) < 1)
       fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", name, integer(arguments, key, 1));
-  for (const auto& [key, name] :
-       {std::pair{"save", "--save"}, {"resume", "--resume"}, {"metrics", "--metrics"}, {"trace", "--trace"}})
+  for (const auto& [key, name] : {std::pair{"save", "--save"},
+                                  {"resume", "--resume"},
+                                  {"metrics", "--metrics"},
+                                  {"tensorboard", "--tensorboard"},
+                                  {"trace", "--trace"}})
     if (given(arguments, key) && text(arguments, key).empty())
       fail(WEFT_INVALID_ARGUMENT, "{} is empty: give a path, or leave the flag out", name);
   if (given(arguments, "save_every") && !given(arguments, "save"))
@@ -104,43 +107,6 @@ std::string resume_folder(const std::string& path) {
   return newest.string();
 }
 
-// Writes what each step measures to the file of --metrics.
-class StepMetrics {
- public:
-  StepMetrics(const std::string& path, const World& world) : file_(path, world), world_(world) {}
-  // Starts a new file, or continues it after the step that the run resumes. Bytes sent before belong to no
-  // step. Collective.
-  void begin(std::optional<int64_t> resumed_after) {
-    file_.begin(resumed_after);
-    before_ = communicated_bytes();
-  }
-  void write(const StepResult& result, int64_t step) {
-    if (!file_.wanted()) return;
-    const at::Tensor peak = at::tensor({device::memory_use().peak}, at::kLong);
-    world_.communicator().all_reduce(peak, ReduceOp::kMax, true).wait();
-    json bytes = json::object();
-    for (const auto& [name, count] : communicated_bytes())
-      bytes[name] = count - std::exchange(before_[name], count);
-    json line = {{"step", step},
-                 {"loss", result.loss},
-                 {"lr", result.lr},
-                 {"step_seconds", result.seconds},
-                 {"tokens_per_second", result.tokens_per_second},
-                 {"peak_memory_bytes", device::value_of<int64_t>(peak)},
-                 {"communicated_bytes", bytes}};
-    if (result.auxiliary_loss) line["auxiliary_loss"] = *result.auxiliary_loss;
-    if (result.grad_norm && std::isfinite(*result.grad_norm)) line["grad_norm"] = *result.grad_norm;
-    if (result.loss_scale) line["loss_scale"] = *result.loss_scale;
-    if (!result.updated) line["skipped"] = true;
-    file_.write(line);
-  }
-
- private:
-  MetricsFile file_;
-  const World& world_;
-  std::map<std::string, int64_t> before_;
-};
-
 std::string count_text(int64_t count) {
   const auto number = static_cast<double>(count);
   if (number >= 1e6) return fmt::format("{:.1f} M", number / 1e6);
@@ -194,6 +160,7 @@ void check_steps_left(const std::string& folder, int64_t done, int64_t total, co
 }
 
 void load_batch(data::Loader& data, Batch& batch) {
+  const trace::InPhase loading(trace::Phase::kData);
   const trace::Span span([] { return trace::begin("load a batch", "data"); });
   if (!data.next(batch) && !data.next(batch)) fail(WEFT_INTERNAL, "the data has no batch");
 }
@@ -206,7 +173,8 @@ std::string rank_name(const Bindings& bindings) {
 }
 
 // Trains until the last step or a signal. Returns true if it was a signal.
-bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, StepMetrics& metrics) {
+bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, StepMetrics& metrics,
+               TimeTable& times) {
   Progress progress(job.optimizer.steps(), total, booster.world().is_master());
   Batch batch;
   int64_t skipped = 0;
@@ -215,10 +183,12 @@ bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, 
     const StepResult result = job.train_step(batch);
     skipped = result.updated ? 0 : skipped + 1;
     check_finite(result, step, skipped);
+    times.add(result, batch);
     metrics.write(result, step);
     progress.step(result, step, device::memory_use().peak);
     if (result.stop) return true;
     if (save.every > 0 && step % save.every == 0 && step < total) {
+      const trace::InPhase saving(trace::Phase::kSaving);
       const trace::Span span([] { return trace::begin("save", "checkpoint"); });
       booster.save_training(job, save.step_folder(step), {.background = save.background});
     }
@@ -238,12 +208,13 @@ int train(const json& arguments) {
                       flag(arguments, "save_async")};
   const checkpoint::FolderLock save_lock = reserve(save, world);
   Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kHead);
+  TimeTable times(model, text(arguments, "peak_tflops"), world);
   Booster booster(options, world);
   data::Loader loader = make_loader(arguments, model, booster);
   const int64_t total = total_steps(arguments, loader);
   optim::Optimizer optimizer = make_optimizer(arguments, model);
   optim::Scheduler schedule = make_scheduler(arguments, optimizer, total);
-  StepMetrics metrics(text(arguments, "metrics"), world);
+  StepMetrics metrics(text(arguments, "metrics"), text(arguments, "tensorboard"), world);
   TraceFile trace_file(text(arguments, "trace"), world);
 
   const int64_t elements = model.num_elements();
@@ -266,18 +237,21 @@ int train(const json& arguments) {
                                     model.shared().bindings().strategy_name(), total));
   metrics.begin(given(arguments, "resume") ? std::optional(job.optimizer.steps()) : std::nullopt);
   trace_file.begin();
+  times.begin();
   const StopSignals signals(job);
   std::optional<StopSignals::Stop> stop;
-  if (run_steps(booster, job, total, save, metrics)) {
+  if (run_steps(booster, job, total, save, metrics, times)) {
     stop = StopSignals::agree(world);
     world.print_on_master(
         fmt::format("stopped after step {} of {} ({})", job.optimizer.steps(), total, stop->text));
   }
   trace_file.write(rank_name(model.shared().bindings()));
   if (!save.folder.empty()) {
+    const trace::InPhase saving(trace::Phase::kSaving);
     booster.save_training(job, save.folder);
     world.print_on_master(fmt::format("saved {}", save.folder));
   }
+  times.print(model.shared().bindings());
   world.block_all();
   return stop ? 128 + stop->signal : 0;
 }

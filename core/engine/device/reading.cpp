@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 
 #include "device/tensors.hpp"
+#include "trace/phases.hpp"
 
 namespace weft::device {
 
@@ -23,6 +24,7 @@ void Reading::add(const at::Tensor& values, double* sums) {
 
 void Reading::read() {
   if (unread_.empty()) return;
+  const trace::InPhase waiting(trace::Phase::kDevice);
   std::vector<at::Tensor> all;
   for (const auto& [values, sums] : unread_) all.push_back(values);
   const std::vector<double> read = values_of<double>(at::cat(all));

@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "device/tensors.hpp"
+#include "trace/phases.hpp"
 #include "trace/trace.hpp"
 #include "training/auxiliary.hpp"
 #include "training/precision.hpp"
@@ -118,6 +119,7 @@ void weft_step::add_part(size_t term, const at::Tensor& value) {
 std::shared_ptr<weft::ForwardRecord> weft_step::backward(uint32_t index, const weft::State* outputs,
                                                          const weft::State* gradients,
                                                          const std::function<void()>& send) {
+  const weft::trace::InPhase phase(weft::trace::Phase::kBackward);
   weft::MicroBatch& of = micro[index];
   const auto refuse = [&](const char* why) {
     weft::fail(WEFT_FAILED_PRECONDITION, "backward of micro-batch {}{}", index, why);
@@ -151,6 +153,7 @@ std::shared_ptr<weft::ForwardRecord> weft_step::backward(uint32_t index, const w
 }
 
 void weft_step::finish_backward(uint32_t index, const weft::ForwardRecord& record) {
+  const weft::trace::InPhase phase(weft::trace::Phase::kBackward);
   --micro[index].halves;
   owner->hooks_.finish_backward(backward_info(index), record);
 }

@@ -16,6 +16,7 @@
 #include "device/reading.hpp"
 #include "device/tensors.hpp"
 #include "parallel/make_context.hpp"
+#include "trace/phases.hpp"
 #include "trace/trace.hpp"
 #include "training/auxiliary.hpp"
 #include "training/pipeline.hpp"
@@ -78,6 +79,7 @@ std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& st
 }
 
 void Training::drive(weft_step& step) {
+  const trace::InPhase forward(trace::Phase::kForward);  // up to backward, which weft_step marks
   if (bindings_.strategy().api().run_step != nullptr) {
     bindings_.strategy().call(bindings_.strategy().api().run_step, &step);
     check_driven(step);

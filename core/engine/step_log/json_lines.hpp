@@ -1,4 +1,4 @@
-// The file of --metrics, to which the master writes one line of JSON for each result.
+// A file to which the master appends lines of JSON, one for each result.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,14 @@
 
 #include "weft/world.hpp"
 
-namespace weft::command {
+namespace weft::step_log {
 
 // Does nothing if the path is empty.
-class MetricsFile {
+class JsonLines {
  public:
-  // Opens the file, with the lines that it has. Throws UNAVAILABLE on every rank. Collective.
-  MetricsFile(std::string path, const World& world);
+  // Opens the file, with the lines that it has. Errors call it `name` and its path. Throws UNAVAILABLE on
+  // every rank. Collective.
+  JsonLines(std::string path, std::string name, const World& world);
   bool wanted() const { return !path_.empty(); }
 
   // Removes the lines of an earlier run: all of them, or those after the line of `last_step`. Does nothing
@@ -28,9 +29,9 @@ class MetricsFile {
  private:
   uintmax_t end_of_step(int64_t step) const;
 
-  std::string path_;
+  std::string path_, name_;
   World world_;
   std::ofstream file_;  // open on the master only
 };
 
-}  // namespace weft::command
+}  // namespace weft::step_log
