@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/rsqrt.h>
+#include <c10/core/GradMode.h>
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -50,7 +51,11 @@ RmsNorm::RmsNorm(int64_t channels, double epsilon, at::ScalarType dtype) : epsil
 
 at::Tensor RmsNorm::operator()(const at::Tensor& x) const {
   const at::Tensor weight = operation ? operation->parameter(this->weight) : this->weight;
-  if (fused && FusedRmsNorm::takes(x, weight)) return FusedRmsNorm::apply(x.contiguous(), weight, epsilon);
+  if (fused && FusedRmsNorm::takes(x, weight)) {
+    if (!at::GradMode::is_enabled())
+      return std::get<0>(call<operators::RmsNorm>(x.contiguous(), weight, epsilon));
+    return FusedRmsNorm::apply(x.contiguous(), weight, epsilon);
+  }
   const at::Tensor exact = at::isReducedFloatingType(x.scalar_type()) ? x.to(at::kFloat) : x;
   const at::Tensor scale = at::rsqrt(exact.square().mean(-1, true) + epsilon);
   return weight * (exact * scale).to(x.scalar_type());
