@@ -4,11 +4,13 @@
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
 #include <optional>
 #include <string_view>
 
+#include "cpu/row_product.hpp"
 #include "cpu/transpose.hpp"
 
 namespace weft::kernels {
@@ -53,7 +55,23 @@ bool has_fast_product(const at::Tensor& a) {
   return a.is_cpu() && a.scalar_type() == at::kFloat && prefers_onednn();
 }
 
+namespace {
+
+bool takes_row_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  const auto is_float = [](const at::Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; };
+  return a.size(0) == 1 && has_fast_product(a) && is_float(b) && b.stride(1) == 1 &&
+         (!bias.defined() || (is_float(bias) && bias.is_contiguous()));
+}
+
+}  // namespace
+
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  if (takes_row_product(a, b, bias)) {
+    const at::Tensor row = a.contiguous(), result = at::empty({1, b.size(0)}, a.options());
+    row_product({b.size(0), b.size(1), b.const_data_ptr<float>(), b.stride(0)}, row.const_data_ptr<float>(),
+                bias.defined() ? bias.const_data_ptr<float>() : nullptr, result.mutable_data_ptr<float>());
+    return result;
+  }
   const bool large = a.size(0) * a.size(1) * b.size(0) >= kSmallestProduct;
   if (large && has_fast_product(a)) {
     return onednn()->call(packed(a), b, bias.defined() ? std::optional(bias) : std::nullopt, "none",

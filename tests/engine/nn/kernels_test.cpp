@@ -10,6 +10,7 @@
 #include "cpu/gelu.hpp"
 #include "cpu/product.hpp"
 #include "cpu/rotary.hpp"
+#include "cpu/row_product.hpp"
 #include "cpu/transpose.hpp"
 #include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
@@ -66,6 +67,39 @@ TEST(Product, AgreesInAllLayoutsBelowAndAboveTheLimit) {
       }
     }
   }
+}
+
+TEST(Product, OfOneRowAgreesWithEveryInstructionSetAndNumberOfThreads) {
+  at::manual_seed(4);
+  const kernels::InstructionSet best = kernels::instruction_set();
+  const int threads = at::get_num_threads();
+  for (const int64_t in : {1, 15, 16, 17, 100, 400})
+    for (const int64_t out : {1, 3, 4, 5, 1030}) {
+      const at::Tensor x = at::randn({in}), wide = at::randn({out, in + 3}), w = wide.narrow(1, 1, in),
+                       bias = at::randn({out});
+      const at::Tensor exact = at::mv(w.to(at::kDouble), x.to(at::kDouble));
+      for (const kernels::InstructionSet set :
+           {kernels::InstructionSet::kPortable, kernels::InstructionSet::kAvx2, best}) {
+        if (set > best) continue;
+        kernels::instruction_set() = set;
+        at::Tensor first;
+        for (const int count : {1, 3}) {
+          at::set_num_threads(count);
+          for (const bool biased : {false, true}) {
+            const at::Tensor y = at::empty({out});
+            kernels::row_product({out, in, w.const_data_ptr<float>(), w.stride(0)}, x.const_data_ptr<float>(),
+                                 biased ? bias.const_data_ptr<float>() : nullptr,
+                                 y.mutable_data_ptr<float>());
+            EXPECT_TRUE(is_near(y, biased ? exact + bias : exact, kKernelFp32)) << in << " to " << out;
+            if (!biased) EXPECT_TRUE(y.equal(first.defined() ? first : first = y)) << count << " threads";
+          }
+        }
+      }
+      kernels::instruction_set() = best;
+      at::set_num_threads(threads);
+      EXPECT_TRUE(
+          is_near(kernels::product(x.unsqueeze(0), w, bias), (exact + bias).unsqueeze(0), kKernelFp32));
+    }
 }
 
 TEST(Linear, HasTheGradientsOfItsProductInBothLayouts) {
