@@ -88,8 +88,8 @@ TEST_F(Agreement, OfDataToEvaluateOn) {
 TEST_F(Agreement, OfDataThatOneRankLacks) {
   const std::string one = in("none") + "$RANK";
   folder_.file("none0", sample_text(900));
-  EXPECT_TRUE(refuses(on_two_ranks("train --model " + config_ + " --steps 1 --data " + one), kFailed,
-                      {"rank 0: ", "rank 1 failed: ", in("none1")}));
+  EXPECT_TRUE(
+      refuses(on_two_ranks("train --model " + config_ + " --steps 1 --data " + one), kFailed, {in("none1")}));
 }
 
 TEST_F(Agreement, OfPrompts) {
@@ -105,7 +105,7 @@ TEST_F(Agreement, OfPrompts) {
   fs::create_directory(in("rank0"));
   fs::create_directory(in("rank1"));
   folder_.file("rank0/prompts", "{\"prompt\": \"a\"}\n");
-  EXPECT_TRUE(refuses(generate, kFailed, {"rank 1 failed: --prompts: cannot read prompts"}));
+  EXPECT_TRUE(refuses(generate, kFailed, {"--prompts: cannot read prompts"}));
   folder_.file("rank1/prompts", "{\"prompt\": \"b\"}\n");
   EXPECT_TRUE(refuses(generate, kFailed, {"prompts: rank 0 has ", "ranks 0 and 1 were not started alike"}));
 }
