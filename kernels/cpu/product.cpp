@@ -57,10 +57,11 @@ bool has_fast_product(const at::Tensor& a) {
 
 namespace {
 
+// Of shapes that do not fit libtorch gives the error.
 bool takes_row_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   const auto is_float = [](const at::Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; };
-  return a.size(0) == 1 && has_fast_product(a) && is_float(b) && b.stride(1) == 1 &&
-         (!bias.defined() || (is_float(bias) && bias.is_contiguous()));
+  return a.size(0) == 1 && has_fast_product(a) && is_float(b) && b.stride(1) == 1 && a.size(1) == b.size(1) &&
+         (!bias.defined() || (is_float(bias) && bias.is_contiguous() && bias.numel() == b.size(0)));
 }
 
 }  // namespace
