@@ -11,9 +11,8 @@ namespace weft::kernels {
 namespace {
 
 constexpr int64_t kValuesOfATask = 1 << 16;
-constexpr int64_t kRowsAtOnce = 4;  // rows of x whose sums stay in registers
-constexpr int64_t kOutputsAtOnce =
-    16;  // rows of w that stay in the first cache until all rows of x have used them
+// Rows of w that stay in the first cache until all rows of x have used them.
+constexpr int64_t kOutputsAtOnce = 16;
 constexpr int64_t kInputsAtOnce = 8;  // rows of a transposed w that are added in one pass over the outputs
 
 // What one call computes: outputs `first` to `last`.
@@ -36,28 +35,23 @@ WEFT_INLINE float sum_of(const Floats& x) {
   return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
 }
 
-// Computes kRows elements of y. With few of them, several sums of each hide the time that an addition takes.
+// Computes kRows elements of y, each with the same additions whatever kRows is.
 template <int64_t kRows>
 WEFT_INLINE void dot(const Product& p, int64_t row, int64_t output) {
-  constexpr int64_t kSums = kRowsAtOnce / kRows, kStep = kSums * kLanes;
   const float* const x = p.x + row * p.inputs;
   const float* const w = p.w + output * p.distance;
-  Floats sums[kRows * kSums] = {}, a, b;
+  Floats sums[kRows] = {}, a, b;
   int64_t i = 0;
-  for (; i + kStep <= p.inputs; i += kStep) {
+  for (; i + kLanes <= p.inputs; i += kLanes) {
+    load(b, w + i);
 #pragma unroll
-    for (int64_t s = 0; s < kSums; ++s) {
-      load(b, w + i + s * kLanes);
-#pragma unroll
-      for (int64_t r = 0; r < kRows; ++r) {
-        load(a, x + r * p.inputs + i + s * kLanes);
-        sums[r * kSums + s] += a * b;
-      }
+    for (int64_t r = 0; r < kRows; ++r) {
+      load(a, x + r * p.inputs + i);
+      sums[r] += a * b;
     }
   }
   for (int64_t r = 0; r < kRows; ++r) {
-    for (int64_t s = 1; s < kSums; ++s) sums[r * kSums] += sums[r * kSums + s];
-    float sum = sum_of(sums[r * kSums]);
+    float sum = sum_of(sums[r]);
     for (int64_t rest = i; rest < p.inputs; ++rest) sum += x[r * p.inputs + rest] * w[rest];
     p.y[(row + r) * p.outputs + output] = sum + (p.bias == nullptr ? 0 : p.bias[output]);
   }

@@ -49,8 +49,12 @@ at::Tensor product_of_few_rows(const at::Tensor& a, const at::Tensor& b, const a
   return y;
 }
 
-bool takes_few_rows(const at::Tensor& a, const at::Tensor& b) {
-  return a.size(0) <= kMostFewRows && (b.stride(0) == 1 || b.stride(1) == 1);
+// Of shapes and types that do not fit together libtorch tells the error.
+bool takes_few_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  const auto is_float = [](const at::Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; };
+  return a.size(0) <= kMostFewRows && is_float(b) && a.size(1) == b.size(1) &&
+         (b.stride(0) == 1 || b.stride(1) == 1) &&
+         (!bias.defined() || (is_float(bias) && bias.dim() == 1 && bias.size(0) == b.size(0)));
 }
 
 }  // namespace
@@ -70,7 +74,7 @@ bool has_fast_product(const at::Tensor& a) {
 }
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  if (has_fast_product(a) && takes_few_rows(a, b)) return product_of_few_rows(a, b, bias);
+  if (has_fast_product(a) && takes_few_rows(a, b, bias)) return product_of_few_rows(a, b, bias);
   const bool large = a.size(0) * a.size(1) * b.size(0) >= kSmallestProduct;
   if (large && has_fast_product(a)) {
     return onednn()->call(packed(a), b, bias.defined() ? std::optional(bias) : std::nullopt, "none",

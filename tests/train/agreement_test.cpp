@@ -88,6 +88,31 @@ TEST_F(Agreement, OfDataToEvaluateOn) {
                       {"data: rank 0 has ", "(in " + in("data0") + "), rank 1 has "}));
 }
 
+TEST_F(Agreement, OfDataThatOneRankLacks) {
+  const std::string one = in("none") + "$RANK";
+  folder_.file("none0", sample_text(900));
+  EXPECT_TRUE(
+      refuses(on_two_ranks("train --model " + config_ + " --steps 1 --data " + one), kFailed, {in("none1")}));
+}
+
+TEST_F(Agreement, OfPrompts) {
+  copy_trained_model();
+  const Words generate = {"run",
+                          "-n",
+                          "2",
+                          "sh",
+                          "-c",
+                          "cd " + in("rank") + "$RANK && exec " + WEFT_PROGRAM +
+                              " generate --strategy torch_ddp --model " + in("out") +
+                              " --prompts prompts --max-new-tokens 1"};
+  fs::create_directory(in("rank0"));
+  fs::create_directory(in("rank1"));
+  folder_.file("rank0/prompts", "{\"prompt\": \"a\"}\n");
+  EXPECT_TRUE(refuses(generate, kFailed, {"--prompts: cannot read prompts"}));
+  folder_.file("rank1/prompts", "{\"prompt\": \"b\"}\n");
+  EXPECT_TRUE(refuses(generate, kFailed, {"prompts: rank 0 has ", "ranks 0 and 1 were not started alike"}));
+}
+
 // A folder with weights for each rank, which differ.
 class UnlikeWeights : public Agreement {
  protected:

@@ -187,6 +187,23 @@ TEST_F(Generate, FollowsTheFilesOfTheModel) {
                       {"generation_config.json", "eos_token_id", "an id or a list of ids"}));
 }
 
+// A folder that has the file keeps its own.
+TEST_F(Generate, FollowsTheFilesThatTrainingSaves) {
+  const auto train = [&](const char* from) {
+    expect_success({"train", "--model", in(from), "--data", data_, "--steps", "2", "--save", in("next"),
+                    "--save-every", "1"});
+  };
+  const std::string given = R"({"eos_token_id": 7, "top_k": 3})", edited = R"({"eos_token_id": 9})";
+  folder_.file("out/generation_config.json", given);
+  train("out");
+  EXPECT_EQ(read_bytes(in("next/generation_config.json")), given);
+  EXPECT_EQ(read_bytes(in("next/step-1/generation_config.json")), given);
+  folder_.file("next/generation_config.json", edited);
+  train("out");
+  EXPECT_EQ(read_bytes(in("next/generation_config.json")), edited);
+  EXPECT_EQ(read_bytes(in("out/generation_config.json")), given);
+}
+
 // All ranks compute with the tokens that rank 0 chooses.
 TEST_F(Generate, IsTheSameOnRanks) {
   const Words json_of = {"--json", "--num-samples", "2", "--temperature", "0.5"};

@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <memory>
+#include <numeric>
 
 #include "base/text.hpp"
 #include "booster/running.hpp"
 #include "booster/token_choice.hpp"
+#include "comm/agreement.hpp"
 #include "device/tensors.hpp"
 #include "parallel/apply.hpp"
 #include "parallel/residual_stream.hpp"
@@ -92,19 +95,27 @@ class Generator {
   bool has_encoder() const { return !decoding_.encoder.empty(); }
   void check_inputs() const;
   void check(const Tokens& prompt, const std::string& number) const;
-  // Reads all rows from their begin. Returns the logits of their last tokens, (rows, vocabulary).
+  // Reads all rows of the batch from their begin. Returns the logits of their last tokens, (rows,
+  // vocabulary).
   at::Tensor fill();
-  // Reads one more token of each row.
-  at::Tensor step(const Tokens& tokens);
+  // Reads the last token of each row of the batch.
+  at::Tensor step();
   at::Tensor forward(const Batch& batch, int64_t positions);
   // Makes the rows of all samples from those of the prompts. `logits` may be undefined.
   at::Tensor repeat(const at::Tensor& logits);
   // Returns what chooses tokens on rank 0; null on other ranks.
   std::unique_ptr<TokenChoice> make_choice() const;
-  // Adds a token to each row that is not done. Returns false if all are done then.
-  bool add(Tokens tokens);
-  // Gives every rank what rank 0 has chosen: a token and whether the row goes on, for each row.
-  void agree(Tokens& tokens, Tokens& goes_on) const;
+  // What rank 0 has chosen for each row of the batch: a token, and 1 if the row goes on or 0.
+  struct Chosen {
+    Tokens tokens, goes_on;
+  };
+  Chosen choose(const at::Tensor& logits);
+  // Gives every rank what rank 0 has chosen, or throws on every rank what rank 0 has thrown.
+  void agree(Chosen& chosen, std::exception_ptr failure) const;
+  // Adds a token to each row of the batch that is not done. Returns false if all are done then.
+  bool add(const at::Tensor& logits);
+  // Takes rows that are done out of the batch.
+  void drop_done();
   const World& world() const { return training_.bindings().world(); }
 
   Training& training_;
@@ -114,7 +125,9 @@ class Generator {
   const GenerationOptions& options_;
   const OnToken& on_token_;
   std::vector<Row> rows_;
+  std::vector<size_t> batch_;  // the numbers of the rows that are computed, in the order of the cache
   std::unique_ptr<nn::KeyValueCache> cache_;
+  std::unique_ptr<TokenChoice> choice_;
 };
 
 void Generator::check_inputs() const {
@@ -160,13 +173,13 @@ at::Tensor Generator::fill() {
     return decoding_.longest > 0 ? std::min(all, decoding_.longest) : all;
   };
   int64_t positions = 0;
-  for (const Row& row : rows_) positions = std::max(positions, length_of(row));
-  const auto rows = static_cast<int64_t>(rows_.size());
+  for (const size_t number : batch_) positions = std::max(positions, length_of(rows_[number]));
+  const auto rows = static_cast<int64_t>(batch_.size());
   const at::Tensor ids = at::zeros({rows, positions}, at::kLong),
                    mask = at::zeros({rows, positions}, at::kLong);
   Tokens padding;
   for (int64_t r = 0; r < rows; ++r) {
-    const Row& row = rows_[static_cast<size_t>(r)];
+    const Row& row = rows_[batch_[static_cast<size_t>(r)]];
     const int64_t length = length_of(row);
     padding.push_back(positions - length);
     ids[r]
@@ -188,16 +201,18 @@ at::Tensor Generator::fill() {
   return forward(batch, positions);
 }
 
-at::Tensor Generator::step(const Tokens& tokens) {
+at::Tensor Generator::step() {
   const int64_t past = cache_->past();
   if (decoding_.longest > 0 && past >= decoding_.longest) return fill();
+  Tokens tokens;
+  for (const size_t number : batch_) tokens.push_back(rows_[number].tokens.back());
   Batch batch;
   batch.set(decoding_.ids, at::tensor(tokens, at::kLong).unsqueeze(1));
   if (!decoding_.positions.empty()) {
     Tokens positions = {past};  // the same for all rows
     if (cache_->has_padding()) {
       positions.clear();
-      for (size_t row = 0; row < rows_.size(); ++row) positions.push_back(past - cache_->padding_of(row));
+      for (size_t row = 0; row < batch_.size(); ++row) positions.push_back(past - cache_->padding_of(row));
     }
     batch.set(decoding_.positions, at::tensor(positions, at::kLong).unsqueeze(1));
   }
@@ -215,6 +230,8 @@ at::Tensor Generator::repeat(const at::Tensor& logits) {
       rows.back().sequence.sample = sample;
     }
   rows_ = std::move(rows);
+  batch_.resize(rows_.size());
+  std::iota(batch_.begin(), batch_.end(), size_t{0});
   if (!logits.defined()) return logits;
   cache_->select_rows(numbers);
   return logits.index_select(0, at::tensor(numbers, at::kLong).to(logits.device()));
@@ -231,40 +248,75 @@ std::unique_ptr<TokenChoice> Generator::make_choice() const {
   return std::make_unique<TokenChoice>(options_, decoding_.vocabulary, prompts, seeds);
 }
 
-void Generator::agree(Tokens& tokens, Tokens& goes_on) const {
-  if (world().size() == 1) return;
-  const auto rows = static_cast<int64_t>(rows_.size());
-  const at::Tensor both = at::zeros({2, rows}, at::kLong);
-  if (world().is_master()) {
-    both[0].copy_(at::tensor(tokens, at::kLong));
-    both[1].copy_(at::tensor(goes_on, at::kLong));
+Generator::Chosen Generator::choose(const at::Tensor& logits) {
+  Chosen chosen = {(*choice_)(logits), Tokens(batch_.size(), 1)};
+  for (size_t place = 0; place < batch_.size(); ++place) {
+    const Row& row = rows_[batch_[place]];
+    if (row.done) continue;
+    const int64_t token = chosen.tokens[place];
+    const bool ends =
+        std::find(options_.stop_ids.begin(), options_.stop_ids.end(), token) != options_.stop_ids.end();
+    const bool wanted = !on_token_ || on_token_({row.sequence.prompt, row.sequence.sample, token});
+    chosen.goes_on[place] = !ends && wanted;
   }
-  world().communicator().broadcast(both, 0, true).wait();
-  tokens = device::values_of<int64_t>(both[0].contiguous());
-  goes_on = device::values_of<int64_t>(both[1].contiguous());
+  return chosen;
 }
 
-bool Generator::add(Tokens tokens) {
-  Tokens goes_on(rows_.size(), 1);
-  if (world().is_master())
-    for (size_t r = 0; r < rows_.size(); ++r) {
-      const Row& row = rows_[r];
-      if (row.done) continue;
-      const bool ends =
-          std::find(options_.stop_ids.begin(), options_.stop_ids.end(), tokens[r]) != options_.stop_ids.end();
-      const bool wanted = !on_token_ || on_token_({row.sequence.prompt, row.sequence.sample, tokens[r]});
-      goes_on[r] = !ends && wanted;
-    }
-  agree(tokens, goes_on);
-  for (size_t r = 0; r < rows_.size(); ++r) {
-    Row& row = rows_[r];
+void Generator::agree(Chosen& chosen, std::exception_ptr failure) const {
+  if (world().size() == 1) {
+    if (failure != nullptr) std::rethrow_exception(failure);
+    return;
+  }
+  const Communicator& ranks = world().communicator();
+  const auto rows = static_cast<int64_t>(batch_.size());
+  const at::Tensor all = at::zeros({2 * rows + 1}, at::kLong);  // the last one: whether rank 0 has failed
+  if (failure != nullptr) {
+    all.fill_(1);
+  } else if (world().is_master()) {
+    all.narrow(0, 0, rows).copy_(at::tensor(chosen.tokens, at::kLong));
+    all.narrow(0, rows, rows).copy_(at::tensor(chosen.goes_on, at::kLong));
+  }
+  ranks.broadcast(all, 0, true).wait();
+  const Tokens values = device::values_of<int64_t>(all);
+  if (values.back() != 0) on_master(ranks, [&] { std::rethrow_exception(failure); });
+  chosen.tokens.assign(values.begin(), values.begin() + rows);
+  chosen.goes_on.assign(values.begin() + rows, values.end() - 1);
+}
+
+bool Generator::add(const at::Tensor& logits) {
+  Chosen chosen;
+  std::exception_ptr failure;
+  try {
+    if (choice_ != nullptr) chosen = choose(logits);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  agree(chosen, failure);
+  for (size_t place = 0; place < batch_.size(); ++place) {
+    Row& row = rows_[batch_[place]];
     if (row.done) continue;
-    row.tokens.push_back(tokens[r]);
-    row.sequence.ids.push_back(tokens[r]);
-    row.sequence.stopped = goes_on[r] == 0;
+    row.tokens.push_back(chosen.tokens[place]);
+    row.sequence.ids.push_back(chosen.tokens[place]);
+    row.sequence.stopped = chosen.goes_on[place] == 0;
     row.done = row.sequence.stopped;
   }
-  return std::any_of(rows_.begin(), rows_.end(), [](const Row& row) { return !row.done; });
+  return std::any_of(batch_.begin(), batch_.end(), [&](size_t number) { return !rows_[number].done; });
+}
+
+// A copy of the cache takes time, so it waits until half of the rows are done. All copies together are then
+// of no more rows than the batch had.
+void Generator::drop_done() {
+  Tokens kept;
+  std::vector<size_t> batch;
+  for (size_t place = 0; place < batch_.size(); ++place) {
+    if (rows_[batch_[place]].done) continue;
+    kept.push_back(static_cast<int64_t>(place));
+    batch.push_back(batch_[place]);
+  }
+  if (2 * batch.size() > batch_.size()) return;
+  batch_ = std::move(batch);
+  cache_->select_rows(kept);
+  if (choice_ != nullptr) choice_->select_rows(kept);
 }
 
 Generation Generator::operator()() {
@@ -272,16 +324,13 @@ Generation Generator::operator()() {
   const EvaluationMode mode(model_);
   Generation result;
   const bool generates = options_.max_new_tokens > 0 && !rows_.empty();
-  const at::Tensor first = generates ? fill() : at::Tensor();
-  at::Tensor logits = repeat(first);
-  if (generates) {
-    const std::unique_ptr<TokenChoice> choice = make_choice();
-    for (int64_t made = 0; add(choice ? (*choice)(logits) : Tokens(rows_.size(), 0)); ++made) {
-      if (made + 1 == options_.max_new_tokens) break;
-      Tokens last;
-      for (const Row& row : rows_) last.push_back(row.tokens.back());
-      logits = step(last);
-    }
+  batch_.resize(rows_.size());
+  std::iota(batch_.begin(), batch_.end(), size_t{0});
+  at::Tensor logits = repeat(generates ? fill() : at::Tensor());
+  if (generates) choice_ = make_choice();
+  for (int64_t made = 1; generates && add(logits) && made < options_.max_new_tokens; ++made) {
+    drop_done();
+    logits = step();
   }
   for (Row& row : rows_) result.sequences.push_back(std::move(row.sequence));
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

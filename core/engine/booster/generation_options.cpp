@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "booster/model_state.hpp"
 #include "weft/config.hpp"
 #include "weft/generation.hpp"
 
@@ -119,7 +120,7 @@ std::vector<int64_t> decoder_prompt_of(const Config& config, const Config& model
 }  // namespace
 
 GenerationOptions GenerationOptions::load(const std::string& path) {
-  const std::filesystem::path file = std::filesystem::path(path) / "generation_config.json";
+  const std::filesystem::path file = std::filesystem::path(path) / kGenerationConfig;
   const Config model = Config::load(path);
   std::error_code ignored;
   const Config config = std::filesystem::exists(file, ignored) ? Config::load(file.string()) : model;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/folder.hpp"
@@ -51,6 +52,9 @@ Model Model::open(const std::string& path, const std::string& architecture, cons
          name);
   if (std::filesystem::is_directory(path) && (checkpoint::recognises(path) || has_weight_files(path)))
     model.shared_->weights = path;
+  const std::filesystem::path generation = std::filesystem::path(path) / kGenerationConfig;
+  constexpr size_t kLargest = size_t{1} << 24;
+  if (std::filesystem::exists(generation)) model.shared_->generation_config = read_file(generation, kLargest);
   return model;
 }
 

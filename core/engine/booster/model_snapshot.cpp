@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "booster/adapter.hpp"
+#include "booster/model_state.hpp"
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/training_state.hpp"
 #include "comm/agreement.hpp"
@@ -77,7 +78,10 @@ void SharedStaging::publish() {
 }
 
 ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkpoint::Pieces held)
-    : config(saved_config(model)), options(write_options(save)), pieces(std::move(held)) {
+    : config(saved_config(model)),
+      generation_config(model.shared().generation_config),
+      options(write_options(save)),
+      pieces(std::move(held)) {
   const std::optional<Adapter> adapter = adapter_of(model.module());
   if (!adapter || adapter->operation == nullptr || adapter->operation->configuration == nullptr) return;
   adapter_config = adapter->operation->configuration(plan::Attributes(adapter->attributes), adapter->layers);
@@ -99,7 +103,12 @@ void ModelSnapshot::write_adapter(const fs::path& folder, const Communicator& ra
 
 void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) const {
   checkpoint::write_gathered(folder.string(), options, ranks, pieces);
-  on_master(ranks, [&] { checkpoint::write_file(folder / "config.json", config); });
+  on_master(ranks, [&] {
+    checkpoint::write_file(folder / "config.json", config);
+    const fs::path generation = folder / kGenerationConfig;
+    if (!generation_config.empty() && !fs::exists(generation))
+      checkpoint::write_file(generation, generation_config);
+  });
   if (!adapter_config.empty()) write_adapter(folder, ranks);
 }
 

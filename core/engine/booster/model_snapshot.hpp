@@ -33,6 +33,7 @@ class SharedStaging {
 // The contents of a model folder beside training_state/. All methods are collective.
 struct ModelSnapshot {
   std::string config;
+  std::string generation_config;                // that of the folder the model was opened from, or empty
   std::string adapter_config;                   // adapter_config.json; empty without an adapter
   std::vector<std::string> adapter_parameters;  // also written to files that PEFT reads
   checkpoint::WriteOptions options;

@@ -12,9 +12,13 @@ namespace weft {
 
 class Training;
 
+// The file in a model folder that says how to generate, which a save carries on.
+inline constexpr const char* kGenerationConfig = "generation_config.json";
+
 struct Model::Shared {
   std::shared_ptr<nn::Model> module;
-  std::string weights;  // folder or file to read them from; empty: initial values
+  std::string weights;            // folder or file to read them from; empty: initial values
+  std::string generation_config;  // the text of the folder's generation_config.json; empty: it has none
   checkpoint::Missing missing = checkpoint::Missing::kAnything;  // what the weights may lack
   std::string precision;                                         // the precision of the module
   std::string library;                 // identity of the model's library; empty for an application's own

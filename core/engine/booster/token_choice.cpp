@@ -1,12 +1,15 @@
 #include "booster/token_choice.hpp"
 
-#include <ATen/ops/multinomial.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "base/text.hpp"
 #include "device/random.hpp"
@@ -24,6 +27,56 @@ at::Tensor known_ids(const std::vector<int64_t>& ids, int64_t vocabulary) {
   for (const int64_t id : ids)
     if (id >= 0 && id < vocabulary) known.push_back(id);
   return known.empty() ? at::Tensor() : device::on_device(at::tensor(known, at::kLong));
+}
+
+[[noreturn]] void refuse_logits(double found) {
+  fail(WEFT_DATA_LOSS,
+       "no token can be chosen, because the largest logit of the next one is {}: the model's weights are not "
+       "finite, its precision overflows, or every token is suppressed",
+       found);
+}
+
+// Returns the number of the largest score of each row, the first of equal ones. On the host this takes a
+// fraction of the time of at::argmax.
+std::vector<int64_t> largest(const at::Tensor& scores) {
+  const std::vector<float> peaks = device::values_of<float>(scores.amax(-1));
+  for (const float peak : peaks)
+    if (std::isnan(peak) || peak == -std::numeric_limits<float>::infinity()) refuse_logits(peak);
+  if (!device::is_on_host(scores)) return device::values_of<int64_t>(scores.argmax(-1));
+  const std::vector<float> values = device::values_of<float>(scores);
+  std::vector<int64_t> places;
+  for (auto row = values.begin(); const float peak : peaks) {
+    places.push_back(std::find(row, values.end(), peak) - row);
+    row += scores.size(1);
+  }
+  return places;
+}
+
+// Returns the most likely of all tokens, whose probabilities reach `least` together, and their numbers, by
+// falling probability. Few do, as a rule: to sort a whole vocabulary would take many times as long.
+std::tuple<at::Tensor, at::Tensor> most_likely(const at::Tensor& probabilities, double least) {
+  for (int64_t count = 256;; count *= 8) {
+    const bool all = count >= probabilities.numel();
+    if (all) return probabilities.sort(/*dim=*/0, /*descending=*/true);
+    auto found = probabilities.topk(count);
+    if (device::value_of<double>(std::get<0>(found).sum(at::kDouble)) >= least) return found;
+  }
+}
+
+// Draws a place, each with its probability. They need not add up to 1. at::multinomial would draw a number
+// for each of them.
+int64_t drawn_place(const at::Tensor& probabilities, at::Generator& generator) {
+  const double total = device::value_of<double>(probabilities.sum(at::kDouble));
+  if (!(total > 0 && std::isfinite(total))) refuse_logits(std::numeric_limits<double>::quiet_NaN());
+  double left = total * device::value_of<double>(at::rand({}, generator, at::kDouble));
+  const std::vector<float> values = device::values_of<float>(probabilities);
+  size_t place = 0;
+  for (size_t i = 0; i < values.size() && left >= 0; ++i)
+    if (values[i] > 0) {
+      place = i;
+      left -= values[i];
+    }
+  return static_cast<int64_t>(place);
 }
 
 }  // namespace
@@ -90,15 +143,14 @@ int64_t TokenChoice::draw(const at::Tensor& scores, at::Generator& generator) co
   at::Tensor values = scores / options_.temperature, order;
   if (options_.top_k > 0 && options_.top_k < values.numel())
     std::tie(values, order) = values.topk(options_.top_k);
-  else if (options_.top_p < 1)
-    std::tie(values, order) = values.sort(/*dim=*/0, /*descending=*/true);
   at::Tensor probabilities = values.softmax(0);
   if (options_.top_p < 1) {
+    if (!order.defined()) std::tie(probabilities, order) = most_likely(probabilities, options_.top_p);
     const at::Tensor before = probabilities.cumsum(0) - probabilities;
     const int64_t count = std::max<int64_t>(1, device::value_of<int64_t>((before < options_.top_p).sum()));
     probabilities = probabilities.narrow(0, 0, count);
   }
-  const int64_t place = device::value_of<int64_t>(at::multinomial(probabilities, 1, false, generator));
+  const int64_t place = drawn_place(probabilities, generator);
   return order.defined() ? device::value_of<int64_t>(order[place]) : place;
 }
 
@@ -106,7 +158,7 @@ std::vector<int64_t> TokenChoice::operator()(const at::Tensor& logits) {
   const at::Tensor scores = scores_of(logits);
   std::vector<int64_t> tokens;
   if (options_.greedy) {
-    tokens = device::values_of<int64_t>(scores.argmax(-1));
+    tokens = largest(scores);
   } else {
     const at::Tensor on_host = device::on_host(scores);
     for (size_t row = 0; row < generators_.size(); ++row)
@@ -117,6 +169,17 @@ std::vector<int64_t> TokenChoice::operator()(const at::Tensor& logits) {
       if (forced_[row]) tokens[row] = *options_.forced_first;
   if (seen_.defined()) seen_.scatter_(1, at::tensor(tokens, at::kLong).to(seen_.device()).unsqueeze(1), true);
   return tokens;
+}
+
+void TokenChoice::select_rows(const std::vector<int64_t>& rows) {
+  const auto select = [&](auto& all) {
+    if (all.empty()) return;
+    auto before = std::exchange(all, {});
+    for (const int64_t row : rows) all.push_back(before[static_cast<size_t>(row)]);
+  };
+  select(generators_);
+  select(forced_);
+  if (seen_.defined()) seen_ = seen_.index_select(0, at::tensor(rows, at::kLong).to(seen_.device()));
 }
 
 }  // namespace weft

@@ -23,8 +23,11 @@ class TokenChoice {
   TokenChoice(const GenerationOptions& options, int64_t vocabulary,
               const std::vector<const std::vector<int64_t>*>& prompts, const std::vector<uint64_t>& seeds);
 
-  // Returns the next token of each row. logits: (N, vocabulary) of any floating-point dtype.
+  // Returns the next token of each row. logits: (N, vocabulary) of any floating-point dtype. Throws DATA_LOSS
+  // if the logits of a row are not numbers, or no token is left to choose.
   std::vector<int64_t> operator()(const at::Tensor& logits);
+  // Keeps the rows with these numbers alone.
+  void select_rows(const std::vector<int64_t>& rows);
 
  private:
   at::Tensor scores_of(const at::Tensor& logits) const;

@@ -125,10 +125,13 @@ Prompts read(const json& arguments, const Model& model, const nn::Decoding& deco
   return prompts;
 }
 
-// Throws unless all ranks have the same prompts, which each of them reads itself.
-void require_same(const World& world, const Prompts& prompts) {
+// Throws unless all ranks have the same prompts, and of the model's files the same numbers that all of them
+// compute with. Each rank reads both itself.
+void require_same(const World& world, const Prompts& prompts, const GenerationOptions& options) {
   if (world.size() == 1) return;
-  json facts = {{"prompts", digest_prefix(sha256_hex(json(prompts.tokens).dump()))}};
+  json facts = {{"prompts", digest_prefix(sha256_hex(json(prompts.tokens).dump()))},
+                {"first tokens of the decoder", options.decoder_prompt},
+                {"pad_token_id", options.padding_id}};
   if (prompts.inputs) facts["inputs"] = data::compared_content(*prompts.inputs);
   require_agreement(world.communicator(), facts);
 }
@@ -239,11 +242,15 @@ int generate(const json& arguments) {
          "decoder",
          model.architecture());
   const TokenText converter(text(arguments, "model"), decoding->vocabulary);
-  const Prompts prompts = read(arguments, model, *decoding, converter);
-  GenerationOptions options = generation_options(arguments, booster_options.seed, decoding->vocabulary);
   const int64_t batch_size = integer(arguments, "batch_size", 8);
   if (batch_size < 1) fail(WEFT_INVALID_ARGUMENT, "--batch-size is {}, must be at least 1", batch_size);
-  require_same(world, prompts);
+  Prompts prompts;
+  GenerationOptions options;
+  on_every_rank(world.communicator(), [&] {
+    prompts = read(arguments, model, *decoding, converter);
+    options = generation_options(arguments, booster_options.seed, decoding->vocabulary);
+  });
+  require_same(world, prompts, options);
   Job job = Booster(booster_options, world).boost(std::move(model));
   Printer printer(prompts, !decoding->encoder.empty(), converter, flag(arguments, "json"));
   // One sequence is printed while it grows.

@@ -1,12 +1,14 @@
 // `weft train`.
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/training_state.hpp"
+#include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "command/optimizer_flags.hpp"
@@ -209,8 +211,13 @@ int train(const json& arguments) {
   const checkpoint::FolderLock save_lock = reserve(save, world);
   Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kHead);
   TimeTable times(model, text(arguments, "peak_tflops"), world);
-  Booster booster(options, world);
-  data::Loader loader = make_loader(arguments, model, booster);
+  std::optional<Booster> made;
+  data::Loader loader;
+  on_every_rank(world.communicator(), [&] {  // one may lack the device, the strategy's plugin or the data
+    made.emplace(options, world);
+    loader = make_loader(arguments, model, *made);
+  });
+  Booster& booster = *made;
   const int64_t total = total_steps(arguments, loader);
   optim::Optimizer optimizer = make_optimizer(arguments, model);
   optim::Scheduler schedule = make_scheduler(arguments, optimizer, total);

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/rsqrt.h>
+#include <c10/core/GradMode.h>
 
 #include <torch/csrc/autograd/custom_function.h>
 

@@ -48,7 +48,8 @@ struct GeneratedToken {
   int64_t prompt = 0, sample = 0, id = 0;
 };
 // Called for each token, in the order of prompts and samples. Returns false to end the sequence, as for a
-// stop word that the caller found. With several ranks it is called on rank 0 alone.
+// stop word that the caller found. With several ranks it is called on rank 0 alone; what it throws there, all
+// ranks throw.
 using OnToken = std::function<bool(const GeneratedToken& token)>;
 
 // One sequence.
@@ -70,8 +71,8 @@ struct Generation {
 // of a longer text, and then computes them anew for each token. The model is in evaluation mode meanwhile.
 // Throws INVALID_ARGUMENT for a model that does not predict the next token, for ids outside of its vocabulary
 // and for options out of range, FAILED_PRECONDITION unless the job is boosted and each rank has all logits,
-// UNIMPLEMENTED where ranks split the sequences or the units. All ranks pass the same arguments and get the
-// same tokens: rank 0 chooses them. Collective.
+// UNIMPLEMENTED where ranks split the sequences or the units, DATA_LOSS if the logits are not numbers. All
+// ranks pass the same arguments and get the same tokens: rank 0 chooses them. Collective.
 Generation generate(Job& job, const std::vector<std::vector<int64_t>>& prompts,
                     const GenerationOptions& options, const OnToken& on_token = {});
 // Does the same with the decoder of a model with an encoder. `inputs` has the fields of the encoder, each

@@ -92,6 +92,12 @@ TEST(Product, OfFewRowsAgreesForAllSizesAndInstructionSets) {
                                       w.const_data_ptr<float>(), matrix.stride(0), matrix.stride(1),
                                       bias.const_data_ptr<float>(), y.mutable_data_ptr<float>());
             EXPECT_TRUE(is_near(y, exact, kKernelFp32)) << rows << " " << inputs << " " << outputs;
+            if (rows == 1) continue;
+            const at::Tensor last = at::empty({1, outputs});
+            kernels::few_rows_product(1, inputs, outputs, x[rows - 1].const_data_ptr<float>(),
+                                      w.const_data_ptr<float>(), matrix.stride(0), matrix.stride(1),
+                                      bias.const_data_ptr<float>(), last.mutable_data_ptr<float>());
+            EXPECT_TRUE(last[0].equal(y[rows - 1])) << rows << " " << inputs << " " << outputs;
           }
   }
 }
