@@ -37,7 +37,7 @@ class BytePairs : public Model {
   std::string prefix_, suffix_;  // of pieces of a word that do not begin it, and of its last piece
   std::optional<uint32_t> unknown_;
   const bool byte_fallback_, fuse_unknown_, ignore_merges_;
-  const std::string& source_;
+  const std::string source_;
   mutable WordCache cache_;
 };
 

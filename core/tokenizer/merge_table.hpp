@@ -1,6 +1,7 @@
 // The merges of a byte-pair encoding, and their application to a word.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>

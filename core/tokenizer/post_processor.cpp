@@ -20,8 +20,9 @@ int64_t id_in_pair(const JsonPart& part, const char* key) {
 
 Template read_template(const JsonPart& part, const char* key) {
   Template elements;
-  const JsonPart specials(part.find("special_tokens") ? part.object("special_tokens") : json::object(),
-                          "\"special_tokens\"", part.source());
+  const json none = json::object();
+  const json* tokens_of = part.find("special_tokens");
+  const JsonPart specials(tokens_of ? *tokens_of : none, "\"special_tokens\"", part.source());
   for (const json& item : part.list(key)) {
     const JsonPart element(item, "an element of a template", part.source());
     if (element.find("Sequence")) {

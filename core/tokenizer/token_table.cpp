@@ -5,7 +5,7 @@
 namespace weft::tokenizer {
 
 void TokenTable::add(std::string_view token, int64_t id, const std::string& source) {
-  constexpr int64_t kMostTokens = int64_t{1} << 24;
+  constexpr int64_t kMostTokens = int64_t{1} << 22;
   if (id < 0 || id >= kMostTokens)
     fail(WEFT_DATA_LOSS, "{}: the token \"{}\" has the id {}, must be from 0 to {}", source, printable(token),
          id, kMostTokens - 1);

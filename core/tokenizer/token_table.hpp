@@ -14,7 +14,7 @@ namespace weft::tokenizer {
 class TokenTable {
  public:
   // Adds a token; of two with one spelling, or with one id, the later one counts. Throws DATA_LOSS, naming
-  // `source`, for an id below 0 or above 2^24, where memory for the table would be out of proportion.
+  // `source`, for an id below 0 or above 2^22, where memory for the table would be out of proportion.
   void add(std::string_view token, int64_t id, const std::string& source);
 
   std::optional<int64_t> find(std::string_view token) const;
