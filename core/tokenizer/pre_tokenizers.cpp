@@ -74,7 +74,9 @@ class Words : public PreTokenizer {
       for (size_t at = 0; at < text.size();) {
         const size_t before = at;
         const char32_t point = next_code_point(text, at);
-        const Sort sort = is_word(point) ? Sort::kWord : is_white_space(point) ? Sort::kSpace : Sort::kOther;
+        const Sort sort = is_word_or_joiner(point) ? Sort::kWord
+                          : is_white_space(point)  ? Sort::kSpace
+                                                   : Sort::kOther;
         if (sort != last && before > begin) parts.push_back({begin, before, last == Sort::kSpace});
         if (sort != last) begin = before;
         last = sort;
@@ -155,10 +157,6 @@ class Sequence : public PreTokenizer {
   std::vector<std::unique_ptr<PreTokenizer>> items_;
 };
 
-bool is_punctuation(char32_t point) {
-  return is_in(point, kPunctuation) || (point < 128 && is_in(point, kSymbols));
-}
-
 }  // namespace
 
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const Json& json, const std::string& source) {
@@ -174,7 +172,7 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const Json& json, const std::st
   if (type == "Punctuation") return at_code_points(behavior_of(part, Behavior::kIsolated), is_punctuation);
   if (type == "Digits")
     return at_code_points(part.flag("individual_digits", false) ? Behavior::kIsolated : Behavior::kContiguous,
-                          [](char32_t point) { return is_in(point, kNumbers); });
+                          is_number);
   if (type == "CharDelimiterSplit") {
     const std::string delimiter = part.text("delimiter");
     size_t end = 0;
