@@ -59,10 +59,12 @@ std::vector<std::string> lines_of(const std::string& text) {
 json read_config(const fs::path& folder) {
   json config = read_optional(folder / "tokenizer_config.json");
   if (config.contains("added_tokens_decoder")) return config;
-  for (const auto& [key, value] : read_optional(folder / "special_tokens_map.json").items())
+  const json map = read_optional(folder / "special_tokens_map.json");
+  for (const auto& [key, value] : map.items())
     config[key] = value;
   json added = json::object();
-  for (const auto& [content, id] : read_optional(folder / "added_tokens.json").items()) {
+  const json legacy = read_optional(folder / "added_tokens.json");
+  for (const auto& [content, id] : legacy.items()) {
     const int64_t number = integer_of(id, content, (folder / "added_tokens.json").string());
     bool special = false;
     for (const auto& [key, value] : config.items())

@@ -13,4 +13,5 @@
 #include "weft/optim/scheduler.hpp"
 #include "weft/shard_former.hpp"
 #include "weft/state.hpp"
+#include "weft/tokenizer.hpp"
 #include "weft/world.hpp"
