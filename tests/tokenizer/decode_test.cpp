@@ -24,7 +24,8 @@ std::string streamed(const Tokenizer& tokenizer, const Ids& ids, size_t* steps =
 }
 
 Json of_bytes() {
-  Json parts = {{"decoder", {{"type", "ByteLevel"}}}, {"model", {{"type", "BPE"}, {"merges", Json::array()}}}};
+  Json parts = {{"decoder", {{"type", "ByteLevel"}}},
+                {"model", {{"type", "BPE"}, {"merges", Json::array()}}}};
   // é is the bytes C3 A9, which are spelled Ã and ©.
   parts["model"]["vocab"] = {{"a", 0}, {"Ã", 1}, {"©", 2}, {"Ġ", 3}};
   return parts;
@@ -99,7 +100,8 @@ TEST(Decode, CleansSpacesUpWhereTransformersDoes) {
   const Tokenizer tokenizer = open_tokenizer(parts, {{"clean_up_tokenization_spaces", true}});
   EXPECT_EQ(tokenizer.decode(ids), "don't a's a. n'a. n");
   EXPECT_EQ(streamed(tokenizer, ids), tokenizer.decode(ids));
-  EXPECT_EQ(open_tokenizer(small_tokenizer(), {{"clean_up_tokenization_spaces", true}}).decode({0, 1}), "a b");
+  EXPECT_EQ(open_tokenizer(small_tokenizer(), {{"clean_up_tokenization_spaces", true}}).decode({0, 1}),
+            "a b");
 }
 
 }  // namespace

@@ -97,8 +97,8 @@ TEST(Encode, PutsTheMarkOfSpacesInFrontAsTheSchemeSays) {
 TEST(Encode, CutsAtMatchesAsEachBehaviorSays) {
   const auto words = [](const char* behavior, bool invert = false) {
     Json parts = small_tokenizer();
-    parts["pre_tokenizer"] = {{"type", "Split"},         {"pattern", {{"String", "b"}}},
-                              {"behavior", behavior},    {"invert", invert}};
+    parts["pre_tokenizer"] = {
+        {"type", "Split"}, {"pattern", {{"String", "b"}}}, {"behavior", behavior}, {"invert", invert}};
     return open_tokenizer(parts).encode("abcabb");
   };
   EXPECT_EQ(words("Removed"), (Ids{0, 2, 0}));

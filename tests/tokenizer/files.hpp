@@ -21,8 +21,8 @@ inline Json small_tokenizer() {
 }
 
 inline Json added_token(const std::string& content, const Json& flags = Json::object()) {
-  Json token = {{"content", content},  {"single_word", false}, {"lstrip", false},
-                {"rstrip", false},     {"normalized", false},  {"special", true}};
+  Json token = {{"content", content}, {"single_word", false}, {"lstrip", false},
+                {"rstrip", false},    {"normalized", false},  {"special", true}};
   token.update(flags);
   return token;
 }

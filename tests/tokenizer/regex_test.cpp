@@ -16,7 +16,8 @@ using Words = std::vector<std::string>;
 Words matches(const std::string& expression, std::string_view text) {
   const Regex regex(expression, "test");
   Words found;
-  each_match(regex, text, [&](size_t begin, size_t end) { found.emplace_back(text.substr(begin, end - begin)); });
+  each_match(regex, text,
+             [&](size_t begin, size_t end) { found.emplace_back(text.substr(begin, end - begin)); });
   return found;
 }
 
@@ -34,9 +35,11 @@ TEST(Regex, NamesAConstructThatItDoesNotHave) {
 
 TEST(Regex, SaysWhatIsWrong) {
   const auto wrong = [](const char* expression) {
-    EXPECT_ERROR(compile_regex(expression, "tokenizer.json"), WEFT_DATA_LOSS, "tokenizer.json: the regular expression");
+    EXPECT_ERROR(compile_regex(expression, "tokenizer.json"), WEFT_DATA_LOSS,
+                 "tokenizer.json: the regular expression");
   };
-  for (const char* expression : {"(a", "a)", "[a", "*a", "[b-a]", "a{3,1}", "\\p{L", "\\x{110000}", "a{1,5000}", "\\"})
+  for (const char* expression :
+       {"(a", "a)", "[a", "*a", "[b-a]", "a{3,1}", "\\p{L", "\\x{110000}", "a{1,5000}", "\\"})
     wrong(expression);
 }
 
