@@ -18,7 +18,7 @@ import json
 import os
 import sys
 
-CATEGORIES = ("Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn").split()
+CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()
 BREAKS = "Other CR LF Control Extend ZWJ Regional_Indicator Prepend SpacingMark L V T LV LVT Pictographic".split()
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 NEW_IN_9 = ((0x8D4, 0x8E2), (0x1885, 0x1886), (0x1DFB, 0x1DFB), (0x2E43, 0x2E44), (0xA8C5, 0xA8C5),
@@ -125,8 +125,8 @@ def smallest_of_case(facts):
 
 
 def write_source(path, comment, tables):
-    lines = ["// " + comment, "// Written by unicode_tables.py; change that instead.", '#include "tokenizer/unicode_data.hpp"',
-             "", "// clang-format off", "namespace weft::tokenizer::data {"]
+    lines = ["// " + comment, "// Written by unicode_tables.py; change that instead.",
+             '#include "tokenizer/unicode_data.hpp"', "", "// clang-format off", "namespace weft::tokenizer::data {"]
     for name, text in tables:
         lines += ["", f"const std::string_view {name} ="]
         parts = [text[i:i + 106] for i in range(0, len(text), 106)]
