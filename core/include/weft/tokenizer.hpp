@@ -22,8 +22,9 @@ class Tokenizer {
   static bool is_in(const std::string& folder);
 
   // Returns the ids of `text`. With `add_special_tokens` the ones that the post-processor of the files puts
-  // around one sequence (BERT's [CLS] and [SEP], Llama's <|begin_of_text|>). Text of special tokens becomes
-  // their ids. Bytes that are not UTF-8 are read as U+FFFD, one for each maximal invalid part.
+  // around one sequence ("[CLS]" and "[SEP]", "<|begin_of_text|>"). Text of special tokens becomes their ids.
+  // "truncation" and "padding" of tokenizer.json are ignored on purpose: transformers applies them on request
+  // alone. Bytes that are not UTF-8 are read as U+FFFD, one for each maximal invalid part.
   std::vector<int64_t> encode(std::string_view text, bool add_special_tokens = true) const;
   // Returns the ids of a pair of sequences, as the post-processor joins them. `types`, where given, receives
   // the type of each token (0: of the first, 1: of the second sequence).
@@ -77,7 +78,7 @@ struct BpeTrainingOptions {
   int64_t min_frequency = 2;        // a pair that is rarer is not merged
   std::vector<std::string> special_tokens = {"<|endoftext|>"};  // get the first ids
 };
-// Trains a byte-level BPE with GPT-2's split of words on text files, and writes tokenizer.json and
+// Trains a byte-level BPE, with the usual split of words, on text files, and writes tokenizer.json and
 // tokenizer_config.json, which transformers opens, into `folder`. The same files give the same tokenizer.
 // Throws NOT_FOUND for a missing file, INVALID_ARGUMENT for options that cannot be met.
 void train_bpe(const std::vector<std::string>& paths, const std::string& folder,
