@@ -14,8 +14,8 @@
 namespace weft::cli {
 
 EngineVerb::EngineVerb(CLI::App& application, std::string name, const std::string& description,
-                       const std::string& footer)
-    : name_(std::move(name)), app_(application.add_subcommand(name_, description)) {
+                       const std::string& footer, const char* engine_verb)
+    : name_(engine_verb ? engine_verb : name), app_(application.add_subcommand(name, description)) {
   app_->footer(footer);
   app_->callback([verb = *this]() mutable { verb.perform(); });
 }

@@ -36,11 +36,12 @@ auto with_usage_errors(const Action& action) {
 // Runs a verb in the engine and ends the command with its exit code.
 [[noreturn]] void perform_in_engine(const std::string& verb, const nlohmann::json& arguments);
 
-// One verb with its flags. A flag that is given becomes the argument `key` of the engine.
+// One verb with its flags. A flag that is given becomes the argument `key` of the engine, which knows the
+// verb as `engine_verb` where that is not its name.
 class EngineVerb {
  public:
   EngineVerb(CLI::App& application, std::string name, const std::string& description,
-             const std::string& footer);
+             const std::string& footer, const char* engine_verb = nullptr);
   CLI::App& app() { return *app_; }
 
   EngineVerb& text(const std::string& flags, const char* key, const std::string& help, bool required = false);

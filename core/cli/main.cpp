@@ -112,6 +112,7 @@ int run(int argc, char** argv) {
   add_plan(application);
   add_check(application);
   add_convert(application);
+  add_tokenizer(application);
 
   const std::vector<std::string> words(argv + 1, argv + argc);
   check_values(application, words);

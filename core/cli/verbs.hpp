@@ -29,6 +29,7 @@ void add_generate(CLI::App& application);
 void add_plan(CLI::App& application);
 void add_check(CLI::App& application);
 void add_convert(CLI::App& application);
+void add_tokenizer(CLI::App& application);
 
 // Returns the report that `weft plugins doctor --json` prints.
 nlohmann::json inspect_plugins();

@@ -19,6 +19,8 @@ FAMILY = (r"(?i:gpt|llama|bert|bloom|whisper|chatglm)|ViT|(?<![A-Za-z])(opt|OPT|
           r"|(Opt|OPT|T5)(?=Model|For|Config|Attention|Block)")
 # Hugging Face calls a scaling of rotary positions "llama3".
 ROPE_TYPES = r"core/engine/nn/rotary\.cpp"
+# Kinds of parts that tokenizer.json names after the families that had them first; and tables of random letters.
+TOKENIZER_KINDS = r"core/(tokenizer/|include/weft/tokenizer\.hpp)"
 RANKS = (r"(?i:communicator|c10d|process_?group|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|all_?ranks)"
          r"|\b(local_|this_)?ranks?\b|\b[Ww]orld(_size)?\b|\bweft_comm\b|\bmesh\b|\b[a-z]+_group\b")
 
@@ -45,9 +47,9 @@ RULES = [
     Rule("the core names no strategy", CORE, r"(?i)torch_ddp|torch_fsdp|low_level_zero|gemini|hybrid_parallel",
          ("core/host/x.cpp", "// as Torch_DDP does")),
     Rule("the core names no model family", CORE, FAMILY, ("core/include/weft/x.hpp", "class GPT2Block;"),
-         but=ROPE_TYPES),
+         but=ROPE_TYPES + "|" + TOKENIZER_KINDS),
     Rule("the core names no model family (short names)", CORE, FAMILY, ("kernels/x.cpp", "void t5_bias();"),
-         but=ROPE_TYPES),
+         but=ROPE_TYPES + "|" + TOKENIZER_KINDS),
     Rule("in the core, token models alone know the names of their fields", r"core/", r"input_ids|token_type_ids",
          ("core/engine/booster/x.cpp", 'batch.find("input_ids")'), but=r"core/include/weft/nn/token_\w+\.hpp"),
     Rule("model libraries know no rank and no group", r"policies/.*\.[ch]pp$", RANKS,

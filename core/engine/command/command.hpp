@@ -15,6 +15,9 @@ int generate(const nlohmann::json& arguments);
 int convert(const nlohmann::json& arguments);
 int plan(const nlohmann::json& arguments);
 int check(const nlohmann::json& arguments);
+int encode_text(const nlohmann::json& arguments);
+int decode_ids(const nlohmann::json& arguments);
+int train_tokenizer(const nlohmann::json& arguments);
 
 // Runs the verb with this name. Throws NOT_FOUND if there is none.
 int run(std::string_view verb, const nlohmann::json& arguments);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <numeric>
+#include <optional>
 
 #include "base/json.hpp"
 #include "base/sha256.hpp"
@@ -180,18 +181,20 @@ class Printer {
   // Prints tokens at once, in one line.
   void begin_line(int64_t prompt) {
     is_first_ = true;
+    stream_.emplace(text_);
     if (!has_encoder_)
       for (const int64_t id : prompts_.tokens[static_cast<size_t>(prompt)]) add(id);
   }
   void add(int64_t id) {
     if (text_.works())
-      std::fputc(static_cast<int>(id), stdout);
+      write(stream_->add(id));
     else
       std::printf(is_first_ ? "%lld" : ",%lld", static_cast<long long>(id));
     is_first_ = false;
     std::fflush(stdout);
   }
   void end_line() {
+    if (text_.works()) write(stream_->end());
     std::fputc('\n', stdout);
     std::fflush(stdout);
   }
@@ -209,6 +212,8 @@ class Printer {
   }
 
  private:
+  static void write(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
   void print_json(const GeneratedSequence& sequence, double tokens_per_second) const {
     json line = {{"prompt", sequence.prompt},
                  {"sample", sequence.sample},
@@ -225,6 +230,7 @@ class Printer {
   const TokenText& text_;
   const bool json_;
   bool is_first_ = true;
+  std::optional<TokenText::Stream> stream_;  // of the line
 };
 
 }  // namespace

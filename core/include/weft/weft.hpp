@@ -14,4 +14,5 @@
 #include "weft/shard_former.hpp"
 #include "weft/state.hpp"
 #include "weft/step_log.hpp"
+#include "weft/tokenizer.hpp"
 #include "weft/world.hpp"

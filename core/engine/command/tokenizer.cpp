@@ -1,0 +1,71 @@
+// `weft tokenizer`.
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <string>
+
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "command/arguments.hpp"
+#include "command/command.hpp"
+#include "host/launch/rank_signals.hpp"
+#include "weft/tokenizer.hpp"
+
+namespace weft::command {
+
+namespace {
+
+// Prints what `convert` makes of each line of stdin.
+int convert_lines(
+    const std::function<std::string(const std::string& line, const std::string& source)>& convert) {
+  ignore_broken_pipes();
+  std::string line;
+  for (int64_t number = 1; std::getline(std::cin, line); ++number) {
+    const std::string converted = convert(line, fmt::format("stdin: line {}", number)) + "\n";
+    if (std::fwrite(converted.data(), 1, converted.size(), stdout) != converted.size()) break;
+  }
+  if (std::fflush(stdout) != 0) fail(WEFT_DATA_LOSS, "cannot write to stdout");
+  return 0;
+}
+
+}  // namespace
+
+int encode_text(const json& arguments) {
+  const Tokenizer tokenizer = Tokenizer::open(text(arguments, "model"));
+  const bool special = flag(arguments, "special");
+  return convert_lines([&](const std::string& line, const std::string&) {
+    return json(tokenizer.encode(line, special)).dump();
+  });
+}
+
+int decode_ids(const json& arguments) {
+  const Tokenizer tokenizer = Tokenizer::open(text(arguments, "model"));
+  const bool special = flag(arguments, "special");
+  return convert_lines([&](const std::string& line, const std::string& source) {
+    const json ids = parse_json(line, source);
+    if (!ids.is_array())
+      fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be a list of ids: [1, 2, 3]", source, json_kind(ids));
+    for (const json& id : ids)
+      if (!id.is_number_integer())
+        fail(WEFT_INVALID_ARGUMENT, "{} has {} in the list, must be an id", source, printable(id.dump(), 40));
+    return tokenizer.decode(ids.get<std::vector<int64_t>>(), !special);
+  });
+}
+
+int train_tokenizer(const json& arguments) {
+  if (!given(arguments, "data"))
+    fail(WEFT_INVALID_ARGUMENT, "--data is missing: name one or more files of text to train on");
+  BpeTrainingOptions options;
+  options.vocabulary_size = integer(arguments, "vocab_size", options.vocabulary_size);
+  options.min_frequency = integer(arguments, "min_frequency", options.min_frequency);
+  if (options.min_frequency < 1)
+    fail(WEFT_INVALID_ARGUMENT, "--min-frequency is {}, must be at least 1", options.min_frequency);
+  const std::string folder = text(arguments, "save");
+  train_bpe(arguments.at("data").get<std::vector<std::string>>(), folder, options);
+  const std::string line =
+      fmt::format("{} tokens in {}\n", Tokenizer::open(folder).vocabulary_size(), folder);
+  std::fputs(line.c_str(), stderr);
+  return 0;
+}
+
+}  // namespace weft::command

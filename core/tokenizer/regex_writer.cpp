@@ -1,0 +1,139 @@
+#include "base/text.hpp"
+#include "tokenizer/regex_tree.hpp"
+
+namespace weft::tokenizer {
+
+namespace {
+
+using Node = RegexNode;
+using Kind = RegexStep::Kind;
+using Greed = RegexStep::Greed;
+constexpr size_t kMostSteps = 8192;
+
+class Writer {
+ public:
+  explicit Writer(const std::string& source) : source_(source) {}
+
+  RegexProgram write(const Node& node) {
+    add(node);
+    step(Kind::kDone);
+    return std::move(program_);
+  }
+
+ private:
+  uint32_t here() const { return static_cast<uint32_t>(program_.steps.size()); }
+  uint32_t step(Kind kind) {
+    if (here() >= kMostSteps)
+      fail(WEFT_DATA_LOSS, "{}: a regular expression is longer than {} steps", source_, kMostSteps);
+    program_.steps.push_back({.kind = kind});
+    return here() - 1;
+  }
+  RegexStep& at(uint32_t place) { return program_.steps[place]; }
+
+  void add(const Node& node) {
+    switch (node.kind) {
+      case Node::Kind::kSet: {
+        const uint32_t place = step(Kind::kSet);
+        at(place).set = add_set(node.set);
+        break;
+      }
+      case Node::Kind::kPlace: {
+        const uint32_t place = step(node.place);
+        at(place).negated = node.negated;
+        break;
+      }
+      case Node::Kind::kSequence:
+        for (const Node& child : node.children) add(child);
+        break;
+      case Node::Kind::kAlternatives:
+        add_alternatives(node);
+        break;
+      case Node::Kind::kRepeat:
+        add_repeat(node);
+        break;
+      case Node::Kind::kLook:
+      case Node::Kind::kAtomic:
+        add_nested(node.kind == Node::Kind::kLook ? Kind::kLook : Kind::kAtomic, node.negated,
+                   [&] { add(node.children.front()); });
+        break;
+    }
+  }
+
+  uint32_t add_set(const CodePointSet& set) {
+    program_.sets.push_back(set);
+    return static_cast<uint32_t>(program_.sets.size() - 1);
+  }
+
+  template <typename Body>
+  void add_nested(Kind kind, bool negated, Body body) {
+    const uint32_t begin = step(kind);
+    body();
+    step(Kind::kDone);
+    at(begin).negated = negated;
+    at(begin).other = here();
+  }
+
+  void add_alternatives(const Node& node) {
+    std::vector<uint32_t> jumps;
+    for (size_t i = 0; i + 1 < node.children.size(); ++i) {
+      const uint32_t fork = step(Kind::kFork);
+      at(fork).next = here();
+      add(node.children[i]);
+      jumps.push_back(step(Kind::kJump));
+      at(fork).other = here();
+    }
+    add(node.children.back());
+    for (const uint32_t jump : jumps) at(jump).next = here();
+  }
+
+  void add_repeat(const Node& node) {
+    const Node& item = node.children.front();
+    if (item.kind == Node::Kind::kSet) {
+      const uint32_t run = step(Kind::kRun);
+      at(run).set = add_set(item.set);
+      at(run).least = node.least;
+      at(run).most = node.most;
+      at(run).greed = node.greed;
+    } else if (node.greed == Greed::kPossessive) {
+      add_nested(Kind::kAtomic, false, [&] { add_copies(node, item, false); });
+    } else {
+      add_copies(node, item, node.greed == Greed::kLazy);
+    }
+  }
+
+  void add_copies(const Node& node, const Node& item, bool lazy) {
+    for (uint32_t i = 0; i < node.least; ++i) add(item);
+    if (node.most == kUnlimited) {
+      const uint32_t fork = step(Kind::kFork);
+      add(item);
+      at(step(Kind::kJump)).next = fork;
+      finish(fork, lazy);
+      return;
+    }
+    std::vector<uint32_t> forks;
+    for (uint32_t i = node.least; i < node.most; ++i) {
+      forks.push_back(step(Kind::kFork));
+      add(item);
+    }
+    for (const uint32_t fork : forks) finish(fork, lazy);
+  }
+  void finish(uint32_t fork, bool lazy) {
+    at(fork).next = lazy ? here() : fork + 1;
+    at(fork).other = lazy ? fork + 1 : here();
+  }
+
+  const std::string& source_;
+  RegexProgram program_;
+};
+
+}  // namespace
+
+RegexProgram write_regex(const RegexNode& tree, const std::string& source) {
+  return Writer(source).write(tree);
+}
+
+RegexProgram compile_regex(std::string_view expression, const std::string& source) {
+  return write_regex(parse_regex(expression, source), source);
+}
+
+}  // namespace weft::tokenizer

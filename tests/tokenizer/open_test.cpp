@@ -1,0 +1,106 @@
+#include <gtest/gtest.h>
+
+#include "support/expect_error.hpp"
+#include "tokenizer/files.hpp"
+
+namespace weft {
+
+namespace {
+
+using test::added_token;
+using test::Json;
+using test::open_tokenizer;
+using test::small_tokenizer;
+using Ids = std::vector<int64_t>;
+using Role = Tokenizer::Role;
+
+TEST(OpenTokenizer, SaysThatAFolderHasNone) {
+  const test::TemporaryFolder folder;
+  EXPECT_FALSE(Tokenizer::is_in(folder.path()));
+  EXPECT_ERROR(Tokenizer::open(folder.path()), WEFT_NOT_FOUND, folder.path(), "tokenizer.json");
+  folder.file("tokenizer.model", "");
+  EXPECT_ERROR(Tokenizer::open(folder.path()), WEFT_NOT_FOUND, "tokenizer.model");
+}
+
+TEST(OpenTokenizer, NamesPartsThatWeftDoesNotHave) {
+  Json parts = small_tokenizer();
+  parts["decoder"] = {{"type", "CTC"}};
+  EXPECT_ERROR(open_tokenizer(parts), WEFT_UNIMPLEMENTED, "\"decoder\"", "CTC");
+  parts = small_tokenizer();
+  parts["pre_tokenizer"] = {{"type", "Sorted"}};
+  EXPECT_ERROR(open_tokenizer(parts), WEFT_UNIMPLEMENTED, "\"pre_tokenizer\"", "Sorted");
+  parts = small_tokenizer();
+  parts["model"]["dropout"] = 0.1;
+  EXPECT_ERROR(open_tokenizer(parts), WEFT_UNIMPLEMENTED, "dropout", "0.1");
+}
+
+TEST(OpenTokenizer, SaysWhatIsDamaged) {
+  const auto damaged = [](const char* pointer, const Json& value, const std::string& text) {
+    Json parts = small_tokenizer();
+    parts[Json::json_pointer(pointer)] = value;
+    EXPECT_ERROR(open_tokenizer(parts), WEFT_DATA_LOSS, "tokenizer.json", text);
+  };
+  damaged("/model", 3, "an object");
+  damaged("/model/vocab/a", -1, "vocab");
+  damaged("/model/vocab/a", int64_t{1} << 40, "has the id");
+  damaged("/model/merges", {"a z"}, "\"z\"");
+  damaged("/model/merges", {"a"}, "two tokens");
+  damaged("/model/unk_token", "none", "unk_token");
+  damaged("/added_tokens", "x", "added_tokens");
+  damaged("/post_processor", {{"type", "BertProcessing"}}, "must be a list");
+  const test::TemporaryFolder folder;
+  folder.file("tokenizer.json", "{\"model\": ");
+  EXPECT_ERROR(Tokenizer::open(folder.path()), WEFT_DATA_LOSS, "tokenizer.json");
+}
+
+TEST(OpenTokenizer, ReadsRolesAndTheChatTemplate) {
+  const Tokenizer tokenizer = open_tokenizer(
+      small_tokenizer(), {{"bos_token", "<s>"},
+                          {"eos_token", {{"content", "a"}, {"lstrip", false}}},
+                          {"padding_side", "left"},
+                          {"chat_template", {{{"name", "default"}, {"template", "{{ x }}"}}}}});
+  EXPECT_EQ(tokenizer.id_of(Role::kBegin), 8) << "added behind the vocabulary";
+  EXPECT_EQ(tokenizer.id_of(Role::kEnd), 0);
+  EXPECT_EQ(tokenizer.id_of(Role::kMask), std::nullopt);
+  EXPECT_TRUE(tokenizer.pads_left());
+  EXPECT_EQ(tokenizer.chat_template(), "{{ x }}");
+  EXPECT_EQ(tokenizer.encode("a<s>"), (Ids{0, 8}));
+}
+
+TEST(OpenTokenizer, ReadsAVocabularyWithMerges) {
+  const test::TemporaryFolder folder;
+  folder.file("vocab.json", R"({"a": 0, "b": 1, "Ġ": 2, "ab": 3, "<|endoftext|>": 4})");
+  folder.file("merges.txt", "#version: 0.2\na b\n");
+  folder.file("special_tokens_map.json", R"({"bos_token": "<|endoftext|>"})");
+  folder.file("added_tokens.json", R"({"<x>": 5})");
+  const Tokenizer tokenizer = Tokenizer::open(folder.path());
+  EXPECT_EQ(tokenizer.encode("ab <x><|endoftext|>"), (Ids{3, 2, 5, 4}));
+  EXPECT_EQ(tokenizer.id_of(Role::kEnd), 4);
+  folder.file("tokenizer_config.json", R"({"add_bos_token": true, "tokenizer_class": "GPT2Tokenizer"})");
+  EXPECT_EQ(Tokenizer::open(folder.path()).encode("ab"), (Ids{4, 3}));
+  folder.file("tokenizer_config.json", R"({"tokenizer_class": "CLIPTokenizer"})");
+  EXPECT_ERROR(Tokenizer::open(folder.path()), WEFT_UNIMPLEMENTED, "CLIPTokenizer", "save_pretrained");
+}
+
+TEST(OpenTokenizer, ReadsAListOfWordPieces) {
+  const test::TemporaryFolder folder;
+  folder.file("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\n##s\n,\n");
+  const Tokenizer tokenizer = Tokenizer::open(folder.path());
+  EXPECT_EQ(tokenizer.encode("Hellos, x[MASK]"), (Ids{2, 5, 6, 7, 1, 4, 3}));
+  EXPECT_EQ(tokenizer.decode({2, 5, 6, 7, 3}), "hellos,");
+}
+
+TEST(OpenTokenizer, SavesItsFilesAndTellsVocabulariesApart) {
+  const test::TemporaryFolder from, to;
+  from.file("tokenizer.json", small_tokenizer().dump());
+  from.file("tokenizer_config.json", "{}");
+  const Tokenizer tokenizer = Tokenizer::open(from.path());
+  tokenizer.save(to.path());
+  EXPECT_EQ(Tokenizer::open(to.path()).digest(), tokenizer.digest());
+  to.file("tokenizer_config.json", R"({"bos_token": "<s>"})");
+  EXPECT_NE(Tokenizer::open(to.path()).digest(), tokenizer.digest());
+}
+
+}  // namespace
+
+}  // namespace weft
