@@ -55,15 +55,14 @@ bool is_pattern(const std::string& path) {
 TextFiles matching_files(const std::string& given, const fs::path& whole) {
   TextFiles found{.name = given};
   fs::path folder, rest;
-  for (const fs::path& part : whole)
-    (rest.empty() && !is_pattern(part.string()) ? folder : rest) /= part;
+  for (const fs::path& part : whole) (rest.empty() && !is_pattern(part.string()) ? folder : rest) /= part;
   found.folder = folder.string();
   found.pattern = rest.string();
   if (fs::is_directory(folder))
-    found.files = files_below(folder, found.pattern.find('/') != std::string::npos,
-                              [&](const std::string& file) {
-                                return ::fnmatch(found.pattern.c_str(), file.c_str(), FNM_PATHNAME) == 0;
-                              });
+    found.files =
+        files_below(folder, found.pattern.find('/') != std::string::npos, [&](const std::string& file) {
+          return ::fnmatch(found.pattern.c_str(), file.c_str(), FNM_PATHNAME) == 0;
+        });
   if (found.files.empty()) fail(WEFT_NOT_FOUND, "{}: no file has such a name (--data)", given);
   return found;
 }
@@ -85,7 +84,8 @@ TextFiles find_text_files(const std::string& path) {
     });
     if (found.files.empty())
       fail(WEFT_NOT_FOUND,
-           "{}: the folder has no text: no file ends in {} or {} (--data); give a pattern, such as \"{}/*.log\"",
+           "{}: the folder has no text: no file ends in {} or {} (--data); give a pattern, such as "
+           "\"{}/*.log\"",
            path, fmt::join(kText, ", "), fmt::join(kJsonLines, ", "), path);
     return found;
   }
