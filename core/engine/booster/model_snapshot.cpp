@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "booster/adapter.hpp"
+#include "booster/model_state.hpp"
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/training_state.hpp"
 #include "comm/agreement.hpp"
@@ -34,6 +35,17 @@ std::string saved_config(const Model& model) {
     if (config.contains(key) && !parameters.empty())
       config[key] = c10::getDtypeNames(parameters.front().scalar_type()).first;
   return config.dump(2) + "\n";
+}
+
+// Writes the tokenizer's files. Those of an earlier save are links to its files, so they are replaced and not
+// written to.
+void write_tokenizer(const Tokenizer& tokenizer, const fs::path& folder) {
+  const fs::path own = folder / ".tokenizer";
+  fs::create_directory(own);
+  tokenizer.save(own.string());
+  for (const fs::directory_entry& file : fs::directory_iterator(own))
+    fs::rename(file.path(), folder / file.path().filename());
+  fs::remove(own);
 }
 
 // Returns a filter of files that a save keeps, such as a tokenizer or step-N/. It replaces weights,
@@ -77,7 +89,10 @@ void SharedStaging::publish() {
 }
 
 ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkpoint::Pieces held)
-    : config(saved_config(model)), options(write_options(save)), pieces(std::move(held)) {
+    : config(saved_config(model)),
+      tokenizer(model.shared().tokenizer),
+      options(write_options(save)),
+      pieces(std::move(held)) {
   const std::optional<Adapter> adapter = adapter_of(model.module());
   if (!adapter || adapter->operation == nullptr || adapter->operation->configuration == nullptr) return;
   adapter_config = adapter->operation->configuration(plan::Attributes(adapter->attributes), adapter->layers);
@@ -100,6 +115,7 @@ void ModelSnapshot::write_adapter(const fs::path& folder, const Communicator& ra
 void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) const {
   checkpoint::write_gathered(folder.string(), options, ranks, pieces);
   on_master(ranks, [&] { checkpoint::write_file(folder / "config.json", config); });
+  if (tokenizer) on_master(ranks, [&] { write_tokenizer(*tokenizer, folder); });
   if (!adapter_config.empty()) write_adapter(folder, ranks);
 }
 

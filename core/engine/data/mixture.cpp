@@ -83,7 +83,7 @@ class Mixture final : public Several {
     }
     for (const MixturePart& part : parts)
       shares_.push_back(
-          std::max<int64_t>(1, std::llround(part.weight / weights * static_cast<double>(samples)))));
+          std::max<int64_t>(1, std::llround(part.weight / weights * static_cast<double>(samples))));
     spread();
   }
   int64_t size() const override { return static_cast<int64_t>(order_.size()); }

@@ -4,6 +4,7 @@
 #include "weft/booster.hpp"
 #include "weft/config.hpp"
 #include "weft/data/dataset.hpp"
+#include "weft/data/text.hpp"
 #include "weft/error.hpp"
 #include "weft/generation.hpp"
 #include "weft/job.hpp"
@@ -13,4 +14,5 @@
 #include "weft/optim/scheduler.hpp"
 #include "weft/shard_former.hpp"
 #include "weft/state.hpp"
+#include "weft/tokenizer.hpp"
 #include "weft/world.hpp"
