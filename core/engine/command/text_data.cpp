@@ -117,7 +117,6 @@ void TextData::read_options(const json& arguments, data::Part otherwise) {
   options_.part = choice<Part>(
       arguments, "part", {{"all", Part::kAll}, {"training", Part::kTraining}, {"held-out", Part::kHeldOut}});
   if (options_.held_out > 0 && !given(arguments, "part")) options_.part = otherwise;
-  options_.seed = integer(arguments, "seed", BoosterOptions().seed);
   options_.skip_broken_lines = flag(arguments, "skip_broken_lines");
 }
 
@@ -147,6 +146,7 @@ void TextData::refuse_without_effect(const json& arguments) const {
 
 std::shared_ptr<data::Dataset> TextData::open(const Model& model, const ObjectiveOptions& objective) const {
   data::TextOptions options = options_;
+  options.seed = objective.seed;
   options.progress = TokenizeProgress();
   return open_text_dataset(model, sources_, tokenizer_, options, objective, flag_of);
 }
