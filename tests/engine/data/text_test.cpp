@@ -1,11 +1,12 @@
 // Text, JSON lines and folders as token ids, with encoders that tests can follow: ids are bytes, except for a
 // few pairs of bytes that are one id.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -313,10 +314,11 @@ TEST_F(Text, IsTokenizedOnceAndAgainAfterAChange) {
 TEST_F(Text, IsTokenizedByOneOfSeveralProcesses) {
   const std::string path = folder_.file("a.jsonl", "{\"text\": \"abcdefgh\"}\n");
   const std::string bad = folder_.file("b.jsonl", "{\"text\": 7}\n");
-  const std::string log = folder_.file("log", "");
-  encoder_.encode = [&log](std::string_view text) {
-    std::ofstream(log, std::ios::app) << 'x' << std::flush;
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const std::string started = folder_.file("started", ""), encoded = folder_.file("encoded", "");
+  const auto add_to = [](const std::string& log) { std::ofstream(log, std::ios::app) << 'x'; };
+  encoder_.encode = [&](std::string_view text) {
+    while (fs::file_size(started) < 4) std::this_thread::yield();
+    add_to(encoded);
     return encode_pairs(text);
   };
   std::vector<pid_t> children;
@@ -324,6 +326,7 @@ TEST_F(Text, IsTokenizedByOneOfSeveralProcesses) {
     const pid_t child = ::fork();
     if (child == 0) {
       int code = 1;
+      add_to(started);
       try {
         code = open(path)->size() == 2 ? 0 : 2;
       } catch (const std::exception&) {
@@ -337,7 +340,7 @@ TEST_F(Text, IsTokenizedByOneOfSeveralProcesses) {
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
   }
-  EXPECT_EQ(fs::file_size(log), 1u);
+  EXPECT_EQ(fs::file_size(encoded), 1u);
   EXPECT_ERROR(open(bad), WEFT_INVALID_ARGUMENT, "b.jsonl:1");
   EXPECT_ERROR(open(bad), WEFT_INVALID_ARGUMENT, "b.jsonl:1");
 }
