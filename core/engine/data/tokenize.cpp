@@ -21,6 +21,11 @@ using nlohmann::json;
 
 namespace {
 
+// Names of files and broken lines need not be UTF-8.
+std::string dumped(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 // What tells that a file has not changed without reading it.
 json stamp_of(const std::string& path) {
   struct stat status = {};
@@ -66,7 +71,7 @@ std::optional<TokenCache> open_current(const fs::path& path, const json& setting
 // Returns where the ids can be kept, the best place first.
 std::vector<fs::path> places(const TextFiles& files, const json& settings) {
   const auto name = [&](const std::string& folder) {
-    const std::string key = sha256_hex(settings.dump() + folder).substr(0, 16);
+    const std::string key = sha256_hex(dumped(settings) + folder).substr(0, 16);
     return fmt::format("{}-{}.ids", fs::path(files.folder).filename().string(), key);
   };
   std::vector<fs::path> found = {fs::path(files.folder) / ".weft_cache" / name("")};
@@ -162,7 +167,7 @@ TokenCache make(const fs::path& path, const json& settings, const TextFiles& fil
     TokenCacheWriter writer(path, encoder.vocabulary_size);
     json description = Tokenization(files, encoder, options).write_to(writer);
     description["settings"] = settings;
-    writer.finish(description.dump());
+    writer.finish(dumped(description));
   }
   std::optional<TokenCache> cache = TokenCache::open(path);
   if (!cache) fail(WEFT_DATA_LOSS, "{}: what was written is not what is read back", path.string());

@@ -1,6 +1,7 @@
 // Text, JSON lines and folders as token ids, with encoders that tests can follow: ids are bytes, except for a
 // few pairs of bytes that are one id.
 #include <ATen/core/Tensor.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
