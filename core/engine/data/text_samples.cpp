@@ -20,11 +20,6 @@ bool is_held_out(int64_t document, double share, int64_t seed) {
   return SampleRandom(seed, 0, document).unit() < share;
 }
 
-// Returns how many samples a document fills by itself. A last one of a single token has nothing to predict.
-int64_t samples_of(int64_t length, int64_t sequence_length) {
-  return length < 2 ? 0 : (length - 2) / sequence_length + 1;
-}
-
 }  // namespace
 
 TextSamples::TextSamples(TokenCache cache, std::string name, SampleOptions options)
@@ -49,13 +44,28 @@ void TextSamples::choose_documents() {
 }
 
 void TextSamples::count_samples() {
-  const bool pads = options_.packing == Packing::kNone;
+  if (options_.packing == Packing::kNone) {
+    for (const int64_t document : documents_)
+      for (int64_t offset = 0; offset < length(document); offset += options_.sequence_length)
+        if (predicts(document, offset)) padded_.push_back({document, offset});
+    size_ = static_cast<int64_t>(padded_.size());
+    return;
+  }
   begins_ = {0};
   begins_.reserve(documents_.size() + 1);
-  for (const int64_t document : documents_)
-    begins_.push_back(begins_.back() +
-                      (pads ? samples_of(length(document), options_.sequence_length) : length(document)));
-  size_ = pads ? begins_.back() : begins_.back() / options_.sequence_length;
+  for (const int64_t document : documents_) begins_.push_back(begins_.back() + length(document));
+  size_ = begins_.back() / options_.sequence_length;
+}
+
+bool TextSamples::predicts(int64_t document, int64_t offset) const {
+  // Nothing predicts the first token.
+  int64_t at = cache_.begin(document) + offset + 1;
+  const int64_t end = std::min(at - 1 + options_.sequence_length, cache_.begin(document + 1));
+  for (const IdRange& range : cache_.unlabelled_from(at)) {
+    if (static_cast<int64_t>(range.begin) > at) break;
+    at = static_cast<int64_t>(range.end);
+  }
+  return at < end;
 }
 
 void TextSamples::refuse_without_samples() const {
@@ -72,6 +82,12 @@ void TextSamples::refuse_without_samples() const {
          "{}: all {} documents are longer than --sequence-length {}; give a larger one, or --long-documents "
          "cut",
          name_, too_long_, options_.sequence_length);
+  if (options_.packing == Packing::kNone)
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{}: no sample of its {} documents has a label: prompts fill samples of {} tokens, or documents have "
+        "one token; give a larger --sequence-length",
+        name_, documents_.size(), options_.sequence_length);
   fail(WEFT_INVALID_ARGUMENT,
        "{}: {} tokens in {} documents, shorter than one sample of {}; give more text, a smaller "
        "--sequence-length, or --packing none",
@@ -118,9 +134,7 @@ void TextSamples::fill_packed(int64_t index, const Row& row) const {
 }
 
 void TextSamples::fill_padded(int64_t index, const Row& row) const {
-  const auto found = std::upper_bound(begins_.begin(), begins_.end(), index) - 1;
-  const int64_t document = documents_[static_cast<size_t>(found - begins_.begin())];
-  const int64_t offset = (index - *found) * options_.sequence_length;
+  const auto [document, offset] = padded_[static_cast<size_t>(index)];
   const int64_t count = std::min(length(document) - offset, options_.sequence_length);
   const int64_t at = options_.pads_left ? options_.sequence_length - count : 0;
   copy(document, offset, count, at, row);

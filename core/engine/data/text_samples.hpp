@@ -45,6 +45,8 @@ class TextSamples final : public Dataset {
   int64_t length(int64_t document) const { return cache_.begin(document + 1) - cache_.begin(document); }
   void choose_documents();
   void count_samples();
+  // Returns whether the sample of a document from `offset` on has a label.
+  bool predicts(int64_t document, int64_t offset) const;
   [[noreturn]] void refuse_without_samples() const;
   void fill_packed(int64_t index, const Row& row) const;
   void fill_padded(int64_t index, const Row& row) const;
@@ -55,8 +57,12 @@ class TextSamples final : public Dataset {
   const std::string name_;
   const SampleOptions options_;
   std::vector<int64_t> documents_;  // that are read
-  // Where each of these begins: in ids of the packed text, or in samples. One more element is the end.
+  // Where each of these begins in the packed text. One more element is the end.
   std::vector<int64_t> begins_;
+  struct Padded {
+    int64_t document, offset;
+  };
+  std::vector<Padded> padded_;  // the samples, if they are not packed
   int64_t size_ = 0, too_long_ = 0;
 };
 

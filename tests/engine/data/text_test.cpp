@@ -176,6 +176,18 @@ TEST_F(Text, PadsDocumentsOnTheSideOfTheTokenizer) {
   EXPECT_EQ(values(batch.at("position_ids")), (Ids{0, 0, 0, 1, 2, 3}));
 }
 
+TEST_F(Text, HasNoPaddedSampleWithoutALabel) {
+  const std::string path = folder_.file("a.jsonl", R"({"prompt": "abcdefgh", "completion": "i"})");
+  TextOptions options{.packing = Packing::kNone};
+  const auto data = open(path, 4, options);
+  ASSERT_EQ(data->size(), 1);
+  EXPECT_EQ(values(data->get({0}).at("labels")), (Ids{-100, 'i', kEnd, -100}));
+  options.drop_long_documents = true;
+  EXPECT_ERROR(open(path, 4, options), WEFT_INVALID_ARGUMENT, "all 1 documents are longer");
+  folder_.file("b.jsonl", "{\"text\": \"\"}\n");
+  EXPECT_ERROR(open(folder_.path() + "/b.jsonl", 4, options), WEFT_INVALID_ARGUMENT, "no documents");
+}
+
 TEST_F(Text, OfPromptsHasLabelsOfTheCompletionAlone) {
   // The id of two line breaks reaches from the prompt into the completion, so it belongs to the completion.
   const std::string path = folder_.file("a.jsonl", R"({"prompt": "ab\n", "completion": "\ncd"})"

@@ -62,7 +62,7 @@ struct TextOptions {
 // Samples have ids and labels (T), with Packing::kNone an attention mask, and positions if the model reads
 // them and they are not 0 ... T - 1. Packed documents fill samples without gaps: a sample begins where the
 // one before it ends, positions begin again there too, and an incomplete one at the end is dropped. Padding
-// is on the side that tokenizer_config.json says.
+// is on the side that tokenizer_config.json says; a padded sample without a label is left out.
 //
 // Without weights the samples of all sources follow each other. With weights an epoch has as many samples as
 // all sources together, and of each source its share: of a small one some samples several times, of a large
