@@ -67,7 +67,8 @@ EngineVerb& EngineVerb::flag(const std::string& flags, const char* key, const st
       flags, [arguments = arguments_, key] { (*arguments)[key] = true; }, help);
   return *this;
 }
-EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const std::string& help) {
+EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const std::string& help,
+                              bool required) {
   app_->add_option_function<std::vector<std::string>>(
           flags,
           [arguments = arguments_, flags, key](const std::vector<std::string>& values) {
@@ -75,19 +76,34 @@ EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const s
             (*arguments)[key] = values;
           },
           help)
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->required(required);
   return *this;
 }
 
 EngineVerb& EngineVerb::data_flags() {
-  text("--data", "data",
-       "Text (its bytes are the tokens), .bin (tokens), or .safetensors (tensors with the names of the "
-       "model's inputs)",
-       true);
+  words(
+      "--data", "data",
+      "Text: a file, a folder or a pattern (\"books/*.jsonl\"), also several as a mixture, with PATH=WEIGHT; "
+      "lines of .jsonl have \"text\", \"prompt\" and \"completion\", or \"messages\". Or one .bin (tokens) "
+      "or "
+      ".safetensors (tensors with the names of the model's inputs)",
+      true);
+  text("--tokenizer", "tokenizer",
+       "Folder of the tokenizer; default: that of --model. Without one the bytes of text are the tokens");
+  text(
+      "--packing", "packing",
+      "How documents become samples: documents (one after the other, labels cross no border), stream (as one "
+      "text), or none (each by itself, with padding); default documents");
+  text("--long-documents", "long_documents",
+       "What becomes of documents that are longer than a sample: cut or drop; default cut");
+  real("--held-out", "held_out",
+       "Share of the documents that train leaves out and evaluate reads, drawn by --seed; default 0");
+  flag("--skip-broken-lines", "skip_broken_lines", "Skip lines of .jsonl that are broken, and count them");
   text("--token-type", "token_type", "Type of the tokens in a .bin file: uint16 or uint32; default uint16");
   return integer(
       "--sequence-length", "sequence_length",
-      "Tokens per sample of a text or .bin file; default: the largest number that the model takes");
+      "Tokens per sample of text or a .bin file; default: the largest number that the model takes");
 }
 
 EngineVerb& EngineVerb::objective_flags() {

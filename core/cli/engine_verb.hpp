@@ -52,9 +52,10 @@ class EngineVerb {
   EngineVerb& integers(const std::string& flags, const char* key, const std::string& help,
                        bool may_be_empty = false);
   EngineVerb& reals(const std::string& flags, const char* key, const std::string& help);  // 0.9,0.999
-  EngineVerb& words(const std::string& flags, const char* key, const std::string& help);  // repeated
+  EngineVerb& words(const std::string& flags, const char* key, const std::string& help,
+                    bool required = false);  // repeated
 
-  // Adds --data, --token-type and --sequence-length.
+  // Adds --data and the flags that say how it is read, such as --sequence-length and --tokenizer.
   EngineVerb& data_flags();
   // Adds --objective and its settings.
   EngineVerb& objective_flags();

@@ -13,6 +13,8 @@ void add_evaluate(CLI::App& application) {
       .objective_flags()
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
+      .text("--part", "part",
+            "With --held-out, the documents to read: held-out, training or all; default held-out")
       .integer("--batch-size", "batch_size", "Samples per batch, over all ranks; default 8")
       .device_flag()
       .flag("--json", "json", "Print JSON")

@@ -13,6 +13,20 @@ const nn::TokenModel& require_vocabulary(const Model& model, std::string_view us
 
 namespace {
 
+// Returns the given length, or the longest that the model takes for 0.
+int64_t chosen_length(const Model& model, const nn::TokenModel& tokens, int64_t given,
+                      const SettingName& called) {
+  const int64_t longest = tokens.max_sequence_length();
+  const int64_t length = given == 0 ? longest : given;
+  if (length <= 0)
+    fail(WEFT_INVALID_ARGUMENT, "{} takes sequences of any length: give {}", model.architecture(),
+         called("sequence_length"));
+  if (longest > 0 && length > longest)
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, but {} takes at most {} positions", called("sequence_length"),
+         length, model.architecture(), longest);
+  return length;
+}
+
 // Throws if a sample of one token has no label, because the model predicts the next token.
 void require_label(const Model& model, const data::Dataset& dataset, const SettingName& called) {
   for (const nn::LossCount& term : model.module().counts(dataset.get({0})))
@@ -38,15 +52,8 @@ std::shared_ptr<data::Dataset> open_samples(const Model& model, const std::strin
            model.architecture());
     return data::tensors(path);
   }
-  const int64_t longest = tokens->max_sequence_length();
-  const int64_t length = sequence_length == 0 ? longest : sequence_length;
-  if (is_tensors) return data::open(path, length, type, tokens->vocabularies());
-  if (length <= 0)
-    fail(WEFT_INVALID_ARGUMENT, "{} takes sequences of any length: give {}", model.architecture(),
-         called("sequence_length"));
-  if (longest > 0 && length > longest)
-    fail(WEFT_INVALID_ARGUMENT, "{} is {}, but {} takes at most {} positions", called("sequence_length"),
-         length, model.architecture(), longest);
+  if (is_tensors) return data::open(path, sequence_length, type, tokens->vocabularies());
+  const int64_t length = chosen_length(model, *tokens, sequence_length, called);
   auto dataset = data::open(path, length, type, tokens->vocabularies());
   if (length == 1) require_label(model, *dataset, called);
   return dataset;
@@ -62,6 +69,35 @@ std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::strin
          "under their names in a .safetensors file",
          path, model.architecture());
   return open_samples(model, path, sequence_length, type, called);
+}
+
+std::shared_ptr<data::Dataset> open_text_dataset(const Model& model,
+                                                 const std::vector<data::TextSource>& sources,
+                                                 const std::optional<Tokenizer>& tokenizer,
+                                                 data::TextOptions text, const ObjectiveOptions& options,
+                                                 const SettingName& called) {
+  const nn::TokenModel* tokens = nn::find_token_model(model.module());
+  if (tokens == nullptr)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: {} does not read text alone; give its inputs under their names in a .safetensors file",
+         sources.front().path, model.architecture());
+  text.vocabulary = tokens->vocabularies().front().size;
+  if (!tokenizer && text.vocabulary != 256)
+    fail(WEFT_FAILED_PRECONDITION,
+         "{}: {} has a vocabulary of {}, and its folder has no tokenizer; give the folder of one with {}",
+         sources.front().path, model.architecture(), text.vocabulary, called("tokenizer"));
+  text.sequence_length = chosen_length(model, *tokens, text.sequence_length, called);
+  const std::optional<nn::Decoding> decoding = model.module().decoding();
+  text.positions = decoding && !decoding->positions.empty();
+  return label_text(model, options, called, [&](bool labels) {
+    if (labels && !tokens->continues_text())
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: {} does not predict the next token, so text has no labels for it; give its inputs and labels "
+           "under their names in a .safetensors file",
+           sources.front().path, model.architecture());
+    text.labels = labels;
+    return tokenizer ? data::open_text(sources, *tokenizer, text) : data::open_bytes(sources, text);
+  });
 }
 
 }  // namespace weft

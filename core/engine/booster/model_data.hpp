@@ -2,12 +2,15 @@
 // objective.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/setting_name.hpp"
 #include "weft/data/dataset.hpp"
+#include "weft/data/text.hpp"
 #include "weft/model.hpp"
 #include "weft/objective.hpp"
 
@@ -38,6 +41,19 @@ std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::strin
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
                                             int64_t sequence_length, data::TokenType type,
                                             const ObjectiveOptions& options, const SettingName& called);
+// Opens text to learn from: with a tokenizer, or with bytes as tokens for a model with a vocabulary of 256.
+// `text` has what data::open_text() reads; its sequence length can be 0 as above, and its vocabulary, labels
+// and positions are set here. The labels are those of the objective, or of the model's first one.
+std::shared_ptr<data::Dataset> open_text_dataset(const Model& model,
+                                                 const std::vector<data::TextSource>& sources,
+                                                 const std::optional<Tokenizer>& tokenizer,
+                                                 data::TextOptions text, const ObjectiveOptions& options,
+                                                 const SettingName& called);
+// Returns the samples that `open` returns, which have labels of their own for causal_lm if it is called with
+// true, with the labels of the objective. Throws INVALID_ARGUMENT like with_objective().
+std::shared_ptr<data::Dataset> label_text(
+    const Model& model, const ObjectiveOptions& options, const SettingName& called,
+    const std::function<std::shared_ptr<data::Dataset>(bool labels)>& open);
 // Does what the function of weft/objective.hpp does.
 std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_ptr<data::Dataset> dataset,
                                               const ObjectiveOptions& options, const SettingName& called);

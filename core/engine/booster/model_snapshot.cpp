@@ -37,6 +37,17 @@ std::string saved_config(const Model& model) {
   return config.dump(2) + "\n";
 }
 
+// Writes the tokenizer's files. Those of an earlier save are links to its files, so they are replaced and not
+// written to.
+void write_tokenizer(const Tokenizer& tokenizer, const fs::path& folder) {
+  const fs::path own = folder / ".tokenizer";
+  fs::create_directory(own);
+  tokenizer.save(own.string());
+  for (const fs::directory_entry& file : fs::directory_iterator(own))
+    fs::rename(file.path(), folder / file.path().filename());
+  fs::remove(own);
+}
+
 // Returns a filter of files that a save keeps, such as a tokenizer or step-N/. It replaces weights,
 // configuration and training state.
 auto keeps(const std::string& prefix) {
@@ -80,6 +91,7 @@ void SharedStaging::publish() {
 ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkpoint::Pieces held)
     : config(saved_config(model)),
       generation_config(model.shared().generation_config),
+      tokenizer(model.shared().tokenizer),
       options(write_options(save)),
       pieces(std::move(held)) {
   const std::optional<Adapter> adapter = adapter_of(model.module());
@@ -109,6 +121,7 @@ void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) con
     if (!generation_config.empty() && !fs::exists(generation))
       checkpoint::write_file(generation, generation_config);
   });
+  if (tokenizer) on_master(ranks, [&] { write_tokenizer(*tokenizer, folder); });
   if (!adapter_config.empty()) write_adapter(folder, ranks);
 }
 

@@ -8,6 +8,7 @@
 #include "checkpoint/folder.hpp"
 #include "checkpoint/piece.hpp"
 #include "weft/booster.hpp"
+#include "weft/tokenizer.hpp"
 
 namespace weft {
 
@@ -36,6 +37,7 @@ struct ModelSnapshot {
   std::string generation_config;                // that of the folder the model was opened from, or empty
   std::string adapter_config;                   // adapter_config.json; empty without an adapter
   std::vector<std::string> adapter_parameters;  // also written to files that PEFT reads
+  std::optional<Tokenizer> tokenizer;           // whose files are written too
   checkpoint::WriteOptions options;
   checkpoint::Pieces pieces;
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "checkpoint/missing.hpp"
 #include "training/bindings.hpp"
 #include "weft/model.hpp"
+#include "weft/tokenizer.hpp"
 
 namespace weft {
 
@@ -22,6 +24,7 @@ struct Model::Shared {
   checkpoint::Missing missing = checkpoint::Missing::kAnything;  // what the weights may lack
   std::string precision;                                         // the precision of the module
   std::string library;                 // identity of the model's library; empty for an application's own
+  std::optional<Tokenizer> tokenizer;  // saved beside the weights
   std::shared_ptr<Training> training;  // null before boost
   bool divided = false;                // split by ShardFormer, which gave it memory
 

@@ -159,6 +159,19 @@ std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_pt
   return dataset;
 }
 
+std::shared_ptr<data::Dataset> label_text(
+    const Model& model, const ObjectiveOptions& options, const SettingName& called,
+    const std::function<std::shared_ptr<data::Dataset>(bool labels)>& open) {
+  if (options.objective.empty() && model.module().objectives().empty()) {
+    refuse_without_effect(options, "", called);
+    return open(true);
+  }
+  const Kind kind = chosen(model, options.objective, called).kind;
+  refuse_without_effect(options, name_of(kind), called);
+  if (kind == Kind::kCausalLm) return open(true);
+  return with_objective(model, open(false), options, called);
+}
+
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
                                             int64_t sequence_length, data::TokenType type,
                                             const ObjectiveOptions& options, const SettingName& called) {

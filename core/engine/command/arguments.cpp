@@ -13,6 +13,7 @@
 #include "booster/model_state.hpp"
 #include "booster/option_checks.hpp"
 #include "comm/agreement.hpp"
+#include "command/text_data.hpp"
 #include "plugins.hpp"
 
 namespace weft::command {
@@ -33,9 +34,6 @@ bool flag(const json& arguments, const char* key) {
   return given(arguments, key) && arguments.at(key).get<bool>();
 }
 
-namespace {
-
-// Returns the flag of the command line that became the argument `key`.
 std::string flag_of(std::string key) {
   constexpr std::pair<std::string_view, const char*> kRepeated[] = {
       {"options", "-o"},
@@ -47,6 +45,8 @@ std::string flag_of(std::string key) {
   std::replace(key.begin(), key.end(), '_', '-');
   return "--" + key;
 }
+
+namespace {
 
 // Adds --micro-batch-size to the options of a strategy, which `table` declares. Throws INVALID_ARGUMENT where
 // it has no effect, or another option also divides the batch.
@@ -103,7 +103,7 @@ World launch_with_timeout(const json& arguments) {
 }  // namespace
 
 World join_job(const char* verb, const json& arguments) {
-  constexpr const char* kReadByEachRank[] = {"model", "data", "inputs", "adapter", "booster"};
+  constexpr const char* kReadByEachRank[] = {"model", "data", "tokenizer", "inputs", "adapter", "booster"};
   json facts = {{"verb", verb}};
   for (const auto& [key, value] : arguments.items())
     if (std::find(std::begin(kReadByEachRank), std::end(kReadByEachRank), key) == std::end(kReadByEachRank))
@@ -174,15 +174,14 @@ Model open_model(const json& arguments, const std::string& precision, const Worl
   return model;
 }
 
-namespace {
-
-// Returns --sequence-length, or 0 if it is not given.
 int64_t sequence_length(const json& arguments) {
   const int64_t length = integer(arguments, "sequence_length", 0);
   if (given(arguments, "sequence_length") && length <= 0)
     fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, must be positive", length);
   return length;
 }
+
+namespace {
 
 data::TokenType token_type(const json& arguments) {
   const std::string type = text(arguments, "token_type", "uint16");
@@ -198,7 +197,9 @@ std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key,
                       flag_of);
 }
 
-std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed) {
+namespace {
+
+ObjectiveOptions objective_options(const json& arguments, int64_t seed) {
   ObjectiveOptions options;
   if (given(arguments, "objective") && text(arguments, "objective").empty())
     fail(WEFT_INVALID_ARGUMENT, "--objective is empty: give its name, or leave the flag out");
@@ -210,8 +211,22 @@ std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const M
   if (given(arguments, "mlm_probability")) options.mlm_probability = real(arguments, "mlm_probability", 0);
   if (given(arguments, "mask_ratio")) options.mask_ratio = real(arguments, "mask_ratio", 0);
   options.seed = seed;
-  return open_dataset(model, text(arguments, "data"), sequence_length(arguments), token_type(arguments),
-                      options, flag_of);
+  return options;
+}
+
+}  // namespace
+
+std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed,
+                                                  const World& world, data::Part held_out_part) {
+  const ObjectiveOptions objective = objective_options(arguments, seed);
+  std::shared_ptr<data::Dataset> dataset;
+  on_every_rank(world.communicator(), [&] {
+    const TextData text(arguments, model, world, held_out_part);
+    dataset = text.is_wanted() ? text.open(model, objective)
+                               : open_dataset(model, text.file(), sequence_length(arguments),
+                                              token_type(arguments), objective, flag_of);
+  });
+  return dataset;
 }
 
 }  // namespace weft::command

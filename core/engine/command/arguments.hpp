@@ -5,6 +5,7 @@
 #include <string>
 
 #include "checkpoint/missing.hpp"
+#include "weft/data/text.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::command {
@@ -32,15 +33,22 @@ BoosterOptions booster_options_for_outputs(const json& arguments, const std::str
 // Missing::kNothing, and otherwise prints on rank 0 that the model begins with initial values.
 Model open_model(const json& arguments, const std::string& precision, const World& world,
                  checkpoint::Missing missing);
-// Opens --data like open_data() does, with the labels that --objective and its settings ask for; `seed`
-// decides what they draw.
-std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed);
+// Opens --data with the labels that --objective and its settings ask for; `seed` decides what they draw. A
+// file of bytes, tokens or tensors is opened like open_data() does, other text as text_data.hpp says, with
+// the part of --held-out. The model keeps its tokenizer, or that of --tokenizer, for saves. If it fails on
+// one rank it throws on all. Collective.
+std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed,
+                                                  const World& world, data::Part held_out_part);
+// Returns --sequence-length, or 0 if it is not given.
+int64_t sequence_length(const json& arguments);
+// Returns the flag of the command line that became the argument `key`.
+std::string flag_of(std::string key);
 // Opens the data set under `key` with --sequence-length and --token-type, and checks it against `model`.
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model);
 // Joins the job as launch() does, within --timeout seconds if it is given, which must be more than 0 and at
 // most a year. Throws on every rank if the ranks run different verbs or have different flags, except for
-// paths that each rank reads itself (--model, --data, --inputs, --adapter, --booster): boost() compares their
-// contents. Blocks.
+// paths that each rank reads itself (--model, --data, --tokenizer, --inputs, --adapter, --booster): boost()
+// compares their contents. Blocks.
 World join_job(const char* verb, const json& arguments);
 
 }  // namespace weft::command

@@ -137,7 +137,7 @@ int evaluate(const json& arguments) {
     fail(WEFT_INVALID_ARGUMENT, "--metrics is empty: give a path, or leave the flag out");
   const BoosterOptions options = booster_options(arguments, strategy_without_flag(world));
   Opened opened = open_job(arguments, options, world, [&](const Model& model) {
-    return open_labelled_data(arguments, model, options.seed);
+    return open_labelled_data(arguments, model, options.seed, world, data::Part::kHeldOut);
   });
   step_log::JsonLines metrics(text(arguments, "metrics"), "--metrics", world);
   data::Loader loader = sequential_loader(arguments, opened.dataset, 8, opened.booster);
@@ -145,7 +145,7 @@ int evaluate(const json& arguments) {
   for (const Batch& batch : loader) total += opened.job.evaluate(batch);
   if (!(total.labels() > 0))
     fail(WEFT_INVALID_ARGUMENT, "{}: no label counts (all are -100): the mean over none is undefined",
-         text(arguments, "data"));
+         opened.dataset->name());
   world.block_all();
   const json result = result_of(total, opened.job.model.module(), opened.dataset->size());
   if (world.is_master()) {

@@ -4,6 +4,7 @@
 #include "weft/booster.hpp"
 #include "weft/config.hpp"
 #include "weft/data/dataset.hpp"
+#include "weft/data/text.hpp"
 #include "weft/error.hpp"
 #include "weft/generation.hpp"
 #include "weft/job.hpp"

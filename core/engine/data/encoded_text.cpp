@@ -1,0 +1,110 @@
+#include "data/encoded_text.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "data/mixture.hpp"
+#include "data/text_files.hpp"
+#include "data/text_samples.hpp"
+#include "data/tokenize.hpp"
+
+namespace weft::data {
+
+namespace {
+
+void check(const std::vector<TextSource>& sources, const TextEncoder& encoder, const TextOptions& options) {
+  if (sources.empty()) fail(WEFT_INVALID_ARGUMENT, "no text was given (--data)");
+  if (options.vocabulary > 0 && encoder.vocabulary_size > options.vocabulary)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: the tokenizer has ids up to {}, but the model's vocabulary has 0 to {}; use the tokenizer of "
+         "this "
+         "model (--tokenizer)",
+         encoder.name, encoder.vocabulary_size - 1, options.vocabulary - 1);
+  if (!(options.held_out >= 0 && options.held_out < 1))
+    fail(WEFT_INVALID_ARGUMENT, "--held-out is {}, must be at least 0 and less than 1", options.held_out);
+  if (options.part != Part::kAll && options.held_out == 0)
+    fail(WEFT_INVALID_ARGUMENT,
+         "a part of the documents is asked for (--part), but none are held out; give --held-out");
+  for (const TextSource& source : sources) {
+    if (source.weight.has_value() != sources.front().weight.has_value())
+      fail(WEFT_INVALID_ARGUMENT, "{} has {} weight, but {} has {}; give all of a mixture a weight, or none",
+           source.path, source.weight ? "a" : "no", sources.front().path, source.weight ? "none" : "one");
+    if (source.weight && !(std::isfinite(*source.weight) && *source.weight > 0))
+      fail(WEFT_INVALID_ARGUMENT, "{}: its weight is {}, must be more than 0", source.path, *source.weight);
+  }
+}
+
+void tell_what_is_left_out(const TextSamples& samples, const nlohmann::json& made,
+                           const TextOptions& options) {
+  if (!options.note) return;
+  if (const int64_t broken = made.value("broken_lines", int64_t{0}); broken > 0)
+    options.note(fmt::format("{}: {} broken line{} skipped, the first is {}", samples.name(), broken,
+                             broken == 1 ? "" : "s", made.value("first_broken", "")));
+  if (const int64_t empty = made.value("empty_documents", int64_t{0}); empty > 0)
+    options.note(
+        fmt::format("{}: {} empty document{} left out", samples.name(), empty, empty == 1 ? "" : "s"));
+  if (samples.too_long() > 0)
+    options.note(fmt::format("{}: {} of {} documents left out, which are longer than {} tokens",
+                             samples.name(), samples.too_long(), samples.too_long() + samples.documents(),
+                             options.sequence_length));
+}
+
+std::shared_ptr<Dataset> open_source(const TextSource& source, const TextEncoder& encoder,
+                                     const TextOptions& options) {
+  TokenCache cache = tokenize(find_text_files(source.path), encoder,
+                              {options.skip_broken_lines, options.threads, options.progress});
+  if (!options.labels && !cache.unlabelled_from(0).empty())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: it has prompts or messages, whose labels are those of the answers alone, but this objective "
+         "(--objective) makes labels of its own; give {{\"text\": ...}}",
+         source.path);
+  const auto made = nlohmann::json::parse(cache.description());
+  auto samples =
+      std::make_shared<TextSamples>(std::move(cache), source.path,
+                                    SampleOptions{.sequence_length = options.sequence_length,
+                                                  .packing = options.packing,
+                                                  .drop_long_documents = options.drop_long_documents,
+                                                  .held_out = options.held_out,
+                                                  .part = options.part,
+                                                  .seed = options.seed,
+                                                  .labels = options.labels,
+                                                  .positions = options.positions,
+                                                  .padding = encoder.padding,
+                                                  .pads_left = encoder.pads_left});
+  tell_what_is_left_out(*samples, made, options);
+  return samples;
+}
+
+}  // namespace
+
+TextEncoder byte_encoder() {
+  TextEncoder encoder;
+  encoder.encode = [](std::string_view text) {
+    TextEncoder::Ids ids(text.size());
+    for (size_t i = 0; i < text.size(); ++i) ids[i] = static_cast<unsigned char>(text[i]);
+    return ids;
+  };
+  encoder.vocabulary_size = 256;
+  encoder.name = "a model without a tokenizer";
+  encoder.digest = "bytes";
+  return encoder;
+}
+
+std::shared_ptr<Dataset> open_encoded_text(const std::vector<TextSource>& sources, const TextEncoder& encoder,
+                                           const TextOptions& options) {
+  check(sources, encoder, options);
+  std::vector<std::shared_ptr<Dataset>> opened;
+  for (const TextSource& source : sources) opened.push_back(open_source(source, encoder, options));
+  if (opened.size() == 1) return opened.front();
+  if (!sources.front().weight) return concatenation(opened);
+  std::vector<MixturePart> parts;
+  for (size_t i = 0; i < opened.size(); ++i) parts.push_back({opened[i], *sources[i].weight});
+  return mixture(parts, options.seed);
+}
+
+std::shared_ptr<Dataset> open_bytes(const std::vector<TextSource>& sources, const TextOptions& options) {
+  return open_encoded_text(sources, byte_encoder(), options);
+}
+
+}  // namespace weft::data

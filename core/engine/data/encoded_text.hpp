@@ -1,0 +1,16 @@
+// Opens text with any encoder.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "data/text_encoder.hpp"
+#include "weft/data/text.hpp"
+
+namespace weft::data {
+
+// Does what open_text() does, with an encoder in place of a tokenizer.
+std::shared_ptr<Dataset> open_encoded_text(const std::vector<TextSource>& sources, const TextEncoder& encoder,
+                                           const TextOptions& options);
+
+}  // namespace weft::data

@@ -1,0 +1,25 @@
+// Several data sets as one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "weft/data/dataset.hpp"
+
+namespace weft::data {
+
+struct MixturePart {
+  std::shared_ptr<Dataset> dataset;
+  double weight = 0;  // more than 0
+};
+
+// Returns the samples of all data sets, which have the same fields, one data set after the other.
+std::shared_ptr<Dataset> concatenation(const std::vector<std::shared_ptr<Dataset>>& datasets);
+
+// Returns a mixture with as many samples as the data sets have together, give or take rounding: of each its
+// share by weight, spread evenly over the order. Which of its samples come in an epoch depends on the seed
+// and the epoch alone. A data set begins again, in another order, after all of its samples have come.
+std::shared_ptr<Dataset> mixture(const std::vector<MixturePart>& parts, int64_t seed);
+
+}  // namespace weft::data

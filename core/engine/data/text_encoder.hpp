@@ -1,0 +1,29 @@
+// What data sets of text need from a tokenizer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::data {
+
+struct TextEncoder {
+  using Ids = std::vector<int64_t>;
+  // Returns the ids of a text, without those around a document. Called from several threads at once.
+  std::function<Ids(std::string_view)> encode;
+  Ids before, after;            // the ids around a document
+  int64_t vocabulary_size = 0;  // one more than the largest id
+  std::string name, digest;     // for messages; of everything that changes ids
+  std::string chat_template;    // Jinja; empty if there is none
+  std::string begin_token;      // the text of the token that begins a sequence, for chats
+  int64_t padding = 0;          // the id of padding
+  bool pads_left = false;
+};
+
+// Returns the encoder whose tokens are bytes.
+TextEncoder byte_encoder();
+
+}  // namespace weft::data

@@ -1,0 +1,69 @@
+// Documents as samples of one length.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/text_encoder.hpp"
+#include "data/token_cache.hpp"
+#include "weft/data/text.hpp"
+
+namespace weft::data {
+
+// What samples of text need of TextOptions and TextEncoder.
+struct SampleOptions {
+  int64_t sequence_length = 0;
+  Packing packing = Packing::kDocuments;
+  bool drop_long_documents = false;
+  double held_out = 0;
+  Part part = Part::kAll;
+  int64_t seed = 1024;
+  bool labels = true, positions = false;
+  int64_t padding = 0;  // the id
+  bool pads_left = false;
+};
+
+// The samples of one source, as open_text() describes them.
+class TextSamples final : public Dataset {
+ public:
+  // Throws INVALID_ARGUMENT if there is no sample.
+  TextSamples(TokenCache cache, std::string name, SampleOptions options);
+
+  int64_t size() const override { return size_; }
+  std::string name() const override { return name_; }
+  Batch get(const std::vector<int64_t>& indices) const override;
+
+  int64_t documents() const { return static_cast<int64_t>(documents_.size()); }
+  int64_t too_long() const { return too_long_; }  // documents that were left out
+
+ private:
+  // A row of a batch that is being filled. `positions` and `mask` are null if samples have none.
+  struct Row {
+    int64_t *ids, *labels, *positions, *mask;
+  };
+  int64_t length(int64_t document) const { return cache_.begin(document + 1) - cache_.begin(document); }
+  void choose_documents();
+  void count_samples();
+  // Returns whether the sample of a document from `offset` on has a label.
+  bool predicts(int64_t document, int64_t offset) const;
+  [[noreturn]] void refuse_without_samples() const;
+  void fill_packed(int64_t index, const Row& row) const;
+  void fill_padded(int64_t index, const Row& row) const;
+  // Copies `count` ids of a document, those from `offset` on, to position `at` of a row.
+  void copy(int64_t document, int64_t offset, int64_t count, int64_t at, const Row& row) const;
+
+  const TokenCache cache_;
+  const std::string name_;
+  const SampleOptions options_;
+  std::vector<int64_t> documents_;  // that are read
+  // Where each of these begins in the packed text. One more element is the end.
+  std::vector<int64_t> begins_;
+  struct Padded {
+    int64_t document, offset;
+  };
+  std::vector<Padded> padded_;  // the samples, if they are not packed
+  int64_t size_ = 0, too_long_ = 0;
+};
+
+}  // namespace weft::data

@@ -1,0 +1,25 @@
+// Tokenizes the files of a source once, and keeps the ids.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "data/text_encoder.hpp"
+#include "data/text_files.hpp"
+#include "data/token_cache.hpp"
+
+namespace weft::data {
+
+struct TokenizeOptions {
+  bool skip_broken_lines = false;
+  int64_t threads = 0;  // 0: as many as the machine runs at once
+  std::function<void(const std::string& source, int64_t done, int64_t total)> progress;
+};
+
+// Returns the ids of all documents: those that a file keeps, or new ones, which are kept for the next time.
+// TextOptions and open_text() say where the file is, when it is made again, and what is an error. The
+// description is an object with "empty_documents", "broken_lines" and "first_broken".
+TokenCache tokenize(const TextFiles& files, const TextEncoder& encoder, const TokenizeOptions& options);
+
+}  // namespace weft::data

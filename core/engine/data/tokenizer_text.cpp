@@ -1,0 +1,48 @@
+// Text with the tokenizer of a model folder.
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "data/encoded_text.hpp"
+
+namespace weft::data {
+
+namespace {
+
+// Sets the ids that the tokenizer puts around a sequence: those around the ids of a letter.
+void set_enclosing_ids(const Tokenizer& tokenizer, TextEncoder& encoder) {
+  const TextEncoder::Ids inner = tokenizer.encode("a", false), whole = tokenizer.encode("a", true);
+  const auto found = std::search(whole.begin(), whole.end(), inner.begin(), inner.end());
+  if (found == whole.end() && !whole.empty())
+    fail(WEFT_UNIMPLEMENTED,
+         "{}: the ids of a text with special tokens do not contain those without; Weft cannot tokenize "
+         "documents with it",
+         tokenizer.name());
+  encoder.before.assign(whole.begin(), found);
+  encoder.after.assign(found + static_cast<std::ptrdiff_t>(inner.size()), whole.end());
+}
+
+TextEncoder encoder_of(const Tokenizer& tokenizer) {
+  using Role = Tokenizer::Role;
+  TextEncoder encoder;
+  encoder.encode = [tokenizer](std::string_view text) { return tokenizer.encode(text, false); };
+  set_enclosing_ids(tokenizer, encoder);
+  const std::optional<int64_t> end = tokenizer.id_of(Role::kEnd);
+  if (end && (encoder.after.empty() || encoder.after.back() != *end)) encoder.after.push_back(*end);
+  encoder.vocabulary_size = tokenizer.vocabulary_size();
+  encoder.name = tokenizer.name();
+  encoder.digest = tokenizer.digest();
+  encoder.chat_template = tokenizer.chat_template();
+  if (const auto begin = tokenizer.id_of(Role::kBegin)) encoder.begin_token = tokenizer.token_of(*begin);
+  encoder.padding = tokenizer.id_of(Role::kPadding).value_or(end.value_or(0));
+  encoder.pads_left = tokenizer.pads_left();
+  return encoder;
+}
+
+}  // namespace
+
+std::shared_ptr<Dataset> open_text(const std::vector<TextSource>& sources, const Tokenizer& tokenizer,
+                                   const TextOptions& options) {
+  return open_encoded_text(sources, encoder_of(tokenizer), options);
+}
+
+}  // namespace weft::data

@@ -1,0 +1,84 @@
+// Text as people have it: files, JSON lines and folders, tokenized once and packed into sequences.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/data/dataset.hpp"
+#include "weft/tokenizer.hpp"
+
+namespace weft::data {
+
+// Where text comes from. `path` is a file, a folder (all its files with the extensions .txt, .text, .md,
+// .rst, .json, .jsonl and .ndjson, in the order of their names, also in folders below; hidden ones are left
+// out), or a pattern of file names, such as "books/*.jsonl". A file is one document, except for .json, .jsonl
+// and .ndjson, where each line is one:
+//   {"text": ...}
+//   {"prompt": ..., "completion": ...}                 the labels are those of the completion alone
+//   {"messages": [{"role": ..., "content": ...}, ...]} in the model's chat template; the labels are those of
+//                                                      the assistant's turns
+struct TextSource {
+  std::string path;
+  // The share of this source in a mixture. All sources of a mixture have a weight, or none has.
+  std::optional<double> weight;
+};
+
+// How documents become samples of one length.
+enum class Packing {
+  kDocuments,  // one after the other; positions begin again with each document, labels cross no border
+  kStream,     // one after the other, as a single text
+  kNone,       // each in samples of its own, with padding
+};
+
+enum class Part { kAll, kTraining, kHeldOut };
+
+struct TextOptions {
+  int64_t sequence_length = 0;  // of a sample, in tokens
+  Packing packing = Packing::kDocuments;
+  bool drop_long_documents = false;  // leave out documents that are longer than a sample; otherwise cut them
+  // The share of the documents that are held out, from 0 to less than 1, and the part to read. The seed and
+  // the document's index in its source decide which: a longer file keeps the parts of the documents before.
+  double held_out = 0;
+  Part part = Part::kAll;
+  int64_t seed = 1024;             // also decides which samples a mixture takes
+  bool skip_broken_lines = false;  // otherwise a line that is not as TextSource says is an error
+  bool labels = true;              // false: for an objective that makes labels from the ids
+  bool positions = false;          // whether the model reads positions
+  int64_t vocabulary = 0;          // of the model, which must have all ids of the tokenizer; 0: not known
+  int64_t threads = 0;             // that tokenize; 0: as many as the machine runs at once
+  // Called on the thread of the caller while a source is tokenized, with the bytes that are done.
+  std::function<void(const std::string& source, int64_t done, int64_t total)> progress;
+  // Called with what should be known of a source: how many lines or documents were left out.
+  std::function<void(const std::string& note)> note;
+};
+
+// Opens text for a model that has `tokenizer`. Documents have the ids around them that the tokenizer adds to
+// one sequence, and its end-of-sequence id behind them; a chat has what its template says.
+//
+// Samples have ids and labels (T), with Packing::kNone an attention mask, and positions if the model reads
+// them and they are not 0 ... T - 1. Packed documents fill samples without gaps: a sample begins where the
+// one before it ends, positions begin again there too, and an incomplete one at the end is dropped. Padding
+// is on the side that tokenizer_config.json says; a padded sample without a label is left out.
+//
+// Without weights the samples of all sources follow each other. With weights an epoch has as many samples as
+// all sources together, and of each source its share: of a small one some samples several times, of a large
+// one other samples in each epoch. The seed and the epoch decide which.
+//
+// The ids are kept in a file in ".weft_cache" beside the data, or below $XDG_CACHE_HOME/weft or ~/.cache/weft
+// where that folder cannot be written to, and memory-mapped. It is made again after a change of a file, the
+// tokenizer or the options, and if it is damaged; processes that need the same one wait for the first.
+//
+// Throws NOT_FOUND for a path without files; INVALID_ARGUMENT naming the file and line for what is not
+// UTF-8 or not as TextSource says, for a tokenizer with ids that the model does not have, and for sources
+// without documents or with fewer tokens than a sample; UNIMPLEMENTED for messages with a chat template that
+// Weft does not know.
+std::shared_ptr<Dataset> open_text(const std::vector<TextSource>& sources, const Tokenizer& tokenizer,
+                                   const TextOptions& options);
+// Opens text whose bytes are the tokens, for a model with a vocabulary of 256, without ids around documents.
+std::shared_ptr<Dataset> open_bytes(const std::vector<TextSource>& sources, const TextOptions& options);
+
+}  // namespace weft::data

@@ -1,0 +1,420 @@
+// Text, JSON lines and folders as token ids, with encoders that tests can follow: ids are bytes, except for a
+// few pairs of bytes that are one id.
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "data/chat.hpp"
+#include "data/encoded_text.hpp"
+#include "data/tokenize.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace weft::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Ids = std::vector<int64_t>;
+
+constexpr int64_t kPair = 256, kBegin = 257, kEnd = 258;
+
+// Bytes, but two line breaks are one id, as tokenizers of words have it.
+Ids encode_pairs(std::string_view text) {
+  Ids ids;
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text.substr(i, 2) == "\n\n") {
+      ids.push_back(kPair);
+      ++i;
+    } else {
+      ids.push_back(static_cast<unsigned char>(text[i]));
+    }
+  return ids;
+}
+
+TextEncoder pair_encoder() {
+  TextEncoder encoder;
+  encoder.encode = encode_pairs;
+  encoder.before = {kBegin};
+  encoder.after = {kEnd};
+  encoder.vocabulary_size = 259;
+  encoder.name = "test/tokenizer.json";
+  encoder.digest = "pairs";
+  encoder.begin_token = "<s>";
+  encoder.padding = kEnd;
+  return encoder;
+}
+
+Ids values(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.contiguous();
+  return {flat.const_data_ptr<int64_t>(), flat.const_data_ptr<int64_t>() + flat.numel()};
+}
+
+Ids joined(std::initializer_list<Ids> parts) {
+  Ids all;
+  for (const Ids& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+class Text : public testing::Test {
+ protected:
+  std::shared_ptr<Dataset> open(const std::string& path, int64_t length = 4, TextOptions options = {}) const {
+    options.sequence_length = length;
+    return open_encoded_text({{path, {}}}, encoder_, options);
+  }
+  Ids all_ids(const std::string& path) const {
+    const TokenCache cache = tokenize(find_text_files(path), encoder_, {});
+    Ids ids(static_cast<size_t>(cache.ids()));
+    cache.copy(0, cache.ids(), ids.data());
+    return ids;
+  }
+  fs::path cache_file() const {
+    for (const auto& entry : fs::directory_iterator(folder_.path() + "/.weft_cache"))
+      if (entry.path().extension() == ".ids") return entry.path();
+    return {};
+  }
+
+  TextEncoder encoder_ = pair_encoder();
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Text, IsRefusedWithWhatIsWrong) {
+  const auto in = [&](const char* name) { return folder_.path() + "/" + name; };
+  EXPECT_ERROR(open(in("absent.txt")), WEFT_NOT_FOUND, "absent.txt", "--data");
+  EXPECT_ERROR(open(in("*.log")), WEFT_NOT_FOUND, "*.log");
+  EXPECT_ERROR(open(folder_.path()), WEFT_NOT_FOUND, "the folder has no text");
+  EXPECT_ERROR(open(folder_.file("a.bin", "abcd")), WEFT_INVALID_ARGUMENT, "a.bin", "no text");
+  EXPECT_ERROR(open(folder_.file("empty.txt", "")), WEFT_INVALID_ARGUMENT, "empty.txt", "no documents");
+  EXPECT_ERROR(open(folder_.file("zero.txt", std::string("ab\0c", 4))), WEFT_INVALID_ARGUMENT, "zero.txt",
+               "byte 2 is zero");
+  for (const char* invalid : {"ab\xff", "ab\xc0\xaf", "ab\xed\xa0\x80", "ab\xf4\x90\x80\x80", "ab\xe2\x82"})
+    EXPECT_ERROR(open(folder_.file("latin.txt", invalid)), WEFT_INVALID_ARGUMENT, "latin.txt",
+                 "byte 2 is not UTF-8");
+  EXPECT_ERROR(open(folder_.file("short.txt", "ab"), 9), WEFT_INVALID_ARGUMENT, "4 tokens in 1 documents",
+               "sample of 9");
+  EXPECT_ERROR(open(folder_.file("a.txt", "abcdef"), 1), WEFT_INVALID_ARGUMENT, "--sequence-length");
+  TextOptions options;
+  options.vocabulary = 258;
+  EXPECT_ERROR(open(in("a.txt"), 4, options), WEFT_INVALID_ARGUMENT, "test/tokenizer.json", "ids up to 258",
+               "0 to 257");
+  options = {.part = Part::kHeldOut};
+  EXPECT_ERROR(open(in("a.txt"), 4, options), WEFT_INVALID_ARGUMENT, "--held-out");
+  options = {.drop_long_documents = true};
+  EXPECT_ERROR(open(in("a.txt"), 4, options), WEFT_INVALID_ARGUMENT, "all 1 documents are longer");
+}
+
+TEST_F(Text, OfBrokenLinesNamesFileAndLine) {
+  const std::pair<const char*, const char*> broken[] = {
+      {"{\"text\": ", "not JSON"},
+      {"[1, 2]", "must be an object"},
+      {"{\"texts\": \"a\"}", "none of"},
+      {"{\"text\": \"a\", \"prompt\": \"b\", \"completion\": \"c\"}", "several of"},
+      {"{\"text\": 7}", "\"text\" is"},
+      {"{\"prompt\": \"b\"}", "no \"completion\""},
+      {"{\"text\": \"\xff\"}", "not JSON"},
+      {"{\"messages\": []}", "empty"},
+  };
+  for (const auto& [line, says] : broken) {
+    const std::string path =
+        folder_.file("a.jsonl", std::string("{\"text\": \"abcdef\"}\n\n") + line + "\n{\"text\": \"g\"}\n");
+    EXPECT_ERROR(open(path), WEFT_INVALID_ARGUMENT, "a.jsonl:3: ", says, "--skip-broken-lines");
+    std::vector<std::string> notes;
+    TextOptions options{.skip_broken_lines = true,
+                        .note = [&](const std::string& note) { notes.push_back(note); }};
+    EXPECT_EQ(open(path, 4, options)->size(), (8 + 3) / 4) << line;
+    ASSERT_EQ(notes.size(), 1u) << line;
+    EXPECT_NE(notes[0].find("1 broken line skipped, the first is"), std::string::npos) << notes[0];
+  }
+}
+
+TEST_F(Text, PacksDocumentsWithPositionsThatBeginAgainAndLabelsThatCrossNoBorder) {
+  folder_.file("b.txt", "xyz");
+  folder_.file("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"\"}\n");
+  fs::create_directory(folder_.path() + "/c");
+  folder_.file("c/d.md", "mnopq");
+  folder_.file("c/e.dat", "not read");
+  TextOptions options;
+  options.positions = true;
+  const auto data = open(folder_.path(), 5, options);
+  ASSERT_EQ(data->size(), 3);  // 4 + 5 + 7 tokens, of which the last is dropped
+  const Batch batch = data->get({0, 1, 2});
+  EXPECT_EQ(values(batch.at("input_ids")),
+            (Ids{kBegin, 'a', 'b', kEnd, kBegin, 'x', 'y', 'z', kEnd, kBegin, 'm', 'n', 'o', 'p', 'q'}));
+  EXPECT_EQ(values(batch.at("labels")),
+            (Ids{-100, 'a', 'b', kEnd, -100, 'x', 'y', 'z', kEnd, -100, 'm', 'n', 'o', 'p', 'q'}));
+  EXPECT_EQ(values(batch.at("position_ids")), (Ids{0, 1, 2, 3, 0, 0, 1, 2, 3, 0, 0, 1, 2, 3, 4}));
+  EXPECT_FALSE(batch.has("attention_mask"));
+  options.packing = Packing::kStream;
+  const Batch stream = open(folder_.path(), 5, options)->get({0, 1, 2});
+  EXPECT_EQ(values(stream.at("labels")), values(batch.at("input_ids")));
+  EXPECT_FALSE(stream.has("position_ids"));
+  EXPECT_ERROR(data->get({3}), WEFT_OUT_OF_RANGE, "no sample 3");
+}
+
+TEST_F(Text, PadsDocumentsOnTheSideOfTheTokenizer) {
+  const std::string path = folder_.file("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cdefgh\"}\n");
+  TextOptions options{.packing = Packing::kNone};
+  Batch batch = open(path, 6, options)->get({0, 1, 2});
+  EXPECT_EQ(values(batch.at("input_ids")), joined({{kBegin, 'a', 'b', kEnd, kEnd, kEnd},
+                                                   {kBegin, 'c', 'd', 'e', 'f', 'g'},
+                                                   {'h', kEnd, kEnd, kEnd, kEnd, kEnd}}));
+  EXPECT_EQ(values(batch.at("attention_mask")), (Ids{1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(values(batch.at("labels")[2]), (Ids{'h', kEnd, -100, -100, -100, -100}));
+  encoder_.pads_left = true;
+  options.positions = options.drop_long_documents = true;
+  const auto left = open(path, 6, options);
+  ASSERT_EQ(left->size(), 1);
+  batch = left->get({0});
+  EXPECT_EQ(values(batch.at("input_ids")), (Ids{kEnd, kEnd, kBegin, 'a', 'b', kEnd}));
+  EXPECT_EQ(values(batch.at("labels")), (Ids{-100, -100, kBegin, 'a', 'b', kEnd}));
+  EXPECT_EQ(values(batch.at("position_ids")), (Ids{0, 0, 0, 1, 2, 3}));
+}
+
+TEST_F(Text, HasNoPaddedSampleWithoutALabel) {
+  const std::string path = folder_.file("a.jsonl", R"({"prompt": "abcdefgh", "completion": "i"})");
+  TextOptions options{.packing = Packing::kNone};
+  const auto data = open(path, 4, options);
+  ASSERT_EQ(data->size(), 1);
+  EXPECT_EQ(values(data->get({0}).at("labels")), (Ids{-100, 'i', kEnd, -100}));
+  options.drop_long_documents = true;
+  EXPECT_ERROR(open(path, 4, options), WEFT_INVALID_ARGUMENT, "all 1 documents are longer");
+  folder_.file("b.jsonl", "{\"text\": \"\"}\n");
+  EXPECT_ERROR(open(folder_.path() + "/b.jsonl", 4, options), WEFT_INVALID_ARGUMENT, "no documents");
+}
+
+TEST_F(Text, OfPromptsHasLabelsOfTheCompletionAlone) {
+  // The id of two line breaks reaches from the prompt into the completion, so it belongs to the completion.
+  const std::string path = folder_.file("a.jsonl", R"({"prompt": "ab\n", "completion": "\ncd"})"
+                                                   "\n"
+                                                   R"({"prompt": "e", "completion": "f"})");
+  const Batch batch = open(path, 5, {})->get({0, 1});
+  EXPECT_EQ(values(batch.at("input_ids")), (Ids{kBegin, 'a', 'b', kPair, 'c', 'd', kEnd, kBegin, 'e', 'f'}));
+  EXPECT_EQ(values(batch.at("labels")), (Ids{-100, -100, -100, kPair, 'c', 'd', kEnd, -100, -100, 'f'}));
+  TextOptions options;
+  options.labels = false;
+  EXPECT_ERROR(open(path, 5, options), WEFT_INVALID_ARGUMENT, "prompts or messages", "--objective");
+}
+
+std::string text_of(const std::vector<ChatPiece>& pieces, bool learned_only = false) {
+  std::string text;
+  for (const ChatPiece& piece : pieces)
+    if (piece.learned || !learned_only) text += piece.text;
+  return text;
+}
+
+TEST(Chat, IsTheTextOfKnownTemplates) {
+  const std::vector<ChatMessage> messages = {
+      {"user", " Hi "}, {"assistant", "Yes."}, {"user", "So?"}, {"assistant", " No. "}};
+  TextEncoder encoder = pair_encoder();
+  encoder.chat_template = "{{ bos_token }}<|start_header_id|>{{ role }}<|end_header_id|> ... <|eot_id|>";
+  auto pieces = ChatFormat(encoder).text_of(messages);
+  EXPECT_EQ(text_of(pieces),
+            "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_"
+            "header_id|>"
+            "\n\nYes.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nSo?<|eot_id|><|start_header_id|>"
+            "assistant"
+            "<|end_header_id|>\n\nNo.<|eot_id|>");
+  EXPECT_EQ(text_of(pieces, true), "Yes.<|eot_id|>No.<|eot_id|>");
+  encoder.chat_template += "Cutting Knowledge Date";
+  EXPECT_EQ(text_of(ChatFormat(encoder).text_of({{"system", "Be brief."}, {"user", "Hi"}})),
+            "<s><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday "
+            "Date: 26 "
+            "Jul 2024\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>");
+  encoder.chat_template =
+      "{{ '<|im_start|>system\\nBe kind.<|im_end|>\\n' }}{{ '<|im_start|>' + message['role'] }}";
+  EXPECT_EQ(
+      text_of(ChatFormat(encoder).text_of({messages.begin(), messages.begin() + 2})),
+      "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n<|im_start|>assistant\nYes."
+      "<|im_end|>\n");
+  encoder.chat_template = "<|im_start|> <|im_end|> reasoning_content";
+  EXPECT_EQ(
+      text_of(ChatFormat(encoder).text_of({{"user", "a"},
+                                           {"assistant", "<think>\nx\n</think>\n\nb"},
+                                           {"user", "c"},
+                                           {"assistant", "<think>\ny\n</think>\n\nd"}})),
+      "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n"
+      "<|im_start|>assistant\n<think>\ny\n</think>\n\nd<|im_end|>\n");
+  encoder.chat_template = "[Round {{ i }}]\n\n问：{{ q }}\n\n答：";
+  const ChatFormat rounds(encoder);
+  pieces = rounds.text_of(messages);
+  EXPECT_EQ(text_of(pieces), "[Round 1]\n\n问： Hi \n\n答：Yes.\n\n[Round 2]\n\n问：So?\n\n答： No. ");
+  EXPECT_EQ(text_of(pieces, true), "Yes. No. ");
+  EXPECT_ERROR(rounds.text_of({{"system", "a"}}), WEFT_INVALID_ARGUMENT, "message 1", "must be user");
+}
+
+TEST(Chat, IsRefusedWithTheNameOfAnotherTemplate) {
+  TextEncoder encoder = pair_encoder();
+  EXPECT_ERROR(ChatFormat(encoder), WEFT_FAILED_PRECONDITION, "test/tokenizer.json", "has none");
+  encoder.chat_template = "{{ '[INST] ' + message['content'] }}";
+  EXPECT_ERROR(ChatFormat(encoder), WEFT_UNIMPLEMENTED, "with [INST]");
+  encoder.chat_template = "{{ bos_token }}Q: ";
+  EXPECT_ERROR(ChatFormat(encoder), WEFT_UNIMPLEMENTED, "begins \"{{ bos_token }}Q: \"");
+}
+
+TEST_F(Text, OfChatsHasLabelsOfTheAssistantAlone) {
+  encoder_.chat_template = "<|im_start|> <|im_end|>";
+  const std::string path = folder_.file(
+      "a.jsonl",
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "\nb"}]})");
+  const std::string user = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant", answer = "\n\nb<|im_end|>";
+  const Ids ids = encode_pairs(user + answer + "\n");
+  const Batch batch = open(path, static_cast<int64_t>(ids.size()), {})->get({0});
+  EXPECT_EQ(values(batch.at("input_ids")), ids);
+  EXPECT_EQ(values(batch.at("labels")), joined({Ids(user.size(), -100), encode_pairs(answer), {-100}}));
+  encoder_.chat_template = "[INST]";
+  EXPECT_ERROR(open(path), WEFT_UNIMPLEMENTED, "a.jsonl:1", "[INST]");
+}
+
+TEST_F(Text, IsDividedOnlyWhereThisChangesNoId) {
+  std::string text;
+  for (int i = 0; text.size() < 1'500'000; ++i)
+    text += fmt::format("line {} ä\n{}", i, i % 3 == 0 ? "\n" : "");
+  const std::string path = folder_.file("a.txt", text);
+  EXPECT_EQ(all_ids(path), joined({{kBegin}, encode_pairs(text), {kEnd}}));
+  const TextFiles files = find_text_files(path);
+  EXPECT_GT(DocumentEncoder(files, encoder_, false).pieces_of(0, text).size(), 4u);
+  encoder_.encode = [](std::string_view part) { return joined({{kPair}, encode_pairs(part)}); };
+  EXPECT_EQ(DocumentEncoder(files, encoder_, false).pieces_of(0, text).size(), 1u);
+}
+
+TEST_F(Text, IsTokenizedOnceAndAgainAfterAChange) {
+  int calls = 0;
+  encoder_.encode = [&calls](std::string_view text) {
+    ++calls;
+    return encode_pairs(text);
+  };
+  const std::string path = folder_.file("a.txt", "abcdef");
+  const auto tokenizes = [&] {
+    calls = 0;
+    open(path);
+    return calls > 0;
+  };
+  EXPECT_TRUE(tokenizes());
+  EXPECT_FALSE(tokenizes());
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::hours(1));
+  EXPECT_FALSE(tokenizes()) << "the content is the same";
+  folder_.file("a.txt", "abcdeg");
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::hours(2));
+  EXPECT_TRUE(tokenizes());
+  EXPECT_EQ(all_ids(path), joined({{kBegin}, encode_pairs("abcdeg"), {kEnd}}));
+  const auto size = fs::file_size(cache_file());
+  for (uintmax_t at : {uintmax_t{3}, uintmax_t{20}, uintmax_t{70}, size - 9}) {
+    std::fstream file(cache_file(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const char byte = static_cast<char>(file.get() ^ 4);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(byte);
+    file.close();
+    EXPECT_TRUE(tokenizes()) << "damaged at " << at;
+  }
+  fs::resize_file(cache_file(), size - 8);
+  EXPECT_TRUE(tokenizes());
+  const std::string left = cache_file().string() + ".making-1";
+  std::ofstream(left) << "of a killed process";
+  fs::remove(cache_file());
+  EXPECT_TRUE(tokenizes());
+  EXPECT_FALSE(fs::exists(left));
+  encoder_.digest = "another";
+  EXPECT_TRUE(tokenizes());
+}
+
+TEST_F(Text, IsTokenizedByOneOfSeveralProcesses) {
+  const std::string path = folder_.file("a.jsonl", "{\"text\": \"abcdefgh\"}\n");
+  const std::string bad = folder_.file("b.jsonl", "{\"text\": 7}\n");
+  const std::string started = folder_.file("started", ""), encoded = folder_.file("encoded", "");
+  const auto add_to = [](const std::string& log) { std::ofstream(log, std::ios::app) << 'x'; };
+  encoder_.encode = [&](std::string_view text) {
+    while (fs::file_size(started) < 4) std::this_thread::yield();
+    add_to(encoded);
+    return encode_pairs(text);
+  };
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int code = 1;
+      add_to(started);
+      try {
+        code = open(path)->size() == 2 ? 0 : 2;
+      } catch (const std::exception&) {
+      }
+      ::_exit(code);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(fs::file_size(encoded), 1u);
+  EXPECT_ERROR(open(bad), WEFT_INVALID_ARGUMENT, "b.jsonl:1");
+  EXPECT_ERROR(open(bad), WEFT_INVALID_ARGUMENT, "b.jsonl:1");
+}
+
+TEST_F(Text, HoldsOutTheSameDocumentsInEveryPart) {
+  std::string lines;
+  for (int i = 0; i < 400; ++i) lines += fmt::format("{{\"text\": \"{:04}\"}}\n", i);
+  const std::string path = folder_.file("a.jsonl", lines);
+  const auto documents = [&](Part part, int64_t seed = 1) {
+    std::multiset<Ids> found;
+    TextOptions options{.packing = Packing::kNone, .held_out = 0.25, .part = part, .seed = seed};
+    const auto data = open(path, 6, options);
+    for (int64_t i = 0; i < data->size(); ++i) found.insert(values(data->get({i}).at("input_ids")));
+    return found;
+  };
+  const auto training = documents(Part::kTraining), held_out = documents(Part::kHeldOut);
+  EXPECT_NEAR(static_cast<double>(held_out.size()), 100, 30);
+  auto both = training;
+  both.insert(held_out.begin(), held_out.end());
+  EXPECT_EQ(both, documents(Part::kAll));
+  EXPECT_NE(held_out, documents(Part::kHeldOut, 2));
+  // More documents leave those before in their parts.
+  folder_.file("a.jsonl", lines + lines);
+  const auto longer = documents(Part::kHeldOut);
+  EXPECT_TRUE(std::includes(longer.begin(), longer.end(), held_out.begin(), held_out.end()));
+}
+
+TEST_F(Text, MixesSourcesByWeightAndDrawsOtherSamplesInEachEpoch) {
+  std::string many, few;
+  for (int i = 0; i < 90; ++i) many += fmt::format("{{\"text\": \"a{:03}\"}}\n", i);
+  for (int i = 0; i < 10; ++i) few += fmt::format("{{\"text\": \"b{:03}\"}}\n", i);
+  const std::string a = folder_.file("a.jsonl", many), b = folder_.file("b.jsonl", few);
+  TextOptions options{.sequence_length = 6, .seed = 7};
+  const auto both = open_encoded_text({{a, {}}, {b, {}}}, encoder_, options);
+  EXPECT_EQ(both->size(), 100);
+  EXPECT_EQ(values(both->get({90}).at("input_ids")), (Ids{kBegin, 'b', '0', '0', '0', kEnd}));
+  EXPECT_ERROR(open_encoded_text({{a, 1.0}, {b, {}}}, encoder_, options), WEFT_INVALID_ARGUMENT, "weight");
+  EXPECT_ERROR(open_encoded_text({{a, 1.0}, {b, 0.0}}, encoder_, options), WEFT_INVALID_ARGUMENT,
+               "weight is 0");
+  const auto mixed = open_encoded_text({{a, 3.0}, {b, 1.0}}, encoder_, options);
+  EXPECT_EQ(mixed->size(), 100);
+  std::map<Ids, int> counts;
+  for (int64_t epoch = 0; epoch < 6; ++epoch) {
+    int of_a = 0;
+    for (int64_t i = 0; i < 100; ++i) {
+      const Ids ids = values(mixed->get_in_epoch({i}, epoch).at("input_ids"));
+      of_a += ids[1] == 'a';
+      ++counts[ids];
+      if (i == 49) {
+        EXPECT_NEAR(of_a, 37.5, 1);
+      }
+    }
+    EXPECT_EQ(of_a, 75);
+  }
+  // 450 samples of 90, 150 of 10: every sample equally often.
+  EXPECT_EQ(counts.size(), 100u);
+  for (const auto& [ids, count] : counts) EXPECT_EQ(count, ids[1] == 'a' ? 5 : 15);
+  const auto again = open_encoded_text({{a, 3.0}, {b, 1.0}}, encoder_, options);
+  EXPECT_TRUE(
+      again->get_in_epoch({5, 80}, 3).at("labels").equal(mixed->get_in_epoch({5, 80}, 3).at("labels")));
+}
+
+}  // namespace
+}  // namespace weft::data
