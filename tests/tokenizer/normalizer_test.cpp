@@ -91,7 +91,7 @@ TEST(Normalizer, OfTranslationCleansControls) {
 }
 
 TEST(Normalizer, OfWordPieceDoesWhatItsFlagsSay) {
-  EXPECT_EQ(normalize(R"({"type": "BertNormalizer"})", "É\t\u0000中x"), "e  中 x");
+  EXPECT_EQ(normalize(R"({"type": "BertNormalizer"})", "É\t\u0001中x"), "e  中 x");
   EXPECT_EQ(normalize(R"({"type": "BertNormalizer", "strip_accents": null, "lowercase": false})", "É"), "É");
   EXPECT_EQ(normalize(R"({"type": "BertNormalizer", "strip_accents": false})", "É"), "é");
   EXPECT_EQ(normalize(R"({"type": "BertNormalizer", "strip_accents": true, "lowercase": false})", "É"), "E");
