@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "weft/data/dataset.hpp"
+#include "weft/data/part.hpp"
 
 namespace weft::data {
 
@@ -47,9 +48,6 @@ struct ImageProcessing {
   std::optional<ImageSize> output_size() const;
 };
 
-// A part of the samples. Which samples are held out depends on the seed and on the names of the files.
-enum class Part { kAll, kTrain, kHeldOut };
-
 struct ImageOptions {
   int64_t channels = 3;  // 1 or 3
   ImageProcessing processing;
@@ -65,8 +63,9 @@ struct ImageOptions {
   bool random_flip = false;
   std::optional<double> random_crop;
 
-  // The share of each class that is held out, rounded, at least 0 and less than 1; every class keeps an image
-  // to train on. `part` names the samples that the data set has.
+  // The share of the images of each class that is held out, rounded, at least 0 and less than 1; every class
+  // keeps an image to train on. The seed and the names of the class and of its files decide which. `part` is
+  // the part to read.
   double held_out = 0;
   Part part = Part::kAll;
   int64_t seed = 42;  // of flips, crops and the held-out part
