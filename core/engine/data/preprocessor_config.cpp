@@ -88,17 +88,19 @@ class Reader {
     }
   }
 
-  // Throws for another processor than ViT's. Files of older versions name it as a feature extractor.
-  void check_type() {
-    constexpr std::array kKnown = {"ViTImageProcessor", "ViTImageProcessorFast", "ViTImageProcessorPil",
-                                   "ViTFeatureExtractor"};
+  // Throws for another processor than these. Files of older versions name it as a feature extractor.
+  void check_type(const std::vector<std::string>& processors) {
     for (const char* key : {"image_processor_type", "feature_extractor_type"}) {
       const json* type = find(key);
-      if (type == nullptr || std::find(kKnown.begin(), kKnown.end(), *type) != kKnown.end()) continue;
+      if (type == nullptr || processors.empty()) continue;
+      std::string name = type->is_string() ? type->get<std::string>() : "";
+      for (const std::string_view backend : {"Fast", "Pil"})
+        if (name.ends_with(backend)) name.resize(name.size() - backend.size());
+      if (std::find(processors.begin(), processors.end(), name) != processors.end()) continue;
       fail(WEFT_UNIMPLEMENTED,
-           "{}: \"{}\" is {}, but images are only processed as by ViTImageProcessor; if its steps are the "
-           "same (resize, centre crop, rescale, normalise), write that name and all their values",
-           path_, key, shown(*type));
+           "{}: \"{}\" is {}, but for this model Weft does what {} does; if the steps are the same (resize, "
+           "centre crop, rescale, normalise), write that name, and all their values",
+           path_, key, shown(*type), processors.front());
     }
   }
   // Throws for a key that is not read and may change pixels.
@@ -134,9 +136,9 @@ class Reader {
 
 }  // namespace
 
-ImageProcessing ImageProcessing::load(const std::string& path) {
+ImageProcessing ImageProcessing::load(const std::string& path, const std::vector<std::string>& processors) {
   Reader reader(path);
-  reader.check_type();
+  reader.check_type(processors);
   ImageProcessing processing;
   bool square = true;
   reader.read("default_to_square", square);

@@ -23,8 +23,8 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
-// What is done to an image, in the order of the fields: resize, crop, rescale, normalise. The defaults are
-// those of Hugging Face's ViTImageProcessor, and results are those of its Pillow backend.
+// What is done to an image, in the order of the fields: resize, crop, rescale, normalise. The names are those
+// of Hugging Face's image processors, and the results those of their Pillow backend.
 struct ImageProcessing {
   bool do_resize = true;
   ImageSize size = {224, 224};
@@ -39,10 +39,11 @@ struct ImageProcessing {
   std::vector<double> image_mean = {0.5}, image_std = {0.5};  // one number, or one per channel
   bool do_convert_rgb = false;                                // only checked: the model decides the channels
 
-  // Reads a preprocessor_config.json. Throws NOT_FOUND; INVALID_ARGUMENT for a value that is not allowed;
-  // UNIMPLEMENTED for another processor, and naming a key that this structure does not have and that changes
-  // pixels.
-  static ImageProcessing load(const std::string& path);
+  // Reads a preprocessor_config.json; a key that it lacks has the default of this structure. `processors` are
+  // the names that it may have as "image_processor_type"; if empty, any. Throws NOT_FOUND; INVALID_ARGUMENT
+  // for a value that is not allowed; UNIMPLEMENTED for another processor, and naming a key that this
+  // structure does not have and that may change pixels.
+  static ImageProcessing load(const std::string& path, const std::vector<std::string>& processors = {});
 
   // Returns the size of every processed image, or nothing if it depends on the image.
   std::optional<ImageSize> output_size() const;
