@@ -81,13 +81,20 @@ EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const s
 
 EngineVerb& EngineVerb::data_flags() {
   text("--data", "data",
-       "Text (its bytes are the tokens), .bin (tokens), or .safetensors (tensors with the names of the "
-       "model's inputs)",
+       "Text (its bytes are the tokens), .bin (tokens), .safetensors (tensors with the names of the "
+       "model's inputs), or for models of images a folder with a folder of images per class",
        true);
   text("--token-type", "token_type", "Type of the tokens in a .bin file: uint16 or uint32; default uint16");
   return integer(
       "--sequence-length", "sequence_length",
       "Tokens per sample of a text or .bin file; default: the largest number that the model takes");
+}
+
+EngineVerb& EngineVerb::image_flags() {
+  real("--held-out", "held_out",
+       "Share of the images of each class that is held out, by the seed: train leaves them out; default 0");
+  return integer("--workers", "workers",
+                 "Threads that load batches ahead; default: up to 4 for a folder of images, otherwise 0");
 }
 
 EngineVerb& EngineVerb::objective_flags() {

@@ -55,6 +55,8 @@ class EngineVerb {
 
   // Adds --data, --token-type and --sequence-length.
   EngineVerb& data_flags();
+  // Adds --held-out and --workers.
+  EngineVerb& image_flags();
   // Adds --objective and its settings.
   EngineVerb& objective_flags();
   // Adds --device.

@@ -77,7 +77,10 @@ void SharedStaging::publish() {
 }
 
 ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkpoint::Pieces held)
-    : config(saved_config(model)), options(write_options(save)), pieces(std::move(held)) {
+    : config(saved_config(model)),
+      options(write_options(save)),
+      pieces(std::move(held)),
+      companions(model.shared().companions) {
   const std::optional<Adapter> adapter = adapter_of(model.module());
   if (!adapter || adapter->operation == nullptr || adapter->operation->configuration == nullptr) return;
   adapter_config = adapter->operation->configuration(plan::Attributes(adapter->attributes), adapter->layers);
@@ -99,7 +102,13 @@ void ModelSnapshot::write_adapter(const fs::path& folder, const Communicator& ra
 
 void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) const {
   checkpoint::write_gathered(folder.string(), options, ranks, pieces);
-  on_master(ranks, [&] { checkpoint::write_file(folder / "config.json", config); });
+  on_master(ranks, [&] {
+    checkpoint::write_file(folder / "config.json", config);
+    for (const auto& [name, text] : companions) {
+      std::filesystem::remove(folder / name);  // what is kept is a link to the file of the folder before
+      checkpoint::write_file(folder / name, text);
+    }
+  });
   if (!adapter_config.empty()) write_adapter(folder, ranks);
 }
 

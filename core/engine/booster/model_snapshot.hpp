@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -37,6 +38,7 @@ struct ModelSnapshot {
   std::vector<std::string> adapter_parameters;  // also written to files that PEFT reads
   checkpoint::WriteOptions options;
   checkpoint::Pieces pieces;
+  std::map<std::string, std::string> companions;  // files beside config.json, by name
 
   ModelSnapshot(const Model& model, const SaveOptions& options, checkpoint::Pieces pieces);
   void write(const std::filesystem::path& folder, const Communicator& ranks) const;

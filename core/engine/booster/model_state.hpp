@@ -1,6 +1,7 @@
 // The private state of a Model.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,8 @@ class Training;
 struct Model::Shared {
   std::shared_ptr<nn::Model> module;
   std::string weights;  // folder or file to read them from; empty: initial values
+  // Files beside config.json that belong to the model, by name: a save writes them too.
+  std::map<std::string, std::string> companions;
   checkpoint::Missing missing = checkpoint::Missing::kAnything;  // what the weights may lack
   std::string precision;                                         // the precision of the module
   std::string library;                 // identity of the model's library; empty for an application's own

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <thread>
 
 #include "base/duration.hpp"
 #include "base/json.hpp"
@@ -10,9 +11,12 @@
 #include "base/options.hpp"
 #include "base/text.hpp"
 #include "booster/model_data.hpp"
+#include "booster/model_images.hpp"
 #include "booster/model_state.hpp"
 #include "booster/option_checks.hpp"
 #include "comm/agreement.hpp"
+#include "host/launch/rank_environment.hpp"
+#include "log.hpp"
 #include "plugins.hpp"
 
 namespace weft::command {
@@ -191,14 +195,66 @@ data::TokenType token_type(const json& arguments) {
   return type == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32;
 }
 
+// Returns --part, or `otherwise` if it is not given.
+data::Part part_of(const json& arguments, double held_out, data::Part otherwise) {
+  if (!given(arguments, "part")) return held_out == 0 ? data::Part::kAll : otherwise;
+  const std::string part = text(arguments, "part");
+  if (part == "all") return data::Part::kAll;
+  if (part != "train" && part != "held-out")
+    fail(WEFT_INVALID_ARGUMENT, "--part is \"{}\", must be train, held-out or all", printable(part, 60));
+  if (held_out == 0)
+    fail(WEFT_INVALID_ARGUMENT, "--part is {}, but no samples are held out; give --held-out FRACTION too",
+         part);
+  return part == "train" ? data::Part::kTraining : data::Part::kHeldOut;
+}
+
+// Returns the images of the folder under `key`.
+std::shared_ptr<data::Dataset> open_images(const json& arguments, const char* key, const Model& model,
+                                           int64_t seed, data::Part otherwise) {
+  for (const char* other : {"sequence_length", "token_type"})
+    if (given(arguments, other))
+      fail(WEFT_INVALID_ARGUMENT, "{} is for text and tokens, but {} is a folder of images; leave it out",
+           flag_of(other), text(arguments, key));
+  data::ImageOptions options;
+  options.random_flip = flag(arguments, "flip");
+  if (given(arguments, "random_crop")) options.random_crop = real(arguments, "random_crop", 0);
+  options.held_out = real(arguments, "held_out", 0);
+  options.part = part_of(arguments, options.held_out, otherwise);
+  options.seed = seed;
+  return open_images(model, text(arguments, key), options, flag_of,
+                     [](const std::string& line) { log(WEFT_LOG_INFO, line); });
+}
+
+// Throws for flags of folders of images.
+void refuse_image_flags(const json& arguments, const char* key, const Model& model) {
+  for (const char* image_flag : {"flip", "random_crop", "held_out", "part"})
+    if (given(arguments, image_flag))
+      fail(WEFT_INVALID_ARGUMENT, "{} is for folders of images, but {} is none that {} reads; leave it out",
+           flag_of(image_flag), text(arguments, key), model.architecture());
+}
+
 }  // namespace
 
+int64_t loader_workers(const json& arguments, const char* key, const Model& model) {
+  if (given(arguments, "workers")) {
+    const int64_t workers = integer(arguments, "workers", 0);
+    if (workers >= 0 && workers <= 256) return workers;
+    fail(WEFT_INVALID_ARGUMENT, "--workers is {}, must be 0 to 256", workers);
+  }
+  if (!is_image_folder(model, text(arguments, key))) return 0;
+  const int64_t ranks = std::max(1, launch::read_rank_environment().local_world_size);
+  return std::clamp<int64_t>(std::thread::hardware_concurrency() / ranks, 1, 4);
+}
+
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model) {
+  if (is_image_folder(model, text(arguments, key)))
+    return open_images(arguments, key, model, 0, data::Part::kAll);
   return open_dataset(model, text(arguments, key), sequence_length(arguments), token_type(arguments),
                       flag_of);
 }
 
-std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed) {
+std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed,
+                                                  data::Part part) {
   ObjectiveOptions options;
   if (given(arguments, "objective") && text(arguments, "objective").empty())
     fail(WEFT_INVALID_ARGUMENT, "--objective is empty: give its name, or leave the flag out");
@@ -210,6 +266,9 @@ std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const M
   if (given(arguments, "mlm_probability")) options.mlm_probability = real(arguments, "mlm_probability", 0);
   if (given(arguments, "mask_ratio")) options.mask_ratio = real(arguments, "mask_ratio", 0);
   options.seed = seed;
+  if (is_image_folder(model, text(arguments, "data")))
+    return with_usual_objective(model, open_images(arguments, "data", model, seed, part), options, flag_of);
+  refuse_image_flags(arguments, "data", model);
   return open_dataset(model, text(arguments, "data"), sequence_length(arguments), token_type(arguments),
                       options, flag_of);
 }

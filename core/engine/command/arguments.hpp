@@ -5,6 +5,7 @@
 #include <string>
 
 #include "checkpoint/missing.hpp"
+#include "weft/data/part.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::command {
@@ -33,8 +34,13 @@ BoosterOptions booster_options_for_outputs(const json& arguments, const std::str
 Model open_model(const json& arguments, const std::string& precision, const World& world,
                  checkpoint::Missing missing);
 // Opens --data like open_data() does, with the labels that --objective and its settings ask for; `seed`
-// decides what they draw.
-std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed);
+// decides what they draw, and with --held-out which samples are held out. `part` is the part to read if
+// --part is not given.
+std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed,
+                                                  data::Part part = data::Part::kHeldOut);
+// Returns --workers; without it, for a folder of images as many threads as each rank of this host has
+// processors, at most 4, and otherwise 0.
+int64_t loader_workers(const json& arguments, const char* key, const Model& model);
 // Opens the data set under `key` with --sequence-length and --token-type, and checks it against `model`.
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model);
 // Joins the job as launch() does, within --timeout seconds if it is given, which must be more than 0 and at

@@ -54,7 +54,8 @@ data::Loader make_loader(const json& arguments, const Model& model, const Booste
   options.ranks = booster.data_size();
   options.shuffle = !flag(arguments, "no_shuffle");
   options.seed = booster.options().seed;
-  data::Loader loader(open_labelled_data(arguments, model, options.seed), options);
+  options.num_workers = loader_workers(arguments, "data", model);
+  data::Loader loader(open_labelled_data(arguments, model, options.seed, data::Part::kTraining), options);
   if (options.batch_size / options.ranks < booster.options().accumulate)
     fail(WEFT_INVALID_ARGUMENT,
          "--batch-size {} over {} ranks leaves {} samples a rank, fewer than --accumulate {}; give a larger "
