@@ -39,6 +39,8 @@ struct ImageProcessing {
   std::vector<double> image_mean = {0.5}, image_std = {0.5};  // one number, or one per channel
   bool do_convert_rgb = false;                                // only checked: the model decides the channels
 
+  bool operator==(const ImageProcessing&) const = default;
+
   // Reads a preprocessor_config.json; a key that it lacks has the default of this structure. `processors` are
   // the names that it may have as "image_processor_type"; if empty, any. Throws NOT_FOUND; INVALID_ARGUMENT
   // for a value that is not allowed; UNIMPLEMENTED for another processor, and naming a key that this
