@@ -13,6 +13,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/text.hpp"
 #include "data/image_folder.hpp"
 #include "data/image_processing.hpp"
 #include "support/expect_error.hpp"
