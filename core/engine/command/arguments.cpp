@@ -221,8 +221,9 @@ std::shared_ptr<data::Dataset> open_images(const json& arguments, const char* ke
   options.held_out = real(arguments, "held_out", 0);
   options.part = part_of(arguments, options.held_out, otherwise);
   options.seed = seed;
-  return open_images(model, text(arguments, key), options, flag_of,
-                     [](const std::string& line) { log(WEFT_LOG_INFO, line); });
+  return open_images(model, text(arguments, key), options, flag_of, [](const std::string& line) {
+    if (launch::read_rank_environment().rank == 0) log(WEFT_LOG_INFO, line);
+  });
 }
 
 // Throws for flags of folders of images.

@@ -1,7 +1,7 @@
 // Folders of images: their labels, parts, random changes, and files that are no images.
 #include "weft/data/images.hpp"
 
-#include <ATen/ops/equal.h>
+#include <ATen/ATen.h>
 #include <png.h>
 
 #include <algorithm>
@@ -151,7 +151,7 @@ TEST_F(ImageFolder, NamesFilesThatAreNoImagesOrDamaged) {
       EXPECT_ERROR(only(), size < 8 && whole == png ? WEFT_INVALID_ARGUMENT : WEFT_DATA_LOSS, "a/0.png");
     }
     write("a/0.png", whole);
-    EXPECT_EQ(only().sizes(), (std::vector<int64_t>{1, 3, 6, 6}));
+    EXPECT_EQ(only().sizes().vec(), (std::vector<int64_t>{1, 3, 6, 6}));
   }
 }
 
