@@ -87,7 +87,8 @@ EngineVerb& EngineVerb::data_flags() {
       "Text: a file, a folder or a pattern (\"books/*.jsonl\"), also several as a mixture, with PATH=WEIGHT; "
       "lines of .jsonl have \"text\", \"prompt\" and \"completion\", or \"messages\". Or one .bin (tokens) "
       "or "
-      ".safetensors (tensors with the names of the model's inputs)",
+      ".safetensors (tensors with the names of the model's inputs), or for models of images a folder with a "
+      "folder of images per class",
       true);
   text("--tokenizer", "tokenizer",
        "Folder of the tokenizer; default: that of --model. Without one the bytes of text are the tokens");
@@ -98,12 +99,18 @@ EngineVerb& EngineVerb::data_flags() {
   text("--long-documents", "long_documents",
        "What becomes of documents that are longer than a sample: cut or drop; default cut");
   real("--held-out", "held_out",
-       "Share of the documents that train leaves out and evaluate reads, drawn by --seed; default 0");
+       "Share of the documents, or of the images of each class, that train leaves out and evaluate reads, "
+       "drawn by --seed; default 0");
   flag("--skip-broken-lines", "skip_broken_lines", "Skip lines of .jsonl that are broken, and count them");
   text("--token-type", "token_type", "Type of the tokens in a .bin file: uint16 or uint32; default uint16");
   return integer(
       "--sequence-length", "sequence_length",
       "Tokens per sample of text or a .bin file; default: the largest number that the model takes");
+}
+
+EngineVerb& EngineVerb::image_flags() {
+  return integer("--workers", "workers",
+                 "Threads that load batches ahead; default: up to 4 for a folder of images, otherwise 0");
 }
 
 EngineVerb& EngineVerb::objective_flags() {

@@ -10,11 +10,11 @@ void add_evaluate(CLI::App& application) {
   verb.model_flags()
       .allow_missing_flag("an error")
       .data_flags()
+      .image_flags()
+      .text("--part", "part", "With --held-out: the part to read, train, held-out or all; default: held-out")
       .objective_flags()
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
-      .text("--part", "part",
-            "With --held-out, the documents to read: held-out, training or all; default held-out")
       .integer("--batch-size", "batch_size", "Samples per batch, over all ranks; default 8")
       .device_flag()
       .flag("--json", "json", "Print JSON")
@@ -27,12 +27,16 @@ void add_forward(CLI::App& application) {
       "Example: weft forward --model out --inputs batch.safetensors --output outputs.safetensors");
   verb.model_flags()
       .allow_missing_flag("an error")
-      .text("--inputs", "inputs", ".safetensors file of tensors with the names of the model's inputs", true)
+      .text("--inputs", "inputs",
+            ".safetensors file of tensors with the names of the model's inputs, or for models of images a "
+            "folder with a folder of images per class",
+            true)
       .text("--output", "output",
             ".safetensors file to write: logits, last_hidden_state, loss (with labels), ...", true)
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
-      .integer("--batch-size", "batch_size", "Samples per batch, over all ranks; default: all")
+      .integer("--batch-size", "batch_size",
+               "Samples per batch, over all ranks; default: all, of a folder of images 8")
       .device_flag();
 }
 

@@ -14,6 +14,7 @@
 #include "weft/nn/architecture.hpp"
 #include "weft/nn/attention_dropout.hpp"
 #include "weft/nn/config_values.hpp"
+#include "weft/nn/image_model.hpp"
 #include "weft/nn/stack_model.hpp"
 
 namespace weft::vit {
@@ -165,10 +166,15 @@ constexpr std::array<Architecture, 3> kArchitectures = {{
     {"ViTForMaskedImageModeling", "vit.", true, make_reconstruction},
 }};
 
-class VitModel final : public nn::StackModel {
+class VitModel final : public nn::StackModel, public nn::ImageModel {
  public:
   VitModel(const Config& config, const VitConfig& vit, const Architecture& architecture,
            at::ScalarType dtype);
+  int64_t num_channels() const override { return vit_.num_channels; }
+  nn::HeightWidth image_size() const override { return vit_.image_size; }
+  std::vector<std::string> image_processors() const override {
+    return {"ViTImageProcessor", "ViTFeatureExtractor"};
+  }
   nn::Initial initial(std::string_view parameter) const override;
   bool may_begin_new(std::string_view parameter) const override;
 

@@ -105,7 +105,7 @@ TEST_F(TextData, IsReadByTheSavedModelWithItsTokenizer) {
   };
   // c d <eos> of each pair; e d c b a <eos> of each text.
   EXPECT_EQ(labels({}), 30 * 3 + 30 * 6);
-  EXPECT_EQ(labels({"--held-out", "0.3"}) + labels({"--held-out", "0.3", "--part", "training"}), labels({}));
+  EXPECT_EQ(labels({"--held-out", "0.3"}) + labels({"--held-out", "0.3", "--part", "train"}), labels({}));
   expect_success({"train", "--model", in("out"), "--data", in("texts") + "=0.7", "--data",
                   in("pairs.jsonl") + "=0.3", "--steps", "2", "--sequence-length", "8", "--batch-size", "2",
                   "-n", "2"});

@@ -4,6 +4,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "booster/model_images.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"
@@ -34,6 +35,17 @@ bool has_weight_files(const std::filesystem::path& folder) {
     if (checkpoint::is_weight_file(entry.path().filename().string(), "")) return true;
   return false;
 }
+
+// Returns the files beside config.json that a model needs where it is used.
+std::map<std::string, std::string> companions_of(const Config& config) {
+  constexpr size_t kLargest = size_t{1} << 20;
+  std::map<std::string, std::string> files;
+  const std::filesystem::path path =
+      std::filesystem::path(config.origin()).parent_path() / kPreprocessorConfig;
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored)) files[kPreprocessorConfig] = read_file(path, kLargest);
+  return files;
+}
 }  // namespace
 
 Model Model::open(const std::string& path, const std::string& architecture, const std::string& precision) {
@@ -45,6 +57,7 @@ Model Model::open(const std::string& path, const std::string& architecture, cons
   model.shared_ = std::make_shared<Shared>();
   model.shared_->precision = precision;
   model.shared_->library = plugin_identity(library);
+  model.shared_->companions = companions_of(config);
   model.shared_->module = plugin_factory<nn::ModelFactory>(library, nn::kModelFactory)
                               .create(config, name, precision_dtype(precision));
   if (model.shared_->module == nullptr)

@@ -1,6 +1,7 @@
 #include "booster/model_data.hpp"
 
 #include "base/text.hpp"
+#include "weft/nn/image_model.hpp"
 #include "weft/nn/token_model.hpp"
 
 namespace weft {
@@ -48,8 +49,9 @@ std::shared_ptr<data::Dataset> open_samples(const Model& model, const std::strin
            called("sequence_length"), sequence_length, model.architecture());
     if (!is_tensors)
       fail(WEFT_INVALID_ARGUMENT,
-           "{}: {} does not read text alone; give its inputs under their names in a .safetensors file", path,
-           model.architecture());
+           "{}: {} does not read text alone; give its inputs under their names in a .safetensors file{}",
+           path, model.architecture(),
+           nn::find_image_model(model.module()) ? ", or a folder with a folder of images per class" : "");
     return data::tensors(path);
   }
   if (is_tensors) return data::open(path, sequence_length, type, tokens->vocabularies());

@@ -57,5 +57,11 @@ std::shared_ptr<data::Dataset> label_text(
 // Does what the function of weft/objective.hpp does.
 std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_ptr<data::Dataset> dataset,
                                               const ObjectiveOptions& options, const SettingName& called);
+// Does the same without an objective in `options` if the model's class has one, and otherwise returns the
+// data with its own labels. Throws for settings without effect.
+std::shared_ptr<data::Dataset> with_usual_objective(const Model& model,
+                                                    std::shared_ptr<data::Dataset> dataset,
+                                                    const ObjectiveOptions& options,
+                                                    const SettingName& called);
 
 }  // namespace weft

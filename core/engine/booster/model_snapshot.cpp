@@ -93,7 +93,8 @@ ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkp
       generation_config(model.shared().generation_config),
       tokenizer(model.shared().tokenizer),
       options(write_options(save)),
-      pieces(std::move(held)) {
+      pieces(std::move(held)),
+      companions(model.shared().companions) {
   const std::optional<Adapter> adapter = adapter_of(model.module());
   if (!adapter || adapter->operation == nullptr || adapter->operation->configuration == nullptr) return;
   adapter_config = adapter->operation->configuration(plan::Attributes(adapter->attributes), adapter->layers);
@@ -120,8 +121,12 @@ void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) con
     const fs::path generation = folder / kGenerationConfig;
     if (!generation_config.empty() && !fs::exists(generation))
       checkpoint::write_file(generation, generation_config);
+    for (const auto& [name, text] : companions) {
+      fs::remove(folder / name);  // what is kept is a link to the file of the folder before
+      checkpoint::write_file(folder / name, text);
+    }
+    if (tokenizer) write_tokenizer(*tokenizer, folder);
   });
-  if (tokenizer) on_master(ranks, [&] { write_tokenizer(*tokenizer, folder); });
   if (!adapter_config.empty()) write_adapter(folder, ranks);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -40,6 +41,7 @@ struct ModelSnapshot {
   std::optional<Tokenizer> tokenizer;           // whose files are written too
   checkpoint::WriteOptions options;
   checkpoint::Pieces pieces;
+  std::map<std::string, std::string> companions;  // files beside config.json, by name
 
   ModelSnapshot(const Model& model, const SaveOptions& options, checkpoint::Pieces pieces);
   void write(const std::filesystem::path& folder, const Communicator& ranks) const;

@@ -1,6 +1,7 @@
 // The private state of a Model.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,8 @@ struct Model::Shared {
   std::shared_ptr<nn::Model> module;
   std::string weights;            // folder or file to read them from; empty: initial values
   std::string generation_config;  // the text of the folder's generation_config.json; empty: it has none
+  // Files beside config.json that belong to the model, by name: a save writes them too.
+  std::map<std::string, std::string> companions;
   checkpoint::Missing missing = checkpoint::Missing::kAnything;  // what the weights may lack
   std::string precision;                                         // the precision of the module
   std::string library;                 // identity of the model's library; empty for an application's own

@@ -172,6 +172,16 @@ std::shared_ptr<data::Dataset> label_text(
   return with_objective(model, open(false), options, called);
 }
 
+std::shared_ptr<data::Dataset> with_usual_objective(const Model& model,
+                                                    std::shared_ptr<data::Dataset> dataset,
+                                                    const ObjectiveOptions& options,
+                                                    const SettingName& called) {
+  if (!options.objective.empty() || !model.module().objectives().empty())
+    return with_objective(model, std::move(dataset), options, called);
+  refuse_without_effect(options, "", called);
+  return dataset;
+}
+
 std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::string& path,
                                             int64_t sequence_length, data::TokenType type,
                                             const ObjectiveOptions& options, const SettingName& called) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <thread>
 
 #include "base/duration.hpp"
 #include "base/json.hpp"
@@ -10,10 +11,13 @@
 #include "base/options.hpp"
 #include "base/text.hpp"
 #include "booster/model_data.hpp"
+#include "booster/model_images.hpp"
 #include "booster/model_state.hpp"
 #include "booster/option_checks.hpp"
 #include "comm/agreement.hpp"
 #include "command/text_data.hpp"
+#include "host/launch/rank_environment.hpp"
+#include "log.hpp"
 #include "plugins.hpp"
 
 namespace weft::command {
@@ -190,9 +194,71 @@ data::TokenType token_type(const json& arguments) {
   return type == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32;
 }
 
+// Returns the path under `key`; nothing if there are several.
+std::string path_of_data(const json& arguments, const char* key) {
+  const json& given = arguments.at(key);
+  if (given.is_string()) return given.get<std::string>();
+  return given.size() == 1 ? given.front().get<std::string>() : "";
+}
+
+// Returns --part, or `otherwise` if it is not given.
+data::Part part_of(const json& arguments, double held_out, data::Part otherwise) {
+  if (!given(arguments, "part")) return held_out == 0 ? data::Part::kAll : otherwise;
+  const std::string part = text(arguments, "part");
+  if (part == "all") return data::Part::kAll;
+  if (part != "train" && part != "held-out")
+    fail(WEFT_INVALID_ARGUMENT, "--part is \"{}\", must be train, held-out or all", printable(part, 60));
+  if (held_out == 0)
+    fail(WEFT_INVALID_ARGUMENT, "--part is {}, but no samples are held out; give --held-out FRACTION too",
+         part);
+  return part == "train" ? data::Part::kTraining : data::Part::kHeldOut;
+}
+
+// Returns the images of the folder under `key`.
+std::shared_ptr<data::Dataset> open_images(const json& arguments, const char* key, const Model& model,
+                                           int64_t seed, data::Part otherwise) {
+  const std::string path = path_of_data(arguments, key);
+  for (const char* other :
+       {"sequence_length", "token_type", "tokenizer", "packing", "long_documents", "skip_broken_lines"})
+    if (given(arguments, other))
+      fail(WEFT_INVALID_ARGUMENT, "{} is for text and tokens, but {} is a folder of images; leave it out",
+           flag_of(other), path);
+  data::ImageOptions options;
+  options.random_flip = flag(arguments, "flip");
+  if (given(arguments, "random_crop")) options.random_crop = real(arguments, "random_crop", 0);
+  options.held_out = real(arguments, "held_out", 0);
+  options.part = part_of(arguments, options.held_out, otherwise);
+  options.seed = seed;
+  return open_images(model, path, options, flag_of, [](const std::string& line) {
+    if (launch::read_rank_environment().rank == 0) log(WEFT_LOG_INFO, line);
+  });
+}
+
+// Throws for flags of folders of images.
+void refuse_image_flags(const json& arguments, const Model& model) {
+  for (const char* image_flag : {"flip", "random_crop"})
+    if (given(arguments, image_flag))
+      fail(WEFT_INVALID_ARGUMENT,
+           "{} is for folders of images, but --data is none that {} reads; leave it out", flag_of(image_flag),
+           model.architecture());
+}
+
 }  // namespace
 
+int64_t loader_workers(const json& arguments, const char* key, const Model& model) {
+  if (given(arguments, "workers")) {
+    const int64_t workers = integer(arguments, "workers", 0);
+    if (workers >= 0 && workers <= 256) return workers;
+    fail(WEFT_INVALID_ARGUMENT, "--workers is {}, must be 0 to 256", workers);
+  }
+  if (!is_image_folder(model, path_of_data(arguments, key))) return 0;
+  const int64_t ranks = std::max(1, launch::read_rank_environment().local_world_size);
+  return std::clamp<int64_t>(std::thread::hardware_concurrency() / ranks, 1, 4);
+}
+
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model) {
+  if (is_image_folder(model, text(arguments, key)))
+    return open_images(arguments, key, model, 0, data::Part::kAll);
   return open_dataset(model, text(arguments, key), sequence_length(arguments), token_type(arguments),
                       flag_of);
 }
@@ -221,6 +287,12 @@ std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const M
   const ObjectiveOptions objective = objective_options(arguments, seed);
   std::shared_ptr<data::Dataset> dataset;
   on_every_rank(world.communicator(), [&] {
+    if (is_image_folder(model, path_of_data(arguments, "data"))) {
+      dataset = with_usual_objective(model, open_images(arguments, "data", model, seed, held_out_part),
+                                     objective, flag_of);
+      return;
+    }
+    refuse_image_flags(arguments, model);
     const TextData text(arguments, model, world, held_out_part);
     dataset = text.is_wanted() ? text.open(model, objective)
                                : open_dataset(model, text.file(), sequence_length(arguments),

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "checkpoint/missing.hpp"
-#include "weft/data/text.hpp"
+#include "weft/data/part.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::command {
@@ -33,16 +33,20 @@ BoosterOptions booster_options_for_outputs(const json& arguments, const std::str
 // Missing::kNothing, and otherwise prints on rank 0 that the model begins with initial values.
 Model open_model(const json& arguments, const std::string& precision, const World& world,
                  checkpoint::Missing missing);
-// Opens --data with the labels that --objective and its settings ask for; `seed` decides what they draw. A
-// file of bytes, tokens or tensors is opened like open_data() does, other text as text_data.hpp says, with
-// the part of --held-out. The model keeps its tokenizer, or that of --tokenizer, for saves. If it fails on
-// one rank it throws on all. Collective.
+// Opens --data with the labels that --objective and its settings ask for; `seed` decides what they draw, and
+// with --held-out which samples are held out; `held_out_part` is read then without --part. A folder of images
+// is opened for a model of images, a file of bytes, tokens or tensors like open_data() does, other text as
+// text_data.hpp says. The model keeps its tokenizer, or that of --tokenizer, for saves. If it fails on one
+// rank it throws on all. Collective.
 std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed,
                                                   const World& world, data::Part held_out_part);
 // Returns --sequence-length, or 0 if it is not given.
 int64_t sequence_length(const json& arguments);
 // Returns the flag of the command line that became the argument `key`.
 std::string flag_of(std::string key);
+// Returns --workers; without it, for a folder of images as many threads as each rank of this host has
+// processors, at most 4, and otherwise 0.
+int64_t loader_workers(const json& arguments, const char* key, const Model& model);
 // Opens the data set under `key` with --sequence-length and --token-type, and checks it against `model`.
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model);
 // Joins the job as launch() does, within --timeout seconds if it is given, which must be more than 0 and at

@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
+#include "booster/model_images.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/format.hpp"
 #include "comm/agreement.hpp"
@@ -26,23 +27,25 @@ namespace weft::command {
 
 namespace {
 
-// Returns a loader in the order of the file. Rounds the default batch size up to a multiple of the number of
-// data-parallel ranks.
-data::Loader sequential_loader(const json& arguments, std::shared_ptr<data::Dataset> dataset,
-                               int64_t otherwise, const Booster& booster) {
-  data::LoaderOptions options;
-  options.rank = booster.data_rank();
-  options.ranks = booster.data_size();
-  options.batch_size =
-      integer(arguments, "batch_size", (otherwise + options.ranks - 1) / options.ranks * options.ranks);
-  return data::Loader(std::move(dataset), options);
-}
-
 struct Opened {
   Booster booster;
   Job job;
   std::shared_ptr<data::Dataset> dataset;
 };
+
+// Returns a loader in the order of the file. Rounds the default batch size up to a multiple of the number of
+// data-parallel ranks.
+data::Loader sequential_loader(const json& arguments, const char* key, const Opened& opened,
+                               int64_t otherwise) {
+  const Booster& booster = opened.booster;
+  data::LoaderOptions options;
+  options.num_workers = loader_workers(arguments, key, opened.job.model);
+  options.rank = booster.data_rank();
+  options.ranks = booster.data_size();
+  options.batch_size =
+      integer(arguments, "batch_size", (otherwise + options.ranks - 1) / options.ranks * options.ranks);
+  return data::Loader(opened.dataset, options);
+}
 
 std::string strategy_without_flag(const World& world) {
   return world.size() == 1 ? "none" : "";
@@ -140,7 +143,7 @@ int evaluate(const json& arguments) {
     return open_labelled_data(arguments, model, options.seed, world, data::Part::kHeldOut);
   });
   step_log::JsonLines metrics(text(arguments, "metrics"), "--metrics", world);
-  data::Loader loader = sequential_loader(arguments, opened.dataset, 8, opened.booster);
+  data::Loader loader = sequential_loader(arguments, "data", opened, 8);
   Evaluation total;
   for (const Batch& batch : loader) total += opened.job.evaluate(batch);
   if (!(total.labels() > 0))
@@ -163,7 +166,10 @@ int forward(const json& arguments) {
   const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
   Opened opened = open_job(arguments, options, world,
                            [&](const Model& model) { return open_data(arguments, "inputs", model); });
-  data::Loader loader = sequential_loader(arguments, opened.dataset, opened.dataset->size(), opened.booster);
+  // The images of a folder can be more than fit in memory.
+  const bool is_folder = is_image_folder(opened.job.model, text(arguments, "inputs"));
+  data::Loader loader =
+      sequential_loader(arguments, "inputs", opened, is_folder ? 8 : opened.dataset->size());
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> parts;  // in the order of the outputs
   Evaluation total;
   Bindings& bindings = opened.job.model.shared().bindings();

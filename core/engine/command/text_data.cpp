@@ -115,7 +115,7 @@ void TextData::read_options(const json& arguments, data::Part otherwise) {
   if (given(arguments, "held_out") && !(options_.held_out > 0 && options_.held_out < 1))
     fail(WEFT_INVALID_ARGUMENT, "--held-out is {}, must be more than 0 and less than 1", options_.held_out);
   options_.part = choice<Part>(
-      arguments, "part", {{"all", Part::kAll}, {"training", Part::kTraining}, {"held-out", Part::kHeldOut}});
+      arguments, "part", {{"all", Part::kAll}, {"train", Part::kTraining}, {"held-out", Part::kHeldOut}});
   if (options_.held_out > 0 && !given(arguments, "part")) options_.part = otherwise;
   options_.skip_broken_lines = flag(arguments, "skip_broken_lines");
 }

@@ -12,6 +12,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "device/tensors.hpp"
+#include "weft/nn/image_model.hpp"
 
 namespace weft::nn {
 
@@ -69,6 +70,10 @@ at::Tensor meta(at::IntArrayRef shape, at::ScalarType dtype) {
 }
 
 }  // namespace
+
+const ImageModel* find_image_model(const Model& model) {
+  return dynamic_cast<const ImageModel*>(&model);
+}
 
 HeightWidth height_and_width(const Config& config, std::string_view key, int64_t otherwise) {
   if (!config.has(key)) return {otherwise, otherwise};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "weft/data/dataset.hpp"
+#include "weft/data/part.hpp"
 #include "weft/tokenizer.hpp"
 
 namespace weft::data {
@@ -33,8 +34,6 @@ enum class Packing {
   kStream,     // one after the other, as a single text
   kNone,       // each in samples of its own, with padding
 };
-
-enum class Part { kAll, kTraining, kHeldOut };
 
 struct TextOptions {
   int64_t sequence_length = 0;  // of a sample, in tokens

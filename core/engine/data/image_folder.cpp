@@ -1,0 +1,171 @@
+#include "data/image_folder.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "data/image_processing.hpp"
+#include "data/random.hpp"
+#include "weft/nn/batch_fields.hpp"
+#include "weft/nn/images.hpp"
+
+namespace weft::data {
+
+namespace {
+
+// Added to the seed, so that these numbers do not repeat those of other draws for the same sample.
+constexpr int64_t kChangesStream = 0x666c6970;
+
+// An image and its label.
+struct Sample {
+  std::string file;  // relative to the folder
+  int64_t label;
+};
+
+class ImageFolder final : public Dataset {
+ public:
+  ImageFolder(std::string path, const ImageOptions& options, std::string origin, std::vector<Sample> samples)
+      : path_(std::move(path)),
+        origin_(std::move(origin)),
+        options_(options),
+        processor_(options.processing, options.channels),
+        samples_(std::move(samples)) {}
+
+  int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
+  std::string name() const override { return path_; }
+  Batch get(const std::vector<int64_t>& indices) const override { return get_in_epoch(indices, 0); }
+
+  Batch get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const override {
+    const auto count = static_cast<int64_t>(indices.size());
+    at::Tensor pixels;
+    const at::Tensor labels = at::empty({count}, at::kLong);
+    ImageSize size = options_.processing.output_size().value_or(ImageSize());
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] < 0 || indices[i] >= this->size())
+        fail(WEFT_OUT_OF_RANGE, "{}: no sample {}, there are {}", path_, indices[i], this->size());
+      const Sample& sample = samples_[static_cast<size_t>(indices[i])];
+      const Image image = load(sample.file, SampleRandom(options_.seed + kChangesStream, epoch, indices[i]));
+      if (!pixels.defined()) {
+        if (size == ImageSize()) size = image.size;
+        pixels = at::empty({count, options_.channels, size.height, size.width}, at::kFloat);
+      }
+      check_same_size(sample.file, image.size, size);
+      processor_.write(image, pixels.mutable_data_ptr<float>() + static_cast<int64_t>(i) * pixels.stride(0));
+      labels.mutable_data_ptr<int64_t>()[i] = sample.label;
+    }
+    Batch batch;
+    batch.set(nn::kPixels, pixels);
+    if (options_.labels) batch.set(nn::kLabels, labels);
+    return batch;
+  }
+
+ private:
+  Image load(const std::string& file, SampleRandom random) const {
+    constexpr size_t kLargestFile = size_t{1} << 30;
+    const std::string path = path_ + "/" + file;
+    Image image = decode_image(read_file(path, kLargestFile), path, options_.channels);
+    if (options_.random_crop)
+      image = processor_.fitted(cropped(image, draw_crop(image.size, *options_.random_crop, random)));
+    else
+      image = processor_.sized(std::move(image), path);
+    if (options_.random_flip && random.unit() < 0.5) flip(image);
+    return image;
+  }
+
+  void check_same_size(const std::string& file, ImageSize found, ImageSize wanted) const {
+    if (found == wanted) return;
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{}/{}: the image has {} x {} pixels (width x height), but another one of the batch has {} x {}; set "
+        "do_resize to true in {}",
+        path_, file, found.width, found.height, wanted.width, wanted.height, origin_);
+  }
+
+  const std::string path_, origin_;
+  const ImageOptions options_;
+  const ImageProcessor processor_;
+  const std::vector<Sample> samples_;
+};
+
+void check_options(const ImageOptions& options, const SettingName& called, const std::string& origin) {
+  if (options.channels != 1 && options.channels != 3)
+    fail(WEFT_INVALID_ARGUMENT,
+         "images of a folder become grey or RGB, but the model takes {} channels; give pixel_values in a "
+         ".safetensors file",
+         options.channels);
+  check_processing(options.processing, options.channels, origin);
+  if (options.random_crop && !(*options.random_crop > 0 && *options.random_crop <= 1))
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be more than 0 and at most 1", called("random_crop"),
+         *options.random_crop);
+  if (options.random_crop && !options.processing.output_size())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} resizes what it crops, but {} gives no size; set do_resize to true, with a size",
+         called("random_crop"), origin);
+  if (!(options.held_out >= 0 && options.held_out < 1))
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 0 and less than 1", called("held_out"),
+         options.held_out);
+}
+
+// Returns the label of each class.
+std::vector<int64_t> labels_of(const std::string& path, const std::vector<ImageClass>& classes,
+                               const ImageOptions& options) {
+  std::vector<int64_t> labels;
+  for (const ImageClass& images : classes) {
+    const auto found = options.label_of.find(images.name);
+    if (found == options.label_of.end() && !options.label_of.empty())
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: the folder \"{}\" is no class of the model, whose label2id begins with \"{}\"; rename the "
+           "folder, or name all classes in label2id",
+           path, printable(images.name, 60), printable(options.label_of.begin()->first, 60));
+    labels.push_back(options.label_of.empty() ? static_cast<int64_t>(labels.size()) : found->second);
+    if (labels.back() < 0 || (options.num_labels > 0 && labels.back() >= options.num_labels))
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: the class \"{}\" is label {} of {} classes, but the model has {} labels; give a model with "
+           "more (num_labels or id2label in config.json), or fewer classes",
+           path, printable(images.name, 60), labels.back(), classes.size(), options.num_labels);
+  }
+  return labels;
+}
+
+}  // namespace
+
+std::vector<std::string> files_of_part(const ImageClass& images, Part part, double held_out, int64_t seed) {
+  if (part == Part::kAll) return images.files;
+  uint64_t key = mixed(static_cast<uint64_t>(seed));
+  for (const char letter : images.name) key = mixed(key + static_cast<unsigned char>(letter));
+  SampleRandom random(static_cast<int64_t>(key), 0, 0);
+  std::vector<std::string> shuffled = images.files;
+  for (size_t left = shuffled.size(); left > 1; --left)
+    std::swap(shuffled[left - 1], shuffled[draw_below(left, random)]);
+  const auto rounded = static_cast<size_t>(held_out * static_cast<double>(shuffled.size()) + 0.5);
+  const auto border = shuffled.begin() + static_cast<std::ptrdiff_t>(std::min(rounded, shuffled.size() - 1));
+  std::vector<std::string> files =
+      part == Part::kHeldOut ? std::vector(shuffled.begin(), border) : std::vector(border, shuffled.end());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::shared_ptr<Dataset> image_folder(const std::string& path, const ImageOptions& options) {
+  return image_folder(path, options, own_name, "the processing of images");
+}
+
+std::shared_ptr<Dataset> image_folder(const std::string& path, const ImageOptions& options,
+                                      const SettingName& called, const std::string& origin) {
+  check_options(options, called, origin);
+  const std::vector<ImageClass> classes = find_images(path);
+  std::vector<int64_t> labels(classes.size());
+  if (options.labels) labels = labels_of(path, classes, options);
+  std::vector<Sample> samples;
+  for (size_t i = 0; i < classes.size(); ++i)
+    for (const std::string& file : files_of_part(classes[i], options.part, options.held_out, options.seed))
+      samples.push_back({classes[i].name + "/" + file, labels[i]});
+  if (samples.empty())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: no image is held out by {} {}: the classes have too few images; give more", path,
+         called("held_out"), options.held_out);
+  return std::make_shared<ImageFolder>(path, options, origin, std::move(samples));
+}
+
+}  // namespace weft::data

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Writes images.json: what Pillow and transformers' ViTImageProcessor (its Pillow backend) make of small images.
+
+    files        the bytes of PNG and JPEG files, in base64
+    decoded      the pixels of a file as Pillow's convert() gives them, in hexadecimal
+    resized      the same after Pillow's resize()
+    processed    a preprocessor_config.json, and the pixel_values of a file
+
+    generate.py            writes images.json if it is missing or differs
+    generate.py --check    makes it again and compares; exit status 1 where it differs
+"""
+
+import base64
+import io
+import sys
+from pathlib import Path
+
+import numpy
+import PIL
+import transformers
+from PIL import Image
+from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import json_oracle
+
+FILE = Path(__file__).resolve().parent / "images.json"
+
+
+def picture(height, width, channels):
+    """Waves with edges in them, different in each channel."""
+    y, x, c = numpy.mgrid[0:height, 0:width, 0:channels]
+    waves = 127 + 90 * numpy.sin(0.9 * x + 0.4 * y + 2 * c) + 37 * ((3 * x + 5 * y + c) % 7 < 3)
+    return numpy.clip(waves, 0, 255).astype(numpy.uint8)
+
+
+def encoded(image, format, **options):
+    file = io.BytesIO()
+    image.save(file, format, **options)
+    return file.getvalue()
+
+
+def images():
+    rgb = Image.fromarray(picture(13, 17, 3))
+    grey = Image.fromarray(picture(13, 17, 1)[..., 0])
+    rgba = Image.fromarray(picture(11, 10, 4), "RGBA")
+    return {
+        "rgb.png": encoded(rgb, "PNG"),
+        "tall.png": encoded(Image.fromarray(picture(29, 12, 3)), "PNG"),
+        "grey.png": encoded(grey, "PNG"),
+        "grey_alpha.png": encoded(rgba.convert("LA"), "PNG"),
+        "bits.png": encoded(grey.point(lambda v: 255 * (v > 120)).convert("1"), "PNG"),
+        "palette.png": encoded(rgb.quantize(19), "PNG"),
+        "clear_palette.png": encoded(rgb.quantize(7), "PNG", transparency=3),
+        "rgba.png": encoded(rgba, "PNG"),
+        "rgb.jpeg": encoded(rgb, "JPEG", quality=90),
+        "progressive.jpeg": encoded(rgb, "JPEG", quality=70, progressive=True, subsampling=2),
+        "grey.jpeg": encoded(grey, "JPEG"),
+        "cmyk.jpeg": encoded(rgb.convert("CMYK"), "JPEG", quality=90),
+    }
+
+
+def opened(data):
+    return Image.open(io.BytesIO(data))
+
+
+def pixels(image):
+    return image.tobytes().hex()
+
+
+SIZES = [(5, 4), (8, 8), (13, 20), (31, 17), (1, 1)]  # height, width
+CONFIGS = [
+    ("rgb.png", 3, {"size": {"height": 8, "width": 8}}),
+    ("tall.png", 3, {"size": 9, "resample": 3, "image_mean": [0.485, 0.456, 0.406],
+                     "image_std": [0.229, 0.224, 0.225]}),
+    ("tall.png", 3, {"size": {"shortest_edge": 7}, "do_center_crop": True, "crop_size": 6, "resample": 1}),
+    ("rgb.png", 3, {"size": 7, "default_to_square": False, "do_center_crop": True, "resample": 0,
+                    "crop_size": {"height": 9, "width": 5}}),
+    ("rgb.png", 3, {"do_resize": False, "do_center_crop": True, "crop_size": {"height": 16, "width": 20}}),
+    ("rgb.png", 3, {"do_resize": False, "do_normalize": False, "do_center_crop": True,
+                    "crop_size": {"height": 6, "width": 7}}),
+    ("rgb.jpeg", 3, {"size": [6, 8], "do_rescale": False, "image_mean": 120.0, "image_std": 60.0}),
+    ("palette.png", 3, {"size": {"height": 6, "width": 6}, "do_convert_rgb": True, "resample": 5}),
+    ("rgba.png", 3, {"size": {"height": 6, "width": 6}, "do_convert_rgb": True, "resample": 4}),
+    ("grey.png", 1, {"size": {"height": 6, "width": 6}, "image_mean": [0.3], "image_std": [0.7],
+                     "rescale_factor": 0.01}),
+]
+
+
+def processed(data, channels, config):
+    values = ViTImageProcessorPil(**config)(opened(data), return_tensors="np")["pixel_values"][0]
+    assert values.shape[0] == channels
+    return [[round(float(value), 6) for value in channel.flatten()] for channel in values]
+
+
+def make():
+    files = images()
+    resampled = opened(files["rgb.png"])
+    return {
+        "transformers": transformers.__version__,
+        "pillow": PIL.__version__,
+        "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
+        "decoded": [{"file": name, "channels": channels, "pixels": pixels(opened(data).convert(mode))}
+                    for name, data in files.items() for channels, mode in ((1, "L"), (3, "RGB"))],
+        "resized": [{"file": "rgb.png", "filter": number, "height": height, "width": width,
+                     "pixels": pixels(resampled.resize((width, height), number))}
+                    for number in range(6) for height, width in SIZES],
+        "processed": [{"file": name, "channels": channels, "config": config,
+                       "values": processed(files[name], channels, config)} for name, channels, config in CONFIGS],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(json_oracle.main(FILE, make, 1e-5, "Decoding and processing of images"))
