@@ -16,8 +16,6 @@
 #include "booster/option_checks.hpp"
 #include "comm/agreement.hpp"
 #include "command/text_data.hpp"
-#include "host/launch/rank_environment.hpp"
-#include "log.hpp"
 #include "plugins.hpp"
 
 namespace weft::command {
@@ -216,7 +214,7 @@ data::Part part_of(const json& arguments, double held_out, data::Part otherwise)
 
 // Returns the images of the folder under `key`.
 std::shared_ptr<data::Dataset> open_images(const json& arguments, const char* key, const Model& model,
-                                           int64_t seed, data::Part otherwise) {
+                                           const World& world, int64_t seed, data::Part otherwise) {
   const std::string path = path_of_data(arguments, key);
   for (const char* other :
        {"sequence_length", "token_type", "tokenizer", "packing", "long_documents", "skip_broken_lines"})
@@ -229,9 +227,8 @@ std::shared_ptr<data::Dataset> open_images(const json& arguments, const char* ke
   options.held_out = real(arguments, "held_out", 0);
   options.part = part_of(arguments, options.held_out, otherwise);
   options.seed = seed;
-  return open_images(model, path, options, flag_of, [](const std::string& line) {
-    if (launch::read_rank_environment().rank == 0) log(WEFT_LOG_INFO, line);
-  });
+  return open_images(model, path, options, flag_of,
+                     [&](const std::string& line) { world.print_on_master(line); });
 }
 
 // Throws for flags of folders of images.
@@ -245,20 +242,21 @@ void refuse_image_flags(const json& arguments, const Model& model) {
 
 }  // namespace
 
-int64_t loader_workers(const json& arguments, const char* key, const Model& model) {
+int64_t loader_workers(const json& arguments, const char* key, const Model& model, const World& world) {
   if (given(arguments, "workers")) {
     const int64_t workers = integer(arguments, "workers", 0);
     if (workers >= 0 && workers <= 256) return workers;
     fail(WEFT_INVALID_ARGUMENT, "--workers is {}, must be 0 to 256", workers);
   }
   if (!is_image_folder(model, path_of_data(arguments, key))) return 0;
-  const int64_t ranks = std::max(1, launch::read_rank_environment().local_world_size);
-  return std::clamp<int64_t>(std::thread::hardware_concurrency() / ranks, 1, 4);
+  return std::clamp<int64_t>(std::thread::hardware_concurrency() / static_cast<unsigned>(world.local_size()),
+                             1, 4);
 }
 
-std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model) {
+std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model,
+                                         const World& world) {
   if (is_image_folder(model, text(arguments, key)))
-    return open_images(arguments, key, model, 0, data::Part::kAll);
+    return open_images(arguments, key, model, world, 0, data::Part::kAll);
   return open_dataset(model, text(arguments, key), sequence_length(arguments), token_type(arguments),
                       flag_of);
 }
@@ -288,7 +286,7 @@ std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const M
   std::shared_ptr<data::Dataset> dataset;
   on_every_rank(world.communicator(), [&] {
     if (is_image_folder(model, path_of_data(arguments, "data"))) {
-      dataset = with_usual_objective(model, open_images(arguments, "data", model, seed, held_out_part),
+      dataset = with_usual_objective(model, open_images(arguments, "data", model, world, seed, held_out_part),
                                      objective, flag_of);
       return;
     }

@@ -46,9 +46,10 @@ int64_t sequence_length(const json& arguments);
 std::string flag_of(std::string key);
 // Returns --workers; without it, for a folder of images as many threads as each rank of this host has
 // processors, at most 4, and otherwise 0.
-int64_t loader_workers(const json& arguments, const char* key, const Model& model);
+int64_t loader_workers(const json& arguments, const char* key, const Model& model, const World& world);
 // Opens the data set under `key` with --sequence-length and --token-type, and checks it against `model`.
-std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model);
+std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model,
+                                         const World& world);
 // Joins the job as launch() does, within --timeout seconds if it is given, which must be more than 0 and at
 // most a year. Throws on every rank if the ranks run different verbs or have different flags, except for
 // paths that each rank reads itself (--model, --data, --tokenizer, --inputs, --adapter, --booster): boost()

@@ -39,7 +39,7 @@ data::Loader sequential_loader(const json& arguments, const char* key, const Ope
                                int64_t otherwise) {
   const Booster& booster = opened.booster;
   data::LoaderOptions options;
-  options.num_workers = loader_workers(arguments, key, opened.job.model);
+  options.num_workers = loader_workers(arguments, key, opened.job.model, booster.world());
   options.rank = booster.data_rank();
   options.ranks = booster.data_size();
   options.batch_size =
@@ -165,7 +165,7 @@ int forward(const json& arguments) {
   const World world = join_job("forward", arguments);
   const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
   Opened opened = open_job(arguments, options, world,
-                           [&](const Model& model) { return open_data(arguments, "inputs", model); });
+                           [&](const Model& model) { return open_data(arguments, "inputs", model, world); });
   // The images of a folder can be more than fit in memory.
   const bool is_folder = is_image_folder(opened.job.model, text(arguments, "inputs"));
   data::Loader loader =

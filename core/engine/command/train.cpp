@@ -59,7 +59,7 @@ data::Loader make_loader(const json& arguments, const Model& model, const Booste
   options.ranks = booster.data_size();
   options.shuffle = !flag(arguments, "no_shuffle");
   options.seed = booster.options().seed;
-  options.num_workers = loader_workers(arguments, "data", model);
+  options.num_workers = loader_workers(arguments, "data", model, booster.world());
   data::Loader loader(
       open_labelled_data(arguments, model, options.seed, booster.world(), data::Part::kTraining), options);
   if (options.batch_size / options.ranks < booster.options().accumulate)
