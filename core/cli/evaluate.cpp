@@ -45,7 +45,7 @@ void add_generate(CLI::App& application) {
                   "Example: weft generate --model out --prompt \"The \" --max-new-tokens 200");
   verb.model_flags()
       .allow_missing_flag("an error")
-      .text("--prompt", "prompt", "Text to continue, for models whose tokens are bytes")
+      .text("--prompt", "prompt", "Text to continue, for models with a tokenizer, or whose tokens are bytes")
       .integers("--prompt-ids", "prompt_ids",
                 "Token ids to continue: 1,2,3; with --inputs the first tokens of the decoder")
       .text("--prompts", "prompts",

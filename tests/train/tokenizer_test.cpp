@@ -1,0 +1,93 @@
+// `weft tokenizer`, and what the other verbs do with the tokenizer that it trained.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "train/command.hpp"
+
+namespace weft::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class TokenizerCommand : public CommandTest {
+ protected:
+  static constexpr int kTokens = 300;
+
+  void SetUp() override {
+    std::string text;
+    for (int i = 0; i < 40; ++i)
+      text += "the quick brown fox number " + std::to_string(i) + " jumps over the lazy dog\n";
+    text_ = folder_.file("text.txt", text);
+    expect_success({"tokenizer", "train", "--data", text_, "--vocab-size", std::to_string(kTokens), "--save",
+                    in("tokenizer")});
+  }
+  Output tokenizer(const Words& words, const std::string& input) const {
+    launch::Process process(Words{weft_program(), "tokenizer"} + words,
+                            {.environment = {{"OMP_NUM_THREADS", "1"}}, .input = input});
+    return process.finish();
+  }
+  // A model of that many tokens in the folder of the tokenizer.
+  std::string model() const {
+    std::ofstream(in("tokenizer/config.json")) << config_json({.vocabulary = kTokens});
+    return in("tokenizer");
+  }
+  std::string text_;
+};
+
+TEST_F(TokenizerCommand, EncodesAndDecodesLineByLine) {
+  const std::string text = "the quick brown fox\n\n  h\xc3\xa9llo \xe4\xb8\xad \n";
+  const Output encoded = tokenizer({"encode", "--model", in("tokenizer")}, text);
+  ASSERT_EQ(encoded.exit_code, 0) << encoded.error;
+  std::istringstream lines(encoded.out);
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  const auto ids = json::parse(line).get<std::vector<int64_t>>();
+  EXPECT_LE(ids.size(), 8u);  // of 19 bytes: merges were learned
+  for (const int64_t id : ids) EXPECT_LT(id, kTokens);
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(line, "[]");
+  const Output decoded = tokenizer({"decode", "--model", in("tokenizer")}, encoded.out);
+  EXPECT_EQ(decoded.exit_code, 0) << decoded.error;
+  EXPECT_EQ(decoded.out, text);
+}
+
+TEST_F(TokenizerCommand, RefusesWhatItCannotRead) {
+  const auto refused = [&](const Words& words, const std::string& input, const std::string& piece) {
+    const Output output = tokenizer(words, input);
+    EXPECT_EQ(output.exit_code, 1) << output.error;
+    EXPECT_THAT(output.error, HasSubstr(piece));
+  };
+  const Words decode = {"decode", "--model", in("tokenizer")};
+  refused(decode, "[1]\n7\n", "line 2 is a number");
+  refused(decode, "[1, \"a\"]\n", "must be an id");
+  refused({"encode", "--model", in("nothing")}, "a\n", in("nothing"));
+  refused({"train", "--data", in("missing.txt"), "--save", in("other")}, "", in("missing.txt"));
+  refused({"train", "--data", text_, "--vocab-size", "100", "--save", in("other")}, "", "100");
+  EXPECT_FALSE(std::filesystem::exists(in("other/tokenizer.json")));
+}
+
+TEST_F(TokenizerCommand, ServesTrainingEvaluationAndGeneration) {
+  expect_success({"train", "--model", model(), "--data", text_, "--steps", "3", "--batch-size", "4",
+                  "--sequence-length", "16", "--save", in("out")});
+  EXPECT_TRUE(std::filesystem::exists(in("out/tokenizer.json")));
+  const json evaluated =
+      json::parse(expect_success({"evaluate", "--model", in("out"), "--data", text_, "--json"}).out);
+  EXPECT_GT(evaluated.at("labels").get<double>(), 0);
+  const std::string text = expect_success({"generate", "--model", in("out"), "--prompt", "the quick",
+                                           "--greedy", "--max-new-tokens", "4"})
+                               .out;
+  EXPECT_THAT(text, testing::StartsWith("the quick"));
+}
+
+TEST_F(TokenizerCommand, DoesNotFitASmallerModel) {
+  std::ofstream(in("tokenizer/config.json")) << config_json({.vocabulary = kTokens - 1});
+  EXPECT_TRUE(refuses({"train", "--model", in("tokenizer"), "--data", text_, "--steps", "1"}, 1,
+                      {std::to_string(kTokens), std::to_string(kTokens - 1), "tokenizer"}));
+}
+
+}  // namespace
+}  // namespace weft::test
