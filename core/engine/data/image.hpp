@@ -52,8 +52,8 @@ struct Rectangle {
 Image cropped(const Image& image, const Rectangle& rectangle);
 // Mirrors the image from left to right.
 void flip(Image& image);
-// Returns the image in another size, as Pillow's resize() does: along rows first and then along columns, with
-// weights of 22 bits and values rounded to 8 bits after each pass.
+// Returns the image in another size, as Pillow's resize() does: along rows and along columns, in the order of
+// Pillow 13, with weights of 22 bits and values rounded to 8 bits after each pass.
 Image resized(Image image, ImageSize size, Resampling filter);
 
 }  // namespace weft::data

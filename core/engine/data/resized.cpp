@@ -158,7 +158,12 @@ Image resized(Image image, ImageSize size, Resampling resampling) {
   if (image.size == size) return image;
   if (resampling == Resampling::kNearest) return resized_to_nearest(image, size);
   const Filter filter = filter_of(resampling);
-  if (image.size.width != size.width) image = resized_rows(image, size.width, filter);
+  // Pillow 13 begins with the columns where fewer pixels are left then. Where it rounds between them, the
+  // order decides about the last bit, and about more where a filter overshoots.
+  const int64_t narrower = image.size.width - size.width, lower = image.size.height - size.height;
+  const bool columns_first = lower > 0 && lower > 2 * narrower;
+  if (columns_first) image = resized_columns(image, size.height, filter);
+  if (narrower != 0) image = resized_rows(image, size.width, filter);
   if (image.size.height != size.height) image = resized_columns(image, size.height, filter);
   return image;
 }

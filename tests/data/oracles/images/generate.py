@@ -95,16 +95,15 @@ def processed(data, channels, config):
 
 def make():
     files = images()
-    resampled = opened(files["rgb.png"])
     return {
         "transformers": transformers.__version__,
         "pillow": PIL.__version__,
         "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
         "decoded": [{"file": name, "channels": channels, "pixels": pixels(opened(data).convert(mode))}
                     for name, data in files.items() for channels, mode in ((1, "L"), (3, "RGB"))],
-        "resized": [{"file": "rgb.png", "filter": number, "height": height, "width": width,
-                     "pixels": pixels(resampled.resize((width, height), number))}
-                    for number in range(6) for height, width in SIZES],
+        "resized": [{"file": name, "filter": number, "height": height, "width": width,
+                     "pixels": pixels(opened(files[name]).resize((width, height), number))}
+                    for name in ("rgb.png", "tall.png") for number in range(6) for height, width in SIZES],
         "processed": [{"file": name, "channels": channels, "config": config,
                        "values": processed(files[name], channels, config)} for name, channels, config in CONFIGS],
     }
