@@ -60,8 +60,7 @@ json read_config(const fs::path& folder) {
   json config = read_optional(folder / "tokenizer_config.json");
   if (config.contains("added_tokens_decoder")) return config;
   const json map = read_optional(folder / "special_tokens_map.json");
-  for (const auto& [key, value] : map.items())
-    config[key] = value;
+  for (const auto& [key, value] : map.items()) config[key] = value;
   json added = json::object();
   const json legacy = read_optional(folder / "added_tokens.json");
   for (const auto& [content, id] : legacy.items()) {

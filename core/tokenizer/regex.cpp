@@ -28,7 +28,7 @@ class Matcher {
       }
       do {
         if (choices_.size() == bottom) return std::nullopt;
-      } while (!pop(step, at) || tried.again(step, at));
+      } while (!pop(step, at) || (!is_fork(step) && tried.again(step, at)));
     }
   }
 
@@ -52,6 +52,9 @@ class Matcher {
     size_t count_ = 0;
     std::unordered_set<uint64_t> known_;
   };
+
+  // A fork asks by itself whether it was tried.
+  bool is_fork(uint32_t step) const { return program_.steps[step].kind == Kind::kFork; }
 
   bool take(const CodePointSet& set, size_t& at) const {
     if (at == text_.size()) return false;

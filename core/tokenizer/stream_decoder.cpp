@@ -33,10 +33,11 @@ struct Tokenizer::StreamDecoder::State {
     // A window begins with tokens whose text is known, for decoders treat the first token in another way.
     if (size == text.size() && window.size() > kContext) {
       const std::vector<int64_t> last(window.end() - static_cast<std::ptrdiff_t>(kContext / 2), window.end());
-      const size_t known = decode(last).size();
-      if (known > 0) {
+      const std::string known = decode(last);
+      // Not so where it begins within a character of several tokens.
+      if (!known.empty() && text.ends_with(known)) {
         window = last;
-        done = known;
+        done = known.size();
       }
     }
     return added;

@@ -55,7 +55,7 @@ TEST(Decode, StreamsWholeCharacters) {
 
 TEST(Decode, StreamsWhatItDecodesAtOnce) {
   Json parts = of_bytes();
-  parts["added_tokens"] = {added_token("<x>")};
+  parts["added_tokens"] = Json::array({added_token("<x>")});
   const Tokenizer tokenizer = open_tokenizer(parts);
   Ids ids;
   for (int64_t i = 0; i < 300; ++i) ids.push_back(i * i * 7 % 11 % 5);

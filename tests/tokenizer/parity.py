@@ -185,7 +185,7 @@ def t5(training):
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     tokenizer.train_from_iterator(training[:150], trainers.UnigramTrainer(
-        vocab_size=1500, show_progress=False, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>"))
+        vocab_size=4000, show_progress=False, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>"))
     tokenizer.post_processor = template("$A </s>", "$A </s> $B </s>", tokenizer, ["</s>"])
     return tokenizer
 

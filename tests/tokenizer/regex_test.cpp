@@ -76,6 +76,14 @@ TEST(Regex, NestsAndNegatesClasses) {
   EXPECT_EQ(matches("\\P{L}+", "a1é2"), (Words{"1", "2"}));
 }
 
+TEST(Regex, MatchesLongRunsAsShortOnes) {
+  for (const size_t count : {3u, 10'000u}) {
+    const std::string spaces(count, ' ');
+    EXPECT_EQ(matches(R"(\s*[\r\n]+|\s+(?!\S)|\s+|x)", spaces + "x"), (Words{spaces.substr(1), " ", "x"}))
+        << count;
+  }
+}
+
 TEST(Regex, TakesTimeThatGrowsWithTheTextAlone) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(matches("(?:a+)+b", std::string(500, 'a')), Words{});
