@@ -83,9 +83,10 @@ TEST(Product, OfFewRowsAgreesForAllSizesAndInstructionSets) {
       for (const int64_t inputs : {1, 16, 77, 200})
         for (const int64_t outputs : {1, 15, 64, 333})
           for (const bool outputs_are_rows : {true, false}) {
-            const at::Tensor x = at::randn({rows, inputs}), bias = at::randn({outputs});
+            // Positive, so that no sum cancels out.
+            const at::Tensor x = at::rand({rows, inputs}), bias = at::rand({outputs});
             const at::Tensor w =
-                at::randn({outputs_are_rows ? outputs : inputs, outputs_are_rows ? inputs : outputs});
+                at::rand({outputs_are_rows ? outputs : inputs, outputs_are_rows ? inputs : outputs});
             const at::Tensor matrix = outputs_are_rows ? w : w.t(), y = at::empty({rows, outputs});
             const at::Tensor exact = at::mm(x.to(at::kDouble), matrix.to(at::kDouble).t()) + bias;
             kernels::few_rows_product(rows, inputs, outputs, x.const_data_ptr<float>(),
