@@ -24,7 +24,8 @@ class Tokenizer {
   // Returns the ids of `text`. With `add_special_tokens` the ones that the post-processor of the files puts
   // around one sequence ("[CLS]" and "[SEP]", "<|begin_of_text|>"). Text of special tokens becomes their ids.
   // "truncation" and "padding" of tokenizer.json are ignored on purpose: transformers applies them on request
-  // alone. Bytes that are not UTF-8 are read as U+FFFD, one for each maximal invalid part.
+  // alone. Bytes that are not UTF-8 are read as U+FFFD, one for each maximal invalid part. Throws
+  // INVALID_ARGUMENT for text that no token spells, if the vocabulary has no token for the unknown.
   std::vector<int64_t> encode(std::string_view text, bool add_special_tokens = true) const;
   // Returns the ids of a pair of sequences, as the post-processor joins them. `types`, where given, receives
   // the type of each token (0: of the first, 1: of the second sequence).
