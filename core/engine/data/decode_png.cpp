@@ -32,13 +32,19 @@ class PngReader {
     png_read_info(png_, info_);
     return true;
   }
-  // Makes libpng convert to 8 bits of grey or RGB without alpha. Values of 16 bits keep their upper 8.
-  bool prepare() {
+  // Makes libpng convert to 8 bits of grey or RGB, or of RGBA with `alpha`. Values of 16 bits keep their
+  // upper 8.
+  bool prepare(bool alpha) {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
     if (color_type() == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png_);
     if (color_type() == PNG_COLOR_TYPE_GRAY && depth() < 8) png_set_expand_gray_1_2_4_to_8(png_);
     png_set_strip_16(png_);
-    png_set_strip_alpha(png_);
+    if (alpha) {
+      png_set_tRNS_to_alpha(png_);
+      png_set_gray_to_rgb(png_);
+    } else {
+      png_set_strip_alpha(png_);
+    }
     png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
     return true;
@@ -52,6 +58,9 @@ class PngReader {
 
   ImageSize size() const { return {png_get_image_height(png_, info_), png_get_image_width(png_, info_)}; }
   int color_type() const { return png_get_color_type(png_, info_); }
+  bool has_alpha() const {
+    return (color_type() & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png_, info_, PNG_INFO_tRNS) != 0;
+  }
   int depth() const { return png_get_bit_depth(png_, info_); }
   int channels() const { return png_get_channels(png_, info_); }
   size_t row_bytes() const { return png_get_rowbytes(png_, info_); }
@@ -78,7 +87,7 @@ class PngReader {
 
 }  // namespace
 
-Image decode_png(std::string_view bytes, const std::string& name) {
+Image decode_png(std::string_view bytes, const std::string& name, bool keep_alpha) {
   PngReader reader(bytes);
   const auto refuse = [&] {
     fail(WEFT_DATA_LOSS, "{}: this PNG image cannot be decoded: {}; the file is damaged or was cut short",
@@ -93,8 +102,10 @@ Image decode_png(std::string_view bytes, const std::string& name) {
   const ImageSize size = reader.size();
   check_dimensions(name, size, bytes.size(),
                    static_cast<double>(size.height) * static_cast<double>(reader.row_bytes()) / 1032);
-  if (!reader.prepare()) refuse();
-  Image image(reader.channels() == 1 ? Image::Colours::kGrey : Image::Colours::kRgb, size);
+  const bool alpha = keep_alpha && reader.has_alpha();
+  if (!reader.prepare(alpha)) refuse();
+  using Colours = Image::Colours;
+  Image image(alpha ? Colours::kRgba : reader.channels() == 1 ? Colours::kGrey : Colours::kRgb, size);
   if (reader.channels() != image.channels() || reader.row_bytes() != static_cast<size_t>(image.row_bytes()))
     fail(WEFT_INTERNAL, "{}: libpng gives {} channels in {} bytes a row", name, reader.channels(),
          reader.row_bytes());

@@ -38,6 +38,15 @@ Image rgb_of_cmyk(const Image& image) {
   });
 }
 
+Image rgb_on_white(const Image& image) {
+  return each_pixel(image, Colours::kRgb, [](const uint8_t* rgba, uint8_t* rgb) {
+    for (int c = 0; c < 3; ++c) {
+      const int product = rgba[c] * rgba[3] + 255 * (255 - rgba[3]) + 128;
+      rgb[c] = static_cast<uint8_t>(((product >> 8) + product) >> 8);
+    }
+  });
+}
+
 }  // namespace
 
 Image::Image(Colours colours, ImageSize size) : colours(colours), size(size) {
@@ -62,6 +71,7 @@ void check_dimensions(const std::string& name, ImageSize size, size_t bytes, dou
 }
 
 Image converted(Image image, Colours colours) {
+  if (image.colours == Colours::kRgba) image = rgb_on_white(image);
   if (image.colours == Colours::kCmyk && colours != Colours::kCmyk) image = rgb_of_cmyk(image);
   if (image.colours == colours) return image;
   if (colours == Colours::kGrey)
@@ -69,9 +79,9 @@ Image converted(Image image, Colours colours) {
   return each_pixel(image, colours, [](const uint8_t* grey, uint8_t* rgb) { std::fill_n(rgb, 3, *grey); });
 }
 
-Image decode_image(std::string_view bytes, const std::string& name, int64_t channels) {
+Image decode_image(std::string_view bytes, const std::string& name, int64_t channels, bool on_white) {
   const Colours colours = channels == 1 ? Colours::kGrey : Colours::kRgb;
-  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return converted(decode_png(bytes, name), colours);
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return converted(decode_png(bytes, name, on_white), colours);
   if (bytes.starts_with("\xff\xd8\xff")) return converted(decode_jpeg(bytes, name), colours);
   fail(WEFT_INVALID_ARGUMENT, "{}: {}; an image must be JPEG or PNG", name,
        bytes.empty() ? "the file is empty"

@@ -12,7 +12,7 @@ namespace weft::data {
 
 // The pixels of an image, 8 bits per channel, row by row from the top, the channels of a pixel together.
 struct Image {
-  enum class Colours { kGrey, kRgb, kCmyk };
+  enum class Colours { kGrey, kRgb, kCmyk, kRgba };
 
   Colours colours = Colours::kRgb;
   ImageSize size;
@@ -31,16 +31,18 @@ struct Image {
 // truncated, INVALID_ARGUMENT for one that is not decoded, or whose header claims more than 178 million
 // pixels (which Pillow refuses too) or more than its bytes can hold.
 Image decode_jpeg(std::string_view bytes, const std::string& name);
-Image decode_png(std::string_view bytes, const std::string& name);
+// With `keep_alpha` an image that has transparent pixels, or could have them, becomes RGBA.
+Image decode_png(std::string_view bytes, const std::string& name, bool keep_alpha);
 // Decodes a JPEG or PNG image, which it tells apart by their first bytes, as grey (1 channel) or RGB (3).
-Image decode_image(std::string_view bytes, const std::string& name, int64_t channels);
+// `on_white` puts transparent pixels on a white background; otherwise transparency is dropped.
+Image decode_image(std::string_view bytes, const std::string& name, int64_t channels, bool on_white = false);
 
 // Throws INVALID_ARGUMENT for an image with too many pixels, or, in a file of `bytes`, with pixels that take
 // at least `needed` bytes.
 void check_dimensions(const std::string& name, ImageSize size, size_t bytes, double needed);
 
 // Returns the image in another colour space, as Pillow's convert() does: grey is the luma of ITU-R 601, and
-// CMYK becomes RGB without a colour profile.
+// CMYK becomes RGB without a colour profile. RGBA, which only decode_png() makes, is put on white.
 Image converted(Image image, Image::Colours colours);
 
 // A rectangle of an image, in pixels.

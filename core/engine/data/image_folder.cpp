@@ -65,7 +65,8 @@ class ImageFolder final : public Dataset {
   Image load(const std::string& file, SampleRandom random) const {
     constexpr size_t kLargestFile = size_t{1} << 30;
     const std::string path = path_ + "/" + file;
-    Image image = decode_image(read_file(path, kLargestFile), path, options_.channels);
+    Image image = decode_image(read_file(path, kLargestFile), path, options_.channels,
+                               options_.processing.do_convert_rgb);
     if (options_.random_crop)
       image = processor_.fitted(cropped(image, draw_crop(image.size, *options_.random_crop, random)));
     else

@@ -102,7 +102,8 @@ TEST_F(PreprocessorConfig, ProcessesAsTransformersDoes) {
     const ImageProcessing processing = load(one.at("config"));
     check_processing(processing, channels, "the file");
     const ImageProcessor processor(processing, channels);
-    const Image image = processor.sized(decode_image(file(one), name, channels), name);
+    const Image image =
+        processor.sized(decode_image(file(one), name, channels, processing.do_convert_rgb), name);
     EXPECT_EQ(image.size, *processing.output_size());
     std::vector<float> values(image.pixels.size());
     processor.write(image, values.data());

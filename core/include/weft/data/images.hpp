@@ -28,8 +28,9 @@ struct ImageSize {
 struct ImageProcessing {
   bool do_resize = true;
   ImageSize size = {224, 224};
-  int64_t shortest_edge =
-      0;  // if not 0, the shorter side after resizing, in place of `size`; keeps the ratio
+  // If not 0, the length of the shorter side after resizing, in place of `size`. Keeps the ratio of the
+  // sides.
+  int64_t shortest_edge = 0;
   Resampling resample = Resampling::kBilinear;
   bool do_center_crop = false;
   ImageSize crop_size = {};  // an image that is smaller gets black borders
@@ -37,7 +38,9 @@ struct ImageProcessing {
   double rescale_factor = 1.0 / 255;
   bool do_normalize = true;                                   // (value - image_mean) / image_std
   std::vector<double> image_mean = {0.5}, image_std = {0.5};  // one number, or one per channel
-  bool do_convert_rgb = false;                                // only checked: the model decides the channels
+  // Whether transparent pixels get a white background; otherwise transparency is dropped. For RGB alone. The
+  // model decides the channels.
+  bool do_convert_rgb = false;
 
   bool operator==(const ImageProcessing&) const = default;
 
@@ -78,7 +81,7 @@ struct ImageOptions {
 // "pixel_values" (channels, height, width) in fp32, and "labels" (int64). The order is that of the names of
 // the classes and files. Names that begin with a dot, and files beside the class folders that are no images,
 // are ignored. Files are read and decoded when their sample is wanted; several threads can do so at once.
-// Grey images, palettes, transparency and CMYK become grey or RGB as in Pillow.
+// Grey images, palettes and CMYK become grey or RGB as in Pillow.
 //
 // Throws NOT_FOUND without the folder; INVALID_ARGUMENT for a folder without classes, a class without images,
 // a file or folder in a class that is no image by its name, a class that has no label, and options that do
