@@ -94,6 +94,8 @@ class Command:
         words = shlex.split(rest.rstrip("\\"), comments=True)
         if verb == "run":  # what follows the program is the program's own
             words = words[:2]
+        elif words and re.fullmatch("[a-z]+", words[0]):  # a verb with verbs of its own
+            help_text += self.ask(verb, words[0], "--help")
         for word in words:
             flag = re.match(r"(--?[a-z][\w-]*)", word)
             if flag and not re.search(r"(^|[\s,])%s\b" % re.escape(flag[1]), help_text, re.MULTILINE):
@@ -140,11 +142,13 @@ PLANTED = {
     "    A=1 bin/weft train --modle x": "no flag --modle",
     "    weft train --strategy s -o wrong=1": "s has no option wrong",
     "    weft train \\\n      --wrong": "no flag --wrong",
+    "    weft plugins list --shallow": "no flag --shallow",
 }
 SOUND = ("# A: b `c`\n[a](#a-b-c) [b](b.md#b) [c](https://x/y.md) core/base core/*/x.cpp weft/h.hpp\n"
-         "    weft train --strategy s -o right=1 -n 2\n    weft run -n 2 program --own\n")
+         "    weft train --strategy s -o right=1 -n 2\n    weft run -n 2 program --own\n"
+         "    weft plugins list --deep\n")
 FAKE = ("#!/bin/sh\ncase \"$*\" in 'train --help') echo '  -n,--ranks  --strategy -o --model';; "
-        "'run --help') echo '  -n';; 'plugins show s') echo '    right  int';; *) exit 2;; esac\n")
+        "'run --help') echo '  -n';; 'plugins --help') echo '  list';; 'plugins list --help') echo '  --deep';; 'plugins show s') echo '    right  int';; *) exit 2;; esac\n")
 
 
 def prove():

@@ -17,6 +17,7 @@ namespace weft::data {
 // average over the pixels that become one.
 enum class Resampling { kNearest = 0, kLanczos = 1, kBilinear = 2, kBicubic = 3, kBox = 4, kHamming = 5 };
 
+// In pixels.
 struct ImageSize {
   int64_t height = 0;
   int64_t width = 0;
@@ -54,6 +55,7 @@ struct ImageProcessing {
   std::optional<ImageSize> output_size() const;
 };
 
+// Which images of a folder are read, and how.
 struct ImageOptions {
   int64_t channels = 3;  // 1 or 3
   ImageProcessing processing;

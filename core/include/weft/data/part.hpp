@@ -3,6 +3,7 @@
 
 namespace weft::data {
 
+// Which samples are read: those to train on, those that are held out, or both.
 enum class Part { kAll, kTraining, kHeldOut };
 
 }  // namespace weft::data

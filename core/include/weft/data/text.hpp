@@ -35,6 +35,7 @@ enum class Packing {
   kNone,       // each in samples of its own, with padding
 };
 
+// How text is read and divided into samples.
 struct TextOptions {
   int64_t sequence_length = 0;  // of a sample, in tokens
   Packing packing = Packing::kDocuments;
