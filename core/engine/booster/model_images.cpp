@@ -37,14 +37,16 @@ bool is_made_up(const std::string& name, int64_t label) {
 // Returns the labels of the classes that config.json names.
 std::map<std::string, int64_t> named_labels(const Config& config) {
   std::map<std::string, int64_t> labels;
-  if (config.has("label2id"))
-    for (const auto& [name, label] : parse_json(config.json("label2id"), config.origin()).items())
-      add_label(config, name, integer_of(label, "label2id", config.origin()), labels);
-  if (config.has("id2label"))
-    for (const auto& [id, name] : parse_json(config.json("id2label"), config.origin()).items())
-      if (name.is_string() && !id.empty() && id.size() < 10 &&
-          std::all_of(id.begin(), id.end(), [](char digit) { return digit >= '0' && digit <= '9'; }))
-        add_label(config, name.get<std::string>(), std::stoll(id), labels);
+  const auto object_of = [&](const char* key) {
+    return config.has(key) ? parse_json(config.json(key), config.origin()) : nlohmann::json::object();
+  };
+  const nlohmann::json label_of = object_of("label2id"), name_of = object_of("id2label");
+  for (const auto& [name, label] : label_of.items())
+    add_label(config, name, integer_of(label, "label2id", config.origin()), labels);
+  for (const auto& [id, name] : name_of.items())
+    if (name.is_string() && !id.empty() && id.size() < 10 &&
+        std::all_of(id.begin(), id.end(), [](char digit) { return digit >= '0' && digit <= '9'; }))
+      add_label(config, name.get<std::string>(), std::stoll(id), labels);
   const bool none = std::all_of(labels.begin(), labels.end(),
                                 [](const auto& known) { return is_made_up(known.first, known.second); });
   return none ? std::map<std::string, int64_t>() : labels;
