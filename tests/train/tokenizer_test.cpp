@@ -86,7 +86,7 @@ TEST_F(TokenizerCommand, ServesTrainingEvaluationAndGeneration) {
 TEST_F(TokenizerCommand, DoesNotFitASmallerModel) {
   std::ofstream(in("tokenizer/config.json")) << config_json({.vocabulary = 100});
   EXPECT_TRUE(refuses({"train", "--model", in("tokenizer"), "--data", text_, "--steps", "1"}, 1,
-                      {"100", "tokenizer"}));
+                      {"ids up to", "0 to 99", "--tokenizer"}));
 }
 
 }  // namespace
