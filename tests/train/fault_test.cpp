@@ -177,7 +177,8 @@ TEST_F(Fault, OfTheBoosterFile) {
 
 TEST_F(Fault, OfData) {
   EXPECT_TRUE(refused_data(in("none.txt"), {}, {"none.txt: no such data file (--data)"}));
-  EXPECT_TRUE(refused_data(folder_.path(), {}, {"this is a folder"}));
+  std::filesystem::create_directory(in("folder"));
+  EXPECT_TRUE(refused_data(in("folder"), {}, {"the folder has no text", "*.log"}));
   EXPECT_TRUE(refused_data(folder_.file("empty.txt", ""), {}, {"empty.txt: the file is empty"}));
   EXPECT_TRUE(refused_data(folder_.file("short.txt", "short"), {},
                            {"short.txt: 5 tokens, shorter than one sample of 32"}));
