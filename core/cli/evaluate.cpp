@@ -69,6 +69,7 @@ void add_generate(CLI::App& application) {
       .flag("--greedy", "greedy", "Always take the most likely token")
       .integers("--stop-ids", "stop_ids",
                 "Ids that end a sequence: 1,2,3; default: \"eos_token_id\" of the model's files", true)
+      .words("--stop", "stop", "Text that ends a sequence, which is printed up to it; can be repeated")
       .flag("--json", "json", "Print a JSON object for each prompt and sample")
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()

@@ -61,13 +61,13 @@ TEST_F(Generate, WritesTokenIdsWhereTokensAreNoBytes) {
   const Words ids = {"generate", "--model", in("ids.json"), "--greedy", "--max-new-tokens", "3"};
   const std::string text = expect_success(ids + Words{"--prompt-ids", "1,49"}).out;
   EXPECT_THAT(text, testing::MatchesRegex("1,49,[0-9]+,[0-9]+,[0-9]+\n"));
-  EXPECT_TRUE(refuses(ids + Words{"--prompt", "text"}, 1,
-                      {"--prompt needs a tokenizer", "--prompt-ids"}));
+  EXPECT_TRUE(refuses(ids + Words{"--prompt", "text"}, 1, {"--prompt needs a tokenizer", "--prompt-ids"}));
+  EXPECT_TRUE(refuses(ids + Words{"--prompt-ids", "1", "--stop", "text"}, 1,
+                      {"--stop needs a tokenizer", "--stop-ids"}));
   EXPECT_TRUE(refuses(ids + Words{"--prompt-ids", "50"}, 1, {"50 is outside", "0 to 49"}));
   EXPECT_TRUE(refuses(ids + Words{"--prompt-ids", "-1"}, 1, {"-1 is outside"}));
   folder_.file("out/tokenizer.json", "{}");
-  EXPECT_TRUE(
-      refuses({"generate", "--model", in("out"), "--prompt", "text"}, 1, {"tokenizer.json"}));
+  EXPECT_TRUE(refuses({"generate", "--model", in("out"), "--prompt", "text"}, 1, {"tokenizer.json"}));
 }
 
 TEST_F(Generate, RefusesWhatMakesNoSense) {
@@ -85,6 +85,7 @@ TEST_F(Generate, RefusesWhatMakesNoSense) {
   EXPECT_TRUE(refused({"--prompt", "a", "--num-samples", "0"}, {"--num-samples is 0", "1 to 65536"}));
   EXPECT_TRUE(refused({"--prompt", "a", "--batch-size", "0"}, {"--batch-size is 0"}));
   EXPECT_TRUE(refused({"--prompt", "a", "--stop-ids", "256"}, {"--stop-ids: 256", "0 to 255"}));
+  EXPECT_TRUE(refused({"--prompt", "a", "--stop", ""}, {"--stop is empty"}));
   EXPECT_TRUE(refused({"--inputs", "x.safetensors"}, {"--inputs is for models with an encoder"}));
   EXPECT_TRUE(refused({"--prompts", in("none.jsonl")}, {"--prompts: cannot read", "none.jsonl"}));
   EXPECT_TRUE(
@@ -161,6 +162,24 @@ TEST_F(Generate, EndsWithAStopId) {
   folder_.file("out/generation_config.json", json{{"eos_token_id", {stop, 300}}}.dump());
   EXPECT_EQ(stopped({}).at("ids"), wanted);
   EXPECT_EQ(stopped({"--stop-ids", ""}).at("ids"), whole.at("ids"));
+}
+
+TEST_F(Generate, EndsWithAStopText) {
+  const std::string text = objects(generate({"--greedy", "--json"}))[0].at("text");
+  ASSERT_EQ(text.size(), 12u);
+  const std::string stop = text.substr(4, 2), before = text.substr(0, text.find(stop));
+  const json found = objects(generate({"--greedy", "--json", "--stop", "\x01", "--stop", stop}))[0];
+  EXPECT_EQ(found.at("text"), before);
+  EXPECT_EQ(found.at("ids").size(), before.size() + stop.size());
+  EXPECT_TRUE(found.at("stopped"));
+  EXPECT_EQ(generate({"--greedy", "--stop", stop}), "rank " + before + "\n");
+  // What only begins a stop text is printed.
+  const Words begun = {"--greedy", "--stop", text.substr(10) + "\x01"};
+  EXPECT_EQ(generate(begun), "rank " + text + "\n");
+  EXPECT_FALSE(objects(generate(begun + Words{"--json"}))[0].at("stopped"));
+  const Words two = {"--prompts",
+                     folder_.file("prompts.jsonl", "{\"prompt\": \"rank \"}\n{\"prompt\": \"a\"}\n")};
+  EXPECT_EQ(objects(generate({"--greedy", "--json", "--stop", stop}, two))[0].at("text"), before);
 }
 
 TEST_F(Generate, FollowsTheFilesOfTheModel) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -15,6 +16,7 @@
 #include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/stop_texts.hpp"
 #include "command/token_text.hpp"
 #include "data/fingerprint.hpp"
 #include "weft/generation.hpp"
@@ -52,6 +54,16 @@ GenerationOptions generation_options(const json& arguments, int64_t seed, int64_
              vocabulary - 1);
   }
   return options;
+}
+
+// Returns the texts of --stop.
+std::vector<std::string> stop_texts(const json& arguments, const TokenText& converter) {
+  if (!given(arguments, "stop")) return {};
+  const std::vector<std::string> texts = arguments.at("stop").get<std::vector<std::string>>();
+  for (const std::string& text : texts)
+    if (text.empty()) fail(WEFT_INVALID_ARGUMENT, "--stop is empty: give the text that ends a sequence");
+  converter.require("--stop", "--stop-ids");
+  return texts;
 }
 
 // Reads --prompts: each line is {"prompt": TEXT} or {"prompt_ids": [1, 2]}.
@@ -175,26 +187,31 @@ Generation run(Job& job, const Prompts& prompts, int64_t begin, int64_t end, con
 // Prints the results.
 class Printer {
  public:
-  Printer(const Prompts& prompts, bool has_encoder, const TokenText& text, bool as_json)
-      : prompts_(prompts), has_encoder_(has_encoder), text_(text), json_(as_json) {}
+  Printer(const Prompts& prompts, bool has_encoder, const TokenText& text,
+          const std::vector<std::string>& stop_texts, bool as_json)
+      : prompts_(prompts), has_encoder_(has_encoder), text_(text), stop_texts_(stop_texts), json_(as_json) {}
 
   // Prints tokens at once, in one line.
   void begin_line(int64_t prompt) {
     is_first_ = true;
     stream_.emplace(text_);
-    if (!has_encoder_)
-      for (const int64_t id : prompts_.tokens[static_cast<size_t>(prompt)]) add(id);
+    stops_.emplace(stop_texts_);
+    if (has_encoder_) return;
+    for (const int64_t id : prompts_.tokens[static_cast<size_t>(prompt)])
+      if (text_.works())
+        write(stream_->add(id));
+      else
+        write_id(id);
   }
   void add(int64_t id) {
     if (text_.works())
-      write(stream_->add(id));
+      write(stops_->add(stream_->add(id)));
     else
-      std::printf(is_first_ ? "%lld" : ",%lld", static_cast<long long>(id));
-    is_first_ = false;
+      write_id(id);
     std::fflush(stdout);
   }
   void end_line() {
-    if (text_.works()) write(stream_->end());
+    if (text_.works()) write(stops_->add(stream_->end()) + stops_->end());
     std::fputc('\n', stdout);
     std::fflush(stdout);
   }
@@ -212,6 +229,10 @@ class Printer {
   }
 
  private:
+  void write_id(int64_t id) {
+    std::printf(is_first_ ? "%lld" : ",%lld", static_cast<long long>(id));
+    is_first_ = false;
+  }
   static void write(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
   void print_json(const GeneratedSequence& sequence, double tokens_per_second) const {
@@ -220,7 +241,7 @@ class Printer {
                  {"ids", sequence.ids},
                  {"stopped", sequence.stopped},
                  {"tokens_per_second", tokens_per_second}};
-    if (text_.works()) line["text"] = text_.text_of(sequence.ids);
+    if (text_.works()) line["text"] = StopTexts(stop_texts_).add_all(text_.text_of(sequence.ids));
     std::printf("%s\n", line.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
     std::fflush(stdout);
   }
@@ -228,9 +249,38 @@ class Printer {
   const Prompts& prompts_;
   const bool has_encoder_;
   const TokenText& text_;
+  const std::vector<std::string>& stop_texts_;
   const bool json_;
+  // Of the line.
   bool is_first_ = true;
-  std::optional<TokenText::Stream> stream_;  // of the line
+  std::optional<TokenText::Stream> stream_;
+  std::optional<StopTexts> stops_;
+};
+
+// Looks for the texts of --stop in all sequences while they grow.
+class StopWatch {
+ public:
+  StopWatch(const TokenText& text, const std::vector<std::string>& stop_texts)
+      : text_(text), stop_texts_(stop_texts) {}
+  // Returns whether the sequence of the token has a stop text now.
+  bool is_stop(const GeneratedToken& token) {
+    if (stop_texts_.empty()) return false;
+    const auto [sequence, is_new] = sequences_.try_emplace({token.prompt, token.sample}, text_, stop_texts_);
+    sequence->second.stops.add(sequence->second.stream.add(token.id));
+    return sequence->second.stops.found();
+  }
+  void clear() { sequences_.clear(); }
+
+ private:
+  struct Sequence {
+    Sequence(const TokenText& text, const std::vector<std::string>& stop_texts)
+        : stream(text), stops(stop_texts) {}
+    TokenText::Stream stream;
+    StopTexts stops;
+  };
+  const TokenText& text_;
+  const std::vector<std::string>& stop_texts_;
+  std::map<std::pair<int64_t, int64_t>, Sequence> sequences_;  // by prompt and sample
 };
 
 }  // namespace
@@ -252,20 +302,23 @@ int generate(const json& arguments) {
   if (batch_size < 1) fail(WEFT_INVALID_ARGUMENT, "--batch-size is {}, must be at least 1", batch_size);
   Prompts prompts;
   GenerationOptions options;
+  std::vector<std::string> stops;
   on_every_rank(world.communicator(), [&] {
+    stops = stop_texts(arguments, converter);
     prompts = read(arguments, model, *decoding, converter);
     options = generation_options(arguments, booster_options.seed, decoding->vocabulary);
   });
   require_same(world, prompts, options);
   Job job = Booster(booster_options, world).boost(std::move(model));
-  Printer printer(prompts, !decoding->encoder.empty(), converter, flag(arguments, "json"));
+  Printer printer(prompts, !decoding->encoder.empty(), converter, stops, flag(arguments, "json"));
   // One sequence is printed while it grows.
   const bool streams = prompts.size() == 1 && options.num_samples == 1 && !flag(arguments, "json");
+  StopWatch watch(converter, stops);
   OnToken on_token;
-  if (streams)
+  if (streams || !stops.empty())
     on_token = [&](const GeneratedToken& token) {
-      printer.add(token.id);
-      return true;
+      if (streams) printer.add(token.id);
+      return !watch.is_stop(token);
     };
   for (int64_t begin = 0; begin < prompts.size();) {
     const int64_t end = begin + std::min(batch_size, prompts.size() - begin);
@@ -274,6 +327,7 @@ int generate(const json& arguments) {
     const Generation generation = run(job, prompts, begin, end, *decoding, options, on_token);
     if (streams && world.is_master()) printer.end_line();
     if (!streams && world.is_master()) printer.print(generation);
+    watch.clear();
     begin = end;
   }
   return 0;

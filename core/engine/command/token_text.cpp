@@ -26,16 +26,18 @@ TokenText::TokenText(const std::string& folder, int64_t vocabulary)
   }
 }
 
-std::vector<int64_t> TokenText::ids_of(const std::string& text, const std::string& source) const {
-  if (tokenizer_) return tokenizer_->encode(text);
+void TokenText::require(const std::string& source, const std::string& flag_of_ids) const {
+  if (works()) return;
   if (refuse_) refuse_();
-  if (!bytes_)
-    fail(
-        WEFT_INVALID_ARGUMENT,
-        "{} needs a tokenizer in the model's folder (tokenizer.json, vocab.json with merges.txt, or "
-        "vocab.txt) or a model whose tokens are bytes (vocabulary of 256); give token ids with --prompt-ids, "
-        "or \"prompt_ids\" in --prompts",
-        source);
+  fail(WEFT_INVALID_ARGUMENT,
+       "{} needs a tokenizer in the model's folder (tokenizer.json, vocab.json with merges.txt, or "
+       "vocab.txt) or a model whose tokens are bytes (vocabulary of 256); give token ids with {}",
+       source, flag_of_ids);
+}
+
+std::vector<int64_t> TokenText::ids_of(const std::string& text, const std::string& source) const {
+  require(source, "--prompt-ids, or \"prompt_ids\" in --prompts");
+  if (tokenizer_) return tokenizer_->encode(text);
   std::vector<int64_t> ids;
   for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
   return ids;

@@ -23,6 +23,9 @@ class TokenText {
   // INVALID_ARGUMENT, naming `source` ("--prompt"), if there is no tokenizer, and what its files are refused
   // with.
   std::vector<int64_t> ids_of(const std::string& text, const std::string& source) const;
+  // Throws INVALID_ARGUMENT as ids_of() does, naming the flag that takes ids in place of text, unless
+  // works().
+  void require(const std::string& source, const std::string& flag_of_ids) const;
   // Returns the text of tokens without special ones, which need not be UTF-8 where tokens are bytes.
   std::string text_of(const std::vector<int64_t>& ids) const;
 
