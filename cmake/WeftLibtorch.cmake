@@ -39,10 +39,3 @@ target_include_directories(weft_libtorch SYSTEM INTERFACE
   ${WEFT_LIBTORCH}/include ${WEFT_LIBTORCH}/include/torch/csrc/api/include)
 target_compile_definitions(weft_libtorch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 target_link_libraries(weft_libtorch INTERFACE weft_torch_fmt ${WEFT_LIBTORCH}/lib/libtorch_cpu.so ${WEFT_LIBTORCH}/lib/libc10.so)
-
-# The precompiled header was built with these flags and can be reused with no others.
-function(weft_use_torch_pch target)
-  target_compile_options(${target} PRIVATE -fPIC)
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_precompile_headers(${target} REUSE_FROM weft_torch_pch)
-endfunction()

@@ -1,30 +1,11 @@
-# weft_quick_to_compile(TARGET): tests are compiled without optimisation in every preset. They spend their time in libtorch and
-# in the libraries that they test, which are optimised, and compile in a third of the time.
-function(weft_quick_to_compile target)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-O0>)
-endfunction()
-
-# The precompiled header of the tests: clang takes one for the same optimisation only.
-if((CMAKE_BUILD_TYPE STREQUAL Release OR CMAKE_CXX_FLAGS MATCHES "-O1") AND CMAKE_CXX_COMPILER_ID STREQUAL Clang)
-  add_library(weft_tests_pch OBJECT ${PROJECT_SOURCE_DIR}/core/engine/pch.cpp)
-  target_link_libraries(weft_tests_pch PUBLIC weft::libtorch)
-  weft_quick_to_compile(weft_tests_pch)
-  target_compile_options(weft_tests_pch PRIVATE -fPIC "SHELL:-Xclang -fno-pch-timestamp")
-  set_target_properties(weft_tests_pch PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_precompile_headers(weft_tests_pch PRIVATE ${PROJECT_SOURCE_DIR}/core/engine/pch.hpp)
-  set(weft_tests_pch weft_tests_pch)
-else()
-  set(weft_tests_pch weft_torch_pch)
-endif()
+# The precompiled headers of the tests.
+weft_add_pch(weft_tests_pch ${PROJECT_SOURCE_DIR}/tests/support/pch.hpp QUICK
+  LIBRARIES weft::libtorch nlohmann_json::nlohmann_json GTest::gmock)
 
 # weft_use_tests_pch(TARGET): for tests that use libtorch.
 function(weft_use_tests_pch target)
-  if(TARGET weft_tests_pch)
-    weft_quick_to_compile(${target})
-  endif()
-  target_compile_options(${target} PRIVATE -fPIC)
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_precompile_headers(${target} REUSE_FROM ${weft_tests_pch})
+  weft_quick_to_compile(${target})
+  weft_use_pch(${target} weft_tests_pch)
 endfunction()
 
 # Seconds that a test binary may take: four times what the longest one takes on two cores. A test that could hang has a limit

@@ -1,0 +1,7 @@
+// What is precompiled for the tests that use libtorch.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../../core/engine/pch.hpp"
