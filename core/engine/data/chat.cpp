@@ -47,6 +47,19 @@ std::optional<std::string> default_system_of(std::string_view chat_template) {
   return std::nullopt;
 }
 
+// Returns the date that the template writes where it is not told another one.
+std::string date_of(std::string_view chat_template) {
+  constexpr std::string_view kBegin = "set date_string = ";
+  for (size_t at = chat_template.find(kBegin); at != std::string_view::npos;
+       at = chat_template.find(kBegin, at + 1)) {
+    const std::string_view rest = chat_template.substr(at + kBegin.size());
+    if (rest.empty() || (rest[0] != '"' && rest[0] != '\'')) continue;
+    const size_t end = rest.find(rest[0], 1);
+    if (end != std::string_view::npos) return std::string(rest.substr(1, end - 1));
+  }
+  return "26 Jul 2024";
+}
+
 }  // namespace
 
 ChatFormat::ChatFormat(const TextEncoder& encoder) : begin_(encoder.begin_token) {
@@ -75,9 +88,14 @@ ChatFormat::ChatFormat(const TextEncoder& encoder) : begin_(encoder.begin_token)
          other != std::end(kUnknown) ? fmt::format("with {}", *other)
                                      : fmt::format("that begins \"{}\"", printable(text, 60)));
   kind_ = found->first;
-  dated_ = kind_ == Kind::kHeaders && has(text, "Cutting Knowledge Date");
+  strips_ = kind_ == Kind::kHeaders && has(text, "trim");
+  if (kind_ == Kind::kHeaders && has(text, "Cutting Knowledge Date")) date_ = date_of(text);
   thinks_ = kind_ == Kind::kMarks && has(text, "reasoning_content");
-  if (kind_ == Kind::kMarks) default_system_ = default_system_of(text);
+  always_thinks_ = thinks_ && has(text, "loop.last or (not loop.last and reasoning_content)");
+  if (kind_ == Kind::kMarks) {
+    default_system_ = default_system_of(text);
+    if (!has(text, "bos_token")) begin_.clear();
+  }
 }
 
 std::vector<ChatPiece> ChatFormat::text_of(const std::vector<ChatMessage>& messages) const {
@@ -90,11 +108,13 @@ std::vector<ChatPiece> ChatFormat::text_of(const std::vector<ChatMessage>& messa
 }
 
 std::vector<ChatPiece> ChatFormat::headers(std::vector<ChatMessage> messages) const {
-  if (dated_) {
-    // The dates that the template writes where it is not told another one.
-    std::string said = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
+  const auto stripped = [&](std::string_view content) {
+    return strips_ ? without(content, kSpace) : content;
+  };
+  if (date_) {
+    std::string said = fmt::format("Cutting Knowledge Date: December 2023\nToday Date: {}\n\n", *date_);
     if (!messages.empty() && messages.front().role == "system") {
-      said += without(messages.front().content, kSpace);
+      said += stripped(messages.front().content);
       messages.erase(messages.begin());
     }
     messages.insert(messages.begin(), {"system", said});
@@ -103,10 +123,9 @@ std::vector<ChatPiece> ChatFormat::headers(std::vector<ChatMessage> messages) co
   for (size_t i = 0; i < messages.size(); ++i) {
     const auto& [role, content] = messages[i];
     pieces.push_back({fmt::format("<|start_header_id|>{}<|end_header_id|>\n\n", role)});
-    const bool whole = dated_ && i == 0;
-    pieces.push_back(
-        {fmt::format("{}<|eot_id|>", whole ? std::string_view(content) : without(content, kSpace)),
-         role == "assistant"});
+    const bool whole = date_ && i == 0;  // its end is the template's own
+    pieces.push_back({fmt::format("{}<|eot_id|>", whole ? std::string_view(content) : stripped(content)),
+                      role == "assistant"});
   }
   return pieces;
 }
@@ -134,13 +153,14 @@ std::vector<ChatPiece> ChatFormat::marks(std::vector<ChatMessage> messages) cons
   const auto last_query =
       std::find_if(messages.rbegin(), messages.rend(), [](auto& message) { return message.role == "user"; });
   std::vector<ChatPiece> pieces;
+  if (!begin_.empty()) pieces.push_back({begin_});
   for (size_t i = 0; i < messages.size(); ++i) {
     auto& [role, content] = messages[i];
     const bool learned = role == "assistant";
     if (thinks_ && learned) {
       const std::string thoughts = take_thoughts(content);
       const bool answers = static_cast<size_t>(messages.rend() - last_query) <= i;  // the last query
-      if (answers && (i + 1 == messages.size() || !thoughts.empty()))
+      if (answers && ((always_thinks_ && i + 1 == messages.size()) || !thoughts.empty()))
         content = fmt::format("<think>\n{}\n</think>\n\n{}", without(thoughts, "\n"),
                               without(content, "\n", true, false));
     }

@@ -45,8 +45,10 @@ class ChatFormat {
   Kind kind_ = Kind::kMarks;
   std::string begin_;                          // the token that a conversation begins with
   std::optional<std::string> default_system_;  // what the system says if no message does
-  bool dated_ = false;                         // whether dates stand before what the system says
+  std::optional<std::string> date_;            // of today, before what the system says
+  bool strips_ = false;                        // whether contents lose the space around them
   bool thinks_ = false;                        // whether the assistant's thoughts are marked
+  bool always_thinks_ = false;                 // whether an answer without thoughts has the marks, too
 };
 
 }  // namespace weft::data

@@ -2,6 +2,7 @@
 // few pairs of bytes that are one id.
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -212,7 +213,8 @@ TEST(Chat, IsTheTextOfKnownTemplates) {
   const std::vector<ChatMessage> messages = {
       {"user", " Hi "}, {"assistant", "Yes."}, {"user", "So?"}, {"assistant", " No. "}};
   TextEncoder encoder = pair_encoder();
-  encoder.chat_template = "{{ bos_token }}<|start_header_id|>{{ role }}<|end_header_id|> ... <|eot_id|>";
+  encoder.chat_template =
+      "{{ bos_token }}<|start_header_id|>{{ role }}<|end_header_id|> {{ content | trim }} <|eot_id|>";
   auto pieces = ChatFormat(encoder).text_of(messages);
   EXPECT_EQ(text_of(pieces),
             "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_"
@@ -226,13 +228,25 @@ TEST(Chat, IsTheTextOfKnownTemplates) {
             "<s><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday "
             "Date: 26 "
             "Jul 2024\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>");
+  encoder.chat_template += "{%- set date_string = strftime_now() %}{%- set date_string = '1 May 2025' %}";
+  EXPECT_THAT(text_of(ChatFormat(encoder).text_of({{"user", "Hi"}})),
+              testing::HasSubstr("Today Date: 1 May 2025\n\n<|eot_id|>"));
+  encoder.chat_template = "{{ bos_token }}<|start_header_id|>{{ content }}<|eot_id|>";
+  EXPECT_THAT(text_of(ChatFormat(encoder).text_of(messages)), testing::HasSubstr("\n\n Hi <|eot_id|>"));
   encoder.chat_template =
       "{{ '<|im_start|>system\\nBe kind.<|im_end|>\\n' }}{{ '<|im_start|>' + message['role'] }}";
   EXPECT_EQ(
       text_of(ChatFormat(encoder).text_of({messages.begin(), messages.begin() + 2})),
       "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n<|im_start|>assistant\nYes."
       "<|im_end|>\n");
+  encoder.chat_template = "{{ bos_token }}<|im_start|> <|im_end|>";
+  EXPECT_EQ(text_of(ChatFormat(encoder).text_of({{"user", "a"}})), "<s><|im_start|>user\na<|im_end|>\n");
+  // Qwen 3: the answer to the last question shows thoughts, in some templates even if there are none.
   encoder.chat_template = "<|im_start|> <|im_end|> reasoning_content";
+  const std::vector<ChatMessage> plain = {{"user", "a"}, {"assistant", "b"}};
+  EXPECT_EQ(text_of(ChatFormat(encoder).text_of(plain), true), "b<|im_end|>");
+  encoder.chat_template += "loop.last or (not loop.last and reasoning_content)";
+  EXPECT_EQ(text_of(ChatFormat(encoder).text_of(plain), true), "<think>\n\n</think>\n\nb<|im_end|>");
   EXPECT_EQ(
       text_of(ChatFormat(encoder).text_of({{"user", "a"},
                                            {"assistant", "<think>\nx\n</think>\n\nb"},
