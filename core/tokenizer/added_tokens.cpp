@@ -23,6 +23,7 @@ AddedToken read_added_token(const Json& value, bool special, const std::string& 
   token.left_strip = part.flag("lstrip", false);
   token.right_strip = part.flag("rstrip", false);
   token.normalized = part.flag("normalized", !token.special);
+  token.in_text = part.flag("in_text", true);
   return token;
 }
 
@@ -72,6 +73,7 @@ void AddedTokens::add(const AddedToken& token, const TokenTable& model) {
 void AddedTokens::close(const Normalizer* normalizer) {
   for (size_t i = 0; i < list_.size(); ++i) {
     const AddedToken& token = list_[i].token;
+    if (!token.in_text) continue;
     if (!token.normalized) {
       raw_.add(token.content, i);
       continue;

@@ -25,6 +25,7 @@ struct AddedToken {
   bool right_strip = false;
   bool normalized = false;  // is looked for in the text that the normalizer returns
   bool special = false;     // is left out of decoded text if that is wanted
+  bool in_text = true;      // is looked for in texts
 };
 // Reads {"content": ..., "lstrip": ...} or a text. `special` is used where the object says nothing about it,
 // and for a text.

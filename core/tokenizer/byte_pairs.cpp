@@ -90,8 +90,11 @@ void BytePairs::read_merges(const JsonPart& part) {
         fail(WEFT_DATA_LOSS, "{}: merge {} is \"{}\", must be two tokens with a space between them", source_,
              rank, printable(text, 80));
       add_merge(text.substr(0, space), text.substr(space + 1), rank);
-    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-      add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>(), rank);
+    } else if (merge.is_array() && merge.size() >= 2 && merge[0].is_string() && merge[1].is_string()) {
+      // The merges of tokenizer.model have their ranks, because those of one token have the same.
+      const bool ranked = merge.size() == 3 && merge[2].is_number_unsigned();
+      add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>(),
+                ranked ? merge[2].get<uint32_t>() : rank);
     } else {
       fail(WEFT_DATA_LOSS, "{}: merge {} is {}, must be two tokens", source_, rank, json_kind(merge));
     }

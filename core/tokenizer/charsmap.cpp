@@ -31,20 +31,21 @@ uint32_t offset(uint32_t unit) {
   return (unit >> 10) << ((unit >> 9 & 1) * 8);
 }
 
-// Returns the value of the shortest key that `text` begins with.
-std::optional<uint32_t> shortest_prefix(const std::vector<uint32_t>& units, std::string_view text) {
-  if (units.empty()) return std::nullopt;
+// Calls `take` with the values and sizes of the keys that `text` begins with, the shortest first, until it
+// returns false.
+template <typename Take>
+void for_each_prefix(const std::vector<uint32_t>& units, std::string_view text, const Take& take) {
+  if (units.empty()) return;
   size_t node = offset(units[0]);
-  for (const char character : text) {
-    const auto byte = static_cast<unsigned char>(character);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
     if (byte == 0) break;
     node ^= byte;
     if (node >= units.size() || label(units[node]) != byte) break;
     const uint32_t unit = units[node];
     node ^= offset(unit);
-    if (has_leaf(unit) && node < units.size()) return value(units[node]);
+    if (has_leaf(unit) && node < units.size() && !take(value(units[node]), i + 1)) return;
   }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -63,14 +64,32 @@ Charsmap::Charsmap(std::string_view bytes, const std::string& source) {
          source);
 }
 
+std::optional<std::string_view> Charsmap::text_at(uint32_t begin) const {
+  if (begin > texts_.size()) return std::nullopt;
+  // Into a character.
+  if (begin < texts_.size() && (static_cast<unsigned char>(texts_[begin]) & 0xC0) == 0x80)
+    return std::nullopt;
+  const std::string_view rest = std::string_view(texts_).substr(begin);
+  return rest.substr(0, rest.find('\0'));
+}
+
 bool Charsmap::replace(std::string_view part, std::string& out) const {
-  const std::optional<uint32_t> begin = shortest_prefix(units_, part);
-  // A value that points into a character would be a damaged map.
-  if (!begin || *begin > texts_.size()) return false;
-  if (*begin < texts_.size() && (static_cast<unsigned char>(texts_[*begin]) & 0xC0) == 0x80) return false;
-  const size_t end = texts_.find('\0', *begin);
-  out.append(texts_, *begin, end == std::string::npos ? end : end - *begin);
-  return true;
+  std::optional<std::string_view> found;
+  for_each_prefix(units_, part, [&](uint32_t begin, size_t) {
+    found = text_at(begin);
+    return false;
+  });
+  if (found) out += *found;
+  return found.has_value();
+}
+
+std::optional<Charsmap::Found> Charsmap::longest(std::string_view text) const {
+  std::optional<Found> longest;
+  for_each_prefix(units_, text, [&](uint32_t begin, size_t size) {
+    if (const auto found = text_at(begin)) longest = {size, *found};
+    return true;
+  });
+  return longest;
 }
 
 std::string Charsmap::apply(std::string_view text) const {

@@ -1,7 +1,9 @@
 // The normalization of a SentencePiece model ("precompiled_charsmap").
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,9 +23,20 @@ class Charsmap {
   // of it.
   std::string apply(std::string_view text) const;
 
+  struct Found {
+    size_t size = 0;        // of the entry
+    std::string_view text;  // what replaces it
+  };
+  // Returns the longest entry that `text` begins with, as SentencePiece replaces it; nothing if there is
+  // none.
+  std::optional<Found> longest(std::string_view text) const;
+
  private:
   // Appends what replaces `part`; returns false if nothing does.
   bool replace(std::string_view part, std::string& out) const;
+
+  // Returns the text at `begin`, or nothing for a place that a damaged map gives.
+  std::optional<std::string_view> text_at(uint32_t begin) const;
 
   std::vector<uint32_t> units_;
   std::string texts_;  // each ends with a zero byte

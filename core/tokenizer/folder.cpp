@@ -8,6 +8,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "tokenizer/json_part.hpp"
+#include "tokenizer/sentence_piece.hpp"
 #include "tokenizer/utf8.hpp"
 
 namespace weft::tokenizer {
@@ -18,7 +19,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr size_t kLongestFile = size_t{1} << 30;
-constexpr const char* kVocabularies[] = {"tokenizer.json", "vocab.json", "vocab.txt"};
+constexpr const char* kVocabularies[] = {"tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model"};
 constexpr const char* kOthers[] = {"merges.txt", "tokenizer_config.json", "special_tokens_map.json",
                                    "added_tokens.json", "chat_template.jinja"};
 
@@ -181,10 +182,9 @@ FolderFiles read_folder(const std::string& folder) {
   files.path = find_vocabulary(folder);
   if (files.path.empty())
     fail(WEFT_NOT_FOUND,
-         "{} has no tokenizer: none of tokenizer.json, vocab.json with merges.txt, vocab.txt{}", folder,
-         fs::exists(fs::path(folder) / "tokenizer.model")
-             ? "; write tokenizer.json from its tokenizer.model with transformers"
-             : "");
+         "{} has no tokenizer: none of tokenizer.json, vocab.json with merges.txt, vocab.txt, "
+         "tokenizer.model",
+         folder);
   const fs::path path(folder);
   for (const char* name : kVocabularies)
     if (fs::exists(path / name)) files.names.push_back(name);
@@ -192,15 +192,18 @@ FolderFiles read_folder(const std::string& folder) {
     if (fs::exists(path / name)) files.names.push_back(name);
   files.config = read_config(path);
   Sha256 digest;
-  const std::string text = read_text(files.path);
-  digest.update(text.data(), text.size());
   const std::string name = fs::path(files.path).filename().string();
+  const bool is_binary = name == "tokenizer.model";
+  const std::string text = is_binary ? read_file(files.path, kLongestFile) : read_text(files.path);
+  digest.update(text.data(), text.size());
   if (name == "tokenizer.json") {
     files.tokenizer = parse(text, files.path);
   } else if (name == "vocab.json") {
     const std::string merges = read_text(path / "merges.txt");
     digest.update(merges.data(), merges.size());
     files.tokenizer = byte_pair_parts(path, files.config, parse(text, files.path), merges);
+  } else if (is_binary) {
+    files.tokenizer = sentence_piece_parts(text, files.path, files.config);
   } else {
     files.tokenizer = word_piece_parts(path, files.config, text);
   }

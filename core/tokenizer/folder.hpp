@@ -11,7 +11,8 @@ struct FolderFiles {
   std::string folder;
   std::string path;                // of the file with the vocabulary
   std::vector<std::string> names;  // of all files that belong to the tokenizer
-  // As tokenizer.json has it; made from vocab.json and merges.txt, or vocab.txt, where there is none.
+  // As tokenizer.json has it; made from vocab.json and merges.txt, vocab.txt or tokenizer.model, where there
+  // is none.
   nlohmann::json tokenizer;
   // As tokenizer_config.json has it, with the legacy files special_tokens_map.json and added_tokens.json, and
   // defaults, merged into it.

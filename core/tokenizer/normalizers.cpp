@@ -8,6 +8,7 @@
 #include "tokenizer/json_part.hpp"
 #include "tokenizer/normal_forms.hpp"
 #include "tokenizer/pattern.hpp"
+#include "tokenizer/sentence_piece.hpp"
 #include "tokenizer/unicode.hpp"
 #include "tokenizer/utf8.hpp"
 
@@ -169,6 +170,7 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& json, const std::string&
   if (type == "StripAccents") return simple([](const std::string& text) { return without(text, is_mark); });
   if (type == "ByteLevel") return simple([](const std::string& text) { return spelling_of_bytes(text); });
   if (type == "Precompiled") return make_precompiled(part);
+  if (type == "SentencePiece") return make_sentence_piece_normalizer(part);
   if (type == "Strip")
     return simple([left = part.flag("strip_left", true), right = part.flag("strip_right", true)](
                       std::string text) { return stripped(std::move(text), left, right); });

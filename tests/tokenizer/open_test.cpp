@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "support/expect_error.hpp"
 #include "tokenizer/files.hpp"
 
@@ -18,8 +20,59 @@ TEST(OpenTokenizer, SaysThatAFolderHasNone) {
   const test::TemporaryFolder folder;
   EXPECT_FALSE(Tokenizer::is_in(folder.path()));
   EXPECT_ERROR(Tokenizer::open(folder.path()), WEFT_NOT_FOUND, folder.path(), "tokenizer.json");
-  folder.file("tokenizer.model", "");
-  EXPECT_ERROR(Tokenizer::open(folder.path()), WEFT_NOT_FOUND, "tokenizer.model");
+}
+
+// A message of protocol buffers: fields of bytes.
+std::string field(char number, const std::string& bytes) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+}
+std::string piece(const std::string& text, char type, float score = 0) {
+  std::string bytes(4, '\0');
+  std::memcpy(bytes.data(), &score, 4);
+  return field(1, field(1, text) + "\x15" + bytes + "\x18" + type);
+}
+
+TEST(OpenTokenizer, ReadsAModelOfSentencePiece) {
+  const test::TemporaryFolder folder;
+  const auto open = [&](const std::string& bytes, const Json& config = Json::object()) {
+    folder.file("tokenizer.model", bytes);
+    folder.file("tokenizer_config.json", config.dump());
+    return Tokenizer::open(folder.path());
+  };
+  const std::string pairs = field(2, "\x18\x02"), plain = "\x1A\x02\x20" + std::string(1, '\0');
+  const std::string pieces = piece("<unk>", 2) + piece("<s>", 3) + piece("</s>", 3) + piece("ab", 1, -1) +
+                             piece("\u2581ab", 1, -2) + piece("\u2581", 1, -3) + piece("a", 1, -4) +
+                             piece("b", 1, -5);
+  const Tokenizer none = open(pieces + pairs);
+  EXPECT_TRUE(Tokenizer::is_in(folder.path()));
+  EXPECT_EQ(none.encode(" ab  ba "), (Ids{4, 5, 7, 6}));
+  EXPECT_EQ(open(pieces + pairs + plain).encode("ab "), (Ids{4, 5}));  // spaces stay
+  EXPECT_EQ(none.decode({4, 5, 7, 6}), "ab ba");
+  const Tokenizer llama = open(pieces + pairs, {{"tokenizer_class", "LlamaTokenizer"}});
+  EXPECT_EQ(llama.encode("a</s>"), (Ids{1, 5, 6, 2}));
+  EXPECT_EQ(llama.id_of(Role::kEnd), 2);
+  const Tokenizer chat = open(pieces + pairs, {{"tokenizer_class", "ChatGLMTokenizer"}});
+  EXPECT_EQ(chat.encode("a"), (Ids{9, 11, 5, 6}));
+  EXPECT_EQ(chat.encode_pair("a", "b"), (Ids{9, 11, 5, 6, 5, 7, 2}));
+  EXPECT_EQ(chat.encode("sop", false), (Ids{5, 0}));  // no text becomes it
+  EXPECT_EQ(chat.decode({9, 11, 5, 6}), "a");
+  EXPECT_TRUE(chat.pads_left());
+  EXPECT_EQ(chat.id_of(Role::kPadding), 0);
+  EXPECT_EQ(chat.vocabulary_size(), 13);
+  EXPECT_ERROR(open(pieces + pairs, {{"tokenizer_class", "T5Tokenizer"}}), WEFT_UNIMPLEMENTED, "T5Tokenizer",
+               "save_pretrained");
+  EXPECT_ERROR(open(pieces + piece("<mask>", 4) + pairs), WEFT_UNIMPLEMENTED, "symbols of the user",
+               "<mask>");
+  EXPECT_ERROR(open(pieces + field(2, "\x18\x03")), WEFT_UNIMPLEMENTED, "whole words");
+  EXPECT_ERROR(open(""), WEFT_DATA_LOSS, "tokenizer.model", "no pieces");
+  EXPECT_ERROR(open("no model"), WEFT_DATA_LOSS, "tokenizer.model", "damaged");
+  for (size_t size = 1; size < pieces.size(); ++size) {
+    try {
+      open(pieces.substr(0, size) + pairs);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), WEFT_DATA_LOSS) << size << ": " << error.what();
+    }
+  }
 }
 
 TEST(OpenTokenizer, NamesPartsThatWeftDoesNotHave) {

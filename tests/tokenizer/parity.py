@@ -1,18 +1,21 @@
-"""Makes small tokenizers of the kinds that models use, and what Hugging Face's tokenizers return for a text.
+"""Makes small tokenizers of the kinds that models use, and what Hugging Face's tokenizers, or SentencePiece, return for a text.
 
   parity.py FOLDER BYTES SEED    writes FOLDER/texts.bin (texts, a NUL behind each) and for each kind a folder with
-                                 tokenizer.json, ids.bin (for each text the number of ids and the ids, 32 bits each)
+                                 tokenizer.json or tokenizer.model, ids.bin (for each text the number of ids and the ids, 32 bits each)
                                  and decoded.bin (texts, a NUL behind each); prints the speed of each kind
 """
 import array
+import io
 import json
 import os
 import random
+import re
 import sys
 import time
 import unicodedata
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+import sentencepiece  # noqa: E402
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -201,7 +204,51 @@ def bert(training):
     return tokenizer
 
 
-KINDS = [gpt2, opt, roberta, llama3, qwen2, bloom, o200k, whisper, llama2, mistral, t5, bert]
+class SentencePiece:
+    """A model of SentencePiece. As in transformers, special tokens in a text are found first."""
+
+    def __init__(self, training, name, before=(), **options):
+        file = io.BytesIO()
+        sentences = [line for text in training for line in text.split("\n") if 0 < len(line) < 1000]
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(sentences), model_writer=file, vocab_size=3000,
+                                                 minloglevel=2, num_threads=1, **options)
+        self.bytes, self.name, self.before = file.getvalue(), name, list(before)
+        self.processor = sentencepiece.SentencePieceProcessor(model_proto=self.bytes)
+
+    def save(self, path):
+        folder = os.path.dirname(path)
+        with open(os.path.join(folder, "tokenizer.model"), "wb") as file:
+            file.write(self.bytes)
+        if self.name:
+            with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as file:
+                json.dump({"tokenizer_class": self.name}, file)
+
+    def encode(self, text):
+        self.ids = list(self.before)
+        for part in re.split("(<unk>|<s>|</s>)", text):
+            special = part in ("<unk>", "<s>", "</s>")
+            self.ids += [self.processor.piece_to_id(part)] if special else self.processor.encode(part)
+        return self
+
+    def decode(self, ids):
+        return self.processor.decode([id for id in ids if 3 <= id < self.processor.vocab_size()])
+
+
+def model_of_llama(training):
+    return SentencePiece(training, "LlamaTokenizer", [1], model_type="bpe", byte_fallback=True, character_coverage=0.99,
+                         normalization_rule_name="identity", remove_extra_whitespaces=False)
+
+
+def model_of_chatglm(training):
+    return SentencePiece(training, "ChatGLMTokenizer", [3001, 3003], model_type="bpe", byte_fallback=True,
+                         character_coverage=0.99)
+
+
+def model_unigram(training):
+    return SentencePiece(training[:150], None, model_type="unigram", character_coverage=0.995)
+
+
+KINDS = [model_of_llama, model_of_chatglm, model_unigram, gpt2, opt, roberta, llama3, qwen2, bloom, o200k, whisper, llama2, mistral, t5, bert]
 
 
 def main():
@@ -228,7 +275,7 @@ def main():
             ids.tofile(file)
         with open(os.path.join(own, "decoded.bin"), "wb") as file:
             file.write(b"".join(tokenizer.decode(one).replace("\0", "").encode() + b"\0" for one in encoded))
-        print(f"{kind.__name__}: Hugging Face {size / seconds / 1e6:.2f} MB/s", flush=True)
+        print(f"{kind.__name__}: the other {size / seconds / 1e6:.2f} MB/s", flush=True)
 
 
 main()
