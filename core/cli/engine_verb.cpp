@@ -87,8 +87,8 @@ EngineVerb& EngineVerb::data_flags() {
       "Text: a file, a folder or a pattern (\"books/*.jsonl\"), also several as a mixture, with PATH=WEIGHT; "
       "lines of .jsonl have \"text\", \"prompt\" and \"completion\", or \"messages\". Or one .bin (tokens) "
       "or "
-      ".safetensors (tensors with the names of the model's inputs), or for models of images a folder with a "
-      "folder of images per class",
+      ".safetensors (tensors with the names of the model's inputs), or a folder of files for models that read "
+      "these: CLASS/FILE.png of images, FILE.wav of recordings with FILE.txt, their transcripts",
       true);
   text("--tokenizer", "tokenizer",
        "Folder of the tokenizer; default: that of --model. Without one the bytes of text are the tokens");
@@ -99,7 +99,7 @@ EngineVerb& EngineVerb::data_flags() {
   text("--long-documents", "long_documents",
        "What becomes of documents that are longer than a sample: cut or drop; default cut");
   real("--held-out", "held_out",
-       "Share of the documents, or of the images of each class, that train leaves out and evaluate reads, "
+       "Share of the documents, or of the images or recordings (of each class), that train leaves out and evaluate reads, "
        "drawn by --seed; default 0");
   flag("--skip-broken-lines", "skip_broken_lines", "Skip lines of .jsonl that are broken, and count them");
   text("--token-type", "token_type", "Type of the tokens in a .bin file: uint16 or uint32; default uint16");
@@ -108,9 +108,9 @@ EngineVerb& EngineVerb::data_flags() {
       "Tokens per sample of text or a .bin file; default: the largest number that the model takes");
 }
 
-EngineVerb& EngineVerb::image_flags() {
+EngineVerb& EngineVerb::loader_flags() {
   return integer("--workers", "workers",
-                 "Threads that load batches ahead; default: up to 4 for a folder of images, otherwise 0");
+                 "Threads that load batches ahead; default: up to 4 for a folder of files, otherwise 0");
 }
 
 EngineVerb& EngineVerb::objective_flags() {

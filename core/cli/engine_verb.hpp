@@ -58,7 +58,7 @@ class EngineVerb {
   // Adds --data and the flags that say how it is read, such as --sequence-length and --tokenizer.
   EngineVerb& data_flags();
   // Adds --workers.
-  EngineVerb& image_flags();
+  EngineVerb& loader_flags();
   // Adds --objective and its settings.
   EngineVerb& objective_flags();
   // Adds --device.

@@ -10,13 +10,15 @@ void add_evaluate(CLI::App& application) {
   verb.model_flags()
       .allow_missing_flag("an error")
       .data_flags()
-      .image_flags()
+      .loader_flags()
       .text("--part", "part", "With --held-out: the part to read, train, held-out or all; default: held-out")
       .objective_flags()
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
       .integer("--batch-size", "batch_size", "Samples per batch, over all ranks; default 8")
       .device_flag()
+      .flag("--word-error-rate", "word_error_rate",
+            "Also generate a text for each sample, and print how many of its words are wrong")
       .flag("--json", "json", "Print JSON")
       .text("--metrics", "metrics", "File to which to write the same JSON object");
 }
@@ -28,15 +30,15 @@ void add_forward(CLI::App& application) {
   verb.model_flags()
       .allow_missing_flag("an error")
       .text("--inputs", "inputs",
-            ".safetensors file of tensors with the names of the model's inputs, or for models of images a "
-            "folder with a folder of images per class",
+            ".safetensors file of tensors with the names of the model's inputs, or a folder of images or "
+            "recordings for models that read these",
             true)
       .text("--output", "output",
             ".safetensors file to write: logits, last_hidden_state, loss (with labels), ...", true)
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
       .integer("--batch-size", "batch_size",
-               "Samples per batch, over all ranks; default: all, of a folder of images 8")
+               "Samples per batch, over all ranks; default: all, of a folder of images or recordings 8")
       .device_flag();
 }
 
@@ -51,7 +53,8 @@ void add_generate(CLI::App& application) {
       .text("--prompts", "prompts",
             "File with a prompt in each line: {\"prompt\": TEXT} or {\"prompt_ids\": [1, 2, 3]}")
       .text("--inputs", "inputs",
-            ".safetensors file with the inputs of the encoder, for models that have one")
+            "Inputs of the encoder, for models that have one: a .safetensors file, or for models of sound a "
+            ".wav file or a folder of them")
       .integer("--batch-size", "batch_size", "Prompts that are computed together; default 8")
       .integer("--max-new-tokens", "max_new_tokens", "Number of tokens to generate; default 100")
       .integer("--num-samples", "num_samples", "Number of continuations of each prompt; default 1")

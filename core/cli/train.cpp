@@ -11,7 +11,7 @@ void add_train(CLI::App& application) {
   verb.model_flags()
       .allow_missing_flag("only for a head (or adapter) that is new, with a warning")
       .data_flags()
-      .image_flags()
+      .loader_flags()
       .flag("--flip", "flip", "Mirror images from left to right, each with probability 1/2")
       .real("--random-crop", "random_crop",
             "Train on random parts of images, resized, with at least this share of their area, such as 0.08; "

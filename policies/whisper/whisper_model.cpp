@@ -10,6 +10,7 @@
 #include "weft/nn/architecture.hpp"
 #include "weft/nn/encoder_decoder.hpp"
 #include "weft/nn/language_head.hpp"
+#include "weft/nn/sound_model.hpp"
 #include "whisper_heads.hpp"
 #include "whisper_layers.hpp"
 
@@ -17,7 +18,6 @@ namespace weft::whisper {
 
 namespace {
 
-constexpr const char* kFeatures = "input_features";  // (N, M, F)
 constexpr const char* kFrames = "frames";            // (N), the sum of attention_mask
 
 // The input of block `layer`, kept for a weighted sum: (N, S, E).
@@ -66,7 +66,7 @@ constexpr std::array<Architecture, 3> kArchitectures = {{
 class SpectrumInputs final : public nn::Inputs {
  public:
   SpectrumInputs(const WhisperConfig& config, bool has_mask, at::ScalarType dtype)
-      : features_(nn::make_dense_inputs({.name = kFeatures,
+      : features_(nn::make_dense_inputs({.name = nn::kSpectra,
                                          .sample_shape = {config.num_mel_bins, config.frames()},
                                          .positions = config.max_source_positions,
                                          .dtype = dtype})),
@@ -75,14 +75,14 @@ class SpectrumInputs final : public nn::Inputs {
         augments_(config.spec_augment.on) {}
 
   std::vector<std::string> fields() const override {
-    if (has_mask_) return {kFeatures, nn::kAttentionMask};
+    if (has_mask_) return {nn::kSpectra, nn::kAttentionMask};
     return features_->fields();
   }
-  std::vector<std::string> consumed() const override { return {kFeatures, kFrames}; }
+  std::vector<std::string> consumed() const override { return {nn::kSpectra, kFrames}; }
   void read(const nn::BatchFields& batch, State& state) const override {
     features_->read(batch, state);
     if (!has_mask_ || !batch.has(nn::kAttentionMask)) return;
-    batch.require_shape(nn::kAttentionMask, {{state.at(kFeatures).size(0), frames_}});
+    batch.require_shape(nn::kAttentionMask, {{state.at(nn::kSpectra).size(0), frames_}});
     const at::Tensor& mask = batch.batch().at(nn::kAttentionMask);
     if (!mask.eq(0).logical_or(mask.eq(1)).all().item<bool>())
       batch.refuse(nn::kAttentionMask, "it has values beside 1 (a frame of the recording) and 0 (padding)");
@@ -99,7 +99,7 @@ class SpectrumInputs final : public nn::Inputs {
   const bool has_mask_, augments_;
 };
 
-class WhisperModel final : public nn::EncoderDecoderModel {
+class WhisperModel final : public nn::EncoderDecoderModel, public nn::SoundModel {
  public:
   WhisperModel(const Config& config, const WhisperConfig& whisper, const Architecture& architecture,
                at::ScalarType dtype);
@@ -111,6 +111,14 @@ class WhisperModel final : public nn::EncoderDecoderModel {
   bool frozen(std::string_view parameter) const override { return is_sinusoids(parameter); }
   bool may_begin_new(std::string_view parameter) const override;
   bool ignored_on_load(std::string_view entry) const override;
+
+  int64_t mel_bins() const override { return whisper_.num_mel_bins; }
+  int64_t frames() const override { return whisper_.frames(); }
+  std::vector<std::string> feature_extractors() const override { return {"WhisperFeatureExtractor"}; }
+  std::optional<Transcripts> transcripts() const override {
+    if (!decoder_ || head().fields().empty()) return std::nullopt;
+    return Transcripts{whisper_.vocab_size, whisper_.max_target_positions, whisper_.decoder_start_token_id};
+  }
 
  private:
   static bool is_sinusoids(std::string_view parameter) {
@@ -164,7 +172,7 @@ std::unique_ptr<nn::Unit> WhisperModel::make_prologue() const {
                          const auto take_if_any = [&](const char* name) {
                            return state.has(name) ? nn::take(state, name) : at::Tensor();
                          };
-                         const at::Tensor features = take_if_any(kFeatures), frames = take_if_any(kFrames);
+                         const at::Tensor features = take_if_any(nn::kSpectra), frames = take_if_any(kFrames);
                          if (features.defined()) state.set(nn::kHidden, encoder->convolved(features, frames));
                          if (!decoder) return;
                          const at::Tensor ids = nn::take(state, nn::kDecoderInputIds);

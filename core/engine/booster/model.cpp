@@ -4,7 +4,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "booster/model_images.hpp"
+#include "booster/model_files.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"

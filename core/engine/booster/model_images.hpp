@@ -11,12 +11,6 @@
 
 namespace weft {
 
-// The name of the file beside config.json that says how images become pixels.
-inline constexpr const char* kPreprocessorConfig = "preprocessor_config.json";
-
-// Returns true if `path` is a folder and `model` reads images, so that open_images() opens it.
-bool is_image_folder(const Model& model, const std::string& path);
-
 // Opens a folder of images for `model`. Of `options` only flips, crops, the held-out part and the seed are
 // read: the model decides the rest. Its preprocessor_config.json says how images are processed; without one
 // they are resized to the model's size, and `note` is called with a line that says so. Samples have labels if

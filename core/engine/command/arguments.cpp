@@ -11,12 +11,14 @@
 #include "base/options.hpp"
 #include "base/text.hpp"
 #include "booster/model_data.hpp"
+#include "booster/model_files.hpp"
 #include "booster/model_images.hpp"
 #include "booster/model_state.hpp"
 #include "booster/option_checks.hpp"
 #include "comm/agreement.hpp"
 #include "command/text_data.hpp"
 #include "plugins.hpp"
+#include "weft/nn/sound_model.hpp"
 
 namespace weft::command {
 
@@ -212,23 +214,53 @@ data::Part part_of(const json& arguments, double held_out, data::Part otherwise)
   return part == "train" ? data::Part::kTraining : data::Part::kHeldOut;
 }
 
-// Returns the images of the folder under `key`.
-std::shared_ptr<data::Dataset> open_images(const json& arguments, const char* key, const Model& model,
-                                           const World& world, int64_t seed, data::Part otherwise) {
+// Returns the tokenizer of --tokenizer, or else of the folder of --model, which the model keeps for saves.
+// Nothing if there is none.
+std::optional<Tokenizer> tokenizer_of(const json& arguments, const Model& model) {
+  const std::string folder = text(arguments, given(arguments, "tokenizer") ? "tokenizer" : "model");
+  if (!given(arguments, "tokenizer") && !Tokenizer::is_in(folder)) return std::nullopt;
+  model.shared().tokenizer = Tokenizer::open(folder);
+  return model.shared().tokenizer;
+}
+
+// What is done with the files of a folder.
+struct FilesUse {
+  bool labels = true;  // whether transcripts must be there
+  int64_t seed = 0;
+  data::Part part = data::Part::kAll;  // without --part
+};
+
+// Returns the images or recordings of the folder under `key`.
+std::shared_ptr<data::Dataset> open_files(const json& arguments, const char* key, const Model& model,
+                                          const World& world, const FilesUse& use) {
   const std::string path = path_of_data(arguments, key);
-  for (const char* other :
-       {"sequence_length", "token_type", "tokenizer", "packing", "long_documents", "skip_broken_lines"})
+  const bool is_sound = is_sound_folder(model, path);
+  const char* const what = is_sound ? "recordings" : "images";
+  for (const char* other : {"sequence_length", "token_type", "packing", "long_documents", "skip_broken_lines"})
     if (given(arguments, other))
-      fail(WEFT_INVALID_ARGUMENT, "{} is for text and tokens, but {} is a folder of images; leave it out",
-           flag_of(other), path);
+      fail(WEFT_INVALID_ARGUMENT, "{} is for text and tokens, but {} is a folder of {}; leave it out",
+           flag_of(other), path, what);
+  for (const char* other : is_sound ? std::vector{"flip", "random_crop"} : std::vector{"tokenizer"})
+    if (given(arguments, other))
+      fail(WEFT_INVALID_ARGUMENT, "{} is for {}, but {} is a folder of {}; leave it out", flag_of(other),
+           is_sound ? "images" : "text and transcripts", path, what);
+  const auto note = [&](const std::string& line) { world.print_on_master(line); };
+  const double held_out = real(arguments, "held_out", 0);
+  const data::Part part = part_of(arguments, held_out, use.part);
+  if (is_sound) {
+    data::SoundOptions options;
+    options.held_out = held_out;
+    options.part = part;
+    options.seed = use.seed;
+    return open_recordings(model, path, use.labels, options, tokenizer_of(arguments, model), flag_of, note);
+  }
   data::ImageOptions options;
   options.random_flip = flag(arguments, "flip");
   if (given(arguments, "random_crop")) options.random_crop = real(arguments, "random_crop", 0);
-  options.held_out = real(arguments, "held_out", 0);
-  options.part = part_of(arguments, options.held_out, otherwise);
-  options.seed = seed;
-  return open_images(model, path, options, flag_of,
-                     [&](const std::string& line) { world.print_on_master(line); });
+  options.held_out = held_out;
+  options.part = part;
+  options.seed = use.seed;
+  return open_images(model, path, options, flag_of, note);
 }
 
 // Throws for flags of folders of images.
@@ -248,17 +280,27 @@ int64_t loader_workers(const json& arguments, const char* key, const Model& mode
     if (workers >= 0 && workers <= 256) return workers;
     fail(WEFT_INVALID_ARGUMENT, "--workers is {}, must be 0 to 256", workers);
   }
-  if (!is_image_folder(model, path_of_data(arguments, key))) return 0;
+  if (!is_folder_of_files(model, path_of_data(arguments, key))) return 0;
   return std::clamp<int64_t>(std::thread::hardware_concurrency() / static_cast<unsigned>(world.local_size()),
                              1, 4);
 }
 
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model,
                                          const World& world) {
-  if (is_image_folder(model, text(arguments, key)))
-    return open_images(arguments, key, model, world, 0, data::Part::kAll);
+  if (is_folder_of_files(model, text(arguments, key))) return open_files(arguments, key, model, world, {});
   return open_dataset(model, text(arguments, key), sequence_length(arguments), token_type(arguments),
                       flag_of);
+}
+
+std::shared_ptr<data::Dataset> open_encoder_inputs(const json& arguments, const Model& model,
+                                                   const World& world) {
+  const std::string path = text(arguments, "inputs");
+  if (is_sound_folder(model, path)) return open_files(arguments, "inputs", model, world, {.labels = false});
+  const bool is_wav = path.ends_with(".wav") || path.ends_with(".WAV");
+  if (!is_wav || nn::find_sound_model(model.module()) == nullptr) return data::tensors(path);
+  return data::sound_file(path, spectrum_processing(model, [&](const std::string& line) {
+                            world.print_on_master(line);
+                          }));
 }
 
 namespace {
@@ -285,9 +327,9 @@ std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const M
   const ObjectiveOptions objective = objective_options(arguments, seed);
   std::shared_ptr<data::Dataset> dataset;
   on_every_rank(world.communicator(), [&] {
-    if (is_image_folder(model, path_of_data(arguments, "data"))) {
-      dataset = with_usual_objective(model, open_images(arguments, "data", model, world, seed, held_out_part),
-                                     objective, flag_of);
+    if (is_folder_of_files(model, path_of_data(arguments, "data"))) {
+      dataset = with_usual_objective(
+          model, open_files(arguments, "data", model, world, {true, seed, held_out_part}), objective, flag_of);
       return;
     }
     refuse_image_flags(arguments, model);

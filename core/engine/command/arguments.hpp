@@ -34,8 +34,8 @@ BoosterOptions booster_options_for_outputs(const json& arguments, const std::str
 Model open_model(const json& arguments, const std::string& precision, const World& world,
                  checkpoint::Missing missing);
 // Opens --data with the labels that --objective and its settings ask for; `seed` decides what they draw, and
-// with --held-out which samples are held out; `held_out_part` is read then without --part. A folder of images
-// is opened for a model of images, a file of bytes, tokens or tensors like open_data() does, other text as
+// with --held-out which samples are held out; `held_out_part` is read then without --part. A folder of files
+// is opened for a model that reads such files, a file of bytes, tokens or tensors like open_data() does, other text as
 // text_data.hpp says. The model keeps its tokenizer, or that of --tokenizer, for saves. If it fails on one
 // rank it throws on all. Collective.
 std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed,
@@ -44,9 +44,12 @@ std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const M
 int64_t sequence_length(const json& arguments);
 // Returns the flag of the command line that became the argument `key`.
 std::string flag_of(std::string key);
-// Returns --workers; without it, for a folder of images as many threads as each rank of this host has
+// Returns --workers; without it, for a folder of files as many threads as each rank of this host has
 // processors, at most 4, and otherwise 0.
 int64_t loader_workers(const json& arguments, const char* key, const Model& model, const World& world);
+// Opens --inputs of `weft generate`, the inputs of the encoder.
+std::shared_ptr<data::Dataset> open_encoder_inputs(const json& arguments, const Model& model,
+                                                   const World& world);
 // Opens the data set under `key` with --sequence-length and --token-type, and checks it against `model`.
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model,
                                          const World& world);

@@ -10,12 +10,13 @@
 
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
-#include "booster/model_images.hpp"
+#include "booster/model_files.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/format.hpp"
 #include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/word_errors.hpp"
 #include "data/fingerprint.hpp"
 #include "device/tensors.hpp"
 #include "step_log/json_lines.hpp"
@@ -109,6 +110,21 @@ bool complete_outputs(State& outputs, Bindings& bindings) {
   return own;
 }
 
+double word_error_rate(const json& arguments, Opened& opened) {
+  const std::optional<Tokenizer>& tokenizer = opened.job.model.shared().tokenizer;
+  if (!tokenizer)
+    fail(WEFT_INVALID_ARGUMENT,
+         "--word-error-rate compares texts, and there is no tokenizer in the folder of the model: give "
+         "--tokenizer");
+  GenerationOptions options = GenerationOptions::load(text(arguments, "model"));
+  options.greedy = true;
+  const WordErrors errors = count_word_errors(opened.job, *opened.dataset, *tokenizer, options,
+                                              integer(arguments, "batch_size", 8));
+  if (errors.words == 0)
+    fail(WEFT_INVALID_ARGUMENT, "{}: the transcripts have no words", opened.dataset->name());
+  return errors.rate();
+}
+
 // Returns what was measured, as --json and --metrics have it.
 json result_of(const Evaluation& total, const nn::Model& model, int64_t samples) {
   json result = {{"loss", total.loss()}, {"labels", total.labels()}, {"samples", samples}};
@@ -149,8 +165,9 @@ int evaluate(const json& arguments) {
   if (!(total.labels() > 0))
     fail(WEFT_INVALID_ARGUMENT, "{}: no label counts (all are -100): the mean over none is undefined",
          opened.dataset->name());
+  json result = result_of(total, opened.job.model.module(), opened.dataset->size());
+  if (flag(arguments, "word_error_rate")) result["word_error_rate"] = word_error_rate(arguments, opened);
   world.block_all();
-  const json result = result_of(total, opened.job.model.module(), opened.dataset->size());
   if (world.is_master()) {
     // First to stdout: a full disk must not lose what was computed.
     std::printf("%s\n", flag(arguments, "json") ? result.dump().c_str() : line_of(result).c_str());
@@ -166,8 +183,8 @@ int forward(const json& arguments) {
   const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
   Opened opened = open_job(arguments, options, world,
                            [&](const Model& model) { return open_data(arguments, "inputs", model, world); });
-  // The images of a folder can be more than fit in memory.
-  const bool is_folder = is_image_folder(opened.job.model, text(arguments, "inputs"));
+  // The files of a folder can be more than fit in memory.
+  const bool is_folder = is_folder_of_files(opened.job.model, text(arguments, "inputs"));
   data::Loader loader =
       sequential_loader(arguments, "inputs", opened, is_folder ? 8 : opened.dataset->size());
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> parts;  // in the order of the outputs

@@ -21,6 +21,7 @@
 #include "data/fingerprint.hpp"
 #include "weft/generation.hpp"
 #include "weft/nn/model.hpp"
+#include "weft/nn/sound_model.hpp"
 #include "weft/nn/token_fields.hpp"
 
 namespace weft::command {
@@ -103,7 +104,7 @@ struct Prompts {
 };
 
 Prompts read(const json& arguments, const Model& model, const nn::Decoding& decoding,
-             const TokenText& converter) {
+             const TokenText& converter, const World& world) {
   const bool reads_tokens = decoding.encoder.empty() || decoding.encoder.front() == nn::kInputIds;
   const auto count = [&](std::initializer_list<const char*> keys) {
     return std::count_if(keys.begin(), keys.end(), [&](const char* key) { return given(arguments, key); });
@@ -117,10 +118,12 @@ Prompts read(const json& arguments, const Model& model, const nn::Decoding& deco
       fail(WEFT_INVALID_ARGUMENT,
            "--inputs has the prompts: leave --prompt and --prompts out; --prompt-ids are the decoder's first "
            "tokens");
-    prompts.inputs = data::tensors(text(arguments, "inputs"));
+    prompts.inputs = open_encoder_inputs(arguments, model, world);
   } else if (!reads_tokens) {
-    fail(WEFT_INVALID_ARGUMENT, "{} reads no tokens: give its {} in a .safetensors file with --inputs",
-         model.architecture(), decoding.encoder.front());
+    fail(WEFT_INVALID_ARGUMENT, "{} reads no tokens: give {} with --inputs", model.architecture(),
+         nn::find_sound_model(model.module())
+             ? "a .wav file, or a folder of them,"
+             : fmt::format("its {} in a .safetensors file", decoding.encoder.front()));
   } else if (count({"prompt", "prompt_ids", "prompts"}) != 1) {
     fail(WEFT_INVALID_ARGUMENT, "give one of --prompt TEXT, --prompt-ids 1,2,3 and --prompts FILE");
   }
@@ -305,7 +308,7 @@ int generate(const json& arguments) {
   std::vector<std::string> stops;
   on_every_rank(world.communicator(), [&] {
     stops = stop_texts(arguments, converter);
-    prompts = read(arguments, model, *decoding, converter);
+    prompts = read(arguments, model, *decoding, converter, world);
     options = generation_options(arguments, booster_options.seed, decoding->vocabulary);
   });
   require_same(world, prompts, options);

@@ -6,6 +6,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "data/class_folder.hpp"
 #include "data/image_processing.hpp"
 #include "data/random.hpp"
 #include "weft/nn/batch_fields.hpp"
@@ -14,6 +15,8 @@
 namespace weft::data {
 
 namespace {
+
+const FileKind kImageFiles = {"image", {".png", ".jpg", ".jpeg"}};
 
 // Added to the seed, so that these numbers do not repeat those of other draws for the same sample.
 constexpr int64_t kChangesStream = 0x666c6970;
@@ -109,44 +112,7 @@ void check_options(const ImageOptions& options, const SettingName& called, const
          options.held_out);
 }
 
-// Returns the label of each class.
-std::vector<int64_t> labels_of(const std::string& path, const std::vector<ImageClass>& classes,
-                               const ImageOptions& options) {
-  std::vector<int64_t> labels;
-  for (const ImageClass& images : classes) {
-    const auto found = options.label_of.find(images.name);
-    if (found == options.label_of.end() && !options.label_of.empty())
-      fail(WEFT_INVALID_ARGUMENT,
-           "{}: the folder \"{}\" is no class of the model, whose label2id begins with \"{}\"; rename the "
-           "folder, or name all classes in label2id",
-           path, printable(images.name, 60), printable(options.label_of.begin()->first, 60));
-    labels.push_back(options.label_of.empty() ? static_cast<int64_t>(labels.size()) : found->second);
-    if (labels.back() < 0 || (options.num_labels > 0 && labels.back() >= options.num_labels))
-      fail(WEFT_INVALID_ARGUMENT,
-           "{}: the class \"{}\" is label {} of {} classes, but the model has {} labels; give a model with "
-           "more (num_labels or id2label in config.json), or fewer classes",
-           path, printable(images.name, 60), labels.back(), classes.size(), options.num_labels);
-  }
-  return labels;
-}
-
 }  // namespace
-
-std::vector<std::string> files_of_part(const ImageClass& images, Part part, double held_out, int64_t seed) {
-  if (part == Part::kAll) return images.files;
-  uint64_t key = mixed(static_cast<uint64_t>(seed));
-  for (const char letter : images.name) key = mixed(key + static_cast<unsigned char>(letter));
-  SampleRandom random(static_cast<int64_t>(key), 0, 0);
-  std::vector<std::string> shuffled = images.files;
-  for (size_t left = shuffled.size(); left > 1; --left)
-    std::swap(shuffled[left - 1], shuffled[draw_below(left, random)]);
-  const auto rounded = static_cast<size_t>(held_out * static_cast<double>(shuffled.size()) + 0.5);
-  const auto border = shuffled.begin() + static_cast<std::ptrdiff_t>(std::min(rounded, shuffled.size() - 1));
-  std::vector<std::string> files =
-      part == Part::kHeldOut ? std::vector(shuffled.begin(), border) : std::vector(border, shuffled.end());
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 std::shared_ptr<Dataset> image_folder(const std::string& path, const ImageOptions& options) {
   return image_folder(path, options, own_name, "the processing of images");
@@ -155,9 +121,9 @@ std::shared_ptr<Dataset> image_folder(const std::string& path, const ImageOption
 std::shared_ptr<Dataset> image_folder(const std::string& path, const ImageOptions& options,
                                       const SettingName& called, const std::string& origin) {
   check_options(options, called, origin);
-  const std::vector<ImageClass> classes = find_images(path);
+  const std::vector<FileClass> classes = find_classes(path, kImageFiles);
   std::vector<int64_t> labels(classes.size());
-  if (options.labels) labels = labels_of(path, classes, options);
+  if (options.labels) labels = labels_of(path, classes, options.label_of, options.num_labels);
   std::vector<Sample> samples;
   for (size_t i = 0; i < classes.size(); ++i)
     for (const std::string& file : files_of_part(classes[i], options.part, options.held_out, options.seed))

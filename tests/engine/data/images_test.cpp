@@ -14,6 +14,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "data/class_folder.hpp"
 #include "data/image_folder.hpp"
 #include "data/image_processing.hpp"
 #include "support/expect_error.hpp"
@@ -222,7 +223,7 @@ TEST_F(ImageFolder, RefusesOptionsThatDoNotFitTogether) {
 }
 
 TEST_F(ImageFolder, HoldsOutAShareOfEachClassByTheSeed) {
-  const ImageClass large{"a", [] {
+  const FileClass large{"a", [] {
                            std::vector<std::string> files;
                            for (int i = 0; i < 50; ++i) files.push_back(fmt::format("{:02}.png", i));
                            return files;
