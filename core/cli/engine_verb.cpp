@@ -87,7 +87,8 @@ EngineVerb& EngineVerb::data_flags() {
       "Text: a file, a folder or a pattern (\"books/*.jsonl\"), also several as a mixture, with PATH=WEIGHT; "
       "lines of .jsonl have \"text\", \"prompt\" and \"completion\", or \"messages\". Or one .bin (tokens) "
       "or "
-      ".safetensors (tensors with the names of the model's inputs), or a folder of files for models that read "
+      ".safetensors (tensors with the names of the model's inputs), or a folder of files for models that "
+      "read "
       "these: CLASS/FILE.png of images, FILE.wav of recordings with FILE.txt, their transcripts",
       true);
   text("--tokenizer", "tokenizer",
@@ -99,7 +100,8 @@ EngineVerb& EngineVerb::data_flags() {
   text("--long-documents", "long_documents",
        "What becomes of documents that are longer than a sample: cut or drop; default cut");
   real("--held-out", "held_out",
-       "Share of the documents, or of the images or recordings (of each class), that train leaves out and evaluate reads, "
+       "Share of the documents, or of the images or recordings (of each class), that train leaves out and "
+       "evaluate reads, "
        "drawn by --seed; default 0");
   flag("--skip-broken-lines", "skip_broken_lines", "Skip lines of .jsonl that are broken, and count them");
   text("--token-type", "token_type", "Type of the tokens in a .bin file: uint16 or uint32; default uint16");

@@ -18,7 +18,7 @@ namespace weft::whisper {
 
 namespace {
 
-constexpr const char* kFrames = "frames";            // (N), the sum of attention_mask
+constexpr const char* kFrames = "frames";  // (N), the sum of attention_mask
 
 // The input of block `layer`, kept for a weighted sum: (N, S, E).
 std::string layer_input(size_t layer) {

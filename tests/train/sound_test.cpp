@@ -17,7 +17,8 @@ class SoundCommand : public CommandTest {
     std::filesystem::create_directories(in("model"));
     std::filesystem::create_directories(in("sounds"));
     folder_.file("text", "low high");
-    expect_success({"tokenizer", "train", "--data", in("text"), "--vocab-size", "257", "--save", in("model")});
+    expect_success(
+        {"tokenizer", "train", "--data", in("text"), "--vocab-size", "257", "--save", in("model")});
     folder_.file("model/config.json", config(""));
     tone("sounds/1", 300, "low");
     tone("sounds/2", 3000, "high");
@@ -40,9 +41,9 @@ class SoundCommand : public CommandTest {
     folder_.file(name + ".txt", text);
   }
   Words train(const Words& more = {}) const {
-    return Words{"train",       "--model",      in("model"), "--data", in("sounds"), "--strategy", "none",
-                 "--precision", "fp32",         "--steps",   "60",     "--lr",       "0.01",       "--batch-size",
-                 "4",           "--save",       in("out"),   "--seed", "7"} +
+    return Words{"train",       "--model", in("model"), "--data", in("sounds"), "--strategy", "none",
+                 "--precision", "fp32",    "--steps",   "60",     "--lr",       "0.01",       "--batch-size",
+                 "4",           "--save",  in("out"),   "--seed", "7"} +
            more;
   }
 };
@@ -51,8 +52,8 @@ TEST_F(SoundCommand, LearnsTranscriptsAndWritesThem) {
   const Output trained = expect_success(train());
   EXPECT_THAT(trained.error + trained.out, testing::HasSubstr("recordings become 8 mel bins over 1 s"));
   const auto evaluate = [&](const Words& more) {
-    return nlohmann::json::parse(expect_success(Words{"evaluate", "--model", in("out"), "--data", in("sounds"),
-                                                      "--json", "--word-error-rate"} +
+    return nlohmann::json::parse(expect_success(Words{"evaluate", "--model", in("out"), "--data",
+                                                      in("sounds"), "--json", "--word-error-rate"} +
                                                 more)
                                      .out);
   };
@@ -101,8 +102,8 @@ TEST_F(SoundCommand, ClassifiesFolders) {
   std::string text = config(R"("num_labels": 2,)");
   text.replace(text.find("WhisperForConditionalGeneration"), 31, "WhisperForAudioClassification");
   folder_.file("model/config.json", text);
-  expect_success(Words{"train", "--model", in("model"), "--data", in("classes"), "--strategy", "none", "--steps",
-                       "40", "--lr", "0.01", "--batch-size", "4", "--save", in("out")});
+  expect_success(Words{"train", "--model", in("model"), "--data", in("classes"), "--strategy", "none",
+                       "--steps", "40", "--lr", "0.01", "--batch-size", "4", "--save", in("out")});
   const nlohmann::json result = nlohmann::json::parse(
       expect_success({"evaluate", "--model", in("out"), "--data", in("classes"), "--json"}).out);
   EXPECT_EQ(result.at("accuracy"), 1);
@@ -119,8 +120,9 @@ TEST_F(SoundCommand, RefusesWhatDoesNotFit) {
   folder_.file("sounds/2.txt", "high");
   folder_.file("model/preprocessor_config.json", R"({"feature_size": 80, "chunk_length": 1})");
   EXPECT_TRUE(refuses(with({}), 1, {"80 mel bins and 100 frames", "reads 8 and 100"}));
-  folder_.file("model/preprocessor_config.json",
-               R"({"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 8, "chunk_length": 1})");
+  folder_.file(
+      "model/preprocessor_config.json",
+      R"({"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 8, "chunk_length": 1})");
   folder_.file("sounds/4.wav", read_bytes(in("sounds/4.wav")).substr(0, 1000));
   EXPECT_TRUE(refuses(with({}), 1, {"sounds/4.wav", "cut short"}));
   std::filesystem::remove(in("model/tokenizer.json"));

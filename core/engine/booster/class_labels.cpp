@@ -57,8 +57,7 @@ bool learns_labels(const Model& model) {
 
 }  // namespace
 
-std::optional<ClassLabels> class_labels(const Model& model, const std::string& path,
-                                        std::string_view input) {
+std::optional<ClassLabels> class_labels(const Model& model, const std::string& path, std::string_view input) {
   if (!learns_labels(model)) return std::nullopt;
   const nn::Labels labels = nn::read_labels(model.config());
   const std::string& problem = labels.problem;

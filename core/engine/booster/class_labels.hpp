@@ -12,8 +12,8 @@
 namespace weft {
 
 struct ClassLabels {
-  // By the name of the class, as label2id and id2label in config.json have them; empty if these give classes no
-  // names.
+  // By the name of the class, as label2id and id2label in config.json have them; empty if these give classes
+  // no names.
   std::map<std::string, int64_t> label_of;
   int64_t count = 0;  // of all labels
 };

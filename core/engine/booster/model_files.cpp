@@ -42,7 +42,8 @@ data::SpectrumProcessing spectrum_processing(const Model& model,
     const auto processing = data::SpectrumProcessing::load(file, sound.feature_extractors());
     if (processing.feature_size != sound.mel_bins() || processing.frames() != sound.frames())
       fail(WEFT_INVALID_ARGUMENT,
-           "{} makes spectra of {} mel bins and {} frames (feature_size, chunk_length), but {} reads {} and {} "
+           "{} makes spectra of {} mel bins and {} frames (feature_size, chunk_length), but {} reads {} and "
+           "{} "
            "(num_mel_bins, twice max_source_positions)",
            file, processing.feature_size, processing.frames(), model.architecture(), sound.mel_bins(),
            sound.frames());
@@ -52,10 +53,11 @@ data::SpectrumProcessing spectrum_processing(const Model& model,
   processing.feature_size = sound.mel_bins();
   const int64_t frames_per_second = processing.sampling_rate / processing.hop_length;
   if (sound.frames() % frames_per_second != 0)
-    fail(WEFT_INVALID_ARGUMENT,
-         "{} is not there, and {} reads {} frames, which are no whole seconds at {} frames a second: give the "
-         "file, or input_features in a .safetensors file",
-         file, model.architecture(), sound.frames(), frames_per_second);
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{} is not there, and {} reads {} frames, which are no whole seconds at {} frames a second: give the "
+        "file, or input_features in a .safetensors file",
+        file, model.architecture(), sound.frames(), frames_per_second);
   processing.chunk_length = sound.frames() / frames_per_second;
   note(fmt::format("{} is not there: recordings become {} mel bins over {} s, the defaults of {}", file,
                    processing.feature_size, processing.chunk_length, sound.feature_extractors().front()));
@@ -72,7 +74,8 @@ std::shared_ptr<data::Dataset> open_recordings(const Model& model, const std::st
   if (const auto transcripts = sound.transcripts(); transcripts && labels) {
     if (!tokenizer)
       fail(WEFT_FAILED_PRECONDITION,
-           "{}: {} learns the tokens of transcripts, and there is no tokenizer in the folder of the model: give "
+           "{}: {} learns the tokens of transcripts, and there is no tokenizer in the folder of the model: "
+           "give "
            "{}",
            path, model.architecture(), called("tokenizer"));
     if (tokenizer->vocabulary_size() > transcripts->vocabulary)

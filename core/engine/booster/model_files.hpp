@@ -25,15 +25,16 @@ inline bool is_folder_of_files(const Model& model, const std::string& path) {
   return is_image_folder(model, path) || is_sound_folder(model, path);
 }
 
-// Returns how recordings become the spectra that `model` reads: as its preprocessor_config.json says, or, without
-// one, as its usual extractor does with the model's sizes; `note` is called with a line that says so. Throws
-// INVALID_ARGUMENT if the spectra are not the model's.
+// Returns how recordings become the spectra that `model` reads: as its preprocessor_config.json says, or,
+// without one, as its usual extractor does with the model's sizes; `note` is called with a line that says so.
+// Throws INVALID_ARGUMENT if the spectra are not the model's.
 data::SpectrumProcessing spectrum_processing(const Model& model,
                                              const std::function<void(const std::string& line)>& note);
 
-// Opens a folder of recordings for `model`. Of `options` only the held-out part and the seed are read: the model
-// decides the rest. Without `labels` recordings need no transcripts. `tokenizer` makes labels of transcripts.
-// Throws like data::sound_folder() and spectrum_processing(), and FAILED_PRECONDITION if a tokenizer is missing.
+// Opens a folder of recordings for `model`. Of `options` only the held-out part and the seed are read: the
+// model decides the rest. Without `labels` recordings need no transcripts. `tokenizer` makes labels of
+// transcripts. Throws like data::sound_folder() and spectrum_processing(), and FAILED_PRECONDITION if a
+// tokenizer is missing.
 std::shared_ptr<data::Dataset> open_recordings(const Model& model, const std::string& path, bool labels,
                                                data::SoundOptions options,
                                                const std::optional<Tokenizer>& tokenizer,

@@ -236,7 +236,8 @@ std::shared_ptr<data::Dataset> open_files(const json& arguments, const char* key
   const std::string path = path_of_data(arguments, key);
   const bool is_sound = is_sound_folder(model, path);
   const char* const what = is_sound ? "recordings" : "images";
-  for (const char* other : {"sequence_length", "token_type", "packing", "long_documents", "skip_broken_lines"})
+  for (const char* other :
+       {"sequence_length", "token_type", "packing", "long_documents", "skip_broken_lines"})
     if (given(arguments, other))
       fail(WEFT_INVALID_ARGUMENT, "{} is for text and tokens, but {} is a folder of {}; leave it out",
            flag_of(other), path, what);
@@ -298,9 +299,8 @@ std::shared_ptr<data::Dataset> open_encoder_inputs(const json& arguments, const 
   if (is_sound_folder(model, path)) return open_files(arguments, "inputs", model, world, {.labels = false});
   const bool is_wav = path.ends_with(".wav") || path.ends_with(".WAV");
   if (!is_wav || nn::find_sound_model(model.module()) == nullptr) return data::tensors(path);
-  return data::sound_file(path, spectrum_processing(model, [&](const std::string& line) {
-                            world.print_on_master(line);
-                          }));
+  return data::sound_file(
+      path, spectrum_processing(model, [&](const std::string& line) { world.print_on_master(line); }));
 }
 
 namespace {
@@ -328,8 +328,9 @@ std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const M
   std::shared_ptr<data::Dataset> dataset;
   on_every_rank(world.communicator(), [&] {
     if (is_folder_of_files(model, path_of_data(arguments, "data"))) {
-      dataset = with_usual_objective(
-          model, open_files(arguments, "data", model, world, {true, seed, held_out_part}), objective, flag_of);
+      dataset = with_usual_objective(model,
+                                     open_files(arguments, "data", model, world, {true, seed, held_out_part}),
+                                     objective, flag_of);
       return;
     }
     refuse_image_flags(arguments, model);

@@ -35,9 +35,9 @@ Model open_model(const json& arguments, const std::string& precision, const Worl
                  checkpoint::Missing missing);
 // Opens --data with the labels that --objective and its settings ask for; `seed` decides what they draw, and
 // with --held-out which samples are held out; `held_out_part` is read then without --part. A folder of files
-// is opened for a model that reads such files, a file of bytes, tokens or tensors like open_data() does, other text as
-// text_data.hpp says. The model keeps its tokenizer, or that of --tokenizer, for saves. If it fails on one
-// rank it throws on all. Collective.
+// is opened for a model that reads such files, a file of bytes, tokens or tensors like open_data() does,
+// other text as text_data.hpp says. The model keeps its tokenizer, or that of --tokenizer, for saves. If it
+// fails on one rank it throws on all. Collective.
 std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed,
                                                   const World& world, data::Part held_out_part);
 // Returns --sequence-length, or 0 if it is not given.

@@ -55,9 +55,10 @@ WordErrors count_word_errors(Job& job, const data::Dataset& dataset, const Token
                              GenerationOptions options, int64_t batch_size) {
   const std::optional<nn::Decoding> decoding = job.model.module().decoding();
   if (!decoding || decoding->encoder.empty())
-    fail(WEFT_INVALID_ARGUMENT,
-         "the word error rate is of a model with an encoder and a decoder that generates text, and {} is none",
-         job.model.architecture());
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "the word error rate is of a model with an encoder and a decoder that generates text, and {} is none",
+        job.model.architecture());
   WordErrors total;
   for (int64_t begin = 0; begin < dataset.size();) {
     std::vector<int64_t> indices(static_cast<size_t>(std::min(batch_size, dataset.size() - begin)));
@@ -65,8 +66,8 @@ WordErrors count_word_errors(Job& job, const data::Dataset& dataset, const Token
     const Batch batch = dataset.get(indices);
     const at::Tensor* const labels = batch.find(nn::kLabels);
     if (labels == nullptr || labels->dim() != 2)
-      fail(WEFT_INVALID_ARGUMENT, "{}: the word error rate needs labels of tokens, which the samples have not",
-           dataset.name());
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: the word error rate needs labels of tokens, which the samples have not", dataset.name());
     Batch inputs;
     for (const std::string& field : decoding->encoder)
       if (const at::Tensor* value = batch.find(field)) inputs.set(field, *value);

@@ -14,8 +14,9 @@ namespace weft::data {
 
 // The files that a data set reads, by their names.
 struct FileKind {
-  std::string word;                     // "image"
-  std::vector<std::string> extensions;  // in lower case, with the dot; the first one is the example in messages
+  std::string word;  // "image"
+  std::vector<std::string>
+      extensions;  // in lower case, with the dot; the first one is the example in messages
 
   bool has_name_of(const std::string& path) const;
 };
@@ -34,8 +35,8 @@ void each_visible_entry(const std::string& folder,
 void require_folder(const std::string& path, const FileKind& kind, const std::string& layout);
 
 // Returns the classes of a folder in the order of their names. Throws NOT_FOUND without the folder,
-// INVALID_ARGUMENT for one without classes, a class without files, and entries of classes that are no files of
-// this kind.
+// INVALID_ARGUMENT for one without classes, a class without files, and entries of classes that are no files
+// of this kind.
 std::vector<FileClass> find_classes(const std::string& path, const FileKind& kind);
 
 // Returns the label of each class: by its name in `label_of`, or if that is empty, by the order. Throws

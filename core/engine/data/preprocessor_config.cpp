@@ -70,9 +70,10 @@ void read(PreprocessorFile& file, const char* key, ImageSize& size, int64_t* edg
 ImageProcessing ImageProcessing::load(const std::string& path, const std::vector<std::string>& processors) {
   PreprocessorFile file(path);
   // Files of older versions name an image processor as a feature extractor.
-  file.check_type({"image_processor_type", "feature_extractor_type"}, processors, {"Fast", "Pil"},
-                  "if the steps are the same (resize, centre crop, rescale, normalise), write that name, and all "
-                  "their values");
+  file.check_type(
+      {"image_processor_type", "feature_extractor_type"}, processors, {"Fast", "Pil"},
+      "if the steps are the same (resize, centre crop, rescale, normalise), write that name, and all "
+      "their values");
   ImageProcessing processing;
   bool square = true;
   file.read("default_to_square", square);

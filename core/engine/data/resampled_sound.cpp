@@ -16,7 +16,7 @@ struct Phase {
   std::vector<float> weights;
 };
 
-constexpr double kZeros = 16;     // of the sinc to each side
+constexpr double kZeros = 16;      // of the sinc to each side
 constexpr double kRolloff = 0.95;  // of the highest frequency of the lower rate that passes
 
 // The output lies `place` inputs after an input; `band` is the share of the input's frequencies that passes.
@@ -58,7 +58,8 @@ Recording resampled(const Recording& recording, int64_t sampling_rate) {
     float sum = 0;
     for (size_t k = 0; k < phase.weights.size(); ++k) {
       const int64_t index = first + static_cast<int64_t>(k);
-      if (index >= 0 && index < count) sum += phase.weights[k] * recording.samples[static_cast<size_t>(index)];
+      if (index >= 0 && index < count)
+        sum += phase.weights[k] * recording.samples[static_cast<size_t>(index)];
     }
     result.samples[i] = sum;
   }

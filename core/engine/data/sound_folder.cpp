@@ -73,11 +73,10 @@ class SoundFolder final : public Dataset {
   // Writes the spectrum of a recording. Returns the number of its frames that have sound.
   int64_t read(const std::string& file, const at::Tensor& spectrum) const {
     const std::string path = file.empty() ? path_ : path_ + "/" + file;
-    Recording recording = resampled(read_wav(path, static_cast<double>(processing_.chunk_length)),
-                                    processing_.sampling_rate);
+    Recording recording =
+        resampled(read_wav(path, static_cast<double>(processing_.chunk_length)), processing_.sampling_rate);
     // Rounding of the rate can add a sample to a recording of a whole chunk.
-    recording.samples.resize(
-        std::min(recording.samples.size(), static_cast<size_t>(processing_.samples())));
+    recording.samples.resize(std::min(recording.samples.size(), static_cast<size_t>(processing_.samples())));
     spectrum.copy_(log_mel_spectrum(recording, processing_));
     const auto count = static_cast<int64_t>(recording.samples.size());
     return std::min((count + processing_.hop_length - 1) / processing_.hop_length, processing_.frames());
@@ -98,7 +97,8 @@ std::vector<int64_t> labels_of_transcript(const std::string& path, const Transcr
   if (text.empty()) fail(WEFT_INVALID_ARGUMENT, "{}: the transcript is empty", path);
   const Tokenizer& tokenizer = transcription.tokenizer;
   std::vector<int64_t> ids = tokenizer.encode(text);
-  if (transcription.start_id && !ids.empty() && ids.front() == *transcription.start_id) ids.erase(ids.begin());
+  if (transcription.start_id && !ids.empty() && ids.front() == *transcription.start_id)
+    ids.erase(ids.begin());
   const std::optional<int64_t> end = tokenizer.id_of(Tokenizer::Role::kEnd);
   if (end && (ids.empty() || ids.back() != *end)) ids.push_back(*end);
   if (transcription.most_tokens > 0 && static_cast<int64_t>(ids.size()) > transcription.most_tokens)
@@ -135,7 +135,8 @@ std::vector<std::string> find_recordings(const std::string& path, bool has_trans
     const std::string transcript = fs::path(file).replace_extension(".txt").string();
     wanted.insert(transcript);
     if (!transcripts.contains(transcript))
-      fail(WEFT_NOT_FOUND, "{}/{}: this recording has no transcript: {} is not there", path, file, transcript);
+      fail(WEFT_NOT_FOUND, "{}/{}: this recording has no transcript: {} is not there", path, file,
+           transcript);
   }
   for (const std::string& transcript : transcripts)
     if (!wanted.contains(transcript))

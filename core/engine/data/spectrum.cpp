@@ -34,7 +34,8 @@ at::Tensor mel_filters(const SpectrumProcessing& processing) {
   for (size_t i = 0; i < border.size(); ++i)
     border[i] = hertz_of(mel_of(kHighest) * static_cast<double>(i) / static_cast<double>(bins + 1));
   const at::Tensor filters = at::zeros({bins, frequencies});
-  const double step = static_cast<double>(processing.sampling_rate / 2) / static_cast<double>(frequencies - 1);
+  const double step =
+      static_cast<double>(processing.sampling_rate / 2) / static_cast<double>(frequencies - 1);
   for (int64_t bin = 0; bin < bins; ++bin) {
     const double low = border[static_cast<size_t>(bin)], middle = border[static_cast<size_t>(bin) + 1],
                  high = border[static_cast<size_t>(bin) + 2];

@@ -62,10 +62,9 @@ Format read_format(std::string_view chunk, const std::string& path) {
     bytes.take(8, "the extensible format");  // its size, the valid bits, the places of the loudspeakers
     format.coding = bytes.take<uint16_t>("the extensible format");
   }
-  const bool is_read = format.coding == kPcm ? format.bits == 8 || format.bits == 16 || format.bits == 24 ||
-                                                   format.bits == 32
-                                             : format.coding == kFloat &&
-                                                   (format.bits == 32 || format.bits == 64);
+  const bool is_read = format.coding == kPcm
+                           ? format.bits == 8 || format.bits == 16 || format.bits == 24 || format.bits == 32
+                           : format.coding == kFloat && (format.bits == 32 || format.bits == 64);
   if (!is_read)
     fail(WEFT_UNIMPLEMENTED,
          "{}: the samples have the coding {} with {} bits; Weft reads PCM of 8, 16, 24 and 32 bits (1) and "
@@ -73,9 +72,8 @@ Format read_format(std::string_view chunk, const std::string& path) {
          path, format.coding, format.bits, kConvert);
   if (format.channels == 0 || format.rate == 0 || format.rate > 768'000 ||
       format.block != format.channels * (format.bits / 8))
-    fail(WEFT_DATA_LOSS,
-         "{}: the header is damaged: {} channels of {} bits in {} bytes, {} Hz (1 to 768000)", path,
-         format.channels, format.bits, format.block, format.rate);
+    fail(WEFT_DATA_LOSS, "{}: the header is damaged: {} channels of {} bits in {} bytes, {} Hz (1 to 768000)",
+         path, format.channels, format.bits, format.block, format.rate);
   return format;
 }
 

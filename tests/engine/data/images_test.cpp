@@ -224,10 +224,10 @@ TEST_F(ImageFolder, RefusesOptionsThatDoNotFitTogether) {
 
 TEST_F(ImageFolder, HoldsOutAShareOfEachClassByTheSeed) {
   const FileClass large{"a", [] {
-                           std::vector<std::string> files;
-                           for (int i = 0; i < 50; ++i) files.push_back(fmt::format("{:02}.png", i));
-                           return files;
-                         }()};
+                          std::vector<std::string> files;
+                          for (int i = 0; i < 50; ++i) files.push_back(fmt::format("{:02}.png", i));
+                          return files;
+                        }()};
   const auto held = files_of_part(large, Part::kHeldOut, 0.2, 7);
   const auto rest = files_of_part(large, Part::kTraining, 0.2, 7);
   EXPECT_EQ(held.size(), 10u);

@@ -48,8 +48,7 @@ TEST_F(Sound, IsReadInEveryCoding) {
       {{.coding = 3, .bits = 64}, bytes_of<double>({0.5, -0.25, 0, -1})},
       {{.bits = 16, .extensible = true}, bytes_of<int16_t>({16384, -8192, 0, -32768})},
       {{.coding = 3, .bits = 32, .extensible = true}, bytes_of<float>({0.5, -0.25, 0, -1})},
-      {{.channels = 2, .bits = 16},
-       bytes_of<int16_t>({32767, 1, -16384, 0, 10, -10, -32768, -32768})},
+      {{.channels = 2, .bits = 16}, bytes_of<int16_t>({32767, 1, -16384, 0, 10, -10, -32768, -32768})},
   };
   for (const auto& [header, data] : files) {
     SCOPED_TRACE(testing::Message() << header.coding << " " << header.bits << " " << header.channels);
@@ -64,23 +63,27 @@ TEST_F(Sound, IsRefusedIfItIsCutShort) {
   const std::string whole = wav_of({0.5, 0.25, 0.125});
   for (size_t size = 0; size < whole.size(); ++size) {
     SCOPED_TRACE(size);
-    EXPECT_ERROR(read(whole.substr(0, size)); }, size >= 12 || size == 0 ? WEFT_DATA_LOSS
+    EXPECT_ERROR(read(whole.substr(0, size));
+  }, size >= 12 || size == 0 ? WEFT_DATA_LOSS
                                                              : size < 4 ? WEFT_INVALID_ARGUMENT
                                                                         : WEFT_DATA_LOSS,
                        {"a.wav"});
-  }
+}
 }
 
 TEST_F(Sound, IsRefusedByNameIfItIsNotRead) {
   const std::string data = bytes_of<int16_t>({1, 2});
-  EXPECT_ERROR(read("ID3 is what mp3 files begin with"), WEFT_INVALID_ARGUMENT, "a.wav: this is no wav file", "ID3");
-  EXPECT_ERROR(read(wav_bytes({.coding = 7, .bits = 8}, data)), WEFT_UNIMPLEMENTED, "the coding 7 with 8 bits");
+  EXPECT_ERROR(read("ID3 is what mp3 files begin with"), WEFT_INVALID_ARGUMENT, "a.wav: this is no wav file",
+               "ID3");
+  EXPECT_ERROR(read(wav_bytes({.coding = 7, .bits = 8}, data)), WEFT_UNIMPLEMENTED,
+               "the coding 7 with 8 bits");
   EXPECT_ERROR(read(wav_bytes({.bits = 12}, data)), WEFT_UNIMPLEMENTED, "12 bits");
   EXPECT_ERROR(read(wav_bytes({.channels = 0}, data)), WEFT_DATA_LOSS, "0 channels");
   EXPECT_ERROR(read(wav_bytes({.rate = 0}, data)), WEFT_DATA_LOSS, "0 Hz");
   EXPECT_ERROR(read(wav_bytes({}, "abc")), WEFT_DATA_LOSS, "3 bytes of samples");
   EXPECT_ERROR(read(wav_bytes({}, "")), WEFT_INVALID_ARGUMENT, "has no samples");
-  EXPECT_ERROR(read(wav_bytes({.coding = 3, .bits = 32}, bytes_of<float>({1, NAN}))), WEFT_DATA_LOSS, "sample 1 is no finite number");
+  EXPECT_ERROR(read(wav_bytes({.coding = 3, .bits = 32}, bytes_of<float>({1, NAN}))), WEFT_DATA_LOSS,
+               "sample 1 is no finite number");
   EXPECT_ERROR(read(wav_of(std::vector<float>(16001)), 1), WEFT_INVALID_ARGUMENT, "1.00 s", "reads 1 s");
   EXPECT_EQ(read(wav_of(std::vector<float>(16000)), 1).samples.size(), 16000u);
 }
@@ -112,8 +115,8 @@ std::vector<float> sine(double hertz, int64_t rate, int64_t count) {
 
 // A tone stays the same tone, and one that the lower rate cannot hold disappears.
 TEST(Resampling, KeepsTonesAndLeavesOutAliases) {
-  const std::vector<std::pair<int64_t, int64_t>> rates = {
-      {44100, 16000}, {8000, 16000}, {48000, 16000}, {22050, 16000}, {16000, 11025}, {16001, 16000}};
+  const std::vector<std::pair<int64_t, int64_t>> rates = {{44100, 16000}, {8000, 16000},  {48000, 16000},
+                                                          {22050, 16000}, {16000, 11025}, {16001, 16000}};
   for (const auto& [from, to] : rates) {
     SCOPED_TRACE(testing::Message() << from << " to " << to);
     const Recording tone = resampled({from, sine(440, from, from / 2)}, to);
@@ -121,7 +124,8 @@ TEST(Resampling, KeepsTonesAndLeavesOutAliases) {
     ASSERT_EQ(static_cast<int64_t>(tone.samples.size()), (from / 2 * to + from - 1) / from);
     const std::vector<float> expected = sine(440, to, static_cast<int64_t>(tone.samples.size()));
     const size_t edge = 64;  // silence before and after the recording is heard there
-    for (size_t i = edge; i + edge < expected.size(); ++i) ASSERT_NEAR(tone.samples[i], expected[i], 5e-4) << i;
+    for (size_t i = edge; i + edge < expected.size(); ++i)
+      ASSERT_NEAR(tone.samples[i], expected[i], 5e-4) << i;
     if (from < 1.1 * static_cast<double>(to)) continue;
     const double too_high = 0.49 * static_cast<double>(from);
     const Recording alias = resampled({from, sine(too_high, from, from / 2)}, to);
@@ -155,8 +159,8 @@ TEST_F(Sound, HasTheSpectrumOfTransformers) {
     SCOPED_TRACE(one.at("processing").dump());
     json file = one.at("processing");
     file["feature_extractor_type"] = "WhisperFeatureExtractor";
-    const auto processing = SpectrumProcessing::load(folder_.file("p.json", file.dump()),
-                                                     {"WhisperFeatureExtractor"});
+    const auto processing =
+        SpectrumProcessing::load(folder_.file("p.json", file.dump()), {"WhisperFeatureExtractor"});
     const at::Tensor spectrum =
         log_mel_spectrum({processing.sampling_rate, noise(one.at("samples").get<int64_t>())}, processing);
     const json& expected = one.at("spectrum");
@@ -176,20 +180,29 @@ TEST_F(Sound, ReadsThePreprocessorsFile) {
   };
   EXPECT_EQ(load(json::object()), SpectrumProcessing());
   // As older versions of transformers write it.
-  const json whisper = {{"chunk_length", 30},       {"feature_extractor_type", "WhisperFeatureExtractor"},
-                        {"feature_size", 80},       {"hop_length", 160},
-                        {"mel_filters", {{0, 1}}},  {"n_fft", 400},
-                        {"n_samples", 480000},      {"nb_max_frames", 3000},
-                        {"padding_side", "right"},  {"padding_value", 0.0},
+  const json whisper = {{"chunk_length", 30},
+                        {"feature_extractor_type", "WhisperFeatureExtractor"},
+                        {"feature_size", 80},
+                        {"hop_length", 160},
+                        {"mel_filters", {{0, 1}}},
+                        {"n_fft", 400},
+                        {"n_samples", 480000},
+                        {"nb_max_frames", 3000},
+                        {"padding_side", "right"},
+                        {"padding_value", 0.0},
                         {"processor_class", "WhisperProcessor"},
-                        {"return_attention_mask", false}, {"sampling_rate", 16000}, {"dither", 0.0}};
+                        {"return_attention_mask", false},
+                        {"sampling_rate", 16000},
+                        {"dither", 0.0}};
   EXPECT_EQ(load(whisper), SpectrumProcessing());
   EXPECT_EQ(load(whisper).frames(), 3000);
-  EXPECT_ERROR(load({{"feature_extractor_type", "SeamlessM4TFeatureExtractor"}}), WEFT_UNIMPLEMENTED, "SeamlessM4T", "WhisperFeatureExtractor");
+  EXPECT_ERROR(load({{"feature_extractor_type", "SeamlessM4TFeatureExtractor"}}), WEFT_UNIMPLEMENTED,
+               "SeamlessM4T", "WhisperFeatureExtractor");
   EXPECT_ERROR(load({{"dither", 0.1}}), WEFT_INVALID_ARGUMENT, "\"dither\" is 0.1");
   EXPECT_ERROR(load({{"do_normalize", true}}), WEFT_UNIMPLEMENTED, "\"do_normalize\"");
   EXPECT_ERROR(load({{"feature_size", 0}}), WEFT_INVALID_ARGUMENT, "from 1 to 1024");
-  EXPECT_ERROR(load({{"n_fft", 65536}, {"chunk_length", 1}, {"sampling_rate", 16000}}), WEFT_INVALID_ARGUMENT, "half of \"n_fft\"");
+  EXPECT_ERROR(load({{"n_fft", 65536}, {"chunk_length", 1}, {"sampling_rate", 16000}}), WEFT_INVALID_ARGUMENT,
+               "half of \"n_fft\"");
 }
 
 // A folder of three recordings with transcripts, and a tokenizer of their bytes.
@@ -198,7 +211,8 @@ class SoundFolder : public Sound {
   void SetUp() override {
     for (const char* folder : {"sounds", "tokenizer", "classes", "classes/yes", "classes/no"})
       std::filesystem::create_directory(path() + folder);
-    for (const auto& [name, text] : {std::pair("b", "two words\n"), {"a", "one"}, {"c", " three more words "}}) {
+    for (const auto& [name, text] :
+         {std::pair("b", "two words\n"), {"a", "one"}, {"c", " three more words "}}) {
       folder_.file(std::string("sounds/") + name + ".wav", wav_of(noise(4000 + 400 * name[0])));
       folder_.file(std::string("sounds/") + name + ".txt", text);
     }
@@ -262,7 +276,8 @@ TEST_F(SoundFolder, NeedsATranscriptForEachRecording) {
   options_.transcription->most_tokens = 17;
   EXPECT_EQ(open()->size(), 3);
   folder_.file("sounds/e.mp3", "x");
-  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "sounds/e.mp3", "neither a recording (.wav) nor a transcript (.txt)");
+  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "sounds/e.mp3",
+               "neither a recording (.wav) nor a transcript (.txt)");
   std::filesystem::remove(path() + "sounds/e.mp3");
   std::filesystem::create_directory(path() + "sounds/f");
   EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "sounds/f: this is a folder");

@@ -19,12 +19,12 @@ namespace weft::data {
 // How samples of sound become a log-mel spectrum. The names are those of Hugging Face's
 // WhisperFeatureExtractor, and the results its own but for rounding in fp32.
 struct SpectrumProcessing {
-  int64_t feature_size = 80;      // mel bins
-  int64_t sampling_rate = 16000;  // in Hz; recordings with another rate are resampled
-  int64_t hop_length = 160;       // samples from one frame to the next
-  int64_t chunk_length = 30;      // seconds of every spectrum
-  int64_t n_fft = 400;            // samples of the window of a frame
-  double padding_value = 0;       // fills shorter recordings
+  int64_t feature_size = 80;           // mel bins
+  int64_t sampling_rate = 16000;       // in Hz; recordings with another rate are resampled
+  int64_t hop_length = 160;            // samples from one frame to the next
+  int64_t chunk_length = 30;           // seconds of every spectrum
+  int64_t n_fft = 400;                 // samples of the window of a frame
+  double padding_value = 0;            // fills shorter recordings
   bool return_attention_mask = false;  // whether samples have "attention_mask", 1 for frames with sound
 
   bool operator==(const SpectrumProcessing&) const = default;
@@ -46,10 +46,10 @@ struct Recording {
   std::vector<float> samples;  // from -1 to 1
 };
 
-// Reads a .wav file: PCM of 8, 16, 24 or 32 bits, or floating point of 32 or 64. Several channels become their
-// mean. Throws NOT_FOUND; DATA_LOSS for a file that is truncated or damaged; INVALID_ARGUMENT for one that is
-// no wav file, has no samples, or has more than `most_seconds` of them (0: no limit); UNIMPLEMENTED for
-// another coding, such as mu-law.
+// Reads a .wav file: PCM of 8, 16, 24 or 32 bits, or floating point of 32 or 64. Several channels become
+// their mean. Throws NOT_FOUND; DATA_LOSS for a file that is truncated or damaged; INVALID_ARGUMENT for one
+// that is no wav file, has no samples, or has more than `most_seconds` of them (0: no limit); UNIMPLEMENTED
+// for another coding, such as mu-law.
 Recording read_wav(const std::string& path, double most_seconds = 0);
 
 // Returns the recording with another rate, by interpolation with a windowed sinc that leaves out what the
@@ -70,7 +70,8 @@ struct Transcription {
 // Which recordings of a folder are read, and how.
 struct SoundOptions {
   SpectrumProcessing processing;
-  // What samples have as "labels": the tokens of their transcripts, the class of each, or, without these, none.
+  // What samples have as "labels": the tokens of their transcripts, the class of each, or, without these,
+  // none.
   std::optional<Transcription> transcription;
   bool classes = false;
   // Of classes: as in ImageOptions.
@@ -78,8 +79,8 @@ struct SoundOptions {
   int64_t num_labels = 0;
 
   // The share of the recordings (with classes, of each class) that is held out, rounded, at least 0 and less
-  // than 1; one recording is always left to train on. The seed and the names of the files decide which. `part`
-  // is the part to read.
+  // than 1; one recording is always left to train on. The seed and the names of the files decide which.
+  // `part` is the part to read.
   double held_out = 0;
   Part part = Part::kAll;
   int64_t seed = 42;
@@ -87,15 +88,16 @@ struct SoundOptions {
 
 // Opens a folder of .wav files: with classes FOLDER/CLASS/FILE.wav, otherwise FOLDER/FILE.wav, and with a
 // transcription the text of each in FOLDER/FILE.txt (UTF-8; white space around it is not a part of it). A
-// sample has "input_features" (feature_size, frames) in fp32, "attention_mask" (frames) if the processing says
-// so, and "labels": the class (int64), or the tokens of the transcript, padded with -100 to the most tokens of
-// any recording of the folder. The order is that of the names. Names that begin with a dot are ignored. Files
-// are read when their sample is wanted, transcripts at once; several threads can read samples at once.
+// sample has "input_features" (feature_size, frames) in fp32, "attention_mask" (frames) if the processing
+// says so, and "labels": the class (int64), or the tokens of the transcript, padded with -100 to the most
+// tokens of any recording of the folder. The order is that of the names. Names that begin with a dot are
+// ignored. Files are read when their sample is wanted, transcripts at once; several threads can read samples
+// at once.
 //
-// Throws NOT_FOUND without the folder; INVALID_ARGUMENT for a folder without recordings, files that are none by
-// their names, a recording without a transcript or with an empty one, a transcript without a recording, too
-// many tokens, and options that do not fit together. Reading a sample throws like read_wav(). Errors name the
-// file.
+// Throws NOT_FOUND without the folder; INVALID_ARGUMENT for a folder without recordings, files that are none
+// by their names, a recording without a transcript or with an empty one, a transcript without a recording,
+// too many tokens, and options that do not fit together. Reading a sample throws like read_wav(). Errors name
+// the file.
 std::shared_ptr<Dataset> sound_folder(const std::string& path, const SoundOptions& options);
 
 // Opens one .wav file as a data set of one sample without labels.
