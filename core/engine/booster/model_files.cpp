@@ -19,6 +19,21 @@ bool is_folder(const std::string& path) {
   return fs::is_directory(path, ignored);
 }
 
+data::Transcription transcription_of(const Model& model, const nn::SoundModel::Transcripts& transcripts,
+                                     const std::string& path, const std::optional<Tokenizer>& tokenizer,
+                                     const SettingName& called) {
+  if (!tokenizer)
+    fail(
+        WEFT_FAILED_PRECONDITION,
+        "{}: {} learns the tokens of transcripts, and there is no tokenizer in the folder of the model: give "
+        "{}",
+        path, model.architecture(), called("tokenizer"));
+  if (tokenizer->vocabulary_size() > transcripts.vocabulary)
+    fail(WEFT_INVALID_ARGUMENT, "{} has {} tokens, but {} has a vocabulary of {}", tokenizer->name(),
+         tokenizer->vocabulary_size(), model.architecture(), transcripts.vocabulary);
+  return {*tokenizer, transcripts.start_id, transcripts.most_tokens};
+}
+
 }  // namespace
 
 std::string preprocessor_path(const Model& model) {
@@ -71,17 +86,8 @@ std::shared_ptr<data::Dataset> open_recordings(const Model& model, const std::st
                                                const std::function<void(const std::string& line)>& note) {
   const nn::SoundModel& sound = *nn::find_sound_model(model.module());
   options.processing = spectrum_processing(model, note);
-  if (const auto transcripts = sound.transcripts(); transcripts && labels) {
-    if (!tokenizer)
-      fail(WEFT_FAILED_PRECONDITION,
-           "{}: {} learns the tokens of transcripts, and there is no tokenizer in the folder of the model: "
-           "give "
-           "{}",
-           path, model.architecture(), called("tokenizer"));
-    if (tokenizer->vocabulary_size() > transcripts->vocabulary)
-      fail(WEFT_INVALID_ARGUMENT, "{} has {} tokens, but {} has a vocabulary of {}", tokenizer->name(),
-           tokenizer->vocabulary_size(), model.architecture(), transcripts->vocabulary);
-    options.transcription = data::Transcription{*tokenizer, transcripts->start_id, transcripts->most_tokens};
+  if (const auto transcripts = sound.transcripts()) {
+    if (labels) options.transcription = transcription_of(model, *transcripts, path, tokenizer, called);
   } else if (const auto classes = class_labels(model, path, nn::kSpectra)) {
     options.classes = true;
     options.label_of = classes->label_of;

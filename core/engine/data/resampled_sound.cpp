@@ -3,7 +3,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "base/error.hpp"
+#include "base/text.hpp"
 #include "weft/data/sound.hpp"
 
 namespace weft::data {

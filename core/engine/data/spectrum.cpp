@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "data/preprocessor_file.hpp"
 #include "weft/data/sound.hpp"
 
