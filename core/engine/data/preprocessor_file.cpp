@@ -18,7 +18,7 @@ std::string shown(const json& value) {
 }  // namespace
 
 PreprocessorFile::PreprocessorFile(const std::string& path) : path_(path) {
-  constexpr size_t kLargest = size_t{1} << 24;  // files of Whisper can have its filters
+  constexpr size_t kLargest = size_t{1} << 24;  // files can have the mel filters
   values_ = parse_json(read_file(path, kLargest), path);
   if (!values_.is_object())
     fail(WEFT_INVALID_ARGUMENT, "{}: this is {}, must be an object", path_, json_kind(values_));

@@ -1,4 +1,4 @@
-// Log-mel spectra, as Hugging Face's WhisperFeatureExtractor computes them.
+// Log-mel spectra, as Hugging Face's feature extractor for speech recognition computes them.
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/hann_window.h>

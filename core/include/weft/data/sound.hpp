@@ -16,8 +16,8 @@
 
 namespace weft::data {
 
-// How samples of sound become a log-mel spectrum. The names are those of Hugging Face's
-// WhisperFeatureExtractor, and the results its own but for rounding in fp32.
+// How samples of sound become a log-mel spectrum. The names are those of Hugging Face's feature extractor for
+// speech recognition, and the results its own but for rounding in fp32.
 struct SpectrumProcessing {
   int64_t feature_size = 80;           // mel bins
   int64_t sampling_rate = 16000;       // in Hz; recordings with another rate are resampled
