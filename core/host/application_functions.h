@@ -1,10 +1,10 @@
-/* The functions of weft/booster.h and weft/tensor.h that the engine implements, as X(name, parameters,
+/* The functions of weft/booster.h, weft/generation.h and weft/tensor.h that the engine implements, as X(name, parameters,
  * arguments). The private table and the functions of libweft that forward to it are generated from these
  * lists. In the first list, the last parameter of every function is `error`. */
 #ifndef WEFT_APPLICATION_FUNCTIONS_H
 #define WEFT_APPLICATION_FUNCTIONS_H
 
-#include <weft/booster.h>
+#include <weft/generation.h>
 
 #define WEFT_APPLICATION_STATUS_FUNCTIONS(X)                                                                              \
   X(weft_tensor_create,                                                                                                   \
@@ -75,7 +75,20 @@
   X(weft_job_execute_pipeline,                                                                                            \
     (weft_job * job, const weft_field* batch, uint64_t num_fields, uint32_t backward, double* loss, weft_str output,      \
      weft_tensor** own, weft_error* error),                                                                               \
-    (job, batch, num_fields, backward, loss, output, own, error))
+    (job, batch, num_fields, backward, loss, output, own, error))                                                         \
+  X(weft_tokenizer_open, (weft_runtime * runtime, weft_str folder, weft_tokenizer** own, weft_error* error),              \
+    (runtime, folder, own, error))                                                                                        \
+  X(weft_tokenizer_encode,                                                                                                \
+    (const weft_tokenizer* tokenizer, weft_str text, uint32_t add_special_tokens, weft_tensor** own, weft_error* error),  \
+    (tokenizer, text, add_special_tokens, own, error))                                                                    \
+  X(weft_tokenizer_decode,                                                                                                \
+    (const weft_tokenizer* tokenizer, const int64_t* ids, uint64_t num_ids, uint32_t skip_special_tokens,                 \
+     weft_tensor** own, weft_error* error),                                                                               \
+    (tokenizer, ids, num_ids, skip_special_tokens, own, error))                                                           \
+  X(weft_job_generate,                                                                                                    \
+    (weft_job * job, const weft_field* inputs, uint64_t num_fields, const weft_tensor* const* prompts,                    \
+     uint64_t num_prompts, weft_str options, const weft_generation* generation, weft_error* error),                       \
+    (job, inputs, num_fields, prompts, num_prompts, options, generation, error))
 
 #define WEFT_APPLICATION_DESTROY_FUNCTIONS(X)  \
   X(weft_tensor_destroy, weft_tensor)          \
@@ -84,7 +97,8 @@
   X(weft_scheduler_destroy, weft_scheduler)    \
   X(weft_data_destroy, weft_data)              \
   X(weft_booster_destroy, weft_booster)        \
-  X(weft_job_destroy, weft_job)
+  X(weft_job_destroy, weft_job)                \
+  X(weft_tokenizer_destroy, weft_tokenizer)
 
 #define WEFT_SLOT(name, parameters, arguments) weft_status(*name) parameters;
 #define WEFT_DESTROY_SLOT(name, type) void (*name)(type*);

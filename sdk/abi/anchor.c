@@ -5,6 +5,7 @@
 #include <weft/booster.h>
 #include <weft/checkpoint_io.h>
 #include <weft/comm.h>
+#include <weft/generation.h>
 #include <weft/host.h>
 #include <weft/plugin.h>
 #include <weft/pools.h>

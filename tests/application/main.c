@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
                {"objects", test_objects},
                {"training", test_training},
                {"criterion", test_criterion},
+               {"generation", test_generation},
                {"checkpoints", test_checkpoints}};
   if (argc != 4) {
     fprintf(stderr, "usage: application_c FOLDER CONFIG TEXT\n");

@@ -93,6 +93,7 @@ void test_runtime(void);
 void test_objects(void);
 void test_training(void);
 void test_criterion(void);
+void test_generation(void);
 void test_checkpoints(void);
 
 #endif

@@ -1,7 +1,8 @@
 // The objects behind the C application API.
 #pragma once
 
-#include "weft/booster.h"
+#include "weft/generation.h"
+#include "weft/tokenizer.hpp"
 #include "weft/weft.hpp"
 
 struct weft_tensor {
@@ -21,6 +22,9 @@ struct weft_data {
 };
 struct weft_booster {
   weft::Booster booster;
+};
+struct weft_tokenizer {
+  weft::Tokenizer tokenizer;
 };
 struct weft_job {
   weft::Booster booster;

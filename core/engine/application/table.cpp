@@ -160,6 +160,10 @@ weft_application_table make_table() {
   t.weft_job_forward = &job_forward;
   t.weft_job_backward = &job_backward;
   t.weft_job_execute_pipeline = &job_execute_pipeline;
+  t.weft_job_generate = &job_generate;
+  t.weft_tokenizer_open = &tokenizer_open;
+  t.weft_tokenizer_encode = &tokenizer_encode;
+  t.weft_tokenizer_decode = &tokenizer_decode;
   t.weft_job_clip_grad_by_norm = [](weft_job* job, double max_norm, double* norm, weft_error* error) {
     return guarded(error, [&] {
       require(job, "weft_job_clip_grad_by_norm", "job");
