@@ -1,10 +1,9 @@
 // The engine's implementation of weft/generation.h.
 #include "weft/generation.hpp"
 
-#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "application/handles.hpp"
 #include "application/objects.hpp"
@@ -13,6 +12,7 @@
 #include "base/options.hpp"
 #include "base/text.hpp"
 #include "booster/token_choice.hpp"
+#include "device/tensors.hpp"
 #include "error_sink.hpp"
 
 namespace weft::application {
@@ -74,7 +74,7 @@ Tokens prompt_of(const weft_tensor* prompt, uint64_t number) {
   if (ids.dim() != 1 || ids.scalar_type() != at::kLong)
     fail(WEFT_INVALID_ARGUMENT, "weft_job_generate: prompt {} must have one dimension and the dtype WEFT_I64",
          number);
-  return Tokens(ids.data_ptr<int64_t>(), ids.data_ptr<int64_t>() + ids.numel());
+  return device::values_of<int64_t>(ids);
 }
 
 void hand_over(const Generation& generation, const weft_generation& to) {
@@ -107,9 +107,7 @@ weft_status tokenizer_encode(const weft_tokenizer* tokenizer, weft_str text, uin
     require(tokenizer, "weft_tokenizer_encode", "tokenizer");
     require(own, "weft_tokenizer_encode", "own");
     const Tokens ids = tokenizer->tokenizer.encode(view(text), add_special_tokens != 0);
-    const at::Tensor tensor = at::empty({static_cast<int64_t>(ids.size())}, at::kLong);
-    std::copy(ids.begin(), ids.end(), tensor.mutable_data_ptr<int64_t>());
-    *own = new weft_tensor{tensor};
+    *own = new weft_tensor{at::tensor(ids, at::kLong)};
   });
 }
 
@@ -121,9 +119,7 @@ weft_status tokenizer_decode(const weft_tokenizer* tokenizer, const int64_t* ids
     if (num_ids > 0) require(ids, "weft_tokenizer_decode", "ids");
     const std::string text =
         tokenizer->tokenizer.decode(Tokens(ids, ids + num_ids), skip_special_tokens != 0);
-    const at::Tensor tensor = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
-    std::copy(text.begin(), text.end(), tensor.mutable_data_ptr<uint8_t>());
-    *own = new weft_tensor{tensor};
+    *own = new weft_tensor{at::tensor(std::vector<uint8_t>(text.begin(), text.end()), at::kByte)};
   });
 }
 
