@@ -88,8 +88,7 @@ EngineVerb& EngineVerb::data_flags() {
       "lines of .jsonl have \"text\", \"prompt\" and \"completion\", or \"messages\". Or one .bin (tokens) "
       "or "
       ".safetensors (tensors with the names of the model's inputs), or a folder of files for models that "
-      "read "
-      "these: CLASS/FILE.png of images, FILE.wav of recordings with FILE.txt, their transcripts",
+      "read these: CLASS/FILE.png of images, FILE.wav of recordings with FILE.txt, their transcripts",
       true);
   text("--tokenizer", "tokenizer",
        "Folder of the tokenizer; default: that of --model. Without one the bytes of text are the tokens");

@@ -58,8 +58,7 @@ data::SpectrumProcessing spectrum_processing(const Model& model,
     if (processing.feature_size != sound.mel_bins() || processing.frames() != sound.frames())
       fail(WEFT_INVALID_ARGUMENT,
            "{} makes spectra of {} mel bins and {} frames (feature_size, chunk_length), but {} reads {} and "
-           "{} "
-           "(num_mel_bins, twice max_source_positions)",
+           "{} (num_mel_bins, twice max_source_positions)",
            file, processing.feature_size, processing.frames(), model.architecture(), sound.mel_bins(),
            sound.frames());
     return processing;
