@@ -5,6 +5,7 @@
 #include "tokenizer/json_part.hpp"
 #include "tokenizer/metaspace.hpp"
 #include "tokenizer/pattern.hpp"
+#include "tokenizer/sentence_piece.hpp"
 #include "tokenizer/utf8.hpp"
 
 namespace weft::tokenizer {
@@ -185,6 +186,7 @@ std::unique_ptr<Decoder> make_decoder(const Json& json, const std::string& sourc
   if (type == "Strip") return std::make_unique<StripDecoder>(part);
   if (type == "BPEDecoder") return std::make_unique<SuffixDecoder>(part);
   if (type == "WordPiece") return make_word_piece_decoder(json, source);
+  if (type == "SentencePiece") return make_sentence_piece_decoder(part);
   part.unknown("type", type);
 }
 

@@ -15,7 +15,7 @@ std::unique_ptr<Model> make_model(const Json& json, const std::string& source) {
   if (type.empty() && part.find("unk_id")) type = "Unigram";
   if (type.empty()) part.wrong("type", "a text");
   if (type == "BPE") return make_byte_pairs(json, source);
-  if (type == "Unigram") return make_unigram(json, source);
+  if (type == "Unigram" || type == "SentencePieceUnigram") return make_unigram(json, source);
   if (type == "WordPiece") return make_word_piece(json, source);
   if (type == "WordLevel") return make_word_level(json, source);
   part.unknown("type", type);

@@ -196,9 +196,10 @@ json model_of(const File& file) {
   json vocabulary = json::array(), unknown;
   for (const Piece& piece : file.pieces) {
     if (piece.type == Piece::kUnknown) unknown = vocabulary.size();
-    vocabulary.push_back(json::array({piece.text, piece.score}));
+    vocabulary.push_back(
+        json::array({piece.text, piece.type == Piece::kNormal ? json(piece.score) : json()}));
   }
-  return {{"type", "Unigram"},
+  return {{"type", "SentencePieceUnigram"},
           {"vocab", std::move(vocabulary)},
           {"unk_id", std::move(unknown)},
           {"byte_fallback", file.byte_fallback}};
@@ -245,7 +246,9 @@ json sentence_piece_parts(const std::string& bytes, const std::string& path, jso
   json decoders = {{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}},
                    {{"type", "ByteFallback"}},
                    {{"type", "Fuse"}}};
-  if (file.adds_space) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  if (file.adds_space || file.removes_spaces)
+    decoders.insert(decoders.begin(),
+                    json({{"type", "SentencePiece"}, {"removes_spaces", file.removes_spaces}}));
   json parts = {{"model", model_of(file)},
                 {"normalizer", std::move(normalizer)},
                 {"decoder", {{"type", "Sequence"}, {"decoders", std::move(decoders)}}}};
@@ -360,7 +363,28 @@ class SentencePieceNormalizer : public Normalizer {
   const bool adds_space_, removes_spaces_, writes_spaces_;
 };
 
+// Takes the space from the begin of a text; one of each token until there is a text, if spaces are removed.
+class SentencePieceDecoder : public Decoder {
+ public:
+  explicit SentencePieceDecoder(const JsonPart& part) : removes_spaces_(part.flag("removes_spaces", true)) {}
+
+  void decode(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens) {
+      const bool has_space = token.starts_with(kSpace);
+      if (has_space) token.erase(0, kSpace.size());
+      if (!token.empty() || (has_space && !removes_spaces_)) return;
+    }
+  }
+
+ private:
+  const bool removes_spaces_;
+};
+
 }  // namespace
+
+std::unique_ptr<Decoder> make_sentence_piece_decoder(const JsonPart& part) {
+  return std::make_unique<SentencePieceDecoder>(part);
+}
 
 std::unique_ptr<Normalizer> make_sentence_piece_normalizer(const JsonPart& part) {
   return std::make_unique<SentencePieceNormalizer>(part);

@@ -22,4 +22,7 @@ nlohmann::json sentence_piece_parts(const std::string& bytes, const std::string&
 // spaces before, behind and between words, puts a space in front, and writes spaces as U+2581, as asked.
 std::unique_ptr<Normalizer> make_sentence_piece_normalizer(const JsonPart& part);
 
+// Returns the decoder "SentencePiece", which takes away the space in front of a text.
+std::unique_ptr<Decoder> make_sentence_piece_decoder(const JsonPart& part);
+
 }  // namespace weft::tokenizer

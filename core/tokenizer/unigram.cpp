@@ -1,9 +1,12 @@
 // The model "Unigram" (Kudo 2018, https://arxiv.org/abs/1804.10959): the tokens of a text are those whose
-// scores, logarithms of probabilities, have the largest sum.
+// scores, logarithms of probabilities, have the largest sum. Ways to split a text often have equal sums ("ff
+// f" and "f ff"), and then rounding decides: tokenizers adds in double precision, and SentencePiece keeps
+// each sum in single precision. "SentencePieceUnigram" is the model of a tokenizer.model.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "base/json.hpp"
 #include "base/text.hpp"
@@ -36,13 +39,15 @@ class Unigram : public Model {
 
   void read_vocabulary(const JsonPart& part);
   std::vector<Step> best_steps(std::string_view piece) const;
+  double rounded(double sum) const { return is_sentence_piece_ ? static_cast<float>(sum) : sum; }
   void append_unknown(std::string_view text, std::vector<int64_t>& ids) const;
   int64_t unknown(std::string_view text) const;
 
+  const bool is_sentence_piece_;
   TokenTable tokens_;
   PrefixTrie trie_;
   std::vector<double> scores_;
-  double unknown_score_ = 0;
+  double unknown_score_ = std::numeric_limits<double>::infinity();
   std::optional<int64_t> unknown_;
   const bool byte_fallback_;
   std::optional<std::array<int64_t, 256>> bytes_;  // the ids of "<0x00>" to "<0xFF>"; -1 of none
@@ -50,7 +55,9 @@ class Unigram : public Model {
 };
 
 Unigram::Unigram(const JsonPart& part)
-    : byte_fallback_(part.flag("byte_fallback", false)), source_(part.source()) {
+    : is_sentence_piece_(part.text("type", "") == "SentencePieceUnigram"),
+      byte_fallback_(part.flag("byte_fallback", false)),
+      source_(part.source()) {
   read_vocabulary(part);
   if (part.find("unk_id")) {
     unknown_ = part.integer("unk_id", 0);
@@ -70,15 +77,19 @@ void Unigram::read_vocabulary(const JsonPart& part) {
   scores_.reserve(vocabulary.size());
   for (const Json& item : vocabulary) {
     const auto id = static_cast<int32_t>(scores_.size());
-    if (!item.is_array() || item.size() != 2 || !item[0].is_string() || !item[1].is_number())
+    // SentencePiece has tokens without a score, which no text becomes.
+    const bool is_spelled = !is_sentence_piece_ || item.size() != 2 || !item[1].is_null();
+    if (!item.is_array() || item.size() != 2 || !item[0].is_string() || (is_spelled && !item[1].is_number()))
       fail(WEFT_DATA_LOSS, "{}: element {} of \"vocab\" is {}, must be a token and its score", source_, id,
            printable(item.dump(-1, ' ', true, Json::error_handler_t::replace), 80));
     const std::string& token = item[0].get_ref<const std::string&>();
     tokens_.add(token, id, source_);
-    scores_.push_back(item[1].get<double>());
+    scores_.push_back(is_spelled ? item[1].get<double>() : 0);
+    if (!is_spelled) continue;
     sorted.emplace_back(token, id);
+    unknown_score_ = std::min(unknown_score_, scores_.back() - kUnknownPenalty);
   }
-  if (!scores_.empty()) unknown_score_ = *std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty;
+  unknown_score_ = rounded(unknown_score_);
   // Of two tokens with one spelling the later one counts, as in the table.
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : a.second > b.second;
@@ -96,7 +107,8 @@ std::vector<Unigram::Step> Unigram::best_steps(std::string_view piece) const {
     const double so_far = steps[begin].score;
     const auto reach = [&](size_t end, double score, int64_t id) {
       Step& step = steps[end];
-      if (step.id < 0 || so_far + score > step.score) step = {so_far + score, begin, id};
+      const double sum = rounded(so_far + score);
+      if (step.id < 0 || sum > step.score) step = {sum, begin, id};
     };
     bool has_character = false;
     trie_.each_prefix(piece.substr(begin), [&](size_t size, int32_t id) {
@@ -132,7 +144,7 @@ void Unigram::encode(std::string_view piece, std::vector<int64_t>& ids) const {
 // Appends the tokens of characters that no token spells: one that spells them together, or those of their
 // bytes, or the unknown one.
 void Unigram::append_unknown(std::string_view text, std::vector<int64_t>& ids) const {
-  if (const auto id = tokens_.find(text)) {
+  if (const auto id = is_sentence_piece_ ? std::nullopt : tokens_.find(text)) {
     ids.push_back(*id);
     return;
   }

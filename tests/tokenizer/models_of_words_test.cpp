@@ -58,6 +58,23 @@ TEST(Unigram, FallsBackToBytesWhereAllAreTokens) {
   EXPECT_EQ(encode(make_unigram, part, "aè"), (Ids{1, 0}));
 }
 
+// Behind x, a float can keep multiples of two alone.
+TEST(Unigram, RoundsTheSumsOfSentencePiece) {
+  const std::string rest =
+      R"(, "unk_id": 0, "vocab": [["<unk>", 0], ["x", -16777216], ["f", -0.9], ["ff", -1.3]]})";
+  EXPECT_EQ(encode(make_unigram, (R"({"type": "Unigram")" + rest).c_str(), "xff"), (Ids{1, 3}));
+  EXPECT_EQ(encode(make_unigram, (R"({"type": "SentencePieceUnigram")" + rest).c_str(), "xff"),
+            (Ids{1, 2, 2}));
+}
+
+TEST(Unigram, DoesNotSpellTokensWithoutAScore) {
+  const char* const part = R"({"type": "SentencePieceUnigram", "unk_id": 0, "byte_fallback": true, "vocab":
+    [["<unk>", null], ["<", -2], ["s", -2], [">", -2], ["<s>", null], ["<0xC3>", null], ["<0xA9>", null]]})";
+  EXPECT_EQ(encode(make_unigram, part, "<s>"), (Ids{1, 2, 3}));
+  EXPECT_EQ(encode(make_unigram, part, "sé"), (Ids{2, 5, 6}));
+  EXPECT_EQ(status_of(make_unigram, R"({"vocab": [["a", null]]})"), WEFT_DATA_LOSS);
+}
+
 const char* const kWordPiece = R"({"unk_token": "[UNK]", "max_input_chars_per_word": 6, "vocab":
   {"[UNK]": 0, "un": 1, "##aff": 2, "##able": 3, "u": 4, "##n": 5, "é": 6, "##é": 7}})";
 

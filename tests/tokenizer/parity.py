@@ -248,7 +248,12 @@ def model_unigram(training):
     return SentencePiece(training[:150], None, model_type="unigram", character_coverage=0.995)
 
 
-KINDS = [model_of_llama, model_of_chatglm, model_unigram, gpt2, opt, roberta, llama3, qwen2, bloom, o200k, whisper, llama2, mistral, t5, bert]
+def model_unigram_bytes(training):
+    return SentencePiece(training[:150], None, model_type="unigram", byte_fallback=True, character_coverage=0.98)
+
+
+KINDS = [model_of_llama, model_of_chatglm, model_unigram, model_unigram_bytes, gpt2, opt, roberta, llama3, qwen2, bloom, o200k,
+         whisper, llama2, mistral, t5, bert]
 
 
 def main():
