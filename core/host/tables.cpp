@@ -7,6 +7,7 @@
 #include "weft/checkpoint_io.h"
 #include "weft/shard_policy.h"
 #include "weft/strategy.h"
+#include "weft/tokenizer.h"
 
 namespace weft::host {
 namespace {
@@ -127,6 +128,7 @@ void check_tables(const weft_plugin* plugin, const LibraryEntry& library) {
   if (library.kind == "strategy") check_provided<weft_strategy_factory>(factory, library);
   if (library.kind == "shard_policy") check_provided<weft_shard_policy_factory>(factory, library);
   if (library.kind == "checkpoint_io") check_provided<weft_checkpoint_io_factory>(factory, library);
+  if (library.kind == "tokenizer") check_provided<weft_tokenizer_factory>(factory, library);
 }
 
 }  // namespace weft::host

@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kLongestFile = size_t{1} << 30;
 constexpr const char* kVocabularies[] = {"tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model"};
-constexpr const char* kOthers[] = {"merges.txt", "tokenizer_config.json", "special_tokens_map.json",
-                                   "added_tokens.json", "chat_template.jinja"};
+constexpr const char* kSettings[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                                     "chat_template.jinja"};
 
 // Parses a file; the file is damaged where its text is no JSON.
 json parse(const std::string& text, const std::string& path) {
@@ -150,7 +150,25 @@ json word_piece_parts(const fs::path& folder, json& config, const std::string& t
           {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}}};
 }
 
-std::string read_chat_template(const fs::path& folder, const json& config) {
+}  // namespace
+
+std::string find_vocabulary(const std::string& folder) {
+  const fs::path path(folder);
+  std::error_code error;
+  for (const char* name : kVocabularies) {
+    const bool needs_merges = std::string_view(name) == "vocab.json";
+    if (fs::exists(path / name, error) && (!needs_merges || fs::exists(path / "merges.txt", error)))
+      return (path / name).string();
+  }
+  return "";
+}
+
+json read_tokenizer_config(const std::string& folder) {
+  return read_config(folder);
+}
+
+std::string read_chat_template(const std::string& in, const json& config) {
+  const fs::path folder(in);
   if (fs::exists(folder / "chat_template.jinja")) return read_text(folder / "chat_template.jinja");
   const auto found = config.find("chat_template");
   if (found == config.end()) return "";
@@ -163,17 +181,11 @@ std::string read_chat_template(const fs::path& folder, const json& config) {
   return "";
 }
 
-}  // namespace
-
-std::string find_vocabulary(const std::string& folder) {
-  const fs::path path(folder);
-  std::error_code error;
-  for (const char* name : kVocabularies) {
-    const bool needs_merges = std::string_view(name) == "vocab.json";
-    if (fs::exists(path / name, error) && (!needs_merges || fs::exists(path / "merges.txt", error)))
-      return (path / name).string();
-  }
-  return "";
+std::vector<std::string> names_of_settings(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const char* name : kSettings)
+    if (fs::exists(fs::path(folder) / name)) names.emplace_back(name);
+  return names;
 }
 
 FolderFiles read_folder(const std::string& folder) {
@@ -188,8 +200,8 @@ FolderFiles read_folder(const std::string& folder) {
   const fs::path path(folder);
   for (const char* name : kVocabularies)
     if (fs::exists(path / name)) files.names.push_back(name);
-  for (const char* name : kOthers)
-    if (fs::exists(path / name)) files.names.push_back(name);
+  if (fs::exists(path / "merges.txt")) files.names.emplace_back("merges.txt");
+  for (std::string& name : names_of_settings(folder)) files.names.push_back(std::move(name));
   files.config = read_config(path);
   Sha256 digest;
   const std::string name = fs::path(files.path).filename().string();
@@ -208,7 +220,7 @@ FolderFiles read_folder(const std::string& folder) {
     files.tokenizer = word_piece_parts(path, files.config, text);
   }
   files.digest = digest.finish();
-  files.chat_template = read_chat_template(path, files.config);
+  files.chat_template = read_chat_template(folder, files.config);
   return files;
 }
 

@@ -23,6 +23,12 @@ struct FolderFiles {
 
 // Returns the path of the file with the vocabulary; empty if the folder has none.
 std::string find_vocabulary(const std::string& folder);
+// Returns tokenizer_config.json with the legacy files merged into it; an empty object if there are none.
+// Throws DATA_LOSS for damaged files.
+nlohmann::json read_tokenizer_config(const std::string& folder);
+std::string read_chat_template(const std::string& folder, const nlohmann::json& config);
+// Returns the names of the files of a folder that belong to its tokenizer beside the vocabulary.
+std::vector<std::string> names_of_settings(const std::string& folder);
 // Throws as Tokenizer::open.
 FolderFiles read_folder(const std::string& folder);
 

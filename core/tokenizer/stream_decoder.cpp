@@ -1,5 +1,5 @@
 // Decodes a window of the last ids again and again: decoders look at a token and its neighbours, never far.
-#include "tokenizer/state.hpp"
+#include "tokenizer/implementation.hpp"
 
 namespace weft {
 
@@ -51,7 +51,8 @@ struct Tokenizer::StreamDecoder::State {
 };
 
 Tokenizer::StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens)
-    : state_(std::make_unique<State>(State{tokenizer, skip_special_tokens, tokenizer.state_->cleans_up})) {}
+    : state_(std::make_unique<State>(
+          State{tokenizer, skip_special_tokens, tokenizer.state_->implementation->facts().cleans_up})) {}
 Tokenizer::StreamDecoder::~StreamDecoder() = default;
 Tokenizer::StreamDecoder::StreamDecoder(StreamDecoder&&) noexcept = default;
 

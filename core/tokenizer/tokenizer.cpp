@@ -1,11 +1,11 @@
 #include "weft/tokenizer.hpp"
 
-#include <algorithm>
+#include <atomic>
 #include <filesystem>
 
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "tokenizer/state.hpp"
+#include "tokenizer/file_tokenizer.hpp"
 
 namespace weft {
 
@@ -13,26 +13,40 @@ using namespace tokenizer;
 
 namespace {
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
+std::atomic<ClassSource> class_source = nullptr;
+
+// Returns the "tokenizer_class" of tokenizer_config.json; empty if there is none.
+std::string class_of(const std::string& folder) {
+  const Json config = read_tokenizer_config(folder);
+  const auto name = config.find("tokenizer_class");
+  return name != config.end() && name->is_string() ? name->get<std::string>() : "";
 }
 
-// Joins punctuation with the word in front of it, as transformers does for English ("clean_up_tokenization").
-std::string cleaned(std::string text) {
-  constexpr std::pair<const char*, const char*> kChanges[] = {
-      {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
-      {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (const auto& [from, to] : kChanges) replace_all(text, from, to);
-  return text;
+// Returns how the library of a class opens a folder; empty if no library has the class.
+OpenFolder library_of(const std::string& class_name) {
+  const ClassSource source = class_source;
+  return source == nullptr || class_name.empty() ? OpenFolder() : source(class_name);
 }
 
 }  // namespace
 
+void tokenizer::set_class_source(ClassSource source) {
+  class_source = source;
+}
+
 Tokenizer Tokenizer::open(const std::string& folder) {
   Tokenizer opened;
   try {
-    opened.state_ = std::make_shared<const State>(read_folder(folder));
+    const std::string class_name = class_of(folder);
+    const OpenFolder open = library_of(class_name);
+    if (!open && !class_name.empty() && find_vocabulary(folder).empty())
+      fail(WEFT_NOT_FOUND,
+           "{} has no tokenizer: its tokenizer_config.json names the class \"{}\", which no plugin has, and "
+           "there is "
+           "none of tokenizer.json, vocab.json with merges.txt, vocab.txt, tokenizer.model",
+           folder, printable(class_name, 80));
+    opened.state_ = std::make_shared<const State>(
+        State{open ? open(folder) : std::make_unique<const FileTokenizer>(read_folder(folder))});
   } catch (const Json::exception& error) {
     fail(WEFT_DATA_LOSS, "{}: {}", find_vocabulary(folder), text_of(error));
   }
@@ -40,70 +54,56 @@ Tokenizer Tokenizer::open(const std::string& folder) {
 }
 
 bool Tokenizer::is_in(const std::string& folder) {
-  return !find_vocabulary(folder).empty();
+  return !find_vocabulary(folder).empty() || library_of(class_of(folder));
 }
 
 std::vector<int64_t> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
-  return state_->post_processor.join({state_->encode(text)}, add_special_tokens, nullptr);
+  return state_->implementation->encode(text, add_special_tokens);
 }
 
 std::vector<int64_t> Tokenizer::encode_pair(std::string_view first, std::string_view second,
                                             std::vector<int64_t>* types) const {
-  return state_->post_processor.join({state_->encode(first), state_->encode(second)}, true, types);
+  return state_->implementation->encode_pair(first, second, types);
 }
 
 std::string Tokenizer::decode(const std::vector<int64_t>& ids, bool skip_special_tokens) const {
-  const State& state = *state_;
-  std::vector<std::string> tokens;
-  tokens.reserve(ids.size());
-  for (const int64_t id : ids) {
-    if (!state.has(id)) continue;
-    const std::string& token = state.spelling(id);
-    if (!skip_special_tokens || !state.added.is_special(token)) tokens.push_back(token);
-  }
-  if (state.decoder) state.decoder->decode(tokens);
-  std::string text;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (i > 0 && !state.decoder) text += ' ';
-    text += tokens[i];
-  }
-  return state.cleans_up ? cleaned(std::move(text)) : text;
+  return state_->implementation->decode(ids, skip_special_tokens);
 }
 
 int64_t Tokenizer::vocabulary_size() const {
-  return std::max(state_->model->tokens().size(), state_->added.tokens().size());
+  return state_->implementation->vocabulary_size();
 }
 
 std::optional<int64_t> Tokenizer::id_of(std::string_view token) const {
-  const auto added = state_->added.tokens().find(token);
-  return added ? added : state_->model->tokens().find(token);
+  return state_->implementation->id_of(token);
 }
 
 std::string Tokenizer::token_of(int64_t id) const {
-  return state_->spelling(id);
+  return state_->implementation->token_of(id);
 }
 
 std::optional<int64_t> Tokenizer::id_of(Role role) const {
-  return state_->roles.at(static_cast<size_t>(role));
+  return state_->implementation->facts().roles.at(static_cast<size_t>(role));
 }
 
 bool Tokenizer::pads_left() const {
-  return state_->pads_left;
+  return state_->implementation->facts().pads_left;
 }
 std::string Tokenizer::name() const {
-  return state_->source;
+  return state_->implementation->facts().source;
 }
 std::string Tokenizer::digest() const {
-  return state_->files.digest;
+  return state_->implementation->facts().digest;
 }
 std::string Tokenizer::chat_template() const {
-  return state_->files.chat_template;
+  return state_->implementation->facts().chat_template;
 }
 
 void Tokenizer::save(const std::string& folder) const {
   namespace fs = std::filesystem;
-  for (const std::string& name : state_->files.names) {
-    const fs::path from = fs::path(state_->files.folder) / name, to = fs::path(folder) / name;
+  const auto& facts = state_->implementation->facts();
+  for (const std::string& name : facts.names) {
+    const fs::path from = fs::path(facts.folder) / name, to = fs::path(folder) / name;
     std::error_code error;
     if (fs::equivalent(from, to, error)) continue;
     fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);

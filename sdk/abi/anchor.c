@@ -13,6 +13,7 @@
 #include <weft/shard_policy.h>
 #include <weft/strategy.h>
 #include <weft/tensor.h>
+#include <weft/tokenizer.h>
 #include <weft/training.h>
 #include <weft/types.h>
 
