@@ -14,7 +14,8 @@ namespace weft {
 // functions may be called from several threads at once.
 class Tokenizer {
  public:
-  // Opens the tokenizer of a folder: tokenizer.json, or vocab.json with merges.txt, vocab.txt, or SentencePiece's tokenizer.model, with what
+  // Opens the tokenizer of a folder: the class of a plugin (weft/tokenizer.h) that tokenizer_config.json names,
+  // or tokenizer.json, or vocab.json with merges.txt, vocab.txt, or SentencePiece's tokenizer.model, with what
   // tokenizer_config.json and special_tokens_map.json add to them. Throws NOT_FOUND if the folder has none of
   // them, DATA_LOSS for a file that is damaged, UNIMPLEMENTED naming a part that Weft does not have.
   static Tokenizer open(const std::string& folder);
