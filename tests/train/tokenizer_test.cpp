@@ -83,6 +83,36 @@ TEST_F(TokenizerCommand, ServesTrainingEvaluationAndGeneration) {
   EXPECT_THAT(text, testing::StartsWith("the quick"));
 }
 
+// The tokenizer of samples/tokenizer_c.
+TEST_F(TokenizerCommand, MayBeOfAPlugin) {
+  std::filesystem::create_directory(in("letters"));
+  folder_.file("letters/tokenizer_config.json", R"({"tokenizer_class": "CharacterTokenizer"})");
+  folder_.file("letters/characters.txt", "abcdefghijklmnopqrstuvwxyz \n");
+  folder_.file("letters/config.json", config_json({.vocabulary = 30}));
+  EXPECT_TRUE(refuses(
+      {"train", "--model", in("letters"), "--tokenizer", in("letters"), "--data", text_, "--steps", "1"}, 1,
+      {"CharacterTokenizer", "no plugin has"}));
+  const auto with_plugin = [](const Words& words, const std::string& input = "") {
+    launch::Process process(
+        Words{weft_program()} + words,
+        {.environment = {{"OMP_NUM_THREADS", "1"}, {"WEFT_PLUGIN_ADD_PATH", WEFT_TEST_TOKENIZERS}},
+         .input = input});
+    const Output output = process.finish();
+    EXPECT_EQ(output.exit_code, 0) << output.error;
+    return output.out;
+  };
+  with_plugin({"train", "--model", in("letters"), "--data", text_, "-n", "2", "--steps", "3", "--batch-size",
+               "4", "--sequence-length", "16", "--save", in("out")});
+  EXPECT_TRUE(std::filesystem::exists(in("out/characters.txt")));
+  const json evaluated =
+      json::parse(with_plugin({"evaluate", "--model", in("out"), "--data", text_, "--json"}));
+  EXPECT_GT(evaluated.at("labels").get<double>(), 0);
+  EXPECT_THAT(
+      with_plugin({"generate", "--model", in("out"), "--prompt", "the", "--greedy", "--max-new-tokens", "4"}),
+      testing::StartsWith("the"));
+  EXPECT_EQ(with_plugin({"tokenizer", "encode", "--model", in("out")}, "cab\n"), "[4,2,3]\n");
+}
+
 TEST_F(TokenizerCommand, DoesNotFitASmallerModel) {
   std::ofstream(in("tokenizer/config.json")) << config_json({.vocabulary = 100});
   EXPECT_TRUE(refuses({"train", "--model", in("tokenizer"), "--data", text_, "--steps", "1"}, 1,
