@@ -117,7 +117,7 @@ DIRECTIONS = [
     (r"core/host/", ["sdk/include/", "core/base/", "core/host/"]),
     (r"core/cli/", ["sdk/include/", "core/base/", "core/host/", "core/cli/"]),
     (r"core/include/", ["sdk/include/", "core/include/"]),
-    (r"core/engine/", ["sdk/include/", "core/base/", "core/include/", "core/engine/", "kernels/",
+    (r"core/engine/", ["sdk/include/", "core/base/", "core/include/", "core/tokenizer/", "core/engine/", "kernels/",
                       "core/host/engine_table.h", "core/host/application_functions.h", "core/host/launch/"]),
     (r"kernels/", ["kernels/"]),
     (r"plugins/cuda/", ["sdk/include/", "core/include/weft/device_", "kernels/", "plugins/cuda/"]),
