@@ -17,10 +17,12 @@ void add_evaluate(CLI::App& application) {
       .ranks_flag()
       .integer("--batch-size", "batch_size", "Samples per batch, over all ranks; default 8")
       .device_flag()
+      .flag("--by-document", "by_document",
+            "For causal language models and text: print the tokens, loss and perplexity of each document")
       .flag("--word-error-rate", "word_error_rate",
             "Also generate a text for each sample, and print how many of its words are wrong")
-      .flag("--json", "json", "Print JSON")
-      .text("--metrics", "metrics", "File to which to write the same JSON object");
+      .flag("--json", "json", "Print JSON; with --by-document a line for each document, then one for all")
+      .text("--metrics", "metrics", "File to which to write the same JSON");
 }
 
 void add_forward(CLI::App& application) {

@@ -1,6 +1,7 @@
 #include "booster/model_data.hpp"
 
 #include "base/text.hpp"
+#include "data/text_documents.hpp"
 #include "weft/nn/image_model.hpp"
 #include "weft/nn/token_model.hpp"
 
@@ -73,26 +74,39 @@ std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::strin
   return open_samples(model, path, sequence_length, type, called);
 }
 
+namespace {
+
+// Completes the options of text for a model. Throws unless it reads text, and its vocabulary is that of the
+// tokenizer or of bytes.
+const nn::TokenModel& complete(const Model& model, const std::string& path,
+                               const std::optional<Tokenizer>& tokenizer, const SettingName& called,
+                               data::TextOptions& text) {
+  const nn::TokenModel* tokens = nn::find_token_model(model.module());
+  if (tokens == nullptr)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: {} does not read text alone; give its inputs under their names in a .safetensors file", path,
+         model.architecture());
+  text.vocabulary = tokens->vocabularies().front().size;
+  if (!tokenizer && text.vocabulary != 256)
+    fail(WEFT_FAILED_PRECONDITION,
+         "{}: {} has a vocabulary of {}, and its folder has no tokenizer; give the folder of one with {}",
+         path, model.architecture(), text.vocabulary, called("tokenizer"));
+  text.sequence_length = chosen_length(model, *tokens, text.sequence_length, called);
+  return *tokens;
+}
+
+}  // namespace
+
 std::shared_ptr<data::Dataset> open_text_dataset(const Model& model,
                                                  const std::vector<data::TextSource>& sources,
                                                  const std::optional<Tokenizer>& tokenizer,
                                                  data::TextOptions text, const ObjectiveOptions& options,
                                                  const SettingName& called) {
-  const nn::TokenModel* tokens = nn::find_token_model(model.module());
-  if (tokens == nullptr)
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: {} does not read text alone; give its inputs under their names in a .safetensors file",
-         sources.front().path, model.architecture());
-  text.vocabulary = tokens->vocabularies().front().size;
-  if (!tokenizer && text.vocabulary != 256)
-    fail(WEFT_FAILED_PRECONDITION,
-         "{}: {} has a vocabulary of {}, and its folder has no tokenizer; give the folder of one with {}",
-         sources.front().path, model.architecture(), text.vocabulary, called("tokenizer"));
-  text.sequence_length = chosen_length(model, *tokens, text.sequence_length, called);
+  const nn::TokenModel& tokens = complete(model, sources.front().path, tokenizer, called, text);
   const std::optional<nn::Decoding> decoding = model.module().decoding();
   text.positions = decoding && !decoding->positions.empty();
   return label_text(model, options, called, [&](bool labels) {
-    if (labels && !tokens->continues_text())
+    if (labels && !tokens.continues_text())
       fail(WEFT_INVALID_ARGUMENT,
            "{}: {} does not predict the next token, so text has no labels for it; give its inputs and labels "
            "under their names in a .safetensors file",
@@ -100,6 +114,32 @@ std::shared_ptr<data::Dataset> open_text_dataset(const Model& model,
     text.labels = labels;
     return tokenizer ? data::open_text(sources, *tokenizer, text) : data::open_bytes(sources, text);
   });
+}
+
+std::shared_ptr<data::TextDocuments> open_text_documents(const Model& model,
+                                                         const std::vector<data::TextSource>& sources,
+                                                         const std::optional<Tokenizer>& tokenizer,
+                                                         data::TextOptions text,
+                                                         const ObjectiveOptions& options,
+                                                         const SettingName& called) {
+  const nn::TokenModel* tokens = nn::find_token_model(model.module());
+  const std::optional<nn::Decoding> decoding = model.module().decoding();
+  if (tokens == nullptr || !tokens->continues_text() || model.module().perplexity_term().empty() ||
+      !decoding || !decoding->encoder.empty())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} asks for the perplexity of each document, which a causal language model has, but {} does not "
+         "predict the next token of a text; leave it out",
+         called("by_document"), model.architecture());
+  complete(model, sources.front().path, tokenizer, called, text);
+  std::shared_ptr<data::TextDocuments> documents;
+  label_text(model, options, called, [&](bool labels) {
+    if (!labels)
+      fail(WEFT_INVALID_ARGUMENT, "{} measures how tokens follow each other, but {} is {}; leave it out",
+           called("by_document"), called("objective"), options.objective);
+    documents = data::open_documents(sources, tokenizer, text);
+    return documents;
+  });
+  return documents;
 }
 
 }  // namespace weft

@@ -19,6 +19,9 @@ namespace weft {
 namespace nn {
 class TokenModel;
 }
+namespace data {
+class TextDocuments;
+}
 
 // Returns the model as a TokenModel. Throws INVALID_ARGUMENT, naming `user`, which reads text, unless the
 // model's inputs are tokens alone.
@@ -49,6 +52,14 @@ std::shared_ptr<data::Dataset> open_text_dataset(const Model& model,
                                                  const std::optional<Tokenizer>& tokenizer,
                                                  data::TextOptions text, const ObjectiveOptions& options,
                                                  const SettingName& called);
+// Opens the same text to measure each document by itself. Throws INVALID_ARGUMENT unless the model predicts
+// the next token, and for any objective but causal_lm.
+std::shared_ptr<data::TextDocuments> open_text_documents(const Model& model,
+                                                         const std::vector<data::TextSource>& sources,
+                                                         const std::optional<Tokenizer>& tokenizer,
+                                                         data::TextOptions text,
+                                                         const ObjectiveOptions& options,
+                                                         const SettingName& called);
 // Returns the samples that `open` returns, which have labels of their own for causal_lm if it is called with
 // true, with the labels of the objective. Throws INVALID_ARGUMENT like with_objective().
 std::shared_ptr<data::Dataset> label_text(

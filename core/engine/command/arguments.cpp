@@ -342,4 +342,25 @@ std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const M
   return dataset;
 }
 
+std::shared_ptr<data::TextDocuments> open_documents(const json& arguments, const Model& model, int64_t seed,
+                                                    const World& world, data::Part held_out_part) {
+  std::shared_ptr<data::TextDocuments> documents;
+  on_every_rank(world.communicator(), [&] {
+    for (const char* other : {"packing", "word_error_rate", "token_type"})
+      if (given(arguments, other))
+        fail(WEFT_INVALID_ARGUMENT,
+             "{} has no effect with --by-document, which measures each document by itself; leave one of them "
+             "out",
+             flag_of(other));
+    if (is_folder_of_files(model, path_of_data(arguments, "data")))
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: --by-document measures the documents of text, which {} does not read; leave it out",
+           path_of_data(arguments, "data"), model.architecture());
+    refuse_image_flags(arguments, model);
+    documents = TextData(arguments, model, world, held_out_part)
+                    .open_documents(model, objective_options(arguments, seed));
+  });
+  return documents;
+}
+
 }  // namespace weft::command

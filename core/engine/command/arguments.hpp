@@ -8,6 +8,10 @@
 #include "weft/data/part.hpp"
 #include "weft/weft.hpp"
 
+namespace weft::data {
+class TextDocuments;
+}
+
 namespace weft::command {
 
 using nlohmann::json;
@@ -40,6 +44,11 @@ Model open_model(const json& arguments, const std::string& precision, const Worl
 // fails on one rank it throws on all. Collective.
 std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed,
                                                   const World& world, data::Part held_out_part);
+// Opens --data in the same way for --by-document: each document by itself. Throws INVALID_ARGUMENT on every
+// rank for data without documents, a model that does not predict the next token, and flags without effect.
+// Collective.
+std::shared_ptr<data::TextDocuments> open_documents(const json& arguments, const Model& model, int64_t seed,
+                                                    const World& world, data::Part held_out_part);
 // Returns --sequence-length, or 0 if it is not given.
 int64_t sequence_length(const json& arguments);
 // Returns the flag of the command line that became the argument `key`.

@@ -16,6 +16,7 @@
 #include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/document_losses.hpp"
 #include "command/word_errors.hpp"
 #include "data/fingerprint.hpp"
 #include "device/tensors.hpp"
@@ -34,10 +35,10 @@ struct Opened {
   std::shared_ptr<data::Dataset> dataset;
 };
 
-// Returns a loader in the order of the file. Rounds the default batch size up to a multiple of the number of
-// data-parallel ranks.
-data::Loader sequential_loader(const json& arguments, const char* key, const Opened& opened,
-                               int64_t otherwise) {
+// Returns the options of a loader in the order of the file. Rounds the default batch size up to a multiple of
+// the number of data-parallel ranks.
+data::LoaderOptions loader_options(const json& arguments, const char* key, const Opened& opened,
+                                   int64_t otherwise) {
   const Booster& booster = opened.booster;
   data::LoaderOptions options;
   options.num_workers = loader_workers(arguments, key, opened.job.model, booster.world());
@@ -45,7 +46,12 @@ data::Loader sequential_loader(const json& arguments, const char* key, const Ope
   options.ranks = booster.data_size();
   options.batch_size =
       integer(arguments, "batch_size", (otherwise + options.ranks - 1) / options.ranks * options.ranks);
-  return data::Loader(opened.dataset, options);
+  return options;
+}
+
+data::Loader sequential_loader(const json& arguments, const char* key, const Opened& opened,
+                               int64_t otherwise) {
+  return {opened.dataset, loader_options(arguments, key, opened, otherwise)};
 }
 
 std::string strategy_without_flag(const World& world) {
@@ -148,6 +154,30 @@ std::string line_of(const json& result) {
                             result.at("samples").get<int64_t>());
 }
 
+// Prints the loss of each document and of all together.
+void evaluate_documents(const json& arguments, const BoosterOptions& options, const World& world) {
+  std::shared_ptr<data::TextDocuments> documents;
+  Opened opened = open_job(arguments, options, world, [&](const Model& model) {
+    return documents = open_documents(arguments, model, options.seed, world, data::Part::kHeldOut);
+  });
+  step_log::JsonLines metrics(text(arguments, "metrics"), "--metrics", world);
+  const std::vector<TokenLoss> losses =
+      document_losses(opened.job, documents, loader_options(arguments, "data", opened, 8));
+  world.block_all();
+  std::vector<json> lines;
+  world.priority_execution([&] {
+    if (world.is_master()) lines = document_lines(*documents, losses);
+  });
+  if (world.is_master()) {
+    if (!flag(arguments, "json")) std::printf("%s", document_table(lines).c_str());
+    for (const json& line : lines)
+      if (flag(arguments, "json")) std::printf("%s\n", line.dump().c_str());
+    std::fflush(stdout);
+  }
+  metrics.begin();
+  for (const json& line : lines) metrics.write(line);
+}
+
 }  // namespace
 
 int evaluate(const json& arguments) {
@@ -155,6 +185,10 @@ int evaluate(const json& arguments) {
   if (given(arguments, "metrics") && text(arguments, "metrics").empty())
     fail(WEFT_INVALID_ARGUMENT, "--metrics is empty: give a path, or leave the flag out");
   const BoosterOptions options = booster_options(arguments, strategy_without_flag(world));
+  if (flag(arguments, "by_document")) {
+    evaluate_documents(arguments, options, world);
+    return 0;
+  }
   Opened opened = open_job(arguments, options, world, [&](const Model& model) {
     return open_labelled_data(arguments, model, options.seed, world, data::Part::kHeldOut);
   });

@@ -89,7 +89,7 @@ TextData::TextData(const json& arguments, const Model& model, const World& world
                         !data::has_json_lines(file()) && !fs::is_directory(file(), ignored) &&
                         (fs::exists(file(), ignored) || file().find_first_of("*?[") == std::string::npos) &&
                         options_.held_out == 0 && !given(arguments, "packing") &&
-                        !given(arguments, "long_documents");
+                        !given(arguments, "long_documents") && !flag(arguments, "by_document");
   wanted_ = !is_other && !is_bytes;
   if (!wanted_) refuse_without_effect(arguments);
   options_.note = [world](const std::string& note) { world.print_on_master(note); };
@@ -144,11 +144,25 @@ void TextData::refuse_without_effect(const json& arguments) const {
          file());
 }
 
-std::shared_ptr<data::Dataset> TextData::open(const Model& model, const ObjectiveOptions& objective) const {
+data::TextOptions TextData::options_for(const ObjectiveOptions& objective) const {
   data::TextOptions options = options_;
   options.seed = objective.seed;
   options.progress = TokenizeProgress();
-  return open_text_dataset(model, sources_, tokenizer_, options, objective, flag_of);
+  return options;
+}
+
+std::shared_ptr<data::Dataset> TextData::open(const Model& model, const ObjectiveOptions& objective) const {
+  return open_text_dataset(model, sources_, tokenizer_, options_for(objective), objective, flag_of);
+}
+
+std::shared_ptr<data::TextDocuments> TextData::open_documents(const Model& model,
+                                                              const ObjectiveOptions& objective) const {
+  if (!is_wanted())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: --by-document measures the documents of text, and a file of {} has none; give text files, JSON "
+         "lines or a folder of them, or leave it out",
+         file(), file().ends_with(".bin") ? "tokens" : "tensors");
+  return open_text_documents(model, sources_, tokenizer_, options_for(objective), objective, flag_of);
 }
 
 }  // namespace weft::command

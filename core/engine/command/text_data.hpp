@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "command/arguments.hpp"
+#include "data/text_documents.hpp"
 #include "weft/data/text.hpp"
 
 namespace weft::command {
@@ -18,19 +19,23 @@ class TextData {
   // fit each other.
   TextData(const json& arguments, const Model& model, const World& world, data::Part held_out_part);
 
-  // Returns whether --data is text with a tokenizer, or of several files. Otherwise it is one file of bytes,
-  // tokens or tensors.
+  // Returns whether --data is text with a tokenizer, of several files, or by documents. Otherwise it is one
+  // file of bytes, tokens or tensors.
   bool is_wanted() const { return wanted_; }
   // Returns that file.
   const std::string& file() const { return sources_.front().path; }
   // Opens the text. Prints on the master what is left out, and on a rank that tokenizes how far it is.
   std::shared_ptr<data::Dataset> open(const Model& model, const ObjectiveOptions& objective) const;
+  // Does the same for --by-document. Throws INVALID_ARGUMENT for data without documents.
+  std::shared_ptr<data::TextDocuments> open_documents(const Model& model,
+                                                      const ObjectiveOptions& objective) const;
 
  private:
   void read_sources(const json& arguments);
   void read_options(const json& arguments, data::Part otherwise);
   void find_tokenizer(const json& arguments, const Model& model, const World& world);
   void refuse_without_effect(const json& arguments) const;
+  data::TextOptions options_for(const ObjectiveOptions& objective) const;
 
   std::vector<data::TextSource> sources_;
   data::TextOptions options_;

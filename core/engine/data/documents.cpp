@@ -143,6 +143,7 @@ void DocumentEncoder::encode_text(const TextPiece& piece, EncodedPiece& encoded)
   };
   if (piece.begins) {
     encoded.begins.push_back(0);
+    encoded.offsets.push_back(0);
     add(encoder_.before);
   }
   add(encoder_.encode(piece.text));
@@ -159,6 +160,7 @@ void DocumentEncoder::encode_lines(const TextPiece& piece, std::string_view cont
     if (line.empty()) continue;
     try {
       add_document(read_line(line), encoded);
+      encoded.offsets.resize(encoded.begins.size(), offset);
     } catch (const Error& error) {
       const std::string_view before = content.substr(0, offset);
       const std::string text = fmt::format("{}:{}: {}", files_.path(piece.file),

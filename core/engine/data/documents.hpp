@@ -26,6 +26,7 @@ struct TextPiece {
 struct EncodedPiece {
   std::vector<uint32_t> ids;
   std::vector<int64_t> begins;                          // of documents, in `ids`
+  std::vector<uint64_t> offsets;                        // of the same documents, in bytes of their file
   std::vector<std::pair<int64_t, int64_t>> unlabelled;  // ranges of `ids` whose labels do not count
   int64_t empty_documents = 0;                          // that were left out
   int64_t broken_lines = 0;                             // that were skipped

@@ -50,10 +50,10 @@ void tell_what_is_left_out(const TextSamples& samples, const nlohmann::json& mad
                              options.sequence_length));
 }
 
-std::shared_ptr<Dataset> open_source(const TextSource& source, const TextEncoder& encoder,
-                                     const TextOptions& options) {
-  TokenCache cache = tokenize(find_text_files(source.path), encoder,
-                              {options.skip_broken_lines, options.threads, options.progress});
+std::shared_ptr<TextSamples> open_source(const TextSource& source, const TextFiles& files,
+                                         const TextEncoder& encoder, const TextOptions& options,
+                                         bool overlap = false) {
+  TokenCache cache = tokenize(files, encoder, {options.skip_broken_lines, options.threads, options.progress});
   if (!options.labels && !cache.unlabelled_from(0).empty())
     fail(WEFT_INVALID_ARGUMENT,
          "{}: it has prompts or messages, whose labels are those of the answers alone, but this objective "
@@ -71,7 +71,8 @@ std::shared_ptr<Dataset> open_source(const TextSource& source, const TextEncoder
                                                   .labels = options.labels,
                                                   .positions = options.positions,
                                                   .padding = encoder.padding,
-                                                  .pads_left = encoder.pads_left});
+                                                  .pads_left = encoder.pads_left,
+                                                  .overlap = overlap});
   tell_what_is_left_out(*samples, made, options);
   return samples;
 }
@@ -95,12 +96,33 @@ std::shared_ptr<Dataset> open_encoded_text(const std::vector<TextSource>& source
                                            const TextOptions& options) {
   check(sources, encoder, options);
   std::vector<std::shared_ptr<Dataset>> opened;
-  for (const TextSource& source : sources) opened.push_back(open_source(source, encoder, options));
+  for (const TextSource& source : sources)
+    opened.push_back(open_source(source, find_text_files(source.path), encoder, options));
   if (opened.size() == 1) return opened.front();
   if (!sources.front().weight) return concatenation(opened);
   std::vector<MixturePart> parts;
   for (size_t i = 0; i < opened.size(); ++i) parts.push_back({opened[i], *sources[i].weight});
   return mixture(parts, options.seed);
+}
+
+std::shared_ptr<TextDocuments> open_encoded_documents(const std::vector<TextSource>& sources,
+                                                      const TextEncoder& encoder, const TextOptions& given) {
+  check(sources, encoder, given);
+  TextOptions options = given;
+  options.packing = Packing::kNone;
+  options.labels = true;
+  options.positions = false;
+  std::vector<TextDocuments::Source> opened;
+  for (const TextSource& source : sources) {
+    if (source.weight)
+      fail(WEFT_INVALID_ARGUMENT,
+           "{} has the weight {}, but each document is measured by itself, once; give {} without a weight",
+           source.path, *source.weight, source.path);
+    TextFiles files = find_text_files(source.path);
+    auto samples = open_source(source, files, encoder, options, true);
+    opened.push_back({std::move(files), std::move(samples)});
+  }
+  return std::make_shared<TextDocuments>(std::move(opened));
 }
 
 std::shared_ptr<Dataset> open_bytes(const std::vector<TextSource>& sources, const TextOptions& options) {

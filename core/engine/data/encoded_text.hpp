@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "data/text_documents.hpp"
 #include "data/text_encoder.hpp"
 #include "weft/data/text.hpp"
 
@@ -12,5 +13,8 @@ namespace weft::data {
 // Does what open_text() does, with an encoder in place of a tokenizer.
 std::shared_ptr<Dataset> open_encoded_text(const std::vector<TextSource>& sources, const TextEncoder& encoder,
                                            const TextOptions& options);
+// Does what open_documents() does.
+std::shared_ptr<TextDocuments> open_encoded_documents(const std::vector<TextSource>& sources,
+                                                      const TextEncoder& encoder, const TextOptions& options);
 
 }  // namespace weft::data

@@ -69,6 +69,18 @@ TextFiles matching_files(const std::string& given, const fs::path& whole) {
 
 }  // namespace
 
+std::string TextFiles::shown(size_t file) const {
+  std::error_code ignored;
+  if (pattern.empty()) return (fs::path(name) / files[file]).string();
+  if (files[file] == pattern && !(is_pattern(name) && !fs::exists(name, ignored))) return name;
+  fs::path given;
+  for (const fs::path& part : fs::path(name)) {
+    if (is_pattern(part.string())) break;
+    given /= part;
+  }
+  return (given / files[file]).string();
+}
+
 bool has_json_lines(const std::string& file) {
   return has_extension(file, kJsonLines);
 }

@@ -13,6 +13,8 @@ struct TextFiles {
   std::vector<std::string> files;  // relative to the folder, in the order of their names
 
   std::string path(size_t file) const { return folder + "/" + files[file]; }
+  // Returns the path of a file as it follows from the one that was given.
+  std::string shown(size_t file) const;
 };
 
 // Returns the files of a source (TextSource says which). Throws NOT_FOUND if there are none, INVALID_ARGUMENT

@@ -45,8 +45,9 @@ void TextSamples::choose_documents() {
 
 void TextSamples::count_samples() {
   if (options_.packing == Packing::kNone) {
+    const int64_t step = options_.sequence_length - (options_.overlap ? 1 : 0);
     for (const int64_t document : documents_)
-      for (int64_t offset = 0; offset < length(document); offset += options_.sequence_length)
+      for (int64_t offset = 0; offset < length(document); offset += step)
         if (predicts(document, offset)) padded_.push_back({document, offset});
     size_ = static_cast<int64_t>(padded_.size());
     return;
@@ -97,14 +98,14 @@ void TextSamples::refuse_without_samples() const {
 Batch TextSamples::get(const std::vector<int64_t>& indices) const {
   const auto count = static_cast<int64_t>(indices.size());
   const int64_t length = options_.sequence_length;
-  const bool pads = options_.packing == Packing::kNone;
+  const bool pads = options_.packing == Packing::kNone, masks = pads && !options_.overlap;
   // Padding on the right needs no positions: those of the tokens are 0, 1, ...
-  const bool has_positions =
-      options_.positions && (pads ? options_.pads_left : options_.packing == Packing::kDocuments);
+  const bool has_positions = options_.positions && !options_.overlap &&
+                             (pads ? options_.pads_left : options_.packing == Packing::kDocuments);
   const at::Tensor ids = at::full({count, length}, options_.padding, at::kLong);
   const at::Tensor labels = at::full({count, length}, nn::kIgnored, at::kLong);
   const at::Tensor positions = has_positions ? at::zeros({count, length}, at::kLong) : at::Tensor();
-  const at::Tensor mask = pads ? at::zeros({count, length}, at::kLong) : at::Tensor();
+  const at::Tensor mask = masks ? at::zeros({count, length}, at::kLong) : at::Tensor();
   const auto row_of = [&](const at::Tensor& tensor, int64_t row) {
     return tensor.defined() ? tensor.mutable_data_ptr<int64_t>() + row * length : nullptr;
   };
@@ -133,12 +134,17 @@ void TextSamples::fill_packed(int64_t index, const Row& row) const {
   }
 }
 
+int64_t TextSamples::tokens(int64_t sample) const {
+  const auto [document, offset] = padded_[static_cast<size_t>(sample)];
+  return std::min(length(document) - offset, options_.sequence_length);
+}
+
 void TextSamples::fill_padded(int64_t index, const Row& row) const {
   const auto [document, offset] = padded_[static_cast<size_t>(index)];
-  const int64_t count = std::min(length(document) - offset, options_.sequence_length);
-  const int64_t at = options_.pads_left ? options_.sequence_length - count : 0;
+  const int64_t count = tokens(index);
+  const int64_t at = options_.pads_left && !options_.overlap ? options_.sequence_length - count : 0;
   copy(document, offset, count, at, row);
-  std::fill_n(row.mask + at, count, 1);
+  if (row.mask != nullptr) std::fill_n(row.mask + at, count, 1);
 }
 
 void TextSamples::copy(int64_t document, int64_t offset, int64_t count, int64_t at, const Row& row) const {
@@ -153,6 +159,8 @@ void TextSamples::copy(int64_t document, int64_t offset, int64_t count, int64_t 
   }
   // The label of a first token would be predicted from the end of the document before.
   if (options_.packing == Packing::kDocuments && offset == 0) row.labels[at] = nn::kIgnored;
+  // The sample before has predicted it.
+  if (options_.overlap) row.labels[at] = nn::kIgnored;
   if (row.positions != nullptr) std::iota(row.positions + at, row.positions + at + count, int64_t{0});
 }
 

@@ -22,6 +22,10 @@ struct SampleOptions {
   bool labels = true, positions = false;
   int64_t padding = 0;  // the id
   bool pads_left = false;
+  // Whether, with Packing::kNone, each sample of a document begins with the last token of the one before, so
+  // that together they predict every token but the first. These samples have no mask and no positions, and
+  // padding behind them: tokens do not see what follows.
+  bool overlap = false;
 };
 
 // The samples of one source, as open_text() describes them.
@@ -36,6 +40,12 @@ class TextSamples final : public Dataset {
 
   int64_t documents() const { return static_cast<int64_t>(documents_.size()); }
   int64_t too_long() const { return too_long_; }  // documents that were left out
+  const TokenCache& cache() const { return cache_; }
+  // Returns the documents that are read, by their index in the cache.
+  const std::vector<int64_t>& chosen() const { return documents_; }
+  // Return the document of a sample that is not packed, and how many of its ids are no padding.
+  int64_t document(int64_t sample) const { return padded_[static_cast<size_t>(sample)].document; }
+  int64_t tokens(int64_t sample) const;
 
  private:
   // A row of a batch that is being filled. `positions` and `mask` are null if samples have none.

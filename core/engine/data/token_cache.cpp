@@ -18,7 +18,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kFlushBytes = 1 << 20;
 constexpr const char* kMaking = ".making-";
 
@@ -55,7 +55,7 @@ uint64_t size_of(const Header& header) {
   constexpr uint64_t kMost = uint64_t{1} << 56;
   for (const uint64_t count : {header.ids, header.documents, header.unlabelled, header.description})
     if (count > kMost / 64) return 0;
-  return sizeof(Header) + padded(header.ids * header.bytes_per_id) + 8 * header.documents +
+  return sizeof(Header) + padded(header.ids * header.bytes_per_id) + 16 * header.documents +
          sizeof(IdRange) * header.unlabelled + padded(header.description);
 }
 
@@ -82,7 +82,8 @@ std::optional<TokenCache> TokenCache::open(const fs::path& path) {
   cache.first_id_ = blocks.data();
   const char* const begins = blocks.data() + padded(header.ids * header.bytes_per_id);
   cache.begins_ = {reinterpret_cast<const uint64_t*>(begins), header.documents};
-  const char* const ranges = begins + 8 * header.documents;
+  cache.offsets_ = {cache.begins_.data() + header.documents, header.documents};
+  const char* const ranges = begins + 16 * header.documents;
   cache.unlabelled_ = {reinterpret_cast<const IdRange*>(ranges), header.unlabelled};
   cache.description_ = {ranges + sizeof(IdRange) * header.unlabelled, header.description};
   return cache;
@@ -143,6 +144,7 @@ void TokenCacheWriter::pad() {
 
 void TokenCacheWriter::add(const EncodedPiece& piece) {
   for (const int64_t begin : piece.begins) begins_.push_back(ids_ + static_cast<uint64_t>(begin));
+  offsets_.insert(offsets_.end(), piece.offsets.begin(), piece.offsets.end());
   for (const auto& [begin, end] : piece.unlabelled)
     unlabelled_.push_back({ids_ + static_cast<uint64_t>(begin), ids_ + static_cast<uint64_t>(end)});
   ids_ += piece.ids.size();
@@ -154,6 +156,7 @@ void TokenCacheWriter::add(const EncodedPiece& piece) {
 void TokenCacheWriter::finish(const std::string& description) {
   pad();
   write(begins_.data(), 8 * begins_.size());
+  write(offsets_.data(), 8 * offsets_.size());
   write(unlabelled_.data(), sizeof(IdRange) * unlabelled_.size());
   write(description.data(), description.size());
   pad();

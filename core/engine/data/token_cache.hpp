@@ -1,8 +1,8 @@
 // The file that keeps the token ids of documents, so that text is tokenized once.
 //
 // All numbers are little-endian. The file has a header of 64 bytes, then blocks that begin at multiples of 8:
-// the ids (2 or 4 bytes each); where each document begins (8 bytes each); the ranges of ids whose labels do
-// not count (begin and end, 8 bytes each); and a description in JSON.
+// the ids (2 or 4 bytes each); where each document begins in them, and then in its file (8 bytes each); the
+// ranges of ids whose labels do not count (begin and end, 8 bytes each); and a description in JSON.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,8 @@ class TokenCache {
   int64_t begin(int64_t document) const {
     return document == documents() ? ids_ : static_cast<int64_t>(begins_[static_cast<size_t>(document)]);
   }
+  // Returns at which byte of its file a document begins: the begin of its line, or 0 for a text.
+  uint64_t offset(int64_t document) const { return offsets_[static_cast<size_t>(document)]; }
   // Writes `count` ids, those from `begin` on, to `out`.
   void copy(int64_t begin, int64_t count, int64_t* out) const;
   // Returns the ranges whose labels do not count and that end behind `begin`, in order.
@@ -50,7 +52,7 @@ class TokenCache {
   const void* first_id_ = nullptr;
   int bytes_per_id_ = 2;
   int64_t ids_ = 0;
-  std::span<const uint64_t> begins_;
+  std::span<const uint64_t> begins_, offsets_;
   std::span<const IdRange> unlabelled_;
   std::string_view description_;
 };
@@ -78,7 +80,7 @@ class TokenCacheWriter {
   const int bytes_per_id_;
   std::FILE* file_;
   uint64_t ids_ = 0;
-  std::vector<uint64_t> begins_;
+  std::vector<uint64_t> begins_, offsets_;
   std::vector<IdRange> unlabelled_;
   std::string pending_;  // whole words are written and summed
   uint64_t checksum_ = 0;

@@ -97,7 +97,7 @@ class Tokenization {
         threads_(options.threads > 0 ? static_cast<size_t>(options.threads)
                                      : std::max(1u, std::thread::hardware_concurrency())) {
     for (size_t i = 0; i < files.files.size(); ++i) {
-      sources_.push_back({{"name", files.files[i]}, {"stamp", stamp_of(files.path(i))}});
+      sources_.push_back({{"name", files.files[i]}, {"stamp", stamp_of(files.path(i))}, {"documents", 0}});
       total_ += sources_.back()["stamp"]["size"].get<int64_t>();
     }
   }
@@ -119,6 +119,7 @@ class Tokenization {
  private:
   struct Running {
     std::future<EncodedPiece> encoded;
+    size_t file;
     int64_t bytes;
   };
 
@@ -133,7 +134,7 @@ class Tokenization {
       if (running_.size() >= 2 * threads_) take(writer);
       running_.push_back({std::async(std::launch::async,
                                      [this, piece, file] { return documents_.encode(piece, file->bytes()); }),
-                          static_cast<int64_t>(piece.text.size())});
+                          index, static_cast<int64_t>(piece.text.size())});
     }
     sources_[index]["sha256"] = digest.get();
   }
@@ -143,6 +144,8 @@ class Tokenization {
     running_.pop_front();
     const EncodedPiece encoded = next.encoded.get();
     writer.add(encoded);
+    json& documents = sources_[next.file]["documents"];
+    documents = documents.get<size_t>() + encoded.begins.size();
     empty_ += encoded.empty_documents;
     if (broken_ == 0) first_broken_ = encoded.first_broken;
     broken_ += encoded.broken_lines;

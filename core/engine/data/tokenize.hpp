@@ -19,7 +19,8 @@ struct TokenizeOptions {
 
 // Returns the ids of all documents: those that a file keeps, or new ones, which are kept for the next time.
 // TextOptions and open_text() say where the file is, when it is made again, and what is an error. The
-// description is an object with "empty_documents", "broken_lines" and "first_broken".
+// description is an object with "empty_documents", "broken_lines", "first_broken" and "sources": of each file
+// its "name" and the number of its "documents".
 TokenCache tokenize(const TextFiles& files, const TextEncoder& encoder, const TokenizeOptions& options);
 
 }  // namespace weft::data

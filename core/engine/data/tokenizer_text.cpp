@@ -45,4 +45,10 @@ std::shared_ptr<Dataset> open_text(const std::vector<TextSource>& sources, const
   return open_encoded_text(sources, encoder_of(tokenizer), options);
 }
 
+std::shared_ptr<TextDocuments> open_documents(const std::vector<TextSource>& sources,
+                                              const std::optional<Tokenizer>& tokenizer,
+                                              const TextOptions& options) {
+  return open_encoded_documents(sources, tokenizer ? encoder_of(*tokenizer) : byte_encoder(), options);
+}
+
 }  // namespace weft::data

@@ -258,21 +258,36 @@ void Training::finish_check() {
   });
 }
 
+// Gives each micro-batch of `step` its result.
+void Training::evaluate(weft_step& step, const std::vector<Batch>& micro_batches) {
+  step.owner = this;
+  step.training = false;
+  add_micro_batches(step, micro_batches);
+  at::NoGradGuard no_grad;
+  drive(step);
+  // Every stage has the auxiliary losses of its own units.
+  for (uint32_t i = 0; i < step.micro.size(); ++i) {
+    MicroBatch& micro = step.micro[i];
+    if (!step.counts(i).empty())
+      append_terms(bindings_, *micro.context, micro.batch.empty, micro.auxiliary, micro.result);
+  }
+}
+
 Training::Forward Training::run_forward(const std::vector<Batch>& micro_batches) {
   return bindings_.strategy().guarded([&] {
     weft_step step;
-    step.owner = this;
-    step.training = false;
-    add_micro_batches(step, micro_batches);
-    at::NoGradGuard no_grad;
-    drive(step);
-    // Every stage has the auxiliary losses of its own units.
-    for (uint32_t i = 0; i < step.micro.size(); ++i) {
-      MicroBatch& micro = step.micro[i];
-      if (!step.counts(i).empty())
-        append_terms(bindings_, *micro.context, micro.batch.empty, micro.auxiliary, micro.result);
-    }
+    evaluate(step, micro_batches);
     return joined_results(step.micro);
+  });
+}
+
+std::vector<Training::Forward> Training::run_each_forward(const std::vector<Batch>& micro_batches) {
+  return bindings_.strategy().guarded([&] {
+    weft_step step;
+    evaluate(step, micro_batches);
+    std::vector<Forward> results;
+    for (MicroBatch& micro : step.micro) results.push_back(std::move(micro.result));
+    return results;
   });
 }
 

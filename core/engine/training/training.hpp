@@ -60,6 +60,8 @@ class Training {
   // Runs forward over micro-batches without gradients, in the order of the schedule. Returns the results of
   // all of them: their outputs one after another, the sums of their terms and counts.
   Forward run_forward(const std::vector<Batch>& micro_batches);
+  // Does the same, and returns the result of each micro-batch, also of stand-ins.
+  std::vector<Forward> run_each_forward(const std::vector<Batch>& micro_batches);
 
   // Run forward and backward for a caller with a loop of its own. If layers add auxiliary losses, the outputs
   // have their weighted mean as "aux_loss", which the caller adds to the loss.
@@ -89,6 +91,7 @@ class Training {
                                               const std::shared_ptr<ForwardRecord>& record);
   void add_micro_batches(weft_step& step, const std::vector<Batch>& batches);
   void drive(weft_step& step);
+  void evaluate(weft_step& step, const std::vector<Batch>& micro_batches);
   void require_whole_model(const char* what) const;
   void check_driven(const weft_step& step);
 

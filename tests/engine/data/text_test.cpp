@@ -189,6 +189,68 @@ TEST_F(Text, HasNoPaddedSampleWithoutALabel) {
   EXPECT_ERROR(open(folder_.path() + "/b.jsonl", 4, options), WEFT_INVALID_ARGUMENT, "no documents");
 }
 
+TEST_F(Text, OfSeveralSourcesIsCutIntoWindowsThatPredictEachTokenOnce) {
+  fs::create_directory(folder_.path() + "/texts");
+  folder_.file("texts/a.txt", "abcdefg");
+  folder_.file("texts/b.jsonl",
+               "\n{\"text\": \"\"}\n{\"text\": \"hi\"}\n"
+               "{\"prompt\": \"abcdefgh\", \"completion\": \"i\"}\n");
+  folder_.file("c.md", "j");
+  encoder_.pads_left = true;
+  const auto open_all = [&](std::optional<double> weight) {
+    const std::vector<TextSource> sources = {{folder_.path() + "/texts", weight},
+                                             {folder_.path() + "/*.md", {}}};
+    return open_encoded_documents(sources, encoder_, {.sequence_length = 4});
+  };
+  EXPECT_ERROR(open_all(0.5), WEFT_INVALID_ARGUMENT, "weight");
+  const auto documents = open_all({});
+  EXPECT_EQ(documents->documents(), 4);
+  ASSERT_EQ(documents->size(), 3 + 1 + 2 + 1);  // the windows of a prompt alone have no label
+  const Batch batch = documents->get({0, 1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(values(batch.at("input_ids")), joined({{kBegin, 'a', 'b', 'c'},
+                                                   {'c', 'd', 'e', 'f'},
+                                                   {'f', 'g', kEnd, kEnd},
+                                                   {kBegin, 'h', 'i', kEnd},
+                                                   {'f', 'g', 'h', 'i'},
+                                                   {'i', kEnd, kEnd, kEnd},
+                                                   {kBegin, 'j', kEnd, kEnd}}));
+  EXPECT_EQ(values(batch.at("labels")), joined({{-100, 'a', 'b', 'c'},
+                                                {-100, 'd', 'e', 'f'},
+                                                {-100, 'g', kEnd, -100},
+                                                {-100, 'h', 'i', kEnd},
+                                                {-100, -100, -100, 'i'},
+                                                {-100, kEnd, -100, -100},
+                                                {-100, 'j', kEnd, -100}}));
+  EXPECT_FALSE(batch.has("attention_mask"));
+  Ids of, tokens;
+  for (int64_t window = 0; window < documents->size(); ++window) {
+    of.push_back(documents->document(window));
+    tokens.push_back(documents->tokens(window));
+  }
+  EXPECT_EQ(of, (Ids{0, 0, 0, 1, 2, 2, 3}));
+  EXPECT_EQ(tokens, (Ids{4, 4, 3, 4, 4, 2, 3}));
+  const std::vector<DocumentPlace> places = documents->places();
+  ASSERT_EQ(places.size(), 4u);
+  const std::pair<const char*, int64_t> expected[] = {
+      {"/texts/a.txt", 0}, {"/texts/b.jsonl", 3}, {"/texts/b.jsonl", 4}, {"/c.md", 0}};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(places[i].file, folder_.path() + expected[i].first);
+    EXPECT_EQ(places[i].line, expected[i].second);
+  }
+}
+
+// Files of JSON lines are read in pieces.
+TEST_F(Text, KnowsTheLineOfEachDocumentOfALongFile) {
+  std::string lines;
+  for (int i = 0; i < 3000; ++i)
+    lines += i % 3 == 0 ? std::string("\n") : fmt::format("{{\"text\": \"{}\"}}\n", std::string(400, 'a'));
+  const auto documents =
+      open_encoded_documents({{folder_.file("a.jsonl", lines), {}}}, encoder_, {.sequence_length = 512});
+  const std::vector<DocumentPlace> places = documents->places();
+  ASSERT_EQ(places.size(), 2000u);
+  for (int64_t i = 0; i < 2000; ++i) ASSERT_EQ(places[static_cast<size_t>(i)].line, i / 2 * 3 + i % 2 + 2);
+}
+
 TEST_F(Text, OfPromptsHasLabelsOfTheCompletionAlone) {
   // The id of two line breaks reaches from the prompt into the completion, so it belongs to the completion.
   const std::string path = folder_.file("a.jsonl", R"({"prompt": "ab\n", "completion": "\ncd"})"
