@@ -16,7 +16,7 @@ void add_evaluate(CLI::App& application) {
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
       .integer("--batch-size", "batch_size", "Samples per batch, over all ranks; default 8")
-      .device_flag()
+      .device_flags()
       .flag("--word-error-rate", "word_error_rate",
             "Also generate a text for each sample, and print how many of its words are wrong")
       .flag("--json", "json", "Print JSON")
@@ -39,7 +39,7 @@ void add_forward(CLI::App& application) {
       .ranks_flag()
       .integer("--batch-size", "batch_size",
                "Samples per batch, over all ranks; default: all, of a folder of images or recordings 8")
-      .device_flag();
+      .device_flags();
 }
 
 void add_generate(CLI::App& application) {
@@ -76,7 +76,7 @@ void add_generate(CLI::App& application) {
       .flag("--json", "json", "Print a JSON object for each prompt and sample")
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
-      .device_flag();
+      .device_flags();
 }
 
 void add_plan(CLI::App& application) {
