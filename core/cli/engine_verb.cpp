@@ -130,9 +130,13 @@ EngineVerb& EngineVerb::objective_flags() {
                  "Of masked_image: side in pixels of the squares to mask; default 32");
 }
 
-EngineVerb& EngineVerb::device_flag() {
-  return text("--device", "device",
-              "Where the model computes: cpu, or the device of an installed library; default: cpu");
+EngineVerb& EngineVerb::device_flags() {
+  text("--device", "device",
+       "Where the model computes: cpu, or the device of an installed library; default: cpu");
+  flag("--deterministic", "deterministic",
+       "Compute the same bits at every run; an operation that cannot is an error");
+  return flag("--allow-tf32", "allow_tf32",
+              "Compute matrix products of fp32 values in TF32, which GPUs do faster and less accurately");
 }
 
 EngineVerb& EngineVerb::model_flags() {

@@ -61,8 +61,8 @@ class EngineVerb {
   EngineVerb& loader_flags();
   // Adds --objective and its settings.
   EngineVerb& objective_flags();
-  // Adds --device.
-  EngineVerb& device_flag();
+  // Adds --device, --deterministic and --allow-tf32.
+  EngineVerb& device_flags();
   // Adds --model, --architecture and --adapter.
   EngineVerb& model_flags();
   // Adds --allow-missing, for verbs that read weights. `otherwise` describes the default.

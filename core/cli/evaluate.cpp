@@ -16,7 +16,7 @@ void add_evaluate(CLI::App& application) {
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
       .integer("--batch-size", "batch_size", "Samples per batch, over all ranks; default 8")
-      .device_flag()
+      .device_flags()
       .flag("--by-document", "by_document",
             "For causal language models and text: print the tokens, loss and perplexity of each document")
       .flag("--word-error-rate", "word_error_rate",
@@ -41,7 +41,7 @@ void add_forward(CLI::App& application) {
       .ranks_flag()
       .integer("--batch-size", "batch_size",
                "Samples per batch, over all ranks; default: all, of a folder of images or recordings 8")
-      .device_flag();
+      .device_flags();
 }
 
 void add_generate(CLI::App& application) {
@@ -78,7 +78,7 @@ void add_generate(CLI::App& application) {
       .flag("--json", "json", "Print a JSON object for each prompt and sample")
       .strategy_flags("none on one rank, otherwise the default plugin")
       .ranks_flag()
-      .device_flag();
+      .device_flags();
 }
 
 void add_plan(CLI::App& application) {

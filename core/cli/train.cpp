@@ -54,7 +54,7 @@ void add_train(CLI::App& application) {
           "--check-agreement", "check_agreement",
           "Compare the ranks (parameters and sums of gradients) also in every N-th step; default 0: only in "
           "the first two steps and before each save; -1: in no step and before no save")
-      .device_flag()
+      .device_flags()
       .text("--save", "save",
             "Folder in which to save the model and training_state/ at the end; this job alone may save there")
       .integer("--save-every", "save_every", "Also save to step-N/ in that folder every N steps")

@@ -9,6 +9,7 @@
 
 #include "base/rank_failure.hpp"
 #include "base/text.hpp"
+#include "device/device.hpp"
 #include "error_sink.hpp"
 #include "host/launch/activity.hpp"
 #include "memory/counting_allocator.hpp"
@@ -71,12 +72,30 @@ std::string out_of_memory(std::string_view text) {
          "--precision bf16, or more ranks under a strategy that shards (weft plan estimates what each takes)";
 }
 
+// The operation that libtorch has refused in its deterministic mode, if the text tells of one: "put_ does not
+// have a deterministic implementation, but you set ...", behind what the caller has put before it.
+std::optional<std::string_view> refused_operation(std::string_view text) {
+  const size_t end = text.find(" does not have a deterministic implementation");
+  if (end == text.npos) return std::nullopt;
+  const size_t before = text.find_last_of(" \n", end - 1);
+  return text.substr(before == text.npos ? 0 : before + 1, end - (before == text.npos ? 0 : before + 1));
+}
+
+std::string not_deterministic(std::string_view operation) {
+  return fmt::format(
+      "the operation {} has no deterministic implementation on {}, and the job is to be deterministic; leave "
+      "--deterministic (deterministic of the booster's options) out, or use a model without this operation",
+      operation, device::current().name());
+}
+
 }  // namespace
 
 Failure describe(const std::exception& exception) {
   const auto* const own = dynamic_cast<const Error*>(&exception);
   const std::string_view text = text_of(exception);
   // What another rank failed with has been described there.
+  if (const auto operation = refused_operation(text); operation && !culprit_of(text))
+    return {WEFT_UNIMPLEMENTED, not_deterministic(*operation)};
   if (!tells_of_memory(text) || culprit_of(text))
     return {own != nullptr ? own->status() : WEFT_INTERNAL, std::string(text)};
   return {WEFT_RESOURCE_EXHAUSTED, out_of_memory(text)};

@@ -144,6 +144,14 @@ void limit_memory(c10::DeviceIndex index, int64_t bytes) {
   c10::cuda::CUDACachingAllocator::setMemoryFraction(std::min(fraction, 1.0), index);
 }
 
+std::string allow_tf32(c10::DeviceIndex index) {
+  if (attribute(cudaDevAttrComputeCapabilityMajor, index) < 8)
+    return "GPU " + std::to_string(index) + " has compute capability " + capability(index) +
+           ", but TF32 needs 8.0";
+  at::globalContext().setAllowTF32CuBLAS(true);
+  return "";
+}
+
 std::vector<std::pair<std::string, std::string>> facts() {
   const int driver = driver_version();
   int runtime = 0;

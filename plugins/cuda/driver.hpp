@@ -15,5 +15,6 @@ int count();
 std::string missing();
 void limit_memory(c10::DeviceIndex index, int64_t bytes);
 std::vector<std::pair<std::string, std::string>> facts();
+std::string allow_tf32(c10::DeviceIndex index);
 
 }  // namespace weft::cuda

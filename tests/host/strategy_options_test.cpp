@@ -303,6 +303,13 @@ TEST(OptionGroups, SayWhatThereIsInsteadOfAnOptionOfColossalAi) {
                  "strategy x: " + item.first + " is no option here: ", item.second);
     EXPECT_ERROR(parse_assignments(staged, words, "strategy x"), WEFT_INVALID_ARGUMENT, item.second);
   }
+  const OptionTable formed =
+      option_table_of_plugin(manifest(R"({"groups": ["layer_forms"]})"), "plugin.json");
+  EXPECT_ERROR(Options(formed, {{"enable_cuda_graph", true}}, "strategy x"), WEFT_INVALID_ARGUMENT,
+               "enable_cuda_graph is no option here: steps are not captured as CUDA graphs");
+  for (const char* name : {"deterministic", "allow_tf32"})
+    EXPECT_ERROR(Options(formed, {{name, true}}, "strategy x"), WEFT_INVALID_ARGUMENT,
+                 std::string(name) + " is no option here: it is an option of the booster");
   const OptionTable other = option_table_of_plugin(manifest(R"({"groups": ["clipping"]})"), "plugin.json");
   EXPECT_ERROR(Options(other, {{"overlap_p2p", true}}, "strategy x"), WEFT_INVALID_ARGUMENT,
                "no option is called \"overlap_p2p\"");

@@ -41,6 +41,7 @@ TEST_F(Boost, NamesWhatRanksHaveNotAlike) {
       {[](JobOptions& o) { o.warmup_steps = 3; }, {"optimizer schedule", "warmup_steps=2", "warmup_steps=3"}},
       {[](JobOptions& o) { o.strategy_options = R"({"bucket_cap_mb": 3})"; },
        {"strategy option bucket_cap_mb: rank 0 has 25", "rank 1 has 3"}},
+      {[](JobOptions& o) { o.deterministic = true; }, {"deterministic: rank 0 has false, rank 1 has true"}},
       {[](JobOptions& o) { o.batch_size = 4; }, {"data batch_size: rank 0 has 8 (in ", "rank 1 has 4 (in "}},
       {[](JobOptions& o) { o.data_seed = 1; }, {"data seed: rank 0 has 7 (in ", "rank 1 has 1 (in "}},
       {[&](JobOptions& o) { o.data = longer; },
@@ -248,6 +249,43 @@ TEST_F(Boost, RefusesNumbersThatAreNotFinite) {
     const std::string file = folder_.file("booster.json", R"({"max_grad_norm": -1})");
     EXPECT_ERROR(BoosterOptions::load(file), WEFT_INVALID_ARGUMENT,
                  file + ": max_grad_norm is -1, must be a positive finite number, or 0 for no clipping");
+  });
+}
+
+TEST_F(Boost, RefusesTf32WhereItHasNoEffect) {
+  on_ranks({1}, [&](World& world) {
+    for (const char* precision : {"fp64", "bf16", "fp16"})
+      EXPECT_ERROR(Booster({.precision = precision, .allow_tf32 = true}, world), WEFT_INVALID_ARGUMENT,
+                   "allow_tf32 is true, but has no effect", std::string("the precision is ") + precision);
+    EXPECT_ERROR(Booster({.strategy = "none", .mixed_precision = "bf16", .allow_tf32 = true}, world),
+                 WEFT_INVALID_ARGUMENT, "allow_tf32 is true, but has no effect", "with mixed_precision bf16");
+    EXPECT_ERROR(Booster({.options = R"({"precision": "bf16"})", .allow_tf32 = true}, world),
+                 WEFT_INVALID_ARGUMENT, "the precision is bf16");
+    EXPECT_ERROR(Booster(BoosterOptions::parse(R"({"allow_tf32": true})"), world), WEFT_UNIMPLEMENTED,
+                 "allow_tf32 is true, but has no effect: the device cpu has no TF32");
+    EXPECT_TRUE(BoosterOptions::parse(R"({"deterministic": true})").deterministic);
+  });
+}
+
+// libtorch has put_ for arbitrary indices only without a determined order.
+TEST_F(Boost, WithDeterministicRefusesAnOperationThatIsNot) {
+  on_ranks({1}, [&](World& world) {
+    const auto step_of = [&](bool deterministic) {
+      Booster booster({.strategy = "none", .deterministic = deterministic}, world);
+      Model model = Model::open(options_.model);
+      optim::Optimizer optimizer = optim::AdamW(model.parameters());
+      data::Loader loader = booster.prepare_dataloader(data::text(options_.data, 32), 8);
+      Job job = booster.boost(
+          std::move(model), std::move(optimizer),
+          [](const State& outputs, const Batch&) {
+            const at::Tensor logits = outputs.at("logits");
+            return logits.put(at::zeros({1}, at::kLong), at::ones({1}, logits.options())).sum();
+          },
+          std::move(loader));
+      train(job, 1);
+    };
+    EXPECT_NO_THROW(step_of(false));
+    EXPECT_ERROR(step_of(true), WEFT_INTERNAL, "put_ does not have a deterministic implementation");
   });
 }
 

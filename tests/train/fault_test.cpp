@@ -92,6 +92,8 @@ TEST_F(Fault, BadValuesOfFlags) {
                       {"--epochs is 9223372036854775807, must be at most"}));
   EXPECT_TRUE(refused({"--token-type", "uint8"}, {"--token-type is \"uint8\"", "uint16 or uint32"}));
   EXPECT_TRUE(refused({"--device", "tpu"}, {"no library provides the device \"tpu\"", "Found: "}));
+  EXPECT_TRUE(refused({"--allow-tf32"}, {"allow_tf32 is true, but has no effect", "device cpu has no TF32"}));
+  EXPECT_TRUE(refused({"--allow-tf32", "--precision", "bf16"}, {"has no effect", "the precision is bf16"}));
   EXPECT_TRUE(refused({"--precision", "fp8"}, {"precision is \"fp8\""}));
   EXPECT_TRUE(refused({"--micro-batch-size", "2"},
                       {"--micro-batch-size is 2, but strategy none has no pipeline stages", "--accumulate"}));

@@ -30,6 +30,7 @@ struct JobOptions {
   int64_t accumulate = 1;
   double max_grad_norm = 0;
   int64_t seed = 42;
+  bool deterministic = false;
 };
 
 inline Job make_job(const World& world, const JobOptions& options) {
@@ -42,6 +43,7 @@ inline Job make_job(const World& world, const JobOptions& options) {
   booster_options.accumulate = options.accumulate;
   booster_options.max_grad_norm = options.max_grad_norm;
   booster_options.seed = options.seed;
+  booster_options.deterministic = options.deterministic;
   Booster booster(booster_options, world);
   Model model = Model::open(options.model, options.architecture, options.precision);
   optim::Optimizer optimizer;

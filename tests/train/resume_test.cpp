@@ -69,6 +69,21 @@ TEST_F(Resume, IsBitwiseExact) {
   }
 }
 
+// Also the bits of a training that is not: on the CPU the option only refuses operations.
+TEST_F(Resume, IsBitwiseExactWhenDeterministic) {
+  for (const int ranks : {1, 2}) {
+    options_.deterministic = false;
+    run(ranks, kSteps, "", "usual");
+    options_.deterministic = true;
+    run(ranks, kSteps, "", "whole");
+    run(ranks, kSteps, "", "twice");
+    run(ranks, kInterruptedAt, "", "begin");
+    run(ranks, kSteps - kInterruptedAt, "begin", "rest");
+    expect_exact_resume(ranks, losses("whole"), losses("begin"), losses("rest"));
+    for (const char* other : {"rest", "twice", "usual"}) expect_same_state("whole", other);
+  }
+}
+
 TEST_F(Resume, IsExactAtTheEndOfAnEpochWithoutAStrategyAndWithSgd) {
   options_.strategy = "none";
   options_.optimizer = "sgd";

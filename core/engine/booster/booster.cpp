@@ -21,6 +21,7 @@
 #include "checkpoint/model_files.hpp"
 #include "comm/agreement.hpp"
 #include "data/fingerprint.hpp"
+#include "device/arithmetic.hpp"
 #include "device/device.hpp"
 #include "error_sink.hpp"
 #include "host/launch/activity.hpp"
@@ -96,6 +97,9 @@ Booster::Booster(BoosterOptions options, World world) : shared_(std::make_shared
   check_numbers(options, [](const std::string& option) { return "booster: " + option; });
   device::use(options.device, world.local_rank(), world.local_size());
   shared_->precision = resolve_precision(options);
+  if (options.allow_tf32) check_tf32_has_effect(options, shared_->precision);
+  device::allow_tf32(options.allow_tf32);
+  if (options.deterministic) device::make_deterministic();
   shared_->options = std::move(options);
   shared_->world = std::move(world);
 }
@@ -155,6 +159,8 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
               strategy.host.values_of_rank_0 ? nlohmann::json("of rank 0") : weight_facts(model, content)},
              {"device", options.device},
              {"communication backend of the device", device::current().backend()},
+             {"deterministic", options.deterministic},
+             {"allow_tf32", options.allow_tf32},
              {"precision", precision},
              {"mixed_precision", options.mixed_precision},
              {"recompute", options.recompute},

@@ -23,7 +23,9 @@ const OptionTable& booster_table() {
     {"name": "max_grad_norm", "type": "float", "default": 0, "doc": "clipping by global norm; 0: none"},
     {"name": "seed", "type": "int", "default": 42, "doc": "of initial values and dropout"},
     {"name": "check_agreement", "type": "int", "default": 0, "doc": "compare ranks also in every N-th step; 0: only in the first two steps and before saves; -1: in no step and before no save"},
-    {"name": "device", "type": "text", "default": "cpu", "doc": "where the model is trained: cpu, or the device of an installed library"}
+    {"name": "device", "type": "text", "default": "cpu", "doc": "where the model is trained: cpu, or the device of an installed library"},
+    {"name": "deterministic", "type": "bool", "default": false, "doc": "the same bits at every run; operations without a deterministic implementation are errors"},
+    {"name": "allow_tf32", "type": "bool", "default": false, "doc": "matrix products of fp32 values in TF32"}
   ])"),
                                  "booster");
   return table;
@@ -44,6 +46,8 @@ BoosterOptions from_json(nlohmann::json given, const std::string& who) {
   options.seed = values.at("seed").integer;
   options.check_agreement = values.at("check_agreement").integer;
   options.device = values.at("device").text;
+  options.deterministic = values.at("deterministic").integer != 0;
+  options.allow_tf32 = values.at("allow_tf32").integer != 0;
   check_numbers(options, [&](const std::string& option) { return fmt::format("{}: {}", who, option); });
   return options;
 }

@@ -249,6 +249,19 @@ std::string resolve_precision(const BoosterOptions& booster) {
   return precision;
 }
 
+void check_tf32_has_effect(const BoosterOptions& booster, const std::string& precision) {
+  if (precision != "fp32")
+    fail(WEFT_INVALID_ARGUMENT,
+         "allow_tf32 is true, but has no effect: it is for matrix products of fp32 values, and the precision "
+         "is {}; leave one of them out",
+         precision);
+  if (const std::optional<MixedPrecision> generic = mixed_precision(booster))
+    fail(WEFT_INVALID_ARGUMENT,
+         "allow_tf32 is true, but has no effect: it is for matrix products of fp32 values, and with "
+         "mixed_precision {} they are computed in half precision; leave one of them out",
+         generic->name);
+}
+
 HostOptions host_options(const BoosterOptions& booster, const OptionTable& table, const Options& options) {
   HostOptions result;
   const Listed listed(table, options);

@@ -32,6 +32,10 @@ struct HostOptions {
 // unknown.
 std::string resolve_precision(const BoosterOptions& booster);
 
+// Throws INVALID_ARGUMENT if a job of this precision has no matrix products of fp32 values, so that
+// BoosterOptions::allow_tf32 would have no effect.
+void check_tf32_has_effect(const BoosterOptions& booster, const std::string& precision);
+
 // Reads the host's options from the booster and from `options` of the strategy, which `table` lists. Throws
 // INVALID_ARGUMENT or UNIMPLEMENTED naming the option, the value and what is possible.
 HostOptions host_options(const BoosterOptions& booster, const OptionTable& table, const Options& options);

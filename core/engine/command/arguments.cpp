@@ -140,6 +140,8 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
   take("check_agreement", options.check_agreement, integer);
   take("seed", options.seed, integer);
   take("device", options.device, text);
+  options.deterministic |= flag(arguments, "deterministic");
+  options.allow_tf32 |= flag(arguments, "allow_tf32");
   check_numbers(options, flag_of);
   return options;
 }

@@ -39,6 +39,16 @@ struct BoosterOptions {
   // (FAILED_PRECONDITION). Ranks of one machine that use "cuda" get the devices in the order of their local
   // ranks.
   std::string device = "cpu";
+  // true: a training has the same bits at every run, and after it is resumed, on the same number of ranks,
+  // with the same kind of device and the same number of threads. Turns on libtorch's deterministic mode,
+  // which stays on in this process. An operation that has no deterministic implementation on the device is an
+  // error of the step that computes it. False leaves libtorch's mode as it is.
+  bool deterministic = false;
+  // true: matrix products of fp32 values round them to TF32, which has 10 bits of mantissa; GPUs compute it
+  // several times as fast. Refused where it would have no effect: with another precision (INVALID_ARGUMENT),
+  // and on a device without TF32, such as the CPU (UNIMPLEMENTED). All Boosters of a process have the same
+  // value; the first one chooses it (FAILED_PRECONDITION). False leaves libtorch's setting as it is.
+  bool allow_tf32 = false;
 
   // Reads {"strategy": ..., "options": {...}, ...} from JSON text, or from a file. Throws INVALID_ARGUMENT
   // for an unknown key.

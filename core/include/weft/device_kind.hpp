@@ -52,6 +52,14 @@ struct Kind {
   // Returns what `weft check` tells of the devices of this kind: names in lower_case, and values. Null:
   // nothing.
   std::vector<std::pair<std::string, std::string>> (*facts)() = nullptr;
+  // An environment variable by which libraries of the device compute the same bits at every run, and the
+  // values that make them do so, separated by spaces. Where it is unset, the engine sets the first value,
+  // before anything is computed. Null: libtorch's deterministic mode is all that is needed.
+  const char* deterministic_variable = nullptr;
+  const char* deterministic_values = nullptr;
+  // Lets matrix products of fp32 values round them to TF32, in the whole process. Returns why the device
+  // cannot; empty if it can. Null: no device of the kind can.
+  std::string (*allow_tf32)(c10::DeviceIndex index) = nullptr;
 };
 
 // The factory of such a library. `find` returns null for a name that the library does not have; a kind that

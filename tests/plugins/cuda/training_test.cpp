@@ -86,6 +86,28 @@ TEST_F(OnGpu, ResumesWhereItStopped) {
   expect_near(values_of(in("rest"), "loss"), {whole.begin() + 4, whole.end()}, 1e-6);
 }
 
+// With dropout, so that attention draws on the GPU, in fp32 and with the kernels of half precision.
+TEST_F(OnGpu, HasTheSameBitsWhenDeterministic) {
+  folder_.file("config.json", config_json({.dropout = 0.1}));
+  for (const char* precision : {"fp32", "bf16"}) {
+    SCOPED_TRACE(precision);
+    const Words job{"--strategy", "low_level_zero",  "-n",          "1",      "--lr", "0.01", "--device",
+                    "cuda",       "--deterministic", "--precision", precision};
+    const auto run = [&](const std::string& name, const Words& more) {
+      expect_success(train(job + more + Words{"--save", in(name + precision)}));
+      return read_bytes(in(name + precision) + "/model.safetensors");
+    };
+    const std::string whole = run("whole", {"--steps", "8"});
+    EXPECT_TRUE(run("twice", {"--steps", "8"}) == whole);
+    run("half", {"--steps", "4"});
+    EXPECT_TRUE(run("rest", {"--steps", "8", "--resume", in(std::string("half") + precision)}) == whole);
+  }
+}
+
+TEST_F(OnGpu, Tf32IsNear) {
+  expect_near(losses("tf32", {"--strategy", "none", "--device", "cuda", "--allow-tf32"}), reference_, kHalf);
+}
+
 TEST_F(OnGpu, ACheckpointOfTheGpuContinuesOnTheCpu) {
   const Words job{"--strategy", "none", "--lr", "0.01"};
   expect_success(train(job + Words{"--steps", "4", "--device", "cuda", "--save", in("gpu")}));

@@ -1,5 +1,6 @@
 #include "sim/training/sim_ranks.hpp"
 
+#include <ATen/Context.h>
 #include <c10/core/DeviceGuard.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,15 @@ constinit const device::Kind kSim = {sizeof(device::Kind),
                                      &connect,
                                      [] { return sim::kDevices; },
                                      nullptr,
-                                     &sim::set_capacity};
+                                     &sim::set_capacity,
+                                     nullptr,
+                                     nullptr,
+                                     "WEFT_SIM_WORKSPACE",
+                                     ":4096:8 :16:8",
+                                     [](c10::DeviceIndex) -> std::string {
+                                       at::globalContext().setAllowTF32CuBLAS(true);
+                                       return "";
+                                     }};
 
 void on_sim_ranks(int ranks, const std::function<void(World& world)>& body) {
   on_ranks({ranks},

@@ -1,8 +1,13 @@
 // Training states of the simulated accelerator: saved, resumed there and on the CPU, and taken over by
 // another strategy.
+#include <ATen/Context.h>
+
+#include <cstdlib>
+
 #include "plugins/support/parity.hpp"
 #include "policies/gpt2/gpt2_trial.hpp"
 #include "sim/training/sim_ranks.hpp"
+#include "support/expect_error.hpp"
 #include "support/slice.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -95,6 +100,33 @@ TEST(SimState, OfTheCpuIsResumedThere) {
       expect_near(train(resumed, kSteps), expected);
     });
   }
+}
+
+TEST(SimState, IsDeterministicAndInTf32ByOption) {
+  on_sim_ranks(2, [&](World& world) {
+    const OnSim sim(world);
+    BoosterOptions options = booster_options_of({.strategy = "torch_ddp"});
+    options.deterministic = options.allow_tf32 = true;
+    setenv("WEFT_SIM_WORKSPACE", "none", 1);
+    EXPECT_ERROR(Booster(options, world), WEFT_FAILED_PRECONDITION,
+                 "environment variable WEFT_SIM_WORKSPACE is \"none\"", ":4096:8 or :16:8");
+    unsetenv("WEFT_SIM_WORKSPACE");
+    const auto values = [&] {
+      Booster booster(options, world);
+      Model model = gpt2_trial("GPT2LMHeadModel", "fp32").model({});
+      optim::Optimizer optimizer("adamw", model.parameters());
+      Job job = booster.boost(std::move(model), std::move(optimizer));
+      train(job, 0);
+      return published_values(job);
+    };
+    const Tensors first = values();
+    expect_equal(values(), first);
+    EXPECT_STREQ(getenv("WEFT_SIM_WORKSPACE"), ":4096:8");
+    EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
+    EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
+    options.allow_tf32 = false;
+    EXPECT_ERROR(Booster(options, world), WEFT_FAILED_PRECONDITION, "allow_tf32 is false, but an earlier");
+  });
 }
 
 // From each drawn strategy to the next one, and back to the first.
