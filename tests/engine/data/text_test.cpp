@@ -1,89 +1,19 @@
-// Text, JSON lines and folders as token ids, with encoders that tests can follow: ids are bytes, except for a
-// few pairs of bytes that are one id.
-#include <ATen/core/Tensor.h>
+// Text, JSON lines and folders as token ids.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <thread>
 
-#include "data/chat.hpp"
-#include "data/encoded_text.hpp"
-#include "data/tokenize.hpp"
+#include "engine/data/text_fixture.hpp"
 #include "support/expect_error.hpp"
-#include "support/temporary_folder.hpp"
 
 namespace weft::data {
 namespace {
-
-namespace fs = std::filesystem;
-using Ids = std::vector<int64_t>;
-
-constexpr int64_t kPair = 256, kBegin = 257, kEnd = 258;
-
-// Bytes, but two line breaks are one id, as tokenizers of words have it.
-Ids encode_pairs(std::string_view text) {
-  Ids ids;
-  for (size_t i = 0; i < text.size(); ++i)
-    if (text.substr(i, 2) == "\n\n") {
-      ids.push_back(kPair);
-      ++i;
-    } else {
-      ids.push_back(static_cast<unsigned char>(text[i]));
-    }
-  return ids;
-}
-
-TextEncoder pair_encoder() {
-  TextEncoder encoder;
-  encoder.encode = encode_pairs;
-  encoder.before = {kBegin};
-  encoder.after = {kEnd};
-  encoder.vocabulary_size = 259;
-  encoder.name = "test/tokenizer.json";
-  encoder.digest = "pairs";
-  encoder.begin_token = "<s>";
-  encoder.padding = kEnd;
-  return encoder;
-}
-
-Ids values(const at::Tensor& tensor) {
-  const at::Tensor flat = tensor.contiguous();
-  return {flat.const_data_ptr<int64_t>(), flat.const_data_ptr<int64_t>() + flat.numel()};
-}
-
-Ids joined(std::initializer_list<Ids> parts) {
-  Ids all;
-  for (const Ids& part : parts) all.insert(all.end(), part.begin(), part.end());
-  return all;
-}
-
-class Text : public testing::Test {
- protected:
-  std::shared_ptr<Dataset> open(const std::string& path, int64_t length = 4, TextOptions options = {}) const {
-    options.sequence_length = length;
-    return open_encoded_text({{path, {}}}, encoder_, options);
-  }
-  Ids all_ids(const std::string& path) const {
-    const TokenCache cache = tokenize(find_text_files(path), encoder_, {});
-    Ids ids(static_cast<size_t>(cache.ids()));
-    cache.copy(0, cache.ids(), ids.data());
-    return ids;
-  }
-  fs::path cache_file() const {
-    for (const auto& entry : fs::directory_iterator(folder_.path() + "/.weft_cache"))
-      if (entry.path().extension() == ".ids") return entry.path();
-    return {};
-  }
-
-  TextEncoder encoder_ = pair_encoder();
-  test::TemporaryFolder folder_;
-};
 
 TEST_F(Text, IsRefusedWithWhatIsWrong) {
   const auto in = [&](const char* name) { return folder_.path() + "/" + name; };
@@ -262,89 +192,6 @@ TEST_F(Text, OfPromptsHasLabelsOfTheCompletionAlone) {
   TextOptions options;
   options.labels = false;
   EXPECT_ERROR(open(path, 5, options), WEFT_INVALID_ARGUMENT, "prompts or messages", "--objective");
-}
-
-std::string text_of(const std::vector<ChatPiece>& pieces, bool learned_only = false) {
-  std::string text;
-  for (const ChatPiece& piece : pieces)
-    if (piece.learned || !learned_only) text += piece.text;
-  return text;
-}
-
-TEST(Chat, IsTheTextOfKnownTemplates) {
-  const std::vector<ChatMessage> messages = {
-      {"user", " Hi "}, {"assistant", "Yes."}, {"user", "So?"}, {"assistant", " No. "}};
-  TextEncoder encoder = pair_encoder();
-  encoder.chat_template =
-      "{{ bos_token }}<|start_header_id|>{{ role }}<|end_header_id|> {{ content | trim }} <|eot_id|>";
-  auto pieces = ChatFormat(encoder).text_of(messages);
-  EXPECT_EQ(text_of(pieces),
-            "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_"
-            "header_id|>"
-            "\n\nYes.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nSo?<|eot_id|><|start_header_id|>"
-            "assistant"
-            "<|end_header_id|>\n\nNo.<|eot_id|>");
-  EXPECT_EQ(text_of(pieces, true), "Yes.<|eot_id|>No.<|eot_id|>");
-  encoder.chat_template += "Cutting Knowledge Date";
-  EXPECT_EQ(text_of(ChatFormat(encoder).text_of({{"system", "Be brief."}, {"user", "Hi"}})),
-            "<s><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday "
-            "Date: 26 "
-            "Jul 2024\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>");
-  encoder.chat_template += "{%- set date_string = strftime_now() %}{%- set date_string = '1 May 2025' %}";
-  EXPECT_THAT(text_of(ChatFormat(encoder).text_of({{"user", "Hi"}})),
-              testing::HasSubstr("Today Date: 1 May 2025\n\n<|eot_id|>"));
-  encoder.chat_template = "{{ bos_token }}<|start_header_id|>{{ content }}<|eot_id|>";
-  EXPECT_THAT(text_of(ChatFormat(encoder).text_of(messages)), testing::HasSubstr("\n\n Hi <|eot_id|>"));
-  encoder.chat_template =
-      "{{ '<|im_start|>system\\nBe kind.<|im_end|>\\n' }}{{ '<|im_start|>' + message['role'] }}";
-  EXPECT_EQ(
-      text_of(ChatFormat(encoder).text_of({messages.begin(), messages.begin() + 2})),
-      "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n<|im_start|>assistant\nYes."
-      "<|im_end|>\n");
-  encoder.chat_template = "{{ bos_token }}<|im_start|> <|im_end|>";
-  EXPECT_EQ(text_of(ChatFormat(encoder).text_of({{"user", "a"}})), "<s><|im_start|>user\na<|im_end|>\n");
-  // Qwen 3: the answer to the last question shows thoughts, in some templates even if there are none.
-  encoder.chat_template = "<|im_start|> <|im_end|> reasoning_content";
-  const std::vector<ChatMessage> plain = {{"user", "a"}, {"assistant", "b"}};
-  EXPECT_EQ(text_of(ChatFormat(encoder).text_of(plain), true), "b<|im_end|>");
-  encoder.chat_template += "loop.last or (not loop.last and reasoning_content)";
-  EXPECT_EQ(text_of(ChatFormat(encoder).text_of(plain), true), "<think>\n\n</think>\n\nb<|im_end|>");
-  EXPECT_EQ(
-      text_of(ChatFormat(encoder).text_of({{"user", "a"},
-                                           {"assistant", "<think>\nx\n</think>\n\nb"},
-                                           {"user", "c"},
-                                           {"assistant", "<think>\ny\n</think>\n\nd"}})),
-      "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n"
-      "<|im_start|>assistant\n<think>\ny\n</think>\n\nd<|im_end|>\n");
-  encoder.chat_template = "[Round {{ i }}]\n\n问：{{ q }}\n\n答：";
-  const ChatFormat rounds(encoder);
-  pieces = rounds.text_of(messages);
-  EXPECT_EQ(text_of(pieces), "[Round 1]\n\n问： Hi \n\n答：Yes.\n\n[Round 2]\n\n问：So?\n\n答： No. ");
-  EXPECT_EQ(text_of(pieces, true), "Yes. No. ");
-  EXPECT_ERROR(rounds.text_of({{"system", "a"}}), WEFT_INVALID_ARGUMENT, "message 1", "must be user");
-}
-
-TEST(Chat, IsRefusedWithTheNameOfAnotherTemplate) {
-  TextEncoder encoder = pair_encoder();
-  EXPECT_ERROR(ChatFormat(encoder), WEFT_FAILED_PRECONDITION, "test/tokenizer.json", "has none");
-  encoder.chat_template = "{{ '[INST] ' + message['content'] }}";
-  EXPECT_ERROR(ChatFormat(encoder), WEFT_UNIMPLEMENTED, "with [INST]");
-  encoder.chat_template = "{{ bos_token }}Q: ";
-  EXPECT_ERROR(ChatFormat(encoder), WEFT_UNIMPLEMENTED, "begins \"{{ bos_token }}Q: \"");
-}
-
-TEST_F(Text, OfChatsHasLabelsOfTheAssistantAlone) {
-  encoder_.chat_template = "<|im_start|> <|im_end|>";
-  const std::string path = folder_.file(
-      "a.jsonl",
-      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "\nb"}]})");
-  const std::string user = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant", answer = "\n\nb<|im_end|>";
-  const Ids ids = encode_pairs(user + answer + "\n");
-  const Batch batch = open(path, static_cast<int64_t>(ids.size()), {})->get({0});
-  EXPECT_EQ(values(batch.at("input_ids")), ids);
-  EXPECT_EQ(values(batch.at("labels")), joined({Ids(user.size(), -100), encode_pairs(answer), {-100}}));
-  encoder_.chat_template = "[INST]";
-  EXPECT_ERROR(open(path), WEFT_UNIMPLEMENTED, "a.jsonl:1", "[INST]");
 }
 
 TEST_F(Text, IsDividedOnlyWhereThisChangesNoId) {
