@@ -11,6 +11,16 @@
 
 namespace weft::data {
 
+Batch joined_batches(const std::vector<Batch>& rows) {
+  Batch batch;
+  for (const auto& [field, first] : rows.front()) {
+    std::vector<at::Tensor> tensors;
+    for (const Batch& row : rows) tensors.push_back(row.at(field));
+    batch.set(field, at::cat(tensors));
+  }
+  return batch;
+}
+
 namespace {
 
 // Where a sample comes from.
@@ -37,13 +47,7 @@ class Several : public Dataset {
       const Origin from = origin(index, epoch);
       rows.push_back(datasets_[from.dataset]->get_in_epoch({from.sample}, epoch));
     }
-    Batch batch;
-    for (const auto& [field, first] : rows.front()) {
-      std::vector<at::Tensor> tensors;
-      for (const Batch& row : rows) tensors.push_back(row.at(field));
-      batch.set(field, at::cat(tensors));
-    }
-    return batch;
+    return joined_batches(rows);
   }
 
  protected:

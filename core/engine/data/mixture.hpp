@@ -9,6 +9,10 @@
 
 namespace weft::data {
 
+// Returns batches with the same fields as one batch, their samples one after the other. There is at least
+// one.
+Batch joined_batches(const std::vector<Batch>& rows);
+
 struct MixturePart {
   std::shared_ptr<Dataset> dataset;
   double weight = 0;  // more than 0

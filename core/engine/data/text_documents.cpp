@@ -1,12 +1,11 @@
 #include "data/text_documents.hpp"
 
-#include <ATen/ops/cat.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "data/mapped_file.hpp"
+#include "data/mixture.hpp"
 
 namespace weft::data {
 
@@ -74,13 +73,7 @@ Batch TextDocuments::get(const std::vector<int64_t>& indices) const {
     const size_t source = source_of(window);
     rows.push_back(sources_[source].samples->get({window - windows_[source]}));
   }
-  Batch batch;
-  for (const auto& [field, first] : rows.front()) {
-    std::vector<at::Tensor> tensors;
-    for (const Batch& row : rows) tensors.push_back(row.at(field));
-    batch.set(field, at::cat(tensors));
-  }
-  return batch;
+  return joined_batches(rows);
 }
 
 int64_t TextDocuments::document(int64_t window) const {
