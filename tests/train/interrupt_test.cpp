@@ -160,7 +160,8 @@ TEST_F(Interrupt, ARankThatIsStoppedIsKilledAndNamed) {
   EXPECT_THAT(output.error, testing::Not(HasSubstr("rank 0 (pid")));
 }
 
-// Whatever the stopped rank was doing, the others wait for it, for each other, or for the end of the step.
+// Whatever the stopped rank was doing, the others wait for it, for each other, or for the end of the step and
+// its metrics.
 TEST_F(Interrupt, EveryStageSaysForWhomItWaitsWhenARankIsStopped) {
   launch::Process process = start({"-n", "3", "-o", "pp_size=3", "--timeout", "8"});
   await_three_steps();
@@ -176,7 +177,7 @@ TEST_F(Interrupt, EveryStageSaysForWhomItWaitsWhenARankIsStopped) {
   for (const std::string rank : {"0", "2"})
     EXPECT_THAT(output.error,
                 testing::ContainsRegex("rank " + rank +
-                                       " \\(pid [0-9]+ on [^)]+\\) (failed|was) in step [0-9]+, "
+                                       " \\(pid [0-9]+ on [^)]+\\) (failed|was) (in|after) step [0-9]+, "
                                        "[^\n]*waiting for "))
         << output.error;
   EXPECT_THAT(output.error, HasSubstr("timed out after 8 s"));

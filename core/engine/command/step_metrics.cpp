@@ -8,6 +8,7 @@
 
 #include "device/device.hpp"
 #include "device/tensors.hpp"
+#include "host/launch/activity.hpp"
 #include "step_log/files.hpp"
 
 namespace weft::command {
@@ -42,7 +43,10 @@ void StepMetrics::write(const StepResult& result, int64_t step) {
   if (!log_.wanted()) return;
   const trace::PhaseTimes times = trace::PhaseClock::of_thread().times();
   const at::Tensor peak = at::tensor({device::memory_use().peak}, at::kLong);
-  world_.communicator().all_reduce(peak, ReduceOp::kMax, true).wait();
+  {
+    const ActivityDetail detail("waiting for all ranks to count its metrics");
+    world_.communicator().all_reduce(peak, ReduceOp::kMax, true).wait();
+  }
   StepValues values = {{"loss", result.loss},
                        {"lr", result.lr},
                        {"step_seconds", result.seconds},
