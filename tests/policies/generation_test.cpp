@@ -44,6 +44,27 @@ TEST(Generation, GivesTheIdsOfTransformers) {
   });
 }
 
+// Stages pass on what the one before left, however they are placed, and keep the keys of their own layers.
+TEST(Generation, GivesTheSameIdsUnderPipelineStages) {
+  const std::vector<GeneratedIds> all = GeneratedIds::of(kFamily);
+  if (all.empty()) GTEST_SKIP() << kFamily << " generates nothing";
+  on_ranks({2}, [&](World& world) {
+    for (const GeneratedIds& wanted : all) {
+      const Oracle oracle = Oracle::load(wanted.file);
+      const OracleFolder made(oracle);
+      for (const char* style : {"", R"(, "pp_style": "interleaved", "num_model_chunks": 2)",
+                                R"(, "pp_style": "zbv")"}) {
+        Model model = Model::open(made.folder().path(), oracle.architecture);
+        const bool enough = model.module().units().size() >= (*style == 0 ? 2 : 4);
+        if (!enough) continue;
+        Job job = boost(world, std::move(model),
+                        {.strategy = "torch_ddp", .options = R"({"pp_size": 2)" + std::string(style) + "}"});
+        expect_ids(job, oracle, wanted, made.folder());
+      }
+    }
+  });
+}
+
 // In half precision tokens may differ from those of fp32, but those of a batch are those of each prompt.
 TEST(Generation, RunsInBf16AndUnderAutocast) {
   const std::vector<GeneratedIds> all = GeneratedIds::of(kFamily);

@@ -228,14 +228,16 @@ TEST_F(Generate, IsTheSameOnRanks) {
   const Words json_of = {"--json", "--num-samples", "2", "--temperature", "0.5"};
   const std::vector<json> found = objects(generate(json_of));
   for (const Words& ranks : {Words{"-n", "2", "--strategy", "hybrid_parallel", "-o", "tp_size=2"},
-                             Words{"-n", "2"}, Words{"-n", "2", "--strategy", "torch_fsdp"}}) {
+                             Words{"-n", "2"}, Words{"-n", "2", "--strategy", "torch_fsdp"},
+                             Words{"-n", "2", "-o", "pp_size=2"},
+                             Words{"-n", "4", "--strategy", "hybrid_parallel", "-o", "pp_size=2", "-o",
+                                   "tp_size=2"}}) {
     const std::vector<json> same = objects(generate(json_of + ranks));
     ASSERT_EQ(same.size(), 2u);
     for (size_t sample = 0; sample < 2; ++sample) EXPECT_EQ(same[sample].at("ids"), found[sample].at("ids"));
   }
   const Words two = {"generate", "--model", in("out"),    "--prompt",       "a",
                      "-n",       "2",       "--strategy", "hybrid_parallel"};
-  EXPECT_TRUE(refuses(two + Words{"-o", "pp_size=2"}, 1, {"pipeline stages (pp_size)", "leave pp_size out"}));
   EXPECT_TRUE(refuses(two + Words{"-o", "tp_size=2", "-o", "enable_sequence_parallelism=true", "-o",
                                   "sequence_parallelism_mode=split_gather"},
                       1, {"whole sequences on each rank", "enable_sequence_parallelism"}));
@@ -291,6 +293,7 @@ TEST_F(Generate, GoesThroughADecoderOfRecordings) {
             json(std::vector<int64_t>(found[0].at("ids").begin() + 1, found[0].at("ids").end())));
   EXPECT_TRUE(refuses(all + Words{"--max-new-tokens", "8"}, 1,
                       {"max_new_tokens is 8", "max_target_positions", "give at most 7"}));
+  EXPECT_EQ(expect_success(all).out, expect_success(all + Words{"--max-new-tokens", "7"}).out);
   EXPECT_TRUE(
       refuses(plain + Words{"--prompt-ids", "4"}, 1, {"reads no tokens", "input_features", "--inputs"}));
 }

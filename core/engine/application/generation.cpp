@@ -48,7 +48,8 @@ GenerationOptions options_of(weft_str given) {
   const auto take_real = [&](const char* name, double& field) {
     if (values.at(name).kind != WEFT_KIND_NONE) field = values.at(name).real;
   };
-  take("max_new_tokens", options.max_new_tokens);
+  if (values.at("max_new_tokens").kind != WEFT_KIND_NONE)
+    options.max_new_tokens = values.at("max_new_tokens").integer;
   take("top_k", options.top_k);
   take("num_samples", options.num_samples);
   take("seed", options.seed);

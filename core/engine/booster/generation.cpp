@@ -43,11 +43,11 @@ nn::Decoding decoding_of(const nn::Model& model) {
 
 // Throws where ranks hold parts of what a token needs.
 void require_whole(Bindings& bindings) {
-  if (bindings.mesh().splits(Mesh::stages()))
+  if (bindings.mesh().splits(Mesh::stages()) && bindings.stages().virtual_stages() == 1)
     fail(WEFT_UNIMPLEMENTED,
-         "generation runs all units on each rank, but the strategy divides them into pipeline stages "
-         "(pp_size); "
-         "leave pp_size out");
+         "generation runs units in their order, but the strategy {} schedules its pipeline stages itself; load "
+         "the model under another strategy",
+         bindings.strategy_name());
   const parallel::AppliedPlan* const plan = bindings.plan();
   if (bindings.mesh().sequence_size() > 1 || (plan != nullptr && plan->stream("").is_split()))
     fail(WEFT_UNIMPLEMENTED,
@@ -87,6 +87,7 @@ class Generator {
       row.sequence.prompt = options.first_prompt + static_cast<int64_t>(rows_.size()) - 1;
       row.tokens = prompt;
     }
+    max_new_tokens_ = new_tokens();
   }
 
   Generation operator()();
@@ -95,13 +96,17 @@ class Generator {
   bool has_encoder() const { return !decoding_.encoder.empty(); }
   void check_inputs() const;
   void check(const Tokens& prompt, const std::string& number) const;
+  int64_t new_tokens() const;
   // Reads all rows of the batch from their begin. Returns the logits of their last tokens, (rows,
   // vocabulary).
   at::Tensor fill();
   // Reads the last token of each row of the batch.
   at::Tensor step();
+  // Returns the logits of the last position; undefined on all stages but the first.
   at::Tensor forward(const Batch& batch, int64_t positions);
-  // Makes the rows of all samples from those of the prompts. `logits` may be undefined.
+  void check_layers() const;
+  // Makes the rows of all samples from those of the prompts, and of the cache if there is one. `logits` may
+  // be undefined.
   at::Tensor repeat(const at::Tensor& logits);
   // Returns what chooses tokens on rank 0; null on other ranks.
   std::unique_ptr<TokenChoice> make_choice() const;
@@ -125,6 +130,7 @@ class Generator {
   const GenerationOptions& options_;
   const OnToken& on_token_;
   std::vector<Row> rows_;
+  int64_t max_new_tokens_ = 0;
   std::vector<size_t> batch_;  // the numbers of the rows that are computed, in the order of the cache
   std::unique_ptr<nn::KeyValueCache> cache_;
   std::unique_ptr<TokenChoice> choice_;
@@ -146,25 +152,48 @@ void Generator::check(const Tokens& prompt, const std::string& number) const {
       fail(WEFT_INVALID_ARGUMENT, "{}: the id {} is outside the model's vocabulary, which has 0 to {}", what,
            token, decoding_.vocabulary - 1);
   const auto length = static_cast<int64_t>(prompt.size());
-  if (has_encoder() && decoding_.longest > 0 && options_.max_new_tokens > decoding_.longest - length)
+  if (!has_encoder() || decoding_.longest <= 0) return;
+  const int64_t room = decoding_.longest - length;
+  if (options_.max_new_tokens.value_or(room < 0 ? 0 : room) > room)
     fail(WEFT_INVALID_ARGUMENT,
          "max_new_tokens is {}, but the decoder begins with {} tokens and takes {} (\"{}\"); give at most {}",
-         options_.max_new_tokens, length, decoding_.longest, decoding_.longest_key,
-         std::max<int64_t>(decoding_.longest - length, 0));
+         options_.max_new_tokens.value_or(0), length, decoding_.longest, decoding_.longest_key,
+         std::max<int64_t>(room, 0));
+}
+
+int64_t Generator::new_tokens() const {
+  constexpr int64_t kDefault = 100;
+  if (options_.max_new_tokens) return *options_.max_new_tokens;
+  if (!has_encoder() || decoding_.longest <= 0) return kDefault;
+  int64_t most = kDefault;
+  for (const Row& row : rows_)
+    most = std::min(most, decoding_.longest - static_cast<int64_t>(row.tokens.size()));
+  return most;
 }
 
 at::Tensor Generator::forward(const Batch& batch, int64_t positions) {
-  const State outputs = training_.forward_cached(batch, positions, *cache_);
-  const at::Tensor* const logits = outputs.find("logits");
-  if (logits == nullptr || logits->dim() != 3 || logits->size(2) != decoding_.vocabulary)
+  const at::Tensor logits = training_.forward_cached(batch, positions, *cache_);
+  if (training_.bindings().mesh().place(Mesh::stages()).rank > 0) return {};
+  if (!logits.defined() || logits.dim() != 3 || logits.size(2) != decoding_.vocabulary)
     fail(WEFT_INVALID_ARGUMENT, "{} gives no logits over tokens; generate needs a causal language model",
          model_.architecture());
-  if (cache_->layers() == 0)
+  return logits.select(1, logits.size(1) - 1);
+}
+
+// Throws unless any stage has a layer that uses the cache. Collective over the stages.
+void Generator::check_layers() const {
+  Bindings& bindings = training_.bindings();
+  auto layers = static_cast<int64_t>(cache_->layers());
+  if (bindings.mesh().splits(Mesh::stages())) {
+    const at::Tensor sum = at::tensor({layers}, at::kLong);
+    bindings.comm(Mesh::stages())->communicator.all_reduce(sum, ReduceOp::kSum, true).wait();
+    layers = device::value_of<int64_t>(sum);
+  }
+  if (layers == 0)
     fail(WEFT_UNIMPLEMENTED,
          "{}: none of its layers keeps keys and values; attention layers must be derived from "
          "weft::nn::Attention and call attend()",
          model_.architecture());
-  return logits->select(1, logits->size(1) - 1);
 }
 
 at::Tensor Generator::fill() {
@@ -189,7 +218,7 @@ at::Tensor Generator::fill() {
   }
   // More is taken when it is needed: sequences may end long before.
   constexpr int64_t kAhead = 1024;
-  int64_t capacity = positions + std::min(options_.max_new_tokens, kAhead);
+  int64_t capacity = positions + std::min(max_new_tokens_, kAhead);
   if (decoding_.longest > 0) capacity = std::min(capacity, decoding_.longest);
   cache_ = std::make_unique<nn::KeyValueCache>(capacity, std::move(padding));
   Batch batch = inputs_;
@@ -198,7 +227,9 @@ at::Tensor Generator::fill() {
     batch.set(decoding_.mask, mask);
     if (!decoding_.positions.empty()) batch.set(decoding_.positions, cache_->positions(positions, ids));
   }
-  return forward(batch, positions);
+  at::Tensor logits = forward(batch, positions);
+  check_layers();
+  return logits;
 }
 
 at::Tensor Generator::step() {
@@ -232,8 +263,8 @@ at::Tensor Generator::repeat(const at::Tensor& logits) {
   rows_ = std::move(rows);
   batch_.resize(rows_.size());
   std::iota(batch_.begin(), batch_.end(), size_t{0});
+  if (cache_ != nullptr) cache_->select_rows(numbers);
   if (!logits.defined()) return logits;
-  cache_->select_rows(numbers);
   return logits.index_select(0, at::tensor(numbers, at::kLong).to(logits.device()));
 }
 
@@ -323,12 +354,12 @@ Generation Generator::operator()() {
   const auto begin = std::chrono::steady_clock::now();
   const EvaluationMode mode(model_);
   Generation result;
-  const bool generates = options_.max_new_tokens > 0 && !rows_.empty();
+  const bool generates = max_new_tokens_ > 0 && !rows_.empty();
   batch_.resize(rows_.size());
   std::iota(batch_.begin(), batch_.end(), size_t{0});
   at::Tensor logits = repeat(generates ? fill() : at::Tensor());
   if (generates) choice_ = make_choice();
-  for (int64_t made = 1; generates && add(logits) && made < options_.max_new_tokens; ++made) {
+  for (int64_t made = 1; generates && add(logits) && made < max_new_tokens_; ++made) {
     drop_done();
     logits = step();
   }

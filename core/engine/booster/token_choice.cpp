@@ -92,9 +92,9 @@ void check_options(const GenerationOptions& options, const SettingName& called) 
   if (!(options.repetition_penalty > 0))
     fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be positive; 1 is no penalty", called("repetition_penalty"),
          options.repetition_penalty);
-  if (options.max_new_tokens < 0)
+  if (options.max_new_tokens.value_or(0) < 0)
     fail(WEFT_INVALID_ARGUMENT, "{} is {}, must not be negative", called("max_new_tokens"),
-         options.max_new_tokens);
+         *options.max_new_tokens);
   if (options.num_samples < 1 || options.num_samples > kMostSamples)
     fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be 1 to {}", called("num_samples"), options.num_samples,
          kMostSamples);

@@ -38,7 +38,7 @@ std::string flag_name(std::string key) {
 // Returns the options that the model's files have, changed by the flags.
 GenerationOptions generation_options(const json& arguments, int64_t seed, int64_t vocabulary) {
   GenerationOptions options = GenerationOptions::load(text(arguments, "model"));
-  options.max_new_tokens = integer(arguments, "max_new_tokens", options.max_new_tokens);
+  if (given(arguments, "max_new_tokens")) options.max_new_tokens = integer(arguments, "max_new_tokens", 0);
   options.greedy = flag(arguments, "greedy");
   options.temperature = real(arguments, "temperature", options.temperature);
   options.top_k = integer(arguments, "top_k", options.top_k);

@@ -73,9 +73,9 @@ WordErrors count_word_errors(Job& job, const data::Dataset& dataset, const Token
       if (const at::Tensor* value = batch.find(field)) inputs.set(field, *value);
     // Twice the longest text is wrong however it ends.
     const auto prompt = static_cast<int64_t>(options.decoder_prompt.size());
-    options.max_new_tokens = 2 * labels->size(1);
-    if (decoding->longest > 0)
-      options.max_new_tokens = std::min(options.max_new_tokens, decoding->longest - prompt);
+    int64_t most = 2 * labels->size(1);
+    if (decoding->longest > 0) most = std::min(most, decoding->longest - prompt);
+    options.max_new_tokens = most;
     options.first_prompt = begin;
     for (const GeneratedSequence& sequence : generate(job, inputs, {}, options).sequences) {
       const WordErrors errors =

@@ -21,6 +21,7 @@
 #include "training/auxiliary.hpp"
 #include "training/pipeline.hpp"
 #include "training/precision.hpp"
+#include "training/stage_chain.hpp"
 #include "training/step.hpp"
 #include "weft/nn/key_value_cache.hpp"
 
@@ -318,18 +319,38 @@ State Training::forward(const Batch& batch) {
   });
 }
 
-State Training::forward_cached(const Batch& batch, int64_t positions, nn::KeyValueCache& cache) {
-  require_whole_model("generation");
+at::Tensor Training::forward_cached(const Batch& batch, int64_t positions, nn::KeyValueCache& cache) {
   return bindings_.strategy().guarded([&] {
     const at::NoGradGuard no_grad;
-    State state = input_of(bindings_, batch, cache.past() > 0);
+    const bool continues = cache.past() > 0;
     const auto context = parallel::make_context(bindings_.model(), batch, bindings_.plan(), &cache);
+    const StageChain::Units units = {
+        .input = [&] { return input_of(bindings_, batch, continues); },
+        .run =
+            [&](uint32_t begin, uint32_t end, State& state) {
+              for (uint32_t unit = begin; unit < end; ++unit)
+                forward_unit(*bindings_.units()[unit], state, context, nullptr);
+            },
+        .result =
+            [&](const State& last) {
+              const nn::RunningUnit running(*context, bindings_.units().size());
+              const State outputs = outputs_of(bindings_, last);
+              const at::Tensor* const logits = outputs.find("logits");
+              return logits == nullptr ? State() : State{{"logits", *logits}};
+            }};
     cache.begin(positions);
-    for (const auto& unit : bindings_.units()) forward_unit(*unit, state, context, nullptr);
-    const nn::RunningUnit running(*context, bindings_.units().size());
-    State outputs = outputs_of(bindings_, state);
+    State result;
+    if (pipeline_ == nullptr) {
+      State state = units.input();
+      units.run(0, static_cast<uint32_t>(bindings_.units().size()), state);
+      result = units.result(state);
+    } else {
+      if (stage_chain_ == nullptr) stage_chain_ = std::make_unique<StageChain>(bindings_);
+      ErrorSink error;  // gives every exception of a unit a status
+      error.check(weft::guarded(error, [&] { result = stage_chain_->forward(continues, units); }));
+    }
     cache.end();
-    return outputs;
+    return result.empty() ? at::Tensor() : result.at("logits");
   });
 }
 

@@ -17,6 +17,7 @@
 namespace weft {
 
 class Pipeline;
+class StageChain;
 
 class Training {
  public:
@@ -67,9 +68,9 @@ class Training {
   // have their weighted mean as "aux_loss", which the caller adds to the loss.
   State forward(const Batch& batch);
   // Runs forward of `positions` tokens of each sequence, which continue those in `cache`, without gradients,
-  // and adds them to it. Returns the outputs, with logits of the last position alone. Throws
-  // FAILED_PRECONDITION if stages divide the model.
-  State forward_cached(const Batch& batch, int64_t positions, nn::KeyValueCache& cache);
+  // and adds them to it. Returns the logits of the last position, (rows, 1, vocabulary): undefined if the
+  // model has none and, of several stages, on all but the first. Collective.
+  at::Tensor forward_cached(const Batch& batch, int64_t positions, nn::KeyValueCache& cache);
   void backward(const at::Tensor& loss);
   void set_synchronise(bool synchronise) { synchronise_ = synchronise; }
   bool synchronise() const { return synchronise_; }
@@ -97,6 +98,7 @@ class Training {
 
   weft_training bindings_;
   Hooks hooks_;
+  std::unique_ptr<StageChain> stage_chain_;  // of forward_cached, after its first call; null like pipeline_
   std::unique_ptr<Pipeline> pipeline_;  // null if this rank runs all units, or the strategy schedules them
   bool synchronise_ = true;
   int64_t steps_begun_ = 0;

@@ -15,7 +15,9 @@ namespace weft {
 
 // How tokens are chosen, and when a sequence ends.
 struct GenerationOptions {
-  int64_t max_new_tokens = 100;
+  // Tokens of each sequence. Not given: 100, or what a decoder behind an encoder has positions for if these
+  // are fewer.
+  std::optional<int64_t> max_new_tokens;
   bool greedy = false;     // takes the most likely token; without it one is drawn
   double temperature = 1;  // divides the logits before a token is drawn
   int64_t top_k = 0;       // draws from the k most likely tokens; 0: from all
@@ -71,7 +73,8 @@ struct Generation {
 // of a longer text, and then computes them anew for each token. The model is in evaluation mode meanwhile.
 // Throws INVALID_ARGUMENT for a model that does not predict the next token, for ids outside of its vocabulary
 // and for options out of range, FAILED_PRECONDITION unless the job is boosted and each rank has all logits,
-// UNIMPLEMENTED where ranks split the sequences or the units, DATA_LOSS if the logits are not numbers. All
+// UNIMPLEMENTED where ranks split the sequences, or a strategy schedules the units itself, DATA_LOSS if the
+// logits are not numbers. Pipeline stages of the host run one after another for each token. All
 // ranks pass the same arguments and get the same tokens: rank 0 chooses them. Collective.
 Generation generate(Job& job, const std::vector<std::vector<int64_t>>& prompts,
                     const GenerationOptions& options, const OnToken& on_token = {});
