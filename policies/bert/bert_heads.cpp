@@ -39,15 +39,15 @@ class TokenPrediction final : public nn::LanguageHead {
                         loss) {}
 
   std::vector<torch::nn::Module*> modules() const override { return {predictions_.get()}; }
-  void forward(const Finish& finish, State& state) const override {
-    LanguageHead::forward([&](const at::Tensor& x) { return transform(finish(x)); }, state);
-  }
   // Checkpoints have the bias of the decoder under the name of its parent.
   std::vector<nn::Tie> ties() const override {
     std::vector<nn::Tie> ties = LanguageHead::ties();
     ties.push_back({"cls.predictions.decoder.bias", "cls.predictions.bias"});
     return ties;
   }
+
+ protected:
+  at::Tensor transform(const at::Tensor& x) const override { return (*norm_)((*activation_)((*dense_)(x))); }
 
  private:
   TokenPrediction(std::shared_ptr<nn::ParameterNames> predictions, const HeadSetting& setting,
@@ -79,8 +79,6 @@ class TokenPrediction final : public nn::LanguageHead {
         layers.register_module("transform_act_fn", std::make_shared<nn::Activation>(config.hidden_act));
     norm_ = layers.register_module("LayerNorm", make_norm(config, setting.dtype));
   }
-  at::Tensor transform(const at::Tensor& x) const { return (*norm_)((*activation_)((*dense_)(x))); }
-
   const std::shared_ptr<nn::ParameterNames> predictions_;
   std::shared_ptr<nn::Linear> dense_;
   std::shared_ptr<nn::Activation> activation_;

@@ -4,7 +4,7 @@
       [--rounds 3] [--steps 6] [--timeout 900]
 
 Each model is MODEL_6x384.json of this folder: 6 layers of width 384. A batch is 4 samples of 256 tokens, 4 images of 196 patches
-or 4 spectra of 3 seconds; fp32, fused AdamW. The peer of ChatGLM is transformers' GLM, the same model. Compiled is torch.compile with its
+or 4 spectra of 3 seconds; fp32, fused AdamW. Every token has a label; of the masked language model, BERT, every seventh has. The peer of ChatGLM is transformers' GLM, the same model. Compiled is torch.compile with its
 default mode. Needs a Python with torch 2.11 and transformers (packaging/oracle-python prints one), g++ for the compiled peer and
 a build with -DWEFT_BENCHMARKS=ON. Weft's step is Booster's under strategy none. Rates are the best step of all rounds, after two of
 each to warm up, and samples per second of processor time; the ratios are medians over the rounds of best step to best step.
@@ -53,7 +53,11 @@ def batch_of(config, length):
         length = min(length, config.max_target_positions)
         return dict(input_features=spectra, labels=torch.randint(0, config.vocab_size, (BATCH, length), generator=random))
     ids = torch.randint(0, config.vocab_size, (BATCH, length), generator=random)
-    return dict(input_ids=ids, labels=ids)
+    labels = ids
+    if config.architectures[0].endswith("ForMaskedLM"):
+        labels = torch.full_like(ids, -100)
+        labels[:, ::7] = ids[:, ::7]
+    return dict(input_ids=ids, labels=labels)
 
 
 def worker(arguments):

@@ -5,6 +5,7 @@
 // hand-written libtorch loop on one rank, to measure the cost of Booster itself.
 #include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/randint.h>
 #include <sys/resource.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -46,8 +47,16 @@ double loopback_mib() {
   return 0;
 }
 
-// Random inputs and labels. A model whose inputs are tokens has them as labels too; one that decodes tokens
-// from other inputs has tokens as labels, from which it makes the inputs of its decoder; a classifier has
+// Returns labels of every seventh token alone, about as many as masked language models learn from.
+at::Tensor masked_labels(const at::Tensor& ids) {
+  constexpr int64_t kEvery = 7;
+  at::Tensor labels = at::full_like(ids, -100);
+  labels.slice(-1, 0, ids.size(-1), kEvery).copy_(ids.slice(-1, 0, ids.size(-1), kEvery));
+  return labels;
+}
+
+// Random inputs and labels. A model whose inputs are tokens has them as labels too, or every seventh if it
+// learns from masked tokens; one that decodes tokens from other inputs has tokens as labels, from which it makes the inputs of its decoder; a classifier has
 // classes. `length` is a number of tokens; pixels and spectra have the size of the configuration.
 weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, int64_t rank) {
   at::Generator generator = at::detail::createCPUGenerator(1 + static_cast<uint64_t>(rank));
@@ -64,7 +73,10 @@ weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, 
       tokens != nullptr ? tokens->vocabularies().front().size : config.integer("vocab_size", 0);
   if (const at::Tensor* ids = example.find("input_ids")) {
     batch.set("input_ids", integers(vocabulary, ids->sizes()));
-    batch.set("labels", batch.at("input_ids"));
+    const std::vector<weft::nn::Objective> objectives = model.module().objectives();
+    const bool masked =
+        !objectives.empty() && objectives.front().kind == weft::nn::Objective::Kind::kMaskedLm;
+    batch.set("labels", masked ? masked_labels(batch.at("input_ids")) : batch.at("input_ids"));
   } else if (const at::Tensor* decoded = example.find("decoder_input_ids")) {
     batch.set("labels", integers(vocabulary, decoded->sizes()));
   } else {

@@ -1,7 +1,10 @@
 #include "weft/nn/language_head.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
+#include "device/tensors.hpp"
+#include "weft/nn/forward_context.hpp"
 #include "weft/nn/key_value_cache.hpp"
 #include "weft/nn/row_labels.hpp"
 
@@ -29,20 +32,45 @@ void LanguageHead::prepare(const BatchFields& batch, at::IntArrayRef positions, 
 }
 
 void LanguageHead::forward(const Finish& finish, State& state) const {
-  const at::Tensor hidden = finish(take(state, kHidden));
-  state.set(options_.output, logits(options_.scale == 1 ? hidden : hidden * options_.scale));
+  state.set(options_.output, logits(finish(take(state, kHidden))));
+}
+
+at::Tensor LanguageHead::own_labels(const Batch& batch) const {
+  const at::Tensor given = batch.at(kLabels).to(at::kLong);
+  return layer_->operation->own_labels(options_.shifts ? next_tokens(given) : given);
+}
+
+// All ranks that share a row choose it, because they have the same labels.
+std::optional<at::Tensor> LanguageHead::chosen_rows() const {
+  constexpr double kWorthwhile = 0.75;  // a copy of more rows costs what it saves
+  const RunningUnit* const running = RunningUnit::find();
+  const Batch* const batch = running == nullptr ? nullptr : running->context().batch_of_loss();
+  if (batch == nullptr || !batch->has(kLabels)) return std::nullopt;
+  const at::Tensor counts = own_labels(*batch).reshape(-1).ne(kIgnored);
+  const at::Tensor rows = counts.nonzero().squeeze(1);
+  if (static_cast<double>(rows.numel()) > kWorthwhile * static_cast<double>(counts.numel()))
+    return std::nullopt;
+  // Without any row, backward would not reach the layers below.
+  return device::on_device(rows.numel() > 0 ? rows : at::zeros({1}, rows.options()));
 }
 
 at::Tensor LanguageHead::logits(const at::Tensor& hidden) const {
-  const bool generates = KeyValueCache::current() != nullptr;
-  return (*layer_)(generates ? hidden.narrow(-2, hidden.size(-2) - 1, 1) : hidden);
+  at::Tensor chosen = hidden;
+  if (KeyValueCache::current() != nullptr)
+    chosen = hidden.narrow(-2, hidden.size(-2) - 1, 1);
+  else if (const std::optional<at::Tensor> rows = chosen_rows(); rows && hidden.numel() > 0)
+    chosen = hidden.flatten(0, -2).index_select(0, *rows);
+  chosen = transform(chosen);
+  return (*layer_)(options_.scale == 1 ? chosen : chosen * options_.scale);
 }
 
 std::vector<LossTerm> LanguageHead::loss(const State& outputs, const Batch& batch) const {
   if (!batch.has(kLabels)) return {};
-  const at::Tensor given = batch.at(kLabels).to(at::kLong);
-  const at::Tensor labels = options_.shifts ? next_tokens(given) : given;
-  return {{options_.term, 1, cross_entropy_sum(*layer_, outputs.at(options_.output), labels)}};
+  const at::Tensor& logits = outputs.at(options_.output);
+  at::Tensor labels = own_labels(batch);
+  if (const std::optional<at::Tensor> rows = chosen_rows(); rows && labels.numel() > 0)
+    labels = labels.reshape(-1).index_select(0, rows->to(labels.device()));
+  return {{options_.term, 1, layer_->operation->cross_entropy_sum(logits, labels, kIgnored)}};
 }
 
 std::vector<LossCount> LanguageHead::counts(const Batch& batch, at::IntArrayRef) const {

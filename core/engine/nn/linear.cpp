@@ -216,7 +216,7 @@ at::Tensor LinearOperation::cross_entropy_sum(const at::Tensor& logits, const at
 
 at::Tensor cross_entropy_sum(const Linear& head, const at::Tensor& logits, const at::Tensor& labels,
                              int64_t ignored) {
-  return head.operation->cross_entropy_sum(logits, labels, ignored);
+  return head.operation->cross_entropy_sum(logits, head.operation->own_labels(labels), ignored);
 }
 
 Linear::Linear(int64_t in, int64_t out, bool bias, at::ScalarType dtype, Layout layout)

@@ -42,11 +42,13 @@ class VocabularyLinear final : public nn::LinearOperation {
         nn::product(layer, parallel::enter(x, vocabulary_.ranks), layer.weight, layer.bias);
     return gathers_ ? parallel::gather_last(logits, vocabulary_.counts, vocabulary_.ranks) : logits;
   }
-  at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
+  at::Tensor own_labels(const at::Tensor& labels) const override {
+    return stream_ == nullptr ? labels : stream_->inside(labels).contiguous();
+  }
+  at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& own_labels,
                                int64_t ignored) const override {
-    if (stream_ == nullptr) return sum_of(logits, labels, ignored);
-    return sum_of(logits, stream_->inside(labels).contiguous(), ignored) *
-           static_cast<double>(stream_->times_counted());
+    const at::Tensor sum = sum_of(logits, own_labels, ignored);
+    return stream_ == nullptr ? sum : sum * static_cast<double>(stream_->times_counted());
   }
 
  private:

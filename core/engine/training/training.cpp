@@ -212,6 +212,8 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     step.keeps_outputs = outputs != nullptr;
     step.criterion = criterion;
     add_micro_batches(step, micro_batches);
+    if (!criterion && outputs == nullptr)
+      for (MicroBatch& micro : step.micro) micro.context->want_loss_alone(micro.batch);
     if (criterion) {
       step.names = {"loss"};
       step.scales = {1};

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "weft/cut.hpp"
+#include "weft/state.hpp"
 
 namespace weft {
 class DeferredGradients;
@@ -63,6 +64,10 @@ class ForwardContext {
   // Returns the cache of a forward whose tokens continue earlier ones, otherwise null. Layers call
   // KeyValueCache::current().
   KeyValueCache* cache() const { return cache_; }
+  // Returns the batch if this forward is for its loss alone, so that nobody reads other outputs, and otherwise
+  // null. A head may leave out what the loss does not need, such as logits whose label does not count.
+  const Batch* batch_of_loss() const { return loss_ ? &*loss_ : nullptr; }
+  void want_loss_alone(Batch batch) { loss_ = std::move(batch); }
 
   // Adds an auxiliary loss. A call during recomputation is ignored, so that the loss counts once. Throws
   // NOT_FOUND if the sequence does not exist, INVALID_ARGUMENT unless the sum has one element.
@@ -74,6 +79,7 @@ class ForwardContext {
   const std::vector<Sequence> sequences_;
   const std::optional<uint64_t> seed_;
   KeyValueCache* const cache_;  // may be null
+  std::optional<Batch> loss_;
   std::vector<AuxiliaryLoss> losses_;
 };
 

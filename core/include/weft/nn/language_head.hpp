@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,11 +44,22 @@ class LanguageHead : public Head {
   std::vector<Tie> ties() const override;
 
   // (..., T, C) -> (..., T, vocabulary). In a forward with a KeyValueCache, which generates tokens, the
-  // result has the last position alone.
+  // result has the last position alone. In a forward for the loss alone of which a quarter of the labels or
+  // more do not count, it has the rows of the others, (rows, vocabulary), which loss() knows.
   at::Tensor logits(const at::Tensor& hidden) const;
   const Linear& layer() const { return *layer_; }
 
+ protected:
+  // What stands between the hidden states and the layer, for each position by itself.
+  virtual at::Tensor transform(const at::Tensor& hidden) const { return hidden; }
+
  private:
+  // Returns the labels of the positions that this rank computes, moved to where they are predicted.
+  at::Tensor own_labels(const Batch& batch) const;
+  // Returns the rows of which logits() computes the logits, counted over all leading dimensions; nothing for
+  // all of them.
+  std::optional<at::Tensor> chosen_rows() const;
+
   const Options options_;
   std::shared_ptr<Linear> layer_;
 };

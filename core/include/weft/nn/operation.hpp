@@ -32,8 +32,11 @@ class LinearOperation {
  public:
   virtual ~LinearOperation() = default;
   virtual at::Tensor forward(const Linear& layer, const at::Tensor& x) const = 0;
-  // Returns nn::cross_entropy_sum of logits that forward() of this layer, the head of a vocabulary, returned.
-  virtual at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
+  // What a layer does that is the head of a vocabulary. own_labels() returns the labels of the positions for
+  // which forward() gives this rank logits, of those of the whole sequences, (..., T). cross_entropy_sum()
+  // returns nn::cross_entropy_sum of such logits, or of some of their rows, and the labels of these.
+  virtual at::Tensor own_labels(const at::Tensor& labels) const { return labels; }
+  virtual at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& own_labels,
                                        int64_t ignored) const;
 };
 
