@@ -1,11 +1,12 @@
 #include "host/launch/activity.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -20,27 +21,44 @@ namespace weft {
 namespace {
 
 constexpr const char* kVariable = "WEFT_ACTIVITY_FD";
-constexpr std::array<char, 4> kMagic = {'W', 'A', 'C', '1'};
+constexpr off_t kPage = 4096;
+constexpr size_t kLongest = 200;
 
-// One page holds 16 of them, so none is ever half in one and half in another.
-struct Record {
-  std::array<char, 4> magic;
+struct Note {
   int32_t process;
+  char text[kLongest + 4];
   int64_t since_ns;  // of the steady clock, which all processes of a host share
-  char text[240];
 };
-static_assert(sizeof(Record) == 256);
+
+// The memory of a rank, on a page of its own. The newest note is notes[count % 2], and the next one goes to the
+// other place, so a process that is killed while it writes leaves a whole note.
+struct Page {
+  std::atomic<uint32_t> count;  // of notes that were written
+  Note notes[2];
+};
+static_assert(sizeof(Page) <= kPage && std::atomic<uint32_t>::is_always_lock_free);
 
 int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
+// Returns the page of this rank in the launcher's memory; null without a launcher, or where there is none to
+// be had: the launcher will know less.
+Page* own_page() {
+  const int fd = launch::inherited_descriptor(kVariable);
+  const std::optional<int64_t> rank = environment_integer("RANK");
+  if (fd < 0 || !rank || *rank < 0) return nullptr;
+  const off_t place = static_cast<off_t>(*rank) * kPage;
+  if (posix_fallocate(fd, place, kPage) != 0) return nullptr;  // other ranks may have made it longer
+  void* const found = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, place);
+  return found == MAP_FAILED ? nullptr : static_cast<Page*>(found);
+}
+
 // This process's own note, and where it goes.
 struct Notebook {
   std::mutex mutex;
-  int fd = launch::inherited_descriptor(kVariable);
-  int rank = static_cast<int>(environment_integer("RANK").value_or(-1));
-  Record record = {kMagic, 0, 0, {}};
+  Page* const page = own_page();
+  std::string text;
 };
 
 Notebook& notebook() {
@@ -51,24 +69,23 @@ Notebook& notebook() {
 }  // namespace
 
 void note_activity(std::string_view text) noexcept try {
-  constexpr size_t kLongest = 200;
   Notebook& book = notebook();
   const std::lock_guard lock(book.mutex);
-  Record& record = book.record;
-  record.process = getpid();
-  record.since_ns = now_ns();
-  std::memset(record.text, 0, sizeof(record.text));
-  std::memcpy(record.text, text.data(), std::min(text.size(), kLongest));
-  if (book.fd < 0 || book.rank < 0) return;
-  const auto place = static_cast<off_t>(book.rank) * static_cast<off_t>(sizeof(Record));
-  if (pwrite(book.fd, &record, sizeof(record), place) < 0) book.fd = -1;
-} catch (...) {  // out of memory at the first note: the launcher will know less
+  book.text = text.substr(0, kLongest);
+  if (book.page == nullptr) return;
+  const uint32_t count = book.page->count.load(std::memory_order_relaxed) + 1;
+  Note& note = book.page->notes[count % 2];
+  note.process = getpid();
+  note.since_ns = now_ns();
+  std::memcpy(note.text, book.text.c_str(), book.text.size() + 1);
+  book.page->count.store(count, std::memory_order_release);
+} catch (...) {  // out of memory: the launcher will know less
 }
 
 std::string current_activity() {
   Notebook& book = notebook();
   const std::lock_guard lock(book.mutex);
-  return book.record.text;
+  return book.text;
 }
 
 Activity::Activity(std::string name) : name_(std::move(name)), exceptions_(std::uncaught_exceptions()) {
@@ -98,12 +115,23 @@ ActivityBoard::ActivityBoard() : memory_(memfd_create("weft-activity", MFD_CLOEX
 }
 
 std::optional<ActivityNote> ActivityBoard::read(int rank) const {
-  Record record = {};
-  const auto place = static_cast<off_t>(rank) * static_cast<off_t>(sizeof(Record));
-  if (pread(memory_.get(), &record, sizeof(record), place) != sizeof(record) || record.magic != kMagic)
-    return std::nullopt;
-  record.text[sizeof(record.text) - 1] = '\0';
-  return ActivityNote{record.process, std::chrono::nanoseconds(now_ns() - record.since_ns), record.text};
+  constexpr int kMostTries = 100;  // of a rank that writes one note after the other
+  const off_t place = static_cast<off_t>(rank) * kPage;
+  const auto get = [&](void* to, size_t size, size_t offset) {
+    return pread(memory_.get(), to, size, place + static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
+  };
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    uint32_t count = 0, after = 0;
+    Note note = {};
+    const auto slot = [&] { return offsetof(Page, notes) + count % 2 * sizeof(Note); };
+    if (!get(&count, sizeof(count), 0) || count == 0 || !get(&note, sizeof(note), slot()) ||
+        !get(&after, sizeof(after), 0))
+      return std::nullopt;
+    if (after != count) continue;
+    note.text[kLongest] = '\0';
+    return ActivityNote{note.process, std::chrono::nanoseconds(now_ns() - note.since_ns), note.text};
+  }
+  return std::nullopt;
 }
 
 }  // namespace launch
