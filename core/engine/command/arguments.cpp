@@ -377,7 +377,7 @@ std::shared_ptr<data::TextDocuments> open_documents(const json& arguments, const
              "{} has no effect with --by-document, which measures each document by itself; leave one of them "
              "out",
              flag_of(other));
-    if (is_folder_of_files(model, path_of_data(arguments, "data")))
+    if (is_folder_of_files(model, path_of_data(arguments, "data")) || is_question_data(arguments, model))
       fail(WEFT_INVALID_ARGUMENT,
            "{}: --by-document measures the documents of text, which {} does not read; leave it out",
            path_of_data(arguments, "data"), model.architecture());
