@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
+#include <unordered_map>
 
 #include "tokenizer/byte_level.hpp"
 #include "tokenizer/token_alignment.hpp"
@@ -47,28 +50,44 @@ size_t end_of_word(std::string_view text, size_t begin) {
 }  // namespace
 
 struct TokenSpans::State {
-  Tokenizer tokenizer;
-  std::vector<Surface> surfaces;  // by id
-
+  explicit State(Tokenizer of) : tokenizer(std::move(of)) {}
   TokenAlignment align(std::string_view text, const std::vector<int64_t>& ids, size_t first,
                        size_t end) const {
-    static const Surface none;
-    std::vector<const Surface*> own;
-    for (size_t i = first; i < end; ++i) {
-      const auto id = static_cast<size_t>(ids[i]);
-      own.push_back(id < surfaces.size() ? &surfaces[id] : &none);
-    }
-    return {text, std::move(own)};
+    const std::vector<const Surface*> own =
+        surfaces_of({ids.begin() + static_cast<ptrdiff_t>(first), ids.begin() + static_cast<ptrdiff_t>(end)});
+    return {text, own};
   }
   std::vector<TokenSpan> spans_by_words(std::string_view text, const std::vector<int64_t>& ids) const;
+
+  const Tokenizer tokenizer;
+
+ private:
+  std::vector<const Surface*> surfaces_of(const std::vector<int64_t>& ids) const;
+
+  // Of the tokens that came so far, by id. A vocabulary can have far more.
+  mutable std::shared_mutex mutex_;
+  mutable std::unordered_map<int64_t, Surface> known_;
 };
 
-TokenSpans::TokenSpans(const Tokenizer& tokenizer) {
-  State state{tokenizer, {}};
-  for (int64_t id = 0; id < tokenizer.vocabulary_size(); ++id)
-    state.surfaces.push_back(surface_of(tokenizer, id));
-  state_ = std::make_shared<const State>(std::move(state));
+std::vector<const Surface*> TokenSpans::State::surfaces_of(const std::vector<int64_t>& ids) const {
+  std::vector<const Surface*> surfaces(ids.size());
+  std::unordered_map<int64_t, Surface> made;
+  {
+    const std::shared_lock lock(mutex_);
+    for (size_t i = 0; i < ids.size(); ++i)
+      if (const auto found = known_.find(ids[i]); found != known_.end()) surfaces[i] = &found->second;
+  }
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (surfaces[i] == nullptr && !made.contains(ids[i])) made[ids[i]] = surface_of(tokenizer, ids[i]);
+  if (made.empty()) return surfaces;
+  const std::unique_lock lock(mutex_);
+  known_.merge(made);  // keeps those that another thread has made meanwhile
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (surfaces[i] == nullptr) surfaces[i] = &known_.at(ids[i]);
+  return surfaces;
 }
+
+TokenSpans::TokenSpans(const Tokenizer& tokenizer) : state_(std::make_shared<const State>(tokenizer)) {}
 
 // Unknown tokens do not tell where they end. Most tokenizers encode words alone as in the text; then a word
 // bounds what they stand for.

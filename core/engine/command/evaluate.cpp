@@ -23,7 +23,6 @@
 #include "command/question_data.hpp"
 #include "command/word_errors.hpp"
 #include "data/fingerprint.hpp"
-#include "device/tensors.hpp"
 #include "step_log/json_lines.hpp"
 #include "training/training.hpp"
 #include "weft/nn/model.hpp"
@@ -174,10 +173,10 @@ class Predictions {
   // Called on the master.
   void write(const std::vector<data::Question>& questions, const std::vector<std::string>& answers) const {
     if (path_.empty()) return;
-    nlohmann::ordered_json predictions = nlohmann::ordered_json::object();
-    for (size_t i = 0; i < questions.size(); ++i) predictions[questions[i].id] = answers[i];
     std::ofstream file(path_, std::ios::trunc);
-    file << predictions.dump(1) << '\n' << std::flush;
+    for (size_t i = 0; i < questions.size(); ++i)
+      file << (i == 0 ? "{\n " : ",\n ") << json(questions[i].id).dump() << ": " << json(answers[i]).dump();
+    file << "\n}\n" << std::flush;
     if (!file)
       fail(WEFT_RESOURCE_EXHAUSTED, "--predictions {}: writing failed: {}", path_, std::strerror(errno));
   }

@@ -62,8 +62,8 @@ void refuse_question_flags(const json& arguments, const Model& model) {
   for (const char* flag : {"overlap", "max_answer_tokens", "predictions"})
     if (given(arguments, flag))
       fail(WEFT_INVALID_ARGUMENT,
-           "{} is for files of questions, which a class for question answering reads, such as "
-           "BertForQuestionAnswering; but {} reads --data as something else: leave it out",
+           "{} is for files of questions, which classes that end in ForQuestionAnswering read, but "
+           "{} reads --data as something else: leave it out",
            flag_of(flag), model.architecture());
 }
 

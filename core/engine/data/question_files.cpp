@@ -166,6 +166,8 @@ void Reader::read_document(const json& root) {
     const auto data = root.find("data");
     if (data == root.end()) fail(WEFT_INVALID_ARGUMENT, "it has no \"data\"; the file {}", kForm);
     records = &*data;
+  } else if (!root.is_array()) {
+    fail(WEFT_INVALID_ARGUMENT, "the file is {}, {}", json_kind(root), kForm);
   }
   require_list(*records, "data");
   size_t number = 0;

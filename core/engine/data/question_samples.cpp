@@ -79,8 +79,7 @@ void QuestionSamples::choose_questions(QuestionTexts& texts) {
   }
   if (questions_.empty())
     fail(WEFT_INVALID_ARGUMENT,
-         "{}: none of its {} contexts is in the {} part; all questions on a context are in the same part: "
-         "give "
+         "{}: none of its {} contexts is in the {} part, and the questions on a context stay together; give "
          "more contexts, or another --held-out, which is {}",
          name_, texts.contexts.size(), options_.part == Part::kHeldOut ? "held-out" : "training",
          options_.held_out);
@@ -133,9 +132,8 @@ void QuestionSamples::add_windows(int64_t question) {
   const int64_t most = room(question);
   if (most < 1 || (most < tokens && most <= overlap))
     fail(WEFT_INVALID_ARGUMENT,
-         "{}: question \"{}\" has {} tokens and the tokenizer adds {}, which leaves {} of --sequence-length "
-         "{} for "
-         "the context: must be {}; give a larger --sequence-length{}",
+         "{}: question \"{}\" has {} tokens and the tokenizer adds {}, which leaves {} of "
+         "--sequence-length {} for the context: must be {}; give a larger --sequence-length{}",
          name_, printable(questions_[static_cast<size_t>(question)].id, 60),
          encoded_[static_cast<size_t>(question)].ids.size(), encoder_.added(), std::max<int64_t>(most, 0),
          options_.sequence_length,

@@ -19,10 +19,10 @@ struct TokenSpan {
 
 // Finds the bytes that tokens stand for. Works with every tokenizer, because it needs no positions from it:
 // it finds the text of each token in the text that was encoded, whatever case, accents and spaces the
-// tokenizer changed. Copies share one state, which does not change: any thread may use them.
+// tokenizer changed. Copies share what they know of the tokens. All functions may be called from several
+// threads at once.
 class TokenSpans {
  public:
-  // Decodes each token of the vocabulary once.
   explicit TokenSpans(const Tokenizer& tokenizer);
 
   struct Encoded {
