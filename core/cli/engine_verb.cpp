@@ -86,9 +86,9 @@ EngineVerb& EngineVerb::data_flags() {
       "--data", "data",
       "Text: a file, a folder or a pattern (\"books/*.jsonl\"), also several as a mixture, with PATH=WEIGHT; "
       "lines of .jsonl have \"text\", \"prompt\" and \"completion\", or \"messages\". Or one .bin (tokens) "
-      "or "
-      ".safetensors (tensors with the names of the model's inputs), or a folder of files for models that "
-      "read these: CLASS/FILE.png of images, FILE.wav of recordings with FILE.txt, their transcripts",
+      "or .safetensors (tensors with the names of the model's inputs), or a folder of files for models that "
+      "read these: CLASS/FILE.png of images, FILE.wav of recordings with FILE.txt, their transcripts. For "
+      "question answering: files as SQuAD's, .json or .jsonl",
       true);
   text("--tokenizer", "tokenizer",
        "Folder of the tokenizer; default: that of --model. Without one the bytes of text are the tokens");
@@ -98,10 +98,14 @@ EngineVerb& EngineVerb::data_flags() {
       "text), or none (each by itself, with padding); default documents");
   text("--long-documents", "long_documents",
        "What becomes of documents that are longer than a sample: cut or drop; default cut");
-  real("--held-out", "held_out",
-       "Share of the documents, or of the images or recordings (of each class), that train leaves out and "
-       "evaluate reads, "
-       "drawn by --seed; default 0");
+  real(
+      "--held-out", "held_out",
+      "Share of the documents, of the contexts of questions, or of the images or recordings (of each class), "
+      "that train leaves out and evaluate reads, drawn by --seed; default 0");
+  integer(
+      "--overlap", "overlap",
+      "Of questions: tokens that the windows of a long context have in common; default 128, or a third of "
+      "--sequence-length");
   flag("--skip-broken-lines", "skip_broken_lines", "Skip lines of .jsonl that are broken, and count them");
   text("--token-type", "token_type", "Type of the tokens in a .bin file: uint16 or uint32; default uint16");
   return integer(

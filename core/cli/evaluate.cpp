@@ -19,6 +19,10 @@ void add_evaluate(CLI::App& application) {
       .device_flags()
       .flag("--by-document", "by_document",
             "For causal language models and text: print the tokens, loss and perplexity of each document")
+      .integer("--max-answer-tokens", "max_answer_tokens",
+               "Of questions: the most tokens of an answer; default 30")
+      .text("--predictions", "predictions",
+            "Of questions: JSON file to write with the answer to each, by its id, as SQuAD's script reads it")
       .flag("--word-error-rate", "word_error_rate",
             "Also generate a text for each sample, and print how many of its words are wrong")
       .flag("--json", "json", "Print JSON; with --by-document a line for each document, then one for all")

@@ -10,6 +10,7 @@
 
 #include "tokenizer/byte_level.hpp"
 #include "tokenizer/utf8.hpp"
+#include "weft/token_spans.hpp"
 #include "weft/tokenizer.hpp"
 
 namespace weft::test {
@@ -124,7 +125,18 @@ void damage(Json& value, Draw& draw) {
   value = values[draw.below(values.size())];
 }
 
+// Returns whether the spans of the tokens are in the text, one behind the other.
+bool are_in_order(const std::vector<TokenSpan>& spans, const std::string& text) {
+  size_t begin = 0;
+  for (const TokenSpan& span : spans) {
+    if (span.begin < begin || span.end < span.begin || span.end > text.size()) return false;
+    begin = span.begin;
+  }
+  return true;
+}
+
 void check_texts(const Tokenizer& tokenizer, Draw& draw, bool is_whole, FuzzResult& result) {
+  const TokenSpans spans(tokenizer);
   for (int i = 0; i < 20 && result.failure.empty(); ++i) {
     const std::string text = draw.text();
     const std::vector<int64_t> ids = tokenizer.encode(text, false);
@@ -134,6 +146,9 @@ void check_texts(const Tokenizer& tokenizer, Draw& draw, bool is_whole, FuzzResu
     for (const int64_t id : ids) streamed += stream.add(id);
     streamed += stream.end();
     ++result.texts;
+    const TokenSpans::Encoded encoded = spans.encode(text);
+    if (encoded.ids != ids || encoded.spans.size() != ids.size() || !are_in_order(encoded.spans, text))
+      result.failure = "the spans of \"" + text + "\"";
     const bool is_plain = is_whole && tokenizer::is_utf8(text) && text.find("[SEP]") == std::string::npos;
     if (is_plain && back != text) result.failure = "\"" + text + "\" came back as \"" + back + "\"";
     if (is_whole && streamed != back)

@@ -13,9 +13,6 @@ const nn::TokenModel& require_vocabulary(const Model& model, std::string_view us
        model.architecture(), user);
 }
 
-namespace {
-
-// Returns the given length, or the longest that the model takes for 0.
 int64_t chosen_length(const Model& model, const nn::TokenModel& tokens, int64_t given,
                       const SettingName& called) {
   const int64_t longest = tokens.max_sequence_length();
@@ -28,6 +25,8 @@ int64_t chosen_length(const Model& model, const nn::TokenModel& tokens, int64_t 
          length, model.architecture(), longest);
   return length;
 }
+
+namespace {
 
 // Throws if a sample of one token has no label, because the model predicts the next token.
 void require_label(const Model& model, const data::Dataset& dataset, const SettingName& called) {

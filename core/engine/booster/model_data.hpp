@@ -27,6 +27,11 @@ class TextDocuments;
 // model's inputs are tokens alone.
 const nn::TokenModel& require_vocabulary(const Model& model, std::string_view user);
 
+// Returns the given length of sequences, or the longest that the model takes for 0. Throws INVALID_ARGUMENT
+// for one that it does not take.
+int64_t chosen_length(const Model& model, const nn::TokenModel& tokens, int64_t given,
+                      const SettingName& called);
+
 // Opens a data file whose samples are the inputs of a model. `sequence_length` is that of text and tokens; 0
 // stands for the longest that the model takes. Throws INVALID_ARGUMENT for text or a sequence length with a
 // model of other inputs, for a length that the model does not take, and for tokens outside its vocabulary.

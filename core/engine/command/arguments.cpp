@@ -16,6 +16,7 @@
 #include "booster/model_state.hpp"
 #include "booster/option_checks.hpp"
 #include "comm/agreement.hpp"
+#include "command/question_data.hpp"
 #include "command/text_data.hpp"
 #include "plugins.hpp"
 #include "weft/nn/sound_model.hpp"
@@ -322,13 +323,35 @@ ObjectiveOptions objective_options(const json& arguments, int64_t seed) {
   return options;
 }
 
+std::shared_ptr<data::QuestionSamples> questions_of(const json& arguments, const Model& model,
+                                                    const ObjectiveOptions& objective, const World& world,
+                                                    data::Part held_out_part) {
+  refuse_image_flags(arguments, model);
+  const data::Part part = part_of(arguments, real(arguments, "held_out", 0), held_out_part);
+  return open_question_data(arguments, model, tokenizer_of(arguments, model), objective, world, part);
+}
+
 }  // namespace
+
+std::shared_ptr<data::QuestionSamples> open_questions(const json& arguments, const Model& model, int64_t seed,
+                                                      const World& world, data::Part held_out_part) {
+  std::shared_ptr<data::QuestionSamples> samples;
+  on_every_rank(world.communicator(), [&] {
+    samples = questions_of(arguments, model, objective_options(arguments, seed), world, held_out_part);
+  });
+  return samples;
+}
 
 std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed,
                                                   const World& world, data::Part held_out_part) {
   const ObjectiveOptions objective = objective_options(arguments, seed);
   std::shared_ptr<data::Dataset> dataset;
   on_every_rank(world.communicator(), [&] {
+    if (is_question_data(arguments, model)) {
+      dataset = questions_of(arguments, model, objective, world, held_out_part);
+      return;
+    }
+    refuse_question_flags(arguments, model);
     if (is_folder_of_files(model, path_of_data(arguments, "data"))) {
       dataset = with_usual_objective(model,
                                      open_files(arguments, "data", model, world, {true, seed, held_out_part}),
@@ -354,11 +377,12 @@ std::shared_ptr<data::TextDocuments> open_documents(const json& arguments, const
              "{} has no effect with --by-document, which measures each document by itself; leave one of them "
              "out",
              flag_of(other));
-    if (is_folder_of_files(model, path_of_data(arguments, "data")))
+    if (is_folder_of_files(model, path_of_data(arguments, "data")) || is_question_data(arguments, model))
       fail(WEFT_INVALID_ARGUMENT,
            "{}: --by-document measures the documents of text, which {} does not read; leave it out",
            path_of_data(arguments, "data"), model.architecture());
     refuse_image_flags(arguments, model);
+    refuse_question_flags(arguments, model);
     documents = TextData(arguments, model, world, held_out_part)
                     .open_documents(model, objective_options(arguments, seed));
   });

@@ -9,8 +9,9 @@
 #include "weft/weft.hpp"
 
 namespace weft::data {
+class QuestionSamples;
 class TextDocuments;
-}
+}  // namespace weft::data
 
 namespace weft::command {
 
@@ -39,9 +40,9 @@ Model open_model(const json& arguments, const std::string& precision, const Worl
                  checkpoint::Missing missing);
 // Opens --data with the labels that --objective and its settings ask for; `seed` decides what they draw, and
 // with --held-out which samples are held out; `held_out_part` is read then without --part. A folder of files
-// is opened for a model that reads such files, a file of bytes, tokens or tensors like open_data() does,
-// other text as text_data.hpp says. The model keeps its tokenizer, or that of --tokenizer, for saves. If it
-// fails on one rank it throws on all. Collective.
+// is opened for a model that reads such files, files of questions for one that answers them, a file of bytes,
+// tokens or tensors like open_data() does, other text as text_data.hpp says. The model keeps its tokenizer,
+// or that of --tokenizer, for saves. If it fails on one rank it throws on all. Collective.
 std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const Model& model, int64_t seed,
                                                   const World& world, data::Part held_out_part);
 // Opens --data in the same way for --by-document: each document by itself. Throws INVALID_ARGUMENT on every
@@ -49,6 +50,9 @@ std::shared_ptr<data::Dataset> open_labelled_data(const json& arguments, const M
 // Collective.
 std::shared_ptr<data::TextDocuments> open_documents(const json& arguments, const Model& model, int64_t seed,
                                                     const World& world, data::Part held_out_part);
+// Opens --data in the same way where it is files of questions (question_data.hpp). Collective.
+std::shared_ptr<data::QuestionSamples> open_questions(const json& arguments, const Model& model, int64_t seed,
+                                                      const World& world, data::Part held_out_part);
 // Returns --sequence-length, or 0 if it is not given.
 int64_t sequence_length(const json& arguments);
 // Returns the flag of the command line that became the argument `key`.

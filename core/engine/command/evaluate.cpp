@@ -1,12 +1,12 @@
 // `weft evaluate` and `weft forward`.
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
@@ -14,16 +14,18 @@
 #include "booster/model_state.hpp"
 #include "checkpoint/format.hpp"
 #include "comm/agreement.hpp"
+#include "command/answer_scores.hpp"
+#include "command/answer_search.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "command/document_losses.hpp"
+#include "command/gathered_outputs.hpp"
+#include "command/question_data.hpp"
 #include "command/word_errors.hpp"
 #include "data/fingerprint.hpp"
-#include "device/tensors.hpp"
 #include "step_log/json_lines.hpp"
 #include "training/training.hpp"
 #include "weft/nn/model.hpp"
-#include "weft/torch/dtypes.hpp"
 
 namespace weft::command {
 
@@ -58,10 +60,14 @@ std::string strategy_without_flag(const World& world) {
   return world.size() == 1 ? "none" : "";
 }
 
-// Opens the model and, with `open`, the data for it.
+// Opens a model with all its weights.
+Model open_trained(const json& arguments, const BoosterOptions& options, const World& world) {
+  return open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kNothing);
+}
+
+// Opens, with `open`, the data for a model.
 template <class Open>
-Opened open_job(const json& arguments, const BoosterOptions& options, const World& world, const Open& open) {
-  Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kNothing);
+Opened open_job(Model model, const BoosterOptions& options, const World& world, const Open& open) {
   std::shared_ptr<data::Dataset> dataset = open(model);
   if (world.size() > 1) {
     std::string content;
@@ -72,48 +78,6 @@ Opened open_job(const json& arguments, const BoosterOptions& options, const Worl
   Booster booster(options, world);
   Job job = booster.boost(std::move(model));
   return {std::move(booster), std::move(job), std::move(dataset)};
-}
-
-// Gathers the rows of all ranks in order on rank 0; a rank that is `empty` has none. Collective.
-at::Tensor gather_rows(const at::Tensor& mine, bool empty, const World& world) {
-  if (world.size() == 1) return mine;
-  const Communicator& all = world.communicator();
-  const at::Tensor counts = at::empty({world.size()}, at::kLong);
-  all.all_gather(counts, at::full({1}, empty ? 0 : mine.size(0), at::kLong), true).wait();
-  const std::vector<int64_t> rows = device::values_of<int64_t>(counts);
-  const int64_t most = *std::max_element(rows.begin(), rows.end());
-  std::vector<int64_t> shape = mine.sizes().vec();
-  shape[0] = most;
-  const at::Tensor padded = at::zeros(shape, mine.options());
-  if (!empty) padded.narrow(0, 0, mine.size(0)).copy_(mine);
-  shape[0] = most * world.size();
-  const at::Tensor gathered = at::empty(shape, mine.options());
-  all.all_gather(gathered, padded, true).wait();
-  std::vector<at::Tensor> parts;
-  for (int rank = 0; rank < world.size(); ++rank)
-    parts.push_back(gathered.narrow(0, rank * most, rows[static_cast<size_t>(rank)]));
-  return at::cat(parts);
-}
-
-// Adds placeholder outputs with the right names, dtypes and shapes if the outputs are on another pipeline
-// stage, so that every rank can take part in the gather. Returns whether the outputs are this rank's.
-// Collective.
-bool complete_outputs(State& outputs, Bindings& bindings) {
-  const bool own = !outputs.empty();
-  if (!bindings.mesh().splits(Mesh::stages())) return own;
-  const auto describe = [&] {
-    json described = json::array();
-    for (const auto& [name, tensor] : outputs)
-      described.push_back({name, dtype_code(tensor.scalar_type()), tensor.sizes().vec()});
-    return described.dump();
-  };
-  for (const std::string& text :
-       gather_from_every_rank(bindings.comm(Mesh::stages())->communicator, describe))
-    for (const json& output : json::parse(text))
-      if (!own)
-        outputs.set(output[0].get<std::string>(),
-                    at::zeros(output[2].get<std::vector<int64_t>>(), scalar_type(output[1].get<uint32_t>())));
-  return own;
 }
 
 double word_error_rate(const json& arguments, Opened& opened) {
@@ -148,16 +112,31 @@ std::string line_of(const json& result) {
   if (result.contains("perplexity"))
     line += fmt::format("  perplexity {:.3f}", result["perplexity"].get<double>());
   for (const auto& [name, value] : result.items())
-    if (name != "loss" && name != "perplexity" && name != "labels" && name != "samples")
+    if (name != "loss" && name != "perplexity" && name != "labels" && name != "samples" &&
+        name != "questions")
       line += fmt::format("  {} {:.4f}", name, value.get<double>());
-  return line + fmt::format("  ({:.0f} labels, {} samples)", result.at("labels").get<double>(),
-                            result.at("samples").get<int64_t>());
+  line += fmt::format("  ({:.0f} labels, {} samples", result.at("labels").get<double>(),
+                      result.at("samples").get<int64_t>());
+  if (result.contains("questions")) line += fmt::format(", {} questions", result["questions"].get<int64_t>());
+  return line + ")";
+}
+
+// Prints what was measured, and writes it to --metrics. Collective.
+void report(const json& result, const json& arguments, const World& world, step_log::JsonLines& metrics) {
+  world.block_all();
+  if (world.is_master()) {
+    // First to stdout: a full disk must not lose what was computed.
+    std::printf("%s\n", flag(arguments, "json") ? result.dump().c_str() : line_of(result).c_str());
+    std::fflush(stdout);
+  }
+  metrics.begin();
+  metrics.write(result);
 }
 
 // Prints the loss of each document and of all together.
 void evaluate_documents(const json& arguments, const BoosterOptions& options, const World& world) {
   std::shared_ptr<data::TextDocuments> documents;
-  Opened opened = open_job(arguments, options, world, [&](const Model& model) {
+  Opened opened = open_job(open_trained(arguments, options, world), options, world, [&](const Model& model) {
     return documents = open_documents(arguments, model, options.seed, world, data::Part::kHeldOut);
   });
   step_log::JsonLines metrics(text(arguments, "metrics"), "--metrics", world);
@@ -178,6 +157,84 @@ void evaluate_documents(const json& arguments, const BoosterOptions& options, co
   for (const json& line : lines) metrics.write(line);
 }
 
+// The file of --predictions: the answer to each question, by its id, as SQuAD's script reads it.
+class Predictions {
+ public:
+  // Throws on every rank if the file cannot be written. Collective.
+  Predictions(const json& arguments, const World& world) : path_(text(arguments, "predictions")) {
+    if (!given(arguments, "predictions")) return;
+    if (path_.empty())
+      fail(WEFT_INVALID_ARGUMENT, "--predictions is empty: give a path, or leave the flag out");
+    world.priority_execution([&] {
+      if (world.is_master() && !std::ofstream(path_, std::ios::app))
+        fail(WEFT_UNAVAILABLE, "--predictions {}: cannot write there: {}", path_, std::strerror(errno));
+    });
+  }
+  // Called on the master.
+  void write(const std::vector<data::Question>& questions, const std::vector<std::string>& answers) const {
+    if (path_.empty()) return;
+    std::ofstream file(path_, std::ios::trunc);
+    for (size_t i = 0; i < questions.size(); ++i)
+      file << (i == 0 ? "{\n " : ",\n ") << json(questions[i].id).dump() << ": " << json(answers[i]).dump();
+    file << "\n}\n" << std::flush;
+    if (!file)
+      fail(WEFT_RESOURCE_EXHAUSTED, "--predictions {}: writing failed: {}", path_, std::strerror(errno));
+  }
+
+ private:
+  const std::string path_;
+};
+
+// Adds how well the answers match the right ones, in place of how well ids do.
+void add_scores(const std::vector<data::Question>& questions, const std::vector<std::string>& answers,
+                json& result) {
+  AnswerScore sum;
+  for (size_t i = 0; i < questions.size(); ++i) {
+    std::vector<std::string> right;
+    for (const data::Answer& answer : questions[i].answers) right.push_back(answer.text);
+    const AnswerScore score = score_answer(answers[i], right);
+    sum.exact_match += score.exact_match;
+    sum.f1 += score.f1;
+  }
+  const auto count = static_cast<double>(questions.size());
+  result["exact_match"] = sum.exact_match / count;
+  result["f1"] = sum.f1 / count;
+  result["questions"] = questions.size();
+}
+
+// Measures the loss of windows and the answers to questions.
+void evaluate_questions(const json& arguments, Model model, const World& world) {
+  const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
+  const int64_t most_tokens = integer(arguments, "max_answer_tokens", 30);
+  if (most_tokens < 1)
+    fail(WEFT_INVALID_ARGUMENT, "--max-answer-tokens is {}, must be at least 1", most_tokens);
+  std::shared_ptr<data::QuestionSamples> samples;
+  Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
+    return samples = open_questions(arguments, opened_model, options.seed, world, data::Part::kHeldOut);
+  });
+  step_log::JsonLines metrics(text(arguments, "metrics"), "--metrics", world);
+  const Predictions predictions(arguments, world);
+  data::Loader loader = sequential_loader(arguments, "data", opened, 8);
+  AnswerSearch search(*samples, most_tokens);
+  Evaluation total;
+  for (const Batch& batch : loader) {
+    auto [own, evaluation] = opened.job.forward_and_evaluate(batch);
+    const State outputs = gather_outputs(std::move(own), batch, opened.job.model.shared().bindings());
+    if (world.is_master()) search.add(outputs.at("start_logits"), outputs.at("end_logits"));
+    total += evaluation;
+  }
+  json result = result_of(total, opened.job.model.module(), samples->size());
+  std::vector<std::string> answers;
+  if (world.is_master()) {
+    answers = search.texts();
+    add_scores(samples->questions(), answers, result);
+  }
+  report(result, arguments, world, metrics);
+  world.priority_execution([&] {
+    if (world.is_master()) predictions.write(samples->questions(), answers);
+  });
+}
+
 }  // namespace
 
 int evaluate(const json& arguments) {
@@ -189,8 +246,13 @@ int evaluate(const json& arguments) {
     evaluate_documents(arguments, options, world);
     return 0;
   }
-  Opened opened = open_job(arguments, options, world, [&](const Model& model) {
-    return open_labelled_data(arguments, model, options.seed, world, data::Part::kHeldOut);
+  Model model = open_trained(arguments, options, world);
+  if (is_question_data(arguments, model)) {
+    evaluate_questions(arguments, std::move(model), world);
+    return 0;
+  }
+  Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
+    return open_labelled_data(arguments, opened_model, options.seed, world, data::Part::kHeldOut);
   });
   step_log::JsonLines metrics(text(arguments, "metrics"), "--metrics", world);
   data::Loader loader = sequential_loader(arguments, "data", opened, 8);
@@ -201,21 +263,14 @@ int evaluate(const json& arguments) {
          opened.dataset->name());
   json result = result_of(total, opened.job.model.module(), opened.dataset->size());
   if (flag(arguments, "word_error_rate")) result["word_error_rate"] = word_error_rate(arguments, opened);
-  world.block_all();
-  if (world.is_master()) {
-    // First to stdout: a full disk must not lose what was computed.
-    std::printf("%s\n", flag(arguments, "json") ? result.dump().c_str() : line_of(result).c_str());
-    std::fflush(stdout);
-  }
-  metrics.begin();
-  metrics.write(result);
+  report(result, arguments, world, metrics);
   return 0;
 }
 
 int forward(const json& arguments) {
   const World world = join_job("forward", arguments);
   const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
-  Opened opened = open_job(arguments, options, world,
+  Opened opened = open_job(open_trained(arguments, options, world), options, world,
                            [&](const Model& model) { return open_data(arguments, "inputs", model, world); });
   // The files of a folder can be more than fit in memory.
   const bool is_folder = is_folder_of_files(opened.job.model, text(arguments, "inputs"));
@@ -223,16 +278,12 @@ int forward(const json& arguments) {
       sequential_loader(arguments, "inputs", opened, is_folder ? 8 : opened.dataset->size());
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> parts;  // in the order of the outputs
   Evaluation total;
-  Bindings& bindings = opened.job.model.shared().bindings();
-  const bool counts = bindings.mesh().speaks_for(Fact::kOutputs);
   for (const Batch& batch : loader) {
     auto [outputs, evaluation] = opened.job.forward_and_evaluate(batch);
-    const bool own = complete_outputs(outputs, bindings);
+    const State gathered = gather_outputs(std::move(outputs), batch, opened.job.model.shared().bindings());
     if (parts.empty())
-      for (const auto& [name, tensor] : outputs) parts.emplace_back(name, std::vector<at::Tensor>());
-    for (auto& [name, tensors] : parts)
-      tensors.push_back(
-          gather_rows(device::on_host(outputs.at(name)).contiguous(), batch.empty || !counts || !own, world));
+      for (const auto& [name, tensor] : gathered) parts.emplace_back(name, std::vector<at::Tensor>());
+    for (auto& [name, tensors] : parts) tensors.push_back(gathered.at(name));
     total += evaluation;
   }
   world.block_all();

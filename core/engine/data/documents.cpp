@@ -4,6 +4,7 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "data/json_text.hpp"
 
 namespace weft::data {
 
@@ -44,13 +45,6 @@ size_t common_prefix(const std::vector<int64_t>& a, const std::vector<int64_t>& 
   const size_t size = std::min(a.size(), b.size());
   return static_cast<size_t>(
       std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(size), b.begin()).first - a.begin());
-}
-
-const std::string& text_at(const json& object, const char* key) {
-  if (!object.contains(key)) fail(WEFT_INVALID_ARGUMENT, "it has no \"{}\"", key);
-  const json& value = object.at(key);
-  if (!value.is_string()) fail(WEFT_INVALID_ARGUMENT, "\"{}\" is {}, must be a text", key, json_kind(value));
-  return value.get_ref<const std::string&>();
 }
 
 }  // namespace

@@ -1,0 +1,35 @@
+// Files of questions and answers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weft::data {
+
+struct Answer {
+  std::string text;
+  size_t begin = 0;  // the byte of the context
+};
+
+struct Question {
+  std::string id, text;
+  size_t context = 0;           // its index in QuestionTexts
+  std::vector<Answer> answers;  // none: the context has no answer
+};
+
+struct Context {
+  std::string text;
+  int64_t index = 0;  // in its source
+};
+
+struct QuestionTexts {
+  std::vector<Context> contexts;  // of each source every text once, in the order of the files
+  std::vector<Question> questions;
+};
+
+// Reads the files of questions that paths stand for, as open_questions() describes them. Throws like it.
+QuestionTexts read_questions(const std::vector<std::string>& paths);
+
+}  // namespace weft::data
