@@ -88,7 +88,7 @@ void QuestionSamples::choose_questions(QuestionTexts& texts) {
 void QuestionSamples::encode_texts() {
   on_threads(contexts_.size(), options_.threads, [&](size_t i) {
     EncodedContext& context = contexts_[i];
-    const TokenSpans::Encoded encoded = encoder_.encode(context.text);
+    const TokenSpans::Encoded encoded = encoder_.encode_with_spans(context.text);
     context.ids.assign(encoded.ids.begin(), encoded.ids.end());
     for (const TokenSpan& span : encoded.spans)
       context.spans.emplace_back(static_cast<uint32_t>(span.begin), static_cast<uint32_t>(span.end));
@@ -96,7 +96,7 @@ void QuestionSamples::encode_texts() {
   encoded_.resize(questions_.size());
   std::atomic<int64_t> cut = 0;
   on_threads(questions_.size(), options_.threads, [&](size_t i) {
-    const std::vector<int64_t> ids = encoder_.encode(questions_[i].text).ids;
+    const std::vector<int64_t> ids = encoder_.encode(questions_[i].text);
     const size_t kept = std::min(ids.size(), static_cast<size_t>(kMostQuestionTokens));
     cut += kept < ids.size() ? 1 : 0;
     encoded_[i].ids.assign(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(kept));

@@ -31,7 +31,8 @@ TokenSpans::Encoded encode_characters(std::string_view text) {
 
 QuestionEncoder character_encoder() {
   QuestionEncoder encoder;
-  encoder.encode = encode_characters;
+  encoder.encode = [](std::string_view text) { return encode_characters(text).ids; };
+  encoder.encode_with_spans = encode_characters;
   encoder.before = {{kClass}, {0}};
   encoder.between = {{kBetween, kBetween}, {0, 1}};
   encoder.after = {{kBehind}, {1}};
