@@ -260,6 +260,19 @@ TEST_F(Questions, NeedRoomForTheContext) {
   EXPECT_ERROR(open(paragraphs, {.part = Part::kHeldOut}), WEFT_INVALID_ARGUMENT, "--held-out");
 }
 
+TEST_F(Questions, ThatTheTokenizerRefusesAreNamed) {
+  const auto refuse = [](std::string_view text) {
+    if (text.find('!') != text.npos) throw Error(WEFT_INVALID_ARGUMENT, "no token spells \"!\"");
+    return encode_characters(text);
+  };
+  encoder_.encode_with_spans = refuse;
+  encoder_.encode = [refuse](std::string_view text) { return refuse(text).ids; };
+  EXPECT_ERROR(open({{{"context", "ab!"}, {"qas", {question("1", "q")}}}}), WEFT_INVALID_ARGUMENT,
+               "q.json: the context \"ab!\": no token spells");
+  EXPECT_ERROR(open({{{"context", "ab"}, {"qas", {question("1", "q"), question("2", "!")}}}}),
+               WEFT_INVALID_ARGUMENT, "q.json: question \"2\": no token spells");
+}
+
 TEST_F(Questions, TellWhatIsCut) {
   const std::string long_question(70, 'q');
   const json paragraphs = {{{"context", "abcdefghij"},
