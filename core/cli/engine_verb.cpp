@@ -108,9 +108,9 @@ EngineVerb& EngineVerb::data_flags() {
       "--sequence-length");
   flag("--skip-broken-lines", "skip_broken_lines", "Skip lines of .jsonl that are broken, and count them");
   text("--token-type", "token_type", "Type of the tokens in a .bin file: uint16 or uint32; default uint16");
-  return integer(
-      "--sequence-length", "sequence_length",
-      "Tokens per sample of text or a .bin file; default: the largest number that the model takes");
+  return integer("--sequence-length", "sequence_length",
+                 "Tokens per sample of text, questions or a .bin file; default: the largest number that the "
+                 "model takes");
 }
 
 EngineVerb& EngineVerb::loader_flags() {

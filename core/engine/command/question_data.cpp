@@ -39,7 +39,7 @@ std::shared_ptr<data::QuestionSamples> open_question_data(const json& arguments,
                                                           const ObjectiveOptions& objective,
                                                           const World& world, data::Part part) {
   for (const char* other :
-       {"packing", "long_documents", "skip_broken_lines", "token_type", "word_error_rate"})
+       {"packing", "long_documents", "skip_broken_lines", "token_type", "objective", "word_error_rate"})
     if (given(arguments, other))
       fail(WEFT_INVALID_ARGUMENT,
            "{} is for other data, but {} reads questions and their contexts; leave it out", flag_of(other),

@@ -18,8 +18,10 @@ struct QuestionEncoder {
     Ids ids, types;
   };
 
-  // Returns the ids of a text by itself, with where they are in it. Called from several threads at once.
-  std::function<TokenSpans::Encoded(std::string_view)> encode;
+  // Return the ids of a text by itself, and with them where they are in it. Called from several threads at
+  // once.
+  std::function<Ids(std::string_view)> encode;
+  std::function<TokenSpans::Encoded(std::string_view)> encode_with_spans;
   Added before, between, after;  // the question and the context of a pair
   int64_t question_type = 0, context_type = 0;
   int64_t vocabulary_size = 0;  // one more than the largest id

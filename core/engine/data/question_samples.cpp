@@ -34,6 +34,17 @@ void check(const QuestionEncoder& encoder, const QuestionOptions& options) {
     fail(WEFT_INVALID_ARGUMENT, "--overlap is {}, must be at least 0", *options.overlap);
 }
 
+// Runs `action`. Adds to its errors which text they are about.
+template <class Action>
+auto of_text(const std::string& data, const char* what, std::string_view text, const Action& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    throw Error(error.status(),
+                fmt::format("{}: {} \"{}\": {}", data, what, printable(text, 60), error.what()));
+  }
+}
+
 // Calls `action` with 0 ... count - 1, on several threads.
 void on_threads(size_t count, int64_t threads, const std::function<void(size_t)>& action) {
   const size_t wanted = threads > 0 ? static_cast<size_t>(threads) : std::thread::hardware_concurrency();
@@ -88,7 +99,8 @@ void QuestionSamples::choose_questions(QuestionTexts& texts) {
 void QuestionSamples::encode_texts() {
   on_threads(contexts_.size(), options_.threads, [&](size_t i) {
     EncodedContext& context = contexts_[i];
-    const TokenSpans::Encoded encoded = encoder_.encode(context.text);
+    const TokenSpans::Encoded encoded =
+        of_text(name_, "the context", context.text, [&] { return encoder_.encode_with_spans(context.text); });
     context.ids.assign(encoded.ids.begin(), encoded.ids.end());
     for (const TokenSpan& span : encoded.spans)
       context.spans.emplace_back(static_cast<uint32_t>(span.begin), static_cast<uint32_t>(span.end));
@@ -96,7 +108,8 @@ void QuestionSamples::encode_texts() {
   encoded_.resize(questions_.size());
   std::atomic<int64_t> cut = 0;
   on_threads(questions_.size(), options_.threads, [&](size_t i) {
-    const std::vector<int64_t> ids = encoder_.encode(questions_[i].text).ids;
+    const std::vector<int64_t> ids =
+        of_text(name_, "question", questions_[i].id, [&] { return encoder_.encode(questions_[i].text); });
     const size_t kept = std::min(ids.size(), static_cast<size_t>(kMostQuestionTokens));
     cut += kept < ids.size() ? 1 : 0;
     encoded_[i].ids.assign(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(kept));

@@ -37,7 +37,10 @@ void set_added_ids(const Tokenizer& tokenizer, QuestionEncoder& encoder) {
 QuestionEncoder encoder_of(const Tokenizer& tokenizer) {
   using Role = Tokenizer::Role;
   QuestionEncoder encoder;
-  encoder.encode = [spans = TokenSpans(tokenizer)](std::string_view text) { return spans.encode(text); };
+  encoder.encode = [tokenizer](std::string_view text) { return tokenizer.encode(text, false); };
+  encoder.encode_with_spans = [spans = TokenSpans(tokenizer)](std::string_view text) {
+    return spans.encode(text);
+  };
   set_added_ids(tokenizer, encoder);
   encoder.vocabulary_size = tokenizer.vocabulary_size();
   encoder.name = tokenizer.name();

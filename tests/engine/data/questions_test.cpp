@@ -31,7 +31,8 @@ TokenSpans::Encoded encode_characters(std::string_view text) {
 
 QuestionEncoder character_encoder() {
   QuestionEncoder encoder;
-  encoder.encode = encode_characters;
+  encoder.encode = [](std::string_view text) { return encode_characters(text).ids; };
+  encoder.encode_with_spans = encode_characters;
   encoder.before = {{kClass}, {0}};
   encoder.between = {{kBetween, kBetween}, {0, 1}};
   encoder.after = {{kBehind}, {1}};
@@ -257,6 +258,19 @@ TEST_F(Questions, NeedRoomForTheContext) {
   options.vocabulary = kPadding;
   EXPECT_ERROR(open(paragraphs, options), WEFT_INVALID_ARGUMENT, "test/tokenizer.json", "ids up to 303");
   EXPECT_ERROR(open(paragraphs, {.part = Part::kHeldOut}), WEFT_INVALID_ARGUMENT, "--held-out");
+}
+
+TEST_F(Questions, ThatTheTokenizerRefusesAreNamed) {
+  const auto refuse = [](std::string_view text) {
+    if (text.find('!') != text.npos) throw Error(WEFT_INVALID_ARGUMENT, "no token spells \"!\"");
+    return encode_characters(text);
+  };
+  encoder_.encode_with_spans = refuse;
+  encoder_.encode = [refuse](std::string_view text) { return refuse(text).ids; };
+  EXPECT_ERROR(open({{{"context", "ab!"}, {"qas", {question("1", "q")}}}}), WEFT_INVALID_ARGUMENT,
+               "q.json: the context \"ab!\": no token spells");
+  EXPECT_ERROR(open({{{"context", "ab"}, {"qas", {question("1", "q"), question("2", "!")}}}}),
+               WEFT_INVALID_ARGUMENT, "q.json: question \"2\": no token spells");
 }
 
 TEST_F(Questions, TellWhatIsCut) {
