@@ -146,6 +146,9 @@ class NextSentence final : public nn::Head {
   std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
     return sentences_.metrics(outputs.at("logits"), batch);
   }
+  std::vector<nn::Objective> objectives() const override {
+    return {{.kind = nn::Objective::Kind::kNextSentence, .sentence_labels = nn::kLabels}};
+  }
 
  private:
   SentencePrediction sentences_;
@@ -190,7 +193,10 @@ class PreTraining final : public nn::Head {
   std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
     return sentences_.metrics(outputs.at(kSentenceLogits), batch);
   }
-  std::vector<nn::Objective> objectives() const override { return tokens_.objectives(); }
+  std::vector<nn::Objective> objectives() const override {
+    return {{.kind = nn::Objective::Kind::kMaskedLmNextSentence, .sentence_labels = kSentenceLabels},
+            {.kind = nn::Objective::Kind::kMaskedLm}};
+  }
   std::string perplexity_term() const override { return tokens_.perplexity_term(); }
   std::vector<nn::Tie> ties() const override { return tokens_.ties(); }
 
