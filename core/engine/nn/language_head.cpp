@@ -38,11 +38,14 @@ at::Tensor LanguageHead::logits(const at::Tensor& hidden) const {
   return (*layer_)(generates ? hidden.narrow(-2, hidden.size(-2) - 1, 1) : hidden);
 }
 
+at::Tensor LanguageHead::labels_of(const Batch& batch) const {
+  const at::Tensor given = batch.at(kLabels).to(at::kLong);
+  return options_.shifts ? next_tokens(given) : given;
+}
+
 std::vector<LossTerm> LanguageHead::loss(const State& outputs, const Batch& batch) const {
   if (!batch.has(kLabels)) return {};
-  const at::Tensor given = batch.at(kLabels).to(at::kLong);
-  const at::Tensor labels = options_.shifts ? next_tokens(given) : given;
-  return {{options_.term, 1, cross_entropy_sum(*layer_, outputs.at(options_.output), labels)}};
+  return {{options_.term, 1, cross_entropy_sum(*layer_, outputs.at(options_.output), labels_of(batch))}};
 }
 
 std::vector<LossCount> LanguageHead::counts(const Batch& batch, at::IntArrayRef) const {
@@ -50,6 +53,13 @@ std::vector<LossCount> LanguageHead::counts(const Batch& batch, at::IntArrayRef)
   const at::Tensor& labels = batch.at(kLabels);
   const int64_t first = options_.shifts ? 1 : 0;
   return {{options_.term, RowLabels{labels.slice(-1, first)}.count()}};
+}
+
+std::vector<Metric> LanguageHead::metrics(const State& outputs, const Batch& batch) const {
+  if (options_.accuracy.empty() || !batch.has(kLabels)) return {};
+  const at::Tensor labels = labels_of(batch);
+  const double right = layer_->operation->count_right(outputs.at(options_.output), labels, kIgnored);
+  return {{options_.accuracy, right, RowLabels{labels}.count()}};
 }
 
 std::vector<Objective> LanguageHead::objectives() const {

@@ -26,6 +26,8 @@ class LanguageHead : public Head {
     const char* output = "logits";  // the name of the output
     bool shifts = true;             // whether position i predicts label i + 1 (causal) or label i (masked)
     double scale = 1;               // multiplies the hidden states
+    // The name of the metric that is the share of the labels with the largest logit; empty for none.
+    std::string accuracy = {};
   };
   // Creates the layer and registers it in `parent`.
   LanguageHead(torch::nn::Module& parent, const Options& options);
@@ -39,6 +41,8 @@ class LanguageHead : public Head {
   std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef positions) const override;
   // Returns causal_lm if the labels are shifted, otherwise masked_lm.
   std::vector<Objective> objectives() const override;
+  // Returns the accuracy, if Options names one.
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override;
   std::string perplexity_term() const override { return options_.term; }
   std::vector<Tie> ties() const override;
 
@@ -48,6 +52,9 @@ class LanguageHead : public Head {
   const Linear& layer() const { return *layer_; }
 
  private:
+  // Returns the label of each position's logits.
+  at::Tensor labels_of(const Batch& batch) const;
+
   const Options options_;
   std::shared_ptr<Linear> layer_;
 };

@@ -35,6 +35,9 @@ class LinearOperation {
   // Returns nn::cross_entropy_sum of logits that forward() of this layer, the head of a vocabulary, returned.
   virtual at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
                                        int64_t ignored) const;
+  // Returns for the same logits how many labels have the largest logit of their row, counted for the same
+  // rows and as often as cross_entropy_sum() sums them. Collective where it is.
+  virtual double count_right(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored) const;
 };
 
 // The operation of an embedding.
