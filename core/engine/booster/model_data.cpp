@@ -1,6 +1,7 @@
 #include "booster/model_data.hpp"
 
 #include "base/text.hpp"
+#include "data/encoded_text.hpp"
 #include "data/text_documents.hpp"
 #include "weft/nn/image_model.hpp"
 #include "weft/nn/token_model.hpp"
@@ -113,7 +114,10 @@ std::shared_ptr<data::Dataset> open_text_dataset(const Model& model,
            sources.front().path, model.architecture());
     text.labels = labels.of_tokens;
     text.sentence_labels = labels.of_sentences;
-    return tokenizer ? data::open_text(sources, *tokenizer, text) : data::open_bytes(sources, text);
+    if (!tokenizer) return TextWithSpecialIds{data::open_bytes(sources, text)};
+    const bool pairs = !text.sentence_labels.empty();
+    return TextWithSpecialIds{data::open_text(sources, *tokenizer, text),
+                              pairs ? data::special_ids_of_pairs(*tokenizer) : std::vector<int64_t>()};
   });
 }
 
@@ -138,7 +142,7 @@ std::shared_ptr<data::TextDocuments> open_text_documents(const Model& model,
       fail(WEFT_INVALID_ARGUMENT, "{} measures how tokens follow each other, but {} is {}; leave it out",
            called("by_document"), called("objective"), options.objective);
     documents = data::open_documents(sources, tokenizer, text);
-    return documents;
+    return TextWithSpecialIds{documents};
   });
   return documents;
 }

@@ -65,11 +65,16 @@ struct TextLabels {
   bool of_tokens = true;          // those of causal_lm
   std::string of_sentences = {};  // the field of the labels of pairs (TextOptions::sentence_labels), or empty
 };
+// Samples of text, and the ids in them that are special whatever the options say: those that join a pair.
+struct TextWithSpecialIds {
+  std::shared_ptr<data::Dataset> dataset;
+  std::vector<int64_t> special_ids = {};
+};
 // Returns the samples that `open` returns with these labels, with the labels of the objective. Throws
 // INVALID_ARGUMENT like with_objective(), but makes pairs of sentences.
-std::shared_ptr<data::Dataset> label_text(
-    const Model& model, const ObjectiveOptions& options, const SettingName& called,
-    const std::function<std::shared_ptr<data::Dataset>(const TextLabels&)>& open);
+std::shared_ptr<data::Dataset> label_text(const Model& model, const ObjectiveOptions& options,
+                                          const SettingName& called,
+                                          const std::function<TextWithSpecialIds(const TextLabels&)>& open);
 // Returns whether samples of text are pairs of sentences. Throws like with_objective().
 bool makes_pairs(const Model& model, const ObjectiveOptions& options, const SettingName& called);
 // Does what the function of weft/objective.hpp does.

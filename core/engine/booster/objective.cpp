@@ -189,20 +189,26 @@ std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_pt
   return dataset;
 }
 
-std::shared_ptr<data::Dataset> label_text(
-    const Model& model, const ObjectiveOptions& options, const SettingName& called,
-    const std::function<std::shared_ptr<data::Dataset>(const TextLabels&)>& open) {
+std::shared_ptr<data::Dataset> label_text(const Model& model, const ObjectiveOptions& options,
+                                          const SettingName& called,
+                                          const std::function<TextWithSpecialIds(const TextLabels&)>& open) {
   if (options.objective.empty() && model.module().objectives().empty()) {
     refuse_without_effect(options, std::nullopt, called);
-    return open({});
+    return open({}).dataset;
   }
   const nn::Objective objective = chosen(model, options.objective, called);
   refuse_without_effect(options, objective.kind, called);
-  if (objective.kind == Kind::kCausalLm) return open({});
-  if (!makes_pairs(objective.kind)) return with_objective(model, open({.of_tokens = false}), options, called);
-  auto pairs = open({.of_tokens = false, .of_sentences = objective.sentence_labels});
-  if (objective.kind == Kind::kNextSentence) return pairs;
-  return mask_tokens(model, std::move(pairs), objective.kind, options, called);
+  if (objective.kind == Kind::kCausalLm) return open({}).dataset;
+  if (!makes_pairs(objective.kind))
+    return with_objective(model, open({.of_tokens = false}).dataset, options, called);
+  TextWithSpecialIds pairs = open({.of_tokens = false, .of_sentences = objective.sentence_labels});
+  if (objective.kind == Kind::kNextSentence) return pairs.dataset;
+  ObjectiveOptions complete = options;
+  std::vector<int64_t>& special = pairs.special_ids;
+  if (options.special_ids)
+    special.insert(special.end(), options.special_ids->begin(), options.special_ids->end());
+  complete.special_ids = std::move(special);
+  return mask_tokens(model, std::move(pairs.dataset), objective.kind, complete, called);
 }
 
 bool makes_pairs(const Model& model, const ObjectiveOptions& options, const SettingName& called) {

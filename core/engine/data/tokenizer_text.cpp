@@ -36,8 +36,8 @@ bool is_sentence_end(std::string_view text) {
                      [&](std::string_view end) { return trim(text).ends_with(end); });
 }
 
-// Finds what the tokenizer puts around and between two letters.
-PairFormat pair_format_of(const Tokenizer& tokenizer) {
+// Returns what the tokenizer puts around and between two letters.
+PairFormat joined_pair(const Tokenizer& tokenizer) {
   Ids types;
   const Ids pair = tokenizer.encode_pair("a", "b", &types), a = tokenizer.encode("a", false),
             b = tokenizer.encode("b", false);
@@ -56,6 +56,11 @@ PairFormat pair_format_of(const Tokenizer& tokenizer) {
   format.after = special_part(pair, types, second + std::ssize(b), pair.end());
   format.first_type = types[static_cast<size_t>(first - pair.begin())];
   format.second_type = types[static_cast<size_t>(second - pair.begin())];
+  return format;
+}
+
+PairFormat pair_format_of(const Tokenizer& tokenizer) {
+  PairFormat format = joined_pair(tokenizer);
   format.sentence_ends.resize(static_cast<size_t>(tokenizer.vocabulary_size()));
   for (int64_t id = 0; id < tokenizer.vocabulary_size(); ++id)
     format.sentence_ends[static_cast<size_t>(id)] = is_sentence_end(tokenizer.decode({id}));
@@ -85,6 +90,14 @@ TextEncoder encoder_of(const Tokenizer& tokenizer) {
 std::shared_ptr<Dataset> open_text(const std::vector<TextSource>& sources, const Tokenizer& tokenizer,
                                    const TextOptions& options) {
   return open_encoded_text(sources, encoder_of(tokenizer), options);
+}
+
+std::vector<int64_t> special_ids_of_pairs(const Tokenizer& tokenizer) {
+  const PairFormat format = joined_pair(tokenizer);
+  std::vector<int64_t> special;
+  for (const PairFormat::Special* part : {&format.before, &format.between, &format.after})
+    special.insert(special.end(), part->ids.begin(), part->ids.end());
+  return special;
 }
 
 std::shared_ptr<TextDocuments> open_documents(const std::vector<TextSource>& sources,

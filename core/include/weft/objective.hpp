@@ -24,7 +24,7 @@ struct ObjectiveOptions {
   std::string objective;
   // The next three are of masked_lm and masked_lm_next_sentence, which need the first one.
   std::optional<int64_t> mask_token_id;  // counts as special
-  // Ids that are never chosen ([CLS], [SEP], padding). Empty for a vocabulary without such ids, which is the
+  // Ids that are never chosen ([CLS], [SEP], padding). The command adds those that join a pair. Empty for a vocabulary without such ids, which is the
   // default.
   std::optional<std::vector<int64_t>> special_ids;
   std::optional<double> mlm_probability;   // default 0.15
