@@ -120,15 +120,17 @@ EngineVerb& EngineVerb::loader_flags() {
 
 EngineVerb& EngineVerb::objective_flags() {
   text("--objective", "objective",
-       "Labels to make from the inputs: causal_lm, masked_lm or masked_image; default: those of a "
+       "Labels to make from the inputs: causal_lm, masked_lm, next_sentence (pairs of sentences from "
+       "documents of text), masked_lm_next_sentence (both) or masked_image; default: those of a "
        ".safetensors file, and for text and .bin the usual objective of the model class");
   integer("--mask-token-id", "mask_token_id",
-          "Of masked_lm, which needs it: the id that replaces masked tokens, [MASK] in the tokenizer");
+          "Of objectives with masked_lm, which need it: the id that replaces masked tokens, [MASK] in the "
+          "tokenizer");
   integers("--special-ids", "special_ids",
-           "Of masked_lm: ids that are never masked, such as [CLS], [SEP] and padding: 0,101,102; default: "
+           "Of the same: ids that are never masked, such as [CLS], [SEP] and padding: 0,101,102; default: "
            "\"\" (none)",
            true);
-  real("--mlm-probability", "mlm_probability", "Of masked_lm: share of the tokens to predict; default 0.15");
+  real("--mlm-probability", "mlm_probability", "Of the same: share of the tokens to predict; default 0.15");
   real("--mask-ratio", "mask_ratio", "Of masked_image: share of the image to mask; default 0.6");
   return integer("--mask-patch-size", "mask_patch_size",
                  "Of masked_image: side in pixels of the squares to mask; default 32");

@@ -62,9 +62,10 @@ void add_generate(CLI::App& application) {
             "Inputs of the encoder, for models that have one: a .safetensors file, or for models of sound a "
             ".wav file or a folder of them")
       .integer("--batch-size", "batch_size", "Prompts that are computed together; default 8")
-      .integer("--max-new-tokens", "max_new_tokens",
-               "Number of tokens to generate; default 100, or fewer if the decoder of a model with an encoder "
-               "takes no more")
+      .integer(
+          "--max-new-tokens", "max_new_tokens",
+          "Number of tokens to generate; default 100, or fewer if the decoder of a model with an encoder "
+          "takes no more")
       .integer("--num-samples", "num_samples", "Number of continuations of each prompt; default 1")
       .real("--temperature", "temperature",
             "Divide the logits by this number before sampling; default: the model's files, or 1")

@@ -20,9 +20,15 @@ void add_tokenizer(CLI::App& application) {
       .flag("--special", "special", "Print special tokens as well");
   EngineVerb(tokenizer, "train", "Train a byte-level BPE on text",
              "Example: weft tokenizer train --data README.md --vocab-size 1000 --save out", "tokenizer train")
-      .words("--data", "data", "Text file; can be repeated")
+      .words(
+          "--data", "data",
+          "Text: a file, a folder or a pattern (\"books/*.jsonl\"); of JSON lines the text is read; can be "
+          "repeated")
       .integer("--vocab-size", "vocab_size",
-               "Tokens, with the 256 bytes and the special token; default 32000")
+               "Tokens, with the 256 bytes and the special tokens; default 32000")
+      .words("--special-token", "special_tokens",
+             "Token that is never split, such as [MASK]; the first one ends documents (eos_token); can be "
+             "repeated; default <|endoftext|>")
       .integer("--min-frequency", "min_frequency", "How often a pair must occur to be merged; default 2")
       .text("--save", "save", "Folder to write tokenizer.json and tokenizer_config.json into", true);
 }

@@ -11,9 +11,9 @@
 #include "base/text.hpp"
 #include "tokenizer/byte_level.hpp"
 #include "tokenizer/regex.hpp"
+#include "tokenizer/train.hpp"
 #include "tokenizer/train_files.hpp"
 #include "tokenizer/utf8.hpp"
-#include "weft/tokenizer.hpp"
 
 namespace weft {
 
@@ -28,18 +28,36 @@ struct Word {
 
 using WordCounts = std::unordered_map<std::string, int64_t>;
 
-// Counts the words of a file, line by line with the line's end, as Hugging Face's trainer reads files.
-void count_words(const std::string& path, const Regex& words, WordCounts& counts) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path))
-    fail(WEFT_NOT_FOUND, "cannot read {}, which is to be trained on", path);
-  for (std::string line; std::getline(file, line);) {
-    if (!file.eof()) line += '\n';
-    const std::string text = repaired_utf8(line);
-    each_match(words, text, [&](size_t begin, size_t end) { ++counts[text.substr(begin, end - begin)]; });
+// Counts the words of texts.
+class WordCounter final : public TrainingTexts {
+ public:
+  void add(std::string_view text) override {
+    while (!text.empty()) {
+      const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+      count(text.substr(0, end));
+      text.remove_prefix(end);
+    }
   }
-  if (file.bad()) fail(WEFT_DATA_LOSS, "cannot read {} to its end", path);
-}
+  void add_file(const std::string& path) override {
+    std::ifstream file(path, std::ios::binary);
+    if (!file || std::filesystem::is_directory(path))
+      fail(WEFT_NOT_FOUND, "cannot read {}, which is to be trained on", path);
+    for (std::string line; std::getline(file, line);) {
+      if (!file.eof()) line += '\n';
+      count(line);
+    }
+    if (file.bad()) fail(WEFT_DATA_LOSS, "cannot read {} to its end", path);
+  }
+  const WordCounts& counts() const { return counts_; }
+
+ private:
+  void count(std::string_view line) {
+    const std::string text = repaired_utf8(line);
+    each_match(words_, text, [&](size_t begin, size_t end) { ++counts_[text.substr(begin, end - begin)]; });
+  }
+  const Regex words_{kByteLevelWords, "the expression of words"};
+  WordCounts counts_;
+};
 
 // The merge that comes next: the most frequent pair, and of equal ones that of the smallest ids.
 struct Candidate {
@@ -178,20 +196,27 @@ std::vector<std::string> first_tokens(const BpeTrainingOptions& options) {
 
 }  // namespace
 
-void train_bpe(const std::vector<std::string>& paths, const std::string& folder,
-               const BpeTrainingOptions& options) {
-  if (paths.empty()) fail(WEFT_INVALID_ARGUMENT, "a tokenizer is trained on files: name at least one");
+void tokenizer::train_bpe_on(const std::function<void(TrainingTexts&)>& read, const std::string& folder,
+                             const BpeTrainingOptions& options) {
   std::vector<std::string> tokens = first_tokens(options);
   if (options.vocabulary_size < static_cast<int64_t>(tokens.size()) || options.vocabulary_size > 1 << 22)
     fail(WEFT_INVALID_ARGUMENT,
          "a vocabulary of {} tokens was asked for, must be from {} (256 bytes and {} special tokens) to {}",
          options.vocabulary_size, tokens.size(), options.special_tokens.size(), 1 << 22);
-  const Regex words(kByteLevelWords, "the expression of words");
-  WordCounts counts;
-  for (const std::string& path : paths) count_words(path, words, counts);
-  Trainer trainer(counts, std::move(tokens), static_cast<uint32_t>(options.special_tokens.size()));
+  WordCounter words;
+  read(words);
+  Trainer trainer(words.counts(), std::move(tokens), static_cast<uint32_t>(options.special_tokens.size()));
   trainer.run(static_cast<size_t>(options.vocabulary_size), options.min_frequency);
   write_tokenizer_files(folder, trainer.vocabulary(), trainer.merges(), options.special_tokens);
+}
+
+void train_bpe(const std::vector<std::string>& paths, const std::string& folder,
+               const BpeTrainingOptions& options) {
+  if (paths.empty()) fail(WEFT_INVALID_ARGUMENT, "a tokenizer is trained on files: name at least one");
+  const auto read = [&](TrainingTexts& texts) {
+    for (const std::string& path : paths) texts.add_file(path);
+  };
+  train_bpe_on(read, folder, options);
 }
 
 }  // namespace weft

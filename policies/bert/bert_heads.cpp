@@ -14,6 +14,10 @@ namespace weft::bert {
 
 namespace {
 
+// As BERT's own code calls them (google-research/bert, run_pretraining.py).
+constexpr const char* kMaskedAccuracy = "masked_lm_accuracy";
+constexpr const char* kSentenceAccuracy = "next_sentence_accuracy";
+
 torch::nn::Module& make_cls(const HeadSetting& setting) {
   return nn::submodule(setting.model, "cls");
 }
@@ -32,6 +36,7 @@ class TokenPrediction final : public nn::LanguageHead {
     const char* term = "loss";
     const char* output = "logits";
     bool shifts = false;
+    const char* accuracy = kMaskedAccuracy;
   };
   // Registers "predictions" in `cls`.
   TokenPrediction(torch::nn::Module& cls, const HeadSetting& setting, const Loss& loss)
@@ -62,7 +67,8 @@ class TokenPrediction final : public nn::LanguageHead {
                                     .tied_name = "bert.embeddings.word_embeddings.weight",
                                     .term = loss.term,
                                     .output = loss.output,
-                                    .shifts = loss.shifts}),
+                                    .shifts = loss.shifts,
+                                    .accuracy = loss.accuracy}),
         predictions_(std::move(predictions)) {
     const BertConfig& config = setting.config;
     // With a decoder of its own weight, transformers 5 has a bias that nothing reads.
@@ -144,6 +150,9 @@ class NextSentence final : public nn::Head {
   std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
     return sentences_.metrics(outputs.at("logits"), batch);
   }
+  std::vector<nn::Objective> objectives() const override {
+    return {{.kind = nn::Objective::Kind::kNextSentence, .sentence_labels = nn::kLabels}};
+  }
 
  private:
   SentencePrediction sentences_;
@@ -184,11 +193,18 @@ class PreTraining final : public nn::Head {
     for (nn::LossCount& count : sentences_.counts(batch)) counts.push_back(std::move(count));
     return counts;
   }
-  // The accuracy is that of the next sentence.
   std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
-    return sentences_.metrics(outputs.at(kSentenceLogits), batch);
+    std::vector<Metric> metrics = tokens_.metrics(outputs, batch);
+    for (Metric& metric : sentences_.metrics(outputs.at(kSentenceLogits), batch)) {
+      metric.name = kSentenceAccuracy;
+      metrics.push_back(std::move(metric));
+    }
+    return metrics;
   }
-  std::vector<nn::Objective> objectives() const override { return tokens_.objectives(); }
+  std::vector<nn::Objective> objectives() const override {
+    return {{.kind = nn::Objective::Kind::kMaskedLmNextSentence, .sentence_labels = kSentenceLabels},
+            {.kind = nn::Objective::Kind::kMaskedLm}};
+  }
   std::string perplexity_term() const override { return tokens_.perplexity_term(); }
   std::vector<nn::Tie> ties() const override { return tokens_.ties(); }
 
@@ -215,7 +231,8 @@ std::unique_ptr<nn::Head> pre_training_head(const HeadSetting& setting) {
 }
 
 std::unique_ptr<nn::Head> next_token_head(const HeadSetting& setting) {
-  return std::make_unique<TokenPrediction>(make_cls(setting), setting, TokenPrediction::Loss{.shifts = true});
+  return std::make_unique<TokenPrediction>(make_cls(setting), setting,
+                                           TokenPrediction::Loss{.shifts = true, .accuracy = ""});
 }
 
 std::unique_ptr<nn::Head> masked_token_head(const HeadSetting& setting) {

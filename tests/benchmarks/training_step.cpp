@@ -56,8 +56,9 @@ at::Tensor masked_labels(const at::Tensor& ids) {
 }
 
 // Random inputs and labels. A model whose inputs are tokens has them as labels too, or every seventh if it
-// learns from masked tokens; one that decodes tokens from other inputs has tokens as labels, from which it makes the inputs of its decoder; a classifier has
-// classes. `length` is a number of tokens; pixels and spectra have the size of the configuration.
+// learns from masked tokens; one that decodes tokens from other inputs has tokens as labels, from which it
+// makes the inputs of its decoder; a classifier has classes. `length` is a number of tokens; pixels and
+// spectra have the size of the configuration.
 weft::Batch fixed_batch(const weft::Model& model, int64_t size, int64_t length, int64_t rank) {
   at::Generator generator = at::detail::createCPUGenerator(1 + static_cast<uint64_t>(rank));
   const weft::Batch example = model.module().example(size, length).value();

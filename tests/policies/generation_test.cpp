@@ -52,8 +52,8 @@ TEST(Generation, GivesTheSameIdsUnderPipelineStages) {
     for (const GeneratedIds& wanted : all) {
       const Oracle oracle = Oracle::load(wanted.file);
       const OracleFolder made(oracle);
-      for (const char* style : {"", R"(, "pp_style": "interleaved", "num_model_chunks": 2)",
-                                R"(, "pp_style": "zbv")"}) {
+      for (const char* style :
+           {"", R"(, "pp_style": "interleaved", "num_model_chunks": 2)", R"(, "pp_style": "zbv")"}) {
         Model model = Model::open(made.folder().path(), oracle.architecture);
         const bool enough = model.module().units().size() >= (*style == 0 ? 2 : 4);
         if (!enough) continue;

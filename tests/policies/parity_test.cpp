@@ -260,6 +260,26 @@ TEST_P(Parity, MeasuresTheAccuracyOfAClassifier) {
   EXPECT_EQ(metrics[0].count, labels.ne(-100).sum().item<double>());
 }
 
+// Of masked tokens, and of the next sentence.
+TEST_P(Parity, MeasuresTheAccuracyOfPreTraining) {
+  const bool both = oracle_.architecture == "BertForPreTraining";
+  if (!both && oracle_.architecture != "BertForMaskedLM") return;
+  const Batch batch = oracle_.batch();
+  const std::vector<Metric> metrics = model_->metrics(model_->outputs(run(*model_, batch)), batch);
+  const auto expect_metric = [&](const Metric& metric, const char* name, const char* logits,
+                                 const char* field) {
+    const at::Tensor labels = batch.at(field).reshape(-1);
+    const at::Tensor found = oracle_.outputs.at(logits).flatten(0, -2).argmax(-1);
+    EXPECT_EQ(metric.name, name);
+    EXPECT_EQ(metric.sum, found.eq(labels).sum().item<double>());
+    EXPECT_EQ(metric.count, labels.ne(-100).sum().item<double>());
+  };
+  ASSERT_EQ(metrics.size(), both ? 2u : 1u);
+  expect_metric(metrics[0], "masked_lm_accuracy", both ? "prediction_logits" : "logits", "labels");
+  if (both)
+    expect_metric(metrics[1], "next_sentence_accuracy", "seq_relationship_logits", "next_sentence_label");
+}
+
 TEST_P(Parity, PassesTheFieldsThatBoundarySays) {
   const Batch batch = oracle_.batch();
   State state = model_->input(batch);

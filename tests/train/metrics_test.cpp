@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <random>
 
 #include "support/oracle_python.hpp"
@@ -124,6 +126,77 @@ TEST_F(Metrics, AreTheSameOnRanksAndInBatchesOfAnySize) {
       EXPECT_EQ(found.at("labels"), expected.at("labels"));
       for (const std::string& name : of.metrics)
         EXPECT_NEAR(found.at(name), expected.at(name), 1e-14) << testing::PrintToString(more);
+    }
+  }
+}
+
+// What BERT predicts of masked tokens and of the next sentence, from the logits that `weft forward` writes.
+class PreTrainingMetrics : public Metrics {
+ protected:
+  // Returns samples of 9 ids with a few labels; those of pairs, too, for BertForPreTraining.
+  static RawTensors samples(bool pairs) {
+    RawTensors samples = inputs(8);
+    std::vector<int64_t> labels = numbers(kSamples * kLength, 0, 7, 9);
+    // Two tensor-parallel ranks have the classes 0 to 4 and 5 to 8.
+    for (int64_t& label : labels) label = label > 4 ? -100 : 8 - label;
+    samples["labels"] = int64_tensor({kSamples, kLength}, labels);
+    if (pairs) samples["next_sentence_label"] = int64_tensor({kSamples}, numbers(kSamples, 0, 1, 10));
+    return samples;
+  }
+  // Trains a model of this class for a few steps.
+  void train(const std::string& architecture, const RawTensors& samples) const {
+    const std::string config = folder_.file(
+        "bert.json", R"({"model_type": "bert", "architectures": [")" + architecture + R"("], "vocab_size": 9,
+        "hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+        "max_position_embeddings": 16, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})");
+    folder_.file("model.safetensors", safetensors_bytes(samples));
+    RawTensors unlabelled = samples;
+    std::erase_if(unlabelled, [](const auto& item) { return item.first.find("label") != std::string::npos; });
+    folder_.file("unlabelled.safetensors", safetensors_bytes(unlabelled));
+    expect_success({"train", "--model", config, "--data", in("model.safetensors"), "--batch-size", "23",
+                    "--steps", "8", "--lr", "0.02", "--strategy", "none", "--save", in("model")});
+    expect_success({"forward", "--model", in("model"), "--inputs", in("unlabelled.safetensors"), "--output",
+                    in("logits.safetensors")});
+  }
+  // Returns the share of labels with the largest logit.
+  double share(const std::string& output, const RawTensor& labels) const {
+    const std::vector<float> logits = float_values(read_safetensors(in("logits.safetensors")).at(output));
+    const size_t count = labels.bytes.size() / sizeof(int64_t), classes = logits.size() / count;
+    double right = 0, counted = 0;
+    for (size_t i = 0; i < count; ++i) {
+      int64_t label = 0;
+      std::memcpy(&label, labels.bytes.data() + i * sizeof(label), sizeof(label));
+      const auto row = logits.begin() + static_cast<std::ptrdiff_t>(i * classes);
+      counted += label >= 0;
+      right += std::max_element(row, row + static_cast<std::ptrdiff_t>(classes)) - row == label;
+    }
+    return right / counted;
+  }
+};
+
+TEST_F(PreTrainingMetrics, AreThoseOfTheLogitsOnAnyRanks) {
+  for (const bool pairs : {false, true}) {
+    const RawTensors given = samples(pairs);
+    train(pairs ? "BertForPreTraining" : "BertForMaskedLM", given);
+    std::map<std::string, double> expected;
+    expected["masked_lm_accuracy"] = share(pairs ? "prediction_logits" : "logits", given.at("labels"));
+    if (pairs)
+      expected["next_sentence_accuracy"] = share("seq_relationship_logits", given.at("next_sentence_label"));
+    const Words hybrid = {"-n", "2", "--strategy", "hybrid_parallel"},
+                // Otherwise the first rank has all of so few tokens.
+        split = hybrid + Words{"-o", "tp_size=2", "-o", "make_vocab_size_divisible_by=1"};
+    for (const Words& more :
+         {Words{}, Words{"--batch-size", "5"}, Words{"-n", "2", "--batch-size", "4"}, split,
+          split + Words{"-o", "parallel_output=false"}, hybrid + Words{"-o", "pp_size=2"},
+          hybrid + Words{"-o", "sp_size=2", "-o", "enable_sequence_parallelism=true", "-o",
+                         "sequence_parallelism_mode=ring_attn"}}) {
+      const nlohmann::json found = evaluate(in("model"), more);
+      EXPECT_FALSE(found.contains("accuracy"));
+      for (const auto& [name, value] : expected) {
+        EXPECT_GT(value, 0.2) << name;  // otherwise it shows little
+        EXPECT_LT(value, 0.95) << name;
+        EXPECT_NEAR(found.at(name), value, 1e-12) << name << testing::PrintToString(more);
+      }
     }
   }
 }

@@ -146,7 +146,8 @@ TEST_F(Objectives, AreRefusedForAClassThatCannotLearnByThem) {
     return Words{"train", "--model", model, "--objective", name} + steps + more;
   };
   EXPECT_TRUE(refuses(objective(config_, "mask_lm"), 1,
-                      {"--objective is \"mask_lm\", must be causal_lm, masked_lm, masked_image",
+                      {"--objective is \"mask_lm\", must be causal_lm, masked_lm, next_sentence, "
+                       "masked_lm_next_sentence, masked_image",
                        "did you mean \"masked_lm\"?"}));
   EXPECT_TRUE(refuses(objective(config_, "masked_lm", {"--mask-token-id", "3"}), 1,
                       {"GPT2LMHeadModel cannot be trained by --objective masked_lm; it can by causal_lm"}));
@@ -208,7 +209,8 @@ TEST_F(Objectives, MaskImages) {
       refuses(train + Words{"--mask-patch-size", "8", "--mask-ratio", "0"}, 1, {"--mask-ratio is 0"}));
   EXPECT_TRUE(
       refuses(train + Words{"--mask-token-id", "3"}, 1,
-              {"--mask-token-id is for the objective masked_lm, but this training is by masked_image"}));
+              {"--mask-token-id is for the objective masked_lm or masked_lm_next_sentence, but this training "
+               "is by masked_image"}));
   expect_success(train + Words{"--mask-patch-size", "8", "--strategy", "none"});
   const std::vector<double> alone = losses("m");
   expect_success(train + Words{"--mask-patch-size", "8", "-n", "2"});

@@ -70,6 +70,52 @@ TEST_F(TokenizerCommand, RefusesWhatItCannotRead) {
   EXPECT_FALSE(std::filesystem::exists(in("other/tokenizer.json")));
 }
 
+// A folder stands for its files, and JSON lines for their texts.
+TEST_F(TokenizerCommand, IsTrainedOnFoldersPatternsAndJsonLines) {
+  const auto trained = [&](const Words& data, const Words& more = {}) {
+    Words words = {"tokenizer", "train", "--vocab-size", std::to_string(kTokens), "--save", in("other")};
+    for (const std::string& path : data) words = words + Words{"--data", path};
+    expect_success(words + more);
+    return read_bytes(in("other/tokenizer.json"));
+  };
+  const std::string text = read_bytes(text_);
+  const size_t middle = text.find('\n', text.size() / 2) + 1;
+  std::filesystem::create_directories(in("folder/below"));
+  folder_.file("folder/1.txt", text.substr(0, middle));
+  folder_.file("folder/below/2.md", text.substr(middle));
+  folder_.file("folder/other.dat",
+               "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz");
+  const std::string expected = read_bytes(in("tokenizer/tokenizer.json"));
+  EXPECT_EQ(trained({in("folder")}), expected);
+  EXPECT_EQ(trained({in("folder/*.txt"), in("folder/*/*.md")}), expected);
+  EXPECT_NE(trained({in("folder/*.txt")}), expected);
+  const size_t third = text.find('\n', text.size() / 3) + 1;
+  const json plain = {{"text", text.substr(0, third)}},
+             pair = {{"prompt", text.substr(third, 7)},
+                     {"completion", text.substr(third + 7, middle - third - 7)}},
+             chat = {{"messages", {{{"role", "user"}, {"content", text.substr(middle)}}}}};
+  folder_.file("lines.jsonl", plain.dump() + "\n\n" + pair.dump() + "\n" + chat.dump() + "\n");
+  EXPECT_EQ(trained({in("lines.jsonl")}), expected);
+  folder_.file("broken.jsonl", plain.dump() + "\n{\"title\": 1}\n");
+  const Words train = {"tokenizer", "train", "--save", in("none"), "--data"};
+  EXPECT_TRUE(refuses(train + Words{in("broken.jsonl")}, 1, {"broken.jsonl:2: it has none of \"text\""}));
+  EXPECT_TRUE(refuses(train + Words{in("folder/*.log")}, 1, {"folder/*.log", "no file has such a name"}));
+  EXPECT_FALSE(std::filesystem::exists(in("none")));
+}
+
+TEST_F(TokenizerCommand, HasTheSpecialTokensThatAreGiven) {
+  const Words train = {"tokenizer", "train", "--data", text_, "--vocab-size", "300", "--save", in("other")};
+  expect_success(train + Words{"--special-token", "<end>", "--special-token", "[MASK]"});
+  const json config = json::parse(read_bytes(in("other/tokenizer_config.json")));
+  EXPECT_EQ(config.at("eos_token"), "<end>");
+  EXPECT_EQ(tokenizer({"encode", "--model", in("other")}, "<end>[MASK]\n").out, "[0,1]\n");
+  EXPECT_NE(tokenizer({"encode", "--model", in("other")}, "<|endoftext|>\n").out, "[0]\n");
+  EXPECT_EQ(tokenizer({"encode", "--model", in("tokenizer")}, "<|endoftext|>\n").out, "[0]\n");
+  EXPECT_TRUE(refuses(train + Words{"--special-token", "a"}, 1, {"the special token \"a\"", "a byte's"}));
+  EXPECT_TRUE(refuses(train + Words{"--special-token", ""}, 1, {"a special token is \"\""}));
+  EXPECT_TRUE(refuses(train + Words{"--special-token", "<x>", "--special-token", "<x>"}, 1, {"given twice"}));
+}
+
 TEST_F(TokenizerCommand, ServesTrainingEvaluationAndGeneration) {
   expect_success({"train", "--model", model(), "--data", text_, "--steps", "3", "--batch-size", "4",
                   "--sequence-length", "16", "--save", in("out")});

@@ -1,5 +1,9 @@
 // with_objective() in C++: the batches of ranks are parts of the same masked batch, bit for bit.
 #include <ATen/ATen.h>
+#include <weft/nn/model.hpp>
+
+#include <filesystem>
+#include <set>
 
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
@@ -63,7 +67,9 @@ TEST_F(WithObjective, NamesWhatAClassLearnsBy) {
   using Names = std::vector<std::string>;
   const Model bert = Model::open(bert_);
   EXPECT_EQ(objectives(bert), Names{"masked_lm"});
-  EXPECT_EQ(objectives(Model::open(bert_, "BertForPreTraining")), Names{"masked_lm"});
+  EXPECT_EQ(objectives(Model::open(bert_, "BertForPreTraining")),
+            (Names{"masked_lm_next_sentence", "masked_lm"}));
+  EXPECT_EQ(objectives(Model::open(bert_, "BertForNextSentencePrediction")), Names{"next_sentence"});
   EXPECT_EQ(objectives(Model::open(bert_, "BertForTokenClassification")), Names());
   EXPECT_EQ(objectives(Model::open(bert_, "BertModel")), Names());
   const std::string gpt2 = folder_.file("gpt2.json", config_json());
@@ -93,6 +99,45 @@ TEST_F(WithObjective, NamesTheFieldsOfItsOptions) {
   expect_refusal(bert, {.mask_token_id = 3, .mask_ratio = 0.5},
                  "mask_ratio is for the objective masked_image");
   expect_refusal(gpt2, {.special_ids = std::vector<int64_t>()}, "special_ids is for the objective masked_lm");
+}
+
+// As a program makes the pairs of BERT's pre-training: with the tokenizer's special tokens and types.
+TEST_F(WithObjective, MasksPairsOfSentences) {
+  std::filesystem::create_directory(folder_.path() + "/bert");
+  folder_.file("bert/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\na\nb\n");
+  folder_.file("bert/tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
+  const Tokenizer tokenizer = Tokenizer::open(folder_.path() + "/bert");
+  const std::string text =
+      folder_.file("text.jsonl", "{\"text\": \"a a. a a a.\"}\n{\"text\": \"b. b b b b b.\"}\n");
+  const auto pairs =
+      data::open_text({{text, {}}}, tokenizer,
+                      {.sequence_length = 12, .labels = false, .sentence_labels = "next_sentence_label"});
+  ASSERT_EQ(pairs->size(), 2);
+  std::set<std::string> texts;
+  for (int64_t epoch = 0; epoch < 40; ++epoch) {
+    const Batch batch = pairs->get_in_epoch({0}, epoch);
+    const at::Tensor ids = batch.at("input_ids")[0], types = batch.at("token_type_ids")[0];
+    const int64_t used = batch.at("attention_mask").sum().item<int64_t>();
+    const std::vector<int64_t> row(ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + used);
+    texts.insert(tokenizer.decode(row, false));
+    // [CLS] a a . [SEP] are of the first type.
+    EXPECT_TRUE(types.eq(at::arange(12).ge(5).logical_and(at::arange(12).lt(used))).all().item<bool>());
+    EXPECT_EQ(batch.at("next_sentence_label").item<int64_t>(), ids.eq(7).any().item<int64_t>());
+  }
+  // In the last one the end of no sentence is near enough to the token that was drawn.
+  EXPECT_EQ(texts, (std::set<std::string>{"[CLS] a a. [SEP] a a a. [SEP]", "[CLS] a a. [SEP] b b b b [SEP]",
+                                          "[CLS] a a. [SEP] b b b. [SEP]"}));
+  const Model bert = Model::open(bert_, "BertForPreTraining");
+  const ObjectiveOptions options = {.objective = "masked_lm", .mask_token_id = 4, .special_ids = {{0, 2, 3}}};
+  const Batch masked = with_objective(bert, pairs, options)->get({0, 1});
+  EXPECT_NO_THROW(bert.module().input(masked));
+  EXPECT_EQ(bert.module().counts(masked).size(), 2u);  // of masked tokens, and of pairs
+  for (const char* objective : {"", "masked_lm_next_sentence"}) {
+    ObjectiveOptions direct = options;
+    direct.objective = objective;
+    EXPECT_ERROR(with_objective(bert, data::text(text_, 32), direct), WEFT_INVALID_ARGUMENT,
+                 "pairs sentences of documents", "TextOptions::sentence_labels");
+  }
 }
 
 TEST_F(WithObjective, TakesAVocabularyWithoutSpecialIds) {

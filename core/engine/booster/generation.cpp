@@ -45,7 +45,8 @@ nn::Decoding decoding_of(const nn::Model& model) {
 void require_whole(Bindings& bindings) {
   if (bindings.mesh().splits(Mesh::stages()) && bindings.stages().virtual_stages() == 1)
     fail(WEFT_UNIMPLEMENTED,
-         "generation runs units in their order, but the strategy {} schedules its pipeline stages itself; load "
+         "generation runs units in their order, but the strategy {} schedules its pipeline stages itself; "
+         "load "
          "the model under another strategy",
          bindings.strategy_name());
   const parallel::AppliedPlan* const plan = bindings.plan();

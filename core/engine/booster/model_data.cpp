@@ -1,6 +1,7 @@
 #include "booster/model_data.hpp"
 
 #include "base/text.hpp"
+#include "data/encoded_text.hpp"
 #include "data/text_documents.hpp"
 #include "weft/nn/image_model.hpp"
 #include "weft/nn/token_model.hpp"
@@ -104,14 +105,18 @@ std::shared_ptr<data::Dataset> open_text_dataset(const Model& model,
   const nn::TokenModel& tokens = complete(model, sources.front().path, tokenizer, called, text);
   const std::optional<nn::Decoding> decoding = model.module().decoding();
   text.positions = decoding && !decoding->positions.empty();
-  return label_text(model, options, called, [&](bool labels) {
-    if (labels && !tokens.continues_text())
+  return label_text(model, options, called, [&](const TextLabels& labels) {
+    if (labels.of_tokens && !tokens.continues_text())
       fail(WEFT_INVALID_ARGUMENT,
            "{}: {} does not predict the next token, so text has no labels for it; give its inputs and labels "
            "under their names in a .safetensors file",
            sources.front().path, model.architecture());
-    text.labels = labels;
-    return tokenizer ? data::open_text(sources, *tokenizer, text) : data::open_bytes(sources, text);
+    text.labels = labels.of_tokens;
+    text.sentence_labels = labels.of_sentences;
+    if (!tokenizer) return TextWithSpecialIds{data::open_bytes(sources, text)};
+    const bool pairs = !text.sentence_labels.empty();
+    return TextWithSpecialIds{data::open_text(sources, *tokenizer, text),
+                              pairs ? data::special_ids_of_pairs(*tokenizer) : std::vector<int64_t>()};
   });
 }
 
@@ -131,12 +136,12 @@ std::shared_ptr<data::TextDocuments> open_text_documents(const Model& model,
          called("by_document"), model.architecture());
   complete(model, sources.front().path, tokenizer, called, text);
   std::shared_ptr<data::TextDocuments> documents;
-  label_text(model, options, called, [&](bool labels) {
-    if (!labels)
+  label_text(model, options, called, [&](const TextLabels& labels) {
+    if (!labels.of_tokens)
       fail(WEFT_INVALID_ARGUMENT, "{} measures how tokens follow each other, but {} is {}; leave it out",
            called("by_document"), called("objective"), options.objective);
     documents = data::open_documents(sources, tokenizer, text);
-    return documents;
+    return TextWithSpecialIds{documents};
   });
   return documents;
 }

@@ -65,11 +65,23 @@ std::shared_ptr<data::TextDocuments> open_text_documents(const Model& model,
                                                          data::TextOptions text,
                                                          const ObjectiveOptions& options,
                                                          const SettingName& called);
-// Returns the samples that `open` returns, which have labels of their own for causal_lm if it is called with
-// true, with the labels of the objective. Throws INVALID_ARGUMENT like with_objective().
-std::shared_ptr<data::Dataset> label_text(
-    const Model& model, const ObjectiveOptions& options, const SettingName& called,
-    const std::function<std::shared_ptr<data::Dataset>(bool labels)>& open);
+// The labels that samples of text have before an objective makes others from the ids.
+struct TextLabels {
+  bool of_tokens = true;          // those of causal_lm
+  std::string of_sentences = {};  // the field of the labels of pairs (TextOptions::sentence_labels), or empty
+};
+// Samples of text, and the ids in them that are special whatever the options say: those that join a pair.
+struct TextWithSpecialIds {
+  std::shared_ptr<data::Dataset> dataset;
+  std::vector<int64_t> special_ids = {};
+};
+// Returns the samples that `open` returns with these labels, with the labels of the objective. Throws
+// INVALID_ARGUMENT like with_objective(), but makes pairs of sentences.
+std::shared_ptr<data::Dataset> label_text(const Model& model, const ObjectiveOptions& options,
+                                          const SettingName& called,
+                                          const std::function<TextWithSpecialIds(const TextLabels&)>& open);
+// Returns whether samples of text are pairs of sentences. Throws like with_objective().
+bool makes_pairs(const Model& model, const ObjectiveOptions& options, const SettingName& called);
 // Does what the function of weft/objective.hpp does.
 std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_ptr<data::Dataset> dataset,
                                               const ObjectiveOptions& options, const SettingName& called);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/text.hpp"
 #include "booster/model_data.hpp"
@@ -14,9 +15,11 @@ namespace {
 
 using Kind = nn::Objective::Kind;
 
-constexpr std::array<std::pair<Kind, const char*>, 3> kNames = {{
+constexpr std::array<std::pair<Kind, const char*>, 5> kNames = {{
     {Kind::kCausalLm, "causal_lm"},
     {Kind::kMaskedLm, "masked_lm"},
+    {Kind::kNextSentence, "next_sentence"},
+    {Kind::kMaskedLmNextSentence, "masked_lm_next_sentence"},
     {Kind::kMaskedImage, "masked_image"},
 }};
 
@@ -33,6 +36,10 @@ Kind kind_named(const std::string& name, const SettingName& called) {
   }
   fail(WEFT_INVALID_ARGUMENT, "{} is \"{}\", must be {}{}", called("objective"), printable(name, 60),
        fmt::join(known, ", "), did_you_mean(name, known));
+}
+
+bool makes_pairs(Kind kind) {
+  return kind == Kind::kNextSentence || kind == Kind::kMaskedLmNextSentence;
 }
 
 std::string can_learn(const Model& model) {
@@ -56,27 +63,46 @@ nn::Objective chosen(const Model& model, const std::string& name, const SettingN
        name, can_learn(model));
 }
 
-// Throws for a setting that `objective` does not read; an empty name stands for the labels of the data.
-void refuse_without_effect(const ObjectiveOptions& options, const std::string& objective,
+// Throws for a setting that an objective does not read; none stands for the labels of the data.
+void refuse_without_effect(const ObjectiveOptions& options, std::optional<Kind> objective,
                            const SettingName& called) {
+  const std::vector<Kind> masks = {Kind::kMaskedLm, Kind::kMaskedLmNextSentence},
+                          images = {Kind::kMaskedImage};
   struct Setting {
-    const char *name, *of;
+    const char* name;
+    const std::vector<Kind>& of;
     bool given;
   };
   const Setting settings[] = {
-      {"mask_token_id", "masked_lm", options.mask_token_id.has_value()},
-      {"special_ids", "masked_lm", options.special_ids.has_value()},
-      {"mlm_probability", "masked_lm", options.mlm_probability.has_value()},
-      {"mask_ratio", "masked_image", options.mask_ratio.has_value()},
-      {"mask_patch_size", "masked_image", options.mask_patch_size.has_value()},
+      {"mask_token_id", masks, options.mask_token_id.has_value()},
+      {"special_ids", masks, options.special_ids.has_value()},
+      {"mlm_probability", masks, options.mlm_probability.has_value()},
+      {"mask_ratio", images, options.mask_ratio.has_value()},
+      {"mask_patch_size", images, options.mask_patch_size.has_value()},
   };
-  for (const Setting& setting : settings)
-    if (setting.given && setting.of != objective)
-      fail(WEFT_INVALID_ARGUMENT, "{} is for the objective {}, but {}; leave it out", called(setting.name),
-           setting.of,
-           objective.empty()
-               ? fmt::format("the labels are those of the data, because {} is not given", called("objective"))
-               : fmt::format("this training is by {}", objective));
+  for (const Setting& setting : settings) {
+    const bool has_effect =
+        objective && std::find(setting.of.begin(), setting.of.end(), *objective) != setting.of.end();
+    if (!setting.given || has_effect) continue;
+    std::vector<const char*> names;
+    for (const Kind kind : setting.of) names.push_back(name_of(kind));
+    fail(WEFT_INVALID_ARGUMENT, "{} is for the objective {}, but {}; leave it out", called(setting.name),
+         fmt::join(names, " or "),
+         objective
+             ? fmt::format("this training is by {}", name_of(*objective))
+             : fmt::format("the labels are those of the data, because {} is not given", called("objective")));
+  }
+}
+
+// Throws because `objective` makes pairs of sentences, and `data` has no documents to make them from.
+[[noreturn]] void refuse_samples(const Model& model, Kind objective, const std::string& data,
+                                 const SettingName& called) {
+  fail(WEFT_INVALID_ARGUMENT,
+       "{}: {} is trained by {} {}, which pairs sentences of documents, but this data has none; give text "
+       "files, JSON lines or a folder of them and a tokenizer (in a program, open it with "
+       "TextOptions::sentence_labels), or another {}: {}",
+       data.empty() ? "the data" : data, model.architecture(), called("objective"), name_of(objective),
+       called("objective"), can_learn(model));
 }
 
 double share(const std::string& name, const std::optional<double>& given, double otherwise) {
@@ -97,17 +123,18 @@ Vocabulary vocabulary_of(const Model& model, Kind kind) {
 }
 
 std::shared_ptr<data::Dataset> mask_tokens(const Model& model, std::shared_ptr<data::Dataset> dataset,
-                                           const ObjectiveOptions& options, const SettingName& called) {
-  const Vocabulary vocabulary = vocabulary_of(model, Kind::kMaskedLm);
+                                           Kind objective, const ObjectiveOptions& options,
+                                           const SettingName& called) {
+  const Vocabulary vocabulary = vocabulary_of(model, objective);
   data::TokenMasking masking;
   masking.field = vocabulary.field;
   masking.vocabulary = vocabulary.size;
   masking.probability = share(called("mlm_probability"), options.mlm_probability, masking.probability);
   if (!options.mask_token_id)
     fail(WEFT_INVALID_ARGUMENT,
-         "{} is trained by the objective masked_lm, which needs {}: give the id of the token that replaces "
-         "masked ones, [MASK] in the tokenizer of the model",
-         model.architecture(), called("mask_token_id"));
+         "{} is trained by the objective {}, which needs {}: give the id of the token that replaces masked "
+         "ones, [MASK] in the tokenizer of the model",
+         model.architecture(), name_of(objective), called("mask_token_id"));
   masking.mask_token_id = *options.mask_token_id;
   require_id(model, called("mask_token_id"), "is", masking.mask_token_id, vocabulary.size);
   masking.special_ids = options.special_ids.value_or(std::vector<int64_t>());
@@ -147,29 +174,46 @@ std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_pt
                                               const ObjectiveOptions& options, const SettingName& called) {
   if (!dataset) fail(WEFT_INVALID_ARGUMENT, "with_objective: no data set was given");
   const nn::Objective objective = chosen(model, options.objective, called);
-  refuse_without_effect(options, name_of(objective.kind), called);
+  refuse_without_effect(options, objective.kind, called);
   switch (objective.kind) {
     case Kind::kCausalLm:
       return data::with_next_tokens(std::move(dataset), vocabulary_of(model, objective.kind).field, called);
     case Kind::kMaskedLm:
-      return mask_tokens(model, std::move(dataset), options, called);
+      return mask_tokens(model, std::move(dataset), objective.kind, options, called);
+    case Kind::kNextSentence:
+    case Kind::kMaskedLmNextSentence:
+      refuse_samples(model, objective.kind, dataset->name(), called);
     case Kind::kMaskedImage:
       return mask_patches(objective, std::move(dataset), options, called);
   }
   return dataset;
 }
 
-std::shared_ptr<data::Dataset> label_text(
-    const Model& model, const ObjectiveOptions& options, const SettingName& called,
-    const std::function<std::shared_ptr<data::Dataset>(bool labels)>& open) {
+std::shared_ptr<data::Dataset> label_text(const Model& model, const ObjectiveOptions& options,
+                                          const SettingName& called,
+                                          const std::function<TextWithSpecialIds(const TextLabels&)>& open) {
   if (options.objective.empty() && model.module().objectives().empty()) {
-    refuse_without_effect(options, "", called);
-    return open(true);
+    refuse_without_effect(options, std::nullopt, called);
+    return open({}).dataset;
   }
-  const Kind kind = chosen(model, options.objective, called).kind;
-  refuse_without_effect(options, name_of(kind), called);
-  if (kind == Kind::kCausalLm) return open(true);
-  return with_objective(model, open(false), options, called);
+  const nn::Objective objective = chosen(model, options.objective, called);
+  refuse_without_effect(options, objective.kind, called);
+  if (objective.kind == Kind::kCausalLm) return open({}).dataset;
+  if (!makes_pairs(objective.kind))
+    return with_objective(model, open({.of_tokens = false}).dataset, options, called);
+  TextWithSpecialIds pairs = open({.of_tokens = false, .of_sentences = objective.sentence_labels});
+  if (objective.kind == Kind::kNextSentence) return pairs.dataset;
+  ObjectiveOptions complete = options;
+  std::vector<int64_t>& special = pairs.special_ids;
+  if (options.special_ids)
+    special.insert(special.end(), options.special_ids->begin(), options.special_ids->end());
+  complete.special_ids = std::move(special);
+  return mask_tokens(model, std::move(pairs.dataset), objective.kind, complete, called);
+}
+
+bool makes_pairs(const Model& model, const ObjectiveOptions& options, const SettingName& called) {
+  if (options.objective.empty() && model.module().objectives().empty()) return false;
+  return makes_pairs(chosen(model, options.objective, called).kind);
 }
 
 std::shared_ptr<data::Dataset> with_usual_objective(const Model& model,
@@ -178,7 +222,7 @@ std::shared_ptr<data::Dataset> with_usual_objective(const Model& model,
                                                     const SettingName& called) {
   if (!options.objective.empty() || !model.module().objectives().empty())
     return with_objective(model, std::move(dataset), options, called);
-  refuse_without_effect(options, "", called);
+  refuse_without_effect(options, std::nullopt, called);
   return dataset;
 }
 
@@ -187,12 +231,13 @@ std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::strin
                                             const ObjectiveOptions& options, const SettingName& called) {
   const bool has_labels = path.ends_with(".safetensors");
   if (options.objective.empty() && (has_labels || model.module().objectives().empty())) {
-    refuse_without_effect(options, "", called);
+    refuse_without_effect(options, std::nullopt, called);
     return open_dataset(model, path, sequence_length, type, called);
   }
   // First, because without an objective the data may not be worth reading.
   const Kind kind = chosen(model, options.objective, called).kind;
-  refuse_without_effect(options, name_of(kind), called);
+  refuse_without_effect(options, kind, called);
+  if (makes_pairs(kind)) refuse_samples(model, kind, path, called);
   auto dataset = open_samples(model, path, sequence_length, type, called);
   // The windows of a text have ids and labels of causal_lm already.
   if (kind == Kind::kCausalLm && !has_labels) return dataset;

@@ -110,6 +110,7 @@ void TextData::read_options(const json& arguments, data::Part otherwise) {
   options_.packing = choice<Packing>(
       arguments, "packing",
       {{"documents", Packing::kDocuments}, {"stream", Packing::kStream}, {"none", Packing::kNone}});
+  packing_is_given_ = given(arguments, "packing");
   options_.drop_long_documents = choice<bool>(arguments, "long_documents", {{"cut", false}, {"drop", true}});
   options_.held_out = real(arguments, "held_out", 0);
   if (given(arguments, "held_out") && !(options_.held_out > 0 && options_.held_out < 1))
@@ -152,6 +153,12 @@ data::TextOptions TextData::options_for(const ObjectiveOptions& objective) const
 }
 
 std::shared_ptr<data::Dataset> TextData::open(const Model& model, const ObjectiveOptions& objective) const {
+  if (packing_is_given_ && makes_pairs(model, objective, flag_of))
+    fail(WEFT_INVALID_ARGUMENT,
+         "--packing has no effect here, because {} is trained on pairs of sentences, each of which is a "
+         "sample; "
+         "leave it out",
+         model.architecture());
   return open_text_dataset(model, sources_, tokenizer_, options_for(objective), objective, flag_of);
 }
 

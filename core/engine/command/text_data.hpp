@@ -40,7 +40,7 @@ class TextData {
   std::vector<data::TextSource> sources_;
   data::TextOptions options_;
   std::optional<Tokenizer> tokenizer_;
-  bool wanted_ = false;
+  bool wanted_ = false, packing_is_given_ = false;
 };
 
 }  // namespace weft::command

@@ -1,5 +1,6 @@
 // `weft tokenizer`.
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -8,7 +9,10 @@
 #include "base/text.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "data/documents.hpp"
+#include "data/text_files.hpp"
 #include "host/launch/rank_signals.hpp"
+#include "tokenizer/train.hpp"
 #include "weft/tokenizer.hpp"
 
 namespace weft::command {
@@ -52,16 +56,50 @@ int decode_ids(const json& arguments) {
   });
 }
 
+namespace {
+
+// Adds the texts of the lines of a file.
+void add_lines(const std::string& path, const std::string& shown, tokenizer::TrainingTexts& texts) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(WEFT_NOT_FOUND, "cannot read {}, which is to be trained on", shown);
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    const std::string_view content = trim(line);
+    if (content.empty()) continue;
+    try {
+      for (const std::string& text : data::texts_of_line(content)) texts.add(text);
+    } catch (const Error& error) {
+      throw Error(error.status(), fmt::format("{}:{}: {}", shown, number, error.what()));
+    }
+  }
+  if (file.bad()) fail(WEFT_DATA_LOSS, "cannot read {} to its end", shown);
+}
+
+}  // namespace
+
 int train_tokenizer(const json& arguments) {
   if (!given(arguments, "data"))
-    fail(WEFT_INVALID_ARGUMENT, "--data is missing: name one or more files of text to train on");
+    fail(WEFT_INVALID_ARGUMENT, "--data is missing: name a file of text to train on, a folder or a pattern");
   BpeTrainingOptions options;
   options.vocabulary_size = integer(arguments, "vocab_size", options.vocabulary_size);
   options.min_frequency = integer(arguments, "min_frequency", options.min_frequency);
   if (options.min_frequency < 1)
     fail(WEFT_INVALID_ARGUMENT, "--min-frequency is {}, must be at least 1", options.min_frequency);
+  if (given(arguments, "special_tokens"))
+    options.special_tokens = arguments.at("special_tokens").get<std::vector<std::string>>();
+  std::vector<data::TextFiles> sources;
+  for (const std::string& path : arguments.at("data").get<std::vector<std::string>>())
+    sources.push_back(data::find_text_files(path));
+  const auto read = [&](tokenizer::TrainingTexts& texts) {
+    for (const data::TextFiles& source : sources)
+      for (size_t file = 0; file < source.files.size(); ++file)
+        if (data::has_json_lines(source.files[file]))
+          add_lines(source.path(file), source.shown(file), texts);
+        else
+          texts.add_file(source.path(file));
+  };
   const std::string folder = text(arguments, "save");
-  train_bpe(arguments.at("data").get<std::vector<std::string>>(), folder, options);
+  tokenizer::train_bpe_on(read, folder, options);
   const std::string line =
       fmt::format("{} tokens in {}\n", Tokenizer::open(folder).vocabulary_size(), folder);
   std::fputs(line.c_str(), stderr);

@@ -14,6 +14,11 @@ Batch DerivedDataset::get_in_epoch(const std::vector<int64_t>& indices, int64_t 
   return batch;
 }
 
+std::string DerivedDataset::with_objective_before(const std::string& own) const {
+  const std::string before = dataset_->objective();
+  return before.empty() ? own : fmt::format("{}, and {}", before, own);
+}
+
 void DerivedDataset::refuse(const std::string& text) const {
   fail(WEFT_INVALID_ARGUMENT, "{}: {}", name().empty() ? "the data" : name(), text);
 }

@@ -29,6 +29,8 @@ class DerivedDataset : public Dataset {
   // Makes the fields in `batch`, which passed check(): the samples at `indices`, as epoch `epoch` has them.
   virtual void make(const std::vector<int64_t>& indices, int64_t epoch, Batch& batch) const = 0;
 
+  // Returns `own`, the description of this objective, behind that of the other data set if it has one.
+  std::string with_objective_before(const std::string& own) const;
   Batch first_sample() const { return dataset_->get({0}); }
   // Returns what messages call a setting of the objective.
   std::string setting_name(const char* setting) const { return called_(setting); }

@@ -47,6 +47,36 @@ size_t common_prefix(const std::vector<int64_t>& a, const std::vector<int64_t>& 
       std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(size), b.begin()).first - a.begin());
 }
 
+// Returns the object of a line, which has exactly one of the forms of TextSource.
+json parsed_line(std::string_view text) {
+  json object = parse_json(text, "not JSON");
+  if (!object.is_object())
+    fail(WEFT_INVALID_ARGUMENT, "the line is {}, must be an object with \"text\"{}", json_kind(object),
+         object.is_array() ? " of its own: one object a line, without brackets around all" : "");
+  const bool chat = object.contains("messages"), plain = object.contains("text"),
+             pair = object.contains("prompt") || object.contains("completion");
+  if (int{chat} + int{pair} + int{plain} != 1)
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "it has {} \"text\", \"prompt\" with \"completion\", and \"messages\", must have exactly one of them",
+        chat || pair || plain ? "several of" : "none of");
+  return object;
+}
+
+std::vector<ChatMessage> messages_of(const json& messages) {
+  if (!messages.is_array() || messages.empty())
+    fail(WEFT_INVALID_ARGUMENT, "\"messages\" is {}, must be a list of at least one message",
+         messages.is_array() ? "empty" : json_kind(messages));
+  std::vector<ChatMessage> read;
+  for (const json& message : messages) {
+    if (!message.is_object())
+      fail(WEFT_INVALID_ARGUMENT, "message {} is {}, must be {{\"role\": ..., \"content\": ...}}",
+           read.size() + 1, json_kind(message));
+    read.push_back({text_at(message, "role"), text_at(message, "content")});
+  }
+  return read;
+}
+
 }  // namespace
 
 // A document as pieces of text, of which some are learned.
@@ -169,36 +199,25 @@ void DocumentEncoder::encode_lines(const TextPiece& piece, std::string_view cont
 }
 
 DocumentEncoder::Line DocumentEncoder::read_line(std::string_view text) const {
-  const json object = parse_json(text, "not JSON");
-  if (!object.is_object())
-    fail(WEFT_INVALID_ARGUMENT, "the line is {}, must be an object with \"text\"{}", json_kind(object),
-         object.is_array() ? " of its own: one object a line, without brackets around all" : "");
-  const bool chat = object.contains("messages");
-  const bool pair = object.contains("prompt") || object.contains("completion");
-  const bool plain = object.contains("text");
-  if (int{chat} + int{pair} + int{plain} != 1)
-    fail(
-        WEFT_INVALID_ARGUMENT,
-        "it has {} \"text\", \"prompt\" with \"completion\", and \"messages\", must have exactly one of them",
-        chat || pair || plain ? "several of" : "none of");
-  if (plain) return {{{text_at(object, "text"), true}}};
-  if (pair) return {{{text_at(object, "prompt")}, {text_at(object, "completion"), true}}};
-  return read_messages(object.at("messages"));
+  const json object = parsed_line(text);
+  if (object.contains("text")) return {{{text_at(object, "text"), true}}};
+  if (object.contains("messages")) return read_messages(object.at("messages"));
+  return {{{text_at(object, "prompt")}, {text_at(object, "completion"), true}}};
 }
 
 DocumentEncoder::Line DocumentEncoder::read_messages(const json& messages) const {
-  if (!messages.is_array() || messages.empty())
-    fail(WEFT_INVALID_ARGUMENT, "\"messages\" is {}, must be a list of at least one message",
-         messages.is_array() ? "empty" : json_kind(messages));
+  const std::vector<ChatMessage> read = messages_of(messages);
   if (!chat_) throw Error(WEFT_UNIMPLEMENTED, no_chat_);
-  std::vector<ChatMessage> read;
-  for (const json& message : messages) {
-    if (!message.is_object())
-      fail(WEFT_INVALID_ARGUMENT, "message {} is {}, must be {{\"role\": ..., \"content\": ...}}",
-           read.size() + 1, json_kind(message));
-    read.push_back({text_at(message, "role"), text_at(message, "content")});
-  }
   return {chat_->text_of(read), chat_->is_enclosed()};
+}
+
+std::vector<std::string> texts_of_line(std::string_view line) {
+  const json object = parsed_line(line);
+  if (object.contains("text")) return {text_at(object, "text")};
+  if (!object.contains("messages")) return {text_at(object, "prompt") + text_at(object, "completion")};
+  std::vector<std::string> texts;
+  for (const ChatMessage& message : messages_of(object.at("messages"))) texts.push_back(message.content);
+  return texts;
 }
 
 void DocumentEncoder::add_document(const Line& line, EncodedPiece& encoded) const {

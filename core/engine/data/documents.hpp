@@ -62,4 +62,9 @@ class DocumentEncoder {
   std::string no_chat_;
 };
 
+// Returns the text of a line of JSON, in the parts that TextSource names: "text"; the prompt with its
+// completion; or the content of each message, without what a chat template adds. Throws INVALID_ARGUMENT like
+// encode().
+std::vector<std::string> texts_of_line(std::string_view line);
+
 }  // namespace weft::data

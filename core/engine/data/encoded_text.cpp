@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "data/mixture.hpp"
+#include "data/sentence_pairs.hpp"
 #include "data/text_files.hpp"
 #include "data/text_samples.hpp"
 #include "data/tokenize.hpp"
@@ -35,8 +36,31 @@ void check(const std::vector<TextSource>& sources, const TextEncoder& encoder, c
   }
 }
 
-void tell_what_is_left_out(const TextSamples& samples, const nlohmann::json& made,
-                           const TextOptions& options) {
+// Returns how pairs are joined, if samples are pairs. Throws unless encoder and options make them.
+std::optional<PairFormat> checked_pair_format(const TextEncoder& encoder, const TextOptions& options) {
+  if (options.sentence_labels.empty()) return std::nullopt;
+  if (options.packing != Packing::kDocuments)
+    fail(WEFT_INVALID_ARGUMENT,
+         "a pair of sentences is a sample of its own, so that documents are not packed; leave out --packing");
+  if (options.positions)
+    fail(WEFT_INVALID_ARGUMENT,
+         "pairs of sentences have no positions, because each is a sample of its own; set "
+         "TextOptions::positions to false");
+  if (options.labels)
+    fail(WEFT_INVALID_ARGUMENT,
+         "samples of text have the labels of pairs of sentences, or those of their tokens: with "
+         "TextOptions::sentence_labels, set TextOptions::labels to false");
+  if (!encoder.pair_format)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} reads bytes, and next-sentence prediction needs a tokenizer that joins two sequences with a "
+         "token between them; give the folder of one with --tokenizer",
+         encoder.name);
+  return encoder.pair_format();
+}
+
+// Prints what was left out of the samples of a source: TextSamples or SentencePairs.
+template <class Samples>
+void tell_what_is_left_out(const Samples& samples, const nlohmann::json& made, const TextOptions& options) {
   if (!options.note) return;
   if (const int64_t broken = made.value("broken_lines", int64_t{0}); broken > 0)
     options.note(fmt::format("{}: {} broken line{} skipped, the first is {}", samples.name(), broken,
@@ -50,29 +74,37 @@ void tell_what_is_left_out(const TextSamples& samples, const nlohmann::json& mad
                              options.sequence_length));
 }
 
-std::shared_ptr<TextSamples> open_source(const TextSource& source, const TextFiles& files,
-                                         const TextEncoder& encoder, const TextOptions& options,
-                                         bool overlap = false) {
+TokenCache tokens_of(const TextSource& source, const TextFiles& files, const TextEncoder& encoder,
+                     const TextOptions& options) {
   TokenCache cache = tokenize(files, encoder, {options.skip_broken_lines, options.threads, options.progress});
   if (!options.labels && !cache.unlabelled_from(0).empty())
     fail(WEFT_INVALID_ARGUMENT,
          "{}: it has prompts or messages, whose labels are those of the answers alone, but this objective "
          "(--objective) makes labels of its own; give {{\"text\": ...}}",
          source.path);
+  return cache;
+}
+
+SampleOptions sample_options(const TextEncoder& encoder, const TextOptions& options) {
+  return {.sequence_length = options.sequence_length,
+          .packing = options.packing,
+          .drop_long_documents = options.drop_long_documents,
+          .held_out = options.held_out,
+          .part = options.part,
+          .seed = options.seed,
+          .labels = options.labels,
+          .positions = options.positions,
+          .padding = encoder.padding,
+          .pads_left = encoder.pads_left};
+}
+
+// Makes the samples of a source: `make` returns those of its tokens.
+template <class Make>
+auto open_source(const TextSource& source, const TextFiles& files, const TextEncoder& encoder,
+                 const TextOptions& options, const Make& make) {
+  TokenCache cache = tokens_of(source, files, encoder, options);
   const auto made = nlohmann::json::parse(cache.description());
-  auto samples =
-      std::make_shared<TextSamples>(std::move(cache), source.path,
-                                    SampleOptions{.sequence_length = options.sequence_length,
-                                                  .packing = options.packing,
-                                                  .drop_long_documents = options.drop_long_documents,
-                                                  .held_out = options.held_out,
-                                                  .part = options.part,
-                                                  .seed = options.seed,
-                                                  .labels = options.labels,
-                                                  .positions = options.positions,
-                                                  .padding = encoder.padding,
-                                                  .pads_left = encoder.pads_left,
-                                                  .overlap = overlap});
+  const auto samples = make(std::move(cache), sample_options(encoder, options));
   tell_what_is_left_out(*samples, made, options);
   return samples;
 }
@@ -95,9 +127,22 @@ TextEncoder byte_encoder() {
 std::shared_ptr<Dataset> open_encoded_text(const std::vector<TextSource>& sources, const TextEncoder& encoder,
                                            const TextOptions& options) {
   check(sources, encoder, options);
+  const std::optional<PairFormat> pairs = checked_pair_format(encoder, options);
   std::vector<std::shared_ptr<Dataset>> opened;
-  for (const TextSource& source : sources)
-    opened.push_back(open_source(source, find_text_files(source.path), encoder, options));
+  for (const TextSource& source : sources) {
+    const TextFiles files = find_text_files(source.path);
+    if (pairs)
+      opened.push_back(
+          open_source(source, files, encoder, options, [&](TokenCache cache, const SampleOptions& samples) {
+            return std::make_shared<SentencePairs>(std::move(cache), source.path, samples, encoder, *pairs,
+                                                   options.sentence_labels);
+          }));
+    else
+      opened.push_back(
+          open_source(source, files, encoder, options, [&](TokenCache cache, const SampleOptions& samples) {
+            return std::make_shared<TextSamples>(std::move(cache), source.path, samples);
+          }));
+  }
   if (opened.size() == 1) return opened.front();
   if (!sources.front().weight) return concatenation(opened);
   std::vector<MixturePart> parts;
@@ -119,7 +164,10 @@ std::shared_ptr<TextDocuments> open_encoded_documents(const std::vector<TextSour
            "{} has the weight {}, but each document is measured by itself, once; give {} without a weight",
            source.path, *source.weight, source.path);
     TextFiles files = find_text_files(source.path);
-    auto samples = open_source(source, files, encoder, options, true);
+    auto samples = open_source(source, files, encoder, options, [&](TokenCache cache, SampleOptions windows) {
+      windows.overlap = true;
+      return std::make_shared<TextSamples>(std::move(cache), source.path, windows);
+    });
     opened.push_back({std::move(files), std::move(samples)});
   }
   return std::make_shared<TextDocuments>(std::move(opened));

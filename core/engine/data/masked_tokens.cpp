@@ -82,8 +82,9 @@ class MaskedTokens final : public LabelledTokens {
     std::vector<int64_t> special = masking_.special_ids;
     std::sort(special.begin(), special.end());
     special.erase(std::unique(special.begin(), special.end()), special.end());
-    return fmt::format("masked_lm with mask_token_id {}, special_ids [{}], mlm_probability {} and seed {}",
-                       masking_.mask_token_id, fmt::join(special, ", "), masking_.probability, masking_.seed);
+    return with_objective_before(
+        fmt::format("masked_lm with mask_token_id {}, special_ids [{}], mlm_probability {} and seed {}",
+                    masking_.mask_token_id, fmt::join(special, ", "), masking_.probability, masking_.seed));
   }
 
  private:

@@ -38,6 +38,7 @@ class Several : public Dataset {
     for (const auto& dataset : datasets_) names.push_back(dataset->name());
     return fmt::format("{}", fmt::join(names, ", "));
   }
+  std::string objective() const final { return datasets_.front()->objective(); }
   Batch get(const std::vector<int64_t>& indices) const final { return get_in_epoch(indices, 0); }
   Batch get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const final {
     std::vector<Batch> rows;

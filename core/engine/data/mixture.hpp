@@ -18,7 +18,9 @@ struct MixturePart {
   double weight = 0;  // more than 0
 };
 
-// Returns the samples of all data sets, which have the same fields, one data set after the other.
+// The data sets below have the same fields and objective.
+
+// Returns the samples of all data sets, one data set after the other.
 std::shared_ptr<Dataset> concatenation(const std::vector<std::shared_ptr<Dataset>>& datasets);
 
 // Returns a mixture with as many samples as the data sets have together, give or take rounding: of each its

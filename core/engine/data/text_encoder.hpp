@@ -10,6 +10,21 @@
 
 namespace weft::data {
 
+// How a tokenizer joins two sequences, and which ids end a sentence.
+struct PairFormat {
+  // Ids that the tokenizer adds, with their token types.
+  struct Special {
+    std::vector<int64_t> ids, types;
+  };
+  Special before, between, after;
+  int64_t first_type = 0, second_type = 1;  // the token types of the sequences
+  std::vector<bool> sentence_ends;          // by id
+  bool ends_sentence(int64_t id) const {
+    return id >= 0 && id < static_cast<int64_t>(sentence_ends.size()) &&
+           sentence_ends[static_cast<size_t>(id)];
+  }
+};
+
 struct TextEncoder {
   using Ids = std::vector<int64_t>;
   // Returns the ids of a text, without those around a document. Called from several threads at once.
@@ -21,6 +36,9 @@ struct TextEncoder {
   std::string begin_token;      // the text of the token that begins a sequence, for chats
   int64_t padding = 0;          // the id of padding
   bool pads_left = false;
+  // Returns how pairs are joined. Throws INVALID_ARGUMENT if the tokenizer does not join them. Null if there
+  // are no tokens to join them with.
+  std::function<PairFormat()> pair_format;
 };
 
 // Returns the encoder whose tokens are bytes.

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "base/text.hpp"
-#include "data/random.hpp"
 #include "weft/nn/batch_fields.hpp"
 #include "weft/nn/token_fields.hpp"
 
@@ -16,45 +15,36 @@ namespace weft::data {
 
 namespace {
 
-bool is_held_out(int64_t document, double share, int64_t seed) {
-  return SampleRandom(seed, 0, document).unit() < share;
+// Returns the name. Throws for a length that no sample has.
+std::string checked_name(std::string name, const SampleOptions& options) {
+  if (options.sequence_length >= 2) return name;
+  fail(WEFT_INVALID_ARGUMENT, "{}: sequence length is {}, must be at least 2 (--sequence-length)", name,
+       options.sequence_length);
 }
 
 }  // namespace
 
 TextSamples::TextSamples(TokenCache cache, std::string name, SampleOptions options)
-    : cache_(std::move(cache)), name_(std::move(name)), options_(options) {
-  if (options_.sequence_length < 2)
-    fail(WEFT_INVALID_ARGUMENT, "{}: sequence length is {}, must be at least 2 (--sequence-length)", name_,
-         options_.sequence_length);
-  choose_documents();
+    : cache_(std::move(cache)),
+      name_(checked_name(std::move(name), options)),
+      options_(options),
+      chosen_(choose_documents(cache_, name_, options_)) {
   count_samples();
   if (size_ == 0) refuse_without_samples();
-}
-
-void TextSamples::choose_documents() {
-  for (int64_t document = 0; document < cache_.documents(); ++document) {
-    if (options_.part != Part::kAll &&
-        is_held_out(document, options_.held_out, options_.seed) != (options_.part == Part::kHeldOut))
-      continue;
-    const bool is_long = length(document) > options_.sequence_length;
-    too_long_ += options_.drop_long_documents && is_long;
-    if (!options_.drop_long_documents || !is_long) documents_.push_back(document);
-  }
 }
 
 void TextSamples::count_samples() {
   if (options_.packing == Packing::kNone) {
     const int64_t step = options_.sequence_length - (options_.overlap ? 1 : 0);
-    for (const int64_t document : documents_)
+    for (const int64_t document : chosen())
       for (int64_t offset = 0; offset < length(document); offset += step)
         if (predicts(document, offset)) padded_.push_back({document, offset});
     size_ = static_cast<int64_t>(padded_.size());
     return;
   }
   begins_ = {0};
-  begins_.reserve(documents_.size() + 1);
-  for (const int64_t document : documents_) begins_.push_back(begins_.back() + length(document));
+  begins_.reserve(chosen().size() + 1);
+  for (const int64_t document : chosen()) begins_.push_back(begins_.back() + length(document));
   size_ = begins_.back() / options_.sequence_length;
 }
 
@@ -70,29 +60,16 @@ bool TextSamples::predicts(int64_t document, int64_t offset) const {
 }
 
 void TextSamples::refuse_without_samples() const {
-  if (cache_.documents() == 0)
-    fail(WEFT_INVALID_ARGUMENT, "{}: no documents; the files are empty (--data)", name_);
-  if (documents_.empty() && too_long_ == 0)
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: none of its {} documents is in the {} part; a file of text is one document: give JSON lines or "
-         "several files, or another --held-out, which is {}",
-         name_, cache_.documents(), options_.part == Part::kHeldOut ? "held-out" : "training",
-         options_.held_out);
-  if (documents_.empty())
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: all {} documents are longer than --sequence-length {}; give a larger one, or --long-documents "
-         "cut",
-         name_, too_long_, options_.sequence_length);
   if (options_.packing == Packing::kNone)
     fail(
         WEFT_INVALID_ARGUMENT,
         "{}: no sample of its {} documents has a label: prompts fill samples of {} tokens, or documents have "
         "one token; give a larger --sequence-length",
-        name_, documents_.size(), options_.sequence_length);
+        name_, documents(), options_.sequence_length);
   fail(WEFT_INVALID_ARGUMENT,
        "{}: {} tokens in {} documents, shorter than one sample of {}; give more text, a smaller "
        "--sequence-length, or --packing none",
-       name_, begins_.back(), documents_.size(), options_.sequence_length);
+       name_, begins_.back(), documents(), options_.sequence_length);
 }
 
 Batch TextSamples::get(const std::vector<int64_t>& indices) const {
@@ -129,7 +106,7 @@ void TextSamples::fill_packed(int64_t index, const Row& row) const {
   auto next = std::upper_bound(begins_.begin(), begins_.end(), begin) - 1;
   for (int64_t at = begin; at < end; ++next) {
     const int64_t offset = at - *next, count = std::min(end, *(next + 1)) - at;
-    copy(documents_[static_cast<size_t>(next - begins_.begin())], offset, count, at - begin, row);
+    copy(chosen()[static_cast<size_t>(next - begins_.begin())], offset, count, at - begin, row);
     at += count;
   }
 }

@@ -5,28 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "data/text_encoder.hpp"
+#include "data/chosen_documents.hpp"
 #include "data/token_cache.hpp"
 #include "weft/data/text.hpp"
 
 namespace weft::data {
-
-// What samples of text need of TextOptions and TextEncoder.
-struct SampleOptions {
-  int64_t sequence_length = 0;
-  Packing packing = Packing::kDocuments;
-  bool drop_long_documents = false;
-  double held_out = 0;
-  Part part = Part::kAll;
-  int64_t seed = 1024;
-  bool labels = true, positions = false;
-  int64_t padding = 0;  // the id
-  bool pads_left = false;
-  // Whether, with Packing::kNone, each sample of a document begins with the last token of the one before, so
-  // that together they predict every token but the first. These samples have no mask and no positions, and
-  // padding behind them: tokens do not see what follows.
-  bool overlap = false;
-};
 
 // The samples of one source, as open_text() describes them.
 class TextSamples final : public Dataset {
@@ -38,11 +21,11 @@ class TextSamples final : public Dataset {
   std::string name() const override { return name_; }
   Batch get(const std::vector<int64_t>& indices) const override;
 
-  int64_t documents() const { return static_cast<int64_t>(documents_.size()); }
-  int64_t too_long() const { return too_long_; }  // documents that were left out
+  int64_t documents() const { return static_cast<int64_t>(chosen().size()); }
+  int64_t too_long() const { return chosen_.too_long; }  // documents that were left out
   const TokenCache& cache() const { return cache_; }
   // Returns the documents that are read, by their index in the cache.
-  const std::vector<int64_t>& chosen() const { return documents_; }
+  const std::vector<int64_t>& chosen() const { return chosen_.documents; }
   // Return the document of a sample that is not packed, and how many of its ids are no padding.
   int64_t document(int64_t sample) const { return padded_[static_cast<size_t>(sample)].document; }
   int64_t tokens(int64_t sample) const;
@@ -53,7 +36,6 @@ class TextSamples final : public Dataset {
     int64_t *ids, *labels, *positions, *mask;
   };
   int64_t length(int64_t document) const { return cache_.begin(document + 1) - cache_.begin(document); }
-  void choose_documents();
   void count_samples();
   // Returns whether the sample of a document from `offset` on has a label.
   bool predicts(int64_t document, int64_t offset) const;
@@ -66,14 +48,14 @@ class TextSamples final : public Dataset {
   const TokenCache cache_;
   const std::string name_;
   const SampleOptions options_;
-  std::vector<int64_t> documents_;  // that are read
-  // Where each of these begins in the packed text. One more element is the end.
+  const ChosenDocuments chosen_;
+  // Where each chosen document begins in the packed text. One more element is the end.
   std::vector<int64_t> begins_;
   struct Padded {
     int64_t document, offset;
   };
   std::vector<Padded> padded_;  // the samples, if they are not packed
-  int64_t size_ = 0, too_long_ = 0;
+  int64_t size_ = 0;
 };
 
 }  // namespace weft::data

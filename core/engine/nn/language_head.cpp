@@ -35,9 +35,8 @@ void LanguageHead::forward(const Finish& finish, State& state) const {
   state.set(options_.output, logits(finish(take(state, kHidden))));
 }
 
-at::Tensor LanguageHead::own_labels(const Batch& batch) const {
-  const at::Tensor given = batch.at(kLabels).to(at::kLong);
-  return layer_->operation->own_labels(options_.shifts ? next_tokens(given) : given);
+at::Tensor LanguageHead::own_labels(const at::Tensor& labels) const {
+  return layer_->operation->own_labels(labels);
 }
 
 // All ranks that share a row choose it, because they have the same labels.
@@ -46,7 +45,7 @@ std::optional<at::Tensor> LanguageHead::chosen_rows() const {
   const RunningUnit* const running = RunningUnit::find();
   const Batch* const batch = running == nullptr ? nullptr : running->context().batch_of_loss();
   if (batch == nullptr || !batch->has(kLabels)) return std::nullopt;
-  const at::Tensor counts = own_labels(*batch).reshape(-1).ne(kIgnored);
+  const at::Tensor counts = own_labels(labels_of(*batch)).reshape(-1).ne(kIgnored);
   const at::Tensor rows = counts.nonzero().squeeze(1);
   if (static_cast<double>(rows.numel()) > kWorthwhile * static_cast<double>(counts.numel()))
     return std::nullopt;
@@ -64,10 +63,15 @@ at::Tensor LanguageHead::logits(const at::Tensor& hidden) const {
   return (*layer_)(options_.scale == 1 ? chosen : chosen * options_.scale);
 }
 
+at::Tensor LanguageHead::labels_of(const Batch& batch) const {
+  const at::Tensor given = batch.at(kLabels).to(at::kLong);
+  return options_.shifts ? next_tokens(given) : given;
+}
+
 std::vector<LossTerm> LanguageHead::loss(const State& outputs, const Batch& batch) const {
   if (!batch.has(kLabels)) return {};
   const at::Tensor& logits = outputs.at(options_.output);
-  at::Tensor labels = own_labels(batch);
+  at::Tensor labels = own_labels(labels_of(batch));
   if (const std::optional<at::Tensor> rows = chosen_rows(); rows && labels.numel() > 0)
     labels = labels.reshape(-1).index_select(0, rows->to(labels.device()));
   return {{options_.term, 1, layer_->operation->cross_entropy_sum(logits, labels, kIgnored)}};
@@ -78,6 +82,14 @@ std::vector<LossCount> LanguageHead::counts(const Batch& batch, at::IntArrayRef)
   const at::Tensor& labels = batch.at(kLabels);
   const int64_t first = options_.shifts ? 1 : 0;
   return {{options_.term, RowLabels{labels.slice(-1, first)}.count()}};
+}
+
+std::vector<Metric> LanguageHead::metrics(const State& outputs, const Batch& batch) const {
+  if (options_.accuracy.empty() || !batch.has(kLabels)) return {};
+  const at::Tensor labels = labels_of(batch);
+  const double right =
+      layer_->operation->count_right(outputs.at(options_.output), own_labels(labels), kIgnored);
+  return {{options_.accuracy, right, RowLabels{labels}.count()}};
 }
 
 std::vector<Objective> LanguageHead::objectives() const {

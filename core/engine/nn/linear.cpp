@@ -16,6 +16,7 @@
 #include "cpu/product.hpp"
 #include "device/autocast.hpp"
 #include "weft/nn/forward_context.hpp"
+#include "weft/nn/row_labels.hpp"
 
 namespace weft::nn {
 
@@ -212,6 +213,11 @@ at::Tensor linear_bias_gradient(const at::Tensor& dy) {
 at::Tensor LinearOperation::cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
                                               int64_t ignored) const {
   return nn::cross_entropy_sum(logits, labels, ignored);
+}
+
+double LinearOperation::count_right(const at::Tensor& logits, const at::Tensor& labels,
+                                    int64_t ignored) const {
+  return RowLabels{labels, ignored}.accuracy(logits).sum;
 }
 
 at::Tensor cross_entropy_sum(const Linear& head, const at::Tensor& logits, const at::Tensor& labels,

@@ -51,9 +51,19 @@ class VocabularyLinear final : public nn::LinearOperation {
     return stream_ == nullptr ? sum : sum * static_cast<double>(stream_->times_counted());
   }
 
+  double count_right(const at::Tensor& logits, const at::Tensor& own_labels, int64_t ignored) const override {
+    const double right = right_of(logits, own_labels, ignored);
+    return stream_ == nullptr ? right : right * static_cast<double>(stream_->times_counted());
+  }
+
  private:
+  bool has_whole_rows() const { return gathers_ || vocabulary_.ranks.size() == 1; }
+  double right_of(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored) const {
+    if (has_whole_rows()) return nn::LinearOperation::count_right(logits, labels, ignored);
+    return parallel::vocabulary_count_right(logits, labels, ignored, vocabulary_.begin, vocabulary_.ranks);
+  }
   at::Tensor sum_of(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored) const {
-    if (gathers_ || vocabulary_.ranks.size() == 1) return nn::cross_entropy_sum(logits, labels, ignored);
+    if (has_whole_rows()) return nn::cross_entropy_sum(logits, labels, ignored);
     return parallel::vocabulary_cross_entropy_sum(logits, labels, ignored, vocabulary_.begin,
                                                   vocabulary_.total, vocabulary_.ranks);
   }

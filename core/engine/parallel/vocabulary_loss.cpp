@@ -1,6 +1,10 @@
 #include "parallel/vocabulary_loss.hpp"
 
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <limits>
 
 #include "cpu/cross_entropy.hpp"
 #include "dispatch/operators.hpp"
@@ -21,6 +25,20 @@ at::Tensor local_labels(const at::Tensor& labels, int64_t ignored, int64_t begin
   return local.masked_fill_(here.logical_not(), kernels::kElsewhere)
       .masked_fill_(labels.eq(ignored), -1)
       .contiguous();
+}
+
+constexpr int64_t kNoClass = std::numeric_limits<int64_t>::max();
+
+// Returns the largest logit of each row and its class among these, the first one of several. A rank without
+// classes has logits that are less than all others.
+std::pair<at::Tensor, at::Tensor> largest_of(const at::Tensor& logits) {
+  if (logits.size(-1) > 0) {
+    const auto [peaks, classes] = logits.max(-1);
+    return {peaks.contiguous(), classes};
+  }
+  const at::IntArrayRef rows = logits.sizes().slice(0, logits.dim() - 1);
+  return {at::full(rows, -std::numeric_limits<double>::infinity(), logits.options()),
+          at::zeros(rows, logits.options().dtype(at::kLong))};
 }
 
 class VocabularyCrossEntropy : public torch::autograd::Function<VocabularyCrossEntropy> {
@@ -56,6 +74,18 @@ at::Tensor vocabulary_cross_entropy_sum(const at::Tensor& logits, const at::Tens
   const at::Tensor exact = (converts ? here.to(at::kFloat) : here).contiguous();
   const at::Tensor local = local_labels(labels.to(here.device()), ignored, begin, logits.size(-1));
   return VocabularyCrossEntropy::apply(exact, local, &ranks).to(logits.device());
+}
+
+double vocabulary_count_right(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored,
+                              int64_t begin, const Communicator& ranks) {
+  const auto [peaks, classes] = largest_of(logits.detach());
+  const at::Tensor all = peaks.clone();
+  ranks.all_reduce(all, ReduceOp::kMax).wait();
+  // Among ranks with the same largest logit the one of the first class counts.
+  const at::Tensor first = classes.add(begin).masked_fill_(peaks.ne(all), kNoClass);
+  ranks.all_reduce(first, ReduceOp::kMin).wait();
+  const at::Tensor own = labels.to(logits.device());
+  return device::value_of<double>(first.eq(own).logical_and_(own.ne(ignored)).sum());
 }
 
 }  // namespace weft::parallel

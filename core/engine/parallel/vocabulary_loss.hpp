@@ -1,4 +1,4 @@
-// Cross entropy of logits that are sharded along the vocabulary.
+// Cross entropy and accuracy of logits that are sharded along the vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,5 +14,11 @@ namespace weft::parallel {
 // labels do not fit the logits.
 at::Tensor vocabulary_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored,
                                         int64_t begin, int64_t classes, const Communicator& ranks);
+
+// Returns how many labels have the largest logit of their row, the first one of several; `ignored` ones do
+// not count. Takes the same logits and labels. The result is the same on every rank. Two all-reduces per call
+// of one number per row.
+double vocabulary_count_right(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored,
+                              int64_t begin, const Communicator& ranks);
 
 }  // namespace weft::parallel

@@ -326,20 +326,19 @@ at::Tensor Training::forward_cached(const Batch& batch, int64_t positions, nn::K
     const at::NoGradGuard no_grad;
     const bool continues = cache.past() > 0;
     const auto context = parallel::make_context(bindings_.model(), batch, bindings_.plan(), &cache);
-    const StageChain::Units units = {
-        .input = [&] { return input_of(bindings_, batch, continues); },
-        .run =
-            [&](uint32_t begin, uint32_t end, State& state) {
-              for (uint32_t unit = begin; unit < end; ++unit)
-                forward_unit(*bindings_.units()[unit], state, context, nullptr);
-            },
-        .result =
-            [&](const State& last) {
-              const nn::RunningUnit running(*context, bindings_.units().size());
-              const State outputs = outputs_of(bindings_, last);
-              const at::Tensor* const logits = outputs.find("logits");
-              return logits == nullptr ? State() : State{{"logits", *logits}};
-            }};
+    const StageChain::Units units = {.input = [&] { return input_of(bindings_, batch, continues); },
+                                     .run =
+                                         [&](uint32_t begin, uint32_t end, State& state) {
+                                           for (uint32_t unit = begin; unit < end; ++unit)
+                                             forward_unit(*bindings_.units()[unit], state, context, nullptr);
+                                         },
+                                     .result =
+                                         [&](const State& last) {
+                                           const nn::RunningUnit running(*context, bindings_.units().size());
+                                           const State outputs = outputs_of(bindings_, last);
+                                           const at::Tensor* const logits = outputs.find("logits");
+                                           return logits == nullptr ? State() : State{{"logits", *logits}};
+                                         }};
     cache.begin(positions);
     State result;
     if (pipeline_ == nullptr) {

@@ -30,8 +30,8 @@ struct Note {
   int64_t since_ns;  // of the steady clock, which all processes of a host share
 };
 
-// The memory of a rank, on a page of its own. The newest note is notes[count % 2], and the next one goes to the
-// other place, so a process that is killed while it writes leaves a whole note.
+// The memory of a rank, on a page of its own. The newest note is notes[count % 2], and the next one goes to
+// the other place, so a process that is killed while it writes leaves a whole note.
 struct Page {
   std::atomic<uint32_t> count;  // of notes that were written
   Note notes[2];

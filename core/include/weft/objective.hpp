@@ -18,13 +18,16 @@ struct ObjectiveOptions {
   // tokens that are neither special nor padding, each is chosen with probability mlm_probability; of these
   // 80 % become mask_token_id, 10 % any id of the vocabulary, and 10 % stay. Labels are -100 elsewhere. A
   // sample of which none is chosen gets one. "masked_image": "bool_masked_pos" masks squares of the image.
-  // Empty: the first objective of the model's class.
+  // "next_sentence": samples are pairs of sentences from documents of text (TextOptions::sentence_labels).
+  // "masked_lm_next_sentence": such pairs with masked tokens. Empty: the first objective of the model's
+  // class.
   std::string objective;
-  std::optional<int64_t> mask_token_id;  // of masked_lm, which needs it; counts as special
-  // Of masked_lm: ids that are never chosen ([CLS], [SEP], padding). Empty for a vocabulary without such ids,
-  // which is the default.
+  // The next three are of masked_lm and masked_lm_next_sentence, which need the first one.
+  std::optional<int64_t> mask_token_id;  // counts as special
+  // Ids that are never chosen ([CLS], [SEP], padding). The command adds those that join a pair. Empty for a vocabulary without such ids, which is the
+  // default.
   std::optional<std::vector<int64_t>> special_ids;
-  std::optional<double> mlm_probability;   // of masked_lm; default 0.15
+  std::optional<double> mlm_probability;   // default 0.15
   std::optional<double> mask_ratio;        // of masked_image: the share of squares; default 0.6
   std::optional<int64_t> mask_patch_size;  // of masked_image: the side of a square in pixels; default 32
   int64_t seed = 1024;  // with the epoch and the number of the sample, decides all that is drawn
@@ -38,7 +41,9 @@ std::vector<std::string> objectives(const Model& model);
 // and the number of the sample, not on ranks, batches, threads or a resume. Throws INVALID_ARGUMENT for an
 // objective that the model cannot be trained by, for settings that are missing, wrong or without effect, for
 // a data set that has labels already, and, here or for a later batch, for ids of another dtype than int64 and
-// int32 and for an attention mask of another shape than the ids.
+// int32 and for an attention mask of another shape than the ids. Pairs of sentences are made from documents,
+// not from samples, so it refuses "next_sentence" and "masked_lm_next_sentence": open the text with
+// TextOptions::sentence_labels, and for both labels use "masked_lm" on that.
 std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_ptr<data::Dataset> dataset,
                                               const ObjectiveOptions& options);
 

@@ -78,7 +78,8 @@ class Tokenizer {
 struct BpeTrainingOptions {
   int64_t vocabulary_size = 32000;  // with the 256 bytes and the special tokens; at least their number
   int64_t min_frequency = 2;        // a pair that is rarer is not merged
-  std::vector<std::string> special_tokens = {"<|endoftext|>"};  // get the first ids
+  // Get the first ids. The first of them begins and ends texts (bos_token, eos_token).
+  std::vector<std::string> special_tokens = {"<|endoftext|>"};
 };
 // Trains a byte-level BPE, with the usual split of words, on text files, and writes tokenizer.json and
 // tokenizer_config.json, which transformers opens, into `folder`. The same files give the same tokenizer.

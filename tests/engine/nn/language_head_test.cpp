@@ -15,8 +15,9 @@ constexpr int64_t kChannels = 6, kVocabulary = 11;
 class LanguageHeadTest : public testing::TestWithParam<bool> {
  protected:
   LanguageHeadTest()
-      : head_(module_, {.channels = kChannels, .vocabulary = kVocabulary, .dtype = at::kDouble,
-                        .shifts = GetParam()}) {
+      : head_(
+            module_,
+            {.channels = kChannels, .vocabulary = kVocabulary, .dtype = at::kDouble, .shifts = GetParam()}) {
     at::manual_seed(5);
     hidden_ = at::randn({2, 8, kChannels}, at::kDouble).set_requires_grad(true);
     labels_ = at::randint(kVocabulary, {2, 8}, at::kLong);

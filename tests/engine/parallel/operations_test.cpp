@@ -150,6 +150,27 @@ WEFT_RANKS_TEST(VocabularyCrossEntropy, RefusesLabelsBeyondTheWholeVocabulary, 2
                WEFT_INVALID_ARGUMENT, "cross entropy: labels", "the value 7");
 }
 
+// Halves of a few values, so that classes of different ranks have the same logit.
+WEFT_RANKS_TEST(VocabularyCountRight, IsThatOfWholeLogits, 2, 4) {
+  const std::vector<int64_t> counts = split_of(world.size());
+  int64_t begin = 0;
+  for (int rank = 0; rank < world.rank(); ++rank) begin += counts[static_cast<size_t>(rank)];
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    at::manual_seed(4);
+    const Tensor logits = at::randint(-3, 4, {40, 5, 7}, at::kLong).to(dtype) / 2,
+                 labels = at::randint(7, {40, 5}, at::kLong);
+    labels.slice(0, 30).fill_(-100);
+    const Tensor right = logits.argmax(-1).eq(labels);
+    const Tensor part = logits.narrow(-1, begin, counts[static_cast<size_t>(world.rank())]);
+    const double expected = right.sum().item<double>();
+    ASSERT_GT(expected, 10);
+    EXPECT_EQ(parallel::vocabulary_count_right(part, labels, -100, begin, world.communicator()), expected);
+    // A label that does not count may be a class.
+    EXPECT_EQ(parallel::vocabulary_count_right(part, labels, 0, begin, world.communicator()),
+              right.logical_and(labels.ne(0)).sum().item<double>());
+  }
+}
+
 // Computes x W1 W2 with W1 (256, 1024) sharded to (256, 512) and W2 (1024, 256) to (512, 256), the documents'
 // example.
 WEFT_RANKS_TEST(TensorParallel, ColumnsThenRowsAreTheWholeProduct, 2) {

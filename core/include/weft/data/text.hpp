@@ -47,9 +47,12 @@ struct TextOptions {
   int64_t seed = 1024;             // also decides which samples a mixture takes
   bool skip_broken_lines = false;  // otherwise a line that is not as TextSource says is an error
   bool labels = true;              // false: for an objective that makes labels from the ids
-  bool positions = false;          // whether the model reads positions
-  int64_t vocabulary = 0;          // of the model, which must have all ids of the tokenizer; 0: not known
-  int64_t threads = 0;             // that tokenize; 0: as many as the machine runs at once
+  // If it is not empty, samples are pairs for next-sentence prediction, and this is the field of their labels
+  // ("next_sentence_label"). Needs packing kDocuments, the default, and labels false.
+  std::string sentence_labels;
+  bool positions = false;  // whether the model reads positions
+  int64_t vocabulary = 0;  // of the model, which must have all ids of the tokenizer; 0: not known
+  int64_t threads = 0;     // that tokenize; 0: as many as the machine runs at once
   // Called on the thread of the caller while a source is tokenized, with the bytes that are done.
   std::function<void(const std::string& source, int64_t done, int64_t total)> progress;
   // Called with what should be known of a source: how many lines or documents were left out.
@@ -68,13 +71,22 @@ struct TextOptions {
 // all sources together, and of each source its share: of a small one some samples several times, of a large
 // one other samples in each epoch. The seed and the epoch decide which.
 //
+// With `sentence_labels` a sample is a pair A, B as the tokenizer joins two sequences, with padding: ids,
+// attention mask and token types (T), and a label, 0 if B follows A in its document, or 1, for half of the
+// samples, if B is from another document of the source. Documents are cut into stretches that fill a sample.
+// A is the begin of a stretch, up to the end of a sentence, and B either the rest of it or, in the same
+// number of tokens, a part of another document that begins behind the end of a sentence. Sentences end with
+// one of . ! ? and their full-width forms; a stretch without one is cut anywhere. The cut, the label and the
+// other document, which is drawn by its length, depend on the seed, the epoch and the sample.
+//
 // The ids are kept in a file in ".weft_cache" beside the data, or below $XDG_CACHE_HOME/weft or ~/.cache/weft
 // where that folder cannot be written to, and memory-mapped. It is made again after a change of a file, the
 // tokenizer or the options, and if it is damaged; processes that need the same one wait for the first.
 //
 // Throws NOT_FOUND for a path without files; INVALID_ARGUMENT naming the file and line for what is not
 // UTF-8 or not as TextSource says, for a tokenizer with ids that the model does not have, and for sources
-// without documents or with fewer tokens than a sample; UNIMPLEMENTED for messages with a chat template that
+// without documents or with fewer tokens than a sample, and for pairs of a source with one document or of a
+// tokenizer that puts no token between two sequences; UNIMPLEMENTED for messages with a chat template that
 // Weft does not know.
 std::shared_ptr<Dataset> open_text(const std::vector<TextSource>& sources, const Tokenizer& tokenizer,
                                    const TextOptions& options);

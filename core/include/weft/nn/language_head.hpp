@@ -27,6 +27,8 @@ class LanguageHead : public Head {
     const char* output = "logits";  // the name of the output
     bool shifts = true;             // whether position i predicts label i + 1 (causal) or label i (masked)
     double scale = 1;               // multiplies the hidden states
+    // The name of the metric that is the share of the labels with the largest logit; empty for none.
+    std::string accuracy = {};
   };
   // Creates the layer and registers it in `parent`.
   LanguageHead(torch::nn::Module& parent, const Options& options);
@@ -40,6 +42,8 @@ class LanguageHead : public Head {
   std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef positions) const override;
   // Returns causal_lm if the labels are shifted, otherwise masked_lm.
   std::vector<Objective> objectives() const override;
+  // Returns the accuracy, if Options names one.
+  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override;
   std::string perplexity_term() const override { return options_.term; }
   std::vector<Tie> ties() const override;
 
@@ -54,8 +58,10 @@ class LanguageHead : public Head {
   virtual at::Tensor transform(const at::Tensor& hidden) const { return hidden; }
 
  private:
-  // Returns the labels of the positions that this rank computes, moved to where they are predicted.
-  at::Tensor own_labels(const Batch& batch) const;
+  // Returns the label of each position's logits.
+  at::Tensor labels_of(const Batch& batch) const;
+  // Returns those of the positions whose logits this rank computes.
+  at::Tensor own_labels(const at::Tensor& labels) const;
   // Returns the rows of which logits() computes the logits, counted over all leading dimensions; nothing for
   // all of them.
   std::optional<at::Tensor> chosen_rows() const;

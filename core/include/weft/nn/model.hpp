@@ -68,12 +68,16 @@ struct LossCount {
 // What a model can learn from its inputs alone: its data needs no labels.
 struct Objective {
   enum class Kind {
-    kCausalLm,     // "causal_lm": predict each token from the tokens before it
-    kMaskedLm,     // "masked_lm": predict masked tokens from all tokens of the sequence
-    kMaskedImage,  // "masked_image": predict the pixels of masked patches from the whole image
+    kCausalLm,      // "causal_lm": predict each token from the tokens before it
+    kMaskedLm,      // "masked_lm": predict masked tokens from all tokens of the sequence
+    kMaskedImage,   // "masked_image": predict the pixels of masked patches from the whole image
+    kNextSentence,  // "next_sentence": predict whether the second part of a sequence follows the first one
+    kMaskedLmNextSentence,  // "masked_lm_next_sentence": both kMaskedLm and kNextSentence
   };
   Kind kind;
   int64_t patch_height = 0, patch_width = 0;  // of kMaskedImage, in pixels
+  // Of kNextSentence and kMaskedLmNextSentence: the field of the labels (B), 0 if the second part follows.
+  std::string sentence_labels = {};
 };
 
 // Two names of one parameter. Checkpoints store it once, as `canonical`.

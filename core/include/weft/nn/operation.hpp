@@ -38,6 +38,9 @@ class LinearOperation {
   virtual at::Tensor own_labels(const at::Tensor& labels) const { return labels; }
   virtual at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& own_labels,
                                        int64_t ignored) const;
+  // Returns for the same logits how many labels have the largest logit of their row, counted for the same
+  // rows and as often as cross_entropy_sum() sums them. Collective where it is.
+  virtual double count_right(const at::Tensor& logits, const at::Tensor& own_labels, int64_t ignored) const;
 };
 
 // The operation of an embedding.
