@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -27,9 +26,7 @@ uint32_t tag_of(uint32_t boundary, Part part) {
 }
 
 at::Tensor bytes_of(const std::string& text) {
-  const at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
-  std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
-  return device::on_device(bytes);
+  return device::on_device(at::tensor(std::vector<uint8_t>(text.begin(), text.end()), at::kByte));
 }
 
 uint32_t version_of(const at::Tensor& tensor) {
