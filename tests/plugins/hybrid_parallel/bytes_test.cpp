@@ -20,17 +20,26 @@ JobOptions hybrid(int ranks, const std::string& more = "") {
 }
 
 // Two all-reduces of the activation for each block forward and two backward, one for the embedding and one
-// for the gradient of the head's input; of the loss three numbers for each label.
+// for the gradient of the head's input; of the loss three numbers for each label. The last two are of the
+// positions of which logits are computed: of all, or of those whose label counts.
 WEFT_RANKS_TEST(TensorBytes, AStepSendsFourActivationsForEachBlock, 2, 4) {
   const JobOptions options = hybrid(world.size());
   Job job = boost(world, model(), options);
-  const Batch batch = gpt2_batch(3, 1);
-  const int64_t labels = batch.at("labels").numel(), activation = labels * kWidth;
-  const int64_t elements = (4 * kLayers + 2) * activation + 3 * labels;
-  const std::map<std::string, int64_t> expected = {
-      {"all_reduce", elements * 4 * 2 * (world.size() - 1) / world.size()}};
-  EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
-  EXPECT_EQ(layer_bytes(model(), options, batch), expected);
+  const at::Tensor ids = at::randint(kVocabulary, {3, 7}, at::kLong);
+  const auto bytes = [&](int64_t rows) {
+    const int64_t activation = ids.numel() * kWidth;
+    const int64_t elements = (4 * kLayers + 1) * activation + rows * (kWidth + 3);
+    return std::map<std::string, int64_t>{
+        {"all_reduce", elements * 4 * 2 * (world.size() - 1) / world.size()}};
+  };
+  const Batch batch = {{"input_ids", ids}, {"labels", ids}};
+  EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), bytes(ids.numel()));
+  EXPECT_EQ(layer_bytes(model(), options, batch), bytes(ids.numel()));
+  // The label of the first position is predicted nowhere.
+  const at::Tensor labels = at::full_like(ids, -100);
+  labels.narrow(1, 0, 4).copy_(ids.narrow(1, 0, 4));
+  const Batch few = {{"input_ids", ids}, {"labels", labels}};
+  EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(few); }), bytes(3 * 3));
 }
 
 // Of each block forward two gathers and two scatters, backward four gathers (two of them once more of what
