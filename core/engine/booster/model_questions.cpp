@@ -33,9 +33,9 @@ std::shared_ptr<data::QuestionSamples> open_questions(
                                     [](const Vocabulary& each) { return each.field == nn::kTokenTypes; });
   options.sequence_length = chosen_length(model, tokens, options.sequence_length, called);
   std::shared_ptr<data::QuestionSamples> samples;
-  label_text(model, objective, called, [&](bool) {
+  label_text(model, objective, called, [&](const TextLabels&) {
     samples = data::open_question_samples(paths, *tokenizer, options);
-    return samples;
+    return TextWithSpecialIds{samples};
   });
   return samples;
 }
