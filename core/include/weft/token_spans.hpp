@@ -25,6 +25,7 @@ class TokenSpans {
  public:
   explicit TokenSpans(const Tokenizer& tokenizer);
 
+  // The tokens of a text.
   struct Encoded {
     std::vector<int64_t> ids;
     std::vector<TokenSpan> spans;  // of each id, in ascending order

@@ -36,6 +36,12 @@ StateBytes state_bytes(const World& world, const JobOptions& options, const std:
 void expect_estimate_is_counted(const World& world, const JobOptions& options,
                                 const std::string& keys = kEvenToy);
 
+// Returns the batch with a label for each position, so that a step computes all logits.
+inline Batch with_all_labels(Batch batch) {
+  batch.set("labels", batch.at("labels").clamp_min(0));
+  return batch;
+}
+
 // What `action` sent on this rank, by collective; those that sent nothing and "control" left out.
 std::map<std::string, int64_t> sent_bytes(const std::function<void()>& action);
 

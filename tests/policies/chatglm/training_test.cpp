@@ -24,7 +24,7 @@ WEFT_RANKS_TEST(ChatGlmBytes, AStepSendsFourActivationsForEachBlock, 2, 4) {
       options_of("hybrid_parallel", fmt::format(R"({{"tp_size": {}}})", world.size()), "fp32");
   options.recompute = "off";
   Job job = boost(world, tiny_chatglm(kUngrouped, "fp32"), options);
-  const Batch batch = gpt2_batch(6, 1);
+  const Batch batch = with_all_labels(gpt2_batch(6, 1));
   const int64_t labels = batch.at("labels").numel(), activation = labels * 24, layers = 2;
   const int64_t elements = (4 * layers + 2) * activation + 3 * labels;
   const std::map<std::string, int64_t> expected = {

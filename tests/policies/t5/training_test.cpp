@@ -29,7 +29,7 @@ WEFT_RANKS_TEST(T5TensorParallel, AStepSendsWhatItsBlocksSplit, 2, 4) {
   for (const auto& [keys, decoder_blocks] :
        {std::pair(kTied, 2), std::pair(R"("num_decoder_layers": 3, "feed_forward_proj": "gated-gelu")", 3)}) {
     Job job = boost(world, tiny_t5(options, kGeneration, keys), options);
-    const Batch batch = t5_batch(kGeneration, 3, 1);
+    const Batch batch = with_all_labels(t5_batch(kGeneration, 3, 1));
     const int64_t source = 3 * 9 * 12, target = 3 * 5 * 12, labels = 3 * 5;
     const int64_t elements = (2 + 4 * 2) * source + (2 + 6 * decoder_blocks) * target + 3 * labels;
     const std::map<std::string, int64_t> expected = {

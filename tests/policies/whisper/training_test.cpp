@@ -107,7 +107,7 @@ WEFT_RANKS_TEST(WhisperTensorParallel, AStepSendsWhatItsBlocksSplit, 2, 4) {
     const TinyWhisper whisper = {.keys = keys};
     const JobOptions options = on_tensor_axis(world.size(), "fp32");
     Job job = boost(world, tiny_whisper(whisper, "fp32"), options);
-    const Batch batch = whisper_batch(whisper, 3, 1);
+    const Batch batch = with_all_labels(whisper_batch(whisper, 3, 1));
     const int64_t source = 3 * 5 * 16, target = 3 * 7 * 16, labels = 3 * 7, blocks = 2;
     const int64_t elements = (1 + 4 * blocks) * source + (2 + 6 * blocks) * target + 3 * labels;
     const std::map<std::string, int64_t> expected = {
