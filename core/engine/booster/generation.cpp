@@ -46,8 +46,7 @@ void require_whole(Bindings& bindings) {
   if (bindings.mesh().splits(Mesh::stages()) && bindings.stages().virtual_stages() == 1)
     fail(WEFT_UNIMPLEMENTED,
          "generation runs units in their order, but the strategy {} schedules its pipeline stages itself; "
-         "load "
-         "the model under another strategy",
+         "load the model under another strategy",
          bindings.strategy_name());
   const parallel::AppliedPlan* const plan = bindings.plan();
   if (bindings.mesh().sequence_size() > 1 || (plan != nullptr && plan->stream("").is_split()))
@@ -155,11 +154,10 @@ void Generator::check(const Tokens& prompt, const std::string& number) const {
   const auto length = static_cast<int64_t>(prompt.size());
   if (!has_encoder() || decoding_.longest <= 0) return;
   const int64_t room = decoding_.longest - length;
-  if (options_.max_new_tokens.value_or(room < 0 ? 0 : room) > room)
+  if (const int64_t wanted = options_.max_new_tokens.value_or(0); wanted > room)
     fail(WEFT_INVALID_ARGUMENT,
          "max_new_tokens is {}, but the decoder begins with {} tokens and takes {} (\"{}\"); give at most {}",
-         options_.max_new_tokens.value_or(0), length, decoding_.longest, decoding_.longest_key,
-         std::max<int64_t>(room, 0));
+         wanted, length, decoding_.longest, decoding_.longest_key, std::max<int64_t>(room, 0));
 }
 
 int64_t Generator::new_tokens() const {

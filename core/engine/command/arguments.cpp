@@ -9,6 +9,7 @@
 #include "base/json.hpp"
 #include "base/option_groups.hpp"
 #include "base/options.hpp"
+#include "base/setting_name.hpp"
 #include "base/text.hpp"
 #include "booster/model_data.hpp"
 #include "booster/model_files.hpp"
@@ -47,8 +48,7 @@ std::string flag_of(std::string key) {
   };
   for (const auto& [name, flag] : kRepeated)
     if (key == name) return flag;
-  std::replace(key.begin(), key.end(), '_', '-');
-  return "--" + key;
+  return flag_name(std::move(key));
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "data/mixture.hpp"
 #include "data/sentence_pairs.hpp"
+#include "data/shared_checks.hpp"
 #include "data/text_files.hpp"
 #include "data/text_samples.hpp"
 #include "data/tokenize.hpp"
@@ -16,17 +17,8 @@ namespace {
 
 void check(const std::vector<TextSource>& sources, const TextEncoder& encoder, const TextOptions& options) {
   if (sources.empty()) fail(WEFT_INVALID_ARGUMENT, "no text was given (--data)");
-  if (options.vocabulary > 0 && encoder.vocabulary_size > options.vocabulary)
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: the tokenizer has ids up to {}, but the model's vocabulary has 0 to {}; use the tokenizer of "
-         "this "
-         "model (--tokenizer)",
-         encoder.name, encoder.vocabulary_size - 1, options.vocabulary - 1);
-  if (!(options.held_out >= 0 && options.held_out < 1))
-    fail(WEFT_INVALID_ARGUMENT, "--held-out is {}, must be at least 0 and less than 1", options.held_out);
-  if (options.part != Part::kAll && options.held_out == 0)
-    fail(WEFT_INVALID_ARGUMENT,
-         "a part of the documents is asked for (--part), but none are held out; give --held-out");
+  check_ids_fit(encoder.name, encoder.vocabulary_size, options.vocabulary);
+  check_held_out(options.held_out, options.part, "documents", flag_name);
   for (const TextSource& source : sources) {
     if (source.weight.has_value() != sources.front().weight.has_value())
       fail(WEFT_INVALID_ARGUMENT, "{} has {} weight, but {} has {}; give all of a mixture a weight, or none",

@@ -9,6 +9,7 @@
 #include "data/class_folder.hpp"
 #include "data/image_processing.hpp"
 #include "data/random.hpp"
+#include "data/shared_checks.hpp"
 #include "weft/nn/batch_fields.hpp"
 #include "weft/nn/images.hpp"
 
@@ -107,9 +108,7 @@ void check_options(const ImageOptions& options, const SettingName& called, const
     fail(WEFT_INVALID_ARGUMENT,
          "{} resizes what it crops, but {} gives no size; set do_resize to true, with a size",
          called("random_crop"), origin);
-  if (!(options.held_out >= 0 && options.held_out < 1))
-    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 0 and less than 1", called("held_out"),
-         options.held_out);
+  check_held_out(options.held_out, options.part, "images", called);
 }
 
 }  // namespace

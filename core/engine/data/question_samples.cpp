@@ -11,6 +11,7 @@
 
 #include "base/text.hpp"
 #include "data/random.hpp"
+#include "data/shared_checks.hpp"
 #include "weft/nn/token_fields.hpp"
 
 namespace weft::data {
@@ -20,16 +21,8 @@ namespace {
 constexpr int64_t kUsualOverlap = 128;
 
 void check(const QuestionEncoder& encoder, const QuestionOptions& options) {
-  if (options.vocabulary > 0 && encoder.vocabulary_size > options.vocabulary)
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: the tokenizer has ids up to {}, but the model's vocabulary has 0 to {}; use the tokenizer of "
-         "this model (--tokenizer)",
-         encoder.name, encoder.vocabulary_size - 1, options.vocabulary - 1);
-  if (!(options.held_out >= 0 && options.held_out < 1))
-    fail(WEFT_INVALID_ARGUMENT, "--held-out is {}, must be at least 0 and less than 1", options.held_out);
-  if (options.part != Part::kAll && options.held_out == 0)
-    fail(WEFT_INVALID_ARGUMENT,
-         "a part of the questions is asked for (--part), but none are held out; give --held-out");
+  check_ids_fit(encoder.name, encoder.vocabulary_size, options.vocabulary);
+  check_held_out(options.held_out, options.part, "questions", flag_name);
   if (options.overlap.value_or(0) < 0)
     fail(WEFT_INVALID_ARGUMENT, "--overlap is {}, must be at least 0", *options.overlap);
 }
@@ -135,7 +128,7 @@ const QuestionSamples::EncodedContext& QuestionSamples::context_of(int64_t quest
 }
 
 int64_t QuestionSamples::room(int64_t question) const {
-  return options_.sequence_length - encoder_.added() -
+  return options_.sequence_length - encoder_.pair.added() -
          static_cast<int64_t>(encoded_[static_cast<size_t>(question)].ids.size());
 }
 
@@ -148,8 +141,8 @@ void QuestionSamples::add_windows(int64_t question) {
          "{}: question \"{}\" has {} tokens and the tokenizer adds {}, which leaves {} of "
          "--sequence-length {} for the context: must be {}; give a larger --sequence-length{}",
          name_, printable(questions_[static_cast<size_t>(question)].id, 60),
-         encoded_[static_cast<size_t>(question)].ids.size(), encoder_.added(), std::max<int64_t>(most, 0),
-         options_.sequence_length,
+         encoded_[static_cast<size_t>(question)].ids.size(), encoder_.pair.added(),
+         std::max<int64_t>(most, 0), options_.sequence_length,
          most < 1 ? "at least 1" : fmt::format("more than the {} that windows overlap by", overlap),
          most < 1 ? "" : ", or a smaller --overlap");
   int64_t begin = 0;
@@ -183,7 +176,8 @@ QuestionSamples::Window QuestionSamples::window(int64_t sample) const {
   const int64_t most = room(question), count = std::min(most, tokens - begin);
   const int64_t first = encoder_.pads_left ? most - count : 0;
   return {question, begin, count,
-          first + options_.sequence_length - most - static_cast<int64_t>(encoder_.after.ids.size()), first};
+          first + options_.sequence_length - most - static_cast<int64_t>(encoder_.pair.after.ids.size()),
+          first};
 }
 
 std::string QuestionSamples::text_of(int64_t question, int64_t first_token, int64_t last_token) const {
@@ -210,17 +204,17 @@ void QuestionSamples::fill(int64_t sample, int64_t* ids, int64_t* mask, int64_t*
     if (types != nullptr) types[at] = type;
     ++at;
   };
-  const auto put_added = [&](const QuestionEncoder::Added& added) {
+  const auto put_added = [&](const JoinedPair::Added& added) {
     for (size_t i = 0; i < added.ids.size(); ++i) put(added.ids[i], added.types[i]);
   };
-  put_added(encoder_.before);
+  put_added(encoder_.pair.before);
   for (const uint32_t id : encoded_[static_cast<size_t>(place.question)].ids)
-    put(static_cast<int64_t>(id), encoder_.question_type);
-  put_added(encoder_.between);
+    put(static_cast<int64_t>(id), encoder_.pair.first_type);
+  put_added(encoder_.pair.between);
   const std::vector<uint32_t>& context = context_of(place.question).ids;
   for (int64_t i = 0; i < place.count; ++i)
-    put(static_cast<int64_t>(context[static_cast<size_t>(place.begin + i)]), encoder_.context_type);
-  put_added(encoder_.after);
+    put(static_cast<int64_t>(context[static_cast<size_t>(place.begin + i)]), encoder_.pair.second_type);
+  put_added(encoder_.pair.after);
 }
 
 Batch QuestionSamples::get(const std::vector<int64_t>& indices) const {

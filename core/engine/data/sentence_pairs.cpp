@@ -54,8 +54,7 @@ SentencePairs::SentencePairs(TokenCache cache, std::string name, const SampleOpt
 }
 
 int64_t SentencePairs::checked_room() const {
-  const auto special =
-      static_cast<int64_t>(format_.before.ids.size() + format_.between.ids.size() + format_.after.ids.size());
+  const int64_t special = format_.joined.added();
   if (options_.sequence_length >= special + 2) return options_.sequence_length - special;
   fail(
       WEFT_INVALID_ARGUMENT,
@@ -180,7 +179,7 @@ void SentencePairs::fill(const Pair& pair, Row row) const {
     std::fill_n(row.mask, count, 1);
     skip(count);
   };
-  const auto add_special = [&](const PairFormat::Special& special) {
+  const auto add_special = [&](const JoinedPair::Added& special) {
     for (size_t i = 0; i < special.ids.size(); ++i) {
       *row.ids = special.ids[i];
       add(1, special.types[i]);
@@ -191,11 +190,11 @@ void SentencePairs::fill(const Pair& pair, Row row) const {
     add(range.size(), type);
   };
   if (options_.pads_left) skip(room_ - pair.first.size() - pair.second.size());
-  add_special(format_.before);
-  add_sentence(pair.first, format_.first_type);
-  add_special(format_.between);
-  add_sentence(pair.second, format_.second_type);
-  add_special(format_.after);
+  add_special(format_.joined.before);
+  add_sentence(pair.first, format_.joined.first_type);
+  add_special(format_.joined.between);
+  add_sentence(pair.second, format_.joined.second_type);
+  add_special(format_.joined.after);
 }
 
 }  // namespace weft::data

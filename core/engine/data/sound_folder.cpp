@@ -11,6 +11,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "data/class_folder.hpp"
+#include "data/shared_checks.hpp"
 #include "weft/nn/batch_fields.hpp"
 #include "weft/nn/sound_model.hpp"
 #include "weft/nn/token_fields.hpp"
@@ -154,9 +155,7 @@ std::shared_ptr<Dataset> sound_folder(const std::string& path, const SoundOption
                                       const SettingName& called) {
   if (options.classes && options.transcription)
     fail(WEFT_INVALID_ARGUMENT, "recordings have classes or transcripts as labels, not both");
-  if (!(options.held_out >= 0 && options.held_out < 1))
-    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 0 and less than 1", called("held_out"),
-         options.held_out);
+  check_held_out(options.held_out, options.part, "recordings", called);
   const auto of_part = [&](const FileClass& whole) {
     return files_of_part(whole, options.part, options.held_out, options.seed);
   };

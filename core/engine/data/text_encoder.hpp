@@ -8,17 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "data/joined_pair.hpp"
+
 namespace weft::data {
 
-// How a tokenizer joins two sequences, and which ids end a sentence.
+// How a tokenizer joins two sentences, and which ids end one.
 struct PairFormat {
-  // Ids that the tokenizer adds, with their token types.
-  struct Special {
-    std::vector<int64_t> ids, types;
-  };
-  Special before, between, after;
-  int64_t first_type = 0, second_type = 1;  // the token types of the sequences
-  std::vector<bool> sentence_ends;          // by id
+  JoinedPair joined;
+  std::vector<bool> sentence_ends;  // by id
   bool ends_sentence(int64_t id) const {
     return id >= 0 && id < static_cast<int64_t>(sentence_ends.size()) &&
            sentence_ends[static_cast<size_t>(id)];

@@ -21,14 +21,6 @@ void set_enclosing_ids(const Tokenizer& tokenizer, TextEncoder& encoder) {
   encoder.after.assign(found + static_cast<std::ptrdiff_t>(inner.size()), whole.end());
 }
 
-using Ids = TextEncoder::Ids;
-
-PairFormat::Special special_part(const Ids& ids, const Ids& types, Ids::const_iterator begin,
-                                 Ids::const_iterator end) {
-  const auto first = types.begin() + (begin - ids.begin());
-  return {{begin, end}, {first, first + (end - begin)}};
-}
-
 // Returns whether the text of a token is the end of a sentence.
 bool is_sentence_end(std::string_view text) {
   constexpr std::string_view kEnds[] = {".", "!", "?", "。", "！", "？"};
@@ -36,34 +28,22 @@ bool is_sentence_end(std::string_view text) {
                      [&](std::string_view end) { return trim(text).ends_with(end); });
 }
 
-// Returns what the tokenizer puts around and between two letters.
-PairFormat joined_pair(const Tokenizer& tokenizer) {
-  Ids types;
-  const Ids pair = tokenizer.encode_pair("a", "b", &types), a = tokenizer.encode("a", false),
-            b = tokenizer.encode("b", false);
-  const auto first = std::search(pair.begin(), pair.end(), a.begin(), a.end()),
-             first_end = first == pair.end() ? first : first + std::ssize(a),
-             second = std::search(first_end, pair.end(), b.begin(), b.end());
-  if (second == pair.end() || second == first_end)
+// Returns how the tokenizer joins two sentences. Throws INVALID_ARGUMENT if there is no token between them.
+JoinedPair joined_sentences(const Tokenizer& tokenizer) {
+  JoinedPair joined = joined_pair(tokenizer);
+  if (joined.between.ids.empty())
     fail(WEFT_INVALID_ARGUMENT,
          "{}: next-sentence prediction needs a tokenizer that joins two sequences with a token between them, "
-         "such as [SEP], but this one gives {} for \"a\" and \"b\"; use another one (--tokenizer), or give "
+         "such as [SEP], but this one gives [{}] for \"a\" and \"b\"; use another one (--tokenizer), or give "
          "its tokenizer.json a \"post_processor\" with a \"pair\"",
-         tokenizer.name(), fmt::format("[{}]", fmt::join(pair, ", ")));
-  PairFormat format;
-  format.before = special_part(pair, types, pair.begin(), first);
-  format.between = special_part(pair, types, first_end, second);
-  format.after = special_part(pair, types, second + std::ssize(b), pair.end());
-  format.first_type = types[static_cast<size_t>(first - pair.begin())];
-  format.second_type = types[static_cast<size_t>(second - pair.begin())];
-  return format;
+         tokenizer.name(), fmt::join(tokenizer.encode_pair("a", "b"), ", "));
+  return joined;
 }
 
 PairFormat pair_format_of(const Tokenizer& tokenizer) {
-  PairFormat format = joined_pair(tokenizer);
-  format.sentence_ends.resize(static_cast<size_t>(tokenizer.vocabulary_size()));
+  PairFormat format = {joined_sentences(tokenizer), {}};
   for (int64_t id = 0; id < tokenizer.vocabulary_size(); ++id)
-    format.sentence_ends[static_cast<size_t>(id)] = is_sentence_end(tokenizer.decode({id}));
+    format.sentence_ends.push_back(is_sentence_end(tokenizer.decode({id})));
   return format;
 }
 
@@ -93,11 +73,7 @@ std::shared_ptr<Dataset> open_text(const std::vector<TextSource>& sources, const
 }
 
 std::vector<int64_t> special_ids_of_pairs(const Tokenizer& tokenizer) {
-  const PairFormat format = joined_pair(tokenizer);
-  std::vector<int64_t> special;
-  for (const PairFormat::Special* part : {&format.before, &format.between, &format.after})
-    special.insert(special.end(), part->ids.begin(), part->ids.end());
-  return special;
+  return joined_sentences(tokenizer).special_ids();
 }
 
 std::shared_ptr<TextDocuments> open_documents(const std::vector<TextSource>& sources,

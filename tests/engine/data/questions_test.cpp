@@ -33,10 +33,9 @@ QuestionEncoder character_encoder() {
   QuestionEncoder encoder;
   encoder.encode = [](std::string_view text) { return encode_characters(text).ids; };
   encoder.encode_with_spans = encode_characters;
-  encoder.before = {{kClass}, {0}};
-  encoder.between = {{kBetween, kBetween}, {0, 1}};
-  encoder.after = {{kBehind}, {1}};
-  encoder.context_type = 1;
+  encoder.pair.before = {{kClass}, {0}};
+  encoder.pair.between = {{kBetween, kBetween}, {0, 1}};
+  encoder.pair.after = {{kBehind}, {1}};
   encoder.vocabulary_size = kPadding + 1;
   encoder.name = "test/tokenizer.json";
   encoder.padding = kPadding;

@@ -45,7 +45,7 @@ class SentencePairs : public Text {
  protected:
   SentencePairs() {
     encoder_.pair_format = [] {
-      PairFormat format{.before = {{kBegin}, {0}}, .between = {{kPair}, {0}}, .after = {{kEnd}, {1}}};
+      PairFormat format = {{{{kBegin}, {0}}, {{kPair}, {0}}, {{kEnd}, {1}}}, {}};
       format.sentence_ends.resize(259);
       for (const char end : {'F', 'L', 'R'}) format.sentence_ends[static_cast<size_t>(end)] = true;
       return format;
