@@ -123,12 +123,13 @@ EngineVerb& EngineVerb::objective_flags() {
        "Labels to make from the inputs: causal_lm, masked_lm, next_sentence (pairs of sentences from "
        "documents of text), masked_lm_next_sentence (both) or masked_image; default: those of a "
        ".safetensors file, and for text and .bin the usual objective of the model class");
-  integer("--mask-token-id", "mask_token_id",
-          "Of objectives with masked_lm, which need it: the id that replaces masked tokens, [MASK] in the "
-          "tokenizer");
+  integer(
+      "--mask-token-id", "mask_token_id",
+      "Of objectives with masked_lm, which need it: the id that replaces masked tokens; default: [MASK] of "
+      "the tokenizer, for text");
   integers("--special-ids", "special_ids",
-           "Of the same: ids that are never masked, such as [CLS], [SEP] and padding: 0,101,102; default: "
-           "\"\" (none)",
+           "Of the same: ids that are never masked, such as [CLS], [SEP] and padding: 0,101,102, besides the "
+           "special tokens of a tokenizer; default: \"\" (none)",
            true);
   real("--mlm-probability", "mlm_probability", "Of the same: share of the tokens to predict; default 0.15");
   real("--mask-ratio", "mask_ratio", "Of masked_image: share of the image to mask; default 0.6");

@@ -69,8 +69,6 @@ TEST_F(SentencePairs, AreRefusedWithWhatIsWrong) {
     return Words{"train", "--model", in("bert"), "--data", in(data), "--steps", "1"} + more;
   };
   const Words mask = {"--mask-token-id", "4"};
-  EXPECT_TRUE(refuses(train("texts"), 1,
-                      {"BertForPreTraining", "masked_lm_next_sentence, which needs --mask-token-id"}));
   EXPECT_TRUE(refuses(train("texts/1.txt", mask + Words{"-n", "2"}), 1,
                       {"1.txt: 1 document with text, but", "another document", "JSON lines"}));
   EXPECT_TRUE(refuses(train("texts", mask + Words{"--packing", "documents"}), 1,
@@ -94,6 +92,8 @@ TEST_F(SentencePairs, AreRefusedWithWhatIsWrong) {
       "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "a": 1, "b": 2}}})");
   EXPECT_TRUE(refuses(train("texts", alone + Words{"--tokenizer", in("words")}), 1,
                       {"words/tokenizer.json", "joins two sequences", "gives [1, 2] for \"a\" and \"b\""}));
+  EXPECT_TRUE(refuses(train("texts", {"--architecture", "BertForMaskedLM", "--tokenizer", in("words")}), 1,
+                      {"BertForMaskedLM", "masked_lm, which needs --mask-token-id"}));
 }
 
 TEST_F(SentencePairs, AreLearnedWithMaskedTokens) {
@@ -108,6 +108,27 @@ TEST_F(SentencePairs, AreLearnedWithMaskedTokens) {
   const double of_pairs = result.at("loss").get<double>() - std::log(result.at("perplexity").get<double>());
   EXPECT_GT(of_pairs, 1e-4);
   EXPECT_LT(of_pairs, 0.5);
+}
+
+// The flag is for tokenizers that do not name their mask.
+TEST_F(SentencePairs, AreMaskedByTheTokenOfTheTokenizer) {
+  folder_.file("bert/tokenizer_config.json",
+               R"({"tokenizer_class": "BertTokenizer", "mask_token": "[MASK]", "cls_token": "[CLS]"})");
+  const auto masked_losses = [&](const Words& more) {
+    expect_success(Words{"train", "--model", in("bert"), "--architecture", "BertForMaskedLM", "--data",
+                         in("texts"), "--objective", "masked_lm", "--strategy", "none", "--steps", "3",
+                         "--metrics", in("m")} +
+                   more);
+    std::vector<double> losses;
+    for (const nlohmann::json& line : read_metrics(in("m"))) losses.push_back(line.at("loss"));
+    return losses;
+  };
+  const std::vector<double> found = masked_losses({});
+  EXPECT_EQ(found.size(), 3u);
+  EXPECT_EQ(masked_losses({"--mask-token-id", "4"}), found);
+  EXPECT_NE(masked_losses({"--mask-token-id", "5"}), found);
+  // Tokens that the tokenizer calls special need no flag.
+  EXPECT_EQ(masked_losses({"--special-ids", "2"}), found);
 }
 
 TEST_F(SentencePairs, AreTheSameOnAnyRanksAndAfterAResume) {

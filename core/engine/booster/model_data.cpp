@@ -113,10 +113,10 @@ std::shared_ptr<data::Dataset> open_text_dataset(const Model& model,
            sources.front().path, model.architecture());
     text.labels = labels.of_tokens;
     text.sentence_labels = labels.of_sentences;
-    if (!tokenizer) return TextWithSpecialIds{data::open_bytes(sources, text)};
-    const bool pairs = !text.sentence_labels.empty();
-    return TextWithSpecialIds{data::open_text(sources, *tokenizer, text),
-                              pairs ? data::special_ids_of_pairs(*tokenizer) : std::vector<int64_t>()};
+    if (!tokenizer) return OpenedText{data::open_bytes(sources, text)};
+    return OpenedText{data::open_text(sources, *tokenizer, text),
+                      data::special_ids_of(*tokenizer, !text.sentence_labels.empty()),
+                      tokenizer->id_of(Tokenizer::Role::kMask)};
   });
 }
 
@@ -141,7 +141,7 @@ std::shared_ptr<data::TextDocuments> open_text_documents(const Model& model,
       fail(WEFT_INVALID_ARGUMENT, "{} measures how tokens follow each other, but {} is {}; leave it out",
            called("by_document"), called("objective"), options.objective);
     documents = data::open_documents(sources, tokenizer, text);
-    return TextWithSpecialIds{documents};
+    return OpenedText{documents};
   });
   return documents;
 }

@@ -70,16 +70,18 @@ struct TextLabels {
   bool of_tokens = true;          // those of causal_lm
   std::string of_sentences = {};  // the field of the labels of pairs (TextOptions::sentence_labels), or empty
 };
-// Samples of text, and the ids in them that are special whatever the options say: those that join a pair.
-struct TextWithSpecialIds {
+// Samples of text, with what its tokenizer says about masking: the ids that are never masked, whatever the
+// options say, and the one that masks others, if they do not name one.
+struct OpenedText {
   std::shared_ptr<data::Dataset> dataset;
   std::vector<int64_t> special_ids = {};
+  std::optional<int64_t> mask_token_id = {};
 };
 // Returns the samples that `open` returns with these labels, with the labels of the objective. Throws
 // INVALID_ARGUMENT like with_objective(), but makes pairs of sentences.
 std::shared_ptr<data::Dataset> label_text(const Model& model, const ObjectiveOptions& options,
                                           const SettingName& called,
-                                          const std::function<TextWithSpecialIds(const TextLabels&)>& open);
+                                          const std::function<OpenedText(const TextLabels&)>& open);
 // Returns whether samples of text are pairs of sentences. Throws like with_objective().
 bool makes_pairs(const Model& model, const ObjectiveOptions& options, const SettingName& called);
 // Does what the function of weft/objective.hpp does.

@@ -35,7 +35,7 @@ std::shared_ptr<data::QuestionSamples> open_questions(
   std::shared_ptr<data::QuestionSamples> samples;
   label_text(model, objective, called, [&](const TextLabels&) {
     samples = data::open_question_samples(paths, *tokenizer, options);
-    return TextWithSpecialIds{samples};
+    return OpenedText{samples};
   });
   return samples;
 }

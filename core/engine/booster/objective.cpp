@@ -191,7 +191,7 @@ std::shared_ptr<data::Dataset> with_objective(const Model& model, std::shared_pt
 
 std::shared_ptr<data::Dataset> label_text(const Model& model, const ObjectiveOptions& options,
                                           const SettingName& called,
-                                          const std::function<TextWithSpecialIds(const TextLabels&)>& open) {
+                                          const std::function<OpenedText(const TextLabels&)>& open) {
   if (options.objective.empty() && model.module().objectives().empty()) {
     refuse_without_effect(options, std::nullopt, called);
     return open({}).dataset;
@@ -199,16 +199,15 @@ std::shared_ptr<data::Dataset> label_text(const Model& model, const ObjectiveOpt
   const nn::Objective objective = chosen(model, options.objective, called);
   refuse_without_effect(options, objective.kind, called);
   if (objective.kind == Kind::kCausalLm) return open({}).dataset;
-  if (!makes_pairs(objective.kind))
-    return with_objective(model, open({.of_tokens = false}).dataset, options, called);
-  TextWithSpecialIds pairs = open({.of_tokens = false, .of_sentences = objective.sentence_labels});
-  if (objective.kind == Kind::kNextSentence) return pairs.dataset;
+  OpenedText text = open({.of_tokens = false, .of_sentences = objective.sentence_labels});
+  if (objective.kind == Kind::kNextSentence) return text.dataset;
+  if (objective.kind == Kind::kMaskedImage) return with_objective(model, text.dataset, options, called);
   ObjectiveOptions complete = options;
-  std::vector<int64_t>& special = pairs.special_ids;
+  if (!complete.mask_token_id) complete.mask_token_id = text.mask_token_id;
   if (options.special_ids)
-    special.insert(special.end(), options.special_ids->begin(), options.special_ids->end());
-  complete.special_ids = std::move(special);
-  return mask_tokens(model, std::move(pairs.dataset), objective.kind, complete, called);
+    text.special_ids.insert(text.special_ids.end(), options.special_ids->begin(), options.special_ids->end());
+  complete.special_ids = std::move(text.special_ids);
+  return mask_tokens(model, std::move(text.dataset), objective.kind, complete, called);
 }
 
 bool makes_pairs(const Model& model, const ObjectiveOptions& options, const SettingName& called) {

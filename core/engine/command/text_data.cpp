@@ -156,8 +156,7 @@ std::shared_ptr<data::Dataset> TextData::open(const Model& model, const Objectiv
   if (packing_is_given_ && makes_pairs(model, objective, flag_of))
     fail(WEFT_INVALID_ARGUMENT,
          "--packing has no effect here, because {} is trained on pairs of sentences, each of which is a "
-         "sample; "
-         "leave it out",
+         "sample; leave it out",
          model.architecture());
   return open_text_dataset(model, sources_, tokenizer_, options_for(objective), objective, flag_of);
 }

@@ -7,10 +7,6 @@ namespace weft::data {
 
 namespace {
 
-bool is_held_out(int64_t document, double share, int64_t seed) {
-  return SampleRandom(seed, 0, document).unit() < share;
-}
-
 [[noreturn]] void refuse_without_documents(const TokenCache& cache, const std::string& name, int64_t too_long,
                                            const SampleOptions& options) {
   if (cache.documents() == 0)

@@ -70,7 +70,7 @@ void QuestionSamples::choose_questions(QuestionTexts& texts) {
   std::vector<std::optional<size_t>> chosen(texts.contexts.size());  // where a context of the part is kept
   for (size_t i = 0; i < texts.contexts.size(); ++i) {
     Context& context = texts.contexts[i];
-    const bool held_out = SampleRandom(options_.seed, 0, context.index).unit() < options_.held_out;
+    const bool held_out = is_held_out(context.index, options_.held_out, options_.seed);
     if (options_.part != Part::kAll && held_out != (options_.part == Part::kHeldOut)) continue;
     chosen[i] = contexts_.size();
     contexts_.push_back({std::move(context.text), {}, {}});

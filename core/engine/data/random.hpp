@@ -46,4 +46,9 @@ class SampleRandom {
   uint64_t state_;
 };
 
+// Returns whether the document with this index in its source is held out, as a share of all are.
+inline bool is_held_out(int64_t index, double share, int64_t seed) {
+  return SampleRandom(seed, 0, index).unit() < share;
+}
+
 }  // namespace weft::data

@@ -72,8 +72,13 @@ std::shared_ptr<Dataset> open_text(const std::vector<TextSource>& sources, const
   return open_encoded_text(sources, encoder_of(tokenizer), options);
 }
 
-std::vector<int64_t> special_ids_of_pairs(const Tokenizer& tokenizer) {
-  return joined_sentences(tokenizer).special_ids();
+std::vector<int64_t> special_ids_of(const Tokenizer& tokenizer, bool pairs) {
+  using Role = Tokenizer::Role;
+  std::vector<int64_t> special = pairs ? joined_sentences(tokenizer).special_ids() : std::vector<int64_t>();
+  for (const Role role :
+       {Role::kBegin, Role::kEnd, Role::kSeparator, Role::kPadding, Role::kClass, Role::kMask})
+    if (const std::optional<int64_t> id = tokenizer.id_of(role)) special.push_back(*id);
+  return special;
 }
 
 std::shared_ptr<TextDocuments> open_documents(const std::vector<TextSource>& sources,

@@ -24,8 +24,8 @@ struct ObjectiveOptions {
   std::string objective;
   // The next three are of masked_lm and masked_lm_next_sentence, which need the first one.
   std::optional<int64_t> mask_token_id;  // counts as special
-  // Ids that are never chosen ([CLS], [SEP], padding). The command adds those that join a pair. Empty for a vocabulary without such ids, which is the
-  // default.
+  // Ids that are never chosen ([CLS], [SEP], padding); none by default. The command adds the special tokens
+  // of the tokenizer.
   std::optional<std::vector<int64_t>> special_ids;
   std::optional<double> mlm_probability;   // default 0.15
   std::optional<double> mask_ratio;        // of masked_image: the share of squares; default 0.6
