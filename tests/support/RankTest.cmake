@@ -8,10 +8,6 @@ function(weft_use_tests_pch target)
   weft_use_pch(${target} weft_tests_pch)
 endfunction()
 
-# Seconds that a test binary may take: four times what the longest one takes on two cores. A test that could hang has a limit
-# of its own.
-set(weft_test_timeout 1200)
-
 # weft_add_rank_test(NAME name SOURCES ... [LOWER] [LIBRARIES ...] [LABELS ...] [SECONDS n])
 # A test binary that uses libtorch and the engine and may fork ranks (support/launch_ranks.hpp): the test main, the
 # precompiled header, and one CTest test for all its cases. LOWER: it links weft_engine_lower alone, and the presets
@@ -35,7 +31,7 @@ function(weft_add_rank_test)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
   set_tests_properties(${arg_NAME} PROPERTIES
-    LABELS "${arg_LABELS}" TIMEOUT ${weft_test_timeout} ENVIRONMENT "OMP_NUM_THREADS=1")
+    LABELS "${arg_LABELS}" ENVIRONMENT "OMP_NUM_THREADS=1")
   if(arg_SECONDS)
     set_tests_properties(${arg_NAME} PROPERTIES COST ${arg_SECONDS})
   endif()

@@ -89,7 +89,7 @@ at::Generator drawn_generator(uint64_t stream) {
   return device::host_generator(drawn_seed(stream));
 }
 
-std::shared_ptr<void>& RunningUnit::place_of(const void* owner) {
+std::shared_ptr<void>& Kept::place_of(const void* owner) {
   for (auto& [known, kept] : kept_)
     if (known == owner) return kept;
   return kept_.emplace_back(owner, nullptr).second;

@@ -40,25 +40,32 @@ at::Tensor LanguageHead::own_labels(const at::Tensor& labels) const {
 }
 
 // All ranks that share a row choose it, because they have the same labels.
-std::optional<at::Tensor> LanguageHead::chosen_rows() const {
+const LanguageHead::LossRows* LanguageHead::rows_of_loss() const {
   constexpr double kWorthwhile = 0.75;  // a copy of more rows costs what it saves
   const RunningUnit* const running = RunningUnit::find();
   const Batch* const batch = running == nullptr ? nullptr : running->context().batch_of_loss();
-  if (batch == nullptr || !batch->has(kLabels)) return std::nullopt;
-  const at::Tensor counts = own_labels(labels_of(*batch)).reshape(-1).ne(kIgnored);
-  const at::Tensor rows = counts.nonzero().squeeze(1);
-  if (static_cast<double>(rows.numel()) > kWorthwhile * static_cast<double>(counts.numel()))
-    return std::nullopt;
-  // Without any row, backward would not reach the layers below.
-  return device::on_device(rows.numel() > 0 ? rows : at::zeros({1}, rows.options()));
+  if (batch == nullptr || !batch->has(kLabels)) return nullptr;
+  auto& loss = running->context().kept().of<LossRows>(this);
+  if (loss.labels.defined()) return &loss;
+  at::Tensor labels = own_labels(labels_of(*batch));
+  if (RowLabels{labels}.count() < kWorthwhile * static_cast<double>(labels.numel())) {
+    labels = labels.reshape(-1);
+    at::Tensor rows = labels.ne(kIgnored).nonzero().squeeze(1);
+    // Without any row, backward would not reach the layers below.
+    if (rows.numel() == 0) rows = at::zeros({1}, rows.options());
+    labels = labels.index_select(0, rows);
+    loss.chosen = device::on_device(rows);
+  }
+  loss.labels = device::on_device(labels);
+  return &loss;
 }
 
 at::Tensor LanguageHead::logits(const at::Tensor& hidden) const {
   at::Tensor chosen = hidden;
   if (KeyValueCache::current() != nullptr)
     chosen = hidden.narrow(-2, hidden.size(-2) - 1, 1);
-  else if (const std::optional<at::Tensor> rows = chosen_rows(); rows && hidden.numel() > 0)
-    chosen = hidden.flatten(0, -2).index_select(0, *rows);
+  else if (const LossRows* const loss = rows_of_loss(); loss != nullptr && loss->chosen.defined())
+    chosen = hidden.flatten(0, -2).index_select(0, loss->chosen);
   chosen = transform(chosen);
   return (*layer_)(options_.scale == 1 ? chosen : chosen * options_.scale);
 }
@@ -71,9 +78,8 @@ at::Tensor LanguageHead::labels_of(const Batch& batch) const {
 std::vector<LossTerm> LanguageHead::loss(const State& outputs, const Batch& batch) const {
   if (!batch.has(kLabels)) return {};
   const at::Tensor& logits = outputs.at(options_.output);
-  at::Tensor labels = own_labels(labels_of(batch));
-  if (const std::optional<at::Tensor> rows = chosen_rows(); rows && labels.numel() > 0)
-    labels = labels.reshape(-1).index_select(0, rows->to(labels.device()));
+  const LossRows* const alone = rows_of_loss();
+  const at::Tensor labels = alone != nullptr ? alone->labels : own_labels(labels_of(batch));
   return {{options_.term, 1, layer_->operation->cross_entropy_sum(logits, labels, kIgnored)}};
 }
 

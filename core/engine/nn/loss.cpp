@@ -5,6 +5,8 @@
 #include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
 #include "dispatch/operators.hpp"
@@ -84,7 +86,10 @@ at::Tensor RowLabels::cross_entropy(const at::Tensor& logits) const {
 }
 
 double RowLabels::count() const {
-  return device::value_of<double>(labels.ne(ignored).sum());
+  if (!device::is_on_host(labels)) return device::value_of<double>(labels.ne(ignored).sum());
+  const std::vector<int64_t> values = device::values_of<int64_t>(labels);  // cheaper for the few of a batch
+  return static_cast<double>(values.size()) -
+         static_cast<double>(std::count(values.begin(), values.end(), ignored));
 }
 
 Metric RowLabels::accuracy(const at::Tensor& logits) const {

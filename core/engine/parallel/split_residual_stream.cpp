@@ -115,7 +115,7 @@ class SplitInput final : public RegionInput {
            "while they gather its input, which is not possible with an adapter; choose all_to_all or "
            "ring_attn");
     const nn::Linear::Layout layout = layer.layout;
-    Crossing& crossing = nn::RunningUnit::current().kept<Crossing>(this);
+    Crossing& crossing = nn::RunningUnit::current().kept().of<Crossing>(this);
     at::Tensor result;
     if (crossing.left == 0 || !crossing.outside.is_same(x)) {
       at::Tensor whole;

@@ -58,7 +58,7 @@ class WholeInput final : public RegionInput {
     int64_t left = 0;  // readers that have not run yet
   };
   at::Tensor shared(const at::Tensor& x) {
-    Crossing& crossing = nn::RunningUnit::current().kept<Crossing>(this);
+    Crossing& crossing = nn::RunningUnit::current().kept().of<Crossing>(this);
     if (crossing.left == 0 || !crossing.outside.is_same(x)) crossing = {x, enter(x, ranks_), readers_};
     if (--crossing.left > 0) return crossing.inside;
     return std::exchange(crossing, Crossing()).inside;  // the last reader releases the memory

@@ -35,12 +35,13 @@ void Hooks::forward(weft_unit& unit, State& state, const std::shared_ptr<Forward
   if (bounded) {
     entry = record->size();
     record->add(unit);
-    insert_boundary(state, record.get(), [record, entry] { record->after_backward(entry); });
+    insert_boundary(state, UnitSide::kBefore, record.get(),
+                    [record, entry] { record->after_backward(entry); });
   }
   const std::vector<at::Tensor*> more = run(state);
   if (bounded)
     insert_boundary(
-        state, record.get(), [record, entry] { record->before_backward(entry); }, more);
+        state, UnitSide::kAfter, record.get(), [record, entry] { record->before_backward(entry); }, more);
   strategy_.call(strategy_.api().after_forward, &unit);
 }
 

@@ -111,12 +111,12 @@ TEST(RunningUnitTest, KeepsWhatLayersShareUntilItEnds) {
   std::weak_ptr<int> kept;
   {
     RunningUnit unit(context, 0);
-    auto& shared = unit.kept<std::shared_ptr<int>>(&owner);
+    auto& shared = unit.kept().of<std::shared_ptr<int>>(&owner);
     EXPECT_EQ(shared, nullptr);
     shared = std::make_shared<int>(3);
     kept = shared;
-    EXPECT_EQ(unit.kept<std::shared_ptr<int>>(&other), nullptr);
-    EXPECT_EQ(*unit.kept<std::shared_ptr<int>>(&owner), 3);
+    EXPECT_EQ(unit.kept().of<std::shared_ptr<int>>(&other), nullptr);
+    EXPECT_EQ(*unit.kept().of<std::shared_ptr<int>>(&owner), 3);
   }
   EXPECT_TRUE(kept.expired());
 }

@@ -44,6 +44,23 @@ struct AuxiliaryLoss {
   std::string sequence;
 };
 
+// What owners keep until a forward, or the run of a unit, ends.
+class Kept {
+ public:
+  // Returns the object of `owner`. The first call makes it. An owner must always ask for the same type.
+  template <class T>
+  T& of(const void* owner) {
+    std::shared_ptr<void>& place = place_of(owner);
+    if (place == nullptr) place = std::make_shared<T>();
+    return *static_cast<T*>(place.get());
+  }
+
+ private:
+  std::shared_ptr<void>& place_of(const void* owner);
+
+  std::vector<std::pair<const void*, std::shared_ptr<void>>> kept_;
+};
+
 // The context of one micro-batch.
 class ForwardContext {
  public:
@@ -68,6 +85,8 @@ class ForwardContext {
   // null. A head may leave out what the loss does not need, such as logits whose label does not count.
   const Batch* batch_of_loss() const { return loss_ ? &*loss_ : nullptr; }
   void want_loss_alone(Batch batch) { loss_ = std::move(batch); }
+  // What units keep for each other, and for the loss and the outputs.
+  Kept& kept() { return kept_; }
 
   // Adds an auxiliary loss. A call during recomputation is ignored, so that the loss counts once. Throws
   // NOT_FOUND if the sequence does not exist, INVALID_ARGUMENT unless the sum has one element.
@@ -80,6 +99,7 @@ class ForwardContext {
   const std::optional<uint64_t> seed_;
   KeyValueCache* const cache_;  // may be null
   std::optional<Batch> loss_;
+  Kept kept_;
   std::vector<AuxiliaryLoss> losses_;
 };
 
@@ -106,24 +126,16 @@ class RunningUnit {
   // Returns the next random number of this unit, if its context has a seed.
   std::optional<uint64_t> draw();
 
-  // Returns the object that `owner` keeps until the unit ends, for example what layers that read the same
-  // input share. The first call makes it. An owner must always ask for the same type.
-  template <class T>
-  T& kept(const void* owner) {
-    std::shared_ptr<void>& place = place_of(owner);
-    if (place == nullptr) place = std::make_shared<T>();
-    return *static_cast<T*>(place.get());
-  }
+  // What layers keep until the unit ends, for example what those that read the same input share.
+  Kept& kept() { return kept_; }
 
  private:
-  std::shared_ptr<void>& place_of(const void* owner);
-
   ForwardContext& context_;
   const Run run_;
   const std::shared_ptr<DeferredGradients> deferred_;  // may be null
   RunningUnit* const outer_;
   uint64_t random_;
-  std::vector<std::pair<const void*, std::shared_ptr<void>>> kept_;
+  Kept kept_;
 };
 
 // Returns a seed for what a layer draws: the next random number of the running unit if its micro-batch has a

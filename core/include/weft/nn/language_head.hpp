@@ -48,8 +48,8 @@ class LanguageHead : public Head {
   std::vector<Tie> ties() const override;
 
   // (..., T, C) -> (..., T, vocabulary). In a forward with a KeyValueCache, which generates tokens, the
-  // result has the last position alone. In a forward for the loss alone of which a quarter of the labels or
-  // more do not count, it has the rows of the others, (rows, vocabulary), which loss() knows.
+  // result has the last position alone. In a forward for the loss alone of which more than a quarter of the
+  // labels do not count, it has the rows of the others, (rows, vocabulary), which loss() knows.
   at::Tensor logits(const at::Tensor& hidden) const;
   const Linear& layer() const { return *layer_; }
 
@@ -62,9 +62,14 @@ class LanguageHead : public Head {
   at::Tensor labels_of(const Batch& batch) const;
   // Returns those of the positions whose logits this rank computes.
   at::Tensor own_labels(const at::Tensor& labels) const;
-  // Returns the rows of which logits() computes the logits, counted over all leading dimensions; nothing for
-  // all of them.
-  std::optional<at::Tensor> chosen_rows() const;
+  // What a forward for the loss alone computes.
+  struct LossRows {
+    at::Tensor labels;  // of the logits
+    // The rows of which logits() computes the logits, counted over all leading dimensions; undefined for all.
+    at::Tensor chosen;
+  };
+  // Returns what the forward that runs computes; null if it is not for the loss alone.
+  const LossRows* rows_of_loss() const;
 
   const Options options_;
   std::shared_ptr<Linear> layer_;
