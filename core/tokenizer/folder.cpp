@@ -168,10 +168,21 @@ json read_tokenizer_config(const std::string& folder) {
 }
 
 std::string read_chat_template(const std::string& in, const json& config) {
+  // ChatGLM2 has a function of its own in its place.
+  constexpr const char* kRounds =
+      "{% for message in messages %}"
+      "{% if message.role != ('user', 'assistant')[loop.index0 % 2] %}"
+      "{{ raise_exception('user and assistant must take turns, and the user begins') }}"
+      "{% elif message.role == 'user' %}"
+      "{{ ('' if loop.first else '\n\n') ~ '[Round ' ~ (loop.index0 // 2 + 1) ~ ']\n\n问：' ~ "
+      "message.content ~ '\n\n答：' }}"
+      "{% else %}{{ message.content }}{% endif %}"
+      "{% endfor %}";
   const fs::path folder(in);
   if (fs::exists(folder / "chat_template.jinja")) return read_text(folder / "chat_template.jinja");
   const auto found = config.find("chat_template");
-  if (found == config.end()) return "";
+  if (found == config.end())
+    return config.value("tokenizer_class", json()) == "ChatGLMTokenizer" ? kRounds : "";
   if (found->is_string()) return found->get<std::string>();
   if (found->is_array())
     for (const json& item : *found)

@@ -105,7 +105,7 @@ RULES = [
     Rule("hooks know no steps", r"core/engine/training/\w*(hooks|forward_record)\.",
          r'#\s*include "training/(training|step)\.hpp"',
          ("core/engine/training/hooks.cpp", '#include "training/step.hpp"')),
-    Rule("libweft, the command and schedules know no libtorch", r"core/(base|host|cli|engine/schedule)/", TORCH,
+    Rule("libweft, the command, templates and schedules know no libtorch", r"core/(base|host|cli|jinja|engine/schedule)/", TORCH,
          ("core/host/x.cpp", "#include <ATen/core/Tensor.h>")),
 ]
 
@@ -117,7 +117,8 @@ DIRECTIONS = [
     (r"core/host/", ["sdk/include/", "core/base/", "core/host/"]),
     (r"core/cli/", ["sdk/include/", "core/base/", "core/host/", "core/cli/"]),
     (r"core/include/", ["sdk/include/", "core/include/"]),
-    (r"core/engine/", ["sdk/include/", "core/base/", "core/include/", "core/tokenizer/", "core/engine/", "kernels/",
+    (r"core/jinja/", ["sdk/include/", "core/base/", "core/tokenizer/", "core/jinja/"]),
+    (r"core/engine/", ["sdk/include/", "core/base/", "core/include/", "core/tokenizer/", "core/jinja/", "core/engine/", "kernels/",
                       "core/host/engine_table.h", "core/host/application_functions.h", "core/host/launch/"]),
     (r"kernels/", ["kernels/"]),
     (r"plugins/cuda/", ["sdk/include/", "core/include/weft/device_", "kernels/", "plugins/cuda/"]),

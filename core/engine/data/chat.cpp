@@ -1,6 +1,8 @@
 #include "data/chat.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/text.hpp"
@@ -9,184 +11,183 @@ namespace weft::data {
 
 namespace {
 
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
+using jinja::Text;
 
-// What other templates write, which tells them apart.
-constexpr const char* kUnknown[] = {"[INST]",         "<start_of_turn>", "<|im_sep|>",
-                                    "<|user|>",       "<｜User｜>",      "<|START_OF_TURN_TOKEN|>",
-                                    "<|start|>",      "<reserved_106>",  "<|role_start|>",
-                                    "### Instruction"};
-constexpr std::string_view kSpace = " \t\n\r\v\f";
-
-std::string_view without(std::string_view text, std::string_view characters, bool left = true,
-                         bool right = true) {
-  const size_t begin = left ? std::min(text.find_first_not_of(characters), text.size()) : 0;
-  const size_t last = right ? text.find_last_not_of(characters) : text.size() - 1;
-  return begin >= text.size() || last == std::string_view::npos ? "" : text.substr(begin, last - begin + 1);
-}
-
-// Returns what the template makes the system say by default. In the template's string literals a line break
-// is itself or `\n`.
-std::optional<std::string> default_system_of(std::string_view chat_template) {
-  constexpr std::string_view kBegin = "<|im_start|>system", kEnd = "<|im_end|>";
-  for (size_t at = chat_template.find(kBegin); at != std::string_view::npos;
-       at = chat_template.find(kBegin, at + 1)) {
-    std::string_view rest = chat_template.substr(at + kBegin.size());
-    if (rest.starts_with("\\n"))
-      rest.remove_prefix(2);
-    else if (rest.starts_with('\n'))
-      rest.remove_prefix(1);
-    else
-      continue;
-    const std::string_view said = rest.substr(0, rest.find(kEnd));
-    if (!said.empty() && said.size() < rest.size() && said.find_first_of("'\"{}\\") == std::string_view::npos)
-      return std::string(said);
+jinja::Template parsed(const TextEncoder& encoder) {
+  if (encoder.chat_template.empty())
+    fail(WEFT_FAILED_PRECONDITION,
+         "\"messages\" need a chat template, but {} has none; give {{\"prompt\": ..., \"completion\": ...}} "
+         "or {{\"text\": ...}}",
+         encoder.name);
+  try {
+    return jinja::Template(encoder.chat_template);
+  } catch (const Error& error) {
+    fail(error.status(), "the chat template of {}: {}", encoder.name, error.what());
   }
-  return std::nullopt;
 }
 
-// Returns the date that the template writes where it is not told another one.
-std::string date_of(std::string_view chat_template) {
-  constexpr std::string_view kBegin = "set date_string = ";
-  for (size_t at = chat_template.find(kBegin); at != std::string_view::npos;
-       at = chat_template.find(kBegin, at + 1)) {
-    const std::string_view rest = chat_template.substr(at + kBegin.size());
-    if (rest.empty() || (rest[0] != '"' && rest[0] != '\'')) continue;
-    const size_t end = rest.find(rest[0], 1);
-    if (end != std::string_view::npos) return std::string(rest.substr(1, end - 1));
-  }
-  return "26 Jul 2024";
+// Returns the end of a text without the space there.
+size_t end_without_space(std::string_view text) {
+  return text.find_last_not_of(" \t\n\r\v\f") + 1;
 }
 
 }  // namespace
 
-ChatFormat::ChatFormat(const TextEncoder& encoder) : begin_(encoder.begin_token) {
-  const std::string& text = encoder.chat_template;
-  if (text.empty())
-    fail(WEFT_FAILED_PRECONDITION,
-         "\"messages\" need a chat template, but {} has none; give {{\"prompt\": ..., \"completion\": ...}} "
-         "or "
-         "{{\"text\": ...}}",
-         encoder.name);
-  const auto* other = std::find_if(std::begin(kUnknown), std::end(kUnknown),
-                                   [&](const char* mark) { return has(text, mark); });
-  const std::pair<Kind, bool> known[] = {
-      {Kind::kHeaders, has(text, "<|start_header_id|>") && has(text, "<|eot_id|>")},
-      {Kind::kMarks, has(text, "<|im_start|>") && has(text, "<|im_end|>")},
-      {Kind::kRounds, has(text, "[Round ") && has(text, "问：") && has(text, "答：")},
-  };
-  const auto* found =
-      std::find_if(std::begin(known), std::end(known), [](auto& kind) { return kind.second; });
-  if (other != std::end(kUnknown) || found == std::end(known))
-    fail(WEFT_UNIMPLEMENTED,
-         "\"messages\" of {}: the chat template {} is not one that Weft knows, which are those with "
-         "<|start_header_id|>, with <|im_start|> and with [Round N]; give {{\"prompt\": ..., \"completion\": "
-         "...}}",
-         encoder.name,
-         other != std::end(kUnknown) ? fmt::format("with {}", *other)
-                                     : fmt::format("that begins \"{}\"", printable(text, 60)));
-  kind_ = found->first;
-  strips_ = kind_ == Kind::kHeaders && has(text, "trim");
-  if (kind_ == Kind::kHeaders && has(text, "Cutting Knowledge Date")) date_ = date_of(text);
-  thinks_ = kind_ == Kind::kMarks && has(text, "reasoning_content");
-  always_thinks_ = thinks_ && has(text, "loop.last or (not loop.last and reasoning_content)");
-  if (kind_ == Kind::kMarks) {
-    default_system_ = default_system_of(text);
-    if (!has(text, "bos_token")) begin_.clear();
-  }
-}
-
-std::vector<ChatPiece> ChatFormat::text_of(const std::vector<ChatMessage>& messages) const {
-  if (kind_ == Kind::kRounds) return rounds(messages);
-  for (const ChatMessage& message : messages)
-    if (message.role != "system" && message.role != "user" && message.role != "assistant")
-      fail(WEFT_INVALID_ARGUMENT, "the role is \"{}\", must be system, user or assistant",
-           printable(message.role, 60));
-  return kind_ == Kind::kHeaders ? headers(messages) : marks(messages);
-}
-
-std::vector<ChatPiece> ChatFormat::headers(std::vector<ChatMessage> messages) const {
-  const auto stripped = [&](std::string_view content) {
-    return strips_ ? without(content, kSpace) : content;
-  };
-  if (date_) {
-    std::string said = fmt::format("Cutting Knowledge Date: December 2023\nToday Date: {}\n\n", *date_);
-    if (!messages.empty() && messages.front().role == "system") {
-      said += stripped(messages.front().content);
-      messages.erase(messages.begin());
+struct ChatFormat::Conversation {
+  // Whatever a message has comes from it, but not its role, which templates write between the messages.
+  Conversation(const nlohmann::ordered_json& given, const nlohmann::ordered_json& given_tools)
+      : tools(jinja::value_of(given_tools)) {
+    for (const auto& message : given) {
+      jinja::Dict made;
+      const auto origin = static_cast<Text::Origin>(messages.size() + 1);
+      for (const auto& [key, value] : message.items())
+        made.set(key, jinja::value_of(value, key == "role" ? Text::Origin{0} : origin));
+      messages.emplace_back(std::move(made));
+      by_assistant.push_back(message.at("role") == "assistant");
     }
-    messages.insert(messages.begin(), {"system", said});
   }
-  std::vector<ChatPiece> pieces = {{begin_}};
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const auto& [role, content] = messages[i];
-    pieces.push_back({fmt::format("<|start_header_id|>{}<|end_header_id|>\n\n", role)});
-    const bool whole = date_ && i == 0;  // its end is the template's own
-    pieces.push_back({fmt::format("{}<|eot_id|>", whole ? std::string_view(content) : stripped(content)),
-                      role == "assistant"});
+  jinja::List messages;
+  jinja::Value tools;
+  std::vector<bool> by_assistant;
+};
+
+ChatFormat::ChatFormat(const TextEncoder& encoder)
+    : name_(encoder.name),
+      template_(parsed(encoder)),
+      // Models of rounds were trained with the ids of their tokenizers before them.
+      is_enclosed_(encoder.chat_template.find("[Round ") != std::string::npos) {
+  for (const auto& [name, token] : encoder.special_tokens) special_tokens_.set(name, token);
+}
+
+jinja::Rendered ChatFormat::render(const Conversation& conversation, size_t count,
+                                   bool add_generation_prompt) const {
+  jinja::Dict variables = special_tokens_;
+  variables.set("messages", jinja::List(conversation.messages.begin(),
+                                        conversation.messages.begin() + static_cast<std::ptrdiff_t>(count)));
+  variables.set("tools", conversation.tools);
+  variables.set("documents", jinja::Value::None());
+  variables.set("add_generation_prompt", add_generation_prompt);
+  try {
+    return template_.render(variables);
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).find("strftime_now") != std::string_view::npos)
+      fail(WEFT_UNIMPLEMENTED,
+           "the chat template of {} writes the date of today, so that its text would be another one every "
+           "day; "
+           "put a date in place of strftime_now() there",
+           name_);
+    throw;
   }
+}
+
+std::vector<ChatPiece> ChatFormat::text_of(const nlohmann::ordered_json& messages,
+                                           const nlohmann::ordered_json& tools) const {
+  constexpr size_t kMost = UINT16_MAX;  // as many origins as there are
+  if (messages.size() >= kMost)
+    fail(WEFT_INVALID_ARGUMENT, "{} messages, at most {} are possible", messages.size(), kMost - 1);
+  const Conversation conversation(messages, tools);
+  jinja::Rendered rendered = render(conversation, messages.size(), false);
+  const std::vector<Span> learned =
+      template_.marks_generation() ? rendered.generated : turns_in(rendered.text, conversation);
+  std::vector<ChatPiece> pieces;
+  size_t at = 0;
+  const auto add = [&](size_t end, bool is_learned) {
+    if (end > at) pieces.push_back({rendered.text.bytes().substr(at, end - at), is_learned});
+    at = std::max(at, end);
+  };
+  for (const auto& [begin, end] : learned) {
+    add(begin, false);
+    add(end, true);
+  }
+  add(rendered.text.size(), false);
   return pieces;
 }
 
 namespace {
 
-// Takes the thoughts out of what the assistant says, and returns them.
-std::string take_thoughts(std::string& content) {
-  constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
-  const size_t first = content.find(kEnd), last = content.rfind(kEnd);
-  if (first == std::string::npos) return "";
-  std::string_view thoughts = without(std::string_view(content).substr(0, first), "\n", false);
-  if (const size_t begin = thoughts.rfind(kBegin); begin != std::string_view::npos)
-    thoughts.remove_prefix(begin + kBegin.size());
-  std::string taken(without(thoughts, "\n", true, false));
-  content = without(std::string_view(content).substr(last + kEnd.size()), "\n", true, false);
-  return taken;
+// Returns where the last byte of a message ends, or 0.
+size_t end_of_message(const Text& text, size_t message) {
+  size_t end = text.size();
+  while (end > 0 && text.origin(end - 1) != message + 1) --end;
+  return end;
+}
+
+// Returns how much of `rest` ends a turn behind which the template has written `behind` where the
+// conversation ended there. What ends a conversation alone stands on a line of its own.
+size_t common_end(std::string_view rest, std::string_view behind) {
+  if (rest.starts_with(behind)) return behind.size();
+  const size_t common = static_cast<size_t>(
+      std::mismatch(rest.begin(), rest.end(), behind.begin(), behind.end()).second - behind.begin());
+  const size_t line = behind.rfind('\n', common);
+  return line == std::string_view::npos || line >= common ? 0 : end_without_space(behind.substr(0, line));
 }
 
 }  // namespace
 
-std::vector<ChatPiece> ChatFormat::marks(std::vector<ChatMessage> messages) const {
-  if (default_system_ && (messages.empty() || messages.front().role != "system"))
-    messages.insert(messages.begin(), {"system", *default_system_});
-  const auto last_query =
-      std::find_if(messages.rbegin(), messages.rend(), [](auto& message) { return message.role == "user"; });
-  std::vector<ChatPiece> pieces;
-  if (!begin_.empty()) pieces.push_back({begin_});
-  for (size_t i = 0; i < messages.size(); ++i) {
-    auto& [role, content] = messages[i];
-    const bool learned = role == "assistant";
-    if (thinks_ && learned) {
-      const std::string thoughts = take_thoughts(content);
-      const bool answers = static_cast<size_t>(messages.rend() - last_query) <= i;  // the last query
-      if (answers && ((always_thinks_ && i + 1 == messages.size()) || !thoughts.empty()))
-        content = fmt::format("<think>\n{}\n</think>\n\n{}", without(thoughts, "\n"),
-                              without(content, "\n", true, false));
-    }
-    pieces.push_back({fmt::format("<|im_start|>{}\n", role)});
-    pieces.push_back({fmt::format("{}<|im_end|>", content), learned});
-    pieces.push_back({"\n"});
-  }
-  return pieces;
-}
+// What the template itself says about its turns: what it writes before one, and behind one with which a
+// conversation ends.
+class ChatFormat::Turns {
+ public:
+  Turns(const ChatFormat& format, const Conversation& conversation)
+      : format_(format), conversation_(conversation) {}
 
-std::vector<ChatPiece> ChatFormat::rounds(const std::vector<ChatMessage>& messages) const {
-  std::vector<ChatPiece> pieces;
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const char* const wanted = i % 2 == 0 ? "user" : "assistant";
-    if (messages[i].role != wanted)
-      fail(
-          WEFT_INVALID_ARGUMENT,
-          "the role of message {} is \"{}\", must be {}: in this chat template user and assistant take turns",
-          i + 1, printable(messages[i].role, 60), wanted);
-    if (i % 2 == 0)
-      pieces.push_back({fmt::format("{}[Round {}]\n\n问：{}\n\n答：", i == 0 ? "" : "\n\n", i / 2 + 1,
-                                    messages[i].content)});
-    else
-      pieces.push_back({messages[i].content, true});
+  // Returns the generation prompt behind the messages before `first`; empty if there is none.
+  std::string prompt_before(size_t first) const {
+    const auto before = rendered(first, false), prompted = rendered(first, true);
+    const bool extends = before && prompted && prompted->bytes().starts_with(before->bytes());
+    return extends ? prompted->bytes().substr(before->size()) : "";
   }
-  return pieces;
+  // Returns how much of `rest`, what follows a message, ends its turn.
+  size_t end_in(std::string_view rest, size_t message) {
+    for (const std::string& known : ends_)
+      if (rest.starts_with(known)) return known.size();
+    const auto ended = rendered(message + 1, false);
+    if (!ended) return 0;
+    std::string behind = ended->bytes().substr(end_of_message(*ended, message));
+    behind.resize(end_without_space(behind));
+    const size_t end = common_end(rest, behind);
+    if (!behind.empty()) ends_.push_back(std::move(behind));
+    return end;
+  }
+
+ private:
+  // Returns the text of the first messages, if the template takes so many.
+  std::optional<Text> rendered(size_t count, bool add_generation_prompt) const {
+    try {
+      return format_.render(conversation_, count, add_generation_prompt).text;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  const ChatFormat& format_;
+  const Conversation& conversation_;
+  std::vector<std::string> ends_;  // of earlier turns
+};
+
+std::vector<ChatFormat::Span> ChatFormat::turns_in(const Text& text, const Conversation& conversation) const {
+  const std::vector<bool>& by_assistant = conversation.by_assistant;
+  const auto first = std::find(by_assistant.begin(), by_assistant.end(), true);
+  if (first == by_assistant.end()) return {};
+  Turns turns(*this, conversation);
+  const std::string prompt = turns.prompt_before(static_cast<size_t>(first - by_assistant.begin()));
+  std::vector<Span> spans;
+  size_t earlier = 0;  // where the message before ends
+  for (size_t at = 0; at < text.size();) {
+    const size_t origin = text.origin(at);
+    if (origin == 0 || !by_assistant[origin - 1]) {
+      if (origin != 0) earlier = at + 1;
+      ++at;
+      continue;
+    }
+    size_t begin = at;
+    if (const size_t found = prompt.empty() ? std::string::npos : text.bytes().rfind(prompt, begin);
+        found != std::string::npos && found >= earlier && found + prompt.size() <= begin)
+      begin = found + prompt.size();
+    at = earlier = std::max(at + 1, end_of_message(text, origin - 1));
+    spans.emplace_back(begin, at + turns.end_in(std::string_view(text.bytes()).substr(at), origin - 1));
+  }
+  return spans;
 }
 
 }  // namespace weft::data

@@ -1,54 +1,49 @@
-// Conversations as the text that a model was trained on. A chat template is a Jinja program; Weft does not
-// run it, but knows the formats of some templates and recognises those by what they write.
+// Conversations as the text that a model was trained on: what the chat template of its tokenizer writes.
 #pragma once
 
-#include <optional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "data/text_encoder.hpp"
+#include "jinja/template.hpp"
 
 namespace weft::data {
-
-struct ChatMessage {
-  std::string role, content;
-};
 
 // A piece of a conversation's text.
 struct ChatPiece {
   std::string text;
-  bool learned = false;  // whether its tokens have labels: what the assistant says, with the end of its turn
+  bool learned = false;  // whether its tokens have labels
 };
 
 class ChatFormat {
  public:
-  // Throws UNIMPLEMENTED for a template that is not known, and FAILED_PRECONDITION for a tokenizer without
-  // one.
+  // Throws FAILED_PRECONDITION for a tokenizer without a template, UNIMPLEMENTED for one with parts of Jinja
+  // that Weft does not know, and INVALID_ARGUMENT for one that is no template.
   explicit ChatFormat(const TextEncoder& encoder);
 
-  // Returns the text of a conversation, the same as the template's. Throws INVALID_ARGUMENT for roles that
-  // the template has no text for.
-  std::vector<ChatPiece> text_of(const std::vector<ChatMessage>& messages) const;
+  // Returns the text that the template writes for messages, objects with a "role", and tools, null if there
+  // are none. What its {% generation %} blocks write is learned; if it has none, what the assistant says,
+  // from the end of the generation prompt to the end of the turn. Throws INVALID_ARGUMENT for a conversation
+  // that the template refuses.
+  std::vector<ChatPiece> text_of(const nlohmann::ordered_json& messages,
+                                 const nlohmann::ordered_json& tools) const;
   // Returns whether the tokenizer puts its ids around the text; otherwise the text has all of them.
-  bool is_enclosed() const { return kind_ == Kind::kRounds; }
+  bool is_enclosed() const { return is_enclosed_; }
 
  private:
-  enum class Kind {
-    kHeaders,  // <|start_header_id|>user<|end_header_id|>
-    kMarks,    // <|im_start|>user, which is called ChatML
-    kRounds,   // [Round 1]
-  };
-  std::vector<ChatPiece> headers(std::vector<ChatMessage> messages) const;
-  std::vector<ChatPiece> marks(std::vector<ChatMessage> messages) const;
-  std::vector<ChatPiece> rounds(const std::vector<ChatMessage>& messages) const;
+  using Span = std::pair<size_t, size_t>;  // of bytes: begin and end
+  struct Conversation;
+  class Turns;
 
-  Kind kind_ = Kind::kMarks;
-  std::string begin_;                          // the token that a conversation begins with
-  std::optional<std::string> default_system_;  // what the system says if no message does
-  std::optional<std::string> date_;            // of today, before what the system says
-  bool strips_ = false;                        // whether contents lose the space around them
-  bool thinks_ = false;                        // whether the assistant's thoughts are marked
-  bool always_thinks_ = false;                 // whether an answer without thoughts has the marks, too
+  jinja::Rendered render(const Conversation& conversation, size_t count, bool add_generation_prompt) const;
+  // Returns the turns of the assistant in the text of a conversation.
+  std::vector<Span> turns_in(const jinja::Text& text, const Conversation& conversation) const;
+
+  std::string name_;
+  jinja::Template template_;
+  jinja::Dict special_tokens_;
+  bool is_enclosed_ = false;
 };
 
 }  // namespace weft::data

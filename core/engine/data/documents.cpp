@@ -63,18 +63,20 @@ json parsed_line(std::string_view text) {
   return object;
 }
 
-std::vector<ChatMessage> messages_of(const json& messages) {
+void check_messages(const json& messages) {
   if (!messages.is_array() || messages.empty())
     fail(WEFT_INVALID_ARGUMENT, "\"messages\" is {}, must be a list of at least one message",
          messages.is_array() ? "empty" : json_kind(messages));
-  std::vector<ChatMessage> read;
-  for (const json& message : messages) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const json& message = messages[i];
     if (!message.is_object())
-      fail(WEFT_INVALID_ARGUMENT, "message {} is {}, must be {{\"role\": ..., \"content\": ...}}",
-           read.size() + 1, json_kind(message));
-    read.push_back({text_at(message, "role"), text_at(message, "content")});
+      fail(WEFT_INVALID_ARGUMENT, "message {} is {}, must be {{\"role\": ..., \"content\": ...}}", i + 1,
+           json_kind(message));
+    text_at(message, "role");
+    // A call of tools may stand for it.
+    if (message.size() == 1 || (message.contains("content") && !message["content"].is_null()))
+      text_at(message, "content");
   }
-  return read;
 }
 
 }  // namespace
@@ -90,7 +92,9 @@ DocumentEncoder::DocumentEncoder(const TextFiles& files, const TextEncoder& enco
   try {
     chat_.emplace(encoder);
   } catch (const Error& error) {
-    no_chat_ = error.what();
+    // No line is to blame for it.
+    no_chat_ =
+        error.status() == WEFT_INVALID_ARGUMENT ? Error(WEFT_FAILED_PRECONDITION, error.what()) : error;
   }
 }
 
@@ -201,14 +205,18 @@ void DocumentEncoder::encode_lines(const TextPiece& piece, std::string_view cont
 DocumentEncoder::Line DocumentEncoder::read_line(std::string_view text) const {
   const json object = parsed_line(text);
   if (object.contains("text")) return {{{text_at(object, "text"), true}}};
-  if (object.contains("messages")) return read_messages(object.at("messages"));
+  if (object.contains("messages")) {
+    check_messages(object.at("messages"));
+    return read_messages(text);
+  }
   return {{{text_at(object, "prompt")}, {text_at(object, "completion"), true}}};
 }
 
-DocumentEncoder::Line DocumentEncoder::read_messages(const json& messages) const {
-  const std::vector<ChatMessage> read = messages_of(messages);
-  if (!chat_) throw Error(WEFT_UNIMPLEMENTED, no_chat_);
-  return {chat_->text_of(read), chat_->is_enclosed()};
+DocumentEncoder::Line DocumentEncoder::read_messages(std::string_view text) const {
+  if (no_chat_) throw Error(*no_chat_);
+  const auto object = nlohmann::ordered_json::parse(text);  // templates write keys in their order
+  const nlohmann::ordered_json tools = object.contains("tools") ? object["tools"] : nlohmann::ordered_json();
+  return {chat_->text_of(object["messages"], tools), chat_->is_enclosed()};
 }
 
 std::vector<std::string> texts_of_line(std::string_view line) {
@@ -216,7 +224,9 @@ std::vector<std::string> texts_of_line(std::string_view line) {
   if (object.contains("text")) return {text_at(object, "text")};
   if (!object.contains("messages")) return {text_at(object, "prompt") + text_at(object, "completion")};
   std::vector<std::string> texts;
-  for (const ChatMessage& message : messages_of(object.at("messages"))) texts.push_back(message.content);
+  check_messages(object.at("messages"));
+  for (const json& message : object.at("messages"))
+    if (message.contains("content") && message["content"].is_string()) texts.push_back(message["content"]);
   return texts;
 }
 

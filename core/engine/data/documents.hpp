@@ -12,6 +12,7 @@
 #include "data/chat.hpp"
 #include "data/text_encoder.hpp"
 #include "data/text_files.hpp"
+#include "weft/error.hpp"
 
 namespace weft::data {
 
@@ -49,7 +50,7 @@ class DocumentEncoder {
   void encode_text(const TextPiece& piece, EncodedPiece& encoded) const;
   void encode_lines(const TextPiece& piece, std::string_view content, EncodedPiece& encoded) const;
   Line read_line(std::string_view text) const;
-  Line read_messages(const nlohmann::json& messages) const;
+  Line read_messages(std::string_view text) const;
   void add_document(const Line& line, EncodedPiece& encoded) const;
   size_t next_cut(std::string_view content, size_t from) const;
   bool may_cut(std::string_view content, size_t at) const;
@@ -57,9 +58,9 @@ class DocumentEncoder {
   const TextFiles& files_;
   const TextEncoder& encoder_;
   const bool skip_broken_lines_;
-  // Made for a tokenizer with a template that Weft knows; otherwise `no_chat_` says why there is none.
+  // Made for a tokenizer with a template that Weft can run; otherwise `no_chat_` says why there is none.
   std::optional<ChatFormat> chat_;
-  std::string no_chat_;
+  std::optional<Error> no_chat_;
 };
 
 // Returns the text of a line of JSON, in the parts that TextSource names: "text"; the prompt with its

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "data/joined_pair.hpp"
@@ -30,7 +31,8 @@ struct TextEncoder {
   int64_t vocabulary_size = 0;  // one more than the largest id
   std::string name, digest;     // for messages; of everything that changes ids
   std::string chat_template;    // Jinja; empty if there is none
-  std::string begin_token;      // the text of the token that begins a sequence, for chats
+  // The texts of tokens under the names that chat templates give them, such as "bos_token".
+  std::vector<std::pair<std::string, std::string>> special_tokens;
   int64_t padding = 0;          // the id of padding
   bool pads_left = false;
   // Returns how pairs are joined. Throws INVALID_ARGUMENT if the tokenizer does not join them. Null if there

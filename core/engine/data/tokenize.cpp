@@ -41,7 +41,7 @@ json settings_of(const TextFiles& files, const TextEncoder& encoder, const Token
           {"before", encoder.before},
           {"after", encoder.after},
           {"chat_template", sha256_hex(encoder.chat_template)},
-          {"begin_token", encoder.begin_token},
+          {"special_tokens", encoder.special_tokens},
           {"skip_broken_lines", options.skip_broken_lines}};
 }
 

@@ -58,7 +58,13 @@ TextEncoder encoder_of(const Tokenizer& tokenizer) {
   encoder.name = tokenizer.name();
   encoder.digest = tokenizer.digest();
   encoder.chat_template = tokenizer.chat_template();
-  if (const auto begin = tokenizer.id_of(Role::kBegin)) encoder.begin_token = tokenizer.token_of(*begin);
+  constexpr std::pair<Role, const char*> kNames[] = {
+      {Role::kBegin, "bos_token"},     {Role::kEnd, "eos_token"},     {Role::kUnknown, "unk_token"},
+      {Role::kSeparator, "sep_token"}, {Role::kPadding, "pad_token"}, {Role::kClass, "cls_token"},
+      {Role::kMask, "mask_token"}};
+  for (const auto& [role, name] : kNames)
+    if (const auto id = tokenizer.id_of(role))
+      encoder.special_tokens.emplace_back(name, tokenizer.token_of(*id));
   encoder.padding = tokenizer.id_of(Role::kPadding).value_or(end.value_or(0));
   encoder.pads_left = tokenizer.pads_left();
   encoder.pair_format = [tokenizer] { return pair_format_of(tokenizer); };

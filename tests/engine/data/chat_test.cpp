@@ -1,98 +1,158 @@
-// Chats as text of the templates that models have.
+// Chats as the text of the templates that models have, and what of it is learned.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "data/chat.hpp"
 #include "engine/data/text_fixture.hpp"
 #include "support/expect_error.hpp"
+#include "tokenizer/folder.hpp"
 
 namespace weft::data {
 namespace {
 
-std::string text_of(const std::vector<ChatPiece>& pieces, bool learned_only = false) {
+using Json = nlohmann::ordered_json;
+
+// The encoder of a tokenizer with a template of tests/data/oracles/chat_templates.
+TextEncoder encoder_with(const std::string& name) {
+  TextEncoder encoder = pair_encoder();
+  std::ifstream file(std::filesystem::path(WEFT_CHAT_TEMPLATES) / (name + ".jinja"));
+  encoder.chat_template.assign(std::istreambuf_iterator<char>(file), {});
+  EXPECT_FALSE(encoder.chat_template.empty()) << name;
+  return encoder;
+}
+
+Json says(const std::string& role, const std::string& content) {
+  return {{"role", role}, {"content", content}};
+}
+const Json kTwoTurns = {says("user", " Hi "), says("assistant", "Yes."), says("user", "So?"),
+                        says("assistant", " No. ")};
+
+// Returns the text of a conversation, with <{ before and }> behind what is learned.
+std::string marked(const TextEncoder& encoder, const Json& messages, const Json& tools = {}) {
   std::string text;
-  for (const ChatPiece& piece : pieces)
-    if (piece.learned || !learned_only) text += piece.text;
+  for (const ChatPiece& piece : ChatFormat(encoder).text_of(messages, tools))
+    text += piece.learned ? "<{" + piece.text + "}>" : piece.text;
   return text;
 }
 
-TEST(Chat, IsTheTextOfKnownTemplates) {
-  const std::vector<ChatMessage> messages = {
-      {"user", " Hi "}, {"assistant", "Yes."}, {"user", "So?"}, {"assistant", " No. "}};
-  TextEncoder encoder = pair_encoder();
-  encoder.chat_template =
-      "{{ bos_token }}<|start_header_id|>{{ role }}<|end_header_id|> {{ content | trim }} <|eot_id|>";
-  auto pieces = ChatFormat(encoder).text_of(messages);
-  EXPECT_EQ(text_of(pieces),
-            "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_"
-            "header_id|>"
-            "\n\nYes.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nSo?<|eot_id|><|start_header_id|>"
-            "assistant"
-            "<|end_header_id|>\n\nNo.<|eot_id|>");
-  EXPECT_EQ(text_of(pieces, true), "Yes.<|eot_id|>No.<|eot_id|>");
-  encoder.chat_template += "Cutting Knowledge Date";
-  EXPECT_EQ(text_of(ChatFormat(encoder).text_of({{"system", "Be brief."}, {"user", "Hi"}})),
-            "<s><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday "
-            "Date: 26 "
-            "Jul 2024\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>");
-  encoder.chat_template += "{%- set date_string = strftime_now() %}{%- set date_string = '1 May 2025' %}";
-  EXPECT_THAT(text_of(ChatFormat(encoder).text_of({{"user", "Hi"}})),
-              testing::HasSubstr("Today Date: 1 May 2025\n\n<|eot_id|>"));
-  encoder.chat_template = "{{ bos_token }}<|start_header_id|>{{ content }}<|eot_id|>";
-  EXPECT_THAT(text_of(ChatFormat(encoder).text_of(messages)), testing::HasSubstr("\n\n Hi <|eot_id|>"));
-  encoder.chat_template =
-      "{{ '<|im_start|>system\\nBe kind.<|im_end|>\\n' }}{{ '<|im_start|>' + message['role'] }}";
+TEST(Chat, IsLearnedFromThePromptToTheEndOfTheTurn) {
   EXPECT_EQ(
-      text_of(ChatFormat(encoder).text_of({messages.begin(), messages.begin() + 2})),
-      "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n<|im_start|>assistant\nYes."
-      "<|im_end|>\n");
-  encoder.chat_template = "{{ bos_token }}<|im_start|> <|im_end|>";
-  EXPECT_EQ(text_of(ChatFormat(encoder).text_of({{"user", "a"}})), "<s><|im_start|>user\na<|im_end|>\n");
-  // Qwen 3: the answer to the last question shows thoughts, in some templates even if there are none.
-  encoder.chat_template = "<|im_start|> <|im_end|> reasoning_content";
-  const std::vector<ChatMessage> plain = {{"user", "a"}, {"assistant", "b"}};
-  EXPECT_EQ(text_of(ChatFormat(encoder).text_of(plain), true), "b<|im_end|>");
-  encoder.chat_template += "loop.last or (not loop.last and reasoning_content)";
-  EXPECT_EQ(text_of(ChatFormat(encoder).text_of(plain), true), "<think>\n\n</think>\n\nb<|im_end|>");
-  EXPECT_EQ(
-      text_of(ChatFormat(encoder).text_of({{"user", "a"},
-                                           {"assistant", "<think>\nx\n</think>\n\nb"},
-                                           {"user", "c"},
-                                           {"assistant", "<think>\ny\n</think>\n\nd"}})),
-      "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n"
-      "<|im_start|>assistant\n<think>\ny\n</think>\n\nd<|im_end|>\n");
-  encoder.chat_template = "[Round {{ i }}]\n\n问：{{ q }}\n\n答：";
-  const ChatFormat rounds(encoder);
-  pieces = rounds.text_of(messages);
-  EXPECT_EQ(text_of(pieces), "[Round 1]\n\n问： Hi \n\n答：Yes.\n\n[Round 2]\n\n问：So?\n\n答： No. ");
-  EXPECT_EQ(text_of(pieces, true), "Yes. No. ");
-  EXPECT_ERROR(rounds.text_of({{"system", "a"}}), WEFT_INVALID_ARGUMENT, "message 1", "must be user");
+      marked(encoder_with("marks"), kTwoTurns),
+      "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n<|im_start|>assistant\n"
+      "<{Yes.<|im_end|>}>\n<|im_start|>user\nSo?<|im_end|>\n<|im_start|>assistant\n<{ No. <|im_end|>}>\n");
+  EXPECT_EQ(marked(encoder_with("model"), kTwoTurns),
+            "<s><start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n<{Yes.<end_of_turn>}>\n"
+            "<start_of_turn>user\nSo?<end_of_turn>\n<start_of_turn>model\n<{No.<end_of_turn>}>\n");
+  // This one has no generation prompt.
+  EXPECT_EQ(marked(encoder_with("brackets"), kTwoTurns),
+            "<s>[INST]  Hi  [/INST] <{Yes.</s>}>[INST] So? [/INST] <{ No. </s>}>");
+  EXPECT_EQ(marked(encoder_with("headers"),
+                   {says("system", "Be brief. "), says("user", "a"), says("assistant", "b")}),
+            "<s><|start_header_id|>system<|end_header_id|>\n\nToday Date: 1 May 2025\n\nBe brief.<|eot_id|>"
+            "<|start_header_id|>user<|end_header_id|>\n\na<|eot_id|><|start_header_id|>assistant<|end_header_"
+            "id|>\n\n"
+            "<{b<|eot_id|>}>");
+  EXPECT_EQ(marked(encoder_with("marks"), Json::array({says("user", "a")})).find("<{"), std::string::npos);
 }
 
-TEST(Chat, IsRefusedWithTheNameOfAnotherTemplate) {
+TEST(Chat, IsLearnedWithTheThoughtsThatTheTemplateKeeps) {
+  const TextEncoder encoder = encoder_with("thoughts");
+  EXPECT_EQ(marked(encoder, {says("user", "a"), says("assistant", "b")}),
+            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<{<think>\n\n</think>\n\nb<|im_end|>}>\n");
+  const Json thinking = {says("user", "a"), says("assistant", "<think>\nx\n</think>\n\nb"), says("user", "c"),
+                         says("assistant", "<think>\ny\n</think>\n\nd")};
+  EXPECT_EQ(
+      marked(encoder, thinking),
+      "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<{b<|im_end|>}>\n<|im_start|>user\nc<|im_end|>\n"
+      "<|im_start|>assistant\n<{<think>\ny\n</think>\n\nd<|im_end|>}>\n");
+}
+
+// Such a template ends a conversation with more than a turn.
+TEST(Chat, IsNotLearnedBehindItsTurn) {
+  TextEncoder encoder = encoder_with("marks");
+  encoder.chat_template.insert(encoder.chat_template.find("{% if add"), "{{ '<|end|>' }}");
+  EXPECT_EQ(
+      marked(encoder, {says("system", "s"), says("user", "a"), says("assistant", "b"), says("user", "c")}),
+      "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<{b<|im_end|>}>"
+      "\n"
+      "<|im_start|>user\nc<|im_end|>\n<|end|>");
+}
+
+TEST(Chat, IsLearnedInGenerationBlocksIfTheTemplateHasThem) {
+  EXPECT_EQ(marked(encoder_with("blocks"), {says("user", "a"), says("assistant", "b")}),
+            "User: a\nA: <{b</s>}>");
+}
+
+TEST(Chat, HasToolsAndTheirCalls) {
+  Json call = {{"role", "assistant"}, {"content", nullptr}};
+  call["tool_calls"] = {{{"function", {{"name", "warmth"}, {"arguments", {{"z", "K\u00f6ln"}, {"a", 3}}}}}}};
+  const std::string text =
+      marked(encoder_with("headers"),
+             {says("user", "How warm?"), call, says("tool", "3"), says("assistant", "Cold.")},
+             {{{"name", "warmth"}}});
+  EXPECT_THAT(text, testing::HasSubstr("{\n  \"name\": \"warmth\"\n}\n"));
+  EXPECT_THAT(text,
+              testing::HasSubstr(
+                  "<{{\"name\": \"warmth\", \"parameters\": {\"z\": \"K\u00f6ln\", \"a\": 3}}<|eot_id|>}>"));
+  EXPECT_THAT(text, testing::EndsWith("<{Cold.<|eot_id|>}>"));
+}
+
+TEST(Chat, OfChatGlmIsInRoundsBetweenTheIdsOfTheTokenizer) {
+  TextEncoder encoder = pair_encoder();
+  encoder.chat_template = tokenizer::read_chat_template("nowhere", {{"tokenizer_class", "ChatGLMTokenizer"}});
+  EXPECT_TRUE(ChatFormat(encoder).is_enclosed());
+  EXPECT_FALSE(ChatFormat(encoder_with("marks")).is_enclosed());
+  EXPECT_EQ(marked(encoder, kTwoTurns),
+            "[Round 1]\n\n问： Hi \n\n答：<{Yes.}>\n\n[Round 2]\n\n问：So?\n\n答：<{ No. }>");
+  EXPECT_ERROR(marked(encoder, Json::array({says("system", "a")})), WEFT_INVALID_ARGUMENT, "the user begins");
+}
+
+TEST(Chat, IsRefusedWithTheReason) {
   TextEncoder encoder = pair_encoder();
   EXPECT_ERROR(ChatFormat(encoder), WEFT_FAILED_PRECONDITION, "test/tokenizer.json", "has none");
-  encoder.chat_template = "{{ '[INST] ' + message['content'] }}";
-  EXPECT_ERROR(ChatFormat(encoder), WEFT_UNIMPLEMENTED, "with [INST]");
-  encoder.chat_template = "{{ bos_token }}Q: ";
-  EXPECT_ERROR(ChatFormat(encoder), WEFT_UNIMPLEMENTED, "begins \"{{ bos_token }}Q: \"");
+  encoder.chat_template = "{% include 'other' %}";
+  EXPECT_ERROR(ChatFormat(encoder), WEFT_UNIMPLEMENTED, "test/tokenizer.json", "line 1", "{% include %}");
+  encoder.chat_template = "a\n{{ messages";
+  EXPECT_ERROR(ChatFormat(encoder), WEFT_INVALID_ARGUMENT, "test/tokenizer.json", "line 2");
+  encoder.chat_template = "{{ strftime_now('%Y') }}";
+  EXPECT_ERROR(marked(encoder, kTwoTurns), WEFT_UNIMPLEMENTED, "test/tokenizer.json", "date of today");
+  EXPECT_ERROR(marked(encoder_with("brackets"), {says("user", "a"), says("user", "b")}),
+               WEFT_INVALID_ARGUMENT, "user and assistant must take turns");
 }
 
 TEST_F(Text, OfChatsHasLabelsOfTheAssistantAlone) {
-  encoder_.chat_template = "<|im_start|> <|im_end|>";
+  encoder_.chat_template = encoder_with("marks").chat_template;
   const std::string path = folder_.file(
       "a.jsonl",
-      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "\nb"}]})");
-  const std::string user = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant", answer = "\n\nb<|im_end|>";
+      R"({"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "\nb"}]})");
+  const std::string
+      user = "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant",
+      answer = "\n\nb<|im_end|>";
   const Ids ids = encode_pairs(user + answer + "\n");
   const Batch batch = open(path, static_cast<int64_t>(ids.size()), {})->get({0});
   EXPECT_EQ(values(batch.at("input_ids")), ids);
   EXPECT_EQ(values(batch.at("labels")), joined({Ids(user.size(), -100), encode_pairs(answer), {-100}}));
-  encoder_.chat_template = "[INST]";
-  EXPECT_ERROR(open(path), WEFT_UNIMPLEMENTED, "a.jsonl:1", "[INST]");
+}
+
+TEST_F(Text, OfChatsNamesTheLineThatTheTemplateRefuses) {
+  encoder_.chat_template = encoder_with("brackets").chat_template;
+  const std::string
+      good = R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})",
+      bad = R"({"messages": [{"role": "assistant", "content": "a"}]})",
+      empty = R"({"messages": [{"role": "user"}]})";
+  EXPECT_ERROR(open(folder_.file("a.jsonl", good + "\n" + bad)), WEFT_INVALID_ARGUMENT, "a.jsonl:2",
+               "must take turns");
+  EXPECT_ERROR(open(folder_.file("b.jsonl", empty)), WEFT_INVALID_ARGUMENT, "b.jsonl:1", "content");
+  // The template is to blame, not a line that one may skip.
+  encoder_.chat_template = "{{ messages";
+  EXPECT_ERROR(open(folder_.file("c.jsonl", good)), WEFT_FAILED_PRECONDITION, "c.jsonl:1", "line 1");
 }
 
 }  // namespace

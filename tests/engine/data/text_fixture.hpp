@@ -41,7 +41,7 @@ inline TextEncoder pair_encoder() {
   encoder.vocabulary_size = 259;
   encoder.name = "test/tokenizer.json";
   encoder.digest = "pairs";
-  encoder.begin_token = "<s>";
+  encoder.special_tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
   encoder.padding = kEnd;
   return encoder;
 }

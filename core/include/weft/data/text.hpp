@@ -86,8 +86,8 @@ struct TextOptions {
 // Throws NOT_FOUND for a path without files; INVALID_ARGUMENT naming the file and line for what is not
 // UTF-8 or not as TextSource says, for a tokenizer with ids that the model does not have, and for sources
 // without documents or with fewer tokens than a sample, and for pairs of a source with one document or of a
-// tokenizer that puts no token between two sequences; UNIMPLEMENTED for messages with a chat template that
-// Weft does not know.
+// tokenizer that puts no token between two sequences; UNIMPLEMENTED for messages with a chat template of which
+// Weft does not know a part.
 std::shared_ptr<Dataset> open_text(const std::vector<TextSource>& sources, const Tokenizer& tokenizer,
                                    const TextOptions& options);
 // Opens text whose bytes are the tokens, for a model with a vocabulary of 256, without ids around documents.

@@ -1,0 +1,62 @@
+// The state of a rendering: variables, output, and limits.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "jinja/value.hpp"
+
+namespace weft::jinja {
+
+// The variables of the template, or of a loop or a macro in it.
+class Scope {
+ public:
+  explicit Scope(std::shared_ptr<Scope> outer = nullptr) : outer_(std::move(outer)) {}
+  const Value* find(const std::string& name) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->outer_.get())
+      if (const auto found = scope->values_.find(name); found != scope->values_.end()) return &found->second;
+    return nullptr;
+  }
+  void set(const std::string& name, Value value) { values_[name] = std::move(value); }
+
+ private:
+  const std::shared_ptr<Scope> outer_;
+  std::map<std::string, Value> values_;
+};
+
+struct Output {
+  Text text;
+  std::vector<std::pair<size_t, size_t>> generated;  // what {% generation %} blocks wrote: begins and ends
+};
+
+// Counts what a rendering does, so that no template runs for ever.
+class Limits {
+ public:
+  // Throw RESOURCE_EXHAUSTED beyond the limit.
+  void step();
+  void write(size_t bytes);
+  void enter_call();
+  void leave_call() { --depth_; }
+
+ private:
+  size_t steps_ = 0, bytes_ = 0, depth_ = 0;
+};
+
+// Where a node runs.
+struct Place {
+  std::shared_ptr<Scope> scope;
+  Output& output;
+  Limits& limits;
+
+  void print(const Text& text) const {
+    limits.write(text.size());
+    output.text.append(text);
+  }
+  Place with_scope() const { return {std::make_shared<Scope>(scope), output, limits}; }
+};
+
+}  // namespace weft::jinja
