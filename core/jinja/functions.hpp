@@ -24,6 +24,9 @@ std::vector<std::string> test_names();
 // Returns the method of a string, list or dict, bound to it; nothing if it has none of that name.
 std::optional<Value> find_method(const Value& object, std::string_view name);
 
+// Returns what items() of a dict returns.
+Value items_of(const Dict& dict);
+
 // What namespace() has made. Its end takes the attributes away, in which namespaces may own each other.
 class Namespaces {
  public:

@@ -63,7 +63,8 @@ Range range_of(const Value& begin, const Value& end, const Value& step, int64_t 
   for (const Value& value : {begin, end, step})
     if (given(value) && !value.is_integer())
       fail(WEFT_INVALID_ARGUMENT, "a slice needs integers, not {}", value.type());
-  const int64_t by = given(step) ? step.integer() : 1;
+  // A longer step goes no further than one of the whole length.
+  const int64_t by = std::clamp(given(step) ? step.integer() : 1, -length - 1, length + 1);
   if (by == 0) fail(WEFT_INVALID_ARGUMENT, "the step of a slice is 0");
   const int64_t low = by < 0 ? -1 : 0, high = by < 0 ? length - 1 : length;
   const auto place = [&](const Value& value, int64_t otherwise) {
@@ -123,14 +124,6 @@ Value Tested::evaluate(const Place& place) const {
   return find_test(name)(value, arguments.evaluate(place)) != negated;
 }
 
-Value Unary::evaluate(const Place& place) const {
-  const Value value = input->evaluate(place);
-  if (symbol == "not") return !value.is_true();
-  if (!value.is_number()) fail(WEFT_INVALID_ARGUMENT, "{} of a value of the type {}", symbol, value.type());
-  if (symbol == "+") return value.is_float() ? value : Value(value.integer());
-  return value.is_float() ? Value(-value.real()) : Value(-value.integer());
-}
-
 namespace {
 
 Value integers(const std::string& symbol, int64_t a, int64_t b) {
@@ -149,6 +142,18 @@ Value integers(const std::string& symbol, int64_t a, int64_t b) {
   if (overflows) fail(WEFT_INVALID_ARGUMENT, "{} {} {} is too large", a, symbol, b);
   return result;
 }
+
+}  // namespace
+
+Value Unary::evaluate(const Place& place) const {
+  const Value value = input->evaluate(place);
+  if (symbol == "not") return !value.is_true();
+  if (!value.is_number()) fail(WEFT_INVALID_ARGUMENT, "{} of a value of the type {}", symbol, value.type());
+  if (symbol == "+") return value.is_float() ? value : Value(value.integer());
+  return value.is_float() ? Value(-value.real()) : integers("-", 0, value.integer());
+}
+
+namespace {
 
 Value reals(const std::string& symbol, double a, double b) {
   if (symbol == "+") return a + b;
@@ -361,26 +366,31 @@ Flow Macro::run(const Place& place) const {
   Limits& limits = place.limits;
   place.scope->set(name, Value::Function([this, scope, &limits](const Arguments& arguments) {
                      Output output;
-                     const Place inside{std::make_shared<Scope>(scope.lock()), output, limits};
-                     if (arguments.positional.size() > parameters.size())
-                       fail(WEFT_INVALID_ARGUMENT, "{}() takes {} arguments, got {}", name, parameters.size(),
-                            arguments.positional.size());
-                     for (const auto& [given, value] : arguments.named)
-                       if (std::none_of(parameters.begin(), parameters.end(),
-                                        [n = &given](const auto& p) { return p.first == *n; }))
-                         fail(WEFT_INVALID_ARGUMENT, "{}() has no parameter {}", name, given);
-                     for (size_t i = 0; i < parameters.size(); ++i) {
-                       const auto& [parameter, otherwise] = parameters[i];
-                       const Value* const given = arguments.find(i, parameter);
-                       inside.scope->set(parameter, given != nullptr ? *given
-                                                    : otherwise != nullptr
-                                                        ? otherwise->evaluate(inside)
-                                                        : Value(Value::Undefined{parameter}));
-                     }
-                     jinja::run(body, inside);
+                     call(Place{std::make_shared<Scope>(scope.lock()), output, limits}, arguments);
                      return Value(std::move(output.text));
                    }));
   return Flow::kGoOn;
+}
+
+void Macro::call(const Place& inside, const Arguments& arguments) const {
+  if (arguments.positional.size() > parameters.size())
+    fail(WEFT_INVALID_ARGUMENT, "{}() takes {} arguments, got {}", name, parameters.size(),
+         arguments.positional.size());
+  for (const auto& [given, value] : arguments.named) {
+    const auto is_this = [n = &given](const auto& parameter) { return parameter.first == *n; };
+    if (std::none_of(parameters.begin(), parameters.end(), is_this))
+      fail(WEFT_INVALID_ARGUMENT, "{}() has no parameter {}", name, given);
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [parameter, otherwise] = parameters[i];
+    Value value = Value::Undefined{parameter};
+    if (const Value* const given = arguments.find(i, parameter))
+      value = *given;
+    else if (otherwise != nullptr)
+      value = otherwise->evaluate(inside);
+    inside.scope->set(parameter, std::move(value));
+  }
+  jinja::run(body, inside);
 }
 
 Flow FilterBlock::run(const Place& place) const {

@@ -183,6 +183,10 @@ struct Macro final : Statement {
   std::string name;
   std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with a default, or null
   Body body;
+
+ private:
+  // Runs the body with the parameters in the scope of `inside`.
+  void call(const Place& inside, const Arguments& arguments) const;
 };
 
 // {% filter name %}

@@ -105,6 +105,8 @@ Value value_of(const nlohmann::ordered_json& json, Text::Origin origin) {
   if (json.is_string()) return Text(json.get<std::string>(), origin);
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_float()) return json.get<double>();
+  if (json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX)
+    fail(WEFT_INVALID_ARGUMENT, "the number {} is too large", json.dump());
   if (json.is_number()) return json.get<int64_t>();
   if (json.is_array()) {
     List list;

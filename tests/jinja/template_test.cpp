@@ -152,6 +152,15 @@ TEST(Template, SaysWhatWasUndefined) {
                "f() has no parameter b");
 }
 
+TEST(Template, KeepsNumbersInTheirRange) {
+  EXPECT_EQ(render("{{ 'abc'[::9223372036854775807] }}{{ 'abc'[::-9223372036854775807] }}"), "ac");
+  EXPECT_EQ(render("{{ range(1, 9223372036854775807, 9223372036854775806)|list }}"), "[1]");
+  EXPECT_ERROR(render("{{ -(0 - 9223372036854775807 - 1) }}"), WEFT_INVALID_ARGUMENT, "too large");
+  EXPECT_ERROR(render("{{ [9223372036854775807, 1]|sum }}"), WEFT_INVALID_ARGUMENT, "too large");
+  EXPECT_ERROR(render("{{ 1e300|int }}"), WEFT_INVALID_ARGUMENT, "too large");
+  EXPECT_ERROR(render("{{ x }}", {{"x", uint64_t{1} << 63}}), WEFT_INVALID_ARGUMENT, "9223372036854775808");
+}
+
 TEST(Template, EndsWhateverItIs) {
   const std::string loop = "{% for i in range(1000) %}";
   EXPECT_ERROR(render(loop + loop + "x{% endfor %}{% endfor %}"), WEFT_RESOURCE_EXHAUSTED, "steps");

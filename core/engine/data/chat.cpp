@@ -72,9 +72,8 @@ jinja::Rendered ChatFormat::render(const Conversation& conversation, size_t coun
   } catch (const Error& error) {
     if (std::string_view(error.what()).find("strftime_now") != std::string_view::npos)
       fail(WEFT_UNIMPLEMENTED,
-           "the chat template of {} writes the date of today, so that its text would be another one every "
-           "day; "
-           "put a date in place of strftime_now() there",
+           "the chat template of {} writes the date of today, so that its text would change every day; put a "
+           "date in place of strftime_now() there",
            name_);
     throw;
   }

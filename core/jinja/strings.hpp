@@ -1,0 +1,30 @@
+// What templates do with strings, as Python does it. Bytes keep their origin.
+#pragma once
+
+#include "jinja/value.hpp"
+
+namespace weft::jinja {
+
+// Takes characters away at the ends: white space if `characters` is null or None.
+Text stripped(const Text& text, const Value* characters, bool left, bool right);
+// Throw UNIMPLEMENTED for other characters than those of ASCII, whose tables Weft does not have.
+Text upper_case(const Text& text);
+Text lower_case(const Text& text);
+Text capitalized(const Text& text);
+// str.title() of Python, or the filter of Jinja, which begins words behind other characters.
+Text title_case(const Text& text, bool filter);
+// Replaces the first `count` occurrences; all if it is negative.
+Text replaced(const Text& text, const Text& old, const Text& by, int64_t count);
+// str.split() and, from the right, str.rsplit().
+List split(const Text& text, const Arguments& arguments, bool from_right);
+List lines_of(const Text& text, bool keep_ends);
+// Returns whether the text begins, or ends, with one of the texts.
+bool has_at_end(const Text& text, const Value& given, bool begins);
+// Joins the elements. Unless they are taken `as_text`, each must be a string.
+Text joined(const Value& items, const Text& separator, bool as_text);
+// Returns the index of the character at a byte; -1 for npos.
+int64_t character_at(const Text& text, size_t byte);
+// Returns how often `part` occurs, without overlaps.
+int64_t count_of(const Text& text, const Text& part);
+
+}  // namespace weft::jinja
