@@ -87,7 +87,7 @@ at::Tensor RowLabels::cross_entropy(const at::Tensor& logits) const {
 
 double RowLabels::count() const {
   if (!device::is_on_host(labels)) return device::value_of<double>(labels.ne(ignored).sum());
-  const std::vector<int64_t> values = device::values_of<int64_t>(labels);  // cheaper for the few of a batch
+  const std::vector<int64_t> values = device::values_of<int64_t>(labels.to(at::kLong));  // cheaper for few
   return static_cast<double>(values.size()) -
          static_cast<double>(std::count(values.begin(), values.end(), ignored));
 }
