@@ -191,6 +191,18 @@ Value json(const Value& input, const Arguments& arguments) {
   return to_json(input, spaces, sort != nullptr && sort->is_true());
 }
 
+// Returns the number that the whole of a text is, without the space around it.
+template <class Number>
+std::optional<Number> number_in(const Text& text) {
+  std::string_view digits = trim(text.bytes());
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  Number number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto read = std::from_chars(digits.data(), end, number);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return number;
+}
+
 Value to_integer(const Value& input, const Arguments& arguments) {
   const Reader read("int", arguments, 2);
   const Value* const given = read.find(0, "default");
@@ -200,30 +212,16 @@ Value to_integer(const Value& input, const Arguments& arguments) {
     fail(WEFT_INVALID_ARGUMENT, "int of {} is too large", to_text(input).bytes());
   if (input.is_number()) return input.integer();
   if (input.text() == nullptr) return otherwise;
-  const std::string text(trim(input.text()->bytes()));
-  const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
-  int64_t whole = 0;
-  if (const auto end = std::from_chars(begin, text.data() + text.size(), whole);
-      end.ec == std::errc() && end.ptr == text.data() + text.size())
-    return whole;
-  double real = 0;
-  if (const auto end = std::from_chars(begin, text.data() + text.size(), real);
-      end.ec == std::errc() && end.ptr == text.data() + text.size() && std::abs(real) < kMost)
-    return static_cast<int64_t>(real);
-  return otherwise;
+  if (const auto whole = number_in<int64_t>(*input.text())) return *whole;
+  const auto real = number_in<double>(*input.text());
+  return real && std::abs(*real) < kMost ? Value(static_cast<int64_t>(*real)) : otherwise;
 }
 
 Value to_real(const Value& input, const Arguments& arguments) {
   const Value* const given = Reader("float", arguments, 1).find(0, "default");
   if (input.is_number()) return input.real();
-  if (input.text() != nullptr) {
-    const std::string text(trim(input.text()->bytes()));
-    const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
-    double real = 0;
-    if (const auto end = std::from_chars(begin, text.data() + text.size(), real);
-        end.ec == std::errc() && end.ptr == text.data() + text.size())
-      return real;
-  }
+  if (input.text() != nullptr)
+    if (const auto real = number_in<double>(*input.text())) return *real;
   return given != nullptr ? *given : Value(0.0);
 }
 

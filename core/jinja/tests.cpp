@@ -25,6 +25,11 @@ bool is_same(const Value& a, const Value& b) {
   return equal(a, b);
 }
 
+bool is_iterable(const Value& value) {
+  return value.text() != nullptr || value.list() != nullptr || value.is_undefined() ||
+         (value.dict() != nullptr && value.attributes() == nullptr);
+}
+
 struct NamedTest {
   std::string_view name;
   Test test;
@@ -57,11 +62,7 @@ const NamedTest kTests[] = {
     {"gt", kGreater},
     {"in", [](const Value& v, const Arguments& a) { return contains(other(a), v); }},
     {"integer", [](const Value& v, const Arguments&) { return v.is_integer(); }},
-    {"iterable",
-     [](const Value& v, const Arguments&) {
-       return v.text() != nullptr || v.list() != nullptr || v.is_undefined() ||
-              (v.dict() != nullptr && v.attributes() == nullptr);
-     }},
+    {"iterable", [](const Value& v, const Arguments&) { return is_iterable(v); }},
     {"le", kAtMost},
     {"lessthan", kLess},
     {"lt", kLess},
@@ -74,8 +75,7 @@ const NamedTest kTests[] = {
     {"sameas", [](const Value& v, const Arguments& a) { return is_same(v, other(a)); }},
     {"sequence",
      [](const Value& v, const Arguments&) {
-       return v.text() != nullptr || (v.list() != nullptr && v.list()->kind != ListKind::kView) ||
-              v.is_undefined() || (v.dict() != nullptr && v.attributes() == nullptr);
+       return is_iterable(v) && (v.list() == nullptr || v.list()->kind != ListKind::kView);
      }},
     {"string", [](const Value& v, const Arguments&) { return v.text() != nullptr; }},
     {"true", [](const Value& v, const Arguments&) { return v.is_bool() && v.is_true(); }},

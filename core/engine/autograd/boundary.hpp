@@ -12,12 +12,13 @@ namespace weft {
 // The side of a unit that a boundary is on.
 enum class UnitSide { kBefore, kAfter };
 
-// Lets backward call `fire` when it reaches the differentiable fields of `state` and the differentiable
-// tensors of `more`, of which there must be none before a unit. Where they are just what another boundary of
-// the same `owner` is over, backward calls `fire` first: nothing lies between the two. A boundary over one
-// tensor that the unit has made is a hook of the node that made it, because each node costs time in backward;
-// any other is an identity node through which the tensors pass. Returns false and changes nothing if there
-// are no such tensors.
+// Makes backward call `fire` once the gradients of the differentiable fields of `state`, and of the
+// differentiable tensors of `more`, are complete. `more` must be empty before a unit. If another boundary of
+// the same `owner` covers exactly these tensors, both share its hook or node, and `fire` is called first.
+//
+// A boundary over one tensor that the unit has made is a pre-hook of its grad_fn, because each node of the
+// graph costs time in backward. Any other boundary is an identity node through which the tensors pass. Returns
+// false and changes nothing if no tensor is differentiable.
 bool insert_boundary(State& state, UnitSide side, const void* owner, std::function<void()> fire,
                      const std::vector<at::Tensor*>& more = {});
 

@@ -54,7 +54,7 @@ struct ChatFormat::Conversation {
 ChatFormat::ChatFormat(const TextEncoder& encoder)
     : name_(encoder.name),
       template_(parsed(encoder)),
-      // Models of rounds were trained with the ids of their tokenizers before them.
+      // Models with this format were trained with the special tokens that their tokenizers add.
       is_enclosed_(encoder.chat_template.find("[Round ") != std::string::npos) {
   for (const auto& [name, token] : encoder.special_tokens) special_tokens_.set(name, token);
 }
@@ -111,8 +111,9 @@ size_t end_of_message(const Text& text, size_t message) {
   return end;
 }
 
-// Returns how much of `rest` ends a turn behind which the template has written `behind` where the
-// conversation ended there. What ends a conversation alone stands on a line of its own.
+// `rest` is what the template writes after a message, and `behind` what it writes after the same message if
+// the conversation ends there. Returns the length of the end of the turn, with which both begin. A template
+// may end a conversation with more than that, on a line of its own.
 size_t common_end(std::string_view rest, std::string_view behind) {
   if (rest.starts_with(behind)) return behind.size();
   const size_t common = static_cast<size_t>(
