@@ -12,7 +12,10 @@ class Parser : public ExpressionParser {
  public:
   using ExpressionParser::ExpressionParser;
 
-  Body run() { return parse_body({}); }
+  Program run() {
+    Body body = parse_body({});
+    return {std::move(body), marks_generation_};
+  }
 
  private:
   bool is_end(Words ends) const {
@@ -66,6 +69,7 @@ class Parser : public ExpressionParser {
     if (tag == "filter") return parse_filter_block();
     if (tag == "generation") {
       auto made = std::make_unique<Generation>();
+      marks_generation_ = true;
       made->body = parse_block("endgeneration");
       return made;
     }
@@ -189,11 +193,12 @@ class Parser : public ExpressionParser {
   }
 
   int loops_ = 0;  // that are open
+  bool marks_generation_ = false;
 };
 
 }  // namespace
 
-Body parse(std::string_view source) {
+Program parse(std::string_view source) {
   return Parser(source).run();
 }
 

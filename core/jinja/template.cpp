@@ -23,17 +23,14 @@ void Limits::enter_call() {
     fail(WEFT_RESOURCE_EXHAUSTED, "{} calls of the template are inside each other", kMost);
 }
 
-struct Template::Program {
-  Body body;
-};
-
-Template::Template(std::string_view source)
-    : program_(std::make_unique<const Program>(Program{parse(source)})),
-      marks_generation_(source.find("generation") != std::string_view::npos &&
-                        source.find("endgeneration") != std::string_view::npos) {}
+Template::Template(std::string_view source) : program_(std::make_unique<const Program>(parse(source))) {}
 Template::~Template() = default;
 Template::Template(Template&&) noexcept = default;
 Template& Template::operator=(Template&&) noexcept = default;
+
+bool Template::marks_generation() const {
+  return program_->marks_generation;
+}
 
 Rendered Template::render(const Dict& variables) const {
   Namespaces namespaces;

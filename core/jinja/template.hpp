@@ -12,6 +12,8 @@
 
 namespace weft::jinja {
 
+struct Program;
+
 struct Rendered {
   Text text;
   // The begins and ends of what {% generation %} blocks wrote.
@@ -33,12 +35,10 @@ class Template {
   // RESOURCE_EXHAUSTED for a template that does not end.
   Rendered render(const Dict& variables) const;
   // Returns whether the template has a {% generation %} block.
-  bool marks_generation() const { return marks_generation_; }
+  bool marks_generation() const;
 
  private:
-  struct Program;
   std::unique_ptr<const Program> program_;
-  bool marks_generation_ = false;
 };
 
 }  // namespace weft::jinja

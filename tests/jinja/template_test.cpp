@@ -91,7 +91,7 @@ TEST(Template, KnowsWhatGenerationBlocksWrote) {
       texts.push_back(rendered.text.bytes().substr(begin, end - begin));
     EXPECT_EQ(Json(texts), of.at("texts"));
   }
-  EXPECT_FALSE(Template("{{ generation }}").marks_generation());
+  EXPECT_FALSE(Template("{{ generation }}{# endgeneration #}").marks_generation());
 }
 
 // Returns the origin of each byte as a digit.
