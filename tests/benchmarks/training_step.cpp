@@ -1,14 +1,16 @@
 // Measures time, processor time, memory and traffic of training steps on one fixed batch per rank. Prints a
 // line of JSON per rank.
-//   training_step MODE CONFIG BATCH SEQUENCE STEPS [BOOSTER_OPTIONS_JSON]
+//   training_step MODE CONFIG BATCH SEQUENCE STEPS [BOOSTER_OPTIONS_JSON] [profile]
 // MODE booster trains with weft::Booster. MODE loop trains the same model with the same update rule in a
-// hand-written libtorch loop on one rank, to measure the cost of Booster itself.
+// hand-written libtorch loop on one rank, to measure the cost of Booster itself. `profile` runs one more step
+// under libtorch's profiler, and adds the time of each kernel.
 #include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/randint.h>
 #include <sys/resource.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
 #include <weft/nn/config_values.hpp>
 #include <weft/nn/token_model.hpp>
 #include <weft/weft.hpp>
@@ -16,8 +18,12 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+
+#include "device/device.hpp"
 
 namespace {
 
@@ -45,6 +51,31 @@ double loopback_mib() {
         name != std::string::npos && line.find_first_not_of(' ') == name)
       return std::stod(line.substr(name + 3)) / (1 << 20);
   return 0;
+}
+
+// Runs `work` under libtorch's profiler. Returns for each name how often it ran and its seconds: of kernels of
+// the device, or on the CPU of operators, each with those that it calls.
+nlohmann::json profile(const std::function<void()>& work) {
+  namespace profiler = torch::autograd::profiler;
+  const bool on_host = weft::device::current().is_host();
+  const std::set<torch::profiler::impl::ActivityType> activities = {
+      on_host ? torch::profiler::impl::ActivityType::CPU : torch::profiler::impl::ActivityType::CUDA};
+  const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO);
+  profiler::prepareProfiler(config, activities);
+  profiler::enableProfiler(config, activities);
+  work();
+  weft::device::synchronise();
+  const auto result = profiler::disableProfiler();
+  std::map<std::string, std::pair<int64_t, double>> kernels;
+  for (const profiler::KinetoEvent& event : result->events()) {
+    if ((event.deviceType() == weft::device::kHost) != on_host) continue;
+    auto& [count, seconds] = kernels[event.name()];
+    ++count;
+    seconds += 1e-9 * static_cast<double>(event.durationNs());
+  }
+  nlohmann::json list = nlohmann::json::object();
+  for (const auto& [name, measured] : kernels) list[name] = {measured.first, measured.second};
+  return list;
 }
 
 // Returns labels of every seventh token alone, about as many as masked language models learn from.
@@ -127,7 +158,8 @@ class HandWritten {
 int main(int argc, char** argv) try {
   if (argc < 6) {
     std::fprintf(stderr,
-                 "usage: training_step booster|loop CONFIG BATCH SEQUENCE STEPS [BOOSTER_OPTIONS_JSON]\n");
+                 "usage: training_step booster|loop CONFIG BATCH SEQUENCE STEPS [BOOSTER_OPTIONS_JSON] "
+                 "[profile]\n");
     return 2;
   }
   const std::string mode = argv[1];
@@ -136,13 +168,14 @@ int main(int argc, char** argv) try {
   at::randint(0, 2, {1}).add_(1);  // initializes libtorch
   const double before = resident_mib("VmRSS");
 
-  auto model = weft::Model::open(argv[2]);
+  const auto options = weft::BoosterOptions::parse(argc > 6 ? argv[6] : R"({"strategy": "none"})");
+  auto model = weft::Model::open(argv[2], "", options.precision.empty() ? "fp32" : options.precision);
   weft::Batch batch;
   int64_t data_size = 1;
   std::function<double()> step;
   if (mode == "booster") {
     auto optimizer = weft::optim::AdamW(model.parameters(), {.lr = 1e-3, .weight_decay = 0.01});
-    weft::Booster booster(weft::BoosterOptions::parse(argc > 6 ? argv[6] : R"({"strategy": "none"})"), world);
+    weft::Booster booster(options, world);
     batch = fixed_batch(model, size, length, booster.data_rank());
     data_size = booster.data_size();
     auto job = std::make_shared<weft::Job>(booster.boost(model, optimizer));
@@ -169,6 +202,9 @@ int main(int argc, char** argv) try {
     processor.push_back(processor_seconds() - used);
   }
   world.block_all();
+  const weft::device::MemoryUse memory = weft::device::memory_use();
+  nlohmann::json kernels;
+  if (argc > 7 && std::string(argv[7]) == "profile") kernels = profile([&] { step(); });
   nlohmann::json line = {{"rank", world.rank()},
                          {"world", world.size()},
                          {"tokens", size * length * data_size},
@@ -178,7 +214,9 @@ int main(int argc, char** argv) try {
                          {"resident_mib_before", before},
                          {"resident_mib_peak", resident_mib("VmHWM")},
                          {"loopback_mib", loopback_mib() - received},
+                         {"device_mib_peak", static_cast<double>(memory.peak) / (1 << 20)},
                          {"communicated_bytes", weft::communicated_bytes()}};
+  if (!kernels.is_null()) line["kernels"] = kernels;
   std::printf("%s\n", line.dump().c_str());
   return 0;
 } catch (const std::exception& error) {
