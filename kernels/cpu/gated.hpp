@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-namespace weft::kernels {
+#include "formula/gated.hpp"
 
-enum class Gate { kSilu, kGeluTanh };
+namespace weft::kernels {
 
 void gated_forward(Gate kind, int64_t count, const float* gate, const float* up, float* y);
 // dgate = dy up activation'(gate) and dup = dy activation(gate).

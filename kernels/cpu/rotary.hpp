@@ -1,16 +1,10 @@
 // Rotary positions (Su et al., RoFormer, arXiv:2104.09864) in fp32: channel i of a head and channel i + D / 2
-// are turned by the angle of its position. B batch, T positions, H heads, D channels of a head.
+// are turned by the angle of its position.
 #pragma once
 
-#include <cstdint>
+#include "formula/rotary.hpp"
 
 namespace weft::kernels {
-
-struct RotaryShape {
-  int64_t batch, positions, heads, size;  // B, T, H, D; D is even
-  // The tables are (B, T, D / 2), or (T, D / 2) for all of the batch.
-  bool table_for_all;
-};
 
 // With a = x[i], b = x[i + D / 2], c and s of the tables: y[i] = a c - b s, y[i + D / 2] = b c + a s. x, y:
 // (B, T, H, D) contiguous; y may be x. `back` turns the other way, which is the gradient.

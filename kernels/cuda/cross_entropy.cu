@@ -59,10 +59,11 @@ __device__ ScaledSum sum_of_row(const T* row, int64_t classes) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) forward_kernel(const CrossEntropyRows shape, const T* logits,
-                                                           RowNormaliser<float>* normalisers, float* losses) {
+__global__ void __launch_bounds__(kThreads)
+    forward_kernel(const CrossEntropyRows shape, const SpacedRows<const T> logits,
+                   RowNormaliser<float>* normalisers, float* losses) {
   const int64_t row = blockIdx.x, label = shape.labels[row];
-  const T* const of_row = logits + row * shape.classes;
+  const T* const of_row = logits.first + row * logits.stride;
   if (!counts(shape, label)) {  // the same for the whole block, so no barrier is missed
     if (threadIdx.x == 0) {
       normalisers[row] = {0, 0};
@@ -79,9 +80,9 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const CrossEntropyRow
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    parts_kernel(const CrossEntropyRows shape, const T* logits, float* peaks, float* sums) {
+    parts_kernel(const CrossEntropyRows shape, const SpacedRows<const T> logits, float* peaks, float* sums) {
   const int64_t row = blockIdx.x, label = shape.labels[row];
-  const T* const of_row = logits + row * shape.classes;
+  const T* const of_row = logits.first + row * logits.stride;
   ScaledSum all = {-INFINITY, 0};
   if (counts(shape, label)) all = sum_of_row(of_row, shape.classes);
   if (threadIdx.x != 0) return;
@@ -111,21 +112,23 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    backward_kernel(const CrossEntropyRows shape, const T* logits, const RowNormaliser<float>* normalisers,
-                    const float* scale_of_all, T* gradient) {
+    backward_kernel(const CrossEntropyRows shape, const SpacedRows<const T> logits,
+                    const RowNormaliser<float>* normalisers, const float* scale_of_all,
+                    const SpacedRows<T> gradient) {
   constexpr int kElements = kVector<T>;
   const int64_t row = blockIdx.x, label = shape.labels[row];
-  const T* const from = logits + row * shape.classes;
-  T* const to = gradient + row * shape.classes;
+  const T* const from = logits.first + row * logits.stride;
+  T* const to = gradient.first + row * gradient.stride;
   const bool used = counts(shape, label);
   const float scale = used ? *scale_of_all : 0;
   const RowNormaliser<float> normaliser = normalisers[row];
-  const auto slope = [&](float x, int64_t i) {
-    if (!used) return 0.0f;
-    const float probability = expf(x - normaliser.peak - normaliser.log_sum);
-    return scale * (i == label ? probability - 1 : probability);
+  const auto probability = [&](float x) {
+    return used ? expf(x - normaliser.peak - normaliser.log_sum) : 0.0f;
   };
-  const auto single = [&](int64_t i) { to[i] = static_cast<T>(slope(static_cast<float>(from[i]), i)); };
+  const auto single = [&](int64_t i) {
+    const float p = probability(static_cast<float>(from[i]));
+    to[i] = static_cast<T>(scale * (used && i == label ? p - 1 : p));
+  };
   // A gradient that is shifted against the logits has vectors elsewhere.
   if (reinterpret_cast<uintptr_t>(from) % 16 != reinterpret_cast<uintptr_t>(to) % 16) {
     for (int64_t i = threadIdx.x; i < shape.classes; i += kThreads) single(i);
@@ -135,7 +138,15 @@ __global__ void __launch_bounds__(kThreads)
     float x[kElements];
     load(from + i, x);
 #pragma unroll
-    for (int k = 0; k < kElements; ++k) x[k] = slope(x[k], i + k);
+    for (int k = 0; k < kElements; ++k) x[k] = probability(x[k]);
+    // One comparison for a vector: hardly any has the label.
+    if (used && label >= i && label < i + kElements) {
+      const int of_label = static_cast<int>(label - i);
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) x[k] = k == of_label ? x[k] - 1 : x[k];
+    }
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) x[k] = scale * x[k];
     store(x, to + i);
   });
 }
@@ -154,8 +165,8 @@ int64_t blocks_of(int64_t rows) {
 }  // namespace
 
 template <class T>
-void cross_entropy_forward(const CrossEntropyRows& shape, const T* logits, RowNormaliser<float>* normalisers,
-                           float* losses, Stream stream) {
+void cross_entropy_forward(const CrossEntropyRows& shape, SpacedRows<const T> logits,
+                           RowNormaliser<float>* normalisers, float* losses, Stream stream) {
   if (shape.rows == 0) return;
   launch(forward_kernel<T>, grid_of(shape.rows, "rows of logits"), kThreads, 0, stream, shape, logits,
          normalisers, losses);
@@ -166,16 +177,16 @@ void sum_losses(int64_t rows, const float* losses, float* sum, Stream stream) {
 }
 
 template <class T>
-void cross_entropy_backward(const CrossEntropyRows& shape, const T* logits,
-                            const RowNormaliser<float>* normalisers, const float* scale, T* gradient,
-                            Stream stream) {
+void cross_entropy_backward(const CrossEntropyRows& shape, SpacedRows<const T> logits,
+                            const RowNormaliser<float>* normalisers, const float* scale,
+                            SpacedRows<T> gradient, Stream stream) {
   if (shape.rows == 0 || shape.classes == 0) return;
   launch(backward_kernel<T>, grid_of(shape.rows, "rows of logits"), kThreads, 0, stream, shape, logits,
          normalisers, scale, gradient);
 }
 
 template <class T>
-void cross_entropy_parts(const CrossEntropyRows& shape, const T* logits, float* peaks, float* sums,
+void cross_entropy_parts(const CrossEntropyRows& shape, SpacedRows<const T> logits, float* peaks, float* sums,
                          Stream stream) {
   if (shape.rows == 0) return;
   launch(parts_kernel<T>, grid_of(shape.rows, "rows of logits"), kThreads, 0, stream, shape, logits, peaks,
@@ -194,12 +205,12 @@ void cross_entropy_finish(const CrossEntropyRows& shape, const float* all, const
   launch(finish_kernel, blocks_of(shape.rows), kThreads, 0, stream, shape, all, sums, normalisers, losses);
 }
 
-#define WEFT_INSTANTIATE(T)                                                                             \
-  template void cross_entropy_forward(const CrossEntropyRows&, const T*, RowNormaliser<float>*, float*, \
-                                      Stream);                                                          \
-  template void cross_entropy_backward(const CrossEntropyRows&, const T*, const RowNormaliser<float>*,  \
-                                       const float*, T*, Stream);                                       \
-  template void cross_entropy_parts(const CrossEntropyRows&, const T*, float*, float*, Stream);
+#define WEFT_INSTANTIATE(T)                                                                                \
+  template void cross_entropy_forward(const CrossEntropyRows&, SpacedRows<const T>, RowNormaliser<float>*, \
+                                      float*, Stream);                                                     \
+  template void cross_entropy_backward(const CrossEntropyRows&, SpacedRows<const T>,                       \
+                                       const RowNormaliser<float>*, const float*, SpacedRows<T>, Stream);  \
+  template void cross_entropy_parts(const CrossEntropyRows&, SpacedRows<const T>, float*, float*, Stream);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(c10::BFloat16)
 WEFT_INSTANTIATE(c10::Half)

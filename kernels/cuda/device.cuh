@@ -31,7 +31,8 @@ inline void check(cudaError_t status, const char* what) {
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), int64_t blocks, int threads, size_t shared_bytes, Stream stream,
             const Arguments&... arguments) {
-  constexpr size_t kWithoutAsking = 48 << 10;
+  // A block has 48 KiB without asking, of which the kernel's static memory is a part.
+  constexpr size_t kWithoutAsking = 32 << 10;
   if (shared_bytes > kWithoutAsking)
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared_bytes)),

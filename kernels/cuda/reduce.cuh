@@ -47,7 +47,18 @@ struct Plus {
 
 template <class T>
 __device__ T block_sum(T value) {
-  return block_reduce(value, T{0}, Plus{});
+  return block_reduce(value, T{}, Plus{});
+}
+
+// Two sums for the barriers of one.
+struct TwoSums {
+  float first, second;
+};
+inline __device__ TwoSums operator+(TwoSums one, TwoSums other) {
+  return {one.first + other.first, one.second + other.second};
+}
+inline __device__ TwoSums partner(TwoSums value, int bits) {
+  return {partner(value.first, bits), partner(value.second, bits)};
 }
 
 }  // namespace weft::kernels::cuda

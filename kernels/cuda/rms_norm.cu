@@ -1,18 +1,16 @@
 #include "cuda/rms_norm.hpp"
 
 #include "cuda/reduce.cuh"
+#include "cuda/rows.cuh"
 #include "cuda/vectors.cuh"
 
 namespace weft::kernels::cuda {
 
 namespace {
 
-constexpr int kMostThreads = 512, kThreadsOfSum = 256, kColumns = 32;
 // Enough blocks for four on each multiprocessor of the largest GPUs; their sums are 1/32 of the memory that
 // backward reads if there are 32 rows for each.
 constexpr int64_t kMostParts = 512;
-// Of a block on sm_86 and sm_89, which have least, less 1 KiB for sums.
-constexpr int64_t kSharedBytes = 98 << 10;
 
 // The rows are read twice, the second time from the first cache: a thread for each vector of the row, and as
 // few threads as that allows, since rows are many.
@@ -88,44 +86,14 @@ __global__ void __launch_bounds__(kMostThreads)
     for (int k = 0; k < N; ++k, at += threads) partial[blockIdx.x * channels + c + k] = sums[at];
 }
 
-// A block sums kColumns columns: warp w adds up rows w, w + warps, ..., then one warp adds up the warps'
-// sums.
-template <class T>
-__global__ void __launch_bounds__(kThreadsOfSum)
-    column_sum_kernel(int64_t rows, int64_t channels, const float* partial, T* dweight) {
-  constexpr int kWarps = kThreadsOfSum / 32;
-  __shared__ float of_warp[kWarps][kColumns];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int64_t channel = int64_t{blockIdx.x} * kColumns + lane;
-  float sum = 0;
-  if (channel < channels)
-    for (int64_t row = warp; row < rows; row += kWarps) sum += partial[row * channels + channel];
-  of_warp[warp][lane] = sum;
-  __syncthreads();
-  if (warp != 0 || channel >= channels) return;
-  sum = 0;
-  for (int w = 0; w < kWarps; ++w) sum += of_warp[w][lane];
-  dweight[channel] = static_cast<T>(sum);
-}
-
-// Whole warps with a vector for each thread, or several for each if the row is long.
-int threads_of(int64_t channels, int vector) {
-  const int64_t vectors = (channels + vector - 1) / vector, threads = (vectors + 31) / 32 * 32;
-  return static_cast<int>(threads < kMostThreads ? threads : kMostThreads);
-}
-
 template <class T, int N>
 void run_backward(int64_t rows, int64_t channels, const T* x, const T* weight, const float* scale,
                   const T* dy, T* dx, float* partial, Stream stream) {
   const int threads = threads_of(channels, N);
-  const int64_t of_a_thread = (channels + int64_t{threads} * N - 1) / (int64_t{threads} * N) * N;
-  const int64_t bytes = partial != nullptr ? of_a_thread * threads * int64_t{sizeof(float)} : 0;
-  if (bytes > kSharedBytes)
-    throw std::invalid_argument("rms_norm_backward: " + std::to_string(channels) + " channels need " +
-                                std::to_string(bytes) + " bytes of shared memory; a block has " +
-                                std::to_string(kSharedBytes));
-  launch(backward_kernel<T, N>, rms_norm_parts(rows), threads, static_cast<size_t>(bytes), stream, rows,
-         channels, x, weight, scale, dy, dx, partial);
+  const int64_t floats = partial != nullptr ? room_of_row(channels, threads, N) : 0;
+  launch(backward_kernel<T, N>, rms_norm_parts(rows), threads,
+         bytes_of_sums("rms_norm_backward", channels, floats), stream, rows, channels, x, weight, scale, dy,
+         dx, partial);
 }
 
 }  // namespace
@@ -162,8 +130,7 @@ void rms_norm_backward(int64_t rows, int64_t channels, const T* x, const T* weig
       run_backward<T, 1>(rows, channels, x, weight, scale, dy, dx, partial, stream);
   }
   if (dweight == nullptr) return;
-  launch(column_sum_kernel<T>, grid_of((channels + kColumns - 1) / kColumns, "blocks of channels"),
-         kThreadsOfSum, 0, stream, rms_norm_parts(rows), channels, partial, dweight);
+  sum_columns<T>(rms_norm_parts(rows), channels, partial, dweight, nullptr, stream);
 }
 
 #define WEFT_INSTANTIATE(T)                                                                                 \

@@ -1,5 +1,6 @@
-// Several numbers at a time between memory, of type T, and registers, in fp32. A kernel decides once whether it
-// reads vectors or, since memory may begin anywhere, single numbers, which neighbouring threads read together.
+// Several numbers at a time between memory, of type T, and registers, in fp32. A kernel decides once whether
+// it reads vectors or, since memory may begin anywhere, single numbers, which neighbouring threads read
+// together.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -25,12 +26,15 @@ WEFT_FORMULA bool aligned(const T* address) {
   return reinterpret_cast<uintptr_t>(address) % alignof(Pack<T, N>) == 0;
 }
 
+template <class T, int N>
+__device__ void unpack(const Pack<T, N>& from, float (&to)[N]) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) to[k] = static_cast<float>(from.values[k]);
+}
 // N numbers from address `from`, which is aligned for a Pack<T, N>.
 template <class T, int N>
 __device__ void load(const T* from, float (&to)[N]) {
-  const auto pack = vector_at<Pack<T, N>>(from);
-#pragma unroll
-  for (int k = 0; k < N; ++k) to[k] = static_cast<float>(pack.values[k]);
+  unpack(vector_at<Pack<T, N>>(from), to);
 }
 template <class T, int N>
 __device__ void store(const float (&from)[N], T* to) {

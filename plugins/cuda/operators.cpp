@@ -6,9 +6,13 @@
 #include <torch/library.h>
 
 #include "cuda/attention_merge.hpp"
+#include "cuda/column_sums.hpp"
 #include "cuda/cross_entropy.hpp"
 #include "cuda/dropout.hpp"
+#include "cuda/gated.hpp"
+#include "cuda/layer_norm.hpp"
 #include "cuda/rms_norm.hpp"
+#include "cuda/rotary.hpp"
 #include "launch.hpp"
 #include "weft/device_operators.hpp"
 
@@ -52,6 +56,92 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const
   return {wanted[0] ? dx : at::Tensor(), dweight};
 }
 
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x, const at::Tensor& weight,
+                                                          const at::Tensor& bias, double epsilon) {
+  const c10::DeviceGuard guard(x.device());
+  const int64_t channels = x.size(-1), rows = x.numel() / channels;
+  const at::TensorOptions numbers = x.options().dtype(at::kFloat);
+  const at::Tensor y = at::empty_like(x), mean = at::empty({rows}, numbers),
+                   scale = at::empty({rows}, numbers);
+  with_kernel_type("layer_norm", x.scalar_type(), [&]<class T>(T) {
+    gpu::layer_norm_forward<T>(rows, channels, static_cast<float>(epsilon), x.const_data_ptr<T>(),
+                               weight.const_data_ptr<T>(), bias.const_data_ptr<T>(), y.mutable_data_ptr<T>(),
+                               mean.mutable_data_ptr<float>(), scale.mutable_data_ptr<float>(), stream());
+  });
+  return {y, mean, scale};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                                                                   const at::Tensor& weight,
+                                                                   const at::Tensor& mean,
+                                                                   const at::Tensor& scale,
+                                                                   std::array<bool, 2> wanted) {
+  const c10::DeviceGuard guard(x.device());
+  const int64_t channels = x.size(-1), rows = scale.numel();
+  const at::Tensor dx = at::empty_like(x);
+  at::Tensor partial, dweight, dbias;
+  if (wanted[1]) {
+    partial = at::empty({2, gpu::layer_norm_parts(rows), channels}, x.options().dtype(at::kFloat));
+    dweight = at::empty_like(weight);
+    dbias = at::empty_like(weight);
+  }
+  with_kernel_type("layer_norm_backward", x.scalar_type(), [&]<class T>(T) {
+    gpu::layer_norm_backward<T>(rows, channels, x.const_data_ptr<T>(), weight.const_data_ptr<T>(),
+                                mean.const_data_ptr<float>(), scale.const_data_ptr<float>(),
+                                dy.const_data_ptr<T>(), dx.mutable_data_ptr<T>(),
+                                wanted[1] ? partial.mutable_data_ptr<float>() : nullptr,
+                                wanted[1] ? dweight.mutable_data_ptr<T>() : nullptr,
+                                wanted[1] ? dbias.mutable_data_ptr<T>() : nullptr, stream());
+  });
+  return {wanted[0] ? dx : at::Tensor(), dweight, dbias};
+}
+
+at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, int64_t kind) {
+  const c10::DeviceGuard guard(gate.device());
+  const at::Tensor y = at::empty_like(gate);
+  with_kernel_type("gated", gate.scalar_type(), [&]<class T>(T) {
+    gpu::gated_forward<T>(static_cast<kernels::Gate>(kind), gate.numel(), gate.const_data_ptr<T>(),
+                          up.const_data_ptr<T>(), y.mutable_data_ptr<T>(), stream());
+  });
+  return y;
+}
+
+std::tuple<at::Tensor, at::Tensor> gated_backward(const at::Tensor& dy, const at::Tensor& gate,
+                                                  const at::Tensor& up, int64_t kind) {
+  const c10::DeviceGuard guard(gate.device());
+  const at::Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
+  with_kernel_type("gated_backward", gate.scalar_type(), [&]<class T>(T) {
+    gpu::gated_backward<T>(static_cast<kernels::Gate>(kind), gate.numel(), gate.const_data_ptr<T>(),
+                           up.const_data_ptr<T>(), dy.const_data_ptr<T>(), dgate.mutable_data_ptr<T>(),
+                           dup.mutable_data_ptr<T>(), stream());
+  });
+  return {dgate, dup};
+}
+
+at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, bool back) {
+  const c10::DeviceGuard guard(x.device());
+  const at::Tensor y = at::empty_like(x);
+  const kernels::RotaryShape shape = {x.size(0), x.size(1), x.size(2), x.size(3), cosine.size(0) == 1};
+  with_kernel_type("rotate", x.scalar_type(), [&]<class T>(T) {
+    gpu::rotate<T>(shape, x.const_data_ptr<T>(), cosine.const_data_ptr<T>(), sine.const_data_ptr<T>(), back,
+                   y.mutable_data_ptr<T>(), stream());
+  });
+  return y;
+}
+
+at::Tensor column_sums(const at::Tensor& x) {
+  const c10::DeviceGuard guard(x.device());
+  const int64_t rows = x.size(0), channels = x.size(1);
+  const at::Tensor sums = at::empty({channels}, x.options());
+  const at::Tensor partial =
+      at::empty({gpu::column_sum_parts(rows, channels), channels}, x.options().dtype(at::kFloat));
+  with_kernel_type("column_sums", x.scalar_type(), [&]<class T>(T) {
+    gpu::column_sums<T>(rows, channels, x.const_data_ptr<T>(), partial.mutable_data_ptr<float>(),
+                        sums.mutable_data_ptr<T>(), stream());
+  });
+  return sums;
+}
+
 at::Tensor dropped(const at::Tensor& residual, const at::Tensor& x, int64_t seed, double kept, double scale) {
   const c10::DeviceGuard guard(x.device());
   const at::Tensor y = at::empty_like(x);
@@ -88,6 +178,12 @@ RowNormaliser<float>* normalisers_in(const at::Tensor& pairs) {
   return static_cast<RowNormaliser<float>*>(pairs.data_ptr());
 }
 
+// Rows of logits (..., V), which may be apart (operators::CrossEntropy).
+template <class T>
+gpu::SpacedRows<T> spaced_rows(const at::Tensor& logits) {
+  return {static_cast<T*>(logits.data_ptr()), logits.dim() > 1 ? logits.stride(-2) : logits.size(-1)};
+}
+
 at::TensorOptions floats(const at::Tensor& x) {
   return x.options().dtype(at::kFloat);
 }
@@ -103,7 +199,7 @@ std::tuple<at::Tensor, at::Tensor> cross_entropy(const at::Tensor& logits, const
   const at::Tensor normalisers = at::empty({labels.numel(), 2}, floats(logits)),
                    losses = at::empty({labels.numel()}, floats(logits));
   with_kernel_type("cross_entropy", logits.scalar_type(), [&]<class T>(T) {
-    gpu::cross_entropy_forward<T>(rows_of(logits.size(-1), labels), logits.const_data_ptr<T>(),
+    gpu::cross_entropy_forward<T>(rows_of(logits.size(-1), labels), spaced_rows<const T>(logits),
                                   normalisers_in(normalisers), losses.mutable_data_ptr<float>(), stream());
   });
   return {sum_of(losses), normalisers};
@@ -114,9 +210,9 @@ void cross_entropy_backward(const at::Tensor& gradient, const at::Tensor& logits
   const c10::DeviceGuard guard(logits.device());
   const at::Tensor scale = gradient.to(at::kFloat);
   with_kernel_type("cross_entropy_backward", logits.scalar_type(), [&]<class T>(T) {
-    gpu::cross_entropy_backward<T>(rows_of(logits.size(-1), labels), logits.const_data_ptr<T>(),
+    gpu::cross_entropy_backward<T>(rows_of(logits.size(-1), labels), spaced_rows<const T>(logits),
                                    normalisers_in(normalisers), scale.const_data_ptr<float>(),
-                                   static_cast<T*>(result.data_ptr()), stream());
+                                   spaced_rows<T>(result), stream());
   });
 }
 
@@ -125,7 +221,7 @@ std::tuple<at::Tensor, at::Tensor> cross_entropy_parts(const at::Tensor& logits,
   const int64_t rows = labels.numel();
   const at::Tensor peaks = at::empty({rows}, floats(logits)), parts = at::empty({2, rows}, floats(logits));
   with_kernel_type("cross_entropy_parts", logits.scalar_type(), [&]<class T>(T) {
-    gpu::cross_entropy_parts<T>(rows_of(logits.size(-1), labels), logits.const_data_ptr<T>(),
+    gpu::cross_entropy_parts<T>(rows_of(logits.size(-1), labels), spaced_rows<const T>(logits),
                                 peaks.mutable_data_ptr<float>(), parts.mutable_data_ptr<float>(), stream());
   });
   return {peaks, parts};
@@ -183,6 +279,12 @@ void register_operators() {
         new torch::Library(torch::Library::IMPL, "weft", c10::DispatchKey::CUDA, __FILE__, __LINE__);
     implement<RmsNorm>(*library, rms_norm);
     implement<RmsNormBackward>(*library, rms_norm_backward);
+    implement<LayerNorm>(*library, layer_norm);
+    implement<LayerNormBackward>(*library, layer_norm_backward);
+    implement<Gated>(*library, gated);
+    implement<GatedBackward>(*library, gated_backward);
+    implement<Rotate>(*library, rotate);
+    implement<ColumnSums>(*library, column_sums);
     implement<Dropout>(*library, dropout);
     implement<DropoutBackward>(*library, dropout_backward);
     implement<Bernoulli>(*library, bernoulli);

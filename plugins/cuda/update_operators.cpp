@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "cuda/gradient_norm.hpp"
@@ -101,8 +102,10 @@ std::optional<at::Tensor> scaled(at::TensorList gradients, double factor) {
   return std::nullopt;
 }
 
-// The ranges of Adam and SGD have no copy in half precision: the strategy makes it.
-using Copy = c10::BFloat16;
+// The type of the copies in half precision, of which the ranges of Adam and SGD have none: the strategy makes
+// them.
+template <class Gradient>
+using Copy = std::conditional_t<std::is_same_v<Gradient, float>, c10::BFloat16, Gradient>;
 
 // Launches `rule(table, numbers, decision)` for a table of ranges in fp32.
 template <class Range, class Rule>
@@ -135,19 +138,20 @@ void adam(at::TensorList values, at::TensorList gradients, at::TensorList averag
                        /*amsgrad=*/false, /*maximize=*/false, divisor);
     return;
   }
-  using Range = gpu::AdamRange<float, Copy>;
-  std::vector<Range> ranges;
-  for (size_t i = 0; i < values.size(); ++i)
-    ranges.push_back({values[i].data_ptr<float>(), averages[i].data_ptr<float>(),
-                      squares[i].data_ptr<float>(), gradients[i].const_data_ptr<float>(), nullptr, 0});
   const bool corrects = std::isfinite(step);
   const kernels::StepNumbers numbers =
       kernels::step_numbers({lr, beta1, beta2, corrects}, corrects ? static_cast<int64_t>(step) : 1);
-  launch_rule(
-      values, ranges, numbers, factor, [&](const auto& table, const auto* steps, const auto* decision) {
-        gpu::adam<float, Copy>(table, kernels::adam_factors(lr, beta1, beta2, eps, weight_decay, decoupled),
-                               steps, decision, stream());
-      });
+  with_kernel_type("adam_", gradients.front().scalar_type(), [&]<class G>(G) {
+    std::vector<gpu::AdamRange<G, Copy<G>>> ranges;
+    for (size_t i = 0; i < values.size(); ++i)
+      ranges.push_back({values[i].data_ptr<float>(), averages[i].data_ptr<float>(),
+                        squares[i].data_ptr<float>(), gradients[i].const_data_ptr<G>(), nullptr, 0});
+    launch_rule(
+        values, ranges, numbers, factor, [&](const auto& table, const auto* steps, const auto* decision) {
+          gpu::adam<G, Copy<G>>(table, kernels::adam_factors(lr, beta1, beta2, eps, weight_decay, decoupled),
+                                steps, decision, stream());
+        });
+  });
 }
 
 void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr, double momentum,
@@ -159,19 +163,20 @@ void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta
                     /*maximize=*/false, first, divisor);
     return;
   }
-  using Range = gpu::SgdRange<float, Copy>;
-  std::vector<Range> ranges;
-  for (size_t i = 0; i < values.size(); ++i)
-    ranges.push_back({values[i].data_ptr<float>(), momenta.empty() ? nullptr : momenta[i].data_ptr<float>(),
-                      gradients[i].const_data_ptr<float>(), nullptr, 0});
   kernels::StepNumbers numbers = kernels::step_numbers({lr, 0, 0, false}, 1);
   numbers.first = first ? 1 : 0;
   const kernels::SgdFactors factors = {static_cast<float>(momentum), static_cast<float>(1 - dampening),
                                        static_cast<float>(weight_decay), nesterov};
-  launch_rule(values, ranges, numbers, factor,
-              [&](const auto& table, const auto* steps, const auto* decision) {
-                gpu::sgd<float, Copy>(table, factors, steps, decision, stream());
-              });
+  with_kernel_type("sgd_", gradients.front().scalar_type(), [&]<class G>(G) {
+    std::vector<gpu::SgdRange<G, Copy<G>>> ranges;
+    for (size_t i = 0; i < values.size(); ++i)
+      ranges.push_back({values[i].data_ptr<float>(), momenta.empty() ? nullptr : momenta[i].data_ptr<float>(),
+                        gradients[i].const_data_ptr<G>(), nullptr, 0});
+    launch_rule(values, ranges, numbers, factor,
+                [&](const auto& table, const auto* steps, const auto* decision) {
+                  gpu::sgd<G, Copy<G>>(table, factors, steps, decision, stream());
+                });
+  });
 }
 
 // What the rules of range_rules.hpp take. Lists may be empty; `counted` has begin and count of each range.

@@ -1,5 +1,9 @@
 #include "weft/kit/whole_values.hpp"
 
+#include <ATen/ops/_foreach_copy.h>
+
+#include <vector>
+
 #include "weft/torch/pools.hpp"
 
 namespace weft::kit {
@@ -22,10 +26,14 @@ void WholeValues::publish(ShardSink& sink) const {
 }
 
 void WholeValues::refresh() {
+  std::vector<at::Tensor> masters, copies;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor working = parameters_[i].tensor().detach().view(-1);
-    if (!working.is_alias_of(masters_[i])) working.copy_(masters_[i]);
+    if (working.is_alias_of(masters_[i])) continue;
+    masters.push_back(masters_[i]);
+    copies.push_back(working);
   }
+  if (!copies.empty()) at::_foreach_copy_(copies, masters);
 }
 
 }  // namespace weft::kit

@@ -39,36 +39,61 @@ std::vector<int64_t> labels_of(int64_t rows, int64_t classes) {
   return labels;
 }
 
+// The rows with `gap` NaN after each.
+std::vector<float> with_gaps(const std::vector<float>& values, int64_t rows, int64_t gap) {
+  const int64_t classes = static_cast<int64_t>(values.size()) / rows;
+  std::vector<float> result;
+  for (int64_t row = 0; row < rows; ++row) {
+    result.insert(result.end(), values.begin() + row * classes, values.begin() + (row + 1) * classes);
+    result.insert(result.end(), static_cast<size_t>(gap), NAN);
+  }
+  return result;
+}
+
+// The rows without the gaps, which must still be NaN.
+std::vector<double> without_gaps(const std::vector<double>& values, int64_t rows, int64_t gap) {
+  const int64_t stride = static_cast<int64_t>(values.size()) / rows;
+  std::vector<double> result;
+  for (int64_t i = 0; i < rows * stride; ++i)
+    if (i % stride < stride - gap)
+      result.push_back(values[static_cast<size_t>(i)]);
+    else
+      EXPECT_TRUE(std::isnan(values[static_cast<size_t>(i)])) << "the gap at " << i;
+  return result;
+}
+
 // Losses, peaks, the sum of the losses, and the gradient, which is written over the logits or
-// `gradient_shift` elements past a multiple of 16 bytes.
+// `gradient_shift` elements past a multiple of 16 bytes. Rows of both have `gap` elements between them.
 template <class T>
 Results run(const std::vector<float>& logits, const std::vector<int64_t>& labels, float scale, int64_t shift,
-            int64_t gradient_shift) {
+            int64_t gradient_shift, int64_t gap = 0) {
   const auto rows = static_cast<int64_t>(labels.size()), count = static_cast<int64_t>(logits.size());
-  Buffer<T> memory(logits, shift), other(count, std::max<int64_t>(gradient_shift, 0));
+  const int64_t stride = count / rows + gap;
+  Buffer<T> memory(with_gaps(logits, rows, gap), shift),
+      other(rows * stride, std::max<int64_t>(gradient_shift, 0));
   Buffer<int64_t> on_device(labels);
   Buffer<RowNormaliser<float>> normalisers(rows);
   Buffer<float> losses(rows), sum(1), factor(std::vector<float>{scale});
   Buffer<T>& gradient = gradient_shift < 0 ? memory : other;
   const CrossEntropyRows shape = {rows, count / rows, on_device.data()};
-  cuda::cross_entropy_forward(shape, memory.data(), normalisers.data(), losses.data(), nullptr);
+  cuda::cross_entropy_forward<T>(shape, {memory.data(), stride}, normalisers.data(), losses.data(), nullptr);
   cuda::sum_losses(rows, losses.data(), sum.data(), nullptr);
-  cuda::cross_entropy_backward(shape, memory.data(), normalisers.data(), factor.data(), gradient.data(),
-                               nullptr);
+  cuda::cross_entropy_backward<T>(shape, {memory.data(), stride}, normalisers.data(), factor.data(),
+                                  {gradient.data(), stride}, nullptr);
   std::vector<double> log_sum_exp;
   for (int64_t row = 0; row < rows; ++row)
     log_sum_exp.push_back(exact(normalisers[row].peak) + exact(normalisers[row].log_sum));
-  return {losses.values(), log_sum_exp, sum.values(), gradient.values()};
+  return {losses.values(), log_sum_exp, sum.values(), without_gaps(gradient.values(), rows, gap)};
 }
 
-void expect_reference(int64_t rows, int64_t classes, int64_t shift, int64_t gradient_shift) {
+void expect_reference(int64_t rows, int64_t classes, int64_t shift, int64_t gradient_shift, int64_t gap = 0) {
   SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(classes));
   const float scale = 0.25f;
   const std::vector<float> logits = normal(rows * classes, 5, 4);
   const std::vector<int64_t> labels = labels_of(rows, classes);
   for_types([&]<class T>(T) {
     const Results results =
-        in_every_order([&] { return run<T>(logits, labels, scale, shift, gradient_shift); });
+        in_every_order([&] { return run<T>(logits, labels, scale, shift, gradient_shift, gap); });
     const std::vector<double> x = rounded<T>(logits);
     std::vector<double> losses, log_sum_exp, gradient;
     double sum = 0;
@@ -92,9 +117,11 @@ TEST(CrossEntropyOnHost, ComputesLossAndGradient) {
   expect_reference(1, 1, 0, -1);
   expect_reference(7, 8, 0, -1);
   expect_reference(4, 2048, 0, -1);
-  expect_reference(5, 2049, 0, -1);  // each row begins elsewhere in its sixteen bytes
-  expect_reference(5, 777, 3, 1);    // and the gradient elsewhere than the logits
-  expect_reference(6, 5, 1, 0);      // fewer classes than a vector has
+  expect_reference(5, 2049, 0, -1);     // each row begins elsewhere in its sixteen bytes
+  expect_reference(5, 777, 3, 1);       // and the gradient elsewhere than the logits
+  expect_reference(6, 5, 1, 0);         // fewer classes than a vector has
+  expect_reference(5, 777, 0, -1, 23);  // rows are apart: all begin at a multiple of 16 bytes
+  expect_reference(4, 70, 1, 3, 5);
 }
 
 TEST(CrossEntropyOnHost, TakesLogitsFarFromZero) {
@@ -157,8 +184,8 @@ Results run_split(const std::vector<float>& logits, int64_t rows, const std::vec
     peaks.push_back(std::make_unique<Buffer<float>>(rows));
     sums.push_back(std::make_unique<Buffer<float>>(2 * rows));
     shapes.push_back({rows, count, own_labels[rank]->data()});
-    cuda::cross_entropy_parts(shapes[rank], parts[rank]->data(), peaks[rank]->data(), sums[rank]->data(),
-                              nullptr);
+    cuda::cross_entropy_parts<T>(shapes[rank], {parts[rank]->data(), count}, peaks[rank]->data(),
+                                 sums[rank]->data(), nullptr);
     begin += count;
   }
   Buffer<float> all(rows), added(std::vector<float>(static_cast<size_t>(2 * rows), 0)), losses(rows),
@@ -176,8 +203,8 @@ Results run_split(const std::vector<float>& logits, int64_t rows, const std::vec
   for (size_t rank = 0; rank < ranks; ++rank) {
     cuda::cross_entropy_finish(shapes[rank], all.data(), added.data(), normalisers.data(), losses.data(),
                                nullptr);
-    cuda::cross_entropy_backward(shapes[rank], parts[rank]->data(), normalisers.data(), factor.data(),
-                                 parts[rank]->data(), nullptr);
+    cuda::cross_entropy_backward<T>(shapes[rank], {parts[rank]->data(), classes_of[rank]}, normalisers.data(),
+                                    factor.data(), {parts[rank]->data(), classes_of[rank]}, nullptr);
     results.push_back(parts[rank]->values());
     if (rank == 0)
       results[0] = losses.values();

@@ -3,6 +3,8 @@
 #include <ATen/OpMathType.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
 
@@ -12,7 +14,9 @@
 
 #include "cpu/cross_entropy.hpp"
 #include "cpu/dropout.hpp"
+#include "cpu/gated.hpp"
 #include "cpu/rms_norm.hpp"
+#include "cpu/rotary.hpp"
 #include "dispatch/compositions.hpp"
 #include "dispatch/with_type.hpp"
 #include "weft/device_operators.hpp"
@@ -64,6 +68,63 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const
     }
   });
   return {dx, dweight};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x, const at::Tensor& weight,
+                                                          const at::Tensor& bias, double epsilon) {
+  const auto [y, mean, scale] = at::native_layer_norm(x, x.sizes().slice(x.dim() - 1), weight, bias, epsilon);
+  const at::TensorOptions exact = exact_options(x);
+  return {y, mean.reshape(-1).to(exact), scale.reshape(-1).to(exact)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                                                                   const at::Tensor& weight,
+                                                                   const at::Tensor& mean,
+                                                                   const at::Tensor& scale,
+                                                                   std::array<bool, 2> wanted) {
+  // libtorch keeps the statistics in the type of x, in this shape.
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = 1;
+  const auto as_saved = [&](const at::Tensor& numbers) {
+    return numbers.reshape(shape).to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  };
+  return at::native_layer_norm_backward(dy, x, x.sizes().slice(x.dim() - 1), as_saved(mean), as_saved(scale),
+                                        weight, weight, {wanted[0], wanted[1], wanted[1]});
+}
+
+at::Tensor column_sums(const at::Tensor& x) {
+  return x.sum(0);
+}
+
+at::Tensor gated_shape(const at::Tensor& gate, const at::Tensor&, int64_t) {
+  return at::empty_like(gate);
+}
+
+at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, int64_t kind) {
+  if (gate.scalar_type() != at::kFloat) return gated_by_operations(gate, up, kind);
+  const at::Tensor y = at::empty_like(gate);
+  kernels::gated_forward(static_cast<kernels::Gate>(kind), gate.numel(), gate.const_data_ptr<float>(),
+                         up.const_data_ptr<float>(), y.mutable_data_ptr<float>());
+  return y;
+}
+
+std::tuple<at::Tensor, at::Tensor> gated_backward(const at::Tensor& dy, const at::Tensor& gate,
+                                                  const at::Tensor& up, int64_t kind) {
+  if (gate.scalar_type() != at::kFloat) return gated_backward_by_operations(dy, gate, up, kind);
+  const at::Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
+  kernels::gated_backward(static_cast<kernels::Gate>(kind), gate.numel(), gate.const_data_ptr<float>(),
+                          up.const_data_ptr<float>(), dy.const_data_ptr<float>(),
+                          dgate.mutable_data_ptr<float>(), dup.mutable_data_ptr<float>());
+  return {dgate, dup};
+}
+
+at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, bool back) {
+  if (x.scalar_type() != at::kFloat) return rotate_by_operations(x, cosine, sine, back);
+  const at::Tensor y = at::empty_like(x);
+  kernels::rotate({x.size(0), x.size(1), x.size(2), x.size(3), cosine.size(0) == 1},
+                  x.const_data_ptr<float>(), cosine.const_data_ptr<float>(), sine.const_data_ptr<float>(),
+                  back, y.mutable_data_ptr<float>());
+  return y;
 }
 
 at::Tensor masked(const at::Tensor& residual, const at::Tensor& x, const at::Tensor& mask, double scale) {
@@ -196,6 +257,12 @@ TORCH_LIBRARY_IMPL(weft, CPU, library) {
   using namespace operators;
   implement<RmsNorm>(library, rms_norm);
   implement<RmsNormBackward>(library, rms_norm_backward);
+  implement<LayerNorm>(library, layer_norm);
+  implement<LayerNormBackward>(library, layer_norm_backward);
+  implement<Gated>(library, gated);
+  implement<GatedBackward>(library, gated_backward);
+  implement<Rotate>(library, rotate);
+  implement<ColumnSums>(library, column_sums);
   implement<Dropout>(library, dropout);
   implement<DropoutBackward>(library, dropout_backward);
   implement<Bernoulli>(library, bernoulli);
@@ -210,6 +277,7 @@ TORCH_LIBRARY_IMPL(weft, CPU, library) {
 // The shapes alone: `weft plan` runs models on the meta device to measure their activations.
 TORCH_LIBRARY_IMPL(weft, Meta, library) {
   operators::implement<operators::RmsNorm>(library, rms_norm_shapes);
+  operators::implement<operators::Gated>(library, gated_shape);
   operators::implement<operators::MergeAttention>(library, merge_by_operations);
 }
 

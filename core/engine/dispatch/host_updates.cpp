@@ -91,9 +91,18 @@ std::optional<at::Tensor> divisor_for(at::TensorList gradients, double factor) {
   return std::nullopt;
 }
 
-void adam(at::TensorList values, at::TensorList gradients, at::TensorList averages, at::TensorList squares,
-          double step, double lr, double beta1, double beta2, double eps, double weight_decay, bool decoupled,
-          double factor) {
+// Calls update(first, count, gradients of these ranges) with gradients of the values' type. Those in half
+// precision are converted one range at a time.
+template <class Update>
+void with_exact_gradients(at::TensorList values, at::TensorList gradients, const Update& update) {
+  const at::ScalarType type = values.front().scalar_type();
+  if (gradients.front().scalar_type() == type) return update(0, values.size(), gradients);
+  for (size_t i = 0; i < values.size(); ++i) update(i, 1, at::TensorList(gradients[i].to(type)));
+}
+
+void exact_adam(at::TensorList values, at::TensorList gradients, at::TensorList averages,
+                at::TensorList squares, double step, double lr, double beta1, double beta2, double eps,
+                double weight_decay, bool decoupled, double factor) {
   const std::optional<at::Tensor> divisor = divisor_for(gradients, factor);
   // The kernel takes a step count for each tensor and only reads it, so all share one.
   const std::vector<at::Tensor> counts(values.size(),
@@ -106,11 +115,22 @@ void adam(at::TensorList values, at::TensorList gradients, at::TensorList averag
                      /*amsgrad=*/false, /*maximize=*/false, divisor);
 }
 
+void adam(at::TensorList values, at::TensorList gradients, at::TensorList averages, at::TensorList squares,
+          double step, double lr, double beta1, double beta2, double eps, double weight_decay, bool decoupled,
+          double factor) {
+  with_exact_gradients(values, gradients, [&](size_t first, size_t count, at::TensorList exact) {
+    exact_adam(values.slice(first, count), exact, averages.slice(first, count), squares.slice(first, count),
+               step, lr, beta1, beta2, eps, weight_decay, decoupled, factor);
+  });
+}
+
 void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr, double momentum,
          double dampening, double weight_decay, bool nesterov, bool first, double factor) {
-  const std::optional<at::Tensor> divisor = divisor_for(gradients, factor);
-  at::_fused_sgd_(values, gradients, momenta, weight_decay, momentum, lr, dampening, nesterov,
-                  /*maximize=*/false, first, divisor);
+  with_exact_gradients(values, gradients, [&](size_t begin, size_t count, at::TensorList exact) {
+    at::_fused_sgd_(values.slice(begin, count), exact,
+                    momenta.empty() ? momenta : momenta.slice(begin, count), weight_decay, momentum, lr,
+                    dampening, nesterov, /*maximize=*/false, first, divisor_for(exact, factor));
+  });
 }
 
 // Calls update(i, T()) for each range with the C++ type of its values.

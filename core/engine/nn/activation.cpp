@@ -23,9 +23,11 @@
 
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
-#include "cpu/gated.hpp"
 #include "cpu/gelu.hpp"
 #include "device/tensors.hpp"
+#include "dispatch/operators.hpp"
+#include "dispatch/with_type.hpp"
+#include "formula/gated.hpp"
 #include "weft/nn/layers.hpp"
 
 namespace weft::nn {
@@ -81,36 +83,31 @@ Tensor silu(const Tensor& x) {
   return at::silu(x);
 }
 
-Tensor gated_of(const Tensor& gate, const Tensor& up, kernels::Gate kind) {
-  const Tensor y = at::empty_like(gate);
-  if (gate.is_meta()) return y;
-  kernels::gated_forward(kind, gate.numel(), gate.const_data_ptr<float>(), up.const_data_ptr<float>(),
-                         y.mutable_data_ptr<float>());
-  return y;
-}
-
 // Computes a gated activation in one pass and saves gate and up, but no intermediate result.
 class Gated : public torch::autograd::Function<Gated> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& gate, const Tensor& up,
-                        kernels::Gate kind) {
+                        int64_t kind) {
     context->save_for_backward({gate, up});
-    context->saved_data["kind"] = static_cast<int64_t>(kind);
-    return gated_of(gate, up, kind);
+    context->saved_data["kind"] = kind;
+    return call<operators::Gated>(gate, up, kind);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     require_first_order("gated MLP");
     const torch::autograd::variable_list saved = context->get_saved_variables();
-    const Tensor &gate = saved[0], &up = saved[1], dy = gradients[0].contiguous();
-    const Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
-    kernels::gated_backward(static_cast<kernels::Gate>(context->saved_data["kind"].toInt()), gate.numel(),
-                            gate.const_data_ptr<float>(), up.const_data_ptr<float>(),
-                            dy.const_data_ptr<float>(), dgate.mutable_data_ptr<float>(),
-                            dup.mutable_data_ptr<float>());
+    const auto [dgate, dup] = call<operators::GatedBackward>(gradients[0].contiguous(), saved[0], saved[1],
+                                                             context->saved_data["kind"].toInt());
     return {dgate, dup, Tensor()};
   }
 };
+
+// The host's kernel is for fp32 alone, and so are estimates.
+bool has_gated_kernel(const Tensor& gate, const Tensor& up) {
+  const at::ScalarType type = gate.scalar_type();
+  const bool takes = device::is_on_host(gate) || gate.is_meta() ? type == at::kFloat : has_type(type);
+  return takes && up.scalar_type() == type && has_layer_kernel<operators::Gated>(gate);
+}
 
 Tensor laplace(const Tensor& x) {
   return 0.5 * (1.0 + at::erf((x - 0.707107) / (0.282095 * std::numbers::sqrt2)));
@@ -158,12 +155,10 @@ at::Tensor Activation::operator()(const at::Tensor& x) const {
 }
 
 at::Tensor Activation::operator()(const at::Tensor& gate, const at::Tensor& up) const {
-  const bool known = function_ == silu || function_ == gelu_tanh,
-             fp32 = gate.scalar_type() == at::kFloat && up.scalar_type() == at::kFloat,
-             here = device::is_on_host(gate) || gate.is_meta();
-  if (!fused || !known || !fp32 || !here || gate.sizes() != up.sizes()) return (*this)(gate)*up;
-  const kernels::Gate kind = function_ == silu ? kernels::Gate::kSilu : kernels::Gate::kGeluTanh;
-  if (!at::GradMode::is_enabled()) return gated_of(gate.contiguous(), up.contiguous(), kind);
+  const bool known = function_ == silu || function_ == gelu_tanh;
+  if (!fused || !known || gate.sizes() != up.sizes() || !has_gated_kernel(gate, up)) return (*this)(gate)*up;
+  const auto kind = static_cast<int64_t>(function_ == silu ? kernels::Gate::kSilu : kernels::Gate::kGeluTanh);
+  if (!at::GradMode::is_enabled()) return call<operators::Gated>(gate.contiguous(), up.contiguous(), kind);
   return Gated::apply(gate.contiguous(), up.contiguous(), kind);
 }
 

@@ -65,7 +65,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   if (options.dropout > 0) random.emplace(options.random_stream);
   const auto attend = [&](const std::optional<at::Tensor>& allowed, bool causal) {
     if (options.fused)
-      return at::scaled_dot_product_attention(q, k, v, allowed, options.dropout, causal, options.scale);
+      return at::scaled_dot_product_attention(q, k, v, allowed, options.dropout, causal, options.scale,
+                                              /*enable_gqa=*/q.size(1) != k.size(1));
     return std::get<0>(
         at::_scaled_dot_product_attention_math(q, k, v, allowed, options.dropout, causal, {}, options.scale));
   };
@@ -200,6 +201,14 @@ double scale_of(const AttentionOptions& options, int64_t size) {
   return options.scale.value_or(1 / std::sqrt(static_cast<double>(size)));
 }
 
+// Returns true if libtorch has kernels in which several heads of q share one of k and v without a copy: those
+// of devices for half precision, which take no mask.
+bool shares_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& mask,
+                  const AttentionOptions& options) {
+  return options.fused && !options.upcast && !device::is_on_host(q) && !q.is_meta() &&
+         at::isReducedFloatingType(q.scalar_type()) && !mask.defined() && window_of(options, k.size(1)) == 0;
+}
+
 // q: (B, T, H, D) -> (B, T, H, D)
 at::Tensor by_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                     const AttentionOptions& options) {
@@ -226,7 +235,7 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
     return FusedGroupedAttention::apply(q, k, v, options.causal, window_of(options, k.size(1)),
                                         scale_of(options, q.size(-1)));
   }
-  if (shared == 1) return by_heads(q, k, v, mask, options).flatten(2);
+  if (shared == 1 || shares_heads(q, k, mask, options)) return by_heads(q, k, v, mask, options).flatten(2);
   AttentionOptions of_head = options;
   at::Tensor allowed = mask;
   if (options.causal && (mask.defined() || window_of(options, k.size(1)) > 0)) {

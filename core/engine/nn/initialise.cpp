@@ -1,7 +1,6 @@
 #include "nn/initialise.hpp"
 
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/exp.h>
 
@@ -10,6 +9,7 @@
 #include <cmath>
 
 #include "device/tensors.hpp"
+#include "parallel.hpp"
 
 namespace weft::nn {
 
@@ -40,21 +40,41 @@ double unit_interval(uint32_t high, uint32_t low) {
   return (static_cast<double>((static_cast<uint64_t>(high) << 32 | low) >> 11) + 0.5) * 0x1p-53;
 }
 
-// Returns element `index`. A Philox block yields two numbers of 53 bits, so the elements 2i and 2i + 1 share
-// one.
-double value_at(const Initial& initial, uint64_t key, uint64_t name, int64_t index) {
-  if (index >= initial.zeros_begin && index < initial.zeros_end) return 0;
-  const uint64_t pair = static_cast<uint64_t>(index) / 2;
-  const Block b = philox({static_cast<uint32_t>(pair), static_cast<uint32_t>(pair >> 32),
-                          static_cast<uint32_t>(name), static_cast<uint32_t>(name >> 32)},
-                         key);
-  const double u = unit_interval(b[0], b[1]), v = unit_interval(b[2], b[3]);
-  const bool second = index % 2 != 0;
-  if (initial.kind == Initial::Kind::kUniform)
-    return initial.first + (initial.second - initial.first) * (second ? v : u);
-  const double radius = std::sqrt(-2 * std::log(u)), angle = 2 * M_PI * v;
-  return initial.first + initial.second * radius * (second ? std::sin(angle) : std::cos(angle));
-}
+// The elements of a random parameter. A Philox block yields two numbers of 53 bits, so the elements 2i and 2i
+// + 1 share one, and are made together.
+class Random {
+ public:
+  Random(const Initial& initial, uint64_t key, uint64_t name) : initial_(initial), key_(key), name_(name) {}
+  double at(int64_t index) {
+    if (index >= initial_.zeros_begin && index < initial_.zeros_end) return 0;
+    if (index / 2 != pair_) make(index / 2);
+    return values_[index % 2];
+  }
+
+ private:
+  void make(int64_t pair) {
+    pair_ = pair;
+    const auto counter = static_cast<uint64_t>(pair);
+    const Block b = philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
+                            static_cast<uint32_t>(name_), static_cast<uint32_t>(name_ >> 32)},
+                           key_);
+    const double u = unit_interval(b[0], b[1]), v = unit_interval(b[2], b[3]);
+    if (initial_.kind == Initial::Kind::kUniform) {
+      const double size = initial_.second - initial_.first;
+      values_[0] = initial_.first + size * u;
+      values_[1] = initial_.first + size * v;
+      return;
+    }
+    const double radius = std::sqrt(-2 * std::log(u)), angle = 2 * M_PI * v;
+    values_[0] = initial_.first + initial_.second * radius * std::cos(angle);
+    values_[1] = initial_.first + initial_.second * radius * std::sin(angle);
+  }
+
+  const Initial& initial_;
+  const uint64_t key_, name_;
+  int64_t pair_ = -1;
+  double values_[2] = {};
+};
 
 // The elements of Initial::sinusoids. Angles are fp32 as in Hugging Face, where rounding moves those of late
 // positions by up to 1e-4.
@@ -102,16 +122,17 @@ class Runs {
   int64_t length_ = 1;  // of a run
 };
 
-// Sets each element to `value_of` of its index in the flattened parameter.
-template <class Value>
-void fill(const at::Tensor& values, const Runs& runs, const Value& value_of) {
+// Sets each element to elements.at(its index in the flattened parameter). Each thread has its own copy.
+template <class Elements>
+void fill(const at::Tensor& values, const Runs& runs, const Elements& elements) {
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, values.scalar_type(), "initialise", [&] {
     scalar_t* const out = values.data_ptr<scalar_t>();
-    at::parallel_for(0, values.numel(), 4096, [&](int64_t from, int64_t to) {
+    kernels::parallel_for(0, values.numel(), 4096, [&](int64_t from, int64_t to) {
+      Elements own = elements;
       while (from < to) {
         const auto [index, left] = runs.at(from);
         const int64_t count = std::min(left, to - from);
-        for (int64_t i = 0; i < count; ++i) out[from + i] = static_cast<scalar_t>(value_of(index + i));
+        for (int64_t i = 0; i < count; ++i) out[from + i] = static_cast<scalar_t>(own.at(index + i));
         from += count;
       }
     });
@@ -135,13 +156,9 @@ void initialise(const Initial& initial, int64_t seed, std::string_view name,
   const at::Tensor values = device::host_memory_for(destination);
   const Runs runs(shape, box);
   if (initial.kind == Initial::Kind::kSinusoids)
-    fill(values, runs, [sinusoids = Sinusoids(static_cast<int64_t>(initial.first))](int64_t index) {
-      return sinusoids.at(index);
-    });
+    fill(values, runs, Sinusoids(static_cast<int64_t>(initial.first)));
   else
-    fill(values, runs, [&initial, seed, hash = fnv1a(name)](int64_t index) {
-      return value_at(initial, static_cast<uint64_t>(seed), hash, index);
-    });
+    fill(values, runs, Random(initial, static_cast<uint64_t>(seed), fnv1a(name)));
   if (!values.is_same(destination)) destination.copy_(values);
 }
 

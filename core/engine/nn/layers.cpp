@@ -1,10 +1,7 @@
 #include "weft/nn/layers.hpp"
 
-#include <ATen/OpMathType.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/layer_norm.h>
-#include <ATen/ops/rsqrt.h>
 
 #include <algorithm>
 
@@ -17,17 +14,6 @@ namespace {
 
 at::Tensor meta(at::IntArrayRef shape, at::ScalarType dtype) {
   return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kMeta));
-}
-
-// Computes the plain form. Like libtorch, it computes half precision in fp32 and rounds at the end. `weight`
-// and `bias` may be undefined.
-at::Tensor composed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double epsilon) {
-  const at::ScalarType exact = at::toOpMathType(x.scalar_type());
-  const at::Tensor centred = x.to(exact) - x.to(exact).mean(-1, true);
-  const at::Tensor scale = at::rsqrt(centred.square().mean(-1, true) + epsilon);
-  const at::Tensor normed = centred * scale;
-  if (!weight.defined()) return normed.to(x.scalar_type());
-  return (normed * weight.to(exact) + bias.to(exact)).to(x.scalar_type());
 }
 
 class PlainEmbedding final : public EmbeddingOperation {
@@ -50,20 +36,6 @@ Embedding::Embedding(int64_t count, int64_t channels, at::ScalarType dtype, std:
 
 at::Tensor Embedding::operator()(const at::Tensor& ids) const {
   return operation->forward(*this, ids);
-}
-
-LayerNorm::LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype, bool affine) : epsilon(epsilon) {
-  if (!affine) return;
-  weight = register_parameter("weight", meta({channels}, dtype));
-  bias = register_parameter("bias", meta({channels}, dtype));
-}
-
-at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
-  const bool replaced = operation && weight.defined();
-  const at::Tensor w = replaced ? operation->parameter(weight) : weight,
-                   b = replaced ? operation->parameter(bias) : bias;
-  if (!fused) return composed(x, w, b, epsilon);
-  return at::layer_norm(x, x.sizes().slice(x.dim() - 1), w, b, epsilon);
 }
 
 void check_ids(const at::Tensor& ids, int64_t count, std::string_view what, std::optional<int64_t> ignored) {

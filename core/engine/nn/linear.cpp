@@ -15,6 +15,9 @@
 #include "autograd/first_order.hpp"
 #include "cpu/product.hpp"
 #include "device/autocast.hpp"
+#include "device/tensors.hpp"
+#include "dispatch/operators.hpp"
+#include "nn/padded_rows.hpp"
 #include "weft/nn/forward_context.hpp"
 #include "weft/nn/row_labels.hpp"
 
@@ -38,30 +41,67 @@ at::Tensor with_last(const at::Tensor& rows, const at::Tensor& like) {
   return at::_unsafe_view(rows, shape);
 }
 
+// Returns true where the rows of a layer's result are padded (padded_rows.hpp): under autocast `x` is what
+// it makes of it.
+bool pads(const at::Tensor& x, int64_t outputs, Linear::Layout layout) {
+  return layout == Linear::Layout::kOutIn && gains_by_padding(x, outputs);
+}
+
+// Returns x w + b for w (out, in), with padding after its rows, which is zero.
+at::Tensor padded_product(const at::Tensor& rows, const at::Tensor& w, const at::Tensor& b) {
+  const at::Tensor result = empty_with_padding(rows.size(0), w.size(0), rows.options());
+  at::Tensor whole = with_padding(result);
+  const at::Tensor matrix = with_rows_of_zeros(w).t();
+  if (b.defined())
+    at::addmm_out(whole, with_rows_of_zeros(b), rows, matrix);
+  else
+    at::mm_out(whole, rows, matrix);
+  return result;
+}
+
 // Return the gradients of linear(), with Weft's products (product.hpp) or libtorch's.
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear::Layout layout, bool fast) {
   const at::Tensor rows = rows_of(dy), w = weight.to(dy.scalar_type()),
                    matrix = layout == Linear::Layout::kOutIn ? w.t() : w;
+  if (pads(rows, rows.size(1), layout))
+    return with_last(at::mm(with_padding(rows), with_rows_of_zeros(w)), dy);
   return with_last(fast ? kernels::product(rows, matrix) : at::mm(rows, matrix.t()), dy);
 }
 
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, Linear::Layout layout, bool fast) {
   const bool out_in = layout == Linear::Layout::kOutIn;
   const at::Tensor of_dy = rows_of(dy), of_x = rows_of(x).to(dy.scalar_type());
+  if (pads(of_dy, of_dy.size(1), layout))
+    return at::mm(with_padding(of_dy).t(), of_x).narrow(0, 0, of_dy.size(1));
   const at::Tensor &first = out_in ? of_dy : of_x, &second = out_in ? of_x : of_dy;
   return fast ? kernels::product_over_rows(first, second) : at::mm(first.t(), second);
 }
 
-// Computes y = x w + b and its gradients with Weft's products (product.hpp). w: (in, out), or (out, in) if
-// `transposed`.
-class FastLinear : public torch::autograd::Function<FastLinear> {
+// Returns true where the gradient of a bias is the work of Weft's kernel.
+bool sums_columns(const at::Tensor& x) {
+  return !device::is_on_host(x) && !x.is_meta() && at::isReducedFloatingType(x.scalar_type()) &&
+         has_layer_kernel<operators::ColumnSums>(x);
+}
+
+// Returns x w + b by Weft's product, with padding after its rows, or by libtorch's.
+at::Tensor own_product(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b, Linear::Layout layout) {
+  const at::Tensor rows = rows_of(x);
+  const bool transposed = layout == Linear::Layout::kOutIn;
+  if (kernels::has_fast_product(x)) return with_last(kernels::product(rows, transposed ? w : w.t(), b), x);
+  if (pads(x, transposed ? w.size(0) : w.size(1), layout)) return with_last(padded_product(rows, w, b), x);
+  const at::Tensor matrix = transposed ? w.t() : w;
+  return with_last(b.defined() ? at::addmm(b, rows, matrix) : at::mm(rows, matrix), x);
+}
+
+// Computes own_product() and its gradients.
+class OwnLinear : public torch::autograd::Function<OwnLinear> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& w, const std::optional<at::Tensor>& b, bool transposed) {
+                            const at::Tensor& w, const std::optional<at::Tensor>& b, Linear::Layout layout) {
     context->save_for_backward({x, w});
-    context->saved_data["transposed"] = transposed;
+    context->saved_data["layout"] = static_cast<int64_t>(layout);
     context->saved_data["biased"] = b.has_value();
-    return with_last(kernels::product(rows_of(x), transposed ? w : w.t(), b.value_or(at::Tensor())), x);
+    return own_product(x, w, b.value_or(at::Tensor()), layout);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -69,8 +109,7 @@ class FastLinear : public torch::autograd::Function<FastLinear> {
     require_first_order("linear");
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &w = saved[1];
-    const auto layout =
-        context->saved_data["transposed"].toBool() ? Linear::Layout::kOutIn : Linear::Layout::kInOut;
+    const auto layout = static_cast<Linear::Layout>(context->saved_data["layout"].toInt());
     torch::autograd::variable_list result(4);
     if (context->needs_input_grad(0)) result[0] = linear_input_gradient(gradients[0], w, layout);
     if (context->needs_input_grad(1)) result[1] = linear_weight_gradient(gradients[0], x, layout);
@@ -91,16 +130,22 @@ bool uses_fast_product(const at::Tensor& x) {
   return kernels::has_fast_product(x) && !device::autocast_dtype();
 }
 
+at::Tensor own_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      Linear::Layout layout) {
+  if (!at::GradMode::is_enabled()) return own_product(x, weight, bias, layout);
+  const std::optional<at::Tensor> added = bias.defined() ? std::optional(bias) : std::nullopt;
+  return OwnLinear::apply(x, weight, added, layout);
+}
+
 at::Tensor whole_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                         Linear::Layout layout) {
-  const bool transposed = layout == Linear::Layout::kOutIn;
-  if (uses_fast_product(x)) {
-    if (!at::GradMode::is_enabled())
-      return with_last(kernels::product(rows_of(x), transposed ? weight : weight.t(), bias), x);
-    const std::optional<at::Tensor> added = bias.defined() ? std::optional(bias) : std::nullopt;
-    return FastLinear::apply(x, weight, added, transposed);
+  if (uses_fast_product(x)) return own_linear(x, weight, bias, layout);
+  if (!device::is_on_host(x)) {
+    const at::Tensor of_x = device::autocast(x);
+    if (pads(of_x, weight.size(0), layout) || (bias.defined() && sums_columns(of_x)))
+      return own_linear(of_x, device::autocast(weight), device::autocast(bias), layout);
   }
-  return transposed ? at::linear(x, weight, bias) : conv1d(x, weight, bias);
+  return layout == Linear::Layout::kOutIn ? at::linear(x, weight, bias) : conv1d(x, weight, bias);
 }
 
 // The backward of linear() in two halves: computes the gradient of the input, and defers those of weight and
@@ -207,7 +252,8 @@ at::Tensor linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, Lin
 }
 
 at::Tensor linear_bias_gradient(const at::Tensor& dy) {
-  return rows_of(dy).sum(0);
+  const at::Tensor rows = rows_of(dy);
+  return sums_columns(rows) && rows.is_contiguous() ? call<operators::ColumnSums>(rows) : rows.sum(0);
 }
 
 at::Tensor LinearOperation::cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,

@@ -1,7 +1,7 @@
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/_assert_async.h>
 #include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -53,10 +53,18 @@ void check_labels(const at::Tensor& logits, const at::Tensor& labels, int64_t cl
                     "cross entropy: a label is out of range");
 }
 
+at::Tensor logits_by_row(const at::Tensor& logits) {
+  if (device::is_on_host(logits) || logits.dim() < 2 || logits.stride(-1) != 1) return logits.contiguous();
+  for (int64_t d = logits.dim() - 3; d >= 0; --d)
+    if (logits.stride(d) != logits.size(d + 1) * logits.stride(d + 1)) return logits.contiguous();
+  return logits;
+}
+
 at::Tensor cross_entropy_gradient(const at::Tensor& logits, const at::Tensor& labels,
                                   const at::Tensor& normalisers, const at::Tensor& gradient) {
   require_first_order("cross entropy");
-  const at::Tensor result = last_reader(logits) ? logits.detach() : at::empty_like(logits);
+  const at::Tensor result =
+      last_reader(logits) ? logits.detach() : at::empty(logits.sizes(), logits.options());
   call<operators::CrossEntropyBackward>(gradient, logits, labels, normalisers, result);
   return result;
 }
@@ -75,7 +83,7 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& given, 
   }
   const bool ignored_is_a_class = ignored >= 0 && ignored < logits.size(-1);
   const at::Tensor counted = ignored_is_a_class ? labels.masked_fill(labels.eq(ignored), -1) : labels;
-  return CrossEntropySum::apply(logits.contiguous(), counted.contiguous());
+  return CrossEntropySum::apply(logits_by_row(logits), counted.contiguous());
 }
 
 at::Tensor RowLabels::cross_entropy(const at::Tensor& logits) const {

@@ -1,7 +1,6 @@
 #include "weft/nn/rotary.hpp"
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/where.h>
@@ -14,8 +13,11 @@
 
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
-#include "cpu/rotary.hpp"
 #include "device/tensors.hpp"
+#include "dispatch/compositions.hpp"
+#include "dispatch/operators.hpp"
+#include "dispatch/with_type.hpp"
+#include "weft/nn/forward_context.hpp"
 #include "weft/nn/key_value_cache.hpp"
 
 namespace weft::nn {
@@ -55,16 +57,9 @@ at::Tensor frequencies_of(const RotaryConfig& config, int64_t size) {
 // Rotates `x`, backwards if `back`. cosine, sine: (1 or N, T, D / 2) in the dtype of x.
 at::Tensor turned(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, bool back) {
   if (x.is_meta()) return at::empty_like(x);
-  if (device::is_on_host(x) && x.scalar_type() == at::kFloat) {
-    const at::Tensor y = at::empty_like(x);
-    kernels::rotate({x.size(0), x.size(1), x.size(2), x.size(3), cosine.size(0) == 1},
-                    x.const_data_ptr<float>(), cosine.const_data_ptr<float>(), sine.const_data_ptr<float>(),
-                    back, y.mutable_data_ptr<float>());
-    return y;
-  }
-  const std::vector<at::Tensor> halves = x.chunk(2, -1);
-  const at::Tensor c = cosine.unsqueeze(2), s = back ? -sine.unsqueeze(2) : sine.unsqueeze(2);
-  return at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1);
+  return has_layer_kernel<operators::Rotate>(x) && has_type(x.scalar_type())
+             ? call<operators::Rotate>(x, cosine, sine, back)
+             : rotate_by_operations(x, cosine, sine, back);
 }
 
 // Rotates in forward and rotates the gradient back in backward, so x is not saved.
@@ -225,15 +220,18 @@ Rotary::Table Rotary::rows(const at::Tensor& x, const at::Tensor& positions) con
 }
 
 Rotary::Table Rotary::shared_rows(const at::Tensor& x, const at::Tensor& positions) const {
-  KeyValueCache* const cache = KeyValueCache::current();
-  if (cache == nullptr || !positions.defined()) return rows(x, positions);
   struct Shared {
     at::Tensor positions;
     Table rows;
   };
-  Shared& shared = cache->in_forward<Shared>(this);
-  if (!shared.positions.defined() || !shared.positions.is_same(positions) ||
-      shared.rows.cosine.scalar_type() != x.scalar_type())
+  KeyValueCache* const cache = KeyValueCache::current();
+  const RunningUnit* const running = RunningUnit::find();
+  if (cache == nullptr && running == nullptr) return rows(x, positions);
+  Shared& shared =
+      cache != nullptr ? cache->in_forward<Shared>(this) : running->context().kept().of<Shared>(this);
+  const at::Tensor& cosine = shared.rows.cosine;
+  if (!cosine.defined() || !shared.positions.is_same(positions) || cosine.size(1) != x.size(1) ||
+      cosine.scalar_type() != x.scalar_type() || cosine.device() != x.device())
     shared = {positions, rows(x, positions)};
   return shared.rows;
 }

@@ -37,6 +37,15 @@ void reduce_with_norm(const Bindings& training, std::vector<double>& sums, size_
   sums[place] = largest.front();
 }
 
+void refuse_pending(Bindings& training, bool is_pending, const std::vector<bool>& touched) {
+  if (!is_pending) return;
+  training.touch(touched);
+  fail(WEFT_FAILED_PRECONDITION,
+       "step: the last backward ran under no_sync, so the gradients of parameters that several pipeline "
+       "stages use, such as tied embeddings, were never summed over the stages; run the last backward of a "
+       "step without it, or zero the gradients");
+}
+
 }  // namespace
 
 Optimizer::Optimizer(std::string_view rule, Parameters parameters, Hyper options)
@@ -108,9 +117,19 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, device::Rea
   std::optional<NormPart> norm_part;
   if (measured) norm_part.emplace(shards, norm_type, reading);
   rounds.measure(reading);
+  std::vector<double> sums(touched.begin(), touched.end());
+  if (!measured && !rounds.measures() && boosted_training.world().size() == 1) {
+    // Nothing of the update depends on what is read, so the device gets it at once.
+    reading.begin();
+    refuse_pending(boosted_training, boosted_training.shared_gradients().is_pending(), touched);
+    ++steps;
+    rounds.run(sums.data(), nullptr, std::exchange(pending_clip, 1));
+    boosted_training.values_changed();
+    reading.read();
+    return {.updated = true, .norm = 0, .extra = extra()};
+  }
   reading.read();
 
-  std::vector<double> sums(touched.begin(), touched.end());
   const size_t norm_place = sums.size();
   sums.push_back(measured ? norm_part->value() : 0);
   const std::vector<double> given = extra();
@@ -124,14 +143,7 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, device::Rea
   else
     reduce_over_ranks(boosted_training, sums, ReduceOp::kSum);
 
-  if (sums[pending_place] > 0) {
-    boosted_training.touch(touched);
-    fail(WEFT_FAILED_PRECONDITION,
-         "step: the last backward ran under no_sync, so the gradients of parameters that several pipeline "
-         "stages use, such as tied embeddings, were never summed over the stages; run the last backward of a "
-         "step without it, or zero the gradients");
-  }
-
+  refuse_pending(boosted_training, sums[pending_place] > 0, touched);
   const double scale = scaler ? scaler->scale() : 1;
   const double norm = norm_of_parts(sums[norm_place], norm_type);
   Update result;

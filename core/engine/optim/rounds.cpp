@@ -68,6 +68,11 @@ void Rounds::measure(device::Reading& reading) {
   }
 }
 
+bool Rounds::measures() const {
+  return std::any_of(parameters_.begin(), parameters_.end(),
+                     [](const Whole& parameter) { return !parameter.partial.empty(); });
+}
+
 void Rounds::append_measured(std::vector<double>& sums) const {
   for (const Whole& parameter : parameters_)
     sums.insert(sums.end(), parameter.partial.begin(), parameter.partial.end());
@@ -146,8 +151,8 @@ void Rounds::update(int round, UpdateBatch& batch) const {
     return rule.update(round, batch);
   }
   UpdateBatch alone{batch.options, batch.step, batch.factor, {}, batch.parameters};
-  const auto differs = [](const Slice& slice) {
-    return slice.gradient.scalar_type() != slice.value.scalar_type();
+  const auto differs = [&](const Slice& slice) {
+    return !rule.takes_half_gradients() && slice.gradient.scalar_type() != slice.value.scalar_type();
   };
   for (const Slice& slice : batch.slices) {
     if (!differs(slice)) continue;

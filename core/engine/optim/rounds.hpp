@@ -14,6 +14,8 @@ class Rounds {
 
   // Computes this rank's sums for round 0, which are complete when `reading` has been read.
   void measure(device::Reading& reading);
+  // Returns whether there are any.
+  bool measures() const;
   // Appends these sums to `sums`, which the caller all-reduces with numbers of its own.
   void append_measured(std::vector<double>& sums) const;
   // Updates every parameter p with touched[p] > 0. `measured` points to the all-reduced sums of

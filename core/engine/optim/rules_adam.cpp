@@ -31,6 +31,7 @@ class AdamRule : public Rule {
   }
 
   bool runs_on(const at::Tensor& value) const override { return has_kernel<operators::Adam>(value); }
+  bool takes_half_gradients() const override { return true; }
 
   void update(int, UpdateBatch& batch) const override {
     apply(batch, static_cast<double>(batch.step), decoupled_);

@@ -32,6 +32,7 @@ class Sgd final : public Rule {
   }
 
   bool runs_on(const at::Tensor& value) const override { return has_kernel<operators::Sgd>(value); }
+  bool takes_half_gradients() const override { return true; }
 
   void update(int, UpdateBatch& batch) const override {
     const Hyper& options = batch.options;

@@ -15,17 +15,19 @@ namespace {
 [[noreturn]] void refuse(const Rule& rule, const at::Tensor& tensor, const std::string& what) {
   fail(WEFT_INTERNAL,
        "optimizer {}: a {} of {} elements of {}; slices are flat, contiguous, on one device, of one length, "
-       "and all of float or all of double",
+       "and all of float or all of double; gradients of float may be in half precision",
        rule.name(), what, tensor.defined() ? tensor.numel() : 0,
        tensor.defined() ? toString(tensor.scalar_type()) : "no tensor");
 }
 
 // Checks the tensors of a slice. The kernels take bare pointers, so they would read beyond the end of a
 // shorter tensor.
-bool matches(const at::Tensor& tensor, const at::Tensor& value) {
+bool has_shape_of(const at::Tensor& tensor, const at::Tensor& value) {
   return tensor.defined() && tensor.dim() == 1 && tensor.is_contiguous() &&
-         tensor.device() == value.device() && tensor.numel() == value.numel() &&
-         tensor.scalar_type() == value.scalar_type();
+         tensor.device() == value.device() && tensor.numel() == value.numel();
+}
+bool matches(const at::Tensor& tensor, const at::Tensor& value) {
+  return has_shape_of(tensor, value) && tensor.scalar_type() == value.scalar_type();
 }
 
 void check(const Rule& rule, const Slice& slice, const std::vector<std::string>& state_names) {
@@ -33,7 +35,10 @@ void check(const Rule& rule, const Slice& slice, const std::vector<std::string>&
   const bool is_master =
       value.defined() && (value.scalar_type() == at::kFloat || value.scalar_type() == at::kDouble);
   if (!is_master || !matches(value, value)) refuse(rule, value, "value");
-  if (!matches(slice.gradient, value)) refuse(rule, slice.gradient, "gradient");
+  const bool half = rule.takes_half_gradients() && value.scalar_type() == at::kFloat &&
+                    slice.gradient.defined() && at::isReducedFloatingType(slice.gradient.scalar_type());
+  if (!(half ? has_shape_of(slice.gradient, value) : matches(slice.gradient, value)))
+    refuse(rule, slice.gradient, "gradient");
   for (const std::string& name : state_names) {
     const auto state = slice.state->find(name);
     if (state != slice.state->end() && !matches(state->second, value)) refuse(rule, state->second, name);
@@ -84,12 +89,13 @@ void prepare(const Rule& rule, Slice& slice, const std::vector<std::string>& sta
 }
 
 std::vector<Lists> group(const Rule& rule, UpdateBatch& batch, const std::vector<std::string>& state_names) {
-  std::map<std::tuple<at::ScalarType, bool, bool>, Lists> groups;
+  std::map<std::tuple<at::ScalarType, at::ScalarType, bool, bool>, Lists> groups;
   for (Slice& slice : batch.slices) {
     check(rule, slice, state_names);
     if (slice.value.numel() == 0) continue;
     const bool first = make_states(slice, state_names);
-    Lists& lists = groups[{slice.value.scalar_type(), first, device::is_on_host(slice.value)}];
+    Lists& lists = groups[{slice.value.scalar_type(), slice.gradient.scalar_type(), first,
+                           device::is_on_host(slice.value)}];
     lists.first = first;
     lists.values.push_back(slice.value);
     lists.gradients.push_back(slice.gradient);

@@ -22,7 +22,7 @@ struct Lists {
   bool first = false;  // the slices had no states before
 };
 
-// Groups slices by dtype, device and whether they had states before, so that a rule can tell first updates
+// Groups slices by dtypes, device and whether they had states before, so that a rule can tell first updates
 // apart. Leaves out empty ones. Makes missing states as zeros.
 std::vector<Lists> group(const Rule& rule, UpdateBatch& batch, const std::vector<std::string>& state_names);
 

@@ -71,7 +71,7 @@ at::Tensor vocabulary_cross_entropy_sum(const at::Tensor& logits, const at::Tens
       has_layer_kernel<operators::CrossEntropyParts>(logits) ? logits : device::on_host(logits);
   // The host's kernel takes no half precision.
   const bool converts = device::is_on_host(here) && at::isReducedFloatingType(here.scalar_type());
-  const at::Tensor exact = (converts ? here.to(at::kFloat) : here).contiguous();
+  const at::Tensor exact = nn::logits_by_row(converts ? here.to(at::kFloat) : here);
   const at::Tensor local = local_labels(labels.to(here.device()), ignored, begin, logits.size(-1));
   return VocabularyCrossEntropy::apply(exact, local, &ranks).to(logits.device());
 }

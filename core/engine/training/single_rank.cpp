@@ -1,5 +1,6 @@
 #include "training/single_rank.hpp"
 
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
 
 #include <vector>
@@ -51,10 +52,14 @@ weft_status configure(weft_strategy* strategy, weft_training* training, weft_err
 
 weft_status values_changed(weft_strategy* strategy, weft_error* error) {
   return guarded(error, [&] {
+    std::vector<at::Tensor> masters, copies;
     for (const auto& param : strategy->training->params()) {
       const at::Tensor &master = strategy->masters[param->index], working = param->tensor.detach();
-      if (!working.is_alias_of(master)) working.copy_(master);
+      if (working.is_alias_of(master)) continue;
+      masters.push_back(master);
+      copies.push_back(working);
     }
+    if (!copies.empty()) at::_foreach_copy_(copies, masters);
   });
 }
 

@@ -8,8 +8,8 @@
 
 #include "cpu/cross_entropy.hpp"
 #include "device/reading.hpp"
+#include "engine/dispatch/operators_fixture.hpp"
 #include "optim/rules.hpp"
-#include "sim/sim_test.hpp"
 #include "support/expect_error.hpp"
 #include "weft/nn/layers.hpp"
 #include "weft/nn/rms_norm.hpp"
@@ -17,42 +17,6 @@
 namespace weft::test {
 
 namespace {
-
-constinit const device::Kind kSim = {sizeof(device::Kind), "sim", c10::DeviceType::PrivateUse1};
-
-constexpr std::array<bool, 2> kBoth = {true, true};
-
-class Operators : public sim::SimTest {
- protected:
-  void SetUp() override {
-    sim::SimTest::SetUp();
-    device::use(device::Device(kSim, 0));
-    at::manual_seed(3);
-  }
-  void TearDown() override {
-    sim::synchronise();
-    device::use(before_);
-    sim::SimTest::TearDown();
-  }
-  static at::Tensor there(const at::Tensor& tensor) { return tensor.detach().to(sim::device()); }
-  static std::vector<at::Tensor> there(const std::vector<at::Tensor>& tensors) {
-    std::vector<at::Tensor> moved;
-    for (const at::Tensor& tensor : tensors) moved.push_back(there(tensor));
-    return moved;
-  }
-
- private:
-  const device::Device before_ = device::current();
-};
-
-void expect_equal(const at::Tensor& there, const at::Tensor& here) {
-  ASSERT_EQ(there.device(), sim::device());
-  EXPECT_TRUE(at::equal(there.cpu(), here));
-}
-void expect_equal(const std::vector<at::Tensor>& there, const std::vector<at::Tensor>& here) {
-  ASSERT_EQ(there.size(), here.size());
-  for (size_t i = 0; i < here.size(); ++i) expect_equal(there[i], here[i]);
-}
 
 std::vector<at::Tensor> ranges(at::ScalarType dtype = at::kFloat) {
   return {at::randn({7}, dtype), at::randn({300}, dtype), at::randn({1}, dtype)};

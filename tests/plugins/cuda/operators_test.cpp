@@ -63,6 +63,58 @@ TEST(CudaOperators, RmsNormIsThatOfTheCpu) {
   });
 }
 
+TEST(CudaOperators, LayerNormIsThatOfTheCpu) {
+  on_gpu([] {
+    for (const int64_t channels : {24, 768, 1031}) {
+      const at::Tensor x = at::randn({300, channels}), weight = at::randn({channels}),
+                       bias = at::randn({channels}), dy = at::randn({300, channels});
+      const auto run = [](const Tensors& in) {
+        const auto [y, mean, scale] = call<operators::LayerNorm>(in[0], in[1], in[2], 1e-5);
+        const auto [dx, dweight, dbias] = call<operators::LayerNormBackward>(in[3], in[0], in[1], mean, scale,
+                                                                             std::array<bool, 2>{true, true});
+        return Tensors{y, mean, scale, dx, dweight, dbias};
+      };
+      const Tensors in = {x, weight, bias, dy};
+      expect_near(run(there(in)), run(in), 1e-4);
+    }
+  });
+}
+
+TEST(CudaOperators, GatedUnitsAreThoseOfTheCpu) {
+  on_gpu([] {
+    for (const int64_t kind : {0, 1}) {
+      const Tensors in = {at::randn({9001}), at::randn({9001}), at::randn({9001})};
+      const auto run = [&](const Tensors& in) {
+        const auto [dgate, dup] = call<operators::GatedBackward>(in[2], in[0], in[1], kind);
+        return Tensors{call<operators::Gated>(in[0], in[1], kind), dgate, dup};
+      };
+      expect_near(run(there(in)), run(in), 1e-5);
+    }
+  });
+}
+
+TEST(CudaOperators, RotaryPositionsAreThoseOfTheCpu) {
+  on_gpu([] {
+    for (const int64_t tables : {1, 2}) {
+      const Tensors in = {at::randn({2, 7, 3, 64}), at::randn({tables, 7, 32}), at::randn({tables, 7, 32})};
+      const auto run = [&](const Tensors& in) {
+        return Tensors{call<operators::Rotate>(in[0], in[1], in[2], false),
+                       call<operators::Rotate>(in[0], in[1], in[2], true)};
+      };
+      expect_near(run(there(in)), run(in), 1e-5);
+    }
+  });
+}
+
+TEST(CudaOperators, ColumnSumsAreThoseOfTheCpu) {
+  on_gpu([] {
+    for (const int64_t channels : {5, 768, 3001}) {
+      const at::Tensor x = at::randn({2000, channels});
+      expect_near({call<operators::ColumnSums>(there(x))}, {call<operators::ColumnSums>(x)}, 1e-4);
+    }
+  });
+}
+
 TEST(CudaOperators, DropoutHasTheBitsOfTheCpu) {
   on_gpu([] {
     const at::Tensor x = at::randn({9001}), residual = at::randn({9001}), dy = at::randn({9001});
@@ -97,6 +149,47 @@ TEST(CudaOperators, CrossEntropyIsThatOfTheCpu) {
       };
       const at::Tensor split_labels = labels.masked_fill(labels.lt(0), -1);
       expect_near(run(there(logits), there(split_labels)), run(logits, split_labels), 1e-4);
+    }
+  });
+}
+
+// As padded logits are (nn/padded_rows.hpp).
+TEST(CudaOperators, CrossEntropyTakesRowsThatAreApart) {
+  on_gpu([] {
+    const at::Tensor logits = at::randn({33, 1031}), labels = at::randint(1031, {33}, at::kLong);
+    const at::Tensor large = there(at::full({33, 1088}, std::nan(""))), apart = large.narrow(1, 0, 1031);
+    apart.copy_(logits);
+    const auto run = [](const at::Tensor& logits, const at::Tensor& labels) {
+      const auto [sum, normalisers] = call<operators::CrossEntropy>(logits, labels);
+      call<operators::CrossEntropyBackward>(at::full({}, 0.5, logits.options()), logits, labels, normalisers,
+                                            logits);
+      return Tensors{sum, logits};
+    };
+    expect_near(run(apart, there(labels)), run(logits.clone(), labels), 1e-4);
+    EXPECT_TRUE(device::on_host(large.narrow(1, 1031, 57)).isnan().all().item<bool>());
+  });
+}
+
+TEST(CudaOperators, UpdatesTakeGradientsInHalfPrecision) {
+  on_gpu([] {
+    for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+      const at::Tensor values = at::randn({20000}), gradients = at::randn({20000}).to(type);
+      const auto run = [&](bool far, bool exact) {
+        const auto own = [&](const at::Tensor& given) { return far ? there(given) : given.clone(); };
+        Tensors results;
+        for (const bool adam : {true, false}) {
+          const Tensors g = {own(exact ? gradients.to(at::kFloat) : gradients)};
+          const Tensors w = {own(values)}, m = {own(at::zeros({20000}))}, v = {own(at::zeros({20000}))};
+          if (adam)
+            call<operators::Adam>(w, g, m, v, 1.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, 0.25);
+          else
+            call<operators::Sgd>(w, g, m, 0.01, 0.9, 0.0, 0.1, false, true, 0.25);
+          results.push_back(w[0]);
+        }
+        return results;
+      };
+      expect_near(run(true, false), run(false, true), 1e-5);
+      expect_near(run(false, false), run(false, true), 1e-7);
     }
   });
 }

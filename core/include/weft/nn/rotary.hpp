@@ -47,7 +47,7 @@ class Rotary {
   Table table(int64_t positions, bool on_host) const;
   // Returns the rows of `positions` in the dtype of x, (1 or N, T, D / 2).
   Table rows(const at::Tensor& x, const at::Tensor& positions) const;
-  // Returns the same rows; in a forward with a KeyValueCache all layers share them.
+  // Returns the same rows, which all layers share in one forward pass.
   Table shared_rows(const at::Tensor& x, const at::Tensor& positions) const;
   // Returns the table of `positions`, which are on the device. Does not ask for the largest of them, for
   // which the host would wait.

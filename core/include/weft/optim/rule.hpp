@@ -47,7 +47,7 @@ struct Whole {
 
 // A published range of one parameter with its optimizer states.
 struct Slice {
-  at::Tensor value, gradient;  // flat, of the master dtype
+  at::Tensor value, gradient;  // flat, of the master dtype; the gradient see Rule::takes_half_gradients()
   States* state = nullptr;     // elementwise states: flat, of the same length, made by the rule on first use
 
   // For rules with sums. The values are elements [begin, begin + numel) of a part of the parameter,
@@ -83,6 +83,10 @@ class Rule {
   // Returns whether the rule can update values in the memory of this one, which is not host memory. The host
   // refuses the others.
   virtual bool runs_on(const at::Tensor& value) const { return false; }
+
+  // Returns whether update() takes gradients in half precision for values in fp32. Otherwise the host
+  // converts them first, one parameter at a time.
+  virtual bool takes_half_gradients() const { return false; }
 
   virtual int rounds() const { return 1; }
   // Returns how many numbers a round sums for one parameter. Rounds are 0 (before the update, see measure())

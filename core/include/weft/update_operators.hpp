@@ -1,0 +1,104 @@
+// The operators of optimizers, by the rules of device_operators.hpp.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace weft::operators {
+
+// The operators below take lists of flat ranges: of values, and element by element their gradients and
+// states. A list has at least one range; a range may be empty. `factor` multiplies every gradient first; the
+// gradients may be left multiplied or as they were. All take fp32 and fp64 on every device; for values in
+// fp32 Adam and SGD also take gradients in half precision, all of one type.
+
+// Returns the sum of |g|^p over all elements of the ranges, of any floating-point types, or the largest |g|
+// if p is infinite: one element in fp64, infinite if an element is not finite.
+struct NormPart {
+  static constexpr const char* kName = "weft::norm_part";
+  static constexpr const char* kSchema = "weft::norm_part(Tensor[] gradients, float p) -> Tensor";
+  using Signature = at::Tensor(at::TensorList gradients, double p);
+};
+
+// Returns the sum of the squares of each range, in fp64: (number of ranges).
+struct SumsOfSquares {
+  static constexpr const char* kName = "weft::sums_of_squares";
+  static constexpr const char* kSchema = "weft::sums_of_squares(Tensor[] ranges) -> Tensor";
+  using Signature = at::Tensor(at::TensorList ranges);
+};
+
+// Adam (arXiv:1412.6980), or AdamW (arXiv:1711.05101) if `decoupled`. `step` counts this update from 1;
+// infinity leaves out the correction of the bias.
+struct Adam {
+  static constexpr const char* kName = "weft::adam_";
+  static constexpr const char* kSchema =
+      "weft::adam_(Tensor(a!)[] values, Tensor(b!)[] gradients, Tensor(c!)[] averages, Tensor(d!)[] squares,"
+      " float step, float lr, float beta1, float beta2, float eps, float weight_decay, bool decoupled,"
+      " float factor) -> ()";
+  using Signature = void(at::TensorList values, at::TensorList gradients, at::TensorList averages,
+                         at::TensorList squares, double step, double lr, double beta1, double beta2,
+                         double eps, double weight_decay, bool decoupled, double factor);
+};
+
+// SGD as PyTorch's. `momenta` is empty without momentum. `first`: the momenta have no values yet.
+struct Sgd {
+  static constexpr const char* kName = "weft::sgd_";
+  static constexpr const char* kSchema =
+      "weft::sgd_(Tensor(a!)[] values, Tensor(b!)[] gradients, Tensor(c!)[] momenta, float lr, float "
+      "momentum,"
+      " float dampening, float weight_decay, bool nesterov, bool first, float factor) -> ()";
+  using Signature = void(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr,
+                         double momentum, double dampening, double weight_decay, bool nesterov, bool first,
+                         double factor);
+};
+
+// Lion (arXiv:2302.06675), Algorithm 2.
+struct Lion {
+  static constexpr const char* kName = "weft::lion_";
+  static constexpr const char* kSchema =
+      "weft::lion_(Tensor(a!)[] values, Tensor(b!)[] gradients, Tensor(c!)[] momenta, float lr, float beta1,"
+      " float beta2, float weight_decay, float factor) -> ()";
+  using Signature = void(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr,
+                         double beta1, double beta2, double weight_decay, double factor);
+};
+
+// LARS (arXiv:1708.03888): v = momentum v + rate (g + weight_decay w), w -= v, with a rate for each range.
+// `momenta` is empty without momentum.
+struct Lars {
+  static constexpr const char* kName = "weft::lars_";
+  static constexpr const char* kSchema =
+      "weft::lars_(Tensor(a!)[] values, Tensor(b!)[] gradients, Tensor(c!)[] momenta, float[] rates,"
+      " float momentum, float weight_decay, float factor) -> ()";
+  using Signature = void(at::TensorList values, at::TensorList gradients, at::TensorList momenta,
+                         at::ArrayRef<double> rates, double momentum, double weight_decay, double factor);
+};
+
+// LAMB (arXiv:1904.00962), Algorithm 2, with the direction
+//   u = (m / correction1) / (sqrt(v / correction2) + eps) + weight_decay w.
+// Updates the moments, and returns the sums of the squares of w and of u over the elements [begin, begin +
+// count) of each range: (number of ranges, 2) in fp64. `counted` has begin and count of each range.
+struct LambMoments {
+  static constexpr const char* kName = "weft::lamb_moments_";
+  static constexpr const char* kSchema =
+      "weft::lamb_moments_(Tensor[] values, Tensor(a!)[] gradients, Tensor(b!)[] averages, Tensor(c!)[] "
+      "squares,"
+      " int[] counted, float beta1, float beta2, float eps, float weight_decay, float correction1,"
+      " float correction2, float factor) -> Tensor";
+  using Signature = at::Tensor(at::TensorList values, at::TensorList gradients, at::TensorList averages,
+                               at::TensorList squares, at::IntArrayRef counted, double beta1, double beta2,
+                               double eps, double weight_decay, double correction1, double correction2,
+                               double factor);
+};
+
+// w -= rate u, with a rate for each range.
+struct LambStep {
+  static constexpr const char* kName = "weft::lamb_step_";
+  static constexpr const char* kSchema =
+      "weft::lamb_step_(Tensor(a!)[] values, Tensor[] averages, Tensor[] squares, float[] rates, float eps,"
+      " float weight_decay, float correction1, float correction2) -> ()";
+  using Signature = void(at::TensorList values, at::TensorList averages, at::TensorList squares,
+                         at::ArrayRef<double> rates, double eps, double weight_decay, double correction1,
+                         double correction2);
+};
+
+}  // namespace weft::operators
