@@ -14,6 +14,9 @@ template <class T>
 void layer_norm_forward(int64_t rows, int64_t channels, float epsilon, const T* x, const T* weight,
                         const T* bias, T* y, float* mean, float* scale, Stream stream);
 
+// A block has room for the gradients of this many channels, whatever the type.
+constexpr int64_t kMostChannelsOfLayerNorm = 12288;
+
 // How many rows the gradients of weight and bias are first summed in, a number that depends on the shape
 // alone.
 int64_t layer_norm_parts(int64_t rows);

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/native_layer_norm_backward.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -78,6 +79,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(const at::Ten
                                                                    std::array<bool, 2> wanted) {
   const c10::DeviceGuard guard(x.device());
   const int64_t channels = x.size(-1), rows = scale.numel();
+  if (channels > gpu::kMostChannelsOfLayerNorm) {
+    const auto [dx, dweight, dbias] = at::native_layer_norm_backward(
+        dy.view({rows, channels}), x.view({rows, channels}), {channels}, mean.unsqueeze(1),
+        scale.unsqueeze(1), weight, weight, {wanted[0], wanted[1], wanted[1]});
+    return {dx.defined() ? dx.view(x.sizes()) : dx, dweight, dbias};
+  }
   const at::Tensor dx = at::empty_like(x);
   at::Tensor partial, dweight, dbias;
   if (wanted[1]) {

@@ -10,7 +10,7 @@ AdamW; no dropout.
   weft_autocast   fp32 parameters, products in bf16 (--mixed-precision bf16)
   eager, compiled                fp32 parameters under torch.autocast, and with torch.compile
   eager_bf16, compiled_bf16      bf16 parameters and states, without master weights
-  products        the matrix products of a step alone, by torch.mm in bf16
+  products        the matrix products of a step alone, by torch.mm in bf16, with the vocabulary rounded up to a multiple of 64
 
 Times are of a step, the mean after warm-up. Weft reads the loss of each step; PyTorch reads none. Memory is the largest sum of tensors on the GPU.
 `fraction` is the time of the products over that of the step. --profile writes the time of each of Weft's kernels in one step. Also
@@ -19,7 +19,7 @@ prints the rate of a copy on the GPU, reading and writing. Needs a Python with t
 """
 import argparse, json, os, pathlib, statistics, subprocess, sys, time
 
-from in_turn import Failed, in_turn, last_line, training_step_of
+from in_turn import Failed, last_line, training_step_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 SHAPES = {"gpt2_124m": (16, 1024), "llama_1b": (4, 2048)}
@@ -99,6 +99,7 @@ def time_products(model):
     total = flops = 0
     make = lambda *shape: torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
     for inputs, outputs, count in products_of(model):
+        outputs = (outputs + 63) // 64 * 64
         x, w, dy = make(batch * length, inputs), make(outputs, inputs), make(batch * length, outputs)
         total += count * (seconds(lambda: x @ w.t()) + seconds(lambda: dy @ w) + seconds(lambda: dy.t() @ x))
         flops += 6 * count * batch * length * inputs * outputs
@@ -134,19 +135,6 @@ def train_weft(arguments, run, model):
                 kernels=step.get("kernels"))
 
 
-def compile_first(arguments, model):
-    """Compiles all runs at once, a minute of a processor each; what is measured then finds it in Inductor's cache."""
-    compiled = [run for run in arguments.runs if run.startswith("compiled")]
-    if len(compiled) < 2:
-        return
-    begin = time.monotonic()
-    workers = [subprocess.Popen([sys.executable, "-W", "ignore", __file__, "--worker", "--models", model, "--runs", run, "--steps",
-                                 str(WARM_UP + 1)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for run in compiled]
-    for worker in workers:
-        worker.wait()
-    print(f"{model} compiling: {time.monotonic() - begin:.0f} s", file=sys.stderr)
-
-
 def run_of(arguments, run, model):
     if run in BOOSTERS:
         return lambda: train_weft(arguments, run, model)
@@ -173,19 +161,19 @@ def main():
     print("| model | run | ms a step | tokens/s | fraction | memory, MiB | last loss |")
     print("|---|---|---|---|---|---|---|")
     for model in a.models:
-        compile_first(a, model)
         tokens = SHAPES[model][0] * SHAPES[model][1]
         alone = None
         # The products first: the others are compared with them.
         for run in sorted(a.runs, key=lambda run: run != "products"):
             begin = time.monotonic()
-            rounds = in_turn({run: run_of(a, run, model)}, 1)[run]
-            print(f"{model} {run}: {time.monotonic() - begin:.0f} s", file=sys.stderr)
-            if isinstance(rounds, Failed):
+            try:
+                found = run_of(a, run, model)()
+            except Failed as error:
                 failed.append(f"{model} ({run})")
-                print(f"| {model} | {run} | {rounds} | | | | |", flush=True)
+                print(f"| {model} | {run} | {error} | | | | |", flush=True)
                 continue
-            found = rounds[0]
+            finally:
+                print(f"{model} {run}: {time.monotonic() - begin:.0f} s", file=sys.stderr)
             if run == "products":
                 alone = found["seconds"]
             if found.get("kernels"):

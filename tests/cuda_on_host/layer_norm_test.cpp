@@ -105,6 +105,14 @@ TEST(LayerNormOnHost, AddsRowsOfManyBlocksInOneOrder) {
   expect_reference<float>(cuda::layer_norm_parts(600) + 100, 515, 0, true);
 }
 
+TEST(LayerNormOnHost, TakesAsManyChannelsAsItPromises) {
+  for (const int64_t fewer : {0, 1, 8}) {
+    SCOPED_TRACE(fewer);
+    run<float>(Input(1, cuda::kMostChannelsOfLayerNorm - fewer), 0, false);
+    run<c10::BFloat16>(Input(1, cuda::kMostChannelsOfLayerNorm - fewer), 1, false);
+  }
+}
+
 TEST(LayerNormOnHost, HasPartsOfSeveralRows) {
   EXPECT_EQ(cuda::layer_norm_parts(0), 0);
   EXPECT_EQ(cuda::layer_norm_parts(7), 7);

@@ -85,9 +85,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(const at::Ten
   // libtorch keeps the statistics in the type of x, in this shape.
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = 1;
-  const auto as_saved = [&](const at::Tensor& numbers) {
-    return numbers.reshape(shape).to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  };
+  const auto as_saved = [&](const at::Tensor& numbers) { return numbers.reshape(shape).to(x.scalar_type()); };
   return at::native_layer_norm_backward(dy, x, x.sizes().slice(x.dim() - 1), as_saved(mean), as_saved(scale),
                                         weight, weight, {wanted[0], wanted[1], wanted[1]});
 }

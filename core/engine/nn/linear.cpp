@@ -15,9 +15,9 @@
 #include "autograd/first_order.hpp"
 #include "cpu/product.hpp"
 #include "device/autocast.hpp"
+#include "device/padded_rows.hpp"
 #include "device/tensors.hpp"
 #include "dispatch/operators.hpp"
-#include "nn/padded_rows.hpp"
 #include "weft/nn/forward_context.hpp"
 #include "weft/nn/row_labels.hpp"
 
@@ -44,16 +44,16 @@ at::Tensor with_last(const at::Tensor& rows, const at::Tensor& like) {
 // Returns true where the rows of a layer's result are padded (padded_rows.hpp): under autocast `x` is what
 // it makes of it.
 bool pads(const at::Tensor& x, int64_t outputs, Linear::Layout layout) {
-  return layout == Linear::Layout::kOutIn && gains_by_padding(x, outputs);
+  return layout == Linear::Layout::kOutIn && device::gains_by_padding(x, outputs);
 }
 
 // Returns x w + b for w (out, in), with padding after its rows, which is zero.
 at::Tensor padded_product(const at::Tensor& rows, const at::Tensor& w, const at::Tensor& b) {
-  const at::Tensor result = empty_with_padding(rows.size(0), w.size(0), rows.options());
-  at::Tensor whole = with_padding(result);
-  const at::Tensor matrix = with_rows_of_zeros(w).t();
+  const at::Tensor result = device::empty_with_padding(rows.size(0), w.size(0), rows.options());
+  at::Tensor whole = device::with_padding(result);
+  const at::Tensor matrix = device::with_rows_of_zeros(w).t();
   if (b.defined())
-    at::addmm_out(whole, with_rows_of_zeros(b), rows, matrix);
+    at::addmm_out(whole, device::with_rows_of_zeros(b), rows, matrix);
   else
     at::mm_out(whole, rows, matrix);
   return result;
@@ -64,7 +64,7 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear
   const at::Tensor rows = rows_of(dy), w = weight.to(dy.scalar_type()),
                    matrix = layout == Linear::Layout::kOutIn ? w.t() : w;
   if (pads(rows, rows.size(1), layout))
-    return with_last(at::mm(with_padding(rows), with_rows_of_zeros(w)), dy);
+    return with_last(at::mm(device::with_padding(rows), device::with_rows_of_zeros(w)), dy);
   return with_last(fast ? kernels::product(rows, matrix) : at::mm(rows, matrix.t()), dy);
 }
 
@@ -72,7 +72,7 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, Linear::La
   const bool out_in = layout == Linear::Layout::kOutIn;
   const at::Tensor of_dy = rows_of(dy), of_x = rows_of(x).to(dy.scalar_type());
   if (pads(of_dy, of_dy.size(1), layout))
-    return at::mm(with_padding(of_dy).t(), of_x).narrow(0, 0, of_dy.size(1));
+    return at::mm(device::with_padding(of_dy).t(), of_x).narrow(0, 0, of_dy.size(1));
   const at::Tensor &first = out_in ? of_dy : of_x, &second = out_in ? of_x : of_dy;
   return fast ? kernels::product_over_rows(first, second) : at::mm(first.t(), second);
 }

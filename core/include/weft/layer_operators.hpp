@@ -67,6 +67,7 @@ struct Gated {
   using Signature = at::Tensor(const at::Tensor& gate, const at::Tensor& up, int64_t kind);
 };
 
+// The gradients of gate and up, with the arguments of the forward.
 struct GatedBackward {
   static constexpr const char* kName = "weft::gated_backward";
   static constexpr const char* kSchema =

@@ -3,10 +3,10 @@
 #include <functional>
 #include <limits>
 
+#include "device/padded_rows.hpp"
 #include "device/reading.hpp"
 #include "dispatch/operators.hpp"
 #include "engine/dispatch/operators_fixture.hpp"
-#include "nn/padded_rows.hpp"
 #include "optim/rules.hpp"
 #include "support/tolerances.hpp"
 #include "weft/nn/layers.hpp"
@@ -57,6 +57,36 @@ TEST_F(DeviceLayers, LayerNormIsOneLaunchEachWay) {
   });
 }
 
+TEST_F(DeviceLayers, TakeHalfPrecision) {
+  nn::LayerNorm norm(24, 1e-5, at::kFloat);
+  const nn::Activation activation("silu");
+  const nn::Rotary rotary({}, 8);
+  const std::function<at::Tensor(const Tensors&)> layers[] = {
+      [&](const Tensors& in) {
+        norm.weight = in[1];
+        norm.bias = in[1];
+        return norm(in[0]);
+      },
+      [&](const Tensors& in) { return activation(in[0], in[0] * 2) + in[1]; },
+      [&](const Tensors& in) {
+        return rotary(in[0].view({2, 6, 3, 8}), {}).flatten(1) * in[1].repeat(6);
+      },
+  };
+  const Tensors given = {at::randn({12, 24}), at::randn({24})};
+  for (const auto& layer : layers) {
+    const Tensors exact = with_gradients(given, layer);
+    for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+      Tensors half;
+      for (const at::Tensor& tensor : given) half.push_back(there(tensor.to(type)));
+      const Tensors found = with_gradients(half, layer);
+      for (size_t i = 0; i < exact.size(); ++i) {
+        EXPECT_EQ(found[i].scalar_type(), type);
+        EXPECT_TRUE(is_near(found[i].cpu().to(at::kFloat), exact[i], 3e-2)) << i;
+      }
+    }
+  }
+}
+
 TEST_F(DeviceLayers, GatedUnitsAreOneLaunchEachWay) {
   for (const char* name : {"silu", "gelu_pytorch_tanh"}) {
     const nn::Activation activation(name);
@@ -83,13 +113,13 @@ TEST_F(DeviceLayers, LinearPadsTheRowsOfALargeVocabulary) {
     const at::Tensor exact = at::linear(x.cpu().to(at::kFloat), w.cpu().to(at::kFloat),
                                         bias.defined() ? bias.cpu().to(at::kFloat) : bias);
     EXPECT_TRUE(is_near(y.cpu().to(at::kFloat), exact, 1e-2));
-    const at::Tensor whole = nn::with_padding(y.flatten(0, 1));
+    const at::Tensor whole = device::with_padding(y.flatten(0, 1));
     EXPECT_EQ(whole.data_ptr(), y.data_ptr()) << "no copy";
     EXPECT_EQ(whole.narrow(1, kVocabulary, kPadded - kVocabulary).cpu().count_nonzero().item<int64_t>(), 0);
   }
-  EXPECT_FALSE(nn::gains_by_padding(x.cpu(), kVocabulary));
-  EXPECT_FALSE(nn::gains_by_padding(x, 1024));
-  EXPECT_FALSE(nn::gains_by_padding(x.to(at::kFloat), kVocabulary));
+  EXPECT_FALSE(device::gains_by_padding(x.cpu(), kVocabulary));
+  EXPECT_FALSE(device::gains_by_padding(x, 1024));
+  EXPECT_FALSE(device::gains_by_padding(x.to(at::kFloat), kVocabulary));
 }
 
 // Returns loss and gradients of a head. Its logits have more readers if `kept`, so that their memory is not
@@ -130,12 +160,12 @@ TEST_F(DeviceLayers, PaddingIsNeverReadFromOtherMemory) {
       there(at::full({kRows, kPadded}, std::numeric_limits<double>::quiet_NaN(), at::kBFloat16));
   const at::Tensor part = large.narrow(1, 0, kVocabulary);
   part.fill_(1);
-  const at::Tensor whole = nn::with_padding(part);
+  const at::Tensor whole = device::with_padding(part);
   EXPECT_EQ(whole.size(1), kPadded);
   EXPECT_NE(whole.data_ptr(), large.data_ptr());
   EXPECT_EQ(whole.to(at::kFloat).sum().cpu().item<double>(), static_cast<double>(kRows * kVocabulary));
-  const at::Tensor own = nn::empty_with_padding(kRows, kVocabulary, large.options());
-  EXPECT_NE(nn::with_padding(own.narrow(0, 1, kRows - 1)).data_ptr(), own.data_ptr()) << "a part of it";
+  const at::Tensor own = device::empty_with_padding(kRows, kVocabulary, large.options());
+  EXPECT_NE(device::with_padding(own.narrow(0, 1, kRows - 1)).data_ptr(), own.data_ptr()) << "a part of it";
 }
 
 TEST_F(DeviceLayers, GroupedHeadsShareKeysInHalfPrecision) {

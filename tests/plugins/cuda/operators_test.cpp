@@ -153,7 +153,7 @@ TEST(CudaOperators, CrossEntropyIsThatOfTheCpu) {
   });
 }
 
-// As padded logits are (nn/padded_rows.hpp).
+// As padded logits are (device/padded_rows.hpp).
 TEST(CudaOperators, CrossEntropyTakesRowsThatAreApart) {
   on_gpu([] {
     const at::Tensor logits = at::randn({33, 1031}), labels = at::randint(1031, {33}, at::kLong);

@@ -1,4 +1,4 @@
-#include "nn/padded_rows.hpp"
+#include "device/padded_rows.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/as_strided.h>
@@ -12,7 +12,7 @@
 
 #include "device/tensors.hpp"
 
-namespace weft::nn {
+namespace weft::device {
 
 namespace {
 
@@ -38,8 +38,8 @@ bool has_padding(const at::Tensor& x) {
 }  // namespace
 
 bool gains_by_padding(const at::Tensor& x, int64_t columns) {
-  return !device::is_on_host(x) && !x.is_meta() && at::isReducedFloatingType(x.scalar_type()) &&
-         columns >= kMany && columns % kMultiple != 0;
+  return !is_on_host(x) && !x.is_meta() && at::isReducedFloatingType(x.scalar_type()) && columns >= kMany &&
+         columns % kMultiple != 0;
 }
 
 at::Tensor empty_with_padding(int64_t rows, int64_t columns, const at::TensorOptions& options) {
@@ -67,4 +67,4 @@ at::Tensor with_rows_of_zeros(const at::Tensor& x) {
   return at::constant_pad_nd(x, pads);
 }
 
-}  // namespace weft::nn
+}  // namespace weft::device
