@@ -41,8 +41,8 @@ at::Tensor with_last(const at::Tensor& rows, const at::Tensor& like) {
   return at::_unsafe_view(rows, shape);
 }
 
-// Returns true where the rows of a layer's result are padded (padded_rows.hpp): under autocast `x` is what
-// it makes of it.
+// Returns true where a product has padding after its rows (padded_rows.hpp). `x` is what autocast passes to
+// it.
 bool pads(const at::Tensor& x, int64_t outputs, Linear::Layout layout) {
   return layout == Linear::Layout::kOutIn && device::gains_by_padding(x, outputs);
 }
@@ -140,12 +140,10 @@ at::Tensor own_linear(const at::Tensor& x, const at::Tensor& weight, const at::T
 at::Tensor whole_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                         Linear::Layout layout) {
   if (uses_fast_product(x)) return own_linear(x, weight, bias, layout);
-  if (!device::is_on_host(x)) {
-    const at::Tensor of_x = device::autocast(x);
-    if (pads(of_x, weight.size(0), layout) || (bias.defined() && sums_columns(of_x)))
-      return own_linear(of_x, device::autocast(weight), device::autocast(bias), layout);
-  }
-  return layout == Linear::Layout::kOutIn ? at::linear(x, weight, bias) : conv1d(x, weight, bias);
+  const at::Tensor of_x = device::is_on_host(x) ? x : device::autocast(x);
+  if (pads(of_x, weight.size(0), layout) || (bias.defined() && sums_columns(of_x)))
+    return own_linear(of_x, device::autocast(weight), device::autocast(bias), layout);
+  return layout == Linear::Layout::kOutIn ? at::linear(of_x, weight, bias) : conv1d(of_x, weight, bias);
 }
 
 // The backward of linear() in two halves: computes the gradient of the input, and defers those of weight and

@@ -64,7 +64,10 @@ struct Way {
 const Way kWays[] = {
     {"none", "{}", 1},
     {"torch_ddp", "{}", 2, "all"},
-    {"torch_ddp", R"({"gradient_as_bucket_view": true, "bucket_cap_mb": 0.001})", 3, "off", 2},
+    // A micro-batch of few samples may use only some layers of the toy.
+    {"torch_ddp",
+     R"({"gradient_as_bucket_view": true, "bucket_cap_mb": 0.001, "find_unused_parameters": true})", 3, "off",
+     2},
     {"torch_fsdp", "{}", 2, "all"},
     {"torch_fsdp", R"({"forward_prefetch": true, "backward_prefetch": "BACKWARD_POST"})", 3},
     {"torch_fsdp", R"({"sharding_strategy": "SHARD_GRAD_OP"})", 2, "off", 2},
