@@ -54,7 +54,7 @@ def batch_of(config, length):
         return dict(input_features=spectra, labels=torch.randint(0, config.vocab_size, (BATCH, length), generator=random))
     ids = torch.randint(0, config.vocab_size, (BATCH, length), generator=random)
     labels = ids
-    if config.architectures[0].endswith("ForMaskedLM"):
+    if (config.architectures or [""])[0].endswith("ForMaskedLM"):
         labels = torch.full_like(ids, -100)
         labels[:, ::7] = ids[:, ::7]
     return dict(input_ids=ids, labels=labels)
