@@ -117,6 +117,19 @@ TEST_F(OnGpu, ACheckpointOfTheGpuContinuesOnTheCpu) {
   expect_near(values_of(in("rest"), "loss"), {whole.begin() + 4, whole.end()}, kFp32);
 }
 
+TEST_F(OnGpu, GeneratesTheTokensAndHasTheLossOfTheCpu) {
+  copy_trained_model();
+  const auto ask = [&](const Words& command, const char* device) {
+    return expect_success(command + Words{"--model", in("out"), "--json", "--device", device}).out;
+  };
+  const Words generate = {"generate", "--greedy", "--max-new-tokens", "12", "--prompt", "rank "};
+  EXPECT_EQ(ask(generate, "cuda"), ask(generate, "cpu"));
+  const auto loss = [&](const char* device) {
+    return nlohmann::json::parse(ask({"evaluate", "--data", data_}, device)).at("loss").get<double>();
+  };
+  expect_near({loss("cuda")}, {loss("cpu")}, kFp32);
+}
+
 TEST_F(OnGpu, TheLimitOfMemoryHolds) {
   const Output output = launch::Process(Words{"env", "WEFT_ACCELERATOR_MEMORY=1MiB", weft_program()} +
                                         train({"--strategy", "none", "--steps", "1", "--device", "cuda"}))
