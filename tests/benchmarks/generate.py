@@ -8,9 +8,9 @@ tokens and get --new more, greedily and without a stop id; fp32. Needs a Python 
 first prompt token to the last new one, and transformers' is the same after one short generation to warm up. The rates are the best of all
 rounds; the ratio is the median over the rounds. A run that fails is a line of the table with its error, and the exit code is then 1.
 """
-import argparse, json, os, pathlib, statistics, subprocess, sys, tempfile, time
+import argparse, json, os, pathlib, statistics, sys, tempfile, time
 
-from in_turn import Failed, in_turn, last_line
+from in_turn import Failed, in_turn, json_lines
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = sorted(path.name.removesuffix("_6x384.json") for path in HERE.glob("*_6x384.json"))
@@ -52,15 +52,7 @@ def worker(a):
 
 
 def lines_of(command, timeout):
-    environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", TRANSFORMERS_VERBOSITY="error")
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"ran longer than {timeout} s") from None
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not lines:
-        raise Failed(f"exit code {done.returncode}: {last_line(done.stderr).replace('|', '/')}")
-    return lines
+    return json_lines(command, timeout, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 
 def weft(a, folder, prompts, batch):

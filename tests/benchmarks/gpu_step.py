@@ -17,9 +17,9 @@ Times are of a step, the mean after warm-up. Weft reads the loss of each step; P
 prints the rate of a copy on the GPU, reading and writing. Needs a Python with torch 2.11 and transformers, and a build with
 -DWEFT_BENCHMARKS=ON and the device cuda.
 """
-import argparse, json, os, pathlib, statistics, subprocess, sys, time
+import argparse, json, pathlib, statistics, sys, time
 
-from in_turn import Failed, last_line, training_step_of
+from in_turn import Failed, json_lines, training_step_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 SHAPES = {"gpt2_124m": (16, 1024), "llama_1b": (4, 2048)}
@@ -114,23 +114,11 @@ def worker(arguments):
     print(json.dumps(time_products(model) if run == "products" else train(run, model, arguments.steps)))
 
 
-def perform(command, timeout):
-    environment = dict(os.environ, TRANSFORMERS_VERBOSITY="error")
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"ran longer than {timeout} s") from None
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not lines:
-        raise Failed(f"exit code {done.returncode}: {last_line(done.stderr).replace('|', '/')}")
-    return json.loads(lines[-1])
-
-
 def train_weft(arguments, run, model):
     batch, length = SHAPES[model]
     options = json.dumps({"strategy": "none", "device": "cuda", **BOOSTERS[run]})
-    step = perform([str(arguments.program), "booster", str(config_of(model)), str(batch), str(length), str(arguments.steps), options]
-                   + ["profile"] * bool(arguments.profile), arguments.timeout)
+    step = json_lines([str(arguments.program), "booster", str(config_of(model)), str(batch), str(length), str(arguments.steps), options]
+                      + ["profile"] * bool(arguments.profile), arguments.timeout)[-1]
     return dict(seconds=statistics.mean(step["seconds"][WARM_UP:]), mib=step["device_mib_peak"], loss=step["loss"],
                 kernels=step.get("kernels"))
 
@@ -139,7 +127,7 @@ def run_of(arguments, run, model):
     if run in BOOSTERS:
         return lambda: train_weft(arguments, run, model)
     command = [sys.executable, "-W", "ignore", __file__, "--worker", "--models", model, "--runs", run, "--steps", str(arguments.steps)]
-    return lambda: perform(command, arguments.timeout)
+    return lambda: json_lines(command, arguments.timeout)[-1]
 
 
 def main():

@@ -1,5 +1,5 @@
 """What the comparisons of this folder share: runs that take turns, and that may fail."""
-import os, pathlib
+import json, os, pathlib, subprocess
 
 
 class Failed(Exception):
@@ -22,6 +22,19 @@ def in_turn(runs, rounds):
 
 def last_line(text):
     return (text.strip() or "said nothing").splitlines()[-1]
+
+
+def json_lines(command, timeout, **environment):
+    """Runs a command, and returns the objects of JSON that it prints, one a line."""
+    environment = dict(os.environ, TRANSFORMERS_VERBOSITY="error", **environment)
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"ran longer than {timeout} s") from None
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode != 0 or not lines:
+        raise Failed(f"exit code {done.returncode}: {last_line(done.stderr).replace('|', '/')}")
+    return lines
 
 
 def training_step_of(parser, build):

@@ -12,9 +12,9 @@ each to warm up, and samples per second of processor time; the ratios are median
 A run that fails, or takes longer than --timeout seconds, is a line of the table with its error, and the others go on; the exit code is
 then 1. The time that each model took goes to stderr. One round with the eager peer (--rounds 1 --peers eager) is a quick first look.
 """
-import argparse, json, os, pathlib, statistics, subprocess, sys, time
+import argparse, json, pathlib, statistics, sys, time
 
-from in_turn import Failed, in_turn, last_line, training_step_of
+from in_turn import Failed, in_turn, json_lines, training_step_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, WARM_UP = 4, 2
@@ -83,15 +83,7 @@ def worker(arguments):
 
 def run(command, timeout):
     """The best step of one run after the warm-up."""
-    environment = dict(os.environ, OMP_NUM_THREADS="1", TRANSFORMERS_VERBOSITY="error")
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"ran longer than {timeout} s") from None
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not lines:
-        raise Failed(f"exit code {done.returncode}: {last_line(done.stderr).replace('|', '/')}")
-    step = json.loads(lines[-1])
+    step = json_lines(command, timeout, OMP_NUM_THREADS="1")[-1]
     return {name: min(step[name][WARM_UP:]) for name in KEYS}
 
 

@@ -79,10 +79,12 @@ TEST(RotaryOnHost, AgreesWithTheCpu) {
 }
 
 TEST(RotaryOnHost, DoesNothingWithoutElements) {
-  Buffer<float> none(0);
+  Buffer<float> kept(std::vector<float>{7});
+  float* const none = kept.data();
   for (const RotaryShape& shape : {RotaryShape{0, 3, 2, 8, true}, RotaryShape{2, 0, 2, 8, true},
                                    RotaryShape{2, 3, 0, 8, false}, RotaryShape{2, 3, 2, 0, false}})
-    cuda::rotate(shape, none.data(), none.data(), none.data(), false, none.data(), nullptr);
+    cuda::rotate(shape, none, none, none, false, none, nullptr);
+  EXPECT_EQ(kept[0], 7);
 }
 
 }  // namespace

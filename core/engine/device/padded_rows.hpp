@@ -1,14 +1,15 @@
-// Matrices whose rows are a multiple of 64 elements apart. The matrix units of devices read and write rows at
-// multiples of 16 bytes; elsewhere libraries take kernels that are several times as slow. A vocabulary is the
-// only long dimension that is often no such multiple, for example 50257.
+// Matrices whose row stride (leading dimension) is padded to a multiple of 64 elements. Tensor cores need
+// rows that begin at multiples of 16 bytes; for other strides the matrix libraries of devices fall back to
+// kernels that are several times as slow. A vocabulary is the one large dimension that often is no such
+// multiple, such as 50257.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace weft::device {
 
-// Returns whether products whose result, or factor, has rows of `columns` elements of this tensor's dtype and
-// device gain by padding: half precision on a device, and many columns.
+// Returns whether a matrix product is faster if an operand or result with rows of `columns` elements, of the
+// dtype and on the device of `x`, is padded: in half precision on a device, with 1024 columns or more.
 bool gains_by_padding(const at::Tensor& x, int64_t columns);
 
 // Returns (rows, columns) of uninitialised memory, with padding after each row. with_padding() has the whole.

@@ -119,7 +119,8 @@ Optimizer::Shared::Update Optimizer::Shared::update(double max_norm, device::Rea
   rounds.measure(reading);
   std::vector<double> sums(touched.begin(), touched.end());
   if (!measured && !rounds.measures() && boosted_training.world().size() == 1) {
-    // Nothing of the update depends on what is read, so the device gets it at once.
+    // The update depends on nothing that the host reads, so it is launched before the host waits for the
+    // loss.
     reading.begin();
     refuse_pending(boosted_training, boosted_training.shared_gradients().is_pending(), touched);
     ++steps;

@@ -142,7 +142,8 @@ void Rounds::update_half(int round, UpdateBatch& batch) const {
   }
 }
 
-// Converts one gradient at a time to the dtype of the rule, unless later rounds need all of them.
+// Converts one gradient at a time to the dtype of the rule, unless the rule takes half precision or later
+// rounds need all of them.
 void Rounds::update(int round, UpdateBatch& batch) const {
   const Rule& rule = *shared_.rule;
   if (at::isReducedFloatingType(shared_.training->master_dtype())) return update_half(round, batch);

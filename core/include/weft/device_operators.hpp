@@ -19,7 +19,7 @@
 
 namespace weft::operators {
 
-// Calls visit(Operator()) for every operator of this header.
+// Calls visit(Operator()) for every operator of the two headers.
 template <class Visit>
 void for_each(const Visit& visit) {
   visit(RmsNorm());

@@ -47,7 +47,7 @@ class Rotary {
   Table table(int64_t positions, bool on_host) const;
   // Returns the rows of `positions` in the dtype of x, (1 or N, T, D / 2).
   Table rows(const at::Tensor& x, const at::Tensor& positions) const;
-  // Returns the same rows, which all layers share in one forward pass.
+  // Returns the same rows, computed once in a forward pass and shared by all layers.
   Table shared_rows(const at::Tensor& x, const at::Tensor& positions) const;
   // Returns the table of `positions`, which are on the device. Does not ask for the largest of them, for
   // which the host would wait.
