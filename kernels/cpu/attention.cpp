@@ -11,10 +11,12 @@ namespace weft::kernels {
 
 namespace {
 
-constexpr int64_t kQueries = 32;  // of a block: its scores, 32 x T floats, stay in the second cache
+constexpr int64_t kQueries = 32;  // of a block: its scores, 32 x S floats, stay in the second cache
+// All keys of a row whose log-sum-exp is less are masked with the lowest finite value.
+constexpr float kAllMasked = -1e30f;
 
-int64_t padded(int64_t positions) {
-  return (positions + 2 * kLanes - 1) / (2 * kLanes) * (2 * kLanes);
+int64_t padded(int64_t keys) {
+  return (keys + kLanes - 1) / kLanes * kLanes;
 }
 
 class Scratch {
@@ -37,11 +39,12 @@ class Scratch {
 
 // One head, contiguous, in the caches of one core.
 struct Head {
-  int64_t positions, size, row;  // row: of what has a column for each position
+  int64_t queries, keys, size, row;  // row: of what has a column for each key
   bool causal;
   int64_t window;
   float scale;
   ConstHeads q, k, v;
+  ConstBias bias;
 };
 
 // Head `index` of all: of the first sample, then of the second, and so on.
@@ -50,37 +53,66 @@ HeadsOf<T> one(HeadsOf<T> all, int64_t heads, int64_t index) {
   all.data += index / heads * all.batch + index % heads * all.head;
   return all;
 }
-
-Head head_of(const AttentionShape& shape, const ConstHeads& q, const ConstHeads& k, const ConstHeads& v,
-             int64_t index) {
-  const int64_t keys = shape.heads / shape.shared, key = index / shape.shared;
-  return {shape.positions,  shape.size,  padded(shape.positions),    shape.causal,
-          shape.window,     shape.scale, one(q, shape.heads, index), one(k, keys, key),
-          one(v, keys, key)};
+template <typename T>
+BiasOf<T> one(BiasOf<T> all, int64_t heads, int64_t index) {
+  if (all.data != nullptr) all.data += index / heads * all.batch + index % heads * all.head;
+  return all;
 }
 
+// All operands of a call.
+struct Operands {
+  const AttentionShape& shape;
+  const ConstHeads &q, &k, &v;
+  const ConstBias& bias;
+
+  int64_t key_heads() const { return shape.heads / shape.shared; }
+  int64_t row() const { return padded(shape.keys); }
+  Head head(int64_t index) const {
+    const int64_t key = index / shape.shared;
+    return {shape.queries,
+            shape.keys,
+            shape.size,
+            row(),
+            shape.causal,
+            shape.window,
+            shape.scale,
+            one(q, shape.heads, index),
+            one(k, key_heads(), key),
+            one(v, key_heads(), key),
+            one(bias, shape.heads, index)};
+  }
+};
+
 void copy_rows(const Head& head, const ConstHeads& from, float* to) {
-  for (int64_t t = 0; t < head.positions; ++t)
+  for (int64_t t = 0; t < head.keys; ++t)
     std::copy_n(from.data + t * from.position, head.size, to + t * head.size);
 }
 
-// (T, D) -> (D, row); the columns of no position are 0.
-void transpose_rows(const Head& head, const ConstHeads& from, float* to) {
+// (S, D) -> (D, row); the columns of no key are 0.
+template <InstructionSet>
+WEFT_INLINE void transpose_rows_body(const Head& head, const ConstHeads& from, float* to) {
   for (int64_t first = 0; first < head.row; first += kLanes) {
-    for (int64_t d = 0; d < head.size; ++d) {
-      for (int64_t t = first; t < first + kLanes; ++t) {
-        to[d * head.row + t] = t < head.positions ? from.data[t * from.position + d] : 0;
+    for (int64_t d = 0; d < head.size; d += kLanes) {
+      Floats x[kLanes];
+      for (int64_t t = 0; t < kLanes; ++t) {
+        if (first + t < head.keys)
+          load(x[t], from.data + (first + t) * from.position + d);
+        else
+          x[t] = Floats{};
       }
+      transpose_lanes(x);
+      for (int64_t c = 0; c < kLanes; ++c) store(x[c], to + (d + c) * head.row + first);
     }
   }
 }
+WEFT_DISPATCH(transpose_rows, (const Head& head, const ConstHeads& from, float* to), (head, from, to))
 
 // The first key that a query sees; and a block of queries from `first` on, at a boundary of padding.
 int64_t first_of_query(const Head& head, int64_t query) {
   return head.causal && head.window > 0 ? std::max<int64_t>(0, query + 1 - head.window) : 0;
 }
 int64_t first_of_block(const Head& head, int64_t first) {
-  return first_of_query(head, first) / (2 * kLanes) * (2 * kLanes);
+  return first_of_query(head, first) / kLanes * kLanes;
 }
 
 // The key behind the last one that a block of queries up to `last` sees, padded; and one query.
@@ -88,7 +120,7 @@ int64_t end_of_block(const Head& head, int64_t last) {
   return head.causal ? padded(last) : head.row;
 }
 int64_t end_of_query(const Head& head, int64_t query) {
-  return head.causal ? query + 1 : head.positions;
+  return head.causal ? query + 1 : head.keys;
 }
 
 // x = exp(scale x - shift), and 0 in the lanes before `from` and from `to` on.
@@ -122,6 +154,26 @@ WEFT_INLINE float exponentials(float* row, int64_t from, int64_t to, int64_t wid
   return total(sum);
 }
 
+// row = scale row + bias of the first `keys`.
+WEFT_INLINE void add_bias(float* row, const float* bias, int64_t keys, float scale) {
+  Floats x, added;
+  int64_t j = 0;
+  for (; j + kLanes <= keys; j += kLanes) {
+    load(x, row + j);
+    load(added, bias + j);
+    x = x * scale + added;
+    store(x, row + j);
+  }
+  for (; j < keys; ++j) row[j] = row[j] * scale + bias[j];
+}
+
+// Adds the bias of `keys` keys from `begin` on, and returns what the scores are still to be scaled by.
+WEFT_INLINE float biased(const Head& head, float* row, int64_t query, int64_t begin, int64_t keys) {
+  if (head.bias.data == nullptr) return head.scale;
+  add_bias(row, head.bias.data + query * head.bias.query + begin, keys, head.scale);
+  return 1;
+}
+
 WEFT_INLINE float maximum_of(const float* row, int64_t keys) {
   const Floats lowest = Floats{} - __builtin_inff();
   Floats most = lowest, x;
@@ -146,19 +198,19 @@ WEFT_INLINE float dot(const float* a, const float* b, int64_t size) {
 }
 
 struct ForwardWork {
-  float *keys, *values, *scores;  // (D, row), (T, D), (queries, row)
+  float *keys, *values, *scores;  // (D, row), (S, D), (queries, row)
   static int64_t size(const AttentionShape& shape) {
-    const int64_t row = padded(shape.positions);
-    return shape.size * row + shape.positions * shape.size + kQueries * row;
+    const int64_t row = padded(shape.keys);
+    return shape.size * row + shape.keys * shape.size + kQueries * row;
   }
 };
 
 template <InstructionSet kSet>
 WEFT_INLINE void forward_head_body(const Head& head, const ForwardWork& work, const Heads& out,
                                    float* log_sum_exp) {
-  for (int64_t first = 0; first < head.positions; first += kQueries) {
-    const int64_t last = std::min(first + kQueries, head.positions), begin = first_of_block(head, first);
-    const int64_t keys = end_of_block(head, last) - begin, real = std::min(keys, head.positions - begin);
+  for (int64_t first = 0; first < head.queries; first += kQueries) {
+    const int64_t last = std::min(first + kQueries, head.queries), begin = first_of_block(head, first);
+    const int64_t keys = end_of_block(head, last) - begin, real = std::min(keys, head.keys - begin);
     const Scalars queries = {head.q.data + first * head.q.position, head.q.position, 1};
     multiply<kSet>(last - first, keys, head.size, queries, {work.keys + begin, head.row}, work.scores,
                    head.row, false);
@@ -166,11 +218,13 @@ WEFT_INLINE void forward_head_body(const Head& head, const ForwardWork& work, co
     for (int64_t query = first; query < last; ++query) {
       float* row = work.scores + (query - first) * head.row;
       const int64_t from = first_of_query(head, query) - begin, to = end_of_query(head, query) - begin;
+      const float scale = biased(head, row, query, begin, to);
       // The largest of scale * score: the scale is positive.
-      const float shift = head.scale * maximum_of(row + from, to - from);
-      const float sum = exponentials(row, from, to, keys, head.scale, shift);
-      log_sum_exp[query] = shift + std::log(sum);
-      const float share = 1 / sum;
+      const float largest = scale * maximum_of(row + from, to - from);
+      const float shift = std::isinf(largest) ? 0 : largest;
+      const float sum = exponentials(row, from, to, keys, scale, shift);
+      log_sum_exp[query] = sum > 0 ? shift + std::log(sum) : 0;
+      const float share = sum > 0 ? 1 / sum : 0;
       for (int64_t j = 0; j < keys; ++j) row[j] *= share;
     }
     multiply<kSet>(last - first, head.size, real, {work.scores, head.row, 1},
@@ -182,22 +236,23 @@ WEFT_DISPATCH(forward_head, (const Head& head, const ForwardWork& work, const He
 
 struct BackwardWork {
   float *keys, *values;           // (D, row)
-  float* key_rows;                // (T, D)
+  float* key_rows;                // (S, D)
   float *key_sums, *value_sums;   // (row, D): their gradients
   float *probabilities, *slopes;  // (queries, row)
   static int64_t size(const AttentionShape& shape) {
-    const int64_t row = padded(shape.positions);
-    return 2 * shape.size * row + shape.positions * shape.size + 2 * row * shape.size + 2 * kQueries * row;
+    const int64_t row = padded(shape.keys);
+    return 2 * shape.size * row + shape.keys * shape.size + 2 * row * shape.size + 2 * kQueries * row;
   }
 };
 
 template <InstructionSet kSet>
 WEFT_INLINE void backward_head_body(const Head& head, const BackwardWork& work, const ConstHeads& out,
-                                    const ConstHeads& dout, const float* log_sum_exp, const Heads& dq) {
-  for (int64_t first = 0; first < head.positions; first += kQueries) {
-    const int64_t last = std::min(first + kQueries, head.positions), block = last - first;
+                                    const ConstHeads& dout, const float* log_sum_exp, const Heads& dq,
+                                    const Bias& dbias) {
+  for (int64_t first = 0; first < head.queries; first += kQueries) {
+    const int64_t last = std::min(first + kQueries, head.queries), block = last - first;
     const int64_t begin = first_of_block(head, first), keys = end_of_block(head, last) - begin;
-    const int64_t real = std::min(keys, head.positions - begin), skipped = begin * head.size;
+    const int64_t real = std::min(keys, head.keys - begin), skipped = begin * head.size;
     const float* queries = head.q.data + first * head.q.position;
     const float* up = dout.data + first * dout.position;
     multiply<kSet>(block, keys, head.size, {queries, head.q.position, 1}, {work.keys + begin, head.row},
@@ -207,10 +262,19 @@ WEFT_INLINE void backward_head_body(const Head& head, const BackwardWork& work, 
     for (int64_t query = first; query < last; ++query) {
       float* p = work.probabilities + (query - first) * head.row;
       float* slope = work.slopes + (query - first) * head.row;
-      exponentials(p, first_of_query(head, query) - begin, end_of_query(head, query) - begin, keys,
-                   head.scale, log_sum_exp[query]);
+      const int64_t from = first_of_query(head, query) - begin, to = end_of_query(head, query) - begin;
+      const float scale = biased(head, p, query, begin, to);
+      const float sum = exponentials(p, from, to, keys, scale, log_sum_exp[query]);
+      // The log-sum-exp of such a row is the value of its mask, in which the sum is lost.
+      if (log_sum_exp[query] < kAllMasked) {
+        for (int64_t j = from; j < to; ++j) p[j] /= sum;
+      }
       // The softmax's own derivative: what all keys of the query have in common.
       const float common = dot(out.data + query * out.position, dout.data + query * dout.position, head.size);
+      if (dbias.data != nullptr) {
+        float* sums = dbias.data + query * dbias.query + begin;
+        for (int64_t j = from; j < to; ++j) sums[j] += p[j] * (slope[j] - common);
+      }
       for (int64_t j = 0; j < keys; ++j) slope[j] = p[j] * (slope[j] - common) * head.scale;
     }
     multiply<kSet>(real, head.size, block, {work.probabilities, 1, head.row}, {up, dout.position},
@@ -223,11 +287,11 @@ WEFT_INLINE void backward_head_body(const Head& head, const BackwardWork& work, 
 }
 WEFT_DISPATCH(backward_head,
               (const Head& head, const BackwardWork& work, const ConstHeads& out, const ConstHeads& dout,
-               const float* log_sum_exp, const Heads& dq),
-              (head, work, out, dout, log_sum_exp, dq))
+               const float* log_sum_exp, const Heads& dq, const Bias& dbias),
+              (head, work, out, dout, log_sum_exp, dq, dbias))
 
 void scatter_rows(const Head& head, const float* from, const Heads& to) {
-  for (int64_t t = 0; t < head.positions; ++t)
+  for (int64_t t = 0; t < head.keys; ++t)
     std::copy_n(from + t * head.size, head.size, to.data + t * to.position);
 }
 
@@ -238,49 +302,55 @@ bool attention_takes(int64_t size) {
 }
 
 void attention_forward(const AttentionShape& shape, const ConstHeads& q, const ConstHeads& k,
-                       const ConstHeads& v, const Heads& out, float* log_sum_exp) {
+                       const ConstHeads& v, const ConstBias& bias, const Heads& out, float* log_sum_exp) {
+  const Operands all = {shape, q, k, v, bias};
   parallel_for(0, shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
     Scratch scratch(ForwardWork::size(shape));
-    const int64_t row = padded(shape.positions);
-    const ForwardWork work = {scratch.take(shape.size * row), scratch.take(shape.positions * shape.size),
-                              scratch.take(kQueries * row)};
+    const ForwardWork work = {scratch.take(shape.size * all.row()), scratch.take(shape.keys * shape.size),
+                              scratch.take(kQueries * all.row())};
     for (int64_t index = begin; index < end; ++index) {
-      const Head head = head_of(shape, q, k, v, index);
+      const Head head = all.head(index);
       if (index == begin || index % shape.shared == 0) {
         transpose_rows(head, head.k, work.keys);
         copy_rows(head, head.v, work.values);
       }
-      forward_head(head, work, one(out, shape.heads, index), log_sum_exp + index * shape.positions);
+      forward_head(head, work, one(out, shape.heads, index), log_sum_exp + index * shape.queries);
     }
   });
 }
 
 void attention_backward(const AttentionShape& shape, const ConstHeads& q, const ConstHeads& k,
-                        const ConstHeads& v, const ConstHeads& out, const ConstHeads& out_gradient,
-                        const float* log_sum_exp, const AttentionGradients& gradients) {
-  const int64_t key_heads = shape.heads / shape.shared;
-  parallel_for(0, shape.batch * key_heads, 1, [&](int64_t begin, int64_t end) {
+                        const ConstHeads& v, const ConstBias& bias, const ConstHeads& out,
+                        const ConstHeads& out_gradient, const float* log_sum_exp,
+                        const AttentionGradients& gradients) {
+  const Operands all = {shape, q, k, v, bias};
+  const int64_t key_heads = all.key_heads();
+  // Samples that share a gradient of the bias are the work of one thread.
+  const int64_t together = gradients.bias.data != nullptr && gradients.bias.batch == 0 ? shape.batch : 1;
+  parallel_for(0, shape.batch / together * key_heads, 1, [&](int64_t begin, int64_t end) {
     Scratch scratch(BackwardWork::size(shape));
-    const int64_t row = padded(shape.positions);
+    const int64_t row = all.row();
     BackwardWork work;
     work.keys = scratch.take(shape.size * row);
     work.values = scratch.take(shape.size * row);
-    work.key_rows = scratch.take(shape.positions * shape.size);
+    work.key_rows = scratch.take(shape.keys * shape.size);
     work.key_sums = scratch.take(row * shape.size);
     work.value_sums = scratch.take(row * shape.size);
     work.probabilities = scratch.take(kQueries * row);
     work.slopes = scratch.take(kQueries * row);
-    for (int64_t key = begin; key < end; ++key) {
-      const Head first = head_of(shape, q, k, v, key * shape.shared);
+    for (int64_t task = begin * together; task < end * together; ++task) {
+      // Of one head all samples, then of the next; else heads in the order of memory.
+      const int64_t key = together == 1 ? task : task % together * key_heads + task / together;
+      const Head first = all.head(key * shape.shared);
       transpose_rows(first, first.k, work.keys);
       transpose_rows(first, first.v, work.values);
       copy_rows(first, first.k, work.key_rows);
       std::fill_n(work.key_sums, row * shape.size, 0.0f);
       std::fill_n(work.value_sums, row * shape.size, 0.0f);
       for (int64_t index = key * shape.shared; index < (key + 1) * shape.shared; ++index) {
-        backward_head(head_of(shape, q, k, v, index), work, one(out, shape.heads, index),
-                      one(out_gradient, shape.heads, index), log_sum_exp + index * shape.positions,
-                      one(gradients.q, shape.heads, index));
+        backward_head(all.head(index), work, one(out, shape.heads, index),
+                      one(out_gradient, shape.heads, index), log_sum_exp + index * shape.queries,
+                      one(gradients.q, shape.heads, index), one(gradients.bias, shape.heads, index));
       }
       scatter_rows(first, work.key_sums, one(gradients.k, key_heads, key));
       scatter_rows(first, work.value_sums, one(gradients.v, key_heads, key));

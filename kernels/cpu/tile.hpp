@@ -66,8 +66,10 @@ WEFT_INLINE void multiply_column(int64_t m, int64_t depth, Scalars a, const Rows
     multiply_tile<kRows, kVectors>(depth, {a.data + i * a.row, a.row, a.column}, b, c + i * c_row, c_row,
                                    add);
   }
-  for (; i < m; ++i) {
-    multiply_tile<1, kVectors>(depth, {a.data + i * a.row, a.row, a.column}, b, c + i * c_row, c_row, add);
+  if constexpr (kRows > 1) {
+    if (i < m)
+      multiply_column<kRows / 2, kVectors>(m - i, depth, {a.data + i * a.row, a.row, a.column}, b,
+                                           c + i * c_row, c_row, add);
   }
 }
 

@@ -13,13 +13,11 @@ namespace {
 constexpr int64_t kValuesOfATask = 1 << 16;
 constexpr int64_t kRowsOfABand = 128;
 
-// Each cache line is read and written once, whatever the distances of rows.
 WEFT_INLINE void transpose_square(const float* from, int64_t from_row, float* to, int64_t to_row) {
-  for (int64_t c = 0; c < kLanes; ++c) {
-    Floats x;
-    for (int64_t r = 0; r < kLanes; ++r) x[r] = from[r * from_row + c];
-    store(x, to + c * to_row);
-  }
+  Floats x[kLanes];
+  for (int64_t r = 0; r < kLanes; ++r) load(x[r], from + r * from_row);
+  transpose_lanes(x);
+  for (int64_t c = 0; c < kLanes; ++c) store(x[c], to + c * to_row);
 }
 
 // Bands of rows: their pages stay known to the processor while all columns pass.

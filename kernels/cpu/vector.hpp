@@ -42,6 +42,24 @@ WEFT_INLINE float total(const Floats& x) {
   return result;
 }
 
+// Turns 16 vectors, the rows of a matrix, into its columns: four times the rows i and i + 8 are interleaved,
+// lane by lane.
+WEFT_INLINE void transpose_lanes(Floats (&rows)[kLanes]) {
+#pragma unroll
+  for (int round = 0; round < 4; ++round) {
+    Floats next[kLanes];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const Floats a = rows[i], b = rows[i + 8];
+      next[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      next[2 * i + 1] =
+          __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+#pragma unroll
+    for (int i = 0; i < kLanes; ++i) rows[i] = next[i];
+  }
+}
+
 // exp to about 1e-7 relative; 0 below -87.3, infinity above 88.7. exp(x) = 2^n exp(r), |r| <= ln(2) / 2, with
 // ln(2) in two parts and a polynomial for exp(r) (S. Moshier, Cephes, expf).
 WEFT_INLINE void exponential(Floats& x) {

@@ -40,7 +40,7 @@ ON_DEVICES = r"(core/(engine|include)|sdk/kit|plugins|policies)/"
 DEVICE = r"core/engine/device/|core/include/weft/device_kind\.hpp|plugins/cuda/"
 # Where tensors in host memory are read: files and texts are made of them, the host's kernels and rules work on them.
 READS_HOST_MEMORY = (r"core/engine/((device|comm|data)/|application/objects\.|checkpoint/(fingerprint|format|model_files)\."
-                     r"|dispatch/host_\w+\.|nn/(activation|alibi|answer_metrics|attention|initialise|layers|rotary)\."
+                     r"|dispatch/host_\w+\.|nn/(activation|alibi|answer_metrics|fused_attention|initialise|layers|rotary)\."
                      r"|optim/rules_factored\.|training/digest\.)|plugins/cuda/(\w*operators|launch)\.")
 TORCH = r'#\s*include\s*[<"](torch|ATen|c10|caffe2)/'
 RULES = [

@@ -26,7 +26,8 @@ TEST_F(MemoryDeathTest, CannotBeWrittenByTheHost) {
 
 TEST_F(MemoryDeathTest, CannotBeUsedByKernelsOfTheHost) {
   const at::Tensor tensor = at::ones({100}, floats());
-  EXPECT_DEATH(kernels::gelu_tanh_forward(100, tensor.const_data_ptr<float>(), tensor.data_ptr<float>()),
+  EXPECT_DEATH(kernels::gelu_forward(kernels::Gelu::kErf, 100, tensor.const_data_ptr<float>(),
+                                     tensor.data_ptr<float>()),
                "the host reads memory of a device");
 }
 

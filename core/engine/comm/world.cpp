@@ -14,6 +14,7 @@
 #include "comm/group.hpp"
 #include "comm/job.hpp"
 #include "host/launch/rank_signals.hpp"
+#include "memory/heap.hpp"
 
 namespace weft {
 
@@ -76,6 +77,7 @@ World join(comm::Job job, std::chrono::milliseconds timeout) {
     fail(WEFT_INVALID_ARGUMENT, "launch: the timeout is {} ms, must be more than 0", timeout.count());
   }
   prefer_errors_to_signals(job.rank, job.size);
+  memory::keep_freed_memory();
   std::shared_ptr<comm::Rendezvous> rendezvous;
   if (job.size > 1) rendezvous = comm::meet(job, timeout);
   std::vector<uint32_t> members(job.size);

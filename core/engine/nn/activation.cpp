@@ -41,38 +41,43 @@ struct Named {
   ActivationFunction function;
 };
 
-Tensor gelu(const Tensor& x) {
-  return at::gelu(x);
+constexpr const char* name_of(kernels::Gelu kind) {
+  return kind == kernels::Gelu::kErf ? "none" : "tanh";
 }
 
-Tensor gelu_tanh_of(const Tensor& x) {
+template <kernels::Gelu kKind>
+Tensor own_gelu(const Tensor& x) {
   const Tensor y = at::empty_like(x);
-  kernels::gelu_tanh_forward(x.numel(), x.const_data_ptr<float>(), y.mutable_data_ptr<float>());
+  kernels::gelu_forward(kKind, x.numel(), x.const_data_ptr<float>(), y.mutable_data_ptr<float>());
   return y;
 }
 
-// Runs Weft's kernel, because libtorch's takes three times as long for its tanh.
-class GeluTanh : public torch::autograd::Function<GeluTanh> {
+// Runs Weft's kernel: libtorch's takes two to three times as long.
+template <kernels::Gelu kKind>
+class Gelu : public torch::autograd::Function<Gelu<kKind>> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x) {
     context->save_for_backward({x});
-    return gelu_tanh_of(x);
+    return own_gelu<kKind>(x);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const Tensor x = context->get_saved_variables()[0];
-    if (at::GradMode::is_enabled()) return {at::gelu_backward(gradients[0], x, "tanh")};
+    if (at::GradMode::is_enabled()) return {at::gelu_backward(gradients[0], x, name_of(kKind))};
     const Tensor dy = gradients[0].contiguous(), dx = at::empty_like(x);
-    kernels::gelu_tanh_backward(x.numel(), x.const_data_ptr<float>(), dy.const_data_ptr<float>(),
-                                dx.mutable_data_ptr<float>());
+    kernels::gelu_backward(kKind, x.numel(), x.const_data_ptr<float>(), dy.const_data_ptr<float>(),
+                           dx.mutable_data_ptr<float>());
     return {dx};
   }
 };
 
-Tensor gelu_tanh(const Tensor& x) {
-  if (!device::is_on_host(x) || x.scalar_type() != at::kFloat) return at::gelu(x, "tanh");
-  return at::GradMode::is_enabled() ? GeluTanh::apply(x.contiguous()) : gelu_tanh_of(x.contiguous());
+template <kernels::Gelu kKind>
+Tensor gelu_of(const Tensor& x) {
+  if (!device::is_on_host(x) || x.scalar_type() != at::kFloat) return at::gelu(x, name_of(kKind));
+  return at::GradMode::is_enabled() ? Gelu<kKind>::apply(x.contiguous()) : own_gelu<kKind>(x.contiguous());
 }
+
+constexpr auto gelu = gelu_of<kernels::Gelu::kErf>, gelu_tanh = gelu_of<kernels::Gelu::kTanh>;
 
 Tensor gelu_tanh_composed(const Tensor& x) {
   constexpr double kRoot = 0.79788456080286535588;  // sqrt(2 / pi)
@@ -115,7 +120,7 @@ Tensor laplace(const Tensor& x) {
 
 constexpr Named kActivations[] = {
     {"gelu", gelu},
-    {"gelu_10", [](const Tensor& x) { return at::clamp(at::gelu(x), -10, 10); }},
+    {"gelu_10", [](const Tensor& x) { return at::clamp(gelu(x), -10, 10); }},
     {"gelu_accurate", gelu_tanh},
     {"gelu_fast", gelu_tanh},
     {"gelu_new", gelu_tanh},
@@ -151,6 +156,7 @@ ActivationFunction activation(std::string_view name) {
 }
 
 at::Tensor Activation::operator()(const at::Tensor& x) const {
+  if (!fused && function_ == gelu) return at::gelu(x);
   return !fused && function_ == gelu_tanh ? gelu_tanh_composed(x) : function_(x);
 }
 

@@ -1,19 +1,15 @@
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
-#include <torch/csrc/autograd/custom_function.h>
-
 #include <cmath>
 #include <limits>
 
-#include "autograd/first_order.hpp"
 #include "base/text.hpp"
-#include "cpu/attention.hpp"
 #include "device/tensors.hpp"
+#include "nn/fused_attention.hpp"
 #include "nn/random_stream.hpp"
 #include "weft/nn/key_value_cache.hpp"
 #include "weft/nn/layers.hpp"
@@ -78,127 +74,9 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-// q: (B, T, H, D), k and v: (B, T, G, D), with the last dimension contiguous.
-struct Parts {
-  at::Tensor q, k, v;
-};
-
-Parts parts_of(const at::Tensor& qkv) {
-  return {qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2)};
-}
-
-struct Setting {
-  bool causal;
-  int64_t window;
-  double scale;
-
-  void save(AutogradContext* context) const {
-    context->saved_data["causal"] = causal;
-    context->saved_data["window"] = window;
-    context->saved_data["scale"] = scale;
-  }
-  static Setting saved(AutogradContext* context) {
-    return {context->saved_data["causal"].toBool(), context->saved_data["window"].toInt(),
-            context->saved_data["scale"].toDouble()};
-  }
-  kernels::AttentionShape shape(const Parts& in) const {
-    const at::Tensor& q = in.q;
-    return {q.size(0),
-            q.size(2),
-            q.size(1),
-            q.size(3),
-            causal,
-            static_cast<float>(scale),
-            q.size(2) / in.k.size(2),
-            window};
-  }
-};
-
-template <typename T>
-kernels::HeadsOf<T> heads_of(const at::Tensor& x) {
-  return {static_cast<float*>(x.data_ptr()), x.stride(0), x.stride(2), x.stride(1)};
-}
-
-struct Attended {
-  at::Tensor out, log_sum_exp;  // (B, T, H D), (B, H, T)
-};
-
-Attended fused_forward(const Parts& in, const Setting& setting) {
-  const kernels::AttentionShape shape = setting.shape(in);
-  const Attended result = {
-      at::empty({shape.batch, shape.positions, shape.heads * shape.size}, in.q.options()),
-      at::empty({shape.batch, shape.heads, shape.positions}, in.q.options())};
-  if (in.q.is_meta()) return result;
-  kernels::attention_forward(shape, heads_of<const float>(in.q), heads_of<const float>(in.k),
-                             heads_of<const float>(in.v), heads_of<float>(result.out.view(in.q.sizes())),
-                             result.log_sum_exp.mutable_data_ptr<float>());
-  return result;
-}
-
-void fused_backward(const Parts& in, const Attended& attended, const at::Tensor& up, const Setting& setting,
-                    const Parts& gradients) {
-  require_first_order("attention");
-  kernels::attention_backward(
-      setting.shape(in), heads_of<const float>(in.q), heads_of<const float>(in.k),
-      heads_of<const float>(in.v), heads_of<const float>(attended.out.view(in.q.sizes())),
-      heads_of<const float>(up.contiguous().view(in.q.sizes())), attended.log_sum_exp.const_data_ptr<float>(),
-      {heads_of<float>(gradients.q), heads_of<float>(gradients.k), heads_of<float>(gradients.v)});
-}
-
-class FusedSelfAttention : public torch::autograd::Function<FusedSelfAttention> {
- public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv, bool causal, int64_t window,
-                            double scale) {
-    const Setting setting = {causal, window, scale};
-    const Attended attended = fused_forward(parts_of(qkv), setting);
-    context->save_for_backward({qkv, attended.out, attended.log_sum_exp});
-    setting.save(context);
-    return attended.out;
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const at::Tensor& qkv = saved[0];
-    const at::Tensor result = at::empty(qkv.sizes(), qkv.options());
-    fused_backward(parts_of(qkv), {saved[1], saved[2]}, gradients[0], Setting::saved(context),
-                   parts_of(result));
-    return {result, {}, {}, {}};
-  }
-};
-
-class FusedGroupedAttention : public torch::autograd::Function<FusedGroupedAttention> {
- public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, bool causal, int64_t window, double scale) {
-    const Setting setting = {causal, window, scale};
-    const Attended attended = fused_forward({q, k, v}, setting);
-    context->save_for_backward({q, k, v, attended.out, attended.log_sum_exp});
-    setting.save(context);
-    return attended.out;
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const Parts in = {saved[0], saved[1], saved[2]};
-    const auto like = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options()); };
-    const Parts result = {like(in.q), like(in.k), like(in.v)};
-    fused_backward(in, {saved[3], saved[4]}, gradients[0], Setting::saved(context), result);
-    return {result.q, result.k, result.v, {}, {}, {}};
-  }
-};
-
-// Returns true if Weft's fused kernel computes this attention. On the meta device it stands for the fused
-// kernel of any dtype, because estimates count the tensors that a fused kernel saves.
-bool has_fused(const at::Tensor& x, const at::Tensor& mask, const AttentionOptions& options) {
-  const bool own_kernel = x.is_meta() || (device::is_on_host(x) && x.scalar_type() == at::kFloat &&
-                                          kernels::attention_takes(x.size(-1)));
-  return options.fused && own_kernel && !mask.defined() && options.dropout == 0 &&
-         options.scale.value_or(1) > 0;
-}
-
-double scale_of(const AttentionOptions& options, int64_t size) {
-  return options.scale.value_or(1 / std::sqrt(static_cast<double>(size)));
+FusedAttention fused_setting(const AttentionOptions& options, int64_t queries, int64_t keys, int64_t size) {
+  return {options.causal || (options.mask_is_causal && queries == keys), window_of(options, keys),
+          options.scale.value_or(1 / std::sqrt(static_cast<double>(size)))};
 }
 
 // Returns true if libtorch has kernels in which several heads of q share one of k and v without a copy: those
@@ -218,10 +96,10 @@ at::Tensor by_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
 }  // namespace
 
 at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options) {
-  if (has_fused(qkv, mask, options) && qkv.stride(-1) == 1) {
-    return FusedSelfAttention::apply(qkv, options.causal, window_of(options, qkv.size(1)),
-                                     scale_of(options, qkv.size(-1)));
-  }
+  const int64_t positions = qkv.size(1);
+  if (has_fused_attention(qkv, mask, options, {qkv.size(0), qkv.size(3), positions, positions}) &&
+      qkv.stride(-1) == 1)
+    return fused_attention(qkv, mask, fused_setting(options, positions, positions, qkv.size(-1)));
   const std::vector<at::Tensor> parts = qkv.unbind(2);
   return by_heads(parts[0], parts[1], parts[2], mask, options).flatten(2);
 }
@@ -230,11 +108,10 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
                           const at::Tensor& mask, const AttentionOptions& options) {
   const int64_t groups = k.size(2), shared = q.size(2) / groups;
   TORCH_INTERNAL_ASSERT(shared * groups == q.size(2));
-  if (q.size(1) == k.size(1) && has_fused(q, mask, options) && q.stride(-1) == 1 && k.stride(-1) == 1 &&
-      v.stride(-1) == 1) {
-    return FusedGroupedAttention::apply(q, k, v, options.causal, window_of(options, k.size(1)),
-                                        scale_of(options, q.size(-1)));
-  }
+  if ((q.size(1) == k.size(1) || !options.causal) &&
+      has_fused_attention(q, mask, options, {q.size(0), q.size(2), q.size(1), k.size(1)}) &&
+      q.stride(-1) == 1 && k.stride(-1) == 1 && v.stride(-1) == 1)
+    return fused_attention(q, k, v, mask, fused_setting(options, q.size(1), k.size(1), q.size(-1)));
   if (shared == 1 || shares_heads(q, k, mask, options)) return by_heads(q, k, v, mask, options).flatten(2);
   AttentionOptions of_head = options;
   at::Tensor allowed = mask;
@@ -244,11 +121,16 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
     of_head.causal = false;
     of_head.window = 0;
   }
-  // Compute one head of each group at a time, so that k and v are never repeated.
+  // Compute one head of each group at a time, so that k and v are never repeated. Masks of each head are
+  // divided as the heads are.
   const at::Tensor grouped = q.unflatten(2, {groups, shared});
+  const at::Tensor grouped_mask = allowed.defined() && allowed.dim() == 4 && allowed.size(1) > 1
+                                      ? allowed.unflatten(1, {groups, shared})
+                                      : at::Tensor();
   std::vector<at::Tensor> mixed;
   for (int64_t head = 0; head < shared; ++head) {
-    mixed.push_back(by_heads(grouped.select(3, head), k, v, allowed, of_head));
+    const at::Tensor of_group = grouped_mask.defined() ? grouped_mask.select(2, head) : allowed;
+    mixed.push_back(by_heads(grouped.select(3, head), k, v, of_group, of_head));
   }
   return at::stack(mixed, 3).flatten(2);
 }

@@ -190,12 +190,14 @@ TEST(SelfAttention, OfGroupedQueriesIsThatOfRepeatedKeys) {
         };
         const at::Tensor q = leaf(6), k = leaf(groups), v = leaf(groups), up = at::randn({3, 9, 96}, dtype);
         const nn::AttentionOptions options = {.causal = true, .scale = 0.4};
+        // libtorch's fused kernel has other gradients than the formula for queries whose keys are all masked.
+        const nn::AttentionOptions formula = {.causal = true, .scale = 0.4, .fused = dtype == at::kDouble};
         const at::Tensor found = nn::self_attention(q, k, v, mask, options);
         const auto repeated = [&](const at::Tensor& x) {
           return x.repeat_interleave(6 / groups, 2).transpose(1, 2).to(at::kDouble);
         };
         const at::Tensor expected =
-            nn::attention(q.transpose(1, 2).to(at::kDouble), repeated(k), repeated(v), mask, options)
+            nn::attention(q.transpose(1, 2).to(at::kDouble), repeated(k), repeated(v), mask, formula)
                 .transpose(1, 2)
                 .flatten(2);
         const double tolerance = dtype == at::kFloat ? kKernelFp32 : kKernelFp64;
@@ -209,6 +211,81 @@ TEST(SelfAttention, OfGroupedQueriesIsThatOfRepeatedKeys) {
       }
     }
   }
+}
+
+// A mask or a bias of the scores (B, H, T, S), and whether it is learned.
+struct Added {
+  std::vector<int64_t> shape;
+  bool is_learned;
+};
+
+// Compares the kernel with the formula in fp64, with masks and biases that serve several samples, heads or
+// queries, and with other numbers of keys than of queries.
+TEST(SelfAttention, AddsMasksAndBiasesAtEverySize) {
+  constexpr int64_t kBatch = 3, kHeads = 4, kSize = 32;
+  for (const auto& [queries, keys] : {std::pair(37, 37), {37, 70}, {5, 16}, {64, 33}})
+    for (const bool causal : {false, true}) {
+      if (causal && queries != keys) continue;
+      for (const auto& [shape, is_learned] : {Added{{kBatch, 1, 1, keys}, false},
+                                              {{1, 1, queries, keys}, false},
+                                              {{1, kHeads, 1, keys}, false},
+                                              {{1, kHeads, queries, keys}, true},
+                                              {{kBatch, kHeads, queries, keys}, true}})
+        for (const int64_t groups : {2, 4}) {
+          at::manual_seed(queries + keys);
+          const auto leaf = [&](at::IntArrayRef of) { return at::randn(of).requires_grad_(true); };
+          std::vector<at::Tensor> leaves = {leaf({kBatch, queries, kHeads, kSize}),
+                                            leaf({kBatch, keys, groups, kSize}),
+                                            leaf({kBatch, keys, groups, kSize})};
+          const at::Tensor up = at::randn({kBatch, queries, kHeads * kSize});
+          // Some keys are hidden from some or all queries, one of them by infinity.
+          at::Tensor added = at::randn(shape);
+          added.masked_fill_(at::rand(shape).lt(0.2), std::numeric_limits<float>::lowest());
+          added.select(-1, keys / 2).fill_(-std::numeric_limits<float>::infinity());
+          if (is_learned) leaves.push_back(added.requires_grad_(true));
+          const auto attended = [&](at::ScalarType dtype, bool fused) {
+            return nn::self_attention(leaves[0].to(dtype), leaves[1].to(dtype), leaves[2].to(dtype),
+                                      added.to(dtype), {.causal = causal, .scale = 0.4, .fused = fused});
+          };
+          const at::Tensor found = attended(at::kFloat, true), expected = attended(at::kDouble, false);
+          EXPECT_TRUE(is_near(found, expected, kKernelFp32)) << queries << " " << keys << " " << causal;
+          const auto actual = torch::autograd::grad({(found * up).sum()}, leaves),
+                     wanted = torch::autograd::grad({(expected * up).sum()}, leaves);
+          for (size_t i = 0; i < leaves.size(); ++i)
+            EXPECT_TRUE(is_near(actual[i], wanted[i], 5 * kKernelFp32))
+                << queries << " " << keys << " " << causal << " " << shape << " " << groups << " " << i;
+        }
+    }
+}
+
+// A learned bias of which one value serves several heads or queries, and rows in which all keys are hidden.
+TEST(SelfAttention, OfOtherBiasesAndHiddenRowsIsTheFormula) {
+  at::manual_seed(4);
+  const auto leaf = [] { return at::randn({2, 20, 2, 16}).requires_grad_(true); };
+  const at::Tensor q = leaf(), v = leaf(), up = at::randn({2, 20, 32});
+  for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{{1, 1, 20, 20}, {2, 2, 1, 20}}) {
+    const at::Tensor bias = at::randn(shape).requires_grad_(true);
+    const auto gradients = [&](at::ScalarType dtype) {
+      const at::Tensor out = nn::self_attention(q.to(dtype), q.to(dtype), v.to(dtype), bias.to(dtype),
+                                                {.fused = dtype == at::kFloat});
+      return torch::autograd::grad({(out * up).sum()}, {q, v, bias});
+    };
+    const auto found = gradients(at::kFloat), expected = gradients(at::kDouble);
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_TRUE(is_near(found[i], expected[i], 5 * kKernelFp32)) << shape << " " << i;
+  }
+  // Weights are equal where all keys have the lowest finite value, and 0 where all have -infinity.
+  at::Tensor mask = at::zeros({1, 1, 20, 20});
+  mask.select(2, 3).fill_(std::numeric_limits<float>::lowest());
+  mask.select(2, 7).fill_(-std::numeric_limits<float>::infinity());
+  const at::Tensor out = nn::self_attention(q, q, v, mask, {});
+  const auto row = [](const at::Tensor& x, int64_t position) { return x.select(1, position); };
+  EXPECT_TRUE(is_near(row(out, 3), v.mean(1).flatten(1), kKernelFp32));
+  EXPECT_EQ(row(out, 7).abs().max().item<float>(), 0);
+  const at::Tensor of_hidden = torch::autograd::grad({(row(out, 3) * row(up, 3)).sum()}, {v}, {}, true)[0];
+  EXPECT_TRUE(is_near(row(of_hidden, 11), row(up, 3).view({2, 2, 16}) / 20, kKernelFp32));
+  const at::Tensor of_none = torch::autograd::grad({row(out, 7).sum()}, {v})[0];
+  EXPECT_EQ(of_none.abs().max().item<float>(), 0);
 }
 
 TEST(Attention, RowsWithoutAKeyAreFinite) {

@@ -3,6 +3,8 @@
 #include <c10/util/ScopeExit.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "cpu/attention.hpp"
 #include "cpu/cross_entropy.hpp"
 #include "cpu/dispatch.hpp"
@@ -168,14 +170,16 @@ TEST_P(EveryInstructionSet, CrossEntropyAgrees) {
 }
 
 TEST_P(EveryInstructionSet, GeluAgrees) {
-  const at::Tensor x = at::linspace(-9, 9, 333).requires_grad_(true), up = at::randn({333});
-  const at::Tensor y = at::empty({333}), dx = at::empty({333}),
-                   expected = at::gelu(x.to(at::kDouble), "tanh");
-  kernels::gelu_tanh_forward(333, data(x), data(y));
-  kernels::gelu_tanh_backward(333, data(x), data(up), data(dx));
-  (expected * up).sum().backward();
-  EXPECT_TRUE(is_near(y, expected, kKernelFp32));
-  EXPECT_TRUE(is_near(dx, x.grad(), kKernelFp32));
+  for (const auto& [kind, name] : {std::pair(kernels::Gelu::kErf, "none"), {kernels::Gelu::kTanh, "tanh"}}) {
+    const at::Tensor x = at::linspace(-9, 9, 333).requires_grad_(true), up = at::randn({333});
+    const at::Tensor y = at::empty({333}), dx = at::empty({333}),
+                     expected = at::gelu(x.to(at::kDouble), name);
+    kernels::gelu_forward(kind, 333, data(x), data(y));
+    kernels::gelu_backward(kind, 333, data(x), data(up), data(dx));
+    (expected * up).sum().backward();
+    EXPECT_TRUE(is_near(y, expected, kKernelFp32)) << name;
+    EXPECT_TRUE(is_near(dx, x.grad(), kKernelFp32)) << name;
+  }
 }
 
 TEST_P(EveryInstructionSet, AttentionAgrees) {
@@ -192,23 +196,37 @@ TEST_P(EveryInstructionSet, AttentionAgrees) {
   for (int i = 0; i < 3; ++i) gradients.push_back(at::empty_like(in[i]));
   const at::Tensor out = at::empty_like(in[0]), up = at::randn_like(out),
                    log_sums = at::empty({kBatch, kHeads, kPositions});
+  // One bias for all samples; with other windows none.
+  const at::Tensor bias = at::randn({kHeads, kPositions, kPositions}).requires_grad_(true);
   for (const int64_t window : {0, 2, 13, 33, 64}) {
-    const kernels::AttentionShape shape = {kBatch, kHeads, kPositions, kSize, true, 0.3f, 1, window};
-    kernels::attention_forward(shape, constant(in[0]), constant(in[1]), constant(in[2]), heads(out),
-                               data(log_sums));
-    kernels::attention_backward(shape, constant(in[0]), constant(in[1]), constant(in[2]), constant(out),
-                                constant(up), data(log_sums),
-                                {heads(gradients[0]), heads(gradients[1]), heads(gradients[2])});
+    const bool is_biased = window == 0 || window == 33;
+    const at::Tensor bias_gradient = at::zeros_like(bias);
+    const auto added = [&](const at::Tensor& x) {
+      return kernels::Bias{is_biased ? data(x) : nullptr, 0, x.stride(0), x.stride(1)};
+    };
+    const kernels::ConstBias constant_bias = {added(bias).data, 0, bias.stride(0), bias.stride(1)};
+    const kernels::AttentionShape shape = {kBatch, kHeads, kPositions, kPositions, kSize,
+                                           true,   0.3f,   1,          window};
+    kernels::attention_forward(shape, constant(in[0]), constant(in[1]), constant(in[2]), constant_bias,
+                               heads(out), data(log_sums));
+    kernels::attention_backward(
+        shape, constant(in[0]), constant(in[1]), constant(in[2]), constant_bias, constant(out), constant(up),
+        data(log_sums),
+        {heads(gradients[0]), heads(gradients[1]), heads(gradients[2]), added(bias_gradient)});
     at::Tensor allowed = at::ones({kPositions, kPositions}, at::kBool).tril();
     if (window > 0) allowed.triu_(1 - window);
-    const at::Tensor expected = at::scaled_dot_product_attention(
-        in[0].to(at::kDouble), in[1].to(at::kDouble), in[2].to(at::kDouble), allowed, 0, false, 0.3);
+    at::Tensor mask = at::zeros({1}, at::kDouble) + (is_biased ? bias.to(at::kDouble) : at::zeros({1}));
+    mask = mask.masked_fill(allowed.logical_not(), -std::numeric_limits<double>::infinity());
+    const at::Tensor expected = at::scaled_dot_product_attention(in[0].to(at::kDouble), in[1].to(at::kDouble),
+                                                                 in[2].to(at::kDouble), mask, 0, false, 0.3);
     (expected * up).sum().backward();
     EXPECT_TRUE(is_near(out, expected, kKernelFp32)) << window;
     for (int i = 0; i < 3; ++i) {
       EXPECT_TRUE(is_near(gradients[i], in[i].grad(), 5 * kKernelFp32)) << window << " " << i;
       in[i].mutable_grad().reset();
     }
+    if (is_biased) EXPECT_TRUE(is_near(bias_gradient, bias.grad(), 5 * kKernelFp32)) << window;
+    bias.mutable_grad().reset();
   }
 }
 
