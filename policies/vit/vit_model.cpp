@@ -14,6 +14,7 @@
 #include "weft/nn/architecture.hpp"
 #include "weft/nn/attention_dropout.hpp"
 #include "weft/nn/config_values.hpp"
+#include "weft/nn/first_position.hpp"
 #include "weft/nn/image_model.hpp"
 #include "weft/nn/stack_model.hpp"
 
@@ -41,8 +42,9 @@ class Embeddings : public nn::Layer {
 class SelfAttention : public nn::Attention {
  public:
   SelfAttention(const VitConfig& config, at::ScalarType dtype);
-  // Computes attention of all positions to all, without the output projection. x: (N, T, E) -> (N, T, H D)
-  at::Tensor operator()(const at::Tensor& x) const;
+  // Computes attention of some positions to all, without the output projection. asking: (N, Q, E), x: (N, T,
+  // E) -> (N, Q, H D)
+  at::Tensor operator()(const at::Tensor& asking, const at::Tensor& x) const;
   std::vector<std::pair<std::string_view, int64_t*>> attributes() override {
     return {{"num_heads", &num_heads}};
   }
@@ -67,7 +69,8 @@ class Output : public nn::Layer {
 
 class Block : public nn::Layer {
  public:
-  Block(const VitConfig& config, at::ScalarType dtype);
+  // With `first_alone` nobody reads other positions of the result than the first.
+  Block(const VitConfig& config, bool first_alone, at::ScalarType dtype);
   at::Tensor operator()(const at::Tensor& x) const;  // (N, T, E) -> (N, T, E)
   std::string kind() const override { return "Block"; }
 
@@ -76,6 +79,12 @@ class Block : public nn::Layer {
   std::shared_ptr<nn::Linear> intermediate;
   std::shared_ptr<nn::Activation> act;
   std::shared_ptr<Output> attention_output, output;
+
+ private:
+  bool can_skip_positions() const;
+
+  const bool first_alone_;
+  const int64_t num_heads_;  // of the whole layer
 };
 
 Embeddings::Embeddings(const VitConfig& config, bool masks, at::ScalarType dtype) : grid_(config.grid()) {
@@ -117,9 +126,11 @@ SelfAttention::SelfAttention(const VitConfig& config, at::ScalarType dtype)
       register_module("dropout", std::make_shared<nn::AttentionDropout>(config.attention_probs_dropout_prob));
 }
 
-at::Tensor SelfAttention::operator()(const at::Tensor& x) const {
-  const auto heads = [&](const nn::Linear& linear) { return linear(x).unflatten(-1, {num_heads, -1}); };
-  const at::Tensor q = heads(*query), k = heads(*key), v = heads(*value);
+at::Tensor SelfAttention::operator()(const at::Tensor& asking, const at::Tensor& x) const {
+  const auto heads = [&](const nn::Linear& linear, const at::Tensor& from) {
+    return linear(from).unflatten(-1, {num_heads, -1});
+  };
+  const at::Tensor q = heads(*query, asking), k = heads(*key, x), v = heads(*value, x);
   nn::AttentionOptions options;
   if (is_training()) options.dropout = dropout->probability;
   return attend(q, k, v, {}, options);
@@ -130,7 +141,8 @@ Output::Output(const VitConfig& config, int64_t in, at::ScalarType dtype) {
   dropout = register_module("dropout", std::make_shared<nn::Dropout>(config.hidden_dropout_prob));
 }
 
-Block::Block(const VitConfig& config, at::ScalarType dtype) {
+Block::Block(const VitConfig& config, bool first_alone, at::ScalarType dtype)
+    : first_alone_(first_alone), num_heads_(config.num_attention_heads) {
   const auto norm = [&](const char* name) {
     return register_module(name,
                            std::make_shared<nn::LayerNorm>(config.hidden_size, config.layer_norm_eps, dtype));
@@ -148,22 +160,34 @@ Block::Block(const VitConfig& config, at::ScalarType dtype) {
   output = register_module("output", std::make_shared<Output>(config, config.intermediate_size, dtype));
 }
 
+// Not with dropout, whose masks are those of all positions on every layout, nor where a plan divides the
+// heads, because it tells the bytes that all positions send.
+bool Block::can_skip_positions() const {
+  return first_alone_ && nn::has_all_positions() && attention->num_heads == num_heads_ &&
+         !attention->operation && !attention->dropout->drops() && !output->dropout->drops();
+}
+
 at::Tensor Block::operator()(const at::Tensor& x) const {
-  const at::Tensor attended = attention_output->added(x, (*attention)((*layernorm_before)(x)));
-  return output->added(attended, (*act)((*intermediate)((*layernorm_after)(attended))));
+  const bool skips = can_skip_positions();
+  const auto read = [&](const at::Tensor& all) { return skips ? nn::first_position(all) : all; };
+  const at::Tensor normed = (*layernorm_before)(x);
+  const at::Tensor attended = attention_output->added(read(x), (*attention)(read(normed), normed));
+  const at::Tensor y = output->added(attended, (*act)((*intermediate)((*layernorm_after)(attended))));
+  return skips ? nn::with_unread_positions(y, x.size(1)) : y;
 }
 
 struct Architecture {
   std::string_view name, prefix;
-  bool masks;  // whether patches can be masked
+  bool masks;        // whether patches can be masked
+  bool first_alone;  // whether the head reads the class token alone
   std::unique_ptr<nn::Head> (*make_head)(torch::nn::Module& model, const VitConfig& config,
                                          at::ScalarType dtype);
 };
 
 constexpr std::array<Architecture, 3> kArchitectures = {{
-    {"ViTModel", "", false, make_pooler},
-    {"ViTForImageClassification", "vit.", false, make_image_classifier},
-    {"ViTForMaskedImageModeling", "vit.", true, make_reconstruction},
+    {"ViTModel", "", false, false, make_pooler},
+    {"ViTForImageClassification", "vit.", false, true, make_image_classifier},
+    {"ViTForMaskedImageModeling", "vit.", true, false, make_reconstruction},
 }};
 
 class VitModel final : public nn::StackModel, public nn::ImageModel {
@@ -197,7 +221,10 @@ VitModel::VitModel(const Config& config, const VitConfig& vit, const Architectur
       });
   std::vector<std::unique_ptr<nn::Unit>> blocks = nn::make_blocks(
       base(), "encoder.layer", vit.num_hidden_layers,
-      [&](int64_t) { return std::make_shared<Block>(vit, dtype); },
+      [&](int64_t layer) {
+        const bool is_last = layer + 1 == vit.num_hidden_layers;
+        return std::make_shared<Block>(vit, is_last && architecture.first_alone, dtype);
+      },
       [](const Block& block, State& state) { state.set(nn::kHidden, block(state.at(nn::kHidden))); });
   const auto layernorm = base().register_module(
       "layernorm", std::make_shared<nn::LayerNorm>(vit.hidden_size, vit.layer_norm_eps, dtype));

@@ -5,6 +5,9 @@
 #include "nn/initialise.hpp"
 #include "policies/oracle.hpp"
 #include "support/expect_error.hpp"
+#include "support/tolerances.hpp"
+#include "weft/nn/batch_fields.hpp"
+#include "weft/nn/forward_context.hpp"
 
 namespace weft::test {
 
@@ -18,6 +21,40 @@ const Config kSmall = Config::parse(
 TEST(VitModel, ABlockIsAUnit) {
   EXPECT_EQ(unit_names(*make_model(kSmall, "ViTForImageClassification")),
             (std::vector<std::string>{"prologue", "encoder.layer.0", "encoder.layer.1", "epilogue"}));
+}
+
+// Returns what the last block leaves for the head, of a rank that has `own` of the 5 positions.
+at::Tensor left_by_blocks(nn::Model& model, const std::vector<Run>& own) {
+  at::manual_seed(3);
+  State state = model.input({{"pixel_values", at::randn({2, 3, 4, 4})}});
+  nn::ForwardContext context({{.name = "", .positions = 5, .rows = 2, .own = own}});
+  const std::vector<nn::Unit*> units = model.units();
+  for (size_t unit = 0; unit + 1 < units.size(); ++unit) {
+    const nn::RunningUnit running(context, unit);
+    units[unit]->forward(state);
+  }
+  return state.at(nn::kHidden).detach();
+}
+
+TEST(VitModel, ComputesInTheLastBlockOfAClassifierTheClassTokenAlone) {
+  const std::vector<weft::Run> all = {{0, 5}}, part = {{0, 3}};
+  const auto made = [](const char* architecture, const char* key, const char* value) {
+    const auto model = make_model(kSmall.with_json(key, value), architecture);
+    bind_random(*model, 5);
+    model->train();
+    return model;
+  };
+  const auto classifier = made("ViTForImageClassification", "qkv_bias", "true");
+  const at::Tensor skipped = left_by_blocks(*classifier, all), whole = left_by_blocks(*classifier, part);
+  EXPECT_EQ(skipped.slice(1, 1).abs().max().item<float>(), 0);
+  EXPECT_GT(whole.slice(1, 1).abs().min().item<float>(), 0);
+  EXPECT_TRUE(is_near(skipped.select(1, 0), whole.select(1, 0), kKernelFp32));
+  // Other heads read other positions, and masks of dropout are those of all.
+  for (const auto& model :
+       {made("ViTModel", "qkv_bias", "true"), made("ViTForMaskedImageModeling", "qkv_bias", "true"),
+        made("ViTForImageClassification", "hidden_dropout_prob", "0.1"),
+        made("ViTForImageClassification", "attention_probs_dropout_prob", "0.1")})
+    EXPECT_GT(left_by_blocks(*model, all).slice(1, 1).abs().amax(2).min().item<float>(), 0);
 }
 
 TEST(VitModel, HasAMaskTokenWherePatchesCanBeMasked) {

@@ -93,6 +93,7 @@ class Dropout : public Fusible {
   at::Tensor operator()(const at::Tensor& x) const;  // returns x in evaluation mode
   // Returns residual + dropout(x), which have the same shape.
   at::Tensor added(const at::Tensor& residual, const at::Tensor& x) const;
+  bool drops() const { return is_training() && probability > 0; }
   std::string kind() const override { return "Dropout"; }
 
   const double probability;
@@ -101,7 +102,6 @@ class Dropout : public Fusible {
   uint64_t random_stream = 0;
 
  private:
-  bool drops() const { return is_training() && probability > 0; }
   double scale() const;  // multiplies the elements that are kept
 };
 
