@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "safetensors.hpp"
@@ -27,6 +28,14 @@ void bind_one(at::Tensor& parameter, const at::Tensor& value) {
   parameter.set_requires_grad(true);
 }
 
+std::map<at::ScalarType, Oracle::Noise> noise_of(const std::string& text) {
+  std::map<at::ScalarType, Oracle::Noise> noise;
+  const nlohmann::json read = nlohmann::json::parse(text);
+  for (const auto& [name, type] : {std::pair("bf16", at::kBFloat16), {"fp16", at::kHalf}})
+    noise[type] = {read.at(name).at(0).get<double>(), read.at(name).at(1).get<double>()};
+  return noise;
+}
+
 std::map<std::string, std::string> canonical_names(const nn::Model& model) {
   std::map<std::string, std::string> names;
   for (const nn::Tie& tie : model.ties()) names[tie.name] = tie.canonical;
@@ -41,6 +50,7 @@ Oracle Oracle::load(const std::string& file) {
   Oracle oracle;
   oracle.architecture = stored.metadata.at("class");
   oracle.config = Config::parse(stored.metadata.at("config"), file);
+  oracle.noise = noise_of(stored.metadata.at("noise"));
   for (const hugging_face::StoredTensor& tensor : stored.tensors) {
     const size_t dot = tensor.name.find('.');
     const std::string group = tensor.name.substr(0, dot), name = tensor.name.substr(dot + 1);

@@ -10,7 +10,9 @@
     defined.<output>   shape of the mask of the last stack: 0 where a position attends to nothing. Hugging Face's own kernels
                        differ there (eager: the mean of all values; fused: zeros), so it is not to be compared
 
-and in the metadata: class, case, transformers (its version), config (the text of config.json).
+and in the metadata: class, case, transformers (its version), config (the text of config.json), and noise: how far the
+model in bf16 and in fp16 is from these values, [outputs, gradients], as the root of the mean square of all differences
+relative to that of all values. Outputs of positions that attend to nothing do not count.
 
 Weights are fp32; the computation is fp64, stored as fp32, so that the files do not depend on the processor.
 Two more runs must agree with it, relative to the largest value of each tensor (of all gradients, where a
@@ -40,6 +42,8 @@ CHECK_TOLERANCE = 1e-6
 NOISE_OF_OUTPUTS = 3e-6
 NOISE_OF_GRADIENTS = 2e-5
 CANCELLED = 1e-12  # fp64: below this a gradient is rounding only
+HALF_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+NOISE_FACTOR = 2  # between processors, whose kernels round at other places
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,18 @@ def largest_differences(found, wanted, defined):
     return outputs, gradients
 
 
+def mean_difference(found, wanted, defined):
+    """The root of the mean square of the differences relative to that of the wanted values; of tensors, not of scalars."""
+    squares, total = 0.0, 0.0
+    for name, value in wanted.items():
+        if value.dim() == 0:
+            continue
+        mask = defined[name].bool() if name in defined else slice(None)
+        squares += (found[name].double() - value.double())[mask].square().sum().item()
+        total += value.double()[mask].square().sum().item()
+    return (squares / total) ** 0.5
+
+
 def make(family, case):
     """Returns the tensors, the metadata and the noise (outputs, gradients) of fp32 eager."""
     random = numpy.random.Generator(numpy.random.PCG64(list(case.file_name.encode())))
@@ -173,15 +189,22 @@ def make(family, case):
     gradients = {name: value if value.abs().max() > CANCELLED else torch.zeros_like(value)
                  for name, value in gradients.items()}
     exact = outputs, gradients
-    mask = attended(inputs, json.loads(config_text).get("sliding_window")) if family.has_undefined else None
-    defined = {} if mask is None else {
+    mask = attended(inputs, json.loads(config_text).get("sliding_window"))
+    seeing = {} if mask is None else {
         name: mask for name, value in outputs.items() if value.shape[: mask.dim()] == mask.shape}
+    defined = seeing if family.has_undefined else {}
     noise = largest_differences(results(torch.float32, "eager"), exact, defined)
     kernels = largest_differences(results(torch.float64, family.other_attention), exact, defined)
     for what, found in (("fp32 eager", noise), ("scaled_dot_product_attention", kernels)):
         if not (found[0] <= NOISE_OF_OUTPUTS and found[1] <= NOISE_OF_GRADIENTS):
             raise SystemExit(f"generate.py: {case.file_name}: {what} differs from fp64 by "
                              f"{found[0]:.1e} (outputs) and {found[1]:.1e} (gradients)")
+
+    halves = {}
+    for name, dtype in HALF_TYPES.items():
+        found = results(dtype, "eager")
+        halves[name] = [float(f"{mean_difference(found[0], outputs, seeing):.2g}"),
+                        float(f"{mean_difference(found[1], gradients, {}):.2g}")]
 
     tensors = {}
     groups = dict(weight=weights, input=inputs, output=outputs, grad=gradients, defined=defined)
@@ -190,7 +213,7 @@ def make(family, case):
             value = value.float() if value.is_floating_point() else value
             tensors[f"{prefix}.{name}"] = value.clone().contiguous()
     metadata = {"class": case.model_class, "case": case.name, "transformers": transformers.__version__,
-                "config": config_text}
+                "config": config_text, "noise": json.dumps(halves)}
     return *family.translate(tensors, metadata), noise
 
 
@@ -199,9 +222,14 @@ def disagreement(path, tensors, metadata):
     if not path.is_file():
         return "no such file"
     with safe_open(path, framework="pt") as file:
-        for name in metadata:
+        for name in metadata.keys() - {"noise"}:
             if (file.metadata() or {}).get(name) != metadata[name]:
                 return f"metadata '{name}' differs"
+        stored, made = (json.loads(text) for text in ((file.metadata() or {}).get("noise", "{}"), metadata["noise"]))
+        if stored.keys() != made.keys() or not all(
+                one <= NOISE_FACTOR * other and other <= NOISE_FACTOR * one
+                for dtype in made for one, other in zip(stored[dtype], made[dtype], strict=True)):
+            return f"the noise in half precision is {stored}, made {made}"
         if set(file.keys()) != set(tensors):
             return f"these tensors are in one only: {sorted(set(file.keys()) ^ set(tensors))}"
         for name, value in tensors.items():
