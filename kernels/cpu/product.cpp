@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -19,6 +20,10 @@ namespace {
 
 // Below this a call of oneDNN costs more to set up than it saves.
 constexpr int64_t kSmallestProduct = int64_t{1} << 21;
+
+// oneDNN multiplies by a matrix whose columns are contiguous 4 to 10 % faster than by one with contiguous
+// rows (measured on Zen 4). With so many rows of the other operand a transpose costs less.
+constexpr int64_t kRowsToTransposeFor = 768;
 
 // torch.ops.mkldnn._linear_pointwise: x wᵀ + b with oneDNN's inner product in fp32. It has no C++
 // declaration.
@@ -77,7 +82,10 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
   if (has_fast_product(a) && takes_few_rows(a, b, bias)) return product_of_few_rows(a, b, bias);
   const bool large = a.size(0) * a.size(1) * b.size(0) >= kSmallestProduct;
   if (large && has_fast_product(a)) {
-    return onednn()->call(packed(a), b, bias.defined() ? std::optional(bias) : std::nullopt, "none",
+    // The transpose is no larger than the result.
+    const bool transposes = a.size(0) >= std::max(kRowsToTransposeFor, a.size(1));
+    const at::Tensor by_columns = transposes ? packed(b.t()).t() : b;
+    return onednn()->call(packed(a), by_columns, bias.defined() ? std::optional(bias) : std::nullopt, "none",
                           c10::List<std::optional<at::Scalar>>(), "");
   }
   return bias.defined() ? at::addmm(bias, a, b.t()) : at::mm(a, b.t());

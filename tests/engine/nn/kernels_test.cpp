@@ -57,16 +57,17 @@ TEST(Transpose, PacksEveryShape) {
   EXPECT_TRUE(kernels::packed(strided.t()).equal(strided.t()));
 }
 
-TEST(Product, AgreesInAllLayoutsBelowAndAboveTheLimit) {
+TEST(Product, AgreesInAllLayoutsBelowAndAboveTheLimits) {
   at::manual_seed(4);
-  for (int64_t size : {7, 150}) {
-    const at::Tensor a = at::randn({size, size + 2}), b = at::randn({size + 3, size + 2}),
-                     bias = at::randn({size + 3});
+  for (const auto& [rows, size] : {std::pair(7, 9), {150, 152}, {770, 70}, {770, 800}}) {
+    const at::Tensor a = at::randn({rows, size}), b = at::randn({size + 1, size}),
+                     bias = at::randn({size + 1});
     const at::Tensor exact = at::mm(a.to(at::kDouble), b.to(at::kDouble).t());
     for (const at::Tensor& left : {a, a.t().contiguous().t()}) {
       for (const at::Tensor& right : {b, b.t().contiguous().t()}) {
-        EXPECT_TRUE(is_near(kernels::product(left, right), exact, kKernelFp32)) << size;
-        EXPECT_TRUE(is_near(kernels::product(left, right, bias), exact + bias, kKernelFp32)) << size;
+        EXPECT_TRUE(is_near(kernels::product(left, right), exact, kKernelFp32)) << rows << " " << size;
+        EXPECT_TRUE(is_near(kernels::product(left, right, bias), exact + bias, kKernelFp32))
+            << rows << " " << size;
       }
     }
   }
