@@ -41,10 +41,10 @@ def peer_of(model):
     return getattr(transformers, given["architectures"][0]), transformers.AutoConfig.from_pretrained(config_of(model))
 
 
-def batch_of(config, length):
+def batch_of(config, length, seed=1):
     """Random inputs of the fields that the model takes."""
     import torch
-    random = torch.Generator().manual_seed(1)
+    random = torch.Generator().manual_seed(seed)
     if config.model_type == "vit":
         pixels = torch.randn(BATCH, config.num_channels, config.image_size, config.image_size, generator=random)
         return dict(pixel_values=pixels, labels=torch.randint(0, config.num_labels, (BATCH,), generator=random))

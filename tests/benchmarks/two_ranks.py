@@ -1,11 +1,11 @@
 """Compares Weft's strategies with PyTorch's on the same job, alternately, and prints a table.
 
-  python tests/benchmarks/two_ranks.py --build build/release [--pairs ddp ddp_views zero fsdp gemini tensor sequence pipeline]
-      [--rounds 3] [--steps 8] [--timeout 900]
+  python tests/benchmarks/two_ranks.py --build build/release [--pairs ddp ddp_views ddp_bert ddp_vit zero fsdp gemini tensor sequence
+      pipeline] [--rounds 3] [--steps 8] [--timeout 900]
 
 4 samples of 256 tokens a rank, fp32, fused AdamW, two ranks of one thread each, Gloo on loopback. PyTorch runs Hugging Face's
 model, not compiled. Pairs on GPT-2 (gpt2_6x384.json): torch_ddp and DistributedDataParallel without and with
-gradient_as_bucket_view, low_level_zero stage 1 and ZeroRedundancyOptimizer over DDP, torch_fsdp and fully_shard by block
+gradient_as_bucket_view (ddp_bert and ddp_vit are the first of these on BERT and ViT), low_level_zero stage 1 and ZeroRedundancyOptimizer over DDP, torch_fsdp and fully_shard by block
 (FSDP2), gemini and Weft's own torch_fsdp. On Llama (llama_6x384.json), whose ranks share their 4 samples: hybrid_parallel with
 tp_size 2 and DTensor's parallelize_module with a vocabulary-parallel embedding and head; the sequence_parallelism_modes beside
 tp_size 2; and torch_ddp with pp_size 2 and torch.distributed.pipelining, both with 1f1b, 4 micro-batches of one sample, and the same
@@ -23,12 +23,14 @@ then 1.
 import argparse, copy, json, os, pathlib, resource, socket, subprocess, sys, tempfile, time
 
 from in_turn import Failed, in_turn, last_line, training_step_of
+from single_rank import batch_of, peer_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, SEQUENCE, RANKS, WARM_UP = 4, 256, 2, 2
 MICRO_BATCHES = 4
 STAGE_BLOCKS = (4, 2)  # of llama_6x384.json, as Weft divides it: the head costs about as much as 2 blocks
 SHARED_SAMPLES = ("tensor", "sequence", "pipeline")  # pairs on Llama, in which all ranks train on the same samples
+MODELS = {"ddp_bert": "bert", "ddp_vit": "vit"} | dict.fromkeys(SHARED_SAMPLES, "llama")  # the others: gpt2
 
 
 def split_over(axis, mode):
@@ -38,6 +40,8 @@ def split_over(axis, mode):
 # pair: (PyTorch's mode or None, Weft's runs as strategy and options; the ratio is of the first to the last of all)
 PAIRS = {
     "ddp": ("ddp", [("torch_ddp", {})]),
+    "ddp_bert": ("ddp_bert", [("torch_ddp", {})]),
+    "ddp_vit": ("ddp_vit", [("torch_ddp", {})]),
     "ddp_views": ("ddp_views", [("torch_ddp", {"gradient_as_bucket_view": True})]),
     "zero": ("zero", [("low_level_zero", {"stage": 1})]),
     "fsdp": ("fsdp", [("torch_fsdp", {})]),
@@ -52,7 +56,11 @@ PAIRS = {
 
 
 def model_of(pair):
-    return HERE / ("llama_6x384.json" if pair in SHARED_SAMPLES else "gpt2_6x384.json")
+    return MODELS.get(pair, "gpt2")
+
+
+def config_of(pair):
+    return HERE / f"{model_of(pair)}_6x384.json"
 
 
 def resident_mib(key):
@@ -70,7 +78,7 @@ def loopback_mib():
 def distribute(model, mode):
     import torch
     if mode not in ("fsdp", "tensor"):
-        return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=mode != "ddp")
+        return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=mode in ("ddp_views", "zero"))
     from torch.distributed.device_mesh import init_device_mesh
     mesh = init_device_mesh("cpu", (RANKS,))
     if mode == "tensor":
@@ -145,13 +153,13 @@ def pipelined(config, rank, ids):
     return model, forward_backward
 
 
-def distributed(config, mode, ids):
+def distributed(config, mode, batch):
     """The model on this rank and its forward and backward, which return the loss."""
-    import transformers
-    model = distribute(transformers.AutoModelForCausalLM.from_config(config).train(), mode)
+    peer, _ = peer_of(model_of(mode))
+    model = distribute(peer(config).train(), mode)
 
     def forward_backward():
-        loss = model(input_ids=ids, labels=ids).loss
+        loss = model(**batch).loss
         loss.backward()
         return loss
 
@@ -163,20 +171,20 @@ def import_all(config):
     import torch, torch._dynamo, torch.distributed.fsdp, torch.distributed.optim, torch.distributed.pipelining, transformers
     import torch.distributed.tensor.parallel, transformers.loss.loss_utils
     with torch.device("meta"):
-        transformers.AutoModelForCausalLM.from_config(config)
+        getattr(transformers, config.architectures[0])(config)
 
 
 def worker(steps, mode):
     import torch, torch.distributed as dist, transformers
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    config = transformers.AutoConfig.from_pretrained(model_of(mode), use_cache=False)
+    config = transformers.AutoConfig.from_pretrained(config_of(mode), use_cache=False)
     import_all(config)
     rank, before = dist.get_rank(), resident_mib("VmRSS")
     torch.manual_seed(0)
     is_shared = mode in SHARED_SAMPLES
-    ids = torch.randint(0, config.vocab_size, (BATCH, SEQUENCE), generator=torch.Generator().manual_seed(1 + rank * (not is_shared)))
-    model, forward_backward = pipelined(config, rank, ids) if mode == "pipeline" else distributed(config, mode, ids)
+    batch = batch_of(config, SEQUENCE, seed=1 + rank * (not is_shared))
+    model, forward_backward = pipelined(config, rank, batch["input_ids"]) if mode == "pipeline" else distributed(config, mode, batch)
     optimizer = optimizer_of(model, mode)
     seconds, processor, sent = [], [], 0
     for step in range(steps):
@@ -273,7 +281,7 @@ def summary(rounds):
 def measure(arguments, pair):
     """The figures of a pair's runs by their names, or why a run failed."""
     torch_mode, weft_runs = PAIRS[pair]
-    runs = {f"Weft {s} {o.get('sequence_parallelism_mode', o.get('pp_style', ''))}".strip(): lambda s=s, o=o: run_weft(arguments, model_of(pair), s, o)
+    runs = {f"Weft {s} {o.get('sequence_parallelism_mode', o.get('pp_style', ''))}".strip(): lambda s=s, o=o: run_weft(arguments, config_of(pair), s, o)
             for s, o in weft_runs}
     if torch_mode:
         runs[f"PyTorch {torch_mode}"] = lambda: run_torch(arguments, torch_mode)
