@@ -127,7 +127,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                      const AttentionOptions& options);
 
 // Computes attention of packed queries, keys and values, qkv: (B, T, 3, H, D) -> (B, T, H D). Faster than the
-// overload below if there is neither mask nor dropout.
+// overload below if there is no dropout.
 at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options);
 // Computes attention of q (B, T, H, D) to k and v (B, S, G, D) -> (B, T, H D). H / G consecutive heads of q
 // share one head of k and v (grouped-query attention), which are not repeated. S differs from T for cross
