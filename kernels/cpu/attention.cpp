@@ -48,13 +48,9 @@ struct Head {
 };
 
 // Head `index` of all: of the first sample, then of the second, and so on.
-template <typename T>
-HeadsOf<T> one(HeadsOf<T> all, int64_t heads, int64_t index) {
-  all.data += index / heads * all.batch + index % heads * all.head;
-  return all;
-}
-template <typename T>
-BiasOf<T> one(BiasOf<T> all, int64_t heads, int64_t index) {
+// Those of a tensor without values, which has no address, have none either.
+template <class All>
+All one(All all, int64_t heads, int64_t index) {
   if (all.data != nullptr) all.data += index / heads * all.batch + index % heads * all.head;
   return all;
 }

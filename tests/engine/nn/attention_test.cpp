@@ -288,6 +288,21 @@ TEST(SelfAttention, OfOtherBiasesAndHiddenRowsIsTheFormula) {
   EXPECT_EQ(of_none.abs().max().item<float>(), 0);
 }
 
+// A rank may have no queries, and a batch no rows.
+TEST(SelfAttention, OfNothingHasGradientsOfZero) {
+  for (const auto& [rows, queries] : {std::pair(2, 0), {0, 5}}) {
+    const auto leaf = [rows = rows](int64_t positions) {
+      return at::randn({rows, positions, 2, 16}).requires_grad_(true);
+    };
+    const at::Tensor q = leaf(queries), k = leaf(5), v = leaf(5);
+    const at::Tensor mask = at::zeros({1, 1, 1, 5});
+    const at::Tensor out = nn::self_attention(q, k, v, mask, {});
+    EXPECT_EQ(out.sizes(), (at::IntArrayRef{rows, queries, 32}));
+    for (const at::Tensor& gradient : torch::autograd::grad({out.sum()}, {q, k, v}))
+      EXPECT_EQ(gradient.abs().sum().item<float>(), 0);
+  }
+}
+
 TEST(Attention, RowsWithoutAKeyAreFinite) {
   Inputs in(at::kFloat);
   const at::Tensor output = nn::attention(in.q, in.k, in.v, padding(), {.causal = true});
