@@ -48,7 +48,7 @@ struct Head {
 };
 
 // Head `index` of all: of the first sample, then of the second, and so on.
-// Those of a tensor without values, which has no address, have none either.
+// An empty tensor has a null pointer, and no offset may be added to one.
 template <class All>
 All one(All all, int64_t heads, int64_t index) {
   if (all.data != nullptr) all.data += index / heads * all.batch + index % heads * all.head;

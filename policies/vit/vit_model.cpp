@@ -42,9 +42,9 @@ class Embeddings : public nn::Layer {
 class SelfAttention : public nn::Attention {
  public:
   SelfAttention(const VitConfig& config, at::ScalarType dtype);
-  // Computes attention of some positions to all, without the output projection. asking: (N, Q, E), x: (N, T,
-  // E) -> (N, Q, H D)
-  at::Tensor operator()(const at::Tensor& asking, const at::Tensor& x) const;
+  // Computes attention of the queried positions to all, without the output projection. queried: (N, Q, E), x:
+  // (N, T, E) -> (N, Q, H D)
+  at::Tensor operator()(const at::Tensor& queried, const at::Tensor& x) const;
   std::vector<std::pair<std::string_view, int64_t*>> attributes() override {
     return {{"num_heads", &num_heads}};
   }
@@ -126,11 +126,11 @@ SelfAttention::SelfAttention(const VitConfig& config, at::ScalarType dtype)
       register_module("dropout", std::make_shared<nn::AttentionDropout>(config.attention_probs_dropout_prob));
 }
 
-at::Tensor SelfAttention::operator()(const at::Tensor& asking, const at::Tensor& x) const {
+at::Tensor SelfAttention::operator()(const at::Tensor& queried, const at::Tensor& x) const {
   const auto heads = [&](const nn::Linear& linear, const at::Tensor& from) {
     return linear(from).unflatten(-1, {num_heads, -1});
   };
-  const at::Tensor q = heads(*query, asking), k = heads(*key, x), v = heads(*value, x);
+  const at::Tensor q = heads(*query, queried), k = heads(*key, x), v = heads(*value, x);
   nn::AttentionOptions options;
   if (is_training()) options.dropout = dropout->probability;
   return attend(q, k, v, {}, options);

@@ -87,6 +87,13 @@ bool shares_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& ma
          at::isReducedFloatingType(q.scalar_type()) && !mask.defined() && window_of(options, k.size(1)) == 0;
 }
 
+// Returns a mask that differs by head, (B, H, T, S), as (B, G, H / G, T, S), and an undefined tensor for
+// a mask that all heads share.
+at::Tensor mask_by_group(const at::Tensor& mask, int64_t groups, int64_t shared) {
+  if (!mask.defined() || mask.dim() != 4 || mask.size(1) == 1) return {};
+  return mask.unflatten(1, {groups, shared});
+}
+
 // q: (B, T, H, D) -> (B, T, H, D)
 at::Tensor by_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                     const AttentionOptions& options) {
@@ -121,12 +128,9 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
     of_head.causal = false;
     of_head.window = 0;
   }
-  // Compute one head of each group at a time, so that k and v are never repeated. Masks of each head are
-  // divided as the heads are.
+  // Compute one head of each group at a time, so that k and v are never repeated.
   const at::Tensor grouped = q.unflatten(2, {groups, shared});
-  const at::Tensor grouped_mask = allowed.defined() && allowed.dim() == 4 && allowed.size(1) > 1
-                                      ? allowed.unflatten(1, {groups, shared})
-                                      : at::Tensor();
+  const at::Tensor grouped_mask = mask_by_group(allowed, groups, shared);
   std::vector<at::Tensor> mixed;
   for (int64_t head = 0; head < shared; ++head) {
     const at::Tensor of_group = grouped_mask.defined() ? grouped_mask.select(2, head) : allowed;
@@ -150,9 +154,7 @@ at::Tensor attention_to(const at::Tensor& q, const KeysValues& cached, const at:
   const int64_t shared = heads / groups;
   if (shared == 1)
     return attention(q.transpose(1, 2), keys, values, mask, options).transpose(1, 2).flatten(2);
-  // Masks of each head are divided as the heads are.
-  const at::Tensor grouped_mask =
-      mask.defined() && mask.size(1) > 1 ? mask.unflatten(1, {groups, shared}) : at::Tensor();
+  const at::Tensor grouped_mask = mask_by_group(mask, groups, shared);
   if (queries == 1) {
     // All heads of a group see the same keys, so they can be the queries of one head.
     const at::Tensor allowed = grouped_mask.defined() ? grouped_mask.squeeze(3) : mask;

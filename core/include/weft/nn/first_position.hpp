@@ -1,7 +1,7 @@
-// Classifiers read the first position of a sequence alone: a class token, or [CLS]. The last block of such a
-// model computes no other one: all are keys and values of its attention, but only the first one asks, and
-// only the first one passes through the rest of the block. Logits, loss and gradients stay the same, and 10
-// of 12 products of that block fall away, forward and backward.
+// For classifiers, whose head reads only the first position of a sequence (a class token or [CLS]): the last
+// block computes keys and values of all positions, but the query, the attention output and the MLP of the
+// first position alone. Logits, loss and gradients stay the same. Of the block's matrix products 10 of 12 are
+// left out, in forward and backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
