@@ -19,7 +19,9 @@ namespace weft::nn {
 
 namespace {
 
+// Returns an undefined mask as it is.
 at::Tensor additive(const at::Tensor& mask, at::ScalarType dtype) {
+  if (!mask.defined()) return mask;
   return mask.scalar_type() == at::kBool ? additive_mask(mask, dtype) : mask.to(dtype);
 }
 
@@ -68,7 +70,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   };
   const bool narrow = window_of(options, k.size(-2)) > 0;
   if (!mask.defined() && !narrow) return attend({}, options.causal);
-  const at::Tensor allowed = mask.defined() ? additive(mask, q.scalar_type()) : mask;
+  const at::Tensor allowed = additive(mask, q.scalar_type());
   return attend(options.causal ? with_causal(allowed, q, k, options) : allowed, false);
 }
 
@@ -106,7 +108,8 @@ at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const A
   const int64_t positions = qkv.size(1);
   if (has_fused_attention(qkv, mask, options, {qkv.size(0), qkv.size(3), positions, positions}) &&
       qkv.stride(-1) == 1)
-    return fused_attention(qkv, mask, fused_setting(options, positions, positions, qkv.size(-1)));
+    return fused_attention(qkv, additive(mask, at::kFloat),
+                           fused_setting(options, positions, positions, qkv.size(-1)));
   const std::vector<at::Tensor> parts = qkv.unbind(2);
   return by_heads(parts[0], parts[1], parts[2], mask, options).flatten(2);
 }
@@ -118,13 +121,13 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
   if ((q.size(1) == k.size(1) || !options.causal) &&
       has_fused_attention(q, mask, options, {q.size(0), q.size(2), q.size(1), k.size(1)}) &&
       q.stride(-1) == 1 && k.stride(-1) == 1 && v.stride(-1) == 1)
-    return fused_attention(q, k, v, mask, fused_setting(options, q.size(1), k.size(1), q.size(-1)));
+    return fused_attention(q, k, v, additive(mask, at::kFloat),
+                           fused_setting(options, q.size(1), k.size(1), q.size(-1)));
   if (shared == 1 || shares_heads(q, k, mask, options)) return by_heads(q, k, v, mask, options).flatten(2);
   AttentionOptions of_head = options;
   at::Tensor allowed = mask;
   if (options.causal && (mask.defined() || window_of(options, k.size(1)) > 0)) {
-    allowed = with_causal(mask.defined() ? additive(mask, q.scalar_type()) : mask, q.transpose(1, 2),
-                          k.transpose(1, 2), options);
+    allowed = with_causal(additive(mask, q.scalar_type()), q.transpose(1, 2), k.transpose(1, 2), options);
     of_head.causal = false;
     of_head.window = 0;
   }
@@ -183,8 +186,7 @@ at::Tensor continued_attention(KeyValueCache& cache, const at::Tensor& q, KeysVa
          cache.past(), allowed.size(-1), keys);
   if (q.size(1) > 1) {
     if (options.causal)
-      allowed = with_causal(allowed.defined() ? additive(allowed, q.scalar_type()) : allowed,
-                            q.transpose(1, 2), cached.keys, options);
+      allowed = with_causal(additive(allowed, q.scalar_type()), q.transpose(1, 2), cached.keys, options);
     return attention_to(q, cached, allowed, options);
   }
   // One query sees all keys, or the last ones.

@@ -8,7 +8,6 @@
 #include "autograd/first_order.hpp"
 #include "cpu/attention.hpp"
 #include "device/tensors.hpp"
-#include "weft/nn/masks.hpp"
 
 namespace weft::nn {
 
@@ -159,9 +158,7 @@ bool fits_scores(const at::Tensor& mask, at::IntArrayRef scores) {
 
 Bias bias_of_scores(const at::Tensor& mask) {
   if (!mask.defined()) return {};
-  const at::Tensor bias =
-      mask.scalar_type() == at::kBool ? additive_mask(mask, at::kFloat) : mask.to(at::kFloat);
-  return bias.stride(3) == 1 ? bias : bias.contiguous();
+  return mask.stride(3) == 1 ? mask : mask.contiguous();
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct FusedAttention {
 bool has_fused_attention(const at::Tensor& x, const at::Tensor& mask, const AttentionOptions& options,
                          at::IntArrayRef scores);
 
-// The result is (B, T, H D). The mask, which is added to the scores, may be undefined.
+// The result is (B, T, H D). The mask is in fp32 and added to the scores; it may be undefined.
 // qkv: (B, T, 3, H, D).
 at::Tensor fused_attention(const at::Tensor& qkv, const at::Tensor& mask, const FusedAttention& setting);
 // q: (B, T, H, D), k and v: (B, S, G, D), all with the last dimension contiguous.
