@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "memory/heap.hpp"
+#include "support/sanitized.hpp"
 
 namespace weft::test {
 
@@ -28,6 +29,7 @@ bool keeps_memory() {
 }
 
 TEST(Heap, KeepsFreedMemory) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizer's allocator has no such settings";
   EXPECT_EXIT(
       {
         memory::keep_freed_memory();
