@@ -1,6 +1,9 @@
 #include "cpu/cross_entropy.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "cpu/dispatch.hpp"
 #include "cpu/vector.hpp"
@@ -155,10 +158,32 @@ void cross_entropy_backward(const CrossEntropyRows& shape, const T* logits,
   });
 }
 
+template <typename T>
+double cross_entropy_with_gradient(const CrossEntropyRows& shape, T* logits, T scale) {
+  std::vector<double> losses(static_cast<size_t>(shape.rows));
+  parallel_for(0, shape.rows, grain_of(shape.classes), [&](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) {
+      T* const of_row = logits + row * shape.classes;
+      if (!counts(shape, row)) {
+        std::fill_n(of_row, shape.classes, T(0));
+        continue;
+      }
+      const RowNormaliser<T> normaliser = normaliser_of(shape.classes, of_row);
+      if (has_label(shape, row)) {
+        const double logit = of_row[shape.labels[row]];
+        losses[static_cast<size_t>(row)] = normaliser.peak - logit + normaliser.log_sum;
+      }
+      gradient_of(shape.classes, of_row, shape.labels[row], normaliser, scale, of_row);
+    }
+  });
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
+}
+
 #define WEFT_INSTANTIATE(T)                                                                              \
   template double cross_entropy_forward<T>(const CrossEntropyRows&, const T*, RowNormaliser<T>*);        \
   template void cross_entropy_backward<T>(const CrossEntropyRows&, const T*, const RowNormaliser<T>*, T, \
                                           T*);                                                           \
+  template double cross_entropy_with_gradient<T>(const CrossEntropyRows&, T*, T);                        \
   template RowNormaliser<T> normaliser_plain<T>(int64_t, const T*);                                      \
   template void cross_entropy_gradient_plain<T>(int64_t, const T*, int64_t, RowNormaliser<T>, T, T*);
 WEFT_INSTANTIATE(float)

@@ -1,6 +1,6 @@
 // Cross entropy of rows of logits with labels, summed. V: classes (the vocabulary). Memory bounds it: forward
 // reads the logits twice from a cache and once from memory, backward once, and it may write its gradient over
-// them.
+// them. Where the gradient of the sum is known beforehand, one pass does both.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,11 @@ double cross_entropy_forward(const CrossEntropyRows& shape, const T* logits, Row
 template <typename T>
 void cross_entropy_backward(const CrossEntropyRows& shape, const T* logits,
                             const RowNormaliser<T>* normalisers, T scale, T* gradient);
+
+// Both, with one pass over memory: returns the sum, and overwrites the logits with their gradient for
+// `scale`.
+template <typename T>
+double cross_entropy_with_gradient(const CrossEntropyRows& shape, T* logits, T scale);
 
 // The same for one row, by the formula; no vectors.
 template <typename T>

@@ -45,7 +45,7 @@ WEFT_INLINE void forward_rows_body(int64_t rows, int64_t channels, Exact<T> epsi
 
 template <InstructionSet, typename T>
 WEFT_INLINE void backward_rows_body(int64_t rows, int64_t channels, const T* x, const T* weight,
-                                    const Exact<T>* scale, const T* dy, T* dx) {
+                                    const Exact<T>* scale, const T* dy, const T* residual, T* dx) {
   for (int64_t row = 0; row < rows; ++row, x += channels, dy += channels, dx += channels) {
     Lanes<T> products = {}, value, w, up;
     for (int64_t c = 0; c < channels; c += kLanes) {
@@ -61,8 +61,13 @@ WEFT_INLINE void backward_rows_body(int64_t rows, int64_t channels, const T* x, 
       load_up_to(w, weight + c, channels - c);
       load_up_to(up, dy + c, channels - c);
       value = factor * (up * w - value * common);
+      if (residual != nullptr) {
+        load_up_to(up, residual + c, channels - c);
+        value += up;
+      }
       store_up_to(value, dx + c, channels - c);
     }
+    if (residual != nullptr) residual += channels;
   }
 }
 
@@ -102,8 +107,8 @@ WEFT_INLINE void add_columns_body(int64_t rows, int64_t channels, int64_t count,
                 (rows, channels, epsilon, x, weight, y, scale))                                       \
   WEFT_DISPATCH(backward_rows,                                                                        \
                 (int64_t rows, int64_t channels, const T* x, const T* weight, const Exact<T>* scale,  \
-                 const T* dy, T* dx),                                                                 \
-                (rows, channels, x, weight, scale, dy, dx))                                           \
+                 const T* dy, const T* residual, T* dx),                                              \
+                (rows, channels, x, weight, scale, dy, residual, dx))                                 \
   WEFT_DISPATCH(add_columns,                                                                          \
                 (int64_t rows, int64_t channels, int64_t count, const T* x, const Exact<T>* scale,    \
                  const T* dy, Exact<T>* sums),                                                        \
@@ -126,10 +131,10 @@ void rms_norm_forward(int64_t rows, int64_t channels, Exact<T> epsilon, const T*
 
 template <typename T>
 void rms_norm_backward(int64_t rows, int64_t channels, const T* x, const T* weight, const Exact<T>* scale,
-                       const T* dy, T* dx) {
+                       const T* dy, const T* residual, T* dx) {
   parallel_for(0, rows, rows_of_a_task(channels), [&](int64_t first, int64_t last) {
     backward_rows(last - first, channels, x + first * channels, weight, scale + first, dy + first * channels,
-                  dx + first * channels);
+                  residual != nullptr ? residual + first * channels : nullptr, dx + first * channels);
   });
 }
 
@@ -151,9 +156,10 @@ void rms_norm_weight_gradient(int64_t rows, int64_t channels, const T* x, const 
                });
 }
 
-#define WEFT_INSTANTIATE(T)                                                                             \
-  template void rms_norm_forward(int64_t, int64_t, Exact<T>, const T*, const T*, T*, Exact<T>*);        \
-  template void rms_norm_backward(int64_t, int64_t, const T*, const T*, const Exact<T>*, const T*, T*); \
+#define WEFT_INSTANTIATE(T)                                                                                  \
+  template void rms_norm_forward(int64_t, int64_t, Exact<T>, const T*, const T*, T*, Exact<T>*);             \
+  template void rms_norm_backward(int64_t, int64_t, const T*, const T*, const Exact<T>*, const T*, const T*, \
+                                  T*);                                                                       \
   template void rms_norm_weight_gradient(int64_t, int64_t, const T*, const Exact<T>*, const T*, Exact<T>*);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)

@@ -15,10 +15,11 @@ template <typename T>
 void rms_norm_forward(int64_t rows, int64_t channels, Exact<T> epsilon, const T* x, const T* weight, T* y,
                       Exact<T>* scale);
 
-// dx = scale (g - x scale² mean(g x)) with g = dy weight. dx may be dy.
+// dx = residual + scale (g - x scale² mean(g x)) with g = dy weight. `residual` may be null, dx may be dy or
+// residual.
 template <typename T>
 void rms_norm_backward(int64_t rows, int64_t channels, const T* x, const T* weight, const Exact<T>* scale,
-                       const T* dy, T* dx);
+                       const T* dy, const T* residual, T* dx);
 // dweight = the sum over rows of dy x scale; the same whatever the number of threads.
 template <typename T>
 void rms_norm_weight_gradient(int64_t rows, int64_t channels, const T* x, const Exact<T>* scale, const T* dy,

@@ -7,7 +7,10 @@ namespace weft::kernels::cuda {
 
 namespace {
 
-constexpr int kThreads = 256, kThreadsOfSum = 1024;
+// Of kThreadsAtOnce few blocks run at a time, so that their rows are still in the second cache when they are
+// read again.
+constexpr int kThreads = 256, kThreadsAtOnce = 1024, kThreadsOfSum = 1024;
+constexpr int64_t kMostBlocksOfRescale = 1024;
 
 __device__ bool has_label(const CrossEntropyRows& shape, int64_t label) {
   return label >= 0 && label < shape.classes;
@@ -16,9 +19,9 @@ __device__ bool counts(const CrossEntropyRows& shape, int64_t label) {
   return has_label(shape, label) || label == kElsewhere;
 }
 
-// Calls single(i) or vector(i) so that the threads of a block visit each element of a row once; vectors begin
-// where `row` + i is aligned for them.
-template <class T, class Single, class Vector>
+// Calls single(i) or vector(i) so that the kBlock threads of a block visit each element of a row once;
+// vectors begin where `row` + i is aligned for them.
+template <int kBlock, class T, class Single, class Vector>
 __device__ void for_row(const T* row, int64_t count, const Single& single, const Vector& vector) {
   constexpr int kElements = kVector<T>;
   const int64_t past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) % 16 / sizeof(T));
@@ -26,18 +29,18 @@ __device__ void for_row(const T* row, int64_t count, const Single& single, const
   if (head > count) head = count;
   const int64_t end = head + (count - head) / kElements * kElements;
 #pragma unroll 1
-  for (int64_t i = threadIdx.x; i < head; i += kThreads) single(i);
-  for (int64_t i = head + kElements * static_cast<int64_t>(threadIdx.x); i < end; i += kElements * kThreads)
+  for (int64_t i = threadIdx.x; i < head; i += kBlock) single(i);
+  for (int64_t i = head + kElements * static_cast<int64_t>(threadIdx.x); i < end; i += kElements * kBlock)
     vector(i);
 #pragma unroll 1
-  for (int64_t i = end + threadIdx.x; i < count; i += kThreads) single(i);
+  for (int64_t i = end + threadIdx.x; i < count; i += kBlock) single(i);
 }
 
 // What exp of a row adds up to; every thread gets it.
-template <class T>
+template <int kBlock, class T>
 __device__ ScaledSum sum_of_row(const T* row, int64_t classes) {
   ScaledSum mine = {-INFINITY, 0};
-  for_row(
+  for_row<kBlock>(
       row, classes,
       [&](int64_t i) {
         mine = merged(mine, {static_cast<float>(row[i]), 1});
@@ -71,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     return;
   }
-  const ScaledSum all = sum_of_row(of_row, shape.classes);
+  const ScaledSum all = sum_of_row<kThreads>(of_row, shape.classes);
   if (threadIdx.x != 0) return;
   const float log_sum = logf(all.sum);
   normalisers[row] = {all.peak, log_sum};
@@ -84,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t row = blockIdx.x, label = shape.labels[row];
   const T* const of_row = logits.first + row * logits.stride;
   ScaledSum all = {-INFINITY, 0};
-  if (counts(shape, label)) all = sum_of_row(of_row, shape.classes);
+  if (counts(shape, label)) all = sum_of_row<kThreads>(of_row, shape.classes);
   if (threadIdx.x != 0) return;
   peaks[row] = all.peak;
   sums[row] = all.sum;
@@ -110,37 +113,28 @@ __global__ void __launch_bounds__(kThreads)
   losses[row] = used ? log_sum - sums[shape.rows + row] : 0;
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    backward_kernel(const CrossEntropyRows shape, const SpacedRows<const T> logits,
-                    const RowNormaliser<float>* normalisers, const float* scale_of_all,
-                    const SpacedRows<T> gradient) {
+// The gradient of a row that counts. `to` may be `from`.
+template <int kBlock, class T>
+__device__ void write_gradient(const CrossEntropyRows& shape, int64_t label,
+                               const RowNormaliser<float>& normaliser, float scale, const T* from, T* to) {
   constexpr int kElements = kVector<T>;
-  const int64_t row = blockIdx.x, label = shape.labels[row];
-  const T* const from = logits.first + row * logits.stride;
-  T* const to = gradient.first + row * gradient.stride;
-  const bool used = counts(shape, label);
-  const float scale = used ? *scale_of_all : 0;
-  const RowNormaliser<float> normaliser = normalisers[row];
-  const auto probability = [&](float x) {
-    return used ? expf(x - normaliser.peak - normaliser.log_sum) : 0.0f;
-  };
+  const auto probability = [&](float x) { return expf(x - normaliser.peak - normaliser.log_sum); };
   const auto single = [&](int64_t i) {
     const float p = probability(static_cast<float>(from[i]));
-    to[i] = static_cast<T>(scale * (used && i == label ? p - 1 : p));
+    to[i] = static_cast<T>(scale * (i == label ? p - 1 : p));
   };
   // A gradient that is shifted against the logits has vectors elsewhere.
   if (reinterpret_cast<uintptr_t>(from) % 16 != reinterpret_cast<uintptr_t>(to) % 16) {
-    for (int64_t i = threadIdx.x; i < shape.classes; i += kThreads) single(i);
+    for (int64_t i = threadIdx.x; i < shape.classes; i += kBlock) single(i);
     return;
   }
-  for_row(from, shape.classes, single, [&](int64_t i) {
+  for_row<kBlock>(from, shape.classes, single, [&](int64_t i) {
     float x[kElements];
     load(from + i, x);
 #pragma unroll
     for (int k = 0; k < kElements; ++k) x[k] = probability(x[k]);
     // One comparison for a vector: hardly any has the label.
-    if (used && label >= i && label < i + kElements) {
+    if (label >= i && label < i + kElements) {
       const int of_label = static_cast<int>(label - i);
 #pragma unroll
       for (int k = 0; k < kElements; ++k) x[k] = k == of_label ? x[k] - 1 : x[k];
@@ -149,6 +143,67 @@ __global__ void __launch_bounds__(kThreads)
     for (int k = 0; k < kElements; ++k) x[k] = scale * x[k];
     store(x, to + i);
   });
+}
+
+// The gradient of a row that counts nothing.
+template <int kBlock, class T>
+__device__ void write_zeros(int64_t classes, T* to) {
+  for_row<kBlock>(
+      to, classes, [&](int64_t i) { to[i] = static_cast<T>(0.0f); },
+      [&](int64_t i) {
+        const float zeros[kVector<T>] = {};
+        store(zeros, to + i);
+      });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    backward_kernel(const CrossEntropyRows shape, const SpacedRows<const T> logits,
+                    const RowNormaliser<float>* normalisers, const float* scale,
+                    const SpacedRows<T> gradient) {
+  const int64_t row = blockIdx.x, label = shape.labels[row];
+  T* const to = gradient.first + row * gradient.stride;
+  if (counts(shape, label))
+    write_gradient<kThreads>(shape, label, normalisers[row], *scale, logits.first + row * logits.stride, to);
+  else
+    write_zeros<kThreads>(shape.classes, to);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreadsAtOnce)
+    at_once_kernel(const CrossEntropyRows shape, const SpacedRows<T> logits, float scale, float* losses) {
+  const int64_t row = blockIdx.x, label = shape.labels[row];
+  T* const of_row = logits.first + row * logits.stride;
+  if (!counts(shape, label)) {  // the same for the whole block, so no barrier is missed
+    write_zeros<kThreadsAtOnce>(shape.classes, of_row);
+    if (threadIdx.x == 0) losses[row] = 0;
+    return;
+  }
+  // Before the barriers of the sum, behind which it is overwritten.
+  const float of_label = has_label(shape, label) ? static_cast<float>(of_row[label]) : 0.0f;
+  const ScaledSum all = sum_of_row<kThreadsAtOnce>(of_row, shape.classes);
+  const RowNormaliser<float> normaliser = {all.peak, logf(all.sum)};
+  if (threadIdx.x == 0) losses[row] = all.peak - of_label + normaliser.log_sum;
+  write_gradient<kThreadsAtOnce>(shape, label, normaliser, scale, of_row, of_row);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    rescale_kernel(int64_t rows, int64_t count, const SpacedRows<T> x, const float* actual, float expected) {
+  const float factor = *actual / expected;
+  if (*actual == expected) return;
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    T* const of_row = x.first + row * x.stride;
+    for_row<kThreads>(
+        of_row, count, [&](int64_t i) { of_row[i] = static_cast<T>(static_cast<float>(of_row[i]) * factor); },
+        [&](int64_t i) {
+          float value[kVector<T>];
+          load(of_row + i, value);
+#pragma unroll
+          for (int k = 0; k < kVector<T>; ++k) value[k] *= factor;
+          store(value, of_row + i);
+        });
+  }
 }
 
 __global__ void __launch_bounds__(kThreadsOfSum) sum_kernel(int64_t rows, const float* losses, float* sum) {
@@ -186,6 +241,22 @@ void cross_entropy_backward(const CrossEntropyRows& shape, SpacedRows<const T> l
 }
 
 template <class T>
+void cross_entropy_with_gradient(const CrossEntropyRows& shape, SpacedRows<T> logits, float scale,
+                                 float* losses, int64_t idle_bytes, Stream stream) {
+  if (shape.rows == 0) return;
+  launch(at_once_kernel<T>, grid_of(shape.rows, "rows of logits"), kThreadsAtOnce,
+         static_cast<size_t>(idle_bytes), stream, shape, logits, scale, losses);
+}
+
+template <class T>
+void rescale(int64_t rows, int64_t count, SpacedRows<T> x, const float* actual, float expected,
+             Stream stream) {
+  if (rows == 0 || count == 0) return;
+  launch(rescale_kernel<T>, rows < kMostBlocksOfRescale ? rows : kMostBlocksOfRescale, kThreads, 0, stream,
+         rows, count, x, actual, expected);
+}
+
+template <class T>
 void cross_entropy_parts(const CrossEntropyRows& shape, SpacedRows<const T> logits, float* peaks, float* sums,
                          Stream stream) {
   if (shape.rows == 0) return;
@@ -205,11 +276,14 @@ void cross_entropy_finish(const CrossEntropyRows& shape, const float* all, const
   launch(finish_kernel, blocks_of(shape.rows), kThreads, 0, stream, shape, all, sums, normalisers, losses);
 }
 
-#define WEFT_INSTANTIATE(T)                                                                                \
-  template void cross_entropy_forward(const CrossEntropyRows&, SpacedRows<const T>, RowNormaliser<float>*, \
-                                      float*, Stream);                                                     \
-  template void cross_entropy_backward(const CrossEntropyRows&, SpacedRows<const T>,                       \
-                                       const RowNormaliser<float>*, const float*, SpacedRows<T>, Stream);  \
+#define WEFT_INSTANTIATE(T)                                                                                 \
+  template void cross_entropy_forward(const CrossEntropyRows&, SpacedRows<const T>, RowNormaliser<float>*,  \
+                                      float*, Stream);                                                      \
+  template void cross_entropy_backward(const CrossEntropyRows&, SpacedRows<const T>,                        \
+                                       const RowNormaliser<float>*, const float*, SpacedRows<T>, Stream);   \
+  template void cross_entropy_with_gradient(const CrossEntropyRows&, SpacedRows<T>, float, float*, int64_t, \
+                                            Stream);                                                        \
+  template void rescale(int64_t, int64_t, SpacedRows<T>, const float*, float, Stream);                      \
   template void cross_entropy_parts(const CrossEntropyRows&, SpacedRows<const T>, float*, float*, Stream);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(c10::BFloat16)

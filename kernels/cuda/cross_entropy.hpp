@@ -1,5 +1,6 @@
 // Cross entropy of rows of logits with labels. V: classes (the vocabulary). Forward reads the logits once,
-// backward once, and it may write its gradient over them. T: float, c10::BFloat16 or c10::Half, computed in
+// backward once, and it may write its gradient over them. Where the gradient of the sum is known beforehand,
+// one pass does both. T: float, c10::BFloat16 or c10::Half, computed in
 // fp32. All addresses are in device memory. Labels mean what they mean for the CPU (cpu/cross_entropy.hpp).
 //
 // A vocabulary that is split over ranks: cross_entropy_parts, the all-reduce of the largest logits,
@@ -34,6 +35,18 @@ template <class T>
 void cross_entropy_backward(const CrossEntropyRows& shape, SpacedRows<const T> logits,
                             const RowNormaliser<float>* normalisers, const float* scale,
                             SpacedRows<T> gradient, Stream stream);
+
+// Both in one pass over memory: fills `losses`, and overwrites the logits with their gradient for `scale`. A
+// block has 1024 threads and reads its row twice, so few should run at a time: `idle_bytes` of shared memory,
+// which it does not use, keep a multiprocessor from running more.
+template <class T>
+void cross_entropy_with_gradient(const CrossEntropyRows& shape, SpacedRows<T> logits, float scale,
+                                 float* losses, int64_t idle_bytes, Stream stream);
+
+// Multiplies rows of `count` values by *actual / expected, unless the two are equal: then it reads nothing.
+template <class T>
+void rescale(int64_t rows, int64_t count, SpacedRows<T> x, const float* actual, float expected,
+             Stream stream);
 
 // This rank's classes, of which there may be none. peaks: (rows), the largest logit; sums: (2, rows), the sum
 // of exp(logit - peak) and the logit of the label, 0 if it is not here. Rows that count nothing have the peak

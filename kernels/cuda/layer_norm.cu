@@ -77,7 +77,7 @@ struct Waiting {
 template <class T, int N>
 __global__ void __launch_bounds__(kMostThreads, 2)
     backward_once_kernel(int64_t rows, int64_t channels, const T* x, const T* weight, const float* mean,
-                         const float* scale, const T* dy, T* dx, float* partial) {
+                         const float* scale, const T* dy, const T* residual, T* dx, float* partial) {
   const int64_t c = N * static_cast<int64_t>(threadIdx.x);
   const bool has_vector = c < channels;
   const int64_t read_at = has_vector ? c : 0;  // others read what they multiply by 0, without a branch
@@ -115,6 +115,11 @@ __global__ void __launch_bounds__(kMostThreads, 2)
     if (!has_vector) continue;
 #pragma unroll
     for (int k = 0; k < N; ++k) value[k] = factor * (up[k] - sums.first - value[k] * sums.second);
+    if (residual != nullptr) {
+      load(residual + row * channels + c, up);
+#pragma unroll
+      for (int k = 0; k < N; ++k) value[k] += up[k];
+    }
     store(value, dx + row * channels + c);
   }
   if (partial == nullptr || !has_vector) return;
@@ -128,7 +133,8 @@ __global__ void __launch_bounds__(kMostThreads, 2)
 template <class T, int N>
 __global__ void __launch_bounds__(kMostThreads)
     backward_kernel(int64_t rows, int64_t channels, int64_t room, const T* x, const T* weight,
-                    const float* mean, const float* scale, const T* dy, T* dx, float* partial) {
+                    const float* mean, const float* scale, const T* dy, const T* residual, T* dx,
+                    float* partial) {
   WEFT_DYNAMIC_SHARED(float, shared);
   float* const of_weight = shared + threadIdx.x;
   float* const of_bias = of_weight + room;
@@ -174,6 +180,11 @@ __global__ void __launch_bounds__(kMostThreads)
 #pragma unroll
       for (int k = 0; k < N; ++k)
         value[k] = factor * (up[k] * w[k] - sums.first - (value[k] - middle) * factor * sums.second);
+      if (residual != nullptr) {
+        load(residual + row * channels + c, up);
+#pragma unroll
+        for (int k = 0; k < N; ++k) value[k] += up[k];
+      }
       store(value, dx + row * channels + c);
     }
   }
@@ -204,15 +215,15 @@ void run_forward(int64_t rows, int64_t channels, float epsilon, const T* x, cons
 
 template <class T, int N>
 void run_backward(int64_t rows, int64_t channels, const T* x, const T* weight, const float* mean,
-                  const float* scale, const T* dy, T* dx, float* partial, Stream stream) {
+                  const float* scale, const T* dy, const T* residual, T* dx, float* partial, Stream stream) {
   const int threads = threads_of(channels, N);
   const int64_t blocks = layer_norm_parts(rows);
   if (once(channels, threads, N))
     return launch(backward_once_kernel<T, N>, blocks, threads, 0, stream, rows, channels, x, weight, mean,
-                  scale, dy, dx, partial);
+                  scale, dy, residual, dx, partial);
   const int64_t room = partial != nullptr ? room_of_row(channels, threads, N) : 0;
   launch(backward_kernel<T, N>, blocks, threads, bytes_of_sums("layer_norm_backward", channels, 2 * room),
-         stream, rows, channels, room, x, weight, mean, scale, dy, dx, partial);
+         stream, rows, channels, room, x, weight, mean, scale, dy, residual, dx, partial);
 }
 
 }  // namespace
@@ -236,8 +247,8 @@ int64_t layer_norm_parts(int64_t rows) {
 
 template <class T>
 void layer_norm_backward(int64_t rows, int64_t channels, const T* x, const T* weight, const float* mean,
-                         const float* scale, const T* dy, T* dx, float* partial, T* dweight, T* dbias,
-                         Stream stream) {
+                         const float* scale, const T* dy, const T* residual, T* dx, float* partial,
+                         T* dweight, T* dbias, Stream stream) {
   if (channels == 0) return;
   if ((partial == nullptr) != (dweight == nullptr) || (partial == nullptr) != (dbias == nullptr))
     throw std::invalid_argument(
@@ -245,10 +256,10 @@ void layer_norm_backward(int64_t rows, int64_t channels, const T* x, const T* we
   if (rows > 0) {
     constexpr int kN = kVector<T>;
     if (channels % kN == 0 && aligned<kN>(x) && aligned<kN>(weight) && aligned<kN>(dy) && aligned<kN>(dx) &&
-        aligned<kN>(partial))
-      run_backward<T, kN>(rows, channels, x, weight, mean, scale, dy, dx, partial, stream);
+        aligned<kN>(residual) && aligned<kN>(partial))
+      run_backward<T, kN>(rows, channels, x, weight, mean, scale, dy, residual, dx, partial, stream);
     else
-      run_backward<T, 1>(rows, channels, x, weight, mean, scale, dy, dx, partial, stream);
+      run_backward<T, 1>(rows, channels, x, weight, mean, scale, dy, residual, dx, partial, stream);
   }
   if (partial == nullptr) return;
   sum_columns(layer_norm_parts(rows), channels, partial, dweight, dbias, stream);
@@ -258,7 +269,7 @@ void layer_norm_backward(int64_t rows, int64_t channels, const T* x, const T* we
   template void layer_norm_forward(int64_t, int64_t, float, const T*, const T*, const T*, T*, float*, \
                                    float*, Stream);                                                   \
   template void layer_norm_backward(int64_t, int64_t, const T*, const T*, const float*, const float*, \
-                                    const T*, T*, float*, T*, T*, Stream);
+                                    const T*, const T*, T*, float*, T*, T*, Stream);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(c10::BFloat16)
 WEFT_INSTANTIATE(c10::Half)

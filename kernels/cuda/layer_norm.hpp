@@ -21,13 +21,14 @@ constexpr int64_t kMostChannelsOfLayerNorm = 12288;
 // alone.
 int64_t layer_norm_parts(int64_t rows);
 
-// dx = scale (g - mean(g) - n mean(g n)) with g = dy weight and n = (x - mean) scale; dx may be dy. dweight =
-// the sum over rows of dy n, dbias = that of dy, in the same order in each run. partial: (2,
-// layer_norm_parts(rows), C), working memory; it, dweight and dbias may be null, all of them, if only dx is
-// wanted. Throws std::invalid_argument for more channels than shared memory has room for.
+// dx = residual + scale (g - mean(g) - n mean(g n)) with g = dy weight and n = (x - mean) scale; `residual`
+// may be null, dx may be dy or residual. dweight = the sum over rows of dy n, dbias = that of dy, in the same
+// order in each run. partial: (2, layer_norm_parts(rows), C), working memory; it, dweight and dbias may be
+// null, all of them, if only dx is wanted. Throws std::invalid_argument for more channels than shared memory
+// has room for.
 template <class T>
 void layer_norm_backward(int64_t rows, int64_t channels, const T* x, const T* weight, const float* mean,
-                         const float* scale, const T* dy, T* dx, float* partial, T* dweight, T* dbias,
-                         Stream stream);
+                         const float* scale, const T* dy, const T* residual, T* dx, float* partial,
+                         T* dweight, T* dbias, Stream stream);
 
 }  // namespace weft::kernels::cuda

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kMostThreads)
 template <class T, int N>
 __global__ void __launch_bounds__(kMostThreads)
     backward_kernel(int64_t rows, int64_t channels, const T* x, const T* weight, const float* scale,
-                    const T* dy, T* dx, float* partial) {
+                    const T* dy, const T* residual, T* dx, float* partial) {
   WEFT_DYNAMIC_SHARED(float, shared);
   float* const sums = shared + threadIdx.x;
   const int64_t begin = N * static_cast<int64_t>(threadIdx.x), stride = N * static_cast<int64_t>(blockDim.x);
@@ -77,6 +77,11 @@ __global__ void __launch_bounds__(kMostThreads)
       load(of_dy + c, up);
 #pragma unroll
       for (int k = 0; k < N; ++k) value[k] = factor * (up[k] * w[k] - value[k] * common);
+      if (residual != nullptr) {
+        load(residual + row * channels + c, up);
+#pragma unroll
+        for (int k = 0; k < N; ++k) value[k] += up[k];
+      }
       store(value, dx + row * channels + c);
     }
   }
@@ -88,12 +93,12 @@ __global__ void __launch_bounds__(kMostThreads)
 
 template <class T, int N>
 void run_backward(int64_t rows, int64_t channels, const T* x, const T* weight, const float* scale,
-                  const T* dy, T* dx, float* partial, Stream stream) {
+                  const T* dy, const T* residual, T* dx, float* partial, Stream stream) {
   const int threads = threads_of(channels, N);
   const int64_t floats = partial != nullptr ? room_of_row(channels, threads, N) : 0;
   launch(backward_kernel<T, N>, rms_norm_parts(rows), threads,
          bytes_of_sums("rms_norm_backward", channels, floats), stream, rows, channels, x, weight, scale, dy,
-         dx, partial);
+         residual, dx, partial);
 }
 
 }  // namespace
@@ -118,25 +123,25 @@ int64_t rms_norm_parts(int64_t rows) {
 
 template <class T>
 void rms_norm_backward(int64_t rows, int64_t channels, const T* x, const T* weight, const float* scale,
-                       const T* dy, T* dx, float* partial, T* dweight, Stream stream) {
+                       const T* dy, const T* residual, T* dx, float* partial, T* dweight, Stream stream) {
   if (channels == 0) return;
   if ((partial == nullptr) != (dweight == nullptr))
     throw std::invalid_argument("rms_norm_backward: partial and dweight must both be given or both be null");
   if (rows > 0) {
     if (channels % kVector<T> == 0 && aligned<kVector<T>>(x) && aligned<kVector<T>>(weight) &&
-        aligned<kVector<T>>(dy) && aligned<kVector<T>>(dx))
-      run_backward<T, kVector<T>>(rows, channels, x, weight, scale, dy, dx, partial, stream);
+        aligned<kVector<T>>(dy) && aligned<kVector<T>>(residual) && aligned<kVector<T>>(dx))
+      run_backward<T, kVector<T>>(rows, channels, x, weight, scale, dy, residual, dx, partial, stream);
     else
-      run_backward<T, 1>(rows, channels, x, weight, scale, dy, dx, partial, stream);
+      run_backward<T, 1>(rows, channels, x, weight, scale, dy, residual, dx, partial, stream);
   }
   if (dweight == nullptr) return;
   sum_columns<T>(rms_norm_parts(rows), channels, partial, dweight, nullptr, stream);
 }
 
-#define WEFT_INSTANTIATE(T)                                                                                 \
-  template void rms_norm_forward(int64_t, int64_t, float, const T*, const T*, T*, float*, Stream);          \
-  template void rms_norm_backward(int64_t, int64_t, const T*, const T*, const float*, const T*, T*, float*, \
-                                  T*, Stream);
+#define WEFT_INSTANTIATE(T)                                                                               \
+  template void rms_norm_forward(int64_t, int64_t, float, const T*, const T*, T*, float*, Stream);        \
+  template void rms_norm_backward(int64_t, int64_t, const T*, const T*, const float*, const T*, const T*, \
+                                  T*, float*, T*, Stream);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(c10::BFloat16)
 WEFT_INSTANTIATE(c10::Half)

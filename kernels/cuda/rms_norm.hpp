@@ -17,12 +17,12 @@ void rms_norm_forward(int64_t rows, int64_t channels, float epsilon, const T* x,
 // How many rows the weight's gradient is first summed in, a number that depends on the shape alone.
 int64_t rms_norm_parts(int64_t rows);
 
-// dx = scale (g - x scale² mean(g x)) with g = dy weight; dx may be dy. dweight = the sum over rows of
-// dy x scale, in the same order in each run. partial: (rms_norm_parts(rows), C), working memory; it and
-// dweight may be null if the weight needs no gradient. Throws std::invalid_argument for more channels than
-// shared memory has room for.
+// dx = residual + scale (g - x scale² mean(g x)) with g = dy weight; `residual` may be null, dx may be dy or
+// residual. dweight = the sum over rows of dy x scale, in the same order in each run. partial:
+// (rms_norm_parts(rows), C), working memory; it and dweight may be null if the weight needs no gradient.
+// Throws std::invalid_argument for more channels than shared memory has room for.
 template <class T>
 void rms_norm_backward(int64_t rows, int64_t channels, const T* x, const T* weight, const float* scale,
-                       const T* dy, T* dx, float* partial, T* dweight, Stream stream);
+                       const T* dy, const T* residual, T* dx, float* partial, T* dweight, Stream stream);
 
 }  // namespace weft::kernels::cuda

@@ -1,16 +1,20 @@
 #include "operators.hpp"
 
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_layer_norm_backward.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "cuda/attention_merge.hpp"
 #include "cuda/column_sums.hpp"
 #include "cuda/cross_entropy.hpp"
 #include "cuda/dropout.hpp"
 #include "cuda/gated.hpp"
+#include "cuda/gelu.hpp"
 #include "cuda/layer_norm.hpp"
 #include "cuda/rms_norm.hpp"
 #include "cuda/rotary.hpp"
@@ -38,6 +42,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, const at::Tenso
 
 std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const at::Tensor& x,
                                                      const at::Tensor& weight, const at::Tensor& scale,
+                                                     const std::optional<at::Tensor>& residual,
                                                      std::array<bool, 2> wanted) {
   const c10::DeviceGuard guard(x.device());
   const int64_t channels = x.size(-1), rows = scale.numel();
@@ -50,7 +55,8 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const
   }
   with_kernel_type("rms_norm_backward", x.scalar_type(), [&]<class T>(T) {
     gpu::rms_norm_backward<T>(rows, channels, x.const_data_ptr<T>(), weight.const_data_ptr<T>(),
-                              scale.const_data_ptr<float>(), dy.const_data_ptr<T>(), dx.mutable_data_ptr<T>(),
+                              scale.const_data_ptr<float>(), dy.const_data_ptr<T>(),
+                              residual ? residual->const_data_ptr<T>() : nullptr, dx.mutable_data_ptr<T>(),
                               wanted[1] ? partial.mutable_data_ptr<float>() : nullptr,
                               wanted[1] ? dweight.mutable_data_ptr<T>() : nullptr, stream());
   });
@@ -72,18 +78,18 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x, c
   return {y, mean, scale};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                                                   const at::Tensor& weight,
-                                                                   const at::Tensor& mean,
-                                                                   const at::Tensor& scale,
-                                                                   std::array<bool, 2> wanted) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(
+    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& mean,
+    const at::Tensor& scale, const std::optional<at::Tensor>& residual, std::array<bool, 2> wanted) {
   const c10::DeviceGuard guard(x.device());
   const int64_t channels = x.size(-1), rows = scale.numel();
   if (channels > gpu::kMostChannelsOfLayerNorm) {
     const auto [dx, dweight, dbias] = at::native_layer_norm_backward(
         dy.view({rows, channels}), x.view({rows, channels}), {channels}, mean.unsqueeze(1),
         scale.unsqueeze(1), weight, weight, {wanted[0], wanted[1], wanted[1]});
-    return {dx.defined() ? dx.view(x.sizes()) : dx, dweight, dbias};
+    if (!dx.defined()) return {dx, dweight, dbias};
+    const at::Tensor shaped = dx.view(x.sizes());
+    return {residual ? shaped + *residual : shaped, dweight, dbias};
   }
   const at::Tensor dx = at::empty_like(x);
   at::Tensor partial, dweight, dbias;
@@ -95,12 +101,27 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(const at::Ten
   with_kernel_type("layer_norm_backward", x.scalar_type(), [&]<class T>(T) {
     gpu::layer_norm_backward<T>(rows, channels, x.const_data_ptr<T>(), weight.const_data_ptr<T>(),
                                 mean.const_data_ptr<float>(), scale.const_data_ptr<float>(),
-                                dy.const_data_ptr<T>(), dx.mutable_data_ptr<T>(),
+                                dy.const_data_ptr<T>(), residual ? residual->const_data_ptr<T>() : nullptr,
+                                dx.mutable_data_ptr<T>(),
                                 wanted[1] ? partial.mutable_data_ptr<float>() : nullptr,
                                 wanted[1] ? dweight.mutable_data_ptr<T>() : nullptr,
                                 wanted[1] ? dbias.mutable_data_ptr<T>() : nullptr, stream());
   });
   return {wanted[0] ? dx : at::Tensor(), dweight, dbias};
+}
+
+std::tuple<at::Tensor, at::Tensor> gelu_backward(const at::Tensor& dy, const at::Tensor& x, int64_t kind) {
+  const c10::DeviceGuard guard(x.device());
+  const int64_t rows = x.size(0), channels = x.size(1);
+  const at::Tensor dx = at::empty_like(x), sums = at::empty({channels}, x.options()),
+                   partial = at::empty({gpu::column_sum_parts(rows, channels), channels},
+                                       x.options().dtype(at::kFloat));
+  with_kernel_type("gelu_backward", x.scalar_type(), [&]<class T>(T) {
+    gpu::gelu_backward<T>(static_cast<kernels::Gelu>(kind), rows, channels, x.const_data_ptr<T>(),
+                          dy.const_data_ptr<T>(), dx.mutable_data_ptr<T>(), partial.mutable_data_ptr<float>(),
+                          sums.mutable_data_ptr<T>(), stream());
+  });
+  return {dx, sums};
 }
 
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, int64_t kind) {
@@ -223,6 +244,37 @@ void cross_entropy_backward(const at::Tensor& gradient, const at::Tensor& logits
   });
 }
 
+// Shared memory that leaves a multiprocessor room for one block alone, where the rows of two blocks on each
+// would not stay in the second cache.
+int64_t idle_bytes_for(const at::Tensor& logits) {
+  constexpr double kUsable = 0.75;  // of the cache
+  const cudaDeviceProp& gpu = *at::cuda::getCurrentDeviceProperties();
+  const double row = static_cast<double>(logits.size(-1)) * static_cast<double>(logits.element_size());
+  if (2 * gpu.multiProcessorCount * row < kUsable * gpu.l2CacheSize) return 0;
+  return std::min(gpu.sharedMemPerMultiprocessor / 2,
+                  gpu.sharedMemPerBlockOptin - gpu.reservedSharedMemPerBlock);
+}
+
+at::Tensor cross_entropy_with_gradient(at::Tensor logits, const at::Tensor& labels, double gradient) {
+  const c10::DeviceGuard guard(logits.device());
+  const at::Tensor losses = at::empty({labels.numel()}, floats(logits));
+  with_kernel_type("cross_entropy_with_gradient", logits.scalar_type(), [&]<class T>(T) {
+    gpu::cross_entropy_with_gradient<T>(rows_of(logits.size(-1), labels), spaced_rows<T>(logits),
+                                        static_cast<float>(gradient), losses.mutable_data_ptr<float>(),
+                                        idle_bytes_for(logits), stream());
+  });
+  return sum_of(losses);
+}
+
+void rescale(at::Tensor x, const at::Tensor& actual, double expected) {
+  const c10::DeviceGuard guard(x.device());
+  const at::Tensor given = actual.to(at::kFloat);
+  with_kernel_type("rescale_", x.scalar_type(), [&]<class T>(T) {
+    gpu::rescale<T>(x.numel() / x.size(-1), x.size(-1), spaced_rows<T>(x), given.const_data_ptr<float>(),
+                    static_cast<float>(expected), stream());
+  });
+}
+
 std::tuple<at::Tensor, at::Tensor> cross_entropy_parts(const at::Tensor& logits, const at::Tensor& labels) {
   const c10::DeviceGuard guard(logits.device());
   const int64_t rows = labels.numel();
@@ -292,11 +344,14 @@ void register_operators() {
     implement<GatedBackward>(*library, gated_backward);
     implement<Rotate>(*library, rotate);
     implement<ColumnSums>(*library, column_sums);
+    implement<GeluBackward>(*library, gelu_backward);
     implement<Dropout>(*library, dropout);
     implement<DropoutBackward>(*library, dropout_backward);
     implement<Bernoulli>(*library, bernoulli);
     implement<CrossEntropy>(*library, cross_entropy);
     implement<CrossEntropyBackward>(*library, cross_entropy_backward);
+    implement<CrossEntropyWithGradient>(*library, cross_entropy_with_gradient);
+    implement<Rescale>(*library, rescale);
     implement<CrossEntropyParts>(*library, cross_entropy_parts);
     implement<CrossEntropyRebase>(*library, cross_entropy_rebase);
     implement<CrossEntropyFinish>(*library, cross_entropy_finish);

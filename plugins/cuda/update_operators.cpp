@@ -1,3 +1,4 @@
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -102,10 +103,35 @@ std::optional<at::Tensor> scaled(at::TensorList gradients, double factor) {
   return std::nullopt;
 }
 
-// The type of the copies in half precision, of which the ranges of Adam and SGD have none: the strategy makes
-// them.
-template <class Gradient>
-using Copy = std::conditional_t<std::is_same_v<Gradient, float>, c10::BFloat16, Gradient>;
+template <class C>
+C* copy_of(at::TensorList working, size_t i) {
+  return working.empty() ? nullptr : working[i].data_ptr<C>();
+}
+
+void fill(at::TensorList working, at::TensorList values) {
+  if (!working.empty()) at::_foreach_copy_(working, values);
+}
+
+template <class G, class C>
+constexpr bool kWritesCopies = std::is_same_v<G, float> ? !std::is_same_v<C, float> : std::is_same_v<G, C>;
+
+// Calls launch(copies, G(), C()) with the types of gradients and working copies. The kernels write copies of
+// the type of half-precision gradients, and of either half precision beside gradients in fp32; others are
+// filled afterwards.
+template <class Launch>
+void with_update(const char* name, at::TensorList values, at::TensorList gradients, at::TensorList working,
+                 const Launch& launch) {
+  const at::ScalarType of_gradients = gradients.front().scalar_type();
+  const at::ScalarType without = of_gradients == at::kFloat ? at::kBFloat16 : of_gradients;
+  const bool writes =
+      !working.empty() && (of_gradients == at::kFloat || of_gradients == working.front().scalar_type());
+  with_kernel_type(name, of_gradients, [&]<class G>(G) {
+    with_kernel_type(name, writes ? working.front().scalar_type() : without, [&]<class C>(C) {
+      if constexpr (kWritesCopies<G, C>) launch(writes ? working : at::TensorList(), G(), C());
+    });
+  });
+  if (!writes) fill(working, values);
+}
 
 // Launches `rule(table, numbers, decision)` for a table of ranges in fp32.
 template <class Range, class Rule>
@@ -123,8 +149,8 @@ void launch_rule(at::TensorList values, const std::vector<Range>& ranges, const 
 }
 
 void adam(at::TensorList values, at::TensorList gradients, at::TensorList averages, at::TensorList squares,
-          double step, double lr, double beta1, double beta2, double eps, double weight_decay, bool decoupled,
-          double factor) {
+          at::TensorList working, double step, double lr, double beta1, double beta2, double eps,
+          double weight_decay, bool decoupled, double factor) {
   const c10::DeviceGuard guard(values.front().device());
   if (values.front().scalar_type() == at::kDouble) {
     const std::vector<at::Tensor> counts(values.size(),
@@ -136,47 +162,51 @@ void adam(at::TensorList values, at::TensorList gradients, at::TensorList averag
     else
       at::_fused_adam_(values, gradients, averages, squares, {}, counts, lr, beta1, beta2, weight_decay, eps,
                        /*amsgrad=*/false, /*maximize=*/false, divisor);
-    return;
+    return fill(working, values);
   }
   const bool corrects = std::isfinite(step);
   const kernels::StepNumbers numbers =
       kernels::step_numbers({lr, beta1, beta2, corrects}, corrects ? static_cast<int64_t>(step) : 1);
-  with_kernel_type("adam_", gradients.front().scalar_type(), [&]<class G>(G) {
-    std::vector<gpu::AdamRange<G, Copy<G>>> ranges;
+  const auto launch = [&]<class G, class C>(at::TensorList copies, G, C) {
+    std::vector<gpu::AdamRange<G, C>> ranges;
     for (size_t i = 0; i < values.size(); ++i)
       ranges.push_back({values[i].data_ptr<float>(), averages[i].data_ptr<float>(),
-                        squares[i].data_ptr<float>(), gradients[i].const_data_ptr<G>(), nullptr, 0});
+                        squares[i].data_ptr<float>(), gradients[i].const_data_ptr<G>(), copy_of<C>(copies, i),
+                        0});
     launch_rule(
         values, ranges, numbers, factor, [&](const auto& table, const auto* steps, const auto* decision) {
-          gpu::adam<G, Copy<G>>(table, kernels::adam_factors(lr, beta1, beta2, eps, weight_decay, decoupled),
-                                steps, decision, stream());
+          gpu::adam<G, C>(table, kernels::adam_factors(lr, beta1, beta2, eps, weight_decay, decoupled), steps,
+                          decision, stream());
         });
-  });
+  };
+  with_update("adam_", values, gradients, working, launch);
 }
 
-void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr, double momentum,
-         double dampening, double weight_decay, bool nesterov, bool first, double factor) {
+void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta, at::TensorList working,
+         double lr, double momentum, double dampening, double weight_decay, bool nesterov, bool first,
+         double factor) {
   const c10::DeviceGuard guard(values.front().device());
   if (values.front().scalar_type() == at::kDouble) {
     const auto divisor = scaled(gradients, factor);
     at::_fused_sgd_(values, gradients, momenta, weight_decay, momentum, lr, dampening, nesterov,
                     /*maximize=*/false, first, divisor);
-    return;
+    return fill(working, values);
   }
   kernels::StepNumbers numbers = kernels::step_numbers({lr, 0, 0, false}, 1);
   numbers.first = first ? 1 : 0;
   const kernels::SgdFactors factors = {static_cast<float>(momentum), static_cast<float>(1 - dampening),
                                        static_cast<float>(weight_decay), nesterov};
-  with_kernel_type("sgd_", gradients.front().scalar_type(), [&]<class G>(G) {
-    std::vector<gpu::SgdRange<G, Copy<G>>> ranges;
+  const auto launch = [&]<class G, class C>(at::TensorList copies, G, C) {
+    std::vector<gpu::SgdRange<G, C>> ranges;
     for (size_t i = 0; i < values.size(); ++i)
       ranges.push_back({values[i].data_ptr<float>(), momenta.empty() ? nullptr : momenta[i].data_ptr<float>(),
-                        gradients[i].const_data_ptr<G>(), nullptr, 0});
+                        gradients[i].const_data_ptr<G>(), copy_of<C>(copies, i), 0});
     launch_rule(values, ranges, numbers, factor,
                 [&](const auto& table, const auto* steps, const auto* decision) {
-                  gpu::sgd<G, Copy<G>>(table, factors, steps, decision, stream());
+                  gpu::sgd<G, C>(table, factors, steps, decision, stream());
                 });
-  });
+  };
+  with_update("sgd_", values, gradients, working, launch);
 }
 
 // What the rules of range_rules.hpp take. Lists may be empty; `counted` has begin and count of each range.

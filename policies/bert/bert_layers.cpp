@@ -47,14 +47,12 @@ SelfAttention::SelfAttention(const BertConfig& config, at::ScalarType dtype)
 }
 
 at::Tensor SelfAttention::operator()(const at::Tensor& x, const at::Tensor& mask) const {
-  const auto heads = [&](const nn::Linear& layer) {
-    return layer(x).unflatten(-1, {num_attention_heads, -1});
-  };
+  const std::vector<at::Tensor> mixed = nn::linears(x, {query.get(), key.get(), value.get()});
+  const auto heads = [&](size_t i) { return mixed[i].unflatten(-1, {num_attention_heads, -1}); };
   nn::AttentionOptions options;
   options.causal = causal_;
   if (is_training()) options.dropout = dropout->probability;
-  const at::Tensor q = heads(*query), k = heads(*key), v = heads(*value);
-  return attend(q, k, v, mask, options);
+  return attend(heads(0), heads(1), heads(2), mask, options);
 }
 
 Output::Output(const BertConfig& config, int64_t in, at::ScalarType dtype) : torch::nn::Module("output") {
@@ -82,7 +80,7 @@ Block::Block(const BertConfig& config, at::ScalarType dtype) {
 
 at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& mask) const {
   const at::Tensor attended = (*attention_output)((*self)(x, mask), x);
-  return (*output)((*intermediate_act_fn)((*intermediate)(attended)), attended);
+  return (*output)(intermediate_act_fn->of_linear(*intermediate, attended), attended);
 }
 
 }  // namespace weft::bert

@@ -90,7 +90,7 @@ Mlp::Mlp(const BloomConfig& config, at::ScalarType dtype) {
 }
 
 at::Tensor Mlp::operator()(const at::Tensor& x) const {
-  return (*dense_4h_to_h)((*gelu_impl)((*dense_h_to_4h)(x)));
+  return (*dense_4h_to_h)(gelu_impl->of_linear(*dense_h_to_4h, x));
 }
 
 Block::Block(const BloomConfig& config, at::ScalarType dtype)
@@ -103,11 +103,11 @@ Block::Block(const BloomConfig& config, at::ScalarType dtype)
 }
 
 at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& padding) const {
-  const at::Tensor normed = (*input_layernorm)(x);
-  const at::Tensor attended =
-      dropout->added(adds_to_normed_ ? normed : x, (*self_attention)(normed, padding));
-  const at::Tensor again = (*post_attention_layernorm)(attended);
-  return dropout->added(adds_to_normed_ ? again : attended, (*mlp)(again));
+  const auto residual = [&](const nn::Branch& of) { return adds_to_normed_ ? of.normed : of.kept; };
+  const nn::Branch first = input_layernorm->branch(x);
+  const nn::Branch second = post_attention_layernorm->branch(
+      dropout->added(residual(first), (*self_attention)(first.normed, padding)));
+  return dropout->added(residual(second), (*mlp)(second.normed));
 }
 
 using HeadSetting = nn::HeadSetting<BloomConfig>;

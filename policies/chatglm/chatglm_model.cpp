@@ -50,6 +50,7 @@ class Norm {
           name, std::make_shared<nn::LayerNorm>(config.hidden_size, config.layernorm_epsilon, dtype));
   }
   at::Tensor operator()(const at::Tensor& x) const { return rms_ ? (*rms_)(x) : (*layer_)(x); }
+  nn::Branch branch(const at::Tensor& x) const { return rms_ ? rms_->branch(x) : layer_->branch(x); }
   torch::nn::Module* module() const {
     return rms_ ? static_cast<torch::nn::Module*>(rms_.get()) : layer_.get();
   }
@@ -182,11 +183,11 @@ Block::Block(const ChatGlmConfig& config, std::shared_ptr<const nn::Rotary> rota
       adds_to_norm_(config.apply_residual_connection_post_layernorm) {}
 
 at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& mask) const {
-  const at::Tensor normed = input_layernorm(x);
-  const at::Tensor attended =
-      hidden_dropout->added(adds_to_norm_ ? normed : x, (*self_attention)(normed, positions, mask));
-  const at::Tensor normed_again = post_attention_layernorm(attended);
-  return hidden_dropout->added(adds_to_norm_ ? normed_again : attended, (*mlp)(normed_again));
+  const auto residual = [&](const nn::Branch& of) { return adds_to_norm_ ? of.normed : of.kept; };
+  const nn::Branch first = input_layernorm.branch(x);
+  const nn::Branch second = post_attention_layernorm.branch(
+      hidden_dropout->added(residual(first), (*self_attention)(first.normed, positions, mask)));
+  return hidden_dropout->added(residual(second), (*mlp)(second.normed));
 }
 
 struct HeadSetting {

@@ -89,7 +89,7 @@ Mlp::Mlp(const Gpt2Config& config, at::ScalarType dtype) {
 }
 
 at::Tensor Mlp::operator()(const at::Tensor& x) const {
-  return (*c_proj)((*act)((*c_fc)(x)));
+  return (*c_proj)(act->of_linear(*c_fc, x));
 }
 
 Block::Block(const Gpt2Config& config, int64_t layer, at::ScalarType dtype) {
@@ -103,8 +103,9 @@ Block::Block(const Gpt2Config& config, int64_t layer, at::ScalarType dtype) {
 }
 
 at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& mask) const {
-  const at::Tensor attended = attn->resid_dropout->added(x, (*attn)((*ln_1)(x), mask));
-  return mlp->dropout->added(attended, (*mlp)((*ln_2)(attended)));
+  const nn::Branch first = ln_1->branch(x);
+  const nn::Branch second = ln_2->branch(attn->resid_dropout->added(first.kept, (*attn)(first.normed, mask)));
+  return mlp->dropout->added(second.kept, (*mlp)(second.normed));
 }
 
 using HeadSetting = nn::HeadSetting<Gpt2Config>;

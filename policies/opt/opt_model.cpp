@@ -69,12 +69,12 @@ Attention::Attention(const OptConfig& config, at::ScalarType dtype) : num_heads(
 }
 
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& mask) const {
-  const auto heads = [&](const nn::Linear& layer) { return layer(x).unflatten(-1, {num_heads, -1}); };
+  const std::vector<at::Tensor> mixed = nn::linears(x, {q_proj.get(), k_proj.get(), v_proj.get()});
+  const auto heads = [&](size_t i) { return mixed[i].unflatten(-1, {num_heads, -1}); };
   nn::AttentionOptions options;
   options.causal = true;
   if (is_training()) options.dropout = attn_dropout->probability;
-  const at::Tensor q = heads(*q_proj), k = heads(*k_proj), v = heads(*v_proj);
-  return (*out_proj)(attend(q, k, v, mask, options));
+  return (*out_proj)(attend(heads(0), heads(1), heads(2), mask, options));
 }
 
 Block::Block(const OptConfig& config, at::ScalarType dtype) : norm_before_(config.do_layer_norm_before) {
@@ -92,10 +92,12 @@ Block::Block(const OptConfig& config, at::ScalarType dtype) : norm_before_(confi
 }
 
 at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& mask) const {
-  const auto mlp = [&](const at::Tensor& y) { return (*fc2)((*activation_fn)((*fc1)(y))); };
+  const auto mlp = [&](const at::Tensor& y) { return (*fc2)(activation_fn->of_linear(*fc1, y)); };
   if (norm_before_) {
-    const at::Tensor attended = dropout->added(x, (*self_attn)((*self_attn_layer_norm)(x), mask));
-    return dropout->added(attended, mlp((*final_layer_norm)(attended)));
+    const nn::Branch first = self_attn_layer_norm->branch(x);
+    const nn::Branch second =
+        final_layer_norm->branch(dropout->added(first.kept, (*self_attn)(first.normed, mask)));
+    return dropout->added(second.kept, mlp(second.normed));
   }
   const at::Tensor attended = (*self_attn_layer_norm)(dropout->added(x, (*self_attn)(x, mask)));
   return (*final_layer_norm)(dropout->added(attended, mlp(attended)));

@@ -74,22 +74,20 @@ Attention::Attention(const T5Config& config, Direction direction, bool has_bias,
 
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& source,
                                  const at::Tensor& mask) const {
-  const auto heads = [&](const nn::Linear& layer, const at::Tensor& from) {
-    return layer(from).unflatten(-1, {n_heads, head_size_});
-  };
+  const auto split = [&](const at::Tensor& all) { return all.unflatten(-1, {n_heads, head_size_}); };
   nn::AttentionOptions options;
   options.scale = 1;
   options.mask_is_causal = causal_;
   if (is_training()) options.dropout = dropout->probability;
-  const at::Tensor queries = heads(*q, x);
   if (source.defined()) {
     const auto keys_and_values = [&] {
-      return nn::KeyValueCache::KeysValues{heads(*k, source), heads(*v, source)};
+      const std::vector<at::Tensor> both = nn::linears(source, {k.get(), v.get()});
+      return nn::KeyValueCache::KeysValues{split(both[0]), split(both[1])};
     };
-    return (*o)(attend_source(queries, keys_and_values, mask, options));
+    return (*o)(attend_source(split((*q)(x)), keys_and_values, mask, options));
   }
-  const at::Tensor keys = heads(*k, x), values = heads(*v, x);
-  return (*o)(attend(queries, keys, values, mask, options));
+  const std::vector<at::Tensor> mixed = nn::linears(x, {q.get(), k.get(), v.get()});
+  return (*o)(attend(split(mixed[0]), split(mixed[1]), split(mixed[2]), mask, options));
 }
 
 at::Tensor Attention::position_bias(int64_t positions, const at::Tensor& padding) const {
@@ -126,8 +124,9 @@ FeedForward::FeedForward(const T5Config& config, at::ScalarType dtype) {
 }
 
 at::Tensor FeedForward::operator()(const at::Tensor& x) const {
-  const at::Tensor inner = wi ? (*act)((*wi)(x)) : (*act)((*wi_0)(x), (*wi_1)(x));
-  return (*wo)((*dropout)(inner));
+  if (wi) return (*wo)((*dropout)(act->of_linear(*wi, x)));
+  const std::vector<at::Tensor> inner = nn::linears(x, {wi_0.get(), wi_1.get()});
+  return (*wo)((*dropout)((*act)(inner[0], inner[1])));
 }
 
 at::Tensor finite(const at::Tensor& x) {

@@ -107,7 +107,8 @@ class Residual : public torch::nn::Module {
   }
   template <class... Others>
   at::Tensor operator()(const at::Tensor& x, const Others&... others) const {
-    return finite(dropout->added(x, (*inner)((*layer_norm)(x), others...)));
+    const nn::Branch branch = layer_norm->branch(x);
+    return finite(dropout->added(branch.kept, (*inner)(branch.normed, others...)));
   }
 
   std::shared_ptr<Inner> inner;

@@ -127,13 +127,14 @@ SelfAttention::SelfAttention(const VitConfig& config, at::ScalarType dtype)
 }
 
 at::Tensor SelfAttention::operator()(const at::Tensor& queried, const at::Tensor& x) const {
-  const auto heads = [&](const nn::Linear& linear, const at::Tensor& from) {
-    return linear(from).unflatten(-1, {num_heads, -1});
-  };
-  const at::Tensor q = heads(*query, queried), k = heads(*key, x), v = heads(*value, x);
+  std::vector<const nn::Linear*> of_x = {key.get(), value.get()};
+  if (queried.is_same(x)) of_x.push_back(query.get());
+  std::vector<at::Tensor> mixed = nn::linears(x, of_x);
+  if (mixed.size() == 2) mixed.push_back((*query)(queried));
+  const auto heads = [&](size_t i) { return mixed[i].unflatten(-1, {num_heads, -1}); };
   nn::AttentionOptions options;
   if (is_training()) options.dropout = dropout->probability;
-  return attend(q, k, v, {}, options);
+  return attend(heads(2), heads(0), heads(1), {}, options);
 }
 
 Output::Output(const VitConfig& config, int64_t in, at::ScalarType dtype) {
@@ -170,9 +171,10 @@ bool Block::can_skip_positions() const {
 at::Tensor Block::operator()(const at::Tensor& x) const {
   const bool skips = can_skip_positions();
   const auto read = [&](const at::Tensor& all) { return skips ? nn::first_position(all) : all; };
-  const at::Tensor normed = (*layernorm_before)(x);
-  const at::Tensor attended = attention_output->added(read(x), (*attention)(read(normed), normed));
-  const at::Tensor y = output->added(attended, (*act)((*intermediate)((*layernorm_after)(attended))));
+  const nn::Branch first = layernorm_before->branch(x);
+  const nn::Branch second = layernorm_after->branch(
+      attention_output->added(read(first.kept), (*attention)(read(first.normed), first.normed)));
+  const at::Tensor y = output->added(second.kept, act->of_linear(*intermediate, second.normed));
   return skips ? nn::with_unread_positions(y, x.size(1)) : y;
 }
 

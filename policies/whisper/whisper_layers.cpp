@@ -33,21 +33,19 @@ Attention::Attention(const WhisperConfig& config, int64_t heads, bool causal, at
 
 at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& source,
                                  const at::Tensor& mask) const {
-  const auto heads = [&](const nn::Linear& layer, const at::Tensor& from) {
-    return layer(from).unflatten(-1, {num_heads, -1});
-  };
+  const auto split = [&](const at::Tensor& all) { return all.unflatten(-1, {num_heads, -1}); };
   nn::AttentionOptions options;
   options.causal = causal_;
   if (is_training()) options.dropout = attn_dropout->probability;
-  const at::Tensor q = heads(*q_proj, x);
   if (source.defined()) {
     const auto keys_and_values = [&] {
-      return nn::KeyValueCache::KeysValues{heads(*k_proj, source), heads(*v_proj, source)};
+      const std::vector<at::Tensor> both = nn::linears(source, {k_proj.get(), v_proj.get()});
+      return nn::KeyValueCache::KeysValues{split(both[0]), split(both[1])};
     };
-    return (*out_proj)(attend_source(q, keys_and_values, mask, options));
+    return (*out_proj)(attend_source(split((*q_proj)(x)), keys_and_values, mask, options));
   }
-  const at::Tensor k = heads(*k_proj, x), v = heads(*v_proj, x);
-  return (*out_proj)(attend(q, k, v, mask, options));
+  const std::vector<at::Tensor> mixed = nn::linears(x, {q_proj.get(), k_proj.get(), v_proj.get()});
+  return (*out_proj)(attend(split(mixed[0]), split(mixed[1]), split(mixed[2]), mask, options));
 }
 
 Block::Block(const WhisperConfig& config, Side side, at::ScalarType dtype) {
@@ -77,11 +75,15 @@ Block::Block(const WhisperConfig& config, Side side, at::ScalarType dtype) {
 }
 
 at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& source, const at::Tensor& padding) const {
-  at::Tensor hidden = dropout->added(x, (*self_attn)((*self_attn_layer_norm)(x), {}, padding));
-  if (encoder_attn)
-    hidden = dropout->added(hidden, (*encoder_attn)((*encoder_attn_layer_norm)(hidden), source, {}));
-  const at::Tensor inner = (*activation_dropout)((*activation_fn)((*fc1)((*final_layer_norm)(hidden))));
-  const at::Tensor result = dropout->added(hidden, (*fc2)(inner));
+  nn::Branch branch = self_attn_layer_norm->branch(x);
+  at::Tensor hidden = dropout->added(branch.kept, (*self_attn)(branch.normed, {}, padding));
+  if (encoder_attn) {
+    branch = encoder_attn_layer_norm->branch(hidden);
+    hidden = dropout->added(branch.kept, (*encoder_attn)(branch.normed, source, {}));
+  }
+  branch = final_layer_norm->branch(hidden);
+  const at::Tensor inner = (*activation_dropout)(activation_fn->of_linear(*fc1, branch.normed));
+  const at::Tensor result = dropout->added(branch.kept, (*fc2)(inner));
   return encoder_attn ? result : finite(result);
 }
 

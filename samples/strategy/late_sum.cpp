@@ -39,7 +39,6 @@ class LateSum final : public weft::Strategy {
   }
 
   void publish(weft::ShardSink& sink) const override { values_.publish(sink); }
-  void values_changed() override { values_.refresh(); }
   void zero_gradients() override {
     forget();
     summed_ = false;

@@ -47,7 +47,6 @@ void WholeGradients::publish(ShardSink& sink) const {
 
 void WholeGradients::values_changed() {
   replicas_.values_changed(buckets_);
-  values_.refresh();
 }
 
 void WholeGradients::zero() {

@@ -1,9 +1,5 @@
 #include "weft/kit/whole_values.hpp"
 
-#include <ATen/ops/_foreach_copy.h>
-
-#include <vector>
-
 #include "weft/torch/pools.hpp"
 
 namespace weft::kit {
@@ -21,19 +17,10 @@ void WholeValues::build(const Training& training) {
 void WholeValues::publish(ShardSink& sink) const {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& gradient = parameters_[i].gradient();
-    sink.shard(parameters_[i], 0, masters_[i], gradient.defined() ? gradient.view(-1) : at::Tensor(), 0);
-  }
-}
-
-void WholeValues::refresh() {
-  std::vector<at::Tensor> masters, copies;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor working = parameters_[i].tensor().detach().view(-1);
-    if (working.is_alias_of(masters_[i])) continue;
-    masters.push_back(masters_[i]);
-    copies.push_back(working);
+    sink.shard(parameters_[i], 0, masters_[i], gradient.defined() ? gradient.view(-1) : at::Tensor(), 0, 0,
+               working.is_alias_of(masters_[i]) ? at::Tensor() : working);
   }
-  if (!copies.empty()) at::_foreach_copy_(copies, masters);
 }
 
 }  // namespace weft::kit

@@ -15,6 +15,11 @@ ZeroFill fill_of(const ZeroValues::Bucket& bucket, int64_t capacity) {
           ZeroFill::alignment_of(static_cast<int64_t>(c10::elementSize(bucket.dtype)))};
 }
 
+// Returns true if the host makes the working copies: if master weights are in the memory of the layers.
+bool host_rounds(const ZeroValues::Bucket& bucket) {
+  return bucket.master.defined() && bucket.master.device() == bucket.values.device();
+}
+
 }  // namespace
 
 void ZeroValues::build(const Training& training, int64_t capacity, uint32_t home) {
@@ -100,7 +105,8 @@ void ZeroValues::wait() const {
 void ZeroValues::gather() {
   at::NoGradGuard no_grad;
   for (Bucket& bucket : buckets_)
-    if (bucket.master.defined()) copy_values(bucket.ranks.own(bucket.values), bucket.master);
+    if (bucket.master.defined() && !host_rounds(bucket))
+      copy_values(bucket.ranks.own(bucket.values), bucket.master);
   size_t levels = 0;
   for (const Bucket& bucket : buckets_) levels = std::max(levels, bucket.ranks.levels());
   for (size_t level = levels; level-- > 0;)
@@ -115,13 +121,14 @@ void ZeroValues::publish(const ShardSink& sink, const std::function<at::Tensor(s
   wait();  // the host may overwrite the owned parts, which are being all-gathered
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
-    const at::Tensor masters = bucket.master.defined() ? bucket.master : bucket.ranks.own(bucket.values);
-    const at::Tensor gradients = sums(b);
+    const at::Tensor own_values = bucket.ranks.own(bucket.values), gradients = sums(b);
+    const at::Tensor& masters = bucket.master.defined() ? bucket.master : own_values;
     for (const Entry& entry : bucket.entries)
       if (const OwnRange own = owned(bucket, entry); own.count > 0)
         sink.shard(entry.parameter, own.begin, masters.narrow(0, own.place, own.count),
                    gradients.defined() ? gradients.narrow(0, own.place, own.count) : at::Tensor(),
-                   bucket.axes);
+                   bucket.axes, 0,
+                   host_rounds(bucket) ? own_values.narrow(0, own.place, own.count) : at::Tensor());
   }
   for (const Frozen& frozen : frozen_) sink.shard(frozen.parameter, 0, frozen.values, at::Tensor(), 0);
 }

@@ -13,7 +13,7 @@ AdamW; no dropout.
   products        the matrix products of a step alone, by torch.mm in bf16, with the vocabulary rounded up to a multiple of 64
 
 Times are of a step, the mean after warm-up. Weft reads the loss of each step; PyTorch reads none. Memory is the largest sum of tensors on the GPU.
-`fraction` is the time of the products over that of the step. --profile writes the time of each of Weft's kernels in one step. Also
+`fraction` is the time of the products over that of the step. --profile writes the time of each of Weft's kernels in two steps, and the pauses between them. Also
 prints the rate of a copy on the GPU, reading and writing. Needs a Python with torch 2.11 and transformers, and a build with
 -DWEFT_BENCHMARKS=ON and the device cuda.
 """
@@ -120,7 +120,7 @@ def train_weft(arguments, run, model):
     step = json_lines([str(arguments.program), "booster", str(config_of(model)), str(batch), str(length), str(arguments.steps), options]
                       + ["profile"] * bool(arguments.profile), arguments.timeout)[-1]
     return dict(seconds=statistics.mean(step["seconds"][WARM_UP:]), mib=step["device_mib_peak"], loss=step["loss"],
-                kernels=step.get("kernels"))
+                profile={key: step[key] for key in ("kernels", "pauses") if key in step})
 
 
 def run_of(arguments, run, model):
@@ -164,8 +164,8 @@ def main():
                 print(f"{model} {run}: {time.monotonic() - begin:.0f} s", file=sys.stderr)
             if run == "products":
                 alone = found["seconds"]
-            if found.get("kernels"):
-                profiles[f"{model} {run}"] = found["kernels"]
+            if found.get("profile"):
+                profiles[f"{model} {run}"] = found["profile"]
             fraction = f"{alone / found['seconds']:.2f}" if alone else ""
             last = f"{found['loss']:.4f}" if "loss" in found else f"{found['tflops']:.0f} TFLOP/s, copy {found['copy_gb_s']:.0f} GB/s"
             print(f"| {model} | {run} | {1000 * found['seconds']:.2f} | {tokens / found['seconds']:.0f} | {fraction} | {found['mib']:.0f} |"

@@ -2,8 +2,9 @@
 // line of JSON per rank.
 //   training_step MODE CONFIG BATCH SEQUENCE STEPS [BOOSTER_OPTIONS_JSON] [profile]
 // MODE booster trains with weft::Booster. MODE loop trains the same model with the same update rule in a
-// hand-written libtorch loop on one rank, to measure the cost of Booster itself. `profile` runs one more step
-// under libtorch's profiler, and adds the time of each kernel.
+// hand-written libtorch loop on one rank, to measure the cost of Booster itself. `profile` runs two more
+// steps under libtorch's profiler, and adds the time of each kernel and, on a device, the pauses between
+// them.
 #include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full_like.h>
@@ -15,6 +16,7 @@
 #include <weft/nn/token_model.hpp>
 #include <weft/weft.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -22,6 +24,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "device/device.hpp"
 
@@ -53,9 +58,35 @@ double loopback_mib() {
   return 0;
 }
 
-// Runs `work` under libtorch's profiler. Returns for each name how often it ran and its seconds: of kernels of
-// the device, or on the CPU of operators, each with those that it calls.
-nlohmann::json profile(const std::function<void()>& work) {
+// An interval in which a kernel ran, in ns.
+struct Ran {
+  int64_t begin, end;
+  std::string name;
+};
+
+// Returns the seconds in which no kernel ran between the first and the last, and the longest of these pauses:
+// each with its seconds, the kernel before it and the one after it.
+nlohmann::json pauses_between(std::vector<Ran> kernels) {
+  constexpr size_t kLongest = 12;
+  std::sort(kernels.begin(), kernels.end(), [](const Ran& a, const Ran& b) { return a.begin < b.begin; });
+  std::vector<std::tuple<double, std::string, std::string>> pauses;
+  double idle = 0;
+  for (size_t i = 1, last = 0; i < kernels.size(); ++i) {
+    const double seconds = 1e-9 * static_cast<double>(kernels[i].begin - kernels[last].end);
+    if (seconds > 0) {
+      idle += seconds;
+      pauses.emplace_back(seconds, kernels[last].name, kernels[i].name);
+    }
+    if (kernels[i].end > kernels[last].end) last = i;
+  }
+  std::sort(pauses.rbegin(), pauses.rend());
+  pauses.resize(std::min(pauses.size(), kLongest));
+  return {{"idle_seconds", idle}, {"longest", pauses}};
+}
+
+// Runs `work` under libtorch's profiler. Returns for each name how often it ran and its seconds: of kernels
+// of the device, or on the CPU of operators, each with those that it calls; and the pauses of the device.
+std::pair<nlohmann::json, nlohmann::json> profile(const std::function<void()>& work) {
   namespace profiler = torch::autograd::profiler;
   const bool on_host = weft::device::current().is_host();
   const std::set<torch::profiler::impl::ActivityType> activities = {
@@ -67,15 +98,18 @@ nlohmann::json profile(const std::function<void()>& work) {
   weft::device::synchronise();
   const auto result = profiler::disableProfiler();
   std::map<std::string, std::pair<int64_t, double>> kernels;
+  std::vector<Ran> in_order;
   for (const profiler::KinetoEvent& event : result->events()) {
     if ((event.deviceType() == weft::device::kHost) != on_host) continue;
     auto& [count, seconds] = kernels[event.name()];
     ++count;
     seconds += 1e-9 * static_cast<double>(event.durationNs());
+    const auto begin = static_cast<int64_t>(event.startNs());
+    in_order.push_back({begin, begin + static_cast<int64_t>(event.durationNs()), event.name()});
   }
   nlohmann::json list = nlohmann::json::object();
   for (const auto& [name, measured] : kernels) list[name] = {measured.first, measured.second};
-  return list;
+  return {list, on_host ? nlohmann::json() : pauses_between(std::move(in_order))};
 }
 
 // Returns labels of every seventh token alone, about as many as masked language models learn from.
@@ -203,8 +237,12 @@ int main(int argc, char** argv) try {
   }
   world.block_all();
   const weft::device::MemoryUse memory = weft::device::memory_use();
-  nlohmann::json kernels;
-  if (argc > 7 && std::string(argv[7]) == "profile") kernels = profile([&] { step(); });
+  nlohmann::json kernels, pauses;
+  if (argc > 7 && std::string(argv[7]) == "profile")
+    std::tie(kernels, pauses) = profile([&] {
+      step();
+      step();
+    });
   nlohmann::json line = {{"rank", world.rank()},
                          {"world", world.size()},
                          {"tokens", size * length * data_size},
@@ -217,6 +255,7 @@ int main(int argc, char** argv) try {
                          {"device_mib_peak", static_cast<double>(memory.peak) / (1 << 20)},
                          {"communicated_bytes", weft::communicated_bytes()}};
   if (!kernels.is_null()) line["kernels"] = kernels;
+  if (!pauses.is_null()) line["pauses"] = pauses;
   std::printf("%s\n", line.dump().c_str());
   return 0;
 } catch (const std::exception& error) {

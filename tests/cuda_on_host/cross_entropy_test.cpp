@@ -86,6 +86,25 @@ Results run(const std::vector<float>& logits, const std::vector<int64_t>& labels
   return {losses.values(), log_sum_exp, sum.values(), without_gaps(gradient.values(), rows, gap)};
 }
 
+// Losses and gradient of one pass. The gradient is first computed for twice the scale, and then for `scale`.
+template <class T>
+Results run_at_once(const std::vector<float>& logits, const std::vector<int64_t>& labels, float scale,
+                    int64_t shift, int64_t gap = 0) {
+  const auto rows = static_cast<int64_t>(labels.size()), classes = static_cast<int64_t>(logits.size()) / rows;
+  Buffer<T> memory(with_gaps(logits, rows, gap), shift);
+  Buffer<int64_t> on_device(labels);
+  Buffer<float> losses(rows), factor(std::vector<float>{scale});
+  const cuda::SpacedRows<T> of_memory = {memory.data(), classes + gap};
+  cuda::cross_entropy_with_gradient<T>({rows, classes, on_device.data()}, of_memory, 2 * scale, losses.data(),
+                                       1000, nullptr);
+  cuda::rescale<T>(rows, classes, of_memory, factor.data(), 2 * scale, nullptr);
+  const std::vector<double> rescaled = memory.values();
+  cuda::rescale<T>(rows, classes, of_memory, factor.data(), scale, nullptr);
+  expect_near(without_gaps(memory.values(), rows, gap), without_gaps(rescaled, rows, gap), 0, 0,
+              "after it was rescaled by 1");
+  return {losses.values(), without_gaps(rescaled, rows, gap)};
+}
+
 void expect_reference(int64_t rows, int64_t classes, int64_t shift, int64_t gradient_shift, int64_t gap = 0) {
   SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(classes));
   const float scale = 0.25f;
@@ -110,6 +129,10 @@ void expect_reference(int64_t rows, int64_t classes, int64_t shift, int64_t grad
     // fp16 has steps of 2^-24 below 2^-14.
     expect_near(results[3], gradient, 4e-6 + kRounding<T>, std::is_same_v<T, c10::Half> ? 3e-8 : 1e-9,
                 "gradient");
+    const Results at_once = in_every_order([&] { return run_at_once<T>(logits, labels, scale, shift, gap); });
+    expect_near(at_once[0], losses, 1e-6, 3e-6, "loss of one pass");
+    expect_near(at_once[1], gradient, 4e-6 + kRounding<T>, std::is_same_v<T, c10::Half> ? 6e-8 : 1e-9,
+                "gradient of one pass");
   });
 }
 

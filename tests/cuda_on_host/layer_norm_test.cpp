@@ -16,26 +16,28 @@ struct Input {
         x(normal(rows * channels, 6)),
         weight(normal(channels, 7)),
         bias(normal(channels, 9)),
-        dy(normal(rows * channels, 8)) {
+        dy(normal(rows * channels, 8)),
+        residual(normal(rows * channels, 10)) {
     for (float& value : x) value += 2;  // a mean, which the variance is without
   }
   int64_t rows, channels;
-  std::vector<float> x, weight, bias, dy;
+  std::vector<float> x, weight, bias, dy, residual;
 };
 
-// y, mean, scale, dx, dweight, dbias.
+// y, mean, scale, dx, dweight, dbias; without a residual in place.
 template <class T>
 Results run(const Input& input, int64_t shift, bool in_place) {
   const int64_t count = input.rows * input.channels;
-  Buffer<T> x(input.x, shift), weight(input.weight), bias(input.bias), dy(input.dy), y(count, shift),
-      dx(count), dweight(input.channels), dbias(input.channels);
+  Buffer<T> x(input.x, shift), weight(input.weight), bias(input.bias), dy(input.dy), residual(input.residual),
+      y(count, shift), dx(count), dweight(input.channels), dbias(input.channels);
   Buffer<float> mean(input.rows), scale(input.rows),
       partial(2 * cuda::layer_norm_parts(input.rows) * input.channels);
   cuda::layer_norm_forward(input.rows, input.channels, kEpsilon, x.data(), weight.data(), bias.data(),
                            y.data(), mean.data(), scale.data(), nullptr);
   T* const result = in_place ? dy.data() : dx.data();
   cuda::layer_norm_backward(input.rows, input.channels, x.data(), weight.data(), mean.data(), scale.data(),
-                            dy.data(), result, partial.data(), dweight.data(), dbias.data(), nullptr);
+                            dy.data(), in_place ? nullptr : residual.data(), result, partial.data(),
+                            dweight.data(), dbias.data(), nullptr);
   return {y.values(),       mean.values(), scale.values(), in_place ? dy.values() : dx.values(),
           dweight.values(), dbias.values()};
 }
@@ -46,7 +48,8 @@ void expect_reference(int64_t rows, int64_t channels, int64_t shift, bool in_pla
   const Input input(rows, channels);
   const Results results = in_every_order([&] { return run<T>(input, shift, in_place); });
   const std::vector<double> x = rounded<T>(input.x), weight = rounded<T>(input.weight),
-                            bias = rounded<T>(input.bias), dy = rounded<T>(input.dy);
+                            bias = rounded<T>(input.bias), dy = rounded<T>(input.dy),
+                            residual = rounded<T>(input.residual);
   const double half_step = kRounding<T>;
   std::vector<double> weights(static_cast<size_t>(channels)), biases(weights), sizes(weights),
       sizes_of_bias(weights);
@@ -68,7 +71,8 @@ void expect_reference(int64_t rows, int64_t channels, int64_t shift, bool in_pla
       const auto at = static_cast<size_t>(row * channels + c), column = static_cast<size_t>(c);
       const double normal = (of_x[c] - mean) * scale;
       const double y = normal * weight[column] + bias[column];
-      const double dx = scale * (of_dy[c] * weight[column] - sum - normal * products);
+      const double dx =
+          scale * (of_dy[c] * weight[column] - sum - normal * products) + (in_place ? 0 : residual[at]);
       ASSERT_NEAR(results[0][at], y,
                   half_step * std::abs(y) + 2e-6 * (1 + scale) * (1 + std::abs(weight[column])));
       ASSERT_NEAR(results[3][at], dx, half_step * std::abs(dx) + 4e-6 * scale * (1 + largest));
@@ -126,9 +130,10 @@ TEST(LayerNormOnHost, GivesTheSameGradientAlone) {
     const Input input(5, channels);
     const Results results = run<float>(input, 0, false);
     Buffer<float> x(input.x), weight(input.weight), dy(input.dy), mean(results[1]), scale(results[2]),
-        dx(5 * channels);
+        residual(input.residual), dx(5 * channels);
     cuda::layer_norm_backward<float>(5, channels, x.data(), weight.data(), mean.data(), scale.data(),
-                                     dy.data(), dx.data(), nullptr, nullptr, nullptr, nullptr);
+                                     dy.data(), residual.data(), dx.data(), nullptr, nullptr, nullptr,
+                                     nullptr);
     expect_same({dx.values()}, {results[3]}, "dx");
   }
 }
@@ -143,14 +148,15 @@ TEST(LayerNormOnHost, GradientsAreZeroWithoutRows) {
 TEST(LayerNormOnHost, RefusesWhatABlockCannotHold) {
   constexpr int64_t kChannels = 25000;
   Buffer<float> x(kChannels), partial(2 * kChannels), mean(1), scale(1);
-  EXPECT_THROW(cuda::layer_norm_backward(1, kChannels, x.data(), x.data(), mean.data(), scale.data(),
-                                         x.data(), x.data(), partial.data(), x.data(), x.data(), nullptr),
-               std::invalid_argument);
   float* const none = nullptr;
-  EXPECT_THROW(cuda::layer_norm_backward(1, 8, x.data(), x.data(), mean.data(), scale.data(), x.data(),
+  EXPECT_THROW(
+      cuda::layer_norm_backward(1, kChannels, x.data(), x.data(), mean.data(), scale.data(), x.data(), none,
+                                x.data(), partial.data(), x.data(), x.data(), nullptr),
+      std::invalid_argument);
+  EXPECT_THROW(cuda::layer_norm_backward(1, 8, x.data(), x.data(), mean.data(), scale.data(), x.data(), none,
                                          x.data(), partial.data(), none, x.data(), nullptr),
                std::invalid_argument);
-  EXPECT_THROW(cuda::layer_norm_backward(1, 8, x.data(), x.data(), mean.data(), scale.data(), x.data(),
+  EXPECT_THROW(cuda::layer_norm_backward(1, 8, x.data(), x.data(), mean.data(), scale.data(), x.data(), none,
                                          x.data(), none, none, x.data(), nullptr),
                std::invalid_argument);
 }

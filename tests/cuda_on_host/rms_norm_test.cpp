@@ -16,23 +16,25 @@ struct Input {
         channels(channels),
         x(normal(rows * channels, 6)),
         weight(normal(channels, 7)),
-        dy(normal(rows * channels, 8)) {}
+        dy(normal(rows * channels, 8)),
+        residual(normal(rows * channels, 10)) {}
   int64_t rows, channels;
-  std::vector<float> x, weight, dy;
+  std::vector<float> x, weight, dy, residual;
 };
 
-// y, scale, dx, dweight.
+// y, scale, dx, dweight; without a residual in place.
 template <class T>
 Results run(const Input& input, int64_t shift, bool in_place) {
   const int64_t count = input.rows * input.channels;
-  Buffer<T> x(input.x, shift), weight(input.weight), dy(input.dy), y(count, shift), dx(count),
-      dweight(input.channels);
+  Buffer<T> x(input.x, shift), weight(input.weight), dy(input.dy), residual(input.residual), y(count, shift),
+      dx(count), dweight(input.channels);
   Buffer<float> scale(input.rows), partial(cuda::rms_norm_parts(input.rows) * input.channels);
   cuda::rms_norm_forward(input.rows, input.channels, kEpsilon, x.data(), weight.data(), y.data(),
                          scale.data(), nullptr);
   T* const result = in_place ? dy.data() : dx.data();
   cuda::rms_norm_backward(input.rows, input.channels, x.data(), weight.data(), scale.data(), dy.data(),
-                          result, partial.data(), dweight.data(), nullptr);
+                          in_place ? nullptr : residual.data(), result, partial.data(), dweight.data(),
+                          nullptr);
   return {y.values(), scale.values(), in_place ? dy.values() : dx.values(), dweight.values()};
 }
 
@@ -43,7 +45,7 @@ void expect_reference(int64_t rows, int64_t channels, int64_t shift, bool in_pla
   const Input input(rows, channels);
   const Results results = in_every_order([&] { return run<T>(input, shift, in_place); });
   const std::vector<double> x = rounded<T>(input.x), weight = rounded<T>(input.weight),
-                            dy = rounded<T>(input.dy);
+                            dy = rounded<T>(input.dy), residual = rounded<T>(input.residual);
   const double half_step = kRounding<T>;
   std::vector<double> sums(static_cast<size_t>(channels)), sizes(sums);
   for (int64_t row = 0; row < rows; ++row) {
@@ -59,7 +61,8 @@ void expect_reference(int64_t rows, int64_t channels, int64_t shift, bool in_pla
     for (int64_t c = 0; c < channels; ++c) {
       const auto at = static_cast<size_t>(row * channels + c), column = static_cast<size_t>(c);
       const double y = of_x[c] * scale * weight[column];
-      const double dx = scale * (of_dy[c] * weight[column] - of_x[c] * scale * scale * products / channels);
+      const double dx = scale * (of_dy[c] * weight[column] - of_x[c] * scale * scale * products / channels) +
+                        (in_place ? 0 : residual[at]);
       ASSERT_NEAR(results[0][at], y, (2.1 * half_step + 1e-6) * std::abs(y) + 1e-7);
       ASSERT_NEAR(results[2][at], dx, half_step * std::abs(dx) + 2e-6 * scale * (1 + largest));
       sums[column] += of_dy[c] * of_x[c] * scale;
@@ -89,14 +92,16 @@ TEST(RmsNormOnHost, AddsRowsOfManyBlocksInOneOrder) {
 TEST(RmsNormOnHost, AgreesWithTheCpu) {
   const Input input(13, 200);
   for_types([&]<class T>(T) {
-    std::vector<T> x, weight, dy;
+    std::vector<T> x, weight, dy, residual;
     for (const float value : input.x) x.push_back(static_cast<T>(value));
     for (const float value : input.weight) weight.push_back(static_cast<T>(value));
     for (const float value : input.dy) dy.push_back(static_cast<T>(value));
+    for (const float value : input.residual) residual.push_back(static_cast<T>(value));
     std::vector<T> y(x.size()), dx(x.size());
     std::vector<float> scale(13), dweight(200);
     kernels::rms_norm_forward<T>(13, 200, kEpsilon, x.data(), weight.data(), y.data(), scale.data());
-    kernels::rms_norm_backward<T>(13, 200, x.data(), weight.data(), scale.data(), dy.data(), dx.data());
+    kernels::rms_norm_backward<T>(13, 200, x.data(), weight.data(), scale.data(), dy.data(), residual.data(),
+                                  dx.data());
     kernels::rms_norm_weight_gradient<T>(13, 200, x.data(), scale.data(), dy.data(), dweight.data());
     const Results results = run<T>(input, 0, false);
     // Sums round differently, which can move a number to the next one of T.
@@ -116,11 +121,12 @@ TEST(RmsNormOnHost, AgreesWithTheCpu) {
 TEST(RmsNormOnHost, RefusesWhatABlockCannotHold) {
   constexpr int64_t kChannels = 50000;
   Buffer<float> x(kChannels), partial(kChannels), scale(1);
-  EXPECT_THROW(cuda::rms_norm_backward(1, kChannels, x.data(), x.data(), scale.data(), x.data(), x.data(),
-                                       partial.data(), x.data(), nullptr),
+  float* const none = nullptr;
+  EXPECT_THROW(cuda::rms_norm_backward(1, kChannels, x.data(), x.data(), scale.data(), x.data(), none,
+                                       x.data(), partial.data(), x.data(), nullptr),
                std::invalid_argument);
-  EXPECT_THROW(cuda::rms_norm_backward(1, 8, x.data(), x.data(), scale.data(), x.data(), x.data(),
-                                       partial.data(), static_cast<float*>(nullptr), nullptr),
+  EXPECT_THROW(cuda::rms_norm_backward(1, 8, x.data(), x.data(), scale.data(), x.data(), none, x.data(),
+                                       partial.data(), none, nullptr),
                std::invalid_argument);
 }
 

@@ -77,7 +77,7 @@ void Booster::load_model(Model& model, const std::string& path, bool strict) {
     require_same_content(world().communicator(), "weights", path);
     on_every_rank(world().communicator(),
                   [&] { checkpoint::read_weights(path, bindings, bindings.publish(), strict); });
-    bindings.values_changed();
+    bindings.values_written();
     bindings.check_replicas(Bindings::Origin::kLoaded);
     return;
   }
@@ -165,7 +165,7 @@ void Booster::load_training(Job& job, const std::string& path) {
   });
   require_agreement(world().communicator(), {{"training state", identity}}, {{"training state", path}});
   on_every_rank(world().communicator(), [&] { saved->read(bindings.publish()); });
-  bindings.values_changed();
+  bindings.values_written();
   bindings.check_replicas(Bindings::Origin::kLoaded);
   saved->restore(job, world());
 }

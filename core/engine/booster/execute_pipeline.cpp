@@ -5,7 +5,6 @@
 #include "base/text.hpp"
 #include "booster/model_state.hpp"
 #include "booster/running.hpp"
-#include "device/reading.hpp"
 #include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
@@ -29,9 +28,7 @@ std::vector<Batch> micro_batches_of(const Batch& batch, int64_t accumulate, Bind
 }
 
 double global_loss(const Bindings& bindings, Training::StepLoss loss) {
-  device::Reading reading;
-  loss.read(reading);
-  reading.read();
+  loss.reading.read();
   const at::Tensor total = at::tensor({loss.total()}, at::kDouble);
   if (bindings.world().size() > 1)
     bindings.world().communicator().all_reduce(total, ReduceOp::kSum, true).wait();
@@ -91,9 +88,9 @@ PipelineResult Booster::execute_pipeline(const Batch& batch, const Model& model,
     return forward_only(batch, model, criterion, return_loss, return_outputs);
   if (!bindings.model().is_training()) bindings.model().train();
   PipelineResult result;
-  const Training::StepLoss loss = training.run_step(micro_batches_of(batch, 1, bindings), criterion,
-                                                    return_outputs ? &result.outputs : nullptr);
-  if (return_loss) result.loss = global_loss(bindings, loss);
+  Training::StepLoss loss = training.run_step(micro_batches_of(batch, 1, bindings), criterion,
+                                              return_outputs ? &result.outputs : nullptr);
+  if (return_loss) result.loss = global_loss(bindings, std::move(loss));
   return result;
 }
 

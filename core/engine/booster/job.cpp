@@ -13,7 +13,6 @@
 #include "booster/option_checks.hpp"
 #include "booster/running.hpp"
 #include "comm/agreement.hpp"
-#include "device/reading.hpp"
 #include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
@@ -52,8 +51,6 @@ StepResult Job::train_step(const Batch& batch) {
   Training::StepLoss loss = training.run_step(micro_batches_of(batch, accumulate, bindings), criterion);
   training.finish_check();
   const trace::InPhase optimizing(trace::Phase::kOptimizer);
-  device::Reading reading;
-  loss.read(reading);
   StepResult result;
   if (optimizer.shared().scaler) result.loss_scale = bindings.loss_scale();
   if (!optimizer.groups().empty()) result.lr = optimizer.groups().front().options.at("lr");
@@ -63,7 +60,7 @@ StepResult Job::train_step(const Batch& batch) {
     std::optional<ActivityDetail> detail;
     if (bindings.mesh().splits(Mesh::stages()))
       detail.emplace("after the schedule, waiting for all ranks to end theirs");
-    return optimizer.shared().update(max_grad_norm, reading, [&]() -> std::vector<double> {
+    return optimizer.shared().update(max_grad_norm, loss.reading, [&]() -> std::vector<double> {
       return {loss.total(), num_tokens(bindings, batch), stop_requested->load() ? 1.0 : 0.0, loss.auxiliary(),
               auxiliary_terms};
     });

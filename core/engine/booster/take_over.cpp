@@ -134,7 +134,7 @@ void Booster::take_over(Job& job) {
     checkpoint::Pieces wanted = master_pieces(shards, checkpoint::add_wanted);
     if (states) append(wanted, states->wanted_states(shards));
     fill(ranks, all_holders, held, wanted);
-    after.values_changed();
+    after.values_written();
     training_after->set_synchronise(training_before->synchronise());
     if (states) move_optimizer(job, training_after, made.host, *states);
     if (after.mesh().layout() != before.mesh().layout()) reseed_generators(world(), after.mesh());

@@ -24,27 +24,33 @@ void Reading::add(const at::Tensor& values, double* sums) {
 }
 
 void Reading::begin() {
-  if (unread_.empty() || copied_.defined()) return;
+  if (unread_.empty()) return;
+  Copy& copy = copies_.emplace_back();
   std::vector<at::Tensor> all;
-  for (const auto& [values, sums] : unread_) all.push_back(values);
-  const at::Tensor joined = at::cat(all);
-  copied_ = at::empty(joined.sizes(), joined.options().device(kHost).pinned_memory(true));
-  copied_.copy_(joined, /*non_blocking=*/true);
+  for (const auto& [values, sums] : unread_) {
+    all.push_back(values);
+    copy.sums.emplace_back(values.numel(), sums);
+  }
+  unread_.clear();
+  const at::Tensor joined = all.size() == 1 ? all.front() : at::cat(all);
+  copy.elements = at::empty(joined.sizes(), joined.options().device(kHost).pinned_memory(true));
+  copy.elements.copy_(joined, /*non_blocking=*/true);
   done_.record();
 }
 
 void Reading::read() {
-  if (unread_.empty()) return;
-  const trace::InPhase waiting(trace::Phase::kDevice);
   begin();
+  if (copies_.empty()) return;
+  const trace::InPhase waiting(trace::Phase::kDevice);
   done_.synchronise();
-  const double* next = copied_.const_data_ptr<double>();
-  for (const auto& [values, sums] : unread_) {
-    add_elements(next, values.numel(), sums);
-    next += values.numel();
+  for (const Copy& copy : copies_) {
+    const double* next = copy.elements.const_data_ptr<double>();
+    for (const auto& [count, sums] : copy.sums) {
+      add_elements(next, count, sums);
+      next += count;
+    }
   }
-  unread_.clear();
-  copied_.reset();
+  copies_.clear();
 }
 
 }  // namespace weft::device

@@ -3,6 +3,7 @@
 #include <ATen/OpMathType.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/native_layer_norm_backward.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -10,6 +11,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "cpu/cross_entropy.hpp"
@@ -48,6 +50,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, const at::Tenso
 
 std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const at::Tensor& x,
                                                      const at::Tensor& weight, const at::Tensor& scale,
+                                                     const std::optional<at::Tensor>& residual,
                                                      std::array<bool, 2> wanted) {
   const int64_t channels = x.size(-1), rows = scale.numel();
   at::Tensor dx, dweight;
@@ -57,6 +60,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const
       dx = at::empty_like(x);
       kernels::rms_norm_backward<T>(rows, channels, x.const_data_ptr<T>(), weight.const_data_ptr<T>(),
                                     scale.const_data_ptr<Exact>(), dy.const_data_ptr<T>(),
+                                    residual ? residual->const_data_ptr<T>() : nullptr,
                                     dx.mutable_data_ptr<T>());
     }
     if (wanted[1]) {
@@ -77,21 +81,27 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x, c
   return {y, mean.reshape(-1).to(exact), scale.reshape(-1).to(exact)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                                                   const at::Tensor& weight,
-                                                                   const at::Tensor& mean,
-                                                                   const at::Tensor& scale,
-                                                                   std::array<bool, 2> wanted) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(
+    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& mean,
+    const at::Tensor& scale, const std::optional<at::Tensor>& residual, std::array<bool, 2> wanted) {
   // libtorch keeps the statistics in the type of x, in this shape.
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = 1;
   const auto as_saved = [&](const at::Tensor& numbers) { return numbers.reshape(shape).to(x.scalar_type()); };
-  return at::native_layer_norm_backward(dy, x, x.sizes().slice(x.dim() - 1), as_saved(mean), as_saved(scale),
-                                        weight, weight, {wanted[0], wanted[1], wanted[1]});
+  auto gradients =
+      at::native_layer_norm_backward(dy, x, x.sizes().slice(x.dim() - 1), as_saved(mean), as_saved(scale),
+                                     weight, weight, {wanted[0], wanted[1], wanted[1]});
+  if (residual && wanted[0]) std::get<0>(gradients).add_(*residual);
+  return gradients;
 }
 
 at::Tensor column_sums(const at::Tensor& x) {
   return x.sum(0);
+}
+
+std::tuple<at::Tensor, at::Tensor> gelu_backward(const at::Tensor& dy, const at::Tensor& x, int64_t kind) {
+  const at::Tensor dx = at::gelu_backward(dy, x, kind == 0 ? "none" : "tanh");
+  return {dx, dx.sum(0)};
 }
 
 at::Tensor gated_shape(const at::Tensor& gate, const at::Tensor&, int64_t) {
@@ -189,6 +199,22 @@ void cross_entropy_backward(const at::Tensor& gradient, const at::Tensor& given,
   if (!made.is_same(result)) result.copy_(made);
 }
 
+at::Tensor cross_entropy_with_gradient(at::Tensor given, const at::Tensor& labels, double gradient) {
+  const at::Tensor logits = exact_logits(given);
+  double sum = 0;
+  AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "cross_entropy_with_gradient", [&] {
+    sum = kernels::cross_entropy_with_gradient(rows_of(logits, labels), logits.mutable_data_ptr<scalar_t>(),
+                                               static_cast<scalar_t>(gradient));
+  });
+  if (!logits.is_same(given)) given.copy_(logits);
+  return at::scalar_tensor(sum, logits.options());
+}
+
+void rescale(at::Tensor x, const at::Tensor& actual, double expected) {
+  const double given = actual.item<double>();
+  if (given != expected) x.mul_(given / expected);
+}
+
 // parts: the logarithm of the sum of exponentials relative to this rank's peak, and the logit of the label.
 std::tuple<at::Tensor, at::Tensor> cross_entropy_parts(const at::Tensor& given, const at::Tensor& labels) {
   const at::Tensor logits = exact_logits(given);
@@ -261,11 +287,14 @@ TORCH_LIBRARY_IMPL(weft, CPU, library) {
   implement<GatedBackward>(library, gated_backward);
   implement<Rotate>(library, rotate);
   implement<ColumnSums>(library, column_sums);
+  implement<GeluBackward>(library, gelu_backward);
   implement<Dropout>(library, dropout);
   implement<DropoutBackward>(library, dropout_backward);
   implement<Bernoulli>(library, bernoulli);
   implement<CrossEntropy>(library, cross_entropy);
   implement<CrossEntropyBackward>(library, cross_entropy_backward);
+  implement<CrossEntropyWithGradient>(library, cross_entropy_with_gradient);
+  implement<Rescale>(library, rescale);
   implement<CrossEntropyParts>(library, cross_entropy_parts);
   implement<CrossEntropyRebase>(library, cross_entropy_rebase);
   implement<CrossEntropyFinish>(library, cross_entropy_finish);

@@ -1,6 +1,7 @@
 // Weft's operators of optimizers in host memory: kernels/cpu, and ATen's fused kernels for SGD and Adam,
 // which devices without kernels of their own get, too.
 #include <ATen/Dispatch.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -100,6 +101,10 @@ void with_exact_gradients(at::TensorList values, at::TensorList gradients, const
   for (size_t i = 0; i < values.size(); ++i) update(i, 1, at::TensorList(gradients[i].to(type)));
 }
 
+void fill(at::TensorList working, at::TensorList values) {
+  if (!working.empty()) at::_foreach_copy_(working, values);
+}
+
 void exact_adam(at::TensorList values, at::TensorList gradients, at::TensorList averages,
                 at::TensorList squares, double step, double lr, double beta1, double beta2, double eps,
                 double weight_decay, bool decoupled, double factor) {
@@ -115,21 +120,29 @@ void exact_adam(at::TensorList values, at::TensorList gradients, at::TensorList 
                      /*amsgrad=*/false, /*maximize=*/false, divisor);
 }
 
+// Returns `count` ranges from `first` on of a list that may be empty.
+at::TensorList part_of_list(at::TensorList list, size_t first, size_t count) {
+  return list.empty() ? list : list.slice(first, count);
+}
+
 void adam(at::TensorList values, at::TensorList gradients, at::TensorList averages, at::TensorList squares,
-          double step, double lr, double beta1, double beta2, double eps, double weight_decay, bool decoupled,
-          double factor) {
+          at::TensorList working, double step, double lr, double beta1, double beta2, double eps,
+          double weight_decay, bool decoupled, double factor) {
   with_exact_gradients(values, gradients, [&](size_t first, size_t count, at::TensorList exact) {
     exact_adam(values.slice(first, count), exact, averages.slice(first, count), squares.slice(first, count),
                step, lr, beta1, beta2, eps, weight_decay, decoupled, factor);
+    fill(part_of_list(working, first, count), values.slice(first, count));
   });
 }
 
-void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr, double momentum,
-         double dampening, double weight_decay, bool nesterov, bool first, double factor) {
+void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta, at::TensorList working,
+         double lr, double momentum, double dampening, double weight_decay, bool nesterov, bool first,
+         double factor) {
   with_exact_gradients(values, gradients, [&](size_t begin, size_t count, at::TensorList exact) {
-    at::_fused_sgd_(values.slice(begin, count), exact,
-                    momenta.empty() ? momenta : momenta.slice(begin, count), weight_decay, momentum, lr,
-                    dampening, nesterov, /*maximize=*/false, first, divisor_for(exact, factor));
+    at::_fused_sgd_(values.slice(begin, count), exact, part_of_list(momenta, begin, count), weight_decay,
+                    momentum, lr, dampening, nesterov,
+                    /*maximize=*/false, first, divisor_for(exact, factor));
+    fill(part_of_list(working, begin, count), values.slice(begin, count));
   });
 }
 

@@ -28,6 +28,7 @@
 #include "dispatch/operators.hpp"
 #include "dispatch/with_type.hpp"
 #include "formula/gated.hpp"
+#include "nn/gelu.hpp"
 #include "weft/nn/layers.hpp"
 
 namespace weft::nn {
@@ -77,7 +78,7 @@ Tensor gelu_of(const Tensor& x) {
   return at::GradMode::is_enabled() ? Gelu<kKind>::apply(x.contiguous()) : own_gelu<kKind>(x.contiguous());
 }
 
-constexpr auto gelu = gelu_of<kernels::Gelu::kErf>, gelu_tanh = gelu_of<kernels::Gelu::kTanh>;
+constexpr auto gelu_erf = gelu_of<kernels::Gelu::kErf>, gelu_tanh = gelu_of<kernels::Gelu::kTanh>;
 
 Tensor gelu_tanh_composed(const Tensor& x) {
   constexpr double kRoot = 0.79788456080286535588;  // sqrt(2 / pi)
@@ -119,12 +120,12 @@ Tensor laplace(const Tensor& x) {
 }
 
 constexpr Named kActivations[] = {
-    {"gelu", gelu},
-    {"gelu_10", [](const Tensor& x) { return at::clamp(gelu(x), -10, 10); }},
+    {"gelu", gelu_erf},
+    {"gelu_10", [](const Tensor& x) { return at::clamp(gelu_erf(x), -10, 10); }},
     {"gelu_accurate", gelu_tanh},
     {"gelu_fast", gelu_tanh},
     {"gelu_new", gelu_tanh},
-    {"gelu_python", gelu},
+    {"gelu_python", gelu_erf},
     {"gelu_python_tanh", gelu_tanh},
     {"gelu_pytorch_tanh", gelu_tanh},
     {"hardswish", [](const Tensor& x) { return at::hardswish(x); }},
@@ -145,6 +146,15 @@ constexpr Named kActivations[] = {
 
 }  // namespace
 
+ActivationFunction gelu(kernels::Gelu kind) {
+  return kind == kernels::Gelu::kErf ? gelu_erf : gelu_tanh;
+}
+
+std::optional<kernels::Gelu> gelu_kind(ActivationFunction function) {
+  if (function == gelu_erf) return kernels::Gelu::kErf;
+  return function == gelu_tanh ? std::optional(kernels::Gelu::kTanh) : std::nullopt;
+}
+
 ActivationFunction activation(std::string_view name) {
   std::vector<std::string> known;
   for (const Named& candidate : kActivations) {
@@ -156,7 +166,7 @@ ActivationFunction activation(std::string_view name) {
 }
 
 at::Tensor Activation::operator()(const at::Tensor& x) const {
-  if (!fused && function_ == gelu) return at::gelu(x);
+  if (!fused && function_ == gelu_erf) return at::gelu(x);
   return !fused && function_ == gelu_tanh ? gelu_tanh_composed(x) : function_(x);
 }
 

@@ -39,6 +39,12 @@ const Sequence& ForwardContext::sequence(std::string_view name) const {
        name, fmt::join(names, ", "));
 }
 
+std::optional<double> ForwardContext::gradient_of_loss(std::string_view name) const {
+  for (const auto& [term, gradient] : gradients_of_loss_)
+    if (term == name) return gradient;
+  return std::nullopt;
+}
+
 void ForwardContext::add_loss(AuxiliaryLoss loss) {
   sequence(loss.sequence);
   if (!loss.sum.defined() || loss.sum.numel() != 1)

@@ -80,7 +80,10 @@ std::vector<LossTerm> LanguageHead::loss(const State& outputs, const Batch& batc
   const at::Tensor& logits = outputs.at(options_.output);
   const LossRows* const alone = rows_of_loss();
   const at::Tensor labels = alone != nullptr ? alone->labels : own_labels(labels_of(batch));
-  return {{options_.term, 1, layer_->operation->cross_entropy_sum(logits, labels, kIgnored)}};
+  // Nobody else reads the logits of a forward for its loss alone.
+  const std::optional<double> gradient =
+      alone != nullptr ? RunningUnit::current().context().gradient_of_loss(options_.term) : std::nullopt;
+  return {{options_.term, 1, layer_->operation->cross_entropy_sum(logits, labels, kIgnored, gradient)}};
 }
 
 std::vector<LossCount> LanguageHead::counts(const Batch& batch, at::IntArrayRef) const {

@@ -9,6 +9,7 @@
 #include "autograd/first_order.hpp"
 #include "dispatch/operators.hpp"
 #include "dispatch/with_type.hpp"
+#include "nn/added_gradient.hpp"
 #include "weft/nn/layers.hpp"
 
 namespace weft::nn {
@@ -29,7 +30,8 @@ at::Tensor composed(const at::Tensor& x, const at::Tensor& weight, const at::Ten
   return (normed * weight.to(exact) + bias.to(exact)).to(x.scalar_type());
 }
 
-// Weft's kernels of devices: one pass each way. On the CPU and in estimates libtorch's stand for them.
+// Weft's kernels of devices: one pass each way. On the CPU and in estimates libtorch's stand for them. With
+// `branches` it also returns x, whose gradient it adds to that of the norm.
 class FusedLayerNorm : public torch::autograd::Function<FusedLayerNorm> {
  public:
   static bool takes(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
@@ -38,21 +40,24 @@ class FusedLayerNorm : public torch::autograd::Function<FusedLayerNorm> {
            bias.scalar_type() == x.scalar_type() && has_layer_kernel<operators::LayerNorm>(x);
   }
 
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, double epsilon) {
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                               const at::Tensor& bias, double epsilon, bool branches) {
     const auto [y, mean, scale] = call<operators::LayerNorm>(x, weight, bias, epsilon);
     context->save_for_backward({x, weight, mean, scale});
-    return y;
+    context->set_materialize_grads(false);
+    return branches ? variable_list{y, x} : variable_list{y};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     require_first_order("layer norm");
+    const at::Tensor &dy = gradients[0], residual = gradients.size() > 1 ? gradients[1] : at::Tensor();
+    if (!dy.defined()) return {residual, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
     const variable_list saved = context->get_saved_variables();
     const std::array<bool, 2> wanted = {context->needs_input_grad(0),
                                         context->needs_input_grad(1) || context->needs_input_grad(2)};
     const auto [dx, dweight, dbias] = call<operators::LayerNormBackward>(
-        gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[3], wanted);
-    return {dx, dweight, dbias, at::Tensor()};
+        dy.contiguous(), saved[0], saved[1], saved[2], saved[3], added_gradient(residual), wanted);
+    return {dx, dweight, dbias, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -65,13 +70,25 @@ LayerNorm::LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype, boo
   bias = register_parameter("bias", at::empty({channels}, on_meta));
 }
 
+std::pair<at::Tensor, at::Tensor> LayerNorm::parameters_in_use() const {
+  if (!operation || !weight.defined()) return {weight, bias};
+  return {operation->parameter(weight), operation->parameter(bias)};
+}
+
+Branch LayerNorm::branch(const at::Tensor& x) const {
+  if (!at::GradMode::is_enabled() || !fused || device::is_on_host(x)) return {x, (*this)(x)};
+  const auto [w, b] = parameters_in_use();
+  if (!FusedLayerNorm::takes(x, w, b)) return {x, (*this)(x)};
+  const variable_list both = FusedLayerNorm::apply(x.contiguous(), w, b, epsilon, /*branches=*/true);
+  return {both[1], both[0]};
+}
+
 at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
-  const bool replaced = operation && weight.defined();
-  const at::Tensor w = replaced ? operation->parameter(weight) : weight,
-                   b = replaced ? operation->parameter(bias) : bias;
+  const auto [w, b] = parameters_in_use();
   if (!fused) return composed(x, w, b, epsilon);
   if (FusedLayerNorm::takes(x, w, b)) {
-    if (at::GradMode::is_enabled()) return FusedLayerNorm::apply(x.contiguous(), w, b, epsilon);
+    if (at::GradMode::is_enabled())
+      return FusedLayerNorm::apply(x.contiguous(), w, b, epsilon, /*branches=*/false)[0];
     return std::get<0>(call<operators::LayerNorm>(x.contiguous(), w, b, epsilon));
   }
   return at::layer_norm(x, x.sizes().slice(x.dim() - 1), w, b, epsilon);

@@ -7,9 +7,14 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
 
+#include <ATen/core/List.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "autograd/deferred_gradients.hpp"
 #include "autograd/first_order.hpp"
@@ -119,6 +124,55 @@ class OwnLinear : public torch::autograd::Function<OwnLinear> {
   }
 };
 
+// Computes own_product() of one input with several weights (out, in), and its gradients. Each product for the
+// gradient of the input but the first adds to what the earlier ones gave.
+class JointLinear : public torch::autograd::Function<JointLinear> {
+ public:
+  // `biased` tells which of the products have a bias; `biases` has those.
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
+                                                const at::Tensor& x, at::TensorList weights,
+                                                at::TensorList biases, const std::vector<bool>& biased) {
+    torch::autograd::variable_list saved = {x}, results;
+    saved.insert(saved.end(), weights.begin(), weights.end());
+    context->save_for_backward(std::move(saved));
+    c10::List<bool> kept;
+    for (const bool has_bias : biased) kept.push_back(has_bias);
+    context->saved_data["biased"] = std::move(kept);
+    context->set_materialize_grads(false);
+    for (size_t i = 0, bias = 0; i < weights.size(); ++i)
+      results.push_back(own_product(x, weights[i], biased[i] ? biases[bias++] : at::Tensor(), kLayout));
+    return results;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    require_first_order("linear");
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const c10::List<bool> biased = context->saved_data["biased"].toBoolList();
+    torch::autograd::variable_list result(1 + gradients.size());
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (biased[i]) result.emplace_back();
+      const at::Tensor& dy = gradients[i];
+      if (!dy.defined()) continue;
+      const size_t weight = 1 + i, bias = result.size() - 1;
+      if (context->needs_input_grad(0)) result[0] = with_input_gradient(result[0], dy, saved[weight]);
+      if (context->needs_input_grad(weight)) result[weight] = linear_weight_gradient(dy, saved[0], kLayout);
+      if (biased[i] && context->needs_input_grad(bias)) result[bias] = linear_bias_gradient(dy);
+    }
+    result.emplace_back();  // of `biased`
+    return result;
+  }
+
+ private:
+  static constexpr auto kLayout = Linear::Layout::kOutIn;
+
+  static at::Tensor with_input_gradient(const at::Tensor& sum, const at::Tensor& dy, const at::Tensor& w) {
+    if (!sum.defined()) return linear_input_gradient(dy, w, kLayout);
+    rows_of(sum).addmm_(rows_of(dy), w);
+    return sum;
+  }
+};
+
 at::Tensor conv1d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (!bias.defined()) return at::matmul(x, weight);
   // addmm adds the bias in the same pass, over all leading dimensions at once.
@@ -220,11 +274,37 @@ at::Tensor linear_weight(int64_t in, int64_t out, at::ScalarType dtype, Linear::
 
 }  // namespace
 
+std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<const Linear*>& layers) {
+  const bool joined = at::GradMode::is_enabled() && x.requires_grad() && !device::is_on_host(x) &&
+                      !x.is_meta() && std::all_of(layers.begin(), layers.end(), [&](const Linear* layer) {
+                        return layer->layout == Linear::Layout::kOutIn && is_plain(*layer, x);
+                      });
+  std::vector<at::Tensor> results, weights, biases;
+  if (!joined) {
+    for (const Linear* layer : layers) results.push_back((*layer)(x));
+    return results;
+  }
+  std::vector<bool> biased;
+  for (const Linear* layer : layers) {
+    weights.push_back(device::autocast(layer->weight));
+    biased.push_back(layer->bias.defined());
+    if (biased.back()) biases.push_back(device::autocast(layer->bias));
+  }
+  return JointLinear::apply(device::autocast(x), at::TensorList(weights), at::TensorList(biases), biased);
+}
+
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   Linear::Layout layout) {
   if (std::shared_ptr<DeferredGradients> deferred = deferred_for(weight, bias))
     return split_linear(x, weight, bias, layout, std::move(deferred));
   return whole_linear(x, weight, bias, layout);
+}
+
+bool is_plain(const Linear& layer, const at::Tensor& x) {
+  const int64_t outputs = layer.weight.size(layer.layout == Linear::Layout::kOutIn ? 0 : 1);
+  return layer.operation == plain_linear() && !layer.product &&
+         !pads(device::autocast(x), outputs, layer.layout) &&
+         deferred_for(layer.weight, layer.bias) == nullptr;
 }
 
 std::shared_ptr<DeferredGradients> deferred_for(const at::Tensor& weight, const at::Tensor& bias) {
@@ -255,8 +335,8 @@ at::Tensor linear_bias_gradient(const at::Tensor& dy) {
 }
 
 at::Tensor LinearOperation::cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
-                                              int64_t ignored) const {
-  return nn::cross_entropy_sum(logits, labels, ignored);
+                                              int64_t ignored, std::optional<double> gradient) const {
+  return nn::cross_entropy_sum(logits, labels, ignored, gradient);
 }
 
 double LinearOperation::count_right(const at::Tensor& logits, const at::Tensor& labels,
@@ -266,7 +346,7 @@ double LinearOperation::count_right(const at::Tensor& logits, const at::Tensor& 
 
 at::Tensor cross_entropy_sum(const Linear& head, const at::Tensor& logits, const at::Tensor& labels,
                              int64_t ignored) {
-  return head.operation->cross_entropy_sum(logits, head.operation->own_labels(labels), ignored);
+  return head.operation->cross_entropy_sum(logits, head.operation->own_labels(labels), ignored, {});
 }
 
 Linear::Linear(int64_t in, int64_t out, bool bias, at::ScalarType dtype, Layout layout)

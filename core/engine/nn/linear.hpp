@@ -17,6 +17,10 @@ namespace weft::nn {
 at::Tensor product(const Linear& layer, const at::Tensor& x, const at::Tensor& weight,
                    const at::Tensor& bias);
 
+// Returns true if the layer computes linear() of `x` and its own parameters in one node of the graph: no plan
+// has replaced its operation, its backward is not split, and its result has no padding (padded_rows.hpp).
+bool is_plain(const Linear& layer, const at::Tensor& x);
+
 // Return the gradients of linear() with respect to its input, weight and bias. `dy` is the gradient of its
 // result.
 at::Tensor linear_input_gradient(const at::Tensor& dy, const at::Tensor& weight, Linear::Layout layout);

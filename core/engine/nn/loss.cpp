@@ -38,6 +38,31 @@ class CrossEntropySum : public torch::autograd::Function<CrossEntropySum> {
   }
 };
 
+// Computes the gradient of the logits for the expected gradient of the sum over the logits themselves, while
+// it reads them, and saves nothing else.
+class CrossEntropyAtOnce : public torch::autograd::Function<CrossEntropyAtOnce> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& labels,
+                            double expected) {
+    const at::Tensor gradient = logits.detach(),
+                     sum = call<operators::CrossEntropyWithGradient>(gradient, labels, expected);
+    context->saved_data["gradient"] = gradient;
+    context->saved_data["expected"] = expected;
+    return sum;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    require_first_order("cross entropy");
+    if (context->saved_data.empty())
+      fail(WEFT_FAILED_PRECONDITION,
+           "cross entropy: a second backward of a loss whose gradient was expected");
+    const at::Tensor gradient = context->saved_data["gradient"].toTensor();
+    call<operators::Rescale>(gradient, gradients[0], context->saved_data["expected"].toDouble());
+    context->saved_data.clear();  // who comes next may overwrite it
+    return {gradient, at::Tensor(), at::Tensor()};
+  }
+};
+
 }  // namespace
 
 void check_labels(const at::Tensor& logits, const at::Tensor& labels, int64_t classes, int64_t ignored) {
@@ -69,7 +94,8 @@ at::Tensor cross_entropy_gradient(const at::Tensor& logits, const at::Tensor& la
   return result;
 }
 
-at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& given, int64_t ignored) {
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& given, int64_t ignored,
+                             std::optional<double> gradient) {
   check_labels(logits, given, logits.size(-1), ignored);
   const at::Tensor labels = given.to(logits.device());
   const bool half = at::isReducedFloatingType(logits.scalar_type());
@@ -83,7 +109,13 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& given, 
   }
   const bool ignored_is_a_class = ignored >= 0 && ignored < logits.size(-1);
   const at::Tensor counted = ignored_is_a_class ? labels.masked_fill(labels.eq(ignored), -1) : labels;
-  return CrossEntropySum::apply(logits_by_row(logits), counted.contiguous());
+  const at::Tensor rows = logits_by_row(logits);
+  const bool at_once = gradient && at::GradMode::is_enabled() && logits.requires_grad() &&
+                       has_layer_kernel<operators::CrossEntropyWithGradient>(logits);
+  if (!at_once) return CrossEntropySum::apply(rows, counted.contiguous());
+  const double expected =
+      logits.scalar_type() == at::kDouble ? *gradient : static_cast<double>(static_cast<float>(*gradient));
+  return CrossEntropyAtOnce::apply(rows, counted.contiguous(), expected);
 }
 
 at::Tensor RowLabels::cross_entropy(const at::Tensor& logits) const {

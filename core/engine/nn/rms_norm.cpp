@@ -9,6 +9,7 @@
 #include "autograd/first_order.hpp"
 #include "dispatch/operators.hpp"
 #include "dispatch/with_type.hpp"
+#include "nn/added_gradient.hpp"
 
 namespace weft::nn {
 
@@ -17,7 +18,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Saves the input and one number per row.
+// Saves the input and one number per row. With `branches` it also returns x, whose gradient it adds to that
+// of the norm.
 class FusedRmsNorm : public torch::autograd::Function<FusedRmsNorm> {
  public:
   static bool takes(const at::Tensor& x, const at::Tensor& weight) {
@@ -25,20 +27,23 @@ class FusedRmsNorm : public torch::autograd::Function<FusedRmsNorm> {
            has_layer_kernel<operators::RmsNorm>(x);
   }
 
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            double epsilon) {
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                               double epsilon, bool branches) {
     const auto [y, scale] = call<operators::RmsNorm>(x, weight, epsilon);
     context->save_for_backward({x, weight, scale});
-    return y;
+    context->set_materialize_grads(false);
+    return branches ? variable_list{y, x} : variable_list{y};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     require_first_order("RMS norm");
+    const at::Tensor &dy = gradients[0], residual = gradients.size() > 1 ? gradients[1] : at::Tensor();
+    if (!dy.defined()) return {residual, at::Tensor(), at::Tensor(), at::Tensor()};
     const variable_list saved = context->get_saved_variables();
     const std::array<bool, 2> wanted = {context->needs_input_grad(0), context->needs_input_grad(1)};
-    const auto [dx, dweight] =
-        call<operators::RmsNormBackward>(gradients[0].contiguous(), saved[0], saved[1], saved[2], wanted);
-    return {dx, dweight, at::Tensor()};
+    const auto [dx, dweight] = call<operators::RmsNormBackward>(dy.contiguous(), saved[0], saved[1], saved[2],
+                                                                added_gradient(residual), wanted);
+    return {dx, dweight, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -49,10 +54,18 @@ RmsNorm::RmsNorm(int64_t channels, double epsilon, at::ScalarType dtype) : epsil
   weight = register_parameter("weight", at::empty({channels}, options));
 }
 
+Branch RmsNorm::branch(const at::Tensor& x) const {
+  const at::Tensor weight = operation ? operation->parameter(this->weight) : this->weight;
+  if (!at::GradMode::is_enabled() || !fused || !FusedRmsNorm::takes(x, weight)) return {x, (*this)(x)};
+  const variable_list both = FusedRmsNorm::apply(x.contiguous(), weight, epsilon, /*branches=*/true);
+  return {both[1], both[0]};
+}
+
 at::Tensor RmsNorm::operator()(const at::Tensor& x) const {
   const at::Tensor weight = operation ? operation->parameter(this->weight) : this->weight;
   if (fused && FusedRmsNorm::takes(x, weight)) {
-    if (at::GradMode::is_enabled()) return FusedRmsNorm::apply(x.contiguous(), weight, epsilon);
+    if (at::GradMode::is_enabled())
+      return FusedRmsNorm::apply(x.contiguous(), weight, epsilon, /*branches=*/false)[0];
     return std::get<0>(call<operators::RmsNorm>(x.contiguous(), weight, epsilon));
   }
   const at::Tensor exact = at::isReducedFloatingType(x.scalar_type()) ? x.to(at::kFloat) : x;

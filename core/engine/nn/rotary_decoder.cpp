@@ -94,7 +94,8 @@ at::Tensor GroupedAttention::rotated(const at::Tensor& x, int64_t heads, const s
 
 at::Tensor GroupedAttention::operator()(const at::Tensor& x, const at::Tensor& positions,
                                         const at::Tensor& mask) const {
-  const at::Tensor q = (*q_proj)(x), k = (*k_proj)(x), v = (*v_proj)(x);
+  const std::vector<at::Tensor> mixed = linears(x, {q_proj.get(), k_proj.get(), v_proj.get()});
+  const at::Tensor &q = mixed[0], &k = mixed[1], &v = mixed[2];
   AttentionOptions options;
   options.causal = true;
   options.window = window_;
@@ -115,7 +116,8 @@ GatedMlp::GatedMlp(const RotaryDecoderConfig& config, at::ScalarType dtype) {
 }
 
 at::Tensor GatedMlp::operator()(const at::Tensor& x) const {
-  return (*down_proj)((*act_fn)((*gate_proj)(x), (*up_proj)(x)));
+  const std::vector<at::Tensor> inner = linears(x, {gate_proj.get(), up_proj.get()});
+  return (*down_proj)((*act_fn)(inner[0], inner[1]));
 }
 
 Block::Block(const RotaryDecoderConfig& config, int64_t window, SharedRotary rotary, at::ScalarType dtype) {
@@ -128,8 +130,10 @@ Block::Block(const RotaryDecoderConfig& config, int64_t window, SharedRotary rot
 }
 
 at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& mask) const {
-  const at::Tensor attended = x + (*self_attn)((*input_layernorm)(x), positions, mask);
-  return attended + (*mlp)((*post_attention_layernorm)(attended));
+  const Branch first = input_layernorm->branch(x);
+  const Branch second =
+      post_attention_layernorm->branch(first.kept + (*self_attn)(first.normed, positions, mask));
+  return second.kept + (*mlp)(second.normed);
 }
 
 using DecoderSetting = HeadSetting<RotaryDecoderConfig>;

@@ -45,9 +45,9 @@ class VocabularyLinear final : public nn::LinearOperation {
   at::Tensor own_labels(const at::Tensor& labels) const override {
     return stream_ == nullptr ? labels : stream_->inside(labels).contiguous();
   }
-  at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& own_labels,
-                               int64_t ignored) const override {
-    const at::Tensor sum = sum_of(logits, own_labels, ignored);
+  at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& own_labels, int64_t ignored,
+                               std::optional<double> gradient) const override {
+    const at::Tensor sum = sum_of(logits, own_labels, ignored, gradient);
     return stream_ == nullptr ? sum : sum * static_cast<double>(stream_->times_counted());
   }
 
@@ -62,8 +62,9 @@ class VocabularyLinear final : public nn::LinearOperation {
     if (has_whole_rows()) return nn::LinearOperation::count_right(logits, labels, ignored);
     return parallel::vocabulary_count_right(logits, labels, ignored, vocabulary_.begin, vocabulary_.ranks);
   }
-  at::Tensor sum_of(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored) const {
-    if (has_whole_rows()) return nn::cross_entropy_sum(logits, labels, ignored);
+  at::Tensor sum_of(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored,
+                    std::optional<double> gradient) const {
+    if (has_whole_rows()) return nn::cross_entropy_sum(logits, labels, ignored, gradient);
     return parallel::vocabulary_cross_entropy_sum(logits, labels, ignored, vocabulary_.begin,
                                                   vocabulary_.total, vocabulary_.ranks);
   }

@@ -1,6 +1,7 @@
 #include "optim/rounds.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -44,6 +45,7 @@ Slice Rounds::slice_of(const Shard& shard) {
   Slice slice;
   slice.value = shard.value;
   slice.gradient = shard.gradient;
+  slice.working = shard.working;
   slice.parameter = &parameters_[shard.param->index];
   slice.cut = &shard.param->cut;
   slice.begin = shard.begin;
@@ -165,6 +167,26 @@ void Rounds::update(int round, UpdateBatch& batch) const {
   rule.update(round, batch);
 }
 
+namespace {
+
+struct WorkingCopies {
+  std::vector<at::Tensor> values, working;
+};
+
+// Returns the working copies of a batch that the rule does not fill.
+WorkingCopies left_to_host(const Rule& rule, const UpdateBatch& batch) {
+  WorkingCopies left;
+  for (const Slice& slice : batch.slices) {
+    if (!slice.working.defined() || (rule.fills_working() && slice.value.scalar_type() == at::kFloat))
+      continue;
+    left.values.push_back(slice.value);
+    left.working.push_back(slice.working);
+  }
+  return left;
+}
+
+}  // namespace
+
 void Rounds::run(const double* touched, const double* measured, double factor) {
   const at::NoGradGuard no_grad;
   const Rule& rule = *shared_.rule;
@@ -178,7 +200,9 @@ void Rounds::run(const double* touched, const double* measured, double factor) {
       for (Whole* parameter : batch.parameters)
         parameter->partial.assign(
             round < rule.rounds() ? static_cast<size_t>(rule.num_sums(round, parameter->shape)) : 0, 0.0);
+      const auto [values, working] = round == rule.rounds() ? left_to_host(rule, batch) : WorkingCopies();
       update(round, batch);
+      if (!working.empty()) at::_foreach_copy_(working, values);
     }
     if (round < rule.rounds()) sum_over_ranks(batches);
   }

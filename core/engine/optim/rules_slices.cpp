@@ -39,6 +39,8 @@ void check(const Rule& rule, const Slice& slice, const std::vector<std::string>&
                     slice.gradient.defined() && at::isReducedFloatingType(slice.gradient.scalar_type());
   if (!(half ? has_shape_of(slice.gradient, value) : matches(slice.gradient, value)))
     refuse(rule, slice.gradient, "gradient");
+  if (slice.working.defined() && !has_shape_of(slice.working, value))
+    refuse(rule, slice.working, "working copy");
   for (const std::string& name : state_names) {
     const auto state = slice.state->find(name);
     if (state != slice.state->end() && !matches(state->second, value)) refuse(rule, state->second, name);
@@ -89,16 +91,19 @@ void prepare(const Rule& rule, Slice& slice, const std::vector<std::string>& sta
 }
 
 std::vector<Lists> group(const Rule& rule, UpdateBatch& batch, const std::vector<std::string>& state_names) {
-  std::map<std::tuple<at::ScalarType, at::ScalarType, bool, bool>, Lists> groups;
+  std::map<std::tuple<at::ScalarType, at::ScalarType, at::ScalarType, bool, bool>, Lists> groups;
   for (Slice& slice : batch.slices) {
     check(rule, slice, state_names);
     if (slice.value.numel() == 0) continue;
     const bool first = make_states(slice, state_names);
-    Lists& lists = groups[{slice.value.scalar_type(), slice.gradient.scalar_type(), first,
+    const bool fills = slice.working.defined() && slice.value.scalar_type() == at::kFloat;
+    const at::ScalarType filled = fills ? slice.working.scalar_type() : at::ScalarType::Undefined;
+    Lists& lists = groups[{slice.value.scalar_type(), slice.gradient.scalar_type(), filled, first,
                            device::is_on_host(slice.value)}];
     lists.first = first;
     lists.values.push_back(slice.value);
     lists.gradients.push_back(slice.gradient);
+    if (fills) lists.working.push_back(slice.working);
     lists.slices.push_back(&slice);
     lists.states.resize(state_names.size());
     for (size_t i = 0; i < state_names.size(); ++i)

@@ -17,13 +17,14 @@ void check_switches(const Rule& rule, const Hyper& options,
 // i of `state_names`.
 struct Lists {
   std::vector<at::Tensor> values, gradients;
+  std::vector<at::Tensor> working;  // of values in fp32; empty, or one for each
   std::vector<std::vector<at::Tensor>> states;
   std::vector<const Slice*> slices;
   bool first = false;  // the slices had no states before
 };
 
-// Groups slices by dtypes, device and whether they had states before, so that a rule can tell first updates
-// apart. Leaves out empty ones. Makes missing states as zeros.
+// Groups slices by dtypes, device, whether they have working copies, and whether they had states before, so
+// that a rule can tell first updates apart. Leaves out empty ones. Makes missing states as zeros.
 std::vector<Lists> group(const Rule& rule, UpdateBatch& batch, const std::vector<std::string>& state_names);
 
 // Makes missing states with these names as zeros. Throws INTERNAL unless value, gradient and states are flat

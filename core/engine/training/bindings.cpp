@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <ATen/ops/_foreach_copy.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -217,6 +219,18 @@ void Bindings::bind(weft_param& param, const at::Tensor& storage) {
 void Bindings::values_changed() {
   if (strategy_->api().values_changed == nullptr) return;
   strategy_->guarded([&] { strategy_->call(strategy_->api().values_changed); });
+}
+
+void Bindings::values_written() {
+  std::vector<at::Tensor> values, working;
+  for (const Shard& shard : publish()) {
+    if (!shard.working.defined()) continue;
+    values.push_back(shard.value);
+    working.push_back(shard.working);
+  }
+  const at::NoGradGuard no_grad;
+  if (!working.empty()) at::_foreach_copy_(working, values);
+  values_changed();
 }
 
 void Bindings::zero_gradients() {

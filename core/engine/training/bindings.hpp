@@ -110,8 +110,10 @@ class Bindings {
   // all values once; all-reduces 56 bytes for each parameter and division, and 16 for each part. Collective.
   enum class Origin { kBoosted, kLoaded, kTakenOver, kTrained, kSaved };
   void check_replicas(Origin origin);
-  // Tells the strategy that the published values have changed.
+  // Tells the strategy that the published values and their working copies have changed.
   void values_changed();
+  // The same after values alone were written: makes the working copies first.
+  void values_written();
   void zero_gradients();
   int64_t zeroings() const { return zeroings_; }  // how often zero_gradients() was called
   // Returns, by parameter, which of them got a gradient since the last call, and forgets it. touch() takes

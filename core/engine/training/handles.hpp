@@ -73,6 +73,7 @@ struct Shard {
   int64_t begin = 0;
   int64_t count = 0;
   at::Tensor value, gradient;   // gradient may be undefined
+  at::Tensor working;           // what the layers use, to be rounded from `value`; may be undefined
   uint32_t partition_axes = 0;  // over which the plan or the strategy splits it
   uint32_t divided_axes = 0;    // the open axes over which the strategy alone splits it
   bool copy = false;            // a copy of a range that another rank counts, as of tied weights

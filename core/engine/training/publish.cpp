@@ -9,13 +9,20 @@ namespace {
 
 constexpr const char* kValues = "values";
 constexpr const char* kGradients = "gradients";
+constexpr const char* kWorking = "working copies";
+
+// Checks all but the dtype.
+template <class Refuse>
+void check_elements(const at::Tensor& tensor, const char* what, int64_t count, const Refuse& refuse) {
+  if (!tensor.defined() || tensor.numel() != count)
+    refuse(std::to_string(tensor.defined() ? tensor.numel() : 0) + " " + what + " were given");
+  if (!tensor.is_contiguous()) refuse(std::string(what) + " are not contiguous");
+}
 
 template <class Refuse>
 void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& param, int64_t count,
                   const Refuse& refuse) {
-  if (!tensor.defined() || tensor.numel() != count)
-    refuse(std::to_string(tensor.defined() ? tensor.numel() : 0) + " " + what + " were given");
-  if (!tensor.is_contiguous()) refuse(std::string(what) + " are not contiguous");
+  check_elements(tensor, what, count, refuse);
   const at::ScalarType dtype = tensor.scalar_type(), master = param.bindings->master_dtype();
   const bool of_layer = dtype == param.tensor.scalar_type();
   // A frozen parameter needs no master weights, but a strategy may put it in one buffer with others.
@@ -24,10 +31,23 @@ void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& 
            (of_layer ? ": this strategy keeps no master weights" : ""));
 }
 
+template <class Refuse>
+void check_working(const at::Tensor& tensor, const at::Tensor& value, const weft_param& param,
+                   const Refuse& refuse) {
+  check_elements(tensor, kWorking, value.numel(), refuse);
+  if (const at::ScalarType of_layer = param.tensor.scalar_type(); tensor.scalar_type() != of_layer)
+    refuse(std::string(kWorking) + " are of " + c10::toString(tensor.scalar_type()) + ", must be of " +
+           c10::toString(of_layer) + " as the layers");
+  if (tensor.device() != value.device())
+    refuse(std::string(kWorking) + " are on " + tensor.device().str() + ", but the values on " +
+           value.device().str());
+  if (tensor.is_alias_of(value)) refuse(std::string(kWorking) + " are the values themselves: leave them out");
+}
+
 }  // namespace
 
 void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor& value,
-               const at::Tensor& gradient) {
+               const at::Tensor& gradient, const at::Tensor& working) {
   weft_param* const param = record.param;
   if (param == nullptr || param->bindings != sink.bindings)
     throw Error(WEFT_INVALID_ARGUMENT, "a published range is of no parameter of this training");
@@ -41,6 +61,7 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
     refuse("the parameter has " + std::to_string(param->count()) + " elements here");
   check_tensor(value, kValues, *param, record.count, refuse);
   if (gradient.defined()) check_tensor(gradient, kGradients, *param, record.count, refuse);
+  if (working.defined()) check_working(working, value, *param, refuse);
   if (record.partition_axes >> WEFT_AXES != 0) refuse("partition_axes has bits beyond the axes of the mesh");
   if ((record.flags & ~uint32_t{WEFT_SHARD_COPY}) != 0) refuse("its flags are unknown to this version");
   for (const auto& [run, counted] : counted_runs(*param, record.begin, record.count)) {
@@ -53,6 +74,7 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
     shard.count = run.count;
     shard.value = part(value);
     if (gradient.defined() && !param->frozen) shard.gradient = part(gradient);
+    if (working.defined()) shard.working = part(working);
     shard.partition_axes = joined(record.partition_axes, param->partition_axes);
     shard.divided_axes =
         without(common(sink.bindings->mesh().open_axes(), record.partition_axes), param->partition_axes);

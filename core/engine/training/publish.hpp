@@ -14,6 +14,6 @@ namespace weft {
 // its elements. Mesh::counted_range determines which of the ranks that hold an element counts it, so that
 // sums over all ranks count every element once on any mesh.
 void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor& value,
-               const at::Tensor& gradient);
+               const at::Tensor& gradient, const at::Tensor& working);
 
 }  // namespace weft

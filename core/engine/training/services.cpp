@@ -138,8 +138,12 @@ struct Services {
           return guarded(error, [&] {
             if (shard->value == nullptr)
               throw Error(WEFT_INVALID_ARGUMENT, "a published range has no values");
-            add_shard(*sink, *shard, tensor_of(shard->value),
-                      shard->gradient != nullptr ? tensor_of(shard->gradient) : at::Tensor());
+            const auto given = [](const weft_at_tensor* tensor) {
+              return tensor != nullptr ? tensor_of(tensor) : at::Tensor();
+            };
+            const bool has_working = shard->struct_size >= WEFT_END_OF(weft_shard, working);
+            add_shard(*sink, *shard, tensor_of(shard->value), given(shard->gradient),
+                      has_working ? given(shard->working) : at::Tensor());
           });
         }};
     return &table;

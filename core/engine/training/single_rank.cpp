@@ -1,6 +1,5 @@
 #include "training/single_rank.hpp"
 
-#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
 
 #include <vector>
@@ -50,25 +49,13 @@ weft_status configure(weft_strategy* strategy, weft_training* training, weft_err
   });
 }
 
-weft_status values_changed(weft_strategy* strategy, weft_error* error) {
-  return guarded(error, [&] {
-    std::vector<at::Tensor> masters, copies;
-    for (const auto& param : strategy->training->params()) {
-      const at::Tensor &master = strategy->masters[param->index], working = param->tensor.detach();
-      if (working.is_alias_of(master)) continue;
-      masters.push_back(master);
-      copies.push_back(working);
-    }
-    if (!copies.empty()) at::_foreach_copy_(copies, masters);
-  });
-}
-
 weft_status publish(weft_strategy* strategy, weft_shard_sink* sink, weft_error* error) {
   return guarded(error, [&] {
     const auto& services =
         *static_cast<const weft_publish_services*>(training_services(borrow(WEFT_PUBLISH_SERVICES)));
     for (const auto& param : strategy->training->params()) {
-      const at::Tensor &value = strategy->masters[param->index], gradient = param->tensor.grad();
+      const at::Tensor &value = strategy->masters[param->index], gradient = param->tensor.grad(),
+                       working = param->tensor.detach();
       const weft_shard record{sizeof(record),
                               param.get(),
                               0,
@@ -76,7 +63,8 @@ weft_status publish(weft_strategy* strategy, weft_shard_sink* sink, weft_error* 
                               handle_of(value),
                               gradient.defined() ? handle_of(gradient) : nullptr,
                               0,
-                              0};
+                              0,
+                              working.is_alias_of(value) ? nullptr : handle_of(working)};
       ErrorSink inner;
       inner.check(services.shard(sink, &record, inner));
     }
@@ -113,7 +101,6 @@ const weft_strategy_api& single_rank() {
     t.destroy = [](weft_strategy* strategy) { delete strategy; };
     t.configure = &configure;
     t.publish = &publish;
-    t.values_changed = &values_changed;
     t.zero_gradients = &zero_gradients;
     t.estimate = &estimate;
     return t;

@@ -76,6 +76,9 @@ void weft_step::finish(uint32_t index, const weft::State& last) {
     for (const auto& [name, tensor] : outputs) of.result.outputs.set(name, tensor.detach());
   if (training) {
     of.loss = scaled_loss(of, last, outputs);
+    const bool is_last =
+        std::all_of(micro.begin(), micro.end(), [](const weft::MicroBatch& m) { return m.finished; });
+    if (is_last) reading.begin();
     return;
   }
   of.result.counts = counts(index);
@@ -110,10 +113,9 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
 }
 
 void weft_step::add_part(size_t term, const at::Tensor& value) {
-  if (weft::device::is_on_host(value))
-    parts[term] += weft::device::value_of<double>(value);
-  else
-    unread.emplace_back(term, value.detach().to(at::kDouble).reshape({}));
+  const bool counts = term < scales.size() ? bindings().mesh().speaks_for(weft::Fact::kLoss)
+                                           : weft::reports_auxiliary(bindings());
+  if (counts) reading.add(value.detach().to(at::kDouble), &parts[term]);
 }
 
 std::shared_ptr<weft::ForwardRecord> weft_step::backward(uint32_t index, const weft::State* outputs,

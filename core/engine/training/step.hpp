@@ -2,6 +2,7 @@
 // whatever order a schedule has, that of the host, of a pipeline, or of a strategy.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 
@@ -53,7 +54,8 @@ struct weft_step {
   std::vector<std::string> names;  // of the loss terms: first the model's, then auxiliary losses
   std::vector<double> scales;      // of the model's terms: 1 / (number of labels in the global batch)
   std::vector<double> positions;   // of each sequence in the global batch; empty with a criterion
-  std::vector<double> parts;       // this rank's part of each term, without what is unread
+  std::deque<double> parts;        // this rank's part of each term, complete when `reading` has been read
+  weft::device::Reading reading;   // begins when the last micro-batch is finished
 
   weft::Bindings& bindings() const { return owner->bindings(); }
   // The functions of weft_step_services (weft/training.h). They throw instead of returning a status.
@@ -71,9 +73,8 @@ struct weft_step {
                                                 const std::function<void()>& send = {});
   // Runs the second half of a split backward. Call it once for each.
   void finish_backward(uint32_t index, const weft::ForwardRecord& record);
-  std::vector<std::pair<size_t, at::Tensor>>
-      unread;  // terms, and values on a device that belong to their parts
-  // Adds `value`, which has one element, to the part of a term.
+  // Adds `value`, which has one element, to the part of a term, if this rank counts it: one rank does, so
+  // that the sum over ranks counts it once.
   void add_part(size_t term, const at::Tensor& value);
 
  private:

@@ -13,7 +13,6 @@
 #include "autograd/saved_tensor_hooks.hpp"
 #include "base/text.hpp"
 #include "device/autocast.hpp"
-#include "device/reading.hpp"
 #include "device/tensors.hpp"
 #include "parallel/make_context.hpp"
 #include "trace/phases.hpp"
@@ -26,10 +25,6 @@
 #include "weft/nn/key_value_cache.hpp"
 
 namespace weft {
-
-void Training::StepLoss::read(device::Reading& reading) {
-  for (const auto& [term, value] : std::exchange(unread, {})) reading.add(value, &parts[term]);
-}
 
 double Training::StepLoss::total() const {
   return std::accumulate(parts.begin(), parts.end(), 0.0);
@@ -189,6 +184,15 @@ void scale_terms(weft_step& step) {
   }
 }
 
+// Tells the contexts that nobody reads the outputs, and which gradients backward will pass to the terms.
+void want_loss_alone(weft_step& step) {
+  for (MicroBatch& micro : step.micro) {
+    micro.context->want_loss_alone(micro.batch);
+    for (size_t t = 0; t < step.scales.size() && !micro.batch.empty; ++t)
+      micro.context->know_gradient_of_loss(step.names[t], step.scales[t] * step.bindings().loss_scale());
+  }
+}
+
 }  // namespace
 
 // All stages refuse a batch together, and before contexts draw their seeds: then the ranks can go on with
@@ -212,14 +216,13 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     step.keeps_outputs = outputs != nullptr;
     step.criterion = criterion;
     add_micro_batches(step, micro_batches);
-    if (!criterion && outputs == nullptr)
-      for (MicroBatch& micro : step.micro) micro.context->want_loss_alone(micro.batch);
     if (criterion) {
       step.names = {"loss"};
       step.scales = {1};
       set_shares(step);
     } else {
       scale_terms(step);
+      if (outputs == nullptr) want_loss_alone(step);
     }
     step.parts.resize(step.scales.size());
     // From here on other ranks wait for this one.
@@ -227,14 +230,8 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     zeroings_of_last_backward_ = bindings_.zeroings();
     at::AutoGradMode with_gradients(true);
     drive(step);
-    // Keep each part on one rank only, so that the sum over ranks counts it once.
-    const bool speaks = bindings_.mesh().speaks_for(Fact::kLoss), reports = reports_auxiliary(bindings_);
-    const auto counts = [&](size_t term) { return term < step.scales.size() ? speaks : reports; };
-    for (size_t t = 0; t < step.parts.size(); ++t)
-      if (!counts(t)) step.parts[t] = 0;
-    std::erase_if(step.unread, [&](const auto& part) { return !counts(part.first); });
     if (outputs != nullptr) *outputs = joined_results(step.micro).outputs;
-    return StepLoss{step.names, step.parts, step.scales.size(), std::move(step.unread)};
+    return StepLoss{step.names, std::move(step.parts), step.scales.size(), std::move(step.reading)};
   });
 }
 

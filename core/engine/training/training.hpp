@@ -2,6 +2,7 @@
 // steps read the bindings; neither the bindings nor the hooks know what is above them.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,11 +35,9 @@ class Training {
   // the sum over all ranks is the loss of the global batch.
   struct StepLoss {
     std::vector<std::string> names;
-    std::vector<double> parts;  // one for each term, weighted; complete after read()
-    size_t model_terms = 0;     // the first terms are the model's, the others auxiliary losses
-    std::vector<std::pair<size_t, at::Tensor>> unread;  // terms, and parts of them that a device has, in fp64
-    // Completes the parts when `reading` is read. They must stay where they are until then.
-    void read(device::Reading& reading);
+    std::deque<double> parts;  // one for each term, weighted; complete when `reading` has been read
+    size_t model_terms = 0;    // the first terms are the model's, the others auxiliary losses
+    device::Reading reading;   // has begun: it waits for the forwards alone
     double total() const;
     double auxiliary() const;
   };

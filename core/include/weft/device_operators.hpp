@@ -28,6 +28,7 @@ void for_each(const Visit& visit) {
   visit(LayerNormBackward());
   visit(Gated());
   visit(GatedBackward());
+  visit(GeluBackward());
   visit(Rotate());
   visit(ColumnSums());
   visit(Dropout());
@@ -35,6 +36,8 @@ void for_each(const Visit& visit) {
   visit(Bernoulli());
   visit(CrossEntropy());
   visit(CrossEntropyBackward());
+  visit(CrossEntropyWithGradient());
+  visit(Rescale());
   visit(CrossEntropyParts());
   visit(CrossEntropyRebase());
   visit(CrossEntropyFinish());

@@ -20,14 +20,17 @@ struct RmsNorm {
                                                        double epsilon);
 };
 
-// The gradients of x and of the weight, each undefined unless `wanted` has true for it.
+// The gradients of x and of the weight, each undefined unless `wanted` has true for it. `residual`, if it is
+// given, is added to that of x: the gradient of x from elsewhere.
 struct RmsNormBackward {
   static constexpr const char* kName = "weft::rms_norm_backward";
   static constexpr const char* kSchema =
-      "weft::rms_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor scale, bool[2] wanted)"
+      "weft::rms_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor scale, Tensor? residual,"
+      " bool[2] wanted)"
       " -> (Tensor dx, Tensor dweight)";
   using Signature = std::tuple<at::Tensor, at::Tensor>(const at::Tensor& dy, const at::Tensor& x,
                                                        const at::Tensor& weight, const at::Tensor& scale,
+                                                       const std::optional<at::Tensor>& residual,
                                                        std::array<bool, 2> wanted);
 };
 
@@ -46,17 +49,16 @@ struct LayerNorm {
 };
 
 // The gradients of x, and of weight and bias, undefined unless `wanted` has true for x and for these two.
+// `residual` is added to that of x, as for RmsNormBackward.
 struct LayerNormBackward {
   static constexpr const char* kName = "weft::layer_norm_backward";
   static constexpr const char* kSchema =
-      "weft::layer_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor scale, bool[2] "
-      "wanted)"
+      "weft::layer_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor scale,"
+      " Tensor? residual, bool[2] wanted)"
       " -> (Tensor dx, Tensor dweight, Tensor dbias)";
-  using Signature = std::tuple<at::Tensor, at::Tensor, at::Tensor>(const at::Tensor& dy, const at::Tensor& x,
-                                                                   const at::Tensor& weight,
-                                                                   const at::Tensor& mean,
-                                                                   const at::Tensor& scale,
-                                                                   std::array<bool, 2> wanted);
+  using Signature = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
+      const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& mean,
+      const at::Tensor& scale, const std::optional<at::Tensor>& residual, std::array<bool, 2> wanted);
 };
 
 // The product of a gated MLP (arXiv:2002.05202): y = activation(gate) up, of one shape and type. `kind`: 0 is
@@ -74,6 +76,16 @@ struct GatedBackward {
       "weft::gated_backward(Tensor dy, Tensor gate, Tensor up, int kind) -> (Tensor dgate, Tensor dup)";
   using Signature = std::tuple<at::Tensor, at::Tensor>(const at::Tensor& dy, const at::Tensor& gate,
                                                        const at::Tensor& up, int64_t kind);
+};
+
+// The gradient of GELU (arXiv:1606.08415) at x (rows, C), of the type of dy, and the sums of it over the
+// rows, which are the gradient of a bias in x. `kind`: 0 is the exact form, 1 its approximation with tanh.
+struct GeluBackward {
+  static constexpr const char* kName = "weft::gelu_backward";
+  static constexpr const char* kSchema =
+      "weft::gelu_backward(Tensor dy, Tensor x, int kind) -> (Tensor dx, Tensor sums)";
+  using Signature = std::tuple<at::Tensor, at::Tensor>(const at::Tensor& dy, const at::Tensor& x,
+                                                       int64_t kind);
 };
 
 // Rotary positions (arXiv:2104.09864) of x (B, T, H, D): turns channels i and i + D / 2 of a head by the
@@ -145,6 +157,23 @@ struct CrossEntropyBackward {
       " Tensor(a!) result) -> ()";
   using Signature = void(const at::Tensor& gradient, const at::Tensor& logits, const at::Tensor& labels,
                          const at::Tensor& normalisers, at::Tensor result);
+};
+
+// Returns the sum of CrossEntropy, and overwrites the logits with what CrossEntropyBackward returns if
+// `gradient` is that of the sum.
+struct CrossEntropyWithGradient {
+  static constexpr const char* kName = "weft::cross_entropy_with_gradient_";
+  static constexpr const char* kSchema =
+      "weft::cross_entropy_with_gradient_(Tensor(a!) logits, Tensor labels, float gradient) -> Tensor";
+  using Signature = at::Tensor(at::Tensor logits, const at::Tensor& labels, double gradient);
+};
+
+// Multiplies x, whose rows are those of CrossEntropy, by actual / expected, unless they are equal: then it
+// takes no time. `actual`: one element.
+struct Rescale {
+  static constexpr const char* kName = "weft::rescale_";
+  static constexpr const char* kSchema = "weft::rescale_(Tensor(a!) x, Tensor actual, float expected) -> ()";
+  using Signature = void(at::Tensor x, const at::Tensor& actual, double expected);
 };
 
 // Cross entropy of a vocabulary whose classes are split over ranks. `logits` has this rank's V classes, of

@@ -10,7 +10,8 @@ namespace weft::operators {
 // The operators below take lists of flat ranges: of values, and element by element their gradients and
 // states. A list has at least one range; a range may be empty. `factor` multiplies every gradient first; the
 // gradients may be left multiplied or as they were. All take fp32 and fp64 on every device; for values in
-// fp32 Adam and SGD also take gradients in half precision, all of one type.
+// fp32 Adam and SGD also take gradients in half precision, all of one type, and fill `working`, which has a
+// range in half precision for each of the values, or none, with the new values rounded to nearest even.
 
 // Returns the sum of |g|^p over all elements of the ranges, of any floating-point types, or the largest |g|
 // if p is infinite: one element in fp64, infinite if an element is not finite.
@@ -33,23 +34,24 @@ struct Adam {
   static constexpr const char* kName = "weft::adam_";
   static constexpr const char* kSchema =
       "weft::adam_(Tensor(a!)[] values, Tensor(b!)[] gradients, Tensor(c!)[] averages, Tensor(d!)[] squares,"
-      " float step, float lr, float beta1, float beta2, float eps, float weight_decay, bool decoupled,"
+      " Tensor(e!)[] working, float step, float lr, float beta1, float beta2, float eps, float weight_decay, "
+      "bool decoupled,"
       " float factor) -> ()";
   using Signature = void(at::TensorList values, at::TensorList gradients, at::TensorList averages,
-                         at::TensorList squares, double step, double lr, double beta1, double beta2,
-                         double eps, double weight_decay, bool decoupled, double factor);
+                         at::TensorList squares, at::TensorList working, double step, double lr, double beta1,
+                         double beta2, double eps, double weight_decay, bool decoupled, double factor);
 };
 
 // SGD as PyTorch's. `momenta` is empty without momentum. `first`: the momenta have no values yet.
 struct Sgd {
   static constexpr const char* kName = "weft::sgd_";
   static constexpr const char* kSchema =
-      "weft::sgd_(Tensor(a!)[] values, Tensor(b!)[] gradients, Tensor(c!)[] momenta, float lr, float "
-      "momentum,"
-      " float dampening, float weight_decay, bool nesterov, bool first, float factor) -> ()";
-  using Signature = void(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr,
-                         double momentum, double dampening, double weight_decay, bool nesterov, bool first,
-                         double factor);
+      "weft::sgd_(Tensor(a!)[] values, Tensor(b!)[] gradients, Tensor(c!)[] momenta, Tensor(d!)[] working,"
+      " float lr, float momentum, float dampening, float weight_decay, bool nesterov, bool first, float "
+      "factor) -> ()";
+  using Signature = void(at::TensorList values, at::TensorList gradients, at::TensorList momenta,
+                         at::TensorList working, double lr, double momentum, double dampening,
+                         double weight_decay, bool nesterov, bool first, double factor);
 };
 
 // Lion (arXiv:2302.06675), Algorithm 2.

@@ -83,6 +83,10 @@ typedef struct weft_shard {
   const weft_at_tensor* gradient; /* NULL if there is none: frozen, or before the first backward */
   uint32_t partition_axes;        /* over which the strategy shards the part; the host adds the plan's axes */
   uint32_t flags;
+  /* The same elements in the dtype of the layers, contiguous, where the values are: the host rounds `value`
+   * to it whenever it has written that, an update in the same pass, and then calls values_changed. NULL if
+   * the strategy makes them in values_changed, or if layers use `value` itself. */
+  const weft_at_tensor* working;
 } weft_shard;
 
 /* Takes one record. The host keeps the tensors until the strategy publishes again. Extension
@@ -192,8 +196,8 @@ typedef struct weft_strategy_api {
    * change after configure. [control] [no collective] */
   weft_status (*publish)(weft_strategy* strategy, weft_shard_sink* sink, weft_error* error);
 
-  /* Called when the host has written the published values: refreshes what is derived from them, such as
-   * working copies. May be NULL. [control] [may block] */
+  /* Called when the host has written the published values and working copies: refreshes what else is derived
+   * from them. May be NULL. [control] [may block] */
   weft_status (*values_changed)(weft_strategy* strategy, weft_error* error);
 
   /* Sets all gradients to zero or frees them. [control] [no collective] */

@@ -2,7 +2,10 @@
 // the results of the host.
 #include <functional>
 #include <limits>
+#include <optional>
+#include <utility>
 
+#include "base/text.hpp"
 #include "device/padded_rows.hpp"
 #include "device/reading.hpp"
 #include "dispatch/operators.hpp"
@@ -10,6 +13,7 @@
 #include "optim/rules.hpp"
 #include "support/tolerances.hpp"
 #include "weft/nn/layers.hpp"
+#include "weft/nn/rms_norm.hpp"
 #include "weft/nn/rotary.hpp"
 
 namespace weft::test {
@@ -55,6 +59,77 @@ TEST_F(DeviceLayers, LayerNormIsOneLaunchEachWay) {
     norm.bias = in[2];
     return norm(in[0]);
   });
+}
+
+// Also if only one of the two is used.
+TEST_F(DeviceLayers, BackwardOfANormAddsTheGradientOfAResidualConnection) {
+  nn::LayerNorm layer_norm(24, 1e-5, at::kFloat);
+  nn::RmsNorm rms_norm(24, 1e-5, at::kFloat);
+  const auto branch_of = [&](bool rms, const Tensors& in) {
+    layer_norm.weight = rms_norm.weight = in[1];
+    layer_norm.bias = in[2];
+    return rms ? rms_norm.branch(in[0]) : layer_norm.branch(in[0]);
+  };
+  const Tensors given = {at::randn({3, 5, 24}), at::randn({24}), at::randn({24})};
+  for (const bool rms : {false, true}) {
+    for (const auto& [kept, normed] : {std::pair{2, 3}, {2, 0}, {0, 3}}) {
+      SCOPED_TRACE(fmt::format("rms {}, {}, {}", rms, kept, normed));
+      const auto sum = [&, kept = kept, normed = normed](const at::Tensor& x, const at::Tensor& y) {
+        const at::Tensor none = at::zeros_like(x);
+        return (kept != 0 ? x * kept : none) + (normed != 0 ? y * normed : none);
+      };
+      const auto joined = [&](const Tensors& in) {
+        const nn::Branch branch = branch_of(rms, in);
+        return sum(branch.kept, branch.normed) + in[1].sum() * 0 + in[2].sum() * 0;
+      };
+      const auto apart = [&](const Tensors& in) {
+        branch_of(rms, in);
+        return sum(in[0], rms ? rms_norm(in[0]) : layer_norm(in[0])) + in[1].sum() * 0 + in[2].sum() * 0;
+      };
+      expect_equal(with_gradients(there(given), joined), with_gradients(given, joined));
+      const Tensors found = with_gradients(there(given), joined), wanted = with_gradients(given, apart);
+      for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(is_near(found[i].cpu(), wanted[i], 1e-6)) << i;
+    }
+  }
+}
+
+TEST_F(DeviceLayers, BackwardOfLinearsOfOneInputAddsUpItsGradient) {
+  const Tensors given = {at::randn({3, 5, 16}), at::randn({24, 16}), at::randn({8, 16}), at::randn({8})};
+  const auto run = [](const Tensors& in) {
+    const nn::Linear first(in[1], {}), second(in[2], in[3]), unused(in[2].detach(), {});
+    const std::vector<at::Tensor> results = nn::linears(in[0], {&first, &unused, &second});
+    return at::cat({results[2], results[0]}, -1);
+  };
+  const Tensors wanted = with_gradients(given, run);
+  const Tensors moved = there(given);
+  sim::reset_counters();
+  const Tensors found = with_gradients(moved, run);
+  const int64_t launches = sim::counters().launches;
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(is_near(found[i].cpu(), wanted[i], 1e-5)) << i;
+  sim::reset_counters();
+  with_gradients(moved, [](const Tensors& in) {
+    const nn::Linear first(in[1], {}), second(in[2], in[3]), unused(in[2].detach(), {});
+    const at::Tensor one = first(in[0]), other = unused(in[0]);
+    return at::cat({second(in[0]), one}, -1);
+  });
+  EXPECT_EQ(launches, sim::counters().launches - 1) << "the sum of two gradients";
+}
+
+TEST_F(DeviceLayers, BackwardOfGeluSumsTheGradientOfTheBiasBeforeIt) {
+  const Tensors given = {at::randn({4, 6, 16}), at::randn({24, 16}), at::randn({24})};
+  for (const char* name : {"gelu", "gelu_new"}) {
+    const nn::Activation activation(name);
+    const auto run = [&](const Tensors& in) { return activation.of_linear(nn::Linear(in[1], in[2]), in[0]); };
+    const Tensors wanted =
+        with_gradients(given, [&](const Tensors& in) { return activation(nn::Linear(in[1], in[2])(in[0])); });
+    Tensors half;
+    for (const at::Tensor& tensor : given) half.push_back(there(tensor.to(at::kBFloat16)));
+    const Tensors found = with_gradients(half, run);
+    for (size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_TRUE(is_near(found[i].cpu().to(at::kFloat), wanted[i], 2e-2)) << name << " " << i;
+    const Tensors exact = with_gradients(there(given), run);
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(is_near(exact[i].cpu(), wanted[i], 1e-5)) << i;
+  }
 }
 
 TEST_F(DeviceLayers, TakeHalfPrecision) {
@@ -123,12 +198,13 @@ TEST_F(DeviceLayers, LinearPadsTheRowsOfALargeVocabulary) {
 }
 
 // Returns loss and gradients of a head. Its logits have more readers if `kept`, so that their memory is not
-// reused for the gradient, which then has no padding.
-Tensors loss_of_head(const Tensors& given, const at::Tensor& labels, bool kept) {
+// reused for the gradient, which then has no padding. `expected`: the gradient of the loss, if it is known.
+Tensors loss_of_head(const Tensors& given, const at::Tensor& labels, bool kept,
+                     std::optional<double> expected = {}) {
   Tensors inputs;
   for (const at::Tensor& tensor : given) inputs.push_back(tensor.detach().clone().requires_grad_(true));
   at::Tensor logits = nn::linear(inputs[0], inputs[1], inputs[2], nn::Linear::Layout::kOutIn);
-  const at::Tensor loss = nn::cross_entropy_sum(logits, labels);
+  const at::Tensor loss = nn::cross_entropy_sum(logits, labels, -100, expected);
   if (!kept) logits.reset();
   loss.backward();
   Tensors results{loss.detach()};
@@ -145,9 +221,10 @@ TEST_F(DeviceLayers, PaddedLogitsHaveTheGradientsOfTheHost) {
   Tensors exact;
   for (const at::Tensor& tensor : given) exact.push_back(tensor.to(at::kFloat));
   const Tensors wanted = loss_of_head(exact, labels, false);
-  for (const bool kept : {false, true}) {
-    SCOPED_TRACE(kept);
-    const Tensors found = loss_of_head(there(given), there(labels), kept);
+  for (const auto& [kept, expected] : std::vector<std::pair<bool, std::optional<double>>>{
+           {false, std::nullopt}, {true, std::nullopt}, {false, 1.0}, {false, 0.5}}) {
+    SCOPED_TRACE(fmt::format("kept {}, expected {}", kept, expected.value_or(0)));
+    const Tensors found = loss_of_head(there(given), there(labels), kept, expected);
     ASSERT_EQ(found.size(), wanted.size());
     for (size_t i = 0; i < found.size(); ++i)
       EXPECT_TRUE(is_near(found[i].cpu().to(at::kFloat), wanted[i], 2e-2)) << i;

@@ -44,17 +44,17 @@ TEST_F(Operators, HaveAKernelForHostMemoryAndForADeviceThatRegistersOne) {
 TEST_F(Operators, RmsNormIsOneLaunchEachWay) {
   const at::Tensor x = at::randn({6, 24}), weight = at::randn({24}), dy = at::randn({6, 24});
   const auto [y, scale] = call<operators::RmsNorm>(x, weight, 1e-5);
-  const auto [dx, dweight] = call<operators::RmsNormBackward>(dy, x, weight, scale, kBoth);
+  const auto [dx, dweight] = call<operators::RmsNormBackward>(dy, x, weight, scale, dy, kBoth);
   const at::Tensor far = there(x), far_weight = there(weight), far_dy = there(dy);
   sim::reset_counters();
   const auto [far_y, far_scale] = call<operators::RmsNorm>(far, far_weight, 1e-5);
   const auto [far_dx, far_dweight] =
-      call<operators::RmsNormBackward>(far_dy, far, far_weight, far_scale, kBoth);
+      call<operators::RmsNormBackward>(far_dy, far, far_weight, far_scale, far_dy, kBoth);
   EXPECT_EQ(sim::counters().launches, 2);
   EXPECT_EQ(sim::counters().host_waits, 0);
   expect_equal({far_y, far_scale, far_dx, far_dweight}, {y, scale, dx, dweight});
   const auto [none, alone] =
-      call<operators::RmsNormBackward>(dy, x, weight, scale, std::array<bool, 2>{false, true});
+      call<operators::RmsNormBackward>(dy, x, weight, scale, std::nullopt, std::array<bool, 2>{false, true});
   EXPECT_FALSE(none.defined());
   EXPECT_TRUE(at::equal(alone, dweight));
 }
@@ -81,11 +81,11 @@ TEST_F(Operators, DropoutDrawsTheSameMaskOnEveryDeviceWithoutAWait) {
 struct Loss {
   at::Tensor sum, gradient;
 };
-Loss loss_of(const at::Tensor& given, const at::Tensor& labels) {
-  const at::Tensor logits = given.detach().clone().requires_grad_(true);
-  const at::Tensor sum = nn::cross_entropy_sum(logits, labels);
+Loss loss_of(const at::Tensor& given, const at::Tensor& labels, std::optional<double> expected = {}) {
+  const at::Tensor leaf = given.detach().clone().requires_grad_(true);
+  const at::Tensor sum = nn::cross_entropy_sum(leaf * 1, labels, -100, expected);
   (sum * 0.5).backward();
-  return {sum.detach(), logits.grad()};
+  return {sum.detach(), leaf.grad()};
 }
 
 TEST_F(Operators, CrossEntropyMakesTheHostWaitForNothing) {
@@ -93,10 +93,12 @@ TEST_F(Operators, CrossEntropyMakesTheHostWaitForNothing) {
   labels[2] = -100;
   const Loss here = loss_of(logits, labels);
   const at::Tensor far = there(logits), far_labels = there(labels);
-  sim::reset_counters();
-  const Loss found = loss_of(far, far_labels);
-  EXPECT_EQ(sim::counters().host_waits, 0);
-  expect_equal({found.sum, found.gradient}, {here.sum, here.gradient});
+  for (const std::optional<double> expected : {std::optional<double>(), std::optional(0.5)}) {
+    sim::reset_counters();
+    const Loss found = loss_of(far, far_labels, expected);
+    EXPECT_EQ(sim::counters().host_waits, 0);
+    expect_equal({found.sum, found.gradient}, {here.sum, here.gradient});
+  }
 }
 
 TEST_F(Operators, CrossEntropyTakesHalfPrecisionOnADevice) {
@@ -105,6 +107,9 @@ TEST_F(Operators, CrossEntropyTakesHalfPrecisionOnADevice) {
   EXPECT_EQ(found.sum.scalar_type(), at::kFloat);
   EXPECT_TRUE(at::equal(found.sum.cpu(), exact.sum));
   EXPECT_TRUE(at::equal(found.gradient.cpu(), exact.gradient.to(at::kBFloat16)));
+  const Loss expected = loss_of(there(logits), there(labels), 0.5);
+  EXPECT_TRUE(at::equal(expected.sum.cpu(), exact.sum));
+  EXPECT_TRUE(at::equal(expected.gradient.cpu(), exact.gradient.to(at::kBFloat16)));
 }
 
 TEST_F(Operators, ALabelOutOfRangeOnADeviceIsAnError) {

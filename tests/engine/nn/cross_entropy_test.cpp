@@ -2,8 +2,10 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "cpu/cross_entropy.hpp"
 #include "parallel.hpp"
@@ -139,6 +141,35 @@ TEST(CrossEntropy, CanBeTakenBackTwiceWhenTheGraphIsKept) {
   const at::Tensor once = it.logits.grad().clone();
   loss.backward();
   EXPECT_TRUE(it.logits.grad().equal(once * 2));
+}
+
+// Once with the gradient that backward passes, once with another.
+TEST(CrossEntropy, WithAnExpectedGradientHasTheSameGradientInTheMemoryOfTheLogits) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    for (const double expected : {0.25, 3.0}) {
+      Case it(70, 50, type);
+      const auto run = [&](std::optional<double> known) {
+        at::Tensor logits = it.logits * 1.5;
+        const void *const before = logits.data_ptr(), *after = nullptr;
+        logits.register_hook([&](const at::Tensor& found) { after = found.data_ptr(); });
+        const at::Tensor loss = nn::cross_entropy_sum(logits, it.labels, -100, known),
+                         result = gradient(it.logits, loss);
+        EXPECT_EQ(before == after, known.has_value());
+        return std::pair(loss.detach(), result);
+      };
+      const auto [loss, found] = run({});
+      const auto [same_loss, same] = run(expected);
+      EXPECT_TRUE(same_loss.equal(loss));
+      EXPECT_LE((same - found).abs().max().item<double>(), expected == 0.25 ? 0 : 1e-6 * 0.25);
+    }
+  }
+}
+
+TEST(CrossEntropy, WithAnExpectedGradientIsTakenBackOnce) {
+  Case it(6, 50);
+  const at::Tensor loss = nn::cross_entropy_sum(it.logits * 1.5, it.labels, -100, 1.0);
+  loss.backward({}, /*keep_graph=*/true);
+  EXPECT_ERROR(loss.backward(), WEFT_FAILED_PRECONDITION, "second backward");
 }
 
 TEST(CrossEntropy, RefusesAGradientOfItsGradient) {

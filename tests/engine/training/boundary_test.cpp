@@ -23,7 +23,8 @@ class BoundaryTest : public testing::Test {
     insert_boundary(state, UnitSide::kAfter, owner, call("begin of " + name));
   }
   void run(const std::string& name, State& state, const std::function<void(State&)>& unit = {}) {
-    run(name, state, unit ? unit : [](State&) {}, this);
+    run(
+        name, state, unit ? unit : [](State&) {}, this);
   }
   static bool is_boundary(const at::Tensor& tensor) {
     return tensor.grad_fn() != nullptr && tensor.grad_fn()->name() == "UnitBoundary";

@@ -185,7 +185,7 @@ TEST(LyingStrategy, IsRefusedWhereItsScheduleLeavesSomethingOut) {
 void publish_with(Recorder& recorder, weft_shard_sink* sink, const std::function<bool(weft_shard&)>& change) {
   for (const auto& param : recorder.training->params()) {
     const at::Tensor value = param->tensor.detach().view(-1);
-    weft_shard shard{sizeof(shard), param.get(), 0, value.numel(), handle_of(value), nullptr, 0, 0};
+    weft_shard shard{sizeof(shard), param.get(), 0, value.numel(), handle_of(value), nullptr, 0, 0, nullptr};
     at::Tensor part = value;
     if (param->name == "blocks.1.linear.weight") {
       if (!change(shard)) continue;

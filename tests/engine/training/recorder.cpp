@@ -88,7 +88,8 @@ Recorder::Recorder() {
                                handle_of(value),
                                gradient.defined() ? handle_of(gradient) : nullptr,
                                0,
-                               0};
+                               0,
+                               nullptr};
         call([&](weft_error* e) { return publish_services().shard(sink, &shard, e); });
       }
     });

@@ -299,7 +299,7 @@ TEST(Publish, RefusesRecordsThatDoNotFit) {
     shard.struct_size = sizeof(shard);
     return published(training->bindings(), shard);
   };
-  const weft_shard good{0, param, 0, 36, handle_of(values), handle_of(values), 0, 0};
+  const weft_shard good{0, param, 0, 36, handle_of(values), handle_of(values), 0, 0, nullptr};
   const auto refused = [&](auto change) {
     weft_shard shard = good;
     change(shard);
@@ -325,7 +325,16 @@ TEST(Publish, RefusesRecordsThatDoNotFit) {
   EXPECT_ERROR(publish(refused([](auto& s) { s.partition_axes = 1u << WEFT_AXES; })), WEFT_INVALID_ARGUMENT,
                "partition_axes");
   EXPECT_ERROR(publish(refused([](auto& s) { s.flags = 2; })), WEFT_INVALID_ARGUMENT, "flags");
+  const auto with_working = [&](const at::Tensor& working) {
+    return publish(refused([&](auto& s) { s.working = handle_of(working); }));
+  };
+  EXPECT_ERROR(with_working(few), WEFT_INVALID_ARGUMENT, "35 working copies");
+  EXPECT_ERROR(with_working(doubles), WEFT_INVALID_ARGUMENT, "working copies are of Double", "Float");
+  EXPECT_ERROR(with_working(values), WEFT_INVALID_ARGUMENT, "leave them out");
+  EXPECT_ERROR(with_working(at::empty({36}, at::kMeta)), WEFT_INVALID_ARGUMENT, "on meta", "on cpu");
+  EXPECT_TRUE(with_working(values.clone()).working.equal(values));
   const Shard taken = publish(good);
+  EXPECT_FALSE(taken.working.defined());
   EXPECT_EQ(taken.counted_count, 36);
   EXPECT_TRUE(taken.gradient.equal(values));
 }
@@ -341,7 +350,7 @@ WEFT_RANKS_TEST(Publish, CountsEveryElementOnce, 4) {
     const auto training = make_training(world, make_toy(), recorder);
     for (const auto& param : training->bindings().params()) {
       weft_shard shard{sizeof(shard), param.get(), 0, param->count(), handle_of(param->tensor),
-                       nullptr,       0,           0};
+                       nullptr,       0,           0, nullptr};
       const Shard whole = published(training->bindings(), shard);
       const at::Tensor counted = at::zeros({param->count()});
       counted.narrow(0, whole.counted_begin, whole.counted_count).fill_(1);

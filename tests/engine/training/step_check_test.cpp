@@ -217,8 +217,8 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereRanksDivideThemElsewhere, 4) {
         const bool first = mesh.place(Mesh::samples()).rank == 0;
         const int64_t begin = first ? 0 : middle, count = first ? middle : all - middle;
         const at::Tensor value = param->tensor.detach().view(-1).narrow(0, begin, count);
-        const weft_shard shard{sizeof(shard), param.get(),          begin, count, handle_of(value),
-                               nullptr,       1u << WEFT_AXIS_DATA, 0};
+        const weft_shard shard{sizeof(shard), param.get(),          begin, count,  handle_of(value),
+                               nullptr,       1u << WEFT_AXIS_DATA, 0,     nullptr};
         call([&](weft_error* error) { return publish_services().shard(sink, &shard, error); });
       }
     };

@@ -55,7 +55,7 @@ TEST(CudaOperators, RmsNormIsThatOfTheCpu) {
       const auto run = [](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& dy) {
         const auto [y, scale] = call<operators::RmsNorm>(x, weight, 1e-5);
         const auto [dx, dweight] =
-            call<operators::RmsNormBackward>(dy, x, weight, scale, std::array<bool, 2>{true, true});
+            call<operators::RmsNormBackward>(dy, x, weight, scale, y, std::array<bool, 2>{true, true});
         return Tensors{y, scale, dx, dweight};
       };
       expect_near(run(there(x), there(weight), there(dy)), run(x, weight, dy), 1e-4);
@@ -70,12 +70,25 @@ TEST(CudaOperators, LayerNormIsThatOfTheCpu) {
                        bias = at::randn({channels}), dy = at::randn({300, channels});
       const auto run = [](const Tensors& in) {
         const auto [y, mean, scale] = call<operators::LayerNorm>(in[0], in[1], in[2], 1e-5);
-        const auto [dx, dweight, dbias] = call<operators::LayerNormBackward>(in[3], in[0], in[1], mean, scale,
-                                                                             std::array<bool, 2>{true, true});
+        const auto [dx, dweight, dbias] = call<operators::LayerNormBackward>(
+            in[3], in[0], in[1], mean, scale, y, std::array<bool, 2>{true, true});
         return Tensors{y, mean, scale, dx, dweight, dbias};
       };
       const Tensors in = {x, weight, bias, dy};
       expect_near(run(there(in)), run(in), 1e-4);
+    }
+  });
+}
+
+TEST(CudaOperators, TheGradientOfGeluIsThatOfTheCpu) {
+  on_gpu([] {
+    for (const int64_t kind : {0, 1}) {
+      const at::Tensor x = at::randn({300, 136}), dy = at::randn({300, 136});
+      const auto run = [&](const at::Tensor& dy, const at::Tensor& x) {
+        const auto [dx, sums] = call<operators::GeluBackward>(dy, x, kind);
+        return Tensors{dx, sums};
+      };
+      expect_near(run(there(dy), there(x)), run(dy, x), 1e-4);
     }
   });
 }
@@ -133,7 +146,7 @@ TEST(CudaOperators, DropoutHasTheBitsOfTheCpu) {
 
 TEST(CudaOperators, CrossEntropyIsThatOfTheCpu) {
   on_gpu([] {
-    for (const int64_t classes : {7, 64, 5001}) {
+    for (const int64_t classes : {7, 64, 5001, 400000}) {
       const at::Tensor logits = at::randn({33, classes}), labels = at::randint(classes, {33}, at::kLong);
       labels[4] = -100;
       const auto run = [](const at::Tensor& logits, const at::Tensor& labels) {
@@ -145,7 +158,10 @@ TEST(CudaOperators, CrossEntropyIsThatOfTheCpu) {
         const at::Tensor all = peaks.clone();
         call<operators::CrossEntropyRebase>(parts, labels, peaks, all);
         const auto [split_sum, unused] = call<operators::CrossEntropyFinish>(parts, labels, all);
-        return Tensors{sum, gradient, split_sum};
+        const at::Tensor at_once = logits.clone();
+        const at::Tensor same_sum = call<operators::CrossEntropyWithGradient>(at_once, labels, 0.25);
+        call<operators::Rescale>(at_once, at::full({}, 0.5, logits.options()), 0.25);
+        return Tensors{sum, gradient, split_sum, same_sum, at_once};
       };
       const at::Tensor split_labels = labels.masked_fill(labels.lt(0), -1);
       expect_near(run(there(logits), there(split_labels)), run(logits, split_labels), 1e-4);
@@ -170,6 +186,11 @@ TEST(CudaOperators, CrossEntropyTakesRowsThatAreApart) {
   });
 }
 
+at::ScalarType other_half(at::ScalarType type) {
+  return type == at::kHalf ? at::kBFloat16 : at::kHalf;
+}
+
+// They also fill working copies: of the type of the gradients, and any beside gradients in fp32.
 TEST(CudaOperators, UpdatesTakeGradientsInHalfPrecision) {
   on_gpu([] {
     for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
@@ -180,11 +201,13 @@ TEST(CudaOperators, UpdatesTakeGradientsInHalfPrecision) {
         for (const bool adam : {true, false}) {
           const Tensors g = {own(exact ? gradients.to(at::kFloat) : gradients)};
           const Tensors w = {own(values)}, m = {own(at::zeros({20000}))}, v = {own(at::zeros({20000}))};
+          const Tensors copies = {own(at::zeros({20000}, exact ? other_half(type) : type))};
           if (adam)
-            call<operators::Adam>(w, g, m, v, 1.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, 0.25);
+            call<operators::Adam>(w, g, m, v, copies, 1.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, 0.25);
           else
-            call<operators::Sgd>(w, g, m, 0.01, 0.9, 0.0, 0.1, false, true, 0.25);
+            call<operators::Sgd>(w, g, m, copies, 0.01, 0.9, 0.0, 0.1, false, true, 0.25);
           results.push_back(w[0]);
+          EXPECT_TRUE(at::equal(copies[0], w[0].to(copies[0].scalar_type())));
         }
         return results;
       };
@@ -229,10 +252,10 @@ TEST(CudaOperators, UpdatesAndNormsAreThoseOfTheCpu) {
         const std::vector<double> rates = {0.01, 0.02};
         const std::vector<int64_t> counted = {1, 3, 0, 20000};
         with([&](auto& w, auto& g, auto& m, auto& v) {
-          call<operators::Adam>(w, g, m, v, 3.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, 0.25);
+          call<operators::Adam>(w, g, m, v, at::TensorList(), 3.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, 0.25);
         });
         with([&](auto& w, auto& g, auto& m, auto&) {
-          call<operators::Sgd>(w, g, m, 0.01, 0.9, 0.0, 0.1, true, false, 0.25);
+          call<operators::Sgd>(w, g, m, at::TensorList(), 0.01, 0.9, 0.0, 0.1, true, false, 0.25);
         });
         with([&](auto& w, auto& g, auto& m, auto&) {
           call<operators::Lion>(w, g, m, 0.01, 0.9, 0.99, 0.1, 0.25);

@@ -81,10 +81,16 @@ class ForwardContext {
   // Returns the cache of a forward whose tokens continue earlier ones, otherwise null. Layers call
   // KeyValueCache::current().
   KeyValueCache* cache() const { return cache_; }
-  // Returns the batch if this forward is for its loss alone, so that nobody reads other outputs, and otherwise
-  // null. A head may leave out what the loss does not need, such as logits whose label does not count.
+  // Returns the batch if this forward is for its loss alone, so that nobody reads other outputs, and
+  // otherwise null. A head may leave out what the loss does not need, such as logits whose label does not
+  // count.
   const Batch* batch_of_loss() const { return loss_ ? &*loss_ : nullptr; }
   void want_loss_alone(Batch batch) { loss_ = std::move(batch); }
+  // Returns the gradient that backward will pass to the term `name` of the loss, if that is known.
+  std::optional<double> gradient_of_loss(std::string_view name) const;
+  void know_gradient_of_loss(std::string name, double gradient) {
+    gradients_of_loss_.emplace_back(std::move(name), gradient);
+  }
   // What units keep for each other, and for the loss and the outputs.
   Kept& kept() { return kept_; }
 
@@ -99,6 +105,7 @@ class ForwardContext {
   const std::optional<uint64_t> seed_;
   KeyValueCache* const cache_;  // may be null
   std::optional<Batch> loss_;
+  std::vector<std::pair<std::string, double>> gradients_of_loss_;
   Kept kept_;
   std::vector<AuxiliaryLoss> losses_;
 };

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "weft/nn/key_value_cache.hpp"
 #include "weft/nn/operation.hpp"
@@ -52,6 +54,10 @@ class Linear : public Layer {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   Linear::Layout layout);
 
+// Computes several layers of one input, in their order. Where a device gains by it, the products of backward
+// add up the gradient of the input in place.
+std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<const Linear*>& layers);
+
 // Looks up rows of a table by id, like torch.nn.Embedding.
 class Embedding : public Layer {
  public:
@@ -74,16 +80,28 @@ class Identity : public Layer {
   std::shared_ptr<IdentityOperation> operation;  // may be null
 };
 
+// What a norm returns for a residual connection, kept + f(normed).
+struct Branch {
+  at::Tensor kept;    // the input
+  at::Tensor normed;  // its norm
+};
+
 // Normalizes over the last dimension, like torch.nn.LayerNorm. Without `affine` it has no parameters.
 class LayerNorm : public Fusible {
  public:
   LayerNorm(int64_t channels, double epsilon, at::ScalarType dtype, bool affine = true);
   at::Tensor operator()(const at::Tensor& x) const;  // x: (..., C) -> (..., C)
+  // Returns the input and its norm. Where there is a kernel for it, backward adds the gradients of both while
+  // it computes that of the norm, which takes one pass over memory less.
+  Branch branch(const at::Tensor& x) const;
   std::string kind() const override { return "LayerNorm"; }
 
   at::Tensor weight, bias;  // undefined if the layer has no parameters
   const double epsilon;
   std::shared_ptr<NormOperation> operation;  // may be null
+
+ private:
+  std::pair<at::Tensor, at::Tensor> parameters_in_use() const;  // weight and bias
 };
 
 // Sets elements to zero at random in training mode, like torch.nn.Dropout.
@@ -196,6 +214,9 @@ class Activation : public Fusible {
   explicit Activation(std::string_view name) : function_(activation(name)) {}
   at::Tensor operator()(const at::Tensor& x) const;
   at::Tensor operator()(const at::Tensor& gate, const at::Tensor& up) const;  // gated: f(gate) * up
+  // Returns f(layer(x)). Where a device has a kernel for it, the gradient of the layer's bias is summed while
+  // that of GELU is computed.
+  at::Tensor of_linear(const Linear& layer, const at::Tensor& x) const;
   std::string kind() const override { return "Activation"; }
 
  private:
@@ -203,8 +224,11 @@ class Activation : public Fusible {
 };
 
 // Returns the cross entropy of `logits` (..., V) and `labels` (...) int64, summed over all positions.
-// Positions whose label is `ignored` do not contribute.
-at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored = -100);
+// Positions whose label is `ignored` do not contribute. A caller that gives `gradient` expects backward to
+// pass this gradient to the sum, and promises that nobody else reads the logits: the gradient of the logits
+// may overwrite them at once. Another gradient then costs one more pass over them.
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored = -100,
+                             std::optional<double> gradient = {});
 // Returns the cross entropy of logits that `head` returned, which may be this rank's part of the vocabulary.
 at::Tensor cross_entropy_sum(const Linear& head, const at::Tensor& logits, const at::Tensor& labels,
                              int64_t ignored = -100);

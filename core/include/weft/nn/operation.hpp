@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <vector>
 
 #include "weft/cut.hpp"
@@ -34,10 +35,11 @@ class LinearOperation {
   virtual at::Tensor forward(const Linear& layer, const at::Tensor& x) const = 0;
   // What a layer does that is the head of a vocabulary. own_labels() returns the labels of the positions for
   // which forward() gives this rank logits, of those of the whole sequences, (..., T). cross_entropy_sum()
-  // returns nn::cross_entropy_sum of such logits, or of some of their rows, and the labels of these.
+  // returns nn::cross_entropy_sum of such logits, or of some of their rows, and the labels of these;
+  // `gradient` see there.
   virtual at::Tensor own_labels(const at::Tensor& labels) const { return labels; }
   virtual at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& own_labels,
-                                       int64_t ignored) const;
+                                       int64_t ignored, std::optional<double> gradient) const;
   // Returns for the same logits how many labels have the largest logit of their row, counted for the same
   // rows and as often as cross_entropy_sum() sums them. Collective where it is.
   virtual double count_right(const at::Tensor& logits, const at::Tensor& own_labels, int64_t ignored) const;

@@ -10,6 +10,7 @@ class RmsNorm : public Fusible {
  public:
   RmsNorm(int64_t channels, double epsilon, at::ScalarType dtype);
   at::Tensor operator()(const at::Tensor& x) const;
+  Branch branch(const at::Tensor& x) const;  // see LayerNorm::branch
   std::string kind() const override { return "RMSNorm"; }
 
   at::Tensor weight;

@@ -57,6 +57,8 @@ struct Slice {
   const Cut* cut = nullptr;  // which part
   int64_t begin = 0;
   int64_t counted_begin = 0, counted_count = 0;
+
+  at::Tensor working = {};  // what the layers use of the value; may be undefined; see Rule::fills_working()
 };
 
 // Parameters with the same options and the same number of updates.
@@ -87,6 +89,10 @@ class Rule {
   // Returns whether update() takes gradients in half precision for values in fp32. Otherwise the host
   // converts them first, one parameter at a time.
   virtual bool takes_half_gradients() const { return false; }
+
+  // Returns whether the last round also rounds the new values in fp32 to Slice::working. Otherwise the host
+  // does afterwards.
+  virtual bool fills_working() const { return false; }
 
   virtual int rounds() const { return 1; }
   // Returns how many numbers a round sums for one parameter. Rounds are 0 (before the update, see measure())

@@ -177,17 +177,13 @@ class ShardSink {
  public:
   explicit ShardSink(weft_shard_sink* sink) : sink_(sink) {}
   // Publishes elements [begin, begin + value.numel()) of this rank's flattened part of `parameter`.
-  // `gradient` may be undefined.
+  // `gradient` and `working` may be undefined (weft_shard).
   void shard(Parameter parameter, int64_t begin, const at::Tensor& value, const at::Tensor& gradient,
-             uint32_t partition_axes, uint32_t flags = 0) const {
-    const weft_shard record{sizeof(weft_shard),
-                            parameter.get(),
-                            begin,
-                            value.numel(),
-                            handle(value),
-                            gradient.defined() ? handle(gradient) : nullptr,
-                            partition_axes,
-                            flags};
+             uint32_t partition_axes, uint32_t flags = 0, const at::Tensor& working = at::Tensor()) const {
+    const weft_shard record{
+        sizeof(weft_shard), parameter.get(), begin,
+        value.numel(),      handle(value),   gradient.defined() ? handle(gradient) : nullptr,
+        partition_axes,     flags,           working.defined() ? handle(working) : nullptr};
     check(host.publish->shard(sink_, &record, current_error));
   }
 

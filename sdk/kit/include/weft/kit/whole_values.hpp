@@ -18,8 +18,6 @@ class WholeValues {
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
   void publish(ShardSink& sink) const;
-  // Copies the updated master weights to the parameters.
-  void refresh();
 
  private:
   std::vector<Parameter> parameters_;
