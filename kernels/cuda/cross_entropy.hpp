@@ -36,12 +36,11 @@ void cross_entropy_backward(const CrossEntropyRows& shape, SpacedRows<const T> l
                             const RowNormaliser<float>* normalisers, const float* scale,
                             SpacedRows<T> gradient, Stream stream);
 
-// Both in one pass over memory: fills `losses`, and overwrites the logits with their gradient for `scale`. A
-// block has 1024 threads and reads its row twice, so few should run at a time: `idle_bytes` of shared memory,
-// which it does not use, keep a multiprocessor from running more.
+// Both: fills `losses`, and overwrites the logits with their gradient for `scale`. It reads each row twice, the
+// second time from the second cache if the rows of all blocks that run fit into it.
 template <class T>
 void cross_entropy_with_gradient(const CrossEntropyRows& shape, SpacedRows<T> logits, float scale,
-                                 float* losses, int64_t idle_bytes, Stream stream);
+                                 float* losses, Stream stream);
 
 // Multiplies rows of `count` values by *actual / expected, unless the two are equal: then it reads nothing.
 template <class T>

@@ -9,8 +9,11 @@
 
 namespace weft::kernels::cuda {
 
+// How many parts the rows are first summed in.
+int64_t gelu_parts(int64_t rows);
+
 // dx = dy times the derivative at x; dx may be dy. sums[c] = the sum over rows of dx[row, c] before it is
-// rounded, added up as by column_sums. partial: (column_sum_parts(rows, channels), channels), working memory.
+// rounded, in the same order in each run. partial: (gelu_parts(rows), channels), working memory.
 template <class T>
 void gelu_backward(Gelu kind, int64_t rows, int64_t channels, const T* x, const T* dy, T* dx, float* partial,
                    T* sums, Stream stream);

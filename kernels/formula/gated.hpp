@@ -18,7 +18,7 @@ constexpr float kGeluCubic = 0.044715f;
 // s, which is 0 or 1 where the exponential overflows or vanishes.
 template <Gate kKind>
 WEFT_FORMULA float gate_sigmoid(float x) {
-  const float g = kKind == Gate::kSilu ? x : kGeluTwoRoot * (x + kGeluCubic * x * (x * x));
+  const float g = kKind == Gate::kSilu ? x : x * fmaf(kGeluTwoRoot * kGeluCubic, x * x, kGeluTwoRoot);
   const float sum = 1.0f + expf(-g);
 #ifdef __CUDA_ARCH__
   return __fdividef(1.0f, sum);  // to two units in the last place, in a third of the instructions
@@ -39,8 +39,9 @@ struct GatedSlopes {
 template <Gate kKind>
 WEFT_FORMULA GatedSlopes gated_slopes(float gate, float up, float dy) {
   const float s = gate_sigmoid<kKind>(gate), activation = gate * s;
-  const float slope = kKind == Gate::kSilu ? 1.0f : kGeluTwoRoot * (1.0f + 3 * kGeluCubic * (gate * gate));
-  return {dy * up * (s + activation * (1.0f - s) * slope), dy * activation};
+  const float slope =
+      kKind == Gate::kSilu ? 1.0f : fmaf(3 * kGeluTwoRoot * kGeluCubic, gate * gate, kGeluTwoRoot);
+  return {dy * up * fmaf(fmaf(-activation, s, activation), slope, s), dy * activation};
 }
 
 }  // namespace weft::kernels

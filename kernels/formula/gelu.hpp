@@ -12,13 +12,13 @@ namespace weft::kernels {
 
 enum class Gelu { kErf, kTanh };
 
-// The gradient of x. 1 + erf is computed as erfc of the opposite, which does not cancel.
+// The gradient of x.
 template <Gelu kKind>
 WEFT_FORMULA float gelu_gradient(float x, float dy) {
   constexpr float kInverseRoot = 0.7071067811865476f;  // 1 / sqrt(2)
   constexpr float kDensity = 0.3989422804014327f;      // 1 / sqrt(2 pi)
   if (kKind == Gelu::kTanh) return gated_slopes<Gate::kGeluTanh>(x, 1.0f, dy).gate;
-  return dy * (0.5f * erfcf(-kInverseRoot * x) + x * (kDensity * expf(-0.5f * x * x)));
+  return dy * fmaf(x, kDensity * expf(-0.5f * x * x), fmaf(0.5f, erff(kInverseRoot * x), 0.5f));
 }
 
 }  // namespace weft::kernels

@@ -1,13 +1,10 @@
 #include "operators.hpp"
 
-#include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_layer_norm_backward.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
-
-#include <algorithm>
 
 #include "cuda/attention_merge.hpp"
 #include "cuda/column_sums.hpp"
@@ -114,8 +111,7 @@ std::tuple<at::Tensor, at::Tensor> gelu_backward(const at::Tensor& dy, const at:
   const c10::DeviceGuard guard(x.device());
   const int64_t rows = x.size(0), channels = x.size(1);
   const at::Tensor dx = at::empty_like(x), sums = at::empty({channels}, x.options()),
-                   partial = at::empty({gpu::column_sum_parts(rows, channels), channels},
-                                       x.options().dtype(at::kFloat));
+                   partial = at::empty({gpu::gelu_parts(rows), channels}, x.options().dtype(at::kFloat));
   with_kernel_type("gelu_backward", x.scalar_type(), [&]<class T>(T) {
     gpu::gelu_backward<T>(static_cast<kernels::Gelu>(kind), rows, channels, x.const_data_ptr<T>(),
                           dy.const_data_ptr<T>(), dx.mutable_data_ptr<T>(), partial.mutable_data_ptr<float>(),
@@ -244,24 +240,13 @@ void cross_entropy_backward(const at::Tensor& gradient, const at::Tensor& logits
   });
 }
 
-// Shared memory that leaves a multiprocessor room for one block alone, where the rows of two blocks on each
-// would not stay in the second cache.
-int64_t idle_bytes_for(const at::Tensor& logits) {
-  constexpr double kUsable = 0.75;  // of the cache
-  const cudaDeviceProp& gpu = *at::cuda::getCurrentDeviceProperties();
-  const double row = static_cast<double>(logits.size(-1)) * static_cast<double>(logits.element_size());
-  if (2 * gpu.multiProcessorCount * row < kUsable * gpu.l2CacheSize) return 0;
-  return std::min(gpu.sharedMemPerMultiprocessor / 2,
-                  gpu.sharedMemPerBlockOptin - gpu.reservedSharedMemPerBlock);
-}
-
 at::Tensor cross_entropy_with_gradient(at::Tensor logits, const at::Tensor& labels, double gradient) {
   const c10::DeviceGuard guard(logits.device());
   const at::Tensor losses = at::empty({labels.numel()}, floats(logits));
   with_kernel_type("cross_entropy_with_gradient", logits.scalar_type(), [&]<class T>(T) {
     gpu::cross_entropy_with_gradient<T>(rows_of(logits.size(-1), labels), spaced_rows<T>(logits),
                                         static_cast<float>(gradient), losses.mutable_data_ptr<float>(),
-                                        idle_bytes_for(logits), stream());
+                                        stream());
   });
   return sum_of(losses);
 }

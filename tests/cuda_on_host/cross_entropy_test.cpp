@@ -96,7 +96,7 @@ Results run_at_once(const std::vector<float>& logits, const std::vector<int64_t>
   Buffer<float> losses(rows), factor(std::vector<float>{scale});
   const cuda::SpacedRows<T> of_memory = {memory.data(), classes + gap};
   cuda::cross_entropy_with_gradient<T>({rows, classes, on_device.data()}, of_memory, 2 * scale, losses.data(),
-                                       1000, nullptr);
+                                       nullptr);
   cuda::rescale<T>(rows, classes, of_memory, factor.data(), 2 * scale, nullptr);
   const std::vector<double> rescaled = memory.values();
   cuda::rescale<T>(rows, classes, of_memory, factor.data(), scale, nullptr);
