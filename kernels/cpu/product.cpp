@@ -31,16 +31,25 @@ using LinearPointwise = at::Tensor(const at::Tensor& x, const at::Tensor& w,
                                    const std::optional<at::Tensor>& b, std::string_view fused,
                                    c10::List<std::optional<at::Scalar>> scalars,
                                    std::optional<std::string_view> algorithm);
-using Operator = c10::TypedOperatorHandle<LinearPointwise>;
+// torch.ops.mkldnn._linear_pointwise.binary: x wᵀ + b, and then `fused` with `other`.
+using LinearWithOther = at::Tensor(const at::Tensor& x, const at::Tensor& other, const at::Tensor& w,
+                                   const std::optional<at::Tensor>& b, std::string_view fused);
 
-std::optional<Operator> find_operator() {
-  const auto schema = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
-  if (!schema || !at::hasMKLDNN()) return std::nullopt;
-  return schema->typed<LinearPointwise>();
+struct Operators {
+  c10::TypedOperatorHandle<LinearPointwise> linear;
+  c10::TypedOperatorHandle<LinearWithOther> with_other;
+};
+
+std::optional<Operators> find_operators() {
+  c10::Dispatcher& all = c10::Dispatcher::singleton();
+  const auto linear = all.findSchema({"mkldnn::_linear_pointwise", ""}),
+             with_other = all.findSchema({"mkldnn::_linear_pointwise", "binary"});
+  if (!linear || !with_other || !at::hasMKLDNN()) return std::nullopt;
+  return Operators{linear->typed<LinearPointwise>(), with_other->typed<LinearWithOther>()};
 }
 
-const std::optional<Operator>& onednn() {
-  static const std::optional<Operator> found = find_operator();
+const std::optional<Operators>& onednn() {
+  static const std::optional<Operators> found = find_operators();
   return found;
 }
 
@@ -62,6 +71,15 @@ bool takes_few_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
          (!bias.defined() || (is_float(bias) && bias.dim() == 1 && bias.size(0) == b.size(0)));
 }
 
+bool is_large(const at::Tensor& a, const at::Tensor& b) {
+  return a.size(0) * a.size(1) * b.size(0) >= kSmallestProduct;
+}
+
+// b, transposed if that makes a product with `a` faster. The transpose is no larger than the result.
+at::Tensor by_columns(const at::Tensor& a, const at::Tensor& b) {
+  return a.size(0) >= std::max(kRowsToTransposeFor, a.size(1)) ? packed(b.t()).t() : b;
+}
+
 }  // namespace
 
 bool prefers_onednn() {
@@ -80,15 +98,17 @@ bool has_fast_product(const at::Tensor& a) {
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   if (has_fast_product(a) && takes_few_rows(a, b, bias)) return product_of_few_rows(a, b, bias);
-  const bool large = a.size(0) * a.size(1) * b.size(0) >= kSmallestProduct;
-  if (large && has_fast_product(a)) {
-    // The transpose is no larger than the result.
-    const bool transposes = a.size(0) >= std::max(kRowsToTransposeFor, a.size(1));
-    const at::Tensor by_columns = transposes ? packed(b.t()).t() : b;
-    return onednn()->call(packed(a), by_columns, bias.defined() ? std::optional(bias) : std::nullopt, "none",
-                          c10::List<std::optional<at::Scalar>>(), "");
-  }
+  if (is_large(a, b) && has_fast_product(a))
+    return onednn()->linear.call(packed(a), by_columns(a, b),
+                                 bias.defined() ? std::optional(bias) : std::nullopt, "none",
+                                 c10::List<std::optional<at::Scalar>>(), "");
   return bias.defined() ? at::addmm(bias, a, b.t()) : at::mm(a, b.t());
+}
+
+at::Tensor product_added_to(const at::Tensor& added, const at::Tensor& a, const at::Tensor& b) {
+  if (is_large(a, b) && has_fast_product(a))
+    return onednn()->with_other.call(packed(a), added, by_columns(a, b), std::nullopt, "add");
+  return at::addmm(added, a, b.t());
 }
 
 // oneDNN wants rows of its first operand, so one of the two is transposed first: the cheaper, where the

@@ -11,6 +11,9 @@ namespace weft::kernels {
 // gradient.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
 
+// a bᵀ + added, which is (M, N) and contiguous; it is read as the product is written. Has no gradient.
+at::Tensor product_added_to(const at::Tensor& added, const at::Tensor& a, const at::Tensor& b);
+
 // aᵀ b, the gradient of a weight. a: (K, M), b: (K, N), contiguous -> (M, N), contiguous. Has no gradient.
 at::Tensor product_over_rows(const at::Tensor& a, const at::Tensor& b);
 

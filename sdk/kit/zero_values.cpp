@@ -15,11 +15,6 @@ ZeroFill fill_of(const ZeroValues::Bucket& bucket, int64_t capacity) {
           ZeroFill::alignment_of(static_cast<int64_t>(c10::elementSize(bucket.dtype)))};
 }
 
-// Returns true if the host makes the working copies: if master weights are in the memory of the layers.
-bool host_rounds(const ZeroValues::Bucket& bucket) {
-  return bucket.master.defined() && bucket.master.device() == bucket.values.device();
-}
-
 }  // namespace
 
 void ZeroValues::build(const Training& training, int64_t capacity, uint32_t home) {
@@ -92,6 +87,10 @@ void ZeroValues::make(Bucket& bucket, int64_t capacity) {
 OwnRange ZeroValues::owned(const Bucket& bucket, const Entry& entry) const {
   return own_range(bucket.ranks.begin_of_own(bucket.size), bucket.size / bucket.ranks.size(), entry.begin,
                    entry.count);
+}
+
+bool ZeroValues::host_rounds(const Bucket& bucket) const {
+  return bucket.master.defined() && home_ == WEFT_POOL_ACCELERATOR;
 }
 
 void ZeroValues::wait_for(Unit unit) const {

@@ -168,6 +168,8 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
 
   static at::Tensor with_input_gradient(const at::Tensor& sum, const at::Tensor& dy, const at::Tensor& w) {
     if (!sum.defined()) return linear_input_gradient(dy, w, kLayout);
+    if (kernels::has_fast_product(dy))
+      return with_last(kernels::product_added_to(rows_of(sum), rows_of(dy), w.t()), dy);
     rows_of(sum).addmm_(rows_of(dy), w);
     return sum;
   }
@@ -275,8 +277,9 @@ at::Tensor linear_weight(int64_t in, int64_t out, at::ScalarType dtype, Linear::
 }  // namespace
 
 std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<const Linear*>& layers) {
-  const bool joined = at::GradMode::is_enabled() && x.requires_grad() && !device::is_on_host(x) &&
-                      !x.is_meta() && std::all_of(layers.begin(), layers.end(), [&](const Linear* layer) {
+  const bool gains = device::is_on_host(x) ? uses_fast_product(x) : !x.is_meta();
+  const bool joined = gains && at::GradMode::is_enabled() && x.requires_grad() &&
+                      std::all_of(layers.begin(), layers.end(), [&](const Linear* layer) {
                         return layer->layout == Linear::Layout::kOutIn && is_plain(*layer, x);
                       });
   std::vector<at::Tensor> results, weights, biases;

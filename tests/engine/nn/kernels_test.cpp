@@ -61,12 +61,14 @@ TEST(Product, AgreesInAllLayoutsBelowAndAboveTheLimits) {
   at::manual_seed(4);
   for (const auto& [rows, size] : {std::pair(7, 9), {150, 152}, {770, 70}, {770, 800}}) {
     const at::Tensor a = at::randn({rows, size}), b = at::randn({size + 1, size}),
-                     bias = at::randn({size + 1});
+                     bias = at::randn({size + 1}), added = at::randn({rows, size + 1});
     const at::Tensor exact = at::mm(a.to(at::kDouble), b.to(at::kDouble).t());
     for (const at::Tensor& left : {a, a.t().contiguous().t()}) {
       for (const at::Tensor& right : {b, b.t().contiguous().t()}) {
         EXPECT_TRUE(is_near(kernels::product(left, right), exact, kKernelFp32)) << rows << " " << size;
         EXPECT_TRUE(is_near(kernels::product(left, right, bias), exact + bias, kKernelFp32))
+            << rows << " " << size;
+        EXPECT_TRUE(is_near(kernels::product_added_to(added, left, right), exact + added, kKernelFp32))
             << rows << " " << size;
       }
     }

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <vector>
 
 #include "support/expect_error.hpp"
 #include "support/tolerances.hpp"
@@ -9,6 +12,8 @@
 namespace weft::test {
 
 namespace {
+
+using Tensors = std::vector<at::Tensor>;
 
 void bind(at::Tensor& parameter, const at::Tensor& value) {
   parameter.unsafeGetTensorImpl()->shallow_copy_from(value.variable_data().getIntrusivePtr());
@@ -40,6 +45,36 @@ TEST(Linear, LayoutsAgree) {
   const at::Tensor expected = at::matmul(x, weight) + bias;
   EXPECT_TRUE(is_near(in_out(x), expected, kKernelFp64));
   EXPECT_TRUE(is_near(out_in(x), expected, kKernelFp64));
+}
+
+// Also if one result is not used, and if the first weight is frozen.
+TEST(Linear, LayersOfOneInputHaveTheResultsAndGradientsOfEach) {
+  at::manual_seed(5);
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    for (const bool uses_all : {true, false}) {
+      const at::Tensor x = at::randn({4, 200, 64}, type).requires_grad_(true);
+      const Tensors weights = {at::randn({96, 64}, type), at::randn({80, 64}, type),
+                               at::randn({64, 64}, type)};
+      const at::Tensor bias = at::randn({80}, type);
+      const nn::Linear first(weights[0], {}), second(weights[1], bias), third(weights[2], {});
+      weights[0].set_requires_grad(false);
+      const auto gradients = [&](const Tensors& results) {
+        at::Tensor sum = results[0].square().sum() + (results[1] * 3).sum();
+        if (uses_all) sum = sum + results[2].square().sum();
+        Tensors found = torch::autograd::grad({sum}, {x, weights[1], bias, weights[2]}, {}, {}, false,
+                                              /*allow_unused=*/true);
+        found.insert(found.end(), results.begin(), results.end());
+        return found;
+      };
+      const Tensors apart = gradients({first(x), second(x), third(x)}),
+                    joined = gradients(nn::linears(x, {&first, &second, &third}));
+      ASSERT_EQ(joined.size(), apart.size());
+      for (size_t i = 0; i < apart.size(); ++i) {
+        ASSERT_EQ(joined[i].defined(), apart[i].defined()) << i;
+        if (apart[i].defined()) EXPECT_TRUE(is_near(joined[i], apart[i], kKernelFp32)) << i;
+      }
+    }
+  }
 }
 
 TEST(Linear, RunsTheOperationOfThePlan) {

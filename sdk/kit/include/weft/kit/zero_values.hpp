@@ -74,6 +74,8 @@ class ZeroValues {
   Bucket& open_bucket(const Training& training, const weft_param_info& info, int64_t capacity);
   void make(Bucket& bucket, int64_t capacity);
   OwnRange owned(const Bucket& bucket, const Entry& entry) const;
+  // Returns true if the host makes the working copies: if master weights are on the accelerator as they are.
+  bool host_rounds(const Bucket& bucket) const;
 
   uint32_t home_ = WEFT_POOL_ACCELERATOR;
   std::vector<Bucket> buckets_;
