@@ -7,7 +7,7 @@ namespace weft::kernels::cuda {
 
 namespace {
 
-// kThreadsAtOnce: so many that two blocks fill a multiprocessor, whose rows are still in the second cache
+// kThreadsAtOnce: a multiprocessor runs two such blocks, whose rows are still in the L2 cache
 // when they are read again.
 constexpr int kThreads = 256, kThreadsAtOnce = 512, kThreadsOfSum = 1024;
 constexpr int64_t kMostBlocksOfRescale = 1024;

@@ -1,7 +1,7 @@
 // Cross entropy of rows of logits with labels. V: classes (the vocabulary). Forward reads the logits once,
 // backward once, and it may write its gradient over them. Where the gradient of the sum is known beforehand,
-// one pass does both. T: float, c10::BFloat16 or c10::Half, computed in
-// fp32. All addresses are in device memory. Labels mean what they mean for the CPU (cpu/cross_entropy.hpp).
+// one kernel does both. T: float, c10::BFloat16 or c10::Half, computed in fp32. All addresses are in device
+// memory. Labels mean what they mean for the CPU (cpu/cross_entropy.hpp).
 //
 // A vocabulary that is split over ranks: cross_entropy_parts, the all-reduce of the largest logits,
 // cross_entropy_rebase, the all-reduce of the sums, cross_entropy_finish; backward is the same.
@@ -36,8 +36,9 @@ void cross_entropy_backward(const CrossEntropyRows& shape, SpacedRows<const T> l
                             const RowNormaliser<float>* normalisers, const float* scale,
                             SpacedRows<T> gradient, Stream stream);
 
-// Both: fills `losses`, and overwrites the logits with their gradient for `scale`. It reads each row twice, the
-// second time from the second cache if the rows of all blocks that run fit into it.
+// Forward and backward in one kernel: fills `losses`, and overwrites the logits with their gradient for
+// `scale`. It reads each row twice, the second time from the L2 cache if the rows of all running blocks fit
+// into it.
 template <class T>
 void cross_entropy_with_gradient(const CrossEntropyRows& shape, SpacedRows<T> logits, float scale,
                                  float* losses, Stream stream);

@@ -58,7 +58,7 @@ class CrossEntropyAtOnce : public torch::autograd::Function<CrossEntropyAtOnce> 
            "cross entropy: a second backward of a loss whose gradient was expected");
     const at::Tensor gradient = context->saved_data["gradient"].toTensor();
     call<operators::Rescale>(gradient, gradients[0], context->saved_data["expected"].toDouble());
-    context->saved_data.clear();  // who comes next may overwrite it
+    context->saved_data.clear();  // later nodes may overwrite it
     return {gradient, at::Tensor(), at::Tensor()};
   }
 };

@@ -141,7 +141,7 @@ struct Services {
             const auto given = [](const weft_at_tensor* tensor) {
               return tensor != nullptr ? tensor_of(tensor) : at::Tensor();
             };
-            const bool has_working = shard->struct_size >= WEFT_END_OF(weft_shard, working);
+            const bool has_working = WEFT_HAS_FIELD(shard, weft_shard, working);
             add_shard(*sink, *shard, tensor_of(shard->value), given(shard->gradient),
                       has_working ? given(shard->working) : at::Tensor());
           });

@@ -54,8 +54,8 @@ class Linear : public Layer {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   Linear::Layout layout);
 
-// Computes several layers of one input, in their order. Where a device gains by it, the products of backward
-// add up the gradient of the input in place.
+// Computes several layers of one input, in their order. Where that is faster, backward accumulates the
+// gradient of the input inside the matrix products, not by additions after them.
 std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<const Linear*>& layers);
 
 // Looks up rows of a table by id, like torch.nn.Embedding.
