@@ -12,6 +12,8 @@
 namespace weft {
 namespace {
 
+constexpr size_t kLongestPath = 4096;
+
 struct Descriptor {
   explicit Descriptor(int number) : number(number) {}
   Descriptor(const Descriptor&) = delete;
@@ -24,16 +26,17 @@ struct Descriptor {
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
+  const std::string shown = printable(path.native(), kLongestPath);
   // Opens without blocking, because `path` may be a named pipe.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.number < 0) fail(WEFT_NOT_FOUND, "cannot open {}: {}", path.string(), std::strerror(errno));
+  if (file.number < 0) fail(WEFT_NOT_FOUND, "cannot open {}: {}", shown, std::strerror(errno));
   struct stat status = {};
   if (fstat(file.number, &status) != 0 || !S_ISREG(status.st_mode)) {
-    fail(WEFT_INVALID_ARGUMENT, "{} is not a regular file", path.string());
+    fail(WEFT_INVALID_ARGUMENT, "{} is not a regular file", shown);
   }
   const auto refuse_size = [&](const std::string& size) {
-    fail(WEFT_INVALID_ARGUMENT, "{} has {} bytes, more than the {} that are read of such a file",
-         path.string(), size, max_bytes);
+    fail(WEFT_INVALID_ARGUMENT, "{} has {} bytes, more than the {} that are read of such a file", shown, size,
+         max_bytes);
   };
   const auto size = static_cast<size_t>(status.st_size);  // 0 for files of the kernel
   if (size > max_bytes) refuse_size(std::to_string(size));
@@ -43,7 +46,7 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
   for (;;) {
     const ssize_t count = read(file.number, buffer, sizeof(buffer));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(WEFT_DATA_LOSS, "cannot read {}: {}", path.string(), std::strerror(errno));
+    if (count < 0) fail(WEFT_DATA_LOSS, "cannot read {}: {}", shown, std::strerror(errno));
     if (count == 0) return bytes;
     bytes.append(buffer, static_cast<size_t>(count));
     if (bytes.size() > max_bytes) refuse_size("too many");

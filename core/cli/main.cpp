@@ -32,14 +32,12 @@ std::string verb_of(const CLI::App& application) {
   return verb;
 }
 
-// Prints an error to stderr, its second and later lines indented. Returns `code`.
+// Prints an error to stderr, its second and later lines indented and its control characters escaped: a
+// terminal would obey them. Returns `code`.
 int print_error(const CLI::App& application, const std::string& text, int code) {
   const std::string verb = verb_of(application);
   std::string message = verb.empty() ? "weft: " : "weft: " + verb + ": ";
-  for (const char c : text) {
-    message += c;
-    if (c == '\n') message += "      ";
-  }
+  for (const char& c : text) message += c == '\n' ? "\n      " : printable({&c, 1});
   std::fprintf(stderr, "%s\n", message.c_str());
   return code;
 }

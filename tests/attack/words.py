@@ -72,8 +72,10 @@ def must_be_refused(kind, value):
 
 
 def named(flag, value, error):
-    """The message names the flag, its key, or the value: one letter in quotes, or as a path before a colon."""
+    """The message names the flag, its key, or the value, its control characters escaped: one letter in quotes, or as
+    a path before a colon."""
     key = flag.lstrip("-").replace("-", "_")
+    value = re.sub("[\0-\x1f\x7f]", lambda match: f"\\x{ord(match[0]):02x}", value)
     shown = [flag[:20], key[:20], key.replace("_", " ")] + (
         [value[:20]] if len(value) > 1 else [f"\"{value}\"", f" {value}: "])
     return any(text in error for text in shown)
@@ -83,6 +85,8 @@ def prove():
     """A message is known to name a flag, its key or its value."""
     right = [named("--adapter", " ", "weft: evaluate: cannot open  : No such file or directory"),
              named("--lr", "fast", "weft: train: --lr: wrong"), named("--data", "0", "weft: train: \"0\" is no file"),
+             named("--model", "a\nb", "weft: plan: cannot open a\\x0ab: No such file or directory"),
+             not named("--model", "a\nb", "weft: plan: cannot open a\n      b: No such file or directory"),
              not named("--data", "0", "weft: train: no file, 0 samples"), not named("--save", "", "weft: train: wrong")]
     print(f"{sum(right)} of {len(right)} messages are understood")
     return all(right)

@@ -178,7 +178,7 @@ TEST_F(Fault, OfTheBoosterFile) {
 }
 
 TEST_F(Fault, OfData) {
-  EXPECT_TRUE(refused_data(in("none.txt"), {}, {"none.txt: no such data file (--data)"}));
+  EXPECT_TRUE(refused_data(in("none.txt"), {}, {"none.txt: no such data file"}));
   std::filesystem::create_directory(in("folder"));
   EXPECT_TRUE(refused_data(in("folder"), {}, {"the folder has no text", "*.log"}));
   EXPECT_TRUE(refused_data(folder_.file("empty.txt", ""), {}, {"empty.txt: the file is empty"}));

@@ -46,12 +46,11 @@ void check_is_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) {
-    fail(WEFT_NOT_FOUND, "{}: no such data file (--data)", path.empty() ? "\"\"" : path);
-  }
-  if (status.type() == fs::file_type::none) fail(WEFT_PERMISSION_DENIED, "{}: {}", path, error.message());
   if (status.type() == fs::file_type::regular) return;
-  fail(WEFT_INVALID_ARGUMENT, "{}: {}; data must be one file: text, .bin or .safetensors (--data)", path,
+  const std::string shown = path.empty() ? "\"\"" : printable(path);
+  if (status.type() == fs::file_type::not_found) fail(WEFT_NOT_FOUND, "{}: no such data file", shown);
+  if (status.type() == fs::file_type::none) fail(WEFT_PERMISSION_DENIED, "{}: {}", shown, error.message());
+  fail(WEFT_INVALID_ARGUMENT, "{}: {}; data must be one file: text, .bin or .safetensors", shown,
        status.type() == fs::file_type::directory ? "this is a folder" : "this is not a regular file");
 }
 

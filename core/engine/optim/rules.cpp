@@ -27,8 +27,8 @@ std::shared_ptr<const Rule> rule(std::string_view name) {
     if (rule->name() == name) return rule;
   }
   const std::vector<std::string> names = rule_names();
-  fail(WEFT_NOT_FOUND, "no optimizer is called \"{}\"{}; there are: {}", name, did_you_mean(name, names),
-       fmt::join(names, ", "));
+  fail(WEFT_NOT_FOUND, "no optimizer is called \"{}\"{}; there are: {}", printable(name),
+       did_you_mean(name, names), fmt::join(names, ", "));
 }
 
 std::vector<std::string> rule_names() {

@@ -271,7 +271,7 @@ const Kind& find_kind(std::string_view name) {
   for (const Kind& kind : kKinds)
     if (kind.name == name) return kind;
   const std::vector<std::string> names = schedule_names();
-  fail(WEFT_NOT_FOUND, "no learning-rate schedule is called \"{}\"{}; there are: {}", name,
+  fail(WEFT_NOT_FOUND, "no learning-rate schedule is called \"{}\"{}; there are: {}", printable(name),
        did_you_mean(name, names), fmt::join(names, ", "));
 }
 
