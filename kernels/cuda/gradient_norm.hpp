@@ -6,9 +6,11 @@
 
 #include "cuda/chunks.hpp"
 #include "cuda/stream.hpp"
-#include "formula/decision.hpp"
 
 namespace weft::kernels::cuda {
+
+// Whose sums a norm is made of: |g|, g^2, or the largest |g|.
+enum class NormType : int32_t { kOne, kTwo, kInfinity };
 
 // parts[c] = the part of chunk c. T: float, c10::BFloat16 or c10::Half. ranges[i]: where range i begins.
 // Tables in device memory. Gradients of several types write to parts of one array, one after the other.

@@ -19,7 +19,10 @@ __device__ void for_chunk(const RuleTable<T>& table, const Element& element) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    lion_kernel(const RuleTable<T> table, const LionFactors<T> factors, const T scale) {
+    lion_kernel(const RuleTable<T> table, const LionFactors<T> factors, const Scaling scaling) {
+  const Decision decision = decision_of(scaling);
+  if (decision.skipped != 0) return;
+  const T scale = static_cast<T>(decision.factor);
   for_chunk(table, [&](const RuleRange<T>& range, int64_t i) {
     lion_element(factors, range.gradient[i] * scale, range.value[i], range.first[i]);
   });
@@ -104,10 +107,10 @@ void sum_ranges(const RuleTable<T>& table, int count, const double* parts, doubl
 }  // namespace
 
 template <class T>
-void lion(const RuleTable<T>& table, const LionOptions& options, Stream stream) {
+void lion(const RuleTable<T>& table, const LionOptions& options, const Decision* decision, Stream stream) {
   if (table.num_chunks == 0) return;
   launch(lion_kernel<T>, grid_of(table.num_chunks, "chunks"), kThreads, 0, stream, table,
-         lion_factors<T>(options), static_cast<T>(options.scale));
+         lion_factors<T>(options), Scaling{options.scale, decision});
 }
 
 template <class T>
@@ -141,7 +144,7 @@ void sums_of_squares(const RuleTable<T>& table, double* parts, double* sums, Str
 }
 
 #define WEFT_INSTANTIATE(T)                                                                      \
-  template void lion(const RuleTable<T>&, const LionOptions&, Stream);                           \
+  template void lion(const RuleTable<T>&, const LionOptions&, const Decision*, Stream);          \
   template void lars(const RuleTable<T>&, const LarsOptions&, Stream);                           \
   template void lamb_moments(const RuleTable<T>&, const LambOptions&, double*, double*, Stream); \
   template void lamb_step(const RuleTable<T>&, const LambOptions&, Stream);                      \

@@ -1,13 +1,13 @@
-// Update rules whose host knows the factor of the gradients: Lion, LARS and LAMB over many ranges in one
-// launch, and sums of squares. T: float or double. The formulas are in formula/update_rules.hpp; every thread
-// reads and writes single numbers, neighbouring threads neighbouring ones, which memory bounds as vectors
-// would.
+// Lion, LARS and LAMB over many ranges in one launch, and sums of squares. T: float or double. The formulas
+// are in formula/update_rules.hpp; every thread reads and writes single numbers, neighbouring threads
+// neighbouring ones, which memory bounds as vectors would.
 #pragma once
 
 #include <cstdint>
 
 #include "cuda/chunks.hpp"
 #include "cuda/stream.hpp"
+#include "formula/decision.hpp"
 #include "formula/update_rules.hpp"
 
 namespace weft::kernels::cuda {
@@ -32,9 +32,10 @@ struct RuleTable {
   int64_t num_ranges, num_chunks;
 };
 
-// Gradients stay as they are; `options.scale` multiplies them on the way.
+// Gradients stay as they are; `options.scale` multiplies them on the way. `decision`, in device memory, takes
+// its place if it is not null.
 template <class T>
-void lion(const RuleTable<T>& table, const LionOptions& options, Stream stream);
+void lion(const RuleTable<T>& table, const LionOptions& options, const Decision* decision, Stream stream);
 // `options.rate` is not used: each range has its own.
 template <class T>
 void lars(const RuleTable<T>& table, const LarsOptions& options, Stream stream);

@@ -12,39 +12,24 @@ constexpr int kThreads = 256;
 constexpr int kElements = 4;
 
 __global__ void decide_kernel(const StepDecision work) {
-  const double part = work.norm_part != nullptr ? *work.norm_part : 0;
-  const Decision decision = decide(work.norm_type, part, work.max_norm, work.clip, work.scale);
-  if (work.scale != nullptr) update_loss_scale(*work.scale, work.scale_options, decision.skipped != 0);
-  *work.decision = decision;
-}
-
-__global__ void __launch_bounds__(kThreads) count_kernel(const StepCount work) {
-  const int64_t parameter = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (parameter >= work.parameters) return;
-  const bool touched = work.touched == nullptr || work.touched[parameter] > 0;
-  if (!touched || work.decision->skipped != 0) {
-    work.numbers[parameter] = {0, 1, 0, 0};
-    return;
-  }
-  work.numbers[parameter] = step_numbers(work.options, ++work.steps[parameter]);
+  *work.decision =
+      decide(*work.norm_part, work.norm_type, work.max_norm, work.clip, work.loss_scale, work.skips);
 }
 
 template <class Range>
 struct Work {
   RangeTable<Range> table;
-  const StepNumbers* numbers;
-  const Decision* decision;
+  StepNumbers step;
+  Scaling scaling;
 };
 
-// Calls update(chunk, range, step, factor) for this block's chunk, unless its parameter keeps its values.
+// Calls update(chunk, range, step, factor) for this block's chunk, unless the update is skipped.
 template <class Range, class Update>
 __device__ void for_chunk(const Work<Range>& work, const Update& update) {
-  const Decision decision = *work.decision;
+  const Decision decision = decision_of(work.scaling);
   if (decision.skipped != 0) return;
   const Chunk chunk = work.table.chunks[blockIdx.x];
-  const Range range = work.table.ranges[chunk.range];
-  const StepNumbers step = work.numbers[range.parameter];
-  if (step.active != 0) update(chunk, range, step, decision.factor);
+  update(chunk, work.table.ranges[chunk.range], work.step, static_cast<float>(decision.factor));
 }
 
 // Calls vector(i) for the elements [i, i + kElements) that are whole, if there are `vectors`, and single(i)
@@ -140,38 +125,30 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 }  // namespace
 
 void decide_step(const StepDecision& work, Stream stream) {
-  if (work.norm_part == nullptr && (work.max_norm > 0 || work.scale != nullptr))
-    throw std::invalid_argument(
-        "decide_step: norm_part is null, but clipping and loss scaling need the norm");
   launch(decide_kernel, 1, 1, 0, stream, work);
 }
 
-void count_steps(const StepCount& work, Stream stream) {
-  if (work.parameters == 0) return;
-  launch(count_kernel, (work.parameters + kThreads - 1) / kThreads, kThreads, 0, stream, work);
-}
-
 template <class G, class C>
-void adam(const RangeTable<AdamRange<G, C>>& table, const AdamFactors& factors, const StepNumbers* numbers,
-          const Decision* decision, Stream stream) {
+void adam(const RangeTable<AdamRange<G, C>>& table, const AdamFactors& factors, const StepNumbers& step,
+          const Scaling& scaling, Stream stream) {
   if (table.num_chunks == 0) return;
   launch(adam_kernel<G, C>, grid_of(table.num_chunks, "chunks"), kThreads, 0, stream,
-         Work<AdamRange<G, C>>{table, numbers, decision}, factors);
+         Work<AdamRange<G, C>>{table, step, scaling}, factors);
 }
 
 template <class G, class C>
-void sgd(const RangeTable<SgdRange<G, C>>& table, const SgdFactors& factors, const StepNumbers* numbers,
-         const Decision* decision, Stream stream) {
+void sgd(const RangeTable<SgdRange<G, C>>& table, const SgdFactors& factors, const StepNumbers& step,
+         const Scaling& scaling, Stream stream) {
   if (table.num_chunks == 0) return;
   launch(sgd_kernel<G, C>, grid_of(table.num_chunks, "chunks"), kThreads, 0, stream,
-         Work<SgdRange<G, C>>{table, numbers, decision}, factors);
+         Work<SgdRange<G, C>>{table, step, scaling}, factors);
 }
 
 #define WEFT_INSTANTIATE(G, C)                                                                   \
-  template void adam(const RangeTable<AdamRange<G, C>>&, const AdamFactors&, const StepNumbers*, \
-                     const Decision*, Stream);                                                   \
-  template void sgd(const RangeTable<SgdRange<G, C>>&, const SgdFactors&, const StepNumbers*,    \
-                    const Decision*, Stream);
+  template void adam(const RangeTable<AdamRange<G, C>>&, const AdamFactors&, const StepNumbers&, \
+                     const Scaling&, Stream);                                                    \
+  template void sgd(const RangeTable<SgdRange<G, C>>&, const SgdFactors&, const StepNumbers&,    \
+                    const Scaling&, Stream);
 WEFT_INSTANTIATE(float, c10::BFloat16)
 WEFT_INSTANTIATE(float, c10::Half)
 WEFT_INSTANTIATE(c10::BFloat16, c10::BFloat16)

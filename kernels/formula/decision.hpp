@@ -1,55 +1,51 @@
-// Whether an update is made and by which factor gradients are multiplied: unscaling, clipping, and the
-// dynamic loss scale. The same arithmetic as the host's, so that a device can decide without waiting for it.
+// The norm of all gradients, whether an update is made, and by which factor gradients are multiplied:
+// unscaling and clipping. One formula for the host and for a device, which decides without waiting for it.
 #pragma once
 
 #include <cmath>
-#include <cstdint>
 
 #include "formula/formula.hpp"
 
 namespace weft::kernels {
 
-struct LossScaleOptions {
-  double min_scale, max_scale, growth_factor, backoff_factor;
-  int64_t growth_interval, hysteresis;
-};
-// `growth_steps` counts updates and `overflows` overflows since the scale last grew.
-struct LossScale {
-  double scale;
-  int64_t growth_steps, overflows;
-};
-
-WEFT_FORMULA void update_loss_scale(LossScale& state, const LossScaleOptions& options, bool overflow) {
-  if (overflow) {
-    state.growth_steps = 0;
-    if (++state.overflows >= options.hysteresis) state.scale *= options.backoff_factor;
-  } else if (++state.growth_steps == options.growth_interval) {
-    state.growth_steps = state.overflows = 0;
-    state.scale *= options.growth_factor;
-  }
-  if (state.scale < options.min_scale) state.scale = options.min_scale;
-  if (state.scale > options.max_scale) state.scale = options.max_scale;
+// The norm of which `part` is the sum of |g|^p, or the largest |g| if p is infinite.
+WEFT_FORMULA double norm_of(double part, double p) {
+  if (std::isinf(p) || p == 1) return part;
+  return p == 2 ? std::sqrt(part) : std::pow(part, 1 / p);
 }
 
-// Whose sums a norm is made of: |g|, g^2, or the largest |g|.
-enum class NormType : int32_t { kOne, kTwo, kInfinity };
+// The factor that scales gradients of this norm down to `max_norm`, as torch.nn.utils.clip_grad_norm_.
+WEFT_FORMULA double clip_factor(double norm, double max_norm) {
+  const double factor = max_norm / (norm + 1e-6);
+  return factor < 1 ? factor : 1;
+}
 
 struct Decision {
-  double norm;      // of the unscaled gradients, before clipping
-  float factor;     // of every gradient
-  int32_t skipped;  // 1: overflow, nothing changes
+  double norm;     // of the unscaled gradients, before clipping
+  double factor;   // of every gradient
+  double skipped;  // 1: overflow, nothing changes
 };
 
-// `part`: the parts of the norm of all ranks, combined. `max_norm`: 0 does not clip. `clip`: a factor of an
-// earlier clipping. `scale` is null without loss scaling.
-WEFT_FORMULA Decision decide(NormType type, double part, double max_norm, double clip,
-                             const LossScale* scale) {
-  const double by = scale != nullptr ? scale->scale : 1;
-  const double scaled = type == NormType::kTwo ? sqrt(part) : part;
-  const double norm = scaled / by, most = max_norm / (norm + 1e-6);
+// `part`: as of norm_of(), over all ranks; infinity if a gradient is not finite. `max_norm`: 0 does not clip.
+// `clip`: a factor of an earlier clipping. `loss_scale`: the gradients are multiplied by it. `skips`: an
+// overflow skips the update.
+WEFT_FORMULA Decision decide(double part, double p, double max_norm, double clip, double loss_scale,
+                             bool skips) {
+  const double scaled = norm_of(part, p), norm = scaled / loss_scale;
   const bool finite = scaled - scaled == 0;  // false for infinity and NaN
-  if (max_norm > 0) clip *= most < 1 ? most : 1;
-  return {norm, static_cast<float>(clip / by), scale != nullptr && !finite};
+  if (max_norm > 0) clip *= clip_factor(norm, max_norm);
+  return {norm, clip / loss_scale, skips && !finite ? 1.0 : 0.0};
+}
+
+// What an update multiplies gradients by: `factor`, unless a device has decided.
+struct Scaling {
+  double factor = 1;
+  const Decision* decision = nullptr;  // takes the place of `factor`
+};
+
+// Returns the decision that applies. On the device that has it.
+WEFT_FORMULA Decision decision_of(const Scaling& scaling) {
+  return scaling.decision != nullptr ? *scaling.decision : Decision{0, scaling.factor, 0};
 }
 
 }  // namespace weft::kernels

@@ -18,24 +18,23 @@ WEFT_FORMULA double power(double beta, int64_t count) {
   return result;
 }
 
-// The options that count_steps reads.
+// The options of the group that determine StepNumbers.
 struct StepOptions {
   double lr, beta1, beta2;  // the betas are 0 for SGD
   bool corrects_bias;
 };
 
-// What an update of one parameter needs beside the options of its group.
+// What an update needs beside the options of its group: parameters of a launch have made as many updates.
 struct StepNumbers {
   float rate;              // lr / (1 - beta1^step)
   float root_correction2;  // sqrt(1 - beta2^step)
-  int32_t active;          // 0: the parameter keeps its values in this step
-  int32_t first;           // 1 in the first update of the parameter
+  int32_t first;           // 1 in the first update
 };
 
 WEFT_FORMULA StepNumbers step_numbers(const StepOptions& options, int64_t step) {
   const double correction1 = options.corrects_bias ? 1 - power(options.beta1, step) : 1;
   const double correction2 = options.corrects_bias ? 1 - power(options.beta2, step) : 1;
-  return {static_cast<float>(options.lr / correction1), static_cast<float>(sqrt(correction2)), 1, step == 1};
+  return {static_cast<float>(options.lr / correction1), static_cast<float>(sqrt(correction2)), step == 1};
 }
 
 // Kingma, Ba 2015, arXiv:1412.6980; decoupled: Loshchilov, Hutter 2019, arXiv:1711.05101.

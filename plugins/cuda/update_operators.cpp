@@ -56,9 +56,9 @@ at::Tensor norm_part(at::TensorList gradients, double p) {
   const auto is_double = [](const at::Tensor& gradient) { return gradient.scalar_type() == at::kDouble; };
   if ((p != 1 && p != 2 && !std::isinf(p)) || std::any_of(gradients.begin(), gradients.end(), is_double))
     return norm_by_operations(gradients, p);
-  const kernels::NormType type = p == 1   ? kernels::NormType::kOne
-                                 : p == 2 ? kernels::NormType::kTwo
-                                          : kernels::NormType::kInfinity;
+  const gpu::NormType type = p == 1   ? gpu::NormType::kOne
+                             : p == 2 ? gpu::NormType::kTwo
+                                      : gpu::NormType::kInfinity;
   struct OfType {
     at::ScalarType type;
     std::vector<const void*> addresses = {};
@@ -97,8 +97,30 @@ at::Tensor norm_part(at::TensorList gradients, double p) {
   return total;
 }
 
-// ATen's kernels for fp64, as in the engine.
-std::optional<at::Tensor> scaled(at::TensorList gradients, double factor) {
+at::Tensor decide(const at::Tensor& norm_part, double p, double max_norm, double clip, double loss_scale,
+                  bool skips) {
+  const c10::DeviceGuard guard(norm_part.device());
+  const at::Tensor decision = at::empty({3}, norm_part.options());
+  gpu::decide_step({norm_part.const_data_ptr<double>(), p, max_norm, clip, loss_scale, skips,
+                    static_cast<kernels::Decision*>(decision.mutable_data_ptr())},
+                   stream());
+  return decision;
+}
+static_assert(sizeof(kernels::Decision) == 3 * sizeof(double));
+
+using Decided = std::optional<at::Tensor>;  // of operators::Decide, or none
+
+const kernels::Decision* address_of(const Decided& decision) {
+  return decision ? static_cast<const kernels::Decision*>(decision->const_data_ptr()) : nullptr;
+}
+
+// For ATen's kernels for fp64, as in the engine: scales the gradients, and returns what makes the kernels
+// leave everything as it is if it is 1.
+std::optional<at::Tensor> scale(at::TensorList gradients, double factor, const Decided& decision) {
+  if (decision) {
+    at::_foreach_mul_(gradients, (*decision)[1]);
+    return (*decision)[2].to(at::kFloat);
+  }
   if (factor != 1) at::_foreach_mul_(gradients, factor);
   return std::nullopt;
 }
@@ -133,35 +155,31 @@ void with_update(const char* name, at::TensorList values, at::TensorList gradien
   if (!writes) fill(working, values);
 }
 
-// Launches `rule(table, numbers, decision)` for a table of ranges in fp32.
+// Launches `rule(table)` for a table of ranges in fp32.
 template <class Range, class Rule>
-void launch_rule(at::TensorList values, const std::vector<Range>& ranges, const kernels::StepNumbers& numbers,
-                 double factor, const Rule& rule) {
+void launch_rule(at::TensorList values, const std::vector<Range>& ranges, const Rule& rule) {
   Tables tables;
   const std::vector<Chunk> chunks = gpu::chunks_of(lengths_of(values));
   const size_t of_ranges = tables.add(ranges), of_chunks = tables.add(chunks);
-  const size_t of_numbers = tables.add(std::vector{numbers});
-  const size_t of_decision = tables.add(std::vector{kernels::Decision{0, static_cast<float>(factor), 0}});
   tables.copy_to(values.front().device());
   rule(gpu::RangeTable<Range>{tables.at<Range>(of_ranges), tables.at<Chunk>(of_chunks),
-                              static_cast<int64_t>(chunks.size())},
-       tables.at<kernels::StepNumbers>(of_numbers), tables.at<kernels::Decision>(of_decision));
+                              static_cast<int64_t>(chunks.size())});
 }
 
 void adam(at::TensorList values, at::TensorList gradients, at::TensorList averages, at::TensorList squares,
           at::TensorList working, double step, double lr, double beta1, double beta2, double eps,
-          double weight_decay, bool decoupled, double factor) {
+          double weight_decay, bool decoupled, double factor, const Decided& decision) {
   const c10::DeviceGuard guard(values.front().device());
   if (values.front().scalar_type() == at::kDouble) {
     const std::vector<at::Tensor> counts(values.size(),
                                          at::full({}, step, values.front().options().dtype(at::kFloat)));
-    const auto divisor = scaled(gradients, factor);
+    const auto skips = scale(gradients, factor, decision);
     if (decoupled)
       at::_fused_adamw_(values, gradients, averages, squares, {}, counts, lr, beta1, beta2, weight_decay, eps,
-                        /*amsgrad=*/false, /*maximize=*/false, divisor);
+                        /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt, skips);
     else
       at::_fused_adam_(values, gradients, averages, squares, {}, counts, lr, beta1, beta2, weight_decay, eps,
-                       /*amsgrad=*/false, /*maximize=*/false, divisor);
+                       /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt, skips);
     return fill(working, values);
   }
   const bool corrects = std::isfinite(step);
@@ -171,25 +189,24 @@ void adam(at::TensorList values, at::TensorList gradients, at::TensorList averag
     std::vector<gpu::AdamRange<G, C>> ranges;
     for (size_t i = 0; i < values.size(); ++i)
       ranges.push_back({values[i].data_ptr<float>(), averages[i].data_ptr<float>(),
-                        squares[i].data_ptr<float>(), gradients[i].const_data_ptr<G>(), copy_of<C>(copies, i),
-                        0});
-    launch_rule(
-        values, ranges, numbers, factor, [&](const auto& table, const auto* steps, const auto* decision) {
-          gpu::adam<G, C>(table, kernels::adam_factors(lr, beta1, beta2, eps, weight_decay, decoupled), steps,
-                          decision, stream());
-        });
+                        squares[i].data_ptr<float>(), gradients[i].const_data_ptr<G>(),
+                        copy_of<C>(copies, i)});
+    launch_rule(values, ranges, [&](const auto& table) {
+      gpu::adam<G, C>(table, kernels::adam_factors(lr, beta1, beta2, eps, weight_decay, decoupled), numbers,
+                      {factor, address_of(decision)}, stream());
+    });
   };
   with_update("adam_", values, gradients, working, launch);
 }
 
 void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta, at::TensorList working,
          double lr, double momentum, double dampening, double weight_decay, bool nesterov, bool first,
-         double factor) {
+         double factor, const Decided& decision) {
   const c10::DeviceGuard guard(values.front().device());
   if (values.front().scalar_type() == at::kDouble) {
-    const auto divisor = scaled(gradients, factor);
+    const auto skips = scale(gradients, factor, decision);
     at::_fused_sgd_(values, gradients, momenta, weight_decay, momentum, lr, dampening, nesterov,
-                    /*maximize=*/false, first, divisor);
+                    /*maximize=*/false, first, /*grad_scale=*/std::nullopt, skips);
     return fill(working, values);
   }
   kernels::StepNumbers numbers = kernels::step_numbers({lr, 0, 0, false}, 1);
@@ -200,11 +217,10 @@ void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta
     std::vector<gpu::SgdRange<G, C>> ranges;
     for (size_t i = 0; i < values.size(); ++i)
       ranges.push_back({values[i].data_ptr<float>(), momenta.empty() ? nullptr : momenta[i].data_ptr<float>(),
-                        gradients[i].const_data_ptr<G>(), copy_of<C>(copies, i), 0});
-    launch_rule(values, ranges, numbers, factor,
-                [&](const auto& table, const auto* steps, const auto* decision) {
-                  gpu::sgd<G, C>(table, factors, steps, decision, stream());
-                });
+                        gradients[i].const_data_ptr<G>(), copy_of<C>(copies, i)});
+    launch_rule(values, ranges, [&](const auto& table) {
+      gpu::sgd<G, C>(table, factors, numbers, {factor, address_of(decision)}, stream());
+    });
   };
   with_update("sgd_", values, gradients, working, launch);
 }
@@ -272,9 +288,9 @@ at::Tensor sums_of_squares(at::TensorList ranges) {
 }
 
 void lion(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr, double beta1,
-          double beta2, double weight_decay, double factor) {
+          double beta2, double weight_decay, double factor, const Decided& decision) {
   launch_ranges({values, gradients, momenta}, [&](const auto& table) {
-    gpu::lion(table, {lr, beta1, beta2, weight_decay, factor}, stream());
+    gpu::lion(table, {lr, beta1, beta2, weight_decay, factor}, address_of(decision), stream());
   });
 }
 
@@ -310,6 +326,7 @@ void lamb_step(at::TensorList values, at::TensorList averages, at::TensorList sq
 void implement_updates(torch::Library& library) {
   using namespace operators;
   implement<NormPart>(library, norm_part);
+  implement<Decide>(library, decide);
   implement<SumsOfSquares>(library, sums_of_squares);
   implement<Adam>(library, adam);
   implement<Sgd>(library, sgd);

@@ -76,11 +76,19 @@ void for_exact_types(const Test& test) {
 TEST(RangeRulesOnHost, LionIsThatOfTheCpu) {
   const LionOptions options{0.01, 0.9, 0.99, 0.1, 0.25};
   for_exact_types([&]<class T>(T) {
-    const Results found = in_every_order([&] {
-      Ranges<T> ranges;
-      cuda::lion(ranges.table(), options, nullptr);
-      return ranges.results();
-    });
+    const auto run = [&](double factor, const Decision* decision) {
+      return in_every_order([&] {
+        Ranges<T> ranges;
+        LionOptions own = options;
+        own.scale = factor;
+        cuda::lion(ranges.table(), own, decision, nullptr);
+        return ranges.results();
+      });
+    };
+    const Results found = run(options.scale, nullptr);
+    Buffer<Decision> decisions(std::vector<Decision>{{1, options.scale, 0}, {1, options.scale, 1}});
+    expect_same(run(100, decisions.data()), found, "the device's factor");
+    expect_same(run(100, decisions.data() + 1), Ranges<T>().results(), "a skipped update");
     Ranges<T> cpu;
     for (size_t r = 0; r < kLengths.size(); ++r)
       kernels::lion<T>(kLengths[r], cpu.values[r]->data(), cpu.gradients[r]->data(), cpu.first[r]->data(),

@@ -40,29 +40,21 @@ struct Ranges {
   Buffer<Chunk> chunks{cuda::chunks_of(kLengths)};
 };
 
-// A decision and the numbers of a step. Parameter 1 got no gradient.
-struct Step {
-  Step(const StepOptions& options, std::vector<int64_t> before, int32_t skipped)
-      : decision(std::vector<Decision>{{1, static_cast<float>(kFactor), skipped}}),
-        touched(std::vector<double>{2, 0}),
-        steps(before),
-        numbers(2) {
-    cuda::count_steps({2, touched.data(), steps.data(), options, decision.data(), numbers.data()}, nullptr);
-  }
+// Who knows the factor of the gradients.
+enum class Knows { kHost, kDevice, kDeviceSkips };
+
+// The factor: in the device's memory, if the device decides.
+struct Scaled {
+  explicit Scaled(Knows who)
+      : decision(std::vector<Decision>{{1, kFactor, who == Knows::kDeviceSkips ? 1.0 : 0.0}}),
+        scaling{who == Knows::kHost ? kFactor : 100, who == Knows::kHost ? nullptr : decision.data()} {}
   Buffer<Decision> decision;
-  Buffer<double> touched;
-  Buffer<int64_t> steps;
-  Buffer<StepNumbers> numbers;
+  Scaling scaling;
 };
 
-// Ranges 1 and 3 belong to parameter 1.
-int32_t parameter_of(size_t range) {
-  return range == 1 || range == 3 ? 1 : 0;
-}
-
 template <class G, class C>
-Results results_of(Ranges<G, C>& ranges, Step& step) {
-  Results results = {step.steps.values()};
+Results results_of(Ranges<G, C>& ranges) {
+  Results results;
   for (size_t r = 0; r < kLengths.size(); ++r) {
     results.push_back(ranges.values[r]->values());
     results.push_back(ranges.averages[r]->values());
@@ -73,24 +65,24 @@ Results results_of(Ranges<G, C>& ranges, Step& step) {
 }
 
 template <class G, class C>
-Results run_adam(bool decoupled, int64_t shift, int32_t skipped) {
+Results run_adam(bool decoupled, int64_t shift, Knows who) {
   Ranges<G, C> ranges(shift);
-  Step step({kLr, kBeta1, kBeta2, true}, {4, 7}, skipped);
+  Scaled scaled(who);
   std::vector<AdamRange<G, C>> table;
   for (size_t r = 0; r < kLengths.size(); ++r)
     table.push_back({ranges.values[r]->data(), ranges.averages[r]->data(), ranges.squares[r]->data(),
-                     ranges.gradients[r]->data(), ranges.copies[r]->data(), parameter_of(r)});
+                     ranges.gradients[r]->data(), ranges.copies[r]->data()});
   Buffer<AdamRange<G, C>> on_device(table);
   cuda::adam<G, C>({on_device.data(), ranges.chunks.data(), ranges.chunks.size()},
-                   adam_factors(kLr, kBeta1, kBeta2, kEps, kDecay, decoupled), step.numbers.data(),
-                   step.decision.data(), nullptr);
-  return results_of(ranges, step);
+                   adam_factors(kLr, kBeta1, kBeta2, kEps, kDecay, decoupled),
+                   step_numbers({kLr, kBeta1, kBeta2, true}, 5), scaled.scaling, nullptr);
+  return results_of(ranges);
 }
 
 template <class G, class C>
 void expect_adam(bool decoupled, int64_t shift) {
-  const Results results = in_every_order([&] { return run_adam<G, C>(decoupled, shift, 0); });
-  EXPECT_EQ(results[0], (std::vector<double>{5, 7})) << "a parameter without a gradient makes no step";
+  const Results results = in_every_order([&] { return run_adam<G, C>(decoupled, shift, Knows::kDevice); });
+  expect_same(run_adam<G, C>(decoupled, shift, Knows::kHost), results, "a factor that the host knows");
   Ranges<G, C> before(shift);
   const double correction1 = 1 - std::pow(kBeta1, 5), correction2 = 1 - std::pow(kBeta2, 5);
   const AdamFactors factors = adam_factors(kLr, kBeta1, kBeta2, kEps, kDecay, decoupled);
@@ -102,28 +94,26 @@ void expect_adam(bool decoupled, int64_t shift) {
       float w = (*before.values[r])[i], m = (*before.averages[r])[i], v = (*before.squares[r])[i];
       double x = exact(w), average = exact(m), square = exact(v),
              g = exact((*before.gradients[r])[i]) * kFactor;
-      if (parameter_of(r) == 0) {
-        if (decoupled)
-          x -= kLr * kDecay * x;
-        else
-          g += kDecay * x;
-        average = kBeta1 * average + (1 - kBeta1) * g;
-        square = kBeta2 * square + (1 - kBeta2) * g * g;
-        x -= kLr * (average / correction1) / (std::sqrt(square / correction2) + kEps);
-        adam_element(factors, numbers,
-                     static_cast<float>((*before.gradients[r])[i]) * static_cast<float>(kFactor), w, m, v);
-        copies.push_back(exact(static_cast<C>(w)));
-      }
+      if (decoupled)
+        x -= kLr * kDecay * x;
+      else
+        g += kDecay * x;
+      average = kBeta1 * average + (1 - kBeta1) * g;
+      square = kBeta2 * square + (1 - kBeta2) * g * g;
+      x -= kLr * (average / correction1) / (std::sqrt(square / correction2) + kEps);
+      adam_element(factors, numbers,
+                   static_cast<float>((*before.gradients[r])[i]) * static_cast<float>(kFactor), w, m, v);
+      copies.push_back(exact(static_cast<C>(w)));
       values.push_back(x);
       averages.push_back(average);
       squares.push_back(square);
       loop.push_back(exact(w));
     }
-    expect_near(results[4 * r + 1], values, 1e-6, 1e-6, "value");
-    expect_near(results[4 * r + 2], averages, 1e-6, 1e-6, "average");
-    expect_near(results[4 * r + 3], squares, 1e-6, 1e-6, "square");
-    expect_same({results[4 * r + 1]}, {loop}, "a loop over the formula");
-    if (parameter_of(r) == 0) expect_same({results[4 * r + 4]}, {copies}, "the copy");
+    expect_near(results[4 * r], values, 1e-6, 1e-6, "value");
+    expect_near(results[4 * r + 1], averages, 1e-6, 1e-6, "average");
+    expect_near(results[4 * r + 2], squares, 1e-6, 1e-6, "square");
+    expect_same({results[4 * r]}, {loop}, "a loop over the formula");
+    expect_same({results[4 * r + 3]}, {copies}, "the copy");
   }
 }
 
@@ -137,13 +127,12 @@ TEST(AdamOnHost, UpdatesRangesOfOneLaunch) {
 }
 
 TEST(AdamOnHost, LeavesEverythingAloneAfterAnOverflow) {
-  const Results results = run_adam<float, c10::BFloat16>(true, 0, 1);
-  EXPECT_EQ(results[0], (std::vector<double>{4, 7}));
+  const Results results = run_adam<float, c10::BFloat16>(true, 0, Knows::kDeviceSkips);
   Ranges<float, c10::BFloat16> before(0);
   for (size_t r = 0; r < kLengths.size(); ++r) {
-    EXPECT_EQ(results[4 * r + 1], before.values[r]->values());
-    EXPECT_EQ(results[4 * r + 2], before.averages[r]->values());
-    EXPECT_EQ(results[4 * r + 3], before.squares[r]->values());
+    EXPECT_EQ(results[4 * r], before.values[r]->values());
+    EXPECT_EQ(results[4 * r + 1], before.averages[r]->values());
+    EXPECT_EQ(results[4 * r + 2], before.squares[r]->values());
   }
 }
 
@@ -151,16 +140,15 @@ TEST(AdamOnHost, LeavesEverythingAloneAfterAnOverflow) {
 template <class G, class C>
 Results run_sgd(const SgdFactors& factors, int64_t steps_before) {
   Ranges<G, C> ranges(1);
-  Step step({kLr, 0, 0, false}, {steps_before, 7}, 0);
+  Scaled scaled(Knows::kDevice);
   std::vector<SgdRange<G, C>> table;
   for (size_t r = 0; r < kLengths.size(); ++r)
     table.push_back({ranges.values[r]->data(), factors.momentum != 0 ? ranges.averages[r]->data() : nullptr,
-                     ranges.gradients[r]->data(), r == 3 ? nullptr : ranges.copies[r]->data(),
-                     parameter_of(r)});
+                     ranges.gradients[r]->data(), r == 3 ? nullptr : ranges.copies[r]->data()});
   Buffer<SgdRange<G, C>> on_device(table);
   cuda::sgd<G, C>({on_device.data(), ranges.chunks.data(), ranges.chunks.size()}, factors,
-                  step.numbers.data(), step.decision.data(), nullptr);
-  return results_of(ranges, step);
+                  step_numbers({kLr, 0, 0, false}, steps_before + 1), scaled.scaling, nullptr);
+  return results_of(ranges);
 }
 
 template <class G, class C>
@@ -174,18 +162,16 @@ void expect_sgd(double momentum, double dampening, bool nesterov, int64_t steps_
     for (int64_t i = 0; i < kLengths[r]; ++i) {
       double x = exact((*before.values[r])[i]), m = exact((*before.averages[r])[i]);
       double g = exact((*before.gradients[r])[i]) * kFactor + kDecay * x;
-      if (parameter_of(r) == 0) {
-        if (momentum != 0) {
-          m = steps_before == 0 ? g : momentum * m + (1 - dampening) * g;
-          g = nesterov ? g + momentum * m : m;
-        }
-        x -= kLr * g;
+      if (momentum != 0) {
+        m = steps_before == 0 ? g : momentum * m + (1 - dampening) * g;
+        g = nesterov ? g + momentum * m : m;
       }
+      x -= kLr * g;
       values.push_back(x);
       momenta.push_back(m);
     }
-    expect_near(results[4 * r + 1], values, 1e-6, 1e-6, "value");
-    expect_near(results[4 * r + 2], momenta, 1e-6, 1e-6, "momentum");
+    expect_near(results[4 * r], values, 1e-6, 1e-6, "value");
+    expect_near(results[4 * r + 1], momenta, 1e-6, 1e-6, "momentum");
   }
 }
 
@@ -196,50 +182,31 @@ TEST(SgdOnHost, FollowsItsOptions) {
   expect_sgd<float, c10::Half>(0.9, 0, true, 3);
 }
 
-struct Decided {
-  Decision decision;
-  LossScale scale;
-};
-Decided decide_with(double part, double max_norm, double clip, bool scaled, NormType type = NormType::kTwo) {
+Decision decide_with(double part, double p, double max_norm, double clip, double loss_scale, bool skips) {
   Buffer<double> norm_part(std::vector<double>{part});
-  Buffer<LossScale> scale(std::vector<LossScale>{{8, 2, 1}});
   Buffer<Decision> decision(1);
-  cuda::decide_step({type,
-                     norm_part.data(),
-                     max_norm,
-                     clip,
-                     scaled ? scale.data() : nullptr,
-                     {1, 64, 2, 0.5, 3, 2},
-                     decision.data()},
-                    nullptr);
-  return {decision[0], scale[0]};
+  cuda::decide_step({norm_part.data(), p, max_norm, clip, loss_scale, skips, decision.data()}, nullptr);
+  return decision[0];
 }
 
 TEST(StepDecisionOnHost, UnscalesClipsAndSkips) {
-  Decided found = decide_with(16 * 64, 2, 0.5, true);  // a norm of 32 at scale 8
-  EXPECT_DOUBLE_EQ(found.decision.norm, 4);
-  EXPECT_NEAR(found.decision.factor, 0.5 * (2 / (4 + 1e-6)) / 8, 1e-9);
-  EXPECT_EQ(found.decision.skipped, 0);
-  EXPECT_EQ(found.scale.scale, 16) << "the third update without overflow doubles the scale";
-  EXPECT_EQ(found.scale.growth_steps, 0);
-  EXPECT_EQ(found.scale.overflows, 0);
+  const Decision found = decide_with(16 * 64, 2, 2, 0.5, 8, true);  // a norm of 32 at scale 8
+  EXPECT_DOUBLE_EQ(found.norm, 4);
+  EXPECT_DOUBLE_EQ(found.factor, 0.5 * (2 / (4 + 1e-6)) / 8);
+  EXPECT_EQ(found.skipped, 0);
 
-  found = decide_with(INFINITY, 2, 1, true);
-  EXPECT_EQ(found.decision.skipped, 1);
-  EXPECT_EQ(found.scale.scale, 4) << "the second overflow halves the scale";
-  EXPECT_EQ(found.scale.growth_steps, 0);
-  EXPECT_EQ(found.scale.overflows, 2);
-  EXPECT_EQ(decide_with(NAN, 0, 1, true).decision.skipped, 1);
-  EXPECT_EQ(decide_with(NAN, 0, 1, false).decision.skipped, 0) << "as without loss scaling on the CPU";
+  EXPECT_EQ(decide_with(INFINITY, 2, 2, 1, 8, true).skipped, 1);
+  EXPECT_EQ(decide_with(NAN, 2, 0, 1, 8, true).skipped, 1);
+  EXPECT_EQ(decide_with(NAN, 2, 0, 1, 1, false).skipped, 0) << "as without loss scaling on the CPU";
 
-  EXPECT_EQ(decide_with(9, 5, 1, false).decision.factor, 1) << "below the limit nothing is clipped";
-  EXPECT_DOUBLE_EQ(decide_with(9, 0, 1, false, NormType::kInfinity).decision.norm, 9);
-  EXPECT_THROW(cuda::decide_step({NormType::kTwo, nullptr, 1, 1, nullptr, {}, nullptr}, nullptr),
-               std::invalid_argument);
+  EXPECT_EQ(decide_with(9, 2, 5, 1, 1, false).factor, 1) << "below the limit nothing is clipped";
+  EXPECT_DOUBLE_EQ(decide_with(9, INFINITY, 0, 1, 1, false).norm, 9);
+  EXPECT_DOUBLE_EQ(decide_with(9, 1, 0, 1, 1, false).norm, 9);
+  EXPECT_DOUBLE_EQ(decide_with(27, 3, 0, 1, 1, false).norm, 3);
 }
 
 template <class T>
-double norm_of(NormType type, const std::vector<std::vector<float>>& gradients, int64_t shift) {
+double total_of(cuda::NormType type, const std::vector<std::vector<float>>& gradients, int64_t shift) {
   std::vector<std::unique_ptr<Buffer<T>>> memory;
   std::vector<const T*> ranges;
   std::vector<int64_t> lengths;
@@ -268,12 +235,12 @@ TEST(GradientNormOnHost, AddsUpWhatManyRangesHold) {
         largest = std::max(largest, std::abs(x));
       }
     for (const int64_t shift : {0, 1}) {
-      const auto total = [&](NormType type) {
-        return in_every_order([&] { return Results{{norm_of<T>(type, gradients, shift)}}; })[0][0];
+      const auto total = [&](cuda::NormType type) {
+        return in_every_order([&] { return Results{{total_of<T>(type, gradients, shift)}}; })[0][0];
       };
-      EXPECT_NEAR(total(NormType::kTwo), squares, 1e-13 * squares);
-      EXPECT_NEAR(total(NormType::kOne), sum, 1e-13 * sum);
-      EXPECT_EQ(total(NormType::kInfinity), largest);
+      EXPECT_NEAR(total(cuda::NormType::kTwo), squares, 1e-13 * squares);
+      EXPECT_NEAR(total(cuda::NormType::kOne), sum, 1e-13 * sum);
+      EXPECT_EQ(total(cuda::NormType::kInfinity), largest);
     }
   });
 }
@@ -284,11 +251,12 @@ TEST(GradientNormOnHost, IsInfiniteIfAnElementIsNotFinite) {
       std::vector<std::vector<float>> gradients = {normal(100, 1), normal(8201, 2)};
       gradients[1][at] = bad;
       for_types([&]<class T>(T) {
-        for (const NormType type : {NormType::kOne, NormType::kTwo, NormType::kInfinity})
-          EXPECT_EQ(norm_of<T>(type, gradients, 0), INFINITY) << bad << " at " << at;
+        for (const cuda::NormType type :
+             {cuda::NormType::kOne, cuda::NormType::kTwo, cuda::NormType::kInfinity})
+          EXPECT_EQ(total_of<T>(type, gradients, 0), INFINITY) << bad << " at " << at;
       });
     }
-  EXPECT_EQ(norm_of<float>(NormType::kTwo, {{3e38f, 3e38f}}, 0), 2 * std::pow(exact(3e38f), 2))
+  EXPECT_EQ(total_of<float>(cuda::NormType::kTwo, {{3e38f, 3e38f}}, 0), 2 * std::pow(exact(3e38f), 2))
       << "squares of large numbers are no overflow";
 }
 

@@ -68,7 +68,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     const c10::DeviceIndex index = of < 0 ? place().device : of;
     const Lock lock(state().mutex);
     DeviceState& here = state_of(index);
-    ++here.count.host_waits;
+    count_wait(here.count);
     Timeline all;
     for (const Timeline& stream : here.streams) all.join(stream);
     host_reached(index, all);
@@ -100,7 +100,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     if (event == nullptr) return;
     const auto& waited = *static_cast<const Event*>(event);
     const Lock lock(state().mutex);
-    ++state_of(waited.device).count.host_waits;
+    count_wait(state_of(waited.device).count);
     host_reached(waited.device, waited.at);
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {

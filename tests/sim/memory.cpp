@@ -54,7 +54,7 @@ void take_back_deferred(c10::DeviceIndex index) {
   DeviceState& device = state_of(index);
   Timeline done;
   for (const Block* block : device.deferred) done.seen.join(block->release);
-  ++device.count.host_waits;
+  count_wait(device.count);
   host_reached(index, done);
 }
 

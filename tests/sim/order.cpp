@@ -162,6 +162,7 @@ void launch(const std::string& name, c10::Stream stream, const std::vector<Acces
   device.host.time += all.costs.launch;
   timeline.join(device.host);
   ++device.count.launches;
+  ++device.count.launches_after_wait;
   const uint64_t tick = ++timeline.seen.ticks[number_of(stream)];
   size_t bytes = 0;
   std::set<std::string> reported;
@@ -191,7 +192,7 @@ void begin_copy(const at::Tensor& pinned, const at::Tensor& data, c10::Stream st
 void count_host_wait(c10::Stream stream) {
   const Lock lock(state().mutex);
   DeviceState& device = state_of(stream.device_index());
-  ++device.count.host_waits;
+  count_wait(device.count);
   host_reached(stream.device_index(), device.streams[number_of(stream)]);
 }
 

@@ -40,6 +40,7 @@ void synchronise(c10::DeviceIndex index = 0);
 struct Counters {
   int64_t launches = 0;     // kernels, copies and collectives that were given to streams
   int64_t host_waits = 0;   // how often the host waited for the device
+  int64_t launches_after_wait = 0;  // since the last time: if many, the device had nothing to do meanwhile
   int64_t collectives = 0;  // and messages; a coalesced group is one
   int64_t bytes_to_device = 0, bytes_to_host = 0;  // over the bus
   int64_t bytes_in_use = 0, peak_bytes = 0;        // allocations are multiples of 512 bytes

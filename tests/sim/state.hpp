@@ -144,6 +144,10 @@ std::pair<size_t, size_t> extent(const at::Tensor& tensor);
 Block* block_of(const at::Tensor& tensor);
 
 // All under the lock.
+inline void count_wait(Counters& count) {
+  ++count.host_waits;
+  count.launches_after_wait = 0;
+}
 void report(const std::string& line);
 // The host has waited for all of `timeline`.
 void host_reached(c10::DeviceIndex index, const Timeline& timeline);

@@ -17,6 +17,7 @@
 #include "device/device.hpp"
 #include "device/random.hpp"
 #include "device/tensors.hpp"
+#include "formula/decision.hpp"
 #include "optim/gradient_norm.hpp"
 #include "parallel/make_context.hpp"
 #include "training/part.hpp"
@@ -156,8 +157,8 @@ double ShardedModel::clip_grad_by_norm(double max_norm, double norm_type) const 
   const std::vector<Shard> shards = shared_->shards();
   const at::Tensor part = at::tensor({optim::counted_norm_part(shards, norm_type)}, at::kDouble);
   shared_->ranks.all_reduce(part, std::isinf(norm_type) ? ReduceOp::kMax : ReduceOp::kSum, true).wait();
-  const double norm = optim::norm_of_parts(device::value_of<double>(part), norm_type);
-  optim::scale_gradients(shards, optim::clip_factor(norm, max_norm));
+  const double norm = kernels::norm_of(device::value_of<double>(part), norm_type);
+  optim::scale_gradients(shards, kernels::clip_factor(norm, max_norm));
   return norm;
 }
 

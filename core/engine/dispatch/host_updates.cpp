@@ -9,6 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "cpu/update_rules.hpp"
+#include "formula/decision.hpp"
 #include "weft/device_operators.hpp"
 
 namespace weft {
@@ -72,6 +74,13 @@ at::Tensor norm_part(at::TensorList gradients, double p) {
   return at::scalar_tensor(total, at::kDouble);
 }
 
+at::Tensor decide(const at::Tensor& norm_part, double p, double max_norm, double clip, double loss_scale,
+                  bool skips) {
+  const kernels::Decision decision =
+      kernels::decide(*norm_part.const_data_ptr<double>(), p, max_norm, clip, loss_scale, skips);
+  return at::tensor({decision.norm, decision.factor, decision.skipped}, at::kDouble);
+}
+
 at::Tensor sums_of_squares(at::TensorList ranges) {
   const at::Tensor sums = at::empty({static_cast<int64_t>(ranges.size())}, at::kDouble);
   double* sum = sums.mutable_data_ptr<double>();
@@ -82,14 +91,27 @@ at::Tensor sums_of_squares(at::TensorList ranges) {
   return sums;
 }
 
-// Returns the number by which ATen's fused kernels divide float gradients while they read. Their division by
-// a float is not exact enough for others, which are multiplied here.
-std::optional<at::Tensor> divisor_for(at::TensorList gradients, double factor) {
-  if (factor == 1.0) return std::nullopt;
-  if (gradients.front().scalar_type() == at::kFloat)
-    return at::full({}, 1.0 / factor, gradients.front().options());
+using Decision = std::optional<at::Tensor>;  // of operators::Decide, or none
+
+// What ATen's fused kernels take.
+struct Scaling {
+  std::optional<at::Tensor> divisor = {};    // by which they divide float gradients while they read
+  std::optional<at::Tensor> found_inf = {};  // 1: they leave everything as it is
+};
+
+// Their division by a float is not exact enough for gradients of double, which are multiplied here.
+Scaling scaling_for(at::TensorList gradients, double factor, const Decision& decision) {
+  const bool divides = gradients.front().scalar_type() == at::kFloat;
+  if (decision) {
+    const at::Tensor decided = (*decision)[1], skipped = (*decision)[2].to(at::kFloat);
+    if (divides) return {decided.reciprocal().to(at::kFloat), skipped};
+    at::_foreach_mul_(gradients, decided);
+    return {std::nullopt, skipped};
+  }
+  if (factor == 1.0) return {};
+  if (divides) return {at::full({}, 1.0 / factor, gradients.front().options())};
   at::_foreach_mul_(gradients, factor);
-  return std::nullopt;
+  return {};
 }
 
 // Calls update(first, count, gradients of these ranges) with gradients of the values' type. Those in half
@@ -107,17 +129,17 @@ void fill(at::TensorList working, at::TensorList values) {
 
 void exact_adam(at::TensorList values, at::TensorList gradients, at::TensorList averages,
                 at::TensorList squares, double step, double lr, double beta1, double beta2, double eps,
-                double weight_decay, bool decoupled, double factor) {
-  const std::optional<at::Tensor> divisor = divisor_for(gradients, factor);
+                double weight_decay, bool decoupled, double factor, const Decision& decision) {
+  const Scaling scaling = scaling_for(gradients, factor, decision);
   // The kernel takes a step count for each tensor and only reads it, so all share one.
   const std::vector<at::Tensor> counts(values.size(),
                                        at::full({}, step, values.front().options().dtype(at::kFloat)));
   if (decoupled)
     at::_fused_adamw_(values, gradients, averages, squares, {}, counts, lr, beta1, beta2, weight_decay, eps,
-                      /*amsgrad=*/false, /*maximize=*/false, divisor);
+                      /*amsgrad=*/false, /*maximize=*/false, scaling.divisor, scaling.found_inf);
   else
     at::_fused_adam_(values, gradients, averages, squares, {}, counts, lr, beta1, beta2, weight_decay, eps,
-                     /*amsgrad=*/false, /*maximize=*/false, divisor);
+                     /*amsgrad=*/false, /*maximize=*/false, scaling.divisor, scaling.found_inf);
 }
 
 // Returns `count` ranges from `first` on of a list that may be empty.
@@ -127,21 +149,22 @@ at::TensorList part_of_list(at::TensorList list, size_t first, size_t count) {
 
 void adam(at::TensorList values, at::TensorList gradients, at::TensorList averages, at::TensorList squares,
           at::TensorList working, double step, double lr, double beta1, double beta2, double eps,
-          double weight_decay, bool decoupled, double factor) {
+          double weight_decay, bool decoupled, double factor, const Decision& decision) {
   with_exact_gradients(values, gradients, [&](size_t first, size_t count, at::TensorList exact) {
     exact_adam(values.slice(first, count), exact, averages.slice(first, count), squares.slice(first, count),
-               step, lr, beta1, beta2, eps, weight_decay, decoupled, factor);
+               step, lr, beta1, beta2, eps, weight_decay, decoupled, factor, decision);
     fill(part_of_list(working, first, count), values.slice(first, count));
   });
 }
 
 void sgd(at::TensorList values, at::TensorList gradients, at::TensorList momenta, at::TensorList working,
          double lr, double momentum, double dampening, double weight_decay, bool nesterov, bool first,
-         double factor) {
+         double factor, const Decision& decision) {
   with_exact_gradients(values, gradients, [&](size_t begin, size_t count, at::TensorList exact) {
+    const Scaling scaling = scaling_for(exact, factor, decision);
     at::_fused_sgd_(values.slice(begin, count), exact, part_of_list(momenta, begin, count), weight_decay,
                     momentum, lr, dampening, nesterov,
-                    /*maximize=*/false, first, divisor_for(exact, factor));
+                    /*maximize=*/false, first, scaling.divisor, scaling.found_inf);
     fill(part_of_list(working, begin, count), values.slice(begin, count));
   });
 }
@@ -154,8 +177,11 @@ void for_ranges(at::TensorList values, const Update& update) {
 }
 
 void lion(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr, double beta1,
-          double beta2, double weight_decay, double factor) {
-  const kernels::LionOptions options{lr, beta1, beta2, weight_decay, factor};
+          double beta2, double weight_decay, double factor, const Decision& decision) {
+  const double* const decided = decision ? decision->const_data_ptr<double>() : nullptr;
+  if (decided != nullptr && decided[2] != 0) return;
+  const kernels::LionOptions options{lr, beta1, beta2, weight_decay,
+                                     decided != nullptr ? decided[1] : factor};
   for_ranges(values, [&]<class T>(size_t i, T) {
     kernels::lion(values[i].numel(), values[i].data_ptr<T>(), gradients[i].data_ptr<T>(),
                   momenta[i].data_ptr<T>(), options);
@@ -206,6 +232,7 @@ void lamb_step(at::TensorList values, at::TensorList averages, at::TensorList sq
 TORCH_LIBRARY_IMPL(weft, CPU, library) {
   using namespace operators;
   implement<NormPart>(library, norm_part);
+  implement<Decide>(library, decide);
   implement<SumsOfSquares>(library, sums_of_squares);
   implement<Lion>(library, lion);
   implement<Lars>(library, lars);

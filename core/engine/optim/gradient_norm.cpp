@@ -1,17 +1,20 @@
 #include "optim/gradient_norm.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/text.hpp"
-#include "dispatch/operators.hpp"
+#include "device/tensors.hpp"
 
 namespace weft::optim {
 
-NormPart::NormPart(const std::vector<Shard>& shards, double p, device::Reading& reading) : p_(p) {
+NormPart::NormPart(const std::vector<Shard>& shards, double p) : p_(p) {
   std::vector<at::Tensor> of_host, of_device;
   for (const Shard& shard : shards) {
     if (!shard.gradient.defined() || shard.counted_count == 0) continue;
@@ -23,25 +26,46 @@ NormPart::NormPart(const std::vector<Shard>& shards, double p, device::Reading& 
     else
       of_host.push_back(device::on_host(counted));
   }
-  if (!of_host.empty()) reading.add(call<operators::NormPart>(of_host, p), &of_host_);
-  if (!of_device.empty()) reading.add(call<operators::NormPart>(of_device, p), &of_device_);
+  if (!of_host.empty()) of_host_ = call<operators::NormPart>(of_host, p);
+  if (!of_device.empty()) of_device_ = call<operators::NormPart>(of_device, p);
+}
+
+at::Tensor NormPart::on_device() const {
+  return of_device_.defined() ? of_device_ : at::zeros({}, device::current().options(at::kDouble));
+}
+
+void NormPart::read(device::Reading& reading) {
+  if (of_host_.defined()) reading.add(of_host_, &host_value_);
+  if (of_device_.defined()) reading.add(of_device_, &device_value_);
 }
 
 double NormPart::value() const {
-  if (!std::isfinite(of_host_) || !std::isfinite(of_device_)) return std::numeric_limits<double>::infinity();
-  return std::isinf(p_) ? std::max(of_host_, of_device_) : of_host_ + of_device_;
+  if (!std::isfinite(host_value_) || !std::isfinite(device_value_))
+    return std::numeric_limits<double>::infinity();
+  return std::isinf(p_) ? std::max(host_value_, device_value_) : host_value_ + device_value_;
 }
 
 double counted_norm_part(const std::vector<Shard>& shards, double p) {
+  NormPart part(shards, p);
   device::Reading reading;
-  const NormPart part(shards, p, reading);
+  part.read(reading);
   reading.read();
   return part.value();
 }
 
-double norm_of_parts(double combined, double p) {
-  if (std::isinf(p)) return combined;
-  return p == 2 ? std::sqrt(combined) : std::pow(combined, 1 / p);
+void reduce_over_ranks(const World& world, std::vector<double>& values, ReduceOp op) {
+  if (world.size() == 1) return;
+  const at::Tensor sums = at::tensor(values, at::kDouble);
+  world.communicator().all_reduce(sums, op, true).wait();
+  values = device::values_of<double>(sums);
+}
+
+void reduce_with_norm(const World& world, std::vector<double>& values, double norm_type) {
+  if (!std::isinf(norm_type)) return reduce_over_ranks(world, values);
+  std::vector<double> largest = {std::exchange(values.front(), 0)};
+  reduce_over_ranks(world, values);
+  reduce_over_ranks(world, largest, ReduceOp::kMax);
+  values.front() = largest.front();
 }
 
 void check_norm_type(double p, const char* who) {
@@ -53,10 +77,6 @@ void check_clipping(double max_norm, double norm_type) {
   if (!(max_norm > 0))
     fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_norm: the norm is {}, must be positive", max_norm);
   check_norm_type(norm_type, "clip_grad_by_norm: norm_type");
-}
-
-double clip_factor(double norm, double max_norm) {
-  return std::min(1.0, max_norm / (norm + 1e-6));
 }
 
 void scale_gradients(const std::vector<Shard>& shards, double factor) {

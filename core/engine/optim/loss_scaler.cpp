@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/text.hpp"
-#include "formula/decision.hpp"
 #include "weft/error.hpp"
 
 namespace weft::optim {
@@ -27,14 +26,14 @@ LossScaler::LossScaler(const LossScalerOptions& options) : options_(options), sc
 }
 
 void LossScaler::update(bool overflow) {
-  kernels::LossScale state = {scale_, growth_steps_, overflows_};
-  kernels::update_loss_scale(state,
-                             {options_.min_scale, options_.max_scale, options_.growth_factor,
-                              options_.backoff_factor, options_.growth_interval, options_.hysteresis},
-                             overflow);
-  scale_ = state.scale;
-  growth_steps_ = state.growth_steps;
-  overflows_ = state.overflows;
+  if (overflow) {
+    growth_steps_ = 0;
+    if (++overflows_ >= options_.hysteresis) scale_ *= options_.backoff_factor;
+  } else if (++growth_steps_ == options_.growth_interval) {
+    growth_steps_ = overflows_ = 0;
+    scale_ *= options_.growth_factor;
+  }
+  scale_ = std::clamp(scale_, options_.min_scale, options_.max_scale);
 }
 
 nlohmann::json LossScaler::state() const {

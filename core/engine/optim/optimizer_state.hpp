@@ -47,6 +47,10 @@ struct Optimizer::Shared {
   // norm (if `max_norm` is positive or an overflow is possible), the sums of the rule, and the numbers of
   // `extra`, whose sums it returns. Before it, the host waits for the device once: for `reading`, which
   // `extra` may need, the norm and the sums. After an overflow no parameter changes, on any rank.
+  //
+  // The device itself may reduce the norm and decide by it, if it has all gradients and values and the rule
+  // follows decisions. Then the host launches the update before it waits; three all-reduces carry what the
+  // host knows, the norm, and `extra`.
   struct Update {
     bool updated = true;
     double norm = 0;  // before clipping; only with max_norm

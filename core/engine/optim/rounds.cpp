@@ -80,19 +80,29 @@ void Rounds::append_measured(std::vector<double>& sums) const {
     sums.insert(sums.end(), parameter.partial.begin(), parameter.partial.end());
 }
 
-std::vector<UpdateBatch> Rounds::make_batches(const double* touched, double factor) {
+bool Rounds::takes_decisions() const {
+  return shared_.rule->takes_decisions() &&
+         std::none_of(shards_.begin(), shards_.end(), [](const Shard& shard) {
+           return shard.gradient.defined() && device::is_on_host(shard.value);
+         });
+}
+
+std::vector<UpdateBatch> Rounds::make_batches(const double* touched, double factor,
+                                              const std::optional<at::Tensor>& decision) {
   std::map<std::pair<int, int64_t>, UpdateBatch> batches;
   const auto batch_of = [&](size_t p) -> UpdateBatch* {
     const int group = shared_.group_of[p];
     if (group < 0 || !(touched[p] > 0)) return nullptr;
     const int64_t step = shared_.parameters[static_cast<uint32_t>(p)].steps;
     const Hyper& options = shared_.groups[static_cast<size_t>(group)].options;
-    return &batches.try_emplace({group, step}, UpdateBatch{options, step, factor, {}, {}}).first->second;
+    return &batches.try_emplace({group, step}, UpdateBatch{options, step, factor, {}, {}, decision})
+                .first->second;
   };
   for (size_t p = 0; p < parameters_.size(); ++p) {
     if (shared_.group_of[p] < 0 || !(touched[p] > 0)) continue;
     ParameterState& state = shared_.parameters[static_cast<uint32_t>(p)];
     ++state.steps;
+    updated_.push_back(static_cast<uint32_t>(p));
     parameters_[p].state = &state.whole;
     batch_of(p)->parameters.push_back(&parameters_[p]);
   }
@@ -132,7 +142,7 @@ void Rounds::update_half(int round, UpdateBatch& batch) const {
   std::map<const Whole*, std::vector<Slice*>> slices;
   for (Slice& slice : batch.slices) slices[slice.parameter].push_back(&slice);
   for (Whole* parameter : batch.parameters) {
-    UpdateBatch alone{batch.options, batch.step, batch.factor, {}, {parameter}};
+    UpdateBatch alone{batch.options, batch.step, batch.factor, {}, {parameter}, batch.decision};
     for (Slice* slice : slices[parameter]) {
       if (rule.rounds() > 1) convert_gradient(*slice);
       Slice& converted = alone.slices.emplace_back(*slice);
@@ -153,7 +163,7 @@ void Rounds::update(int round, UpdateBatch& batch) const {
     for (Slice& slice : batch.slices) convert_gradient(slice);
     return rule.update(round, batch);
   }
-  UpdateBatch alone{batch.options, batch.step, batch.factor, {}, batch.parameters};
+  UpdateBatch alone{batch.options, batch.step, batch.factor, {}, batch.parameters, batch.decision};
   const auto differs = [&](const Slice& slice) {
     return !rule.takes_half_gradients() && slice.gradient.scalar_type() != slice.value.scalar_type();
   };
@@ -187,14 +197,25 @@ WorkingCopies left_to_host(const Rule& rule, const UpdateBatch& batch) {
 
 }  // namespace
 
-void Rounds::run(const double* touched, const double* measured, double factor) {
+void Rounds::take_back() {
+  for (const uint32_t p : updated_) {
+    if (--shared_.parameters[p].steps > 0) continue;
+    // States without an update are made again by the next one, which must be the first.
+    shared_.parameters.erase(p);
+    for (const Shard& shard : shards_)
+      if (shard.param->index == p) shared_.ranges.erase({p, shard.begin});
+  }
+}
+
+void Rounds::run(const double* touched, const double* measured, double factor,
+                 const std::optional<at::Tensor>& decision) {
   const at::NoGradGuard no_grad;
   const Rule& rule = *shared_.rule;
   for (Whole& parameter : parameters_) {
     parameter.sums.emplace_back(measured, measured + parameter.partial.size());
     measured += parameter.partial.size();
   }
-  std::vector<UpdateBatch> batches = make_batches(touched, factor);
+  std::vector<UpdateBatch> batches = make_batches(touched, factor, decision);
   for (int round = 1; round <= rule.rounds(); ++round) {
     for (UpdateBatch& batch : batches) {
       for (Whole* parameter : batch.parameters)

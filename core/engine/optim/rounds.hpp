@@ -1,6 +1,8 @@
 // Runs one update by a rule. A rule may have several rounds, between which its sums are all-reduced.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "device/reading.hpp"
@@ -18,12 +20,18 @@ class Rounds {
   bool measures() const;
   // Appends these sums to `sums`, which the caller all-reduces with numbers of its own.
   void append_measured(std::vector<double>& sums) const;
+  // Returns whether the rule follows a decision of the device: no value is in host memory.
+  bool takes_decisions() const;
   // Updates every parameter p with touched[p] > 0. `measured` points to the all-reduced sums of
-  // append_measured(). All-reduces between two rounds.
-  void run(const double* touched, const double* measured, double factor);
+  // append_measured(). `decision`: see UpdateBatch. All-reduces between two rounds.
+  void run(const double* touched, const double* measured, double factor,
+           const std::optional<at::Tensor>& decision = std::nullopt);
+  // Forgets that run() made an update, which the device has skipped.
+  void take_back();
 
  private:
-  std::vector<UpdateBatch> make_batches(const double* touched, double factor);
+  std::vector<UpdateBatch> make_batches(const double* touched, double factor,
+                                        const std::optional<at::Tensor>& decision);
   void update(int round, UpdateBatch& batch) const;
   void update_half(int round, UpdateBatch& batch) const;
   void sum_over_ranks(std::vector<UpdateBatch>& batches) const;
@@ -32,6 +40,7 @@ class Rounds {
   Optimizer::Shared& shared_;
   const std::vector<Shard>& shards_;
   std::vector<Whole> parameters_;  // by index
+  std::vector<uint32_t> updated_;  // the parameters of run()
 };
 
 }  // namespace weft::optim

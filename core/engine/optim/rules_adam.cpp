@@ -33,6 +33,7 @@ class AdamRule : public Rule {
   bool runs_on(const at::Tensor& value) const override { return has_kernel<operators::Adam>(value); }
   bool takes_half_gradients() const override { return true; }
   bool fills_working() const override { return true; }
+  bool takes_decisions() const override { return true; }
 
   void update(int, UpdateBatch& batch) const override {
     apply(batch, static_cast<double>(batch.step), decoupled_);
@@ -45,7 +46,7 @@ class AdamRule : public Rule {
     for (const Lists& part : group(*this, batch, {"exp_avg", "exp_avg_sq"}))
       call<operators::Adam>(part.values, part.gradients, part.states[0], part.states[1], part.working, step,
                             options.at("lr"), options.at("beta1"), options.at("beta2"), options.at("eps"),
-                            options.at("weight_decay"), decoupled, batch.factor);
+                            options.at("weight_decay"), decoupled, batch.factor, batch.decision);
   }
 
  private:

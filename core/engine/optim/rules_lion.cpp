@@ -23,13 +23,14 @@ class Lion final : public Rule {
   std::vector<StateInfo> states(const Hyper&, at::IntArrayRef) const override { return {{"exp_avg"}}; }
 
   bool runs_on(const at::Tensor& value) const override { return has_kernel<operators::Lion>(value); }
+  bool takes_decisions() const override { return true; }
 
   void update(int, UpdateBatch& batch) const override {
     const Hyper& options = batch.options;
     for (const Lists& part : group(*this, batch, {"exp_avg"}))
       call<operators::Lion>(part.values, part.gradients, part.states[0], options.at("lr"),
                             options.at("beta1"), options.at("beta2"), options.at("weight_decay"),
-                            batch.factor);
+                            batch.factor, batch.decision);
   }
 };
 

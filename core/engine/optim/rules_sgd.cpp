@@ -34,6 +34,7 @@ class Sgd final : public Rule {
   bool runs_on(const at::Tensor& value) const override { return has_kernel<operators::Sgd>(value); }
   bool takes_half_gradients() const override { return true; }
   bool fills_working() const override { return true; }
+  bool takes_decisions() const override { return true; }
 
   void update(int, UpdateBatch& batch) const override {
     const Hyper& options = batch.options;
@@ -44,7 +45,7 @@ class Sgd final : public Rule {
       call<operators::Sgd>(part.values, part.gradients,
                            momentum != 0 ? part.states[0] : std::vector<at::Tensor>(), part.working,
                            options.at("lr"), momentum, options.at("dampening"), options.at("weight_decay"),
-                           options.at("nesterov") != 0, part.first, batch.factor);
+                           options.at("nesterov") != 0, part.first, batch.factor, batch.decision);
   }
 };
 

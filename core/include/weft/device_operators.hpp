@@ -43,6 +43,7 @@ void for_each(const Visit& visit) {
   visit(CrossEntropyFinish());
   visit(MergeAttention());
   visit(NormPart());
+  visit(Decide());
   visit(SumsOfSquares());
   visit(Adam());
   visit(Sgd());

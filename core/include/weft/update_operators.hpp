@@ -4,12 +4,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace weft::operators {
 
 // The operators below take lists of flat ranges: of values, and element by element their gradients and
 // states. A list has at least one range; a range may be empty. `factor` multiplies every gradient first; the
-// gradients may be left multiplied or as they were. All take fp32 and fp64 on every device; for values in
+// gradients may be left multiplied or as they were. `decision`, if there is one, is a result of Decide: its
+// factor takes the place of `factor`, and if it skips the update, values and states keep what they have. All
+// take fp32 and fp64 on every device; for values in
 // fp32 Adam and SGD also take gradients in half precision, all of one type, and fill `working`, which has a
 // range in half precision for each of the values, or none, with the new values rounded to nearest even.
 
@@ -19,6 +22,18 @@ struct NormPart {
   static constexpr const char* kName = "weft::norm_part";
   static constexpr const char* kSchema = "weft::norm_part(Tensor[] gradients, float p) -> Tensor";
   using Signature = at::Tensor(at::TensorList gradients, double p);
+};
+
+// Returns the norm of the gradients, the factor of every gradient, and 1 if the update is skipped, otherwise
+// 0, by kernels/formula/decision.hpp: (3) in fp64. `norm_part`: one element in fp64, as NormPart returns it,
+// combined over all ranks.
+struct Decide {
+  static constexpr const char* kName = "weft::decide";
+  static constexpr const char* kSchema =
+      "weft::decide(Tensor norm_part, float p, float max_norm, float clip, float loss_scale, bool skips) -> "
+      "Tensor";
+  using Signature = at::Tensor(const at::Tensor& norm_part, double p, double max_norm, double clip,
+                               double loss_scale, bool skips);
 };
 
 // Returns the sum of the squares of each range, in fp64: (number of ranges).
@@ -36,10 +51,11 @@ struct Adam {
       "weft::adam_(Tensor(a!)[] values, Tensor(b!)[] gradients, Tensor(c!)[] averages, Tensor(d!)[] squares,"
       " Tensor(e!)[] working, float step, float lr, float beta1, float beta2, float eps, float weight_decay, "
       "bool decoupled,"
-      " float factor) -> ()";
+      " float factor, Tensor? decision) -> ()";
   using Signature = void(at::TensorList values, at::TensorList gradients, at::TensorList averages,
                          at::TensorList squares, at::TensorList working, double step, double lr, double beta1,
-                         double beta2, double eps, double weight_decay, bool decoupled, double factor);
+                         double beta2, double eps, double weight_decay, bool decoupled, double factor,
+                         const std::optional<at::Tensor>& decision);
 };
 
 // SGD as PyTorch's. `momenta` is empty without momentum. `first`: the momenta have no values yet.
@@ -48,10 +64,11 @@ struct Sgd {
   static constexpr const char* kSchema =
       "weft::sgd_(Tensor(a!)[] values, Tensor(b!)[] gradients, Tensor(c!)[] momenta, Tensor(d!)[] working,"
       " float lr, float momentum, float dampening, float weight_decay, bool nesterov, bool first, float "
-      "factor) -> ()";
+      "factor, Tensor? decision) -> ()";
   using Signature = void(at::TensorList values, at::TensorList gradients, at::TensorList momenta,
                          at::TensorList working, double lr, double momentum, double dampening,
-                         double weight_decay, bool nesterov, bool first, double factor);
+                         double weight_decay, bool nesterov, bool first, double factor,
+                         const std::optional<at::Tensor>& decision);
 };
 
 // Lion (arXiv:2302.06675), Algorithm 2.
@@ -59,9 +76,10 @@ struct Lion {
   static constexpr const char* kName = "weft::lion_";
   static constexpr const char* kSchema =
       "weft::lion_(Tensor(a!)[] values, Tensor(b!)[] gradients, Tensor(c!)[] momenta, float lr, float beta1,"
-      " float beta2, float weight_decay, float factor) -> ()";
+      " float beta2, float weight_decay, float factor, Tensor? decision) -> ()";
   using Signature = void(at::TensorList values, at::TensorList gradients, at::TensorList momenta, double lr,
-                         double beta1, double beta2, double weight_decay, double factor);
+                         double beta1, double beta2, double weight_decay, double factor,
+                         const std::optional<at::Tensor>& decision);
 };
 
 // LARS (arXiv:1708.03888): v = momentum v + rate (g + weight_decay w), w -= v, with a rate for each range.

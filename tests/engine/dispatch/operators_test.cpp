@@ -185,8 +185,9 @@ TEST_F(Operators, TheNormOfAllGradientsIsOneLaunchAndOneWait) {
   EXPECT_TRUE(std::isinf(call<operators::NormPart>(far, 2.0).cpu().item<double>()));
 }
 
-// Runs `rule` for two steps of ranges here and there, and compares all values and states.
-void expect_rule(const std::string& name, const optim::Hyper& given, double factor) {
+// Runs `rule` for two steps of ranges here and there, and compares all values and states. There the device
+// has the factor if it `decides`.
+void expect_rule(const std::string& name, const optim::Hyper& given, double factor, bool decides = false) {
   SCOPED_TRACE(name);
   const auto rule = optim::rule(name);
   const optim::Hyper options = optim::complete(*rule, given);
@@ -198,7 +199,8 @@ void expect_rule(const std::string& name, const optim::Hyper& given, double fact
     for (at::Tensor& value : own)
       if (far) value = value.to(sim::device());
     for (int64_t step = 1; step <= 2; ++step) {
-      optim::UpdateBatch batch{options, step, factor, {}, {}};
+      optim::UpdateBatch batch{options, step, decides && far ? 100 : factor, {}, {}};
+      if (decides && far) batch.decision = at::tensor({1.0, factor, 0.0}, at::kDouble).to(sim::device());
       const Cut cut;
       std::vector<std::vector<int64_t>> shapes;
       for (const at::Tensor& value : values) shapes.push_back(value.sizes().vec());
@@ -238,10 +240,38 @@ TEST_F(Operators, RulesUpdateValuesOfADevice) {
     expect_rule("adamw", {}, factor);
     expect_rule("sgd", {{"momentum", 0.9}}, factor);
     expect_rule("lion", {{"weight_decay", 0.1}}, factor);
+    for (const char* name : {"adamw", "sgd", "lion"}) {
+      EXPECT_TRUE(optim::rule(name)->takes_decisions());
+      expect_rule(name, {{"weight_decay", 0.1}}, factor, true);
+    }
     expect_rule("lars", {{"momentum", 0.9}, {"weight_decay", 0.1}}, factor);
     expect_rule("lamb", {{"bias_correction", 1}, {"weight_decay", 0.1}}, factor);
   }
   EXPECT_FALSE(optim::rule("adafactor")->runs_on(there(at::ones({2}))));
+}
+
+TEST_F(Operators, ADeviceDecidesWithoutAWait) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const at::Tensor finite = there(at::full({}, 1024.0, at::kDouble)),
+                   infinite = there(at::full({}, infinity, at::kDouble));
+  sim::reset_counters();
+  const at::Tensor clipped = call<operators::Decide>(finite, 2.0, 2.0, 0.5, 8.0, true),
+                   overflow = call<operators::Decide>(infinite, 2.0, 2.0, 0.5, 8.0, true),
+                   exact = call<operators::Decide>(infinite, infinity, 0.0, 0.5, 8.0, false);
+  EXPECT_EQ(sim::counters().host_waits, 0);
+  expect_equal(clipped, at::tensor({4.0, 0.5 * (2 / (4 + 1e-6)) / 8, 0.0}, at::kDouble));
+  EXPECT_EQ(overflow.cpu()[2].item<double>(), 1);
+  EXPECT_EQ(exact.cpu()[2].item<double>(), 0);
+  // What an overflow skips stays as it is.
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const std::vector<at::Tensor> before = {at::randn({7}, type)}, gradient = {there(at::randn({7}, type))};
+    const std::vector<at::Tensor> w = there(before), m = there(before), v = there(before);
+    call<operators::Adam>(w, gradient, m, v, at::TensorList(), 3.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, 1.0,
+                          overflow);
+    call<operators::Sgd>(w, gradient, m, at::TensorList(), 0.01, 0.9, 0.0, 0.1, true, false, 1.0, overflow);
+    call<operators::Lion>(w, gradient, m, 0.01, 0.9, 0.99, 0.1, 1.0, overflow);
+    for (const auto* list : {&w, &m, &v}) expect_equal((*list)[0], before[0]);
+  }
 }
 
 TEST_F(Operators, ABatchGoesToTheDeviceWithoutAWait) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "device/device.hpp"
@@ -190,6 +191,33 @@ at::ScalarType other_half(at::ScalarType type) {
   return type == at::kHalf ? at::kBFloat16 : at::kHalf;
 }
 
+constexpr double kFactor = 0.25;
+// Returns nothing for the host, which passes the factor itself, and for the device a decision that has it.
+std::optional<at::Tensor> decision_of(bool far, bool skips = false) {
+  if (!far) return std::nullopt;
+  return there(at::tensor({1.0, kFactor, skips ? 1.0 : 0.0}, at::kDouble));
+}
+
+TEST(CudaOperators, DecidesAsTheHost) {
+  on_gpu([] {
+    for (const double p : {1.0, 2.0, 3.0, std::numeric_limits<double>::infinity()})
+      for (const double part : {1024.0, std::numeric_limits<double>::infinity()}) {
+        const at::Tensor sum = at::full({}, part, at::kDouble);
+        const at::Tensor here = call<operators::Decide>(sum, p, 2.0, 0.5, 8.0, true);
+        EXPECT_TRUE(at::allclose(call<operators::Decide>(there(sum), p, 2.0, 0.5, 8.0, true).cpu(), here));
+      }
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+      const at::Tensor before = at::randn({20000}, dtype);
+      const Tensors w = {there(before)}, g = {there(before)}, m = {there(before)}, v = {there(before)};
+      const auto skips = decision_of(true, true);
+      call<operators::Adam>(w, g, m, v, at::TensorList(), 3.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, 1.0, skips);
+      call<operators::Sgd>(w, g, m, at::TensorList(), 0.01, 0.9, 0.0, 0.1, true, false, 1.0, skips);
+      call<operators::Lion>(w, g, m, 0.01, 0.9, 0.99, 0.1, 1.0, skips);
+      for (const auto* list : {&w, &m, &v}) EXPECT_TRUE(at::equal((*list)[0].cpu(), before));
+    }
+  });
+}
+
 // They also fill working copies: of the type of the gradients, and any beside gradients in fp32.
 TEST(CudaOperators, UpdatesTakeGradientsInHalfPrecision) {
   on_gpu([] {
@@ -198,14 +226,17 @@ TEST(CudaOperators, UpdatesTakeGradientsInHalfPrecision) {
       const auto run = [&](bool far, bool exact) {
         const auto own = [&](const at::Tensor& given) { return far ? there(given) : given.clone(); };
         Tensors results;
+        const auto decision = decision_of(far);
+        const double factor = far ? 100 : kFactor;
         for (const bool adam : {true, false}) {
           const Tensors g = {own(exact ? gradients.to(at::kFloat) : gradients)};
           const Tensors w = {own(values)}, m = {own(at::zeros({20000}))}, v = {own(at::zeros({20000}))};
           const Tensors copies = {own(at::zeros({20000}, exact ? other_half(type) : type))};
           if (adam)
-            call<operators::Adam>(w, g, m, v, copies, 1.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, 0.25);
+            call<operators::Adam>(w, g, m, v, copies, 1.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, factor,
+                                  decision);
           else
-            call<operators::Sgd>(w, g, m, copies, 0.01, 0.9, 0.0, 0.1, false, true, 0.25);
+            call<operators::Sgd>(w, g, m, copies, 0.01, 0.9, 0.0, 0.1, false, true, factor, decision);
           results.push_back(w[0]);
           EXPECT_TRUE(at::equal(copies[0], w[0].to(copies[0].scalar_type())));
         }
@@ -244,6 +275,8 @@ TEST(CudaOperators, UpdatesAndNormsAreThoseOfTheCpu) {
           return copies;
         };
         Tensors results;
+        const auto decision = decision_of(far);
+        const double factor = far ? 100 : kFactor;
         const auto with = [&](const auto& update) {
           const Tensors w = own(values), g = own(gradients), m = own(first), v = own(second);
           update(w, g, m, v);
@@ -252,19 +285,21 @@ TEST(CudaOperators, UpdatesAndNormsAreThoseOfTheCpu) {
         const std::vector<double> rates = {0.01, 0.02};
         const std::vector<int64_t> counted = {1, 3, 0, 20000};
         with([&](auto& w, auto& g, auto& m, auto& v) {
-          call<operators::Adam>(w, g, m, v, at::TensorList(), 3.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, 0.25);
+          call<operators::Adam>(w, g, m, v, at::TensorList(), 3.0, 0.01, 0.9, 0.99, 1e-8, 0.1, true, factor,
+                                decision);
         });
         with([&](auto& w, auto& g, auto& m, auto&) {
-          call<operators::Sgd>(w, g, m, at::TensorList(), 0.01, 0.9, 0.0, 0.1, true, false, 0.25);
+          call<operators::Sgd>(w, g, m, at::TensorList(), 0.01, 0.9, 0.0, 0.1, true, false, factor, decision);
         });
         with([&](auto& w, auto& g, auto& m, auto&) {
-          call<operators::Lion>(w, g, m, 0.01, 0.9, 0.99, 0.1, 0.25);
+          call<operators::Lion>(w, g, m, 0.01, 0.9, 0.99, 0.1, factor, decision);
         });
-        with(
-            [&](auto& w, auto& g, auto& m, auto&) { call<operators::Lars>(w, g, m, rates, 0.9, 0.1, 0.25); });
+        with([&](auto& w, auto& g, auto& m, auto&) {
+          call<operators::Lars>(w, g, m, rates, 0.9, 0.1, kFactor);
+        });
         with([&](auto& w, auto& g, auto& m, auto& v) {
           results.push_back(
-              call<operators::LambMoments>(w, g, m, v, counted, 0.9, 0.99, 1e-6, 0.1, 0.5, 0.3, 0.25)
+              call<operators::LambMoments>(w, g, m, v, counted, 0.9, 0.99, 1e-6, 0.1, 0.5, 0.3, kFactor)
                   .to(at::kFloat));
           call<operators::LambStep>(w, m, v, rates, 1e-6, 0.1, 0.5, 0.3);
         });

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,9 @@ struct UpdateBatch {
   double factor = 1;               // of every gradient (unscaling and clipping); the rule applies it in place
   std::vector<Slice> slices;       // what this rank has of them
   std::vector<Whole*> parameters;  // the same on every rank
+  // On the device, of operators::Decide: takes the place of `factor`, and may skip the update. Only of rules
+  // with takes_decisions().
+  std::optional<at::Tensor> decision = std::nullopt;
 };
 
 // An update rule. An update takes one or more rounds; between two rounds the host sums Whole::partial over
@@ -89,6 +93,10 @@ class Rule {
   // Returns whether update() takes gradients in half precision for values in fp32. Otherwise the host
   // converts them first, one parameter at a time.
   virtual bool takes_half_gradients() const { return false; }
+
+  // Returns whether update() follows UpdateBatch::decision, so that it is launched before the host knows the
+  // norm of the gradients.
+  virtual bool takes_decisions() const { return false; }
 
   // Returns whether the last round also rounds the new values in fp32 to Slice::working. Otherwise the host
   // does afterwards.

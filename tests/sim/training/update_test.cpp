@@ -1,0 +1,107 @@
+// Updates whose norm the host has yet to read: clipping, and steps that an overflow skips.
+#include "engine/training/boosted.hpp"
+#include "plugins/support/parity.hpp"
+#include "sim/sim_device.hpp"
+#include "sim/training/sim_ranks.hpp"
+
+namespace weft::test {
+
+namespace {
+
+// Returns what the device is given in the third step after the host has waited for it.
+int64_t launches_after_wait(const World& world, c10::DeviceIndex index, const JobOptions& options,
+                            const std::string& rule) {
+  Model model = tiny_gpt2(TinyGpt2{.precision = options.precision, .width = 16, .heads = 4, .layers = 2});
+  optim::Optimizer optimizer(rule, model.parameters(), {{"lr", 1e-3}});
+  Job job = boost(world, std::move(model), options, std::move(optimizer));
+  const Batch batch = own_part(gpt2_batch(6, 1), job);
+  for (int step = 0; step < 2; ++step) job.train_step(batch);
+  sim::synchronise(index);
+  sim::reset_counters(index);
+  const StepResult result = job.train_step(batch);
+  EXPECT_TRUE(result.updated);
+  EXPECT_EQ(result.grad_norm.has_value(), options.max_grad_norm > 0);
+  if (rule != "lamb") EXPECT_EQ(sim::counters(index).host_waits, 1);
+  return sim::counters(index).launches_after_wait;
+}
+
+TEST(SimUpdate, IsLaunchedBeforeTheHostWaits) {
+  for (const int ranks : {1, 2})
+    on_sim_ranks(ranks, [](World& world) {
+      const OnSim sim(world);
+      const std::vector<JobOptions> jobs = {{.strategy = "torch_ddp"},
+                                            {.strategy = "torch_fsdp"},
+                                            {.strategy = "gemini"},
+                                            {.strategy = "low_level_zero",
+                                             .options = R"({"precision": "fp16", "initial_scale": 256})",
+                                             .precision = "fp16"}};
+      for (const JobOptions& plain : jobs) {
+        SCOPED_TRACE(plain.strategy);
+        const auto launches = [&](double max_norm, const std::string& rule) {
+          JobOptions options = plain;
+          options.max_grad_norm = max_norm;
+          return launches_after_wait(world, sim.index(), options, rule);
+        };
+        const int64_t least = launches(0, "adamw");
+        for (const char* rule : {"adamw", "sgd", "lion"}) EXPECT_EQ(launches(0.01, rule), least) << rule;
+        EXPECT_GT(launches(0.01, "lamb"), least) << "its rates depend on norms that the host reads";
+      }
+    });
+}
+
+struct Outcome {
+  std::vector<StepResult> results;
+  Tensors values;
+  std::string states;
+};
+
+// Trains with overflows on the last rank.
+Outcome train(const World& world, const std::string& rule, const optim::Hyper& hyper, double max_norm) {
+  JobOptions options = {.strategy = "torch_ddp", .options = R"({"find_unused_parameters": true})"};
+  options.mixed_precision = R"({"name": "fp16", "init_scale": 1024, "growth_interval": 2})";
+  options.max_grad_norm = max_norm;
+  Model model = toy();
+  optim::Optimizer optimizer(rule, model.parameters(), hyper);
+  Job job = boost(world, std::move(model), options, std::move(optimizer));
+  int64_t step = 0;
+  job.criterion = [&](const State& outputs, const Batch&) {
+    const at::Tensor mean = outputs.at("logits").to(at::kFloat).square().mean();
+    return (step == 0 || step == 3) && world.rank() + 1 == world.size() ? mean * 3e38 * 3e38 : mean;
+  };
+  Outcome outcome;
+  for (; step < 6; ++step) outcome.results.push_back(job.train_step(toy_batch(2, 2 * step + world.rank())));
+  EXPECT_EQ(job.optimizer.steps(), 4);
+  for (const auto& [name, value] : values_of(job)) outcome.values[name] = value.cpu();
+  return outcome;
+}
+
+TEST(SimUpdate, IsSkippedAfterAnOverflowAsOnTheCpu) {
+  const std::vector<std::pair<std::string, optim::Hyper>> rules = {
+      {"adamw", {{"lr", 1e-2}}},
+      {"sgd", {{"lr", 1e-2}, {"momentum", 0.9}, {"dampening", 0.5}}},  // its first update is another one
+      {"lion", {{"lr", 1e-2}}},
+      {"lamb", {{"lr", 1e-2}}}};
+  for (const int ranks : {1, 2})
+    on_sim_ranks(ranks, [&](World& world) {
+      for (const auto& [rule, hyper] : rules)
+        for (const double max_norm : {0.0, 0.1}) {
+          SCOPED_TRACE(fmt::format("{} {}", rule, max_norm));
+          const Outcome expected = train(world, rule, hyper, max_norm);
+          const OnSim sim(world);
+          const Outcome found = train(world, rule, hyper, max_norm);
+          expect_near(found.values, expected.values, 1e-3);
+          for (size_t i = 0; i < found.results.size(); ++i) {
+            SCOPED_TRACE(i);
+            EXPECT_EQ(found.results[i].updated, i != 0 && i != 3);
+            EXPECT_EQ(found.results[i].updated, expected.results[i].updated);
+            EXPECT_EQ(found.results[i].loss_scale, expected.results[i].loss_scale);
+            if (max_norm > 0 && found.results[i].updated)
+              EXPECT_NEAR(*found.results[i].grad_norm / *expected.results[i].grad_norm, 1, 1e-2);
+          }
+        }
+    });
+}
+
+}  // namespace
+
+}  // namespace weft::test
