@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "driver.hpp"
+#include "graph.hpp"
 #include "nccl.hpp"
 #include "weft/define_plugin.h"
 #include "weft/device_kind.hpp"
@@ -14,7 +15,8 @@ namespace {
 constexpr device::Kind kKind = {sizeof(device::Kind), "cuda", c10::DeviceType::CUDA, "nccl", &make_nccl,
                                 &count, &missing, &limit_memory, &failure, &facts,
                                 // What cuBLAS documents for reproducible results with several streams.
-                                "CUBLAS_WORKSPACE_CONFIG", ":4096:8 :16:8", &allow_tf32};
+                                "CUBLAS_WORKSPACE_CONFIG", ":4096:8 :16:8", &allow_tf32,
+                                &make_graph_recorder};
 
 const device::Kind* find(std::string_view name) {
   return name == kKind.name ? &kKind : nullptr;

@@ -5,7 +5,9 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 
+#include <functional>
 #include <future>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -48,6 +50,13 @@ enum class Path { kMemory, kBus };
 // Enters a unit of work of a stream: reports accesses that nothing orders, and counts.
 void launch(const std::string& name, c10::Stream stream, const std::vector<Access>& accesses,
             Path path = Path::kMemory);
+
+// For work that launch() enters, which a graph would do again: adds it to the graph that is being recorded,
+// if there is one.
+bool is_recording();
+void add_to_graph(std::function<void()> work);
+// Throws if a graph is being recorded, unless `name` is work of its stream.
+void check_recording(const std::string& name, std::optional<c10::Stream> stream = std::nullopt);
 
 void count_host_wait(c10::Stream stream);
 void count_copy(c10::Stream stream, int64_t to_device, int64_t to_host);

@@ -55,7 +55,8 @@ class Call {
   Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
       : op_(op), stack_(stack), name_(toString(op.operator_name())), view_(name_) {}
 
-  void run() {
+  // Returns whether the device did something.
+  bool run() {
     to_cpu();
     TORCH_CHECK(device_, name_, ": no argument is on a sim device");
     const c10::DeviceGuard guard(*device_);
@@ -67,10 +68,11 @@ class Call {
     }
     return_resized();
     return_outputs();
-    if (is_view()) return;
+    if (is_view()) return false;
     const c10::Stream stream = current_stream(device_->index());
     launch(name_, stream, accesses_);
     if (waits_for_values()) count_host_wait(stream);
+    return true;
   }
 
  private:
@@ -210,6 +212,20 @@ class Call {
   bool has_generator_ = false, takes_indices_ = false, takes_mask_ = false;
 };
 
+// Gives an output of a graph the values that were computed again.
+void write_output(const c10::IValue& output, const c10::IValue& again) {
+  const auto write = [](const at::Tensor& to, const at::Tensor& from) {
+    if (!to.defined() || to.is_same(from) || to.is_alias_of(from)) return;
+    HostView view("graph");
+    const at::AutoDispatchBelowADInplaceOrView below;
+    view.of(to).copy_(view.of(from));
+  };
+  if (output.isTensor()) write(output.toTensor(), again.toTensor());
+  if (!output.isTensorList()) return;
+  const std::vector<at::Tensor> to = output.toTensorVector(), from = again.toTensorVector();
+  for (size_t i = 0; i < to.size(); ++i) write(to[i], from[i]);
+}
+
 }  // namespace
 
 bool is_on_device(const at::Tensor& tensor) {
@@ -218,7 +234,19 @@ bool is_on_device(const at::Tensor& tensor) {
 
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::internal::lazy_init_num_threads();  // a new thread would otherwise use all cores
-  Call(op, stack).run();
+  if (!is_recording()) {
+    Call(op, stack).run();
+    return;
+  }
+  const size_t others = stack->size() - op.schema().arguments().size();
+  const torch::jit::Stack inputs(stack->begin() + static_cast<std::ptrdiff_t>(others), stack->end());
+  if (!Call(op, stack).run()) return;
+  const torch::jit::Stack outputs(stack->begin() + static_cast<std::ptrdiff_t>(others), stack->end());
+  add_to_graph([op, inputs, outputs] {
+    torch::jit::Stack again = inputs;
+    Call(op, &again).run();
+    for (size_t i = 0; i < outputs.size(); ++i) write_output(outputs[i], again[i]);
+  });
 }
 
 }  // namespace weft::sim

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -36,12 +37,17 @@ c10::Stream new_stream(c10::DeviceIndex index = 0);
 // Makes the host wait for all work of a device. Counted.
 void synchronise(c10::DeviceIndex index = 0);
 
+// Returns a function that does the work again that `give` gives to the current stream, which is not the
+// default one: as one launch, on the then current stream, at the same addresses. Nothing of it is done now.
+// Throws if `give` waits for the device, copies between it and the host, or uses another stream.
+std::function<void()> record(const std::function<void()>& give);
+
 // What a device has done since reset_counters().
 struct Counters {
-  int64_t launches = 0;     // kernels, copies and collectives that were given to streams
-  int64_t host_waits = 0;   // how often the host waited for the device
+  int64_t launches = 0;             // kernels, copies and collectives that were given to streams
+  int64_t host_waits = 0;           // how often the host waited for the device
   int64_t launches_after_wait = 0;  // since the last time: if many, the device had nothing to do meanwhile
-  int64_t collectives = 0;  // and messages; a coalesced group is one
+  int64_t collectives = 0;          // and messages; a coalesced group is one
   int64_t bytes_to_device = 0, bytes_to_host = 0;  // over the bus
   int64_t bytes_in_use = 0, peak_bytes = 0;        // allocations are multiples of 512 bytes
 };

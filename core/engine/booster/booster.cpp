@@ -100,6 +100,7 @@ Booster::Booster(BoosterOptions options, World world) : shared_(std::make_shared
   if (options.allow_tf32) check_tf32_has_effect(options, shared_->precision);
   device::allow_tf32(options.allow_tf32);
   if (options.deterministic) device::make_deterministic();
+  if (options.enable_cuda_graph) check_graphs_are_possible(options);
   shared_->options = std::move(options);
   shared_->world = std::move(world);
 }
@@ -161,6 +162,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
              {"communication backend of the device", device::current().backend()},
              {"deterministic", options.deterministic},
              {"allow_tf32", options.allow_tf32},
+             {"enable_cuda_graph", options.enable_cuda_graph},
              {"precision", precision},
              {"mixed_precision", options.mixed_precision},
              {"recompute", options.recompute},
@@ -182,7 +184,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
       world, model.module, strategy.api, strategy.name, values,
       TrainingOptions{precision, options.recompute, options.seed, host.master_weights, host.cast_inputs,
                       host.outputs_fp32, host.autocast, host.plan_flags.tensor, host.plan_flags.sequence,
-                      options.check_agreement, host.pipeline},
+                      options.check_agreement, host.pipeline, options.enable_cuda_graph},
       std::move(source), [&](const Mesh& mesh) {
         plan::ParallelSizes sizes = host.plan_flags;
         sizes.tensor = mesh.place(Mesh::tensor()).size;

@@ -25,7 +25,8 @@ const OptionTable& booster_table() {
     {"name": "check_agreement", "type": "int", "default": 0, "doc": "compare ranks also in every N-th step; 0: only in the first two steps and before saves; -1: in no step and before no save"},
     {"name": "device", "type": "text", "default": "cpu", "doc": "where the model is trained: cpu, or the device of an installed library"},
     {"name": "deterministic", "type": "bool", "default": false, "doc": "the same bits at every run; operations without a deterministic implementation are errors"},
-    {"name": "allow_tf32", "type": "bool", "default": false, "doc": "matrix products of fp32 values in TF32"}
+    {"name": "allow_tf32", "type": "bool", "default": false, "doc": "matrix products of fp32 values in TF32"},
+    {"name": "enable_cuda_graph", "type": "bool", "default": false, "doc": "forward and backward of a micro-batch are recorded as a CUDA graph and replayed; strategy none"}
   ])"),
                                  "booster");
   return table;
@@ -48,6 +49,7 @@ BoosterOptions from_json(nlohmann::json given, const std::string& who) {
   options.device = values.at("device").text;
   options.deterministic = values.at("deterministic").integer != 0;
   options.allow_tf32 = values.at("allow_tf32").integer != 0;
+  options.enable_cuda_graph = values.at("enable_cuda_graph").integer != 0;
   check_numbers(options, [&](const std::string& option) { return fmt::format("{}: {}", who, option); });
   return options;
 }

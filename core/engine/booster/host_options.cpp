@@ -13,6 +13,7 @@
 #include "booster/model_state.hpp"
 #include "booster/option_checks.hpp"
 #include "booster/sequence_mode.hpp"
+#include "device/graph.hpp"
 #include "optim/gradient_norm.hpp"
 #include "plan/form_flags.hpp"
 #include "schedule/check.hpp"
@@ -260,6 +261,21 @@ void check_tf32_has_effect(const BoosterOptions& booster, const std::string& pre
          "allow_tf32 is true, but has no effect: it is for matrix products of fp32 values, and with "
          "mixed_precision {} they are computed in half precision; leave one of them out",
          generic->name);
+}
+
+void check_graphs_are_possible(const BoosterOptions& booster) {
+  if (booster.strategy != "none")
+    fail(WEFT_UNIMPLEMENTED,
+         "enable_cuda_graph is true, but the strategy is {}, must be none: a graph is replayed without the "
+         "host, "
+         "and the host starts the collectives of a strategy and gives memory to them while a step runs",
+         booster.strategy.empty() ? "the default" : booster.strategy);
+  if (booster.recompute != "off")
+    fail(WEFT_UNIMPLEMENTED,
+         "enable_cuda_graph is true, but recompute is {}, must be off: recomputation sets the state of the "
+         "device's random generator while a step runs",
+         booster.recompute);
+  device::make_graph_recorder();
 }
 
 HostOptions host_options(const BoosterOptions& booster, const OptionTable& table, const Options& options) {

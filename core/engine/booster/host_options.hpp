@@ -36,6 +36,9 @@ std::string resolve_precision(const BoosterOptions& booster);
 // BoosterOptions::allow_tf32 would have no effect.
 void check_tf32_has_effect(const BoosterOptions& booster, const std::string& precision);
 
+// Throws UNIMPLEMENTED if BoosterOptions::enable_cuda_graph cannot be honoured.
+void check_graphs_are_possible(const BoosterOptions& booster);
+
 // Reads the host's options from the booster and from `options` of the strategy, which `table` lists. Throws
 // INVALID_ARGUMENT or UNIMPLEMENTED naming the option, the value and what is possible.
 HostOptions host_options(const BoosterOptions& booster, const OptionTable& table, const Options& options);

@@ -143,6 +143,7 @@ BoosterOptions booster_options(const json& arguments, const std::string& without
   take("device", options.device, text);
   options.deterministic |= flag(arguments, "deterministic");
   options.allow_tf32 |= flag(arguments, "allow_tf32");
+  options.enable_cuda_graph |= flag(arguments, "enable_cuda_graph");
   check_numbers(options, flag_of);
   return options;
 }

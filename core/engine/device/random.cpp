@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "device/device.hpp"
+#include "device/graph.hpp"
 
 namespace weft::device {
 
@@ -52,6 +53,7 @@ uint64_t draw_random() {
 }
 
 at::Tensor random_state() {
+  refuse_in_graph("activations are recomputed, which sets the state of the device's generator");
   const at::Tensor host = state_of(of_host());
   return current().is_host() ? host : at::cat({host, state_of(of_device())});
 }

@@ -41,6 +41,7 @@ void Reading::begin() {
 void Reading::read() {
   begin();
   if (copies_.empty()) return;
+  refuse_in_graph("the host reads values of the device while it runs");
   const trace::InPhase waiting(trace::Phase::kDevice);
   done_.synchronise();
   for (const Copy& copy : copies_) {

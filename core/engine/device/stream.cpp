@@ -16,6 +16,14 @@ Stream Stream::current_stream() {
   return Stream(guard().getStream(current().place()));
 }
 
+void Stream::make_current() const {
+  if (!stream_) return;
+  Event before;
+  before.record();
+  before.wait(*this);
+  guard().exchangeStream(*stream_);
+}
+
 Stream Stream::new_stream() {
   return Stream(guard().getNewStream(current().place(), /*priority=*/0));
 }

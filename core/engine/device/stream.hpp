@@ -37,6 +37,9 @@ class Stream {
   // Returns another stream of the device. A device has a fixed number, so two calls may return the same.
   static Stream make() { return current().is_host() ? Stream() : new_stream(); }
 
+  // Makes it the stream to which this thread gives work from now on, behind what it has given so far.
+  void make_current() const;
+
   // Blocks until the stream's work is done.
   void synchronise() const {
     if (!stream_) return;

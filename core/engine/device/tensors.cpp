@@ -17,6 +17,7 @@
 namespace weft::device {
 
 at::Tensor copy_to_device(const at::Tensor& tensor) {
+  refuse_in_graph("the host copies values to the device while it runs");
   const c10::Device place = current().place();
   // Page-locking has no derivative, and only accelerators have it.
   if (!at::accelerator::isAccelerator(place.type()) || !is_on_host(tensor) || tensor.requires_grad())

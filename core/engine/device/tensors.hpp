@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "device/graph.hpp"
 #include "weft/torch/values.hpp"
 
 namespace weft::device {
@@ -24,6 +25,7 @@ inline bool is_on_host(const at::Tensor& tensor) {
 // Returns a tensor of the same values in host memory: `tensor` itself if it is there.
 inline at::Tensor on_host(const at::Tensor& tensor) {
   if (is_on_host(tensor)) return tensor;
+  refuse_in_graph("the host reads values of the device while it runs");
   const at::Tensor values = tensor.to(kHost);
   check_work();
   return values;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
+#include "device/graph.hpp"
 #include "device/random.hpp"
 #include "weft/error.hpp"
 
@@ -86,6 +87,7 @@ std::optional<uint64_t> RunningUnit::draw() {
 }
 
 uint64_t drawn_seed(uint64_t stream) {
+  device::refuse_in_graph("it draws random numbers on the host, as dropout does (set its probability to 0)");
   if (running != nullptr)
     if (const std::optional<uint64_t> number = running->draw()) return *number + kGolden * stream;
   return device::draw_random() + kGolden * stream;

@@ -39,7 +39,8 @@ at::Tensor LanguageHead::own_labels(const at::Tensor& labels) const {
   return layer_->operation->own_labels(labels);
 }
 
-// All ranks that share a row choose it, because they have the same labels.
+// All ranks that share a row choose it, because they have the same labels. Of labels on the device all rows
+// count: the host would have to wait for it.
 const LanguageHead::LossRows* LanguageHead::rows_of_loss() const {
   constexpr double kWorthwhile = 0.75;  // a copy of more rows costs what it saves
   const RunningUnit* const running = RunningUnit::find();
@@ -48,7 +49,8 @@ const LanguageHead::LossRows* LanguageHead::rows_of_loss() const {
   auto& loss = running->context().kept().of<LossRows>(this);
   if (loss.labels.defined()) return &loss;
   at::Tensor labels = own_labels(labels_of(*batch));
-  if (RowLabels{labels}.count() < kWorthwhile * static_cast<double>(labels.numel())) {
+  if (device::is_on_host(labels) &&
+      RowLabels{labels}.count() < kWorthwhile * static_cast<double>(labels.numel())) {
     labels = labels.reshape(-1);
     at::Tensor rows = labels.ne(kIgnored).nonzero().squeeze(1);
     // Without any row, backward would not reach the layers below.

@@ -49,6 +49,7 @@ struct TrainingOptions {
   uint32_t sequence_size = 1;                   // number of ranks that split a sequence
   int64_t check_agreement = 0;                  // as BoosterOptions::check_agreement
   PipelineOptions pipeline = {};                // the pipeline axis
+  bool graphs = false;                          // as BoosterOptions::enable_cuda_graph
 };
 
 class Bindings {

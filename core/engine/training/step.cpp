@@ -78,7 +78,7 @@ void weft_step::finish(uint32_t index, const weft::State& last) {
     of.loss = scaled_loss(of, last, outputs);
     const bool is_last =
         std::all_of(micro.begin(), micro.end(), [](const weft::MicroBatch& m) { return m.finished; });
-    if (is_last) reading.begin();
+    if (is_last && recorded == nullptr) reading.begin();
     return;
   }
   of.result.counts = counts(index);
@@ -115,7 +115,12 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
 void weft_step::add_part(size_t term, const at::Tensor& value) {
   const bool counts = term < scales.size() ? bindings().mesh().speaks_for(weft::Fact::kLoss)
                                            : weft::reports_auxiliary(bindings());
-  if (counts) reading.add(value.detach().to(at::kDouble), &parts[term]);
+  if (!counts) return;
+  const at::Tensor part = value.detach().to(at::kDouble);
+  if (recorded != nullptr)
+    recorded->emplace_back(term, part);
+  else
+    reading.add(part, &parts[term]);
 }
 
 std::shared_ptr<weft::ForwardRecord> weft_step::backward(uint32_t index, const weft::State* outputs,

@@ -56,6 +56,8 @@ struct weft_step {
   std::vector<double> positions;   // of each sequence in the global batch; empty with a criterion
   std::deque<double> parts;        // this rank's part of each term, complete when `reading` has been read
   weft::device::Reading reading;   // begins when the last micro-batch is finished
+  // Takes the parts in place of `reading` while the step is recorded as a graph (step_graphs.hpp).
+  std::vector<std::pair<size_t, at::Tensor>>* recorded = nullptr;
 
   weft::Bindings& bindings() const { return owner->bindings(); }
   // The functions of weft_step_services (weft/training.h). They throw instead of returning a status.

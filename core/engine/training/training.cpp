@@ -22,6 +22,7 @@
 #include "training/precision.hpp"
 #include "training/stage_chain.hpp"
 #include "training/step.hpp"
+#include "training/step_graphs.hpp"
 #include "weft/nn/key_value_cache.hpp"
 
 namespace weft {
@@ -43,6 +44,7 @@ Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_str
       hooks_(bindings_) {
   static const bool installed = (SavedTensorHooks::install(), true);
   (void)installed;
+  if (bindings_.options().graphs) graphs_ = std::make_unique<StepGraphs>(bindings_);
   bindings_.start(make_plan);
   if (bindings_.stages().virtual_stages() > 1) pipeline_ = std::make_unique<Pipeline>(bindings_);
 }
@@ -83,17 +85,22 @@ void Training::drive(weft_step& step) {
   }
   const auto run = [&] {
     if (pipeline_ != nullptr) return pipeline_->run(step);
-    for (uint32_t micro = 0; micro < step.micro.size(); ++micro) {
+    const auto forward_and_backward = [&](uint32_t micro) {
       {
         const trace::Span span([&] { return trace::begin(fmt::format("F{}", micro), "operation", micro); });
         weft_state state{step.input(micro)};
         for (const auto& unit : bindings_.units()) step.forward(micro, *unit, state);
         step.finish(micro, state.state);
       }
-      if (!step.training) continue;
+      if (!step.training) return;
       const trace::Span span([&] { return trace::begin(fmt::format("B{}", micro), "operation", micro); });
       step.backward(micro);
-    }
+    };
+    for (uint32_t micro = 0; micro < step.micro.size(); ++micro)
+      if (graphs_ != nullptr && step.training && !check_)
+        graphs_->run(step, micro, [&] { forward_and_backward(micro); });
+      else
+        forward_and_backward(micro);
   };
   ErrorSink error;  // gives every exception of a unit a status
   error.check(weft::guarded(error, run));
@@ -229,7 +236,10 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
     if (bindings_.mesh().open_axes() != 0) bindings_.strategy().disturb();
     zeroings_of_last_backward_ = bindings_.zeroings();
     at::AutoGradMode with_gradients(true);
-    drive(step);
+    if (graphs_ != nullptr)
+      graphs_->on_stream([&] { drive(step); });
+    else
+      drive(step);
     if (outputs != nullptr) *outputs = joined_results(step.micro).outputs;
     return StepLoss{step.names, std::move(step.parts), step.scales.size(), std::move(step.reading)};
   });

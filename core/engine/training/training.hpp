@@ -19,6 +19,7 @@ namespace weft {
 
 class Pipeline;
 class StageChain;
+class StepGraphs;
 
 class Training {
  public:
@@ -98,6 +99,7 @@ class Training {
   weft_training bindings_;
   Hooks hooks_;
   std::unique_ptr<StageChain> stage_chain_;  // of forward_cached, after its first call; null like pipeline_
+  std::unique_ptr<StepGraphs> graphs_;       // null unless TrainingOptions::graphs
   std::unique_ptr<Pipeline> pipeline_;  // null if this rank runs all units, or the strategy schedules them
   bool synchronise_ = true;
   int64_t steps_begun_ = 0;

@@ -8,6 +8,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +29,26 @@ using MakeBackend = c10::intrusive_ptr<c10d::Backend> (*)(const c10::intrusive_p
                                                           int rank, int size,
                                                           std::chrono::milliseconds timeout,
                                                           const c10::intrusive_ptr<c10d::Backend>& host);
+
+// Work that a device does again as often as the host asks, at the same addresses: a CUDA graph.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  // Gives the work to the current stream of this thread, as one piece.
+  virtual void replay() = 0;
+};
+
+// Records graphs. Memory that is taken while one is recorded belongs to the recorder: graphs share it, so they
+// are replayed in the order in which they were recorded, and what one computed is used or copied before the
+// next one.
+class GraphRecorder {
+ public:
+  virtual ~GraphRecorder() = default;
+  // Returns the work that `give` gives to the current stream of this thread, which is not the default one,
+  // also from the threads of autograd. Nothing of it is done. `give` may neither make the host wait for the
+  // device nor copy between them.
+  virtual std::unique_ptr<Graph> record(const std::function<void()>& give) = 0;
+};
 
 // A kind of device, as the plugin that provides it describes it.
 struct Kind {
@@ -60,6 +82,8 @@ struct Kind {
   // Lets matrix products of fp32 values round them to TF32, in the whole process. Returns why the device
   // cannot; empty if it can. Null: no device of the kind can.
   std::string (*allow_tf32)(c10::DeviceIndex index) = nullptr;
+  // Returns what records graphs on the current device. Null: the kind has none.
+  std::unique_ptr<GraphRecorder> (*make_graph_recorder)() = nullptr;
 };
 
 // The factory of such a library. `find` returns null for a name that the library does not have; a kind that

@@ -51,7 +51,7 @@ WEFT_EXPORT void weft_data_destroy(weft_data* data);
 
 /* Makes a booster and joins the ranks of the job (collective). Options: "strategy", "options", "precision",
  * "mixed_precision", "recompute", "accumulate", "max_grad_norm", "seed", "check_agreement", "device",
- * "deterministic", "allow_tf32"; weft/booster.hpp documents their values. */
+ * "deterministic", "allow_tf32", "enable_cuda_graph"; weft/booster.hpp documents their values. */
 WEFT_EXPORT weft_status weft_booster_create(weft_runtime* runtime, weft_str options, weft_booster** own,
                                             weft_error* error);
 WEFT_EXPORT void weft_booster_destroy(weft_booster* booster);

@@ -29,7 +29,7 @@ class DataFile : public testing::Test {
 TEST_F(DataFile, IsRefusedIfItIsNoFile) {
   EXPECT_ERROR(text(folder_.path() + "/absent.txt", 4), WEFT_NOT_FOUND, "absent.txt", "no such data file");
   EXPECT_ERROR(open(folder_.path(), 4, TokenType::kUint16), WEFT_INVALID_ARGUMENT, folder_.path(), "folder");
-  EXPECT_ERROR(open("", 4, TokenType::kUint16), WEFT_NOT_FOUND, "--data");
+  EXPECT_ERROR(open("", 4, TokenType::kUint16), WEFT_NOT_FOUND, "\"\": no such data file");
   EXPECT_ERROR(tensors(folder_.path() + "/absent.safetensors"), WEFT_NOT_FOUND, "absent.safetensors");
 }
 

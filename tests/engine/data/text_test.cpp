@@ -17,7 +17,7 @@ namespace {
 
 TEST_F(Text, IsRefusedWithWhatIsWrong) {
   const auto in = [&](const char* name) { return folder_.path() + "/" + name; };
-  EXPECT_ERROR(open(in("absent.txt")), WEFT_NOT_FOUND, "absent.txt", "--data");
+  EXPECT_ERROR(open(in("absent.txt")), WEFT_NOT_FOUND, "absent.txt", "no such data file");
   EXPECT_ERROR(open(in("*.log")), WEFT_NOT_FOUND, "*.log");
   EXPECT_ERROR(open(folder_.path()), WEFT_NOT_FOUND, "the folder has no text");
   EXPECT_ERROR(open(folder_.file("a.bin", "abcd")), WEFT_INVALID_ARGUMENT, "a.bin", "no text");

@@ -108,6 +108,15 @@ TEST_F(OnGpu, Tf32IsNear) {
   expect_near(losses("tf32", {"--strategy", "none", "--device", "cuda", "--allow-tf32"}), reference_, kHalf);
 }
 
+TEST_F(OnGpu, GraphsHaveTheLossesOfUsualSteps) {
+  const Words usual{"--strategy", "none", "--device", "cuda", "--packing", "stream"};
+  for (const Words& how : {Words{"--precision", "fp32"}, Words{"--precision", "bf16", "--accumulate", "2"}}) {
+    SCOPED_TRACE(testing::PrintToString(how));
+    const std::vector<double> expected = losses("usual", usual + how);
+    expect_near(losses("graph", usual + how + Words{"--enable-cuda-graph"}), expected, 1e-5);
+  }
+}
+
 TEST_F(OnGpu, ACheckpointOfTheGpuContinuesOnTheCpu) {
   const Words job{"--strategy", "none", "--lr", "0.01"};
   expect_success(train(job + Words{"--steps", "4", "--device", "cuda", "--save", in("gpu")}));

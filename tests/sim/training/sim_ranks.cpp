@@ -24,28 +24,46 @@ c10::intrusive_ptr<c10d::Backend> connect(const c10::intrusive_ptr<c10d::Store>&
       });
 }
 
+class Replay final : public device::Graph {
+ public:
+  explicit Replay(std::function<void()> work) : work_(std::move(work)) {}
+  void replay() override { work_(); }
+
+ private:
+  const std::function<void()> work_;
+};
+
+class Recorder final : public device::GraphRecorder {
+ public:
+  std::unique_ptr<device::Graph> record(const std::function<void()>& give) override {
+    return std::make_unique<Replay>(sim::record(give));
+  }
+};
+
 c10::DeviceIndex index_of(const World& world) {
   return static_cast<c10::DeviceIndex>(1 + world.rank() % (sim::kDevices - 1));
 }
 
 }  // namespace
 
-constinit const device::Kind kSim = {sizeof(device::Kind),
-                                     "sim",
-                                     c10::DeviceType::PrivateUse1,
-                                     "sim",
-                                     &connect,
-                                     [] { return sim::kDevices; },
-                                     nullptr,
-                                     &sim::set_capacity,
-                                     nullptr,
-                                     nullptr,
-                                     "WEFT_SIM_WORKSPACE",
-                                     ":4096:8 :16:8",
-                                     [](c10::DeviceIndex) -> std::string {
-                                       at::globalContext().setAllowTF32CuBLAS(true);
-                                       return "";
-                                     }};
+constinit const device::Kind kSim = {
+    sizeof(device::Kind),
+    "sim",
+    c10::DeviceType::PrivateUse1,
+    "sim",
+    &connect,
+    [] { return sim::kDevices; },
+    nullptr,
+    &sim::set_capacity,
+    nullptr,
+    nullptr,
+    "WEFT_SIM_WORKSPACE",
+    ":4096:8 :16:8",
+    [](c10::DeviceIndex) -> std::string {
+      at::globalContext().setAllowTF32CuBLAS(true);
+      return "";
+    },
+    []() -> std::unique_ptr<device::GraphRecorder> { return std::make_unique<Recorder>(); }};
 
 void on_sim_ranks(int ranks, const std::function<void(World& world)>& body) {
   on_ranks({ranks},

@@ -1,0 +1,99 @@
+// Graphs: work that was recorded, and is done again at the same addresses.
+#include <ATen/ATen.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/ScopeExit.h>
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "sim/device_work.hpp"
+#include "sim/state.hpp"
+
+namespace weft::sim {
+
+namespace {
+
+struct Recording {
+  c10::Stream stream;
+  std::vector<std::function<void()>> works;
+};
+std::optional<Recording> recording;  // guarded by the mutex of the state
+
+// The bytes of all devices and the generator of one. Restored, nothing that was done meanwhile has happened;
+// memory that was taken meanwhile is NaN.
+class Snapshot {
+ public:
+  explicit Snapshot(c10::DeviceIndex index)
+      : generator_(default_host_generator(index)), random_(generator_.get_state()) {
+    const Lock lock(state().mutex);
+    bytes_.assign(state().backing, state().backing + state().used);
+  }
+  void restore() {
+    const Lock lock(state().mutex);
+    std::memcpy(state().backing, bytes_.data(), bytes_.size());
+    std::memset(state().backing + bytes_.size(), 0xFF, state().used - bytes_.size());
+    generator_.set_state(random_);
+  }
+
+ private:
+  at::Generator generator_;
+  const at::Tensor random_;
+  std::vector<char> bytes_;
+};
+
+}  // namespace
+
+bool is_recording() {
+  const Lock lock(state().mutex);
+  return recording.has_value();
+}
+
+void add_to_graph(std::function<void()> work) {
+  const Lock lock(state().mutex);
+  if (recording) recording->works.push_back(std::move(work));
+}
+
+void check_recording(const std::string& name, std::optional<c10::Stream> stream) {
+  const Lock lock(state().mutex);
+  if (!recording) return;
+  TORCH_CHECK(stream.has_value(), "sim: ", name, " while a graph is recorded");
+  TORCH_CHECK(*stream == recording->stream, "sim: ", name, " is given to stream ", stream->id(),
+              " while a graph of stream ", recording->stream.id(), " is recorded");
+}
+
+std::function<void()> record(const std::function<void()>& give) {
+  const c10::DeviceIndex index = current_device();
+  const c10::Stream stream = current_stream(index);
+  TORCH_CHECK(stream.id() != 0, "sim: a graph cannot be recorded on the default stream");
+  Snapshot before(index);
+  {
+    const Lock lock(state().mutex);
+    TORCH_CHECK(!recording, "sim: a graph is being recorded");
+    recording.emplace(Recording{stream, {}});
+  }
+  const auto end = [] {
+    const Lock lock(state().mutex);
+    return std::exchange(recording, std::nullopt);
+  };
+  try {
+    give();
+  } catch (...) {
+    end();
+    before.restore();
+    throw;
+  }
+  auto works = std::make_shared<std::vector<std::function<void()>>>(std::move(end()->works));
+  before.restore();
+  return [works, index] {
+    launch("graph", current_stream(index), {});
+    const Counters counted = counters(index);
+    for (const auto& work : *works) work();
+    const Lock lock(state().mutex);
+    Counters& count = state_of(index).count;
+    count.launches = counted.launches;
+    count.launches_after_wait = counted.launches_after_wait;
+  };
+}
+
+}  // namespace weft::sim
