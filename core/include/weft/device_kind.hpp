@@ -38,9 +38,9 @@ class Graph {
   virtual void replay() = 0;
 };
 
-// Records graphs. Memory that is taken while one is recorded belongs to the recorder: graphs share it, so they
-// are replayed in the order in which they were recorded, and what one computed is used or copied before the
-// next one.
+// Records graphs. Memory that is taken while one is recorded belongs to the recorder: graphs share it, so
+// they are replayed in the order in which they were recorded, and what one computed is used or copied before
+// the next one.
 class GraphRecorder {
  public:
   virtual ~GraphRecorder() = default;
