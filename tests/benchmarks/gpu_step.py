@@ -1,13 +1,14 @@
 """Training steps in bf16 on one GPU beside Hugging Face's model on the same GPU.
 
   python tests/benchmarks/gpu_step.py --build build/release [--models gpt2_124m llama_1b] [--runs weft weft_autocast eager compiled ...]
-      [--steps 12] [--profile FILE] [--timeout 300]
+      [--steps 12] [--batch N] [--profile FILE] [--timeout 300]
 
-Batches are 16 samples of 1024 tokens for GPT-2 124M and 4 of 2048 for Llama 1B (the shapes of Llama 3.2 1B); every token has a label; fused
-AdamW; no dropout.
+Batches are 16 samples of 1024 tokens for GPT-2 124M and 4 of 2048 for Llama 1B (the shapes of Llama 3.2 1B), or N samples; every token has a
+label; fused AdamW; no dropout.
 
   weft            bf16 parameters, fp32 master weights and states (--precision bf16)
   weft_autocast   fp32 parameters, products in bf16 (--mixed-precision bf16)
+  weft_graph      as weft, forward and backward as a CUDA graph (--enable-cuda-graph): for small batches
   eager, compiled                fp32 parameters under torch.autocast, and with torch.compile
   eager_bf16, compiled_bf16      bf16 parameters and states, without master weights
   products        the matrix products of a step alone, by torch.mm in bf16, with the vocabulary rounded up to a multiple of 64
@@ -23,7 +24,8 @@ from in_turn import Failed, json_lines, training_step_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 SHAPES = {"gpt2_124m": (16, 1024), "llama_1b": (4, 2048)}
-BOOSTERS = {"weft": {"precision": "bf16"}, "weft_autocast": {"mixed_precision": "bf16"}}
+BOOSTERS = {"weft": {"precision": "bf16"}, "weft_autocast": {"mixed_precision": "bf16"},
+            "weft_graph": {"precision": "bf16", "enable_cuda_graph": True}}
 PEERS = ["eager", "compiled", "eager_bf16", "compiled_bf16"]
 RUNS = [*BOOSTERS, *PEERS, "products"]
 WARM_UP = 4
@@ -127,6 +129,8 @@ def run_of(arguments, run, model):
     if run in BOOSTERS:
         return lambda: train_weft(arguments, run, model)
     command = [sys.executable, "-W", "ignore", __file__, "--worker", "--models", model, "--runs", run, "--steps", str(arguments.steps)]
+    if arguments.batch:
+        command += ["--batch", str(arguments.batch)]
     return lambda: json_lines(command, arguments.timeout)[-1]
 
 
@@ -136,12 +140,17 @@ def main():
     p.add_argument("--models", nargs="+", choices=SHAPES, default=list(SHAPES))
     p.add_argument("--runs", nargs="+", choices=RUNS, default=RUNS)
     p.add_argument("--steps", type=int, default=12)
+    p.add_argument("--batch", type=int, help="samples of a batch")
     p.add_argument("--profile", help="a file of JSON to write")
     p.add_argument("--timeout", type=float, default=300, help="seconds of one run")
     p.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     a = p.parse_args()
     if a.steps <= WARM_UP:
         p.error(f"--steps is {a.steps}, must be more than the {WARM_UP} steps to warm up")
+    if a.batch is not None and a.batch < 1:
+        p.error(f"--batch is {a.batch}, must be at least 1")
+    if a.batch:
+        SHAPES.update({model: (a.batch, length) for model, (_, length) in SHAPES.items()})
     if a.worker:
         return worker(a)
     a.program = training_step_of(p, a.build)
