@@ -49,6 +49,41 @@ TEST(SimUpdate, IsLaunchedBeforeTheHostWaits) {
     });
 }
 
+// With axes besides the data axis, parts of parameters and stages with other ones.
+TEST(SimUpdate, ClipsByTheNormOfTheCpu) {
+  const std::vector<JobOptions> jobs = {
+      {.strategy = "torch_ddp"},
+      {.strategy = "gemini"},
+      {.strategy = "hybrid_parallel", .options = R"({"tp_size": 2})"},
+      {.strategy = "hybrid_parallel", .options = R"({"pp_size": 2, "num_microbatches": 2})"},
+      {.strategy = "hybrid_parallel", .options = R"({"zero_stage": 1})"},
+      {.strategy = "hybrid_parallel", .options = R"({"tp_size": 2, "max_norm": 0.05, "norm_type": "inf"})"}};
+  on_sim_ranks(2, [&](World& world) {
+    for (JobOptions options : jobs) {
+      SCOPED_TRACE(options.strategy + options.options);
+      options.precision = "fp64";
+      if (options.options.find("max_norm") == std::string::npos) options.max_grad_norm = 0.05;
+      const auto train = [&] {
+        Job job = boost(world, tiny_gpt2(TinyGpt2{.precision = options.precision, .width = 16, .heads = 4}),
+                        options, "adamw");
+        std::vector<double> norms;
+        for (int step = 0; step < 3; ++step)
+          norms.push_back(*job.train_step(own_part(gpt2_batch(6, step), job)).grad_norm);
+        return std::pair(norms, published_values(job));
+      };
+      const auto [expected, expected_values] = train();
+      const OnSim sim(world);
+      const auto [found, values] = train();
+      for (size_t step = 0; step < expected.size(); ++step) {
+        EXPECT_GT(expected[step], 0.05);
+        EXPECT_NEAR(found[step], expected[step], 1e-10 * expected[step]);
+      }
+      for (const auto& [name, value] : expected_values)
+        EXPECT_TRUE(is_near(values.at(name).cpu(), value, 1e-9)) << name;
+    }
+  });
+}
+
 struct Outcome {
   std::vector<StepResult> results;
   Tensors values;
