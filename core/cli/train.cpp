@@ -57,8 +57,7 @@ void add_train(CLI::App& application) {
       .device_flags()
       .flag("--enable-cuda-graph", "enable_cuda_graph",
             "Record forward and backward as a CUDA graph and replay it, for short steps: with --strategy "
-            "none, batches of "
-            "one shape with as many labels each, and no dropout")
+            "none, batches of one shape with as many labels each, and no dropout")
       .text("--save", "save",
             "Folder in which to save the model and training_state/ at the end; this job alone may save there")
       .integer("--save-every", "save_every", "Also save to step-N/ in that folder every N steps")

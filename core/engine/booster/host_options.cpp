@@ -267,8 +267,7 @@ void check_graphs_are_possible(const BoosterOptions& booster) {
   if (booster.strategy != "none")
     fail(WEFT_UNIMPLEMENTED,
          "enable_cuda_graph is true, but the strategy is {}, must be none: a graph is replayed without the "
-         "host, "
-         "and the host starts the collectives of a strategy and gives memory to them while a step runs",
+         "host, which starts the collectives of a strategy and gives memory to them while a step runs",
          booster.strategy.empty() ? "the default" : booster.strategy);
   if (booster.recompute != "off")
     fail(WEFT_UNIMPLEMENTED,

@@ -60,9 +60,8 @@ void StepGraphs::forget(const std::string& latest) {
   if (replays_ < kMostKinds)
     fail(WEFT_FAILED_PRECONDITION,
          "enable_cuda_graph: there have been {} kinds of micro-batches and {} replays; the next kind has {}. "
-         "A "
-         "graph repeats one kind: give batches of one shape with as many labels each (--packing stream), or "
-         "leave the option out",
+         "A graph repeats one kind: give batches of one shape with as many labels each (--packing stream), "
+         "or leave the option out",
          recorded_.size(), replays_, latest);
   recorded_.clear();
   replays_ = 0;
@@ -103,11 +102,10 @@ void StepGraphs::record(Recorded& recorded, weft_step& step, uint32_t index,
   micro.context->want_loss_alone(inputs);
   std::unique_ptr<device::Graph> graph = device::record(*recorder_, give);
   if (step.names.size() != terms)
-    fail(
-        WEFT_UNIMPLEMENTED,
-        "enable_cuda_graph: layers of {} add the auxiliary loss \"{}\", which graphs do not count; leave the "
-        "option out",
-        bindings_.model().architecture(), step.names.back());
+    fail(WEFT_UNIMPLEMENTED,
+         "enable_cuda_graph: layers of {} add the auxiliary loss \"{}\", which graphs do not count; leave "
+         "the option out",
+         bindings_.model().architecture(), step.names.back());
   recorded.inputs = std::move(inputs);
   recorded.loss = std::move(loss);
   recorded.gradients = gradients();

@@ -52,7 +52,8 @@ struct BoosterOptions {
   // true: forward and backward of a micro-batch of train_step are recorded as a CUDA graph, which the host
   // replays by one call; for models whose steps are short. Needs strategy "none", batches of one shape with
   // as many labels each, no dropout and no recomputation; refused otherwise (UNIMPLEMENTED or
-  // FAILED_PRECONDITION), when it is known. Gradients stay allocated.
+  // FAILED_PRECONDITION), when it is known. Gradients stay allocated. boost() makes another stream of
+  // libtorch the current one of its thread.
   bool enable_cuda_graph = false;
 
   // Reads {"strategy": ..., "options": {...}, ...} from JSON text, or from a file. Throws INVALID_ARGUMENT
