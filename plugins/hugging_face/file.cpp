@@ -181,7 +181,7 @@ void OutputFile::remove() noexcept {
 SaveLock::SaveLock(std::string path, const std::string& what) : path_(std::move(path)) {
   for (;;) {
     descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor_ < 0) fail_with_errno(errno, "create", path_);
+    if (descriptor_ < 0) fail_with_errno(errno, "save to " + what + ": cannot create", path_);
     // On a file system without locks, saves still work but do not exclude each other.
     if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       const std::string holder = read_holder(descriptor_);

@@ -65,21 +65,25 @@ bool contains(const fs::path& folder, const fs::path& path) {
   return end == folder.end();
 }
 
-void check_target(const fs::path& target) {
+// `given` is resolved to `target`.
+void check_target(const fs::path& given, const fs::path& target) {
+  const std::string shown =
+      given == target ? printable(target.native())
+                      : fmt::format("{} ({})", printable(given.native()), printable(target.native()));
   const auto refuse = [&](const char* why) {
     fail(WEFT_INVALID_ARGUMENT,
-         "{} {}, and a save replaces the whole folder at once: name another, {} for example", target.string(),
-         why, (target / "model").string());
+         "{} {}, and a save replaces the whole folder at once: name another, {} for example", shown, why,
+         (target / "model").string());
   };
   if (!target.has_filename()) refuse("is the root of the file system");
   fs::path above = parent_of(target);
   while (!fs::exists(above)) above = parent_of(above);
   if (!fs::is_directory(above))
-    fail(WEFT_INVALID_ARGUMENT, "cannot save to {}: {} is no folder", target.string(), above.string());
+    fail(WEFT_INVALID_ARGUMENT, "cannot save to {}: {} is no folder", shown, above.string());
   if (!fs::exists(target)) return;
   if (!fs::is_directory(target))
     fail(WEFT_ALREADY_EXISTS, "{} is a file; a checkpoint folder is to be written there: name another place",
-         target.string());
+         shown);
   struct stat own = {}, parent = {};
   if (::stat(target.c_str(), &own) == 0 && ::stat(parent_of(target).c_str(), &parent) == 0 &&
       own.st_dev != parent.st_dev)
@@ -144,7 +148,7 @@ FolderLock StagedFolder::reserve(const fs::path& path) {
 
 StagedFolder::StagedFolder(const fs::path& path, const std::function<bool(const fs::path&)>& keep)
     : target_(resolved(path)) {
-  check_target(target_);
+  check_target(path, target_);
   lock_ = FolderLock(target_);
   save_ = lock_.begin_save();
   remove_leftovers(target_);
