@@ -1,4 +1,4 @@
-// Graphs of the device (weft/device_kind.hpp): what the host must not do while one is recorded.
+// Captures CUDA graphs (weft/device_kind.hpp), and refuses what must not happen during a capture.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,15 @@
 
 namespace weft::device {
 
-// Returns what records graphs on the current device. Throws UNIMPLEMENTED naming the device if it has none.
+// Returns what captures graphs on the current device. Throws UNIMPLEMENTED naming the device if it has none.
 std::unique_ptr<GraphRecorder> make_graph_recorder();
 
-// Records the work of `give`. Throws what `give` throws, and what refuse_in_graph() does. One thread at a
-// time.
+// Captures the work of `give`. Throws what `give` throws, also by refuse_in_graph(). One thread at a time.
 std::unique_ptr<Graph> record(GraphRecorder& recorder, const std::function<void()>& give);
 
-// Throws UNIMPLEMENTED if a graph is being recorded. `what` completes "it cannot be recorded: ". Whatever
-// depends on the host, or on the moment, asks this first.
+// Throws UNIMPLEMENTED during a capture. `what` completes "it cannot be recorded: ". Functions that
+// synchronize with the device, copy between host and device, or return other values at every call begin with
+// it, because a replay would not repeat them.
 void refuse_in_graph(const char* what);
 
 }  // namespace weft::device

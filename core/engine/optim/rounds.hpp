@@ -26,7 +26,7 @@ class Rounds {
   // append_measured(). `decision`: see UpdateBatch. All-reduces between two rounds.
   void run(const double* touched, const double* measured, double factor,
            const std::optional<at::Tensor>& decision = std::nullopt);
-  // Forgets that run() made an update, which the device has skipped.
+  // Takes back the step counts, and the states of first updates: the device has skipped the update of run().
   void take_back();
 
  private:

@@ -71,13 +71,14 @@ void StepGraphs::run(weft_step& step, uint32_t index, const std::function<void()
   const std::vector<at::Tensor> before = gradients();
   const bool first =
       std::none_of(before.begin(), before.end(), [](const at::Tensor& g) { return g.defined(); });
+  const std::string kind = kind_of(step, index);
   if (first) {
     base_ = nullptr;
-    forget(kind_of(step, index));
+    forget(kind);
   }
   const bool follows = base_ != nullptr && same(before, base_->gradients);
   if (step.criterion || step.keeps_outputs || !(first || follows)) return forward_and_backward();
-  Recorded& recorded = recorded_[{kind_of(step, index), base_}];
+  Recorded& recorded = recorded_[{kind, base_}];
   if (!std::exchange(recorded.seen, true)) return forward_and_backward();
   if (recorded.graph == nullptr) record(recorded, step, index, forward_and_backward);
   replay(recorded, step, index);

@@ -1,8 +1,9 @@
-// Forward and backward of a micro-batch as graphs of the device: the host gives them to it by one call.
+// CUDA graphs of training steps: forward and backward of a micro-batch are captured once, and then launched
+// by one call of the host.
 //
-// A graph repeats what the host did when it was recorded, so a micro-batch is replayed if all of that is the
-// same: the shapes of its fields, the scales of the loss, and the gradients that it adds to. Each kind runs
-// once as usual, is recorded the next time, and is replayed from then on.
+// A graph bakes in what the host decided during the capture, so a micro-batch is replayed only if that is the
+// same: the shapes of its fields, the scales of the loss, and the gradients that it accumulates into. Each
+// such kind runs eagerly once, as warm-up, is captured the next time, and is replayed from then on.
 #pragma once
 
 #include <functional>
@@ -38,7 +39,7 @@ class StepGraphs {
     bool seen = false;
     Batch inputs;                                     // on the device
     std::vector<std::pair<size_t, at::Tensor>> loss;  // by term
-    std::vector<at::Tensor> gradients;                // by parameter; undefined if it has none
+    std::vector<at::Tensor> gradients;                // by parameter, in the graph's pool; may be undefined
     std::vector<bool> touched;                        // by parameter
     std::unique_ptr<device::Graph> graph;
   };

@@ -30,23 +30,22 @@ using MakeBackend = c10::intrusive_ptr<c10d::Backend> (*)(const c10::intrusive_p
                                                           std::chrono::milliseconds timeout,
                                                           const c10::intrusive_ptr<c10d::Backend>& host);
 
-// Work that a device does again as often as the host asks, at the same addresses: a CUDA graph.
+// Captured work of a device, such as a CUDA graph. It uses the addresses of its capture.
 class Graph {
  public:
   virtual ~Graph() = default;
-  // Gives the work to the current stream of this thread, as one piece.
+  // Launches all of the work on the current stream of this thread, by one call.
   virtual void replay() = 0;
 };
 
-// Records graphs. Memory that is taken while one is recorded belongs to the recorder: graphs share it, so
-// they are replayed in the order in which they were recorded, and what one computed is used or copied before
-// the next one.
+// Captures graphs. They share one private memory pool: graphs that are replayed in one step are replayed in
+// the order of their captures, and what one computed is used or copied before the next one is replayed.
 class GraphRecorder {
  public:
   virtual ~GraphRecorder() = default;
-  // Returns the work that `give` gives to the current stream of this thread, which is not the default one,
-  // also from the threads of autograd. Nothing of it is done. `give` may neither make the host wait for the
-  // device nor copy between them.
+  // Captures what `give` launches on the current stream of this thread, which must not be the default stream,
+  // also from the threads of autograd. Nothing of it runs. `give` must neither synchronize with the device
+  // nor copy between host and device.
   virtual std::unique_ptr<Graph> record(const std::function<void()>& give) = 0;
 };
 
@@ -82,7 +81,7 @@ struct Kind {
   // Lets matrix products of fp32 values round them to TF32, in the whole process. Returns why the device
   // cannot; empty if it can. Null: no device of the kind can.
   std::string (*allow_tf32)(c10::DeviceIndex index) = nullptr;
-  // Returns what records graphs on the current device. Null: the kind has none.
+  // Returns what captures graphs on the current device. Null: the kind has no graphs.
   std::unique_ptr<GraphRecorder> (*make_graph_recorder)() = nullptr;
 };
 

@@ -11,8 +11,8 @@ namespace weft::operators {
 // The operators below take lists of flat ranges: of values, and element by element their gradients and
 // states. A list has at least one range; a range may be empty. `factor` multiplies every gradient first; the
 // gradients may be left multiplied or as they were. `decision`, if there is one, is a result of Decide: its
-// factor takes the place of `factor`, and if it skips the update, values and states keep what they have. All
-// take fp32 and fp64 on every device; for values in
+// factor replaces `factor`, and if it skips the update, values and states stay as they are. All take fp32
+// and fp64 on every device; for values in
 // fp32 Adam and SGD also take gradients in half precision, all of one type, and fill `working`, which has a
 // range in half precision for each of the values, or none, with the new values rounded to nearest even.
 

@@ -69,8 +69,8 @@ struct UpdateBatch {
   double factor = 1;               // of every gradient (unscaling and clipping); the rule applies it in place
   std::vector<Slice> slices;       // what this rank has of them
   std::vector<Whole*> parameters;  // the same on every rank
-  // On the device, of operators::Decide: takes the place of `factor`, and may skip the update. Only of rules
-  // with takes_decisions().
+  // The result of operators::Decide, on the device: its factor replaces `factor`, and it may skip the update
+  // because of an overflow. Given to rules with takes_decisions() alone.
   std::optional<at::Tensor> decision = std::nullopt;
 };
 
