@@ -56,7 +56,7 @@ void add_train(CLI::App& application) {
           "the first two steps and before each save; -1: in no step and before no save")
       .device_flags()
       .flag("--enable-cuda-graph", "enable_cuda_graph",
-            "Record forward and backward as a CUDA graph and replay it, for short steps: with --strategy "
+            "Capture forward and backward as a CUDA graph and replay it, for short steps: with --strategy "
             "none, batches of one shape with as many labels each, and no dropout")
       .text("--save", "save",
             "Folder in which to save the model and training_state/ at the end; this job alone may save there")

@@ -23,13 +23,14 @@ constexpr int kRounds = static_cast<int>(kValuesOfADropoutBlock) / kOfTheDraws;
 // neighbouring values of each of the warp's two blocks. Draw d is wanted by the two lanes that have these
 // values in memory: lanes 2 (d % 16) and 2 (d % 16) + 1, in the first or the second half of the values.
 template <class Apply>
-__device__ void for_kept(int64_t count, uint64_t seed, uint32_t below, const Apply& apply) {
+__device__ void for_kept(int64_t count, MaskSeed seed, uint32_t below, const Apply& apply) {
   const int lane = threadIdx.x % 32;
   const int64_t warp = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   const int64_t first = warp * kBlocksOfAWarp * kValuesOfADropoutBlock;
   if (first >= count) return;  // the whole warp
+  const uint64_t number = seed.place != nullptr ? static_cast<uint64_t>(*seed.place) : seed.number;
   DropoutLane state =
-      dropout_lane(seed, warp * kBlocksOfAWarp + lane / kLanesOfADropoutBlock, lane % kLanesOfADropoutBlock);
+      dropout_lane(number, warp * kBlocksOfAWarp + lane / kLanesOfADropoutBlock, lane % kLanesOfADropoutBlock);
   for (int round = 0; round < kRounds; ++round) {
     uint32_t kept[2] = {};
 #pragma unroll
@@ -51,7 +52,7 @@ __device__ void for_kept(int64_t count, uint64_t seed, uint32_t below, const App
 
 template <class T, bool kVectors>
 __global__ void __launch_bounds__(kThreads, kBlocks)
-    dropout_kernel(int64_t count, uint64_t seed, uint32_t below, const T* residual, const T* x, float scale,
+    dropout_kernel(int64_t count, MaskSeed seed, uint32_t below, const T* residual, const T* x, float scale,
                    T* y) {
   for_kept(count, seed, below, [&](int64_t i, uint32_t bits) {
     if (kVectors && i + kElements <= count) {
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 
 template <bool kVectors>
 __global__ void __launch_bounds__(kThreads, kBlocks)
-    bernoulli_kernel(int64_t count, uint64_t seed, uint32_t below, uint8_t* values) {
+    bernoulli_kernel(int64_t count, MaskSeed seed, uint32_t below, uint8_t* values) {
   for_kept(count, seed, below, [&](int64_t i, uint32_t bits) {
     if (kVectors && i + kElements <= count) {
       Pack<uint8_t, kElements> pack;
@@ -98,20 +99,20 @@ int64_t blocks_of(int64_t count) {
 }  // namespace
 
 template <class T>
-void dropout(int64_t count, uint64_t seed, double probability, const T* residual, const T* x, float scale,
+void dropout(int64_t count, MaskSeed seed, double probability, const T* residual, const T* x, float scale,
              T* y, Stream stream) {
   if (count == 0) return;
   const bool vectors = aligned<kElements>(residual) && aligned<kElements>(x) && aligned<kElements>(y);
   launch(vectors ? dropout_kernel<T, true> : dropout_kernel<T, false>, blocks_of(count), kThreads, 0, stream,
          count, seed, dropout_threshold(probability), residual, x, scale, y);
 }
-template void dropout(int64_t, uint64_t, double, const float*, const float*, float, float*, Stream);
-template void dropout(int64_t, uint64_t, double, const c10::BFloat16*, const c10::BFloat16*, float,
+template void dropout(int64_t, MaskSeed, double, const float*, const float*, float, float*, Stream);
+template void dropout(int64_t, MaskSeed, double, const c10::BFloat16*, const c10::BFloat16*, float,
                       c10::BFloat16*, Stream);
-template void dropout(int64_t, uint64_t, double, const c10::Half*, const c10::Half*, float, c10::Half*,
+template void dropout(int64_t, MaskSeed, double, const c10::Half*, const c10::Half*, float, c10::Half*,
                       Stream);
 
-void bernoulli(int64_t count, uint64_t seed, double probability, uint8_t* values, Stream stream) {
+void bernoulli(int64_t count, MaskSeed seed, double probability, uint8_t* values, Stream stream) {
   if (count == 0) return;
   launch(aligned<kElements>(values) ? bernoulli_kernel<true> : bernoulli_kernel<false>, blocks_of(count),
          kThreads, 0, stream, count, seed, dropout_threshold(probability), values);

@@ -12,9 +12,9 @@ class Graph final : public device::Graph {
   at::cuda::CUDAGraph graph;
 };
 
-class Recorder final : public device::GraphRecorder {
+class Capturer final : public device::GraphCapturer {
  public:
-  std::unique_ptr<device::Graph> record(const std::function<void()>& give) override {
+  std::unique_ptr<device::Graph> capture(const std::function<void()>& give) override {
     auto made = std::make_unique<Graph>();
     // Other threads may go on with CUDA meanwhile; those of autograd give their work to the same stream.
     made->graph.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
@@ -42,8 +42,8 @@ class Recorder final : public device::GraphRecorder {
 
 }  // namespace
 
-std::unique_ptr<device::GraphRecorder> make_graph_recorder() {
-  return std::make_unique<Recorder>();
+std::unique_ptr<device::GraphCapturer> make_graph_capturer() {
+  return std::make_unique<Capturer>();
 }
 
 }  // namespace weft::cuda

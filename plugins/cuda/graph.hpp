@@ -7,6 +7,6 @@
 
 namespace weft::cuda {
 
-std::unique_ptr<device::GraphRecorder> make_graph_recorder();
+std::unique_ptr<device::GraphCapturer> make_graph_capturer();
 
 }  // namespace weft::cuda

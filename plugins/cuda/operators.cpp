@@ -166,32 +166,36 @@ at::Tensor column_sums(const at::Tensor& x) {
   return sums;
 }
 
-at::Tensor dropped(const at::Tensor& residual, const at::Tensor& x, int64_t seed, double kept, double scale) {
+gpu::MaskSeed mask_seed(int64_t seed, const std::optional<at::Tensor>& place) {
+  return {static_cast<uint64_t>(seed), place ? place->const_data_ptr<int64_t>() : nullptr};
+}
+
+at::Tensor dropped(const at::Tensor& residual, const at::Tensor& x, gpu::MaskSeed seed, double kept,
+                   double scale) {
   const c10::DeviceGuard guard(x.device());
   const at::Tensor y = at::empty_like(x);
   with_kernel_type("dropout", x.scalar_type(), [&]<class T>(T) {
-    gpu::dropout<T>(x.numel(), static_cast<uint64_t>(seed), kept,
-                    residual.defined() ? residual.const_data_ptr<T>() : nullptr, x.const_data_ptr<T>(),
-                    static_cast<float>(scale), y.mutable_data_ptr<T>(), stream());
+    gpu::dropout<T>(x.numel(), seed, kept, residual.defined() ? residual.const_data_ptr<T>() : nullptr,
+                    x.const_data_ptr<T>(), static_cast<float>(scale), y.mutable_data_ptr<T>(), stream());
   });
   return y;
 }
 
 std::tuple<at::Tensor, at::Tensor> dropout(const std::optional<at::Tensor>& residual, const at::Tensor& x,
-                                           int64_t seed, double kept, double scale) {
-  return {dropped(residual.value_or(at::Tensor()), x, seed, kept, scale),
+                                           int64_t seed, const std::optional<at::Tensor>& place, double kept,
+                                           double scale) {
+  return {dropped(residual.value_or(at::Tensor()), x, mask_seed(seed, place), kept, scale),
           at::empty({0}, x.options().dtype(at::kByte))};
 }
 
-at::Tensor dropout_backward(const at::Tensor& dy, const at::Tensor&, int64_t seed, double kept,
-                            double scale) {
-  return dropped({}, dy, seed, kept, scale);
+at::Tensor dropout_backward(const at::Tensor& dy, const at::Tensor&, int64_t seed,
+                            const std::optional<at::Tensor>& place, double kept, double scale) {
+  return dropped({}, dy, mask_seed(seed, place), kept, scale);
 }
 
-void bernoulli(at::Tensor values, int64_t seed, double kept) {
+void bernoulli(at::Tensor values, int64_t seed, const std::optional<at::Tensor>& place, double kept) {
   const c10::DeviceGuard guard(values.device());
-  gpu::bernoulli(values.numel(), static_cast<uint64_t>(seed), kept, values.mutable_data_ptr<uint8_t>(),
-                 stream());
+  gpu::bernoulli(values.numel(), mask_seed(seed, place), kept, values.mutable_data_ptr<uint8_t>(), stream());
 }
 
 kernels::CrossEntropyRows rows_of(int64_t classes, const at::Tensor& labels) {

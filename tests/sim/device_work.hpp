@@ -53,10 +53,10 @@ void launch(const std::string& name, c10::Stream stream, const std::vector<Acces
 
 // For work that launch() enters, which a graph would do again: adds it to the graph that is being recorded,
 // if there is one.
-bool is_recording();
+bool is_capturing();
 void add_to_graph(std::function<void()> work);
-// Throws if a graph is being recorded, unless `name` is work of its stream.
-void check_recording(const std::string& name, std::optional<c10::Stream> stream = std::nullopt);
+// Throws if a graph is being captured, unless `name` is work of its stream.
+void check_capture(const std::string& name, std::optional<c10::Stream> stream = std::nullopt);
 
 void count_host_wait(c10::Stream stream);
 void count_copy(c10::Stream stream, int64_t to_device, int64_t to_host);

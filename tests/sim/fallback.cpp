@@ -234,7 +234,7 @@ bool is_on_device(const at::Tensor& tensor) {
 
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::internal::lazy_init_num_threads();  // a new thread would otherwise use all cores
-  if (!is_recording()) {
+  if (!is_capturing()) {
     Call(op, stack).run();
     return;
   }

@@ -1,4 +1,4 @@
-// Graphs: work that was recorded, and is done again at the same addresses.
+// Graphs: work that was captured, and is done again at the same addresses.
 #include <ATen/ATen.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/ScopeExit.h>
@@ -14,11 +14,11 @@ namespace weft::sim {
 
 namespace {
 
-struct Recording {
+struct Capture {
   c10::Stream stream;
   std::vector<std::function<void()>> works;
 };
-std::optional<Recording> recording;  // guarded by the mutex of the state
+std::optional<Capture> capturing;  // guarded by the mutex of the state
 
 // The bytes of all devices and the generator of one. Restored, nothing that was done meanwhile has happened;
 // memory that was taken meanwhile is NaN.
@@ -44,37 +44,37 @@ class Snapshot {
 
 }  // namespace
 
-bool is_recording() {
+bool is_capturing() {
   const Lock lock(state().mutex);
-  return recording.has_value();
+  return capturing.has_value();
 }
 
 void add_to_graph(std::function<void()> work) {
   const Lock lock(state().mutex);
-  if (recording) recording->works.push_back(std::move(work));
+  if (capturing) capturing->works.push_back(std::move(work));
 }
 
-void check_recording(const std::string& name, std::optional<c10::Stream> stream) {
+void check_capture(const std::string& name, std::optional<c10::Stream> stream) {
   const Lock lock(state().mutex);
-  if (!recording) return;
-  TORCH_CHECK(stream.has_value(), "sim: ", name, " while a graph is recorded");
-  TORCH_CHECK(*stream == recording->stream, "sim: ", name, " is given to stream ", stream->id(),
-              " while a graph of stream ", recording->stream.id(), " is recorded");
+  if (!capturing) return;
+  TORCH_CHECK(stream.has_value(), "sim: ", name, " while a graph is captured");
+  TORCH_CHECK(*stream == capturing->stream, "sim: ", name, " is given to stream ", stream->id(),
+              " while a graph of stream ", capturing->stream.id(), " is captured");
 }
 
-std::function<void()> record(const std::function<void()>& give) {
+std::function<void()> capture(const std::function<void()>& give) {
   const c10::DeviceIndex index = current_device();
   const c10::Stream stream = current_stream(index);
-  TORCH_CHECK(stream.id() != 0, "sim: a graph cannot be recorded on the default stream");
+  TORCH_CHECK(stream.id() != 0, "sim: a graph cannot be captured on the default stream");
   Snapshot before(index);
   {
     const Lock lock(state().mutex);
-    TORCH_CHECK(!recording, "sim: a graph is being recorded");
-    recording.emplace(Recording{stream, {}});
+    TORCH_CHECK(!capturing, "sim: a graph is being captured");
+    capturing.emplace(Capture{stream, {}});
   }
   const auto end = [] {
     const Lock lock(state().mutex);
-    return std::exchange(recording, std::nullopt);
+    return std::exchange(capturing, std::nullopt);
   };
   try {
     give();

@@ -1,4 +1,4 @@
-// Graphs: work that is recorded once, and done again as one launch at the same addresses.
+// Graphs: work that is captured once, and done again as one launch at the same addresses.
 #include "sim/sim_test.hpp"
 
 namespace weft::sim {
@@ -18,11 +18,11 @@ class Graphs : public SimTest {
 TEST_F(Graphs, DoTheirWorkWhenTheyAreReplayed) {
   const at::Tensor a = at::ones({256}, floats()), sum = at::zeros({256}, floats());
   at::Tensor product;
-  const auto replay = record([&] {
+  const auto replay = capture([&] {
     product = a * 3;
     sum.add_(product + 1);
   });
-  EXPECT_TRUE(product.cpu().isnan().all().item<bool>()) << "nothing is done while it is recorded";
+  EXPECT_TRUE(product.cpu().isnan().all().item<bool>()) << "nothing is done while it is captured";
   EXPECT_EQ(sum.cpu()[0].item<float>(), 0);
   synchronise();
   reset_counters();
@@ -37,7 +37,7 @@ TEST_F(Graphs, DoTheirWorkWhenTheyAreReplayed) {
 
 TEST_F(Graphs, DrawOtherNumbersEachTime) {
   at::Tensor drawn;
-  const auto replay = record([&] { drawn = at::rand({256}, floats()); });
+  const auto replay = capture([&] { drawn = at::rand({256}, floats()); });
   replay();
   const at::Tensor first = drawn.cpu();
   replay();
@@ -46,22 +46,22 @@ TEST_F(Graphs, DrawOtherNumbersEachTime) {
 
 TEST_F(Graphs, RefuseWhatADeviceCannotRecord) {
   const at::Tensor a = at::ones({256}, floats()), here = at::empty({256}, pinned());
-  expect_throw("a wait of the host while a graph is recorded", [&] { record([&] { synchronise(); }); });
-  expect_throw("copy to the host while a graph is recorded", [&] { record([&] { a.cpu(); }); });
-  expect_throw("copy to the device while a graph is recorded",
-               [&] { record([&] { a.copy_(here, /*non_blocking=*/true); }); });
+  expect_throw("a wait of the host while a graph is captured", [&] { capture([&] { synchronise(); }); });
+  expect_throw("copy to the host while a graph is captured", [&] { capture([&] { a.cpu(); }); });
+  expect_throw("copy to the device while a graph is captured",
+               [&] { capture([&] { a.copy_(here, /*non_blocking=*/true); }); });
   expect_throw("is given to stream 0", [&] {
-    record([&] {
+    capture([&] {
       const c10::StreamGuard other(c10::Stream(c10::Stream::DEFAULT, device()));
       a.add_(1);
     });
   });
   expect_throw("the default stream", [&] {
     const c10::StreamGuard other(c10::Stream(c10::Stream::DEFAULT, device()));
-    record([] {});
+    capture([] {});
   });
   a.add_(1);
-  EXPECT_EQ(a.cpu()[0].item<float>(), 2) << "what was recorded before an error has not happened";
+  EXPECT_EQ(a.cpu()[0].item<float>(), 2) << "what was captured before an error has not happened";
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ at::Tensor copy_on_device(const at::Tensor& from, const at::Tensor& to) {
   launch("copy", current_stream(to.device().index()), accesses);
   const at::AutoDispatchBelowADInplaceOrView below;
   target.copy_(source);
-  if (is_recording()) add_to_graph([from, to] { copy_on_device(from, to); });
+  if (is_capturing()) add_to_graph([from, to] { copy_on_device(from, to); });
   return to;
 }
 

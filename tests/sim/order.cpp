@@ -155,7 +155,7 @@ void set_unfinished(const std::vector<Access>& accesses, const std::shared_futur
 }
 
 void launch(const std::string& name, c10::Stream stream, const std::vector<Access>& accesses, Path path) {
-  check_recording(name, path == Path::kBus ? std::nullopt : std::optional(stream));
+  check_capture(name, path == Path::kBus ? std::nullopt : std::optional(stream));
   State& all = state();
   const Lock lock(all.mutex);
   DeviceState& device = state_of(stream.device_index());

@@ -40,7 +40,7 @@ void synchronise(c10::DeviceIndex index = 0);
 // Returns a function that does the work again that `give` gives to the current stream, which is not the
 // default one: as one launch, on the then current stream, at the same addresses. Nothing of it is done now.
 // Throws if `give` waits for the device, copies between it and the host, or uses another stream.
-std::function<void()> record(const std::function<void()>& give);
+std::function<void()> capture(const std::function<void()>& give);
 
 // What a device has done since reset_counters().
 struct Counters {

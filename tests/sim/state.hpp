@@ -145,7 +145,7 @@ Block* block_of(const at::Tensor& tensor);
 
 // All under the lock.
 inline void count_wait(Counters& count) {
-  check_recording("a wait of the host");
+  check_capture("a wait of the host");
   ++count.host_waits;
   count.launches_after_wait = 0;
 }

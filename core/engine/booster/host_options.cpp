@@ -274,7 +274,7 @@ void check_graphs_are_possible(const BoosterOptions& booster) {
          "enable_cuda_graph is true, but recompute is {}, must be off: recomputation sets the state of the "
          "device's random generator while a step runs",
          booster.recompute);
-  device::make_graph_recorder();
+  device::make_graph_capturer();
 }
 
 HostOptions host_options(const BoosterOptions& booster, const OptionTable& table, const Options& options) {

@@ -145,19 +145,22 @@ at::Tensor masked(const at::Tensor& residual, const at::Tensor& x, const at::Ten
   return y;
 }
 
-void bernoulli(at::Tensor values, int64_t seed, double kept) {
-  kernels::bernoulli(values.numel(), static_cast<uint64_t>(seed), kept, values.mutable_data_ptr<uint8_t>());
+void bernoulli(at::Tensor values, int64_t seed, const std::optional<at::Tensor>& place, double kept) {
+  const int64_t number = place ? *place->const_data_ptr<int64_t>() : seed;
+  kernels::bernoulli(values.numel(), static_cast<uint64_t>(number), kept, values.mutable_data_ptr<uint8_t>());
 }
 
 // Keeps one byte per element: a processor draws the numbers more slowly than it reads them.
 std::tuple<at::Tensor, at::Tensor> dropout(const std::optional<at::Tensor>& residual, const at::Tensor& x,
-                                           int64_t seed, double kept, double scale) {
+                                           int64_t seed, const std::optional<at::Tensor>& place, double kept,
+                                           double scale) {
   const at::Tensor mask = at::empty(x.sizes(), x.options().dtype(at::kByte));
-  bernoulli(mask, seed, kept);
+  bernoulli(mask, seed, place, kept);
   return {masked(residual.value_or(at::Tensor()), x, mask, scale), mask};
 }
 
-at::Tensor dropout_backward(const at::Tensor& dy, const at::Tensor& mask, int64_t, double, double scale) {
+at::Tensor dropout_backward(const at::Tensor& dy, const at::Tensor& mask, int64_t,
+                            const std::optional<at::Tensor>&, double, double scale) {
   return masked({}, dy, mask, scale);
 }
 

@@ -16,11 +16,11 @@ bool takes(const at::Tensor& x) {
 
 // Draws the mask with Weft's generator, whose numbers are the same on every device. libtorch draws 64 bits
 // for each element, one after the other, which takes many times as long as the rest of the layer.
-at::Tensor drawn_mask(const at::Tensor& x, uint64_t seed, double kept) {
+at::Tensor drawn_mask(const at::Tensor& x, const MaskSeed& seed, double kept) {
   const bool there = has_kernel<operators::Bernoulli>(x);
   const at::Tensor mask =
       at::empty(x.sizes(), at::TensorOptions(there ? x.device() : device::kHost).dtype(at::kByte));
-  call<operators::Bernoulli>(mask, static_cast<int64_t>(seed), kept);
+  call<operators::Bernoulli>(mask, seed.number, seed.place, kept);
   return there ? mask : mask.to(x.device());
 }
 
@@ -28,11 +28,11 @@ at::Tensor drawn_mask(const at::Tensor& x, uint64_t seed, double kept) {
 class FusedDropout : public torch::autograd::Function<FusedDropout> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context,
-                            const std::optional<at::Tensor>& residual, const at::Tensor& x, int64_t seed,
-                            double kept, double scale) {
-    const auto [y, mask] = call<operators::Dropout>(residual, x, seed, kept, scale);
-    context->save_for_backward({mask});
-    context->saved_data["seed"] = seed;
+                            const std::optional<at::Tensor>& residual, const at::Tensor& x,
+                            const MaskSeed& seed, double kept, double scale) {
+    const auto [y, mask] = call<operators::Dropout>(residual, x, seed.number, seed.place, kept, scale);
+    context->save_for_backward({mask, seed.place.value_or(at::Tensor())});
+    context->saved_data["seed"] = seed.number;
     context->saved_data["kept"] = kept;
     context->saved_data["scale"] = scale;
     context->saved_data["adds"] = residual.has_value();
@@ -42,18 +42,21 @@ class FusedDropout : public torch::autograd::Function<FusedDropout> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const at::Tensor& dy = gradients[0];
-    const at::Tensor mask = context->get_saved_variables()[0];
-    const int64_t seed = context->saved_data["seed"].toInt();
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor& mask = saved[0];
+    MaskSeed seed = {context->saved_data["seed"].toInt(), {}};
+    if (saved[1].defined()) seed.place = saved[1];
     const double kept = context->saved_data["kept"].toDouble();
     const double scale = context->saved_data["scale"].toDouble();
     torch::autograd::variable_list result(5);
     if (context->saved_data["adds"].toBool()) result[0] = dy;
     if (at::GradMode::is_enabled()) {
       const bool kept_mask = mask.numel() == dy.numel();
-      const at::Tensor factors = kept_mask ? mask : drawn_mask(dy, static_cast<uint64_t>(seed), kept);
+      const at::Tensor factors = kept_mask ? mask : drawn_mask(dy, seed, kept);
       result[1] = dy * (factors.to(dy.scalar_type()) * scale);
     } else {
-      result[1] = call<operators::DropoutBackward>(dy.contiguous(), mask, seed, kept, scale);
+      result[1] =
+          call<operators::DropoutBackward>(dy.contiguous(), mask, seed.number, seed.place, kept, scale);
     }
     return result;
   }
@@ -67,10 +70,9 @@ double Dropout::scale() const {
 
 at::Tensor Dropout::operator()(const at::Tensor& x) const {
   if (!drops()) return x;
-  const uint64_t seed = drawn_seed(random_stream);
+  const MaskSeed seed = drawn_mask_seed(random_stream);
   if (fused && takes(x))
-    return FusedDropout::apply(std::nullopt, x.contiguous(), static_cast<int64_t>(seed), 1 - probability,
-                               scale());
+    return FusedDropout::apply(std::nullopt, x.contiguous(), seed, 1 - probability, scale());
   return x * (drawn_mask(x, seed, 1 - probability).to(x.scalar_type()) * scale());
 }
 
@@ -78,8 +80,8 @@ at::Tensor Dropout::added(const at::Tensor& residual, const at::Tensor& x) const
   const bool alike = residual.sizes() == x.sizes() && residual.scalar_type() == x.scalar_type() &&
                      residual.device() == x.device();
   if (!drops() || !fused || !takes(x) || !alike) return residual + (*this)(x);
-  return FusedDropout::apply(residual.contiguous(), x.contiguous(),
-                             static_cast<int64_t>(drawn_seed(random_stream)), 1 - probability, scale());
+  return FusedDropout::apply(residual.contiguous(), x.contiguous(), drawn_mask_seed(random_stream),
+                             1 - probability, scale());
 }
 
 }  // namespace weft::nn

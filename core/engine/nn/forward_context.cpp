@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "device/graph.hpp"
 #include "device/random.hpp"
+#include "nn/graph_seeds.hpp"
 #include "weft/error.hpp"
 
 namespace weft::nn {
@@ -59,10 +60,10 @@ void ForwardContext::add_loss(AuxiliaryLoss loss) {
 RunningUnit::RunningUnit(ForwardContext& context, uint64_t index, Run run,
                          std::shared_ptr<DeferredGradients> deferred)
     : context_(context),
+      index_(index),
       run_(run),
       deferred_(std::move(deferred)),
-      outer_(std::exchange(running, this)),
-      random_(mixed(context.seed().value_or(0) + mixed(index + 1))) {}
+      outer_(std::exchange(running, this)) {}
 
 RunningUnit::~RunningUnit() {
   running = outer_;
@@ -81,16 +82,20 @@ RunningUnit& RunningUnit::current() {
   return *running;
 }
 
-std::optional<uint64_t> RunningUnit::draw() {
-  if (!context_.seed()) return std::nullopt;
-  return mixed(random_ += kGolden);
+uint64_t RunningUnit::Draw::value(uint64_t seed) const {
+  return mixed(mixed(seed + mixed(unit + 1)) + kGolden * count);
 }
 
 uint64_t drawn_seed(uint64_t stream) {
-  device::refuse_in_graph("it draws random numbers on the host, as dropout does (set its probability to 0)");
-  if (running != nullptr)
-    if (const std::optional<uint64_t> number = running->draw()) return *number + kGolden * stream;
-  return device::draw_random() + kGolden * stream;
+  device::refuse_in_graph("the host draws random numbers while it runs");
+  const std::optional<uint64_t> seed = running != nullptr ? running->context().seed() : std::nullopt;
+  return (seed ? running->draw().value(*seed) : device::draw_random()) + kGolden * stream;
+}
+
+MaskSeed drawn_mask_seed(uint64_t stream) {
+  GraphSeeds* const graph = running != nullptr ? running->context().graph_seeds() : nullptr;
+  if (graph == nullptr) return {static_cast<int64_t>(drawn_seed(stream)), {}};
+  return {0, graph->place_of(running->draw(), kGolden * stream)};
 }
 
 at::Generator drawn_generator(uint64_t stream) {

@@ -17,7 +17,7 @@ constexpr uint64_t random_stream_of(int rank) {
 // If the micro-batch of the running unit has a seed, the stream is seeded by that unit's next random number.
 // Otherwise it is seeded by the default generator, which then continues as if one number had been drawn, and
 // stream 0 leaves the generator alone. Ranks therefore stay in step, and a recomputation draws the same
-// numbers.
+// numbers. While a graph is captured, stream 0 leaves the generator to GraphSeeds.
 class RandomStream {
  public:
   explicit RandomStream(uint64_t stream);

@@ -32,17 +32,17 @@ double scale_of(const weft_step& step, const MicroBatch& micro, const std::strin
   return micro.share / positions_of(step.bindings(), micro.context->sequences()[place]);
 }
 
-void report(weft_step& step, const std::string& name, const at::Tensor& part) {
+}  // namespace
+
+size_t auxiliary_term(weft_step& step, const std::string& name) {
   const auto own = step.names.begin() + static_cast<std::ptrdiff_t>(step.scales.size());
   const auto term = static_cast<size_t>(std::find(own, step.names.end(), name) - step.names.begin());
   if (term == step.names.size()) {
     step.names.push_back(name);
     step.parts.push_back(0);
   }
-  step.add_part(term, part);
+  return term;
 }
-
-}  // namespace
 
 void append_positions(const weft_step& step, std::vector<double>& counts) {
   const size_t sequences = step.micro.empty() ? 0 : step.micro.front().context->sequences().size();
@@ -66,7 +66,7 @@ at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::
   for (const nn::AuxiliaryLoss& loss : losses) {
     const double scale = of.batch.empty ? 0.0 : loss.weight * scale_of(step, of, loss.sequence);
     const at::Tensor scaled = loss.sum * scale;
-    report(step, loss.name, scaled);
+    step.add_part(auxiliary_term(step, loss.name), scaled);
     if (scaled.requires_grad()) total = total.defined() ? total + scaled : scaled;
   }
   const double scale = step.bindings().loss_scale();

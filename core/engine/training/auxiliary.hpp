@@ -2,6 +2,7 @@
 // and reported like a term of the model's loss.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "training/step.hpp"
@@ -13,6 +14,9 @@ namespace weft {
 // `counts` into the step.
 void append_positions(const weft_step& step, std::vector<double>& counts);
 void take_positions(weft_step& step, std::vector<double>& counts);
+
+// Returns the term under which the step reports the auxiliary loss `name`; a new one the first time.
+size_t auxiliary_term(weft_step& step, const std::string& name);
 
 // Adds `losses` of the units of micro-batch `micro` to the terms that the step reports. Returns their
 // weighted sum, from which backward starts; undefined if no loss needs a gradient.

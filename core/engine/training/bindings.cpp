@@ -68,6 +68,7 @@ Bindings::~Bindings() = default;
 
 void Bindings::start(const MakePlan& make_plan) {
   try {
+    place_buffers(*model_);
     make_mesh();
     stages_ = divide_model(*model_, options_.pipeline);
     apply_plan(make_plan);
@@ -175,7 +176,6 @@ void Bindings::make_params() {
     if (param->units.empty())
       throw Error(WEFT_INVALID_ARGUMENT, "parameter " + param->name + " of " + model_->architecture() +
                                              " belongs to no unit: a unit must say that it uses its module");
-  place_buffers(*model_);
   for (const auto& item : model_->named_buffers(true)) buffers_.emplace_back(item.key(), item.value());
 }
 

@@ -78,7 +78,7 @@ void weft_step::finish(uint32_t index, const weft::State& last) {
     of.loss = scaled_loss(of, last, outputs);
     const bool is_last =
         std::all_of(micro.begin(), micro.end(), [](const weft::MicroBatch& m) { return m.finished; });
-    if (is_last && recorded == nullptr) reading.begin();
+    if (is_last && capture == nullptr) reading.begin();
     return;
   }
   of.result.counts = counts(index);
@@ -104,7 +104,11 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
                scales.size());
   at::Tensor total;
   for (size_t t = 0; t < sums.size(); ++t) {
-    const at::Tensor scaled = sums[t] * (of.batch.empty ? 0.0 : criterion ? of.share : scales[t]);
+    const at::Tensor scaled =
+        capture != nullptr ? sums[t] * capture->scales[static_cast<int64_t>(t)].to(sums[t].scalar_type())
+                           : sums[t] * (of.batch.empty ? 0.0
+                                        : criterion    ? of.share
+                                                       : scales[t]);
     add_part(t, scaled);
     total = total.defined() ? total + scaled : scaled;
   }
@@ -117,8 +121,8 @@ void weft_step::add_part(size_t term, const at::Tensor& value) {
                                            : weft::reports_auxiliary(bindings());
   if (!counts) return;
   const at::Tensor part = value.detach().to(at::kDouble);
-  if (recorded != nullptr)
-    recorded->emplace_back(term, part);
+  if (capture != nullptr)
+    capture->parts.emplace_back(term, part);
   else
     reading.add(part, &parts[term]);
 }

@@ -36,6 +36,12 @@ struct MicroBatch {
   std::vector<nn::AuxiliaryLoss> auxiliary;  // only in evaluation
 };
 
+// What a graph of a micro-batch has on the device in place of values of the host (step_graphs.hpp).
+struct StepCapture {
+  at::Tensor scales;                                 // weft_step::scales, filled before each replay
+  std::vector<std::pair<size_t, at::Tensor>> parts;  // by term, in place of weft_step::reading
+};
+
 // Returns the results of all micro-batches as that of one forward: their outputs one after another, and the
 // sums of their terms and counts. Leaves stand-ins out unless there is nothing else.
 Training::Forward joined_results(const std::vector<MicroBatch>& micro);
@@ -56,8 +62,7 @@ struct weft_step {
   std::vector<double> positions;   // of each sequence in the global batch; empty with a criterion
   std::deque<double> parts;        // this rank's part of each term, complete when `reading` has been read
   weft::device::Reading reading;   // begins when the last micro-batch is finished
-  // Takes the parts in place of `reading` while the step is recorded as a graph (step_graphs.hpp).
-  std::vector<std::pair<size_t, at::Tensor>>* recorded = nullptr;
+  weft::StepCapture* capture = nullptr;  // while a micro-batch is captured as a graph
 
   weft::Bindings& bindings() const { return owner->bindings(); }
   // The functions of weft_step_services (weft/training.h). They throw instead of returning a status.

@@ -1,5 +1,7 @@
 #include "training/step_graphs.hpp"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
@@ -8,7 +10,8 @@
 #include "device/graph.hpp"
 #include "device/tensors.hpp"
 #include "trace/trace.hpp"
-#include "training/step.hpp"
+#include "training/auxiliary.hpp"
+#include "training/precision.hpp"
 
 namespace weft {
 
@@ -21,10 +24,30 @@ bool same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
                     [](const at::Tensor& one, const at::Tensor& other) { return one.is_same(other); });
 }
 
+std::string shapes_of(const State& state) {
+  std::vector<std::string> fields;
+  for (const auto& [name, tensor] : state)
+    if (tensor.defined())
+      fields.push_back(
+          fmt::format("{} {} ({})", name, toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", ")));
+  return fmt::format("{}", fmt::join(fields, ", "));
+}
+
+// Replaces each field by memory of its own on the device.
+void clone_on_device(State& state) {
+  for (auto& [name, tensor] : state)
+    if (tensor.defined()) tensor = device::on_device(tensor).clone();
+}
+
+void copy_fields(const State& from, const State& to) {
+  for (const auto& [name, tensor] : from)
+    if (tensor.defined()) at::Tensor(to.at(name)).copy_(device::on_device(tensor));
+}
+
 }  // namespace
 
 StepGraphs::StepGraphs(Bindings& bindings)
-    : bindings_(bindings), stream_(device::Stream::make()), recorder_(device::make_graph_recorder()) {
+    : bindings_(bindings), stream_(device::Stream::make()), capturer_(device::make_graph_capturer()) {
   stream_.make_current();
 }
 
@@ -43,27 +66,22 @@ std::vector<at::Tensor> StepGraphs::gradients() const {
 }
 
 std::string StepGraphs::kind_of(const weft_step& step, uint32_t index) const {
-  std::string kind;
-  for (const auto& [name, tensor] : step.micro[index].batch)
-    if (tensor.defined())
-      kind +=
-          fmt::format("{} {} ({}), ", name, toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
-  std::vector<double> labels;
-  for (const double scale : step.scales) labels.push_back(1 / scale);
-  return fmt::format("{}{} labels, loss scale {}", kind, fmt::join(labels, " and "), bindings_.loss_scale());
+  const MicroBatch& micro = step.micro[index];
+  return fmt::format("{}; of which the model reads {}; {} positions in the step, loss scale {}",
+                     shapes_of(micro.batch), shapes_of(*micro.input), fmt::join(step.positions, " and "),
+                     bindings_.loss_scale());
 }
 
 // Forgets all kinds when there are too many. Some do come one after the other, as the loss scale grows, but
 // where none comes back, there is nothing to replay.
 void StepGraphs::forget(const std::string& latest) {
-  if (recorded_.size() < kMostKinds) return;
+  if (captured_.size() < kMostKinds) return;
   if (replays_ < kMostKinds)
     fail(WEFT_FAILED_PRECONDITION,
          "enable_cuda_graph: there have been {} kinds of micro-batches and {} replays; the next kind has {}. "
-         "A graph repeats one kind: give batches of one shape with as many labels each (--packing stream), "
-         "or leave the option out",
-         recorded_.size(), replays_, latest);
-  recorded_.clear();
+         "A graph repeats one kind: give batches of one shape (--packing stream), or leave the option out",
+         captured_.size(), replays_, latest);
+  captured_.clear();
   replays_ = 0;
 }
 
@@ -71,65 +89,75 @@ void StepGraphs::run(weft_step& step, uint32_t index, const std::function<void()
   const std::vector<at::Tensor> before = gradients();
   const bool first =
       std::none_of(before.begin(), before.end(), [](const at::Tensor& g) { return g.defined(); });
-  const std::string kind = kind_of(step, index);
-  if (first) {
-    base_ = nullptr;
-    forget(kind);
-  }
+  if (first) base_ = nullptr;
   const bool follows = base_ != nullptr && same(before, base_->gradients);
-  if (step.criterion || step.keeps_outputs || !(first || follows)) return forward_and_backward();
-  Recorded& recorded = recorded_[{kind, base_}];
-  if (!std::exchange(recorded.seen, true)) return forward_and_backward();
-  if (recorded.graph == nullptr) record(recorded, step, index, forward_and_backward);
-  replay(recorded, step, index);
-  if (first) base_ = &recorded;
+  MicroBatch& micro = step.micro[index];
+  const bool usual = !step.criterion && !step.keeps_outputs && !micro.batch.empty;
+  if (!usual || !(first || follows)) return forward_and_backward();
+  // Made by the host, also from values of the batch, such as whether there is padding.
+  if (!micro.input) micro.input = input_of(bindings_, micro.batch);
+  const std::string kind = kind_of(step, index);
+  if (first) forget(kind);
+  Captured& captured = captured_[{kind, base_}];
+  if (!std::exchange(captured.seen, true)) return forward_and_backward();
+  if (captured.graph == nullptr) capture(captured, step, index, forward_and_backward);
+  replay(captured, step, index);
+  if (first) base_ = &captured;
 }
 
-void StepGraphs::record(Recorded& recorded, weft_step& step, uint32_t index,
-                        const std::function<void()>& give) {
+void StepGraphs::capture(Captured& captured, weft_step& step, uint32_t index,
+                         const std::function<void()>& give) {
   MicroBatch& micro = step.micro[index];
-  Batch inputs = micro.batch;
-  for (const auto& [name, tensor] : micro.batch)
-    if (tensor.defined()) inputs.set(name, device::on_device(tensor).clone());
+  captured.input = *micro.input;
+  captured.batch = micro.batch;
+  clone_on_device(captured.input);
+  clone_on_device(captured.batch);
   const std::vector<bool> touched = bindings_.take_touched();
-  const size_t terms = step.names.size();
-  std::vector<std::pair<size_t, at::Tensor>> loss;
-  step.recorded = &loss;
-  const Batch batch = std::exchange(micro.batch, inputs);
+  captured.step = {at::empty({static_cast<int64_t>(step.scales.size())},
+                             at::TensorOptions(device::current().place()).dtype(at::kDouble)),
+                   {}};
+  step.capture = &captured.step;
+  const State input = std::exchange(*micro.input, captured.input);
+  const Batch batch = std::exchange(micro.batch, captured.batch);
   const auto restore = c10::make_scope_exit([&] {
-    step.recorded = nullptr;
+    step.capture = nullptr;
+    micro.input = input;
     micro.batch = batch;
+    micro.context->capture_seeds(nullptr);
   });
-  micro.context->want_loss_alone(inputs);
-  std::unique_ptr<device::Graph> graph = device::record(*recorder_, give);
-  if (step.names.size() != terms)
-    fail(WEFT_UNIMPLEMENTED,
-         "enable_cuda_graph: layers of {} add the auxiliary loss \"{}\", which graphs do not count; leave "
-         "the option out",
-         bindings_.model().architecture(), step.names.back());
-  recorded.inputs = std::move(inputs);
-  recorded.loss = std::move(loss);
-  recorded.gradients = gradients();
-  recorded.touched = bindings_.take_touched();
-  recorded.graph = std::move(graph);
+  micro.context->want_loss_alone(captured.batch);
+  captured.seeds = {};
+  micro.context->capture_seeds(&captured.seeds);
+  std::unique_ptr<device::Graph> graph = device::capture(*capturer_, give);
+  captured.names = step.names;
+  captured.gradients = gradients();
+  captured.touched = bindings_.take_touched();
+  captured.graph = std::move(graph);
   bindings_.touch(touched);
 }
 
-void StepGraphs::replay(const Recorded& recorded, weft_step& step, uint32_t index) {
+void StepGraphs::replay(Captured& captured, weft_step& step, uint32_t index) {
   const trace::Span span([&] { return trace::begin("graph", "operation", index); });
   MicroBatch& micro = step.micro[index];
-  for (const auto& [name, tensor] : micro.batch)
-    if (tensor.defined()) at::Tensor(recorded.inputs.at(name)).copy_(device::on_device(tensor));
+  copy_fields(*micro.input, captured.input);
+  copy_fields(micro.batch, captured.batch);
+  if (captured.scales != step.scales) {
+    captured.step.scales.copy_(device::on_device(at::tensor(step.scales, at::kDouble)));
+    captured.scales = step.scales;
+  }
   bindings_.strategy().disturb();  // gradients change
-  recorded.graph->replay();
+  captured.seeds.replay(*micro.context->seed(), [&] { captured.graph->replay(); });
   ++replays_;
   for (const auto& param : bindings_.params()) {
-    const at::Tensor& gradient = recorded.gradients[param->index];
+    const at::Tensor& gradient = captured.gradients[param->index];
     if (!param->tensor.grad().is_same(gradient)) param->tensor.mutable_grad() = gradient;
   }
-  bindings_.touch(recorded.touched);
+  bindings_.touch(captured.touched);
   // Copies, because the next micro-batch may replay the same graph.
-  for (const auto& [term, value] : recorded.loss) step.reading.add(value.clone(), &step.parts[term]);
+  for (const auto& [term, value] : captured.step.parts) {
+    const size_t own = term < step.scales.size() ? term : auxiliary_term(step, captured.names[term]);
+    step.reading.add(value.clone(), &step.parts[own]);
+  }
   micro.finished = micro.backward_begun = true;
   if (std::all_of(step.micro.begin(), step.micro.end(), [](const MicroBatch& m) { return m.finished; }))
     step.reading.begin();

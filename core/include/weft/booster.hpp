@@ -49,11 +49,11 @@ struct BoosterOptions {
   // and on a device without TF32, such as the CPU (UNIMPLEMENTED). All Boosters of a process have the same
   // value; the first one chooses it (FAILED_PRECONDITION). False leaves libtorch's setting as it is.
   bool allow_tf32 = false;
-  // true: forward and backward of a micro-batch of train_step are recorded as a CUDA graph, which the host
-  // replays by one call; for models whose steps are short. Needs strategy "none", batches of one shape with
-  // as many labels each, no dropout and no recomputation; refused otherwise (UNIMPLEMENTED or
-  // FAILED_PRECONDITION), when it is known. Gradients stay allocated. boost() makes another stream of
-  // libtorch the current one of its thread.
+  // true: forward and backward of a micro-batch of train_step are captured as a CUDA graph, which the host
+  // replays by one call; for models whose steps are short. Needs strategy "none", batches of one shape, no
+  // recomputation, and layers in which the host reads nothing and draws nothing; refused otherwise
+  // (UNIMPLEMENTED or FAILED_PRECONDITION), when it is known. Gradients stay allocated. boost() makes another
+  // stream of libtorch the current one of its thread.
   bool enable_cuda_graph = false;
 
   // Reads {"strategy": ..., "options": {...}, ...} from JSON text, or from a file. Throws INVALID_ARGUMENT

@@ -40,13 +40,13 @@ class Graph {
 
 // Captures graphs. They share one private memory pool: graphs that are replayed in one step are replayed in
 // the order of their captures, and what one computed is used or copied before the next one is replayed.
-class GraphRecorder {
+class GraphCapturer {
  public:
-  virtual ~GraphRecorder() = default;
+  virtual ~GraphCapturer() = default;
   // Captures what `give` launches on the current stream of this thread, which must not be the default stream,
   // also from the threads of autograd. Nothing of it runs. `give` must neither synchronize with the device
   // nor copy between host and device.
-  virtual std::unique_ptr<Graph> record(const std::function<void()>& give) = 0;
+  virtual std::unique_ptr<Graph> capture(const std::function<void()>& give) = 0;
 };
 
 // A kind of device, as the plugin that provides it describes it.
@@ -82,7 +82,7 @@ struct Kind {
   // cannot; empty if it can. Null: no device of the kind can.
   std::string (*allow_tf32)(c10::DeviceIndex index) = nullptr;
   // Returns what captures graphs on the current device. Null: the kind has no graphs.
-  std::unique_ptr<GraphRecorder> (*make_graph_recorder)() = nullptr;
+  std::unique_ptr<GraphCapturer> (*make_graph_capturer)() = nullptr;
 };
 
 // The factory of such a library. `find` returns null for a name that the library does not have; a kind that

@@ -108,15 +108,17 @@ struct ColumnSums {
 
 // Dropout: y = x mask scale, or residual + x mask scale. The mask keeps an element with the probability
 // `kept`; its bits follow from the seed alone and are those of Bernoulli on every device. `seed` is a uint64
-// in the bits of an int64. `mask` is what backward needs: 0 and 1 as uint8, in the shape of x, or a tensor
+// in the bits of an int64; if `place` is given, one int64 on the device, the kernel reads the seed from there
+// instead. `mask` is what backward needs: 0 and 1 as uint8, in the shape of x, or a tensor
 // without elements if backward draws the mask again.
 struct Dropout {
   static constexpr const char* kName = "weft::dropout";
   static constexpr const char* kSchema =
-      "weft::dropout(Tensor? residual, Tensor x, int seed, float kept, float scale) -> (Tensor y, Tensor "
-      "mask)";
+      "weft::dropout(Tensor? residual, Tensor x, int seed, Tensor? place, float kept, float scale)"
+      " -> (Tensor y, Tensor mask)";
   using Signature = std::tuple<at::Tensor, at::Tensor>(const std::optional<at::Tensor>& residual,
-                                                       const at::Tensor& x, int64_t seed, double kept,
+                                                       const at::Tensor& x, int64_t seed,
+                                                       const std::optional<at::Tensor>& place, double kept,
                                                        double scale);
 };
 
@@ -124,16 +126,20 @@ struct Dropout {
 struct DropoutBackward {
   static constexpr const char* kName = "weft::dropout_backward";
   static constexpr const char* kSchema =
-      "weft::dropout_backward(Tensor dy, Tensor mask, int seed, float kept, float scale) -> Tensor";
-  using Signature = at::Tensor(const at::Tensor& dy, const at::Tensor& mask, int64_t seed, double kept,
-                               double scale);
+      "weft::dropout_backward(Tensor dy, Tensor mask, int seed, Tensor? place, float kept, float scale)"
+      " -> Tensor";
+  using Signature = at::Tensor(const at::Tensor& dy, const at::Tensor& mask, int64_t seed,
+                               const std::optional<at::Tensor>& place, double kept, double scale);
 };
 
 // Fills values (uint8) with 1 with the probability `kept`, otherwise with 0 (kernels/formula/dropout.hpp).
+// The seed is that of Dropout.
 struct Bernoulli {
   static constexpr const char* kName = "weft::bernoulli_";
-  static constexpr const char* kSchema = "weft::bernoulli_(Tensor(a!) values, int seed, float kept) -> ()";
-  using Signature = void(at::Tensor values, int64_t seed, double kept);
+  static constexpr const char* kSchema =
+      "weft::bernoulli_(Tensor(a!) values, int seed, Tensor? place, float kept) -> ()";
+  using Signature = void(at::Tensor values, int64_t seed, const std::optional<at::Tensor>& place,
+                         double kept);
 };
 
 // Cross entropy of logits (..., V) with labels (int64, one for each row), summed over the rows. The rows of

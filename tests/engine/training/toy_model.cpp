@@ -59,7 +59,7 @@ class ToyModel::BlockUnit final : public nn::Unit {
     if (index_ == 1 && any_one(state, "skip")) return;
     if (index_ == 1 && any_one(state, "cut")) x = x.detach();
     if (index_ == 1 && model_.spoils_input_) x.mul_(2);
-    if (index_ == 0 && any_one(state, "kinds") && block_.gate.defined())
+    if (index_ == 0 && block_.gate.defined() && any_one(state, "kinds"))
       x = x + block_.gate * state.at("kinds").eq(1).unsqueeze(-1).to(x.scalar_type());
     at::Tensor y = x + block_.forward(x);
     if (block_.scale.defined()) y = y * block_.scale;

@@ -132,16 +132,21 @@ TEST(CudaOperators, ColumnSumsAreThoseOfTheCpu) {
 TEST(CudaOperators, DropoutHasTheBitsOfTheCpu) {
   on_gpu([] {
     const at::Tensor x = at::randn({9001}), residual = at::randn({9001}), dy = at::randn({9001});
-    const auto run = [](const at::Tensor& residual, const at::Tensor& x, const at::Tensor& dy) {
-      const auto [y, mask] = call<operators::Dropout>(residual, x, int64_t{-7}, 0.7, 1 / 0.7);
-      const at::Tensor drawn = at::empty(x.sizes(), x.options().dtype(at::kByte));
-      call<operators::Bernoulli>(drawn, int64_t{-7}, 0.7);
-      return Tensors{call<operators::DropoutBackward>(dy, mask, int64_t{-7}, 0.7, 1 / 0.7), drawn, y};
+    const auto run = [](const Tensors& in, const std::optional<at::Tensor>& place) {
+      const int64_t seed = place ? 1 : -7;  // unused if there is a place
+      const auto [y, mask] = call<operators::Dropout>(in[0], in[1], seed, place, 0.7, 1 / 0.7);
+      const at::Tensor drawn = at::empty(in[1].sizes(), in[1].options().dtype(at::kByte));
+      call<operators::Bernoulli>(drawn, seed, place, 0.7);
+      return Tensors{call<operators::DropoutBackward>(in[2], mask, seed, place, 0.7, 1 / 0.7), drawn, y};
     };
-    const Tensors far = run(there(residual), there(x), there(dy)), here = run(residual, x, dy);
-    EXPECT_TRUE(at::equal(device::on_host(far[0]), here[0]));
-    EXPECT_TRUE(at::equal(device::on_host(far[1]), here[1]));
-    EXPECT_TRUE(is_near(device::on_host(far[2]), here[2], 1e-6));
+    const Tensors here = run({residual, x, dy}, std::nullopt), in = there({residual, x, dy});
+    for (const auto& place :
+         {std::optional<at::Tensor>(), std::optional(there(at::full({1}, -7, at::kLong)))}) {
+      const Tensors far = run(in, place);
+      EXPECT_TRUE(at::equal(device::on_host(far[0]), here[0]));
+      EXPECT_TRUE(at::equal(device::on_host(far[1]), here[1]));
+      EXPECT_TRUE(is_near(device::on_host(far[2]), here[2], 1e-6));
+    }
   });
 }
 

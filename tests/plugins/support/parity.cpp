@@ -110,7 +110,8 @@ Model tiny_gpt2(const TinyGpt2& options) {
       "n_embd": {}, "n_head": {}, "n_layer": {}, "resid_pdrop": {}, "embd_pdrop": {}, "attn_pdrop": {},
       "initializer_range": {}{}}})",
                           options.positions, options.width, options.heads, options.layers, options.dropout,
-                          options.dropout, options.dropout, options.deviation, options.more));
+                          options.dropout, options.attention_dropout.value_or(options.dropout),
+                          options.deviation, options.more));
   return Model::open(folder.path() + "/config.json", options.architecture, options.precision);
 }
 

@@ -23,8 +23,9 @@ struct TinyGpt2 {
   std::string architecture = "GPT2LMHeadModel";
   std::string precision = "fp32";
   int64_t width = 12, heads = 3, positions = 9, layers = 2;
-  double dropout = 0, deviation = 0.3;  // of the initial values
-  std::string more;                     // keys of the configuration: ", \"num_labels\": 3"
+  double dropout = 0, deviation = 0.3;           // of the initial values
+  std::optional<double> attention_dropout = {};  // otherwise `dropout`
+  std::string more;                              // keys of the configuration: ", \"num_labels\": 3"
 };
 Model tiny_gpt2(const TinyGpt2& options);
 inline Model tiny_gpt2(const std::string& precision = "fp32", int64_t width = 12) {

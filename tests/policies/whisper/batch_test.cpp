@@ -12,8 +12,8 @@ namespace weft::test {
 
 namespace {
 
-constexpr const char* kGeneration = "WhisperForConditionalGeneration";
-constexpr const char* kClassifier = "WhisperForAudioClassification";
+constexpr const char* kWhisperGeneration = "WhisperForConditionalGeneration";
+constexpr const char* kWhisperClassifier = "WhisperForAudioClassification";
 
 const Config kTiny = Config::parse(
     R"({"vocab_size": 11, "num_mel_bins": 3, "d_model": 8, "encoder_layers": 1, "encoder_attention_heads": 2,
@@ -22,7 +22,7 @@ const Config kTiny = Config::parse(
         "num_labels": 3, "classifier_proj_size": 4})",
     "config.json");
 
-std::shared_ptr<nn::Model> tiny(std::string_view architecture = kGeneration, const Config& config = kTiny) {
+std::shared_ptr<nn::Model> tiny(std::string_view architecture = kWhisperGeneration, const Config& config = kTiny) {
   const auto model = make_model(config, architecture);
   bind_random(*model, 1);
   return model;
@@ -42,21 +42,21 @@ Batch batch(std::initializer_list<State::Field> fields) {
 
 TEST(WhisperInput, RefusesUnknownFieldsWithTheNearest) {
   EXPECT_ERROR(tiny()->input(batch({{"input_feature", features(2)}, {"labels", ids({2, 3})}})),
-               WEFT_INVALID_ARGUMENT, kGeneration, "did you mean \"input_features\"?");
+               WEFT_INVALID_ARGUMENT, kWhisperGeneration, "did you mean \"input_features\"?");
   EXPECT_ERROR(tiny()->input(batch({{"input_features", features(2)}, {"input_ids", ids({2, 3})}})),
                WEFT_INVALID_ARGUMENT, "no input \"input_ids\"");
   EXPECT_ERROR(tiny("WhisperModel")->input(batch({{"input_features", features(2)}, {"labels", ids({2, 3})}})),
                WEFT_INVALID_ARGUMENT, "WhisperModel", "no input \"labels\"");
   for (const char* field : {"decoder_input_ids", "attention_mask", "decoder_position_ids"})
-    EXPECT_ERROR(tiny(kClassifier)->input(batch({{"input_features", features(2)}, {field, ids({2, 10})}})),
-                 WEFT_INVALID_ARGUMENT, kClassifier, field);
+    EXPECT_ERROR(tiny(kWhisperClassifier)->input(batch({{"input_features", features(2)}, {field, ids({2, 10})}})),
+                 WEFT_INVALID_ARGUMENT, kWhisperClassifier, field);
   EXPECT_ERROR(tiny()->input(batch({{"labels", ids({2, 3})}})), WEFT_INVALID_ARGUMENT,
                "the batch has no \"input_features\"");
 }
 
 TEST(WhisperInput, RefusesWrongFeatures) {
   const auto expect_refusal = [](const at::Tensor& wrong, auto... parts) {
-    EXPECT_ERROR(tiny(kClassifier)->input(batch({{"input_features", wrong}})), WEFT_INVALID_ARGUMENT,
+    EXPECT_ERROR(tiny(kWhisperClassifier)->input(batch({{"input_features", wrong}})), WEFT_INVALID_ARGUMENT,
                  "input_features", parts...);
   };
   expect_refusal(at::zeros({2, 3, 10}, at::kLong), "floating point");
@@ -100,7 +100,7 @@ TEST(WhisperInput, RefusesToShiftLabelsWithoutAStartOrAPaddingToken) {
   const Batch labelled = batch({{"input_features", features(2)}, {"labels", ids({2, 3})}});
   const Batch given = batch({{"input_features", features(2)}, {"decoder_input_ids", ids({2, 3})}});
   for (const char* key : {"decoder_start_token_id", "pad_token_id"}) {
-    const auto model = make_model(kTiny.with_json(key, "null"), kGeneration);
+    const auto model = make_model(kTiny.with_json(key, "null"), kWhisperGeneration);
     EXPECT_ERROR(model->input(labelled), WEFT_INVALID_ARGUMENT, "config.json", key, "decoder_input_ids");
     EXPECT_NO_THROW(model->input(given));
   }
@@ -184,7 +184,7 @@ TEST(WhisperLengths, NameTheSequenceOfEachStack) {
   };
   EXPECT_EQ(text(*tiny(), batch({{"input_features", features(2)}, {"labels", ids({2, 4})}})),
             "2 of 5 encoder;2 of 4 decoder;");
-  EXPECT_EQ(text(*tiny(kClassifier), batch({{"input_features", features(3)}})), "3 of 5 encoder;");
+  EXPECT_EQ(text(*tiny(kWhisperClassifier), batch({{"input_features", features(3)}})), "3 of 5 encoder;");
 }
 
 // A text alone is no input, so the commands for text refuse the model.
@@ -193,7 +193,7 @@ TEST(WhisperModel, IsNoModelOfTokens) {
 }
 
 TEST(WhisperLoss, CountsLabelsWhereTheyStand) {
-  const Oracle oracle = Oracle::load(kGeneration);
+  const Oracle oracle = Oracle::load(kWhisperGeneration);
   const auto model = make_model(oracle.config, oracle.architecture);
   const auto counts = model->counts(oracle.batch());
   ASSERT_EQ(counts.size(), 1);
@@ -204,7 +204,7 @@ TEST(WhisperLoss, CountsLabelsWhereTheyStand) {
 
 // Hugging Face's class knows no other loss.
 TEST(WhisperLoss, OfAClassifierIsTheCrossEntropyOfOneLabel) {
-  const auto model = tiny(kClassifier);
+  const auto model = tiny(kWhisperClassifier);
   const auto expect_refusal = [&](const at::Tensor& labels, auto... parts) {
     EXPECT_ERROR(model->input(batch({{"input_features", features(2)}, {"labels", labels}})),
                  WEFT_INVALID_ARGUMENT, "labels", parts...);

@@ -17,8 +17,8 @@ namespace weft::test {
 
 namespace {
 
-constexpr const char* kGeneration = "WhisperForConditionalGeneration";
-constexpr const char* kClassifier = "WhisperForAudioClassification";
+constexpr const char* kWhisperGeneration = "WhisperForConditionalGeneration";
+constexpr const char* kWhisperClassifier = "WhisperForAudioClassification";
 
 const Config kSmall = Config::parse(
     R"({"vocab_size": 11, "num_mel_bins": 3, "d_model": 8, "encoder_layers": 2, "encoder_attention_heads": 2,
@@ -28,21 +28,21 @@ const Config kSmall = Config::parse(
     "config.json");
 
 TEST(WhisperModel, TiesTheHeadToTheEmbeddingUnlessTold) {
-  const auto tied = make_model(kSmall, kGeneration);
+  const auto tied = make_model(kSmall, kWhisperGeneration);
   ASSERT_EQ(tied->ties().size(), 1);
   EXPECT_EQ(tied->ties()[0].name, "proj_out.weight");
   EXPECT_EQ(tied->ties()[0].canonical, "model.decoder.embed_tokens.weight");
   const auto parameters = tied->named_parameters();
   EXPECT_TRUE(parameters["proj_out.weight"].is_same(parameters["model.decoder.embed_tokens.weight"]));
-  EXPECT_TRUE(make_model(kSmall.with_json("tie_word_embeddings", "false"), kGeneration)->ties().empty());
+  EXPECT_TRUE(make_model(kSmall.with_json("tie_word_embeddings", "false"), kWhisperGeneration)->ties().empty());
 }
 
 TEST(WhisperModel, TrainsANewHead) {
-  const auto classifier = make_model(kSmall.with_json("use_weighted_layer_sum", "true"), kClassifier);
+  const auto classifier = make_model(kSmall.with_json("use_weighted_layer_sum", "true"), kWhisperClassifier);
   for (const char* head : {"projector.weight", "classifier.bias", "layer_weights"})
     EXPECT_TRUE(classifier->may_begin_new(head)) << head;
   EXPECT_FALSE(classifier->may_begin_new("encoder.conv1.weight"));
-  const auto generation = make_model(kSmall, kGeneration);
+  const auto generation = make_model(kSmall, kWhisperGeneration);
   EXPECT_TRUE(generation->may_begin_new("proj_out.weight"));
   EXPECT_FALSE(generation->may_begin_new("model.decoder.embed_positions.weight"));
   EXPECT_FALSE(make_model(kSmall, "WhisperModel")->may_begin_new("decoder.layer_norm.weight"));
@@ -54,16 +54,16 @@ TEST(WhisperModel, ABlockIsAUnitAndSoAreThePositionsAndTheEndOfTheEncoder) {
             (std::vector<std::string>{"prologue", "encoder.embed_positions", "encoder.layers.0",
                                       "encoder.layers.1", "encoder.end", "decoder.layers.0",
                                       "decoder.layers.1", "decoder.layers.2", "epilogue"}));
-  EXPECT_EQ(unit_names(*make_model(kSmall, kClassifier)),
+  EXPECT_EQ(unit_names(*make_model(kSmall, kWhisperClassifier)),
             (std::vector<std::string>{"prologue", "encoder.embed_positions", "encoder.layers.0",
                                       "encoder.layers.1", "epilogue"}));
-  EXPECT_EQ(unit_names(*make_model(kSmall.with_json("use_weighted_layer_sum", "true"), kClassifier)),
+  EXPECT_EQ(unit_names(*make_model(kSmall.with_json("use_weighted_layer_sum", "true"), kWhisperClassifier)),
             (std::vector<std::string>{"prologue", "encoder.embed_positions", "encoder.layers.0",
                                       "encoder.layers.1", "encoder.layer_norm", "epilogue"}));
 }
 
 TEST(WhisperModel, HasNoBiasOfKeys) {
-  const auto model = make_model(kSmall, kGeneration);
+  const auto model = make_model(kSmall, kWhisperGeneration);
   size_t found = 0;
   for (const auto& item : model->named_parameters()) {
     found += item.key().find("k_proj") != std::string::npos;
@@ -78,14 +78,14 @@ TEST(WhisperModel, HasALayerSumWhereAskedFor) {
         ->named_parameters()
         .contains("layer_weights");
   };
-  EXPECT_TRUE(has("true", kClassifier));
-  EXPECT_FALSE(has("false", kClassifier));
-  EXPECT_FALSE(has("true", kGeneration));
+  EXPECT_TRUE(has("true", kWhisperClassifier));
+  EXPECT_FALSE(has("false", kWhisperClassifier));
+  EXPECT_FALSE(has("true", kWhisperGeneration));
 }
 
 // See _init_weights in transformers/models/whisper/modeling_whisper.py.
 TEST(WhisperModel, BeginsAsHuggingFaceDoes) {
-  const auto model = make_model(kSmall, kGeneration);
+  const auto model = make_model(kSmall, kWhisperGeneration);
   for (const char* name :
        {"model.encoder.conv1.weight", "model.encoder.conv2.weight", "model.decoder.embed_positions.weight",
         "model.decoder.embed_tokens.weight", "model.encoder.layers.0.self_attn.k_proj.weight",
@@ -98,7 +98,7 @@ TEST(WhisperModel, BeginsAsHuggingFaceDoes) {
   EXPECT_EQ(embedding.zeros_begin, 2 * 8);
   EXPECT_EQ(embedding.zeros_end, 3 * 8);
   EXPECT_EQ(model->initial("model.decoder.embed_positions.weight").zeros_end, 0);
-  EXPECT_EQ(make_model(kSmall.with_json("pad_token_id", "null"), kGeneration)
+  EXPECT_EQ(make_model(kSmall.with_json("pad_token_id", "null"), kWhisperGeneration)
                 ->initial("model.decoder.embed_tokens.weight")
                 .zeros_end,
             0);
@@ -111,7 +111,7 @@ TEST(WhisperModel, BeginsAsHuggingFaceDoes) {
   for (const char* name :
        {"model.decoder.layer_norm.weight", "model.encoder.layers.0.self_attn_layer_norm.weight"})
     EXPECT_EQ(model->initial(name).first, 1) << name;
-  const auto classifier = make_model(kSmall.with_json("use_weighted_layer_sum", "true"), kClassifier);
+  const auto classifier = make_model(kSmall.with_json("use_weighted_layer_sum", "true"), kWhisperClassifier);
   EXPECT_EQ(classifier->initial("layer_weights").kind, nn::Initial::Kind::kConstant);
   EXPECT_DOUBLE_EQ(classifier->initial("layer_weights").first, 1 / 3.0);
   EXPECT_EQ(classifier->initial("projector.weight").second, 0.05);
@@ -139,7 +139,7 @@ TEST(WhisperModel, HasThePositionsOfHuggingFace) {
     nn::initialise(nn::Initial::sinusoids(channels), 1, "any", channels - 1, part);
     EXPECT_TRUE(part.equal(table.flatten().narrow(0, channels - 1, channels + 3)));
   }
-  for (const char* architecture : {"WhisperModel", kClassifier}) {
+  for (const char* architecture : {"WhisperModel", kWhisperClassifier}) {
     const auto model = make_model(kSmall, architecture);
     EXPECT_EQ(model->initial("encoder.embed_positions.weight").kind, nn::Initial::Kind::kSinusoids);
     EXPECT_EQ(model->initial("encoder.embed_positions.weight").first, 8);
@@ -147,7 +147,7 @@ TEST(WhisperModel, HasThePositionsOfHuggingFace) {
 }
 
 TEST(WhisperModel, TrainsEveryParameterButThePositionsOfTheEncoder) {
-  for (const char* architecture : {"WhisperModel", kGeneration, kClassifier}) {
+  for (const char* architecture : {"WhisperModel", kWhisperGeneration, kWhisperClassifier}) {
     const auto model = make_model(kSmall, architecture);
     size_t frozen = 0;
     for (const auto& item : model->named_parameters()) {
@@ -162,15 +162,15 @@ TEST(WhisperModel, TrainsEveryParameterButThePositionsOfTheEncoder) {
 TEST(WhisperModel, IgnoresOnLoadWhatItsClassDoesNotHave) {
   for (const char* entry :
        {"model.decoder.layer_norm.weight", "decoder.embed_tokens.weight", "proj_out.weight"}) {
-    EXPECT_TRUE(make_model(kSmall, kClassifier)->ignored_on_load(entry)) << entry;
-    EXPECT_FALSE(make_model(kSmall, kGeneration)->ignored_on_load(entry)) << entry;
+    EXPECT_TRUE(make_model(kSmall, kWhisperClassifier)->ignored_on_load(entry)) << entry;
+    EXPECT_FALSE(make_model(kSmall, kWhisperGeneration)->ignored_on_load(entry)) << entry;
   }
-  EXPECT_FALSE(make_model(kSmall, kClassifier)->ignored_on_load("encoder.layer_norm.scale"));
+  EXPECT_FALSE(make_model(kSmall, kWhisperClassifier)->ignored_on_load("encoder.layer_norm.scale"));
 }
 
 TEST(WhisperModel, LetsAPlanDivideTheHeadsOfEveryAttention) {
   int found = 0;
-  for (const auto& item : make_model(kSmall, kGeneration)->named_modules()) {
+  for (const auto& item : make_model(kSmall, kWhisperGeneration)->named_modules()) {
     const auto layer = std::dynamic_pointer_cast<nn::Layer>(item.value());
     if (!layer || layer->kind() != "Attention") continue;
     ++found;
@@ -182,7 +182,7 @@ TEST(WhisperModel, LetsAPlanDivideTheHeadsOfEveryAttention) {
 }
 
 TEST(WhisperModel, HasAnExampleWithinItsPositions) {
-  const auto model = make_model(kSmall, kGeneration);
+  const auto model = make_model(kSmall, kWhisperGeneration);
   const std::optional<Batch> example = model->example(2, 1024);
   ASSERT_TRUE(example);
   EXPECT_EQ(example->at("input_features").sizes(), (at::IntArrayRef{2, 3, 8}));
@@ -194,7 +194,7 @@ TEST(WhisperModel, HasAnExampleWithinItsPositions) {
 TEST(WhisperModel, DropsOutInTrainingOnly) {
   const Batch batch = {{"input_features", at::ones({1, 3, 8})}};
   for (const char* key : {"dropout", "attention_dropout", "activation_dropout"}) {
-    const auto model = make_model(kSmall.with_json(key, "0.5"), kClassifier);
+    const auto model = make_model(kSmall.with_json(key, "0.5"), kWhisperClassifier);
     bind_random(*model, 3);
     SCOPED_TRACE(key);
     expect_dropout_in_training_only(*model, batch, "logits");

@@ -10,9 +10,9 @@
 namespace weft::plan::test {
 namespace {
 
-constexpr const char* kGeneration = "WhisperForConditionalGeneration";
-constexpr const char* kClassifier = "WhisperForAudioClassification";
-constexpr const char* kClasses[] = {"WhisperModel", kGeneration, kClassifier};
+constexpr const char* kWhisperGeneration = "WhisperForConditionalGeneration";
+constexpr const char* kWhisperClassifier = "WhisperForAudioClassification";
+constexpr const char* kClasses[] = {"WhisperModel", kWhisperGeneration, kWhisperClassifier};
 
 const weft_shard_policy& policy() {
   return compiled_policy(WEFT_STR("whisper"));
@@ -45,20 +45,20 @@ TEST(WhisperPolicy, RefusesHeadsThatDoNotDivideAndNamesTheNearestSizes) {
   EXPECT_TELLS(refusal(describe(small(), "WhisperModel"), policy(), {.tensor = 3}),
                "\"decoder_attention_heads\" is 8, not a multiple of 3");
   const ParallelSizes sizes = {.tensor = 2, .sequence = 4, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL};
-  EXPECT_TELLS(refusal(describe(small(), kClassifier), policy(), sizes),
+  EXPECT_TELLS(refusal(describe(small(), kWhisperClassifier), policy(), sizes),
                "\"encoder_attention_heads\" is 4, not a multiple of 8");
   for (const char* name : {"num_attention_heads", "num_key_value_heads"}) {
     const Config other = small().with_json("encoder_attention_heads", "null").with_json(name, "4");
-    EXPECT_TELLS(refusal(describe(other, kClassifier), policy(), {.tensor = 3}),
+    EXPECT_TELLS(refusal(describe(other, kWhisperClassifier), policy(), {.tensor = 3}),
                  fmt::format("\"{}\" is 4, not a multiple of 3", name));
   }
   // A classifier has no decoder.
-  EXPECT_NO_THROW(planned(small().with_json("decoder_attention_heads", "3"), kClassifier, 4));
+  EXPECT_NO_THROW(planned(small().with_json("decoder_attention_heads", "3"), kWhisperClassifier, 4));
 }
 
 TEST(WhisperPolicy, CutsEveryClassForOneTwoAndFourRanks) {
   for (const char* architecture : kClasses) {
-    const bool decodes = architecture != kClassifier;
+    const bool decodes = architecture != kWhisperClassifier;
     for (const int64_t ranks : {1, 2, 4}) {
       const Plan plan = planned(small(), architecture, ranks);
       const auto cut = [&](const std::string& name) { return local(plan, name); };
@@ -93,24 +93,24 @@ TEST(WhisperPolicy, CutsEveryClassForOneTwoAndFourRanks) {
 }
 
 TEST(WhisperPolicy, DividesTheHeadsOfBothStacks) {
-  const Plan plan = planned(small(), kGeneration, 4);
+  const Plan plan = planned(small(), kWhisperGeneration, 4);
   for (const DividedNode& node : plan.divisions.at(0).nodes)
     EXPECT_EQ(node.after, node.path.starts_with("encoder.") ? 1 : 2) << node.path;
 }
 
 TEST(WhisperPolicy, CutsTheHeadsAsTheirClassesNeed) {
-  const Plan tied = planned(small(), kGeneration, 2);
+  const Plan tied = planned(small(), kWhisperGeneration, 2);
   ASSERT_EQ(tied.ties.size(), 1u);
   EXPECT_EQ(local(tied, "proj_out.weight"), (Shape{51, 24}));
-  const Plan untied = planned(small().with_json("tie_word_embeddings", "false"), kGeneration, 2);
+  const Plan untied = planned(small().with_json("tie_word_embeddings", "false"), kWhisperGeneration, 2);
   EXPECT_TRUE(untied.ties.empty());
   EXPECT_EQ(local(untied, "proj_out.weight"), (Shape{51, 24}));
   EXPECT_EQ(untied.num_parameters - tied.num_parameters, 101 * 24);
-  const Plan classifier = planned(small(), kClassifier, 2);
+  const Plan classifier = planned(small(), kWhisperClassifier, 2);
   EXPECT_EQ(local(classifier, "projector.weight"), (Shape{6, 24}));
   EXPECT_EQ(local(classifier, "classifier.weight"), (Shape{3, 6}));
   // The weights of the layers, which belong to the model itself in files.
-  const Plan weighted = planned(small().with_json("use_weighted_layer_sum", "true"), kClassifier, 2);
+  const Plan weighted = planned(small().with_json("use_weighted_layer_sum", "true"), kWhisperClassifier, 2);
   EXPECT_EQ(local(weighted, "layer_mix.weight"), (Shape{3}));
   EXPECT_EQ(weighted.num_parameters - classifier.num_parameters, 3);
 }
@@ -132,7 +132,7 @@ TEST(WhisperPolicy, SplitsBothSequences) {
       for (const char* name : {"encoder.layers.0.self_attn_layer_norm", "encoder.layers.1.final_layer_norm",
                                "encoder.layers.1.dropout", "encoder.layer_norm"})
         EXPECT_TRUE(split.contains(name)) << architecture << " " << name;
-      if (architecture == kClassifier) continue;
+      if (architecture == kWhisperClassifier) continue;
       for (const char* name : {"decoder.dropout", "decoder.layers.2.encoder_attn_layer_norm",
                                "decoder.layers.0.final_layer_norm", "decoder.layer_norm"})
         EXPECT_TRUE(split.contains(name)) << architecture << " " << name;

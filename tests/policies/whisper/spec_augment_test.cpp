@@ -118,7 +118,7 @@ TEST(SpecAugment, GivesTheOutputsOfFeaturesWithZerosInTheSpans) {
   for (const uint64_t seed : {7, 8}) {
     nn::ForwardContext context({}, seed);
     nn::RunningUnit prologue(context, 0);
-    const at::Generator generator = at::detail::createCPUGenerator(*prologue.draw());
+    const at::Generator generator = nn::drawn_generator();
     const at::Tensor time = whisper::drawn_mask({0.4, 3, 2}, 30, own, generator).unsqueeze(1);
     const at::Tensor feature = whisper::drawn_mask({0.4, 2, 0}, 6, bins, generator).unsqueeze(2);
     const at::Tensor masked = features.masked_fill(time.logical_or(feature), 0);
@@ -159,7 +159,7 @@ TEST(SpecAugment, ReadsTheLengthsOfRecordings) {
   EXPECT_EQ(state.at("frames").item<int64_t>(), 9);
   nn::ForwardContext context({}, 3);
   nn::RunningUnit prologue(context, 0);
-  const at::Generator generator = at::detail::createCPUGenerator(*prologue.draw());
+  const at::Generator generator = nn::drawn_generator();
   const at::Tensor time = whisper::drawn_mask({0.4, 3, 2}, 30, {9}, generator).unsqueeze(1);
   const at::Tensor found = encoded(*model, padded, 3);
   model->eval();

@@ -19,7 +19,7 @@ Model tiny_whisper(const TinyWhisper& whisper, const std::string& precision) {
 Batch whisper_batch(const TinyWhisper& whisper, int64_t samples, int64_t seed) {
   at::manual_seed(static_cast<uint64_t>(seed));
   Batch batch = {{"input_features", at::randn({samples, 3, 2 * whisper.source})}};
-  if (whisper.architecture == kClassifier) {
+  if (whisper.architecture == kWhisperClassifier) {
     batch.set("labels", at::randint(3, {samples}, at::kLong));
     return batch;
   }

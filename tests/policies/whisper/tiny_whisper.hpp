@@ -9,11 +9,11 @@
 
 namespace weft::test {
 
-inline constexpr const char* kGeneration = "WhisperForConditionalGeneration";
-inline constexpr const char* kClassifier = "WhisperForAudioClassification";
+inline constexpr const char* kWhisperGeneration = "WhisperForConditionalGeneration";
+inline constexpr const char* kWhisperClassifier = "WhisperForAudioClassification";
 // Some keys of the configuration.
-inline constexpr const char* kTied = R"("tie_word_embeddings": true)";
-inline constexpr const char* kUntied = R"("tie_word_embeddings": false, "activation_function": "relu")";
+inline constexpr const char* kTiedWhisper = R"("tie_word_embeddings": true)";
+inline constexpr const char* kUntiedWhisper = R"("tie_word_embeddings": false, "activation_function": "relu")";
 inline constexpr const char* kWeighted = R"("use_weighted_layer_sum": true)";
 inline constexpr const char* kAugmented =
     R"("apply_spec_augment": true, "mask_time_prob": 0.3, "mask_time_length": 2, "mask_feature_prob": 0.4,
@@ -21,8 +21,8 @@ inline constexpr const char* kAugmented =
 
 // What a trial trains.
 struct TinyWhisper {
-  std::string architecture = kGeneration;
-  std::string keys = kTied;
+  std::string architecture = kWhisperGeneration;
+  std::string keys = kTiedWhisper;
   int64_t source = 5, target = 7;  // positions of the encoder and of the decoder
   double dropout = 0;
 };

@@ -103,7 +103,7 @@ TEST(WhisperSpecAugment, LeavesEvaluationAlone) {
 // blocks that read it, and the gradient of the head's input one; each label has three numbers. Convolutions
 // have none.
 WEFT_RANKS_TEST(WhisperTensorParallel, AStepSendsWhatItsBlocksSplit, 2, 4) {
-  for (const char* keys : {kTied, kUntied}) {
+  for (const char* keys : {kTiedWhisper, kUntiedWhisper}) {
     const TinyWhisper whisper = {.keys = keys};
     const JobOptions options = on_tensor_axis(world.size(), "fp32");
     Job job = boost(world, tiny_whisper(whisper, "fp32"), options);

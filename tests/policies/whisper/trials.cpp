@@ -47,21 +47,21 @@ const char* const kFamily = "whisper";
 
 FamilyTrials family_trials() {
   const TinyTrial tied = model_of("tied", {}, {"fp32", "fp64"}),
-                  untied = model_of("untied", {.keys = kUntied});
+                  untied = model_of("untied", {.keys = kUntiedWhisper});
   TinyTrial augmented = model_of("SpecAugment", {.keys = kAugmented});
   augmented.draws_for_samples = true;
   FamilyTrials trials;
   trials.models = {tied,
                    untied,
-                   model_of("WhisperForAudioClassification", {kClassifier}),
-                   model_of("WhisperForAudioClassification, weighted layers", {kClassifier, kWeighted}),
+                   model_of("WhisperForAudioClassification", {kWhisperClassifier}),
+                   model_of("WhisperForAudioClassification, weighted layers", {kWhisperClassifier, kWeighted}),
                    augmented,
                    model_of("fewer positions than ranks", {.source = 2, .target = 3}),
                    {"padding", padded_whisper_trial, {"fp64"}},
                    {"packed sequences", packed_whisper_trial, {"fp64"}}};
   trials.bases = {model_of("WhisperModel", {"WhisperModel"})};
   trials.plans = {tied, untied};
-  trials.forms = {{kGeneration, [](const std::string& precision) {
+  trials.forms = {{kWhisperGeneration, [](const std::string& precision) {
                      const TinyWhisper dropping = {.dropout = 0.2};
                      Trial trial = whisper_trial(dropping, precision);
                      trial.batch = [=](int64_t step) { return whisper_batch(dropping, 3, step + 1); };

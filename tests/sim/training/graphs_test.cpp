@@ -1,7 +1,17 @@
-// Micro-batches that are recorded as graphs of the simulated accelerator, and replayed.
+// Micro-batches that are captured as graphs of the simulated accelerator, and replayed.
+#include "device/graph.hpp"
+#include "device/random.hpp"
+#include "device/stream.hpp"
+#include "device/tensors.hpp"
 #include "engine/training/boosted.hpp"
 #include "plugins/support/parity.hpp"
+#include "policies/bert/bert_trial.hpp"
 #include "policies/gpt2/gpt2_trial.hpp"
+#include "policies/llama/llama_trial.hpp"
+#include "policies/t5/tiny_t5.hpp"
+#include "policies/tiny_models.hpp"
+#include "policies/vit/tiny_vit.hpp"
+#include "policies/whisper/tiny_whisper.hpp"
 #include "sim/sim_device.hpp"
 #include "sim/training/sim_ranks.hpp"
 #include "support/expect_error.hpp"
@@ -12,18 +22,31 @@ namespace {
 
 constexpr int kSteps = 8;
 
-// Every label counts. Of others, a usual step computes fewer logits than a graph does.
+using Batches = std::function<Batch(int64_t step)>;
+
+// Every label counts. Of others, an eager step computes fewer logits than a graph does.
 Batch whole_batch(int64_t samples, int64_t seed) {
   Batch batch = gpt2_batch(samples, seed);
   batch.set("labels", batch.at("input_ids"));
   return batch;
 }
+Batch six_samples(int64_t step) {
+  return whole_batch(6, step);
+}
+
+Model small_gpt2(const std::string& precision = "fp32", double dropout = 0, double attention_dropout = 0) {
+  return tiny_gpt2(TinyGpt2{.precision = precision,
+                            .width = 16,
+                            .heads = 4,
+                            .dropout = dropout,
+                            .attention_dropout = attention_dropout});
+}
 
 Job graph_job(const World& world, Model model, JobOptions options, bool graphs,
-              const std::string& rule = "adamw") {
+              const std::string& rule = "adamw", double rate = 1e-2) {
   BoosterOptions chosen = booster_options_of(options);
   chosen.enable_cuda_graph = graphs;
-  optim::Optimizer optimizer(rule, model.parameters(), {{"lr", 1e-2}});
+  optim::Optimizer optimizer(rule, model.parameters(), {{"lr", rate}});
   return Booster(chosen, world).boost(std::move(model), std::move(optimizer));
 }
 
@@ -31,26 +54,47 @@ struct Trained {
   std::vector<double> losses;
   Tensors values;
   std::vector<int64_t> launches;  // by step
+  at::Tensor random;              // the state of the generators
 };
 
-Trained train(const World& world, c10::DeviceIndex index, const JobOptions& options, bool graphs,
-              const std::function<Batch(int step)>& batch_of) {
-  Job job = graph_job(
-      world, tiny_gpt2(TinyGpt2{.precision = options.precision, .width = 16, .heads = 4, .layers = 2}),
-      options, graphs);
+Trained train(const World& world, const OnSim& sim, Model model, const JobOptions& options, bool graphs,
+              const Batches& batch_of, const std::string& rule = "adamw") {
+  at::manual_seed(4);
+  Job job = graph_job(world, std::move(model), options, graphs, rule);
   Trained trained;
   for (int step = 0; step < kSteps; ++step) {
-    sim::synchronise(index);
-    sim::reset_counters(index);
-    trained.losses.push_back(job.train_step(batch_of(step)).loss);
-    trained.launches.push_back(sim::counters(index).launches);
+    const Batch batch = batch_of(step);
+    sim::synchronise(sim.index());
+    sim::reset_counters(sim.index());
+    trained.losses.push_back(job.train_step(batch).loss);
+    trained.launches.push_back(sim::counters(sim.index()).launches);
     EXPECT_EQ(job.optimizer.steps(), step + 1);
   }
   for (const auto& [name, value] : values_of(job)) trained.values[name] = value.cpu();
+  trained.random = device::random_state();
   return trained;
 }
 
-TEST(SimGraphs, GiveTheLossesAndValuesOfUsualSteps) {
+// Expects replays. The first steps compare ranks and run eagerly; the update is not part of a graph.
+void expect_replays(const Trained& found, const Trained& eager) {
+  EXPECT_GE(found.launches[2], eager.launches[2]);
+  EXPECT_LT(*std::min_element(found.launches.begin(), found.launches.end()), eager.launches[2] - 60);
+}
+
+// Expects what eager steps compute: bit for bit, or with a tolerance, by SGD.
+void expect_eager(const World& world, const OnSim& sim, const std::function<Model()>& model,
+                  const JobOptions& options, const Batches& batch_of, double tolerance = 0) {
+  const std::string rule = tolerance == 0 ? "adamw" : "sgd";
+  const Trained eager = train(world, sim, model(), options, false, batch_of, rule);
+  const Trained found = train(world, sim, model(), options, true, batch_of, rule);
+  for (int step = 0; step < kSteps; ++step)
+    EXPECT_NEAR(found.losses[step], eager.losses[step], tolerance * eager.losses[step]) << step;
+  expect_near(found.values, eager.values, tolerance);
+  EXPECT_TRUE(at::equal(found.random, eager.random));
+  expect_replays(found, eager);
+}
+
+TEST(SimGraphs, GiveTheLossesAndValuesOfEagerSteps) {
   on_sim_ranks(1, [](World& world) {
     const OnSim sim(world);
     for (const JobOptions& options :
@@ -58,15 +102,46 @@ TEST(SimGraphs, GiveTheLossesAndValuesOfUsualSteps) {
           JobOptions{.mixed_precision = "bf16"},
           JobOptions{.mixed_precision = R"({"name": "fp16", "init_scale": 256, "growth_interval": 3})"}}) {
       SCOPED_TRACE(fmt::format("{} {} {}", options.accumulate, options.precision, options.mixed_precision));
-      const auto batch_of = [](int step) { return whole_batch(6, step); };
-      const Trained usual = train(world, sim.index(), options, false, batch_of);
-      const Trained found = train(world, sim.index(), options, true, batch_of);
-      EXPECT_EQ(found.losses, usual.losses);
-      expect_equal(found.values, usual.values);
-      // The first steps compare ranks, and run as usual; the update is not part of a graph.
-      EXPECT_GE(found.launches[2], usual.launches[2]);
-      EXPECT_LT(*std::min_element(found.launches.begin(), found.launches.end()), usual.launches[2] - 60);
+      expect_eager(
+          world, sim, [&] { return small_gpt2(options.precision); }, options, six_samples);
     }
+  });
+}
+
+TEST(SimGraphs, DrawTheMasksOfEagerSteps) {
+  on_sim_ranks(1, [](World& world) {
+    const OnSim sim(world);
+    for (const JobOptions& options :
+         {JobOptions{.accumulate = 2}, JobOptions{.precision = "bf16"}, JobOptions{.precision = "fp64"},
+          JobOptions{.mixed_precision = "bf16"}}) {
+      SCOPED_TRACE(fmt::format("{} {} {}", options.accumulate, options.precision, options.mixed_precision));
+      const auto model = [&] { return small_gpt2(options.precision, 0.3); };
+      expect_eager(world, sim, model, options, six_samples);
+    }
+  });
+}
+
+// Its masks come from the device's generator, and differ from those of eager steps.
+TEST(SimGraphs, DrawNewMasksOfAttentionInEveryReplay) {
+  on_sim_ranks(1, [](World& world) {
+    const OnSim sim(world);
+    const auto run = [&](bool graphs, double dropout) {
+      Model model = small_gpt2("fp32", 0, dropout);
+      JobOptions options;
+      at::manual_seed(4);
+      Job job = graph_job(world, std::move(model), options, graphs, "sgd", 0);
+      const Batch batch = six_samples(1);  // seeds the generators
+      std::vector<double> losses;
+      for (int step = 0; step < kSteps; ++step) losses.push_back(job.train_step(batch).loss);
+      return std::pair(losses, device::random_state());
+    };
+    const auto [found, random] = run(true, 0.3);
+    EXPECT_EQ(std::set<double>(found.begin(), found.end()).size(), kSteps) << "a mask was used again";
+    EXPECT_EQ(run(true, 0.3).first, found);
+    const auto [eager, random_of_eager] = run(false, 0.3);
+    EXPECT_TRUE(at::equal(random, random_of_eager));
+    const double without = run(true, 0).first.back();
+    for (int step = 0; step < kSteps; ++step) EXPECT_NEAR(found[step], without, 0.3) << step;
   });
 }
 
@@ -74,22 +149,71 @@ TEST(SimGraphs, GiveTheLossesAndValuesOfUsualSteps) {
 TEST(SimGraphs, AreOfOneShape) {
   on_sim_ranks(1, [](World& world) {
     const OnSim sim(world);
-    const auto batch_of = [](int step) { return whole_batch(step % 3 == 2 ? 3 : 6, step); };
-    const Trained usual = train(world, sim.index(), {.accumulate = 2}, false, batch_of);
-    const Trained found = train(world, sim.index(), {.accumulate = 2}, true, batch_of);
-    EXPECT_EQ(found.losses, usual.losses);
-    expect_equal(found.values, usual.values);
+    const auto batch_of = [](int64_t step) { return whole_batch(step % 3 == 2 ? 3 : 6, step); };
+    const Trained eager = train(world, sim, small_gpt2(), {.accumulate = 2}, false, batch_of);
+    const Trained found = train(world, sim, small_gpt2(), {.accumulate = 2}, true, batch_of);
+    EXPECT_EQ(found.losses, eager.losses);
+    expect_equal(found.values, eager.values);
   });
 }
 
-TEST(SimGraphs, MayComputeMoreLogitsThanCount) {
+// The graph computes all logits, an eager step those whose labels count. Each batch has others.
+TEST(SimGraphs, TakeAnyNumberOfLabels) {
   on_sim_ranks(1, [](World& world) {
     const OnSim sim(world);
-    const auto batch_of = [](int step) { return gpt2_batch(6, step); };
-    const Trained usual = train(world, sim.index(), {}, false, batch_of);
-    const Trained found = train(world, sim.index(), {}, true, batch_of);
-    expect_near(found.values, usual.values, 1e-6);
-    EXPECT_LT(found.launches[kSteps - 1], usual.launches[kSteps - 1] / 4);
+    const auto batch_of = [](int64_t step) {
+      Batch batch = whole_batch(6, step);
+      batch.set("labels", batch.at("labels").masked_fill(at::rand({6, 7}).lt(0.1 * step), -100));
+      return batch;
+    };
+    for (const JobOptions& options : {JobOptions{.accumulate = 2}, JobOptions{.mixed_precision = "bf16"}})
+      expect_eager(
+          world, sim, [] { return small_gpt2(); }, options, batch_of,
+          options.mixed_precision.empty() ? 1e-6 : 0.02);
+  });
+}
+
+TEST(SimGraphs, TakePadding) {
+  on_sim_ranks(1, [](World& world) {
+    const OnSim sim(world);
+    const auto batch_of = [](int64_t step) {
+      Batch batch = whole_batch(6, step);
+      const at::Tensor lengths = at::randint(3, 8, {6, 1}, at::kLong);
+      batch.set("attention_mask", at::arange(7).lt(step == 4 ? at::full({6, 1}, 7) : lengths).to(at::kLong));
+      return batch;
+    };
+    expect_eager(
+        world, sim, [] { return small_gpt2(); }, {}, batch_of);
+  });
+}
+
+TEST(SimGraphs, CountAuxiliaryLosses) {
+  on_sim_ranks(1, [](World& world) {
+    const OnSim sim(world);
+    const auto batch_of = [](int64_t step) { return toy_batch(6, step, false); };
+    expect_eager(
+        world, sim, [] { return toy({}, R"("gated": false, "balance": 0.1, "dropout": 0.2)"); },
+        {.accumulate = 2}, batch_of);
+  });
+}
+
+TEST(SimGraphs, TrainEveryFamily) {
+  on_sim_ranks(1, [](World& world) {
+    const OnSim sim(world);
+    const std::map<std::string, Trial> trials = {
+        {"gpt2", gpt2_trial("GPT2LMHeadModel", "fp32")},
+        {"llama", llama_trial({"LlamaForCausalLM", 2, true}, "fp32")},
+        {"t5", t5_trial(kGeneration, kUntied, trial_tolerance("fp32"))},
+        {"bert", bert_trial({"BertForPreTraining"}, "fp32")},
+        {"vit", vit_trial({}, "fp32")},
+        {"whisper", whisper_trial({}, "fp32")},
+        {"vit, masked",
+         vit_trial({.architecture = kMasked, .keys = kSquare, .height = 8, .width = 8}, "fp32")}};
+    for (const auto& one : trials) {
+      SCOPED_TRACE(one.first);
+      expect_eager(
+          world, sim, [&] { return one.second.model({}); }, {}, one.second.batch, 1e-5);
+    }
   });
 }
 
@@ -97,7 +221,7 @@ TEST(SimGraphs, AreUsedBesideStepsOfTheCallersOwn) {
   on_sim_ranks(1, [](World& world) {
     const OnSim sim(world);
     const auto run = [&](bool graphs) {
-      Job job = graph_job(world, tiny_gpt2(TinyGpt2{.width = 16, .heads = 4}), {}, graphs);
+      Job job = graph_job(world, small_gpt2(), {}, graphs);
       std::vector<double> losses;
       for (int step = 0; step < kSteps; ++step) {
         if (step % 3 == 1) {
@@ -120,30 +244,29 @@ TEST(SimGraphs, RefuseWhatTheyCannotRepeat) {
     EXPECT_ERROR(Booster({.strategy = "none", .enable_cuda_graph = true}, world), WEFT_UNIMPLEMENTED,
                  "enable_cuda_graph is true, but the device cpu has no graphs");
     const OnSim sim(world);
-    const auto steps_of = [&](TinyGpt2 gpt2, const JobOptions& options, int steps, const auto& batch_of) {
-      gpt2.width = 16;
-      gpt2.heads = 4;
-      Job job = graph_job(world, tiny_gpt2(gpt2), options, true);
+    const auto steps_of = [&](Model model, const JobOptions& options, int steps, const Batches& batch_of) {
+      Job job = graph_job(world, std::move(model), options, true);
       for (int step = 0; step < steps; ++step) job.train_step(batch_of(step));
     };
-    const auto usual = [](int step) { return whole_batch(6, step); };
-    EXPECT_ERROR(steps_of(TinyGpt2{.dropout = 0.1}, JobOptions(), 4, usual), WEFT_UNIMPLEMENTED,
-                 "cannot be recorded: it draws random numbers");
-    EXPECT_ERROR(steps_of(TinyGpt2(), JobOptions{.strategy = "torch_ddp"}, 1, usual), WEFT_UNIMPLEMENTED,
+    EXPECT_ERROR(steps_of(small_gpt2(), {.strategy = "torch_ddp"}, 1, six_samples), WEFT_UNIMPLEMENTED,
                  "the strategy is torch_ddp");
-    EXPECT_ERROR(steps_of(TinyGpt2(), JobOptions{.recompute = "all"}, 1, usual), WEFT_UNIMPLEMENTED,
+    EXPECT_ERROR(steps_of(small_gpt2(), {.recompute = "all"}, 1, six_samples), WEFT_UNIMPLEMENTED,
                  "recompute is all, must be off");
-    const auto padded = [](int step) {
-      Batch batch = whole_batch(6, step);
-      at::Tensor mask = at::ones_like(batch.at("input_ids"));
-      mask.select(1, -1).zero_();
-      batch.set("attention_mask", mask);
-      return batch;
-    };
-    EXPECT_ERROR(steps_of(TinyGpt2(), JobOptions(), 4, padded), WEFT_UNIMPLEMENTED,
-                 "cannot be recorded: the host reads values of the device");
-    const auto growing = [](int step) { return whole_batch(1 + step, step); };
-    EXPECT_ERROR(steps_of(TinyGpt2(), JobOptions(), 40, growing), WEFT_FAILED_PRECONDITION,
+    EXPECT_ERROR(steps_of(toy(), {}, 4, [](int64_t step) { return toy_batch(6, step); }), WEFT_UNIMPLEMENTED,
+                 "cannot be captured: sim: copy to the host", "leave the option out");
+    const TinyWhisper augmented = {.keys = std::string(kTiedWhisper) + ", " + kAugmented};
+    EXPECT_ERROR(steps_of(tiny_whisper(augmented, "fp32"), {}, 4,
+                          [&](int64_t step) { return whisper_batch(augmented, 6, step); }),
+                 WEFT_UNIMPLEMENTED, "cannot be captured: the host draws random numbers");
+    const at::Tensor value = device::on_device(at::ones({1}));
+    const std::unique_ptr<device::GraphCapturer> capturer = device::make_graph_capturer();
+    const device::OnStream on(device::Stream::make());
+    EXPECT_ERROR(device::capture(*capturer, [&] { device::value_of<float>(value); }), WEFT_UNIMPLEMENTED,
+                 "cannot be captured: the host reads values of the device");
+    EXPECT_ERROR(device::capture(*capturer, [&] { device::on_device(at::ones({1})); }), WEFT_UNIMPLEMENTED,
+                 "cannot be captured: the host copies values to the device");
+    const auto growing = [](int64_t step) { return whole_batch(1 + step, step); };
+    EXPECT_ERROR(steps_of(small_gpt2(), {}, 40, growing), WEFT_FAILED_PRECONDITION,
                  "enable_cuda_graph: there have been 16 kinds", "input_ids Long (19, ");
   });
 }

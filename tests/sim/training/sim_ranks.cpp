@@ -33,10 +33,10 @@ class Replay final : public device::Graph {
   const std::function<void()> work_;
 };
 
-class Recorder final : public device::GraphRecorder {
+class Capturer final : public device::GraphCapturer {
  public:
-  std::unique_ptr<device::Graph> record(const std::function<void()>& give) override {
-    return std::make_unique<Replay>(sim::record(give));
+  std::unique_ptr<device::Graph> capture(const std::function<void()>& give) override {
+    return std::make_unique<Replay>(sim::capture(give));
   }
 };
 
@@ -63,7 +63,7 @@ constinit const device::Kind kSim = {
       at::globalContext().setAllowTF32CuBLAS(true);
       return "";
     },
-    []() -> std::unique_ptr<device::GraphRecorder> { return std::make_unique<Recorder>(); }};
+    []() -> std::unique_ptr<device::GraphCapturer> { return std::make_unique<Capturer>(); }};
 
 void on_sim_ranks(int ranks, const std::function<void(World& world)>& body) {
   on_ranks({ranks},

@@ -24,6 +24,7 @@ class DeferredGradients;
 
 namespace weft::nn {
 
+class GraphSeeds;
 class KeyValueCache;
 
 // A sequence of this micro-batch, under the name that Model::lengths gives it.
@@ -91,6 +92,10 @@ class ForwardContext {
   void know_gradient_of_loss(std::string name, double gradient) {
     gradients_of_loss_.emplace_back(std::move(name), gradient);
   }
+  // What takes the seeds while this forward is captured as a graph, otherwise null. It must outlive the
+  // context. Layers call drawn_mask_seed().
+  GraphSeeds* graph_seeds() const { return graph_seeds_; }
+  void capture_seeds(GraphSeeds* seeds) { graph_seeds_ = seeds; }
   // What units keep for each other, and for the loss and the outputs.
   Kept& kept() { return kept_; }
 
@@ -104,6 +109,7 @@ class ForwardContext {
   const std::vector<Sequence> sequences_;
   const std::optional<uint64_t> seed_;
   KeyValueCache* const cache_;  // may be null
+  GraphSeeds* graph_seeds_ = nullptr;
   std::optional<Batch> loss_;
   std::vector<std::pair<std::string, double>> gradients_of_loss_;
   Kept kept_;
@@ -114,6 +120,12 @@ class ForwardContext {
 class RunningUnit {
  public:
   enum class Run { kFirst, kAgain };
+  // The `count`th random number of the unit with this index, from 1.
+  struct Draw {
+    uint64_t unit = 0, count = 0;
+    // Returns the number in a micro-batch that has this seed.
+    uint64_t value(uint64_t seed) const;
+  };
   // `index` is the unit's index in its model, from which its random numbers are derived, the same in every
   // run. For the loss and the outputs it is the number of units. If backward is split, `deferred` takes what
   // layers leave to its second half.
@@ -130,18 +142,18 @@ class RunningUnit {
   ForwardContext& context() const { return context_; }
   bool runs_again() const { return run_ == Run::kAgain; }
   const std::shared_ptr<DeferredGradients>& deferred() const { return deferred_; }
-  // Returns the next random number of this unit, if its context has a seed.
-  std::optional<uint64_t> draw();
+  Draw draw() { return {index_, ++draws_}; }
 
   // What layers keep until the unit ends, for example what those that read the same input share.
   Kept& kept() { return kept_; }
 
  private:
   ForwardContext& context_;
+  const uint64_t index_;
   const Run run_;
   const std::shared_ptr<DeferredGradients> deferred_;  // may be null
   RunningUnit* const outer_;
-  uint64_t random_;
+  uint64_t draws_ = 0;
   Kept kept_;
 };
 
@@ -149,6 +161,15 @@ class RunningUnit {
 // seed, so that a unit that runs again draws the same, otherwise a number of the host's default generator.
 // Streams are seeds that differ although these numbers are the same, for ranks that draw different values.
 uint64_t drawn_seed(uint64_t stream = 0);
+
+// The seed of a mask that kernels draw: a number or, while a graph is captured, the place where each replay
+// has another one.
+struct MaskSeed {
+  int64_t number = 0;               // a uint64 in the bits of an int64
+  std::optional<at::Tensor> place;  // on the device, one int64
+};
+// Returns drawn_seed() in this form.
+MaskSeed drawn_mask_seed(uint64_t stream = 0);
 
 // Returns a generator with that seed. It draws into host memory, the same numbers on every device. Include
 // ATen/core/Generator.h to use it.
