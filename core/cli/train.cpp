@@ -56,8 +56,8 @@ void add_train(CLI::App& application) {
           "the first two steps and before each save; -1: in no step and before no save")
       .device_flags()
       .flag("--enable-cuda-graph", "enable_cuda_graph",
-            "Capture forward and backward as a CUDA graph and replay it, for short steps: with --strategy "
-            "none, batches of one shape with as many labels each, and no dropout")
+            "Capture forward and backward as a CUDA graph and replay it, for short steps: with batches of one "
+            "shape and a strategy that keeps parameters in place, such as none, torch_ddp or low_level_zero")
       .text("--save", "save",
             "Folder in which to save the model and training_state/ at the end; this job alone may save there")
       .integer("--save-every", "save_every", "Also save to step-N/ in that folder every N steps")

@@ -42,6 +42,17 @@ class Snapshot {
   std::vector<char> bytes_;
 };
 
+// Waits for the threads of collectives, whose results a snapshot must not take back.
+void settle_collectives() {
+  std::vector<std::shared_future<void>> works;
+  {
+    const Lock lock(state().mutex);
+    for (const auto& [address, block] : state().blocks)
+      for (const Unfinished& work : block->unfinished) works.push_back(work.done);
+  }
+  for (const auto& work : works) work.wait();
+}
+
 }  // namespace
 
 bool is_capturing() {
@@ -66,6 +77,7 @@ std::function<void()> capture(const std::function<void()>& give) {
   const c10::DeviceIndex index = current_device();
   const c10::Stream stream = current_stream(index);
   TORCH_CHECK(stream.id() != 0, "sim: a graph cannot be captured on the default stream");
+  settle_collectives();
   Snapshot before(index);
   {
     const Lock lock(state().mutex);

@@ -96,8 +96,6 @@ TEST_F(Fault, BadValuesOfFlags) {
   EXPECT_TRUE(refused({"--allow-tf32", "--precision", "bf16"}, {"has no effect", "the precision is bf16"}));
   EXPECT_TRUE(
       refused({"--enable-cuda-graph"}, {"enable_cuda_graph is true, but the device cpu has no graphs"}));
-  EXPECT_TRUE(refuses(train({"--enable-cuda-graph", "--strategy", "torch_ddp"}), kFailed,
-                      {"the strategy is torch_ddp, must be none"}));
   EXPECT_TRUE(refused({"--precision", "fp8"}, {"precision is \"fp8\""}));
   EXPECT_TRUE(refused({"--micro-batch-size", "2"},
                       {"--micro-batch-size is 2, but strategy none has no pipeline stages", "--accumulate"}));

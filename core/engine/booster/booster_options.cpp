@@ -26,7 +26,7 @@ const OptionTable& booster_table() {
     {"name": "device", "type": "text", "default": "cpu", "doc": "where the model is trained: cpu, or the device of an installed library"},
     {"name": "deterministic", "type": "bool", "default": false, "doc": "the same bits at every run; operations without a deterministic implementation are errors"},
     {"name": "allow_tf32", "type": "bool", "default": false, "doc": "matrix products of fp32 values in TF32"},
-    {"name": "enable_cuda_graph", "type": "bool", "default": false, "doc": "forward and backward of a micro-batch are captured as a CUDA graph and replayed; strategy none"}
+    {"name": "enable_cuda_graph", "type": "bool", "default": false, "doc": "forward and backward of a micro-batch are captured as a CUDA graph and replayed"}
   ])"),
                                  "booster");
   return table;

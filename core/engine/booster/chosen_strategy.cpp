@@ -7,8 +7,34 @@
 #include "base/text.hpp"
 #include "plugins.hpp"
 #include "training/single_rank.hpp"
+#include "weft/macros.h"
 
 namespace weft {
+
+namespace {
+
+void check_graphs_are_possible(const ChosenStrategy& chosen) {
+  const bool keeps = WEFT_HAS_FIELD(chosen.api, weft_strategy_api, flags) &&
+                     (chosen.api->flags & WEFT_STRATEGY_KEEPS_STORAGE) != 0;
+  if (!keeps)
+    fail(WEFT_UNIMPLEMENTED,
+         "enable_cuda_graph is true, but strategy {} gives parameters another storage while a step runs, and "
+         "a graph repeats the addresses of its capture; take a strategy that keeps them, such as none, "
+         "torch_ddp or low_level_zero",
+         chosen.name);
+  const HostOptions& host = chosen.host;
+  const std::pair<const char*, int64_t> sizes[] = {{"tp_size", host.plan_flags.tensor},
+                                                   {"sp_size", host.plan_flags.sequence},
+                                                   {"pp_size", host.pipeline.size}};
+  for (const auto& [name, size] : sizes)
+    if (size > 1)
+      fail(WEFT_UNIMPLEMENTED,
+           "enable_cuda_graph is true, but {} is {}, must be 1: a graph is replayed without the host, which "
+           "starts the collectives of these axes in forward and backward",
+           name, size);
+}
+
+}  // namespace
 
 ChosenStrategy choose_strategy(const BoosterOptions& booster) {
   ChosenStrategy chosen;
@@ -20,6 +46,7 @@ ChosenStrategy choose_strategy(const BoosterOptions& booster) {
     chosen.options = Options(OptionTable(), given, "no strategy (\"none\")");
     chosen.host = host_options(booster, OptionTable(), chosen.options);
     chosen.identity = "none";
+    if (booster.enable_cuda_graph) check_graphs_are_possible(chosen);
     return chosen;
   }
   const weft_loaded loaded = load_plugin("strategy", booster.strategy);
@@ -40,6 +67,7 @@ ChosenStrategy choose_strategy(const BoosterOptions& booster) {
     fail(WEFT_FAILED_PRECONDITION, "plugin {} says that it provides strategy \"{}\", but makes none",
          view(loaded.path), chosen.name);
   chosen.identity = plugin_identity(loaded);
+  if (booster.enable_cuda_graph) check_graphs_are_possible(chosen);
   return chosen;
 }
 

@@ -264,11 +264,6 @@ void check_tf32_has_effect(const BoosterOptions& booster, const std::string& pre
 }
 
 void check_graphs_are_possible(const BoosterOptions& booster) {
-  if (booster.strategy != "none")
-    fail(WEFT_UNIMPLEMENTED,
-         "enable_cuda_graph is true, but the strategy is {}, must be none: a graph is replayed without the "
-         "host, which starts the collectives of a strategy and gives memory to them while a step runs",
-         booster.strategy.empty() ? "the default" : booster.strategy);
   if (booster.recompute != "off")
     fail(WEFT_UNIMPLEMENTED,
          "enable_cuda_graph is true, but recompute is {}, must be off: recomputation sets the state of the "

@@ -40,7 +40,7 @@ class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
     param_->touched = true;
     if (param_->across_stages) return;  // Hooks::backward calls it with the sum over the stages
     Strategy& strategy = param_->bindings->strategy();
-    strategy.call(strategy.api().gradient_ready, param_);
+    strategy.hook(strategy.api().gradient_ready, param_);
   }
 
  private:

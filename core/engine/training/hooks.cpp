@@ -29,7 +29,8 @@ std::shared_ptr<ForwardRecord> Hooks::make_pending_record() {
 
 void Hooks::forward(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record,
                     const Run& run) {
-  strategy_.call(strategy_.api().before_forward, &unit);
+  const bool calls = !strategy_.keeps_hooks();
+  if (calls) strategy_.call(strategy_.api().before_forward, &unit);
   const bool bounded = record != nullptr && at::GradMode::is_enabled();
   size_t entry = 0;
   if (bounded) {
@@ -42,7 +43,7 @@ void Hooks::forward(weft_unit& unit, State& state, const std::shared_ptr<Forward
   if (bounded)
     insert_boundary(
         state, UnitSide::kAfter, record.get(), [record, entry] { record->before_backward(entry); }, more);
-  strategy_.call(strategy_.api().after_forward, &unit);
+  if (calls) strategy_.call(strategy_.api().after_forward, &unit);
 }
 
 void Hooks::backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
@@ -62,7 +63,8 @@ void Hooks::finish_backward(const weft_backward_info& info, const ForwardRecord&
 void Hooks::enclose(const weft_backward_info& info, const std::function<void()>& run,
                     const std::function<void()>& send) {
   strategy_.disturb();  // because gradients change from here on
-  strategy_.call(strategy_.api().begin_backward, &info);
+  const bool calls = !strategy_.keeps_hooks();
+  if (calls) strategy_.call(strategy_.api().begin_backward, &info);
   in_backward_ = true;
   micro_batch_ = info.count > 0 ? static_cast<int64_t>(info.index) : -1;
   const auto leave = c10::make_scope_exit([this]() noexcept { in_backward_ = false; });
@@ -70,19 +72,36 @@ void Hooks::enclose(const weft_backward_info& info, const std::function<void()>&
   run();
   shared_gradients_.end();
   if (send) send();
+  if (!calls) return;
   if (info.synchronise != 0)
     for (weft_param* param : shared_gradients_.complete())
       strategy_.call(strategy_.api().gradient_ready, param);
   strategy_.call(strategy_.api().end_backward, &info);
 }
 
+void Hooks::before_graph(const std::vector<std::unique_ptr<weft_unit>>& units) {
+  for (const auto& unit : units) {
+    strategy_.call(strategy_.api().before_forward, unit.get());
+    strategy_.call(strategy_.api().after_forward, unit.get());
+  }
+}
+
+void Hooks::run_graph(const weft_backward_info& info, const std::function<void()>& launch,
+                      const Strategy::KeptHooks& after) {
+  strategy_.disturb();  // because gradients change from here on
+  strategy_.call(strategy_.api().begin_backward, &info);
+  launch();
+  for (const auto& hook : after) hook();
+  strategy_.call(strategy_.api().end_backward, &info);
+}
+
 void Hooks::before_backward(weft_unit& unit) {
   if (trace::on()) unit_of_trace_ = trace::begin("backward " + unit.unit->name(), "unit", micro_batch_);
-  strategy_.call(strategy_.api().before_backward, &unit);
+  strategy_.hook(strategy_.api().before_backward, &unit);
 }
 
 void Hooks::after_backward(weft_unit& unit) {
-  strategy_.call(strategy_.api().after_backward, &unit);
+  strategy_.hook(strategy_.api().after_backward, &unit);
   if (unit_of_trace_) trace::finish(*std::exchange(unit_of_trace_, std::nullopt));
 }
 

@@ -43,6 +43,12 @@ class Hooks {
   // of weights that layers have left in the first.
   void finish_backward(const weft_backward_info& info, const ForwardRecord& record);
 
+  // For a micro-batch that is captured as a graph: the hooks that come before its replay, and those after
+  // `launch`, which replays it. Between them, Strategy::keep_hooks() may keep `after` for the first time.
+  void before_graph(const std::vector<std::unique_ptr<weft_unit>>& units);
+  void run_graph(const weft_backward_info& info, const std::function<void()>& launch,
+                 const Strategy::KeptHooks& after);
+
   // Used by ForwardRecord. Backward hooks are valid only while the host runs the autograd engine.
   bool in_backward() const { return in_backward_; }
   void before_backward(weft_unit& unit);

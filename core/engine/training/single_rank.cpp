@@ -103,6 +103,7 @@ const weft_strategy_api& single_rank() {
     t.publish = &publish;
     t.zero_gradients = &zero_gradients;
     t.estimate = &estimate;
+    t.flags = WEFT_STRATEGY_KEEPS_STORAGE;
     return t;
   }();
   return table;

@@ -169,6 +169,12 @@ void weft_step::finish_backward(uint32_t index, const weft::ForwardRecord& recor
   owner->hooks_.finish_backward(backward_info(index), record);
 }
 
+void weft_step::run_graph(uint32_t index, const std::function<void()>& launch,
+                          const weft::Strategy::KeptHooks& after) {
+  micro[index].finished = micro[index].backward_begun = true;
+  owner->hooks_.run_graph(backward_info(index), launch, after);
+}
+
 // Describes the backward that is about to run. The last one is so in the schedule's order, which need not be
 // that of the micro-batches.
 weft_backward_info weft_step::backward_info(uint32_t index) const {

@@ -71,6 +71,10 @@ struct weft_step {
   const std::vector<weft::nn::LossCount>& counts(uint32_t index);
   void forward(uint32_t index, weft_unit& unit, weft_state& state);
   void finish(uint32_t index, const weft::State& last);
+  // In place of forward, finish and backward of a micro-batch whose graph `launch` replays: calls the hooks
+  // before_forward and after_forward of its units, and then the others (Hooks::run_graph).
+  void before_graph() { owner->hooks_.before_graph(bindings().units()); }
+  void run_graph(uint32_t index, const std::function<void()>& launch, const weft::Strategy::KeptHooks& after);
   // Without `outputs`, backward begins at the loss. `gradients` has every differentiable field of `outputs`;
   // an undefined one counts as zero. `send` runs when the gradients of the fields that entered the piece are
   // complete, before the strategy's end_backward. Returns what finish_backward takes; null unless backward is

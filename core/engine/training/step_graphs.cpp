@@ -39,6 +39,10 @@ void clone_on_device(State& state) {
     if (tensor.defined()) tensor = device::on_device(tensor).clone();
 }
 
+bool all_finished(const weft_step& step) {
+  return std::all_of(step.micro.begin(), step.micro.end(), [](const MicroBatch& m) { return m.finished; });
+}
+
 void copy_fields(const State& from, const State& to) {
   for (const auto& [name, tensor] : from)
     if (tensor.defined()) at::Tensor(to.at(name)).copy_(device::on_device(tensor));
@@ -100,9 +104,13 @@ void StepGraphs::run(weft_step& step, uint32_t index, const std::function<void()
   if (first) forget(kind);
   Captured& captured = captured_[{kind, base_}];
   if (!std::exchange(captured.seen, true)) return forward_and_backward();
+  step.before_graph();
   if (captured.graph == nullptr) capture(captured, step, index, forward_and_backward);
   replay(captured, step, index);
   if (first) base_ = &captured;
+  // What ranks have summed is for the strategy to go on with, in begin_backward.
+  if (bindings_.mesh().splits(Mesh::samples()) && step.synchronise_last && all_finished(step))
+    base_ = nullptr;
 }
 
 void StepGraphs::capture(Captured& captured, weft_step& step, uint32_t index,
@@ -124,8 +132,11 @@ void StepGraphs::capture(Captured& captured, weft_step& step, uint32_t index,
     micro.input = input;
     micro.batch = batch;
     micro.context->capture_seeds(nullptr);
+    bindings_.strategy().keep_hooks(nullptr);
   });
   micro.context->want_loss_alone(captured.batch);
+  captured.hooks.clear();
+  bindings_.strategy().keep_hooks(&captured.hooks);
   captured.seeds = {};
   micro.context->capture_seeds(&captured.seeds);
   std::unique_ptr<device::Graph> graph = device::capture(*capturer_, give);
@@ -145,22 +156,22 @@ void StepGraphs::replay(Captured& captured, weft_step& step, uint32_t index) {
     captured.step.scales.copy_(device::on_device(at::tensor(step.scales, at::kDouble)));
     captured.scales = step.scales;
   }
-  bindings_.strategy().disturb();  // gradients change
-  captured.seeds.replay(*micro.context->seed(), [&] { captured.graph->replay(); });
+  const auto launch = [&] {
+    captured.seeds.replay(*micro.context->seed(), [&] { captured.graph->replay(); });
+    for (const auto& param : bindings_.params()) {
+      const at::Tensor& gradient = captured.gradients[param->index];
+      if (!param->tensor.grad().is_same(gradient)) param->tensor.mutable_grad() = gradient;
+    }
+    bindings_.touch(captured.touched);
+  };
+  step.run_graph(index, launch, captured.hooks);
   ++replays_;
-  for (const auto& param : bindings_.params()) {
-    const at::Tensor& gradient = captured.gradients[param->index];
-    if (!param->tensor.grad().is_same(gradient)) param->tensor.mutable_grad() = gradient;
-  }
-  bindings_.touch(captured.touched);
   // Copies, because the next micro-batch may replay the same graph.
   for (const auto& [term, value] : captured.step.parts) {
     const size_t own = term < step.scales.size() ? term : auxiliary_term(step, captured.names[term]);
     step.reading.add(value.clone(), &step.parts[own]);
   }
-  micro.finished = micro.backward_begun = true;
-  if (std::all_of(step.micro.begin(), step.micro.end(), [](const MicroBatch& m) { return m.finished; }))
-    step.reading.begin();
+  if (all_finished(step)) step.reading.begin();
 }
 
 }  // namespace weft

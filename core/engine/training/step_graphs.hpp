@@ -5,7 +5,8 @@
 // same: the shapes of its fields, the number of positions in the step, the loss scale, and the gradients that
 // it accumulates into. Each such kind runs eagerly once, as warm-up, is captured the next time, and is
 // replayed from then on. The fields, the number of labels and the seeds of dropout are on the device, where
-// each replay gets its own.
+// each replay gets its own. Hooks of the strategy, and with them all communication, are called around a
+// replay.
 #pragma once
 
 #include <functional>
@@ -25,7 +26,8 @@ namespace weft {
 
 class StepGraphs {
  public:
-  // For a strategy that holds whole parameters on one rank. Throws UNIMPLEMENTED if the device has no graphs.
+  // For a strategy that keeps the storage of parameters, without tensor, sequence and pipeline axes. Throws
+  // UNIMPLEMENTED if the device has no graphs.
   //
   // Makes a stream the current one of this thread: no graph can be captured on the default stream, and what
   // autograd keeps of a parameter belongs to the stream that was current when the parameter was bound.
@@ -48,6 +50,7 @@ class StepGraphs {
     std::vector<std::string> names;     // of the terms of `step`, those of auxiliary losses too
     std::vector<at::Tensor> gradients;  // by parameter, in the graph's pool; may be undefined
     std::vector<bool> touched;          // by parameter
+    Strategy::KeptHooks hooks;          // of backward
     nn::GraphSeeds seeds;
     std::unique_ptr<device::Graph> graph;
   };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,19 @@ class Strategy {
     error.check(slot(handle_, arguments..., error), name_);
   }
 
+  // Hooks of a backward, in order, with their arguments.
+  using KeptHooks = std::vector<std::function<void()>>;
+  // Calls a hook of backward, or adds it to what keep_hooks() was given.
+  template <class Slot, class Argument>
+  void hook(Slot slot, Argument* argument) {
+    if (slot == nullptr) return;
+    if (kept_ == nullptr) return call(slot, argument);
+    kept_->push_back([this, slot, argument] { call(slot, argument); });
+  }
+  // Until the next call with null, no hook is called: a micro-batch is captured as a graph.
+  void keep_hooks(KeptHooks* kept) { kept_ = kept; }
+  bool keeps_hooks() const { return kept_ != nullptr; }
+
   // Runs `body`. If it throws after a hook was called or a collective was begun, the strategy cannot be used
   // any more, and later calls throw FAILED_PRECONDITION. A failure before that, as of a batch that is
   // refused, does no harm.
@@ -57,6 +71,7 @@ class Strategy {
   const weft_strategy_api* api_;
   std::string name_;
   weft_strategy* handle_ = nullptr;
+  KeptHooks* kept_ = nullptr;
   bool disturbed_ = false;  // a hook was called or a collective begun since `guarded` began
   std::string failure_;     // text of the first failure; empty if there was none
 };

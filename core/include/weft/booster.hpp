@@ -50,7 +50,8 @@ struct BoosterOptions {
   // value; the first one chooses it (FAILED_PRECONDITION). False leaves libtorch's setting as it is.
   bool allow_tf32 = false;
   // true: forward and backward of a micro-batch of train_step are captured as a CUDA graph, which the host
-  // replays by one call; for models whose steps are short. Needs strategy "none", batches of one shape, no
+  // replays by one call; for models whose steps are short. Needs a strategy that keeps parameters in place
+  // (WEFT_STRATEGY_KEEPS_STORAGE) without tensor, sequence and pipeline axes, batches of one shape, no
   // recomputation, and layers in which the host reads nothing and draws nothing; refused otherwise
   // (UNIMPLEMENTED or FAILED_PRECONDITION), when it is known. Gradients stay allocated. boost() makes another
   // stream of libtorch the current one of its thread.

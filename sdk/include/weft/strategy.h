@@ -136,6 +136,14 @@ typedef struct weft_job_estimate {
   int64_t host; /* how much of what is held is offloaded to host memory */
 } weft_job_estimate;
 
+typedef enum weft_strategy_flag {
+  /* From configure on, every parameter has the storage of a whole tensor at one address, and no hook of a unit
+   * changes what the unit computes with. Then the host may replay a micro-batch as a CUDA graph. It calls
+   * before_forward and after_forward of all units and begin_backward before the replay, and the other hooks
+   * after it. */
+  WEFT_STRATEGY_KEEPS_STORAGE = 1
+} weft_strategy_flag;
+
 /* The functions of a strategy. */
 typedef struct weft_strategy_api {
   uint64_t struct_size;
@@ -209,6 +217,8 @@ typedef struct weft_strategy_api {
    * [no collective] */
   weft_status (*estimate)(const weft_strategy_arguments* arguments, const weft_job_shape* job,
                           weft_job_estimate* out, weft_error* error);
+
+  uint64_t flags; /* of weft_strategy_flag */
 } weft_strategy_api;
 
 /* What get_factory(WEFT_FACTORY_STRATEGY) returns: finds a strategy of the library by its name. */

@@ -41,6 +41,9 @@ class Strategy {
   virtual void values_changed() {}
   virtual void zero_gradients() = 0;
 
+  // Those of weft_strategy_flag that hold for a strategy; it declares its own constant.
+  static constexpr uint64_t kFlags = 0;
+
   // Returns how many ranks the tensor and the pipeline axis leave for the data axes.
   uint32_t data_ranks(const weft_mesh& mesh) const {
     return world_size / (mesh.size[WEFT_AXIS_TENSOR] * mesh.size[WEFT_AXIS_PIPELINE]);
@@ -177,7 +180,8 @@ struct StrategyTable {
         [](weft_strategy* s, weft_error* error) noexcept -> weft_status {
           return guard(error, [&] { self(s).zero_gradients(); });
         },
-        estimate_hook()};
+        estimate_hook(),
+        T::kFlags};
     return &table;
   }
 };

@@ -45,6 +45,8 @@ class DataAxis {
 template <class T>
 class DataParallelStrategy : public Strategy {
  public:
+  static constexpr uint64_t kFlags = WEFT_STRATEGY_KEEPS_STORAGE;
+
   void configure(Training& made) override {
     axis_ = T::data_axis(options);
     axis_->configure(made);
