@@ -64,7 +64,6 @@ Trained train(const World& world, const OnSim& sim, Model model, const JobOption
   Trained trained;
   for (int step = 0; step < kSteps; ++step) {
     const Batch batch = batch_of(step);
-    sim::synchronise(sim.index());
     sim::reset_counters(sim.index());
     trained.losses.push_back(job.train_step(batch).loss);
     trained.launches.push_back(sim::counters(sim.index()).launches);
