@@ -55,9 +55,10 @@ void add_train(CLI::App& application) {
           "Compare the ranks (parameters and sums of gradients) also in every N-th step; default 0: only in "
           "the first two steps and before each save; -1: in no step and before no save")
       .device_flags()
-      .flag("--enable-cuda-graph", "enable_cuda_graph",
-            "Capture forward and backward as a CUDA graph and replay it, for short steps: with batches of one "
-            "shape and a strategy that keeps parameters in place, such as none, torch_ddp or low_level_zero")
+      .flag(
+          "--enable-cuda-graph", "enable_cuda_graph",
+          "Capture forward and backward as a CUDA graph and replay it, for short steps: with batches of one "
+          "shape and a strategy that leaves parameters where they are")
       .text("--save", "save",
             "Folder in which to save the model and training_state/ at the end; this job alone may save there")
       .integer("--save-every", "save_every", "Also save to step-N/ in that folder every N steps")

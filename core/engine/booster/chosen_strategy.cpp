@@ -19,8 +19,8 @@ void check_graphs_are_possible(const ChosenStrategy& chosen) {
   if (!keeps)
     fail(WEFT_UNIMPLEMENTED,
          "enable_cuda_graph is true, but strategy {} gives parameters another storage while a step runs, and "
-         "a graph repeats the addresses of its capture; take a strategy that keeps them, such as none, "
-         "torch_ddp or low_level_zero",
+         "a graph repeats the addresses of its capture; take none or another strategy that keeps them "
+         "(sdk/docs/devices.md)",
          chosen.name);
   const HostOptions& host = chosen.host;
   const std::pair<const char*, int64_t> sizes[] = {{"tp_size", host.plan_flags.tensor},
