@@ -136,6 +136,7 @@ typedef struct weft_job_estimate {
   int64_t host; /* how much of what is held is offloaded to host memory */
 } weft_job_estimate;
 
+/* What a strategy promises. */
 typedef enum weft_strategy_flag {
   /* From configure on, every parameter has the storage of a whole tensor at one address, and no hook of a unit
    * changes what the unit computes with. Then the host may replay a micro-batch as a CUDA graph. It calls
