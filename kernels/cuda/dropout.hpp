@@ -8,10 +8,10 @@
 
 namespace weft::kernels::cuda {
 
-// The seed of a mask: what is at `place` on the device when the kernel runs, or `number` if that is null.
+// The seed of a mask: what `address` on the device holds when the kernel runs, or `number` if that is null.
 struct MaskSeed {
   uint64_t number = 0;
-  const int64_t* place = nullptr;
+  const int64_t* address = nullptr;
 };
 
 // y = x mask scale, or residual + x mask scale unless `residual` is null, with the mask that bernoulli()

@@ -166,8 +166,8 @@ at::Tensor column_sums(const at::Tensor& x) {
   return sums;
 }
 
-gpu::MaskSeed mask_seed(int64_t seed, const std::optional<at::Tensor>& place) {
-  return {static_cast<uint64_t>(seed), place ? place->const_data_ptr<int64_t>() : nullptr};
+gpu::MaskSeed mask_seed(int64_t seed, const std::optional<at::Tensor>& seed_tensor) {
+  return {static_cast<uint64_t>(seed), seed_tensor ? seed_tensor->const_data_ptr<int64_t>() : nullptr};
 }
 
 at::Tensor dropped(const at::Tensor& residual, const at::Tensor& x, gpu::MaskSeed seed, double kept,
@@ -182,20 +182,21 @@ at::Tensor dropped(const at::Tensor& residual, const at::Tensor& x, gpu::MaskSee
 }
 
 std::tuple<at::Tensor, at::Tensor> dropout(const std::optional<at::Tensor>& residual, const at::Tensor& x,
-                                           int64_t seed, const std::optional<at::Tensor>& place, double kept,
-                                           double scale) {
-  return {dropped(residual.value_or(at::Tensor()), x, mask_seed(seed, place), kept, scale),
+                                           int64_t seed, const std::optional<at::Tensor>& seed_tensor,
+                                           double kept, double scale) {
+  return {dropped(residual.value_or(at::Tensor()), x, mask_seed(seed, seed_tensor), kept, scale),
           at::empty({0}, x.options().dtype(at::kByte))};
 }
 
 at::Tensor dropout_backward(const at::Tensor& dy, const at::Tensor&, int64_t seed,
-                            const std::optional<at::Tensor>& place, double kept, double scale) {
-  return dropped({}, dy, mask_seed(seed, place), kept, scale);
+                            const std::optional<at::Tensor>& seed_tensor, double kept, double scale) {
+  return dropped({}, dy, mask_seed(seed, seed_tensor), kept, scale);
 }
 
-void bernoulli(at::Tensor values, int64_t seed, const std::optional<at::Tensor>& place, double kept) {
+void bernoulli(at::Tensor values, int64_t seed, const std::optional<at::Tensor>& seed_tensor, double kept) {
   const c10::DeviceGuard guard(values.device());
-  gpu::bernoulli(values.numel(), mask_seed(seed, place), kept, values.mutable_data_ptr<uint8_t>(), stream());
+  gpu::bernoulli(values.numel(), mask_seed(seed, seed_tensor), kept, values.mutable_data_ptr<uint8_t>(),
+                 stream());
 }
 
 kernels::CrossEntropyRows rows_of(int64_t classes, const at::Tensor& labels) {

@@ -65,7 +65,7 @@ TEST(DropoutOnHost, GivesTheResultsOfTheCpu) {
   });
 }
 
-TEST(DropoutOnHost, ReadsTheSeedOfAPlaceWhenItRuns) {
+TEST(DropoutOnHost, ReadsItsSeedFromTheDeviceWhenItRuns) {
   Buffer<int64_t> place(1);
   Buffer<uint8_t> values(5000);
   Buffer<float> x(std::vector<float>(5000, 1)), y(5000);

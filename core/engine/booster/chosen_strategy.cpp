@@ -13,7 +13,7 @@ namespace weft {
 
 namespace {
 
-void check_graphs_are_possible(const ChosenStrategy& chosen) {
+void check_allows_graphs(const ChosenStrategy& chosen) {
   const bool keeps = WEFT_HAS_FIELD(chosen.api, weft_strategy_api, flags) &&
                      (chosen.api->flags & WEFT_STRATEGY_KEEPS_STORAGE) != 0;
   if (!keeps)
@@ -34,9 +34,7 @@ void check_graphs_are_possible(const ChosenStrategy& chosen) {
            name, size);
 }
 
-}  // namespace
-
-ChosenStrategy choose_strategy(const BoosterOptions& booster) {
+ChosenStrategy find_strategy(const BoosterOptions& booster) {
   ChosenStrategy chosen;
   nlohmann::json given =
       parse_json(booster.options.empty() ? "{}" : booster.options, "options of the strategy");
@@ -46,7 +44,6 @@ ChosenStrategy choose_strategy(const BoosterOptions& booster) {
     chosen.options = Options(OptionTable(), given, "no strategy (\"none\")");
     chosen.host = host_options(booster, OptionTable(), chosen.options);
     chosen.identity = "none";
-    if (booster.enable_cuda_graph) check_graphs_are_possible(chosen);
     return chosen;
   }
   const weft_loaded loaded = load_plugin("strategy", booster.strategy);
@@ -67,7 +64,14 @@ ChosenStrategy choose_strategy(const BoosterOptions& booster) {
     fail(WEFT_FAILED_PRECONDITION, "plugin {} says that it provides strategy \"{}\", but makes none",
          view(loaded.path), chosen.name);
   chosen.identity = plugin_identity(loaded);
-  if (booster.enable_cuda_graph) check_graphs_are_possible(chosen);
+  return chosen;
+}
+
+}  // namespace
+
+ChosenStrategy choose_strategy(const BoosterOptions& booster) {
+  ChosenStrategy chosen = find_strategy(booster);
+  if (booster.enable_cuda_graph) check_allows_graphs(chosen);
   return chosen;
 }
 

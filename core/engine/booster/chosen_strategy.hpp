@@ -18,7 +18,8 @@ struct ChosenStrategy {
 };
 
 // Loads the plugin of the booster's strategy; "none" is one rank without a plugin. Throws the errors of the
-// plugin loader and of the option table.
+// plugin loader and of the option table, and UNIMPLEMENTED if enable_cuda_graph is true, but the strategy or
+// its axes do not allow it.
 ChosenStrategy choose_strategy(const BoosterOptions& booster);
 
 }  // namespace weft

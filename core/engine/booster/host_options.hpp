@@ -36,7 +36,7 @@ std::string resolve_precision(const BoosterOptions& booster);
 // BoosterOptions::allow_tf32 would have no effect.
 void check_tf32_has_effect(const BoosterOptions& booster, const std::string& precision);
 
-// Throws UNIMPLEMENTED if BoosterOptions::enable_cuda_graph cannot be honoured under any strategy.
+// Throws UNIMPLEMENTED if BoosterOptions::enable_cuda_graph cannot be honoured, whatever the strategy.
 void check_graphs_are_possible(const BoosterOptions& booster);
 
 // Reads the host's options from the booster and from `options` of the strategy, which `table` lists. Throws

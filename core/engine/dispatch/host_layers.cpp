@@ -145,17 +145,17 @@ at::Tensor masked(const at::Tensor& residual, const at::Tensor& x, const at::Ten
   return y;
 }
 
-void bernoulli(at::Tensor values, int64_t seed, const std::optional<at::Tensor>& place, double kept) {
-  const int64_t number = place ? *place->const_data_ptr<int64_t>() : seed;
+void bernoulli(at::Tensor values, int64_t seed, const std::optional<at::Tensor>& seed_tensor, double kept) {
+  const int64_t number = seed_tensor ? *seed_tensor->const_data_ptr<int64_t>() : seed;
   kernels::bernoulli(values.numel(), static_cast<uint64_t>(number), kept, values.mutable_data_ptr<uint8_t>());
 }
 
 // Keeps one byte per element: a processor draws the numbers more slowly than it reads them.
 std::tuple<at::Tensor, at::Tensor> dropout(const std::optional<at::Tensor>& residual, const at::Tensor& x,
-                                           int64_t seed, const std::optional<at::Tensor>& place, double kept,
-                                           double scale) {
+                                           int64_t seed, const std::optional<at::Tensor>& seed_tensor,
+                                           double kept, double scale) {
   const at::Tensor mask = at::empty(x.sizes(), x.options().dtype(at::kByte));
-  bernoulli(mask, seed, place, kept);
+  bernoulli(mask, seed, seed_tensor, kept);
   return {masked(residual.value_or(at::Tensor()), x, mask, scale), mask};
 }
 

@@ -20,7 +20,7 @@ at::Tensor drawn_mask(const at::Tensor& x, const MaskSeed& seed, double kept) {
   const bool there = has_kernel<operators::Bernoulli>(x);
   const at::Tensor mask =
       at::empty(x.sizes(), at::TensorOptions(there ? x.device() : device::kHost).dtype(at::kByte));
-  call<operators::Bernoulli>(mask, seed.number, seed.place, kept);
+  call<operators::Bernoulli>(mask, seed.number, seed.tensor, kept);
   return there ? mask : mask.to(x.device());
 }
 
@@ -30,8 +30,8 @@ class FusedDropout : public torch::autograd::Function<FusedDropout> {
   static at::Tensor forward(torch::autograd::AutogradContext* context,
                             const std::optional<at::Tensor>& residual, const at::Tensor& x,
                             const MaskSeed& seed, double kept, double scale) {
-    const auto [y, mask] = call<operators::Dropout>(residual, x, seed.number, seed.place, kept, scale);
-    context->save_for_backward({mask, seed.place.value_or(at::Tensor())});
+    const auto [y, mask] = call<operators::Dropout>(residual, x, seed.number, seed.tensor, kept, scale);
+    context->save_for_backward({mask, seed.tensor.value_or(at::Tensor())});
     context->saved_data["seed"] = seed.number;
     context->saved_data["kept"] = kept;
     context->saved_data["scale"] = scale;
@@ -45,7 +45,7 @@ class FusedDropout : public torch::autograd::Function<FusedDropout> {
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor& mask = saved[0];
     MaskSeed seed = {context->saved_data["seed"].toInt(), {}};
-    if (saved[1].defined()) seed.place = saved[1];
+    if (saved[1].defined()) seed.tensor = saved[1];
     const double kept = context->saved_data["kept"].toDouble();
     const double scale = context->saved_data["scale"].toDouble();
     torch::autograd::variable_list result(5);
@@ -56,7 +56,7 @@ class FusedDropout : public torch::autograd::Function<FusedDropout> {
       result[1] = dy * (factors.to(dy.scalar_type()) * scale);
     } else {
       result[1] =
-          call<operators::DropoutBackward>(dy.contiguous(), mask, seed.number, seed.place, kept, scale);
+          call<operators::DropoutBackward>(dy.contiguous(), mask, seed.number, seed.tensor, kept, scale);
     }
     return result;
   }

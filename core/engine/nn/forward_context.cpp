@@ -95,7 +95,7 @@ uint64_t drawn_seed(uint64_t stream) {
 MaskSeed drawn_mask_seed(uint64_t stream) {
   GraphSeeds* const graph = running != nullptr ? running->context().graph_seeds() : nullptr;
   if (graph == nullptr) return {static_cast<int64_t>(drawn_seed(stream)), {}};
-  return {0, graph->place_of(running->draw(), kGolden * stream)};
+  return {0, graph->tensor_of(running->draw(), kGolden * stream)};
 }
 
 at::Generator drawn_generator(uint64_t stream) {

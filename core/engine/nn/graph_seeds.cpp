@@ -19,22 +19,22 @@ constexpr RunningUnit::Draw kOfTheGenerator = {UINT64_MAX, 1};  // no unit has t
 
 }  // namespace
 
-at::Tensor GraphSeeds::place_of(RunningUnit::Draw draw, uint64_t offset) {
-  const size_t at = places_.size() % kSeedsOfABlock;
+at::Tensor GraphSeeds::tensor_of(RunningUnit::Draw draw, uint64_t offset) {
+  const size_t at = seeds_.size() % kSeedsOfABlock;
   if (at == 0)
     blocks_.push_back(at::empty({static_cast<int64_t>(kSeedsOfABlock)},
                                 at::TensorOptions(device::current().place()).dtype(at::kLong)));
-  places_.push_back({draw, offset});
+  seeds_.push_back({draw, offset});
   return blocks_.back().narrow(0, static_cast<int64_t>(at), 1);
 }
 
 void GraphSeeds::replay(uint64_t seed, const std::function<void()>& launch) const {
   for (size_t b = 0; b < blocks_.size(); ++b) {
-    std::vector<int64_t> seeds;
-    const size_t end = std::min(places_.size(), (b + 1) * kSeedsOfABlock);
+    std::vector<int64_t> values;
+    const size_t end = std::min(seeds_.size(), (b + 1) * kSeedsOfABlock);
     for (size_t i = b * kSeedsOfABlock; i < end; ++i)
-      seeds.push_back(static_cast<int64_t>(places_[i].draw.value(seed) + places_[i].offset));
-    blocks_[b].narrow(0, 0, static_cast<int64_t>(seeds.size())).copy_(device::on_device(at::tensor(seeds)));
+      values.push_back(static_cast<int64_t>(seeds_[i].draw.value(seed) + seeds_[i].offset));
+    blocks_[b].narrow(0, 0, static_cast<int64_t>(values.size())).copy_(device::on_device(at::tensor(values)));
   }
   std::optional<device::KeepRandomState> before;
   if (uses_generator_) {

@@ -1,6 +1,6 @@
-// The random numbers of a captured micro-batch. A graph repeats its launches with the arguments of the
-// capture, so kernels read the seeds of their masks from the device, where each replay has other ones: those
-// that an eager micro-batch would have drawn.
+// The seeds of dropout in a CUDA graph. A replay repeats the kernel arguments of the capture, so kernels read
+// their seeds from device memory, which is filled before each replay with those that an eager micro-batch
+// would have drawn.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,9 @@ namespace weft::nn {
 
 class GraphSeeds {
  public:
-  // Returns the place, one int64 on the device, of the seed that `draw` gives plus `offset`.
-  at::Tensor place_of(RunningUnit::Draw draw, uint64_t offset);
+  // Returns one int64 on the device, which is filled before each replay with the seed of `draw` plus
+  // `offset`.
+  at::Tensor tensor_of(RunningUnit::Draw draw, uint64_t offset);
   // Notes that operations of libtorch draw from the device's generator, as dropout inside of a fused
   // attention does.
   void use_generator() { uses_generator_ = true; }
@@ -25,11 +26,11 @@ class GraphSeeds {
   void replay(uint64_t seed, const std::function<void()>& launch) const;
 
  private:
-  struct Place {
+  struct Seed {
     RunningUnit::Draw draw;
     uint64_t offset;
   };
-  std::vector<Place> places_;       // in the order of `blocks_`
+  std::vector<Seed> seeds_;         // in the order of `blocks_`
   std::vector<at::Tensor> blocks_;  // each has room for as many seeds
   bool uses_generator_ = false;
 };

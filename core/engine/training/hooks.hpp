@@ -43,8 +43,9 @@ class Hooks {
   // of weights that layers have left in the first.
   void finish_backward(const weft_backward_info& info, const ForwardRecord& record);
 
-  // For a micro-batch that is captured as a graph: the hooks that come before its replay, and those after
-  // `launch`, which replays it. Between them, Strategy::keep_hooks() may keep `after` for the first time.
+  // The hooks of a micro-batch whose forward and backward are a CUDA graph. before_graph() calls the forward
+  // hooks of all units. run_graph() calls begin_backward, then `launch`, which replays the graph, then
+  // `after`, the hooks that Strategy::keep_hooks() kept during the capture, and end_backward.
   void before_graph(const std::vector<std::unique_ptr<weft_unit>>& units);
   void run_graph(const weft_backward_info& info, const std::function<void()>& launch,
                  const Strategy::KeptHooks& after);

@@ -34,16 +34,17 @@ class Strategy {
     error.check(slot(handle_, arguments..., error), name_);
   }
 
-  // Hooks of a backward, in order, with their arguments.
+  // Calls of hooks that were put off, in order.
   using KeptHooks = std::vector<std::function<void()>>;
-  // Calls a hook of backward, or adds it to what keep_hooks() was given.
+  // Calls a backward hook, or puts the call off while keep_hooks() is in effect.
   template <class Slot, class Argument>
   void hook(Slot slot, Argument* argument) {
     if (slot == nullptr) return;
     if (kept_ == nullptr) return call(slot, argument);
     kept_->push_back([this, slot, argument] { call(slot, argument); });
   }
-  // Until the next call with null, no hook is called: a micro-batch is captured as a graph.
+  // Puts off the calls of backward hooks to `kept`, until it is called with null. While a CUDA graph is
+  // captured no kernel runs, so there are no gradients yet that a strategy could reduce.
   void keep_hooks(KeptHooks* kept) { kept_ = kept; }
   bool keeps_hooks() const { return kept_ != nullptr; }
 

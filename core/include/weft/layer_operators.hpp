@@ -108,28 +108,28 @@ struct ColumnSums {
 
 // Dropout: y = x mask scale, or residual + x mask scale. The mask keeps an element with the probability
 // `kept`; its bits follow from the seed alone and are those of Bernoulli on every device. `seed` is a uint64
-// in the bits of an int64; if `place` is given, one int64 on the device, the kernel reads the seed from there
-// instead. `mask` is what backward needs: 0 and 1 as uint8, in the shape of x, or a tensor
-// without elements if backward draws the mask again.
+// in the bits of an int64; if `seed_tensor` is given, one int64 on the device, the kernel reads the seed from
+// it instead. `mask` is what backward needs: 0 and 1 as uint8, in the shape of x, or a tensor without
+// elements if backward draws the mask again.
 struct Dropout {
   static constexpr const char* kName = "weft::dropout";
   static constexpr const char* kSchema =
-      "weft::dropout(Tensor? residual, Tensor x, int seed, Tensor? place, float kept, float scale)"
+      "weft::dropout(Tensor? residual, Tensor x, int seed, Tensor? seed_tensor, float kept, float scale)"
       " -> (Tensor y, Tensor mask)";
   using Signature = std::tuple<at::Tensor, at::Tensor>(const std::optional<at::Tensor>& residual,
                                                        const at::Tensor& x, int64_t seed,
-                                                       const std::optional<at::Tensor>& place, double kept,
-                                                       double scale);
+                                                       const std::optional<at::Tensor>& seed_tensor,
+                                                       double kept, double scale);
 };
 
 // dx = dy mask scale, with the arguments of the forward and what it returned as mask.
 struct DropoutBackward {
   static constexpr const char* kName = "weft::dropout_backward";
   static constexpr const char* kSchema =
-      "weft::dropout_backward(Tensor dy, Tensor mask, int seed, Tensor? place, float kept, float scale)"
+      "weft::dropout_backward(Tensor dy, Tensor mask, int seed, Tensor? seed_tensor, float kept, float scale)"
       " -> Tensor";
   using Signature = at::Tensor(const at::Tensor& dy, const at::Tensor& mask, int64_t seed,
-                               const std::optional<at::Tensor>& place, double kept, double scale);
+                               const std::optional<at::Tensor>& seed_tensor, double kept, double scale);
 };
 
 // Fills values (uint8) with 1 with the probability `kept`, otherwise with 0 (kernels/formula/dropout.hpp).
@@ -137,8 +137,8 @@ struct DropoutBackward {
 struct Bernoulli {
   static constexpr const char* kName = "weft::bernoulli_";
   static constexpr const char* kSchema =
-      "weft::bernoulli_(Tensor(a!) values, int seed, Tensor? place, float kept) -> ()";
-  using Signature = void(at::Tensor values, int64_t seed, const std::optional<at::Tensor>& place,
+      "weft::bernoulli_(Tensor(a!) values, int seed, Tensor? seed_tensor, float kept) -> ()";
+  using Signature = void(at::Tensor values, int64_t seed, const std::optional<at::Tensor>& seed_tensor,
                          double kept);
 };
 

@@ -136,12 +136,12 @@ typedef struct weft_job_estimate {
   int64_t host; /* how much of what is held is offloaded to host memory */
 } weft_job_estimate;
 
-/* What a strategy promises. */
+/* Properties of a strategy. */
 typedef enum weft_strategy_flag {
-  /* From configure on, every parameter has the storage of a whole tensor at one address, and no hook of a unit
-   * changes what the unit computes with. Then the host may replay a micro-batch as a CUDA graph. It calls
-   * before_forward and after_forward of all units and begin_backward before the replay, and the other hooks
-   * after it. */
+  /* From configure on, every parameter is a whole tensor whose storage stays at one address. The host may then
+   * replay forward and backward of a micro-batch as a CUDA graph: it calls before_forward and after_forward of
+   * all units and begin_backward before the replay, and the other hooks after it. None of them may rely on
+   * running between the units. */
   WEFT_STRATEGY_KEEPS_STORAGE = 1
 } weft_strategy_flag;
 

@@ -197,7 +197,7 @@ TEST(SimGraphs, CountAuxiliaryLosses) {
   });
 }
 
-TEST(SimGraphs, TrainEveryFamily) {
+TEST(SimGraphs, TrainModelsOfSixFamilies) {
   on_sim_ranks(1, [](World& world) {
     const OnSim sim(world);
     const std::map<std::string, Trial> trials = {

@@ -92,8 +92,8 @@ class ForwardContext {
   void know_gradient_of_loss(std::string name, double gradient) {
     gradients_of_loss_.emplace_back(std::move(name), gradient);
   }
-  // What takes the seeds while this forward is captured as a graph, otherwise null. It must outlive the
-  // context. Layers call drawn_mask_seed().
+  // Where the seeds of dropout masks are while this forward is captured as a CUDA graph, otherwise null. It
+  // must outlive the context. Layers call drawn_mask_seed().
   GraphSeeds* graph_seeds() const { return graph_seeds_; }
   void capture_seeds(GraphSeeds* seeds) { graph_seeds_ = seeds; }
   // What units keep for each other, and for the loss and the outputs.
@@ -162,11 +162,11 @@ class RunningUnit {
 // Streams are seeds that differ although these numbers are the same, for ranks that draw different values.
 uint64_t drawn_seed(uint64_t stream = 0);
 
-// The seed of a mask that kernels draw: a number or, while a graph is captured, the place where each replay
-// has another one.
+// The seed of a dropout mask: a number, or while a CUDA graph is captured a tensor, which is filled with
+// another seed before each replay.
 struct MaskSeed {
-  int64_t number = 0;               // a uint64 in the bits of an int64
-  std::optional<at::Tensor> place;  // on the device, one int64
+  int64_t number = 0;                // a uint64 in the bits of an int64
+  std::optional<at::Tensor> tensor;  // one int64 on the device
 };
 // Returns drawn_seed() in this form.
 MaskSeed drawn_mask_seed(uint64_t stream = 0);
