@@ -112,6 +112,13 @@ TEST(RunRanks, PrintsTheFirstReportOnly) {
   EXPECT_EQ(without_places(output.error), "weft: run: rank 1 failed: disk is full\n      try another\n");
 }
 
+// Such as one that takes long to unload its libraries. The launcher kills it, which is not how it failed.
+TEST(RunRanks, EndsWithOneIfARankReportsAFailureAndDoesNotEnd) {
+  const Output output = run_steps(2, {"0:wait", "1:ignore=15,report=disk is full,wait"});
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_EQ(without_places(output.error), "weft: run: rank 1 failed: disk is full\n");
+}
+
 TEST(RunRanks, SaysWhatARankWasDoingWhenItFailed) {
   const Output output = run_steps(1, {"doing=in the save to out,report=disk is full,exit=4"});
   EXPECT_EQ(without_places(output.error), "weft: run: rank 0 failed in the save to out: disk is full\n");
