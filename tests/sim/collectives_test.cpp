@@ -2,6 +2,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <chrono>
+#include <future>
 #include <thread>
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -54,6 +55,11 @@ void expect_all(const at::Tensor& tensor, double value) {
   EXPECT_TRUE(tensor.eq(value).all().item<bool>()) << tensor.cpu();
 }
 
+// What another rank does without this one.
+void expect_soon(std::promise<void>& event) {
+  EXPECT_EQ(event.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+}
+
 TEST_F(Collectives, ComputeOnAllRanks) {
   on_ranks(3, [](const Rank& rank) {
     Tensors sum{rank.filled(1000, rank.number + 1)};
@@ -104,13 +110,13 @@ TEST_F(Collectives, AreNotRecordedByTheProcess) {
 }
 
 TEST_F(Collectives, DoNotMakeTheHostWait) {
-  on_ranks(2, [](const Rank& rank) {
+  std::promise<void> went_on;
+  on_ranks(2, [&](const Rank& rank) {
     Tensors tensor{rank.filled(1000, 1)};
-    if (rank.number == 1) std::this_thread::sleep_for(milliseconds(500));
-    const auto begin = std::chrono::steady_clock::now();
+    if (rank.number == 1) expect_soon(went_on);
     const auto first = rank.group->allreduce(tensor), second = rank.group->allreduce(tensor);
     second->wait();
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(300));
+    if (rank.number == 0) went_on.set_value();
     EXPECT_EQ(counters(rank.place.index()).host_waits, 0);
     expect_all(tensor[0], 4);
     EXPECT_TRUE(first->isSuccess());
@@ -230,13 +236,11 @@ TEST_F(Collectives, ExchangeMessagesInAGroup) {
 }
 
 TEST_F(Collectives, NameTheOneThatFailed) {
+  std::promise<void> failed;
   on_ranks(
       2,
-      [](const Rank& rank) {
-        if (rank.number == 1) {
-          std::this_thread::sleep_for(milliseconds(1500));
-          return;
-        }
+      [&](const Rank& rank) {
+        if (rank.number == 1) return expect_soon(failed);
         Tensors tensor{rank.filled(256, 1)};
         const auto work = rank.group->allreduce(tensor);
         work->wait();
@@ -244,30 +248,26 @@ TEST_F(Collectives, NameTheOneThatFailed) {
         EXPECT_TRUE(work->isCompleted());
         EXPECT_FALSE(work->isSuccess());
         EXPECT_TRUE(work->exception() != nullptr);
+        failed.set_value();
       },
       milliseconds(500));
 }
 
 TEST_F(Collectives, FailWhenTheyAreAborted) {
-  on_ranks(
-      2,
-      [](const Rank& rank) {
-        if (rank.number == 1) {
-          std::this_thread::sleep_for(milliseconds(1500));
-          return;
-        }
-        Tensors tensor{rank.filled(256, 1)};
-        const auto work = rank.group->allreduce(tensor), next = rank.group->allreduce(tensor);
-        EXPECT_FALSE(work->isCompleted());
-        rank.group->abort();
-        work->wait();
-        next->wait();
-        expect_throw("sim: all_reduce failed: aborted", [&] { tensor[0].add(1); });
-        EXPECT_FALSE(next->isSuccess());
-        expect_throw("not started, the communicator was aborted before",
-                     [&] { rank.group->allreduce(tensor); });
-      },
-      milliseconds(1000));
+  std::promise<void> aborted;
+  on_ranks(2, [&](const Rank& rank) {
+    if (rank.number == 1) return expect_soon(aborted);
+    Tensors tensor{rank.filled(256, 1)};
+    const auto work = rank.group->allreduce(tensor), next = rank.group->allreduce(tensor);
+    EXPECT_FALSE(work->isCompleted());
+    rank.group->abort();
+    work->wait();
+    next->wait();
+    expect_throw("sim: all_reduce failed: aborted", [&] { tensor[0].add(1); });
+    EXPECT_FALSE(next->isSuccess());
+    expect_throw("not started, the communicator was aborted before", [&] { rank.group->allreduce(tensor); });
+    aborted.set_value();
+  });
 }
 
 // A step with data parallelism, whose reductions begin while backward goes on. Returns its simulated time.

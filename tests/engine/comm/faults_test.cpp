@@ -73,7 +73,7 @@ TEST(DeadPeer, EndsTheWaitOfTheOthers) {
                           " of 3: all_reduce of 4000 bytes: a peer closed");
     const std::string again = error_of([&] { group.all_gather(whole, tensor).wait(); });
     expect_says(again, "the group has failed before: all_reduce of 4000 bytes: a peer closed");
-    EXPECT_LT(Clock::now() - begin, seconds(5));
+    EXPECT_LT(Clock::now() - begin, seconds(20));
   });
   EXPECT_EQ(outcomes[2].how, "killed by signal 9 (Killed)");
   expect_passed(outcomes[0]);
@@ -148,7 +148,7 @@ TEST(Launch, NamesTheRanksThatDidNotCome) {
 std::string without_master(const std::string& host, int port, milliseconds timeout = kShort) {
   const auto begin = Clock::now();
   const std::string text = error_of([&] { launch(1, 2, host, port, timeout); });
-  EXPECT_LT(Clock::now() - begin, timeout + seconds(2));
+  EXPECT_LT(Clock::now() - begin, timeout + seconds(8));
   EXPECT_GE(Clock::now() - begin, timeout);
   expect_says(text, "launch: rank 1 of 2 (pid ");
   EXPECT_EQ(text.find('\n'), std::string::npos) << text;

@@ -192,7 +192,7 @@ TEST(PipelineStages, EndWhenOneIsKilledInAnyPhase) {
       };
       const auto begin = Clock::now();
       EXPECT_ERROR(training->run_step(toy_micro_batches(4)), WEFT_UNAVAILABLE, "communicator");
-      EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+      EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
     });
     for (size_t rank = 0; rank < outcomes.size(); ++rank)
       EXPECT_EQ(outcomes[rank].passed, rank != 1)
