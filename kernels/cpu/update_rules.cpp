@@ -135,45 +135,39 @@ WEFT_DISPATCH_TYPES(squares_pass, (int64_t n, const float* g, double* columns, d
                     (int64_t n, const double* g, double* columns, double* sum), (n, g, columns, sum))
 
 template <InstructionSet, class T>
-WEFT_INLINE void scaled_average_pass_body(int64_t n, T* __restrict m, const T* __restrict g,
-                                          const T* __restrict c, double row, double kept) {
-  const T beta = static_cast<T>(kept), rate = static_cast<T>((1 - kept) * row);
-  for (int64_t i = 0; i < n; ++i) m[i] = beta * m[i] + rate * (g[i] * c[i]);
+WEFT_INLINE void factored_average_pass_body(int64_t n, T* __restrict m, const T* __restrict g,
+                                            const T* __restrict c, T rate, T beta) {
+  for (int64_t i = 0; i < n; ++i) factored_average_element(rate, beta, g[i], c[i], m[i]);
 }
-WEFT_DISPATCH_TYPES(scaled_average_pass,
-                    (int64_t n, float* m, const float* g, const float* c, double row, double beta),
-                    (int64_t n, double* m, const double* g, const double* c, double row, double beta),
-                    (n, m, g, c, row, beta))
+WEFT_DISPATCH_TYPES(factored_average_pass,
+                    (int64_t n, float* m, const float* g, const float* c, float rate, float beta),
+                    (int64_t n, double* m, const double* g, const double* c, double rate, double beta),
+                    (n, m, g, c, rate, beta))
 
 template <InstructionSet, class T>
-WEFT_INLINE void instability_pass_body(int64_t n, const T* __restrict m, const T* __restrict g,
-                                       const T* __restrict c, double factor, double* __restrict columns,
-                                       double* sum) {
-  const T row = static_cast<T>(factor);
-  const auto term = [&](int64_t i) {
-    const T difference = row * (g[i] * c[i]) - m[i];
-    return difference * difference;
-  };
+WEFT_INLINE void instabilities_pass_body(int64_t n, const T* __restrict m, const T* __restrict g,
+                                         const T* __restrict c, T rate, double* __restrict columns,
+                                         double* sum) {
+  const auto term = [&](int64_t i) { return instability(rate, g[i], c[i], m[i]); };
   for (int64_t i = 0; i < n; ++i) columns[i] += static_cast<double>(term(i));
   *sum = sum_of<T>(n, term);
 }
-WEFT_DISPATCH_TYPES(instability_pass,
-                    (int64_t n, const float* m, const float* g, const float* c, double row, double* columns,
+WEFT_DISPATCH_TYPES(instabilities_pass,
+                    (int64_t n, const float* m, const float* g, const float* c, float rate, double* columns,
                      double* sum),
-                    (int64_t n, const double* m, const double* g, const double* c, double row,
+                    (int64_t n, const double* m, const double* g, const double* c, double rate,
                      double* columns, double* sum),
-                    (n, m, g, c, row, columns, sum))
+                    (n, m, g, c, rate, columns, sum))
 
 template <InstructionSet, class T>
-WEFT_INLINE void scaled_step_pass_body(int64_t n, T* __restrict w, const T* __restrict g,
-                                       const T* __restrict c, double row, double kept) {
-  const T keep = static_cast<T>(kept), rate = static_cast<T>(row);
-  for (int64_t i = 0; i < n; ++i) w[i] = keep * w[i] - rate * (g[i] * c[i]);
+WEFT_INLINE void factored_step_pass_body(int64_t n, T* __restrict w, const T* __restrict g,
+                                         const T* __restrict c, T rate, T keep) {
+  for (int64_t i = 0; i < n; ++i) factored_step_element(rate, keep, g[i], c[i], w[i]);
 }
-WEFT_DISPATCH_TYPES(scaled_step_pass,
-                    (int64_t n, float* w, const float* g, const float* c, double row, double keep),
-                    (int64_t n, double* w, const double* g, const double* c, double row, double keep),
-                    (n, w, g, c, row, keep))
+WEFT_DISPATCH_TYPES(factored_step_pass,
+                    (int64_t n, float* w, const float* g, const float* c, float rate, float keep),
+                    (int64_t n, double* w, const double* g, const double* c, double rate, double keep),
+                    (n, w, g, c, rate, keep))
 
 // Adds up pass(first, last, sums) over ranges, in the order of the ranges whatever thread is first.
 template <size_t N, class Pass>
@@ -246,20 +240,20 @@ double scaled_squares(int64_t n, const T* g, const T* c) {
 }
 
 template <class T>
-void scaled_average(int64_t n, T* m, const T* g, const T* c, double row, double beta) {
-  scaled_average_pass(n, m, g, c, row, beta);
+void factored_average(int64_t n, T* m, const T* g, const T* c, T rate, T beta) {
+  factored_average_pass(n, m, g, c, rate, beta);
 }
 
 template <class T>
-double instability(int64_t n, const T* m, const T* g, const T* c, double row, double* columns) {
+double instabilities(int64_t n, const T* m, const T* g, const T* c, T rate, double* columns) {
   double sum = 0;
-  instability_pass(n, m, g, c, row, columns, &sum);
+  instabilities_pass(n, m, g, c, rate, columns, &sum);
   return sum;
 }
 
 template <class T>
-void scaled_step(int64_t n, T* w, const T* g, const T* c, double row, double keep) {
-  scaled_step_pass(n, w, g, c, row, keep);
+void factored_step(int64_t n, T* w, const T* g, const T* c, T rate, T keep) {
+  factored_step_pass(n, w, g, c, rate, keep);
 }
 
 #define WEFT_INSTANTIATE(T)                                                               \
@@ -270,9 +264,9 @@ void scaled_step(int64_t n, T* w, const T* g, const T* c, double row, double kee
   template double sum_of_squares(int64_t, const T*);                                      \
   template double squares(int64_t, const T*, double*);                                    \
   template double scaled_squares(int64_t, const T*, const T*);                            \
-  template void scaled_average(int64_t, T*, const T*, const T*, double, double);          \
-  template double instability(int64_t, const T*, const T*, const T*, double, double*);    \
-  template void scaled_step(int64_t, T*, const T*, const T*, double, double);
+  template void factored_average(int64_t, T*, const T*, const T*, T, T);                  \
+  template double instabilities(int64_t, const T*, const T*, const T*, T, double*);       \
+  template void factored_step(int64_t, T*, const T*, const T*, T, T);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)
 

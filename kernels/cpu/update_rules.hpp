@@ -27,9 +27,8 @@ void lamb_step(int64_t n, T* w, const T* m, const T* v, const LambOptions& optio
 template <class T>
 double sum_of_squares(int64_t n, const T* x);
 
-// The pieces of Adafactor (Shazeer, Stern 2018, arXiv:1804.04235) and CAME (Luo et al. 2023,
-// arXiv:2307.02047) on a part of one row of a matrix, on the caller's thread: g times c, a factor per column,
-// times `row`, the factor of the row.
+// The pieces of Adafactor and CAME on a part of one row of a matrix, on the caller's thread: c has a factor
+// for each column, and `rate` is a rate times the factor of the row.
 
 // Adds g^2 to `columns`, returns its sum.
 template <class T>
@@ -37,14 +36,14 @@ double squares(int64_t n, const T* g, double* columns);
 // The sum of (g c)^2.
 template <class T>
 double scaled_squares(int64_t n, const T* g, const T* c);
-// m = beta m + (1 - beta) row g c.
+// m = beta m + rate g c.
 template <class T>
-void scaled_average(int64_t n, T* m, const T* g, const T* c, double row, double beta);
-// Adds (row g c - m)^2 to `columns`, returns its sum.
+void factored_average(int64_t n, T* m, const T* g, const T* c, T rate, T beta);
+// Adds (rate g c - m)^2 to `columns`, returns its sum.
 template <class T>
-double instability(int64_t n, const T* m, const T* g, const T* c, double row, double* columns);
-// w = keep w - row g c.
+double instabilities(int64_t n, const T* m, const T* g, const T* c, T rate, double* columns);
+// w = keep w - rate g c.
 template <class T>
-void scaled_step(int64_t n, T* w, const T* g, const T* c, double row, double keep);
+void factored_step(int64_t n, T* w, const T* g, const T* c, T rate, T keep);
 
 }  // namespace weft::kernels

@@ -168,4 +168,27 @@ WEFT_FORMULA T lamb_direction(const LambFactors<T>& factors, T w, T m, T v) {
   return m * factors.first / (std::sqrt(v * factors.second) + factors.eps) + factors.decay * w;
 }
 
+// Adafactor (Shazeer, Stern 2018, arXiv:1804.04235) and CAME (Luo et al. 2023, arXiv:2307.02047) follow the
+// direction u = row g column, where `row` and `column` are the factors of a row and a column of a matrix.
+// `rate` below is a rate times the factor of the row.
+
+template <class T>
+WEFT_FORMULA T factored_direction(T rate, T g, T column) {
+  return rate * (g * column);
+}
+template <class T>
+WEFT_FORMULA void factored_step_element(T rate, T keep, T g, T column, T& w) {
+  w = keep * w - factored_direction(rate, g, column);
+}
+template <class T>
+WEFT_FORMULA void factored_average_element(T rate, T beta, T g, T column, T& m) {
+  m = beta * m + factored_direction(rate, g, column);
+}
+// CAME: the square of how far the direction is from its average.
+template <class T>
+WEFT_FORMULA T instability(T rate, T g, T column, T m) {
+  const T difference = factored_direction(rate, g, column) - m;
+  return difference * difference;
+}
+
 }  // namespace weft::kernels

@@ -8,28 +8,26 @@
 
 namespace weft::device {
 
-namespace {
-
-void add_elements(const double* values, int64_t count, double* sums) {
-  for (int64_t i = 0; i < count; ++i) sums[i] += values[i];
+void Reading::Sums::add(const double* elements) const {
+  for (int64_t i = 0; i < count; ++i)
+    sums[places.empty() ? i : places[static_cast<size_t>(i)]] += elements[i];
 }
 
-}  // namespace
-
-void Reading::add(const at::Tensor& values, double* sums) {
+void Reading::add(const at::Tensor& values, double* sums, std::vector<int64_t> places) {
+  Sums own{values.numel(), sums, std::move(places)};
   if (is_on_host(values))
-    add_elements(values.contiguous().const_data_ptr<double>(), values.numel(), sums);
+    own.add(values.contiguous().const_data_ptr<double>());
   else
-    unread_.emplace_back(values.reshape(-1), sums);
+    unread_.emplace_back(values.reshape(-1), std::move(own));
 }
 
 void Reading::begin() {
   if (unread_.empty()) return;
   Copy& copy = copies_.emplace_back();
   std::vector<at::Tensor> all;
-  for (const auto& [values, sums] : unread_) {
+  for (auto& [values, sums] : unread_) {
     all.push_back(values);
-    copy.sums.emplace_back(values.numel(), sums);
+    copy.sums.push_back(std::move(sums));
   }
   unread_.clear();
   const at::Tensor joined = all.size() == 1 ? all.front() : at::cat(all);
@@ -46,9 +44,9 @@ void Reading::read() {
   done_.synchronise();
   for (const Copy& copy : copies_) {
     const double* next = copy.elements.const_data_ptr<double>();
-    for (const auto& [count, sums] : copy.sums) {
-      add_elements(next, count, sums);
-      next += count;
+    for (const Sums& sums : copy.sums) {
+      sums.add(next);
+      next += sums.count;
     }
   }
   copies_.clear();

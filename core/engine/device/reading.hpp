@@ -13,9 +13,10 @@ namespace weft::device {
 // For one thread.
 class Reading {
  public:
-  // Adds the elements of `values` (fp64) to sums[0], sums[1], ...: at once if they are in host memory,
-  // otherwise in read(), until when the memory behind `sums` must stay.
-  void add(const at::Tensor& values, double* sums);
+  // Adds the elements of `values` (fp64) to sums[0], sums[1], ..., or to sums[places[0]], sums[places[1]],
+  // ... if `places` are given: at once if the elements are in host memory, otherwise in read(), until when
+  // the memory behind `sums` must stay.
+  void add(const at::Tensor& values, double* sums, std::vector<int64_t> places = {});
   // Starts to copy what was added: read() then waits for no work that the device is given after this call,
   // unless more is added.
   void begin();
@@ -23,11 +24,17 @@ class Reading {
   void read();
 
  private:
-  struct Copy {
-    at::Tensor elements;                            // one dimension, in page-locked memory
-    std::vector<std::pair<int64_t, double*>> sums;  // how many elements belong to which sums
+  struct Sums {
+    int64_t count;  // of elements
+    double* sums;
+    std::vector<int64_t> places;  // empty: one after the other
+    void add(const double* elements) const;
   };
-  std::vector<std::pair<at::Tensor, double*>> unread_;  // no copy has begun
+  struct Copy {
+    at::Tensor elements;  // one dimension, in page-locked memory
+    std::vector<Sums> sums;
+  };
+  std::vector<std::pair<at::Tensor, Sums>> unread_;  // no copy has begun
   std::vector<Copy> copies_;
   Event done_;  // of the last copy
 };

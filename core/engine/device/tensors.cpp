@@ -16,14 +16,17 @@
 
 namespace weft::device {
 
-at::Tensor copy_to_device(const at::Tensor& tensor) {
+at::Tensor copy_to(const at::Tensor& tensor, c10::Device place) {
   refuse_in_graph("the host copies values to the device while it runs");
-  const c10::Device place = current().place();
   // Page-locking has no derivative, and only accelerators have it.
   if (!at::accelerator::isAccelerator(place.type()) || !is_on_host(tensor) || tensor.requires_grad())
     return tensor.to(place);
   const at::Tensor locked = tensor.is_pinned() ? tensor : tensor.pin_memory();
   return locked.to(place, /*non_blocking=*/true);
+}
+
+at::Tensor copy_to_device(const at::Tensor& tensor) {
+  return copy_to(tensor, current().place());
 }
 
 at::Tensor host_memory_for(const at::Tensor& tensor) {

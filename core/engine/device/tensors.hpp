@@ -31,8 +31,9 @@ inline at::Tensor on_host(const at::Tensor& tensor) {
   return values;
 }
 
-// Copies a tensor to the current device, through page-locked memory, so that the host goes on. A tensor in
-// page-locked memory must stay as it is until the device has read it.
+// Copy a tensor to a device, or to the current one, through page-locked memory, so that the host goes on. A
+// tensor in page-locked memory must stay as it is until the device has read it.
+at::Tensor copy_to(const at::Tensor& tensor, c10::Device place);
 at::Tensor copy_to_device(const at::Tensor& tensor);
 
 // Returns a tensor of the same values on the current device: `tensor` itself if it is there.

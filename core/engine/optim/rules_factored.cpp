@@ -1,6 +1,6 @@
 #include "optim/rules_factored.hpp"
 
-#include <ATen/Dispatch.h>
+#include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
@@ -8,8 +8,9 @@
 #include <limits>
 
 #include "base/text.hpp"
-#include "cpu/update_rules.hpp"
-#include "optim/lines.hpp"
+#include "device/reading.hpp"
+#include "dispatch/operators.hpp"
+#include "optim/directions.hpp"
 #include "optim/rules_slices.hpp"
 
 namespace weft::optim {
@@ -20,26 +21,6 @@ double num_elements(const Whole& parameter) {
   double count = 1;
   for (const int64_t size : parameter.shape) count *= static_cast<double>(size);
   return count;
-}
-
-// The factors of u = gradient * row factor * column factor.
-struct Factors {
-  at::Tensor rows, columns;  // flat; rows is undefined with fewer than two dimensions
-
-  template <class T>
-  double row(const Line& line) const {
-    return rows.defined() ? static_cast<double>(rows.const_data_ptr<T>()[line.row]) : 1.0;
-  }
-  template <class T>
-  const T* column(const Line& line) const {
-    return columns.const_data_ptr<T>() + line.column;
-  }
-};
-
-// Computes the factors of 1 / sqrt(row column / mean of the rows), which approximates 1 / sqrt of the second
-// moment of each element.
-Factors factors_of(const at::Tensor& rows, const at::Tensor& columns) {
-  return {(rows / rows.mean(-1, /*keepdim=*/true)).rsqrt().flatten(), columns.rsqrt().flatten()};
 }
 
 // Updates a pair of running means with `scale` times the means of the sums, plus eps. Rows come first.
@@ -64,6 +45,12 @@ class Factored : public Rule {
  public:
   explicit Factored(int64_t own_sums) : own_sums_(own_sums) {}
 
+  bool runs_on(const at::Tensor& value) const override {
+    return has_kernel<operators::FactoredSums>(value) && has_kernel<operators::FactoredNorms>(value) &&
+           has_kernel<operators::FactoredAverage>(value) && has_kernel<operators::FactoredStep>(value) &&
+           has_kernel<operators::SumsOfSquares>(value);
+  }
+
  protected:
   static int64_t num_means(at::IntArrayRef shape) {
     if (!is_factored(shape)) return 0;
@@ -77,52 +64,60 @@ class Factored : public Rule {
   }
 
   // Round 0: sums the squares of the gradient by row and by column, after the first `own_sums` sums.
-  void measure_squares(Slice& slice) const {
+  void measure_squares(const Slice& slice, device::Reading& reading) const {
     if (!is_factored(slice.parameter->shape)) return;
-    const Matrices matrices(slice.parameter->shape);
-    double* const rows = slice.parameter->partial.data() + own_sums_;
-    AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "squares", [&] {
-      const scalar_t* const gradient = slice.gradient.const_data_ptr<scalar_t>();
-      sum_rows_and_columns(Lines::counted(slice), matrices, rows, rows + matrices.num_rows(),
-                           [&](const Line& line, double* columns) {
-                             return kernels::squares(line.count, gradient + line.at, columns);
-                           });
-    });
+    const MatrixSlice place(slice);
+    std::vector<int64_t> places;
+    add_place(slice, place.range, places);
+    const std::vector<at::Tensor> gradients = {slice.gradient}, none;
+    reading.add(call<operators::FactoredSums>(gradients, none, none, none, places, at::ArrayRef<double>()),
+                slice.parameter->partial.data() + own_sums_, places_of_sums(*slice.parameter, place));
   }
 
   // Round 1: updates the second moment, scales the gradients, and sums the squares of u.
   void begin(UpdateBatch& batch, double beta2, double eps, const std::vector<std::string>& averages) const {
-    std::map<const Whole*, Factors> factors;
-    for (Whole* parameter : batch.parameters)
-      if (is_factored(parameter->shape))
-        factors[parameter] = average(*parameter, "exp_avg_sq", parameter->sums[0].data() + own_sums_,
-                                     batch.factor * batch.factor, eps, beta2);
+    std::vector<at::Tensor> gradients;
     for (Slice& slice : batch.slices) {
       prepare_slice(slice, averages);
-      if (batch.factor != 1) slice.gradient.mul_(batch.factor);
+      gradients.push_back(slice.gradient);
+    }
+    if (batch.factor != 1 && !gradients.empty()) at::_foreach_mul_(gradients, batch.factor);
+    for (Slice& slice : batch.slices)
       if (!is_factored(slice.parameter->shape))
         slice.state->at("exp_avg_sq")
             .mul_(beta2)
             .addcmul_(slice.gradient, slice.gradient, 1 - beta2)
             .add_((1 - beta2) * eps);
-      const Factors own =
-          is_factored(slice.parameter->shape) ? factors.at(slice.parameter) : elementwise_factors(slice);
-      AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "direction", [&] {
-        const scalar_t* const gradient = slice.gradient.const_data_ptr<scalar_t>();
-        slice.parameter->partial[0] += sum_lines(Lines::counted(slice), [&](const Line& line) {
-          const double row = own.row<scalar_t>(line);
-          return row * row *
-                 kernels::scaled_squares(line.count, gradient + line.at, own.column<scalar_t>(line));
-        });
-      });
+    std::map<const Whole*, Factors> factors;
+    for (Whole* parameter : batch.parameters)
+      if (is_factored(parameter->shape))
+        factors[parameter] = average(*parameter, "exp_avg_sq", parameter->sums[0].data() + own_sums_,
+                                     batch.factor * batch.factor, eps, beta2);
+    device::Reading reading;
+    for (const Directions& own :
+         directions_of(batch.slices, [&](const Whole& parameter) { return factors.at(&parameter); })) {
+      const at::Tensor norms =
+          call<operators::FactoredNorms>(own.gradients, own.row_factors, own.column_factors, own.places);
+      for (size_t i = 0; i < own.slices.size(); ++i)
+        reading.add(norms[static_cast<int64_t>(i)], own.slices[i]->parameter->partial.data());
     }
+    reading.read();
   }
 
-  // Returns the factors of u. The states of whole parameters must not have changed since round 1.
-  static Factors direction(const Slice& slice) {
-    if (!is_factored(slice.parameter->shape)) return elementwise_factors(slice);
-    const States& states = *slice.parameter->state;
-    return factors_of(states.at("exp_avg_sq_row"), states.at("exp_avg_sq_col"));
+  // Returns the directions of this update. The states of whole parameters must not have changed since round
+  // 1.
+  static std::vector<Directions> directions(UpdateBatch& batch) {
+    return directions_of(batch.slices, [](const Whole& parameter) {
+      return factors_of(parameter.state->at("exp_avg_sq_row"), parameter.state->at("exp_avg_sq_col"));
+    });
+  }
+
+  // Returns which of a parameter's sums of rows and columns get those of a slice.
+  static std::vector<int64_t> places_of_sums(const Whole& parameter, const MatrixSlice& place) {
+    std::vector<int64_t> places = place.rows;
+    const int64_t num_rows = Matrices(parameter.shape).num_rows();
+    for (const int64_t column : place.columns) places.push_back(num_rows + column);
+    return places;
   }
 
   // Returns the divisor that brings the RMS of u down to the threshold.
@@ -130,35 +125,7 @@ class Factored : public Rule {
     return std::max(1.0, std::sqrt(parameter.sums[1][0] / num_elements(parameter)) / threshold);
   }
 
-  // Computes w = keep w - rate * `from` * its factors.
-  static void step(Slice& slice, const at::Tensor& from, const Factors& factors, double rate, double keep) {
-    AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "factored_step", [&] {
-      scalar_t* const w = slice.value.data_ptr<scalar_t>();
-      const scalar_t* const direction = from.const_data_ptr<scalar_t>();
-      for_each_line(Lines::all(slice), kernels::parallel_parts(), [&](int64_t, const Line& line) {
-        kernels::scaled_step(line.count, w + line.at, direction + line.at, factors.column<scalar_t>(line),
-                             rate * factors.row<scalar_t>(line), keep);
-      });
-    });
-  }
-
-  // Updates exp_avg with rate * u.
-  static void move_average(Slice& slice, const Factors& factors, double rate, double beta1) {
-    AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "factored_average", [&] {
-      scalar_t* const average = slice.state->at("exp_avg").data_ptr<scalar_t>();
-      const scalar_t* const gradient = slice.gradient.const_data_ptr<scalar_t>();
-      for_each_line(Lines::all(slice), kernels::parallel_parts(), [&](int64_t, const Line& line) {
-        kernels::scaled_average(line.count, average + line.at, gradient + line.at,
-                                factors.column<scalar_t>(line), rate * factors.row<scalar_t>(line), beta1);
-      });
-    });
-  }
-
  private:
-  static Factors elementwise_factors(const Slice& slice) {
-    return {{}, slice.state->at("exp_avg_sq").rsqrt()};
-  }
-
   void prepare_slice(Slice& slice, std::vector<std::string> names) const {
     if (!is_factored(slice.parameter->shape)) names.emplace_back("exp_avg_sq");
     prepare(*this, slice, names);
@@ -209,12 +176,10 @@ class Adafactor final : public Factored {
     return round == 0 ? 1 + num_means(shape) : 1;
   }
 
-  void measure(Slice& slice, const Hyper&, device::Reading&) const override {
-    AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "adafactor", [&] {
-      slice.parameter->partial[0] += kernels::sum_of_squares(
-          slice.counted_count, slice.value.const_data_ptr<scalar_t>() + slice.counted_begin);
-    });
-    measure_squares(slice);
+  void measure(Slice& slice, const Hyper&, device::Reading& reading) const override {
+    const std::vector<at::Tensor> counted = {slice.value.narrow(0, slice.counted_begin, slice.counted_count)};
+    reading.add(call<operators::SumsOfSquares>(counted), slice.parameter->partial.data());
+    measure_squares(slice, reading);
   }
 
   void update(int round, UpdateBatch& batch) const override {
@@ -225,17 +190,22 @@ class Adafactor final : public Factored {
       if (beta1 != 0) averages.emplace_back("exp_avg");
       return begin(batch, 1 - std::pow(t, options.at("decay_rate")), options.at("eps1"), averages);
     }
-    for (Slice& slice : batch.slices) {
-      const Factors factors = direction(slice);
-      const double lr = rate(options, t, *slice.parameter);
-      const double step_size = lr / clipping(*slice.parameter, options.at("clip_threshold"));
-      const double keep = 1 - options.at("weight_decay") * lr;
-      if (beta1 == 0) {
-        step(slice, slice.gradient, factors, step_size, keep);
-      } else {
-        move_average(slice, factors, step_size, beta1);
-        slice.value.mul_(keep).sub_(slice.state->at("exp_avg"));
+    for (const Directions& own : directions(batch)) {
+      std::vector<double> rates, keep;
+      for (const Slice* slice : own.slices) {
+        const double lr = rate(options, t, *slice->parameter);
+        rates.push_back(lr / clipping(*slice->parameter, options.at("clip_threshold")));
+        keep.push_back(1 - options.at("weight_decay") * lr);
       }
+      if (beta1 == 0) {
+        call<operators::FactoredStep>(own.values, own.gradients, own.row_factors, own.column_factors,
+                                      own.places, rates, keep);
+        continue;
+      }
+      const std::vector<at::Tensor> averages = own.states("exp_avg");
+      call<operators::FactoredAverage>(averages, own.gradients, own.row_factors, own.column_factors,
+                                       own.places, rates, beta1);
+      for (size_t i = 0; i < averages.size(); ++i) own.values[i].mul_(keep[i]).sub_(averages[i]);
     }
   }
 
@@ -289,7 +259,9 @@ class Came final : public Factored {
     return round == 1 ? 1 : num_means(shape);
   }
 
-  void measure(Slice& slice, const Hyper&, device::Reading&) const override { measure_squares(slice); }
+  void measure(Slice& slice, const Hyper&, device::Reading& reading) const override {
+    measure_squares(slice, reading);
+  }
 
   void update(int round, UpdateBatch& batch) const override {
     const Hyper& options = batch.options;
@@ -301,37 +273,44 @@ class Came final : public Factored {
         factors[parameter] = average(*parameter, "exp_avg_res", parameter->sums[2].data(), 1,
                                      options.at("eps2"), options.at("beta3"));
     const double lr = options.at("lr"), keep = 1 - options.at("weight_decay") * lr;
+    std::vector<Slice> factored;
     for (Slice& slice : batch.slices) {
-      at::Tensor& average = slice.state->at("exp_avg");
       if (is_factored(slice.parameter->shape))
-        step(slice, average, factors.at(slice.parameter), lr, keep);
+        factored.push_back(slice);
       else
-        slice.value.mul_(keep).sub_(average, lr);
+        slice.value.mul_(keep).sub_(slice.state->at("exp_avg"), lr);
     }
+    for (const Directions& own :
+         directions_of(factored, [&](const Whole& parameter) { return factors.at(&parameter); }))
+      call<operators::FactoredStep>(own.values, own.states("exp_avg"), own.row_factors, own.column_factors,
+                                    own.places, std::vector<double>(own.slices.size(), lr),
+                                    std::vector<double>(own.slices.size(), keep));
   }
 
  private:
   // Updates the first moment, and sums the squares of its difference from the direction.
   static void average_direction(UpdateBatch& batch) {
-    for (Slice& slice : batch.slices) {
-      Whole& parameter = *slice.parameter;
-      const Factors factors = direction(slice);
-      const double scale = 1 / clipping(parameter, batch.options.at("clip_threshold"));
-      move_average(slice, factors, scale, batch.options.at("beta1"));
-      if (!is_factored(parameter.shape)) continue;
-      const Matrices matrices(parameter.shape);
-      double* const rows = parameter.partial.data();
-      AT_DISPATCH_FLOATING_TYPES(slice.value.scalar_type(), "instability", [&] {
-        const scalar_t* const average = slice.state->at("exp_avg").const_data_ptr<scalar_t>();
-        const scalar_t* const gradient = slice.gradient.const_data_ptr<scalar_t>();
-        sum_rows_and_columns(Lines::counted(slice), matrices, rows, rows + matrices.num_rows(),
-                             [&](const Line& line, double* columns) {
-                               return kernels::instability(line.count, average + line.at, gradient + line.at,
-                                                           factors.column<scalar_t>(line),
-                                                           scale * factors.row<scalar_t>(line), columns);
-                             });
-      });
+    device::Reading reading;
+    for (const Directions& own : directions(batch)) {
+      std::vector<double> rates;
+      for (const Slice* slice : own.slices)
+        rates.push_back(1 / clipping(*slice->parameter, batch.options.at("clip_threshold")));
+      const std::vector<at::Tensor> averages = own.states("exp_avg");
+      call<operators::FactoredAverage>(averages, own.gradients, own.row_factors, own.column_factors,
+                                       own.places, rates, batch.options.at("beta1"));
+      const at::Tensor sums = call<operators::FactoredSums>(own.gradients, averages, own.row_factors,
+                                                            own.column_factors, own.places, rates);
+      int64_t next = 0;
+      for (size_t i = 0; i < own.slices.size(); ++i) {
+        const int64_t count = own.row_factors[i].numel() + own.column_factors[i].numel();
+        Whole& parameter = *own.slices[i]->parameter;
+        if (is_factored(own.slices[i]->parameter->shape))
+          reading.add(sums.narrow(0, next, count), parameter.partial.data(),
+                      places_of_sums(parameter, MatrixSlice(*own.slices[i])));
+        next += count;
+      }
     }
+    reading.read();
   }
 };
 

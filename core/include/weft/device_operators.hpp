@@ -51,6 +51,10 @@ void for_each(const Visit& visit) {
   visit(Lars());
   visit(LambMoments());
   visit(LambStep());
+  visit(FactoredSums());
+  visit(FactoredNorms());
+  visit(FactoredAverage());
+  visit(FactoredStep());
 }
 
 // Registers `function` with `library`, a torch::Library of the namespace weft and a dispatch key:

@@ -12,9 +12,9 @@ namespace weft::operators {
 // states. A list has at least one range; a range may be empty. `factor` multiplies every gradient first; the
 // gradients may be left multiplied or as they were. `decision`, if there is one, is a result of Decide: its
 // factor replaces `factor`, and if it skips the update, values and states stay as they are. All take fp32
-// and fp64 on every device; for values in
-// fp32 Adam and SGD also take gradients in half precision, all of one type, and fill `working`, which has a
-// range in half precision for each of the values, or none, with the new values rounded to nearest even.
+// and fp64 on every device; for values in fp32 Adam and SGD also take gradients in half precision, all of one
+// type, and fill `working`, which has a range in half precision for each of the values, or none, with the new
+// values rounded to nearest even.
 
 // Returns the sum of |g|^p over all elements of the ranges, of any floating-point types, or the largest |g|
 // if p is infinite: one element in fp64, infinite if an element is not finite.
@@ -119,6 +119,59 @@ struct LambStep {
   using Signature = void(at::TensorList values, at::TensorList averages, at::TensorList squares,
                          at::ArrayRef<double> rates, double eps, double weight_decay, double correction1,
                          double correction2);
+};
+
+// Adafactor (arXiv:1804.04235) and CAME (arXiv:2307.02047). A range is elements [begin, begin + its length)
+// of matrices that follow each other in memory. Its direction is
+//   u = row_factor gradient column_factor.
+// `places` has five numbers for each range: begin; the rows and columns of each matrix, at least 1; and begin
+// and count of the elements of the range that sums count. `row_factors` has a factor for each row that the
+// range has elements of, and `column_factors` for each column of each matrix that it has elements of, in the
+// order of memory.
+
+// Returns, for each range, the sums of its rows and then those of its columns, as many as there are factors,
+// one after the other in fp64: sums of (rate u - average)^2 or, where the other lists are empty, of the
+// squares of the gradients.
+struct FactoredSums {
+  static constexpr const char* kName = "weft::factored_sums";
+  static constexpr const char* kSchema =
+      "weft::factored_sums(Tensor[] gradients, Tensor[] averages, Tensor[] row_factors, Tensor[] "
+      "column_factors, int[] places, float[] rates) -> Tensor";
+  using Signature = at::Tensor(at::TensorList gradients, at::TensorList averages, at::TensorList row_factors,
+                               at::TensorList column_factors, at::IntArrayRef places,
+                               at::ArrayRef<double> rates);
+};
+
+// Returns the sum of u^2 of each range, in fp64: (number of ranges).
+struct FactoredNorms {
+  static constexpr const char* kName = "weft::factored_norms";
+  static constexpr const char* kSchema =
+      "weft::factored_norms(Tensor[] gradients, Tensor[] row_factors, Tensor[] column_factors, int[] places) "
+      "-> Tensor";
+  using Signature = at::Tensor(at::TensorList gradients, at::TensorList row_factors,
+                               at::TensorList column_factors, at::IntArrayRef places);
+};
+
+// m = beta m + (1 - beta) rate u, with a rate for each range.
+struct FactoredAverage {
+  static constexpr const char* kName = "weft::factored_average_";
+  static constexpr const char* kSchema =
+      "weft::factored_average_(Tensor(a!)[] averages, Tensor[] gradients, Tensor[] row_factors, Tensor[] "
+      "column_factors, int[] places, float[] rates, float beta) -> ()";
+  using Signature = void(at::TensorList averages, at::TensorList gradients, at::TensorList row_factors,
+                         at::TensorList column_factors, at::IntArrayRef places, at::ArrayRef<double> rates,
+                         double beta);
+};
+
+// w = keep w - rate u, with `keep` and `rate` for each range.
+struct FactoredStep {
+  static constexpr const char* kName = "weft::factored_step_";
+  static constexpr const char* kSchema =
+      "weft::factored_step_(Tensor(a!)[] values, Tensor[] gradients, Tensor[] row_factors, Tensor[] "
+      "column_factors, int[] places, float[] rates, float[] keep) -> ()";
+  using Signature = void(at::TensorList values, at::TensorList gradients, at::TensorList row_factors,
+                         at::TensorList column_factors, at::IntArrayRef places, at::ArrayRef<double> rates,
+                         at::ArrayRef<double> keep);
 };
 
 }  // namespace weft::operators

@@ -1,0 +1,28 @@
+// Adjacent elements of matrices, for rules that keep a number for each row and each column of a matrix.
+#pragma once
+
+#include <cstdint>
+
+#include "formula/formula.hpp"
+
+namespace weft::kernels {
+
+// Elements [begin, begin + count) of matrices that follow each other in memory, row by row. The rows of all
+// matrices are numbered through. A range without elements has no rows and no matrices.
+struct MatrixRange {
+  int64_t begin, count;
+  int64_t rows, columns;  // of each matrix, at least 1
+
+  // Of the rows and matrices that the range has elements of.
+  WEFT_FORMULA int64_t first_row() const { return begin / columns; }
+  WEFT_FORMULA int64_t num_rows() const {
+    return count == 0 ? 0 : (begin + count - 1) / columns - first_row() + 1;
+  }
+  WEFT_FORMULA int64_t first_matrix() const { return first_row() / rows; }
+  WEFT_FORMULA int64_t num_matrices() const {
+    return count == 0 ? 0 : (first_row() + num_rows() - 1) / rows - first_matrix() + 1;
+  }
+  WEFT_FORMULA int64_t num_columns() const { return num_matrices() * columns; }
+};
+
+}  // namespace weft::kernels
