@@ -115,7 +115,9 @@ TEST(SimUpdate, IsSkippedAfterAnOverflowAsOnTheCpu) {
       {"adamw", {{"lr", 1e-2}}},
       {"sgd", {{"lr", 1e-2}, {"momentum", 0.9}, {"dampening", 0.5}}},  // its first update is another one
       {"lion", {{"lr", 1e-2}}},
-      {"lamb", {{"lr", 1e-2}}}};
+      {"lamb", {{"lr", 1e-2}}},
+      {"adafactor", {}},
+      {"came", {{"lr", 1e-3}}}};
   for (const int ranks : {1, 2})
     on_sim_ranks(ranks, [&](World& world) {
       for (const auto& [rule, hyper] : rules)
