@@ -25,12 +25,14 @@ struct RuleRange {
 };
 
 // Tables in device memory. Without chunks the rules do nothing, and sums are 0.
-template <class T>
-struct RuleTable {
-  const RuleRange<T>* ranges;
+template <class Range>
+struct SummedTable {
+  const Range* ranges;
   const Chunk* chunks;
   int64_t num_ranges, num_chunks;
 };
+template <class T>
+using RuleTable = SummedTable<RuleRange<T>>;
 
 // Gradients stay as they are; `options.scale` multiplies them on the way. `decision`, in device memory, takes
 // its place if it is not null.

@@ -347,6 +347,7 @@ void register_operators() {
     implement<CrossEntropyFinish>(*library, cross_entropy_finish);
     implement<MergeAttention>(*library, merge_attention);
     implement_updates(*library);
+    implement_factored_updates(*library);
     return library;
   }();
   (void)registered;

@@ -11,7 +11,8 @@ namespace weft::cuda {
 // for which the kernels are compiled.
 void register_operators();
 
-// Registers those of optimizers with `library`. Called by register_operators().
+// Register those of optimizers with `library`. Called by register_operators().
 void implement_updates(torch::Library& library);
+void implement_factored_updates(torch::Library& library);
 
 }  // namespace weft::cuda
