@@ -6,8 +6,6 @@ namespace weft::kernels::cuda {
 
 namespace {
 
-[[maybe_unused]] constexpr int kSumBlocks = 3;  // on a multiprocessor: with 4, sums of rows spill
-
 // x / divisor for 0 <= x < divisor + kChunkElements, without a division of 64 bits.
 __device__ int64_t quotient(int64_t x, int64_t divisor) {
   if (x < divisor) return 0;
@@ -83,6 +81,7 @@ __global__ void __launch_bounds__(kThreads) row_sums_kernel(const FactoredSumsTa
   // May be before the range.
   const int64_t first = (range.first_row + row) * range.place.columns - range.place.begin;
   double sum = 0;
+#pragma unroll 2  // with 4, nvcc 13.0 spills
   for (int64_t column = lane; column < range.place.columns; column += 32)
     sum += term(range, first + column, row, strip.first_of_columns + column);
   sum = warp_reduce(sum, Plus{});
@@ -91,7 +90,7 @@ __global__ void __launch_bounds__(kThreads) row_sums_kernel(const FactoredSumsTa
 
 // A thread has one column of the tile.
 template <class T>
-__global__ void __launch_bounds__(kThreads, kSumBlocks)
+__global__ void __launch_bounds__(kThreads, kBlocks)
     tile_sums_kernel(const FactoredSumsTable<T> table, double* parts) {
   static_assert(kTileColumns == kThreads);
   const Tile tile = table.tiles[blockIdx.x];
