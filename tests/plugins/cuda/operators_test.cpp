@@ -321,5 +321,36 @@ TEST(CudaOperators, UpdatesAndNormsAreThoseOfTheCpu) {
   });
 }
 
+// A vector, and part of three matrices, of which some elements count.
+TEST(CudaOperators, FactoredUpdatesAreThoseOfTheCpu) {
+  on_gpu([] {
+    const std::vector<int64_t> places = {0, 1, 5, 0, 5, 300, 40, 250, 7, 25000};
+    const std::vector<double> rates = {0.1, 0.2}, keep = {0.9, 0.8};
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+      const auto made = [&](int64_t one, int64_t other) {
+        return Tensors{at::randn({one}, dtype), at::randn({other}, dtype)};
+      };
+      const Tensors values = made(5, 25100), gradients = made(5, 25100);
+      const Tensors rows = made(1, 101), columns = made(5, 3 * 250), none;
+      const auto run = [&](bool far) {
+        const auto own = [&](const Tensors& given) {
+          Tensors copies;
+          for (const at::Tensor& tensor : given) copies.push_back(far ? there(tensor) : tensor.clone());
+          return copies;
+        };
+        const Tensors w = own(values), g = own(gradients), r = own(rows), c = own(columns);
+        Tensors results = {call<operators::FactoredSums>(g, none, none, none, places, at::ArrayRef<double>()),
+                           call<operators::FactoredSums>(g, w, r, c, places, rates),
+                           call<operators::FactoredNorms>(g, r, c, places)};
+        call<operators::FactoredAverage>(w, g, r, c, places, rates, 0.9);
+        call<operators::FactoredStep>(w, g, r, c, places, rates, keep);
+        results.insert(results.end(), w.begin(), w.end());
+        return results;
+      };
+      expect_near(run(true), run(false), dtype == at::kFloat ? 1e-5 : 1e-12);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -84,6 +84,37 @@ TEST(SimUpdate, ClipsByTheNormOfTheCpu) {
   });
 }
 
+// The slices of parameters are parts of rows and columns.
+TEST(SimUpdate, KeepsTheMeansOfRowsAndColumnsOfTheCpu) {
+  const std::vector<JobOptions> jobs = {{.strategy = "torch_ddp"},
+                                        {.strategy = "low_level_zero"},
+                                        {.strategy = "torch_fsdp"},
+                                        {.strategy = "gemini"},
+                                        {.strategy = "hybrid_parallel", .options = R"({"tp_size": 2})"}};
+  const std::vector<std::pair<std::string, optim::Hyper>> rules = {
+      {"adafactor", {{"beta1", 0.9}, {"weight_decay", 0.1}}},
+      {"adafactor", {}},
+      {"came", {{"lr", 1e-3}, {"weight_decay", 0.1}}}};
+  on_sim_ranks(2, [&](World& world) {
+    for (JobOptions options : jobs)
+      for (const auto& [rule, hyper] : rules) {
+        SCOPED_TRACE(options.strategy + " " + rule);
+        options.precision = "fp64";
+        const auto train = [&, &rule = rule, &hyper = hyper] {
+          Model model = tiny_gpt2(TinyGpt2{.precision = options.precision, .width = 16, .heads = 4});
+          optim::Optimizer optimizer(rule, model.parameters(), hyper);
+          Job job = boost(world, std::move(model), options, std::move(optimizer));
+          for (int step = 0; step < 3; ++step) job.train_step(own_part(gpt2_batch(6, step), job));
+          return published_values(job);
+        };
+        const auto expected = train();
+        const OnSim sim(world);
+        for (const auto& [name, value] : train())
+          EXPECT_TRUE(is_near(value.cpu(), expected.at(name), 1e-9)) << name;
+      }
+  });
+}
+
 struct Outcome {
   std::vector<StepResult> results;
   Tensors values;
