@@ -23,8 +23,8 @@ struct FactoredRange {
   MatrixRange place;
   int64_t first_row, first_matrix;     // of the place: a kernel does not divide again
   int64_t counted_begin, counted_end;  // the elements that sums count
-  int64_t first_chunk, num_chunks;
-  int64_t first_sum;  // of its rows; those of its columns follow
+  int64_t first_chunk = 0, num_chunks = 0;
+  int64_t first_sum = 0;  // of its rows; those of its columns follow
 };
 
 template <class T>

@@ -21,7 +21,7 @@ struct RuleRange {
   T* second;  // the average of their squares
   double rate;
   int64_t counted_begin, counted_end;  // the elements that sums count
-  int64_t first_chunk, num_chunks;
+  int64_t first_chunk = 0, num_chunks = 0;
 };
 
 // Tables in device memory. Without chunks the rules do nothing, and sums are 0.

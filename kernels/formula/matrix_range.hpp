@@ -1,6 +1,7 @@
 // Adjacent elements of matrices, for rules that keep a number for each row and each column of a matrix.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "formula/formula.hpp"
@@ -24,5 +25,18 @@ struct MatrixRange {
   }
   WEFT_FORMULA int64_t num_columns() const { return num_matrices() * columns; }
 };
+
+// A range, and the elements [counted_begin, counted_begin + counted_count) of it that sums count.
+struct CountedRange {
+  MatrixRange range;
+  int64_t counted_begin, counted_count;
+};
+
+// Returns range number i, which has `count` elements, from the list `places` of operators
+// (weft/update_operators.hpp).
+inline CountedRange counted_range(const int64_t* places, size_t i, int64_t count) {
+  const int64_t* const own = places + 5 * i;
+  return {{own[0], count, own[1], own[2]}, own[3], own[4]};
+}
 
 }  // namespace weft::kernels

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "cuda/gradient_norm.hpp"
-#include "cuda/range_rules.hpp"
 #include "cuda/update_rules.hpp"
 #include "launch.hpp"
 #include "operators.hpp"
+#include "summed_ranges.hpp"
 #include "weft/device_operators.hpp"
 
 namespace weft::cuda {
@@ -31,12 +31,6 @@ namespace {
 
 namespace gpu = kernels::cuda;
 using gpu::Chunk;
-
-std::vector<int64_t> lengths_of(at::TensorList ranges) {
-  std::vector<int64_t> lengths;
-  for (const at::Tensor& range : ranges) lengths.push_back(range.numel());
-  return lengths;
-}
 
 // For types and norms without a kernel.
 at::Tensor norm_by_operations(at::TensorList gradients, double p) {
@@ -232,49 +226,35 @@ struct RuleLists {
   at::IntArrayRef counted = {};
 };
 
-// Calls rule(table, number of chunks) with the table of ranges on the device.
-template <class T, class Rule>
-void with_table(const RuleLists& lists, const Rule& rule) {
-  const auto address = [](at::TensorList list, size_t i) {
-    return list.empty() ? nullptr : list[i].data_ptr<T>();
-  };
-  std::vector<gpu::RuleRange<T>> ranges;
-  int64_t first_chunk = 0;
-  for (size_t i = 0; i < lists.values.size(); ++i) {
-    const int64_t count = lists.values[i].numel();
-    const int64_t begin = lists.counted.empty() ? 0 : lists.counted[2 * i];
-    const int64_t chunks = (count + gpu::kChunkElements - 1) / gpu::kChunkElements;
-    ranges.push_back({address(lists.values, i), address(lists.gradients, i), address(lists.first, i),
-                      address(lists.second, i), lists.rates.empty() ? 0 : lists.rates[i], begin,
-                      lists.counted.empty() ? count : begin + lists.counted[2 * i + 1], first_chunk, chunks});
-    first_chunk += chunks;
-  }
-  Tables tables;
-  const std::vector<Chunk> chunks = gpu::chunks_of(lengths_of(lists.values));
-  const size_t of_ranges = tables.add(ranges), of_chunks = tables.add(chunks);
-  tables.copy_to(lists.values.front().device());
-  rule(gpu::RuleTable<T>{tables.at<gpu::RuleRange<T>>(of_ranges), tables.at<Chunk>(of_chunks),
-                         static_cast<int64_t>(ranges.size()), static_cast<int64_t>(chunks.size())});
-}
-
-// The same for the type of the values, fp32 or fp64.
+// Calls rule(table) with the table of ranges on the device.
 template <class Rule>
 void launch_ranges(const RuleLists& lists, const Rule& rule) {
-  const c10::DeviceGuard guard(lists.values.front().device());
-  if (lists.values.front().scalar_type() == at::kDouble)
-    with_table<double>(lists, rule);
-  else
-    with_table<float>(lists, rule);
+  with_exact_type(lists.values.front(), [&]<class T>(T) {
+    const auto address = [](at::TensorList list, size_t i) {
+      return list.empty() ? nullptr : list[i].data_ptr<T>();
+    };
+    std::vector<gpu::RuleRange<T>> ranges;
+    for (size_t i = 0; i < lists.values.size(); ++i) {
+      const int64_t begin = lists.counted.empty() ? 0 : lists.counted[2 * i];
+      const int64_t count = lists.counted.empty() ? lists.values[i].numel() : lists.counted[2 * i + 1];
+      ranges.push_back({.value = address(lists.values, i),
+                        .gradient = address(lists.gradients, i),
+                        .first = address(lists.first, i),
+                        .second = address(lists.second, i),
+                        .rate = lists.rates.empty() ? 0 : lists.rates[i],
+                        .counted_begin = begin,
+                        .counted_end = begin + count});
+    }
+    launch_summed(lists.values, std::move(ranges), rule);
+  });
 }
 
 // Returns (ranges, columns) in fp64, which `rule(table, parts, sums)` fills.
 template <class Rule>
 at::Tensor sums_of(const RuleLists& lists, at::IntArrayRef shape, int64_t columns, const Rule& rule) {
-  const c10::DeviceGuard guard(lists.values.front().device());
-  const at::TensorOptions doubles = lists.values.front().options().dtype(at::kDouble);
-  const at::Tensor sums = at::empty(shape, doubles);
+  const at::Tensor sums = empty_doubles(shape, lists.values.front());
   launch_ranges(lists, [&](const auto& table) {
-    const at::Tensor parts = at::empty({table.num_chunks * columns}, doubles);
+    const at::Tensor parts = empty_doubles({table.num_chunks * columns}, sums);
     rule(table, parts.template mutable_data_ptr<double>(), sums.mutable_data_ptr<double>());
   });
   return sums;

@@ -55,7 +55,7 @@ void expect_all(const at::Tensor& tensor, double value) {
   EXPECT_TRUE(tensor.eq(value).all().item<bool>()) << tensor.cpu();
 }
 
-// What another rank does without this one.
+// Waits for what the other rank reaches without this one.
 void expect_soon(std::promise<void>& event) {
   EXPECT_EQ(event.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
 }

@@ -15,19 +15,8 @@ namespace weft {
 
 namespace {
 
+using kernels::CountedRange;
 using kernels::MatrixRange;
-
-constexpr size_t kPlace = 5;  // numbers for each range
-
-struct Place {
-  MatrixRange matrices;
-  int64_t counted_begin, counted_count;
-};
-
-Place place_of(at::IntArrayRef places, size_t i, const at::Tensor& range) {
-  const at::IntArrayRef own = places.slice(kPlace * i, kPlace);
-  return {{own[0], range.numel(), own[1], own[2]}, own[3], own[4]};
-}
 
 // Elements [at, at + count) of a range, which are of one row. `row` and `column` count from those of the
 // range.
@@ -57,11 +46,11 @@ void for_each_line(const MatrixRange& range, int64_t begin, int64_t count, int64
 // Adds the result of body(line, columns of the line) to the row of each line, and what `body` adds to its
 // columns to `columns`.
 template <class Body>
-void sum_lines(const Place& place, double* rows, double* columns, const Body& body) {
+void sum_lines(const CountedRange& place, double* rows, double* columns, const Body& body) {
   const int64_t parts = kernels::parallel_parts();
-  const auto count = static_cast<size_t>(place.matrices.num_columns());
+  const auto count = static_cast<size_t>(place.range.num_columns());
   std::vector<std::vector<double>> own(static_cast<size_t>(parts), std::vector<double>(count));
-  for_each_line(place.matrices, place.counted_begin, place.counted_count, parts,
+  for_each_line(place.range, place.counted_begin, place.counted_count, parts,
                 [&](int64_t part, const Line& line) {
                   rows[line.row] += body(line, own[static_cast<size_t>(part)].data() + line.column);
                 });
@@ -73,22 +62,23 @@ void sum_lines(const Place& place, double* rows, double* columns, const Body& bo
 template <class Body>
 void for_places(at::TensorList ranges, at::IntArrayRef places, const Body& body) {
   for (size_t i = 0; i < ranges.size(); ++i)
-    AT_DISPATCH_FLOATING_TYPES(ranges[i].scalar_type(), "factored",
-                               [&] { body(i, place_of(places, i, ranges[i]), scalar_t()); });
+    AT_DISPATCH_FLOATING_TYPES(ranges[i].scalar_type(), "factored", [&] {
+      body(i, kernels::counted_range(places.data(), i, ranges[i].numel()), scalar_t());
+    });
 }
 
 at::Tensor factored_sums(at::TensorList gradients, at::TensorList averages, at::TensorList row_factors,
                          at::TensorList column_factors, at::IntArrayRef places, at::ArrayRef<double> rates) {
   int64_t count = 0;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const MatrixRange matrices = place_of(places, i, gradients[i]).matrices;
+    const MatrixRange matrices = kernels::counted_range(places.data(), i, gradients[i].numel()).range;
     count += matrices.num_rows() + matrices.num_columns();
   }
   const at::Tensor sums = at::zeros({count}, at::kDouble);
   double* rows = sums.mutable_data_ptr<double>();
-  for_places(gradients, places, [&]<class T>(size_t i, const Place& place, T) {
+  for_places(gradients, places, [&]<class T>(size_t i, const CountedRange& place, T) {
     const T* const gradient = gradients[i].const_data_ptr<T>();
-    double* const columns = rows + place.matrices.num_rows();
+    double* const columns = rows + place.range.num_rows();
     if (averages.empty()) {
       sum_lines(place, rows, columns, [&](const Line& line, double* of_line) {
         return kernels::squares(line.count, gradient + line.at, of_line);
@@ -103,7 +93,7 @@ at::Tensor factored_sums(at::TensorList gradients, at::TensorList averages, at::
                                       of_columns + line.column, rate * of_rows[line.row], of_line);
       });
     }
-    rows = columns + place.matrices.num_columns();
+    rows = columns + place.range.num_columns();
   });
   return sums;
 }
@@ -111,14 +101,14 @@ at::Tensor factored_sums(at::TensorList gradients, at::TensorList averages, at::
 at::Tensor factored_norms(at::TensorList gradients, at::TensorList row_factors, at::TensorList column_factors,
                           at::IntArrayRef places) {
   const at::Tensor norms = at::zeros({static_cast<int64_t>(gradients.size())}, at::kDouble);
-  for_places(gradients, places, [&]<class T>(size_t i, const Place& place, T) {
+  for_places(gradients, places, [&]<class T>(size_t i, const CountedRange& place, T) {
     const T* const gradient = gradients[i].const_data_ptr<T>();
     const T* const of_rows = row_factors[i].const_data_ptr<T>();
     const T* const of_columns = column_factors[i].const_data_ptr<T>();
     const int64_t parts = kernels::parallel_parts();
     std::vector<double> own(static_cast<size_t>(parts));
     for_each_line(
-        place.matrices, place.counted_begin, place.counted_count, parts, [&](int64_t part, const Line& line) {
+        place.range, place.counted_begin, place.counted_count, parts, [&](int64_t part, const Line& line) {
           const double row = of_rows[line.row];
           own[static_cast<size_t>(part)] +=
               row * row * kernels::scaled_squares(line.count, gradient + line.at, of_columns + line.column);
@@ -132,11 +122,11 @@ at::Tensor factored_norms(at::TensorList gradients, at::TensorList row_factors, 
 template <class Body>
 void for_rows(at::TensorList ranges, at::TensorList row_factors, at::TensorList column_factors,
               at::IntArrayRef places, const Body& body) {
-  for_places(ranges, places, [&]<class T>(size_t i, const Place& place, T) {
+  for_places(ranges, places, [&]<class T>(size_t i, const CountedRange& place, T) {
     const T* const of_rows = row_factors[i].const_data_ptr<T>();
     const T* const of_columns = column_factors[i].const_data_ptr<T>();
     for_each_line(
-        place.matrices, 0, place.matrices.count, kernels::parallel_parts(),
+        place.range, 0, place.range.count, kernels::parallel_parts(),
         [&](int64_t, const Line& line) { body(i, line, of_rows[line.row], of_columns + line.column); });
   });
 }

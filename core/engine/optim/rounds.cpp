@@ -137,7 +137,7 @@ void Rounds::sum_over_ranks(std::vector<UpdateBatch>& batches) const {
 
 // Updates values in half precision, one parameter at a time: converts them to fp32 for the rule and rounds
 // the result to nearest even. Keeps converted gradients if later rounds need them.
-void Rounds::update_half(int round, UpdateBatch& batch) const {
+void Rounds::update_half(int round, UpdateBatch& batch, device::Reading& reading) const {
   const Rule& rule = *shared_.rule;
   std::map<const Whole*, std::vector<Slice*>> slices;
   for (Slice& slice : batch.slices) slices[slice.parameter].push_back(&slice);
@@ -149,19 +149,19 @@ void Rounds::update_half(int round, UpdateBatch& batch) const {
       convert_gradient(converted);
       convert_value(converted);
     }
-    rule.update(round, alone);
+    rule.update(round, alone, reading);
     for (size_t i = 0; i < alone.slices.size(); ++i) slices[parameter][i]->value.copy_(alone.slices[i].value);
   }
 }
 
 // Converts one gradient at a time to the dtype of the rule, unless the rule takes half precision or later
 // rounds need all of them.
-void Rounds::update(int round, UpdateBatch& batch) const {
+void Rounds::update(int round, UpdateBatch& batch, device::Reading& reading) const {
   const Rule& rule = *shared_.rule;
-  if (at::isReducedFloatingType(shared_.training->master_dtype())) return update_half(round, batch);
+  if (at::isReducedFloatingType(shared_.training->master_dtype())) return update_half(round, batch, reading);
   if (rule.rounds() > 1) {
     for (Slice& slice : batch.slices) convert_gradient(slice);
-    return rule.update(round, batch);
+    return rule.update(round, batch, reading);
   }
   UpdateBatch alone{batch.options, batch.step, batch.factor, {}, batch.parameters, batch.decision};
   const auto differs = [&](const Slice& slice) {
@@ -171,10 +171,10 @@ void Rounds::update(int round, UpdateBatch& batch) const {
     if (!differs(slice)) continue;
     alone.slices = {slice};
     convert_gradient(alone.slices.front());
-    rule.update(round, alone);
+    rule.update(round, alone, reading);
   }
   std::erase_if(batch.slices, differs);
-  rule.update(round, batch);
+  rule.update(round, batch, reading);
 }
 
 namespace {
@@ -217,14 +217,16 @@ void Rounds::run(const double* touched, const double* measured, double factor,
   }
   std::vector<UpdateBatch> batches = make_batches(touched, factor, decision);
   for (int round = 1; round <= rule.rounds(); ++round) {
+    device::Reading reading;
     for (UpdateBatch& batch : batches) {
       for (Whole* parameter : batch.parameters)
         parameter->partial.assign(
             round < rule.rounds() ? static_cast<size_t>(rule.num_sums(round, parameter->shape)) : 0, 0.0);
       const auto [values, working] = round == rule.rounds() ? left_to_host(rule, batch) : WorkingCopies();
-      update(round, batch);
+      update(round, batch, reading);
       if (!working.empty()) at::_foreach_copy_(working, values);
     }
+    reading.read();
     if (round < rule.rounds()) sum_over_ranks(batches);
   }
 }

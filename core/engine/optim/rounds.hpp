@@ -32,8 +32,8 @@ class Rounds {
  private:
   std::vector<UpdateBatch> make_batches(const double* touched, double factor,
                                         const std::optional<at::Tensor>& decision);
-  void update(int round, UpdateBatch& batch) const;
-  void update_half(int round, UpdateBatch& batch) const;
+  void update(int round, UpdateBatch& batch, device::Reading& reading) const;
+  void update_half(int round, UpdateBatch& batch, device::Reading& reading) const;
   void sum_over_ranks(std::vector<UpdateBatch>& batches) const;
   Slice slice_of(const Shard& shard);
 

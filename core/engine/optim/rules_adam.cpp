@@ -35,7 +35,7 @@ class AdamRule : public Rule {
   bool fills_working() const override { return true; }
   bool takes_decisions() const override { return true; }
 
-  void update(int, UpdateBatch& batch) const override {
+  void update(int, UpdateBatch& batch, device::Reading&) const override {
     apply(batch, static_cast<double>(batch.step), decoupled_);
   }
 
@@ -88,7 +88,7 @@ class ColossalAdam final : public AdamRule {
              options.at(option.name), option.value, option.reason);
   }
 
-  void update(int, UpdateBatch& batch) const override {
+  void update(int, UpdateBatch& batch, device::Reading&) const override {
     // Without bias correction, pass a step count so large that the correction is 1.
     const double step = batch.options.at("bias_correction") != 0 ? static_cast<double>(batch.step)
                                                                  : std::numeric_limits<double>::infinity();

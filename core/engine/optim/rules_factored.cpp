@@ -75,7 +75,8 @@ class Factored : public Rule {
   }
 
   // Round 1: updates the second moment, scales the gradients, and sums the squares of u.
-  void begin(UpdateBatch& batch, double beta2, double eps, const std::vector<std::string>& averages) const {
+  void begin(UpdateBatch& batch, double beta2, double eps, const std::vector<std::string>& averages,
+             device::Reading& reading) const {
     std::vector<at::Tensor> gradients;
     for (Slice& slice : batch.slices) {
       prepare_slice(slice, averages);
@@ -93,7 +94,6 @@ class Factored : public Rule {
       if (is_factored(parameter->shape))
         factors[parameter] = average(*parameter, "exp_avg_sq", parameter->sums[0].data() + own_sums_,
                                      batch.factor * batch.factor, eps, beta2);
-    device::Reading reading;
     for (const Directions& own :
          directions_of(batch.slices, [&](const Whole& parameter) { return factors.at(&parameter); })) {
       const at::Tensor norms =
@@ -101,15 +101,22 @@ class Factored : public Rule {
       for (size_t i = 0; i < own.slices.size(); ++i)
         reading.add(norms[static_cast<int64_t>(i)], own.slices[i]->parameter->partial.data());
     }
-    reading.read();
   }
 
   // Returns the directions of this update. The states of whole parameters must not have changed since round
   // 1.
-  static std::vector<Directions> directions(UpdateBatch& batch) {
-    return directions_of(batch.slices, [](const Whole& parameter) {
+  static std::vector<Directions> directions(std::vector<Slice>& slices) {
+    return directions_of(slices, [](const Whole& parameter) {
       return factors_of(parameter.state->at("exp_avg_sq_row"), parameter.state->at("exp_avg_sq_col"));
     });
+  }
+
+  // Returns the slices of a batch that have rows and columns, or those that have none.
+  static std::vector<Slice> slices_of(const UpdateBatch& batch, bool factored) {
+    std::vector<Slice> slices;
+    for (const Slice& slice : batch.slices)
+      if (is_factored(slice.parameter->shape) == factored) slices.push_back(slice);
+    return slices;
   }
 
   // Returns which of a parameter's sums of rows and columns get those of a slice.
@@ -182,15 +189,15 @@ class Adafactor final : public Factored {
     measure_squares(slice, reading);
   }
 
-  void update(int round, UpdateBatch& batch) const override {
+  void update(int round, UpdateBatch& batch, device::Reading& reading) const override {
     const Hyper& options = batch.options;
     const double beta1 = options.at("beta1"), t = static_cast<double>(batch.step);
     if (round == 1) {
       std::vector<std::string> averages;
       if (beta1 != 0) averages.emplace_back("exp_avg");
-      return begin(batch, 1 - std::pow(t, options.at("decay_rate")), options.at("eps1"), averages);
+      return begin(batch, 1 - std::pow(t, options.at("decay_rate")), options.at("eps1"), averages, reading);
     }
-    for (const Directions& own : directions(batch)) {
+    for (const Directions& own : directions(batch.slices)) {
       std::vector<double> rates, keep;
       for (const Slice* slice : own.slices) {
         const double lr = rate(options, t, *slice->parameter);
@@ -263,23 +270,18 @@ class Came final : public Factored {
     measure_squares(slice, reading);
   }
 
-  void update(int round, UpdateBatch& batch) const override {
+  void update(int round, UpdateBatch& batch, device::Reading& reading) const override {
     const Hyper& options = batch.options;
-    if (round == 1) return begin(batch, options.at("beta2"), options.at("eps1"), {"exp_avg"});
-    if (round == 2) return average_direction(batch);
+    if (round == 1) return begin(batch, options.at("beta2"), options.at("eps1"), {"exp_avg"}, reading);
+    if (round == 2) return average_direction(batch, reading);
     std::map<const Whole*, Factors> factors;
     for (Whole* parameter : batch.parameters)
       if (is_factored(parameter->shape))
         factors[parameter] = average(*parameter, "exp_avg_res", parameter->sums[2].data(), 1,
                                      options.at("eps2"), options.at("beta3"));
     const double lr = options.at("lr"), keep = 1 - options.at("weight_decay") * lr;
-    std::vector<Slice> factored;
-    for (Slice& slice : batch.slices) {
-      if (is_factored(slice.parameter->shape))
-        factored.push_back(slice);
-      else
-        slice.value.mul_(keep).sub_(slice.state->at("exp_avg"), lr);
-    }
+    for (Slice& slice : slices_of(batch, false)) slice.value.mul_(keep).sub_(slice.state->at("exp_avg"), lr);
+    std::vector<Slice> factored = slices_of(batch, true);
     for (const Directions& own :
          directions_of(factored, [&](const Whole& parameter) { return factors.at(&parameter); }))
       call<operators::FactoredStep>(own.values, own.states("exp_avg"), own.row_factors, own.column_factors,
@@ -289,28 +291,33 @@ class Came final : public Factored {
 
  private:
   // Updates the first moment, and sums the squares of its difference from the direction.
-  static void average_direction(UpdateBatch& batch) {
-    device::Reading reading;
-    for (const Directions& own : directions(batch)) {
+  static void average_direction(const UpdateBatch& batch, device::Reading& reading) {
+    const auto rates_of = [&](const Directions& own) {
       std::vector<double> rates;
       for (const Slice* slice : own.slices)
         rates.push_back(1 / clipping(*slice->parameter, batch.options.at("clip_threshold")));
-      const std::vector<at::Tensor> averages = own.states("exp_avg");
-      call<operators::FactoredAverage>(averages, own.gradients, own.row_factors, own.column_factors,
-                                       own.places, rates, batch.options.at("beta1"));
-      const at::Tensor sums = call<operators::FactoredSums>(own.gradients, averages, own.row_factors,
-                                                            own.column_factors, own.places, rates);
+      return rates;
+    };
+    const auto move_average = [&](const Directions& own) {
+      call<operators::FactoredAverage>(own.states("exp_avg"), own.gradients, own.row_factors,
+                                       own.column_factors, own.places, rates_of(own),
+                                       batch.options.at("beta1"));
+    };
+    std::vector<Slice> vectors = slices_of(batch, false), factored = slices_of(batch, true);
+    for (const Directions& own : directions(vectors)) move_average(own);
+    for (const Directions& own : directions(factored)) {
+      move_average(own);
+      const at::Tensor sums =
+          call<operators::FactoredSums>(own.gradients, own.states("exp_avg"), own.row_factors,
+                                        own.column_factors, own.places, rates_of(own));
       int64_t next = 0;
-      for (size_t i = 0; i < own.slices.size(); ++i) {
-        const int64_t count = own.row_factors[i].numel() + own.column_factors[i].numel();
-        Whole& parameter = *own.slices[i]->parameter;
-        if (is_factored(own.slices[i]->parameter->shape))
-          reading.add(sums.narrow(0, next, count), parameter.partial.data(),
-                      places_of_sums(parameter, MatrixSlice(*own.slices[i])));
+      for (const Slice* slice : own.slices) {
+        std::vector<int64_t> places = places_of_sums(*slice->parameter, MatrixSlice(*slice));
+        const auto count = static_cast<int64_t>(places.size());
+        reading.add(sums.narrow(0, next, count), slice->parameter->partial.data(), std::move(places));
         next += count;
       }
     }
-    reading.read();
   }
 };
 

@@ -46,7 +46,7 @@ class Lars final : public Rule {
     return has_kernel<operators::Lars>(value) && has_kernel<operators::SumsOfSquares>(value);
   }
 
-  void update(int, UpdateBatch& batch) const override {
+  void update(int, UpdateBatch& batch, device::Reading&) const override {
     const Hyper& options = batch.options;
     const double momentum = options.at("momentum"), decay = options.at("weight_decay");
     std::vector<std::string> states;
@@ -96,14 +96,13 @@ class Lamb final : public Rule {
     return has_kernel<operators::LambMoments>(value) && has_kernel<operators::LambStep>(value);
   }
 
-  void update(int round, UpdateBatch& batch) const override {
+  void update(int round, UpdateBatch& batch, device::Reading& reading) const override {
     const Hyper& options = batch.options;
     const bool corrected = options.at("bias_correction") != 0;
     const auto correction = [&](const char* beta) {
       return corrected ? 1 - std::pow(options.at(beta), static_cast<double>(batch.step)) : 1.0;
     };
     const double correction1 = correction("beta1"), correction2 = correction("beta2");
-    device::Reading reading;
     for (const Lists& part : group(*this, batch, {"exp_avg", "exp_avg_sq"})) {
       if (round == 1) {
         const at::Tensor sums = call<operators::LambMoments>(
@@ -117,7 +116,6 @@ class Lamb final : public Rule {
                                   options.at("eps"), options.at("weight_decay"), correction1, correction2);
       }
     }
-    reading.read();
   }
 
  private:

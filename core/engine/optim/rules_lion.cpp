@@ -25,7 +25,7 @@ class Lion final : public Rule {
   bool runs_on(const at::Tensor& value) const override { return has_kernel<operators::Lion>(value); }
   bool takes_decisions() const override { return true; }
 
-  void update(int, UpdateBatch& batch) const override {
+  void update(int, UpdateBatch& batch, device::Reading&) const override {
     const Hyper& options = batch.options;
     for (const Lists& part : group(*this, batch, {"exp_avg"}))
       call<operators::Lion>(part.values, part.gradients, part.states[0], options.at("lr"),

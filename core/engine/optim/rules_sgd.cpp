@@ -36,7 +36,7 @@ class Sgd final : public Rule {
   bool fills_working() const override { return true; }
   bool takes_decisions() const override { return true; }
 
-  void update(int, UpdateBatch& batch) const override {
+  void update(int, UpdateBatch& batch, device::Reading&) const override {
     const Hyper& options = batch.options;
     const double momentum = options.at("momentum");
     std::vector<std::string> states;

@@ -388,7 +388,7 @@ int Job::finish() {
   if (stop_signal_ != 0 && (told_ || !failed_by_itself())) return stop_code();
   if (cause_ < 0) return 0;
   const std::optional<RankEnd>& end = ranks_[cause_].end();
-  // One that failed and was still ending, maybe because the disk is slow, was killed by us.
+  // A rank that reported a failure and had not ended after kEndingTime: our SIGKILL is not how it failed.
   const bool killed_by_us = end && end->signal == SIGKILL && findings_.of(cause_) != Evidence::kSignal;
   return end && !end->success() && !killed_by_us ? end->exit_code() : 1;
 }

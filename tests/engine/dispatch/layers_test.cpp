@@ -268,7 +268,9 @@ TEST_F(DeviceLayers, RulesTakeGradientsInHalfPrecision) {
       optim::States states;
       optim::UpdateBatch batch{options, 1, 0.5, {}, {}};
       batch.slices.push_back({.value = own, .gradient = given, .state = &states});
-      rule->update(1, batch);
+      device::Reading reading;
+      rule->update(1, batch, reading);
+      reading.read();
       return own;
     };
     const at::Tensor wanted = updated(value.clone(), gradient.to(at::kFloat));

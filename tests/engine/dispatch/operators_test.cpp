@@ -222,8 +222,8 @@ void expect_rule(const std::string& name, const optim::Hyper& given, double fact
         device::Reading reading;
         if (round == 0)
           for (optim::Slice& slice : batch.slices) rule->measure(slice, options, reading);
+        if (round > 0) rule->update(round, batch, reading);
         reading.read();
-        if (round > 0) rule->update(round, batch);
         for (optim::Whole& whole : wholes) whole.sums.push_back(whole.partial);
       }
     }

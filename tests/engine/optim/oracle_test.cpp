@@ -146,8 +146,8 @@ class Ranks {
       for (size_t rank = 0; rank < parts_.size(); ++rank) {
         const int64_t sums = round < rule_.rounds() ? rule_.num_sums(round, shape_) : 0;
         wholes[rank].partial.assign(static_cast<size_t>(sums), 0.0);
-        if (round > 0) rule_.update(round, batches[rank]);
         device::Reading reading;
+        if (round > 0) rule_.update(round, batches[rank], reading);
         for (Slice& slice : batches[rank].slices)
           if (round == 0) rule_.measure(slice, options_, reading);
         reading.read();

@@ -1,3 +1,4 @@
+#include "device/reading.hpp"
 #include "optim/rules.hpp"
 
 #include <ATen/ATen.h>
@@ -99,7 +100,9 @@ Slice slice_of(const Tensor& value, const Tensor& gradient, States* state) {
 void update(const Rule& rule, std::vector<Slice> slices, const Hyper& options, int64_t step, double factor) {
   const at::NoGradGuard no_grad;
   UpdateBatch batch{options, step, factor, std::move(slices), {}};
-  rule.update(1, batch);
+  device::Reading reading;
+  rule.update(1, batch, reading);
+  reading.read();
 }
 
 using MakeOracle = std::function<std::unique_ptr<torch::optim::Optimizer>(const Tensor&)>;

@@ -109,8 +109,8 @@ class Rule {
   // Adds a slice to the sums of round 0, before it is known whether there will be an update and with what
   // factor. The host's own all-reduce carries these sums. Sums that a device computes go through `reading`.
   virtual void measure(Slice& slice, const Hyper& options, device::Reading& reading) const {}
-  // Performs a round, 1 to rounds().
-  virtual void update(int round, UpdateBatch& batch) const = 0;
+  // Performs a round, 1 to rounds(). Adds to the sums of the round as measure() does.
+  virtual void update(int round, UpdateBatch& batch, device::Reading& reading) const = 0;
 };
 
 // Return the rule of this name, and the names of all rules. rule() throws NOT_FOUND with the nearest name.
