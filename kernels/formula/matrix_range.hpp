@@ -1,4 +1,4 @@
-// Adjacent elements of matrices, for rules that keep a number for each row and each column of a matrix.
+// Contiguous parts of matrices, for update rules with a factored second moment.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace weft::kernels {
 
-// Elements [begin, begin + count) of matrices that follow each other in memory, row by row. The rows of all
-// matrices are numbered through. A range without elements has no rows and no matrices.
+// Elements [begin, begin + count) of a flattened tensor (matrices, rows, columns). Rows are numbered over all
+// matrices. A range without elements has no rows and no matrices.
 struct MatrixRange {
   int64_t begin, count;
   int64_t rows, columns;  // of each matrix, at least 1

@@ -121,12 +121,13 @@ struct LambStep {
                          double correction2);
 };
 
-// Adafactor (arXiv:1804.04235) and CAME (arXiv:2307.02047). A range is elements [begin, begin + its length)
-// of matrices that follow each other in memory. Its direction is
+// Adafactor (arXiv:1804.04235) and CAME (arXiv:2307.02047), whose second moment of a tensor (..., rows,
+// columns) is factored into one number for each row and one for each column. A range is a contiguous part of
+// such a tensor: the elements [begin, begin + its length) of the flattened tensor. Its direction is
 //   u = row_factor gradient column_factor.
-// `places` has five numbers for each range: begin; the rows and columns of each matrix, at least 1; and begin
-// and count of the elements of the range that sums count. `row_factors` has a factor for each row that the
-// range has elements of, and `column_factors` for each column of each matrix that it has elements of, in the
+// `places` has five numbers for each range: begin; rows and columns, at least 1; and begin and count of those
+// elements of the range that this rank counts in sums. `row_factors` has a factor for each row that the range
+// has elements of, and `column_factors` one for each column of each matrix that it has elements of, in the
 // order of memory.
 
 // Returns, for each range, the sums of its rows and then those of its columns, as many as there are factors,
