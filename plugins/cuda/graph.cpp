@@ -1,43 +1,94 @@
 #include "graph.hpp"
 
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/core/Generator.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 
 namespace weft::cuda {
 
 namespace {
 
+using Pool = std::shared_ptr<const at::cuda::MempoolId_t>;
+
+class TorchGraph final : public at::cuda::CUDAGraph {
+ public:
+  bool has_ended() const { return capture_ended_; }
+};
+
 class Graph final : public device::Graph {
  public:
+  explicit Graph(Pool pool) : pool_(std::move(pool)) {}
   void replay() override { graph.replay(); }
-  at::cuda::CUDAGraph graph;
+  TorchGraph graph;
+
+ private:
+  const Pool pool_;
 };
+
+void try_to(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::exception&) {  // the error that ended the capture is the one to report
+  }
+}
+
+at::Generator copy_of(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
+  return generator.clone();
+}
 
 class Capturer final : public device::GraphCapturer {
  public:
   std::unique_ptr<device::Graph> capture(const std::function<void()>& give) override {
-    auto made = std::make_unique<Graph>();
+    // A capture cannot use what eager steps have freed, and cannot free it when memory runs out.
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    const Pool pool = current_pool();
+    const at::Generator before = copy_of(at::cuda::detail::getDefaultCUDAGenerator());
+    auto made = std::make_unique<Graph>(pool);
     // Other threads may go on with CUDA meanwhile; those of autograd give their work to the same stream.
-    made->graph.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    made->graph.capture_begin(*pool, cudaStreamCaptureModeThreadLocal);
     try {
       give();
+      made->graph.capture_end();
     } catch (...) {
-      end_quietly(made->graph);
+      abandon(made->graph, *pool, before);
       throw;
     }
-    made->graph.capture_end();
     return made;
   }
 
  private:
-  // Ends a capture that has failed, which CUDA says once more.
-  static void end_quietly(at::cuda::CUDAGraph& graph) {
-    try {
-      graph.capture_end();
-    } catch (const std::exception&) {
-    }
+  // Returns the pool of the graphs that exist, a new one if there are none: libtorch refuses a pool whose
+  // last graph is gone.
+  Pool current_pool() {
+    Pool pool = pool_.lock();
+    if (pool == nullptr)
+      pool_ = pool = std::make_shared<const at::cuda::MempoolId_t>(at::cuda::graph_pool_handle());
+    return pool;
   }
 
-  const at::cuda::MempoolId_t pool_ = at::cuda::graph_pool_handle();
+  // Ends a capture that has failed. If CUDA refuses to end it, libtorch leaves both allocators and the
+  // generator as they are during a capture; the generator then goes on as `before`.
+  static void abandon(TorchGraph& graph, const at::cuda::MempoolId_t& pool, const at::Generator& before) {
+    try_to([&] { graph.capture_end(); });
+    if (graph.has_ended()) return;
+    const c10::DeviceIndex device = c10::cuda::current_device();
+    at::HostAllocator* const host = at::getHostAllocator(at::kCUDA);
+    try_to([&] { c10::cuda::CUDACachingAllocator::endAllocateToPool(device, pool); });
+    try_to([&] { c10::cuda::CUDACachingAllocator::releasePool(device, pool); });
+    try_to([&] { host->end_allocate_to_pool(pool); });
+    try_to([&] { host->release_pool(pool); });
+    try_to([&] {
+      at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator();
+      const std::lock_guard lock(generator.mutex());
+      generator.graphsafe_set_state(before);
+    });
+  }
+
+  std::weak_ptr<const at::cuda::MempoolId_t> pool_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The device cuda below the engine's models: memory, streams, the limit, and NCCL with one rank. Each test
-// runs in a process of its own, because a process has one device.
+// The device cuda below the engine's models: memory, streams, graphs, the limit, and NCCL with one rank. Each
+// test runs in a process of its own, because a process has one device.
 #include "device/device.hpp"
 
 #include <ATen/ATen.h>
@@ -7,9 +7,11 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "device/graph.hpp"
 #include "device/random.hpp"
 #include "device/stream.hpp"
 #include "device/tensors.hpp"
+#include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 
 namespace weft::test {
@@ -66,6 +68,50 @@ TEST(CudaDevice, RestoresItsGenerator) {
     second = at::rand({64}, floats());
     EXPECT_TRUE(at::equal(first, second));
     EXPECT_FALSE(at::equal(second, at::rand({64}, floats())));
+  });
+}
+
+// libtorch refuses a memory pool whose last graph is gone.
+TEST(CudaDevice, CapturesWhenAllEarlierGraphsAreGone) {
+  on_gpu([] {
+    const auto capturer = device::make_graph_capturer();
+    const device::OnStream on(device::Stream::make());
+    const at::Tensor x = at::ones({8}, floats());
+    at::Tensor twice;
+    for (int i = 0; i < 3; ++i) {
+      const auto graph = device::capture(*capturer, [&] {
+        twice = x * 2;
+        x.copy_(twice);
+      });
+      const auto beside = device::capture(*capturer, [&] { x.add_(1); });
+      graph->replay();
+      beside->replay();
+      beside->replay();
+    }
+    EXPECT_EQ(device::value_of<float>(x[0]), 22);  // 1, 4, 10, 22
+  });
+}
+
+// CUDA refuses the first wait of the host and all that follows; libtorch refuses the copy before CUDA does.
+TEST(CudaDevice, GoesOnAfterACaptureThatFailed) {
+  on_gpu([] {
+    const auto capturer = device::make_graph_capturer();
+    const device::OnStream on(device::Stream::make());
+    const at::Tensor x = at::ones({64}, floats());
+    for (const auto& refused : {std::function<void()>([&] { x.nonzero(); }),
+                                std::function<void()>([&] { (x * at::rand({64}, floats())).sum().item(); }),
+                                std::function<void()>([&] { x.cpu(); })}) {
+      EXPECT_ERROR(device::capture(*capturer, refused), WEFT_UNIMPLEMENTED, "cannot be captured");
+      const at::Tensor eager = at::rand({64}, floats());
+      EXPECT_FALSE(at::equal(eager, at::rand({64}, floats())));
+      const at::Tensor drawn = at::empty({64}, floats());
+      const auto graph = device::capture(*capturer, [&] { drawn.copy_(at::rand({64}, floats())); });
+      graph->replay();
+      const at::Tensor first = drawn.clone();
+      graph->replay();
+      EXPECT_FALSE(at::equal(first, drawn));
+      EXPECT_GT(device::value_of<double>(drawn.sum()), 0);
+    }
   });
 }
 

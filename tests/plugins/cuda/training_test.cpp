@@ -121,12 +121,30 @@ TEST_F(OnGpu, GraphsHaveTheLossesOfEagerSteps) {
     const std::vector<double> expected = losses("eager", eager);
     expect_near(losses("graph", eager + Words{"--enable-cuda-graph"}), expected, 1e-5);
   };
+  const auto fp16 = R"({"name": "fp16", "init_scale": 16, "growth_interval": 2})";
   const Words accumulates{"none", "--precision", "bf16", "--accumulate", "2"};
   expect_same({"none", "--precision", "fp32"});
   expect_same({"torch_ddp", "-n", "2", "--precision", "fp32"});
   expect_same(accumulates);
+  expect_same({"low_level_zero", "-o", "stage=2", "-n", "2", "--mixed-precision", fp16});
   use_dropout("resid_pdrop");
   expect_same(accumulates);
+  expect_same(accumulates + Words{"--deterministic"});
+}
+
+// More kinds than are kept at a time.
+TEST_F(OnGpu, GraphsAreOfManyLengths) {
+  std::string lines;
+  for (int line = 0; line < 18 * 3; ++line)
+    lines += nlohmann::json{{"text", std::string(static_cast<size_t>(8 + line / 3), 'a' + line % 3)}}.dump() +
+             "\n";
+  const std::string data = folder_.file("lengths.jsonl", lines);
+  const Words job{"train",      "--model", config_,    "--data", data,   "--batch-size",
+                  "1",          "--steps", "108",      "--lr",   "0.01", "--no-shuffle",
+                  "--strategy", "none",    "--device", "cuda"};
+  expect_success(job + Words{"--metrics", in("eager")});
+  expect_success(job + Words{"--metrics", in("graph"), "--enable-cuda-graph"});
+  expect_near(values_of(in("graph"), "loss"), values_of(in("eager"), "loss"), 1e-4);
 }
 
 TEST_F(OnGpu, GraphsDropAttention) {
