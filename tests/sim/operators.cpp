@@ -3,6 +3,7 @@
 #include <ATen/CPUFunctions.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
 #include <c10/core/CachingDeviceAllocator.h>
@@ -23,18 +24,26 @@ namespace {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
+// As on other devices, libtorch's deterministic mode fills new memory, which is work of the stream.
+at::Tensor filled_if_asked(at::Tensor made) {
+  const at::Context& context = at::globalContext();
+  if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())
+    at::native::fill_empty_deterministic_(made);
+  return made;
+}
+
 at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
                  std::optional<at::Device> on, std::optional<bool>, std::optional<at::MemoryFormat> format) {
   const c10::DeviceGuard guard(c10::device_or_default(on));
-  return at::detail::empty_generic(sizes, c10::GetAllocator(c10::kPrivateUse1), kKeys,
-                                   c10::dtype_or_default(dtype), format);
+  return filled_if_asked(at::detail::empty_generic(sizes, c10::GetAllocator(c10::kPrivateUse1), kKeys,
+                                                   c10::dtype_or_default(dtype), format));
 }
 
 at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
                          std::optional<at::Layout>, std::optional<at::Device> on, std::optional<bool>) {
   const c10::DeviceGuard guard(c10::device_or_default(on));
-  return at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(c10::kPrivateUse1), kKeys,
-                                           c10::dtype_or_default(dtype));
+  return filled_if_asked(at::detail::empty_strided_generic(
+      sizes, strides, c10::GetAllocator(c10::kPrivateUse1), kKeys, c10::dtype_or_default(dtype)));
 }
 
 bool is_block_of_pinned(const at::Tensor& tensor) {

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
@@ -21,7 +22,9 @@ at::Tensor copy_to(const at::Tensor& tensor, c10::Device place) {
   // Page-locking has no derivative, and only accelerators have it.
   if (!at::accelerator::isAccelerator(place.type()) || !is_on_host(tensor) || tensor.requires_grad())
     return tensor.to(place);
-  const at::Tensor locked = tensor.is_pinned() ? tensor : tensor.pin_memory();
+  // libtorch waits for a copy whose memory has gaps.
+  const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  const at::Tensor locked = dense.is_pinned() ? dense : dense.pin_memory();
   return locked.to(place, /*non_blocking=*/true);
 }
 
@@ -44,6 +47,13 @@ void resize_storage(const at::Tensor& tensor, int64_t bytes) {
     storage->allocator()->copy_data(made.get(), storage->data(), kept);
   storage->set_data_ptr_noswap(std::move(made));
   storage->set_nbytes(size);
+}
+
+at::Tensor unfilled(int64_t elements, at::ScalarType dtype) {
+  const c10::Device place = current().place();
+  const c10::DeviceGuard guard(place);
+  const c10::DispatchKeySet keys(c10::computeDispatchKey(dtype, c10::Layout::Strided, place));
+  return at::Tensor(at::detail::empty_generic({elements}, c10::GetAllocator(place.type()), keys, dtype, {}));
 }
 
 c10::DataPtr allocate(size_t bytes) {

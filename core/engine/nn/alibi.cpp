@@ -6,6 +6,8 @@
 #include <bit>
 #include <cmath>
 
+#include "device/tensors.hpp"
+
 namespace weft::nn {
 
 // In fp32 with the base rounded before its powers, as in Hugging Face.
@@ -26,12 +28,18 @@ at::Tensor alibi_slopes(int64_t num_heads) {
 
 Alibi::Alibi(int64_t num_heads) : heads{0, num_heads}, num_heads_(num_heads) {}
 
+at::Tensor Alibi::slopes_on(c10::Device place) const {
+  const std::lock_guard lock(mutex_);
+  if (!slopes_.defined() || slopes_.device() != place)
+    slopes_ = device::copy_to(alibi_slopes(num_heads_), place);
+  return slopes_;
+}
+
 at::Tensor Alibi::operator()(const at::Tensor& x, const at::Tensor& padding) const {
   const Part own = part(x.size(1), heads.count);
   const auto slopes_of = [&] {
-    return alibi_slopes(num_heads_)
+    return slopes_on(x.device())
         .narrow(0, heads.begin + own.heads.begin, own.heads.count)
-        .to(x.device())
         .view({1, -1, 1, 1});
   };
   if (KeyValueCache* const cache = KeyValueCache::current()) {

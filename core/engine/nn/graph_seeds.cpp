@@ -1,6 +1,5 @@
 #include "nn/graph_seeds.hpp"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -21,9 +20,9 @@ constexpr RunningUnit::Draw kOfTheGenerator = {UINT64_MAX, 1};  // no unit has t
 
 at::Tensor GraphSeeds::tensor_of(RunningUnit::Draw draw, uint64_t offset) {
   const size_t at = seeds_.size() % kSeedsOfABlock;
-  if (at == 0)
-    blocks_.push_back(at::empty({static_cast<int64_t>(kSeedsOfABlock)},
-                                at::TensorOptions(device::current().place()).dtype(at::kLong)));
+  // Memory that nothing fills: libtorch's deterministic mode fills new tensors, and a graph would do so again
+  // over the seeds of each replay.
+  if (at == 0) blocks_.push_back(device::unfilled(kSeedsOfABlock, at::kLong));
   seeds_.push_back({draw, offset});
   return blocks_.back().narrow(0, static_cast<int64_t>(at), 1);
 }

@@ -69,8 +69,7 @@ at::Tensor add_auxiliary(weft_step& step, uint32_t micro, const std::vector<nn::
     step.add_part(auxiliary_term(step, loss.name), scaled);
     if (scaled.requires_grad()) total = total.defined() ? total + scaled : scaled;
   }
-  const double scale = step.bindings().loss_scale();
-  return total.defined() && scale != 1 ? total * scale : total;
+  return total.defined() ? step.with_loss_scale(total) : total;
 }
 
 bool reports_auxiliary(const Bindings& bindings) {

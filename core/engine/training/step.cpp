@@ -112,8 +112,13 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
     add_part(t, scaled);
     total = total.defined() ? total + scaled : scaled;
   }
+  return with_loss_scale(total);
+}
+
+at::Tensor weft_step::with_loss_scale(const at::Tensor& loss) const {
+  if (capture != nullptr) return loss * capture->scales[-1].to(loss.scalar_type());
   const double scale = bindings().loss_scale();
-  return scale == 1 ? total : total * scale;
+  return scale == 1 ? loss : loss * scale;
 }
 
 void weft_step::add_part(size_t term, const at::Tensor& value) {

@@ -38,7 +38,7 @@ struct MicroBatch {
 
 // What a graph of a micro-batch has on the device in place of values of the host (step_graphs.hpp).
 struct StepCapture {
-  at::Tensor scales;                                 // weft_step::scales, filled before each replay
+  at::Tensor scales;                                 // weft_step::scales and the loss scale; of each replay
   std::vector<std::pair<size_t, at::Tensor>> parts;  // by term, in place of weft_step::reading
 };
 
@@ -87,6 +87,8 @@ struct weft_step {
   // Adds `value`, which has one element, to the part of a term, if this rank counts it: one rank does, so
   // that the sum over ranks counts it once.
   void add_part(size_t term, const at::Tensor& value);
+  // Returns what backward begins at in place of `loss`.
+  at::Tensor with_loss_scale(const at::Tensor& loss) const;
 
  private:
   weft_backward_info backward_info(uint32_t index) const;

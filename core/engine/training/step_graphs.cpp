@@ -33,11 +33,34 @@ std::string shapes_of(const State& state) {
   return fmt::format("{}", fmt::join(fields, ", "));
 }
 
-// Replaces each field by memory of its own on the device.
-void clone_on_device(State& state) {
+State clone_on_device(State state) {
   for (auto& [name, tensor] : state)
     if (tensor.defined()) tensor = device::on_device(tensor).clone();
+  return state;
 }
+
+// Gives a micro-batch other fields, from construction to destruction: copies on the device, which the host
+// does not read. So heads compute all logits, whatever labels count.
+class FieldsOnDevice {
+ public:
+  explicit FieldsOnDevice(MicroBatch& micro)
+      : micro_(micro),
+        input_(std::exchange(*micro.input, clone_on_device(*micro.input))),
+        batch_(micro.batch) {
+    static_cast<State&>(micro.batch) = clone_on_device(micro.batch);
+    micro.context->want_loss_alone(micro.batch);
+  }
+  ~FieldsOnDevice() {
+    micro_.input = input_;
+    micro_.batch = batch_;
+  }
+  FieldsOnDevice(const FieldsOnDevice&) = delete;
+
+ private:
+  MicroBatch& micro_;
+  const State input_;
+  const Batch batch_;
+};
 
 bool all_finished(const weft_step& step) {
   return std::all_of(step.micro.begin(), step.micro.end(), [](const MicroBatch& m) { return m.finished; });
@@ -69,15 +92,19 @@ std::vector<at::Tensor> StepGraphs::gradients() const {
   return result;
 }
 
-std::string StepGraphs::kind_of(const weft_step& step, uint32_t index) const {
-  const MicroBatch& micro = step.micro[index];
-  return fmt::format("{}; of which the model reads {}; {} positions in the step, loss scale {}",
-                     shapes_of(micro.batch), shapes_of(*micro.input), fmt::join(step.positions, " and "),
-                     bindings_.loss_scale());
+void StepGraphs::set_gradients(const std::vector<at::Tensor>& gradients) const {
+  for (const auto& param : bindings_.params())
+    if (const at::Tensor& gradient = gradients[param->index]; !param->tensor.grad().is_same(gradient))
+      param->tensor.mutable_grad() = gradient;
 }
 
-// Forgets all kinds when there are too many. Some do come one after the other, as the loss scale grows, but
-// where none comes back, there is nothing to replay.
+std::string StepGraphs::kind_of(const weft_step& step, uint32_t index) const {
+  const MicroBatch& micro = step.micro[index];
+  return fmt::format("{}; of which the model reads {}; {} positions in the step", shapes_of(micro.batch),
+                     shapes_of(*micro.input), fmt::join(step.positions, " and "));
+}
+
+// Forgets all kinds when there are too many. Where none comes back, there is nothing to replay.
 void StepGraphs::forget(const std::string& latest) {
   if (captured_.size() < kMostKinds) return;
   if (replays_ < kMostKinds)
@@ -103,7 +130,10 @@ void StepGraphs::run(weft_step& step, uint32_t index, const std::function<void()
   const std::string kind = kind_of(step, index);
   if (first) forget(kind);
   Captured& captured = captured_[{kind, base_}];
-  if (!std::exchange(captured.seen, true)) return forward_and_backward();
+  if (!std::exchange(captured.seen, true)) {
+    const FieldsOnDevice fields(micro);
+    return forward_and_backward();
+  }
   step.before_graph();
   if (captured.graph == nullptr) capture(captured, step, index, forward_and_backward);
   replay(captured, step, index);
@@ -116,35 +146,38 @@ void StepGraphs::run(weft_step& step, uint32_t index, const std::function<void()
 void StepGraphs::capture(Captured& captured, weft_step& step, uint32_t index,
                          const std::function<void()>& give) {
   MicroBatch& micro = step.micro[index];
+  const FieldsOnDevice fields(micro);
   captured.input = *micro.input;
   captured.batch = micro.batch;
-  clone_on_device(captured.input);
-  clone_on_device(captured.batch);
-  const std::vector<bool> touched = bindings_.take_touched();
-  captured.step = {at::empty({static_cast<int64_t>(step.scales.size())},
+  captured.step = {at::empty({static_cast<int64_t>(step.scales.size()) + 1},
                              at::TensorOptions(device::current().place()).dtype(at::kDouble)),
                    {}};
+  captured.scales.clear();
+  captured.hooks.clear();
+  captured.seeds = {};
+  const std::vector<at::Tensor> before = gradients();
+  const std::vector<bool> touched = bindings_.take_touched();
   step.capture = &captured.step;
-  const State input = std::exchange(*micro.input, captured.input);
-  const Batch batch = std::exchange(micro.batch, captured.batch);
+  micro.context->capture_seeds(&captured.seeds);
+  bindings_.strategy().keep_hooks(&captured.hooks);
   const auto restore = c10::make_scope_exit([&] {
     step.capture = nullptr;
-    micro.input = input;
-    micro.batch = batch;
     micro.context->capture_seeds(nullptr);
     bindings_.strategy().keep_hooks(nullptr);
+    bindings_.touch(touched);
   });
-  micro.context->want_loss_alone(captured.batch);
-  captured.hooks.clear();
-  bindings_.strategy().keep_hooks(&captured.hooks);
-  captured.seeds = {};
-  micro.context->capture_seeds(&captured.seeds);
-  std::unique_ptr<device::Graph> graph = device::capture(*capturer_, give);
+  std::unique_ptr<device::Graph> graph;
+  try {
+    graph = device::capture(*capturer_, give);
+  } catch (...) {  // nothing of it ran
+    set_gradients(before);
+    bindings_.take_touched();
+    throw;
+  }
   captured.names = step.names;
   captured.gradients = gradients();
   captured.touched = bindings_.take_touched();
   captured.graph = std::move(graph);
-  bindings_.touch(touched);
 }
 
 void StepGraphs::replay(Captured& captured, weft_step& step, uint32_t index) {
@@ -152,16 +185,15 @@ void StepGraphs::replay(Captured& captured, weft_step& step, uint32_t index) {
   MicroBatch& micro = step.micro[index];
   copy_fields(*micro.input, captured.input);
   copy_fields(micro.batch, captured.batch);
-  if (captured.scales != step.scales) {
-    captured.step.scales.copy_(device::on_device(at::tensor(step.scales, at::kDouble)));
-    captured.scales = step.scales;
+  std::vector<double> scales = step.scales;
+  scales.push_back(bindings_.loss_scale());
+  if (captured.scales != scales) {
+    captured.step.scales.copy_(device::on_device(at::tensor(scales, at::kDouble)));
+    captured.scales = std::move(scales);
   }
   const auto launch = [&] {
     captured.seeds.replay(*micro.context->seed(), [&] { captured.graph->replay(); });
-    for (const auto& param : bindings_.params()) {
-      const at::Tensor& gradient = captured.gradients[param->index];
-      if (!param->tensor.grad().is_same(gradient)) param->tensor.mutable_grad() = gradient;
-    }
+    set_gradients(captured.gradients);
     bindings_.touch(captured.touched);
   };
   step.run_graph(index, launch, captured.hooks);

@@ -2,10 +2,10 @@
 // by one call of the host.
 //
 // A graph bakes in what the host decided during the capture, so a micro-batch is replayed only if that is the
-// same: the shapes of its fields, the number of positions in the step, the loss scale, and the gradients that
-// it accumulates into. Each such kind runs eagerly once, as warm-up, is captured the next time, and is
-// replayed from then on. The fields, the number of labels and the seeds of dropout are on the device, where
-// each replay gets its own. Hooks of the strategy, and with them all communication, are called around a
+// same: the shapes of its fields, the number of positions in the step, and the gradients that it accumulates
+// into. Each such kind runs eagerly once, as warm-up, is captured the next time, and is replayed from then on.
+// The fields, the number of labels, the loss scale and the seeds of dropout are on the device, where each
+// replay gets its own. Hooks of the strategy, and with them all communication, are called around a
 // replay.
 #pragma once
 
@@ -45,7 +45,7 @@ class StepGraphs {
     bool seen = false;
     State input;                 // of the first unit, on the device
     Batch batch;                 // on the device, for the loss
-    std::vector<double> scales;  // that `step.scales` has
+    std::vector<double> scales;  // that `step.scales` has; empty if nobody has filled it
     StepCapture step;
     std::vector<std::string> names;     // of the terms of `step`, those of auxiliary losses too
     std::vector<at::Tensor> gradients;  // by parameter, in the graph's pool; may be undefined
@@ -59,6 +59,7 @@ class StepGraphs {
   void capture(Captured& captured, weft_step& step, uint32_t index, const std::function<void()>& give);
   void replay(Captured& captured, weft_step& step, uint32_t index);
   std::vector<at::Tensor> gradients() const;
+  void set_gradients(const std::vector<at::Tensor>& gradients) const;
 
   Bindings& bindings_;
   const device::Stream stream_;

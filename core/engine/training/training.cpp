@@ -191,11 +191,12 @@ void scale_terms(weft_step& step) {
   }
 }
 
-// Tells the contexts that nobody reads the outputs, and which gradients backward will pass to the terms.
-void want_loss_alone(weft_step& step) {
+// Tells the contexts that nobody reads the outputs, and which gradients backward will pass to the terms. A
+// graph has others in each replay, and the eager step before it computes what the graph will.
+void want_loss_alone(weft_step& step, bool in_graphs) {
   for (MicroBatch& micro : step.micro) {
     micro.context->want_loss_alone(micro.batch);
-    for (size_t t = 0; t < step.scales.size() && !micro.batch.empty; ++t)
+    for (size_t t = 0; t < step.scales.size() && !micro.batch.empty && !in_graphs; ++t)
       micro.context->know_gradient_of_loss(step.names[t], step.scales[t] * step.bindings().loss_scale());
   }
 }
@@ -229,7 +230,7 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
       set_shares(step);
     } else {
       scale_terms(step);
-      if (outputs == nullptr) want_loss_alone(step);
+      if (outputs == nullptr) want_loss_alone(step, graphs_ != nullptr);
     }
     step.parts.resize(step.scales.size());
     // From here on other ranks wait for this one.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mutex>
+
 #include "weft/nn/layers.hpp"
 
 namespace weft::nn {
@@ -22,7 +24,11 @@ class Alibi : public RelativeAttentionBias {
   Run heads;  // of all heads, those of this rank's attention; set by a plan
 
  private:
+  at::Tensor slopes_on(c10::Device place) const;
+
   const int64_t num_heads_;
+  mutable std::mutex mutex_;
+  mutable at::Tensor slopes_;  // on the device that was asked for last
 };
 
 // Returns the slopes of ALiBi, (num_heads) in fp32: powers of 2^(-8/n) for the largest power of two n that is
