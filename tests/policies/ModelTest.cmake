@@ -20,10 +20,17 @@ function(weft_add_model_test family)
     WEFT_FAMILY=${family} WEFT_CLASSES="${classes}" WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/data/oracles/${family}")
 endfunction()
 
+# Every class of a family in every way to train it, and these cases on the simulated accelerator.
+add_library(weft_class_cases OBJECT ${CMAKE_CURRENT_LIST_DIR}/class_cases.cpp)
+add_library(weft_family_sim OBJECT ${PROJECT_SOURCE_DIR}/tests/sim/training/class_test.cpp)
+foreach(part weft_class_cases weft_family_sim)
+  weft_use_tests_pch(${part})
+  target_link_libraries(${part} PRIVATE weft_warnings weft_training_support weft_base)
+endforeach()
+
 # What every family has in common in training.
 add_library(weft_family_training OBJECT
   ${CMAKE_CURRENT_LIST_DIR}/broken_plan_test.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/class_cases.cpp
   ${CMAKE_CURRENT_LIST_DIR}/class_table_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/flags_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/generated_ids.cpp
@@ -40,13 +47,22 @@ list(JOIN weft_families " " weft_families)
 target_compile_definitions(weft_family_training PRIVATE WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/data/oracles"
   WEFT_CLASS_PAGE="${PROJECT_SOURCE_DIR}/sdk/docs/models.md" WEFT_FAMILIES="${weft_families}")
 
-# weft_add_training_test(FAMILY [SOURCES ...]): test <family>_training, which trains the models of the family's trials.cpp
-# (trials.hpp) under every strategy, with tensor parallelism, in every sequence mode, with pipeline stages and with
-# recomputation, and compares the table of classes in sdk/docs/models.md with them.
+# weft_add_training_test(FAMILY [TRIALS ...] [SOURCES ...]): two tests that train the models of the family's trials.cpp
+# (trials.hpp) in every way (class_cases.hpp). TRIALS: what trials.cpp needs. SOURCES: more tests, of <family>_training.
+# - <family>_training compares them with one rank, and with the table of classes in sdk/docs/models.md.
+# - <family>_sim trains them on the simulated accelerator.
 function(weft_add_training_test family)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
-  weft_add_rank_test(NAME ${family}_training LABELS parity
-    SOURCES trials.cpp ${arg_SOURCES} LIBRARIES weft_family_training weft_host)
-  add_dependencies(${family}_training weft_plugin_${family} weft_plugin_hugging_face weft_plugin_gemini
-    weft_plugin_hybrid_parallel weft_plugin_low_level_zero weft_plugin_torch_ddp weft_plugin_torch_fsdp)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "TRIALS;SOURCES")
+  set(trials weft_${family}_trials)
+  add_library(${trials} OBJECT trials.cpp ${arg_TRIALS})
+  weft_use_tests_pch(${trials})
+  target_link_libraries(${trials} PUBLIC weft_training_support weft_base PRIVATE weft_warnings nlohmann_json::nlohmann_json)
+  weft_add_rank_test(NAME ${family}_training LABELS parity SOURCES ${arg_SOURCES}
+    LIBRARIES ${trials} weft_class_cases weft_family_training weft_host)
+  weft_add_rank_test(NAME ${family}_sim LABELS sim SOURCES
+    LIBRARIES ${trials} weft_class_cases weft_family_sim weft_sim_ranks weft_host)
+  foreach(test ${family}_training ${family}_sim)
+    add_dependencies(${test} weft_plugin_${family} weft_plugin_hugging_face weft_plugin_gemini
+      weft_plugin_hybrid_parallel weft_plugin_low_level_zero weft_plugin_torch_ddp weft_plugin_torch_fsdp)
+  endforeach()
 endfunction()

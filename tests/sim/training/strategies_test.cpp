@@ -1,5 +1,5 @@
-// Tiny models of the families on the simulated accelerator, under every strategy and in every sequence mode:
-// the gradients and values of the same ranks on the CPU.
+// Every strategy with its options, and every sequence mode, on the simulated accelerator: the gradients and
+// values of the same ranks on the CPU. class_test.cpp trains the classes of every family.
 #include <ATen/ops/cross_entropy_loss.h>
 #include <fmt/format.h>
 
@@ -9,48 +9,14 @@
 #include "plugins/support/random_cases.hpp"
 #include "plugins/support/refusals.hpp"
 #include "plugins/support/sequence_modes.hpp"
-#include "policies/bert/bert_trial.hpp"
 #include "policies/gpt2/gpt2_trial.hpp"
-#include "policies/llama/llama_trial.hpp"
-#include "policies/t5/tiny_t5.hpp"
-#include "policies/tiny_models.hpp"
-#include "policies/vit/tiny_vit.hpp"
-#include "sim/training/sim_ranks.hpp"
+#include "sim/training/sim_results.hpp"
 #include "support/seed.hpp"
 #include "support/slice.hpp"
 
 namespace weft::test {
 
 namespace {
-
-// Each launch of ranks has a time limit, and so runs a few cases.
-constexpr size_t kLaunch = 6;
-
-// Compares each case with itself on the CPU, with the tolerance of its trial or, if `exactly`, bit for bit.
-void expect_results_of_the_cpu(const std::vector<Case>& cases, int ranks, bool exactly = false) {
-  for (size_t begin = 0; begin < cases.size(); begin += kLaunch) {
-    const std::vector<Case> some(
-        cases.begin() + static_cast<std::ptrdiff_t>(begin),
-        cases.begin() + static_cast<std::ptrdiff_t>(std::min(begin + kLaunch, cases.size())));
-    std::string texts;
-    for (const Case& one : some) texts += "\n  " + describe(one);
-    // Here, because a rank that hangs or crashes tells of no case.
-    SCOPED_TRACE(fmt::format("on {} ranks:{}", ranks, texts));
-    on_sim_ranks(ranks, [&](World& world) {
-      for (const Case& one : some) {
-        SCOPED_TRACE(describe(one));
-        const TrialOutcome expected = outcome_of(world, one.options, one.trial);
-        const OnSim sim(world);
-        const double tolerance = exactly ? 0 : tolerance_of(one.trial, one.options.precision);
-        expect_outcome(outcome_of(world, one.options, one.trial), expected, one.trial, tolerance);
-      }
-    });
-  }
-}
-
-void expect_results_of_the_cpu(const std::map<int, std::vector<Case>>& cases, bool exactly = false) {
-  for (const auto& [ranks, some] : cases) expect_results_of_the_cpu(some, ranks, exactly);
-}
 
 // A strategy with options, on so many ranks.
 struct Way {
@@ -85,42 +51,26 @@ const Way kTensor[] = {{"hybrid_parallel", R"({"tp_size": 2})", 2},
                        {"hybrid_parallel", R"({"tp_size": 2, "zero_stage": 2})", 4},
                        {"hybrid_parallel", R"({"tp_size": 2, "pp_size": 2, "num_microbatches": 2})", 4}};
 
-struct Family {
+// A model that is trained in every way.
+struct Subject {
   std::string name;
   std::function<Trial(const std::string& precision)> trial;
   bool has_plan = true;
 };
+const Subject kSubjects[] = {
+    {"gpt2", [](const std::string& precision) { return gpt2_trial("GPT2LMHeadModel", precision); }},
+    // Has a buffer, and layers that only some samples use.
+    {"toy",
+     [](const std::string&) {
+       return Trial{.model = [](const JobOptions& options) { return toy(options); },
+                    .batch = [](int64_t step) { return toy_batch(7, step); }};
+     },
+     false}};
 
-std::vector<Family> families() {
-  return {
-      {"gpt2", [](const std::string& precision) { return gpt2_trial("GPT2LMHeadModel", precision); }},
-      {"llama",
-       [](const std::string& precision) {
-         return llama_trial({"LlamaForCausalLM", 2, true}, precision);
-       }},
-      {"t5",
-       [](const std::string& precision) {
-         return t5_trial(kGeneration, kUntied, trial_tolerance(precision));
-       }},
-      {"bert", [](const std::string& precision) { return bert_trial({"BertForPreTraining"}, precision); }},
-      {"vit", [](const std::string& precision) { return vit_trial({}, precision); }},
-      {"vit, masked",
-       [](const std::string& precision) {
-         return vit_trial({.architecture = kMasked, .keys = kSquare, .height = 8, .width = 8}, precision);
-       }},
-      // Has a buffer, and layers that only some samples use.
-      {"toy",
-       [](const std::string&) {
-         return Trial{.model = [](const JobOptions& options) { return toy(options); },
-                      .batch = [](int64_t step) { return toy_batch(7, step); }};
-       },
-       false}};
-}
-
-void add(std::vector<std::pair<int, Case>>& cases, const Family& family, int ranks, JobOptions options) {
+void add(std::vector<std::pair<int, Case>>& cases, const Subject& subject, int ranks, JobOptions options) {
   options.precision = cases.size() % 2 == 0 ? "fp64" : "fp32";
-  Trial trial = family.trial(options.precision);
-  cases.emplace_back(ranks, Case{std::move(options), std::move(trial), family.name});
+  Trial trial = subject.trial(options.precision);
+  cases.emplace_back(ranks, Case{std::move(options), std::move(trial), subject.name});
 }
 
 JobOptions options_of(const Way& way) {
@@ -132,24 +82,24 @@ JobOptions options_of(const Way& way) {
   return options;
 }
 
-// Returns every family in every way. What a plan refuses is left out: other tests know which that is.
+// Returns both models in every way. What a plan refuses is left out: other tests know which that is.
 std::vector<std::pair<int, Case>> every_case() {
   std::vector<std::pair<int, Case>> cases, divided;
-  for (const Family& family : families()) {
-    for (const Way& way : kWays) add(cases, family, way.ranks, options_of(way));
-    for (const Way& way : kStages) add(cases, family, way.ranks, options_of(way));
-    if (!family.has_plan) continue;
-    for (const Way& way : kTensor) add(divided, family, way.ranks, options_of(way));
-    for (const Split& split : kSplits) add(divided, family, split.ranks, laid_out(split));
+  for (const Subject& subject : kSubjects) {
+    for (const Way& way : kWays) add(cases, subject, way.ranks, options_of(way));
+    for (const Way& way : kStages) add(cases, subject, way.ranks, options_of(way));
+    if (!subject.has_plan) continue;
+    for (const Way& way : kTensor) add(divided, subject, way.ranks, options_of(way));
+    for (const Split& split : kSplits) add(divided, subject, split.ranks, laid_out(split));
   }
   for (auto& one : divided)
     if (refusal(one.second).empty()) cases.push_back(std::move(one));
   return cases;
 }
 
-TEST(SimFamilies, HaveTheGradientsAndValuesOfTheCpuUnderEveryStrategy) {
+TEST(SimStrategies, HaveTheGradientsAndValuesOfTheCpu) {
   std::map<int, std::vector<Case>> drawn;
-  for (auto& [ranks, one] : slice("SimFamilies", every_case(), 10)) drawn[ranks].push_back(one);
+  for (auto& [ranks, one] : slice("SimStrategies", every_case(), 6)) drawn[ranks].push_back(one);
   expect_results_of_the_cpu(drawn);
 }
 

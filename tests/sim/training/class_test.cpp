@@ -1,0 +1,41 @@
+// The classes of a family (policies/class_cases.hpp) on the simulated accelerator: in every way to train
+// them, the gradients and values of the same ranks on the CPU; one wait of the host in a step; and as graphs
+// what eager steps compute.
+#include "base/text.hpp"
+#include "plugins/support/refusals.hpp"
+#include "policies/class_cases.hpp"
+#include "policies/trials.hpp"
+#include "sim/training/sim_results.hpp"
+#include "support/slice.hpp"
+
+namespace weft::test {
+
+namespace {
+
+TEST(SimClasses, HaveTheGradientsAndValuesOfTheCpu) {
+  std::map<int, std::vector<Case>> trained;
+  for (const ClassCase& drawn : slice(fmt::format("SimClasses {}", kFamily), class_cases(), 5))
+    if (refusal(drawn.job).empty()) trained[drawn.ranks].push_back(drawn.job);
+  expect_results_of_the_cpu(trained);
+}
+
+// In an eager step the host waits once, to read the loss.
+TEST(SimClasses, AreCapturedAsGraphs) {
+  std::vector<TinyTrial> models;
+  for (const TinyTrial& model : family_trials().models)
+    if (!model.draws_for_samples) models.push_back(model);  // on the host
+  on_sim_ranks(1, [&](World& world) {
+    const OnSim sim(world);
+    for (const TinyTrial& model : slice(fmt::format("SimClasses graphs {}", kFamily), models, 3)) {
+      SCOPED_TRACE(model.name);
+      const Trial trial = model.trial("fp32");
+      const Trained eager = expect_eager(
+          world, sim, [&] { return trial.model({}); }, {}, trial.batch, 1e-5, trial.without_gradient);
+      EXPECT_EQ(eager.waits.back(), 1);
+    }
+  });
+}
+
+}  // namespace
+
+}  // namespace weft::test
