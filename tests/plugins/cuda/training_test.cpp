@@ -132,21 +132,6 @@ TEST_F(OnGpu, GraphsHaveTheLossesOfEagerSteps) {
   expect_same(accumulates + Words{"--deterministic"});
 }
 
-// More kinds than are kept at a time.
-TEST_F(OnGpu, GraphsAreOfManyLengths) {
-  std::string lines;
-  for (int line = 0; line < 18 * 3; ++line)
-    lines += nlohmann::json{{"text", std::string(static_cast<size_t>(8 + line / 3), 'a' + line % 3)}}.dump() +
-             "\n";
-  const std::string data = folder_.file("lengths.jsonl", lines);
-  const Words job{"train",      "--model", config_,    "--data", data,   "--batch-size",
-                  "1",          "--steps", "108",      "--lr",   "0.01", "--no-shuffle",
-                  "--strategy", "none",    "--device", "cuda"};
-  expect_success(job + Words{"--metrics", in("eager")});
-  expect_success(job + Words{"--metrics", in("graph"), "--enable-cuda-graph"});
-  expect_near(values_of(in("graph"), "loss"), values_of(in("eager"), "loss"), 1e-4);
-}
-
 TEST_F(OnGpu, GraphsDropAttention) {
   use_dropout("attn_pdrop");
   const Words job{"--strategy", "none", "--device", "cuda", "--precision", "bf16"};
