@@ -50,11 +50,11 @@ at::Tensor SpecAugment::operator()(const at::Tensor& x, const at::Tensor& frames
   if (time.share > 0) {
     std::vector<int64_t> own(static_cast<size_t>(rows), all);
     if (frames.defined()) own = values_of<int64_t>(frames);
-    masked = masked.masked_fill(drawn_mask(time, all, own, generator).to(x.device()).unsqueeze(1), 0);
+    masked = masked.masked_fill(nn::on_device_of(x, drawn_mask(time, all, own, generator)).unsqueeze(1), 0);
   }
   if (features.share > 0) {
     const std::vector<int64_t> own(static_cast<size_t>(rows), bins);
-    masked = masked.masked_fill(drawn_mask(features, bins, own, generator).to(x.device()).unsqueeze(2), 0);
+    masked = masked.masked_fill(nn::on_device_of(x, drawn_mask(features, bins, own, generator)).unsqueeze(2), 0);
   }
   return masked;
 }

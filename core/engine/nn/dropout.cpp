@@ -21,7 +21,7 @@ at::Tensor drawn_mask(const at::Tensor& x, const MaskSeed& seed, double kept) {
   const at::Tensor mask =
       at::empty(x.sizes(), at::TensorOptions(there ? x.device() : device::kHost).dtype(at::kByte));
   call<operators::Bernoulli>(mask, seed.number, seed.tensor, kept);
-  return there ? mask : mask.to(x.device());
+  return there ? mask : on_device_of(x, mask);
 }
 
 // Saves what the device's kernel keeps: the mask, or its seed alone.

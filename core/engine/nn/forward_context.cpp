@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "device/graph.hpp"
 #include "device/random.hpp"
+#include "device/tensors.hpp"
 #include "nn/graph_seeds.hpp"
 #include "weft/error.hpp"
 
@@ -100,6 +101,10 @@ MaskSeed drawn_mask_seed(uint64_t stream) {
 
 at::Generator drawn_generator(uint64_t stream) {
   return device::host_generator(drawn_seed(stream));
+}
+
+at::Tensor on_device_of(const at::Tensor& like, const at::Tensor& values) {
+  return device::copy_to(values, like.device());
 }
 
 std::shared_ptr<void>& Kept::place_of(const void* owner) {

@@ -72,14 +72,14 @@ const KeyValueCache::KeysValues& KeyValueCache::source(const void* layer,
 at::Tensor KeyValueCache::positions(int64_t count, const at::Tensor& like) const {
   const at::Tensor columns = at::arange(count, like.options().dtype(at::kLong)).unsqueeze(0);
   if (!has_padding()) return columns;
-  return (columns - at::tensor(padding_, at::kLong).to(like.device()).unsqueeze(1)).clamp_min_(0);
+  return (columns - on_device_of(like, at::tensor(padding_, at::kLong)).unsqueeze(1)).clamp_min_(0);
 }
 
 at::Tensor KeyValueCache::padding(const at::Tensor& like) {
   if (!has_padding()) return {};
   return by_key(this, [&](int64_t capacity) {
     const at::Tensor columns = at::arange(capacity, like.options().dtype(at::kLong)).view({1, 1, 1, -1});
-    const at::Tensor first = at::tensor(padding_, at::kLong).to(like.device()).view({-1, 1, 1, 1});
+    const at::Tensor first = on_device_of(like, at::tensor(padding_, at::kLong)).view({-1, 1, 1, 1});
     return additive_mask(columns.ge(first), like.scalar_type());
   });
 }
@@ -92,7 +92,7 @@ at::Tensor KeyValueCache::by_key(const void* owner, const std::function<at::Tens
 
 void KeyValueCache::select_rows(const std::vector<int64_t>& rows) {
   const at::Tensor index = at::tensor(rows, at::kLong);
-  const auto selected = [&](const at::Tensor& all) { return all.index_select(0, index.to(all.device())); };
+  const auto selected = [&](const at::Tensor& all) { return all.index_select(0, on_device_of(all, index)); };
   for (auto* const held : {&layers_, &sources_})
     for (auto& [layer, both] : *held) both = {selected(both.keys), selected(both.values)};
   for (auto& [name, field] : kept_) field = selected(field);

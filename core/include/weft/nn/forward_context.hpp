@@ -174,5 +174,8 @@ MaskSeed drawn_mask_seed(uint64_t stream = 0);
 // Returns a generator with that seed. It draws into host memory, the same numbers on every device. Include
 // ATen/core/Generator.h to use it.
 at::Generator drawn_generator(uint64_t stream = 0);
+// Returns values that the host made on the device of `like`. The host does not wait for the device, as
+// at::Tensor::to() would.
+at::Tensor on_device_of(const at::Tensor& like, const at::Tensor& values);
 
 }  // namespace weft::nn
