@@ -187,7 +187,8 @@ Rotary::Table Rotary::table(int64_t positions, bool on_host) const {
   const std::lock_guard lock(mutex_);
   Table& known = on_host ? table_ : device_table_;
   const int64_t count = known.cosine.defined() ? known.cosine.size(0) : 0;
-  if (count < positions) {
+  // A rank of a split sequence may have no position.
+  if (count < positions || !known.cosine.defined()) {
     // Generation asks for one position more at a time.
     const at::Tensor angles =
         at::arange(std::max(positions, 2 * count), at::kFloat).unsqueeze(1) * frequencies_;

@@ -4,13 +4,33 @@
 
 namespace weft::test {
 
+namespace {
+
+// A split sequence leaves ranks without positions.
+TinyTrial short_model(const TinyLlama& llama) {
+  return {llama.architecture + ", fewer positions than ranks",
+          [=](const std::string& precision) {
+            Trial trial = llama_trial(llama, precision);
+            trial.batch = [batch = trial.batch](int64_t step) {
+              const Batch whole = batch(step);
+              return Batch{{"input_ids", whole.at("input_ids").narrow(1, 0, 3)},
+                           {"labels", whole.at("labels").narrow(1, 0, 3)}};
+            };
+            return trial;
+          },
+          {"fp64"}};
+}
+
+}  // namespace
+
 const char* const kFamily = "llama";
 
 // Grouped queries, and heads of keys that are fewer than ranks.
 FamilyTrials family_trials() {
   const TinyLlama tied = {"LlamaForCausalLM", 2, true};
   std::vector<TinyTrial> models = llama_classifiers({"", 1, false}, "Llama");
-  models.insert(models.begin(), {llama_model(tied), llama_model({"LlamaForCausalLM", 4, false})});
+  models.insert(models.begin(),
+                {llama_model(tied), llama_model({"LlamaForCausalLM", 4, false}), short_model(tied)});
   return {.models = models,
           .bases = {llama_base(tied, "LlamaModel")},
           .plans = {llama_model(tied)},
