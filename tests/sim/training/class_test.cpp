@@ -33,6 +33,11 @@ TEST(SimClasses, WaitOnceInAStepAndAreCapturedAsGraphs) {
               ? train_steps(world, sim, model(), {}, /*graphs=*/false, trial.batch)
               : expect_eager(world, sim, model, {}, trial.batch, 1e-5, trial.without_gradient);
       EXPECT_EQ(eager.waits.back(), 1);
+      const JobOptions half = {
+          .strategy = "low_level_zero", .options = R"({"initial_scale": 1})", .precision = "fp16"};
+      EXPECT_EQ(train_steps(world, sim, trial.model(half), half, /*graphs=*/false, trial.batch).waits.back(),
+                1)
+          << "in fp16";
     }
   });
 }

@@ -75,9 +75,9 @@ void on_sim_ranks(int ranks, const std::function<void(World& world)>& body) {
            {.timeout = milliseconds(180'000)});
 }
 
-OnSim::OnSim(const World& world, const device::Kind& kind)
+OnSim::OnSim(const World& world, const device::Kind& kind, bool shared)
     : before_(device::current()), index_(index_of(world)) {
-  device::use(device::Device(kind, index_));
+  device::use(device::Device(kind, index_, shared));
 }
 
 OnSim::~OnSim() {

@@ -23,7 +23,8 @@ void on_sim_ranks(int ranks, const std::function<void(World& world)>& body);
 // one that new threads have. Fails the test for each mistake that the device reports.
 class OnSim {
  public:
-  explicit OnSim(const World& world, const device::Kind& kind = kSim);
+  // `shared`: as if the ranks shared a device, so that they communicate through host memory.
+  explicit OnSim(const World& world, const device::Kind& kind = kSim, bool shared = false);
   OnSim(const OnSim&) = delete;
   ~OnSim();
 

@@ -25,6 +25,7 @@ Job graph_job(const World& world, Model model, JobOptions options, bool graphs,
 struct Trained {
   std::vector<double> losses;
   Tensors values;
+  std::vector<int64_t> updates;   // after each step, without those that fp16 has skipped
   std::vector<int64_t> launches;  // by step
   std::vector<int64_t> waits;     // of the host, by step
   at::Tensor random;              // the state of the generators

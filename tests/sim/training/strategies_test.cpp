@@ -132,6 +132,30 @@ TEST(SimBits, AreThoseOfTheCpuWhereTheOperationsAreTheSame) {
   expect_results_of_the_cpu(drawn, /*exactly=*/true);
 }
 
+// Ranks that share a device communicate through host memory.
+TEST(SimShared, HasTheGradientsAndValuesOfTheCpu) {
+  std::vector<Case> cases;
+  for (const Way& way : kWays)
+    if (way.ranks == 2) cases.push_back({options_of(way), kSubjects[0].trial("fp64"), "gpt2"});
+  for (const Way& way : {kStages[0], kStages[3], kTensor[0]})
+    cases.push_back({options_of(way), kSubjects[0].trial("fp64"), "gpt2"});
+  for (const Split& split : kSplits)
+    if (split.ranks == 2) cases.push_back({laid_out(split), kSubjects[0].trial("fp64"), "gpt2"});
+  std::erase_if(cases, [](const Case& one) { return !refusal(one).empty(); });
+  for (const Case& drawn : slice("SimShared", cases, 6)) {
+    Case one = drawn;
+    one.options.precision = "fp64";
+    SCOPED_TRACE(describe(one));
+    const bool four = one.options.options.find("zbh1") != std::string::npos;
+    on_sim_ranks(four ? 4 : 2, [&](World& world) {
+      const TrialOutcome expected = outcome_of(world, one.options, one.trial);
+      const OnSim sim(world, kSim, /*shared=*/true);
+      expect_outcome(outcome_of(world, one.options, one.trial), expected, one.trial,
+                     tolerance_of(one.trial, "fp64"));
+    });
+  }
+}
+
 // The host draws the masks of the layers. Those of attention are drawn on the device.
 TEST(SimDropout, DropsWhatTheCpuDrops) {
   std::map<int, std::vector<Case>> cases;
