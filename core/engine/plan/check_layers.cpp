@@ -19,6 +19,11 @@ struct Linear {
   int64_t in, out;
 
   bool is(Fact fact) const { return entry != nullptr && states(*entry, fact); }
+  std::string_view text_of(std::string_view key) const {
+    for (const Attribute& attribute : entry->attributes)
+      if (attribute.key == key) return attribute.text;
+    return "";
+  }
   int64_t attribute(std::string_view key, int64_t otherwise) const {
     for (const Attribute& attribute : entry->attributes)
       if (attribute.key == key) return attribute.integer;
@@ -48,6 +53,7 @@ class Checker {
       for (const Node& node : model_.nodes)
         if (node.kind == "Attention") check_heads(node);
       for (const Node& node : model_.nodes) check_norm_of_heads(node);
+      check_entered();
     }
     if (plan_.sizes.tensor > 1 || plan_.sizes.sequence > 1)
       for (const Node& node : model_.nodes) {
@@ -225,6 +231,35 @@ class Checker {
     found_.add(node.path, fmt::format("normalizes the heads that {} gives this rank, so the gradients of its "
                                       "parameters would be incomplete; give its entry split = true",
                                       text(columns.front())));
+  }
+
+  // Checks that a module sums the gradients of an input exactly if layers leave that to it. Which layers read
+  // the output of that module is not in the description.
+  void check_entered() {
+    constexpr std::string_view kEnters = "weft.parallel_input/1";
+    Linears entered;
+    for (const auto& [parent, layers] : linears_)
+      std::copy_if(layers.begin(), layers.end(), std::back_inserter(entered), [](const Linear& layer) {
+        return layer.entry != nullptr && layer.text_of("input") == "entered";
+      });
+    const auto enters = std::find_if(
+        plan_.replacements.begin(), plan_.replacements.end(),
+        [&](const Replacement& entry) { return entry.operation == kEnters && !entry.nodes.empty(); });
+    const bool sums = enters != plan_.replacements.end();
+    for (const Linear& layer : entered)
+      if (!sums)
+        found_.add(layer.node->path,
+                   fmt::format("(\"{}\" -> {}) has input = entered, but no entry is {}, so nobody sums the "
+                               "gradients of its input; give that to the module before the layer, or leave "
+                               "input out",
+                               layer.entry->pattern, layer.entry->operation, kEnters));
+    if (sums && entered.empty())
+      for (const PlannedNode& node : enters->nodes)
+        found_.add(node.path,
+                   fmt::format("(\"{}\" -> {}) sums the gradients of what it gives, but no column-parallel "
+                               "layer has input = entered, so they are summed twice; give that to the layers "
+                               "that read it, or leave the entry out",
+                               enters->pattern, kEnters));
   }
 
   // Checks that a position bias computes the heads and the queries that its attention has on this rank.

@@ -52,6 +52,23 @@ TEST(CheckLayers, AcceptsACorrectPolicy) {
     EXPECT_NO_THROW(plan_of(correct(), sizes));
 }
 
+TEST(CheckLayers, RefusesAnInputWhoseGradientsNobodySumsOrTwoDo) {
+  auto entries = correct();
+  entries["h.*.mlp.c_fc"]["input"] = "entered";
+  EXPECT_TELLS(
+      refusal_of_entries(entries, kTwoRanks),
+      "h.{0..1}.mlp.c_fc (\"h.*.mlp.c_fc\" -> weft.linear_column/1) has input = entered, but no entry "
+      "is weft.parallel_input/1");
+  entries["stream_end"] = {{"on", "stream_end"}, {"operation", "weft.parallel_input/1"}};
+  EXPECT_NO_THROW(plan_of(entries, kTwoRanks));
+  entries["h.*.mlp.c_fc"].erase("input");
+  EXPECT_TELLS(
+      refusal_of_entries(entries, kTwoRanks),
+      "stream_end (\"stream_end\" -> weft.parallel_input/1) sums the gradients of what it gives, but no "
+      "column-parallel layer has input = entered");
+  EXPECT_NO_THROW(plan_of(entries, {}));
+}
+
 TEST(CheckLayers, RefusesAFusedLayerThatIsCutAsOne) {
   auto entries = correct();
   entries["h.*.attn.c_attn"].erase("fused");
