@@ -16,6 +16,22 @@
 
 namespace {
 
+void check_loss(const std::string& who, const at::Tensor& loss) {
+  if (!loss.defined() || !loss.is_floating_point())
+    weft::fail(WEFT_INVALID_ARGUMENT, "{} returned {}, must return a loss in floating point", who,
+               loss.defined() ? fmt::format("values of type {}", toString(loss.scalar_type())) : "no tensor");
+  if (loss.numel() != 1)
+    weft::fail(WEFT_INVALID_ARGUMENT,
+               "{} returned a tensor [{}], must return one element; reduce it, for example with mean()", who,
+               fmt::join(loss.sizes(), ", "));
+}
+
+std::vector<weft::nn::LossTerm> checked(std::vector<weft::nn::LossTerm> terms) {
+  for (const weft::nn::LossTerm& term : terms)
+    check_loss("term \"" + term.name + "\" of Model::loss", term.sum);
+  return terms;
+}
+
 // Returns zero as a function of everything that `state` holds, so that backward reaches all of it.
 at::Tensor zero_of(const weft::State& state) {
   at::Tensor zero;
@@ -82,7 +98,8 @@ void weft_step::finish(uint32_t index, const weft::State& last) {
     return;
   }
   of.result.counts = counts(index);
-  if (!of.result.counts.empty()) of.result.terms = bindings().model().loss(last, weft::on_device(of.batch));
+  if (!of.result.counts.empty())
+    of.result.terms = checked(bindings().model().loss(last, weft::on_device(of.batch)));
 }
 
 // Adds this micro-batch's part of each term, and returns the loss that backward begins at.
@@ -95,8 +112,9 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
     sums = {zero_of(last)};  // a mean over no label would be NaN, and so would zero times it
   } else if (criterion) {
     sums = {criterion(outputs, batch)};
+    check_loss("the criterion", sums[0]);
   } else {
-    for (const weft::nn::LossTerm& term : model.loss(last, batch))
+    for (const weft::nn::LossTerm& term : checked(model.loss(last, batch)))
       sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);
   }
   if (sums.size() != scales.size())

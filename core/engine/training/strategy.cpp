@@ -8,6 +8,7 @@ Strategy::Strategy(const weft_strategy_api* api, std::string name, const weft_st
     : api_(api), name_(std::move(name)) {
   ErrorSink error;
   error.check(api_->create(&arguments, &handle_, error), name_);
+  if (handle_ == nullptr) fail(WEFT_INTERNAL, "{}: create succeeded and returned no strategy", name_);
 }
 
 void Strategy::check_alive() const {

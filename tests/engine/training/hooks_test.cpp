@@ -9,6 +9,7 @@
 
 #include "engine/training/recorder.hpp"
 #include "optim/optimizer_state.hpp"
+#include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/tolerances.hpp"
 
@@ -339,6 +340,19 @@ TEST(OwnLoop, TakesACriterionOfTheCallers) {
   reference->backward(whole);
   EXPECT_NEAR(loss.total(), whole.item<double>(), 1e-12);
   expect_same_gradients(*training, *reference, kGradientFp64);
+}
+
+TEST(OwnLoop, RefusesALossThatIsNotOneNumber) {
+  const auto step_of = [](const Training::Criterion& criterion) {
+    make_single(make_toy())->run_step({toy_batch(4, 26)}, criterion);
+  };
+  EXPECT_ERROR(step_of([](const State& outputs, const Batch&) { return outputs.at("logits").square(); }),
+               WEFT_INVALID_ARGUMENT, "the criterion returned a tensor [4, 5, ", "must return one element",
+               "reduce it");
+  EXPECT_ERROR(step_of([](const State&, const Batch&) { return at::Tensor(); }), WEFT_INVALID_ARGUMENT,
+               "the criterion returned no tensor");
+  EXPECT_ERROR(step_of([](const State& outputs, const Batch&) { return outputs.at("logits").argmax(); }),
+               WEFT_INVALID_ARGUMENT, "the criterion returned values of type Long");
 }
 
 TEST(OwnLoop, CountsNothingOfAStandInBatch) {
