@@ -1,7 +1,9 @@
+#include <unistd.h>
 #include <weft/runtime.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <span>
 #include <string>
@@ -130,9 +132,22 @@ int run(int argc, char** argv) {
   }
 }
 
+bool is_done = false;
+
+// A plugin that calls exit(0) would end a training as if it had succeeded.
+void refuse_early_exit() {
+  if (is_done) return;
+  std::fputs("weft: a library ended this process with exit() before the command was done\n", stderr);
+  std::fflush(stderr);
+  _exit(kFailure);
+}
+
 }  // namespace
 }  // namespace weft::cli
 
 int main(int argc, char** argv) {
-  return weft::cli::run(argc, argv);
+  std::atexit(weft::cli::refuse_early_exit);
+  const int code = weft::cli::run(argc, argv);
+  weft::cli::is_done = true;
+  return code;
 }

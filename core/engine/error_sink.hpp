@@ -23,7 +23,8 @@ class ErrorSink {
   // Throws the text of a failed call; `who` comes in front if it is not empty.
   void check(weft_status status, const std::string& who = "") const {
     if (status == WEFT_OK) return;
-    const std::string what(view(weft_error_text(error_)));
+    std::string what(view(weft_error_text(error_)));
+    if (what.empty()) what = fmt::format("the plugin returned status {} without a reason", status);
     if (who.empty() || without_culprit(what).starts_with(who)) throw Error(status, what);
     const std::string text = fmt::format("{}: {}", who, without_culprit(what));
     const auto culprit = culprit_of(what);  // another rank stays in front

@@ -1,5 +1,8 @@
 #include "host/tables.hpp"
 
+#include <initializer_list>
+#include <utility>
+
 #include "base/text.hpp"
 #include "host/error.hpp"
 #include "host/host_table.hpp"
@@ -40,7 +43,58 @@ std::string text_or_empty(weft_str text) {
   return std::string(view(text));
 }
 
-// Checks that a table which `find` returned begins with a size.
+// Checks that a table which `find` returned has the fields of ABI 0.1, and the functions that must not be
+// null.
+template <class Table>
+void check_fields(const Table& table, uint64_t least,
+                  std::initializer_list<std::pair<const char*, bool>> given) {
+  check_size("table of what it provides", table.struct_size, least);
+  for (const auto& [field, is_given] : given)
+    if (!is_given) refuse(Stage::kTableValidate, "its table of what it provides has no {}; set it", field);
+}
+
+void check_provided_table(const weft_strategy_api& table) {
+  check_fields(table, WEFT_END_OF(weft_strategy_api, estimate),
+               {{"create", table.create},
+                {"destroy", table.destroy},
+                {"configure", table.configure},
+                {"publish", table.publish},
+                {"zero_gradients", table.zero_gradients}});
+}
+
+void check_provided_table(const weft_shard_policy& table) {
+  check_fields(table, WEFT_END_OF(weft_shard_policy, build),
+               {{"name", table.name.data}, {"build", table.build}});
+}
+
+void check_provided_table(const weft_checkpoint_io& table) {
+  check_fields(table, WEFT_END_OF(weft_checkpoint_io, abandon),
+               {{"recognises", table.recognises},
+                {"open", table.open},
+                {"close", table.close},
+                {"num_tensors", table.num_tensors},
+                {"tensor", table.tensor},
+                {"read", table.read},
+                {"metadata", table.metadata},
+                {"create", table.create},
+                {"write", table.write},
+                {"commit", table.commit},
+                {"abandon", table.abandon}});
+}
+
+void check_provided_table(const weft_tokenizer_class& table) {
+  check_fields(table, WEFT_END_OF(weft_tokenizer_class, file),
+               {{"open", table.open},
+                {"close", table.close},
+                {"encode", table.encode},
+                {"decode", table.decode},
+                {"size", table.size},
+                {"spelling", table.spelling},
+                {"find", table.find},
+                {"role", table.role},
+                {"file", table.file}});
+}
+
 template <class KindFactory>
 void check_provided(const void* factory, const LibraryEntry& library) {
   for (const std::string& name : library.provides) {
@@ -48,7 +102,7 @@ void check_provided(const void* factory, const LibraryEntry& library) {
     if (table == nullptr)
       refuse(Stage::kTableValidate,
              "its manifest says that it provides \"{}\", but its factory does not find that", name);
-    check_size("table of what it provides", table->struct_size, 2 * sizeof(uint64_t));
+    check_provided_table(*table);
   }
 }
 

@@ -123,6 +123,9 @@ TEST_F(PluginsCommand, ValidatesAndDigests) {
   expect_parts(run("plugins validate " + crashing.string() + " 2>&1"), 1,
                {"weft: plugins validate: " + crashing.string(), "ended the process that loaded it (SIG",
                 "the file is damaged"});
+  const auto exiting = root_.install("exiting", "alpha", "1.0.3", [](json&) {});
+  expect_parts(run("plugins validate " + exiting.string() + " 2>&1"), 1,
+               {"weft: a library ended this process with exit() before the command was done"});
   const std::string file = (good / "plugin.so").string();
   EXPECT_EQ(run("plugins digest " + file).output, sha256_file(file) + "\n");
 }

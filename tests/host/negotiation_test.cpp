@@ -1,4 +1,5 @@
 // Agreement on a minor, and replies and tables as no plugin should make them.
+#include <weft/checkpoint_io.h>
 #include <weft/plugin.h>
 #include <weft/shard_policy.h>
 
@@ -74,7 +75,11 @@ weft_status query(const weft_query_request* request, weft_query_reply* reply, we
   return answer_status;
 }
 
-uint64_t policy_table[2] = {sizeof(weft_shard_policy), 0};
+weft_status build(const weft_model_view*, const weft_parallel*, const weft_plan_builder*, weft_error*) {
+  return WEFT_UNIMPLEMENTED;
+}
+
+weft_shard_policy policy;
 weft_shard_policy_factory factory;
 weft_plugin plugin;
 
@@ -86,10 +91,9 @@ class Negotiation : public ::testing::Test {
     manifest_.abi = {1, 2, 6};
     library_ = {"x.so", "shard_policy", WEFT_TIER_C, {"x"}, "", "", ""};
     facts_.abi = {1, 3, 5};
-    policy_table[0] = sizeof(weft_shard_policy);
-    factory = {sizeof(factory), [](weft_str name) {
-                 return view(name) == "x" ? reinterpret_cast<const weft_shard_policy*>(policy_table)
-                                          : nullptr;
+    policy = {sizeof(policy), WEFT_STR("x"), build};
+    factory = {sizeof(factory), [](weft_str name) -> const weft_shard_policy* {
+                 return view(name) == "x" ? &policy : nullptr;
                }};
     plugin = {
         sizeof(plugin), nullptr, nullptr,
@@ -161,10 +165,15 @@ TEST_F(Negotiation, RefusesTablesOfNonsenseSize) {
     factory.struct_size = size;
     EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "factory says struct_size");
     SetUp();
-    policy_table[0] = size;
+    policy.struct_size = size;
     EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION,
                  "what it provides says struct_size");
   }
+  policy.struct_size = sizeof(policy) - 1;
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION,
+               "what it provides says struct_size 31, must be at least 32");
+  policy.struct_size = sizeof(policy) + 64;  // of a newer plugin
+  EXPECT_NO_THROW(check_tables(&plugin, library_));
 }
 
 TEST_F(Negotiation, RefusesNullSlots) {
@@ -175,6 +184,45 @@ TEST_F(Negotiation, RefusesNullSlots) {
   factory.find = nullptr;
   EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "weft.factory.shard_policy/1",
                "null");
+  SetUp();
+  policy.name = {};
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "has no name");
+  SetUp();
+  policy.build = nullptr;
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "TABLE_VALIDATE", "has no build");
+}
+
+TEST_F(Negotiation, RefusesFormatsWithoutAFunction) {
+  static weft_checkpoint_io format;
+  static const weft_checkpoint_io_factory formats = {
+      sizeof(formats), [](weft_str) -> const weft_checkpoint_io* { return &format; }};
+  library_.kind = "checkpoint_io";
+  plugin.get_factory = [](weft_str id) -> const void* {
+    return view(id) == WEFT_FACTORY_CHECKPOINT_IO ? &formats : nullptr;
+  };
+  const auto anything = [](auto...) -> weft_status { return WEFT_UNIMPLEMENTED; };
+  const weft_checkpoint_io whole = {sizeof(whole),
+                                    [](weft_str) -> uint32_t { return 0; },
+                                    anything,
+                                    [](weft_checkpoint_reader*) {},
+                                    [](weft_checkpoint_reader*) -> uint64_t { return 0; },
+                                    anything,
+                                    anything,
+                                    [](weft_checkpoint_reader*, weft_str) -> weft_str { return {}; },
+                                    anything,
+                                    anything,
+                                    anything,
+                                    [](weft_checkpoint_writer*) {}};
+  format = whole;
+  EXPECT_NO_THROW(check_tables(&plugin, library_));
+  format.open = nullptr;
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "TABLE_VALIDATE", "has no open");
+  format = whole;
+  format.abandon = nullptr;
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "has no abandon");
+  format = whole;
+  format.struct_size = WEFT_END_OF(weft_checkpoint_io, commit);
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "must be at least 96");
 }
 
 TEST_F(Negotiation, RefusesAPluginWithoutWhatItsManifestPromises) {

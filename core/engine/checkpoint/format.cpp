@@ -12,17 +12,29 @@ namespace weft::checkpoint {
 
 namespace {
 
+struct Format {
+  const weft_checkpoint_io* io;
+  std::string plugin;  // its name, for messages
+};
+
 // The default format: the plugin whose manifest says so.
-const weft_checkpoint_io& default_format() {
-  static const weft_checkpoint_io& format = []() -> const weft_checkpoint_io& {
+const Format& default_format() {
+  static const Format format = [] {
     const weft_loaded loaded = load_plugin("checkpoint_io", "");
     const auto& factory = plugin_factory<weft_checkpoint_io_factory>(loaded, WEFT_FACTORY_CHECKPOINT_IO);
     const weft_checkpoint_io* found = factory.find(loaded.id);
     if (found == nullptr)
       fail(WEFT_FAILED_PRECONDITION, "plugin {} has no checkpoint format of its name", view(loaded.id));
-    return *found;
+    return Format{found, std::string(view(loaded.id))};
   }();
   return format;
+}
+
+// Throws the error of a function of the format, which names the plugin if the text does not come from Weft's
+// own.
+void check(const ErrorSink& error, weft_status status) {
+  const std::string& plugin = default_format().plugin;
+  error.check(status, plugin == "hugging_face" ? "" : "checkpoint format " + plugin);
 }
 
 }  // namespace
@@ -50,19 +62,30 @@ void TensorSource::read_range(size_t index, int64_t begin, const at::Tensor& des
   }
 }
 
-bool recognises(const std::string& path) {
-  return default_format().recognises(borrow(path)) != 0;
+void require_format() {
+  default_format();
 }
 
-Reader::Reader(const std::string& path) : io_(&default_format()), path_(path), reader_(nullptr, io_->close) {
+bool recognises(const std::string& path) {
+  return default_format().io->recognises(borrow(path)) != 0;
+}
+
+Reader::Reader(const std::string& path)
+    : io_(default_format().io), path_(path), reader_(nullptr, io_->close) {
   ErrorSink error;
   weft_checkpoint_reader* reader = nullptr;
-  error.check(io_->open(borrow(path), &reader, error));
+  check(error, io_->open(borrow(path), &reader, error));
+  if (reader == nullptr)
+    fail(WEFT_INTERNAL, "checkpoint format {}: open succeeded and returned no reader of {}",
+         default_format().plugin, path);
   reader_.reset(reader);
   for (uint64_t i = 0; i < io_->num_tensors(reader); ++i) {
     weft_tensor_entry entry{};
     entry.struct_size = sizeof(entry);
-    error.check(io_->tensor(reader, i, &entry, error));
+    check(error, io_->tensor(reader, i, &entry, error));
+    if (entry.ndim > WEFT_MAX_DIMS)
+      fail(WEFT_DATA_LOSS, "checkpoint format {}: tensor {} of {} has {} dimensions, at most {} are possible",
+           default_format().plugin, i, path, entry.ndim, WEFT_MAX_DIMS);
     add({std::string(view(entry.name)), scalar_type(entry.dtype), {entry.shape, entry.shape + entry.ndim}});
   }
 }
@@ -78,8 +101,8 @@ void Reader::read(size_t index, const Box& box, const at::Tensor& destination) c
       device::is_on_host(destination) && destination.scalar_type() == dtype && destination.is_contiguous();
   const at::Tensor to = direct ? destination : at::empty(box.extent, dtype);
   ErrorSink error;
-  error.check(io_->read(reader_.get(), index, box.offset.data(), box.extent.data(), to.data_ptr(),
-                        to.nbytes(), error));
+  check(error, io_->read(reader_.get(), index, box.offset.data(), box.extent.data(), to.data_ptr(),
+                         to.nbytes(), error));
   if (!direct) destination.copy_(to);
 }
 
@@ -91,7 +114,7 @@ at::Tensor TensorSource::read(size_t index) const {
 }
 
 Writer::Writer(const std::string& path, const WriteOptions& options, const std::vector<Entry>& entries)
-    : io_(&default_format()), entries_(entries), path_(path) {
+    : io_(default_format().io), entries_(entries), path_(path) {
   std::vector<weft_kv> values;
   const auto add = [&](std::string_view key, uint32_t kind, int64_t integer, std::string_view text) {
     values.push_back({borrow(key), kind, 0, integer, 0, borrow(text)});
@@ -117,8 +140,11 @@ Writer::Writer(const std::string& path, const WriteOptions& options, const std::
     raw.push_back(e);
   }
   ErrorSink error;
-  error.check(
-      io_->create(borrow(path), values.data(), values.size(), raw.data(), raw.size(), &writer_, error));
+  check(error,
+        io_->create(borrow(path), values.data(), values.size(), raw.data(), raw.size(), &writer_, error));
+  if (writer_ == nullptr)
+    fail(WEFT_INTERNAL, "checkpoint format {}: create succeeded and returned no writer of {}",
+         default_format().plugin, path);
 }
 
 Writer::~Writer() {
@@ -128,13 +154,13 @@ Writer::~Writer() {
 void Writer::write(size_t index, const Box& box, const at::Tensor& values) {
   const at::Tensor part = device::on_host(values.detach()).to(entries_.at(index).dtype).contiguous();
   ErrorSink error;
-  error.check(io_->write(writer_, index, box.offset.data(), box.extent.data(), part.data_ptr(), part.nbytes(),
-                         error));
+  check(error, io_->write(writer_, index, box.offset.data(), box.extent.data(), part.data_ptr(),
+                          part.nbytes(), error));
 }
 
 void Writer::commit() {
   ErrorSink error;
-  error.check(io_->commit(std::exchange(writer_, nullptr), error));
+  check(error, io_->commit(std::exchange(writer_, nullptr), error));
 }
 
 }  // namespace weft::checkpoint

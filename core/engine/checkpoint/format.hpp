@@ -41,6 +41,9 @@ class TensorSource {
   std::map<std::string, size_t> index_;
 };
 
+// Loads the format. Throws if there is none, or several defaults, as reading or writing would.
+void require_format();
+
 // True if the format recognises this file or folder.
 bool recognises(const std::string& path);
 

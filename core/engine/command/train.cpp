@@ -145,6 +145,7 @@ struct SavePlan {
 checkpoint::FolderLock reserve(const SavePlan& save, const World& world) {
   checkpoint::FolderLock lock;
   if (save.folder.empty()) return lock;
+  checkpoint::require_format();
   world.priority_execution([&] {
     if (!world.is_master()) return;
     lock = checkpoint::StagedFolder::reserve(save.folder);

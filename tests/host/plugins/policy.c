@@ -1,4 +1,5 @@
 /* A shard policy of which each macro makes another fault. */
+#include <stdlib.h>
 #include <weft/define_plugin.h>
 #include <weft/note.h>
 #include <weft/shard_policy.h>
@@ -54,6 +55,9 @@ static const weft_host* host;
 static weft_status init(weft_error* error) {
 #ifdef CRASHING
   __builtin_trap();
+#endif
+#ifdef EXITING
+  exit(0);
 #endif
 #ifdef CALLS_MISSING_FUNCTION
   weft_test_function_that_is_nowhere();
