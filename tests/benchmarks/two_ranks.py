@@ -1,13 +1,13 @@
 """Compares Weft's strategies with PyTorch's on the same job, alternately, and prints a table.
 
-  python tests/benchmarks/two_ranks.py --build build/release [--pairs ddp ddp_views ddp_bert ddp_vit zero fsdp gemini tensor sequence
-      pipeline] [--rounds 3] [--steps 8] [--timeout 900]
+  python tests/benchmarks/two_ranks.py --build build/release [--pairs ddp ddp_views ddp_bert ddp_dropout ddp_vit zero fsdp gemini
+      tensor sequence pipeline] [--rounds 3] [--steps 8] [--timeout 900]
 
 4 samples of 256 tokens a rank, fp32, fused AdamW, two ranks of one thread each, Gloo on loopback. PyTorch runs Hugging Face's
 model, not compiled. Pairs on GPT-2 (gpt2_6x384.json): torch_ddp and DistributedDataParallel without and with
-gradient_as_bucket_view (ddp_bert and ddp_vit are the first of these on BERT and ViT), low_level_zero stage 1 and ZeroRedundancyOptimizer over DDP, torch_fsdp and fully_shard by block
-(FSDP2), gemini and Weft's own torch_fsdp. On Llama (llama_6x384.json), whose ranks share their 4 samples: hybrid_parallel with
-tp_size 2 and DTensor's parallelize_module with a vocabulary-parallel embedding and head; the sequence_parallelism_modes beside
+gradient_as_bucket_view (ddp_bert, ddp_dropout and ddp_vit are the first of these on BERT, on GPT-2 with dropout 0.1, and on ViT),
+low_level_zero stage 1 and ZeroRedundancyOptimizer over DDP, torch_fsdp and fully_shard by block (FSDP2), gemini and Weft's own
+torch_fsdp. On Llama (llama_6x384.json), whose ranks share their 4 samples: hybrid_parallel with tp_size 2 and DTensor's parallelize_module with a vocabulary-parallel embedding and head; the sequence_parallelism_modes beside
 tp_size 2; and torch_ddp with pp_size 2 and torch.distributed.pipelining, both with 1f1b, 4 micro-batches of one sample, and the same
 division: the embeddings and 4 blocks, then 2 blocks and the head.
 Needs a Python with torch 2.11 and transformers (packaging/oracle-python prints one) and a build with -DWEFT_BENCHMARKS=ON.
@@ -30,7 +30,7 @@ BATCH, SEQUENCE, RANKS, WARM_UP = 4, 256, 2, 2
 MICRO_BATCHES = 4
 STAGE_BLOCKS = (4, 2)  # of llama_6x384.json, as Weft divides it: the head costs about as much as 2 blocks
 SHARED_SAMPLES = ("tensor", "sequence", "pipeline")  # pairs on Llama, in which all ranks train on the same samples
-MODELS = {"ddp_bert": "bert", "ddp_vit": "vit"} | dict.fromkeys(SHARED_SAMPLES, "llama")  # the others: gpt2
+MODELS = {"ddp_bert": "bert", "ddp_dropout": "gpt2_dropout", "ddp_vit": "vit"} | dict.fromkeys(SHARED_SAMPLES, "llama")  # the others: gpt2
 
 
 def split_over(axis, mode):
@@ -41,6 +41,7 @@ def split_over(axis, mode):
 PAIRS = {
     "ddp": ("ddp", [("torch_ddp", {})]),
     "ddp_bert": ("ddp_bert", [("torch_ddp", {})]),
+    "ddp_dropout": ("ddp_dropout", [("torch_ddp", {})]),
     "ddp_vit": ("ddp_vit", [("torch_ddp", {})]),
     "ddp_views": ("ddp_views", [("torch_ddp", {"gradient_as_bucket_view": True})]),
     "zero": ("zero", [("low_level_zero", {"stage": 1})]),
