@@ -82,17 +82,9 @@ void check_provided_table(const weft_checkpoint_io& table) {
                 {"abandon", table.abandon}});
 }
 
+// The engine checks the functions of the class that is asked for: a library may have many.
 void check_provided_table(const weft_tokenizer_class& table) {
-  check_fields(table, WEFT_END_OF(weft_tokenizer_class, file),
-               {{"open", table.open},
-                {"close", table.close},
-                {"encode", table.encode},
-                {"decode", table.decode},
-                {"size", table.size},
-                {"spelling", table.spelling},
-                {"find", table.find},
-                {"role", table.role},
-                {"file", table.file}});
+  check_fields(table, 2 * sizeof(uint64_t), {});
 }
 
 template <class KindFactory>
