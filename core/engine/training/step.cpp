@@ -113,6 +113,11 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
   } else if (criterion) {
     sums = {criterion(outputs, batch)};
     check_loss("the criterion", sums[0]);
+    if (!sums[0].requires_grad())
+      weft::fail(
+          WEFT_INVALID_ARGUMENT,
+          "the criterion returned a loss without a gradient; compute it from the outputs, which must not "
+          "be detached");
   } else {
     for (const weft::nn::LossTerm& term : checked(model.loss(last, batch)))
       sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);

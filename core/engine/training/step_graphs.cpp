@@ -172,6 +172,9 @@ void StepGraphs::capture(Captured& captured, weft_step& step, uint32_t index,
   } catch (...) {  // nothing of it ran
     set_gradients(before);
     bindings_.take_touched();
+    // The device may have another generator from now on, which earlier graphs do not know.
+    captured_.clear();
+    base_ = nullptr;
     throw;
   }
   captured.names = step.names;

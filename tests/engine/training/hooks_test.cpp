@@ -353,6 +353,9 @@ TEST(OwnLoop, RefusesALossThatIsNotOneNumber) {
                "the criterion returned no tensor");
   EXPECT_ERROR(step_of([](const State& outputs, const Batch&) { return outputs.at("logits").argmax(); }),
                WEFT_INVALID_ARGUMENT, "the criterion returned values of type Long");
+  EXPECT_ERROR(
+      step_of([](const State& outputs, const Batch&) { return outputs.at("logits").detach().mean(); }),
+      WEFT_INVALID_ARGUMENT, "a loss without a gradient", "must not be detached");
 }
 
 TEST(OwnLoop, CountsNothingOfAStandInBatch) {
