@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <vector>
 
 #include "lanes.hpp"
+#include "started_work.hpp"
 
 namespace weft::cuda {
 
@@ -18,43 +18,6 @@ namespace {
 
 using c10d::ErrorType;
 using c10d::OpType;
-
-// Returns how messages call a work of this type.
-std::string words_of(OpType type) {
-  switch (type) {
-    case OpType::ALLREDUCE:
-      return "all_reduce";
-    case OpType::BROADCAST:
-      return "broadcast";
-    case OpType::_ALLGATHER_BASE:
-      return "all_gather";
-    case OpType::_REDUCE_SCATTER_BASE:
-      return "reduce_scatter";
-    case OpType::ALLTOALL_BASE:
-      return "all_to_all";
-    case OpType::SEND:
-      return "send";
-    case OpType::RECV:
-      return "receive";
-    case OpType::COALESCED:
-      return "exchange of messages";
-    default:
-      return c10d::opTypeToString(type);
-  }
-}
-
-std::string words_of(ErrorType error, std::chrono::milliseconds timeout) {
-  switch (error) {
-    case ErrorType::TIMEOUT:
-      return "was not done within " + (timeout.count() < 1000
-                                           ? std::to_string(timeout.count()) + " ms"
-                                           : std::to_string(timeout.count() / 1000) + " s");
-    case ErrorType::REMOTE_ERROR:
-      return "failed on another rank";
-    default:
-      return "NCCL failed, as it does when a peer has ended";
-  }
-}
 
 class NcclGroup;
 
@@ -105,11 +68,7 @@ class NcclGroup final : public c10d::ProcessGroupNCCL {
   std::string failure() {
     const ErrorType error = getError();
     if (error == ErrorType::SUCCESS) return "";
-    const std::lock_guard lock(mutex_of_started_);
-    for (const Started& work : started_)
-      if (work.result && work.result->completed() && !succeeded(*work.result))
-        return who() + ": " + work.what + ": " + words_of(error, getOptions()->timeout);
-    return who() + ": a collective: " + words_of(error, getOptions()->timeout);
+    return who() + ": " + started_.failed() + ": " + words_of(error, getOptions()->timeout);
   }
 
  protected:
@@ -119,7 +78,7 @@ class NcclGroup final : public c10d::ProcessGroupNCCL {
                                         const std::vector<at::Tensor>& outputs, bool record) override {
     TORCH_CHECK(getError() == ErrorType::SUCCESS, failure());
     auto work = ProcessGroupNCCL::initWork(device, rank, type, is_message, title, inputs, outputs, record);
-    if (record) remember(type, inputs, work->getFutureResult());  // the watchdog will look at it
+    if (record) started_.add(type, inputs, work->getFutureResult());  // the watchdog will look at it
     return work;
   }
 
@@ -131,37 +90,13 @@ class NcclGroup final : public c10d::ProcessGroupNCCL {
   }
 
  private:
-  struct Started {
-    std::string what;
-    c10::intrusive_ptr<c10::ivalue::Future> result;  // of the watchdog
-  };
-  static constexpr size_t kMostStarted = 4096;
-
-  static bool succeeded(c10::ivalue::Future& result) {
-    return !result.hasError() && result.value().isInt() &&
-           result.value().toInt() == static_cast<int64_t>(c10d::WorkResult::SUCCESS);
-  }
-
   std::string who() const {
     return "communicator \"" + name_ + "\": rank " + std::to_string(getRank()) + " of " +
            std::to_string(getSize());
   }
 
-  void remember(OpType type, const std::vector<at::Tensor>& inputs,
-                c10::intrusive_ptr<c10::ivalue::Future> result) {
-    size_t bytes = 0;
-    for (const at::Tensor& tensor : inputs) bytes += tensor.nbytes();
-    const std::lock_guard lock(mutex_of_started_);
-    while (!started_.empty() &&
-           (started_.size() >= kMostStarted || !started_.front().result ||
-            (started_.front().result->completed() && succeeded(*started_.front().result))))
-      started_.pop_front();
-    started_.push_back({words_of(type) + " of " + std::to_string(bytes) + " bytes", std::move(result)});
-  }
-
   const std::string name_;
-  std::mutex mutex_of_started_;
-  std::deque<Started> started_;  // without those at the front that have succeeded
+  StartedWork started_;
 };
 
 c10::intrusive_ptr<c10d::Backend> connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
