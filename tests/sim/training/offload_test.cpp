@@ -47,6 +47,39 @@ TEST(SimOffload, ChangesNoBit) {
   }
 }
 
+sim::Counters step_of(const World& world, const OnSim& sim, const JobOptions& options) {
+  Job job = boost(world, toy(options, kEvenToy), options, "adamw");
+  const Batch batch = own_part(toy_batch(world.size(), 1, false), job);
+  for (int step = 0; step < 2; ++step) job.train_step(batch);  // they also compare the ranks
+  sim::reset_counters(sim.index());
+  job.train_step(batch);
+  return sim::counters(sim.index());
+}
+
+// Beside what a step copies that offloads nothing. Gradients go to the host once. Values come back once,
+// under FULL_SHARD once more for backward, but for those of the embedding, whose backward reads none. The
+// host waits for each copy: of a unit under torch_fsdp, otherwise of all values together.
+TEST(SimOffload, CopiesAndWaitsByItsFormula) {
+  constexpr int64_t kEmbedding = 192 * 192, kElements = 24 * kEvenBlock + kEmbedding, kUnits = 25;
+  std::vector<Offload> all(std::begin(kOffloads), std::end(kOffloads));
+  std::erase_if(all,
+                [](const Offload& offload) { return offload.plain.find("tp_size") != std::string::npos; });
+  on_sim_ranks(2, [&](World& world) {
+    const OnSim sim(world);
+    for (const Offload& offload : slice("SimOffload bytes", all, 4)) {
+      SCOPED_TRACE(offload.strategy + offload.offloading);
+      const sim::Counters plain = step_of(world, sim, options_of(offload, offload.plain, "fp32")),
+                          counted = step_of(world, sim, options_of(offload, offload.offloading, "fp32"));
+      const bool by_unit = offload.strategy == std::string("torch_fsdp"),
+                 twice = by_unit && offload.offloading.find("SHARD_GRAD_OP") == std::string::npos;
+      const int64_t again = twice ? kElements - kEmbedding : 0;
+      EXPECT_EQ(counted.bytes_to_device - plain.bytes_to_device, 4 * (kElements + again) / world.size());
+      EXPECT_EQ(counted.bytes_to_host - plain.bytes_to_host, 4 * kElements / world.size());
+      EXPECT_EQ(counted.host_waits - plain.host_waits, by_unit ? 2 * kUnits + (twice ? kUnits - 1 : 0) : 2);
+    }
+  });
+}
+
 TEST(SimOffload, OfAllValuesLeavesTheDeviceNothingBetweenSteps) {
   std::vector<Offload> all(std::begin(kOffloads), std::end(kOffloads));
   std::erase_if(all, [](const Offload& offload) { return !offload.leaves_nothing; });
