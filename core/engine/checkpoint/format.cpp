@@ -30,11 +30,12 @@ const Format& default_format() {
   return format;
 }
 
-// Throws the error of a function of the format, which names the plugin if the text does not come from Weft's
-// own.
+// Throws the error of a function of the format.
 void check(const ErrorSink& error, weft_status status) {
-  const std::string& plugin = default_format().plugin;
-  error.check(status, plugin == "hugging_face" ? "" : "checkpoint format " + plugin);
+  if (status != WEFT_OK && view(weft_error_text(error)).empty())
+    fail(status, "checkpoint format {}: it returned status {} without a reason", default_format().plugin,
+         status);
+  error.check(status);
 }
 
 }  // namespace
