@@ -43,7 +43,8 @@ at::Generator copy_of(at::Generator generator) {
 class Capturer final : public device::GraphCapturer {
  public:
   std::unique_ptr<device::Graph> capture(const std::function<void()>& give) override {
-    // A capture cannot use what eager steps have freed, and cannot free it when memory runs out.
+    // A capture allocates from its own pool. It can neither use nor release the memory that the caching
+    // allocator holds for eager steps.
     c10::cuda::CUDACachingAllocator::emptyCache();
     const Pool pool = current_pool();
     const at::Generator before = copy_of(at::cuda::detail::getDefaultCUDAGenerator());

@@ -233,8 +233,9 @@ class Checker {
                                       text(columns.front())));
   }
 
-  // Checks that a module sums the gradients of an input exactly if layers leave that to it. Which layers read
-  // the output of that module is not in the description.
+  // Checks that the plan has weft.parallel_input/1, which all-reduces the gradient of an input, exactly if
+  // column-parallel layers leave their all-reduce to it (input = entered). Which layers read the output of
+  // that module is not in the description of the model.
   void check_entered() {
     constexpr std::string_view kEnters = "weft.parallel_input/1";
     Linears entered;

@@ -39,8 +39,8 @@ State clone_on_device(State state) {
   return state;
 }
 
-// Gives a micro-batch other fields, from construction to destruction: copies on the device, which the host
-// does not read. So heads compute all logits, whatever labels count.
+// Replaces the fields of a micro-batch by copies on the device while it lives. There the host cannot see which
+// labels are -100, so the head computes the logits of all positions, as every replay must.
 class FieldsOnDevice {
  public:
   explicit FieldsOnDevice(MicroBatch& micro)
@@ -172,7 +172,7 @@ void StepGraphs::capture(Captured& captured, weft_step& step, uint32_t index,
   } catch (...) {  // nothing of it ran
     set_gradients(before);
     bindings_.take_touched();
-    // The device may have another generator from now on, which earlier graphs do not know.
+    // The device may have another random generator from now on; earlier graphs would go on with the old one.
     captured_.clear();
     base_ = nullptr;
     throw;
