@@ -39,8 +39,8 @@ State clone_on_device(State state) {
   return state;
 }
 
-// Replaces the fields of a micro-batch by copies on the device while it lives. There the host cannot see which
-// labels are -100, so the head computes the logits of all positions, as every replay must.
+// Replaces the fields of a micro-batch by copies on the device while it lives. There the host cannot see
+// which labels are -100, so the head computes the logits of all positions, as every replay must.
 class FieldsOnDevice {
  public:
   explicit FieldsOnDevice(MicroBatch& micro)
