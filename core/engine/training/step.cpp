@@ -14,21 +14,33 @@
 #include "training/auxiliary.hpp"
 #include "training/precision.hpp"
 
-namespace {
+namespace weft {
 
 void check_loss(const std::string& who, const at::Tensor& loss) {
   if (!loss.defined() || !loss.is_floating_point())
-    weft::fail(WEFT_INVALID_ARGUMENT, "{} returned {}, must return a loss in floating point", who,
-               loss.defined() ? fmt::format("values of type {}", toString(loss.scalar_type())) : "no tensor");
+    fail(WEFT_INVALID_ARGUMENT, "{} returned {}, must return a loss in floating point", who,
+         loss.defined() ? fmt::format("values of type {}", toString(loss.scalar_type())) : "no tensor");
   if (loss.numel() != 1)
-    weft::fail(WEFT_INVALID_ARGUMENT,
-               "{} returned a tensor [{}], must return one element; reduce it, for example with mean()", who,
-               fmt::join(loss.sizes(), ", "));
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} returned a tensor [{}], must return one element; reduce it, for example with mean()", who,
+         fmt::join(loss.sizes(), ", "));
 }
+
+void check_root(const std::string& who, const at::Tensor& loss) {
+  check_loss(who, loss);
+  if (!loss.requires_grad())
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} returned a loss without a gradient; compute it from the outputs, which must not be detached",
+         who);
+}
+
+}  // namespace weft
+
+namespace {
 
 std::vector<weft::nn::LossTerm> checked(std::vector<weft::nn::LossTerm> terms) {
   for (const weft::nn::LossTerm& term : terms)
-    check_loss("term \"" + term.name + "\" of Model::loss", term.sum);
+    weft::check_loss("term \"" + term.name + "\" of Model::loss", term.sum);
   return terms;
 }
 
@@ -112,12 +124,7 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
     sums = {zero_of(last)};  // a mean over no label would be NaN, and so would zero times it
   } else if (criterion) {
     sums = {criterion(outputs, batch)};
-    check_loss("the criterion", sums[0]);
-    if (!sums[0].requires_grad())
-      weft::fail(
-          WEFT_INVALID_ARGUMENT,
-          "the criterion returned a loss without a gradient; compute it from the outputs, which must not "
-          "be detached");
+    weft::check_root("the criterion", sums[0]);
   } else {
     for (const weft::nn::LossTerm& term : checked(model.loss(last, batch)))
       sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);

@@ -42,6 +42,11 @@ struct StepCapture {
   std::vector<std::pair<size_t, at::Tensor>> parts;  // by term, in place of weft_step::reading
 };
 
+// Throws INVALID_ARGUMENT unless `loss` is one element in floating point. `who` returned it: "the criterion".
+void check_loss(const std::string& who, const at::Tensor& loss);
+// Throws too if autograd does not know how it was computed, so that backward cannot begin at it.
+void check_root(const std::string& who, const at::Tensor& loss);
+
 // Returns the results of all micro-batches as that of one forward: their outputs one after another, and the
 // sums of their terms and counts. Leaves stand-ins out unless there is nothing else.
 Training::Forward joined_results(const std::vector<MicroBatch>& micro);

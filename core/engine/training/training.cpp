@@ -365,9 +365,7 @@ at::Tensor Training::forward_cached(const Batch& batch, int64_t positions, nn::K
 
 void Training::backward(const at::Tensor& loss) {
   require_whole_model("backward of a loss of your own");
-  if (!loss.defined() || loss.numel() != 1)
-    fail(WEFT_INVALID_ARGUMENT, "backward needs a loss of one element, got {}",
-         loss.defined() ? std::to_string(loss.numel()) : "no tensor");
+  check_root("your loss function", loss);
   zeroings_of_last_backward_ = bindings_.zeroings();
   bindings_.strategy().guarded([&] {
     const weft_backward_info info{sizeof(info), 0, 0, synchronise_, 0};
