@@ -3,8 +3,10 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -28,6 +30,14 @@ void wait_for(std::vector<Unfinished> works) {
   for (const Unfinished& work : works) work.done.wait();
 }
 
+// Gives the pages of the system that hold nothing but this block back to it.
+void give_back_pages(const Block& block) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto data = reinterpret_cast<uintptr_t>(backing_of(block.data));
+  const uintptr_t begin = (data + page - 1) / page * page, end = (data + block.bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 void free_block(void* context) {
   Block* const block = static_cast<Block*>(context);
   State& all = state();
@@ -40,7 +50,7 @@ void free_block(void* context) {
   const Lock lock(all.mutex);
   check_free(*block);
   block->in_use = false;
-  if (block->bytes >= size_t{1} << 20) madvise(backing_of(block->data), block->bytes, MADV_DONTNEED);
+  if (block->bytes >= size_t{1} << 20) give_back_pages(*block);
   DeviceState& device = state_of(block->device);
   if (block->recorded.empty()) return make_free(block);
   block->release = device.streams[block->home].seen;

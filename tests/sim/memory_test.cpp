@@ -57,6 +57,17 @@ TEST_F(Memory, IsCountedInBlocksOf512Bytes) {
   reset_counters();
   EXPECT_EQ(counters().peak_bytes, before);
 }
+TEST_F(Memory, OfOthersStaysWhenALargeBlockIsFreed) {
+  constexpr int64_t kLarge = (1 << 18) + 128;  // 512 bytes more than whole pages
+  std::vector<at::Tensor> large, small;
+  for (int i = 0; i < 8; ++i) {  // so that they begin at each 512 bytes of a page
+    large.push_back(at::ones({kLarge}, floats()));
+    small.push_back(at::ones({128}, floats()));
+    small.push_back(at::ones({128}, floats()));
+  }
+  large.clear();
+  for (const at::Tensor& ones : small) EXPECT_EQ(ones.sum().item<float>(), 128);
+}
 
 TEST_F(Memory, EndsAtTheCapacity) {
   const int64_t before = counters().bytes_in_use;
