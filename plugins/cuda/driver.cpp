@@ -175,4 +175,17 @@ std::vector<std::pair<std::string, std::string>> facts() {
   return list;
 }
 
+// Not by libtorch's allocator for page-locked memory: it takes the next power of two, and keeps what is freed.
+c10::DataPtr allocate_pinned(size_t bytes) {
+  void* data = nullptr;
+  if (cudaHostAlloc(&data, bytes, cudaHostAllocDefault) != cudaSuccess) {
+    cudaGetLastError();  // clears it: whoever asks CUDA next must not get this one
+    return {};
+  }
+  const auto release = [](void* pages) {
+    if (cudaFreeHost(pages) != cudaSuccess) cudaGetLastError();  // the process ends
+  };
+  return {data, data, release, c10::Device(c10::kCPU)};
+}
+
 }  // namespace weft::cuda

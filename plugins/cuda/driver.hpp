@@ -1,8 +1,10 @@
 // The NVIDIA driver and its GPUs, as this process sees them.
 #pragma once
 
+#include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -16,5 +18,6 @@ std::string missing();
 void limit_memory(c10::DeviceIndex index, int64_t bytes);
 std::vector<std::pair<std::string, std::string>> facts();
 std::string allow_tf32(c10::DeviceIndex index);
+c10::DataPtr allocate_pinned(size_t bytes);
 
 }  // namespace weft::cuda

@@ -60,8 +60,12 @@ void Chunk::free_buffer() {
 void Chunk::start() {
   if (gathered_ || gathering_) return;
   const at::NoGradGuard no_grad;
-  if (shard_.defined() && !std::exchange(shard_is_fresh_, true)) copy_values(shard_, master_);
-  gathering_ = kit::gather_parts(buffer_, shard_.defined() ? shard_ : master_, options_.group);
+  const bool stays = shard_.defined(), is_fresh = std::exchange(shard_is_fresh_, stays);
+  const uint32_t from = is_fresh ? WEFT_POOL_ACCELERATOR : options_.home;
+  gathering_ = kit::gather_parts(buffer_, from, options_.group, [&](const at::Tensor& place) {
+    if (stays && !is_fresh) copy_values(shard_, master_);
+    copy_values(place, stays ? shard_ : master_);
+  });
 }
 
 void Chunk::gather() {
@@ -116,13 +120,18 @@ void Chunk::reduce() {
   reducing_ = true;
 }
 
-void Chunk::finish() {
-  if (!reducing_) return;
+void Chunk::save() {
   const at::NoGradGuard no_grad;
   summing_.wait();
   const at::Tensor sum = own_part();
   if (options_.replicas.size() > 1) options_.replicas.all_reduce(sum).wait();
-  keep_sum(gradient_, sum, options_.home, gradient_dtype_);
+  saving_ = keep_sum(gradient_, sum, options_.home, gradient_dtype_);
+  if (!saving_) finish();
+}
+
+void Chunk::finish() {
+  const at::NoGradGuard no_grad;
+  saving_.wait();
   reducing_ = false;
   for (size_t i = 0; i < states_.size(); ++i) set_state(i, TensorState::kHold);
   for (size_t i = 0; i < states_.size(); ++i) set_state(i, TensorState::kFree);

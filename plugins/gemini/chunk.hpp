@@ -54,7 +54,10 @@ class Chunk {
   // Starts the reduce-scatter of the gradients; missing ones count as zero. finish() frees the buffer.
   void reduce();
   bool reducing() const { return reducing_; }
-  // Waits for the reduction and adds the result to the gradient of this rank's part.
+  // Waits for the reduction and adds the result to the gradient of this rank's part. It frees the buffer, or
+  // leaves that to finish() while the result is on its way to host memory.
+  void save();
+  // Does what is left of save().
   void finish();
   bool has_gradient() const { return gradient_.defined(); }
   void forget_gradient() { gradient_.reset(); }
@@ -94,7 +97,7 @@ class Chunk {
   at::Tensor buffer_;             // on the accelerator, in the working dtype
   at::Tensor master_, gradient_;  // of this rank's part, at home
   at::Tensor shard_;              // see keep_shard
-  Work gathering_, summing_;
+  Work gathering_, summing_, saving_;
 };
 
 }  // namespace weft::gemini

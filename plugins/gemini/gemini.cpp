@@ -108,15 +108,15 @@ class Gemini final : public Strategy {
         chunk.release();
         continue;
       }
-      finish_reduction();
+      save_reduction();
       chunk.reduce();
       reducing_ = &chunk;
-      if (!chosen_.async_reduce) finish_reduction();
+      if (!chosen_.async_reduce) finish_reductions();
     }
   }
 
   void end_backward(const Backward&) override {
-    finish_reduction();
+    finish_reductions();
     for (const auto& chunk : chunks_) chunk->release();
     if (!placement_.measures || !room_.end_step(rank == 0)) return;
     use_margin();
@@ -214,7 +214,7 @@ class Gemini final : public Strategy {
       if (training) room_.sample(operation, in_use());
     }
     for (const size_t chunk : needed)
-      if (chunks_[chunk]->reducing()) finish_reduction();
+      if (chunks_[chunk]->reducing()) finish_reductions();
     if (placement_.evicts) make_room(needed, operation, !training);
     for (const size_t chunk : needed) chunks_[chunk]->start();
     for (const size_t chunk : needed) chunks_[chunk]->gather();
@@ -239,8 +239,8 @@ class Gemini final : public Strategy {
         chunks_[*victim]->release();
         continue;
       }
-      if (reducing_ == nullptr) return;
-      finish_reduction();
+      if (reducing_ == nullptr && saving_ == nullptr) return;
+      finish_reductions();
     }
   }
 
@@ -270,8 +270,18 @@ class Gemini final : public Strategy {
       }
   }
 
-  void finish_reduction() {
-    if (reducing_ != nullptr) std::exchange(reducing_, nullptr)->finish();
+  // Ends the reduction that is in progress. Its sum may be on the way to host memory then; that of the chunk
+  // before it is there.
+  void save_reduction() {
+    if (saving_ != nullptr) std::exchange(saving_, nullptr)->finish();
+    if (reducing_ == nullptr) return;
+    reducing_->save();
+    Chunk* const saved = std::exchange(reducing_, nullptr);
+    if (saved->reducing()) saving_ = saved;
+  }
+  void finish_reductions() {
+    save_reduction();
+    if (saving_ != nullptr) std::exchange(saving_, nullptr)->finish();
   }
 
   // Moves master weights, gradients and optimizer states to the accelerator while there is margin. The
@@ -310,6 +320,7 @@ class Gemini final : public Strategy {
   Trace trace_;
   Room room_;
   Chunk* reducing_ = nullptr;  // at most one at a time
+  Chunk* saving_ = nullptr;    // its sum is on the way to host memory
   int64_t reserved_ = 0;       // bytes on the accelerator in addition to gathered chunks
   bool agreed_ = false;
 };

@@ -51,6 +51,7 @@ void estimate(const weft::Options& options, uint32_t world_size, const weft_job_
     const bool again = settings.reshard_after_forward() && last != wrap_of.back();
     const bool has_masters = masters && !frozen;
     (has_masters ? out.masters : out.parameters) += part * (has_masters ? job.master_size : job.working_size);
+    if (settings.offloads && has_masters) out.masters += part * job.working_size;
     out.sent_all_gather += (again ? 2 : 1) * (ranks - 1) * part * job.working_size;
     all += elements;
     (first == last ? alone[first] : shared) += elements;
@@ -67,6 +68,7 @@ void estimate(const weft::Options& options, uint32_t world_size, const weft_job_
   const bool gathers = ranks > 1 || masters || settings.offloads;
   const int64_t gathered = !gathers ? 0 : settings.reshard_after_forward() ? 2 * largest + shared : all;
   out.transient = gathered * job.working_size + (3 * largest + shared) * reduced;
+  if (settings.offloads) out.transient += 2 * largest / ranks * job.master_size;  // on the way to the host
 }
 
 }  // namespace torch_fsdp

@@ -118,7 +118,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
 
   // Shards a buffer over all axes of its gradient_axes but the replica axis.
   weft::kit::FlatShardLayout layout(const weft::Training& training, const Shard& shard) const {
-    const uint32_t home = settings_.offloads ? WEFT_POOL_HOST : WEFT_POOL_ACCELERATOR;
+    const uint32_t home = settings_.offloads ? WEFT_POOL_OFFLOAD : WEFT_POOL_ACCELERATOR;
     if (shard.ignored || settings_.sharding == Sharding::kNone)
       return {training.communicator(0), training.communicator(shard.gradient_axes), 0, home};
     const uint32_t divided = shard.gradient_axes & ~kReplicas;

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "weft/torch/pools.hpp"
-
 namespace weft::kit {
 
 OwnRange own_range(int64_t part_begin, int64_t part_count, int64_t offset, int64_t count) {
@@ -19,12 +17,22 @@ at::Tensor own_part(const at::Tensor& whole, const Communicator& group) {
   return whole.narrow(0, group.rank() * count, count);
 }
 
-Work gather_parts(const at::Tensor& whole, const at::Tensor& own, const Communicator& group) {
+Work gather_parts(const at::Tensor& whole, uint32_t home, const Communicator& group,
+                  const std::function<void(const at::Tensor& place)>& fill) {
   const at::NoGradGuard no_grad;
   resize_storage(whole, whole.numel());
   const at::Tensor place = own_part(whole, group);
-  copy_values(place, own);
-  return group.all_gather(whole, place);
+  const auto start = [&] {
+    fill(place);
+    return group.all_gather(whole, place);
+  };
+  return home == WEFT_POOL_ACCELERATOR ? start() : bring(start);
+}
+
+HomePart::HomePart(uint32_t home, int64_t count, at::ScalarType master, at::ScalarType working) {
+  const bool rounds = home != WEFT_POOL_ACCELERATOR && master != working;
+  values = allocate(rounds ? WEFT_POOL_HOST : home, count, master).zero_();
+  if (rounds) rounded = allocate(home, count, working).zero_();
 }
 
 }  // namespace weft::kit

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "weft/kit/flat_part.hpp"
-
 namespace weft::kit {
 
 // Calls visit(slot, range) for each parameter of which this rank keeps some elements.
@@ -36,11 +34,14 @@ void FlatShard::close(FlatShardLayout layout, at::ScalarType reduce_dtype) {
   for (const Slot& slot : slots_) slot.parameter.bind(flat_.narrow(0, slot.offset, slot.count));
   whole_ = ranks == 1 && working_ == master_ && layout_.home == WEFT_POOL_ACCELERATOR;
   if (!whole_) resize_storage(flat_, 0);
-  values_ = whole_ ? flat_ : allocate(layout_.home, part_, master_);
-  values_.narrow(0, used_of_part(), part_ - used_of_part()).zero_();
+  if (whole_)
+    home_.values = flat_.zero_();
+  else
+    home_ = HomePart(layout_.home, part_, master_, working_);
   for_each_own([&](const Slot& slot, const OwnRange& own) {
-    slot.parameter.read(own.begin, values_.narrow(0, own.place, own.count));
+    slot.parameter.read(own.begin, home_.values.narrow(0, own.place, own.count));
   });
+  home_.round();
 }
 
 void FlatShard::take_values_of(Communicator ranks, uint32_t root) {
@@ -49,12 +50,14 @@ void FlatShard::take_values_of(Communicator ranks, uint32_t root) {
   if (ranks.rank() == root)
     for (const Slot& slot : slots_) slot.parameter.read(0, all.narrow(0, slot.offset, slot.count));
   ranks.broadcast(all, root).wait();
-  copy_values(values_.narrow(0, 0, used_of_part()), all.narrow(0, begin_of_part(), used_of_part()));
+  copy_values(home_.values.narrow(0, 0, used_of_part()), all.narrow(0, begin_of_part(), used_of_part()));
+  home_.round();
 }
 
 void FlatShard::start() {
   if (whole_ || gathered_ || gathering_) return;
-  gathering_ = gather_parts(flat_, values_, layout_.group);
+  gathering_ = gather_parts(flat_, layout_.home, layout_.group,
+                            [this](const at::Tensor& place) { copy_values(place, home_.source()); });
 }
 
 void FlatShard::gather() {
@@ -123,9 +126,11 @@ void FlatShard::zero() {
 
 void FlatShard::publish(const ShardSink& sink) const {
   for_each_own([&](const Slot& slot, const OwnRange& own) {
-    sink.shard(slot.parameter, own.begin, values_.narrow(0, own.place, own.count),
-               gradient_.defined() ? gradient_.narrow(0, own.place, own.count) : at::Tensor(),
-               layout_.partition_axes);
+    const auto part = [&](const at::Tensor& all) {
+      return all.defined() ? all.narrow(0, own.place, own.count) : at::Tensor();
+    };
+    sink.shard(slot.parameter, own.begin, part(home_.values), part(gradient_), layout_.partition_axes, 0,
+               part(home_.rounded));
   });
 }
 

@@ -55,6 +55,7 @@ void ZeroBuckets::end() {
   for (ZeroGradients& bucket : gradients_) bucket.missing = 0;
   start_complete();
   while (done_ < next_) advance();
+  release_saved();
   memory_.free();
   summed_ = keeps_whole();
   local_ = false;
@@ -140,10 +141,16 @@ void ZeroBuckets::finish(ZeroGradients& bucket) {
   if (keeps_whole()) {
     if (bucket.sent.defined()) ranks.own(bucket.flat).copy_(own);
   } else {
+    release_saved();
     bucket.take_sum(own, options_.home);
-    bucket.release(memory_);
+    bucket.saving ? (void)(saving_ = &bucket) : bucket.release(memory_);
   }
   bucket.sent.reset();
+}
+
+// Frees the gradients of the bucket before, whose sum is copied while backward goes on.
+void ZeroBuckets::release_saved() {
+  if (saving_ != nullptr) std::exchange(saving_, nullptr)->release(memory_);
 }
 
 }  // namespace weft::kit

@@ -68,13 +68,14 @@ void ZeroGradients::keep_own_sums(const NestedRanks& ranks) {
 
 void ZeroGradients::take_sum(const at::Tensor& own, uint32_t home) {
   if (summed || !sums.defined())
-    keep_sum(sums, own, home, layout->dtype);
+    saving = keep_sum(sums, own, home, layout->dtype);
   else if (!first_sum)
-    copy_values(sums, own);
+    saving = home == WEFT_POOL_ACCELERATOR ? (copy_values(sums, own), Work()) : send_to_host(sums, own);
   summed = true;
 }
 
 void ZeroGradients::release(GradientMemory& memory) {
+  saving.wait();
   memory.give_back(flat);
   flat.reset();
   std::fill(filled.begin(), filled.end(), false);

@@ -19,7 +19,7 @@ std::unique_ptr<DataAxis> ZeroRedundancy::from_options(const Options& options, c
     chosen.communication = dtype_named(options.get<std::string>("communication_dtype"));
   chosen.overlap_reduction = options.get_or("overlap_communication", chosen.overlap_reduction);
   chosen.overlap_gather = options.get_or("overlap_allgather", chosen.overlap_gather);
-  if (options.get_or("cpu_offload", false)) chosen.home = WEFT_POOL_HOST;
+  if (options.get_or("cpu_offload", false)) chosen.home = WEFT_POOL_OFFLOAD;
   return std::make_unique<ZeroRedundancy>(chosen, stage);
 }
 
@@ -80,7 +80,7 @@ void ZeroRedundancy::zero() {
 
 void ZeroRedundancy::estimate(int64_t ranks, const weft_job_shape& job, weft_job_estimate& out) const {
   const int64_t size = job.working_size;
-  const bool offloads = options_.home == WEFT_POOL_HOST, stage_2 = options_.stage == 2;
+  const bool offloads = options_.home != WEFT_POOL_ACCELERATOR, stage_2 = options_.stage == 2;
   const ZeroFill fill{options_.capacity, ranks, ZeroFill::alignment_of(size)};
   int64_t padded = 0, frozen = 0, largest_bucket = 0, largest = 0, open = 0;
   const auto close = [&] {
@@ -104,11 +104,13 @@ void ZeroRedundancy::estimate(int64_t ranks, const weft_job_shape& job, weft_job
   out.parameters = (padded + frozen) * size;
   out.gradients = padded / (stage_2 || offloads ? ranks : 1) * size;
   out.masters = job.master_size != job.working_size || offloads ? padded / ranks * job.master_size : 0;
+  if (offloads && job.master_size != job.working_size) out.masters += padded / ranks * job.working_size;
   out.states = padded / ranks * job.num_states * job.state_size;
   if (offloads) out.host = out.gradients + out.masters + out.states;
-  // True if buckets are freed while backward runs.
+  // True if buckets are freed while backward runs: one is filled, one reduced, and one on the way to the host.
   const bool frees = stage_2 || options_.overlap_reduction;
-  const int64_t collected = !stage_2 && !offloads ? 0 : frees ? 2 * largest_bucket : padded;
+  const int64_t alive = (offloads ? 3 : 2) * largest_bucket;
+  const int64_t collected = !stage_2 && !offloads ? 0 : frees ? std::min(alive, padded) : padded;
   out.transient = (largest + collected) * size + largest_bucket / ranks * (ranks - 1) * sent_size;
   out.sent_reduce_scatter = padded / ranks * (ranks - 1) * sent_size;
   out.sent_all_gather = padded / ranks * (ranks - 1) * size;

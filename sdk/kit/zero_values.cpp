@@ -71,7 +71,7 @@ void ZeroValues::make(Bucket& bucket, int64_t capacity) {
   bucket.values = allocate(WEFT_POOL_ACCELERATOR, bucket.size, bucket.dtype).zero_();
   const bool masters = bucket.master_dtype != bucket.dtype || home_ != WEFT_POOL_ACCELERATOR;
   if (masters)
-    bucket.master = allocate(home_, bucket.size / bucket.ranks.size(), bucket.master_dtype).zero_();
+    bucket.master = HomePart(home_, bucket.size / bucket.ranks.size(), bucket.master_dtype, bucket.dtype);
   for (const Entry& entry : bucket.entries) {
     const at::Tensor values = bucket.values.narrow(0, entry.begin, entry.count);
     const at::Tensor read = masters ? at::empty({entry.count}, bucket.master_dtype) : values;
@@ -80,8 +80,10 @@ void ZeroValues::make(Bucket& bucket, int64_t capacity) {
     if (!masters) continue;
     values.copy_(read);
     if (const OwnRange own = owned(bucket, entry); own.count > 0)
-      copy_values(bucket.master.narrow(0, own.place, own.count), read.narrow(0, own.begin, own.count));
+      copy_values(bucket.master.values.narrow(0, own.place, own.count),
+                  read.narrow(0, own.begin, own.count));
   }
+  bucket.master.round();
 }
 
 OwnRange ZeroValues::owned(const Bucket& bucket, const Entry& entry) const {
@@ -89,8 +91,9 @@ OwnRange ZeroValues::owned(const Bucket& bucket, const Entry& entry) const {
                    entry.count);
 }
 
-bool ZeroValues::host_rounds(const Bucket& bucket) const {
-  return bucket.master.defined() && home_ == WEFT_POOL_ACCELERATOR;
+at::Tensor ZeroValues::rounded(const Bucket& bucket) const {
+  const bool in_place = bucket.master.values.defined() && home_ == WEFT_POOL_ACCELERATOR;
+  return in_place ? bucket.ranks.own(bucket.values) : bucket.master.rounded;
 }
 
 void ZeroValues::wait_for(Unit unit) const {
@@ -103,16 +106,20 @@ void ZeroValues::wait() const {
 
 void ZeroValues::gather() {
   at::NoGradGuard no_grad;
-  for (Bucket& bucket : buckets_)
-    if (bucket.master.defined() && !host_rounds(bucket))
-      copy_values(bucket.ranks.own(bucket.values), bucket.master);
   size_t levels = 0;
   for (const Bucket& bucket : buckets_) levels = std::max(levels, bucket.ranks.levels());
   for (size_t level = levels; level-- > 0;)
     for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
-      if (level >= bucket->ranks.levels()) continue;
+      const NestedRanks& ranks = bucket->ranks;
+      if (level >= ranks.levels()) continue;
       bucket->gather.wait();  // for the previous level
-      bucket->gather = bucket->ranks.gather(bucket->values, level);
+      if (level + 1 == ranks.levels() && home_ != WEFT_POOL_ACCELERATOR)
+        bucket->gather = bring([&] {
+          copy_values(ranks.own(bucket->values), bucket->master.source());
+          return ranks.gather(bucket->values, level);
+        });
+      else
+        bucket->gather = ranks.gather(bucket->values, level);
     }
 }
 
@@ -121,13 +128,14 @@ void ZeroValues::publish(const ShardSink& sink, const std::function<at::Tensor(s
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     const at::Tensor own_values = bucket.ranks.own(bucket.values), gradients = sums(b);
-    const at::Tensor& masters = bucket.master.defined() ? bucket.master : own_values;
+    const at::Tensor& masters = bucket.master.values.defined() ? bucket.master.values : own_values;
+    const at::Tensor working = rounded(bucket);
     for (const Entry& entry : bucket.entries)
       if (const OwnRange own = owned(bucket, entry); own.count > 0)
         sink.shard(entry.parameter, own.begin, masters.narrow(0, own.place, own.count),
                    gradients.defined() ? gradients.narrow(0, own.place, own.count) : at::Tensor(),
                    bucket.axes, 0,
-                   host_rounds(bucket) ? own_values.narrow(0, own.place, own.count) : at::Tensor());
+                   working.defined() ? working.narrow(0, own.place, own.count) : at::Tensor());
   }
   for (const Frozen& frozen : frozen_) sink.shard(frozen.parameter, 0, frozen.values, at::Tensor(), 0);
 }

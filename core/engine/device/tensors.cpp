@@ -74,7 +74,15 @@ c10::DataPtr allocate_on_host(size_t bytes) {
 }
 
 c10::DataPtr allocate_pinned(size_t bytes) {
-  return at::globalContext().getPinnedMemoryAllocator(current().place().type())->allocate(bytes);
+  const Device& device = current();
+  if (device.kind().allocate_pinned == nullptr)
+    return at::globalContext().getPinnedMemoryAllocator(device.place().type())->allocate(bytes);
+  c10::DataPtr pages = device.kind().allocate_pinned(bytes);
+  if (!pages)
+    fail(WEFT_RESOURCE_EXHAUSTED,
+         "the system does not lock {} of memory for {}; offload less, or use a machine with more memory",
+         format_bytes(static_cast<int64_t>(bytes)), device.name());
+  return pages;
 }
 
 }  // namespace weft::device

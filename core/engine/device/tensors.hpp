@@ -69,7 +69,8 @@ at::Tensor unfilled(int64_t elements, at::ScalarType dtype);
 // RESOURCE_EXHAUSTED if too little is left.
 c10::DataPtr allocate(size_t bytes);
 c10::DataPtr allocate_on_host(size_t bytes);
-// Page-locked host memory, which the device copies while the host goes on. Not on the CPU.
+// Page-locked host memory, which the device copies while the host goes on. Not on the CPU. Throws
+// RESOURCE_EXHAUSTED if the system locks no more.
 c10::DataPtr allocate_pinned(size_t bytes);
 
 // Returns whether batches can be page-locked, so that a device copies them while the host goes on.

@@ -16,6 +16,7 @@
 #include "base/text.hpp"
 #include "device/tensors.hpp"
 #include "memory/counting_allocator.hpp"
+#include "memory/transfers.hpp"
 #include "weft/error.hpp"
 
 namespace weft::memory {
@@ -173,16 +174,17 @@ Pool pool_of(const at::Tensor& tensor) {
 
 at::Tensor empty_like(const at::Tensor& like, at::ScalarType dtype) {
   if (allocator_of(like) == nullptr) return at::empty(like.sizes(), like.options().dtype(dtype));
-  return allocate(pool_of(like), like.numel(), dtype).view(like.sizes());
+  const Pool pool = pool_of(like) == Pool::kPinned ? Pool::kHost : pool_of(like);
+  return allocate(pool, like.numel(), dtype).view(like.sizes());
 }
 
 void copy(const at::Tensor& to, const at::Tensor& from) {
-  at::Tensor(to).copy_(from);
-  const bool up = pool_of(to) == Pool::kAccelerator, down = pool_of(from) == Pool::kAccelerator;
-  if (up == down) return;
-  // Count the narrower dtype, because the side that has it converts.
-  PoolAllocator& receiver = allocator_of(up ? Pool::kAccelerator : Pool::kHost);
-  receiver.received += static_cast<int64_t>(std::min(to.nbytes(), from.nbytes()));
+  const Pool into = pool_of(to), out_of = pool_of(from);
+  const bool up = into == Pool::kAccelerator, down = out_of == Pool::kAccelerator;
+  const bool locked = into == Pool::kPinned || out_of == Pool::kPinned;
+  up != down && locked && in_transfer() ? copy_beside(to, from) : (void)at::Tensor(to).copy_(from);
+  // The side that has the values converts them before they cross.
+  if (up != down) allocator_of(up ? Pool::kAccelerator : Pool::kHost).received += to.nbytes();
 }
 
 }  // namespace weft::memory

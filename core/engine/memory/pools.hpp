@@ -38,10 +38,11 @@ at::Tensor allocate(Pool pool, int64_t elements, at::ScalarType dtype);
 // Returns the pool of the tensor's storage; kHost if it is in no pool.
 Pool pool_of(const at::Tensor& tensor);
 
-// Returns an uninitialised tensor with the shape of `like`, in the pool of `like`.
+// Returns an uninitialised tensor with the shape of `like` in the pool of `like`, or in kHost for kPinned.
 at::Tensor empty_like(const at::Tensor& like, at::ScalarType dtype);
 
-// Copies values, converts the dtype, and counts the bytes that go between host and accelerator.
+// Copies values, converts the dtype, and counts the bytes that go between host and accelerator. In a transfer
+// (memory/transfers.hpp) it only starts to copy, if one of the tensors is in kPinned.
 void copy(const at::Tensor& to, const at::Tensor& from);
 
 }  // namespace weft::memory

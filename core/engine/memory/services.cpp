@@ -12,7 +12,9 @@
 #include "error_sink.hpp"
 #include "memory/counting_allocator.hpp"
 #include "memory/pools.hpp"
+#include "memory/transfers.hpp"
 #include "weft/torch/dtypes.hpp"
+#include "work_handle.hpp"
 
 namespace weft {
 
@@ -25,8 +27,10 @@ const at::Tensor& tensor_of(const weft_at_tensor* handle) {
 }
 
 Pool checked_pool(uint32_t pool) {
+  if (pool == WEFT_POOL_OFFLOAD) return device::current().is_host() ? Pool::kHost : Pool::kPinned;
   if (pool >= WEFT_POOLS)
-    fail(WEFT_INVALID_ARGUMENT, "memory pool {} is none of 0 (host), 1 (accelerator), 2 (pinned)", pool);
+    fail(WEFT_INVALID_ARGUMENT,
+         "memory pool {} is none of 0 (host), 1 (accelerator), 2 (pinned), 3 (offload)", pool);
   return static_cast<Pool>(pool);
 }
 
@@ -84,11 +88,32 @@ weft_status copy(const weft_at_tensor* to, const weft_at_tensor* from, weft_erro
   });
 }
 
+weft_status begin_transfer(uint32_t direction, weft_error* error) {
+  return guarded(error, [&] {
+    if (direction != WEFT_TRANSFER_TO_ACCELERATOR && direction != WEFT_TRANSFER_TO_HOST)
+      fail(WEFT_INVALID_ARGUMENT, "transfer direction {} is none of 0 (to the accelerator), 1 (to the host)",
+           direction);
+    memory::begin_transfer(static_cast<memory::Direction>(direction));
+  });
+}
+
+weft_status end_transfer(weft_work** inout, weft_error* error) {
+  return guarded(error, [&] {
+    memory::TransferEnd end = memory::end_transfer();
+    if (end && *inout == nullptr) *inout = new weft_work;
+    if (end) (*inout)->transfer = std::move(end);
+  });
+}
+
+weft_status finish_transfers(weft_error* error) {
+  return guarded(error, [] { memory::finish_transfers(); });
+}
+
 }  // namespace
 
 const weft_pool_services* pool_services() {
-  static const weft_pool_services table = {sizeof(table), &pool_info, &reset_computing_peak, &allocate,
-                                           &copy};
+  static const weft_pool_services table = {sizeof(table), &pool_info,      &reset_computing_peak, &allocate,
+                                           &copy,         &begin_transfer, &end_transfer,         &finish_transfers};
   return &table;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "device/device.hpp"
+#include "memory/transfers.hpp"
 #include "parallel/apply.hpp"
 #include "training/part.hpp"
 #include "training/stages.hpp"
@@ -64,7 +65,13 @@ Bindings::Bindings(World world, std::shared_ptr<nn::Model> model, const weft_str
                                                     world_.size(), world_.rank(), options_.precision));
 }
 
-Bindings::~Bindings() = default;
+Bindings::~Bindings() {
+  try {
+    memory::finish_transfers();  // they use memory of the strategy
+  } catch (const std::exception&) {
+    // The device has failed, and has no work left that could use it.
+  }
+}
 
 void Bindings::start(const MakePlan& make_plan) {
   try {

@@ -3,10 +3,7 @@
 #include "training/bindings.hpp"
 #include "training/handles.hpp"
 #include "training/services.hpp"
-
-struct weft_work {
-  weft::Work work;
-};
+#include "work_handle.hpp"
 
 namespace weft {
 
@@ -18,7 +15,7 @@ const at::Tensor& tensor_of(const weft_at_tensor* handle) {
 
 template <class Start>
 weft_status start(weft_work** own, weft_error* error, const Start& body) {
-  return guarded(error, [&] { *own = new weft_work{body()}; });
+  return guarded(error, [&] { *own = new weft_work{body(), nullptr}; });
 }
 
 weft_status all_to_all(weft_comm* comm, const weft_at_tensor* output, const weft_at_tensor* input,
@@ -101,7 +98,7 @@ const weft_comm_services* comm_services() {
     };
     add_collectives(t);
     add_messages(t);
-    t.wait = [](weft_work* work, weft_error* error) { return guarded(error, [&] { work->work.wait(); }); };
+    t.wait = [](weft_work* work, weft_error* error) { return guarded(error, [&] { work->wait(); }); };
     t.release = [](weft_work* work) { delete work; };
     return t;
   }();

@@ -1,6 +1,7 @@
 #include "training/publish.hpp"
 
 #include "error_sink.hpp"
+#include "memory/transfers.hpp"
 #include "training/part.hpp"
 
 namespace weft {
@@ -91,6 +92,7 @@ std::vector<Shard> Bindings::publish() {
   weft_shard_sink sink{this, {}};
   strategy_->call(strategy_->api().publish, &sink);
   check_ranges(sink.shards);
+  memory::finish_transfers();
   return std::move(sink.shards);
 }
 

@@ -3,6 +3,7 @@
 // the library registers those with libtorch when it is loaded.
 #pragma once
 
+#include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
@@ -83,6 +84,9 @@ struct Kind {
   std::string (*allow_tf32)(c10::DeviceIndex index) = nullptr;
   // Returns what captures graphs on the current device. Null: the kind has no graphs.
   std::unique_ptr<GraphCapturer> (*make_graph_capturer)() = nullptr;
+  // Allocates page-locked memory of just this size, for values that stay in it. Returns nothing if the system
+  // locks no more. Null: that of libtorch's allocator, which may round sizes up.
+  c10::DataPtr (*allocate_pinned)(size_t bytes) = nullptr;
 };
 
 // The factory of such a library. `find` returns null for a name that the library does not have; a kind that

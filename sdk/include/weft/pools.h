@@ -19,6 +19,13 @@ WEFT_BEGIN_C
 #define WEFT_POOL_ACCELERATOR 1
 #define WEFT_POOL_PINNED 2 /* page-locked host memory */
 #define WEFT_POOLS 3
+/* A name for the one of them that suits values which are copied to the accelerator and back: pinned memory,
+ * or host memory where the accelerator is the CPU. */
+#define WEFT_POOL_OFFLOAD 3
+
+/* The directions of transfers. */
+#define WEFT_TRANSFER_TO_ACCELERATOR 0
+#define WEFT_TRANSFER_TO_HOST 1
 
 /* How much memory a pool has and how much of it is in use, in bytes. */
 typedef struct weft_pool_info {
@@ -41,8 +48,24 @@ typedef struct weft_pool_services {
    * accelerator would be exceeded or pages cannot be locked. */
   weft_status (*allocate)(uint32_t pool, uint32_t dtype, int64_t elements, weft_at_tensor* out,
                           weft_error* error);
-  /* Copies values between tensors of equal shapes, in any pools, and converts the dtype. */
+  /* Copies values between tensors of equal shapes, in any pools, and converts the dtype. In a transfer it only
+   * starts to copy, if one of the tensors is in pinned memory. */
   weft_status (*copy)(const weft_at_tensor* to, const weft_at_tensor* from, weft_error* error);
+
+  /* A transfer is what a thread gives the device between begin_transfer and end_transfer: copies, and
+   * collectives of what they bring. It follows what the device was given before, and runs beside what it is
+   * given afterwards. `wait` of its work puts later work of the device behind it, and does not stop the host.
+   * end_transfer adds its end to the work in `inout`, a collective that began in it; if that is NULL, it
+   * stores a new work there, or NULL where nothing is left to do. Each direction has a queue of its own.
+   * `direction` is WEFT_TRANSFER_*.
+   *
+   * What `copy` reads on the accelerator lives until its transfer is done. Memory that a transfer uses may be
+   * overwritten, resized or used again after `wait` of its work. Pinned memory that it fills must not be read by the host,
+   * nor what it reads be written, before finish_transfers, which blocks until the transfers of this process
+   * are done; the host calls it after each `publish`. [step] since 0.1 */
+  weft_status (*begin_transfer)(uint32_t direction, weft_error* error);
+  weft_status (*end_transfer)(weft_work** inout, weft_error* error);
+  weft_status (*finish_transfers)(weft_error* error);
 } weft_pool_services;
 
 WEFT_END_C

@@ -11,6 +11,8 @@
 #include "device/random.hpp"
 #include "device/stream.hpp"
 #include "device/tensors.hpp"
+#include "memory/pools.hpp"
+#include "memory/transfers.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 
@@ -68,6 +70,31 @@ TEST(CudaDevice, RestoresItsGenerator) {
     second = at::rand({64}, floats());
     EXPECT_TRUE(at::equal(first, second));
     EXPECT_FALSE(at::equal(second, at::rand({64}, floats())));
+  });
+}
+
+TEST(CudaDevice, TransfersRunBesideOtherStreams) {
+  on_gpu([] {
+    constexpr int64_t kElements = (int64_t{1} << 24) + 3;  // a copy takes about a millisecond
+    const at::Tensor host = memory::allocate(memory::Pool::kPinned, kElements, at::kFloat).fill_(3);
+    ASSERT_TRUE(host.is_pinned());
+    const at::Tensor there = memory::allocate(memory::Pool::kAccelerator, kElements, at::kFloat);
+    const at::Tensor back = memory::allocate(memory::Pool::kPinned, kElements, at::kFloat).zero_();
+    for (int round = 0; round < 8; ++round) {
+      memory::begin_transfer(memory::Direction::kToAccelerator);
+      memory::copy(there, host);
+      memory::end_transfer()->wait();
+      const at::Tensor sum = there + 1;
+      memory::begin_transfer(memory::Direction::kToHost);
+      memory::copy(back, sum);
+      const memory::TransferEnd end = memory::end_transfer();
+      EXPECT_FALSE(end->is_done()) << "the host has waited for the copy";
+      memory::finish_transfers();
+      EXPECT_TRUE(end->is_done());
+      EXPECT_EQ(back.min().item<float>(), host[0].item<float>() + 1);
+      EXPECT_EQ(back.max().item<float>(), host[0].item<float>() + 1);
+      host.add_(1);
+    }
   });
 }
 

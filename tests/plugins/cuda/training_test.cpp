@@ -73,10 +73,29 @@ TEST_F(OnGpu, EveryStrategyTrainsOnOneRank) {
   }
 }
 
+// On a GPU everything is copied from page-locked memory and to it while it computes.
+TEST_F(OnGpu, OffloadingChangesNoLoss) {
+  const auto expect_same = [&](const Words& how, const Words& offloading) {
+    SCOPED_TRACE(testing::PrintToString(offloading));
+    for (const char* precision : {"fp32", "bf16"}) {
+      const Words job = Words{"-n", "1", "--device", "cuda", "--precision", precision, "--strategy"} + how;
+      expect_near(losses("offloading", job + offloading), losses("plain", job), 1e-5);
+    }
+  };
+  expect_same({"torch_fsdp", "-o", "forward_prefetch=true"}, {"-o", "cpu_offload=true"});
+  expect_same({"torch_fsdp", "--accumulate", "2"}, {"-o", "cpu_offload=true"});
+  expect_same({"low_level_zero", "-o", "stage=2", "-o", "reduce_bucket_size_in_m=0.02", "-o",
+               "overlap_allgather=true"},
+              {"-o", "cpu_offload=true"});
+  expect_same({"gemini"}, {"-o", "placement_policy=cpu"});
+  expect_same({"gemini"}, {"-o", "placement_policy=cpu", "-o", "pin_memory=true", "-o", "max_prefetch=1"});
+}
+
 // With more ranks than GPUs they communicate through host memory.
 TEST_F(OnGpu, TwoRanksOnAGpuHaveTheLossesOfOne) {
   for (const Words& how :
-       {Words{"torch_ddp"}, Words{"torch_fsdp"}, Words{"hybrid_parallel", "-o", "tp_size=2"},
+       {Words{"torch_ddp"}, Words{"torch_fsdp"}, Words{"torch_fsdp", "-o", "cpu_offload=true"},
+        Words{"hybrid_parallel", "-o", "tp_size=2"},
         Words{"hybrid_parallel", "-o", "pp_size=2", "-o", "num_microbatches=2"}}) {
     SCOPED_TRACE(testing::PrintToString(how));
     expect_near(losses("two", Words{"-n", "2", "--device", "cuda", "--strategy"} + how), reference_, kFp32);

@@ -73,7 +73,7 @@ WEFT_RANKS_TEST(HybridCpuOffload, LeavesTheAcceleratorNothingButTheValues, 4) {
       const PlacedBytes bytes = placed(world, options);
       const double part = bytes.elements / 2;
       expect_bytes(bytes.accelerator, formula.value * bytes.elements, options.options);
-      expect_bytes(bytes.host, (formula.value + 3 * formula.master) * part, options.options);
+      expect_bytes(bytes.host, formula.offloaded() * part, options.options);
       // Updated parts come up and sums go down once.
       expect_bytes(bytes.brought, formula.value * part, options.options);
       expect_bytes(bytes.taken, formula.value * part, options.options);

@@ -20,7 +20,7 @@ WEFT_RANKS_TEST(CpuOffload, LeavesTheAcceleratorNothingButTheValues, 1, 2, 3) {
       const PlacedBytes bytes = placed_bytes(world, options);
       const double part = bytes.elements / world.size();
       expect_bytes(bytes.accelerator, formula.value * bytes.elements, options.options);
-      expect_bytes(bytes.host, (formula.value + 3 * formula.master) * part, options.options);
+      expect_bytes(bytes.host, formula.offloaded() * part, options.options);
       // Updated parts come up and sums go down once; the embedding's, a whole bucket, from where autograd
       // made its gradient, which is in no pool.
       expect_bytes(bytes.brought, formula.value * part, options.options);

@@ -19,9 +19,13 @@ namespace weft::test {
 
 namespace {
 
+int64_t host_bytes() {
+  return memory::pool_use(memory::Pool::kHost).used + memory::pool_use(memory::Pool::kPinned).used;
+}
+
 int64_t used_bytes() {
   const int64_t used = device::memory_use().used;
-  return device::current().is_host() ? used : used + memory::pool_use(memory::Pool::kHost).used;
+  return device::current().is_host() ? used : used + host_bytes();
 }
 
 }  // namespace
@@ -29,7 +33,7 @@ int64_t used_bytes() {
 StateBytes state_bytes(const World& world, const JobOptions& options, const std::string& keys) {
   count_memory();
   const Batch batch = toy_batch(1, 1);
-  const int64_t before = used_bytes(), host = memory::pool_use(memory::Pool::kHost).used;
+  const int64_t before = used_bytes(), host = host_bytes();
   Job job = boost(world, toy(options, keys), options, "adamw");
   StateBytes bytes;
   bytes.elements = static_cast<double>(job.model.num_elements());
@@ -40,7 +44,7 @@ StateBytes state_bytes(const World& world, const JobOptions& options, const std:
   bytes.peak = device::memory_use().peak - before;
   job.optimizer.step();
   bytes.held = used_bytes() - before;
-  bytes.host = memory::pool_use(memory::Pool::kHost).used - host;
+  bytes.host = host_bytes() - host;
   job.optimizer.zero_grad();
   bytes.between = used_bytes() - before;
   return bytes;

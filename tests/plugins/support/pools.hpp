@@ -27,6 +27,8 @@ struct PlacedBytes {
 struct BytesOfAnElement {
   const char* precision;
   double value, master;
+  // Of a gradient, a master weight, two moments, and the rounded value that is gathered, if it is another.
+  double offloaded() const { return value + 3 * master + (value != master ? value : 0); }
 };
 inline constexpr BytesOfAnElement kPrecisions[] = {{"fp32", 4, 4}, {"bf16", 2, 4}};
 

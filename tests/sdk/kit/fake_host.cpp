@@ -23,10 +23,14 @@ const at::Tensor& of(const weft_at_tensor* handle) {
   return *reinterpret_cast<const at::Tensor*>(handle);
 }
 
+weft_status done(weft_work** own) {
+  *own = nullptr;
+  return WEFT_OK;
+}
+
 weft_status started(const char* name, const at::Tensor& input, weft_work** own) {
   collectives.push_back(std::string(name) + " " + std::to_string(input.numel()));
-  *own = nullptr;  // it is done
-  return WEFT_OK;
+  return done(own);
 }
 
 weft_status param_info(weft_param* param, weft_param_info* out, weft_error*) {
@@ -160,7 +164,10 @@ const weft_pool_services kPools = {
       const at::NoGradGuard no_grad;
       of(to).copy_(of(from));
       return WEFT_OK;
-    }};
+    },
+    [](uint32_t, weft_error*) { return WEFT_OK; },
+    [](weft_work** own, weft_error*) { return done(own); },
+    [](weft_error*) { return WEFT_OK; }};
 
 const void* extension(weft_str id) {
   static const weft_step_services step{};

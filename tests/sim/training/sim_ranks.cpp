@@ -63,7 +63,8 @@ constinit const device::Kind kSim = {
       at::globalContext().setAllowTF32CuBLAS(true);
       return "";
     },
-    []() -> std::unique_ptr<device::GraphCapturer> { return std::make_unique<Capturer>(); }};
+    []() -> std::unique_ptr<device::GraphCapturer> { return std::make_unique<Capturer>(); },
+    nullptr};
 
 void on_sim_ranks(int ranks, const std::function<void(World& world)>& body) {
   on_ranks({ranks},

@@ -13,7 +13,7 @@
 namespace weft {
 inline namespace sdk_v0 {
 
-// A collective in progress. The destructor neither waits for it nor cancels it.
+// A collective or a transfer in progress. The destructor neither waits for it nor cancels it.
 class Work {
  public:
   Work() = default;
@@ -25,6 +25,8 @@ class Work {
   }
   ~Work() { host.comm->release(work_); }
   explicit operator bool() const { return work_ != nullptr; }
+  // Returns the host's work, which the caller owns from now on.
+  weft_work* detach() { return std::exchange(work_, nullptr); }
   // Waits until the tensors hold the result. Does nothing if there is no work.
   void wait() {
     if (work_ == nullptr) return;

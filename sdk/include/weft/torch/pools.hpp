@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../pools.h"
+#include "communicator.hpp"
 #include "dtypes.hpp"
 #include "handles.hpp"
 
@@ -36,18 +37,66 @@ inline void copy_values(const at::Tensor& to, const at::Tensor& from) {
   check(pools().copy(handle(to), handle(from), current_error));
 }
 
+// A transfer of this thread while it lives, WEFT_TRANSFER_*. See weft_pool_services.
+class Transfer {
+ public:
+  explicit Transfer(uint32_t direction) { check(pools().begin_transfer(direction, current_error)); }
+  Transfer(const Transfer&) = delete;
+  ~Transfer() {
+    if (!is_open_) return;
+    weft_work* work = nullptr;
+    pools().end_transfer(&work, current_error);
+    host.comm->release(work);
+  }
+  // Ends it. The returned work is that of `collective`, which began in it, and of the transfer.
+  Work end(Work collective = {}) {
+    is_open_ = false;
+    weft_work* work = collective.detach();
+    const weft_status status = pools().end_transfer(&work, current_error);
+    Work both(work);
+    check(status);
+    return both;
+  }
+
+ private:
+  bool is_open_ = true;
+};
+
+// Runs `start` in a transfer to the accelerator. It copies values, and may start a collective that sends them.
+// The returned work is that of both.
+template <class Start>
+Work bring(const Start& start) {
+  Transfer transfer(WEFT_TRANSFER_TO_ACCELERATOR);
+  return transfer.end(start());
+}
+
+// Starts to copy `from`, which is on the accelerator, to host memory. The memory of `from` may be used again
+// after the returned work.
+inline Work send_to_host(const at::Tensor& to, const at::Tensor& from) {
+  Transfer transfer(WEFT_TRANSFER_TO_HOST);
+  copy_values(to, from);
+  return transfer.end();
+}
+
 // Adds `arrived` to `kept`, both with one dimension. `kept` is in the pool `home`; if it is undefined,
 // allocates it there with `dtype`. If `home` is not the accelerator, the sum needs a temporary copy of
-// `arrived` in that pool.
-inline void keep_sum(at::Tensor& kept, const at::Tensor& arrived, uint32_t home, at::ScalarType dtype) {
+// `arrived` in that pool. The memory of `arrived` may be used again after the returned work.
+inline Work keep_sum(at::Tensor& kept, const at::Tensor& arrived, uint32_t home, at::ScalarType dtype) {
   const at::NoGradGuard no_grad;
   if (kept.defined() && home == WEFT_POOL_ACCELERATOR) {
     kept.add_(arrived);
-    return;
+    return {};
   }
   const at::Tensor before = std::exchange(kept, allocate(home, arrived.numel(), dtype));
-  copy_values(kept, arrived);
-  if (before.defined()) kept.add_(before);
+  if (home == WEFT_POOL_ACCELERATOR) {
+    copy_values(kept, arrived);
+    return {};
+  }
+  Work copied = send_to_host(kept, arrived);
+  if (!before.defined()) return copied;
+  check(pools().finish_transfers(current_error));
+  kept.add_(before);
+  return {};
 }
 
 // Returns how much memory a pool has and how much of it is in use.

@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "weft/torch/pools.hpp"
+#include "weft/kit/flat_part.hpp"
 
 namespace weft::kit {
 
@@ -87,7 +87,8 @@ class FlatShard {
   int64_t used_ = 0, part_ = 0;  // elements of all parameters, and of one rank's part with padding
   at::ScalarType working_ = at::kFloat, master_ = at::kFloat, reduce_dtype_ = at::kFloat;
   bool frozen_ = false, whole_ = false, gathered_ = false;
-  at::Tensor flat_, values_;        // the buffer, and the master weights of this rank's part
+  at::Tensor flat_;                 // the buffer
+  HomePart home_;                   // the master weights of this rank's part
   at::Tensor gradients_, reduced_;  // flat gradients: being collected, and being reduced
   at::Tensor sum_, gradient_;       // this rank's part of the gradient: being reduced, and complete
   Work gathering_, reducing_;

@@ -37,7 +37,7 @@ struct ZeroGradients {
   bool first_sum = false;  // the current reduction writes to `sums` instead of adding
   size_t missing = 0;      // how many parameters are not reached
   size_t level = 0;        // of the current reduction
-  Work reduction;
+  Work reduction, saving;
 
   // Returns true if all levels of the reduction are done.
   bool is_finished() const { return level == layout->ranks.levels(); }
@@ -52,7 +52,8 @@ struct ZeroGradients {
   void clear_unfilled(GradientMemory& memory);
   // Sets sums to zero outside the owned part, so that the next reduction counts them once.
   void keep_own_sums(const NestedRanks& ranks);
-  // Adds the result of the reduction to the sums of the owned part, in the pool `home`.
+  // Adds the result of the reduction to the sums of the owned part, in the pool `home`: `saving` ends when
+  // nothing reads `flat` any more.
   void take_sum(const at::Tensor& own, uint32_t home);
   void release(GradientMemory& memory);
 };

@@ -35,7 +35,7 @@ class ZeroValues {
     std::vector<Entry> entries;
     int64_t size = 0;  // with padding, so that each part is a multiple of 64 bytes
     at::Tensor values;
-    at::Tensor master;  // master weights of the owned part; undefined if they are a part of `values`
+    HomePart master;  // master weights of the owned part; undefined if they are a part of `values`
     mutable Work gather;
   };
   // The indices of a parameter's bucket and entry.
@@ -74,8 +74,9 @@ class ZeroValues {
   Bucket& open_bucket(const Training& training, const weft_param_info& info, int64_t capacity);
   void make(Bucket& bucket, int64_t capacity);
   OwnRange owned(const Bucket& bucket, const Entry& entry) const;
-  // Returns true if the host makes the working copies: if master weights are on the accelerator as they are.
-  bool host_rounds(const Bucket& bucket) const;
+  // Returns the working copy of the owned part that the host makes, in the pool of the master weights. It is
+  // undefined if there is none.
+  at::Tensor rounded(const Bucket& bucket) const;
 
   uint32_t home_ = WEFT_POOL_ACCELERATOR;
   std::vector<Bucket> buckets_;
