@@ -39,7 +39,7 @@ const Way kWays[] = {
     {"torch_fsdp", R"({"sharding_strategy": "SHARD_GRAD_OP"})", 2, "off", 2},
     {"torch_fsdp",
      R"({"sharding_strategy": "HYBRID_SHARD", "hybrid_shard_size": 2,
-         "mixed_precision": "{\"reduce_dtype\": \"fp32\"}"})",
+         "mixed_precision": {"reduce_dtype": "fp32"}})",
      4},
     {"torch_fsdp", R"({"sharding_strategy": "NO_SHARD"})", 2},
     {"torch_fsdp", R"({"cpu_offload": true, "forward_prefetch": true})", 2, "off", 2},
