@@ -326,6 +326,8 @@ class SimBackend final : public c10d::Backend {
     job.before = unfinished(accesses);
     job.issuing = &issuing_;
     job.name = name;
+    job.group = "communicator \"" + getGroupDesc() + "\": rank " + std::to_string(getRank()) + " of " +
+                std::to_string(getSize());
     const std::shared_future<void> done = queue_of(stream).add(std::move(job));
     launch(name, stream, accesses, Path::kBus);
     count_collective(stream);

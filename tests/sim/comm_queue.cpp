@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "sim/state.hpp"
+
 namespace weft::sim {
 
 CommQueue::~CommQueue() {
@@ -98,6 +100,7 @@ void CommQueue::fulfil(Ticket& ticket, const std::string& failure) {
     if (std::exchange(ticket.fulfilled, true)) return;
   }
   if (failure.empty()) return ticket.done.set_value();
+  keep_failure(ticket.job.group + ": " + ticket.job.name + ": " + failure);
   ticket.done.set_exception(
       std::make_exception_ptr(std::runtime_error("sim: " + ticket.job.name + " failed: " + failure)));
 }

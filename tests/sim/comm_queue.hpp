@@ -17,7 +17,7 @@ namespace weft::sim {
 class CommQueue {
  public:
   struct Job {
-    std::string name;
+    std::string name, group;
     std::vector<std::shared_future<void>> before;  // work of other streams on the same memory
     // Each starts a work of the host's backend. All are started before the first is waited for.
     std::vector<std::function<c10::intrusive_ptr<c10d::Work>()>> starts;

@@ -78,6 +78,21 @@ void report(const std::string& line) {
   if (std::find(reports.begin(), reports.end(), line) == reports.end()) reports.push_back(line);
 }
 
+void fail_silently() {
+  const Lock lock(state().mutex);
+  state().fails_silently = true;
+}
+
+std::string failure() {
+  const Lock lock(state().mutex);
+  return state().failure;
+}
+
+void keep_failure(const std::string& text) {
+  const Lock lock(state().mutex);
+  if (state().failure.empty()) state().failure = text;
+}
+
 std::vector<std::string> take_reports() {
   const Lock lock(state().mutex);
   return std::exchange(state().reports, {});
@@ -144,6 +159,7 @@ void settle(const std::vector<Access>& accesses) {
           return work.done.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
         });
   }
+  if (state().fails_silently) return;
   for (const auto& work : works) work.get();
 }
 

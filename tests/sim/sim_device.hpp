@@ -70,6 +70,12 @@ double host_time(c10::DeviceIndex index = 0);
 // freed while a stream may still use it, pinned memory that the host changed too early.
 std::vector<std::string> take_reports();
 
+// From now on nobody is told of a collective that has failed, as on a real device: what uses its result
+// computes with what is there. failure() tells the first one: "communicator "all": rank 0 of 2: all_reduce: a
+// peer closed ..."; empty if none has failed.
+void fail_silently();
+std::string failure();
+
 // Returns the communication backend of one group of ranks, for tensors on this thread's current device; every
 // member calls it. It works with a backend of the host on `store`, not with that of the group, whose
 // collectives come at other times. Collectives have a stream of their own, and so have the messages between

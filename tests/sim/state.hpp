@@ -106,6 +106,8 @@ struct State {
   std::recursive_mutex mutex;  // recursive: a tensor may be released inside
   std::array<DeviceState, kDevices> devices;
   std::vector<std::string> reports;
+  bool fails_silently = false;
+  std::string failure;
   Costs costs;
   // Device addresses are reserved and never accessible. The bytes are at the same offset of `backing`.
   char* addresses = nullptr;
@@ -116,6 +118,8 @@ struct State {
 constexpr size_t kSpan = size_t{64} << 30;  // of all devices
 
 State& state();
+// Keeps the text for failure() if it is the first.
+void keep_failure(const std::string& text);
 using Lock = std::lock_guard<std::recursive_mutex>;
 DeviceState& state_of(c10::DeviceIndex index);
 

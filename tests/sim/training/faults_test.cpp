@@ -1,13 +1,18 @@
 // Mistakes that a device would punish, planted in training: each is found.
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "device/random.hpp"
 #include "device/tensors.hpp"
 #include "engine/training/boosted.hpp"
+#include "plugins/support/parity.hpp"
 #include "sim/sim_test.hpp"
 #include "sim/training/sim_ranks.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
+#include "support/slice.hpp"
 
 namespace weft::test {
 
@@ -71,6 +76,54 @@ std::vector<std::string> reports_of_training(const World& world, const device::K
   job.train_step(toy_batch(2, 1));
   sim::synchronise(sim.index());
   return sim::take_reports();
+}
+
+// Trains on two ranks until rank 1 leaves in the backward of the third step, killed or without end, and
+// expects that rank 0 is told when it waits for the device.
+void expect_told_of_a_peer(const JobOptions& options, bool hangs) {
+  const auto outcomes = run_ranks(
+      2,
+      [&](int rank) {
+        World world = launch(std::chrono::seconds(hangs ? 8 : 30));
+        sim::install();
+        sim::fail_silently();
+        const OnSim sim(world);
+        Job job = boost(world, toy(options), options);
+        const Batch batch = own_part(toy_batch(2, 1), job);
+        for (int step = 0; step < 2; ++step) job.train_step(batch);
+        const std::string other = world.communicator().broadcast_text(std::to_string(getpid()), 1);
+        const auto leave = [&](const at::Tensor&) { hangs ? (void)pause() : (void)raise(SIGKILL); };
+        const std::vector<at::Tensor> parameters = job.model.module().parameters();
+        const bool staged = options.strategy == "hybrid_parallel";  // the first half is not on rank 1
+        if (rank == 1) parameters[staged ? parameters.size() - 1 : parameters.size() / 2].register_hook(leave);
+        try {
+          job.train_step(batch);
+          ADD_FAILURE() << "nobody was told";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.status(), WEFT_UNAVAILABLE) << error.what();
+          EXPECT_FALSE(sim::failure().empty());
+          EXPECT_THAT(std::string(error.what()), testing::ContainsRegex("communicator \".*\": rank 0 of 2: [a-z]"));
+        }
+        if (hangs) kill(std::stoi(other), SIGKILL);
+        sim::take_reports();
+      },
+      {.timeout = std::chrono::seconds(120)});
+  EXPECT_TRUE(outcomes[0].passed) << outcomes[0].how << outcomes[0].output;
+}
+
+TEST(SimFaults, APeerThatDiesOrHangsIsAnErrorThatNamesTheCollective) {
+  const std::vector<JobOptions> jobs = {
+      {.strategy = "torch_ddp"},
+      {.strategy = "torch_fsdp"},
+      {.strategy = "torch_fsdp", .options = R"({"cpu_offload": true})"},
+      {.strategy = "low_level_zero", .options = R"({"stage": 2})"},
+      {.strategy = "gemini"},
+      {.strategy = "hybrid_parallel", .options = R"({"pp_size": 2, "num_microbatches": 2})"}};
+  for (const JobOptions& options : slice("SimFaults peers", jobs, 2))
+    for (const bool hangs : {false, true}) {
+      SCOPED_TRACE(options.strategy + options.options + (hangs ? " hangs" : " dies"));
+      expect_told_of_a_peer(options, hangs);
+    }
 }
 
 TEST(SimFaults, AMissingEventBetweenAGatherAndItsUseIsReported) {

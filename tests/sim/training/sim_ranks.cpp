@@ -18,9 +18,11 @@ c10::intrusive_ptr<c10d::Backend> connect(const c10::intrusive_ptr<c10d::Store>&
                                           milliseconds timeout, const c10::intrusive_ptr<c10d::Backend>&) {
   return c10::make_intrusive<cuda::Lanes>(
       store, rank, size, timeout, "sim",
-      [timeout](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string&) {
+      [timeout](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& name) {
         const c10::DeviceGuard here(device::current().place());
-        return sim::make_backend(store, rank, size, timeout);
+        const auto backend = sim::make_backend(store, rank, size, timeout);
+        backend->setGroupDesc(name);
+        return backend;
       });
 }
 
@@ -55,7 +57,7 @@ constinit const device::Kind kSim = {
     [] { return sim::kDevices; },
     nullptr,
     &sim::set_capacity,
-    nullptr,
+    &sim::failure,
     nullptr,
     "WEFT_SIM_WORKSPACE",
     ":4096:8 :16:8",
@@ -70,6 +72,7 @@ void on_sim_ranks(int ranks, const std::function<void(World& world)>& body) {
   on_ranks({ranks},
            [&](World& world) {
              sim::install();
+             sim::fail_silently();
              body(world);
              world.communicator().barrier();  // a rank that ends takes its connections with it
            },
