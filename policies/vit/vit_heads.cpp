@@ -7,6 +7,7 @@
 
 #include "weft/nn/layers.hpp"
 #include "weft/nn/pooled_heads.hpp"
+#include "weft/torch/values.hpp"
 
 namespace weft::vit {
 
@@ -99,7 +100,7 @@ class Reconstruction final : public nn::Head {
   // Counts the masked pixels in every channel. Hugging Face adds 1e-5 to the number of pixels.
   std::vector<nn::LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
     if (!batch.has(nn::kMaskedPatches)) return {};
-    const int64_t patches = batch.at(nn::kMaskedPatches).ne(0).sum().item<int64_t>();
+    const int64_t patches = values_of<int64_t>(batch.at(nn::kMaskedPatches).ne(0).sum()).front();
     return {{"loss", static_cast<double>(patches * patch_.area() * channels_)}};
   }
 

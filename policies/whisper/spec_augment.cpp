@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "weft/nn/forward_context.hpp"
 #include "weft/torch/values.hpp"
@@ -31,14 +32,14 @@ at::Tensor span_mask(const Spans& spans, int64_t positions, int64_t full,
 
 at::Tensor drawn_mask(const Spans& spans, int64_t positions, const std::vector<int64_t>& own,
                       const at::Generator& generator) {
-  const double rounding = at::rand({1}, generator, at::kDouble).item<double>();
+  const double rounding = values_of<double>(at::rand({1}, generator, at::kDouble)).front();
   std::vector<std::vector<int64_t>> starts;
   for (const int64_t length : own) {
     const int64_t count = span_count(spans, positions, length, rounding);
     const int64_t places = std::max<int64_t>(length - (spans.length - 1), 0);
-    const at::Tensor order = at::randperm(places, generator, at::kLong);
-    const int64_t* const first = order.const_data_ptr<int64_t>();
-    starts.emplace_back(first, first + count);
+    std::vector<int64_t> order = values_of<int64_t>(at::randperm(places, generator, at::kLong));
+    order.resize(static_cast<size_t>(count));
+    starts.push_back(std::move(order));
   }
   return span_mask(spans, positions, span_count(spans, positions, positions, rounding), starts);
 }

@@ -11,6 +11,7 @@
 #include "weft/nn/encoder_decoder.hpp"
 #include "weft/nn/language_head.hpp"
 #include "weft/nn/sound_model.hpp"
+#include "weft/torch/values.hpp"
 #include "whisper_heads.hpp"
 #include "whisper_layers.hpp"
 
@@ -84,7 +85,7 @@ class SpectrumInputs final : public nn::Inputs {
     if (!has_mask_ || !batch.has(nn::kAttentionMask)) return;
     batch.require_shape(nn::kAttentionMask, {{state.at(nn::kSpectra).size(0), frames_}});
     const at::Tensor& mask = batch.batch().at(nn::kAttentionMask);
-    if (!mask.eq(0).logical_or(mask.eq(1)).all().item<bool>())
+    if (!values_of<bool>(mask.eq(0).logical_or(mask.eq(1)).all()).front())
       batch.refuse(nn::kAttentionMask, "it has values beside 1 (a frame of the recording) and 0 (padding)");
     if (augments_) state.set(kFrames, mask.to(at::kLong).sum(-1));
   }

@@ -36,12 +36,13 @@ class Rule:
 
 MESH = r"core/engine/mesh/|core/include/weft/axes\.hpp"
 # What runs on every device: it asks core/engine/device where a tensor is, for random numbers and for autocast.
-ON_DEVICES = r"(core/(engine|include)|sdk/kit|plugins|policies)/"
-DEVICE = r"core/engine/device/|core/include/weft/device_kind\.hpp|plugins/cuda/"
+ON_DEVICES = r"(core/(engine|include)|sdk/(include|kit)|plugins|policies)/"
+VALUES = r"sdk/include/weft/torch/values\.hpp"
+DEVICE = r"core/engine/device/|core/include/weft/device_kind\.hpp|plugins/cuda/|" + VALUES
 # Where tensors in host memory are read: files and texts are made of them, the host's kernels and rules work on them.
 READS_HOST_MEMORY = (r"core/engine/((device|comm|data)/|application/objects\.|checkpoint/(fingerprint|format|model_files)\."
                      r"|dispatch/host_\w+\.|nn/(activation|alibi|answer_metrics|fused_attention|initialise|layers|rotary)\."
-                     r"|optim/rules_factored\.|training/digest\.)|plugins/cuda/(\w*operators|launch)\.")
+                     r"|optim/rules_factored\.|training/digest\.)|plugins/cuda/(\w*operators|launch)\.|" + VALUES)
 TORCH = r'#\s*include\s*[<"](torch|ATen|c10|caffe2)/'
 RULES = [
     Rule("the core names no strategy", CORE, r"(?i)torch_ddp|torch_fsdp|low_level_zero|gemini|hybrid_parallel",
@@ -61,10 +62,11 @@ RULES = [
          but=DEVICE + r"|core/engine/(comm/|pch\.hpp|command/check\.cpp)"),
     Rule("device types, generators and autocast are asked of core/engine/device", ON_DEVICES,
          r"\bk(CPU|CUDA|PrivateUse1)\b|\bDeviceType\b|DispatchKey::\w*(CPU|CUDA|PrivateUse1)"
-         r"|\bis_(cpu|cuda|privateuseone)\(|\.(cpu|cuda)\(\)|hasCUDA|CPUGenerator|defaultGenerator|manual_seed|\bautocast::",
+         r"|\bis_(cpu|cuda|privateuseone)\(|\.(cpu|cuda)\(\)|hasCUDA|CPUGenerator|defaultGenerator|manual_seed|\bautocast::"
+         r"|\b(at|c10|torch)::(cuda|accelerator)::|\b(to|Device|device)\(\s*\"(cpu|cuda)",
          ("plugins/a/x.cpp", "if (x.is_cpu()) run(x);"), but=DEVICE),
-    Rule("whoever reads a tensor's memory asks core/engine/device", r"(core/engine|sdk/kit|plugins)/",
-         r"\b(\w+_)?data_ptr[<(]|(\.|->)item[<(]|\baccessor<",
+    Rule("whoever reads a tensor's memory asks core/engine/device", ON_DEVICES,
+         r"\b(\w+_)?data_ptr(<|\(\))|(\.|->)item(<|\(\))|\b\w*accessor\w*<|\.storage\(\)\.(mutable_)?data\(",
          ("core/engine/training/x.cpp", "parts += loss.item<double>();"), but=READS_HOST_MEMORY),
     Rule("libraries are opened in core/host/dynamic_library.cpp", CODE, r"boost(/|::)dll|\bdl(m?open|v?sym)\s*\(",
          ("core/host/x.cpp", "void* f = dlsym(library, name);"), but=r"core/host/dynamic_library\.cpp"),
