@@ -14,7 +14,7 @@ template <class T>
 std::vector<T> values_of(const at::Tensor& tensor) {
   const at::Tensor here = tensor.cpu().contiguous();
   const T* const first = here.const_data_ptr<T>();
-  return {first, first + here.numel()};
+  return std::vector<T>(first, first + here.numel());
 }
 
 }  // namespace sdk_v0
