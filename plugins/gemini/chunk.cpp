@@ -125,7 +125,8 @@ void Chunk::save() {
   summing_.wait();
   const at::Tensor sum = own_part();
   if (options_.replicas.size() > 1) options_.replicas.all_reduce(sum).wait();
-  saving_ = keep_sum(gradient_, sum, options_.home, gradient_dtype_);
+  keep_sum(gradient_, saving_, sum, options_.home, gradient_dtype_, has_gradient_);
+  has_gradient_ = true;
   if (!saving_) finish();
 }
 
@@ -136,6 +137,11 @@ void Chunk::finish() {
   for (size_t i = 0; i < states_.size(); ++i) set_state(i, TensorState::kHold);
   for (size_t i = 0; i < states_.size(); ++i) set_state(i, TensorState::kFree);
   free_buffer();
+}
+
+void Chunk::forget_gradient() {
+  has_gradient_ = false;
+  if (options_.home == WEFT_POOL_ACCELERATOR) gradient_.reset();
 }
 
 void Chunk::keep_shard() {
@@ -150,6 +156,7 @@ void Chunk::values_changed() {
 
 void Chunk::move_home(uint32_t pool) {
   if (pool == std::exchange(options_.home, pool)) return;
+  if (!has_gradient_) gradient_.reset();
   for (at::Tensor* kept : {&master_, &gradient_}) {
     if (!kept->defined()) continue;
     const at::Tensor moved = allocate(pool, part_, kept->scalar_type());
@@ -160,7 +167,7 @@ void Chunk::move_home(uint32_t pool) {
 
 void Chunk::publish(const ShardSink& sink) const {
   for_each_own([&](size_t i, const kit::OwnRange& own) {
-    const bool has_gradient = trained_[i] && gradient_.defined();
+    const bool has_gradient = trained_[i] && has_gradient_;
     sink.shard(parameters_[i], own.begin, master_.narrow(0, own.place, own.count),
                has_gradient ? gradient_.narrow(0, own.place, own.count) : at::Tensor(),
                options_.partition_axes);

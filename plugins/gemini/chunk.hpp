@@ -59,8 +59,9 @@ class Chunk {
   void save();
   // Does what is left of save().
   void finish();
-  bool has_gradient() const { return gradient_.defined(); }
-  void forget_gradient() { gradient_.reset(); }
+  bool has_gradient() const { return has_gradient_; }
+  // One in host memory keeps its memory.
+  void forget_gradient();
 
   // Keeps a copy of this rank's part in the working dtype on the accelerator, so that gathering needs no
   // transfer from host memory.
@@ -93,7 +94,7 @@ class Chunk {
   std::vector<TensorState> states_;
   int64_t part_ = 0;  // elements of one rank's part
   at::ScalarType gradient_dtype_ = at::kFloat;
-  bool frozen_ = true, gathered_ = false, reducing_ = false, shard_is_fresh_ = false;
+  bool frozen_ = true, gathered_ = false, reducing_ = false, has_gradient_ = false, shard_is_fresh_ = false;
   at::Tensor buffer_;             // on the accelerator, in the working dtype
   at::Tensor master_, gradient_;  // of this rank's part, at home
   at::Tensor shard_;              // see keep_shard

@@ -112,14 +112,16 @@ void FlatShard::replicate() {
 void FlatShard::finish() {
   reducing_.wait();
   const at::Tensor sum = std::exchange(sum_, at::Tensor());
-  if (!gradient_.defined() && layout_.home == WEFT_POOL_ACCELERATOR && reduce_dtype_ == master_)
+  if (!has_gradient_ && layout_.home == WEFT_POOL_ACCELERATOR && reduce_dtype_ == master_)
     gradient_ = sum;
   else
-    keep_sum(gradient_, sum, layout_.home, master_);
+    keep_sum(gradient_, saving_, sum, layout_.home, master_, has_gradient_);
+  has_gradient_ = true;
 }
 
 void FlatShard::zero() {
-  gradient_.reset();
+  has_gradient_ = false;
+  if (layout_.home == WEFT_POOL_ACCELERATOR) gradient_.reset();
   gradients_.reset();
   for (Slot& slot : slots_) slot.collected = false;
 }
@@ -129,7 +131,7 @@ void FlatShard::publish(const ShardSink& sink) const {
     const auto part = [&](const at::Tensor& all) {
       return all.defined() ? all.narrow(0, own.place, own.count) : at::Tensor();
     };
-    sink.shard(slot.parameter, own.begin, part(home_.values), part(gradient_), layout_.partition_axes, 0,
+    sink.shard(slot.parameter, own.begin, part(home_.values), has_gradient_ ? part(gradient_) : at::Tensor(), layout_.partition_axes, 0,
                part(home_.rounded));
   });
 }

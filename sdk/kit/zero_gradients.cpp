@@ -67,10 +67,7 @@ void ZeroGradients::keep_own_sums(const NestedRanks& ranks) {
 }
 
 void ZeroGradients::take_sum(const at::Tensor& own, uint32_t home) {
-  if (summed || !sums.defined())
-    saving = keep_sum(sums, own, home, layout->dtype);
-  else if (!first_sum)
-    saving = home == WEFT_POOL_ACCELERATOR ? (copy_values(sums, own), Work()) : send_to_host(sums, own);
+  if (!first_sum) keep_sum(sums, saving, own, home, layout->dtype, summed);
   summed = true;
 }
 

@@ -1,4 +1,6 @@
 // Placement of tensors in host memory beside a device that the host cannot read.
+#include <array>
+
 #include "plugins/support/bytes.hpp"
 #include "plugins/support/parity.hpp"
 #include "plugins/support/pools.hpp"
@@ -9,6 +11,8 @@
 namespace weft::test {
 
 namespace {
+
+constexpr int64_t kEmbedding = 192 * 192, kElements = 24 * kEvenBlock + kEmbedding;  // of the toy
 
 struct Offload {
   const char* strategy;
@@ -75,7 +79,6 @@ Step step_of(const World& world, const OnSim& sim, const JobOptions& options) {
 // under FULL_SHARD once more for backward, but for those of the embedding, whose backward reads none. The
 // host waits once, for all gradients; without page-locked memory it waits for each copy, here of one chunk.
 TEST(SimOffload, CopiesAndWaitsByItsFormula) {
-  constexpr int64_t kEmbedding = 192 * 192, kElements = 24 * kEvenBlock + kEmbedding;
   std::vector<Offload> all(std::begin(kOffloads), std::end(kOffloads));
   std::erase_if(all,
                 [](const Offload& offload) { return offload.plain.find("tp_size") != std::string::npos; });
@@ -94,6 +97,26 @@ TEST(SimOffload, CopiesAndWaitsByItsFormula) {
       EXPECT_EQ(counted.bytes_to_host - plain.bytes_to_host, 4 * kElements / world.size());
       EXPECT_EQ(counted.host_waits - plain.host_waits, offload.locks_pages() ? 1 : 2);
     }
+  });
+}
+
+// Stage 2 sums the gradients of each micro-batch. A sum that is there is brought, added to and taken back.
+TEST(SimOffload, AccumulatesWithoutAnotherWait) {
+  on_sim_ranks(2, [](World& world) {
+    const OnSim sim(world);
+    const auto offload = [&](int64_t micro_batches) {
+      const Offload& stage_2 = kOffloads[3];
+      JobOptions plain = options_of(stage_2, stage_2.plain, "fp32"),
+                 offloading = options_of(stage_2, stage_2.offloading, "fp32");
+      plain.accumulate = offloading.accumulate = micro_batches;
+      const sim::Counters without = step_of(world, sim, plain).counted,
+                          with = step_of(world, sim, offloading).counted;
+      return std::array{with.host_waits - without.host_waits, with.bytes_to_device - without.bytes_to_device,
+                        with.bytes_to_host - without.bytes_to_host};
+    };
+    const int64_t part = 4 * kElements / world.size();
+    EXPECT_EQ(offload(1), (std::array<int64_t, 3>{1, part, part}));
+    EXPECT_EQ(offload(2), (std::array<int64_t, 3>{1, 2 * part, 2 * part}));
   });
 }
 

@@ -4,7 +4,6 @@
 #include <c10/core/GradMode.h>
 
 #include <string>
-#include <utility>
 
 #include "../pools.h"
 #include "communicator.hpp"
@@ -78,25 +77,28 @@ inline Work send_to_host(const at::Tensor& to, const at::Tensor& from) {
   return transfer.end();
 }
 
-// Adds `arrived` to `kept`, both with one dimension. `kept` is in the pool `home`; if it is undefined,
-// allocates it there with `dtype`. If `home` is not the accelerator, the sum needs a temporary copy of
-// `arrived` in that pool. The memory of `arrived` may be used again after the returned work.
-inline Work keep_sum(at::Tensor& kept, const at::Tensor& arrived, uint32_t home, at::ScalarType dtype) {
+// Copies `arrived`, which is on the accelerator, to `kept` in the pool `home`, or `adds` it to what is there.
+// Both have one dimension; `kept` is allocated with `dtype` if it is undefined, and is best kept: to lock pages
+// takes long. `saving` is the work of the last call for `kept`, and becomes that of this one: the memory of
+// `arrived` may be used again after it. Nothing waits for the host: a sum in host memory is brought, and its
+// copy on the accelerator added to.
+inline void keep_sum(at::Tensor& kept, Work& saving, const at::Tensor& arrived, uint32_t home,
+                     at::ScalarType dtype, bool adds) {
   const at::NoGradGuard no_grad;
-  if (kept.defined() && home == WEFT_POOL_ACCELERATOR) {
-    kept.add_(arrived);
-    return {};
-  }
-  const at::Tensor before = std::exchange(kept, allocate(home, arrived.numel(), dtype));
+  saving.wait();
+  if (!kept.defined()) kept = allocate(home, arrived.numel(), dtype);
   if (home == WEFT_POOL_ACCELERATOR) {
-    copy_values(kept, arrived);
-    return {};
+    adds ? (void)kept.add_(arrived) : copy_values(kept, arrived);
+  } else if (!adds) {
+    saving = send_to_host(kept, arrived);
+  } else {
+    const at::Tensor sum = allocate(WEFT_POOL_ACCELERATOR, kept.numel(), dtype);
+    bring([&] {
+      copy_values(sum, kept);
+      return Work();
+    }).wait();
+    saving = send_to_host(kept, sum.add_(arrived));
   }
-  Work copied = send_to_host(kept, arrived);
-  if (!before.defined()) return copied;
-  check(pools().finish_transfers(current_error));
-  kept.add_(before);
-  return {};
 }
 
 // Returns how much memory a pool has and how much of it is in use.

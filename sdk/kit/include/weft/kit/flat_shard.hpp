@@ -58,7 +58,7 @@ class FlatShard {
   void reduce();
   void replicate();
   void finish();
-  // Frees the gradients, collected and reduced ones.
+  // Forgets the gradients, collected and reduced ones. Those in host memory keep their memory.
   void zero();
 
   void publish(const ShardSink& sink) const;
@@ -86,12 +86,12 @@ class FlatShard {
   std::unordered_map<weft_param*, size_t> slot_of_;
   int64_t used_ = 0, part_ = 0;  // elements of all parameters, and of one rank's part with padding
   at::ScalarType working_ = at::kFloat, master_ = at::kFloat, reduce_dtype_ = at::kFloat;
-  bool frozen_ = false, whole_ = false, gathered_ = false;
+  bool frozen_ = false, whole_ = false, gathered_ = false, has_gradient_ = false;
   at::Tensor flat_;                 // the buffer
   HomePart home_;                   // the master weights of this rank's part
   at::Tensor gradients_, reduced_;  // flat gradients: being collected, and being reduced
   at::Tensor sum_, gradient_;       // this rank's part of the gradient: being reduced, and complete
-  Work gathering_, reducing_;
+  Work gathering_, reducing_, saving_;
 };
 
 }  // namespace weft::kit
