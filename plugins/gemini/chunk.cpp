@@ -41,10 +41,11 @@ Chunk::Chunk(int64_t size, std::vector<Place> places, const std::vector<Paramete
   gradient_dtype_ = options_.accumulates ? master : working;
   free_buffer();
   const uint32_t home = std::exchange(options_.home, options_.made_in);
-  master_ = allocate(options_.made_in, part_, master).zero_();
+  master_ = kit::HomePart(options_.made_in, part_, master, working);
   for_each_own([&](size_t i, const kit::OwnRange& own) {
-    parameters_[i].read(own.begin, master_.narrow(0, own.place, own.count));
+    parameters_[i].read(own.begin, master_.values.narrow(0, own.place, own.count));
   });
+  master_.round();
   move_home(home);
 }
 
@@ -63,8 +64,8 @@ void Chunk::start() {
   const bool stays = shard_.defined(), is_fresh = std::exchange(shard_is_fresh_, stays);
   const uint32_t from = is_fresh ? WEFT_POOL_ACCELERATOR : options_.home;
   gathering_ = kit::gather_parts(buffer_, from, options_.group, [&](const at::Tensor& place) {
-    if (stays && !is_fresh) copy_values(shard_, master_);
-    copy_values(place, stays ? shard_ : master_);
+    if (stays && !is_fresh) copy_values(shard_, master_.source());
+    copy_values(place, stays ? shard_ : master_.source());
   });
 }
 
@@ -156,21 +157,25 @@ void Chunk::values_changed() {
 
 void Chunk::move_home(uint32_t pool) {
   if (pool == std::exchange(options_.home, pool)) return;
-  if (!has_gradient_) gradient_.reset();
-  for (at::Tensor* kept : {&master_, &gradient_}) {
-    if (!kept->defined()) continue;
-    const at::Tensor moved = allocate(pool, part_, kept->scalar_type());
-    copy_values(moved, *kept);
-    *kept = moved;
-  }
+  kit::HomePart moved(pool, part_, master_.values.scalar_type(), buffer_.scalar_type());
+  copy_values(moved.values, master_.values);
+  moved.round();
+  master_ = std::move(moved);
+  const at::Tensor before = std::exchange(gradient_, at::Tensor());
+  if (!has_gradient_) return;
+  gradient_ = allocate(pool, part_, gradient_dtype_);
+  copy_values(gradient_, before);
 }
 
 void Chunk::publish(const ShardSink& sink) const {
   for_each_own([&](size_t i, const kit::OwnRange& own) {
     const bool has_gradient = trained_[i] && has_gradient_;
-    sink.shard(parameters_[i], own.begin, master_.narrow(0, own.place, own.count),
-               has_gradient ? gradient_.narrow(0, own.place, own.count) : at::Tensor(),
-               options_.partition_axes);
+    const auto part = [&](const at::Tensor& all) {
+      return all.defined() ? all.narrow(0, own.place, own.count) : at::Tensor();
+    };
+    sink.shard(parameters_[i], own.begin, part(master_.values),
+               has_gradient ? part(gradient_) : at::Tensor(), options_.partition_axes, 0,
+               part(master_.rounded));
   });
 }
 

@@ -77,7 +77,7 @@ class Chunk {
 
   int64_t bytes() const { return buffer_.numel() * static_cast<int64_t>(buffer_.element_size()); }
   int64_t shard_bytes() const { return part_ * static_cast<int64_t>(buffer_.element_size()); }
-  int64_t master_bytes() const { return part_ * static_cast<int64_t>(master_.element_size()); }
+  int64_t master_bytes() const { return part_ * static_cast<int64_t>(master_.values.element_size()); }
   int64_t gradient_bytes() const;
   bool frozen() const { return frozen_; }  // all parameters are frozen
 
@@ -96,7 +96,8 @@ class Chunk {
   at::ScalarType gradient_dtype_ = at::kFloat;
   bool frozen_ = true, gathered_ = false, reducing_ = false, has_gradient_ = false, shard_is_fresh_ = false;
   at::Tensor buffer_;             // on the accelerator, in the working dtype
-  at::Tensor master_, gradient_;  // of this rank's part, at home
+  kit::HomePart master_;          // of this rank's part
+  at::Tensor gradient_;           // likewise, at home
   at::Tensor shard_;              // see keep_shard
   Work gathering_, summing_, saving_;
 };

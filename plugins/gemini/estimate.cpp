@@ -79,7 +79,9 @@ void estimate(const GeminiOptions& options, uint32_t world_size, const weft_job_
     largest = std::max(largest, bytes[i]);
     const int64_t part = bytes[i] / job.working_size / ranks;
     const bool has_masters = masters && trained[i] > 0;
-    const int64_t values = part * (has_masters ? job.master_size : job.working_size);
+    const bool rounds = has_masters && placement.optimizer_on_host[i];
+    const int64_t values =
+        part * (has_masters ? job.master_size + (rounds ? job.working_size : 0) : job.working_size);
     const int64_t gradients = trained[i] > 0 ? part * gradient_size : 0;
     const int64_t states = std::min(part, trained[i]) * job.num_states * job.state_size;
     (has_masters ? out.masters : out.parameters) += values;
