@@ -202,6 +202,38 @@ TEST(SimCapacity, IsAnErrorThatNamesTheDeviceAndTheBytes) {
   });
 }
 
+// As a user limits it: of all memory of the device, also that of activations.
+TEST(SimCapacity, IsLimitedByTheEnvironmentUnderEveryStrategy) {
+  const char* const strategies[] = {"none", "torch_ddp", "torch_fsdp", "low_level_zero", "gemini"};
+  for (const size_t i : draw_slice("SimCapacity", std::size(strategies), 2))
+    on_sim_ranks(1, [&](World& world) {
+      const OnSim sim(world);
+      const JobOptions options = {.strategy = strategies[i]};
+      const auto train = [&] {
+        Job job = boost(world, toy(options, kEvenToy), options, "adamw");
+        for (int step = 0; step < 3; ++step) job.train_step(toy_batch(1, step, false));
+      };
+      const auto limit = [&](int64_t bytes) {
+        setenv("WEFT_ACCELERATOR_MEMORY", std::to_string(bytes).c_str(), 1);
+        device::limit_memory(device::current());
+      };
+      train();
+      const int64_t most = sim::counters(sim.index()).peak_bytes;
+      limit(most);
+      train();
+      EXPECT_EQ(sim::counters(sim.index()).peak_bytes, most);
+      limit(most - most / 8);
+      try {
+        train();
+        ADD_FAILURE() << options.strategy << " trains with less memory than it took";
+      } catch (const std::exception& error) {
+        EXPECT_NE(std::string(error.what()).find("out of memory"), std::string::npos) << error.what();
+      }
+      unsetenv("WEFT_ACCELERATOR_MEMORY");
+      sim::set_capacity(sim.index(), int64_t{8} << 30);
+    });
+}
+
 }  // namespace
 
 }  // namespace weft::test
