@@ -15,8 +15,13 @@ namespace weft::test {
 
 namespace {
 
-const launch::ProcessOptions kOneThread = {
-    .environment = {{"OMP_NUM_THREADS", "1"}}, .input = "", .error_fd = -1};
+const launch::ProcessOptions kOneThread = {.environment = {{"OMP_NUM_THREADS", "1"},
+#ifdef WEFT_TEST_PLUGIN_FOLDER
+                                                           {"WEFT_PLUGIN_ADD_PATH", WEFT_TEST_PLUGIN_FOLDER},
+#endif
+                                           },
+                                           .input = "",
+                                           .error_fd = -1};
 
 // Returns Weft's own message, without the log before it.
 std::string message_of(const std::string& error) {
@@ -44,9 +49,16 @@ Output weft_command(const Words& words) {
   return start_weft(words).finish();
 }
 
+Output weft_command_with(const std::string& variable, const Words& words) {
+  return launch::Process(Words{"env", variable, weft_program()} + words, kOneThread).finish();
+}
+
 Output expect_success(const Words& words) {
   Output output = weft_command(words);
   EXPECT_EQ(output.exit_code, 0) << testing::PrintToString(words) << "\n" << output.error;
+  EXPECT_EQ(output.error.find("reported: "), std::string::npos)  // by the simulated device
+      << testing::PrintToString(words) << "\n"
+      << output.error;
   return output;
 }
 

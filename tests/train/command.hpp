@@ -20,9 +20,12 @@ using launch::Output;
 
 // Returns the path of the command: that of the build tree, or WEFT_TEST_PROGRAM where the tree was moved.
 std::string weft_program();
-// Runs `weft WORDS` to its end, with one thread per rank.
+// Runs `weft WORDS` to its end, with one thread per rank, and with the plugins in WEFT_TEST_PLUGIN_FOLDER if
+// the test defines that.
 Output weft_command(const Words& words);
-// Does the same; fails the test if the exit code is not 0.
+// Does the same with an environment variable, "NAME=VALUE".
+Output weft_command_with(const std::string& variable, const Words& words);
+// Does the same without one; fails the test if the exit code is not 0.
 Output expect_success(const Words& words);
 // A command that runs in the background.
 launch::Process start_weft(const Words& words);

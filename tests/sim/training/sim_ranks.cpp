@@ -1,11 +1,9 @@
 #include "sim/training/sim_ranks.hpp"
 
-#include <ATen/Context.h>
-#include <c10/core/DeviceGuard.h>
 #include <gtest/gtest.h>
 
-#include "lanes.hpp"
 #include "sim/sim_device.hpp"
+#include "sim/training/sim_kind.hpp"
 #include "support/launch_ranks.hpp"
 
 namespace weft::test {
@@ -16,31 +14,8 @@ using std::chrono::milliseconds;
 
 c10::intrusive_ptr<c10d::Backend> connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                           milliseconds timeout, const c10::intrusive_ptr<c10d::Backend>&) {
-  return c10::make_intrusive<cuda::Lanes>(
-      store, rank, size, timeout, "sim",
-      [timeout](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& name) {
-        const c10::DeviceGuard here(device::current().place());
-        const auto backend = sim::make_backend(store, rank, size, timeout);
-        backend->setGroupDesc(name);
-        return backend;
-      });
+  return connect_sim(store, rank, size, timeout);
 }
-
-class Replay final : public device::Graph {
- public:
-  explicit Replay(std::function<void()> work) : work_(std::move(work)) {}
-  void replay() override { work_(); }
-
- private:
-  const std::function<void()> work_;
-};
-
-class Capturer final : public device::GraphCapturer {
- public:
-  std::unique_ptr<device::Graph> capture(const std::function<void()>& give) override {
-    return std::make_unique<Replay>(sim::capture(give));
-  }
-};
 
 c10::DeviceIndex index_of(const World& world) {
   return static_cast<c10::DeviceIndex>(1 + world.rank() % (sim::kDevices - 1));
@@ -48,25 +23,7 @@ c10::DeviceIndex index_of(const World& world) {
 
 }  // namespace
 
-constinit const device::Kind kSim = {
-    sizeof(device::Kind),
-    "sim",
-    c10::DeviceType::PrivateUse1,
-    "sim",
-    &connect,
-    [] { return sim::kDevices; },
-    nullptr,
-    &sim::set_capacity,
-    &sim::failure,
-    nullptr,
-    "WEFT_SIM_WORKSPACE",
-    ":4096:8 :16:8",
-    [](c10::DeviceIndex) -> std::string {
-      at::globalContext().setAllowTF32CuBLAS(true);
-      return "";
-    },
-    []() -> std::unique_ptr<device::GraphCapturer> { return std::make_unique<Capturer>(); },
-    nullptr};
+constinit const device::Kind kSim = sim_kind(&connect);
 
 void on_sim_ranks(int ranks, const std::function<void(World& world)>& body) {
   on_ranks({ranks},

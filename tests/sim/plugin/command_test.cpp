@@ -1,0 +1,39 @@
+// Ranks that share devices, and mistakes that the command makes on none.
+#include <gmock/gmock.h>
+
+#include "train/command.hpp"
+
+namespace weft::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class OnSimulatedDevices : public CommandTest {
+ protected:
+  // Trains on `ranks` ranks of a machine with `devices`.
+  Output train_on(const char* devices, const char* ranks) {
+    return weft_command_with(std::string("WEFT_SIM_DEVICES=") + devices,
+                             train({"--strategy", "torch_ddp", "-n", ranks, "--steps", "3", "--device", "sim"}));
+  }
+};
+
+TEST_F(OnSimulatedDevices, RanksThatShareOneAreToldSo) {
+  const Output one = train_on("1", "2"), two = train_on("3", "4"), enough = train_on("2", "2");
+  for (const Output& output : {one, two, enough}) {
+    EXPECT_EQ(output.exit_code, 0) << output.error;
+    EXPECT_THAT(output.error, Not(HasSubstr("reported: ")));
+  }
+  EXPECT_THAT(one.error, HasSubstr("2 ranks of this machine share one"));
+  EXPECT_THAT(two.error, HasSubstr("4 ranks of this machine share 3 of them"));
+  EXPECT_THAT(enough.error, Not(HasSubstr("share")));
+}
+
+TEST_F(OnSimulatedDevices, WithoutOneTheJobIsRefused) {
+  const Output none = train_on("0", "1");
+  EXPECT_EQ(none.exit_code, 1) << none.error;
+  EXPECT_THAT(none.error, HasSubstr("device sim: this process may use none"));
+}
+
+}  // namespace
+}  // namespace weft::test
