@@ -5,7 +5,7 @@
 #include "weft/world.hpp"
 
 struct weft_work {
-  weft::Work collective;              // null: there is none
+  weft::Work collective;               // null: there is none
   weft::memory::TransferEnd transfer;  // likewise
 
   void wait() {

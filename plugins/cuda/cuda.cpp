@@ -15,8 +15,8 @@ namespace {
 constexpr device::Kind kKind = {sizeof(device::Kind), "cuda", c10::DeviceType::CUDA, "nccl", &make_nccl,
                                 &count, &missing, &limit_memory, &failure, &facts,
                                 // What cuBLAS documents for reproducible results with several streams.
-                                "CUBLAS_WORKSPACE_CONFIG", ":4096:8 :16:8", &allow_tf32,
-                                &make_graph_capturer, &allocate_pinned};
+                                "CUBLAS_WORKSPACE_CONFIG", ":4096:8 :16:8", &allow_tf32, &make_graph_capturer,
+                                &allocate_pinned};
 
 const device::Kind* find(std::string_view name) {
   return name == kKind.name ? &kKind : nullptr;

@@ -175,7 +175,8 @@ std::vector<std::pair<std::string, std::string>> facts() {
   return list;
 }
 
-// Not by libtorch's allocator for page-locked memory: it takes the next power of two, and keeps what is freed.
+// Not by libtorch's allocator for page-locked memory: it takes the next power of two, and keeps what is
+// freed.
 c10::DataPtr allocate_pinned(size_t bytes) {
   void* data = nullptr;
   if (cudaHostAlloc(&data, bytes, cudaHostAllocDefault) != cudaSuccess) {

@@ -173,9 +173,8 @@ void Chunk::publish(const ShardSink& sink) const {
     const auto part = [&](const at::Tensor& all) {
       return all.defined() ? all.narrow(0, own.place, own.count) : at::Tensor();
     };
-    sink.shard(parameters_[i], own.begin, part(master_.values),
-               has_gradient ? part(gradient_) : at::Tensor(), options_.partition_axes, 0,
-               part(master_.rounded));
+    sink.shard(parameters_[i], own.begin, part(master_.values), has_gradient ? part(gradient_) : at::Tensor(),
+               options_.partition_axes, 0, part(master_.rounded));
   });
 }
 

@@ -95,10 +95,10 @@ class Chunk {
   int64_t part_ = 0;  // elements of one rank's part
   at::ScalarType gradient_dtype_ = at::kFloat;
   bool frozen_ = true, gathered_ = false, reducing_ = false, has_gradient_ = false, shard_is_fresh_ = false;
-  at::Tensor buffer_;             // on the accelerator, in the working dtype
-  kit::HomePart master_;          // of this rank's part
-  at::Tensor gradient_;           // likewise, at home
-  at::Tensor shard_;              // see keep_shard
+  at::Tensor buffer_;     // on the accelerator, in the working dtype
+  kit::HomePart master_;  // of this rank's part
+  at::Tensor gradient_;   // likewise, at home
+  at::Tensor shard_;      // see keep_shard
   Work gathering_, summing_, saving_;
 };
 

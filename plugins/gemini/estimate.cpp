@@ -93,11 +93,12 @@ void estimate(const GeminiOptions& options, uint32_t world_size, const weft_job_
     out.sent_reduce_scatter += others;
     out.sent_all_reduce += 2 * (bytes[i] / ranks) * (copies - 1) / copies;
   }
-  // In addition to gathered chunks: prefetched ones, one that is being reduced, its result, one whose result is
-  // on the way to the host, and one gradient in .grad.
+  // In addition to gathered chunks: prefetched ones, one that is being reduced, its result, one whose result
+  // is on the way to the host, and one gradient in .grad.
   const int64_t largest_parameter = sizes.empty() ? 0 : *std::max_element(sizes.begin(), sizes.end());
-  out.transient = gathers.most + options.max_prefetch * largest + (options.async_reduce ? largest : 0) + (out.host > 0 ? largest : 0) +
-                  largest / ranks * (ranks - 1) + largest_parameter * job.working_size;
+  out.transient = gathers.most + options.max_prefetch * largest + (options.async_reduce ? largest : 0) +
+                  (out.host > 0 ? largest : 0) + largest / ranks * (ranks - 1) +
+                  largest_parameter * job.working_size;
 }
 
 }  // namespace weft::gemini

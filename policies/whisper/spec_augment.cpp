@@ -55,7 +55,8 @@ at::Tensor SpecAugment::operator()(const at::Tensor& x, const at::Tensor& frames
   }
   if (features.share > 0) {
     const std::vector<int64_t> own(static_cast<size_t>(rows), bins);
-    masked = masked.masked_fill(nn::on_device_of(x, drawn_mask(features, bins, own, generator)).unsqueeze(2), 0);
+    masked =
+        masked.masked_fill(nn::on_device_of(x, drawn_mask(features, bins, own, generator)).unsqueeze(2), 0);
   }
   return masked;
 }

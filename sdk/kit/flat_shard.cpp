@@ -131,8 +131,8 @@ void FlatShard::publish(const ShardSink& sink) const {
     const auto part = [&](const at::Tensor& all) {
       return all.defined() ? all.narrow(0, own.place, own.count) : at::Tensor();
     };
-    sink.shard(slot.parameter, own.begin, part(home_.values), has_gradient_ ? part(gradient_) : at::Tensor(), layout_.partition_axes, 0,
-               part(home_.rounded));
+    sink.shard(slot.parameter, own.begin, part(home_.values), has_gradient_ ? part(gradient_) : at::Tensor(),
+               layout_.partition_axes, 0, part(home_.rounded));
   });
 }
 

@@ -107,7 +107,8 @@ void ZeroRedundancy::estimate(int64_t ranks, const weft_job_shape& job, weft_job
   if (offloads && job.master_size != job.working_size) out.masters += padded / ranks * job.working_size;
   out.states = padded / ranks * job.num_states * job.state_size;
   if (offloads) out.host = out.gradients + out.masters + out.states;
-  // True if buckets are freed while backward runs: one is filled, one reduced, and one on the way to the host.
+  // True if buckets are freed while backward runs: one is filled, one reduced, and one on the way to the
+  // host.
   const bool frees = stage_2 || options_.overlap_reduction;
   const int64_t alive = (offloads ? 3 : 2) * largest_bucket;
   const int64_t collected = !stage_2 && !offloads ? 0 : frees ? std::min(alive, padded) : padded;

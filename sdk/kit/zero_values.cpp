@@ -80,8 +80,7 @@ void ZeroValues::make(Bucket& bucket, int64_t capacity) {
     if (!masters) continue;
     values.copy_(read);
     if (const OwnRange own = owned(bucket, entry); own.count > 0)
-      copy_values(bucket.master.values.narrow(0, own.place, own.count),
-                  read.narrow(0, own.begin, own.count));
+      copy_values(bucket.master.values.narrow(0, own.place, own.count), read.narrow(0, own.begin, own.count));
   }
   bucket.master.round();
 }

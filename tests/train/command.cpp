@@ -15,11 +15,13 @@ namespace weft::test {
 
 namespace {
 
-const launch::ProcessOptions kOneThread = {.environment = {{"OMP_NUM_THREADS", "1"},
+const launch::ProcessOptions kOneThread = {.environment =
+                                               {
+                                                   {"OMP_NUM_THREADS", "1"},
 #ifdef WEFT_TEST_PLUGIN_FOLDER
-                                                           {"WEFT_PLUGIN_ADD_PATH", WEFT_TEST_PLUGIN_FOLDER},
+                                                   {"WEFT_PLUGIN_ADD_PATH", WEFT_TEST_PLUGIN_FOLDER},
 #endif
-                                           },
+                                               },
                                            .input = "",
                                            .error_fd = -1};
 

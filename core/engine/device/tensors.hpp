@@ -61,8 +61,8 @@ std::vector<T> values_of(const at::Tensor& tensor) {
 // fit, and the sizes of the tensors on it.
 void resize_storage(const at::Tensor& tensor, int64_t bytes);
 
-// Returns a tensor with one dimension on the current device whose memory nothing fills, not even in libtorch's
-// deterministic mode.
+// Returns a tensor with one dimension on the current device whose memory nothing fills, not even in
+// libtorch's deterministic mode.
 at::Tensor unfilled(int64_t elements, at::ScalarType dtype);
 
 // Allocate memory that no tensor has yet. On the device it comes from libtorch's allocator for it; throws

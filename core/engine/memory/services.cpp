@@ -112,8 +112,9 @@ weft_status finish_transfers(weft_error* error) {
 }  // namespace
 
 const weft_pool_services* pool_services() {
-  static const weft_pool_services table = {sizeof(table), &pool_info,      &reset_computing_peak, &allocate,
-                                           &copy,         &begin_transfer, &end_transfer,         &finish_transfers};
+  static const weft_pool_services table = {
+      sizeof(table), &pool_info,      &reset_computing_peak, &allocate,
+      &copy,         &begin_transfer, &end_transfer,         &finish_transfers};
   return &table;
 }
 

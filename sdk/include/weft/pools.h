@@ -48,8 +48,8 @@ typedef struct weft_pool_services {
    * accelerator would be exceeded or pages cannot be locked. */
   weft_status (*allocate)(uint32_t pool, uint32_t dtype, int64_t elements, weft_at_tensor* out,
                           weft_error* error);
-  /* Copies values between tensors of equal shapes, in any pools, and converts the dtype. In a transfer it only
-   * starts to copy, if one of the tensors is in pinned memory. */
+  /* Copies values between tensors of equal shapes, in any pools, and converts the dtype. In a transfer it
+   * only starts to copy, if one of the tensors is in pinned memory. */
   weft_status (*copy)(const weft_at_tensor* to, const weft_at_tensor* from, weft_error* error);
 
   /* A transfer is what a thread gives the device between begin_transfer and end_transfer: copies, and
@@ -60,9 +60,9 @@ typedef struct weft_pool_services {
    * `direction` is WEFT_TRANSFER_*.
    *
    * What `copy` reads on the accelerator lives until its transfer is done. Memory that a transfer uses may be
-   * overwritten, resized or used again after `wait` of its work. Pinned memory that it fills must not be read by the host,
-   * nor what it reads be written, before finish_transfers, which blocks until the transfers of this process
-   * are done; the host calls it after each `publish`. [step] since 0.1 */
+   * overwritten, resized or used again after `wait` of its work. Pinned memory that it fills must not be read
+   * by the host, nor what it reads be written, before finish_transfers, which blocks until the transfers of
+   * this process are done; the host calls it after each `publish`. [step] since 0.1 */
   weft_status (*begin_transfer)(uint32_t direction, weft_error* error);
   weft_status (*end_transfer)(weft_work** inout, weft_error* error);
   weft_status (*finish_transfers)(weft_error* error);

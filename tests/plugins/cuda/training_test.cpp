@@ -72,7 +72,8 @@ TEST_F(OnGpu, HalfPrecisionIsNear) {
 TEST_F(OnGpu, EveryStrategyTrainsOnOneRank) {
   for (const char* strategy : {"torch_ddp", "torch_fsdp", "low_level_zero", "gemini", "hybrid_parallel"}) {
     SCOPED_TRACE(strategy);
-    expect_near(losses(strategy, {"--strategy", strategy, "-n", "1", "--device", kDevice}), reference_, kFp32);
+    expect_near(losses(strategy, {"--strategy", strategy, "-n", "1", "--device", kDevice}), reference_,
+                kFp32);
   }
 }
 
@@ -120,7 +121,7 @@ TEST_F(OnGpu, HasTheSameBitsWhenDeterministic) {
   for (const char* precision : {"fp32", "bf16"}) {
     SCOPED_TRACE(precision);
     const Words job{"--strategy", "low_level_zero",  "-n",          "1",      "--lr", "0.01", "--device",
-                    kDevice,       "--deterministic", "--precision", precision};
+                    kDevice,      "--deterministic", "--precision", precision};
     const auto run = [&](const std::string& name, const Words& more) {
       expect_success(train(job + more + Words{"--save", in(name + precision)}));
       return read_bytes(in(name + precision) + "/model.safetensors");
@@ -147,8 +148,8 @@ TEST_F(OnGpu, GraphsHaveTheLossesOfEagerSteps) {
   expect_same({"none", "--precision", "fp32"});
   expect_same({"torch_ddp", "-n", "2", "--precision", "fp32"});
   expect_same(accumulates);
-  expect_same({"low_level_zero", "-n", "2", "-o", "stage=2", "-o", "precision=fp16", "-o", "initial_scale=16", "-o",
-               "growth_interval=2"});
+  expect_same({"low_level_zero", "-n", "2", "-o", "stage=2", "-o", "precision=fp16", "-o", "initial_scale=16",
+               "-o", "growth_interval=2"});
   use_dropout("resid_pdrop");
   expect_same(accumulates);
   expect_same(accumulates + Words{"--deterministic"});

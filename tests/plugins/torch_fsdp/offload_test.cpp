@@ -12,8 +12,8 @@ std::string with_offload(std::string options) {
   return options.insert(1, R"("cpu_offload": true, )");
 }
 
-// On the host values, gradients and two moments of a part, in fp32, and in bf16 the values that are gathered; on
-// the accelerator nothing between steps.
+// On the host values, gradients and two moments of a part, in fp32, and in bf16 the values that are gathered;
+// on the accelerator nothing between steps.
 WEFT_RANKS_TEST(CpuOffload, LeavesTheAcceleratorNothing, 1, 2, 4) {
   for (const char* precision : {"fp32", "bf16"}) {
     const double working = precision == std::string("bf16") ? 2 : 4;

@@ -155,7 +155,9 @@ const weft_publish_services kPublish = {
     }};
 
 const weft_pool_services kPools = {
-    sizeof(weft_pool_services), nullptr, [] {},
+    sizeof(weft_pool_services),
+    nullptr,
+    [] {},
     [](uint32_t, uint32_t dtype, int64_t elements, weft_at_tensor* out, weft_error*) {
       *reinterpret_cast<at::Tensor*>(out) = at::empty({elements}, scalar_type(dtype));
       return WEFT_OK;

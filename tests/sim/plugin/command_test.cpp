@@ -13,8 +13,9 @@ class OnSimulatedDevices : public CommandTest {
  protected:
   // Trains on `ranks` ranks of a machine with `devices`.
   Output train_on(const char* devices, const char* ranks) {
-    return weft_command_with(std::string("WEFT_SIM_DEVICES=") + devices,
-                             train({"--strategy", "torch_ddp", "-n", ranks, "--steps", "3", "--device", "sim"}));
+    return weft_command_with(
+        std::string("WEFT_SIM_DEVICES=") + devices,
+        train({"--strategy", "torch_ddp", "-n", ranks, "--steps", "3", "--device", "sim"}));
   }
 };
 

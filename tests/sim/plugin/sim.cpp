@@ -25,7 +25,8 @@ const device::Kind* find(std::string_view name) {
     sim::install();
     sim::fail_silently();
     return std::atexit([] {
-             for (const std::string& line : sim::take_reports()) std::fprintf(stderr, "reported: %s\n", line.c_str());
+             for (const std::string& line : sim::take_reports())
+               std::fprintf(stderr, "reported: %s\n", line.c_str());
            }) == 0;
   }();
   return installed ? &kKind : nullptr;

@@ -109,7 +109,8 @@ TEST(SimMemory, IsWhatThePlanSays) {
 // little more; of a pipeline stage it does not count the inputs that arrive early.
 TEST(SimMemory, HasThePeakThatThePlanSays) {
   constexpr int64_t kSamples = 8, kLength = 64;  // of a rank
-  const std::string chunks = R"("chunk_config_dict": {"chunk_size": 50000})", buckets = R"("stage": 2, "reduce_bucket_size_in_m": 0.05)";
+  const std::string chunks = R"("chunk_config_dict": {"chunk_size": 50000})",
+                    buckets = R"("stage": 2, "reduce_bucket_size_in_m": 0.05)";
   const std::vector<JobOptions> jobs = {
       {.strategy = "none"},
       {.strategy = "none", .recompute = "all"},
@@ -127,27 +128,30 @@ TEST(SimMemory, HasThePeakThatThePlanSays) {
       {.strategy = "gemini", .options = "{" + chunks + R"(, "placement_policy": "cpu", "pin_memory": true})"},
       {.strategy = "hybrid_parallel", .options = R"({"tp_size": 2})"},
       {.strategy = "hybrid_parallel", .options = R"({"pp_size": 2, "num_microbatches": 2})"},
-      {.strategy = "hybrid_parallel",
-       .options = R"({"tp_size": 2, "enable_sequence_parallelism": true,
+      {.strategy = "hybrid_parallel", .options = R"({"tp_size": 2, "enable_sequence_parallelism": true,
                       "sequence_parallelism_mode": "split_gather"})"}};
   for (const JobOptions& options : slice("SimMemory peak", jobs, 4)) {
     SCOPED_TRACE(options.strategy + options.options + options.precision);
     on_sim_ranks(options.strategy == "none" ? 1 : 2, [&](World& world) {
       const OnSim sim(world);
       const auto model = [&] {
-        return tiny_gpt2({.precision = options.precision, .width = 64, .heads = 4, .positions = kLength, .layers = 8});
+        return tiny_gpt2(
+            {.precision = options.precision, .width = 64, .heads = 4, .positions = kLength, .layers = 8});
       };
       const BoosterOptions booster = booster_options_of(options);
       const auto stage = static_cast<uint32_t>(num_stages(booster) > 1 ? world.rank() : 0);
       const std::optional<weft_job_estimate> estimate = estimate_job(model(), booster, world.size(), stage);
-      const std::optional<int64_t> activations = activation_bytes(model(), booster, {kSamples, kLength}, stage);
+      const std::optional<int64_t> activations =
+          activation_bytes(model(), booster, {kSamples, kLength}, stage);
       ASSERT_TRUE(estimate && activations);
-      const auto planned = static_cast<double>(estimate->parameters + estimate->gradients + estimate->masters +
-                                               estimate->states + estimate->transient - estimate->host + *activations);
+      const auto planned =
+          static_cast<double>(estimate->parameters + estimate->gradients + estimate->masters +
+                              estimate->states + estimate->transient - estimate->host + *activations);
       const int64_t before = sim::counters(sim.index()).bytes_in_use;
       Job job = boost(world, model(), options, "adamw");
       const bool data_parallel = options.strategy != "hybrid_parallel";
-      const at::Tensor ids = at::randint(23, {kSamples * (data_parallel ? world.size() : 1), kLength}, at::kLong);
+      const at::Tensor ids =
+          at::randint(23, {kSamples * (data_parallel ? world.size() : 1), kLength}, at::kLong);
       const Batch batch = own_part({{"input_ids", ids}, {"labels", ids}}, job);
       for (int step = 0; step < 2; ++step) job.train_step(batch);
       sim::synchronise(sim.index());

@@ -95,14 +95,16 @@ void expect_told_of_a_peer(const JobOptions& options, bool hangs) {
         const auto leave = [&](const at::Tensor&) { hangs ? (void)pause() : (void)raise(SIGKILL); };
         const std::vector<at::Tensor> parameters = job.model.module().parameters();
         const bool staged = options.strategy == "hybrid_parallel";  // the first half is not on rank 1
-        if (rank == 1) parameters[staged ? parameters.size() - 1 : parameters.size() / 2].register_hook(leave);
+        if (rank == 1)
+          parameters[staged ? parameters.size() - 1 : parameters.size() / 2].register_hook(leave);
         try {
           job.train_step(batch);
           ADD_FAILURE() << "nobody was told";
         } catch (const Error& error) {
           EXPECT_EQ(error.status(), WEFT_UNAVAILABLE) << error.what();
           EXPECT_FALSE(sim::failure().empty());
-          EXPECT_THAT(std::string(error.what()), testing::ContainsRegex("communicator \".*\": rank 0 of 2: [a-z]"));
+          EXPECT_THAT(std::string(error.what()),
+                      testing::ContainsRegex("communicator \".*\": rank 0 of 2: [a-z]"));
         }
         if (hangs) kill(std::stoi(other), SIGKILL);
         sim::take_reports();

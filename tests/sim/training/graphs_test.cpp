@@ -185,7 +185,8 @@ const JobOptions kDataParallel[] = {
      .accumulate = 2,
      .max_grad_norm = 0.1},
     {.strategy = "low_level_zero",
-     .options = R"({"stage": 2, "reduce_bucket_size_in_m": 0.001, "overlap_allgather": true, "cpu_offload": true})",
+     .options =
+         R"({"stage": 2, "reduce_bucket_size_in_m": 0.001, "overlap_allgather": true, "cpu_offload": true})",
      .accumulate = 2,
      .precision = "bf16"},
     {.strategy = "hybrid_parallel", .options = R"({"zero_stage": 1})", .precision = "bf16"}};

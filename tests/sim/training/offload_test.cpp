@@ -86,8 +86,7 @@ TEST(SimOffload, CopiesAndWaitsByItsFormula) {
     const OnSim sim(world);
     for (const Offload& offload : slice("SimOffload bytes", all, 4)) {
       SCOPED_TRACE(offload.strategy + offload.offloading);
-      const sim::Counters plain =
-          step_of(world, sim, options_of(offload, offload.plain, "fp32")).counted;
+      const sim::Counters plain = step_of(world, sim, options_of(offload, offload.plain, "fp32")).counted;
       const sim::Counters counted =
           step_of(world, sim, options_of(offload, offload.offloading, "fp32")).counted;
       const bool twice = offload.strategy == std::string("torch_fsdp") &&

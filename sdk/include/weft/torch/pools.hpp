@@ -61,8 +61,8 @@ class Transfer {
   bool is_open_ = true;
 };
 
-// Runs `start` in a transfer to the accelerator. It copies values, and may start a collective that sends them.
-// The returned work is that of both.
+// Runs `start` in a transfer to the accelerator. It copies values, and may start a collective that sends
+// them. The returned work is that of both.
 template <class Start>
 Work bring(const Start& start) {
   Transfer transfer(WEFT_TRANSFER_TO_ACCELERATOR);
@@ -78,10 +78,10 @@ inline Work send_to_host(const at::Tensor& to, const at::Tensor& from) {
 }
 
 // Copies `arrived`, which is on the accelerator, to `kept` in the pool `home`, or `adds` it to what is there.
-// Both have one dimension; `kept` is allocated with `dtype` if it is undefined, and is best kept: to lock pages
-// takes long. `saving` is the work of the last call for `kept`, and becomes that of this one: the memory of
-// `arrived` may be used again after it. Nothing waits for the host: a sum in host memory is brought, and its
-// copy on the accelerator added to.
+// Both have one dimension; `kept` is allocated with `dtype` if it is undefined, and is best kept: to lock
+// pages takes long. `saving` is the work of the last call for `kept`, and becomes that of this one: the
+// memory of `arrived` may be used again after it. Nothing waits for the host: a sum in host memory is
+// brought, and its copy on the accelerator added to.
 inline void keep_sum(at::Tensor& kept, Work& saving, const at::Tensor& arrived, uint32_t home,
                      at::ScalarType dtype, bool adds) {
   const at::NoGradGuard no_grad;

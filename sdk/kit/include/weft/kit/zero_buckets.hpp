@@ -78,11 +78,11 @@ class ZeroBuckets {
   std::vector<ZeroGradients> gradients_;
   ZeroBucketOptions options_;
   GradientMemory memory_;
-  size_t done_ = 0, next_ = 0;        // buckets [done_, next_) are being reduced
+  size_t done_ = 0, next_ = 0;       // buckets [done_, next_) are being reduced
   ZeroGradients* saving_ = nullptr;  // its sum is being copied to host memory
-  bool active_ = false;         // in a backward that reduces gradients
-  bool summed_ = false;         // stage 1: the owned parts are sums over all ranks
-  bool local_ = false;          // stage 1: some gradients are not reduced yet
+  bool active_ = false;              // in a backward that reduces gradients
+  bool summed_ = false;              // stage 1: the owned parts are sums over all ranks
+  bool local_ = false;               // stage 1: some gradients are not reduced yet
 };
 
 }  // namespace weft::kit
