@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "stand_in.hpp"
+#include "support/expect_error.hpp"
 
 namespace weft::test {
 namespace {
@@ -50,6 +51,27 @@ TEST(DeviceTensors, ValuesAreReadInTheOrderOfTheirIndices) {
   EXPECT_EQ(device::values_of<int64_t>(columns), (std::vector<int64_t>{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(device::value_of<double>(at::full({1}, 2.5, at::kFloat)), 2.5);
   EXPECT_TRUE(device::values_of<float>(at::empty({0})).empty());
+}
+
+// The pages of a system that locks 100 bytes in all.
+c10::DataPtr hundred_bytes(size_t bytes) {
+  if (bytes > 100) return {};
+  static char pages[100];
+  return {pages, c10::Device(device::kHost)};
+}
+
+TEST(DeviceTensors, PageLockedMemoryIsThatOfTheKindOrAnError) {
+  static constexpr device::Kind kind = [] {
+    device::Kind locks = kStandIn;
+    locks.allocate_pinned = &hundred_bytes;
+    return locks;
+  }();
+  const device::Device before = device::current();
+  device::use(device::Device(kind));
+  EXPECT_NE(device::allocate_pinned(100).get(), nullptr);
+  EXPECT_ERROR(device::allocate_pinned(101), WEFT_RESOURCE_EXHAUSTED, "does not lock 101 bytes of memory",
+               "offload less");
+  device::use(before);
 }
 
 TEST(DeviceTensors, StoragesAreResizedAndKeepWhatFits) {
