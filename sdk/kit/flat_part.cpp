@@ -26,7 +26,7 @@ Work gather_parts(const at::Tensor& whole, uint32_t home, const Communicator& gr
     fill(place);
     return group.all_gather(whole, place);
   };
-  return home == WEFT_POOL_ACCELERATOR ? start() : bring(start);
+  return home == WEFT_POOL_ACCELERATOR ? start() : transfer_to_accelerator(start);
 }
 
 HomePart::HomePart(uint32_t home, int64_t count, at::ScalarType master, at::ScalarType working) {

@@ -143,7 +143,10 @@ void ZeroBuckets::finish(ZeroGradients& bucket) {
   } else {
     release_saved();
     bucket.take_sum(own, options_.home);
-    bucket.saving ? (void)(saving_ = &bucket) : bucket.release(memory_);
+    if (bucket.saving)
+      saving_ = &bucket;
+    else
+      bucket.release(memory_);
   }
   bucket.sent.reset();
 }

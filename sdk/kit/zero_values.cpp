@@ -113,7 +113,7 @@ void ZeroValues::gather() {
       if (level >= ranks.levels()) continue;
       bucket->gather.wait();  // for the previous level
       if (level + 1 == ranks.levels() && home_ != WEFT_POOL_ACCELERATOR)
-        bucket->gather = bring([&] {
+        bucket->gather = transfer_to_accelerator([&] {
           copy_values(ranks.own(bucket->values), bucket->master.source());
           return ranks.gather(bucket->values, level);
         });

@@ -182,8 +182,12 @@ void copy(const at::Tensor& to, const at::Tensor& from) {
   const Pool into = pool_of(to), out_of = pool_of(from);
   const bool up = into == Pool::kAccelerator, down = out_of == Pool::kAccelerator;
   const bool locked = into == Pool::kPinned || out_of == Pool::kPinned;
-  up != down&& locked&& in_transfer() ? copy_beside(to, from) : (void)at::Tensor(to).copy_(from);
-  // The side that has the values converts them before they cross.
+  if (up != down && locked && in_transfer())
+    copy_beside(to, from);
+  else
+    at::Tensor(to).copy_(from);
+  // Counted in the dtype of `to`: values are converted first. Only a blocking copy to the host converts
+  // after.
   if (up != down) allocator_of(up ? Pool::kAccelerator : Pool::kHost).received += to.nbytes();
 }
 

@@ -1,10 +1,11 @@
-// Transfers: copies between host memory and the device beside computation. Each direction has a device stream
-// of its own. What a thread gives the device in a transfer, copies and the collectives that send what they
-// bring, follows what the device was given before; later work follows it when somebody waits for its end.
-// On the CPU a copy is done when it returns, and all of this does nothing.
+// Transfers: asynchronous copies between pinned host memory and the device, which overlap with computation.
+// Each direction has a side stream. Between begin_transfer() and end_transfer() that is the current stream of
+// the thread: copies go there, and collectives that send what was copied. It first waits for what the compute
+// stream was given before. The compute stream waits for the transfer when somebody waits for its end.
+// On the CPU every copy is synchronous, and all of this does nothing.
 //
-// The host must not read page-locked memory that a transfer fills, nor write what one reads, before
-// finish_transfers(). The engine calls it before it looks at what a strategy publishes.
+// Before finish_transfers() the host must neither read pinned memory that a transfer fills, nor write what
+// one reads. The engine calls it after a strategy has published.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -52,12 +52,12 @@ typedef struct weft_pool_services {
    * only starts to copy, if one of the tensors is in pinned memory. */
   weft_status (*copy)(const weft_at_tensor* to, const weft_at_tensor* from, weft_error* error);
 
-  /* A transfer is what a thread gives the device between begin_transfer and end_transfer: copies, and
-   * collectives of what they bring. It follows what the device was given before, and runs beside what it is
-   * given afterwards. `wait` of its work puts later work of the device behind it, and does not stop the host.
-   * end_transfer adds its end to the work in `inout`, a collective that began in it; if that is NULL, it
-   * stores a new work there, or NULL where nothing is left to do. Each direction has a queue of its own.
-   * `direction` is WEFT_TRANSFER_*.
+  /* A transfer is what a thread launches between begin_transfer and end_transfer: asynchronous copies, and
+   * collectives that send what was copied. It runs on a side stream, one for each direction, after the work
+   * that the current stream has so far, and overlaps with later work. `wait` of its work makes the current
+   * stream wait, not the host. end_transfer adds its end to the work in `inout`, a collective that began in
+   * it; if that is NULL, it stores a new work there, or NULL where nothing is left to do. `direction` is
+   * WEFT_TRANSFER_*.
    *
    * What `copy` reads on the accelerator lives until its transfer is done. Memory that a transfer uses may be
    * overwritten, resized or used again after `wait` of its work. Pinned memory that it fills must not be read

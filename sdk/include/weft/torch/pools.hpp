@@ -64,14 +64,14 @@ class Transfer {
 // Runs `start` in a transfer to the accelerator. It copies values, and may start a collective that sends
 // them. The returned work is that of both.
 template <class Start>
-Work bring(const Start& start) {
+Work transfer_to_accelerator(const Start& start) {
   Transfer transfer(WEFT_TRANSFER_TO_ACCELERATOR);
   return transfer.end(start());
 }
 
 // Starts to copy `from`, which is on the accelerator, to host memory. The memory of `from` may be used again
 // after the returned work.
-inline Work send_to_host(const at::Tensor& to, const at::Tensor& from) {
+inline Work transfer_to_host(const at::Tensor& to, const at::Tensor& from) {
   Transfer transfer(WEFT_TRANSFER_TO_HOST);
   copy_values(to, from);
   return transfer.end();
@@ -88,16 +88,19 @@ inline void keep_sum(at::Tensor& kept, Work& saving, const at::Tensor& arrived, 
   saving.wait();
   if (!kept.defined()) kept = allocate(home, arrived.numel(), dtype);
   if (home == WEFT_POOL_ACCELERATOR) {
-    adds ? (void)kept.add_(arrived) : copy_values(kept, arrived);
+    if (adds)
+      kept.add_(arrived);
+    else
+      copy_values(kept, arrived);
   } else if (!adds) {
-    saving = send_to_host(kept, arrived);
+    saving = transfer_to_host(kept, arrived);
   } else {
     const at::Tensor sum = allocate(WEFT_POOL_ACCELERATOR, kept.numel(), dtype);
-    bring([&] {
+    transfer_to_accelerator([&] {
       copy_values(sum, kept);
       return Work();
     }).wait();
-    saving = send_to_host(kept, sum.add_(arrived));
+    saving = transfer_to_host(kept, sum.add_(arrived));
   }
 }
 
