@@ -22,6 +22,29 @@ std::string as_numbers(const sockaddr* address, socklen_t size) {
   return text;
 }
 
+// A list, or why there is none, for gai_strerror().
+struct Addresses {
+  std::unique_ptr<addrinfo, void (*)(addrinfo*)> first{nullptr, freeaddrinfo};
+  int problem = 0;
+};
+
+Addresses look_up(const std::string& host, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  Addresses addresses;
+  addresses.problem = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (addresses.problem == 0) addresses.first.reset(found);
+  return addresses;
+}
+
+bool is_loopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == 127;
+  return address.sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
+
 // Returns 0, or the errno of the call that failed.
 int connect_within(const addrinfo& address, std::chrono::milliseconds patience) {
   const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -49,20 +72,34 @@ std::string words_of(int problem, const std::string& address) {
 }  // namespace
 
 Reached reach(const std::string& host, int port, std::chrono::milliseconds patience) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int unknown = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (unknown != 0) return {"", fmt::format("the name does not resolve ({})", gai_strerror(unknown))};
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  const Addresses addresses = look_up(host, port);
+  if (addresses.problem != 0)
+    return {"", fmt::format("the name does not resolve ({})", gai_strerror(addresses.problem))};
   std::string problem;
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+  for (const addrinfo* entry = addresses.first.get(); entry != nullptr; entry = entry->ai_next) {
     const std::string address = as_numbers(entry->ai_addr, entry->ai_addrlen);
     const int failed = connect_within(*entry, patience);
     if (failed == 0) return {address, ""};
     problem += (problem.empty() ? "" : ", ") + words_of(failed, address);
   }
   return {"", problem};
+}
+
+std::optional<int> bind_master(const Job& job) {
+  const Addresses addresses = look_up(job.host, job.port);
+  const bool one_host = job.host_is_loopback || job.local_size == job.size;
+  for (const addrinfo* entry = addresses.first.get(); entry != nullptr; entry = entry->ai_next) {
+    if (!one_host && is_loopback(*entry->ai_addr)) continue;
+    const int fd = socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int yes = 1;
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
+        bind(fd, entry->ai_addr, entry->ai_addrlen) == 0)
+      return fd;
+    const int problem = errno;
+    close(fd);
+    if (problem == EADDRINUSE) break;  // no other address either: ranks would take this one for the master
+  }
+  return std::nullopt;
 }
 
 std::string own_address(int listening) {

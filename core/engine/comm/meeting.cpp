@@ -93,8 +93,11 @@ void Meeting::run() {
 
 // Returns the address of the master, or an empty string if the time is up first.
 std::string Meeting::find_master() {
-  // The store is in this process, and the name by which other ranks know it may not resolve to this host.
-  if (job_.rank == 0) return job_.listening ? own_address(*job_.listening) : "127.0.0.1";
+  if (job_.rank == 0) {
+    if (!job_.listening) job_.listening = bind_master(job_);
+    // The store is in this process, and the name by which other ranks know it may not resolve to this host.
+    return job_.listening ? own_address(*job_.listening) : "127.0.0.1";
+  }
   const std::string master = fmt::format("the master at {}:{}", printable(job_.host), job_.port);
   now_missing(master + ": its name is being looked up", true);
   while (in_time()) {

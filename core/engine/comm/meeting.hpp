@@ -40,7 +40,7 @@ class Meeting {
   bool in_time() const { return Clock::now() < deadline_; }
   std::string who() const;
 
-  const Job job_;
+  Job job_;
   const std::chrono::milliseconds timeout_;
   const Clock::time_point deadline_;
   c10::intrusive_ptr<c10d::Store> store_;  // only the thread uses it until done_

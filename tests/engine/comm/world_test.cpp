@@ -1,9 +1,13 @@
 // World: coordinates, groups along axes, texts, joining and leaving.
 #include <ATen/ATen.h>
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <weft/error.hpp>
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "support/launch_ranks.hpp"
 
@@ -169,6 +173,52 @@ TEST(Launch, TakesExplicitRanks) {
     EXPECT_EQ(sum_of_ranks(world.communicator(), world.rank()), 3);
   });
   for (const auto& outcome : outcomes) EXPECT_TRUE(outcome.passed) << outcome.output;
+}
+
+// Returns the addresses on which this host listens at a port, as the kernel writes them: "0100007F" is
+// 127.0.0.1.
+std::vector<std::string> listening_at(int port) {
+  std::vector<std::string> found;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream file(table);
+    std::string line;
+    std::getline(file, line);  // the names of the columns
+    while (std::getline(file, line)) {
+      std::istringstream words(line);
+      std::string number, local, remote, state;
+      words >> number >> local >> remote >> state;
+      const size_t colon = local.find(':');
+      constexpr const char* kListening = "0A";
+      if (state == kListening && std::stoi(local.substr(colon + 1), nullptr, 16) == port)
+        found.push_back(local.substr(0, colon));
+    }
+  }
+  return found;
+}
+
+// c10d's store has no password: only who can connect to the address of the ranks reaches it.
+TEST(Launch, TheStoreListensAtTheAddressOfTheRanksAlone) {
+  // Bound and not listening: nobody else gets the port, and rank 0 can bind it.
+  const int reserved = socket(AF_INET, SOCK_STREAM, 0);
+  const int yes = 1;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(setsockopt(reserved, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)), 0);
+  ASSERT_EQ(bind(reserved, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(getsockname(reserved, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const int port = ntohs(address.sin_port);
+  const auto outcomes = test::run_ranks(2, [port](int rank) {
+    unsetenv("WEFT_MASTER_LISTEN_FD");
+    const World world = launch(rank, 2, "127.0.0.1", port, std::chrono::seconds(20));
+    const std::vector<std::string> found = listening_at(port);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0], "0100007F");
+    world.block_all();
+  });
+  for (const auto& outcome : outcomes) EXPECT_TRUE(outcome.passed) << outcome.output;
+  close(reserved);
 }
 
 }  // namespace
