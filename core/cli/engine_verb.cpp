@@ -8,6 +8,7 @@
 #include "host/launch/failure_report.hpp"
 #include "host/launch/rank_environment.hpp"
 #include "host/launch/run_ranks.hpp"
+#include "host/signals.h"
 #include "numbers.hpp"
 #include "verbs.hpp"
 
@@ -212,6 +213,7 @@ void EngineVerb::perform() {
 
 std::chrono::milliseconds milliseconds(const char* flag, double seconds) {
   return with_usage_errors([&] { return milliseconds_of(flag, seconds); });
+      weft_signals_end();  // the launcher takes them itself
 }
 
 void perform_in_engine(const std::string& verb, const nlohmann::json& arguments) {

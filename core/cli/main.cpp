@@ -10,6 +10,7 @@
 #include <weft/error.hpp>
 
 #include "base/text.hpp"
+#include "host/signals.h"
 #include "verbs.hpp"
 
 namespace weft::cli {
@@ -146,6 +147,7 @@ void refuse_early_exit() {
 }  // namespace weft::cli
 
 int main(int argc, char** argv) {
+  weft_signals_begin();
   std::atexit(weft::cli::refuse_early_exit);
   const int code = weft::cli::run(argc, argv);
   weft::cli::is_done = true;

@@ -17,9 +17,10 @@
 #include "base/json.hpp"
 #include "base/option_groups.hpp"
 #include "base/sha256.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "host/command.h"
-#include "host/launch/rank_signals.hpp"
+#include "host/signals.h"
 #include "verbs.hpp"
 
 namespace weft::cli {
@@ -225,6 +226,7 @@ void validate_here(const Flags& flags) {
 
 // Loads the library in a child, which a damaged one may crash.
 void validate(const Flags& flags) {
+  weft_signals_end();
   const pid_t child = fork();
   if (child < 0) fail(WEFT_RESOURCE_EXHAUSTED, "cannot start a process: {}", std::strerror(errno));
   if (child == 0) return validate_here(flags);

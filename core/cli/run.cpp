@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "engine_verb.hpp"
+#include "host/signals.h"
 #include "numbers.hpp"
 #include "verbs.hpp"
 
@@ -46,6 +47,7 @@ void run(Flags& flags, std::vector<std::string> command, const std::vector<std::
   if (command.empty()) throw UsageError("no program was given: weft run -n N PROGRAM ARGS");
   flags.options.num_ranks = *flags.num_ranks;
   flags.options.command = std::move(command);
+  weft_signals_end();  // the launcher takes them itself
   throw Exit{with_usage_errors([&] { return launch::run_ranks(flags.options); })};
 }
 

@@ -36,6 +36,10 @@
   X(weft_job_train_step,                                                                                                  \
     (weft_job * job, const weft_field* batch, uint64_t num_fields, weft_step_result* out, weft_error* error),             \
     (job, batch, num_fields, out, error))                                                                                 \
+  X(weft_job_request_stop, (weft_job * job, weft_error * error), (job, error))                                            \
+  X(weft_stop_signals_create, (weft_job * job, weft_stop_signals * *own, weft_error * error), (job, own, error))          \
+  X(weft_stop_signals_agree, (weft_stop_signals * signals, int32_t * number, weft_error * error),                         \
+    (signals, number, error))                                                                                             \
   X(weft_job_evaluate,                                                                                                    \
     (weft_job * job, const weft_field* batch, uint64_t num_fields, double* loss, weft_error* error),                      \
     (job, batch, num_fields, loss, error))                                                                                \
@@ -98,6 +102,7 @@
   X(weft_data_destroy, weft_data)              \
   X(weft_booster_destroy, weft_booster)        \
   X(weft_job_destroy, weft_job)                \
+  X(weft_stop_signals_destroy, weft_stop_signals) \
   X(weft_tokenizer_destroy, weft_tokenizer)
 
 #define WEFT_SLOT(name, parameters, arguments) weft_status(*name) parameters;

@@ -121,7 +121,7 @@ DIRECTIONS = [
     (r"core/include/", ["sdk/include/", "core/include/"]),
     (r"core/jinja/", ["sdk/include/", "core/base/", "core/tokenizer/", "core/jinja/"]),
     (r"core/engine/", ["sdk/include/", "core/base/", "core/include/", "core/tokenizer/", "core/jinja/", "core/engine/", "kernels/",
-                      "core/host/engine_table.h", "core/host/application_functions.h", "core/host/launch/"]),
+                      "core/host/engine_table.h", "core/host/application_functions.h", "core/host/signals.h", "core/host/launch/"]),
     (r"kernels/", ["kernels/"]),
     (r"plugins/cuda/", ["sdk/include/", "core/include/weft/device_", "kernels/", "plugins/cuda/"]),
     (r"plugins/(\w+)/", ["sdk/include/", "sdk/kit/include/", "plugins/{}/"]),

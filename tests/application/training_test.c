@@ -1,6 +1,7 @@
 /* Steps, evaluation, forward, and a loop of the caller's own: the numbers of one rank on any number of them.
  */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,40 @@ static void pipelines_train_and_evaluate(void) {
   destroy_job(&job);
 }
 
+/* A request of any rank ends the job on all of them after the same step. */
+static void a_request_stops_every_rank(void) {
+  test_job job = make_job(&kAdam);
+  test_batch batch = make_batch(1, ALL_LABELS);
+  weft_step_result step = {.struct_size = sizeof(step)};
+  OK(weft_job_train_step(job.job, batch.fields, 2, &step, error));
+  EXPECT(step.stop == 0);
+  if (place.rank + 1 == place.ranks) OK(weft_job_request_stop(job.job, error));
+  OK(weft_job_train_step(job.job, batch.fields, 2, &step, error));
+  EXPECT(step.stop == 1);
+  destroy_batch(&batch);
+  destroy_job(&job);
+}
+
+/* On one rank: `weft run` would end with 128 + the signal. */
+static void signals_stop_the_job(void) {
+  if (place.ranks > 1) return;
+  test_job job = make_job(&kAdam);
+  test_batch batch = make_batch(1, ALL_LABELS);
+  weft_step_result step = {.struct_size = sizeof(step)};
+  weft_stop_signals *signals = NULL, *second = NULL;
+  int32_t number = 0;
+  OK(weft_stop_signals_create(job.job, &signals, error));
+  REFUSED(WEFT_FAILED_PRECONDITION, weft_stop_signals_create(job.job, &second, error), "stop signals");
+  raise(SIGTERM);
+  OK(weft_job_train_step(job.job, batch.fields, 2, &step, error));
+  EXPECT(step.stop == 1);
+  OK(weft_stop_signals_agree(signals, &number, error));
+  EXPECT(number == SIGTERM);
+  weft_stop_signals_destroy(signals);
+  destroy_batch(&batch);
+  destroy_job(&job);
+}
+
 static void calls_refuse_null(test_job* job, test_batch* batch) {
   weft_step_result step = {.struct_size = sizeof(step)};
   weft_tensor* tensor = NULL;
@@ -241,6 +276,15 @@ static void calls_refuse_null(test_job* job, test_batch* batch) {
           "weft_job_clip_grad_by_value: job is null");
   REFUSED(WEFT_INVALID_ARGUMENT, weft_job_step(NULL, error), "weft_job_step: job is null");
   REFUSED(WEFT_INVALID_ARGUMENT, weft_job_zero_grad(NULL, error), "weft_job_zero_grad: job is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_request_stop(NULL, error), "weft_job_request_stop: job is null");
+  weft_stop_signals* signals = NULL;
+  int32_t number = 0;
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_stop_signals_create(NULL, &signals, error),
+          "weft_stop_signals_create: job is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_stop_signals_create(job->job, NULL, error),
+          "weft_stop_signals_create: own is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_stop_signals_agree(NULL, &number, error),
+          "weft_stop_signals_agree: signals is null");
 }
 
 static void calls_refuse_wrong_values(void) {
@@ -312,5 +356,7 @@ void test_training(void) {
   zeroed_gradients_change_nothing();
   forward_gives_an_output_by_name();
   pipelines_train_and_evaluate();
+  a_request_stops_every_rank();
+  signals_stop_the_job();
   calls_refuse_wrong_values();
 }

@@ -1,8 +1,9 @@
-# cmake -DLIBRARY=libweft.so -DHEADERS=<sdk/include/weft> -DCOMMAND_HEADER=command.h -DNM=... -DREADELF=... -P:
+# cmake -DLIBRARY=libweft.so -DHEADERS=<sdk/include/weft> -DPRIVATE_HEADERS=command.h,signals.h -DNM=... -DREADELF=... -P:
 # libweft exports the functions of its C headers and nothing else, and needs neither libtorch nor the engine.
 file(GLOB headers ${HEADERS}/*.h)
+string(REPLACE "," ";" private_headers "${PRIVATE_HEADERS}")
 set(text "")
-foreach(header IN LISTS headers ITEMS ${COMMAND_HEADER})
+foreach(header IN LISTS headers private_headers)
   file(READ ${header} part)
   string(APPEND text "${part}")
 endforeach()

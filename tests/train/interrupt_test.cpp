@@ -1,5 +1,6 @@
 // Killed ranks and stopped jobs in the middle of `weft train`.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <unistd.h>
@@ -100,6 +101,61 @@ TEST_F(Interrupt, SigtermAndSighupDoTheSame) {
     fs::remove_all(in("out"));
     fs::remove(in("m"));
   }
+}
+
+// The signal changes when the training ends, and nothing that it computes.
+TEST_F(Interrupt, AStoppedJobSavesTheBitsOfAJobOfAsManySteps) {
+  for (const Words& ranks : {Words{"--strategy", "none"}, Words{"-n", "2"}}) {
+    launch::Process process = start(ranks + Words{"--save", in("out")});
+    await_three_steps();
+    process.signal(SIGTERM);
+    ASSERT_TRUE(ends_soon(process));
+    ASSERT_EQ(process.finish().exit_code, 128 + SIGTERM);
+    auto state = nlohmann::json::parse(read_bytes(in("out/training_state/state.json")));
+    expect_success(train(
+        ranks + Words{"--steps", std::to_string(state.at("step").get<int64_t>()), "--save", in("whole")}));
+    auto whole = nlohmann::json::parse(read_bytes(in("whole/training_state/state.json")));
+    for (nlohmann::json* each : {&state, &whole}) each->erase("saved_at");
+    EXPECT_EQ(state, whole);
+    int compared = 0;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(in("out"))) {
+      const fs::path file = fs::relative(entry.path(), in("out"));
+      if (!entry.is_regular_file() || file.filename() == "state.json") continue;
+      EXPECT_TRUE(read_bytes(entry.path()) == read_bytes((in("whole") / file).string())) << file;
+      ++compared;
+    }
+    EXPECT_GE(compared, 5);
+    fs::remove_all(in("out"));
+    fs::remove_all(in("whole"));
+    steps_.rest();
+  }
+}
+
+// A handler on the stack of a thread that multiplies matrices would overwrite its data.
+TEST_F(Interrupt, NoThreadOfARankHasAHandlerForStopSignals) {
+  launch::Process process = start({"-n", "2", "--save", in("out"), "--workers", "2"});
+  await_three_steps();
+  for (const std::string rank : {"0", "1"}) {
+    const std::vector<pid_t> found = children_with(process.id(), "RANK=" + rank);
+    ASSERT_EQ(found.size(), 1u);
+    int threads = 0;
+    for (const fs::directory_entry& thread : fs::directory_iterator(fmt::format("/proc/{}/task", found[0]))) {
+      const std::string status = read_bytes(thread.path() / "status");
+      const auto set = [&status](const std::string& name) {
+        return std::stoull(status.substr(status.find(name) + name.size()), nullptr, 16);
+      };
+      if (status.empty()) continue;  // it has ended
+      for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+        EXPECT_NE(set("SigBlk:") >> (number - 1) & 1, 0u) << status;
+        EXPECT_EQ(set("SigCgt:") >> (number - 1) & 1, 0u) << status;
+      }
+      ++threads;
+    }
+    EXPECT_GE(threads, 4);
+  }
+  process.signal(SIGTERM);
+  ASSERT_TRUE(ends_soon(process));
+  EXPECT_EQ(process.finish().exit_code, 128 + SIGTERM);
 }
 
 // Whichever rank gets it, and whichever leaves first.

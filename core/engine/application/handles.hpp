@@ -30,6 +30,9 @@ struct weft_job {
   weft::Booster booster;
   weft::Job job;
 };
+struct weft_stop_signals {
+  weft::StopSignals signals;
+};
 
 namespace weft::application {
 

@@ -46,7 +46,9 @@ void fill(const StepResult& result, weft_step_result* out) {
                                  result.lr,
                                  result.seconds,
                                  result.tokens_per_second,
-                                 result.auxiliary_loss.value_or(0)};
+                                 result.auxiliary_loss.value_or(0),
+                                 result.stop ? 1U : 0U,
+                                 0};
   std::memcpy(out, &full, size);
 }
 
@@ -147,6 +149,26 @@ weft_application_table make_table() {
       require(job, "weft_job_train_step", "job");
       check_result(out, "weft_job_train_step");
       fill(job->job.train_step(batch_of(fields, num_fields, "weft_job_train_step")), out);
+    });
+  };
+  t.weft_job_request_stop = [](weft_job* job, weft_error* error) {
+    return guarded(error, [&] {
+      require(job, "weft_job_request_stop", "job");
+      job->job.request_stop();
+    });
+  };
+  t.weft_stop_signals_create = [](weft_job* job, weft_stop_signals** own, weft_error* error) {
+    return guarded(error, [&] {
+      require(job, "weft_stop_signals_create", "job");
+      require(own, "weft_stop_signals_create", "own");
+      *own = new weft_stop_signals{StopSignals(job->job)};
+    });
+  };
+  t.weft_stop_signals_agree = [](weft_stop_signals* signals, int32_t* number, weft_error* error) {
+    return guarded(error, [&] {
+      require(signals, "weft_stop_signals_agree", "signals");
+      require(number, "weft_stop_signals_agree", "number");
+      *number = signals->signals.agree(world()).signal;
     });
   };
   t.weft_job_evaluate = [](weft_job* job, const weft_field* fields, uint64_t num_fields, double* loss,

@@ -9,6 +9,7 @@
 #include "base/json.hpp"
 #include "base/options.hpp"
 #include "base/sha256.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "booster/adapter.hpp"
 #include "booster/booster_state.hpp"
@@ -26,6 +27,7 @@
 #include "error_sink.hpp"
 #include "host/launch/activity.hpp"
 #include "optim/optimizer_state.hpp"
+#include "parallel.hpp"
 #include "plugins.hpp"
 #include "schedule/text.hpp"
 #include "training/generators.hpp"
@@ -93,6 +95,16 @@ void check_data(const data::Loader& data, const Mesh& mesh) {
 
 }  // namespace
 
+namespace {
+
+// libtorch otherwise starts them in its first operation, where signals are as the application has them.
+void start_threads_of_operations() {
+  const BlockSignals in_new_threads;
+  kernels::parallel_for(0, kernels::parallel_parts(), 1, [](int64_t, int64_t) {});
+}
+
+}  // namespace
+
 Booster::Booster(BoosterOptions options, World world) : shared_(std::make_shared<Shared>()) {
   check_numbers(options, [](const std::string& option) { return "booster: " + option; });
   device::use(options.device, world.local_rank(), world.local_size());
@@ -101,6 +113,7 @@ Booster::Booster(BoosterOptions options, World world) : shared_(std::make_shared
   device::allow_tf32(options.allow_tf32);
   if (options.deterministic) device::make_deterministic();
   if (options.enable_cuda_graph) check_graphs_are_possible(options);
+  start_threads_of_operations();
   shared_->options = std::move(options);
   shared_->world = std::move(world);
 }

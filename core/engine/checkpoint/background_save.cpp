@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "log.hpp"
 
@@ -21,6 +22,7 @@ void BackgroundSave::start(const Communicator& ranks, std::function<void(const C
     std::iota(all.begin(), all.end(), 0u);
     ranks_ = ranks.subset(all);
   }
+  const BlockSignals in_new_threads;
   saving_ = std::async(std::launch::async, [write = std::move(write), ranks = ranks_] { write(ranks); });
 }
 

@@ -3,6 +3,8 @@
 #include <exception>
 #include <system_error>
 
+#include "base/signals.hpp"
+
 namespace weft::comm {
 
 DroppedWorks::~DroppedWorks() {
@@ -24,6 +26,7 @@ DroppedWorks::~DroppedWorks() {
 void DroppedWorks::add(c10::intrusive_ptr<c10d::Work> work) {
   const std::lock_guard lock(mutex_);
   works_.push_back(std::move(work));
+  const BlockSignals in_new_threads;
   try {
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {

@@ -10,6 +10,7 @@
 
 #include "base/duration.hpp"
 #include "base/environment.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "comm/staged_backend.hpp"
 #include "device/tensors.hpp"
@@ -78,6 +79,7 @@ std::shared_ptr<Communicator::Group> make_group(std::shared_ptr<Rendezvous> rend
   group->rendezvous = std::move(rendezvous);
   if (group->size() == 1) return group;
   const Rendezvous& meeting = *group->rendezvous;
+  const BlockSignals in_new_threads;
   leave_recorder_off();
   try {
     auto options = c10d::ProcessGroupGloo::Options::create(meeting.timeout);
@@ -155,6 +157,7 @@ Work Communicator::Group::issue(const std::string& operation, int64_t bytes,
     pending->traced->in_background = true;
   }
   const std::lock_guard lock(issuing);
+  const BlockSignals in_new_threads;  // and so that a write to a peer that has ended fails without SIGPIPE
   try {
     start(*pending);
   } catch (const std::exception& error) {

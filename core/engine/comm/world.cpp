@@ -9,11 +9,11 @@
 #include <thread>
 
 #include "base/environment.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "comm/group.hpp"
 #include "comm/job.hpp"
-#include "host/launch/rank_signals.hpp"
 #include "memory/heap.hpp"
 
 namespace weft {
@@ -76,8 +76,8 @@ World join(comm::Job job, std::chrono::milliseconds timeout) {
   if (timeout <= std::chrono::milliseconds::zero()) {
     fail(WEFT_INVALID_ARGUMENT, "launch: the timeout is {} ms, must be more than 0", timeout.count());
   }
-  prefer_errors_to_signals(job.rank, job.size);
   memory::keep_freed_memory();
+  const BlockSignals in_new_threads;
   std::shared_ptr<comm::Rendezvous> rendezvous;
   if (job.size > 1) rendezvous = comm::meet(job, timeout);
   std::vector<uint32_t> members(job.size);

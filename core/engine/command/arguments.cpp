@@ -17,8 +17,10 @@
 #include "booster/model_state.hpp"
 #include "booster/option_checks.hpp"
 #include "comm/agreement.hpp"
+#include "comm/job.hpp"
 #include "command/question_data.hpp"
 #include "command/text_data.hpp"
+#include "host/launch/rank_signals.hpp"
 #include "plugins.hpp"
 #include "weft/nn/sound_model.hpp"
 
@@ -113,6 +115,8 @@ World join_job(const char* verb, const json& arguments) {
   for (const auto& [key, value] : arguments.items())
     if (std::find(std::begin(kReadByEachRank), std::end(kReadByEachRank), key) == std::end(kReadByEachRank))
       facts[flag_of(key)] = value;
+  const comm::Job job = comm::job_from_environment();
+  prefer_errors_to_signals(job.rank, job.size);
   World world = launch_with_timeout(arguments);
   require_agreement(world.communicator(), facts);
   return world;

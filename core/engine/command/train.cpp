@@ -14,7 +14,6 @@
 #include "command/optimizer_flags.hpp"
 #include "command/progress.hpp"
 #include "command/step_metrics.hpp"
-#include "command/stop_signals.hpp"
 #include "command/time_table.hpp"
 #include "command/trace_file.hpp"
 #include "device/tensors.hpp"
@@ -23,6 +22,7 @@
 #include "trace/phases.hpp"
 #include "weft/nn/model.hpp"
 
+#include "weft/stop_signals.hpp"
 namespace weft::command {
 
 namespace fs = std::filesystem;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/signals.hpp"
+
 namespace weft::data {
 
 namespace {
@@ -9,6 +11,7 @@ constexpr int64_t kBatchesPerThread = 2;  // PyTorch's prefetch_factor
 }
 
 Prefetcher::Prefetcher(int64_t num_threads) : depth_(kBatchesPerThread * num_threads) {
+  const BlockSignals in_new_threads;
   for (int64_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { run(); });
 }
 

@@ -9,6 +9,7 @@
 #include <future>
 #include <thread>
 
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "data/random.hpp"
 #include "data/shared_checks.hpp"
@@ -43,6 +44,7 @@ void on_threads(size_t count, int64_t threads, const std::function<void(size_t)>
   const size_t wanted = threads > 0 ? static_cast<size_t>(threads) : std::thread::hardware_concurrency();
   std::atomic<size_t> next = 0;
   std::vector<std::future<void>> running;
+  const BlockSignals in_new_threads;
   for (size_t i = 0; i < std::clamp<size_t>(wanted, 1, std::max<size_t>(count, 1)); ++i)
     running.push_back(std::async(std::launch::async, [&] {
       for (size_t at = next++; at < count; at = next++) action(at);

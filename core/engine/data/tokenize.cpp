@@ -11,6 +11,7 @@
 
 #include "base/environment.hpp"
 #include "base/sha256.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "data/cache_lock.hpp"
 
@@ -125,6 +126,7 @@ class Tokenization {
 
   void add_file(size_t index, TokenCacheWriter& writer) {
     const auto file = std::make_shared<const MappedFile>(files_.path(index));
+    const BlockSignals in_new_threads;
     auto digest = std::async(std::launch::async, [file] {
       Sha256 sum;
       sum.update(file->bytes().data(), file->bytes().size());

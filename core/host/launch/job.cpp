@@ -13,12 +13,12 @@
 
 #include "base/environment.hpp"
 #include "base/host_name.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "host/launch/inherited.hpp"
 #include "host/launch/job_processes.hpp"
 #include "host/launch/keeper.hpp"
 #include "host/launch/master_port.hpp"
-#include "host/launch/rank_signals.hpp"
 
 namespace weft::launch {
 namespace {
@@ -29,9 +29,9 @@ constexpr auto kJudgement = 500ms;
 constexpr auto kEndingTime = 3s;    // from SIGTERM to SIGKILL, after a failure
 constexpr auto kKillingTime = 4s;   // from SIGKILL to giving up; ends within the promised 10 s
 constexpr auto kGroupLook = 200ms;  // while only processes that a shell started are left
-constexpr auto kDoubled = 100ms;    // timeout(1) signals a process and its group, which counts once
+constexpr auto kDoubled = std::chrono::milliseconds(kDoubledSignalMs);
 
-constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr int kEndingSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 constexpr int kPassedSignals[] = {SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
 
 template <typename Numbers>
@@ -47,7 +47,7 @@ class BlockedSignals {
   BlockedSignals() {
     sigemptyset(&set_);
     sigaddset(&set_, SIGCHLD);
-    for (const int number : kStopSignals)
+    for (const int number : kEndingSignals)
       if (!is_ignored(number)) sigaddset(&set_, number);
     for (const int number : kPassedSignals)
       if (!is_ignored(number)) sigaddset(&set_, number);
@@ -207,7 +207,7 @@ void Job::on_signal(const signalfd_siginfo& signal) {
     told_ = true;
     return kill_all();
   }
-  if (contains(kStopSignals, number)) {
+  if (contains(kEndingSignals, number)) {
     // After a failure the ranks are being ended, or will be, and the failure decides the exit code.
     if (phase_ == Phase::kJudging || phase_ > Phase::kStopping) return;
     stop_signals_.insert(number);

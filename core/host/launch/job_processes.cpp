@@ -11,9 +11,9 @@
 #include <chrono>
 #include <thread>
 
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "host/launch/descriptor.hpp"
-#include "host/launch/rank_signals.hpp"
 
 namespace weft::launch {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "base/duration.hpp"
 #include "base/rank_failure.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "host/launch/job.hpp"
 #include "host/launch/job_processes.hpp"
-#include "host/launch/rank_signals.hpp"
 
 namespace weft::launch {
 namespace {

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/text.hpp"
 #include "host/launch/failure_report.hpp"
 
 namespace weft {
@@ -118,14 +117,8 @@ void on_bus_error(int number, siginfo_t* info, void*) {
 
 }  // namespace
 
-std::string signal_name(int number) {
-  const char* name = sigabbrev_np(number);
-  return name != nullptr ? std::string("SIG") + name : fmt::format("signal {}", number);
-}
-
-bool is_ignored(int number) {
-  struct sigaction action {};
-  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+void prepare_stop_reports(int rank) {
+  launch::prepare_signal_reports(rank);
 }
 
 void report_stop_signal(int signal, pid_t sender) noexcept {

@@ -4,8 +4,6 @@
 
 #include <sys/types.h>
 
-#include <string>
-
 namespace weft {
 
 // From now on, unless the program has a handler of its own or ignores the signal:
@@ -15,15 +13,12 @@ namespace weft {
 // became shorter, or its disk failed.
 void prefer_errors_to_signals(int rank, int world_size);
 
-// Tells the launcher, if there is one, that this rank got `signal` from process `sender` and is going to
-// stop. For signal handlers; needs prefer_errors_to_signals() before.
+// Finds the launcher, if there is one, for report_stop_signal(). prefer_errors_to_signals() does it, too.
+void prepare_stop_reports(int rank);
+
+// Tells the launcher that this rank got `signal` from process `sender` and is going to stop. For signal
+// handlers.
 void report_stop_signal(int signal, pid_t sender) noexcept;
-
-// Returns the name of a signal: "SIGKILL".
-std::string signal_name(int number);
-
-// Returns true if this process ignores the signal, as under nohup.
-bool is_ignored(int number);
 
 // Ignores SIGPIPE unless the program has a handler, so that it continues when nobody reads its output.
 void ignore_broken_pipes();

@@ -15,5 +15,6 @@
 #include "weft/shard_former.hpp"
 #include "weft/state.hpp"
 #include "weft/step_log.hpp"
+#include "weft/stop_signals.hpp"
 #include "weft/tokenizer.hpp"
 #include "weft/world.hpp"

@@ -132,8 +132,8 @@ inline constexpr std::chrono::milliseconds kDefaultTimeout{30 * 60 * 1000};
 // Joins the job that torchrun, SLURM, Open MPI or `weft run` describes in the environment; without one the
 // job has one rank. The second form takes the ranks as arguments. Call it once per process. Blocks until all
 // ranks have joined, and prints on stderr after 10 s which are missing; throws UNAVAILABLE naming them after
-// `timeout`, which also applies to every collective. Ignores SIGXFSZ and, with several ranks, SIGPIPE: the
-// write fails then. On SIGBUS reports the truncated file and exits with 1. A handler of the program stays.
+// `timeout`, which also applies to every collective. Leaves the handlers and masks of the program alone; in
+// the threads that it starts, libtorch's included, all signals but those of faults are blocked.
 //
 // With several ranks, divides the cores of the host among its ranks unless OMP_NUM_THREADS is set. Ranks use
 // the loopback device if the master is local, otherwise the interface that routes to it; GLOO_SOCKET_IFNAME

@@ -95,6 +95,8 @@ typedef struct weft_step_result {
   double seconds;
   double tokens_per_second; /* over all ranks */
   double auxiliary_loss;    /* the part of `loss` that layers added; 0 if no layer did */
+  uint32_t stop;            /* 1: a rank asked to stop (weft_stop_signals, weft_job_request_stop) */
+  uint32_t reserved;
 } weft_step_result;
 
 /* Trains on the next batch of the job's data (collective). Returns OUT_OF_RANGE once at the end of each
@@ -103,6 +105,23 @@ WEFT_EXPORT weft_status weft_job_next(weft_job* job, weft_step_result* out, weft
 /* Trains on this rank's part of a batch (collective). */
 WEFT_EXPORT weft_status weft_job_train_step(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                             weft_step_result* out, weft_error* error);
+/* Asks every rank to stop: the result of the next step has `stop` set on all of them. Any thread, but not in
+ * a signal handler. */
+WEFT_EXPORT weft_status weft_job_request_stop(weft_job* job, weft_error* error);
+
+/* SIGINT, SIGTERM and SIGHUP stop the job: the result of the current step has `stop` set on every rank, so
+ * that the program can save. From the creation to the destruction of the object, both in the thread that
+ * trains. A second SIGINT or SIGTERM ends the process; ignored signals stay ignored. Sets handlers with
+ * SA_ONSTACK, and gives the thread an alternate stack unless it has one; weft/stop_signals.hpp says more. One
+ * at a time. */
+typedef struct weft_stop_signals weft_stop_signals;
+WEFT_EXPORT weft_status weft_stop_signals_create(weft_job* job, weft_stop_signals** own, weft_error* error);
+/* Sets `*number` to the signal that stopped the job, the same on every rank: ranks end with exit code 128 +
+ * `*number`. SIGINT stands for weft_job_request_stop (collective). */
+WEFT_EXPORT weft_status weft_stop_signals_agree(weft_stop_signals* signals, int32_t* number,
+                                                weft_error* error);
+WEFT_EXPORT void weft_stop_signals_destroy(weft_stop_signals* signals);
+
 /* Computes the loss of a batch over all ranks, without training; `batch` is this rank's part (collective). */
 WEFT_EXPORT weft_status weft_job_evaluate(weft_job* job, const weft_field* batch, uint64_t num_fields,
                                           double* loss, weft_error* error);
