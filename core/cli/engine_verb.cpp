@@ -176,13 +176,20 @@ EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
                  "Seed of initial values, dropout, shuffling, masking and sampling; default 42");
 }
 
-EngineVerb& EngineVerb::ranks_flag() {
+EngineVerb& EngineVerb::ranks_flag(bool saves) {
   add_integer(
       *app_, "-n,--nproc-per-node",
       "Number of ranks to start on this host; default 1. Omit it under weft run, torchrun, srun and mpirun",
       [launch = launch_](int64_t ranks) { launch->num_ranks = static_cast<int>(ranks); }, kRanksPerHost);
-  add_real(*app_, "--grace", "With -n: seconds for the ranks to stop after a signal; default 300",
-           [launch = launch_](double seconds) { launch->grace = milliseconds("--grace", seconds); });
+  add_real(*app_, "--grace",
+           saves ? "Seconds that the job has to stop and save after a signal. With -n the ranks are killed "
+                   "then; default 300. Saves that take longer, by default longer than 30 s, are warned of"
+                 : "With -n: seconds for the ranks to stop after a signal; default 300",
+           [launch = launch_, arguments = arguments_, saves](double seconds) {
+             launch->grace = milliseconds("--grace", seconds);
+             launch->grace_is_of_launcher = !saves;
+             if (saves) (*arguments)["grace"] = seconds;
+           });
   add_real(*app_, "--timeout",
            "Seconds to wait for other ranks, at the start and in every collective; default 1800",
            [arguments = arguments_](double seconds) {
@@ -195,16 +202,18 @@ EngineVerb& EngineVerb::ranks_flag() {
 void EngineVerb::perform() {
   with_usage_errors([&] {
     const Launch& asked = *launch_;
-    if (asked.grace && !asked.num_ranks)
+    if (asked.grace_is_of_launcher && !asked.num_ranks)
       fail(WEFT_INVALID_ARGUMENT,
            "--grace is for the ranks that -n starts, but -n is not given; other launchers have a grace of "
            "their own");
     // One rank needs a launcher only to be given a grace.
-    if (launch::must_launch(asked.num_ranks) || (asked.grace && !launch::is_launched_by_itself())) {
+    if (launch::must_launch(asked.num_ranks) ||
+        (asked.grace && asked.num_ranks && !launch::is_launched_by_itself())) {
       launch::RunOptions options;
       options.num_ranks = *asked.num_ranks;
       options.verb = name_;
       if (asked.grace) options.grace = *asked.grace;
+      weft_signals_end();  // the launcher takes them itself
       throw Exit{launch::run_self(options)};
     }
   });
@@ -213,7 +222,6 @@ void EngineVerb::perform() {
 
 std::chrono::milliseconds milliseconds(const char* flag, double seconds) {
   return with_usage_errors([&] { return milliseconds_of(flag, seconds); });
-      weft_signals_end();  // the launcher takes them itself
 }
 
 void perform_in_engine(const std::string& verb, const nlohmann::json& arguments) {

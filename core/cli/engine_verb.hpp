@@ -70,8 +70,9 @@ class EngineVerb {
   // Adds --strategy, -o, --booster, --precision, --mixed-precision and --seed. `without` describes the
   // default of --strategy.
   EngineVerb& strategy_flags(const std::string& without);
-  // Adds -n, which runs the verb on several ranks, --grace and --timeout.
-  EngineVerb& ranks_flag();
+  // Adds -n, which runs the verb on several ranks, --grace and --timeout. A verb that `saves` has a use for
+  // --grace under every launcher.
+  EngineVerb& ranks_flag(bool saves = false);
 
  private:
   void perform();
@@ -87,6 +88,7 @@ class EngineVerb {
   struct Launch {
     std::optional<int> num_ranks;
     std::optional<std::chrono::milliseconds> grace;
+    bool grace_is_of_launcher = false;  // it needs -n
   };
   std::shared_ptr<Launch> launch_ = std::make_shared<Launch>();
 };

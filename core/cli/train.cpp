@@ -18,7 +18,7 @@ void add_train(CLI::App& application) {
             "default: on whole images")
       .objective_flags()
       .strategy_flags("the default plugin")
-      .ranks_flag()
+      .ranks_flag(/*saves=*/true)
       .integer("--batch-size", "batch_size", "Samples per step, over all data-parallel ranks; default 8")
       .integer("--micro-batch-size", "micro_batch_size",
                "Samples in a micro-batch of pipeline stages, as -o microbatch_size=N; default: as many "

@@ -374,8 +374,8 @@ TEST_F(Fault, OfMemory) {
 
 TEST_F(Fault, OfTimes) {
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--grace", "0"}), kUsage, {"--grace is 0 s"}));
-  EXPECT_TRUE(
-      refuses(train({"--steps", "1", "--grace", "5"}), kUsage, {"--grace is for the ranks that -n starts"}));
+  EXPECT_TRUE(refuses({"evaluate", "--model", config_, "--data", data_, "--grace", "5"}, kUsage,
+                      {"--grace is for the ranks that -n starts"}));
   for (const char* time : {"-1", "1e9"})
     EXPECT_TRUE(refuses(train({"--steps", "1", "--timeout", time}), kUsage,
                         {"--timeout is ", " s, but must be more than 0 and at most a year"}));

@@ -158,6 +158,22 @@ TEST_F(Interrupt, NoThreadOfARankHasAHandlerForStopSignals) {
   EXPECT_EQ(process.finish().exit_code, 128 + SIGTERM);
 }
 
+TEST_F(Interrupt, WarnsOfASaveThatTakesLongerThanTheJobHas) {
+  const auto with = [&](const Words& more) {
+    return expect_success(train(Words{"--steps", "3", "--save-every", "1", "--save", in("out")} + more))
+        .error;
+  };
+  const Words one{"--strategy", "none"};
+  EXPECT_THAT(with(one), testing::Not(HasSubstr("warning")));
+  for (const Words& more : {one, Words{"-n", "2"}, one + Words{"--save-async"}}) {
+    const std::string warned = with(more + Words{"--grace", "0.001"});
+    const size_t first = warned.find("warning: the last save took ");
+    ASSERT_NE(first, std::string::npos) << warned;
+    EXPECT_THAT(warned, HasSubstr("0.001 s between SIGTERM and SIGKILL"));
+    EXPECT_EQ(warned.find("warning: ", first + 1), std::string::npos) << warned;  // once
+  }
+}
+
 // Whichever rank gets it, and whichever leaves first.
 TEST_F(Interrupt, SigtermToOneRankStopsTheJobAndIsNamed) {
   for (const std::string rank : {"0", "1"}) {

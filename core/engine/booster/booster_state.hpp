@@ -1,6 +1,8 @@
 // The private state of a Booster.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 
 #include "booster/host_options.hpp"
@@ -30,6 +32,7 @@ struct Booster::Shared {
 
   // Runs `write` now, or in the background. Collective; throws on every rank alike.
   void save(bool background, std::function<void(const Communicator& ranks)> write);
+  std::atomic<std::chrono::nanoseconds> last_save_time = std::chrono::nanoseconds::zero();
   checkpoint::BackgroundSave background_save;
 
  private:

@@ -5,6 +5,7 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/sha256.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "booster/booster_state.hpp"
 #include "booster/model_snapshot.hpp"
@@ -49,8 +50,18 @@ void require_same_content(const Communicator& ranks, const std::string& what, co
 }  // namespace
 
 void Booster::Shared::save(bool background, std::function<void(const Communicator&)> write) {
-  if (!background) return write(world.communicator());
-  background_save.start(world.communicator(), std::move(write));
+  auto timed = [this, write = std::move(write)](const Communicator& ranks) {
+    const auto begin = std::chrono::steady_clock::now();
+    write(ranks);
+    last_save_time = std::chrono::steady_clock::now() - begin;
+  };
+  if (background) return background_save.start(world.communicator(), std::move(timed));
+  const BlockSignals failed_writes(SIGXFSZ);  // beyond the limit of file sizes a write fails with EFBIG
+  timed(world.communicator());
+}
+
+std::chrono::nanoseconds Booster::last_save_time() const {
+  return shared_->last_save_time;
 }
 
 void Booster::finish_saving() {

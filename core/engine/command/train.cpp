@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/duration.hpp"
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
 #include "booster/model_state.hpp"
@@ -21,8 +22,8 @@
 #include "memory/counting_allocator.hpp"
 #include "trace/phases.hpp"
 #include "weft/nn/model.hpp"
-
 #include "weft/stop_signals.hpp"
+
 namespace weft::command {
 
 namespace fs = std::filesystem;
@@ -177,9 +178,35 @@ std::string rank_name(const Bindings& bindings) {
   return fmt::format("{}, stage {}", rank, bindings.mesh().place(Mesh::stages()).rank);
 }
 
+// Warns once of saves that take longer than a job has between the signals that ask it to stop and kill it.
+class SaveTimeWarning {
+ public:
+  explicit SaveTimeWarning(const json& arguments)
+      : grace_(given(arguments, "grace") ? milliseconds_of("--grace", real(arguments, "grace", 0))
+                                         : kUsualGrace),
+        is_given_(given(arguments, "grace")) {}
+
+  void look_at(const Booster& booster) {
+    const std::chrono::nanoseconds took = booster.last_save_time();
+    if (told_ || took <= grace_) return;
+    told_ = true;
+    booster.world().print_on_master(fmt::format(
+        "warning: the last save took {}, but the job {} only {} between SIGTERM and SIGKILL; leave it more "
+        "time, or the checkpoint at the end may be lost ({})",
+        seconds_text(took), is_given_ ? "has" : "may have", seconds_text(grace_),
+        is_given_ ? "--grace" : "--grace SECONDS tells how much there is"));
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kUsualGrace{30'000};  // of SLURM and Kubernetes
+
+  std::chrono::milliseconds grace_;
+  bool is_given_, told_ = false;
+};
+
 // Trains until the last step or a signal. Returns true if it was a signal.
-bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, StepMetrics& metrics,
-               TimeTable& times) {
+bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, SaveTimeWarning& warning,
+               StepMetrics& metrics, TimeTable& times) {
   Progress progress(job.optimizer.steps(), total, booster.world().is_master());
   Batch batch;
   int64_t skipped = 0;
@@ -196,6 +223,7 @@ bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, 
       const trace::InPhase saving(trace::Phase::kSaving);
       const trace::Span span([] { return trace::begin("save", "checkpoint"); });
       booster.save_training(job, save.step_folder(step), {.background = save.background});
+      warning.look_at(booster);
     }
   }
   return false;
@@ -250,8 +278,9 @@ int train(const json& arguments) {
   times.begin();
   const StopSignals signals(job);
   std::optional<StopSignals::Stop> stop;
-  if (run_steps(booster, job, total, save, metrics, times)) {
-    stop = StopSignals::agree(world);
+  SaveTimeWarning save_time(arguments);
+  if (run_steps(booster, job, total, save, save_time, metrics, times)) {
+    stop = signals.agree(world);
     world.print_on_master(
         fmt::format("stopped after step {} of {} ({})", job.optimizer.steps(), total, stop->text));
   }
@@ -259,6 +288,7 @@ int train(const json& arguments) {
   if (!save.folder.empty()) {
     const trace::InPhase saving(trace::Phase::kSaving);
     booster.save_training(job, save.folder);
+    save_time.look_at(booster);
     world.print_on_master(fmt::format("saved {}", save.folder));
   }
   times.print(model.shared().bindings());

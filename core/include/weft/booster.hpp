@@ -1,6 +1,7 @@
 // Booster: trains a model under a strategy that is found by name at run time.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -171,6 +172,9 @@ class Booster {
   void load_training(Job& job, const std::string& folder);
   // Waits for a save in the background and throws what failed there.
   void finish_saving();
+  // Returns how long the last save that has ended took on this rank, 0 before the first one: so long, after
+  // the end of its current step, must a job be left that is stopped by a signal.
+  std::chrono::nanoseconds last_save_time() const;
 
  private:
   struct Shared;
