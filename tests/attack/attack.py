@@ -31,18 +31,19 @@ import jobs
 import mutate
 import plugins
 import process
+import signals
 import verdict
 import words
 from bench import Bench
 from case import Case
 
 KINDS = {"kill": jobs.run_kill, "resume": jobs.run_resume, "checkpoint": checkpoints.run, "config": configurations.run,
-         "plugin": plugins.run, "words": words.run}
-TURNS = ["words", "checkpoint", "config", "plugin", "words", "checkpoint", "kill", "config", "words", "plugin",
-         "checkpoint", "resume"]
+         "plugin": plugins.run, "words": words.run, "signals": signals.run}
+TURNS = ["words", "checkpoint", "config", "plugin", "words", "signals", "checkpoint", "kill", "config", "words",
+         "plugin", "checkpoint", "resume"]
 
 
-EXPECTED_SECONDS = {"kill": 15.0, "resume": 40.0}  # of the first case of a kind; later ones use its measured time
+EXPECTED_SECONDS = {"kill": 15.0, "resume": 40.0, "signals": 15.0}  # of the first case of a kind; later ones use its measured time
 USUAL_SECONDS = 8.0  # of the first case of any other kind
 
 
