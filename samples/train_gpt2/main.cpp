@@ -25,14 +25,17 @@ int main(int argc, char** argv) try {
   auto data = booster.prepare_dataloader(weft::data::text(argv[2], 64), /*batch_size=*/4, /*shuffle=*/true);
   auto job = booster.boost(model, optimizer, {}, data, schedule);  // {}: the model's own loss
 
-  while (optimizer.steps() < total_steps)
+  const weft::StopSignals signals(job);  // Ctrl-C, SIGTERM and SIGHUP end the training after the current step
+  bool stop = false;
+  while (!stop && optimizer.steps() < total_steps)
     for (const weft::Batch& batch : job.data) {
       const weft::StepResult step = job.train_step(batch);  // forward, backward, communication and update
       world.print_on_master("step " + std::to_string(step.index) + " loss " + std::to_string(step.loss));
-      if (optimizer.steps() == total_steps) break;
+      stop = step.stop;
+      if (stop || optimizer.steps() == total_steps) break;
     }
   booster.save_model(job.model, argv[3], {.shard = true});  // opens in transformers
-  return 0;
+  return stop ? 128 + signals.agree(world).signal : 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "train_gpt2: %s\n", error.what());
   return 1;

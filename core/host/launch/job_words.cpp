@@ -47,8 +47,10 @@ const char* advice(int signal) {
       return "the limit of processor time was reached: raise `ulimit -t`";
     case SIGPIPE:
       return "it wrote to a pipe that nobody reads any more";
-    case SIGSEGV:
     case SIGBUS:
+      return "a file that it had mapped became shorter, or its disk is full or failed; or the program "
+             "crashed";
+    case SIGSEGV:
     case SIGILL:
     case SIGFPE:
     case SIGABRT:
