@@ -5,6 +5,8 @@
 #include <boost/dll/shared_library.hpp>
 #include <deque>
 #include <mutex>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace weft::host {
@@ -22,12 +24,24 @@ const shared_library& keep(shared_library library) {
   return kept.emplace_back(std::move(library));
 }
 
+// Returns what the dynamic linker said, from Boost's text around it: "boost::dll::shared_library::load()
+// failed (dlerror system message: TEXT): Bad file descriptor".
+std::string text_of_dlerror(std::string text) {
+  constexpr std::string_view kBefore = "dlerror system message: ";
+  const size_t begin = text.find(kBefore), end = text.rfind("): ");
+  if (begin == std::string::npos || end == std::string::npos || end < begin) return text;
+  return text.substr(begin + kBefore.size(), end - begin - kBefore.size());
+}
+
 }  // namespace
 
-DynamicLibrary::DynamicLibrary(const std::filesystem::path& path)
+DynamicLibrary::DynamicLibrary(const std::filesystem::path& path) try
     // Uses the constructor that throws, because only its exception has the text of dlerror.
     : library_(
-          &keep(shared_library(path, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local))) {}
+          &keep(shared_library(path, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local))) {
+} catch (const std::exception& error) {
+  throw std::runtime_error(text_of_dlerror(error.what()));
+}
 
 void* DynamicLibrary::find(const std::string& symbol) const {
   const auto* library = static_cast<const shared_library*>(library_);

@@ -81,8 +81,7 @@ std::optional<MixedPrecision> mixed_precision(const BoosterOptions& booster) {
   given.erase("name");
   if (result.name == "fp8")
     fail(WEFT_UNIMPLEMENTED,
-         "mixed_precision \"fp8\" needs matrix products in 8 bits, which libtorch has for GPUs alone; use "
-         "bf16");
+         "mixed_precision \"fp8\" needs matrix products in 8 bits, which Weft does not have; use bf16");
   if (result.name == "fp16_apex")
     fail(WEFT_UNIMPLEMENTED,
          "mixed_precision \"fp16_apex\" is NVIDIA Apex's, a Python package; use fp16 (autocast) or "
