@@ -48,11 +48,13 @@ uint32_t AddedTokens::Tree::child(uint32_t node, char byte) const {
   return 0;
 }
 
-std::optional<std::pair<size_t, size_t>> AddedTokens::Tree::find(std::string_view text, size_t at) const {
+std::optional<std::pair<size_t, size_t>> AddedTokens::Tree::find(std::string_view text, size_t at,
+                                                                 Work work) const {
   if (!begins_[static_cast<unsigned char>(text[at])]) return std::nullopt;
   std::optional<std::pair<size_t, size_t>> longest;
   uint32_t node = 0;
   for (size_t i = at; i < text.size(); ++i) {
+    work.step(1 + nodes_[node].children.size() / 8);
     node = child(node, text[i]);
     if (node == 0) break;
     if (nodes_[node].token) longest = {*nodes_[node].token, i + 1 - at};
@@ -71,6 +73,9 @@ void AddedTokens::add(const AddedToken& token, const TokenTable& model) {
 }
 
 void AddedTokens::close(const Normalizer* normalizer) {
+  size_t bytes = 0;
+  for (const auto& [token, id] : list_) bytes += token.content.size();
+  Limits limits(bytes);
   for (size_t i = 0; i < list_.size(); ++i) {
     const AddedToken& token = list_[i].token;
     if (!token.in_text) continue;
@@ -78,7 +83,8 @@ void AddedTokens::close(const Normalizer* normalizer) {
       raw_.add(token.content, i);
       continue;
     }
-    const std::string content = normalizer ? normalizer->normalize(token.content) : token.content;
+    const std::string content = normalizer ? normalizer->normalize(token.content, limits) : token.content;
+    limits.use_room(content.size());
     if (!content.empty()) normalized_.add(content, i);
   }
 }
@@ -94,8 +100,8 @@ bool word_begins(std::string_view text) {
   return !text.empty() && is_word(next_code_point(text, at));
 }
 
-size_t without_space_before(std::string_view text, size_t end) {
-  while (end > 0) {
+size_t without_space_before(std::string_view text, size_t least, size_t end) {
+  while (end > least) {
     size_t at = end;
     if (!is_white_space(previous_code_point(text, at))) break;
     end = at;
@@ -113,12 +119,13 @@ size_t behind_space(std::string_view text, size_t begin) {
 
 }  // namespace
 
-std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, Text kind) const {
+std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, Text kind, Work work) const {
   const Tree& tree = kind == Text::kRaw ? raw_ : normalized_;
   std::vector<Part> parts;
   size_t done = 0;
+  size_t space_begin = 1, space_end = 0;  // the space behind an earlier token
   for (size_t at = 0; at < text.size();) {
-    const auto found = tree.find(text, at);
+    const auto found = tree.find(text, at, work);
     if (!found) {
       ++at;
       continue;
@@ -127,8 +134,15 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, Text ki
     size_t begin = at, end = at + found->second;
     at = end;
     if (token.single_word && (word_ends(text.substr(0, begin)) || word_begins(text.substr(end)))) continue;
-    if (token.left_strip) begin = std::max(without_space_before(text, begin), done);
-    if (token.right_strip) end = behind_space(text, end);
+    if (token.left_strip) begin = std::max(without_space_before(text, done, begin), done);
+    if (token.right_strip) {
+      // Tokens of spaces may follow each other in the same space.
+      if (end < space_begin || end > space_end) {
+        space_begin = end;
+        space_end = behind_space(text, end);
+      }
+      end = space_end;
+    }
     if (done < begin) parts.push_back({std::nullopt, done, begin});
     parts.push_back({id, begin, end});
     done = end;

@@ -47,7 +47,7 @@ class AddedTokens {
   enum class Text : uint8_t { kRaw, kNormalized };
   // Cuts a text at the tokens that are looked for in this kind of it; of several the leftmost, and the
   // longest.
-  std::vector<Part> split(std::string_view text, Text kind) const;
+  std::vector<Part> split(std::string_view text, Text kind, Work work) const;
 
   const TokenTable& tokens() const { return tokens_; }
   bool is_special(const std::string& content) const { return special_.count(content) > 0; }
@@ -60,7 +60,7 @@ class AddedTokens {
    public:
     void add(std::string_view content, size_t token);
     // Returns the longest token that begins at `at` and its size.
-    std::optional<std::pair<size_t, size_t>> find(std::string_view text, size_t at) const;
+    std::optional<std::pair<size_t, size_t>> find(std::string_view text, size_t at, Work work) const;
 
    private:
     struct Node {

@@ -19,7 +19,7 @@ class BytePairs : public Model {
  public:
   explicit BytePairs(const JsonPart& part);
 
-  void encode(std::string_view piece, std::vector<int64_t>& ids) const override;
+  void encode(std::string_view piece, std::vector<int64_t>& ids, Limits& limits) const override;
   const TokenTable& tokens() const override { return tokens_; }
 
  private:
@@ -41,12 +41,16 @@ class BytePairs : public Model {
   mutable WordCache cache_;
 };
 
+// Each character of a word can have one, and each of their bytes can become a token.
+constexpr size_t kLongestAffix = 32;
+
 int32_t id_or_none(const TokenTable& tokens, std::string_view token) {
   return static_cast<int32_t>(tokens.find(token).value_or(-1));
 }
 
 BytePairs::BytePairs(const JsonPart& part)
-    : prefix_(part.text("continuing_subword_prefix", "")),
+    : Model(part.rule()),
+      prefix_(part.text("continuing_subword_prefix", "")),
       suffix_(part.text("end_of_word_suffix", "")),
       byte_fallback_(part.flag("byte_fallback", false)),
       fuse_unknown_(part.flag("fuse_unk", false)),
@@ -56,6 +60,9 @@ BytePairs::BytePairs(const JsonPart& part)
   if (dropout && *dropout != 0)
     fail(WEFT_UNIMPLEMENTED, "{}: \"dropout\" is {}: Weft has no random tokens; set it to null", source_,
          dropout->dump());
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
+    if (part.text(key, "").size() > kLongestAffix)
+      part.wrong(key, fmt::format("a text of at most {} bytes", kLongestAffix));
   read_vocabulary(part);
   read_merges(part);
   const std::string unknown = part.text("unk_token", "");
@@ -173,7 +180,7 @@ std::vector<uint32_t> BytePairs::symbols_of(std::string_view piece) const {
   return symbols;
 }
 
-void BytePairs::encode(std::string_view piece, std::vector<int64_t>& ids) const {
+void BytePairs::encode(std::string_view piece, std::vector<int64_t>& ids, Limits&) const {
   if (ignore_merges_) {
     if (const auto id = tokens_.find(piece)) {
       ids.push_back(*id);

@@ -32,20 +32,21 @@ uint32_t offset(uint32_t unit) {
 }
 
 // Calls `take` with the values and sizes of the keys that `text` begins with, the shortest first, until it
-// returns false.
+// returns false. Returns how many bytes it has looked at.
 template <typename Take>
-void for_each_prefix(const std::vector<uint32_t>& units, std::string_view text, const Take& take) {
-  if (units.empty()) return;
-  size_t node = offset(units[0]);
-  for (size_t i = 0; i < text.size(); ++i) {
+size_t for_each_prefix(const std::vector<uint32_t>& units, std::string_view text, const Take& take) {
+  if (units.empty()) return 0;
+  size_t node = offset(units[0]), i = 0;
+  for (; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte == 0) break;
     node ^= byte;
     if (node >= units.size() || label(units[node]) != byte) break;
     const uint32_t unit = units[node];
     node ^= offset(unit);
-    if (has_leaf(unit) && node < units.size() && !take(value(units[node]), i + 1)) return;
+    if (has_leaf(unit) && node < units.size() && !take(value(units[node]), i + 1)) break;
   }
+  return i;
 }
 
 }  // namespace
@@ -64,35 +65,41 @@ Charsmap::Charsmap(std::string_view bytes, const std::string& source) {
          source);
 }
 
-std::optional<std::string_view> Charsmap::text_at(uint32_t begin) const {
-  if (begin > texts_.size()) return std::nullopt;
-  // Into a character.
-  if (begin < texts_.size() && (static_cast<unsigned char>(texts_[begin]) & 0xC0) == 0x80)
-    return std::nullopt;
+bool Charsmap::may_begin(uint32_t begin) const {
+  const auto is_within_character = [&] { return (static_cast<unsigned char>(texts_[begin]) & 0xC0) == 0x80; };
+  return begin < texts_.size() ? !is_within_character() : begin == texts_.size();
+}
+
+std::string_view Charsmap::text_at(uint32_t begin) const {
   const std::string_view rest = std::string_view(texts_).substr(begin);
   return rest.substr(0, rest.find('\0'));
 }
 
 bool Charsmap::replace(std::string_view part, std::string& out) const {
-  std::optional<std::string_view> found;
+  std::optional<uint32_t> found;
   for_each_prefix(units_, part, [&](uint32_t begin, size_t) {
-    found = text_at(begin);
+    if (may_begin(begin)) found = begin;
     return false;
   });
-  if (found) out += *found;
+  if (found) out += text_at(*found);
   return found.has_value();
 }
 
-std::optional<Charsmap::Found> Charsmap::longest(std::string_view text) const {
-  std::optional<Found> longest;
-  for_each_prefix(units_, text, [&](uint32_t begin, size_t size) {
-    if (const auto found = text_at(begin)) longest = {size, *found};
+std::optional<Charsmap::Found> Charsmap::longest(std::string_view text, Work work) const {
+  size_t longest = 0;
+  uint32_t place = 0;
+  work.step(for_each_prefix(units_, text, [&](uint32_t begin, size_t size) {
+    if (may_begin(begin)) {
+      longest = size;
+      place = begin;
+    }
     return true;
-  });
-  return longest;
+  }));
+  if (longest == 0) return std::nullopt;
+  return Found{longest, text_at(place)};
 }
 
-std::string Charsmap::apply(std::string_view text) const {
+std::string Charsmap::apply(std::string_view text, Work work) const {
   constexpr size_t kLongestCluster = 5;
   std::string result;
   result.reserve(text.size());
@@ -107,6 +114,7 @@ std::string Charsmap::apply(std::string_view text) const {
         if (!replace(character, result)) result += character;
       }
     begin = end;
+    work.require_room(result.size());
   }
   return result;
 }

@@ -23,38 +23,40 @@ void CodePointSet::add(const CodePointSet& other) {
   sets_.push_back(other);
 }
 
-bool CodePointSet::has_item(char32_t point) const {
+bool CodePointSet::has_item(Points points) const {
   return std::any_of(items_.begin(), items_.end(), [&](const Item& item) {
-    bool in = false;
-    switch (item.kind) {
-      case Item::Kind::kRange:
-        in = item.first <= point && point <= item.last;
-        break;
-      case Item::Kind::kCategories:
-        in = is_in(point, item.index);
-        break;
-      case Item::Kind::kWhiteSpace:
-        in = is_white_space(point);
-        break;
-      case Item::Kind::kWord:
-        in = is_word(point);
-        break;
-      case Item::Kind::kSet:
-        in = sets_[item.index].test(point);
-        break;
-    }
-    return in != item.negated;
+    const auto in = [&](char32_t point) {
+      switch (item.kind) {
+        case Item::Kind::kRange:
+          return item.first <= point && point <= item.last;
+        case Item::Kind::kCategories:
+          return is_in(point, item.index);
+        case Item::Kind::kWhiteSpace:
+          return is_white_space(point);
+        default:
+          return is_word(point);
+      }
+    };
+    if (item.kind == Item::Kind::kSet) return sets_[item.index].has_one(points);
+    return std::any_of(points.begin(), points.end(),
+                       [&](char32_t point) { return in(point) != item.negated; });
   });
 }
 
+bool CodePointSet::has_one(Points points) const {
+  return has_item(ignore_case_ ? points : points.substr(0, 1)) != negated_;
+}
+
 bool CodePointSet::test(char32_t point) const {
-  bool in = has_item(point);
-  if (!in && ignore_case_) {
+  std::array<char32_t, 3> points = {point};
+  size_t count = 1;
+  if (ignore_case_) {
     const char32_t folded = fold_case(point);
     const bool is_capital = folded >= 'A' && folded <= 'Z', is_small = folded >= 'a' && folded <= 'z';
-    in = has_item(folded) || (is_capital && has_item(folded + 32)) || (is_small && has_item(folded - 32));
+    points[count++] = folded;
+    if (is_capital || is_small) points[count++] = is_capital ? folded + 32 : folded - 32;
   }
-  return in != negated_;
+  return has_one({points.data(), count});
 }
 
 void CodePointSet::close() {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace weft::tokenizer {
@@ -30,8 +31,12 @@ class CodePointSet {
     char32_t first = 0, last = 0;  // of a range
     uint32_t index = 0;            // the categories, or the place in sets_
   };
+  using Points = std::basic_string_view<char32_t>;
   bool test(char32_t point) const;
-  bool has_item(char32_t point) const;
+  // Returns whether the set has one of the points, which are equal up to case; of others the first alone
+  // counts.
+  bool has_one(Points points) const;
+  bool has_item(Points points) const;
 
   std::vector<Item> items_;
   std::vector<CodePointSet> sets_;

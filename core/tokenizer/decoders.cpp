@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/search.hpp"
 #include "tokenizer/byte_level.hpp"
 #include "tokenizer/interfaces.hpp"
 #include "tokenizer/json_part.hpp"
@@ -16,7 +17,8 @@ using Tokens = std::vector<std::string>;
 
 class ByteLevelDecoder : public Decoder {
  public:
-  void decode(Tokens& tokens) const override {
+  using Decoder::Decoder;
+  void decode(Tokens& tokens, Limits&) const override {
     std::string bytes;
     for (const std::string& token : tokens) append_bytes_of_spelling(bytes, token);
     tokens = {repaired_utf8(bytes)};
@@ -26,7 +28,8 @@ class ByteLevelDecoder : public Decoder {
 // Joins runs of "<0xE2>" to characters, or makes each of a run that is not UTF-8 one U+FFFD.
 class ByteFallback : public Decoder {
  public:
-  void decode(Tokens& tokens) const override {
+  using Decoder::Decoder;
+  void decode(Tokens& tokens, Limits&) const override {
     Tokens out;
     std::string run;
     for (std::string& token : tokens) {
@@ -68,7 +71,8 @@ class ByteFallback : public Decoder {
 
 class Fuse : public Decoder {
  public:
-  void decode(Tokens& tokens) const override {
+  using Decoder::Decoder;
+  void decode(Tokens& tokens, Limits&) const override {
     std::string all;
     for (const std::string& token : tokens) all += token;
     tokens = {std::move(all)};
@@ -77,8 +81,8 @@ class Fuse : public Decoder {
 
 class MetaspaceDecoder : public Decoder {
  public:
-  explicit MetaspaceDecoder(const JsonPart& part) : metaspace_(part) {}
-  void decode(Tokens& tokens) const override {
+  explicit MetaspaceDecoder(const JsonPart& part) : Decoder(part.rule()), metaspace_(part) {}
+  void decode(Tokens& tokens, Limits&) const override {
     const std::string& mark = metaspace_.replacement;
     for (size_t i = 0; i < tokens.size(); ++i) {
       const bool drops = i == 0 && metaspace_.scheme != "never";
@@ -100,17 +104,23 @@ class MetaspaceDecoder : public Decoder {
 
 class ReplaceDecoder : public Decoder {
  public:
-  explicit ReplaceDecoder(const JsonPart& part) : pattern_(part), content_(part.text("content")) {}
-  void decode(Tokens& tokens) const override {
+  explicit ReplaceDecoder(const JsonPart& part)
+      : Decoder(part.rule()), pattern_(part), content_(part.text("content")) {}
+  void decode(Tokens& tokens, Limits& limits) const override {
+    size_t bytes = 0;  // of the tokens so far
     for (std::string& token : tokens) {
       std::string text;
       size_t last = 0;
-      pattern_.each(token, [&](size_t begin, size_t end) {
+      work(limits).step(1 + token.size());
+      pattern_.each(token, limits, [&](size_t begin, size_t end) {
         text.append(token, last, begin - last) += content_;
+        work(limits).require_room(bytes + text.size());
         last = end;
       });
       token = text.append(token, last);
+      bytes += token.size();
     }
+    work(limits).require_room(bytes);
   }
 
  private:
@@ -122,10 +132,13 @@ class ReplaceDecoder : public Decoder {
 class StripDecoder : public Decoder {
  public:
   explicit StripDecoder(const JsonPart& part)
-      : content_(part.text("content")), start_(part.integer("start", 0)), stop_(part.integer("stop", 0)) {
+      : Decoder(part.rule()),
+        content_(part.text("content")),
+        start_(part.integer("start", 0)),
+        stop_(part.integer("stop", 0)) {
     if (content_.empty()) part.wrong("content", "one character");
   }
-  void decode(Tokens& tokens) const override {
+  void decode(Tokens& tokens, Limits&) const override {
     for (std::string& token : tokens) {
       std::string_view text = token;
       for (int64_t i = 0; i < start_ && text.starts_with(content_); ++i) text.remove_prefix(content_.size());
@@ -142,15 +155,11 @@ class StripDecoder : public Decoder {
 // The suffix of the last piece of a word becomes a space, and nothing at the end.
 class SuffixDecoder : public Decoder {
  public:
-  explicit SuffixDecoder(const JsonPart& part) : suffix_(part.text("suffix", "</w>")) {}
-  void decode(Tokens& tokens) const override {
+  explicit SuffixDecoder(const JsonPart& part) : Decoder(part.rule()), suffix_(part.text("suffix", "</w>")) {}
+  void decode(Tokens& tokens, Limits&) const override {
     if (suffix_.empty()) return;
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      const std::string_view with = i + 1 == tokens.size() ? "" : " ";
-      for (size_t at = tokens[i].find(suffix_); at != std::string::npos;
-           at = tokens[i].find(suffix_, at + with.size()))
-        tokens[i].replace(at, suffix_.size(), with);
-    }
+    for (size_t i = 0; i < tokens.size(); ++i)
+      replace_all(tokens[i], suffix_, i + 1 == tokens.size() ? "" : " ");
   }
 
  private:
@@ -159,12 +168,15 @@ class SuffixDecoder : public Decoder {
 
 class Sequence : public Decoder {
  public:
-  explicit Sequence(const JsonPart& part) {
+  explicit Sequence(const JsonPart& part) : Decoder(part.rule()) {
     for (const Json& item : part.list("decoders"))
       if (auto made = make_decoder(item, part.source())) items_.push_back(std::move(made));
   }
-  void decode(Tokens& tokens) const override {
-    for (const auto& item : items_) item->decode(tokens);
+  void decode(Tokens& tokens, Limits& limits) const override {
+    for (const auto& item : items_) {
+      item->decode(tokens, limits);
+      work(limits).step(tokens.size());
+    }
   }
 
  private:
@@ -178,9 +190,9 @@ std::unique_ptr<Decoder> make_decoder(const Json& json, const std::string& sourc
   const JsonPart part(json, "\"decoder\"", source);
   const std::string& type = part.type();
   if (type == "Sequence") return std::make_unique<Sequence>(part);
-  if (type == "ByteLevel") return std::make_unique<ByteLevelDecoder>();
-  if (type == "ByteFallback") return std::make_unique<ByteFallback>();
-  if (type == "Fuse") return std::make_unique<Fuse>();
+  if (type == "ByteLevel") return std::make_unique<ByteLevelDecoder>(part.rule());
+  if (type == "ByteFallback") return std::make_unique<ByteFallback>(part.rule());
+  if (type == "Fuse") return std::make_unique<Fuse>(part.rule());
   if (type == "Metaspace") return std::make_unique<MetaspaceDecoder>(part);
   if (type == "Replace") return std::make_unique<ReplaceDecoder>(part);
   if (type == "Strip") return std::make_unique<StripDecoder>(part);

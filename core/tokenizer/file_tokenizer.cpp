@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "base/json.hpp"
+#include "base/search.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "tokenizer/json_part.hpp"
@@ -38,9 +40,17 @@ std::vector<std::pair<int64_t, const Json*>> sorted_by_id(const Json& decoder, c
   return sorted;
 }
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
+// A rule takes memory and time even for an empty text.
+void require_few_rules(const Json& part, const char* key, const std::string& source) {
+  constexpr size_t kMost = 256;
+  const std::function<size_t(const Json&)> count = [&](const Json& value) {
+    size_t rules = value.is_object() && value.contains("type") ? 1 : 0;
+    if (value.is_structured())
+      for (const Json& item : value) rules += count(item);
+    return rules;
+  };
+  if (const size_t rules = count(part); rules > kMost)
+    fail(WEFT_DATA_LOSS, "{}: \"{}\" has {} rules, at most {} are possible", source, key, rules, kMost);
 }
 
 // Joins punctuation with the word in front of it, as transformers does for English ("clean_up_tokenization").
@@ -60,6 +70,9 @@ FileTokenizer::FileTokenizer(FolderFiles files) {
   facts_.chat_template = std::move(files.chat_template);
   const std::string& source = facts_.source;
   const JsonPart all(files.tokenizer, "the file", source);
+  rule_of_added_ = source + ": \"added_tokens\"";
+  for (const char* key : {"normalizer", "pre_tokenizer", "decoder"})
+    require_few_rules(member(files.tokenizer, key), key, source);
   normalizer_ = make_normalizer(member(files.tokenizer, "normalizer"), source);
   pre_tokenizer_ = make_pre_tokenizer(member(files.tokenizer, "pre_tokenizer"), source);
   model_ = make_model(all.object("model"), source);
@@ -145,32 +158,39 @@ void FileTokenizer::add_roles(const FolderFiles& files) {
 }
 
 // Appends the ids of text that has no added tokens.
-void FileTokenizer::encode_between(std::string text, bool first, std::vector<int64_t>& ids) const {
+void FileTokenizer::encode_between(std::string text, bool first, std::vector<int64_t>& ids,
+                                   Limits& limits) const {
   Pieces pieces;
   pieces.text = std::move(text);
   pieces.list.push_back({0, pieces.text.size(), first});
-  if (pre_tokenizer_) pre_tokenizer_->split(pieces);
+  if (pre_tokenizer_) pre_tokenizer_->split(pieces, limits);
   for (const Pieces::Piece& piece : pieces.list)
-    if (piece.end > piece.begin) model_->encode(pieces.at(piece), ids);
+    if (piece.end > piece.begin) model_->encode(pieces.at(piece), ids, limits);
+  limits.use_room(pieces.text.size());
 }
 
 std::vector<int64_t> FileTokenizer::encode_plain(std::string_view given) const {
   const std::string repaired = is_utf8(given) ? std::string() : repaired_utf8(given);
   const std::string_view text = repaired.empty() ? given : repaired;
   std::vector<int64_t> ids;
-  for (const AddedTokens::Part& part : added_.split(text, AddedTokens::Text::kRaw)) {
+  Limits limits(text.size());
+  const Work finding(limits, rule_of_added_);
+  for (const AddedTokens::Part& part : added_.split(text, AddedTokens::Text::kRaw, finding)) {
     if (part.id) {
       ids.push_back(*part.id);
       continue;
     }
     std::string normal(text.substr(part.begin, part.end - part.begin));
-    if (normalizer_) normal = normalizer_->normalize(std::move(normal));
-    for (const AddedTokens::Part& inner : added_.split(normal, AddedTokens::Text::kNormalized))
+    if (normalizer_) {
+      normal = normalizer_->normalize(std::move(normal), limits);
+      limits.use_room(normal.size());
+    }
+    for (const AddedTokens::Part& inner : added_.split(normal, AddedTokens::Text::kNormalized, finding))
       if (inner.id)
         ids.push_back(*inner.id);
       else
         encode_between(normal.substr(inner.begin, inner.end - inner.begin),
-                       part.begin == 0 && inner.begin == 0, ids);
+                       part.begin == 0 && inner.begin == 0, ids, limits);
   }
   return ids;
 }
@@ -185,14 +205,22 @@ std::vector<int64_t> FileTokenizer::encode_pair(std::string_view first, std::str
 }
 
 std::string FileTokenizer::decode(const std::vector<int64_t>& ids, bool skip_special_tokens) const {
+  constexpr size_t kMostDecoded = size_t{64} << 20, kMostOfToken = 1024;  // bytes
   std::vector<std::string> tokens;
   tokens.reserve(ids.size());
+  size_t bytes = 0;
   for (const int64_t id : ids) {
     if (!has(id)) continue;
     const std::string& token = spelling(id);
-    if (!skip_special_tokens || !added_.is_special(token)) tokens.push_back(token);
+    if (skip_special_tokens && added_.is_special(token)) continue;
+    bytes += token.size();
+    if (const size_t most = kMostDecoded + kMostOfToken * ids.size(); bytes > most)
+      fail(WEFT_RESOURCE_EXHAUSTED, "{}: the tokens of {} ids have more than {} bytes", facts_.source,
+           ids.size(), most);
+    tokens.push_back(token);
   }
-  if (decoder_) decoder_->decode(tokens);
+  Limits limits(bytes);
+  if (decoder_) decoder_->decode(tokens, limits);
   std::string text;
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0 && !decoder_) text += ' ';

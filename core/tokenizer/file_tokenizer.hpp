@@ -33,7 +33,7 @@ class FileTokenizer : public Implementation {
   void add_post_processor(const FolderFiles& files);
   // Returns the ids of one sequence, without the special tokens around it.
   std::vector<int64_t> encode_plain(std::string_view text) const;
-  void encode_between(std::string text, bool first, std::vector<int64_t>& ids) const;
+  void encode_between(std::string text, bool first, std::vector<int64_t>& ids, Limits& limits) const;
   bool has(int64_t id) const { return added_.tokens().has(id) || model_->tokens().has(id); }
   const std::string& spelling(int64_t id) const {
     return added_.tokens().has(id) ? added_.tokens().spelling(id) : model_->tokens().spelling(id);
@@ -44,6 +44,7 @@ class FileTokenizer : public Implementation {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Decoder> decoder_;
   AddedTokens added_;
+  std::string rule_of_added_;  // their name in messages
   PostProcessor post_processor_;
 };
 

@@ -1,6 +1,7 @@
 #include "tokenizer/folder.hpp"
 
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "base/files.hpp"
@@ -62,14 +63,16 @@ json read_config(const fs::path& folder) {
   if (config.contains("added_tokens_decoder")) return config;
   const json map = read_optional(folder / "special_tokens_map.json");
   for (const auto& [key, value] : map.items()) config[key] = value;
+  std::set<std::string> specials;
+  for (const auto& [key, value] : config.items()) {
+    const json content = value.is_object() ? value.value("content", json()) : value;
+    if (key.ends_with("_token") && content.is_string()) specials.insert(content.get<std::string>());
+  }
   json added = json::object();
   const json legacy = read_optional(folder / "added_tokens.json");
   for (const auto& [content, id] : legacy.items()) {
     const int64_t number = integer_of(id, content, (folder / "added_tokens.json").string());
-    bool special = false;
-    for (const auto& [key, value] : config.items())
-      special |= key.ends_with("_token") &&
-                 (value == json(content) || (value.is_object() && value.value("content", json()) == content));
+    const bool special = specials.contains(content);
     added[std::to_string(number)] = {{"content", content}, {"special", special}, {"normalized", !special}};
   }
   config["added_tokens_decoder"] = std::move(added);

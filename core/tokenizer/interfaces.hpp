@@ -10,16 +10,32 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "tokenizer/limits.hpp"
 #include "tokenizer/token_table.hpp"
 
 namespace weft::tokenizer {
 
-class Normalizer {
+// A part that works by a rule of tokenizer.json, whose name is for messages.
+class Rule {
  public:
-  virtual ~Normalizer() = default;
-  virtual std::string normalize(std::string text) const = 0;
+  explicit Rule(std::string name) : name_(std::move(name)) {}
+  virtual ~Rule() = default;
+
+ protected:
+  Work work(Limits& limits) const { return {limits, name_}; }
+
+ private:
+  const std::string name_;
+};
+
+// The functions below throw RESOURCE_EXHAUSTED where the limits of a text end.
+class Normalizer : public Rule {
+ public:
+  using Rule::Rule;
+  virtual std::string normalize(std::string text, Limits& limits) const = 0;
 };
 
 // A text and the pieces of it that the model gets, one after the other. Pieces do not overlap; text between
@@ -38,26 +54,26 @@ struct Pieces {
   }
 };
 
-class PreTokenizer {
+class PreTokenizer : public Rule {
  public:
-  virtual ~PreTokenizer() = default;
+  using Rule::Rule;
   // Cuts each piece into smaller ones, and may rewrite the text. Leaves out empty pieces.
-  virtual void split(Pieces& pieces) const = 0;
+  virtual void split(Pieces& pieces, Limits& limits) const = 0;
 };
 
-class Model {
+class Model : public Rule {
  public:
-  virtual ~Model() = default;
+  using Rule::Rule;
   // Appends the ids of one piece, which is not empty.
-  virtual void encode(std::string_view piece, std::vector<int64_t>& ids) const = 0;
+  virtual void encode(std::string_view piece, std::vector<int64_t>& ids, Limits& limits) const = 0;
   virtual const TokenTable& tokens() const = 0;
 };
 
-class Decoder {
+class Decoder : public Rule {
  public:
-  virtual ~Decoder() = default;
+  using Rule::Rule;
   // Changes the list of spellings of a sequence of tokens; the text is what remains, joined without spaces.
-  virtual void decode(std::vector<std::string>& tokens) const = 0;
+  virtual void decode(std::vector<std::string>& tokens, Limits& limits) const = 0;
 };
 
 // Make the part that an object of tokenizer.json describes; null and a missing object are no part (nullptr)

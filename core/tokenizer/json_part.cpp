@@ -37,6 +37,10 @@ const std::string& JsonPart::type() const {
   return value->get_ref<const std::string&>();
 }
 
+std::string JsonPart::rule() const {
+  return fmt::format("{}: {} {}", source_, what_, printable(text("type", "without a type"), 40));
+}
+
 bool JsonPart::flag(const char* key, bool otherwise) const {
   const json* value = find(key);
   if (value && !value->is_boolean()) wrong(key, "true or false");

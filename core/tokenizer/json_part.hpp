@@ -30,6 +30,8 @@ class JsonPart {
   [[noreturn]] void wrong(const char* key, std::string_view must_be) const;
   [[noreturn]] void unknown(const char* key, std::string_view value) const;
   const std::string& source() const { return source_; }
+  // Returns the name of a rule in messages: the file, the part and its type.
+  std::string rule() const;
 
  private:
   const nlohmann::json& part_;

@@ -16,19 +16,24 @@ namespace weft::tokenizer {
 
 namespace {
 
-// A normalizer that is one function.
+// A normalizer that is one function of the text and the work.
 template <typename Function>
 class Simple : public Normalizer {
  public:
-  explicit Simple(Function function) : function_(std::move(function)) {}
-  std::string normalize(std::string text) const override { return function_(std::move(text)); }
+  Simple(std::string rule, Function function) : Normalizer(std::move(rule)), function_(std::move(function)) {}
+  std::string normalize(std::string text, Limits& limits) const override {
+    work(limits).step(text.size());
+    std::string made = function_(std::move(text), limits, work(limits));
+    work(limits).require_room(made.size());
+    return made;
+  }
 
  private:
   const Function function_;
 };
 template <typename Function>
-std::unique_ptr<Normalizer> simple(Function function) {
-  return std::make_unique<Simple<Function>>(std::move(function));
+std::unique_ptr<Normalizer> simple(const JsonPart& part, Function function) {
+  return std::make_unique<Simple<Function>>(part.rule(), std::move(function));
 }
 
 // Calls write(point, out) for each code point of a text; returns what it appended.
@@ -62,12 +67,14 @@ std::string stripped(std::string text, bool left, bool right) {
   return text.substr(begin, end - begin);
 }
 
-std::string replaced(const std::string& text, const Pattern& pattern, const std::string& content) {
+std::string replaced(const std::string& text, const Pattern& pattern, const std::string& content,
+                     Limits& limits, const Work& work) {
   std::string result;
   size_t rest = 0;
-  pattern.each(text, [&](size_t begin, size_t end) {
+  pattern.each(text, limits, [&](size_t begin, size_t end) {
     result.append(text, rest, begin - rest);
     result += content;
+    work.require_room(result.size());
     rest = end;
   });
   return rest == 0 && result.empty() ? text : result.append(text, rest);
@@ -94,16 +101,20 @@ std::string cleaned_for_translation(std::string_view text) {
 class Words : public Normalizer {
  public:
   explicit Words(const JsonPart& part)
-      : clean_text_(part.flag("clean_text", true)),
+      : Normalizer(part.rule()),
+        clean_text_(part.flag("clean_text", true)),
         space_chinese_(part.flag("handle_chinese_chars", true)),
         lowercase_(part.flag("lowercase", true)),
         strip_accents_(part.flag("strip_accents", lowercase_)) {}
 
-  std::string normalize(std::string text) const override {
+  std::string normalize(std::string text, Limits& limits) const override {
+    work(limits).step(text.size());
     if (clean_text_ || space_chinese_)
       text = rewritten(text, [this](char32_t point, std::string& out) { write(point, out); });
     if (strip_accents_) text = without(normalized(text, NormalForm::kD), is_nonspacing_mark);
-    return lowercase_ ? lower_case(text) : text;
+    if (lowercase_) text = lower_case(text);
+    work(limits).require_room(text.size());
+    return text;
   }
 
  private:
@@ -131,12 +142,12 @@ class Words : public Normalizer {
 
 class Sequence : public Normalizer {
  public:
-  explicit Sequence(const JsonPart& part) {
+  explicit Sequence(const JsonPart& part) : Normalizer(part.rule()) {
     for (const Json& item : part.list("normalizers"))
       if (auto made = make_normalizer(item, part.source())) items_.push_back(std::move(made));
   }
-  std::string normalize(std::string text) const override {
-    for (const auto& item : items_) text = item->normalize(std::move(text));
+  std::string normalize(std::string text, Limits& limits) const override {
+    for (const auto& item : items_) text = item->normalize(std::move(text), limits);
     return text;
   }
 
@@ -144,13 +155,23 @@ class Sequence : public Normalizer {
   std::vector<std::unique_ptr<Normalizer>> items_;
 };
 
-std::unique_ptr<Normalizer> in_form(NormalForm form) {
-  return simple([form](const std::string& text) { return normalized(text, form); });
+// Makes a normalizer of a function of the text alone.
+template <typename Function>
+std::unique_ptr<Normalizer> plain(const JsonPart& part, Function function) {
+  return simple(part,
+                [function](std::string text, Limits&, const Work&) { return function(std::move(text)); });
+}
+
+std::unique_ptr<Normalizer> in_form(const JsonPart& part, NormalForm form) {
+  return plain(part, [form](const std::string& text) { return normalized(text, form); });
 }
 
 std::unique_ptr<Normalizer> make_precompiled(const JsonPart& part) {
   const std::string bytes = bytes_of_base64(part.text("precompiled_charsmap", ""), part.source());
-  return simple([map = Charsmap(bytes, part.source())](const std::string& text) { return map.apply(text); });
+  return simple(part,
+                [map = Charsmap(bytes, part.source())](const std::string& text, Limits&, const Work& work) {
+                  return map.apply(text, work);
+                });
 }
 
 }  // namespace
@@ -161,25 +182,29 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& json, const std::string&
   const std::string& type = part.type();
   if (type == "Sequence") return std::make_unique<Sequence>(part);
   if (type == "BertNormalizer") return std::make_unique<Words>(part);
-  if (type == "NFC") return in_form(NormalForm::kC);
-  if (type == "NFD") return in_form(NormalForm::kD);
-  if (type == "NFKC") return in_form(NormalForm::kKC);
-  if (type == "NFKD") return in_form(NormalForm::kKD);
-  if (type == "Nmt") return simple([](const std::string& text) { return cleaned_for_translation(text); });
-  if (type == "Lowercase") return simple([](const std::string& text) { return lower_case(text); });
-  if (type == "StripAccents") return simple([](const std::string& text) { return without(text, is_mark); });
-  if (type == "ByteLevel") return simple([](const std::string& text) { return spelling_of_bytes(text); });
+  if (type == "NFC") return in_form(part, NormalForm::kC);
+  if (type == "NFD") return in_form(part, NormalForm::kD);
+  if (type == "NFKC") return in_form(part, NormalForm::kKC);
+  if (type == "NFKD") return in_form(part, NormalForm::kKD);
+  if (type == "Nmt")
+    return plain(part, [](const std::string& text) { return cleaned_for_translation(text); });
+  if (type == "Lowercase") return plain(part, [](const std::string& text) { return lower_case(text); });
+  if (type == "StripAccents")
+    return plain(part, [](const std::string& text) { return without(text, is_mark); });
+  if (type == "ByteLevel")
+    return plain(part, [](const std::string& text) { return spelling_of_bytes(text); });
   if (type == "Precompiled") return make_precompiled(part);
   if (type == "SentencePiece") return make_sentence_piece_normalizer(part);
   if (type == "Strip")
-    return simple([left = part.flag("strip_left", true), right = part.flag("strip_right", true)](
-                      std::string text) { return stripped(std::move(text), left, right); });
+    return plain(part, [left = part.flag("strip_left", true), right = part.flag("strip_right", true)](
+                           std::string text) { return stripped(std::move(text), left, right); });
   if (type == "Replace")
-    return simple([pattern = Pattern(part), content = part.text("content")](const std::string& text) {
-      return replaced(text, pattern, content);
+    return simple(part, [pattern = Pattern(part), content = part.text("content")](
+                            const std::string& text, Limits& limits, const Work& work) {
+      return replaced(text, pattern, content, limits, work);
     });
   if (type == "Prepend")
-    return simple([front = part.text("prepend")](const std::string& text) {
+    return plain(part, [front = part.text("prepend")](const std::string& text) {
       return text.empty() ? text : front + text;
     });
   part.unknown("type", type);

@@ -10,7 +10,7 @@ Pattern::Pattern(const JsonPart& part) {
   }
   const JsonPart pattern(part.object("pattern"), "\"pattern\"", part.source());
   if (pattern.find("Regex"))
-    regex_.emplace(pattern.text("Regex"), part.source());
+    regex_.emplace(pattern.text("Regex"), part.rule());
   else
     string_ = pattern.text("String");
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/search.hpp"
 #include "tokenizer/json_part.hpp"
 #include "tokenizer/regex.hpp"
 
@@ -18,13 +19,13 @@ class Pattern {
 
   // Calls take(begin, end) with each match, from left to right.
   template <typename Take>
-  void each(std::string_view text, Take take) const {
+  void each(std::string_view text, Limits& limits, Take take) const {
     if (regex_) {
-      each_match(*regex_, text, take);
+      regex_->each_match(text, limits, take);
       return;
     }
-    for (size_t at = text.find(string_); at != std::string_view::npos && !string_.empty();
-         at = text.find(string_, at + string_.size()))
+    for (size_t at = find_part(text, string_); at != std::string_view::npos && !string_.empty();
+         at = find_part(text, string_, at + string_.size()))
       take(at, at + string_.size());
   }
 

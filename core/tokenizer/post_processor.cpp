@@ -1,6 +1,7 @@
 #include "tokenizer/post_processor.hpp"
 
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "tokenizer/json_part.hpp"
 
 namespace weft::tokenizer {
@@ -19,10 +20,12 @@ int64_t id_in_pair(const JsonPart& part, const char* key) {
 }
 
 Template read_template(const JsonPart& part, const char* key) {
+  constexpr size_t kMostSequences = 16, kMostIds = 4096;
   Template elements;
   const json none = json::object();
   const json* tokens_of = part.find("special_tokens");
   const JsonPart specials(tokens_of ? *tokens_of : none, "\"special_tokens\"", part.source());
+  size_t ids = 0, sequences = 0;
   for (const json& item : part.list(key)) {
     const JsonPart element(item, "an element of a template", part.source());
     if (element.find("Sequence")) {
@@ -30,10 +33,14 @@ Template read_template(const JsonPart& part, const char* key) {
       const std::string id = sequence.text("id");
       if (id != "A" && id != "B") sequence.wrong("id", "\"A\" or \"B\"");
       elements.push_back({id == "A" ? 0 : 1, {}, sequence.integer("type_id", 0)});
+      if (++sequences > kMostSequences)
+        part.wrong(key, fmt::format("a template with at most {} sequences", kMostSequences));
     } else {
       const JsonPart special(element.object("SpecialToken"), "\"SpecialToken\"", part.source());
       const std::string id = special.text("id");
       const JsonPart tokens(specials.object(id.c_str()), "a special token", part.source());
+      ids += tokens.list("ids").size();
+      if (ids > kMostIds) part.wrong(key, fmt::format("a template with at most {} special ids", kMostIds));
       elements.push_back({-1, integers_at(json{{"ids", tokens.list("ids")}}, "ids", part.source()),
                           special.integer("type_id", 0)});
     }

@@ -25,9 +25,11 @@ void cut_at(std::string_view text, Parts& parts, Is is) {
 template <typename Is>
 class AtCodePoints : public PreTokenizer {
  public:
-  AtCodePoints(Behavior behavior, Is is) : behavior_(behavior), is_(is) {}
-  void split(Pieces& pieces) const override {
-    cut_pieces(pieces, behavior_, [this](std::string_view text, Parts& parts) { cut_at(text, parts, is_); });
+  AtCodePoints(std::string rule, Behavior behavior, Is is)
+      : PreTokenizer(std::move(rule)), behavior_(behavior), is_(is) {}
+  void split(Pieces& pieces, Limits& limits) const override {
+    cut_pieces(pieces, behavior_, work(limits),
+               [this](std::string_view text, Parts& parts) { cut_at(text, parts, is_); });
   }
 
  private:
@@ -35,22 +37,23 @@ class AtCodePoints : public PreTokenizer {
   const Is is_;
 };
 template <typename Is>
-std::unique_ptr<PreTokenizer> at_code_points(Behavior behavior, Is is) {
-  return std::make_unique<AtCodePoints<Is>>(behavior, is);
+std::unique_ptr<PreTokenizer> at_code_points(const JsonPart& part, Behavior behavior, Is is) {
+  return std::make_unique<AtCodePoints<Is>>(part.rule(), behavior, is);
 }
 
 class AtPattern : public PreTokenizer {
  public:
-  AtPattern(Pattern pattern, Behavior behavior, bool invert)
-      : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
   explicit AtPattern(const JsonPart& part)
-      : AtPattern(Pattern(part), behavior_of(part, Behavior::kIsolated), part.flag("invert", false)) {
+      : PreTokenizer(part.rule()),
+        pattern_(part),
+        behavior_(behavior_of(part, Behavior::kIsolated)),
+        invert_(part.flag("invert", false)) {
     if (!part.find("behavior")) part.wrong("behavior", "a text");
   }
 
-  void split(Pieces& pieces) const override {
-    cut_pieces(pieces, behavior_, [this](std::string_view text, Parts& parts) {
-      pattern_.each(text, [&](size_t begin, size_t end) { add_match(parts, begin, end); });
+  void split(Pieces& pieces, Limits& limits) const override {
+    cut_pieces(pieces, behavior_, work(limits), [&](std::string_view text, Parts& parts) {
+      pattern_.each(text, limits, [&](size_t begin, size_t end) { add_match(parts, begin, end); });
       add_rest(parts, text.size());
       if (invert_)
         for (Part& part : parts) part.matches = !part.matches;
@@ -66,8 +69,9 @@ class AtPattern : public PreTokenizer {
 // Keeps words and runs of other characters that are no white space: \w+|[^\w\s]+.
 class Words : public PreTokenizer {
  public:
-  void split(Pieces& pieces) const override {
-    cut_pieces(pieces, Behavior::kRemoved, [](std::string_view text, Parts& parts) {
+  using PreTokenizer::PreTokenizer;
+  void split(Pieces& pieces, Limits& limits) const override {
+    cut_pieces(pieces, Behavior::kRemoved, work(limits), [](std::string_view text, Parts& parts) {
       enum class Sort { kSpace, kWord, kOther };
       Sort last = Sort::kSpace;
       size_t begin = 0;
@@ -89,22 +93,23 @@ class Words : public PreTokenizer {
 class ByteLevel : public PreTokenizer {
  public:
   explicit ByteLevel(const JsonPart& part)
-      : add_prefix_space_(part.flag("add_prefix_space", true)),
+      : PreTokenizer(part.rule()),
+        add_prefix_space_(part.flag("add_prefix_space", true)),
         use_regex_(part.flag("use_regex", true)),
-        words_(kByteLevelWords, part.source()) {}
+        words_(kByteLevelWords, part.rule()) {}
 
-  void split(Pieces& pieces) const override {
+  void split(Pieces& pieces, Limits& limits) const override {
     if (add_prefix_space_)
-      rewrite_pieces(pieces, [](const Pieces::Piece&, std::string_view text, std::string& out) {
+      rewrite_pieces(pieces, work(limits), [](const Pieces::Piece&, std::string_view text, std::string& out) {
         if (!text.starts_with(' ')) out += ' ';
         out += text;
       });
     if (use_regex_)
-      cut_pieces(pieces, Behavior::kIsolated, [this](std::string_view text, Parts& parts) {
-        each_match(words_, text, [&](size_t begin, size_t end) { add_match(parts, begin, end); });
+      cut_pieces(pieces, Behavior::kIsolated, work(limits), [&](std::string_view text, Parts& parts) {
+        words_.each_match(text, limits, [&](size_t begin, size_t end) { add_match(parts, begin, end); });
         add_rest(parts, text.size());
       });
-    rewrite_pieces(pieces, [](const Pieces::Piece&, std::string_view text, std::string& out) {
+    rewrite_pieces(pieces, work(limits), [](const Pieces::Piece&, std::string_view text, std::string& out) {
       append_spelling_of_bytes(out, text);
     });
   }
@@ -117,21 +122,22 @@ class ByteLevel : public PreTokenizer {
 
 class MetaspacePreTokenizer : public PreTokenizer {
  public:
-  explicit MetaspacePreTokenizer(const JsonPart& part) : metaspace_(part) {}
+  explicit MetaspacePreTokenizer(const JsonPart& part) : PreTokenizer(part.rule()), metaspace_(part) {}
 
-  void split(Pieces& pieces) const override {
-    rewrite_pieces(pieces, [this](const Pieces::Piece& piece, std::string_view text, std::string& out) {
-      const bool wants = metaspace_.prepends(piece.first);
-      const bool has = text.starts_with(' ') || text.starts_with(metaspace_.replacement);
-      if (wants && !has) out += metaspace_.replacement;
-      for (const char byte : text)
-        if (byte == ' ')
-          out += metaspace_.replacement;
-        else
-          out += byte;
-    });
+  void split(Pieces& pieces, Limits& limits) const override {
+    rewrite_pieces(pieces, work(limits),
+                   [this](const Pieces::Piece& piece, std::string_view text, std::string& out) {
+                     const bool wants = metaspace_.prepends(piece.first);
+                     const bool has = text.starts_with(' ') || text.starts_with(metaspace_.replacement);
+                     if (wants && !has) out += metaspace_.replacement;
+                     for (const char byte : text)
+                       if (byte == ' ')
+                         out += metaspace_.replacement;
+                       else
+                         out += byte;
+                   });
     if (!metaspace_.split) return;
-    cut_pieces(pieces, Behavior::kMergedWithNext, [this](std::string_view text, Parts& parts) {
+    cut_pieces(pieces, Behavior::kMergedWithNext, work(limits), [this](std::string_view text, Parts& parts) {
       const std::string& mark = metaspace_.replacement;
       for (size_t at = text.find(mark); at != std::string_view::npos; at = text.find(mark, at + mark.size()))
         add_match(parts, at, at + mark.size());
@@ -145,12 +151,12 @@ class MetaspacePreTokenizer : public PreTokenizer {
 
 class Sequence : public PreTokenizer {
  public:
-  explicit Sequence(const JsonPart& part) {
+  explicit Sequence(const JsonPart& part) : PreTokenizer(part.rule()) {
     for (const Json& item : part.list("pretokenizers"))
       if (auto made = make_pre_tokenizer(item, part.source())) items_.push_back(std::move(made));
   }
-  void split(Pieces& pieces) const override {
-    for (const auto& item : items_) item->split(pieces);
+  void split(Pieces& pieces, Limits& limits) const override {
+    for (const auto& item : items_) item->split(pieces, limits);
   }
 
  private:
@@ -167,18 +173,19 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const Json& json, const std::st
   if (type == "ByteLevel") return std::make_unique<ByteLevel>(part);
   if (type == "Split") return std::make_unique<AtPattern>(part);
   if (type == "Metaspace") return std::make_unique<MetaspacePreTokenizer>(part);
-  if (type == "Whitespace") return std::make_unique<Words>();
-  if (type == "WhitespaceSplit") return at_code_points(Behavior::kRemoved, is_white_space);
-  if (type == "Punctuation") return at_code_points(behavior_of(part, Behavior::kIsolated), is_punctuation);
+  if (type == "Whitespace") return std::make_unique<Words>(part.rule());
+  if (type == "WhitespaceSplit") return at_code_points(part, Behavior::kRemoved, is_white_space);
+  if (type == "Punctuation")
+    return at_code_points(part, behavior_of(part, Behavior::kIsolated), is_punctuation);
   if (type == "Digits")
-    return at_code_points(part.flag("individual_digits", false) ? Behavior::kIsolated : Behavior::kContiguous,
-                          is_number);
+    return at_code_points(
+        part, part.flag("individual_digits", false) ? Behavior::kIsolated : Behavior::kContiguous, is_number);
   if (type == "CharDelimiterSplit") {
     const std::string delimiter = part.text("delimiter");
     size_t end = 0;
     const char32_t wanted = delimiter.empty() ? 0 : next_code_point(delimiter, end);
     if (delimiter.empty() || end != delimiter.size()) part.wrong("delimiter", "one character");
-    return at_code_points(Behavior::kRemoved, [wanted](char32_t point) { return point == wanted; });
+    return at_code_points(part, Behavior::kRemoved, [wanted](char32_t point) { return point == wanted; });
   }
   if (type == "BertPreTokenizer") return make_bert_pre_tokenizer(json, source);
   part.unknown("type", type);

@@ -16,15 +16,18 @@ class PrefixTrie {
   explicit PrefixTrie(const std::vector<std::pair<std::string_view, int32_t>>& tokens);
   PrefixTrie() = default;
 
-  // Calls take(size, id) with each token that `text` begins with, the shortest first.
+  // Calls take(size, id) with each token that `text` begins with, the shortest first. Returns how many bytes
+  // it has looked at.
   template <typename Take>
-  void each_prefix(std::string_view text, Take take) const {
+  size_t each_prefix(std::string_view text, Take take) const {
     uint32_t node = 0;
-    for (size_t size = 0; size < text.size();) {
+    size_t size = 0;
+    while (size < text.size()) {
       node = child(node, static_cast<unsigned char>(text[size++]));
-      if (node == 0) return;
+      if (node == 0) break;
       if (nodes_[node].id >= 0) take(size, nodes_[node].id);
     }
+    return size;
   }
 
  private:

@@ -1,5 +1,10 @@
 #include "tokenizer/regex.hpp"
 
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "base/text.hpp"
 #include "tokenizer/unicode.hpp"
 #include "tokenizer/utf8.hpp"
 
@@ -12,15 +17,26 @@ using Greed = RegexStep::Greed;
 
 // Tries one beginning after the other, with a stack of the choices that are left. A choice that failed once
 // fails always, for there are no references to what groups matched: after many tries, choices are remembered,
-// so that time grows with (steps x length) and not exponentially.
+// so that the time of one beginning grows with (steps x length) and not exponentially.
 class Matcher {
  public:
-  Matcher(const RegexProgram& program, std::string_view text) : program_(program), text_(text) {}
+  Matcher(const RegexProgram& program, std::string_view text, Work work)
+      : program_(program), text_(text), most_kept_((size_t{1} << 20) + 4 * text.size()), work_(work) {}
 
+  // Returns where the leftmost match that begins at or behind `from` begins and ends, if there is one.
+  std::optional<std::pair<size_t, size_t>> find(size_t from) {
+    for (size_t at = from; at <= text_.size(); ++at) {
+      if (at < text_.size() && (static_cast<unsigned char>(text_[at]) & 0xC0) == 0x80) continue;
+      if (const std::optional<size_t> end = run(0, at)) return std::pair(at, *end);
+    }
+    return std::nullopt;
+  }
+
+ private:
   std::optional<size_t> run(uint32_t begin, size_t at) {
     const size_t bottom = choices_.size();
     uint32_t step = begin;
-    Tried tried;
+    Tried tried(*this);
     while (true) {
       if (advance(step, at, tried)) {
         choices_.resize(bottom);
@@ -32,7 +48,6 @@ class Matcher {
     }
   }
 
- private:
   struct Choice {
     uint32_t step;
     bool lazy;
@@ -43,15 +58,33 @@ class Matcher {
   // What was tried and failed. Below a number of tries that real texts stay under, nothing is kept.
   class Tried {
    public:
+    explicit Tried(Matcher& matcher) : matcher_(matcher) {}
+    ~Tried() { matcher_.known_ -= known_.size(); }
+    Tried(const Tried&) = delete;
     bool again(uint32_t step, size_t at) {
       if (++count_ < 4096) return false;
-      return !known_.insert(static_cast<uint64_t>(at) << 16 | step).second;
+      if (!known_.insert(static_cast<uint64_t>(at) << 16 | step).second) return true;
+      ++matcher_.known_;
+      matcher_.check_kept();
+      matcher_.work_.step(8);  // about what it takes to remember it
+      return false;
     }
 
    private:
+    Matcher& matcher_;
     size_t count_ = 0;
     std::unordered_set<uint64_t> known_;
   };
+
+  void push(const Choice& choice) {
+    choices_.push_back(choice);
+    check_kept();
+  }
+  // Choices are what takes memory.
+  void check_kept() {
+    if (choices_.size() + known_ > most_kept_)
+      work_.refuse(fmt::format("it keeps more than {} choices", most_kept_));
+  }
 
   // A fork asks by itself whether it was tried.
   bool is_fork(uint32_t step) const { return program_.steps[step].kind == Kind::kFork; }
@@ -68,6 +101,7 @@ class Matcher {
   bool advance(uint32_t& step, size_t& at, Tried& tried) {
     while (true) {
       const RegexStep& now = program_.steps[step];
+      work_.step();
       switch (now.kind) {
         case Kind::kDone:
           return true;
@@ -84,7 +118,7 @@ class Matcher {
           break;
         case Kind::kFork:
           if (tried.again(step, at)) return false;
-          choices_.push_back({now.other, false, 0, at, at, 0});
+          push({now.other, false, 0, at, at, 0});
           step = now.next;
           break;
         case Kind::kLook:
@@ -114,21 +148,23 @@ class Matcher {
       else
         return false;
     if (now.greed == Greed::kLazy) {
-      if (count < now.most) choices_.push_back({next, true, now.set, at, at, now.most - count});
+      if (count < now.most) push({next, true, now.set, at, at, now.most - count});
       return true;
     }
     const size_t low = at;
     while (count < now.most && take(set, at)) ++count;
+    work_.step(at - low);
     if (now.greed == Greed::kGreedy && at > low) {
       size_t shorter = at;
       previous_code_point(text_, shorter);
-      choices_.push_back({next, false, 0, shorter, low, 0});
+      push({next, false, 0, shorter, low, 0});
     }
     return true;
   }
 
   // Takes the next choice from the stack. Returns false if it is a lazy run that cannot take more.
   bool pop(uint32_t& step, size_t& at) {
+    work_.step();
     Choice& choice = choices_.back();
     step = choice.step;
     at = choice.at;
@@ -165,18 +201,34 @@ class Matcher {
 
   const RegexProgram& program_;
   const std::string_view text_;
+  const size_t most_kept_;
+  Work work_;
   std::vector<Choice> choices_;
+  size_t known_ = 0;  // of all that was tried
 };
 
 }  // namespace
 
-std::optional<std::pair<size_t, size_t>> Regex::find(std::string_view text, size_t from) const {
-  Matcher matcher(program_, text);
-  for (size_t at = from; at <= text.size(); ++at) {
-    if (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) continue;
-    if (const std::optional<size_t> end = matcher.run(0, at)) return std::pair(at, *end);
+Regex::Regex(std::string_view expression, const std::string& rule)
+    : name_(fmt::format("{}: the regular expression \"{}\"", rule, printable(expression, 80))),
+      program_(compile_regex(expression, rule)) {}
+
+void Regex::each_match(std::string_view text, Limits& limits, const Take& take) const {
+  Matcher matcher(program_, text, {limits, name_});
+  size_t at = 0, last_end = std::string_view::npos;
+  while (at <= text.size()) {
+    const auto match = matcher.find(at);
+    if (!match) return;
+    if (match->first == match->second) {
+      if (match->first != last_end) take(match->first, match->second);
+      at = match->second + 1;
+      while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+    } else {
+      take(match->first, match->second);
+      at = match->second;
+    }
+    last_end = match->second;
   }
-  return std::nullopt;
 }
 
 }  // namespace weft::tokenizer

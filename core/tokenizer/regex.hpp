@@ -5,14 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
 #include <string_view>
-#include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "tokenizer/code_point_set.hpp"
+#include "tokenizer/limits.hpp"
 
 namespace weft::tokenizer {
 
@@ -44,38 +43,22 @@ struct RegexProgram {
 };
 
 // Throws UNIMPLEMENTED, with `source`, for a construct that is not supported, DATA_LOSS for one that is wrong
-// and for an expression of more than a few thousand steps.
+// and for an expression that is too long, too deep or of more than a few thousand steps.
 RegexProgram compile_regex(std::string_view expression, const std::string& source);
 
 class Regex {
  public:
-  Regex(std::string_view expression, const std::string& source)
-      : program_(compile_regex(expression, source)) {}
+  // `rule` is the name of the rule that it belongs to, for messages.
+  Regex(std::string_view expression, const std::string& rule);
 
-  // Returns where the leftmost match that begins at or behind `from` begins and ends, if there is one.
-  std::optional<std::pair<size_t, size_t>> find(std::string_view text, size_t from) const;
+  // Calls take(begin, end) with each match, from left to right; an empty one only where no other ended.
+  // Throws RESOURCE_EXHAUSTED where the limits end.
+  using Take = std::function<void(size_t begin, size_t end)>;
+  void each_match(std::string_view text, Limits& limits, const Take& take) const;
 
  private:
+  std::string name_;
   RegexProgram program_;
 };
-
-// Calls take(begin, end) with each match, from left to right; an empty one only where no other ended.
-template <typename Take>
-void each_match(const Regex& regex, std::string_view text, Take take) {
-  size_t at = 0, last_end = std::string_view::npos;
-  while (at <= text.size()) {
-    const auto match = regex.find(text, at);
-    if (!match) return;
-    if (match->first == match->second) {
-      if (match->first != last_end) take(match->first, match->second);
-      at = match->second + 1;
-      while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
-    } else {
-      take(match->first, match->second);
-      at = match->second;
-    }
-    last_end = match->second;
-  }
-}
 
 }  // namespace weft::tokenizer

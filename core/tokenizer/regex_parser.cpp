@@ -13,15 +13,20 @@ using Node = RegexNode;
 using Kind = RegexStep::Kind;
 using Greed = RegexStep::Greed;
 constexpr uint32_t kMostRepetitions = 1000;
+constexpr size_t kLongestExpression = 16384;
+// Together they bound the depth of the tree.
+constexpr int kMostGroups = 50, kMostRepeats = 8;
 
 class Parser {
  public:
   Parser(std::string_view text, const std::string& source) : text_(text), source_(source) {}
 
-  Node parse() {
+  RegexTree parse() {
+    if (text_.size() > kLongestExpression)
+      wrong(fmt::format("{} bytes, at most {} are possible", text_.size(), kLongestExpression));
     Node node = alternatives(false, 0);
     if (!at_end()) wrong("a \")\" that closes nothing");
-    return node;
+    return {std::move(node), std::move(sets_)};
   }
 
  private:
@@ -44,7 +49,7 @@ class Parser {
   }
 
   Node alternatives(bool ignore_case, int depth) {
-    if (depth > 50) wrong("groups in groups, more than 50 deep");
+    if (depth > kMostGroups) wrong(fmt::format("groups in groups, more than {} deep", kMostGroups));
     Node all{Node::Kind::kAlternatives};
     do {
       Node one{Node::Kind::kSequence};
@@ -54,8 +59,9 @@ class Parser {
           continue;
         }
         Node item = atom(ignore_case, depth);
-        while (repeat(item)) {
-        }
+        for (int repeats = 0; repeat(item);)
+          if (++repeats > kMostRepeats)
+            wrong(fmt::format("repetitions of repetitions, more than {} deep", kMostRepeats));
         one.children.push_back(std::move(item));
       }
       all.children.push_back(std::move(one));
@@ -88,11 +94,12 @@ class Parser {
     return set_node(std::move(set), ignore_case);
   }
 
-  static Node set_node(CodePointSet set, bool ignore_case) {
+  Node set_node(CodePointSet set, bool ignore_case) {
     Node node{Node::Kind::kSet};
     if (ignore_case) set.ignore_case();
     set.close();
-    node.set = std::move(set);
+    node.set = static_cast<uint32_t>(sets_.size());
+    sets_.push_back(std::move(set));
     return node;
   }
   static Node place(Kind kind, bool negated = false) {
@@ -128,7 +135,7 @@ class Parser {
 
   // Reads what follows "[", with the closing "]".
   CodePointSet bracket(bool ignore_case, int depth) {
-    if (depth > 50) wrong("classes in classes, more than 50 deep");
+    if (depth > kMostGroups) wrong(fmt::format("classes in classes, more than {} deep", kMostGroups));
     CodePointSet set;
     const bool negated = skip("^");
     if (skip("]")) wrong("an empty class");
@@ -289,11 +296,12 @@ class Parser {
   const std::string_view text_;
   const std::string& source_;
   size_t at_ = 0;
+  std::vector<CodePointSet> sets_;
 };
 
 }  // namespace
 
-RegexNode parse_regex(std::string_view expression, const std::string& source) {
+RegexTree parse_regex(std::string_view expression, const std::string& source) {
   return Parser(expression, source).parse();
 }
 

@@ -16,15 +16,20 @@ constexpr uint32_t kUnlimited = UINT32_MAX;
 struct RegexNode {
   enum class Kind : uint8_t { kSet, kSequence, kAlternatives, kRepeat, kLook, kAtomic, kPlace } kind;
   std::vector<RegexNode> children = {};
-  CodePointSet set = {};
+  uint32_t set = 0;  // its place in the sets of the tree
   uint32_t least = 0, most = 0;
   RegexStep::Greed greed = RegexStep::Greed::kGreedy;
   bool negated = false;
   RegexStep::Kind place = RegexStep::Kind::kDone;
 };
 
+struct RegexTree {
+  RegexNode root;
+  std::vector<CodePointSet> sets;
+};
+
 // Throws as compile_regex does.
-RegexNode parse_regex(std::string_view expression, const std::string& source);
-RegexProgram write_regex(const RegexNode& tree, const std::string& source);
+RegexTree parse_regex(std::string_view expression, const std::string& source);
+RegexProgram write_regex(RegexTree tree, const std::string& source);
 
 }  // namespace weft::tokenizer

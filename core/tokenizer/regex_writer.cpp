@@ -14,8 +14,9 @@ class Writer {
  public:
   explicit Writer(const std::string& source) : source_(source) {}
 
-  RegexProgram write(const Node& node) {
-    add(node);
+  RegexProgram write(RegexTree tree) {
+    program_.sets = std::move(tree.sets);
+    add(tree.root);
     step(Kind::kDone);
     return std::move(program_);
   }
@@ -34,7 +35,7 @@ class Writer {
     switch (node.kind) {
       case Node::Kind::kSet: {
         const uint32_t place = step(Kind::kSet);
-        at(place).set = add_set(node.set);
+        at(place).set = node.set;
         break;
       }
       case Node::Kind::kPlace: {
@@ -57,11 +58,6 @@ class Writer {
                    [&] { add(node.children.front()); });
         break;
     }
-  }
-
-  uint32_t add_set(const CodePointSet& set) {
-    program_.sets.push_back(set);
-    return static_cast<uint32_t>(program_.sets.size() - 1);
   }
 
   template <typename Body>
@@ -90,7 +86,7 @@ class Writer {
     const Node& item = node.children.front();
     if (item.kind == Node::Kind::kSet) {
       const uint32_t run = step(Kind::kRun);
-      at(run).set = add_set(item.set);
+      at(run).set = item.set;
       at(run).least = node.least;
       at(run).most = node.most;
       at(run).greed = node.greed;
@@ -102,7 +98,11 @@ class Writer {
   }
 
   void add_copies(const Node& node, const Node& item, bool lazy) {
-    for (uint32_t i = 0; i < node.least; ++i) add(item);
+    for (uint32_t i = 0; i < node.least; ++i) {
+      const uint32_t before = here();
+      add(item);
+      if (here() == before) return;  // however often nothing is repeated, it is nothing
+    }
     if (node.most == kUnlimited) {
       const uint32_t fork = step(Kind::kFork);
       add(item);
@@ -128,8 +128,8 @@ class Writer {
 
 }  // namespace
 
-RegexProgram write_regex(const RegexNode& tree, const std::string& source) {
-  return Writer(source).write(tree);
+RegexProgram write_regex(RegexTree tree, const std::string& source) {
+  return Writer(source).write(std::move(tree));
 }
 
 RegexProgram compile_regex(std::string_view expression, const std::string& source) {

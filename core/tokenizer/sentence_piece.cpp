@@ -157,7 +157,8 @@ std::string first_of(const File& file, Piece::Type type) {
 }
 
 // Any two neighbours that spell a piece become this piece, the one of the best score first.
-json merges_of(const File& file, const json& vocabulary) {
+json merges_of(const File& file, const json& vocabulary, const std::string& path) {
+  constexpr size_t kLongestPiece = 1000;  // it is divided at each of its characters
   std::vector<const Piece*> sorted;
   for (const Piece& piece : file.pieces)
     if (piece.type == Piece::kNormal) sorted.push_back(&piece);
@@ -170,6 +171,9 @@ json merges_of(const File& file, const json& vocabulary) {
     if (piece->score != score) ++rank;
     score = piece->score;
     const std::string_view text = piece->text;
+    if (text.size() > kLongestPiece)
+      fail(WEFT_DATA_LOSS, "{}: the piece \"{}\" has {} bytes, at most {} are possible", path,
+           printable(text, 40), text.size(), kLongestPiece);
     for (size_t at = 0; at < text.size();) {
       next_code_point(text, at);
       if (at == text.size()) break;
@@ -181,11 +185,11 @@ json merges_of(const File& file, const json& vocabulary) {
   return merges;
 }
 
-json model_of(const File& file) {
+json model_of(const File& file, const std::string& path) {
   if (file.kind == File::kBytePairs) {
     json vocabulary = json::object();
     for (size_t id = 0; id < file.pieces.size(); ++id) vocabulary[file.pieces[id].text] = id;
-    json merges = merges_of(file, vocabulary);
+    json merges = merges_of(file, vocabulary, path);
     return {{"type", "BPE"},
             {"vocab", std::move(vocabulary)},
             {"merges", std::move(merges)},
@@ -249,7 +253,7 @@ json sentence_piece_parts(const std::string& bytes, const std::string& path, jso
   if (file.adds_space || file.removes_spaces)
     decoders.insert(decoders.begin(),
                     json({{"type", "SentencePiece"}, {"removes_spaces", file.removes_spaces}}));
-  json parts = {{"model", model_of(file)},
+  json parts = {{"model", model_of(file, path)},
                 {"normalizer", std::move(normalizer)},
                 {"decoder", {{"type", "Sequence"}, {"decoders", std::move(decoders)}}}};
   json added = json::array();
@@ -271,8 +275,7 @@ json sentence_piece_parts(const std::string& bytes, const std::string& path, jso
     if (!settings.flag("legacy", true))
       fail(WEFT_UNIMPLEMENTED,
            "{}: tokenizer_config.json has \"legacy\": false, which Weft knows from tokenizer.json alone; "
-           "write "
-           "one with transformers: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)",
+           "write one with transformers: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)",
            path);
     set_default(config, "bos_token", "<s>");
     set_default(config, "eos_token", "</s>");
@@ -312,17 +315,19 @@ namespace {
 class SentencePieceNormalizer : public Normalizer {
  public:
   explicit SentencePieceNormalizer(const JsonPart& part)
-      : map_(bytes_of(part), part.source()),
+      : Normalizer(part.rule()),
+        map_(bytes_of(part), part.source()),
         adds_space_(part.flag("adds_space", true)),
         removes_spaces_(part.flag("removes_spaces", true)),
         writes_spaces_(part.flag("writes_spaces", true)) {}
 
-  std::string normalize(std::string text) const override {
+  std::string normalize(std::string text, Limits& limits) const override {
     const std::string_view space = writes_spaces_ ? kSpace : " ";
     std::string result;
     bool behind_space = removes_spaces_, begun = false;
     for (std::string_view rest = text; !rest.empty();) {
-      std::string_view next = take(rest);
+      std::string_view next = take(rest, work(limits));
+      work(limits).step(1 + next.size());
       while (behind_space && next.starts_with(' ')) next.remove_prefix(1);
       if (next.empty()) continue;
       if (!begun && adds_space_) result += space;
@@ -332,6 +337,7 @@ class SentencePieceNormalizer : public Normalizer {
           result += space;
         else
           result += character;
+      work(limits).require_room(result.size());
       behind_space = removes_spaces_ && next.ends_with(' ');
     }
     if (removes_spaces_)
@@ -347,8 +353,8 @@ class SentencePieceNormalizer : public Normalizer {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
   // Takes one entry of the map, or one character, from the front of a text, and returns what it becomes.
-  std::string_view take(std::string_view& text) const {
-    if (const auto found = map_.longest(text)) {
+  std::string_view take(std::string_view& text, Work work) const {
+    if (const auto found = map_.longest(text, work)) {
       text.remove_prefix(found->size);
       return found->text;
     }
@@ -366,9 +372,10 @@ class SentencePieceNormalizer : public Normalizer {
 // Takes the space from the begin of a text; one of each token until there is a text, if spaces are removed.
 class SentencePieceDecoder : public Decoder {
  public:
-  explicit SentencePieceDecoder(const JsonPart& part) : removes_spaces_(part.flag("removes_spaces", true)) {}
+  explicit SentencePieceDecoder(const JsonPart& part)
+      : Decoder(part.rule()), removes_spaces_(part.flag("removes_spaces", true)) {}
 
-  void decode(std::vector<std::string>& tokens) const override {
+  void decode(std::vector<std::string>& tokens, Limits&) const override {
     for (std::string& token : tokens) {
       const bool has_space = token.starts_with(kSpace);
       if (has_space) token.erase(0, kSpace.size());

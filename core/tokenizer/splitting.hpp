@@ -33,7 +33,8 @@ void apply(Behavior behavior, Parts& parts);
 
 // Replaces each piece by the parts that `cut` finds in it.
 template <typename Cut>
-void cut_pieces(Pieces& pieces, Behavior behavior, Cut cut) {
+void cut_pieces(Pieces& pieces, Behavior behavior, Work work, Cut cut) {
+  work.step(pieces.text.size() + pieces.list.size());
   std::vector<Pieces::Piece> list;
   list.reserve(pieces.list.size() * 2);
   Parts parts;
@@ -50,7 +51,8 @@ void cut_pieces(Pieces& pieces, Behavior behavior, Cut cut) {
 
 // Replaces the text of each piece by what `write` appends.
 template <typename Write>
-void rewrite_pieces(Pieces& pieces, Write write) {
+void rewrite_pieces(Pieces& pieces, Work work, Write write) {
+  work.step(pieces.text.size() + pieces.list.size());
   std::string text;
   text.reserve(pieces.text.size() * 2);
   for (Pieces::Piece& piece : pieces.list) {
@@ -58,6 +60,7 @@ void rewrite_pieces(Pieces& pieces, Write write) {
     write(piece, pieces.at(piece), text);
     piece.begin = begin;
     piece.end = text.size();
+    work.require_room(text.size());
   }
   pieces.text = std::move(text);
 }

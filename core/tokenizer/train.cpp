@@ -53,7 +53,9 @@ class WordCounter final : public TrainingTexts {
  private:
   void count(std::string_view line) {
     const std::string text = repaired_utf8(line);
-    each_match(words_, text, [&](size_t begin, size_t end) { ++counts_[text.substr(begin, end - begin)]; });
+    Limits limits(text.size());
+    words_.each_match(text, limits,
+                      [&](size_t begin, size_t end) { ++counts_[text.substr(begin, end - begin)]; });
   }
   const Regex words_{kByteLevelWords, "the expression of words"};
   WordCounts counts_;

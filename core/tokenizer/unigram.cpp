@@ -26,7 +26,7 @@ class Unigram : public Model {
  public:
   explicit Unigram(const JsonPart& part);
 
-  void encode(std::string_view piece, std::vector<int64_t>& ids) const override;
+  void encode(std::string_view piece, std::vector<int64_t>& ids, Limits& limits) const override;
   const TokenTable& tokens() const override { return tokens_; }
 
  private:
@@ -38,7 +38,7 @@ class Unigram : public Model {
   };
 
   void read_vocabulary(const JsonPart& part);
-  std::vector<Step> best_steps(std::string_view piece) const;
+  std::vector<Step> best_steps(std::string_view piece, Work work) const;
   double rounded(double sum) const { return is_sentence_piece_ ? static_cast<float>(sum) : sum; }
   void append_unknown(std::string_view text, std::vector<int64_t>& ids) const;
   int64_t unknown(std::string_view text) const;
@@ -55,7 +55,8 @@ class Unigram : public Model {
 };
 
 Unigram::Unigram(const JsonPart& part)
-    : is_sentence_piece_(part.text("type", "") == "SentencePieceUnigram"),
+    : Model(part.rule()),
+      is_sentence_piece_(part.text("type", "") == "SentencePieceUnigram"),
       byte_fallback_(part.flag("byte_fallback", false)),
       source_(part.source()) {
   read_vocabulary(part);
@@ -99,7 +100,7 @@ void Unigram::read_vocabulary(const JsonPart& part) {
   trie_ = PrefixTrie(sorted);
 }
 
-std::vector<Unigram::Step> Unigram::best_steps(std::string_view piece) const {
+std::vector<Unigram::Step> Unigram::best_steps(std::string_view piece, Work work) const {
   std::vector<Step> steps(piece.size() + 1);
   for (size_t begin = 0; begin < piece.size();) {
     size_t next = begin;
@@ -111,18 +112,18 @@ std::vector<Unigram::Step> Unigram::best_steps(std::string_view piece) const {
       if (step.id < 0 || sum > step.score) step = {sum, begin, id};
     };
     bool has_character = false;
-    trie_.each_prefix(piece.substr(begin), [&](size_t size, int32_t id) {
+    work.step(trie_.each_prefix(piece.substr(begin), [&](size_t size, int32_t id) {
       reach(begin + size, scores_[static_cast<size_t>(id)], id);
       has_character = has_character || begin + size == next;
-    });
+    }));
     if (!has_character) reach(next, unknown_score_, unknown(piece.substr(begin, next - begin)));
     begin = next;
   }
   return steps;
 }
 
-void Unigram::encode(std::string_view piece, std::vector<int64_t>& ids) const {
-  const std::vector<Step> steps = best_steps(piece);
+void Unigram::encode(std::string_view piece, std::vector<int64_t>& ids, Limits& limits) const {
+  const std::vector<Step> steps = best_steps(piece, work(limits));
   const size_t before = ids.size();
   std::vector<int64_t> characters;
   for (size_t end = piece.size(); end > 0;) {

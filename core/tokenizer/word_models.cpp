@@ -14,7 +14,7 @@ namespace {
 // A vocabulary, and the token of words that it does not have.
 class Words : public Model {
  public:
-  explicit Words(const JsonPart& part) : source_(part.source()) {
+  explicit Words(const JsonPart& part) : Model(part.rule()), source_(part.source()) {
     for (const auto& [token, id] : part.object("vocab").items()) {
       tokens_.add(token, integer_of(id, "vocab", source_), source_);
       longest_ = std::max(longest_, token.size());
@@ -49,7 +49,7 @@ class WordLevel : public Words {
  public:
   explicit WordLevel(const JsonPart& part) : Words(part) { set_unknown(part.text("unk_token", "<unk>")); }
 
-  void encode(std::string_view piece, std::vector<int64_t>& ids) const override {
+  void encode(std::string_view piece, std::vector<int64_t>& ids, Limits&) const override {
     const auto id = tokens().find(piece);
     ids.push_back(id ? *id : unknown(piece));
   }
@@ -66,7 +66,7 @@ class WordPiece : public Words {
     set_unknown(part.text("unk_token", "[UNK]"));
   }
 
-  void encode(std::string_view piece, std::vector<int64_t>& ids) const override {
+  void encode(std::string_view piece, std::vector<int64_t>& ids, Limits& limits) const override {
     const size_t before = ids.size();
     bool known = count_of_characters(piece) <= most_characters_;
     std::string spelling;
@@ -75,7 +75,7 @@ class WordPiece : public Words {
       const size_t room = longest() - std::min(longest(), spelling.size());
       size_t end = std::min(piece.size(), begin + room);
       while (end < piece.size() && end > begin && !is_boundary(piece, end)) --end;
-      known = take_longest(piece, begin, end, spelling, ids);
+      known = take_longest(piece, begin, end, spelling, ids, work(limits));
     }
     if (known) return;
     ids.resize(before);
@@ -92,9 +92,10 @@ class WordPiece : public Words {
   }
   // Appends the longest token from `begin` to at most `end` and moves `begin` behind it.
   bool take_longest(std::string_view piece, size_t& begin, size_t end, std::string& spelling,
-                    std::vector<int64_t>& ids) const {
+                    std::vector<int64_t>& ids, Work work) const {
     const size_t size_of_prefix = spelling.size();
     while (end > begin) {
+      work.step(1 + (size_of_prefix + end - begin) / 8);
       spelling.resize(size_of_prefix);
       spelling += piece.substr(begin, end - begin);
       if (const auto id = tokens().find(spelling)) {

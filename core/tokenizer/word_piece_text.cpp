@@ -2,6 +2,7 @@
 #include <array>
 #include <utility>
 
+#include "base/search.hpp"
 #include "tokenizer/interfaces.hpp"
 #include "tokenizer/json_part.hpp"
 #include "tokenizer/splitting.hpp"
@@ -15,8 +16,9 @@ namespace {
 // Cuts at white space, which is dropped, and makes each punctuation mark a piece.
 class WordsAndPunctuation : public PreTokenizer {
  public:
-  void split(Pieces& pieces) const override {
-    cut_pieces(pieces, Behavior::kRemoved, [](std::string_view text, Parts& parts) {
+  using PreTokenizer::PreTokenizer;
+  void split(Pieces& pieces, Limits& limits) const override {
+    cut_pieces(pieces, Behavior::kRemoved, work(limits), [](std::string_view text, Parts& parts) {
       size_t begin = 0;  // of a word
       for (size_t at = 0; at < text.size();) {
         const size_t before = at;
@@ -32,23 +34,12 @@ class WordsAndPunctuation : public PreTokenizer {
   }
 };
 
-void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  std::string result;
-  size_t rest = 0;
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, rest)) {
-    result.append(text, rest, at - rest);
-    result += with;
-    rest = at + what.size();
-  }
-  if (rest > 0) text = result.append(text, rest);
-}
-
 class WordPieceDecoder : public Decoder {
  public:
   explicit WordPieceDecoder(const JsonPart& part)
-      : prefix_(part.text("prefix", "##")), cleanup_(part.flag("cleanup", true)) {}
+      : Decoder(part.rule()), prefix_(part.text("prefix", "##")), cleanup_(part.flag("cleanup", true)) {}
 
-  void decode(std::vector<std::string>& tokens) const override {
+  void decode(std::vector<std::string>& tokens, Limits&) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       std::string& token = tokens[i];
       if (i > 0 && token.starts_with(prefix_))
@@ -84,8 +75,8 @@ class WordPieceDecoder : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<PreTokenizer> make_bert_pre_tokenizer(const Json&, const std::string&) {
-  return std::make_unique<WordsAndPunctuation>();
+std::unique_ptr<PreTokenizer> make_bert_pre_tokenizer(const Json& json, const std::string& source) {
+  return std::make_unique<WordsAndPunctuation>(JsonPart(json, "\"pre_tokenizer\"", source).rule());
 }
 
 std::unique_ptr<Decoder> make_word_piece_decoder(const Json& json, const std::string& source) {

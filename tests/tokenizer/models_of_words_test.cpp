@@ -15,7 +15,8 @@ using Ids = std::vector<int64_t>;
 template <typename Make>
 Ids encode(Make make, const char* part, const std::string& piece) {
   Ids ids;
-  make(Json::parse(part), "tokenizer.json")->encode(piece, ids);
+  Limits limits(piece.size());
+  make(Json::parse(part), "tokenizer.json")->encode(piece, ids, limits);
   return ids;
 }
 template <typename Make>
@@ -23,7 +24,8 @@ weft_status status_of(Make make, const char* part, const std::string& piece = ""
   try {
     const auto model = make(Json::parse(part), "tokenizer.json");
     Ids ids;
-    if (!piece.empty()) model->encode(piece, ids);
+    Limits limits(piece.size());
+    if (!piece.empty()) model->encode(piece, ids, limits);
   } catch (const Error& error) {
     return error.status();
   }
@@ -104,7 +106,8 @@ TEST(WordPiecePreTokenizer, CutsAtSpacesAndPunctuation) {
   Pieces pieces;
   pieces.text = " Don't  stop!? ";
   pieces.list = {{0, pieces.text.size(), true}};
-  make_bert_pre_tokenizer(Json::object(), "tokenizer.json")->split(pieces);
+  Limits limits(pieces.text.size());
+  make_bert_pre_tokenizer(Json::object(), "tokenizer.json")->split(pieces, limits);
   std::vector<std::string> words;
   for (const auto& piece : pieces.list) words.emplace_back(pieces.at(piece));
   EXPECT_EQ(words, (std::vector<std::string>{"Don", "'", "t", "stop", "!", "?"}));
@@ -112,7 +115,8 @@ TEST(WordPiecePreTokenizer, CutsAtSpacesAndPunctuation) {
 
 TEST(WordPieceDecoder, JoinsWordsAndCleansUp) {
   const auto decode = [](const char* part, std::vector<std::string> tokens) {
-    make_word_piece_decoder(Json::parse(part), "tokenizer.json")->decode(tokens);
+    Limits limits(100);
+    make_word_piece_decoder(Json::parse(part), "tokenizer.json")->decode(tokens, limits);
     std::string text;
     for (const std::string& token : tokens) text += token;
     return text;

@@ -11,8 +11,9 @@
 namespace weft::tokenizer {
 namespace {
 
-std::string normalize(const char* part, const std::string& text) {
-  return make_normalizer(Json::parse(part), "tokenizer.json")->normalize(text);
+std::string normalize(const std::string& part, const std::string& text) {
+  Limits limits(text.size());
+  return make_normalizer(Json::parse(part), "tokenizer.json")->normalize(text, limits);
 }
 weft_status status_of(const std::string& part) {
   try {
@@ -110,16 +111,21 @@ TEST(Charsmap, RefusesDamage) {
   EXPECT_EQ(bytes_of_base64("YWJjZA==", "tokenizer.json"), "abcd");
 }
 
+std::string apply(const Charsmap& map, const std::string& text) {
+  Limits limits(text.size());
+  return map.apply(text, {limits, "the map"});
+}
+
 TEST(Charsmap, ReplacesCharactersAndLeavesOthers) {
   const Charsmap map(map_of_three(), "tokenizer.json");
-  EXPECT_EQ(map.apply("abc é!"), "XYZc !");
-  EXPECT_EQ(Charsmap("", "tokenizer.json").apply("abc"), "abc");
+  EXPECT_EQ(apply(map, "abc é!"), "XYZc !");
+  EXPECT_EQ(apply(Charsmap("", "tokenizer.json"), "abc"), "abc");
 }
 
 TEST(Charsmap, ReplacesAClusterByTheShortestEntryThatItBeginsWith) {
   const Charsmap map(map_of_three(), "tokenizer.json");
-  EXPECT_EQ(map.apply("a\u0301"), "X");
-  EXPECT_EQ(map.apply("a\u0301\u0301\u0301"), "X\u0301\u0301\u0301");  // too long: one character at a time
+  EXPECT_EQ(apply(map, "a\u0301"), "X");
+  EXPECT_EQ(apply(map, "a\u0301\u0301\u0301"), "X\u0301\u0301\u0301");  // too long: one character at a time
 }
 
 }  // namespace

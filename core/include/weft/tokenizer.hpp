@@ -26,14 +26,15 @@ class Tokenizer {
   // around one sequence ("[CLS]" and "[SEP]", "<|begin_of_text|>"). Text of special tokens becomes their ids.
   // "truncation" and "padding" of tokenizer.json are ignored on purpose: transformers applies them on request
   // alone. Bytes that are not UTF-8 are read as U+FFFD, one for each maximal invalid part. Throws
-  // INVALID_ARGUMENT for text that no token spells, if the vocabulary has no token for the unknown.
+  // INVALID_ARGUMENT for text that no token spells, if the vocabulary has no token for the unknown, and
+  // RESOURCE_EXHAUSTED, naming the rule, where a rule takes too long for the text or makes too much of it.
   std::vector<int64_t> encode(std::string_view text, bool add_special_tokens = true) const;
   // Returns the ids of a pair of sequences, as the post-processor joins them. `types`, where given, receives
   // the type of each token (0: of the first, 1: of the second sequence).
   std::vector<int64_t> encode_pair(std::string_view first, std::string_view second,
                                    std::vector<int64_t>* types = nullptr) const;
   // Returns the text of ids, without special tokens unless they are wanted. Bytes that do not make up UTF-8
-  // are returned as U+FFFD. Ids that are no tokens are left out.
+  // are returned as U+FFFD. Ids that are no tokens are left out. Throws RESOURCE_EXHAUSTED as encode() does.
   std::string decode(const std::vector<int64_t>& ids, bool skip_special_tokens = true) const;
 
   // Returns one more than the largest id.
