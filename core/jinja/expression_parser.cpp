@@ -6,16 +6,26 @@
 
 namespace weft::jinja {
 
+ExpressionPtr ExpressionParser::part(Expression& of, ExpressionPtr part) const {
+  constexpr size_t kHighest = 500;
+  if (part == nullptr) return part;
+  of.height = std::max(of.height, part->height + 1);
+  if (of.height > kHighest)
+    refuse(
+        fmt::format("more than {} expressions are inside each other; divide it with {{% set %}}", kHighest));
+  return part;
+}
+
 ExpressionPtr ExpressionParser::parse_tuple(bool with_condition) {
   const auto parse_one = [&] { return with_condition ? parse_expression() : parse_or(); };
   ExpressionPtr first = parse_one();
   if (!is_symbol(",")) return first;
   auto list = std::make_unique<ListOf>();
   list->is_tuple = true;
-  list->items.push_back(std::move(first));
+  list->items.push_back(part(*list, std::move(first)));
   while (take_symbol(",")) {
     if (now().kind == Kind::kPrintEnd || now().kind == Kind::kBlockEnd || is_symbol(")")) break;
-    list->items.push_back(parse_one());
+    list->items.push_back(part(*list, parse_one()));
   }
   return list;
 }
@@ -25,9 +35,9 @@ ExpressionPtr ExpressionParser::parse_expression() {
   ExpressionPtr value = parse_or();
   while (take_word("if")) {
     auto made = std::make_unique<Conditional>();
-    made->yes = std::move(value);
-    made->condition = parse_or();
-    if (take_word("else")) made->no = parse_expression();
+    made->yes = part(*made, std::move(value));
+    made->condition = part(*made, parse_or());
+    if (take_word("else")) made->no = part(*made, parse_expression());
     value = std::move(made);
   }
   return value;
@@ -36,8 +46,8 @@ ExpressionPtr ExpressionParser::parse_expression() {
 ExpressionPtr ExpressionParser::logical(bool is_and, ExpressionPtr left, ExpressionPtr right) {
   auto made = std::make_unique<Logical>();
   made->is_and = is_and;
-  made->left = std::move(left);
-  made->right = std::move(right);
+  made->left = part(*made, std::move(left));
+  made->right = part(*made, std::move(right));
   return made;
 }
 
@@ -56,7 +66,7 @@ ExpressionPtr ExpressionParser::parse_and() {
 ExpressionPtr ExpressionParser::unary(std::string symbol, ExpressionPtr input) {
   auto made = std::make_unique<Unary>();
   made->symbol = std::move(symbol);
-  made->input = std::move(input);
+  made->input = part(*made, std::move(input));
   return made;
 }
 
@@ -80,10 +90,10 @@ ExpressionPtr ExpressionParser::parse_comparison() {
     } else {
       break;
     }
-    made->others.emplace_back(symbol, parse_binary(0));
+    made->others.emplace_back(symbol, part(*made, parse_binary(0)));
   }
   if (made->others.empty()) return first;
-  made->first = std::move(first);
+  made->first = part(*made, std::move(first));
   return made;
 }
 
@@ -95,8 +105,8 @@ ExpressionPtr ExpressionParser::parse_binary(size_t level) {
   while (now().kind == Kind::kSymbol && is_one_of(now().text, kLevels[level])) {
     auto made = std::make_unique<Binary>();
     made->symbol = tokens_[at_++].text;
-    made->left = std::move(left);
-    made->right = parse_binary(level + 1);
+    made->left = part(*made, std::move(left));
+    made->right = part(*made, parse_binary(level + 1));
     left = std::move(made);
   }
   return left;
@@ -148,15 +158,15 @@ ExpressionPtr ExpressionParser::parse_primary() {
   }
   if (take_symbol("[")) {
     auto list = std::make_unique<ListOf>();
-    parse_items("]", [&] { list->items.push_back(parse_expression()); });
+    parse_items("]", [&] { list->items.push_back(part(*list, parse_expression())); });
     return list;
   }
   if (take_symbol("{")) {
     auto dict = std::make_unique<DictOf>();
     parse_items("}", [&] {
-      ExpressionPtr key = parse_expression();
+      ExpressionPtr key = part(*dict, parse_expression());
       expect_symbol(":");
-      dict->items.emplace_back(std::move(key), parse_expression());
+      dict->items.emplace_back(std::move(key), part(*dict, parse_expression()));
     });
     return dict;
   }
@@ -165,11 +175,12 @@ ExpressionPtr ExpressionParser::parse_primary() {
 
 Value ExpressionParser::number(const Token& token) const {
   const char* const end = token.text.data() + token.text.size();
-  if (token.kind == Kind::kReal) return std::stod(token.text);
-  int64_t value = 0;
-  if (std::from_chars(token.text.data(), end, value).ec != std::errc())
-    refuse(fmt::format("{} is too large", token.text));
-  return value;
+  const auto read = [&](auto value) -> Value {
+    if (std::from_chars(token.text.data(), end, value).ec != std::errc())
+      refuse(fmt::format("{} is too large", printable(token.text, 40)));
+    return value;
+  };
+  return token.kind == Kind::kReal ? read(0.0) : read(int64_t{0});
 }
 
 ExpressionPtr ExpressionParser::parse_postfix(ExpressionPtr value) {
@@ -177,13 +188,13 @@ ExpressionPtr ExpressionParser::parse_postfix(ExpressionPtr value) {
     if (take_symbol(".")) {
       if (now().kind == Kind::kInteger) {
         auto made = std::make_unique<ItemOf>();
-        made->object = std::move(value);
+        made->object = part(*made, std::move(value));
         made->key = std::make_unique<Literal>(number(tokens_[at_++]));
         value = std::move(made);
         continue;
       }
       auto made = std::make_unique<AttributeOf>();
-      made->object = std::move(value);
+      made->object = part(*made, std::move(value));
       made->name = take_name();
       value = std::move(made);
     } else if (take_symbol("[")) {
@@ -198,35 +209,35 @@ ExpressionPtr ExpressionParser::parse_postfix(ExpressionPtr value) {
 
 ExpressionPtr ExpressionParser::parse_call(ExpressionPtr function) {
   auto made = std::make_unique<Call>();
-  made->function = std::move(function);
-  made->arguments = parse_arguments();
+  made->function = part(*made, std::move(function));
+  made->arguments = parse_arguments(*made);
   return made;
 }
 
 ExpressionPtr ExpressionParser::parse_subscript(ExpressionPtr object) {
-  const auto part = [&]() -> ExpressionPtr {
+  const auto index = [&]() -> ExpressionPtr {
     return is_symbol(":") || is_symbol("]") ? nullptr : parse_expression();
   };
-  ExpressionPtr first = part();
+  ExpressionPtr first = index();
   if (!is_symbol(":")) {
     if (first == nullptr) refuse("found ], must be an index");
     auto made = std::make_unique<ItemOf>();
-    made->object = std::move(object);
-    made->key = std::move(first);
+    made->object = part(*made, std::move(object));
+    made->key = part(*made, std::move(first));
     expect_symbol("]");
     return made;
   }
   auto made = std::make_unique<SliceOf>();
-  made->object = std::move(object);
-  made->begin = std::move(first);
+  made->object = part(*made, std::move(object));
+  made->begin = part(*made, std::move(first));
   expect_symbol(":");
-  made->end = part();
-  if (take_symbol(":")) made->step = part();
+  made->end = part(*made, index());
+  if (take_symbol(":")) made->step = part(*made, index());
   expect_symbol("]");
   return made;
 }
 
-CallArguments ExpressionParser::parse_arguments() {
+CallArguments ExpressionParser::parse_arguments(Expression& of) {
   const Level level(*this);
   CallArguments arguments;
   expect_symbol("(");
@@ -236,11 +247,11 @@ CallArguments ExpressionParser::parse_arguments() {
     if (now().kind == Kind::kName && tokens_[at_ + 1].kind == Kind::kSymbol && tokens_[at_ + 1].text == "=") {
       std::string name = take_name();
       ++at_;
-      arguments.named.emplace_back(std::move(name), parse_expression());
+      arguments.named.emplace_back(std::move(name), part(of, parse_expression()));
       return;
     }
     if (!arguments.named.empty()) refuse("an argument without a name follows one with a name");
-    arguments.positional.push_back(parse_expression());
+    arguments.positional.push_back(part(of, parse_expression()));
   });
   return arguments;
 }
@@ -249,9 +260,9 @@ ExpressionPtr ExpressionParser::parse_filters(ExpressionPtr value) {
   while (true) {
     if (take_symbol("|")) {
       auto made = std::make_unique<Filtered>();
-      made->name = take_filter();
-      made->input = std::move(value);
-      if (is_symbol("(")) made->arguments = parse_arguments();
+      made->filter = take_filter();
+      made->input = part(*made, std::move(value));
+      if (is_symbol("(")) made->arguments = parse_arguments(*made);
       value = std::move(made);
     } else if (take_word("is")) {
       value = parse_test(std::move(value));
@@ -267,31 +278,37 @@ ExpressionPtr ExpressionParser::parse_test(ExpressionPtr input) {
   auto made = std::make_unique<Tested>();
   made->negated = take_word("not");
   const size_t line = now().line;
-  made->name = take_name();
-  while (take_symbol(".")) made->name += "." + take_name();
-  if (find_test(made->name) == nullptr)
-    fail(WEFT_UNIMPLEMENTED, "line {}: Weft does not know the test {}{}", line, printable(made->name, 40),
-         did_you_mean(made->name, test_names()));
-  made->input = std::move(input);
+  const std::string name = take_dotted_name();
+  made->test = find_test(name);
+  if (made->test == nullptr)
+    fail(WEFT_UNIMPLEMENTED, "line {}: Weft does not know the test {}{}", line, printable(name, 40),
+         did_you_mean(name, test_names()));
+  made->input = part(*made, std::move(input));
   if (is_symbol("(")) {
-    made->arguments = parse_arguments();
+    made->arguments = parse_arguments(*made);
   } else if ((now().kind == Kind::kName &&
               !is_one_of(now().text, {"else", "or", "and", "if", "is", "in", "not", "recursive"})) ||
              now().kind == Kind::kString || now().kind == Kind::kInteger || now().kind == Kind::kReal ||
              is_symbol("[") || is_symbol("{")) {
-    made->arguments.positional.push_back(parse_postfix(parse_primary()));
+    made->arguments.positional.push_back(part(*made, parse_postfix(parse_primary())));
   }
   return made;
 }
 
-std::string ExpressionParser::take_filter() {
-  const size_t line = now().line;
+std::string ExpressionParser::take_dotted_name() {
   std::string name = take_name();
   while (take_symbol(".")) name += "." + take_name();
-  if (find_filter(name) == nullptr)
+  return name;
+}
+
+Filter ExpressionParser::take_filter() {
+  const size_t line = now().line;
+  const std::string name = take_dotted_name();
+  const Filter filter = find_filter(name);
+  if (filter == nullptr)
     fail(WEFT_UNIMPLEMENTED, "line {}: Weft does not know the filter {}{}", line, printable(name, 40),
          did_you_mean(name, filter_names()));
-  return name;
+  return filter;
 }
 
 }  // namespace weft::jinja

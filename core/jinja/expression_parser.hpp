@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "jinja/expressions.hpp"
 #include "jinja/lexer.hpp"
-#include "jinja/syntax.hpp"
 
 namespace weft::jinja {
 
@@ -87,6 +87,9 @@ class ExpressionParser {
     return tokens_[at_++].text;
   }
 
+  // Returns a part of an expression that is being made. Counts its height, so that none exhausts the stack.
+  ExpressionPtr part(Expression& of, ExpressionPtr part) const;
+
   // Expressions, from those that bind least to those that bind most.
   // Returns an expression, or a list of those between commas. Behind `for ... in` a condition belongs to the
   // loop, so that expressions have none.
@@ -115,10 +118,11 @@ class ExpressionParser {
   ExpressionPtr parse_postfix(ExpressionPtr value);
   ExpressionPtr parse_call(ExpressionPtr function);
   ExpressionPtr parse_subscript(ExpressionPtr object);
-  CallArguments parse_arguments();
+  CallArguments parse_arguments(Expression& of);
   ExpressionPtr parse_filters(ExpressionPtr value);
   ExpressionPtr parse_test(ExpressionPtr input);
-  std::string take_filter();
+  std::string take_dotted_name();
+  Filter take_filter();
 
   const std::vector<Token> tokens_;
   size_t at_ = 0;

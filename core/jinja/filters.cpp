@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "jinja/characters.hpp"
 #include "jinja/functions.hpp"
 #include "jinja/reader.hpp"
 #include "jinja/strings.hpp"
@@ -49,7 +50,9 @@ Value map(const Value& input, const Arguments& arguments) {
   const std::string name = Reader("map", arguments, SIZE_MAX).text(0, "filter").bytes();
   const Filter filter = find_filter(name);
   if (filter == nullptr) fail(WEFT_UNIMPLEMENTED, "Weft does not know the filter {}", printable(name, 40));
-  for (const Value& item : elements(input)) made.push_back(filter(item, without_first(arguments, 1)));
+  const Arguments others = without_first(arguments, 1);
+  const Limits::Level level;  // map('map', 'map', ...) goes into what lists contain
+  for (const Value& item : elements(input)) made.push_back(filter(item, others));
   return made;
 }
 
@@ -62,11 +65,11 @@ Value chosen(const Value& input, const Arguments& arguments, bool passing, bool 
   const Test test = tests ? find_test(name) : nullptr;
   if (tests && test == nullptr)
     fail(WEFT_UNIMPLEMENTED, "Weft does not know the test {}", printable(name, 40));
+  const Arguments others = without_first(arguments, tests ? first + 1 : 0);
   List made;
   for (const Value& item : elements(input)) {
     const Value value = by_attribute ? at_path(item, read.at(0, "attribute")) : item;
-    if ((tests ? test(value, without_first(arguments, first + 1)) : value.is_true()) == passing)
-      made.push_back(item);
+    if ((tests ? test(value, others) : value.is_true()) == passing) made.push_back(item);
   }
   return made;
 }
@@ -109,7 +112,8 @@ Value unique(const Value& input, const Arguments& arguments) {
   List seen, made;
   for (const Value& item : elements(input)) {
     const Value value = comparable(item, read.find(1, "attribute"), read.flag(0, "case_sensitive"));
-    if (contains(Value(seen), value)) continue;
+    if (std::any_of(seen.begin(), seen.end(), [&](const Value& other) { return equal(value, other); }))
+      continue;
     seen.push_back(value);
     made.push_back(item);
   }
@@ -238,6 +242,8 @@ Value rounded(const Value& input, const Arguments& arguments) {
 }
 
 Value first_of(const Value& input) {
+  if (const Text* const text = input.text(); text != nullptr && !text->empty())
+    return characters_of(*text, 0, 1);
   const List items = elements(input);
   return items.empty() ? Value(Value::Undefined{"the first item of nothing"}) : items.front();
 }
@@ -247,10 +253,19 @@ Value last_of(const Value& input) {
 }
 
 Value reversed(const Value& input) {
+  if (input.text() != nullptr) {
+    const Text& text = *input.text();
+    Text made;
+    for (size_t end = text.size(), at = end; at > 0; end = at) {
+      do --at;
+      while (at > 0 && !begins_character(text.bytes()[at]));
+      made.append_part(text, at, end - at);
+    }
+    return made;
+  }
   List items = elements(input);
   std::reverse(items.begin(), items.end());
-  if (input.text() == nullptr) return items;
-  return joined(Value(items), Text(), true);
+  return items;
 }
 
 struct NamedFilter {

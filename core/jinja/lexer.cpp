@@ -13,6 +13,8 @@ namespace {
 
 using Kind = Token::Kind;
 
+constexpr size_t kLongestTemplate = size_t{1} << 20, kLongestName = 200;
+
 bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
@@ -60,11 +62,14 @@ class Lexer {
         return at;
     return std::string::npos;
   }
-  size_t line() const {
-    return 1 + static_cast<size_t>(
-                   std::count(source_.begin(), source_.begin() + static_cast<std::ptrdiff_t>(at_), '\n'));
+  size_t line() {
+    const auto end = source_.begin() + static_cast<std::ptrdiff_t>(at_);
+    line_ +=
+        static_cast<size_t>(std::count(source_.begin() + static_cast<std::ptrdiff_t>(counted_), end, '\n'));
+    counted_ = at_;
+    return line_;
   }
-  [[noreturn]] void refuse(const std::string& problem) const {
+  [[noreturn]] void refuse(const std::string& problem) {
     fail(WEFT_INVALID_ARGUMENT, "line {}: {}", line(), problem);
   }
   void add(Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), line()}); }
@@ -169,6 +174,8 @@ class Lexer {
     if (begins_name(c)) {
       size_t end = at_;
       while (end < source_.size() && (begins_name(source_[end]) || is_digit(source_[end]))) ++end;
+      if (end - at_ > kLongestName)
+        refuse(fmt::format("a name has {} bytes, at most {} are possible", end - at_, kLongestName));
       return take(Kind::kName, end - at_);
     }
     for (const std::string_view two : {"//", "**", "==", "!=", ">=", "<="})
@@ -236,7 +243,7 @@ class Lexer {
     refuse(fmt::format("a {} has no {} that ends the string", quote, quote));
   }
   // Appends what an escape stands for, whose letter is at `at`. Returns how many characters it has.
-  size_t read_escape(size_t at, std::string& text) const {
+  size_t read_escape(size_t at, std::string& text) {
     const char letter = at < source_.size() ? source_[at] : '\0';
     constexpr std::string_view kLetters = "\\'\"abfnrtv", kStandFor = "\\'\"\a\b\f\n\r\t\v";
     if (const size_t known = kLetters.find(letter); known != std::string_view::npos) {
@@ -261,6 +268,7 @@ class Lexer {
 
   const std::string source_;
   size_t at_ = 0;
+  size_t line_ = 1, counted_ = 0;  // the line at the byte counted_
   bool at_line_begin_ = true;
   std::string brackets_;  // the ends of the brackets that are open
   std::vector<Token> tokens_;
@@ -269,6 +277,9 @@ class Lexer {
 }  // namespace
 
 std::vector<Token> tokens_of(std::string_view source) {
+  if (source.size() > kLongestTemplate)
+    fail(WEFT_INVALID_ARGUMENT, "the template has {} bytes, at most {} are possible", source.size(),
+         kLongestTemplate);
   return Lexer(with_plain_lines(source)).run();
 }
 

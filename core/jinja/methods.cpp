@@ -69,11 +69,11 @@ const NamedTextMethod kTextMethods[] = {
      }},
     {"find",
      [](const Text& t, const Arguments& a) {
-       return Value(character_at(t, t.bytes().find(Reader("find()", a, 1).text(0, "text").bytes())));
+       return Value(character_at(t, find_first(t.bytes(), Reader("find()", a, 1).text(0, "text").bytes())));
      }},
     {"rfind",
      [](const Text& t, const Arguments& a) {
-       return Value(character_at(t, t.bytes().rfind(Reader("rfind()", a, 1).text(0, "text").bytes())));
+       return Value(character_at(t, find_last(t.bytes(), Reader("rfind()", a, 1).text(0, "text").bytes())));
      }},
     {"count", [](const Text& t,
                  const Arguments& a) { return Value(count_of(t, Reader("count()", a, 1).text(0, "text"))); }},
@@ -85,8 +85,10 @@ const NamedTextMethod kTextMethods[] = {
 };
 std::optional<Value> dict_method(const Value& object, std::string_view name) {
   const auto bound = [&](Value (*method)(const Dict&, const Arguments&)) {
-    return Value(Value::Function(
-        [object, method](const Arguments& arguments) { return method(*object.dict(), arguments); }));
+    return Value(Value::Function([object, method](const Arguments& arguments) {
+                   return method(*object.dict(), arguments);
+                 }),
+                 object);
   };
   if (name == "items") return bound([](const Dict& dict, const Arguments&) { return items_of(dict); });
   if (name == "keys")
@@ -117,14 +119,16 @@ std::optional<Value> dict_method(const Value& object, std::string_view name) {
 std::optional<Value> list_method(const Value& object, std::string_view name) {
   if (name == "index" || name == "count")
     return Value(Value::Function([object, counts = name == "count"](const Arguments& arguments) {
-      const Value item = Reader("index() or count()", arguments, 1).at(0, "item");
-      const List& list = *object.list();
-      const auto is_item = [&](const Value& other) { return equal(item, other); };
-      if (counts) return Value(int64_t{std::count_if(list.begin(), list.end(), is_item)});
-      const auto found = std::find_if(list.begin(), list.end(), is_item);
-      if (found == list.end()) fail(WEFT_INVALID_ARGUMENT, "index() of an item that the list does not have");
-      return Value(int64_t{found - list.begin()});
-    }));
+                   const Value item = Reader("index() or count()", arguments, 1).at(0, "item");
+                   const List& list = *object.list();
+                   const auto is_item = [&](const Value& other) { return equal(item, other); };
+                   if (counts) return Value(int64_t{std::count_if(list.begin(), list.end(), is_item)});
+                   const auto found = std::find_if(list.begin(), list.end(), is_item);
+                   if (found == list.end())
+                     fail(WEFT_INVALID_ARGUMENT, "index() of an item that the list does not have");
+                   return Value(int64_t{found - list.begin()});
+                 }),
+                 object);
   for (const std::string_view changing :
        {"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"})
     if (name == changing)
@@ -152,8 +156,10 @@ std::optional<Value> find_method(const Value& object, std::string_view name) {
   for (const auto& known : kTextMethods)
     if (known.name == name)
       return Value(Value::Function([object, method = known.method](const Arguments& arguments) {
-        return method(*object.text(), arguments);
-      }));
+                     Limits::count(object.text()->size() / kBytesPerStep);
+                     return method(*object.text(), arguments);
+                   }),
+                   object);
   static const std::vector<std::string> kOthers = {
       "casefold",    "center",     "encode",   "expandtabs", "format",       "format_map", "index",
       "isalnum",     "isalpha",    "isascii",  "isdecimal",  "isidentifier", "islower",    "isnumeric",
@@ -166,7 +172,8 @@ std::optional<Value> find_method(const Value& object, std::string_view name) {
 
 Value attribute_of(const Value& object, const std::string& name) {
   if (object.is_undefined())
-    fail(WEFT_INVALID_ARGUMENT, "\"{}\" is undefined, so it has no {}", object.undefined_name(), name);
+    fail(WEFT_INVALID_ARGUMENT, "\"{}\" is undefined, so it has no {}", object.undefined_name(),
+         printable(name, 40));
   if (std::optional<Value> method = find_method(object, name)) return *method;
   if (const Dict* const dict = object.dict())
     if (const Value* const found = dict->find_name(name)) return *found;
@@ -184,11 +191,11 @@ Value item_of(const Value& object, const Value& key) {
       if (key.text() != nullptr) return attribute_of(object, key.text()->bytes());
       return Value::Undefined{to_text(key).bytes()};
     }
-    const List items = object.list() != nullptr ? List() : elements(object);
-    const List& all = object.list() != nullptr ? *object.list() : items;
-    const auto size = static_cast<int64_t>(all.size());
+    const int64_t size = length(object);
     const int64_t index = key.integer() < 0 ? key.integer() + size : key.integer();
-    if (index >= 0 && index < size) return all[static_cast<size_t>(index)];
+    if (index >= 0 && index < size)
+      return object.list() != nullptr ? (*object.list())[static_cast<size_t>(index)]
+                                      : characters_of(*object.text(), index, index + 1);
     return Value::Undefined{fmt::format("item {}", key.integer())};
   }
   if (const Dict* const dict = object.dict())
@@ -200,11 +207,12 @@ Value item_of(const Value& object, const Value& key) {
 bool contains(const Value& container, const Value& item) {
   if (container.text() != nullptr) {
     if (item.text() == nullptr) refuse_type("in a text", item);
-    return container.text()->bytes().find(item.text()->bytes()) != std::string::npos;
+    return find_first(container.text()->bytes(), item.text()->bytes()) != std::string::npos;
   }
   if (container.dict() != nullptr) return container.dict()->find(item) != nullptr;
   if (container.list() == nullptr && !container.is_undefined()) refuse_type("in", container);
-  const List items = elements(container);
+  const List none;
+  const List& items = container.list() != nullptr ? *container.list() : none;
   return std::any_of(items.begin(), items.end(), [&](const Value& other) { return equal(item, other); });
 }
 }  // namespace weft::jinja

@@ -29,17 +29,20 @@ class Parser : public ExpressionParser {
     while (now().kind != Kind::kEnd && !is_end(ends)) {
       if (now().kind == Kind::kText) {
         auto print = std::make_unique<Print>();
+        print->line = now().line;
         print->expression = std::make_unique<Literal>(Value(tokens_[at_++].text));
         body.push_back(std::move(print));
       } else if (now().kind == Kind::kPrintBegin) {
-        ++at_;
         auto print = std::make_unique<Print>();
+        print->line = tokens_[at_++].line;
         print->expression = parse_tuple(true);
         expect(Kind::kPrintEnd);
         body.push_back(std::move(print));
       } else {
-        ++at_;
-        body.push_back(parse_statement());
+        const size_t line = tokens_[at_++].line;
+        std::unique_ptr<Statement> made = parse_statement();
+        made->line = line;
+        body.push_back(std::move(made));
       }
     }
     return body;
@@ -59,7 +62,7 @@ class Parser : public ExpressionParser {
     expect(Kind::kBlockEnd);
   }
 
-  std::unique_ptr<const Statement> parse_statement() {
+  std::unique_ptr<Statement> parse_statement() {
     const std::string tag = take_name();
     if (tag == "if") return parse_if();
     if (tag == "for") return parse_for();
@@ -84,13 +87,14 @@ class Parser : public ExpressionParser {
          printable(tag, 40));
   }
 
-  std::unique_ptr<const Statement> parse_if() {
+  std::unique_ptr<Statement> parse_if() {
     auto made = std::make_unique<If>();
     do {
+      const size_t line = now().line;
       ExpressionPtr condition = parse_tuple(false);
       expect(Kind::kBlockEnd);
       Body body = parse_body({"elif", "else", "endif"});
-      made->branches.emplace_back(std::move(condition), std::move(body));
+      made->branches.push_back({line, std::move(condition), std::move(body)});
     } while (take_branch("elif"));
     if (take_branch("else")) {
       expect(Kind::kBlockEnd);
@@ -106,7 +110,7 @@ class Parser : public ExpressionParser {
     return true;
   }
 
-  std::unique_ptr<const Statement> parse_for() {
+  std::unique_ptr<Statement> parse_for() {
     auto made = std::make_unique<For>();
     made->target = parse_target(false);
     expect_word("in");
@@ -141,7 +145,7 @@ class Parser : public ExpressionParser {
     return target;
   }
 
-  std::unique_ptr<const Statement> parse_set() {
+  std::unique_ptr<Statement> parse_set() {
     auto made = std::make_unique<Set>();
     made->target = parse_target(true);
     if (take_symbol("=")) {
@@ -153,7 +157,7 @@ class Parser : public ExpressionParser {
     return made;
   }
 
-  std::unique_ptr<const Statement> parse_with() {
+  std::unique_ptr<Statement> parse_with() {
     auto made = std::make_unique<With>();
     while (now().kind != Kind::kBlockEnd) {
       if (!made->values.empty()) expect_symbol(",");
@@ -165,7 +169,7 @@ class Parser : public ExpressionParser {
     return made;
   }
 
-  std::unique_ptr<const Statement> parse_macro() {
+  std::unique_ptr<Statement> parse_macro() {
     auto made = std::make_unique<Macro>();
     made->name = take_name();
     expect_symbol("(");
@@ -184,10 +188,11 @@ class Parser : public ExpressionParser {
     return made;
   }
 
-  std::unique_ptr<const Statement> parse_filter_block() {
+  std::unique_ptr<Statement> parse_filter_block() {
     auto made = std::make_unique<FilterBlock>();
-    made->name = take_filter();
-    if (is_symbol("(")) made->arguments = parse_arguments();
+    made->filter = take_filter();
+    ListOf arguments;  // whose height they count for
+    if (is_symbol("(")) made->arguments = parse_arguments(arguments);
     made->body = parse_block("endfilter");
     return made;
   }

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "jinja/syntax.hpp"
+#include "jinja/statements.hpp"
 
 namespace weft::jinja {
 

@@ -1,4 +1,4 @@
-// The state of a rendering: variables, output, and limits.
+// The state of a rendering: variables and output.
 #pragma once
 
 #include <map>
@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "jinja/limits.hpp"
 #include "jinja/value.hpp"
 
 namespace weft::jinja {
@@ -16,8 +17,8 @@ namespace weft::jinja {
 class Scope {
  public:
   explicit Scope(std::shared_ptr<Scope> outer = nullptr) : outer_(std::move(outer)) {}
-  const Value* find(const std::string& name) const {
-    for (const Scope* scope = this; scope != nullptr; scope = scope->outer_.get())
+  const Value* find(const std::string& name, Limits& limits) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->outer_.get(), limits.step())
       if (const auto found = scope->values_.find(name); found != scope->values_.end()) return &found->second;
     return nullptr;
   }
@@ -33,19 +34,6 @@ struct Output {
   std::vector<std::pair<size_t, size_t>> generated;  // what {% generation %} blocks wrote: begins and ends
 };
 
-// Counts what a rendering does, so that no template runs for ever.
-class Limits {
- public:
-  // Throw RESOURCE_EXHAUSTED beyond the limit.
-  void step();
-  void write(size_t bytes);
-  void enter_call();
-  void leave_call() { --depth_; }
-
- private:
-  size_t steps_ = 0, bytes_ = 0, depth_ = 0;
-};
-
 // Where a node runs.
 struct Place {
   std::shared_ptr<Scope> scope;
@@ -53,7 +41,7 @@ struct Place {
   Limits& limits;
 
   void print(const Text& text) const {
-    limits.write(text.size());
+    limits.print(text.size());
     output.text.append(text);
   }
   Place with_scope() const { return {std::make_shared<Scope>(scope), output, limits}; }

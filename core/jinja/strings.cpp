@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/search.hpp"
 #include "jinja/characters.hpp"
 #include "jinja/reader.hpp"
 #include "tokenizer/unicode.hpp"
@@ -15,6 +16,20 @@ size_t whitespace_at(std::string_view text, size_t at) {
   const char32_t point = tokenizer::next_code_point(text, end);
   return tokenizer::is_white_space(point) || (point >= 0x1C && point <= 0x1F) ? end - at : 0;
 }
+
+size_t find_first(std::string_view text, std::string_view part, size_t from) {
+  const size_t found = find_part(text, part, from);
+  Limits::count((std::min(found, text.size()) - std::min(from, text.size()) + part.size()) / 16);
+  return found;
+}
+
+size_t find_last(std::string_view text, std::string_view part) {
+  const std::string text_back(text.rbegin(), text.rend()), part_back(part.rbegin(), part.rend());
+  Limits::count(text.size() / 16);
+  const size_t found = find_first(text_back, part_back);
+  return found == std::string::npos ? found : text.size() - found - part.size();
+}
+
 Text stripped(const Text& text, const Value* characters, bool left, bool right) {
   const std::string_view bytes = text.bytes();
   const bool space = characters == nullptr || characters->is_none();
@@ -23,6 +38,7 @@ Text stripped(const Text& text, const Value* characters, bool left, bool right) 
     if (space) return whitespace_at(bytes, at);
     const size_t end = next_character(bytes, at);
     const std::string_view character = bytes.substr(at, end - at);
+    Limits::count(characters->text()->size() / kBytesPerStep);
     return characters->text()->bytes().find(character) != std::string::npos ? end - at : 0;
   };
   size_t begin = 0, end = bytes.size();
@@ -45,15 +61,15 @@ namespace {
 // Changes characters of a text one by one; those outside of ASCII need tables that Weft does not have.
 template <class Change>
 Text changed(const char* what, const Text& text, const Change& change) {
-  Text made;
-  for (size_t i = 0; i < text.size(); ++i) {
+  std::string made = text.bytes();
+  for (size_t i = 0; i < made.size(); ++i) {
     const char c = text.bytes()[i];
     if (static_cast<unsigned char>(c) >= 0x80)
       fail(WEFT_UNIMPLEMENTED, "{} of \"{}\": Weft changes the case of ASCII alone", what,
            printable(text.bytes(), 40));
-    made.append(std::string(1, change(i, c)), text.origin(i));
+    made[i] = change(i, c);
   }
-  return made;
+  return text.with_bytes(std::move(made));
 }
 char upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -112,19 +128,19 @@ Text replaced(const Text& text, const Text& old, const Text& by, int64_t count) 
   Text made;
   size_t at = 0;
   while (count != 0) {
-    const size_t found = text.bytes().find(old.bytes(), at);
+    const size_t found = find_first(text.bytes(), old.bytes(), at);
     if (found == std::string::npos) break;
-    made.append(text.part(at, found - at));
+    made.append_part(text, at, found - at);
     made.append(by);
     at = found + old.size();
     if (count > 0) --count;
     if (!old.empty()) continue;
     if (at == text.size()) return made;  // between all characters
     const size_t end = next_character(text.bytes(), at);
-    made.append(text.part(at, end - at));
+    made.append_part(text, at, end - at);
     at = end;
   }
-  made.append(text.part(at));
+  made.append_part(text, at, text.size() - at);
   return made;
 }
 
@@ -137,25 +153,25 @@ List split(const Text& text, const Arguments& arguments, bool from_right) {
       fail(WEFT_UNIMPLEMENTED, "Weft does not know rsplit() at space with maxsplit");
     return split_at_space(text, most);
   }
-  const std::string separator = read.text(0, "sep").bytes();
+  std::string separator = read.text(0, "sep").bytes();
   if (separator.empty()) fail(WEFT_INVALID_ARGUMENT, "split() by an empty text");
-  List parts;
-  size_t begin = 0, end = text.size();
-  while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
-    if (from_right) {
-      const size_t found =
-          end < separator.size() ? std::string::npos : text.bytes().rfind(separator, end - separator.size());
-      if (found == std::string::npos) break;
-      parts.emplace_back(text.part(found + separator.size(), end - found - separator.size()));
-      end = found;
-    } else {
-      const size_t found = text.bytes().find(separator, begin);
-      if (found == std::string::npos) break;
-      parts.emplace_back(text.part(begin, found - begin));
-      begin = found + separator.size();
-    }
+  std::string bytes = text.bytes();
+  if (from_right) {
+    std::reverse(bytes.begin(), bytes.end());
+    std::reverse(separator.begin(), separator.end());
   }
-  parts.emplace_back(text.part(begin, end - begin));
+  List parts;
+  const auto add = [&](size_t begin, size_t end) {
+    parts.emplace_back(text.part(from_right ? text.size() - end : begin, end - begin));
+  };
+  size_t begin = 0;
+  while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
+    const size_t found = find_first(bytes, separator, begin);
+    if (found == std::string::npos) break;
+    add(begin, found);
+    begin = found + separator.size();
+  }
+  add(begin, text.size());
   if (from_right) std::reverse(parts.begin(), parts.end());
   return parts;
 }
@@ -176,10 +192,17 @@ bool has_at_end(const Text& text, const Value& given, bool begins) {
   const auto has = [&](const Value& part) {
     if (part.text() == nullptr) refuse_type(begins ? "startswith()" : "endswith()", part);
     const std::string& bytes = part.text()->bytes();
+    Limits::count(1 + bytes.size() / kBytesPerStep);
     return begins ? text.bytes().starts_with(bytes) : text.bytes().ends_with(bytes);
   };
   if (given.list() == nullptr) return has(given);
   return std::any_of(given.list()->begin(), given.list()->end(), has);
+}
+
+Text characters_of(const Text& text, int64_t begin, int64_t end) {
+  const size_t first = byte_of_character(text.bytes(), static_cast<size_t>(begin));
+  const std::string_view rest = std::string_view(text.bytes()).substr(first);
+  return text.part(first, byte_of_character(rest, static_cast<size_t>(std::max<int64_t>(end - begin, 0))));
 }
 
 Text joined(const Value& items, const Text& separator, bool as_text) {
@@ -195,14 +218,16 @@ Text joined(const Value& items, const Text& separator, bool as_text) {
 }
 
 int64_t character_at(const Text& text, size_t byte) {
-  return byte == std::string::npos ? -1 : static_cast<int64_t>(num_characters(text.bytes().substr(0, byte)));
+  return byte == std::string::npos
+             ? -1
+             : static_cast<int64_t>(num_characters(std::string_view(text.bytes()).substr(0, byte)));
 }
 
 int64_t count_of(const Text& text, const Text& part) {
   if (part.empty()) return static_cast<int64_t>(num_characters(text.bytes())) + 1;
   int64_t count = 0;
-  for (size_t at = text.bytes().find(part.bytes()); at != std::string::npos;
-       at = text.bytes().find(part.bytes(), at + part.size()))
+  for (size_t at = find_first(text.bytes(), part.bytes()); at != std::string::npos;
+       at = find_first(text.bytes(), part.bytes(), at + part.size()))
     ++count;
   return count;
 }

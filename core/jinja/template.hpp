@@ -32,7 +32,9 @@ class Template {
 
   // Renders with these variables. Throws INVALID_ARGUMENT for what the template refuses by raise_exception
   // and for operations that values do not have, UNIMPLEMENTED for methods that Weft does not know, and
-  // RESOURCE_EXHAUSTED for a template that does not end.
+  // RESOURCE_EXHAUSTED for a template that takes too long or needs too much memory; the text names the line.
+  // Renderings with the same limits count together.
+  Rendered render(const Dict& variables, Limits& limits) const;
   Rendered render(const Dict& variables) const;
   // Returns whether the template has a {% generation %} block.
   bool marks_generation() const;

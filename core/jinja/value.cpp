@@ -16,25 +16,49 @@ const Value* Arguments::find(size_t position, std::string_view name) const {
   return nullptr;
 }
 
+Dict::Items::const_iterator Dict::place_of(const Value& key) const {
+  if (const Text* const name = key.text()) return place_of_name(name->bytes());
+  return std::find_if(items_.begin(), items_.end(), [&](const auto& item) { return equal(item.first, key); });
+}
+
+Dict::Items::const_iterator Dict::place_of_name(std::string_view name) const {
+  size_t compared = 0;  // bytes
+  const auto found = std::find_if(items_.begin(), items_.end(), [&](const auto& item) {
+    const Text* const text = item.first.text();
+    const bool may_be = text != nullptr && text->size() == name.size();
+    compared += 8 + (may_be ? name.size() : 0);
+    return may_be && text->bytes() == name;
+  });
+  Limits::count(compared / kBytesPerStep);
+  return found;
+}
+
 const Value* Dict::find(const Value& key) const {
-  for (const auto& [known, value] : items_)
-    if (equal(known, key)) return &value;
-  return nullptr;
+  const auto found = place_of(key);
+  return found == items_.end() ? nullptr : &found->second;
 }
 
 const Value* Dict::find_name(std::string_view name) const {
-  for (const auto& [known, value] : items_)
-    if (const Text* text = known.text(); text != nullptr && text->bytes() == name) return &value;
-  return nullptr;
+  const auto found = place_of_name(name);
+  return found == items_.end() ? nullptr : &found->second;
 }
 
 void Dict::set(const Value& key, Value value) {
-  for (auto& [known, kept] : items_)
-    if (equal(known, key)) {
-      kept = std::move(value);
-      return;
-    }
-  add(key, std::move(value));
+  const auto found = place_of(key);
+  if (found == items_.end())
+    add(key, std::move(value));
+  else
+    items_[static_cast<size_t>(found - items_.begin())].second = std::move(value);
+}
+
+Value::Value(Undefined undefined) : value_(std::move(undefined)) {
+  constexpr size_t kLongest = 80;
+  std::string& name = std::get<Undefined>(value_).name;
+  if (name.size() > kLongest) name = printable(name, kLongest);
+}
+
+Value::Value(Function method, const Value& of) : Value(std::move(method)) {
+  set_depth(of.depth_);
 }
 
 Value::Value(List list) {
@@ -43,18 +67,19 @@ Value::Value(List list) {
 }
 
 Value::Value(Dict dict) {
-  for (const auto& [key, item] : dict.items()) set_depth(item.depth_);
+  for (const auto& [key, item] : dict.items()) set_depth(std::max(key.depth_, item.depth_));
   value_ = std::make_shared<const Dict>(std::move(dict));
 }
 
 void Value::set_depth(size_t inside) {
   constexpr size_t kMost = 100;
   depth_ = std::max(depth_, inside + 1);
-  if (depth_ > kMost) fail(WEFT_RESOURCE_EXHAUSTED, "{} lists and dicts are inside each other", kMost);
+  if (depth_ > kMost)
+    fail(WEFT_RESOURCE_EXHAUSTED, "more than {} lists and dicts are inside each other", kMost);
 }
 
-void Dict::add(const Value& key, Value value) {
-  items_.emplace_back(key, std::move(value));
+void Dict::add(Value key, Value value) {
+  items_.emplace_back(std::move(key), std::move(value));
 }
 
 const Dict* Value::dict() const {
@@ -115,16 +140,20 @@ Value value_of(const nlohmann::ordered_json& json, Text::Origin origin) {
   }
   if (json.is_object()) {
     Dict dict;
-    for (const auto& [key, item] : json.items()) dict.set(key, value_of(item, origin));
+    for (const auto& [key, item] : json.items()) dict.add(key, value_of(item, origin));
     return dict;
   }
   return Value::None();
 }
 
 bool equal(const Value& a, const Value& b) {
+  Limits::count(1);
   if (a.is_number() && b.is_number())
     return a.is_float() || b.is_float() ? a.real() == b.real() : a.integer() == b.integer();
-  if (a.text() != nullptr && b.text() != nullptr) return a.text()->bytes() == b.text()->bytes();
+  if (a.text() != nullptr && b.text() != nullptr) {
+    if (a.text()->size() == b.text()->size()) Limits::count(a.text()->size() / kBytesPerStep);
+    return a.text()->bytes() == b.text()->bytes();
+  }
   if (a.list() != nullptr && b.list() != nullptr)
     return a.list()->kind == b.list()->kind &&
            std::equal(a.list()->begin(), a.list()->end(), b.list()->begin(), b.list()->end(), equal);
@@ -141,9 +170,13 @@ bool equal(const Value& a, const Value& b) {
 }
 
 bool less(const Value& a, const Value& b) {
+  Limits::count(1);
   if (a.is_number() && b.is_number())
     return a.is_float() || b.is_float() ? a.real() < b.real() : a.integer() < b.integer();
-  if (a.text() != nullptr && b.text() != nullptr) return a.text()->bytes() < b.text()->bytes();
+  if (a.text() != nullptr && b.text() != nullptr) {
+    Limits::count(std::min(a.text()->size(), b.text()->size()) / kBytesPerStep);
+    return a.text()->bytes() < b.text()->bytes();
+  }
   if (a.list() != nullptr && b.list() != nullptr && a.list()->kind == b.list()->kind) {
     const auto [first, second] =
         std::mismatch(a.list()->begin(), a.list()->end(), b.list()->begin(), b.list()->end(), equal);
@@ -175,6 +208,7 @@ class Writer {
       : form_(form), indent_(indent), sort_keys_(sort_keys) {}
 
   void write(const Value& value) {
+    Limits::count(1);
     if (value.is_none()) return text_.append(form_.none);
     if (value.is_undefined() && !form_.json) return text_.append("Undefined");
     if (value.is_bool()) return text_.append(value.integer() != 0 ? form_.yes : form_.no);
@@ -194,9 +228,19 @@ class Writer {
     const bool has_single = text.bytes().find('\'') != std::string::npos,
                has_double = text.bytes().find('"') != std::string::npos;
     const char quote = form_.json || (has_single && !has_double) ? '"' : '\'';
-    text_.append(std::string(1, quote));
-    for (size_t i = 0; i < text.size(); ++i) text_.append(escaped(text.bytes()[i], quote), text.origin(i));
-    text_.append(std::string(1, quote));
+    text_.append(std::string_view(&quote, 1));
+    size_t done = 0;
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (is_plain(text.bytes()[i], quote)) continue;
+      text_.append_part(text, done, i - done);
+      text_.append(escaped(text.bytes()[i], quote), text.origin(i));
+      done = i + 1;
+    }
+    text_.append_part(text, done, text.size() - done);
+    text_.append(std::string_view(&quote, 1));
+  }
+  static bool is_plain(char c, char quote) {
+    return static_cast<unsigned char>(c) >= 0x20 && c != '\\' && c != quote && c != 0x7F;
   }
   std::string escaped(char c, char quote) const {
     if (c == '\\' || c == quote) return {'\\', c};
@@ -214,7 +258,10 @@ class Writer {
     if (!first) text_.append(indent_ ? "," : ", ");
     if (indent_) new_line();
   }
-  void new_line() { text_.append("\n" + std::string(static_cast<size_t>(*indent_ * depth_), ' ')); }
+  void new_line() {
+    text_.append("\n");
+    text_.append(std::string(static_cast<size_t>(*indent_ * depth_), ' '));
+  }
   void close(bool empty, const char* bracket) {
     --depth_;
     if (indent_ && !empty) new_line();
@@ -237,10 +284,13 @@ class Writer {
     text_.append("\"");
   }
   void write_dict(const Dict& dict) {
-    Dict::Items items = dict.items();
-    if (sort_keys_)
-      std::stable_sort(items.begin(), items.end(),
+    Dict::Items sorted;
+    if (sort_keys_) {
+      sorted = dict.items();
+      std::stable_sort(sorted.begin(), sorted.end(),
                        [](const auto& a, const auto& b) { return less(a.first, b.first); });
+    }
+    const Dict::Items& items = sort_keys_ ? sorted : dict.items();
     text_.append("{");
     ++depth_;
     for (size_t i = 0; i < items.size(); ++i) {
@@ -284,6 +334,7 @@ List elements(const Value& value) {
     return made;
   }
   if (const Text* const text = value.text()) {
+    Limits::count(text->size() / kBytesPerStep);
     for (size_t at = 0; at < text->size();) {
       const size_t end = next_character(text->bytes(), at);
       made.emplace_back(text->part(at, end - at));
@@ -298,7 +349,10 @@ List elements(const Value& value) {
 }
 
 int64_t length(const Value& value) {
-  if (value.text() != nullptr) return static_cast<int64_t>(num_characters(value.text()->bytes()));
+  if (const Text* const text = value.text()) {
+    Limits::count(text->size() / kBytesPerStep);
+    return static_cast<int64_t>(num_characters(text->bytes()));
+  }
   if (value.list() != nullptr) return static_cast<int64_t>(value.list()->size());
   if (value.dict() != nullptr && value.attributes() == nullptr)
     return static_cast<int64_t>(value.dict()->size());

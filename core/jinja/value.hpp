@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "jinja/limits.hpp"
 #include "jinja/text.hpp"
 
 namespace weft::jinja {
@@ -21,13 +22,13 @@ struct Arguments;
 
 // What Python has several types for: a list, a tuple, and the views that keys(), values() and items() return.
 enum class ListKind { kList, kTuple, kView };
-struct List : std::vector<Value> {
-  using std::vector<Value>::vector;
+struct List : std::vector<Value, HeldAllocator<Value>> {
+  using std::vector<Value, HeldAllocator<Value>>::vector;
   ListKind kind = ListKind::kList;
 };
 class Value {
  public:
-  // A name or attribute that does not exist.
+  // A name or attribute that does not exist. A long name is cut off.
   struct Undefined {
     std::string name;
   };
@@ -40,7 +41,7 @@ class Value {
   };
 
   Value() = default;  // undefined
-  Value(Undefined undefined) : value_(std::move(undefined)) {}
+  Value(Undefined undefined);
   Value(None none) : value_(none) {}
   Value(bool value) : value_(value) {}
   Value(int64_t value) : value_(value) {}
@@ -52,6 +53,8 @@ class Value {
   Value(List list);
   Value(Dict dict);
   Value(Function function) : value_(std::make_shared<const Function>(std::move(function))) {}
+  // A method of a value, which it contains.
+  Value(Function method, const Value& of);
   Value(Namespace value) : value_(std::move(value)) {}
 
   bool is_undefined() const { return std::holds_alternative<Undefined>(value_); }
@@ -103,7 +106,7 @@ struct Arguments {
 // Keys and values in the order in which they were added.
 class Dict {
  public:
-  using Items = std::vector<std::pair<Value, Value>>;
+  using Items = std::vector<std::pair<Value, Value>, HeldAllocator<std::pair<Value, Value>>>;
 
   const Items& items() const { return items_; }
   size_t size() const { return items_.size(); }
@@ -111,9 +114,12 @@ class Dict {
   const Value* find_name(std::string_view name) const;
   void set(const Value& key, Value value);
   // Adds a key that the dict does not have.
-  void add(const Value& key, Value value);
+  void add(Value key, Value value);
 
  private:
+  Items::const_iterator place_of(const Value& key) const;
+  Items::const_iterator place_of_name(std::string_view name) const;
+
   Items items_;
 };
 

@@ -1,4 +1,4 @@
-// Templates against what transformers renders of them, errors that say what is wrong, and limits.
+// Templates against what transformers renders of them, and errors that say what is wrong.
 #include "jinja/template.hpp"
 
 #include <gtest/gtest.h>
@@ -161,25 +161,12 @@ TEST(Template, KeepsNumbersInTheirRange) {
   EXPECT_ERROR(render("{{ x }}", {{"x", uint64_t{1} << 63}}), WEFT_INVALID_ARGUMENT, "9223372036854775808");
 }
 
-TEST(Template, EndsWhateverItIs) {
-  const std::string loop = "{% for i in range(1000) %}";
-  EXPECT_ERROR(render(loop + loop + "x{% endfor %}{% endfor %}"), WEFT_RESOURCE_EXHAUSTED, "steps");
-  EXPECT_ERROR(
-      render(
-          "{% set ns = namespace(t='aaaaaaaaaaaaaaaa') %}{% for i in range(40) %}{% set ns.t = ns.t ~ ns.t "
-          "%}{% endfor %}"),
-      WEFT_RESOURCE_EXHAUSTED, "MiB");
-  EXPECT_ERROR(render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), WEFT_RESOURCE_EXHAUSTED,
-               "inside each other");
-  EXPECT_ERROR(
-      render("{% set ns = namespace(l=[]) %}{% for i in range(500) %}{% set ns.l = [ns.l] %}{% endfor %}"),
-      WEFT_RESOURCE_EXHAUSTED, "inside each other");
-  EXPECT_ERROR(Template("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}"),
-               WEFT_INVALID_ARGUMENT, "too many");
-  EXPECT_ERROR(Template("{{ " + std::string(5000, '-') + "1 }}"), WEFT_INVALID_ARGUMENT, "too many");
+TEST(Template, RefusesNumbersThatAreTooLarge) {
   EXPECT_ERROR(render("{{ range(1000000000) }}"), WEFT_INVALID_ARGUMENT, "range()");
-  EXPECT_ERROR(render("{{ 'a' * 99999999 }}"), WEFT_INVALID_ARGUMENT, "too large");
   EXPECT_ERROR(render("{{ 3 ** 50 }}"), WEFT_INVALID_ARGUMENT, "too large");
+}
+
+TEST(Template, LetsANamespaceContainItself) {
   EXPECT_EQ(render("{% set ns = namespace() %}{% set ns.own = ns %}{{ ns == ns }}"), "True");
 }
 

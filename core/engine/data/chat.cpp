@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "jinja/strings.hpp"
 
 namespace weft::data {
 
@@ -48,6 +49,7 @@ struct ChatFormat::Conversation {
   }
   jinja::List messages;
   jinja::Value tools;
+  mutable jinja::Limits limits;  // of all renderings together
   std::vector<bool> by_assistant;
 };
 
@@ -68,7 +70,7 @@ jinja::Rendered ChatFormat::render(const Conversation& conversation, size_t coun
   variables.set("documents", jinja::Value::None());
   variables.set("add_generation_prompt", add_generation_prompt);
   try {
-    return template_.render(variables);
+    return template_.render(variables, conversation.limits);
   } catch (const Error& error) {
     if (std::string_view(error.what()).find("strftime_now") != std::string_view::npos)
       fail(WEFT_UNIMPLEMENTED,
@@ -109,6 +111,12 @@ size_t end_of_message(const Text& text, size_t message) {
   size_t end = text.size();
   while (end > 0 && text.origin(end - 1) != message + 1) --end;
   return end;
+}
+// Returns the same of all messages by their origins, of which there are `count`.
+std::vector<size_t> ends_of_messages(const Text& text, size_t count) {
+  std::vector<size_t> ends(count + 1);
+  for (size_t i = 0; i < text.size(); ++i) ends[text.origin(i)] = i + 1;
+  return ends;
 }
 
 // `rest` is what the template writes after a message, and `behind` what it writes after the same message if
@@ -155,7 +163,8 @@ class ChatFormat::Turns {
   std::optional<Text> rendered(size_t count, bool add_generation_prompt) const {
     try {
       return format_.render(conversation_, count, add_generation_prompt).text;
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (error.status() == WEFT_RESOURCE_EXHAUSTED) throw;
       return std::nullopt;
     }
   }
@@ -171,6 +180,7 @@ std::vector<ChatFormat::Span> ChatFormat::turns_in(const Text& text, const Conve
   if (first == by_assistant.end()) return {};
   Turns turns(*this, conversation);
   const std::string prompt = turns.prompt_before(static_cast<size_t>(first - by_assistant.begin()));
+  const std::vector<size_t> ends = ends_of_messages(text, by_assistant.size());
   std::vector<Span> spans;
   size_t earlier = 0;  // where the message before ends
   for (size_t at = 0; at < text.size();) {
@@ -181,10 +191,11 @@ std::vector<ChatFormat::Span> ChatFormat::turns_in(const Text& text, const Conve
       continue;
     }
     size_t begin = at;
-    if (const size_t found = prompt.empty() ? std::string::npos : text.bytes().rfind(prompt, begin);
-        found != std::string::npos && found >= earlier && found + prompt.size() <= begin)
-      begin = found + prompt.size();
-    at = earlier = std::max(at + 1, end_of_message(text, origin - 1));
+    const std::string_view between = std::string_view(text.bytes()).substr(earlier, begin - earlier);
+    if (const size_t found = prompt.empty() ? std::string::npos : jinja::find_last(between, prompt);
+        found != std::string::npos)
+      begin = earlier + found + prompt.size();
+    at = earlier = std::max(at + 1, ends[origin]);
     spans.emplace_back(begin, at + turns.end_in(std::string_view(text.bytes()).substr(at), origin - 1));
   }
   return spans;

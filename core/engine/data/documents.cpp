@@ -14,6 +14,8 @@ namespace {
 
 constexpr size_t kPieceBytes = 256 << 10;
 constexpr size_t kContextBytes = 64;  // around a cut
+// To find where the parts of a chat end, text may be encoded again: so many bytes, and more for a long line.
+constexpr size_t kMostAgain = 16 << 20, kMostAgainPerByte = 10'000;
 
 // Returns the position of the first byte that does not belong to UTF-8, or the size.
 size_t invalid_utf8(std::string_view text) {
@@ -61,6 +63,17 @@ json parsed_line(std::string_view text) {
         "it has {} \"text\", \"prompt\" with \"completion\", and \"messages\", must have exactly one of them",
         chat || pair || plain ? "several of" : "none of");
   return object;
+}
+
+// Reading an object in its order takes time that grows with the square of its size.
+void check_members(const json& value) {
+  constexpr size_t kMost = 1000;
+  if (value.is_object() && value.size() > kMost)
+    fail(WEFT_INVALID_ARGUMENT,
+         "an object has {} members, at most {} are possible in a line with \"messages\"", value.size(),
+         kMost);
+  if (value.is_structured())
+    for (const json& item : value) check_members(item);
 }
 
 void check_messages(const json& messages) {
@@ -187,7 +200,7 @@ void DocumentEncoder::encode_lines(const TextPiece& piece, std::string_view cont
     begin = end + 1;
     if (line.empty()) continue;
     try {
-      add_document(read_line(line), encoded);
+      add_document(read_line(line), line.size(), encoded);
       encoded.offsets.resize(encoded.begins.size(), offset);
     } catch (const Error& error) {
       const std::string_view before = content.substr(0, offset);
@@ -207,13 +220,14 @@ DocumentEncoder::Line DocumentEncoder::read_line(std::string_view text) const {
   if (object.contains("text")) return {{{text_at(object, "text"), true}}};
   if (object.contains("messages")) {
     check_messages(object.at("messages"));
-    return read_messages(text);
+    return read_messages(object, text);
   }
   return {{{text_at(object, "prompt")}, {text_at(object, "completion"), true}}};
 }
 
-DocumentEncoder::Line DocumentEncoder::read_messages(std::string_view text) const {
+DocumentEncoder::Line DocumentEncoder::read_messages(const json& line, std::string_view text) const {
   if (no_chat_) throw Error(*no_chat_);
+  check_members(line);
   const auto object = nlohmann::ordered_json::parse(text);  // templates write keys in their order
   const nlohmann::ordered_json tools = object.contains("tools") ? object["tools"] : nlohmann::ordered_json();
   return {chat_->text_of(object["messages"], tools), chat_->is_enclosed()};
@@ -230,7 +244,7 @@ std::vector<std::string> texts_of_line(std::string_view line) {
   return texts;
 }
 
-void DocumentEncoder::add_document(const Line& line, EncodedPiece& encoded) const {
+void DocumentEncoder::add_document(const Line& line, size_t line_bytes, EncodedPiece& encoded) const {
   std::string text;
   TextEncoder::Ids apart;          // the ids of each piece by itself
   std::vector<size_t> ends_apart;  // where each piece ends in them
@@ -254,11 +268,19 @@ void DocumentEncoder::add_document(const Line& line, EncodedPiece& encoded) cons
   const int64_t first = size();
   add(ids);
   // A token that reaches from one piece into the next belongs to the next one.
+  const bool is_apart = apart == ids;
   std::string before;
+  size_t again = 0;  // bytes that were encoded again
   int64_t begin = encoded.begins.back();
   for (size_t i = 0; i < line.pieces.size(); ++i) {
     before += line.pieces[i].text;
-    const size_t length = apart == ids                  ? ends_apart[i]
+    if (!is_apart) again += before.size();
+    if (again > kMostAgain + kMostAgainPerByte * line_bytes)
+      fail(WEFT_RESOURCE_EXHAUSTED,
+           "the chat template makes {} learned and other parts of a text of {} bytes, which is "
+           "more than Weft takes",
+           line.pieces.size(), text.size());
+    const size_t length = is_apart                      ? ends_apart[i]
                           : i + 1 == line.pieces.size() ? ids.size()
                                                         : common_prefix(encoder_.encode(before), ids);
     const int64_t end = first + static_cast<int64_t>(length);

@@ -50,8 +50,9 @@ class DocumentEncoder {
   void encode_text(const TextPiece& piece, EncodedPiece& encoded) const;
   void encode_lines(const TextPiece& piece, std::string_view content, EncodedPiece& encoded) const;
   Line read_line(std::string_view text) const;
-  Line read_messages(std::string_view text) const;
-  void add_document(const Line& line, EncodedPiece& encoded) const;
+  Line read_messages(const nlohmann::json& line, std::string_view text) const;
+  // `line_bytes`: of the line of JSON that it was read from.
+  void add_document(const Line& line, size_t line_bytes, EncodedPiece& encoded) const;
   size_t next_cut(std::string_view content, size_t from) const;
   bool may_cut(std::string_view content, size_t at) const;
 

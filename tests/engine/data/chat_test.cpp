@@ -155,5 +155,27 @@ TEST_F(Text, OfChatsNamesTheLineThatTheTemplateRefuses) {
   EXPECT_ERROR(open(folder_.file("c.jsonl", good)), WEFT_FAILED_PRECONDITION, "c.jsonl:1", "line 1");
 }
 
+TEST_F(Text, OfChatsIsRefusedIfItTakesTooLong) {
+  const std::string messages =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])";
+  const std::string file = folder_.file("a.jsonl", messages + "}");
+  // It is asked for the prompt after the conversation was rendered.
+  encoder_.chat_template =
+      "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}\n"
+      "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}{% endif %}";
+  EXPECT_ERROR(open(file), WEFT_RESOURCE_EXHAUSTED, "a.jsonl:1", "line 2 of the template", "steps");
+  // No part ends where an id ends.
+  encoder_.chat_template =
+      "{% for i in range(9999) %}{% generation %}{{ '\n' }}{% endgeneration %}{{ '\n' }}{% endfor %}";
+  EXPECT_ERROR(open(file), WEFT_RESOURCE_EXHAUSTED, "a.jsonl:1", "19998 learned and other parts",
+               "19998 bytes");
+  std::string members;
+  for (int i = 0; i < 1001; ++i) members += fmt::format("{}\"{}\": 1", i > 0 ? ", " : "", i);
+  encoder_.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  EXPECT_ERROR(open(folder_.file("b.jsonl", messages + ", \"more\": {" + members + "}}")),
+               WEFT_INVALID_ARGUMENT, "b.jsonl:1", "1001 members");
+  EXPECT_NO_THROW(open(file, 2));
+}
+
 }  // namespace
 }  // namespace weft::data

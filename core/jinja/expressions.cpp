@@ -1,4 +1,4 @@
-#include "jinja/syntax.hpp"
+#include "jinja/expressions.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,17 +6,9 @@
 
 #include "base/text.hpp"
 #include "jinja/characters.hpp"
-#include "jinja/functions.hpp"
+#include "jinja/strings.hpp"
 
 namespace weft::jinja {
-
-Flow run(const Body& body, const Place& place) {
-  for (const auto& statement : body) {
-    place.limits.step();
-    if (const Flow flow = statement->run(place); flow != Flow::kGoOn) return flow;
-  }
-  return Flow::kGoOn;
-}
 
 Arguments CallArguments::evaluate(const Place& place) const {
   Arguments arguments;
@@ -25,29 +17,29 @@ Arguments CallArguments::evaluate(const Place& place) const {
   return arguments;
 }
 
-Value Name::evaluate(const Place& place) const {
-  const Value* const found = place.scope->find(name);
+Value Name::value_at(const Place& place) const {
+  const Value* const found = place.scope->find(name, place.limits);
   return found != nullptr ? *found : Value(Value::Undefined{name});
 }
 
-Value ListOf::evaluate(const Place& place) const {
+Value ListOf::value_at(const Place& place) const {
   List list;
   if (is_tuple) list.kind = ListKind::kTuple;
   for (const ExpressionPtr& item : items) list.push_back(item->evaluate(place));
   return list;
 }
 
-Value DictOf::evaluate(const Place& place) const {
+Value DictOf::value_at(const Place& place) const {
   Dict dict;
   for (const auto& [key, value] : items) dict.set(key->evaluate(place), value->evaluate(place));
   return dict;
 }
 
-Value AttributeOf::evaluate(const Place& place) const {
+Value AttributeOf::value_at(const Place& place) const {
   return attribute_of(object->evaluate(place), name);
 }
 
-Value ItemOf::evaluate(const Place& place) const {
+Value ItemOf::value_at(const Place& place) const {
   const Value of = object->evaluate(place);
   return item_of(of, key->evaluate(place));
 }
@@ -77,7 +69,7 @@ Range range_of(const Value& begin, const Value& end, const Value& step, int64_t 
 
 }  // namespace
 
-Value SliceOf::evaluate(const Place& place) const {
+Value SliceOf::value_at(const Place& place) const {
   const auto value_of = [&](const ExpressionPtr& part) {
     return part == nullptr ? Value(Value::None()) : part->evaluate(place);
   };
@@ -85,11 +77,12 @@ Value SliceOf::evaluate(const Place& place) const {
   const Text* const text = of.text();
   if (text == nullptr && of.list() == nullptr)
     fail(WEFT_INVALID_ARGUMENT, "a value of the type {} has no slices", of.type());
-  const List items = elements(of);
-  const Range range =
-      range_of(value_of(begin), value_of(end), value_of(step), static_cast<int64_t>(items.size()));
+  const Range range = range_of(value_of(begin), value_of(end), value_of(step), length(of));
+  if (text != nullptr && range.step == 1) return characters_of(*text, range.begin, range.end);
+  const List characters = text != nullptr ? elements(of) : List();
+  const List& items = text != nullptr ? characters : *of.list();
   List chosen;
-  if (text == nullptr) chosen.kind = of.list()->kind;
+  chosen.kind = items.kind;
   for (int64_t i = range.begin; range.step > 0 ? i < range.end : i > range.end; i += range.step)
     chosen.push_back(items[static_cast<size_t>(i)]);
   if (text == nullptr) return chosen;
@@ -98,30 +91,24 @@ Value SliceOf::evaluate(const Place& place) const {
   return joined;
 }
 
-Value Call::evaluate(const Place& place) const {
+Value Call::value_at(const Place& place) const {
   const Value called = function->evaluate(place);
   if (called.function() == nullptr)
     fail(WEFT_INVALID_ARGUMENT, "{} cannot be called",
          called.is_undefined() ? fmt::format("\"{}\", which is undefined,", called.undefined_name())
                                : fmt::format("a value of the type {}", called.type()));
-  place.limits.enter_call();
-  Value result = (*called.function())(arguments.evaluate(place));
-  place.limits.leave_call();
-  if (const Text* const text = result.text()) place.limits.write(text->size());
-  if (const List* const list = result.list()) place.limits.write(list->size());
-  return result;
+  return (*called.function())(arguments.evaluate(place));
 }
 
-Value Filtered::evaluate(const Place& place) const {
+Value Filtered::value_at(const Place& place) const {
   const Value value = input->evaluate(place);
-  Value result = find_filter(name)(value, arguments.evaluate(place));
-  if (const Text* const text = result.text()) place.limits.write(text->size());
-  return result;
+  if (const Text* const text = value.text()) place.limits.step(text->size() / kBytesPerStep);
+  return filter(value, arguments.evaluate(place));
 }
 
-Value Tested::evaluate(const Place& place) const {
+Value Tested::value_at(const Place& place) const {
   const Value value = input->evaluate(place);
-  return find_test(name)(value, arguments.evaluate(place)) != negated;
+  return test(value, arguments.evaluate(place)) != negated;
 }
 
 namespace {
@@ -145,7 +132,7 @@ Value integers(const std::string& symbol, int64_t a, int64_t b) {
 
 }  // namespace
 
-Value Unary::evaluate(const Place& place) const {
+Value Unary::value_at(const Place& place) const {
   const Value value = input->evaluate(place);
   if (symbol == "not") return !value.is_true();
   if (!value.is_number()) fail(WEFT_INVALID_ARGUMENT, "{} of a value of the type {}", symbol, value.type());
@@ -186,12 +173,16 @@ Value numbers(const std::string& symbol, const Value& a, const Value& b) {
 
 // Returns the text or the list `count` times.
 Value repeated(const Value& value, int64_t count) {
-  constexpr size_t kMost = 1 << 20;
-  const size_t size = value.text() != nullptr ? value.text()->size() : value.list()->size();
-  if (count > 0 && size > kMost / static_cast<size_t>(count))
-    fail(WEFT_INVALID_ARGUMENT, "{} * {} is too large", value.type(), count);
   Text text;
   List list;
+  if (!value.is_true() || count < 0) count = 0;
+  {
+    constexpr size_t kMost = SIZE_MAX / 4;
+    const size_t size = value.text() != nullptr ? value.text()->size() : value.list()->size() * sizeof(Value);
+    Held whole;  // is refused before it is made
+    whole.set(count == 0 ? 0
+                         : std::min(size, kMost / static_cast<size_t>(count)) * static_cast<size_t>(count));
+  }
   for (int64_t i = 0; i < count; ++i) {
     if (value.text() != nullptr)
       text.append(*value.text());
@@ -203,12 +194,11 @@ Value repeated(const Value& value, int64_t count) {
 
 }  // namespace
 
-Value Binary::evaluate(const Place& place) const {
+Value Binary::value_at(const Place& place) const {
   const Value a = left->evaluate(place), b = right->evaluate(place);
   if (symbol == "~" || (symbol == "+" && a.text() != nullptr && b.text() != nullptr)) {
     Text text = to_text(a);
     text.append(to_text(b));
-    place.limits.write(text.size());
     return text;
   }
   if (a.is_number() && b.is_number()) return numbers(symbol, a, b);
@@ -231,12 +221,12 @@ Value Binary::evaluate(const Place& place) const {
        symbol == "+" && (a.text() != nullptr || b.text() != nullptr) ? "; ~ joins any values as text" : "");
 }
 
-Value Logical::evaluate(const Place& place) const {
+Value Logical::value_at(const Place& place) const {
   Value value = left->evaluate(place);
   return value.is_true() == is_and ? right->evaluate(place) : value;
 }
 
-Value Comparison::evaluate(const Place& place) const {
+Value Comparison::value_at(const Place& place) const {
   Value a = first->evaluate(place);
   for (const auto& [symbol, other] : others) {
     Value b = other->evaluate(place);
@@ -254,155 +244,9 @@ Value Comparison::evaluate(const Place& place) const {
   return true;
 }
 
-Value Conditional::evaluate(const Place& place) const {
+Value Conditional::value_at(const Place& place) const {
   if (condition->evaluate(place).is_true()) return yes->evaluate(place);
   return no != nullptr ? no->evaluate(place) : Value();
-}
-
-Flow Print::run(const Place& place) const {
-  place.print(to_text(expression->evaluate(place)));
-  return Flow::kGoOn;
-}
-
-Flow If::run(const Place& place) const {
-  for (const auto& [condition, body] : branches)
-    if (condition->evaluate(place).is_true()) return jinja::run(body, place);
-  return jinja::run(otherwise, place);
-}
-
-void Target::assign(const Place& place, const Value& value) const {
-  if (!attribute.empty()) {
-    const Value* const object = place.scope->find(names.front());
-    Dict* const attributes = object == nullptr ? nullptr : object->attributes();
-    if (attributes == nullptr)
-      fail(WEFT_INVALID_ARGUMENT, "{}.{} cannot be set, because {} is no namespace", names.front(), attribute,
-           names.front());
-    attributes->set(Value(attribute), value);
-  } else if (names.size() == 1) {
-    place.scope->set(names.front(), value);
-  } else {
-    const List items = elements(value);
-    if (items.size() != names.size())
-      fail(WEFT_INVALID_ARGUMENT, "{} values for the names {}", items.size(), fmt::join(names, ", "));
-    for (size_t i = 0; i < names.size(); ++i) place.scope->set(names[i], items[i]);
-  }
-}
-
-namespace {
-
-// The variable `loop`.
-Value loop_of(const List& items, size_t index) {
-  const auto count = static_cast<int64_t>(items.size()), at = static_cast<int64_t>(index);
-  Dict loop;
-  loop.add("index", at + 1);
-  loop.add("index0", at);
-  loop.add("revindex", count - at);
-  loop.add("revindex0", count - at - 1);
-  loop.add("first", index == 0);
-  loop.add("last", index + 1 == items.size());
-  loop.add("length", count);
-  loop.add("depth", int64_t{1});  // of recursive loops alone
-  loop.add("depth0", int64_t{0});
-  if (index > 0) loop.add("previtem", items[index - 1]);
-  if (index + 1 < items.size()) loop.add("nextitem", items[index + 1]);
-  loop.add("cycle", Value::Function([at](const Arguments& arguments) {
-             if (arguments.positional.empty()) fail(WEFT_INVALID_ARGUMENT, "loop.cycle() needs values");
-             return arguments.positional[static_cast<size_t>(at) % arguments.positional.size()];
-           }));
-  return loop;
-}
-
-}  // namespace
-
-Flow For::run_once(const Place& place, const List& items, size_t index) const {
-  place.limits.step();
-  const Place inside = place.with_scope();
-  inside.scope->set("loop", loop_of(items, index));
-  target.assign(inside, items[index]);
-  return jinja::run(body, inside);
-}
-
-Flow For::run(const Place& place) const {
-  List items;
-  for (Value& item : elements(sequence->evaluate(place))) {
-    if (condition != nullptr) {
-      place.limits.step();
-      const Place inside = place.with_scope();
-      target.assign(inside, item);
-      if (!condition->evaluate(inside).is_true()) continue;
-    }
-    items.push_back(std::move(item));
-  }
-  for (size_t index = 0; index < items.size(); ++index)
-    if (run_once(place, items, index) == Flow::kBreak) break;
-  return items.empty() ? jinja::run(otherwise, place) : Flow::kGoOn;
-}
-
-namespace {
-
-// Returns what the body prints.
-Text printed(const Body& body, const Place& place) {
-  Output output;
-  jinja::run(body, Place{std::make_shared<Scope>(place.scope), output, place.limits});
-  return std::move(output.text);
-}
-
-}  // namespace
-
-Flow Set::run(const Place& place) const {
-  target.assign(place, value != nullptr ? value->evaluate(place) : Value(printed(body, place)));
-  return Flow::kGoOn;
-}
-
-Flow With::run(const Place& place) const {
-  const Place inside = place.with_scope();
-  for (const auto& [name, value] : values) inside.scope->set(name, value->evaluate(place));
-  return jinja::run(body, inside);
-}
-
-Flow Macro::run(const Place& place) const {
-  // The scope owns the macro, so the macro must not own the scope.
-  const std::weak_ptr<Scope> scope = place.scope;
-  Limits& limits = place.limits;
-  place.scope->set(name, Value::Function([this, scope, &limits](const Arguments& arguments) {
-                     Output output;
-                     call(Place{std::make_shared<Scope>(scope.lock()), output, limits}, arguments);
-                     return Value(std::move(output.text));
-                   }));
-  return Flow::kGoOn;
-}
-
-void Macro::call(const Place& inside, const Arguments& arguments) const {
-  if (arguments.positional.size() > parameters.size())
-    fail(WEFT_INVALID_ARGUMENT, "{}() takes {} arguments, got {}", name, parameters.size(),
-         arguments.positional.size());
-  for (const auto& [given, value] : arguments.named) {
-    const auto is_this = [n = &given](const auto& parameter) { return parameter.first == *n; };
-    if (std::none_of(parameters.begin(), parameters.end(), is_this))
-      fail(WEFT_INVALID_ARGUMENT, "{}() has no parameter {}", name, given);
-  }
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const auto& [parameter, otherwise] = parameters[i];
-    Value value = Value::Undefined{parameter};
-    if (const Value* const given = arguments.find(i, parameter))
-      value = *given;
-    else if (otherwise != nullptr)
-      value = otherwise->evaluate(inside);
-    inside.scope->set(parameter, std::move(value));
-  }
-  jinja::run(body, inside);
-}
-
-Flow FilterBlock::run(const Place& place) const {
-  place.print(to_text(find_filter(name)(printed(body, place), arguments.evaluate(place))));
-  return Flow::kGoOn;
-}
-
-Flow Generation::run(const Place& place) const {
-  const size_t begin = place.output.text.size();
-  const Flow flow = jinja::run(body, place);
-  place.output.generated.emplace_back(begin, place.output.text.size());
-  return flow;
 }
 
 }  // namespace weft::jinja
