@@ -25,6 +25,7 @@ from xml.etree import ElementTree
 
 sys.dont_write_bytecode = True
 
+import bombs
 import checkpoints
 import configurations
 import jobs
@@ -38,9 +39,9 @@ from bench import Bench
 from case import Case
 
 KINDS = {"kill": jobs.run_kill, "resume": jobs.run_resume, "checkpoint": checkpoints.run, "config": configurations.run,
-         "plugin": plugins.run, "words": words.run, "signals": signals.run}
-TURNS = ["words", "checkpoint", "config", "plugin", "words", "signals", "checkpoint", "kill", "config", "words",
-         "plugin", "checkpoint", "resume"]
+         "plugin": plugins.run, "words": words.run, "signals": signals.run, "bombs": bombs.run}
+TURNS = ["words", "checkpoint", "config", "plugin", "bombs", "words", "signals", "checkpoint", "kill", "config",
+         "bombs", "words", "plugin", "checkpoint", "resume"]
 
 
 EXPECTED_SECONDS = {"kill": 15.0, "resume": 40.0, "signals": 15.0}  # of the first case of a kind; later ones use its measured time

@@ -27,8 +27,8 @@ class Case:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def start(self, words, environment=None):
-        return Run([self.bench.weft, *words], environment, self.folder)
+    def start(self, words, environment=None, **how):
+        return Run([self.bench.weft, *words], environment, self.folder, **how)
 
     def ends(self, run, limit=LIMIT, grace=10.0, **allowed):
         """Waits for a run and keeps what is bad about its end."""

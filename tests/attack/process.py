@@ -49,9 +49,9 @@ def processes(is_wanted):
     return found
 
 
-def prepare():
+def prepare(memory):
     """Limits the memory of the new process, and restores signals that a shell ignores in its background jobs."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -69,7 +69,7 @@ class Run:
     """A running command. A variable of their environment marks all processes that it starts, so that they are found
     even if their parent has ended."""
 
-    def __init__(self, words, environment=None, cwd=None):
+    def __init__(self, words, environment=None, cwd=None, stdin=os.devnull, memory=MEMORY):
         self.words = [str(word) for word in words]
         self.own = {key: str(value) for key, value in (environment or {}).items()}
         self.mark = f"{os.getpid()}-{next(numbers)}"
@@ -77,10 +77,11 @@ class Run:
         self.begin = time.monotonic()
         self.process = None
         unfinished.append(self)
-        self.process = subprocess.Popen(
-            self.words, stdin=subprocess.DEVNULL, stdout=self.files[0], stderr=self.files[1], cwd=cwd,
-            env={**surroundings(), **self.own, MARK: self.mark}, start_new_session=True,
-            preexec_fn=prepare)
+        with open(stdin, "rb") as given:
+            self.process = subprocess.Popen(
+                self.words, stdin=given, stdout=self.files[0], stderr=self.files[1], cwd=cwd,
+                env={**surroundings(), **self.own, MARK: self.mark}, start_new_session=True,
+                preexec_fn=lambda: prepare(memory))
 
     def descendants(self):
         """Returns {pid: environment} of all processes of this command, itself included."""
