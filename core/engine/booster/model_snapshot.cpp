@@ -121,10 +121,7 @@ void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) con
     const fs::path generation = folder / kGenerationConfig;
     if (!generation_config.empty() && !fs::exists(generation))
       checkpoint::write_file(generation, generation_config);
-    for (const auto& [name, text] : companions) {
-      fs::remove(folder / name);  // what is kept is a link to the file of the folder before
-      checkpoint::write_file(folder / name, text);
-    }
+    for (const auto& [name, text] : companions) checkpoint::write_file(folder / name, text);
     if (tokenizer) write_tokenizer(*tokenizer, folder);
   });
   if (!adapter_config.empty()) write_adapter(folder, ranks);

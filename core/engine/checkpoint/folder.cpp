@@ -56,7 +56,9 @@ void link_tree(const fs::path& from, const fs::path& to) {
 // Absolute, links followed, without a slash at the end: what is replaced is the folder, not a link to it.
 fs::path resolved(const fs::path& path) {
   if (path.empty()) fail(WEFT_INVALID_ARGUMENT, "the path of the folder to save to is empty");
-  const fs::path absolute = fs::weakly_canonical(fs::absolute(path));
+  std::error_code error;
+  const fs::path absolute = fs::weakly_canonical(fs::absolute(path), error);
+  if (error) fail(WEFT_INVALID_ARGUMENT, "cannot save to {}: {}", printable(path.native()), error.message());
   return absolute.has_filename() ? absolute : absolute.parent_path();
 }
 
@@ -76,6 +78,9 @@ void check_target(const fs::path& given, const fs::path& target) {
          (target / "model").string());
   };
   if (!target.has_filename()) refuse("is the root of the file system");
+  if (fs::is_symlink(fs::symlink_status(target)))
+    fail(WEFT_NOT_FOUND, "{} is a link to {}, which does not exist: make that folder, or name another place",
+         shown, printable(fs::read_symlink(target).native()));
   fs::path above = parent_of(target);
   while (!fs::exists(above)) above = parent_of(above);
   if (!fs::is_directory(above))
@@ -101,8 +106,9 @@ void remove_leftovers(const fs::path& place) {
   for (const fs::directory_entry& entry : fs::directory_iterator(parent_of(place), error))
     if (entry.path().filename().string().starts_with(prefix)) leftovers.push_back(entry.path());
   for (const fs::path& leftover : leftovers) {
-    // Killed while the old folder had stepped aside: it comes back.
-    if (leftover.extension() != kAside || fs::exists(place))
+    // Killed while the old folder had stepped aside: it comes back. A link is nothing that a save made.
+    if (leftover.extension() != kAside || fs::exists(place) ||
+        !fs::is_directory(fs::symlink_status(leftover)))
       fs::remove_all(leftover, error);
     else if (::rename(leftover.c_str(), place.c_str()) != 0)
       fail_with_errno("bring back", place);
@@ -116,6 +122,9 @@ void remove_leftovers_inside(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (const auto place = saved_place(entry.path().filename().string())) places.insert(*place);
   for (const std::string& place : places) {
+    // What is no lock is held by nobody, and is not removed either.
+    const fs::file_type kind = fs::symlink_status(lock_file(folder / place)).type();
+    if (kind != fs::file_type::not_found && kind != fs::file_type::regular) continue;
     const FolderLock lock(folder / place);
     const FolderLock::Save save = lock.begin_save();
     remove_leftovers(folder / place);
@@ -216,7 +225,10 @@ void write_file(const fs::path& path, const std::string& text, uint64_t max_byte
         "cannot write {}: it would have {} bytes, and of such a file at most {} are read; save fewer tensors "
         "in one folder, or from fewer ranks",
         path.string(), text.size(), max_bytes);
-  const int file = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+  // A new file: what has the name now can be a link, or the file of the folder that this one replaces.
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+  const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
   if (file < 0) fail_with_errno("create", path);
   size_t done = 0;
   while (done < text.size()) {

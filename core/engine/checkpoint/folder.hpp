@@ -21,8 +21,9 @@ class StagedFolder {
 
   // Makes the temporary folder, and links into it the files and folders of an existing folder at `path` whose
   // names `keep` accepts. Removes what killed saves left beside `path` and in it. Throws INVALID_ARGUMENT or
-  // ALREADY_EXISTS if `path` is not a folder that can be replaced, UNAVAILABLE if another job saves there or
-  // nothing can be written, RESOURCE_EXHAUSTED on a full disk.
+  // ALREADY_EXISTS if `path` is not a folder that can be replaced, NOT_FOUND if it is a link to nothing,
+  // UNAVAILABLE if another job saves there (FolderLock) or nothing can be written, RESOURCE_EXHAUSTED on a
+  // full disk.
   StagedFolder(const std::filesystem::path& path,
                const std::function<bool(const std::filesystem::path& name)>& keep);
   // The destructor removes the temporary folder if publish() was not reached, afterwards what was replaced.
@@ -51,8 +52,8 @@ class StagedFolder {
   std::optional<Staging> staging_;  // the last member: removed while the save still holds the place
 };
 
-// Writes a small file and syncs it. Throws naming the path and the cause; RESOURCE_EXHAUSTED if it would be
-// longer than `max_bytes`, which is what its readers accept.
+// Writes a small file, in place of a file or link of that name, and syncs it. Throws naming the path and the
+// cause; RESOURCE_EXHAUSTED if it would be longer than `max_bytes`, which is what its readers accept.
 void write_file(const std::filesystem::path& path, const std::string& text, uint64_t max_bytes = UINT64_MAX);
 // Writes the file under a temporary name and renames it. Throws UNAVAILABLE if another process saves there.
 void replace_file(const std::filesystem::path& path, const std::string& text);

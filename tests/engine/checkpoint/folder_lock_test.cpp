@@ -1,7 +1,9 @@
 // Who may save to a place.
 #include "checkpoint/folder_lock.hpp"
 
+#include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,10 +28,15 @@ int no_flock(int /*descriptor*/, int /*operation*/) {
   return -1;
 }
 
+std::string read_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 class FolderLocks : public testing::Test {
  protected:
   // A process that takes the lock of `place` and keeps it until it is killed.
-  pid_t start_holder(const std::string& place, FolderLock::Flock flock = ::flock) const {
+  pid_t start_holder(const std::string& place, FileLock::Flock flock = ::flock) const {
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     const pid_t process = fork();
@@ -60,15 +67,83 @@ class FolderLocks : public testing::Test {
 };
 
 TEST_F(FolderLocks, ExcludeOtherProcessesUntilTheyEnd) {
-  for (FolderLock::Flock flock : {static_cast<FolderLock::Flock>(&::flock), &no_flock}) {
+  for (FileLock::Flock flock : {static_cast<FileLock::Flock>(&::flock), &no_flock}) {
     const pid_t holder = start_holder(place_, flock);
-    EXPECT_ERROR(FolderLock(place_, flock), WEFT_UNAVAILABLE, place_, "is where another job saves",
-                 "process " + std::to_string(holder) + " on host " + host() + ", since 20", file_);
+    EXPECT_ERROR(
+        FolderLock(place_, flock), WEFT_UNAVAILABLE, place_, "is where another job saves",
+        file_ + " is held by process " + std::to_string(holder) + " on host " + host() + ", since 20");
     EXPECT_TRUE(fs::exists(file_));
     end(holder);
     EXPECT_TRUE(fs::exists(file_));
     { const FolderLock lock(place_, flock); }  // taken over
     EXPECT_FALSE(fs::exists(file_));
+  }
+}
+
+// A save replaces a folder with all that is in it.
+TEST_F(FolderLocks, ExcludePlacesInsideAndFoldersOutside) {
+  for (FileLock::Flock flock : {static_cast<FileLock::Flock>(&::flock), &no_flock}) {
+    const std::string inner = place_ + "/a/b";
+    pid_t holder = start_holder(place_, flock);
+    EXPECT_ERROR(FolderLock(inner, flock), WEFT_UNAVAILABLE, inner + " is in " + place_,
+                 file_ + " is held by process " + std::to_string(holder));
+    EXPECT_FALSE(fs::exists(place_));
+    end(holder);
+    holder = start_holder(inner, flock);
+    EXPECT_ERROR(FolderLock(place_, flock), WEFT_UNAVAILABLE, place_ + " contains " + inner,
+                 place_ + "/a/.b.saving.lock is held by process " + std::to_string(holder));
+    if (flock != &no_flock) {  // which a save does not know
+      EXPECT_ERROR(StagedFolder::reserve(place_), WEFT_UNAVAILABLE, inner);
+      fs::create_directory_symlink(folder_.path(), folder_.path() + "/link");
+      EXPECT_ERROR(StagedFolder::reserve(folder_.path() + "/link/out"), WEFT_UNAVAILABLE, inner);
+    }
+    { const FolderLock beside(place_ + "/a/c", flock); }
+    { const FolderLock beside(place_ + "/abc", flock); }
+    end(holder);
+    const FolderLock lock(place_, flock);
+    const FolderLock inside(place_ + "/step-3", flock);  // of the same process
+    fs::remove_all(place_);
+  }
+}
+
+TEST_F(FolderLocks, WriteNothingOutside) {
+  const FolderLock lock(place_ + "/a/b");
+  std::vector<std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::canonical(folder_.path())))
+    found.push_back(entry.path());
+  EXPECT_THAT(found, testing::UnorderedElementsAre(place_, place_ + "/a", place_ + "/a/.b.saving.lock"));
+}
+
+TEST_F(FolderLocks, AreNeverHeldBothInsideAndOutside) {
+  const std::string places[] = {place_, place_ + "/inner"};
+  for (int round = 0; round < 5; ++round) {
+    int begin[2], won[2], end[2];
+    for (int* ends : {begin, won, end}) ASSERT_EQ(pipe(ends), 0);
+    std::vector<pid_t> processes;
+    for (const std::string& place : places) {
+      processes.push_back(fork());
+      if (processes.back() != 0) continue;
+      char byte = 0;
+      ::close(begin[1]);
+      ::close(end[1]);
+      [[maybe_unused]] auto done = read(begin[0], &byte, 1);  // until all begin
+      try {
+        const FolderLock lock(place);
+        done = write(won[1], "w", 1);
+        done = read(end[0], &byte, 1);
+      } catch (const Error&) {
+        done = write(won[1], "l", 1);
+      }
+      _exit(0);
+    }
+    ::close(begin[1]);
+    std::string all(2, ' ');
+    ASSERT_EQ(read(won[0], &all[0], 1), 1);
+    ASSERT_EQ(read(won[0], &all[1], 1), 1);
+    EXPECT_NE(all, "ww");
+    ::close(end[1]);
+    for (const pid_t process : processes) waitpid(process, nullptr, 0);
+    for (const int descriptor : {begin[0], won[0], won[1], end[0]}) ::close(descriptor);
   }
 }
 
@@ -117,7 +192,7 @@ TEST_F(FolderLocks, OfAnotherHostAreKeptWhereThereAreNoLocks) {
   folder_.file(".out.saving.lock", R"({"host": "elsewhere", "process": 1, "start": "1", "since": "then"})");
   EXPECT_ERROR(FolderLock(place_, no_flock), WEFT_UNAVAILABLE, "process 1 on host elsewhere, since then");
   folder_.file(".out.saving.lock", "");
-  EXPECT_ERROR(FolderLock(place_, no_flock), WEFT_UNAVAILABLE, "it holds " + file_);
+  EXPECT_ERROR(FolderLock(place_, no_flock), WEFT_UNAVAILABLE, file_ + " is held by another process");
   // The kernel knows that nobody has these.
   const FolderLock lock(place_);
 }
@@ -132,6 +207,41 @@ TEST_F(FolderLocks, OfAProcessWhoseNumberIsAnothersNowAreTakenOver) {
     EXPECT_EQ(holder.find("then"), std::string::npos) << holder;
   }
   EXPECT_FALSE(fs::exists(file_));
+}
+
+TEST_F(FolderLocks, RefuseALinkInPlaceOfTheirFile) {
+  const std::string precious = folder_.file("precious", "text");
+  for (const std::string& target : {precious, std::string("/nowhere/at/all")}) {
+    fs::create_symlink(target, file_);
+    EXPECT_ERROR(FolderLock{place_}, WEFT_UNAVAILABLE, "cannot save to " + place_, file_ + " is a link");
+    fs::remove(file_);
+  }
+  EXPECT_EQ(read_bytes(precious), "text");
+}
+
+// What is in the folder is another's, so a save works whatever it is.
+TEST_F(FolderLocks, OfPlacesInsideThatAreNoneDoNotMatter) {
+  const std::string precious = folder_.file("precious", "text");
+  fs::create_directories(place_ + "/.b.saving.lock");
+  fs::create_symlink(precious, place_ + "/.a.saving.lock");
+  ASSERT_EQ(mkfifo((place_ + "/.c.saving.lock").c_str(), 0600), 0);
+  fs::create_symlink(folder_.path(), place_ + "/.d.saving-0badf00d.old");
+  fs::create_symlink(precious, place_ + "/note.txt");
+  StagedFolder staged(place_, [](const fs::path&) { return true; });
+  write_file(staged.path() / "note.txt", "another");
+  staged.publish();
+  EXPECT_EQ(read_bytes(precious), "text");
+  EXPECT_EQ(read_bytes(place_ + "/note.txt"), "another");
+  EXPECT_FALSE(fs::exists(fs::symlink_status(place_ + "/d")));
+  EXPECT_TRUE(fs::is_symlink(place_ + "/.a.saving.lock"));
+}
+
+TEST_F(FolderLocks, RefuseALinkToNothingAsAPlace) {
+  fs::create_symlink("/nowhere/at/all", place_);
+  EXPECT_ERROR(StagedFolder::reserve(place_), WEFT_NOT_FOUND, place_ + " is a link to /nowhere/at/all");
+  fs::remove(place_);
+  fs::create_symlink(place_, place_);
+  EXPECT_ERROR(StagedFolder::reserve(place_), WEFT_INVALID_ARGUMENT, "cannot save to " + place_);
 }
 
 TEST_F(FolderLocks, MakeTheFoldersAboveAndRemoveThemIfNothingIsSaved) {
