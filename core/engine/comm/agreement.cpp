@@ -75,7 +75,14 @@ std::vector<std::string> gather_from_every_rank(const Communicator& ranks,
                                                 const std::function<std::string()>& action) {
   if (ranks.size() == 1) return {action()};
   const Outcome own(action);
-  std::vector<std::string> all = ranks.gather_text(fmt::format("{} {}", own.status, own.text));
+  std::vector<std::string> all;
+  try {
+    all = ranks.gather_text(fmt::format("{} {}", own.status, own.text));
+  } catch (const Error&) {
+    // This rank knows why it failed, but not why it cannot tell the others.
+    if (own.failure != nullptr) std::rethrow_exception(own.failure);
+    throw;
+  }
   for (std::string& answer : all) {
     const weft_status status = std::stoi(answer);
     answer.erase(0, answer.find(' ') + 1);

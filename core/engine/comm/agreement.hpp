@@ -15,7 +15,8 @@ namespace weft {
 // Runs `action` on every rank of the group. If it throws anything on any rank, all ranks throw after all have
 // called this function. They throw an Error with the status and text of the lowest rank that failed:
 // "rank N failed: TEXT", where N is its rank in the job. A rank whose own action failed with the same status
-// and text rethrows its own exception. Calls for nested groups name the rank once. Collective.
+// and text rethrows its own exception, and so does one that cannot tell the others of it. Calls for nested
+// groups name the rank once. Collective.
 void on_every_rank(const Communicator& ranks, const std::function<void()>& action);
 
 // Like on_every_rank. Returns the texts that `action` returned, in the order of ranks. Collective.
