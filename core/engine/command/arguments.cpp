@@ -102,12 +102,12 @@ std::string strategy_options(std::string strategy, const json& arguments) {
   return options.dump();
 }
 
-World launch_with_timeout(const json& arguments) {
-  if (!given(arguments, "timeout")) return launch();
-  return launch(milliseconds_of("--timeout", real(arguments, "timeout", 0)));
-}
-
 }  // namespace
+
+std::chrono::milliseconds timeout(const json& arguments) {
+  return given(arguments, "timeout") ? milliseconds_of("--timeout", real(arguments, "timeout", 0))
+                                     : kDefaultTimeout;
+}
 
 World join_job(const char* verb, const json& arguments) {
   constexpr const char* kReadByEachRank[] = {"model", "data", "tokenizer", "inputs", "adapter", "booster"};
@@ -117,7 +117,7 @@ World join_job(const char* verb, const json& arguments) {
       facts[flag_of(key)] = value;
   const comm::Job job = comm::job_from_environment();
   prefer_errors_to_signals(job.rank, job.size);
-  World world = launch_with_timeout(arguments);
+  World world = launch(timeout(arguments));
   require_agreement(world.communicator(), facts);
   return world;
 }

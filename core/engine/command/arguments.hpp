@@ -1,6 +1,7 @@
 // The arguments of the `weft` command, and what several verbs make from them.
 #pragma once
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -66,10 +67,11 @@ std::shared_ptr<data::Dataset> open_encoder_inputs(const json& arguments, const 
 // Opens the data set under `key` with --sequence-length and --token-type, and checks it against `model`.
 std::shared_ptr<data::Dataset> open_data(const json& arguments, const char* key, const Model& model,
                                          const World& world);
-// Joins the job as launch() does, within --timeout seconds if it is given, which must be more than 0 and at
-// most a year. Throws on every rank if the ranks run different verbs or have different flags, except for
-// paths that each rank reads itself (--model, --data, --tokenizer, --inputs, --adapter, --booster): boost()
-// compares their contents. Blocks.
+// Returns --timeout, which must be more than 0 seconds and at most a year; without it, kDefaultTimeout.
+std::chrono::milliseconds timeout(const json& arguments);
+// Joins the job as launch() does, within --timeout. Throws on every rank if the ranks run different verbs or
+// have different flags, except for paths that each rank reads itself (--model, --data, --tokenizer, --inputs,
+// --adapter, --booster): boost() compares their contents. Blocks.
 World join_job(const char* verb, const json& arguments);
 
 }  // namespace weft::command

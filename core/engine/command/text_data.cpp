@@ -119,6 +119,7 @@ void TextData::read_options(const json& arguments, data::Part otherwise) {
       arguments, "part", {{"all", Part::kAll}, {"train", Part::kTraining}, {"held-out", Part::kHeldOut}});
   if (options_.held_out > 0 && !given(arguments, "part")) options_.part = otherwise;
   options_.skip_broken_lines = flag(arguments, "skip_broken_lines");
+  options_.timeout = timeout(arguments);
 }
 
 void TextData::find_tokenizer(const json& arguments, const Model& model, const World& world) {

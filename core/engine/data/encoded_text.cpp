@@ -68,7 +68,9 @@ void tell_what_is_left_out(const Samples& samples, const nlohmann::json& made, c
 
 TokenCache tokens_of(const TextSource& source, const TextFiles& files, const TextEncoder& encoder,
                      const TextOptions& options) {
-  TokenCache cache = tokenize(files, encoder, {options.skip_broken_lines, options.threads, options.progress});
+  TokenCache cache =
+      tokenize(files, encoder,
+               {options.skip_broken_lines, options.threads, options.timeout, options.progress, options.note});
   if (!options.labels && !cache.unlabelled_from(0).empty())
     fail(WEFT_INVALID_ARGUMENT,
          "{}: it has prompts or messages, whose labels are those of the answers alone, but this objective "

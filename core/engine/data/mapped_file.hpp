@@ -1,8 +1,7 @@
 // A file in memory, read-only. If another process truncates it, reading it ends this process with SIGBUS.
 #pragma once
 
-#include <boost/interprocess/file_mapping.hpp>
-#include <boost/interprocess/mapped_region.hpp>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -10,14 +9,20 @@ namespace weft::data {
 
 class MappedFile {
  public:
-  // Throws NOT_FOUND or PERMISSION_DENIED with the path.
+  // Throws NOT_FOUND or PERMISSION_DENIED with the path, and INVALID_ARGUMENT if it is not a regular file.
   explicit MappedFile(const std::string& path);
-  std::string_view bytes() const {
-    return {static_cast<const char*>(region_.get_address()), region_.get_size()};
-  }
+  // Maps an open regular file, and leaves it open. `path` is for messages.
+  MappedFile(int descriptor, const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+
+  std::string_view bytes() const { return {first_, size_}; }
 
  private:
-  boost::interprocess::mapped_region region_;  // of nothing for an empty file
+  void map(int descriptor, const std::string& path);
+
+  const char* first_ = nullptr;  // null for an empty file
+  size_t size_ = 0;
 };
 
 }  // namespace weft::data

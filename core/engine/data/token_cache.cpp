@@ -1,5 +1,7 @@
 #include "data/token_cache.hpp"
 
+#include <c10/util/ScopeExit.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <cstring>
 
 #include "base/text.hpp"
+#include "data/cache_places.hpp"
 #include "weft/error.hpp"
 
 namespace weft::data {
@@ -18,7 +21,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kFlushBytes = 1 << 20;
 constexpr const char* kMaking = ".making-";
 
@@ -30,6 +33,13 @@ struct Header {
   uint64_t zero = 0;
 };
 static_assert(sizeof(Header) == 64);
+
+// Makes a file, and follows no link that has its name. Everybody who may write to a file decides what is
+// learned from it, so only its user may.
+std::FILE* new_file(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  return file < 0 ? nullptr : ::fdopen(file, "wb");
+}
 
 uint64_t padded(uint64_t bytes) {
   return (bytes + 7) / 8 * 8;
@@ -62,10 +72,11 @@ uint64_t size_of(const Header& header) {
 }  // namespace
 
 std::optional<TokenCache> TokenCache::open(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return std::nullopt;
+  const int file = open_believed(path);
+  if (file < 0) return std::nullopt;
+  const auto close = c10::make_scope_exit([&] { ::close(file); });
   TokenCache cache;
-  cache.file_ = std::make_shared<MappedFile>(path.string());
+  cache.file_ = std::make_shared<MappedFile>(file, path.string());
   const std::string_view bytes = cache.file_->bytes();
   Header header;
   const Header expected;
@@ -107,7 +118,7 @@ TokenCacheWriter::TokenCacheWriter(fs::path path, int64_t vocabulary_size)
     : path_(std::move(path)),
       temporary_(path_.string() + kMaking + std::to_string(::getpid())),
       bytes_per_id_(vocabulary_size <= 1 << 16 ? 2 : 4),
-      file_(std::fopen(temporary_.c_str(), "wbe")) {
+      file_(new_file(temporary_)) {
   if (file_ == nullptr) refuse();
   const Header none{.mark = {}};
   if (std::fwrite(&none, sizeof(none), 1, file_) != 1) refuse();

@@ -28,7 +28,7 @@ struct IdRange {
 class TokenCache {
  public:
   // Opens a file and compares its checksum. Returns nothing if there is none, or it is damaged or has another
-  // version.
+  // version. Throws PERMISSION_DENIED for one that is not believed, as open_believed() does.
   static std::optional<TokenCache> open(const std::filesystem::path& path);
 
   std::string_view description() const { return description_; }

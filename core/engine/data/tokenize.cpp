@@ -1,7 +1,6 @@
 #include "data/tokenize.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -9,11 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "base/environment.hpp"
 #include "base/sha256.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
 #include "data/cache_lock.hpp"
+#include "data/cache_places.hpp"
+#include "host/launch/activity.hpp"
 
 namespace weft::data {
 
@@ -27,12 +27,32 @@ std::string dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// What tells that a file has not changed without reading it.
+int64_t nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// What tells that a file has not changed without reading it. A program can set the time of the last change of
+// the content back, but not that of the last change of the inode.
 json stamp_of(const std::string& path) {
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0) fail(WEFT_NOT_FOUND, "{}: the file is gone", path);
-  return {{"size", status.st_size},
-          {"time", int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec}};
+  return {{"device", status.st_dev},
+          {"inode", status.st_ino},
+          {"size", status.st_size},
+          {"mtime", nanoseconds(status.st_mtim)},
+          {"ctime", nanoseconds(status.st_ctim)}};
+}
+
+// Returns the digest of a file. Calls `touch` from time to time.
+std::string digest_of(const MappedFile& file, const std::function<void()>& touch) {
+  constexpr size_t kBytes = 16 << 20;
+  Sha256 sum;
+  for (std::string_view rest = file.bytes(); !rest.empty();
+       rest.remove_prefix(std::min(kBytes, rest.size()))) {
+    sum.update(rest.data(), std::min(kBytes, rest.size()));
+    touch();
+  }
+  return sum.finish();
 }
 
 // Returns what decides the ids, beside the content of the files.
@@ -46,9 +66,10 @@ json settings_of(const TextFiles& files, const TextEncoder& encoder, const Token
           {"skip_broken_lines", options.skip_broken_lines}};
 }
 
-// Returns whether the ids are those of the files as they are now. A file with another time is compared by its
-// content.
-bool is_current(const TokenCache& cache, const json& settings, const TextFiles& files) {
+// Returns whether the ids are those of the files as they are now. A file with another stamp is compared by
+// its content.
+bool is_current(const TokenCache& cache, const json& settings, const TextFiles& files,
+                const std::function<void()>& touch) {
   const json made = json::parse(cache.description(), nullptr, false);
   if (!made.is_object() || made.value("settings", json()) != settings) return false;
   const json sources = made.value("sources", json::array());
@@ -56,44 +77,23 @@ bool is_current(const TokenCache& cache, const json& settings, const TextFiles& 
   for (size_t i = 0; i < sources.size(); ++i) {
     const json& source = sources[i];
     if (source.value("name", "") != files.files[i]) return false;
-    const json stamp = stamp_of(files.path(i));
-    if (stamp["size"] != source.at("stamp").at("size")) return false;
-    if (stamp != source.at("stamp") && sha256_file(files.path(i)) != source.at("sha256")) return false;
+    const json stamp = stamp_of(files.path(i)), known = source.at("stamp");
+    if (stamp == known) continue;
+    if (stamp["size"] != known.at("size")) return false;
+    if (digest_of(MappedFile(files.path(i)), touch) != source.at("sha256")) return false;
   }
   return true;
-}
-
-std::optional<TokenCache> open_current(const fs::path& path, const json& settings, const TextFiles& files) {
-  std::optional<TokenCache> cache = TokenCache::open(path);
-  if (cache && !is_current(*cache, settings, files)) cache.reset();
-  return cache;
-}
-
-// Returns where the ids can be kept, the best place first.
-std::vector<fs::path> places(const TextFiles& files, const json& settings) {
-  const auto name = [&](const std::string& folder) {
-    const std::string key = sha256_hex(dumped(settings) + folder).substr(0, 16);
-    return fmt::format("{}-{}.ids", fs::path(files.folder).filename().string(), key);
-  };
-  std::vector<fs::path> found = {fs::path(files.folder) / ".weft_cache" / name("")};
-  std::optional<std::string> home = environment("XDG_CACHE_HOME");
-  if (!home && environment("HOME")) home = *environment("HOME") + "/.cache";
-  if (home) found.push_back(fs::path(*home) / "weft" / "ids" / name(files.folder));
-  return found;
-}
-
-bool is_writable(const fs::path& folder) {
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
-  return ::access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
 // Encodes the pieces of all files in parallel, and writes them in their order.
 class Tokenization {
  public:
-  Tokenization(const TextFiles& files, const TextEncoder& encoder, const TokenizeOptions& options)
+  // Calls `touch` from several threads, whenever there is progress.
+  Tokenization(const TextFiles& files, const TextEncoder& encoder, const TokenizeOptions& options,
+               std::function<void()> touch)
       : files_(files),
         options_(options),
+        touch_(std::move(touch)),
         documents_(files, encoder, options.skip_broken_lines),
         threads_(options.threads > 0 ? static_cast<size_t>(options.threads)
                                      : std::max(1u, std::thread::hardware_concurrency())) {
@@ -127,16 +127,16 @@ class Tokenization {
   void add_file(size_t index, TokenCacheWriter& writer) {
     const auto file = std::make_shared<const MappedFile>(files_.path(index));
     const BlockSignals in_new_threads;
-    auto digest = std::async(std::launch::async, [file] {
-      Sha256 sum;
-      sum.update(file->bytes().data(), file->bytes().size());
-      return sum.finish();
-    });
+    auto digest = std::async(std::launch::async, [this, file] { return digest_of(*file, touch_); });
     for (const TextPiece& piece : documents_.pieces_of(index, file->bytes())) {
       if (running_.size() >= 2 * threads_) take(writer);
-      running_.push_back({std::async(std::launch::async,
-                                     [this, piece, file] { return documents_.encode(piece, file->bytes()); }),
-                          index, static_cast<int64_t>(piece.text.size())});
+      const auto encode = [this, piece, file] {
+        EncodedPiece encoded = documents_.encode(piece, file->bytes());
+        touch_();
+        return encoded;
+      };
+      running_.push_back(
+          {std::async(std::launch::async, encode), index, static_cast<int64_t>(piece.text.size())});
     }
     sources_[index]["sha256"] = digest.get();
   }
@@ -157,6 +157,7 @@ class Tokenization {
 
   const TextFiles& files_;
   const TokenizeOptions& options_;
+  const std::function<void()> touch_;
   const DocumentEncoder documents_;
   const size_t threads_;
   json sources_ = json::array();
@@ -165,47 +166,71 @@ class Tokenization {
   std::deque<Running> running_;  // last: its tasks use the members above
 };
 
-TokenCache make(const fs::path& path, const json& settings, const TextFiles& files,
+// Makes the ids under the lock of their file, unless the process made them for which this one has waited.
+TokenCache make(const fs::path& path, CacheLock& lock, const json& settings, const TextFiles& files,
                 const TextEncoder& encoder, const TokenizeOptions& options) {
-  remove_unfinished(path);
-  {
-    TokenCacheWriter writer(path, encoder.vocabulary_size);
-    json description = Tokenization(files, encoder, options).write_to(writer);
-    description["settings"] = settings;
-    writer.finish(dumped(description));
-  }
+  if (lock.failure()) throw *lock.failure();
+  const auto touch = [&] { lock.touch(); };
   std::optional<TokenCache> cache = TokenCache::open(path);
-  if (!cache) fail(WEFT_DATA_LOSS, "{}: what was written is not what is read back", path.string());
-  return std::move(*cache);
+  if (cache && is_current(*cache, settings, files, touch)) return std::move(*cache);
+  try {
+    const Activity activity(fmt::format("the tokenization of {}", files.name));
+    remove_unfinished(path);
+    {
+      TokenCacheWriter writer(path, encoder.vocabulary_size);
+      json description = Tokenization(files, encoder, options, touch).write_to(writer);
+      description["settings"] = settings;
+      writer.finish(dumped(description));
+    }
+    cache = TokenCache::open(path);
+    if (!cache) fail(WEFT_DATA_LOSS, "{}: what was written is not what is read back", path.string());
+    return std::move(*cache);
+  } catch (const Error& error) {
+    lock.tell(error);
+    throw;
+  }
+}
+
+// Runs an action that needs a place for the ids. Adds the reason to `refused`, and returns false, if the
+// place cannot be used.
+bool can_use(const std::function<void()>& action, std::vector<std::string>& refused) {
+  try {
+    action();
+    return true;
+  } catch (const Error& error) {
+    if (error.status() != WEFT_PERMISSION_DENIED) throw;
+    refused.emplace_back(error.what());
+    return false;
+  }
 }
 
 }  // namespace
 
 TokenCache tokenize(const TextFiles& files, const TextEncoder& encoder, const TokenizeOptions& options) {
   const json settings = settings_of(files, encoder, options);
-  const std::vector<fs::path> known = places(files, settings);
-  for (const fs::path& path : known)
-    if (auto cache = open_current(path, settings, files)) return std::move(*cache);
-  const auto path = std::find_if(known.begin(), known.end(),
-                                 [](const fs::path& place) { return is_writable(place.parent_path()); });
-  if (path == known.end()) {
-    std::vector<std::string> tried;
-    for (const fs::path& place : known) tried.push_back(place.parent_path().string());
-    fail(WEFT_PERMISSION_DENIED,
-         "{}: no place for its token ids: neither {} can be written to; set XDG_CACHE_HOME to a folder that "
-         "can",
-         files.name, fmt::join(tried, " nor "));
+  std::vector<fs::path> places;
+  std::vector<std::string> refused;
+  for (const fs::path& path : cache_places(files, dumped(settings))) {
+    std::optional<TokenCache> cache;
+    if (!can_use([&] { cache = TokenCache::open(path); }, refused)) continue;
+    if (cache && is_current(*cache, settings, files, [] {})) return std::move(*cache);
+    places.push_back(path);
   }
-  CacheLock lock(*path);
-  if (lock.failure()) throw *lock.failure();
-  // Another process may have made it while this one waited.
-  if (auto cache = open_current(*path, settings, files)) return std::move(*cache);
-  try {
-    return make(*path, settings, files, encoder, options);
-  } catch (const Error& error) {
-    lock.tell(error);
-    throw;
+  for (const fs::path& path : places) {
+    std::optional<CacheLock> lock;
+    const auto take_lock = [&] {
+      make_believed_folder(path);
+      lock.emplace(path, CacheWait{files.name, options.timeout, options.note});
+    };
+    if (!can_use(take_lock, refused)) continue;
+    if (!refused.empty() && options.note)
+      options.note(fmt::format("{}: its token ids are kept in {}: {}", files.name,
+                               path.parent_path().string(), fmt::join(refused, "; ")));
+    return make(path, *lock, settings, files, encoder, options);
   }
+  fail(WEFT_PERMISSION_DENIED,
+       "{}: no place for its token ids: {}; set XDG_CACHE_HOME to a folder of your own", files.name,
+       fmt::join(refused, "; "));
 }
 
 }  // namespace weft::data

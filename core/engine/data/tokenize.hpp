@@ -1,6 +1,7 @@
 // Tokenizes the files of a source once, and keeps the ids.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -8,13 +9,17 @@
 #include "data/text_encoder.hpp"
 #include "data/text_files.hpp"
 #include "data/token_cache.hpp"
+#include "weft/world.hpp"
 
 namespace weft::data {
 
 struct TokenizeOptions {
   bool skip_broken_lines = false;
   int64_t threads = 0;  // 0: as many as the machine runs at once
+  std::chrono::milliseconds timeout =
+      kDefaultTimeout;  // how long a process that makes the ids may make no progress
   std::function<void(const std::string& source, int64_t done, int64_t total)> progress;
+  std::function<void(const std::string& note)> note;
 };
 
 // Returns the ids of all documents: those that a file keeps, or new ones, which are kept for the next time.

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -59,6 +60,7 @@ inline Ids joined(std::initializer_list<Ids> parts) {
 
 class Text : public testing::Test {
  protected:
+  Text() { setenv("XDG_CACHE_HOME", elsewhere_.c_str(), 1); }
   std::shared_ptr<Dataset> open(const std::string& path, int64_t length = 4, TextOptions options = {}) const {
     options.sequence_length = length;
     return open_encoded_text({{path, {}}}, encoder_, options);
@@ -77,6 +79,8 @@ class Text : public testing::Test {
 
   TextEncoder encoder_ = pair_encoder();
   test::TemporaryFolder folder_;
+  const std::string elsewhere_ =
+      folder_.path() + "/elsewhere";  // where ids are kept that are not beside the data
 };
 
 }  // namespace weft::data

@@ -1,6 +1,7 @@
 // Text as people have it: files, JSON lines and folders, tokenized once and packed into sequences.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "weft/data/dataset.hpp"
 #include "weft/data/part.hpp"
 #include "weft/tokenizer.hpp"
+#include "weft/world.hpp"
 
 namespace weft::data {
 
@@ -53,9 +55,12 @@ struct TextOptions {
   bool positions = false;  // whether the model reads positions
   int64_t vocabulary = 0;  // of the model, which must have all ids of the tokenizer; 0: not known
   int64_t threads = 0;     // that tokenize; 0: as many as the machine runs at once
+  // How long another process that tokenizes the same source may make no progress while this one waits for it.
+  std::chrono::milliseconds timeout = kDefaultTimeout;
   // Called on the thread of the caller while a source is tokenized, with the bytes that are done.
   std::function<void(const std::string& source, int64_t done, int64_t total)> progress;
-  // Called with what should be known of a source: how many lines or documents were left out.
+  // Called with what should be known of a source: how many lines or documents were left out, where its ids
+  // are kept if not beside the data, and for which process this one waits.
   std::function<void(const std::string& note)> note;
 };
 
@@ -80,14 +85,16 @@ struct TextOptions {
 // other document, which is drawn by its length, depend on the seed, the epoch and the sample.
 //
 // The ids are kept in a file in ".weft_cache" beside the data, or below $XDG_CACHE_HOME/weft or ~/.cache/weft
-// where that folder cannot be written to, and memory-mapped. It is made again after a change of a file, the
-// tokenizer or the options, and if it is damaged; processes that need the same one wait for the first.
+// where that folder cannot be written to or another user may have made what is there, and memory-mapped. It
+// is made again after a change of a file, the tokenizer or the options, and if it is damaged; processes that
+// need the same one wait for the first.
 //
 // Throws NOT_FOUND for a path without files; INVALID_ARGUMENT naming the file and line for what is not
 // UTF-8 or not as TextSource says, for a tokenizer with ids that the model does not have, and for sources
 // without documents or with fewer tokens than a sample, and for pairs of a source with one document or of a
-// tokenizer that puts no token between two sequences; UNIMPLEMENTED for messages with a chat template of which
-// Weft does not know a part.
+// tokenizer that puts no token between two sequences; UNAVAILABLE naming a process that tokenizes the same
+// source and makes no progress for `timeout`; UNIMPLEMENTED for messages with a chat template of which Weft
+// does not know a part.
 std::shared_ptr<Dataset> open_text(const std::vector<TextSource>& sources, const Tokenizer& tokenizer,
                                    const TextOptions& options);
 // Opens text whose bytes are the tokens, for a model with a vocabulary of 256, without ids around documents.
