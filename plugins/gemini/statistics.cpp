@@ -32,11 +32,13 @@ void write_statistics(const std::string& path, const StatisticsKey& key, const S
   const nlohmann::json json = {{"parameters", key.parameters},
                                {"computing_bytes", statistics.computing},
                                {"most_in_use_bytes", statistics.most_in_use}};
-  const std::string unfinished = path + ".unfinished";
-  std::ofstream file(unfinished);
-  file << json.dump() << '\n';
-  file.close();
-  if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) {
+  const std::string unfinished = path + ".unfinished", text = json.dump() + "\n";
+  // A new file: in a folder that others can write to, a link may have its name.
+  std::remove(unfinished.c_str());
+  std::FILE* const file = std::fopen(unfinished.c_str(), "wxe");
+  bool is_written = file != nullptr && std::fwrite(text.data(), text.size(), 1, file) == 1;
+  if (file != nullptr && std::fclose(file) != 0) is_written = false;
+  if (!is_written || std::rename(unfinished.c_str(), path.c_str()) != 0) {
     const std::string problem = std::strerror(errno);
     std::remove(unfinished.c_str());
     throw Error(WEFT_RESOURCE_EXHAUSTED, "gemini: memstats \"" + path + "\" cannot be written: " + problem);

@@ -178,10 +178,29 @@ void OutputFile::remove() noexcept {
   is_owned_ = false;
 }
 
+// Opens the file of a lock, or makes it. In a folder that others can write to, anything may have its name:
+// this follows no link, and says whether the file is this user's, who alone writes to it and removes it.
+void SaveLock::open_file(const std::string& what) {
+  const auto refuse = [&](std::string_view why) {
+    fail(WEFT_PERMISSION_DENIED, "cannot save to ", what, ": ", path_, why, "; remove it");
+  };
+  constexpr int kFlags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | kFlags, 0666);
+  // A lock of another user, which can be locked all the same.
+  if (descriptor_ < 0 && errno == EACCES) descriptor_ = open(path_.c_str(), O_RDONLY | kFlags);
+  if (descriptor_ < 0 && errno == ELOOP) refuse(" is a link, which a lock does not follow");
+  if (descriptor_ < 0) fail_with_errno(errno, "save to " + what + ": cannot create", path_);
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor_);
+    refuse(" is no regular file, so it cannot be a lock");
+  }
+  is_own_ = status.st_uid == geteuid() && status.st_nlink <= 1;
+}
+
 SaveLock::SaveLock(std::string path, const std::string& what) : path_(std::move(path)) {
   for (;;) {
-    descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor_ < 0) fail_with_errno(errno, "save to " + what + ": cannot create", path_);
+    open_file(what);
     // On a file system without locks, saves still work but do not exclude each other.
     if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       const std::string holder = read_holder(descriptor_);
@@ -192,8 +211,8 @@ SaveLock::SaveLock(std::string path, const std::string& what) : path_(std::move(
     // The previous holder removes the file, so the lock is valid only if the file still has this name.
     struct stat named {
     }, held{};
-    if (stat(path_.c_str(), &named) == 0 && fstat(descriptor_, &held) == 0 && named.st_ino == held.st_ino) {
-      write_holder(descriptor_);
+    if (lstat(path_.c_str(), &named) == 0 && fstat(descriptor_, &held) == 0 && named.st_ino == held.st_ino) {
+      if (is_own_) write_holder(descriptor_);
       return;
     }
     ::close(descriptor_);
@@ -201,7 +220,7 @@ SaveLock::SaveLock(std::string path, const std::string& what) : path_(std::move(
 }
 
 SaveLock::~SaveLock() {
-  unlink(path_.c_str());
+  if (is_own_) unlink(path_.c_str());
   ::close(descriptor_);
 }
 

@@ -86,17 +86,22 @@ class OutputFile {
   bool is_owned_ = true;
 };
 
-// A lock that excludes a second save to the same path from any process. It ends with the process.
+// A lock that excludes a second save to the same path from any process. It ends with the process. The file of
+// another user is locked, but neither written to nor removed.
 class SaveLock {
  public:
-  // Throws UNAVAILABLE if another save holds the lock. `what` describes the path in the message.
+  // Throws UNAVAILABLE if another save holds the lock, PERMISSION_DENIED if `path` is a link or no regular
+  // file. `what` describes the path in the message.
   SaveLock(std::string path, const std::string& what);
   ~SaveLock();
   SaveLock(const SaveLock&) = delete;
 
  private:
+  void open_file(const std::string& what);
+
   std::string path_;
   int descriptor_ = -1;
+  bool is_own_ = false;
 };
 
 // Renames the temporary file of `path` to `path`. If `again`, the temporary file may be missing, because an
