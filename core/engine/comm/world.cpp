@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/environment.hpp"
+#include "base/rank_failure.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
@@ -150,7 +151,8 @@ void World::priority_execution(const std::function<void()>& action, int executor
       if (rank() == executor) action();
     });
   } catch (const Error& error) {
-    if (rank() == executor) throw;
+    // A rank was lost, which says nothing about the action.
+    if (rank() == executor || !culprit_of(error.what())) throw;
     throw Error(WEFT_ABORTED, error.what());
   }
   if (rank() != executor) action();

@@ -117,7 +117,7 @@ class World {
 
   void block_all() const { communicator().barrier(); }
   // Runs `action` on rank `executor` and then on all others. If it throws there, the others do not run it and
-  // throw ABORTED with its text. Blocks.
+  // throw ABORTED with its text. Throws UNAVAILABLE if a rank is lost. Blocks.
   void priority_execution(const std::function<void()>& action, int executor = 0) const;
   // Logs a line on the master.
   void print_on_master(const std::string& line) const;

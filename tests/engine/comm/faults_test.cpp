@@ -9,6 +9,7 @@
 #include <chrono>
 #include <thread>
 
+#include "comm/agreement.hpp"
 #include "support/launch_ranks.hpp"
 
 namespace weft {
@@ -77,6 +78,19 @@ TEST(DeadPeer, EndsTheWaitOfTheOthers) {
   });
   EXPECT_EQ(outcomes[2].how, "killed by signal 9 (Killed)");
   expect_passed(outcomes[0]);
+  expect_passed(outcomes[1]);
+}
+
+TEST(DeadPeer, LeavesARankTheFailureThatItKnows) {
+  const auto outcomes = test::run_ranks(2, [](int rank) {
+    const World world = launch(seconds(30));
+    world.block_all();
+    if (rank == 0) raise(SIGKILL);
+    const auto fail = [] { throw Error(WEFT_NOT_FOUND, "no file"); };
+    expect_says(error_of([&] { on_every_rank(world.communicator(), fail); }, WEFT_NOT_FOUND), "no file");
+    expect_says(error_of([&] { on_every_rank(world.communicator(), [] {}); }), "a peer closed");
+    expect_says(error_of([&] { world.priority_execution([] {}); }), "a peer closed");
+  });
   expect_passed(outcomes[1]);
 }
 
