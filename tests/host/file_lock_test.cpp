@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ class FileLocks : public ::testing::Test {
     EXPECT_EQ(pipe(ends), 0);
     const pid_t process = fork();
     if (process == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       take();
       [[maybe_unused]] const auto written = write(ends[1], "x", 1);
       for (;;) pause();

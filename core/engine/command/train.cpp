@@ -137,8 +137,13 @@ struct SavePlan {
   int64_t every = 0;   // steps between two step-N/ folders; 0: save only at the end
   bool background = false;
 
-  std::string step_folder(int64_t step) const {
-    return (fs::path(folder) / fmt::format("step-{}", step)).string();
+  // Returns the folder of a step. A link of that name is removed on the master: a save would follow it, as it
+  // follows one that --save names.
+  std::string step_folder(int64_t step, const World& world) const {
+    const fs::path path = fs::path(folder) / fmt::format("step-{}", step);
+    std::error_code ignored;
+    if (world.is_master() && fs::is_symlink(fs::symlink_status(path, ignored))) fs::remove(path, ignored);
+    return path.string();
   }
 };
 
@@ -150,7 +155,7 @@ checkpoint::FolderLock reserve(const SavePlan& save, const World& world) {
   world.priority_execution([&] {
     if (!world.is_master()) return;
     lock = checkpoint::StagedFolder::reserve(save.folder);
-    if (save.every > 0) checkpoint::StagedFolder::reserve(save.step_folder(save.every));
+    if (save.every > 0) checkpoint::StagedFolder::reserve(save.step_folder(save.every, world));
   });
   return lock;
 }
@@ -222,7 +227,7 @@ bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, 
     if (save.every > 0 && step % save.every == 0 && step < total) {
       const trace::InPhase saving(trace::Phase::kSaving);
       const trace::Span span([] { return trace::begin("save", "checkpoint"); });
-      booster.save_training(job, save.step_folder(step), {.background = save.background});
+      booster.save_training(job, save.step_folder(step, booster.world()), {.background = save.background});
       warning.look_at(booster);
     }
   }

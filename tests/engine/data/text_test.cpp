@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -373,6 +374,7 @@ class IdleHolder {
     EXPECT_EQ(pipe(ends), 0);
     process_ = ::fork();
     if (process_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       auto* const lock = new FileLock(file);
       [[maybe_unused]] const auto written = ::write(ends[1], lock->try_lock() ? "x" : "-", 1);
       for (;;) ::pause();
