@@ -29,22 +29,26 @@ import bombs
 import checkpoints
 import configurations
 import jobs
+import links
 import mutate
 import plugins
 import process
 import signals
+import stopped
 import verdict
 import words
 from bench import Bench
 from case import Case
 
 KINDS = {"kill": jobs.run_kill, "resume": jobs.run_resume, "checkpoint": checkpoints.run, "config": configurations.run,
-         "plugin": plugins.run, "words": words.run, "signals": signals.run, "bombs": bombs.run}
-TURNS = ["words", "checkpoint", "config", "plugin", "bombs", "words", "signals", "checkpoint", "kill", "config",
-         "bombs", "words", "plugin", "checkpoint", "resume"]
+         "plugin": plugins.run, "words": words.run, "signals": signals.run, "bombs": bombs.run, "links": links.run,
+         "stopped": stopped.run}
+TURNS = ["words", "checkpoint", "config", "links", "bombs", "plugin", "signals", "checkpoint", "kill", "words", "config",
+         "links", "bombs", "plugin", "words", "checkpoint", "resume", "stopped"]
 
 
-EXPECTED_SECONDS = {"kill": 15.0, "resume": 40.0, "signals": 15.0}  # of the first case of a kind; later ones use its measured time
+# Of the first case of a kind; later ones use its measured time.
+EXPECTED_SECONDS = {"kill": 15.0, "resume": 40.0, "signals": 15.0, "stopped": 25.0}
 USUAL_SECONDS = 8.0  # of the first case of any other kind
 
 

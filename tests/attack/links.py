@@ -1,4 +1,4 @@
-"""Kind "links": something else has the name of a file that Weft writes or locks. What a link leads to stays as it is."""
+"""Kind "links": something else has the name of a file that Weft writes or locks. What a link leads to stays as it was."""
 import glob
 import os
 
@@ -9,11 +9,11 @@ PRECIOUS = b"somebody's only copy\n" * 20
 FOREIGN = 60000  # a user who is not this one
 
 # What a save to `out` writes or locks: beside the folder, and in it.
-BESIDE = [".out.saving.lock", ".out.saving-0badf00d", ".out.saving-0badf00d.old"]
+BESIDE = [".out.saving.lock", ".out.saving.lock", ".out.saving.lock", ".out.saving-0badf00d", ".out.saving-0badf00d.old"]
 INSIDE = [".step-1.saving.lock", ".step-1.saving-0badf00d", ".step-1.saving-0badf00d.old", ".weft-save.lock",
           ".model.safetensors.partial", "config.json", "generation_config.json", "model.safetensors", "training_state",
           "step-1"]
-CACHE = ["", "{ids}", "{ids}.lock"]  # in .weft_cache
+CACHE = ["", "{ids}", "{ids}.lock", "{ids}.lock"]  # in .weft_cache
 
 
 class Precious:
