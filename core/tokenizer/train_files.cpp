@@ -1,9 +1,11 @@
 #include "tokenizer/train_files.hpp"
 
+#include <unistd.h>
+
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/replaced_file.hpp"
 #include "base/text.hpp"
 
 namespace weft::tokenizer {
@@ -12,11 +14,40 @@ namespace {
 
 using json = nlohmann::ordered_json;  // in the order in which Hugging Face writes them
 
-void write(const std::filesystem::path& path, const json& value) {
-  std::ofstream file(path, std::ios::binary);
-  file << value.dump(2) << '\n';
-  file.close();
-  if (!file) fail(WEFT_DATA_LOSS, "cannot write {}", path.string());
+namespace fs = std::filesystem;
+
+// A folder that is made where it is missing, and goes again if nothing is put into it.
+class MadeFolder {
+ public:
+  explicit MadeFolder(const fs::path& path) {
+    std::error_code error;
+    for (fs::path missing = path; !missing.empty() && !fs::exists(missing, error);
+         missing = missing.parent_path())
+      made_.push_back(missing);
+    fs::create_directories(path, error);
+    if (!error) return;
+    remove();
+    fail(WEFT_UNAVAILABLE, "cannot make the folder {}: {}", path.string(), error.message());
+  }
+  ~MadeFolder() { remove(); }
+  MadeFolder(const MadeFolder&) = delete;
+
+ private:
+  void remove() const {
+    for (const fs::path& folder : made_) ::rmdir(folder.c_str());  // which fails where it is not empty
+  }
+  std::vector<fs::path> made_;  // the innermost first
+};
+
+// Replaces all of these files or, where the disk has no room for them, none.
+void replace(const fs::path& folder, const std::vector<std::pair<std::string, std::string>>& files) {
+  const MadeFolder made(folder);
+  std::vector<ReplacedFile> written;
+  for (const auto& [name, text] : files) {
+    written.emplace_back(folder / name).write(text);
+    written.back().sync();
+  }
+  for (ReplacedFile& file : written) file.commit();
 }
 
 }  // namespace
@@ -49,25 +80,22 @@ void write_tokenizer_files(const std::string& folder, const std::vector<std::str
                       {"ignore_merges", false},
                       {"vocab", std::move(ids)},
                       {"merges", std::move(pairs)}};
-  const std::filesystem::path path(folder);
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) fail(WEFT_DATA_LOSS, "cannot make the folder {}: {}", folder, error.message());
-  write(path / "tokenizer.json", {{"version", "1.0"},
-                                  {"truncation", nullptr},
-                                  {"padding", nullptr},
-                                  {"added_tokens", std::move(added)},
-                                  {"normalizer", nullptr},
-                                  {"pre_tokenizer", byte_level},
-                                  {"post_processor", nullptr},
-                                  {"decoder", byte_level},
-                                  {"model", model}});
+  const json tokenizer = {{"version", "1.0"},
+                          {"truncation", nullptr},
+                          {"padding", nullptr},
+                          {"added_tokens", std::move(added)},
+                          {"normalizer", nullptr},
+                          {"pre_tokenizer", byte_level},
+                          {"post_processor", nullptr},
+                          {"decoder", byte_level},
+                          {"model", model}};
   json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
   if (!special_tokens.empty()) {
     config["bos_token"] = special_tokens.front();
     config["eos_token"] = special_tokens.front();
   }
-  write(path / "tokenizer_config.json", config);
+  replace(folder,
+          {{"tokenizer.json", tokenizer.dump(2) + '\n'}, {"tokenizer_config.json", config.dump(2) + '\n'}});
 }
 
 }  // namespace weft::tokenizer

@@ -1,8 +1,12 @@
 #include "statistics.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -32,17 +36,25 @@ void write_statistics(const std::string& path, const StatisticsKey& key, const S
   const nlohmann::json json = {{"parameters", key.parameters},
                                {"computing_bytes", statistics.computing},
                                {"most_in_use_bytes", statistics.most_in_use}};
-  const std::string unfinished = path + ".unfinished", text = json.dump() + "\n";
-  // A new file: in a folder that others can write to, a link may have its name.
-  std::remove(unfinished.c_str());
-  std::FILE* const file = std::fopen(unfinished.c_str(), "wxe");
-  bool is_written = file != nullptr && std::fwrite(text.data(), text.size(), 1, file) == 1;
-  if (file != nullptr && std::fclose(file) != 0) is_written = false;
-  if (!is_written || std::rename(unfinished.c_str(), path.c_str()) != 0) {
-    const std::string problem = std::strerror(errno);
-    std::remove(unfinished.c_str());
-    throw Error(WEFT_RESOURCE_EXHAUSTED, "gemini: memstats \"" + path + "\" cannot be written: " + problem);
-  }
+  const std::string text = json.dump() + '\n';
+  // What a link leads to is made, and the link stays.
+  std::filesystem::path place = path;
+  std::error_code ignored;
+  for (int links = 0; links < 40 && std::filesystem::is_symlink(place, ignored); ++links)
+    place = place.parent_path() / std::filesystem::read_symlink(place);
+  const std::string unfinished = place.string() + ".unfinished";
+  std::remove(unfinished.c_str());  // which a killed job left
+  const int file = ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  errno = file < 0 ? errno : 0;
+  const bool written = file >= 0 &&
+                       ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       ::fsync(file) == 0;
+  const int code = errno;
+  if (file >= 0) ::close(file);
+  if (written && std::rename(unfinished.c_str(), place.c_str()) == 0) return;
+  const std::string problem = std::strerror(written ? errno : code != 0 ? code : ENOSPC);
+  if (file >= 0) std::remove(unfinished.c_str());
+  throw Error(WEFT_RESOURCE_EXHAUSTED, "gemini: memstats \"" + path + "\" cannot be written: " + problem);
 }
 
 }  // namespace weft::gemini

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "base/files.hpp"
 #include "support/expect_error.hpp"
+#include "support/file_size_limit.hpp"
 #include "tokenizer/files.hpp"
 
 namespace weft {
@@ -38,6 +40,34 @@ TEST(TrainTokenizer, StopsAtPairsThatAreTooRare) {
   const std::string text = folder.file("text", "ab ab cd");
   train_bpe({text}, folder.path(), {.vocabulary_size = 1000, .min_frequency = 2});
   EXPECT_EQ(Tokenizer::open(folder.path()).vocabulary_size(), 258);
+}
+
+TEST(TrainTokenizer, KeepsTheTokenizerThatWasThereWhereTheNewOneHasNoRoom) {
+  const TemporaryFolder folder;
+  const std::string text = folder.file("text", "ab ab cd cd"), saved = folder.path() + "/saved",
+                    other = folder.path() + "/other/folder";
+  train_bpe({text}, saved, {.vocabulary_size = 257});
+  const std::string before = read_file(saved + "/tokenizer.json", 1 << 20);
+  {
+    const test::FileSizeLimit limit(before.size());
+    EXPECT_ERROR(train_bpe({text}, saved, {.vocabulary_size = 259}), WEFT_RESOURCE_EXHAUSTED,
+                 "tokenizer.json", "too large");
+    EXPECT_ERROR(train_bpe({text}, other, {.vocabulary_size = 259}), WEFT_RESOURCE_EXHAUSTED, other);
+  }
+  EXPECT_EQ(read_file(saved + "/tokenizer.json", 1 << 20), before);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(saved), {}), 2);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/other"));
+}
+
+// The second of two files that has no room keeps the first one, too.
+TEST(TrainTokenizer, ReplacesBothFilesOrNone) {
+  const TemporaryFolder folder;
+  const std::string text = folder.file("text", "ab ab cd cd"), path = folder.path() + "/tokenizer.json";
+  folder.file("tokenizer.json", "before");
+  std::filesystem::create_directory(folder.path() + "/tokenizer_config.json");
+  EXPECT_ERROR(train_bpe({text}, folder.path(), {.vocabulary_size = 259}), WEFT_UNAVAILABLE,
+               "tokenizer_config.json", "Is a directory");
+  EXPECT_EQ(read_file(path, 1 << 20), "before");
 }
 
 TEST(TrainTokenizer, GivesTheSameForTheSameFiles) {

@@ -1,6 +1,5 @@
 #include "checkpoint/folder.hpp"
 
-#include <c10/util/ScopeExit.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <random>
 #include <set>
 
+#include "base/replaced_file.hpp"
 #include "base/text.hpp"
 
 namespace weft::checkpoint {
@@ -251,12 +251,7 @@ void replace_file(const fs::path& path, const std::string& text) {
   const fs::path place = resolved(path);
   const FolderLock lock(place);
   const FolderLock::Save save = lock.begin_save();
-  const fs::path temporary = place.parent_path() / (staging_prefix(place) + "file");
-  const auto remove = c10::make_scope_exit([&] { ::unlink(temporary.c_str()); });
-  remove_leftovers(place);
-  write_file(temporary, text);
-  if (::rename(temporary.c_str(), place.c_str()) != 0) fail_with_errno("put in place", place);
-  sync_path(parent_of(place), O_RDONLY | O_DIRECTORY);
+  weft::replace_file(place, text);
 }
 
 }  // namespace weft::checkpoint

@@ -55,7 +55,7 @@ class StagedFolder {
 // Writes a small file, in place of a file or link of that name, and syncs it. Throws naming the path and the
 // cause; RESOURCE_EXHAUSTED if it would be longer than `max_bytes`, which is what its readers accept.
 void write_file(const std::filesystem::path& path, const std::string& text, uint64_t max_bytes = UINT64_MAX);
-// Writes the file under a temporary name and renames it. Throws UNAVAILABLE if another process saves there.
+// Replaces a file (base/replaced_file.hpp). Throws UNAVAILABLE if another process saves there.
 void replace_file(const std::filesystem::path& path, const std::string& text);
 
 // True for names of weight files that a save with this prefix replaces, in any format and sharding.

@@ -1,12 +1,10 @@
 #include "command/plan_stages.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iterator>
 #include <utility>
 
+#include "base/replaced_file.hpp"
 #include "base/text.hpp"
 #include "mesh/mesh.hpp"
 #include "schedule/draw.hpp"
@@ -41,13 +39,6 @@ void require_stages(const char* what_it_does, const PipelineOptions& options) {
     fail(WEFT_INVALID_ARGUMENT,
          "{} the schedule of pipeline stages, but pp_size is 1; add --strategy NAME -o pp_size=P",
          what_it_does);
-}
-
-void write_text(const char* flag, const std::string& path, const std::string& text) {
-  errno = 0;
-  std::ofstream file(path, std::ios::trunc);
-  file << text << std::flush;
-  if (!file) fail(WEFT_UNAVAILABLE, "{} {}: cannot write there: {}", flag, path, std::strerror(errno));
 }
 
 // Returns a line for each virtual stage.
@@ -109,9 +100,10 @@ void write_schedule(const Model& model, const PipelineOptions& options, int64_t 
   require_stages("--schedule-file writes", options);
   divide_model(model.module(), options);  // refuses stages that training would refuse
   const pipeline::Schedule schedule = stage_schedule(options, options.num_micro_batches(samples));
-  write_text("--schedule-file", path,
-             fmt::format("# {}: {} stages, {} micro-batches\n{}", origin_of(options), schedule.stages,
-                         schedule.micro_batches, pipeline::rows(schedule)));
+  replace_file(path,
+               fmt::format("# {}: {} stages, {} micro-batches\n{}", origin_of(options), schedule.stages,
+                           schedule.micro_batches, pipeline::rows(schedule)),
+               "--schedule-file " + path);
 }
 
 void draw_stages(const Model& model, const PipelineOptions& options, int64_t samples,
@@ -121,7 +113,7 @@ void draw_stages(const Model& model, const PipelineOptions& options, int64_t sam
   const std::string title = fmt::format("{}: {}, {} stages, {} micro-batches, bubble {:.1f} %",
                                         model.architecture(), origin_of(options), planned.schedule.stages,
                                         planned.schedule.micro_batches, 100 * planned.times.bubble());
-  write_text("--picture", path, pipeline::draw_svg(planned.schedule, planned.times, title));
+  replace_file(path, pipeline::draw_svg(planned.schedule, planned.times, title), "--picture " + path);
 }
 
 }  // namespace weft::command
