@@ -76,7 +76,7 @@ class LibraryTokenizer : public tokenizer::Implementation {
   std::string token_of(int64_t id) const override;
 
  private:
-  void read_files(const std::string& identity);
+  void read_files(const std::string& folder, const std::string& identity);
   std::optional<int64_t> checked(int64_t id, const char* function) const;
   std::vector<int64_t> checked(std::vector<int64_t> ids, const char* function) const;
   [[noreturn]] void wrong(const std::string& what) const {
@@ -100,17 +100,16 @@ LibraryTokenizer::LibraryTokenizer(const weft_tokenizer_class& functions, const 
   size_ = functions.size(opened);
   if (size_ < 1 || size_ > kMostTokens)
     wrong(fmt::format("its size is {}, must be from 1 to {}", size_, kMostTokens));
-  facts_.folder = folder;
   facts_.source = fmt::format("{} (tokenizer class {})", folder, name);
   for (uint32_t role = 0; role < WEFT_TOKEN_ROLES; ++role)
     facts_.roles.at(role) = checked(functions.role(opened, role), "role");
   const auto config = tokenizer::read_tokenizer_config(folder);
   facts_.chat_template = tokenizer::read_chat_template(folder, config);
   facts_.pads_left = config.value("padding_side", nlohmann::json()) == "left";
-  read_files(plugin_identity(library));
+  read_files(folder, plugin_identity(library));
 }
 
-void LibraryTokenizer::read_files(const std::string& identity) {
+void LibraryTokenizer::read_files(const std::string& folder, const std::string& identity) {
   Sha256 digest;
   const auto update = [&](const std::string& text) { digest.update(text.c_str(), text.size() + 1); };
   update(identity);
@@ -122,13 +121,15 @@ void LibraryTokenizer::read_files(const std::string& identity) {
     if (name.empty() || fs::path(name).filename() != name || name == "." || name == "..")
       wrong(fmt::format("its file {} is \"{}\", must be a name without folders", index, printable(name, 80)));
     update(name);
-    update(sha256_file(fs::path(facts_.folder) / name));
-    facts_.names.push_back(name);
+    std::string& bytes = facts_.files[name];
+    bytes = read_file(fs::path(folder) / name, kLargestFile);
+    update(sha256_hex(bytes));
   }
-  for (std::string& name : tokenizer::names_of_settings(facts_.folder)) {
-    if (std::find(facts_.names.begin(), facts_.names.end(), name) != facts_.names.end()) continue;
-    update(read_file(fs::path(facts_.folder) / name, kLargestFile));
-    facts_.names.push_back(std::move(name));
+  tokenizer::Files settings = tokenizer::read_settings(folder);
+  for (const char* name : tokenizer::kSettings) {
+    if (!settings.contains(name) || facts_.files.contains(name)) continue;
+    update(settings.at(name));
+    facts_.files[name] = std::move(settings.at(name));
   }
   facts_.digest = digest.finish();
 }

@@ -87,8 +87,7 @@ FileTokenizer::FileTokenizer(FolderFiles files) {
       config.flag("clean_up_tokenization_spaces", false) &&
       (!is_bpe ||
        config.flag("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", false));
-  facts_.folder = std::move(files.folder);
-  facts_.names = std::move(files.names);
+  facts_.files = std::move(files.files);
 }
 
 // The flags of the configuration count where there is no tokenizer.json alone.

@@ -21,8 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kLongestFile = size_t{1} << 30;
 constexpr const char* kVocabularies[] = {"tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model"};
-constexpr const char* kSettings[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                     "chat_template.jinja"};
 
 // Parses a file; the file is damaged where its text is no JSON.
 json parse(const std::string& text, const std::string& path) {
@@ -41,9 +39,13 @@ json read_optional(const fs::path& path) {
   return value;
 }
 
+void require_utf8(const std::string& text, const fs::path& path) {
+  if (!is_utf8(text)) fail(WEFT_DATA_LOSS, "{}: is not UTF-8", path.string());
+}
+
 std::string read_text(const fs::path& path) {
   std::string text = read_file(path, kLongestFile);
-  if (!is_utf8(text)) fail(WEFT_DATA_LOSS, "{}: is not UTF-8", path.string());
+  require_utf8(text, path);
   return text;
 }
 
@@ -195,16 +197,15 @@ std::string read_chat_template(const std::string& in, const json& config) {
   return "";
 }
 
-std::vector<std::string> names_of_settings(const std::string& folder) {
-  std::vector<std::string> names;
+Files read_settings(const std::string& folder) {
+  Files files;
   for (const char* name : kSettings)
-    if (fs::exists(fs::path(folder) / name)) names.emplace_back(name);
-  return names;
+    if (fs::exists(fs::path(folder) / name)) files[name] = read_file(fs::path(folder) / name, kLongestFile);
+  return files;
 }
 
 FolderFiles read_folder(const std::string& folder) {
   FolderFiles files;
-  files.folder = folder;
   files.path = find_vocabulary(folder);
   if (files.path.empty())
     fail(WEFT_NOT_FOUND,
@@ -212,20 +213,21 @@ FolderFiles read_folder(const std::string& folder) {
          "tokenizer.model",
          folder);
   const fs::path path(folder);
-  for (const char* name : kVocabularies)
-    if (fs::exists(path / name)) files.names.push_back(name);
-  if (fs::exists(path / "merges.txt")) files.names.emplace_back("merges.txt");
-  for (std::string& name : names_of_settings(folder)) files.names.push_back(std::move(name));
+  files.files = read_settings(folder);
+  for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "merges.txt"})
+    if (fs::exists(path / name)) files.files[name] = read_file(path / name, kLongestFile);
   files.config = read_config(path);
   Sha256 digest;
   const std::string name = fs::path(files.path).filename().string();
   const bool is_binary = name == "tokenizer.model";
-  const std::string text = is_binary ? read_file(files.path, kLongestFile) : read_text(files.path);
+  const std::string& text = files.files.at(name);
+  if (!is_binary) require_utf8(text, files.path);
   digest.update(text.data(), text.size());
   if (name == "tokenizer.json") {
     files.tokenizer = parse(text, files.path);
   } else if (name == "vocab.json") {
-    const std::string merges = read_text(path / "merges.txt");
+    const std::string& merges = files.files.at("merges.txt");
+    require_utf8(merges, path / "merges.txt");
     digest.update(merges.data(), merges.size());
     files.tokenizer = byte_pair_parts(path, files.config, parse(text, files.path), merges);
   } else if (is_binary) {

@@ -3,14 +3,14 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
+
+#include "tokenizer/implementation.hpp"
 
 namespace weft::tokenizer {
 
 struct FolderFiles {
-  std::string folder;
-  std::string path;                // of the file with the vocabulary
-  std::vector<std::string> names;  // of all files that belong to the tokenizer
+  std::string path;  // of the file with the vocabulary
+  Files files;       // all that belong to the tokenizer
   // As tokenizer.json has it; made from vocab.json and merges.txt, vocab.txt or tokenizer.model, where there
   // is none.
   nlohmann::json tokenizer;
@@ -27,8 +27,11 @@ std::string find_vocabulary(const std::string& folder);
 // Throws DATA_LOSS for damaged files.
 nlohmann::json read_tokenizer_config(const std::string& folder);
 std::string read_chat_template(const std::string& folder, const nlohmann::json& config);
-// Returns the names of the files of a folder that belong to its tokenizer beside the vocabulary.
-std::vector<std::string> names_of_settings(const std::string& folder);
+// The files of a folder that belong to its tokenizer beside the vocabulary.
+inline constexpr const char* kSettings[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                            "added_tokens.json", "chat_template.jinja"};
+// Reads those that are there.
+Files read_settings(const std::string& folder);
 // Throws as Tokenizer::open.
 FolderFiles read_folder(const std::string& folder);
 

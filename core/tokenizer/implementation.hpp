@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,9 @@
 #include "weft/tokenizer.hpp"
 
 namespace weft::tokenizer {
+
+// The bytes of files by name.
+using Files = std::map<std::string, std::string>;
 
 class Implementation {
  public:
@@ -27,8 +31,8 @@ class Implementation {
   virtual std::string token_of(int64_t id) const = 0;
 
   struct Facts {
-    std::string folder, source;      // source: what is opened, for messages
-    std::vector<std::string> names;  // of the files in `folder` that belong to the tokenizer
+    std::string source;  // what is opened, for messages
+    Files files;         // all that belong to the tokenizer, as they were when it was opened
     std::string digest, chat_template;
     std::array<std::optional<int64_t>, 7> roles;  // in the order of Role
     bool pads_left = false;

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/json.hpp"
+#include "base/replaced_file.hpp"
 #include "base/text.hpp"
 #include "tokenizer/file_tokenizer.hpp"
 
@@ -100,15 +101,8 @@ std::string Tokenizer::chat_template() const {
 }
 
 void Tokenizer::save(const std::string& folder) const {
-  namespace fs = std::filesystem;
-  const auto& facts = state_->implementation->facts();
-  for (const std::string& name : facts.names) {
-    const fs::path from = fs::path(facts.folder) / name, to = fs::path(folder) / name;
-    std::error_code error;
-    if (fs::equivalent(from, to, error)) continue;
-    fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
-    if (error) fail(WEFT_DATA_LOSS, "cannot copy {} to {}: {}", from.string(), to.string(), error.message());
-  }
+  for (const auto& [name, bytes] : state_->implementation->facts().files)
+    replace_file(std::filesystem::path(folder) / name, bytes);
 }
 
 }  // namespace weft

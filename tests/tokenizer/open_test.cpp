@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/files.hpp"
 #include "support/expect_error.hpp"
 #include "tokenizer/files.hpp"
 
@@ -152,6 +153,23 @@ TEST(OpenTokenizer, SavesItsFilesAndTellsVocabulariesApart) {
   EXPECT_EQ(Tokenizer::open(to.path()).digest(), tokenizer.digest());
   to.file("tokenizer_config.json", R"({"bos_token": "<s>"})");
   EXPECT_NE(Tokenizer::open(to.path()).digest(), tokenizer.digest());
+}
+
+// A model folder can be moved, or get other files, while a job runs.
+TEST(OpenTokenizer, SavesItsFilesAsTheyWereWhenItWasOpened) {
+  const test::TemporaryFolder from, to;
+  const std::string vocabulary = small_tokenizer().dump();
+  from.file("tokenizer.json", vocabulary);
+  from.file("chat_template.jinja", "{{ messages }}");
+  from.file("vocab.txt", "of another tokenizer");
+  const Tokenizer tokenizer = Tokenizer::open(from.path());
+  from.file("tokenizer.json", "{}");
+  std::filesystem::remove(from.path() + "/chat_template.jinja");
+  tokenizer.save(to.path());
+  EXPECT_EQ(read_file(to.path() + "/tokenizer.json", 1 << 20), vocabulary);
+  EXPECT_EQ(read_file(to.path() + "/chat_template.jinja", 1 << 20), "{{ messages }}");
+  EXPECT_EQ(read_file(to.path() + "/vocab.txt", 1 << 20), "of another tokenizer");
+  EXPECT_FALSE(std::filesystem::exists(to.path() + "/tokenizer_config.json"));
 }
 
 }  // namespace

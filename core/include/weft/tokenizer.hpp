@@ -52,7 +52,8 @@ class Tokenizer {
   // Returns the "chat_template" of tokenizer_config.json (or of chat_template.jinja); empty if there is none.
   std::string chat_template() const;
 
-  // Copies the tokenizer's files into another folder, which exists.
+  // Writes the tokenizer's files, as they were when it was opened, into a folder, which exists. Each takes the
+  // place of one with its name when it is complete. Throws UNAVAILABLE, or RESOURCE_EXHAUSTED on a full disk.
   void save(const std::string& folder) const;
 
   // Turns ids into text one after the other. Text comes as soon as later ids cannot change it: bytes of a
