@@ -3,6 +3,7 @@
 // `rank 0:STEP,STEP 1:STEP` gives each rank its own steps; `STEP,...` without a number is for all.
 //   say=TEXT out=TEXT   a line on stderr, stdout     lines=N      N lines on stderr
 //   report=TEXT         report_failure()             lost=TEXT    report_failure() of a lost peer
+//   explained           report_explained()
 //   doing=TEXT          note_activity()              exit=N       ends with this code
 //   kill=N              kills itself                 ignore=N     ignores a signal
 //   on=N:CODE           exits with CODE on signal N  tell=N       writes a byte to the test on signal N
@@ -146,6 +147,7 @@ void take(const RankEnvironment& ranks, const std::string& step) {
   }
   if (name == "report") report_failure(ranks.rank, WEFT_INTERNAL, value);
   if (name == "lost") report_failure(ranks.rank, WEFT_UNAVAILABLE, value);
+  if (name == "explained") launch::report_explained(ranks.rank);
   if (name == "doing") note_activity(value);
   if (name == "exit") _exit(number);
   if (name == "kill") raise(number);

@@ -216,6 +216,22 @@ TEST(RunRanks, FailsWithARankThatReportsButExitsWithZero) {
   EXPECT_EQ(without_places(output.error), "weft: run: rank 0 failed: half done\n");
 }
 
+// Such as a training that is saved, but lacks a file of its metrics.
+TEST(RunRanks, LeavesTheWordsToARankThatHasExplainedExitCodeOne) {
+  for (const char* other : {"1:take,exit=1", "1:take,wait"}) {
+    const Output output = run_steps(2, {"0:say=no room for metrics,explained,give=1,exit=1", other});
+    EXPECT_EQ(output.exit_code, 1);
+    EXPECT_EQ(output.error, "no room for metrics\n");
+  }
+  const Output killed = run_steps(2, {"0:say=no room,explained,give=1,wait", "1:take,kill=9"});
+  EXPECT_EQ(killed.exit_code, 128 + SIGKILL);
+  EXPECT_THAT(killed.error, HasSubstr("was killed by signal 9"));
+  const Output failed =
+      run_steps(2, {"0:say=no room,explained,give=1,wait", "1:take,report=disk is full,exit=1"});
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_THAT(failed.error, HasSubstr("failed: disk is full"));
+}
+
 TEST(RunRanks, KillsRanksThatIgnoreSigtermWithinTenSeconds) {
   const auto begin = std::chrono::steady_clock::now();
   const Output output = run_steps(2, {"0:ignore=15,give=1,wait", "1:take,exit=9"});

@@ -69,6 +69,11 @@ void report_failure(int rank, weft_status status, std::string_view text) noexcep
 } catch (...) {                                                    // out of memory: the exit code still tells
 }
 
+void report_explained(int rank) noexcept {
+  if (const int fd = inherited_descriptor(kVariable); fd >= 0)
+    send_record(fd, {kMagic, Report::Kind::kExplained, rank, 0, 0}, "", 0);
+}
+
 void prepare_signal_reports(int rank) {
   handler_fd = inherited_descriptor(kVariable);
   handler_rank = rank;

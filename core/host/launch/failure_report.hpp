@@ -24,6 +24,10 @@ bool has_report_channel();
 // ends the other ranks at once, and this one if it has not exited 3 s later. Any thread.
 void report_failure(int rank, weft_status status, std::string_view text) noexcept;
 
+// Tells the launcher that this rank has said on stderr why the job ends with exit code 1, so that the
+// launcher need not explain it. Never throws.
+void report_explained(int rank) noexcept;
+
 // Finds the channel for the functions below, which may not look for it.
 void prepare_signal_reports(int rank);
 // What rank_signals.hpp says of report_stop_signal().
@@ -32,7 +36,7 @@ void report_signal_in_handler(int signal, pid_t sender) noexcept;
 void report_failure_in_handler(weft_status status, const char* text, size_t size) noexcept;
 
 struct Report {
-  enum class Kind : int32_t { kFailure, kSignal };
+  enum class Kind : int32_t { kFailure, kSignal, kExplained };
   Kind kind = Kind::kFailure;
   int rank = -1;
   int number = 0;    // the weft_status of a failure; the signal

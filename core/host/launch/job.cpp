@@ -256,6 +256,10 @@ void Job::take(const Report& report) {
     say_signalled(report);
     return enter(Phase::kStopping, options_.grace);
   }
+  if (report.kind == Report::Kind::kExplained) {
+    explained_ = true;
+    return;
+  }
   reports_.push_back(report);
   if (phase_ <= Phase::kStopping)
     findings_.add(

@@ -103,6 +103,7 @@ class Job {
   int cause_ = -1;                // the rank that ended the job
   std::string suspects_;          // what the other ranks did when the cause lost one of them
   bool told_ = false;             // whether the reason has been printed
+  bool explained_ = false;        // whether a rank has said why the job ends with exit code 1
   bool ended_others_ = false;     // whether other ranks were still running then
 };
 

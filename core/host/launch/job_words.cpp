@@ -127,6 +127,7 @@ void Job::explain() const {
   if (!failed_by_itself() && std::any_of(ranks_.begin(), ranks_.end(), died_of_it)) return;
 
   const std::optional<RankEnd>& end = ranks_[cause_].end();
+  if (explained_ && findings_.of(cause_) == Evidence::kExit && end && end->code == 1) return;
   const auto report =
       std::find_if(reports_.begin(), reports_.end(), [&](const Report& r) { return r.rank == cause_; });
   const char* others = ended_others_ ? "; the other ranks were ended" : "";

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/text.hpp"
+#include "host/launch/rank_signals.hpp"
 
 namespace weft::launch {
 namespace {
@@ -56,6 +57,7 @@ int become_rank(const RankStart& start, char* const* arguments, char* const* env
   // Not in the terminal's foreground group: under `stty tostop` a line of output would stop the rank.
   signal(SIGTTOU, SIG_IGN);
   signal(SIGPIPE, start.ignores_broken_pipes ? SIG_IGN : SIG_DFL);  // the launcher's own is ignored
+  restore_file_size_signal();
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

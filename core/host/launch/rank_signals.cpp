@@ -125,8 +125,25 @@ void report_stop_signal(int signal, pid_t sender) noexcept {
   launch::report_signal_in_handler(signal, sender);
 }
 
+void report_explained(int rank) noexcept {
+  launch::report_explained(rank);
+}
+
 void ignore_broken_pipes() {
   ignore(SIGPIPE);
+}
+
+namespace {
+bool ignores_file_size_signal = false;  // and did not when it was started
+}
+
+void ignore_file_size_signal() {
+  ignores_file_size_signal = is_default(SIGXFSZ);
+  ignore(SIGXFSZ);
+}
+
+void restore_file_size_signal() noexcept {
+  if (ignores_file_size_signal) signal(SIGXFSZ, SIG_DFL);
 }
 
 void prefer_errors_to_signals(int rank, int world_size) {

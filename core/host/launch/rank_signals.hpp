@@ -20,7 +20,16 @@ void prepare_stop_reports(int rank);
 // handlers.
 void report_stop_signal(int signal, pid_t sender) noexcept;
 
+// What failure_report.hpp says of launch::report_explained().
+void report_explained(int rank) noexcept;
+
 // Ignores SIGPIPE unless the program has a handler, so that it continues when nobody reads its output.
 void ignore_broken_pipes();
+
+// Ignores SIGXFSZ unless the program has a handler, so that a write beyond the limit of file sizes
+// (`ulimit -f`) fails with EFBIG. For the main function of a command.
+void ignore_file_size_signal();
+// Takes that back. For a child that is to run another program; safe between fork and exec.
+void restore_file_size_signal() noexcept;
 
 }  // namespace weft
