@@ -224,6 +224,13 @@ std::chrono::milliseconds milliseconds(const char* flag, double seconds) {
   return with_usage_errors([&] { return milliseconds_of(flag, seconds); });
 }
 
+void fail_verb(weft_status status, const std::string& text) {
+  const launch::RankEnvironment ranks = launch::read_rank_environment();
+  if (ranks.world_size == 1 && !launch::has_report_channel()) throw Error(status, text);
+  launch::report_failure(ranks.rank, status, text);
+  throw Exit{1};
+}
+
 void perform_in_engine(const std::string& verb, const nlohmann::json& arguments) {
   const std::string text = arguments.dump();
   weft_error* const error = weft_error_create();
@@ -232,10 +239,7 @@ void perform_in_engine(const std::string& verb, const nlohmann::json& arguments)
   const std::string failure(view(weft_error_text(error)));
   weft_error_destroy(error);
   if (status == WEFT_OK) throw Exit{code};
-  const launch::RankEnvironment ranks = launch::read_rank_environment();
-  if (ranks.world_size == 1 && !launch::has_report_channel()) throw Error(status, failure);
-  launch::report_failure(ranks.rank, status, failure);
-  throw Exit{1};
+  fail_verb(status, failure);
 }
 
 }  // namespace weft::cli

@@ -33,6 +33,9 @@ auto with_usage_errors(const Action& action) {
   }
 }
 
+// Ends a verb with an error: that of the command or, in a rank, that of the job.
+[[noreturn]] void fail_verb(weft_status status, const std::string& text);
+
 // Runs a verb in the engine and ends the command with its exit code.
 [[noreturn]] void perform_in_engine(const std::string& verb, const nlohmann::json& arguments);
 

@@ -6,11 +6,14 @@
 #include <cstdlib>
 #include <exception>
 #include <span>
+#include <sstream>
 #include <string>
 #include <weft/error.hpp>
 
 #include "base/text.hpp"
+#include "host/launch/rank_signals.hpp"
 #include "host/signals.h"
+#include "standard_output.hpp"
 #include "verbs.hpp"
 
 namespace weft::cli {
@@ -118,10 +121,18 @@ int run(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   check_values(application, words);
   try {
-    application.parse(argc, argv);
-    return 0;
-  } catch (const CLI::Success& success) {  // --help, --version
-    return application.exit(success);
+    int code = 0;
+    try {
+      application.parse(argc, argv);
+    } catch (const CLI::Success& success) {  // --help, --version
+      std::ostringstream text;
+      code = application.exit(success, text, text);
+      std::fputs(text.str().c_str(), stdout);
+    } catch (const Exit& exit) {
+      code = exit.code;
+    }
+    finish_output();
+    return code;
   } catch (const CLI::ParseError& error) {
     return print_error(application, explain(application, error, words), kUsageError);
   } catch (const UsageError& error) {
@@ -148,6 +159,8 @@ void refuse_early_exit() {
 
 int main(int argc, char** argv) {
   weft_signals_begin();
+  weft::ignore_file_size_signal();
+  weft::cli::begin_output();
   std::atexit(weft::cli::refuse_early_exit);
   const int code = weft::cli::run(argc, argv);
   weft::cli::is_done = true;
