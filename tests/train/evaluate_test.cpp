@@ -71,7 +71,7 @@ TEST_F(Evaluate, PrintsTheResultBeforeItReplacesTheFile) {
     EXPECT_EQ(output.exit_code, 1);
     EXPECT_THAT(output.out, testing::StartsWith("loss "));
     EXPECT_THAT(output.error,
-                testing::HasSubstr("--metrics /dev/full: writing failed: No space left on device"));
+                testing::HasSubstr("--metrics /dev/full: cannot write there: No space left on device"));
   }
 }
 

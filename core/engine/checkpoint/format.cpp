@@ -2,6 +2,9 @@
 
 #include <ATen/ops/empty.h>
 
+#include <filesystem>
+
+#include "base/replaced_file.hpp"
 #include "base/text.hpp"
 #include "device/tensors.hpp"
 #include "error_sink.hpp"
@@ -114,8 +117,26 @@ at::Tensor TensorSource::read(size_t index) const {
   return tensor;
 }
 
+namespace {
+
+// Returns where a file or folder goes that is put into its place whole: for a link to a file, what it leads
+// to.
+std::string place_of(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status)) return path;
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} is no regular file, and a file of tensors takes its place as a whole: name another", path);
+  return std::filesystem::is_symlink(std::filesystem::symlink_status(path, ignored))
+             ? without_links(path).string()
+             : path;
+}
+
+}  // namespace
+
 Writer::Writer(const std::string& path, const WriteOptions& options, const std::vector<Entry>& entries)
-    : io_(default_format().io), entries_(entries), path_(path) {
+    : io_(default_format().io), entries_(entries), path_(place_of(path)) {
   std::vector<weft_kv> values;
   const auto add = [&](std::string_view key, uint32_t kind, int64_t integer, std::string_view text) {
     values.push_back({borrow(key), kind, 0, integer, 0, borrow(text)});
@@ -142,10 +163,10 @@ Writer::Writer(const std::string& path, const WriteOptions& options, const std::
   }
   ErrorSink error;
   check(error,
-        io_->create(borrow(path), values.data(), values.size(), raw.data(), raw.size(), &writer_, error));
+        io_->create(borrow(path_), values.data(), values.size(), raw.data(), raw.size(), &writer_, error));
   if (writer_ == nullptr)
     fail(WEFT_INTERNAL, "checkpoint format {}: create succeeded and returned no writer of {}",
-         default_format().plugin, path);
+         default_format().plugin, path_);
 }
 
 Writer::~Writer() {

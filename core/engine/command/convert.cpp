@@ -11,6 +11,7 @@
 #include "checkpoint/training_state.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/job_files.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "weft/torch/dtypes.hpp"
 
@@ -121,6 +122,17 @@ void check_training_state(const json& arguments, bool has_state, const std::stri
          input);
 }
 
+// Throws if the output is a file that is read. A folder can be converted in place.
+void check_output(const json& arguments, const fs::path& input, const fs::path& output) {
+  JobFiles files(arguments);
+  files.reads_model("INPUT", input.string());
+  std::error_code ignored;
+  if (names_a_file(output))
+    files.writes("OUTPUT", output.string());
+  else if (!fs::equivalent(input, output, ignored))
+    files.saves("OUTPUT", output.string());
+}
+
 }  // namespace
 
 int convert(const json& arguments) {
@@ -131,6 +143,7 @@ int convert(const json& arguments) {
   const fs::path state = input / checkpoint::kStateFolder;
   const bool to_file = names_a_file(output), has_state = fs::is_directory(state);
   check_training_state(arguments, has_state, input.string(), to_file);
+  check_output(arguments, input, output);
   const checkpoint::Reader reader(input.string());
   if (to_file) {
     write_weights(reader, output.string(), dtype, options);

@@ -2,12 +2,10 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 
+#include "base/replaced_file.hpp"
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
 #include "booster/model_files.hpp"
@@ -20,10 +18,10 @@
 #include "command/command.hpp"
 #include "command/document_losses.hpp"
 #include "command/gathered_outputs.hpp"
+#include "command/job_files.hpp"
 #include "command/question_data.hpp"
 #include "command/word_errors.hpp"
 #include "data/fingerprint.hpp"
-#include "step_log/json_lines.hpp"
 #include "training/training.hpp"
 #include "weft/nn/model.hpp"
 
@@ -121,16 +119,48 @@ std::string line_of(const json& result) {
   return line + ")";
 }
 
+// A file that is written at the end, in place of what it held. Does nothing if its flag is not given.
+class ResultFile {
+ public:
+  // `key` is the argument of its flag. Throws on every rank if the file cannot be written. Collective.
+  ResultFile(const json& arguments, const char* key, const World& world)
+      : path_(text(arguments, key)), named_(flag_of(key) + " " + path_), world_(world) {
+    if (!given(arguments, key)) return;
+    if (path_.empty())
+      fail(WEFT_INVALID_ARGUMENT, "{} is empty: give a path, or leave the flag out", flag_of(key));
+    world_.priority_execution([&] {
+      if (world_.is_master()) ReplacedFile::require_writable(path_, named_);
+    });
+  }
+  // Writes what `text` returns on the master. Throws on every rank if that fails. Collective.
+  template <class Text>
+  void write(const Text& text) const {
+    if (path_.empty()) return;
+    world_.priority_execution([&] {
+      if (world_.is_master()) replace_file(path_, text(), named_);
+    });
+  }
+
+ private:
+  std::string path_, named_;
+  World world_;
+};
+
+std::string dump_lines(const std::vector<json>& lines) {
+  std::string text;
+  for (const json& line : lines) text += line.dump() + '\n';
+  return text;
+}
+
 // Prints what was measured, and writes it to --metrics. Collective.
-void report(const json& result, const json& arguments, const World& world, step_log::JsonLines& metrics) {
+void report(const json& result, const json& arguments, const World& world, const ResultFile& metrics) {
   world.block_all();
   if (world.is_master()) {
     // First to stdout: a full disk must not lose what was computed.
     std::printf("%s\n", flag(arguments, "json") ? result.dump().c_str() : line_of(result).c_str());
     std::fflush(stdout);
   }
-  metrics.begin();
-  metrics.write(result);
+  metrics.write([&] { return dump_lines({result}); });
 }
 
 // Prints the loss of each document and of all together.
@@ -139,7 +169,7 @@ void evaluate_documents(const json& arguments, const BoosterOptions& options, co
   Opened opened = open_job(open_trained(arguments, options, world), options, world, [&](const Model& model) {
     return documents = open_documents(arguments, model, options.seed, world, data::Part::kHeldOut);
   });
-  step_log::JsonLines metrics(text(arguments, "metrics"), "--metrics", world);
+  const ResultFile metrics(arguments, "metrics", world);
   const std::vector<TokenLoss> losses =
       document_losses(opened.job, documents, loader_options(arguments, "data", opened, 8));
   world.block_all();
@@ -153,37 +183,17 @@ void evaluate_documents(const json& arguments, const BoosterOptions& options, co
       if (flag(arguments, "json")) std::printf("%s\n", line.dump().c_str());
     std::fflush(stdout);
   }
-  metrics.begin();
-  for (const json& line : lines) metrics.write(line);
+  metrics.write([&] { return dump_lines(lines); });
 }
 
-// The file of --predictions: the answer to each question, by its id, as SQuAD's script reads it.
-class Predictions {
- public:
-  // Throws on every rank if the file cannot be written. Collective.
-  Predictions(const json& arguments, const World& world) : path_(text(arguments, "predictions")) {
-    if (!given(arguments, "predictions")) return;
-    if (path_.empty())
-      fail(WEFT_INVALID_ARGUMENT, "--predictions is empty: give a path, or leave the flag out");
-    world.priority_execution([&] {
-      if (world.is_master() && !std::ofstream(path_, std::ios::app))
-        fail(WEFT_UNAVAILABLE, "--predictions {}: cannot write there: {}", path_, std::strerror(errno));
-    });
-  }
-  // Called on the master.
-  void write(const std::vector<data::Question>& questions, const std::vector<std::string>& answers) const {
-    if (path_.empty()) return;
-    std::ofstream file(path_, std::ios::trunc);
-    for (size_t i = 0; i < questions.size(); ++i)
-      file << (i == 0 ? "{\n " : ",\n ") << json(questions[i].id).dump() << ": " << json(answers[i]).dump();
-    file << "\n}\n" << std::flush;
-    if (!file)
-      fail(WEFT_RESOURCE_EXHAUSTED, "--predictions {}: writing failed: {}", path_, std::strerror(errno));
-  }
-
- private:
-  const std::string path_;
-};
+// Returns the text of --predictions: the answer to each question, by its id, as SQuAD's script reads it.
+std::string predictions_text(const std::vector<data::Question>& questions,
+                             const std::vector<std::string>& answers) {
+  std::string text;
+  for (size_t i = 0; i < questions.size(); ++i)
+    text += (i == 0 ? "{\n " : ",\n ") + json(questions[i].id).dump() + ": " + json(answers[i]).dump();
+  return text + "\n}\n";
+}
 
 // Adds how well the answers match the right ones, in place of how well ids do.
 void add_scores(const std::vector<data::Question>& questions, const std::vector<std::string>& answers,
@@ -212,8 +222,8 @@ void evaluate_questions(const json& arguments, Model model, const World& world) 
   Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
     return samples = open_questions(arguments, opened_model, options.seed, world, data::Part::kHeldOut);
   });
-  step_log::JsonLines metrics(text(arguments, "metrics"), "--metrics", world);
-  const Predictions predictions(arguments, world);
+  const ResultFile metrics(arguments, "metrics", world);
+  const ResultFile predictions(arguments, "predictions", world);
   data::Loader loader = sequential_loader(arguments, "data", opened, 8);
   AnswerSearch search(*samples, most_tokens);
   Evaluation total;
@@ -230,8 +240,16 @@ void evaluate_questions(const json& arguments, Model model, const World& world) 
     add_scores(samples->questions(), answers, result);
   }
   report(result, arguments, world, metrics);
-  world.priority_execution([&] {
-    if (world.is_master()) predictions.write(samples->questions(), answers);
+  predictions.write([&] { return predictions_text(samples->questions(), answers); });
+}
+
+// Throws on every rank if one of the files under `keys` is read, or is another one of them. Collective.
+void check_outputs(const json& arguments, const BoosterOptions& options,
+                   std::initializer_list<const char*> keys, const World& world) {
+  on_every_rank(world.communicator(), [&] {
+    JobFiles files(arguments);
+    files.reads_options(options);
+    files.writes_given(arguments, keys);
   });
 }
 
@@ -239,9 +257,8 @@ void evaluate_questions(const json& arguments, Model model, const World& world) 
 
 int evaluate(const json& arguments) {
   const World world = join_job("evaluate", arguments);
-  if (given(arguments, "metrics") && text(arguments, "metrics").empty())
-    fail(WEFT_INVALID_ARGUMENT, "--metrics is empty: give a path, or leave the flag out");
   const BoosterOptions options = booster_options(arguments, strategy_without_flag(world));
+  check_outputs(arguments, options, {"metrics", "predictions"}, world);
   if (flag(arguments, "by_document")) {
     evaluate_documents(arguments, options, world);
     return 0;
@@ -254,7 +271,7 @@ int evaluate(const json& arguments) {
   Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
     return open_labelled_data(arguments, opened_model, options.seed, world, data::Part::kHeldOut);
   });
-  step_log::JsonLines metrics(text(arguments, "metrics"), "--metrics", world);
+  const ResultFile metrics(arguments, "metrics", world);
   data::Loader loader = sequential_loader(arguments, "data", opened, 8);
   Evaluation total;
   for (const Batch& batch : loader) total += opened.job.evaluate(batch);
@@ -270,6 +287,7 @@ int evaluate(const json& arguments) {
 int forward(const json& arguments) {
   const World world = join_job("forward", arguments);
   const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
+  check_outputs(arguments, options, {"output"}, world);
   Opened opened = open_job(open_trained(arguments, options, world), options, world,
                            [&](const Model& model) { return open_data(arguments, "inputs", model, world); });
   // The files of a folder can be more than fit in memory.

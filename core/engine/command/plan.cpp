@@ -11,6 +11,7 @@
 #include "booster/model_plan.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/job_files.hpp"
 #include "command/plan_stages.hpp"
 #include "plan/describe_model.hpp"
 #include "weft/nn/token_model.hpp"
@@ -192,6 +193,9 @@ int plan(const json& arguments) {
   micro_batch.batch_size = count_of(arguments, "batch_size", "--batch-size");
   const auto memory = static_cast<double>(
       given(arguments, "memory") ? parse_bytes(text(arguments, "memory"), "--memory") : 0);
+  JobFiles files(arguments);
+  files.reads_options(booster);
+  files.writes_given(arguments, {"picture", "schedule_file"});
   Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
   if (given(arguments, "adapter")) model.adapt(text(arguments, "adapter"));
   const bool explains = flag(arguments, "explain"), draws = given(arguments, "picture"),

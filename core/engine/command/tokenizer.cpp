@@ -1,5 +1,9 @@
 // `weft tokenizer`.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -9,6 +13,7 @@
 #include "base/text.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/job_files.hpp"
 #include "data/documents.hpp"
 #include "data/text_files.hpp"
 #include "host/launch/rank_signals.hpp"
@@ -23,13 +28,17 @@ namespace {
 int convert_lines(
     const std::function<std::string(const std::string& line, const std::string& source)>& convert) {
   ignore_broken_pipes();
+  struct stat input = {}, output = {};
+  if (::fstat(STDIN_FILENO, &input) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(output.st_mode) &&
+      input.st_dev == output.st_dev && input.st_ino == output.st_ino)
+    fail(WEFT_INVALID_ARGUMENT,
+         "stdout is the file that stdin reads, which would never end: name another file for the output");
   std::string line;
   for (int64_t number = 1; std::getline(std::cin, line); ++number) {
     const std::string converted = convert(line, fmt::format("stdin: line {}", number)) + "\n";
     if (std::fwrite(converted.data(), 1, converted.size(), stdout) != converted.size()) break;
   }
-  if (std::fflush(stdout) != 0) fail(WEFT_DATA_LOSS, "cannot write to stdout");
-  return 0;
+  return 0;  // the command ends with an error if something could not be written
 }
 
 }  // namespace
@@ -99,6 +108,9 @@ int train_tokenizer(const json& arguments) {
           texts.add_file(source.path(file));
   };
   const std::string folder = text(arguments, "save");
+  JobFiles files(arguments);
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
+    files.writes("--save", (std::filesystem::path(folder) / name).string());
   tokenizer::train_bpe_on(read, folder, options);
   const std::string line =
       fmt::format("{} tokens in {}\n", Tokenizer::open(folder).vocabulary_size(), folder);
