@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trace/phases.hpp"
 #include "weft/job.hpp"
@@ -21,6 +22,8 @@ class StepMetrics {
   void begin(std::optional<int64_t> resumed_after);
   // Writes a step, with the times since the one before. Collective.
   void write(const StepResult& result, int64_t step);
+  // Returns the files that could not be written to their end, as StepLog::incomplete() does.
+  std::vector<std::string> incomplete() const { return log_.incomplete(); }
 
  private:
   StepLog log_;

@@ -5,14 +5,13 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "base/replaced_file.hpp"
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "device/tensors.hpp"
@@ -75,21 +74,39 @@ class Events {
   std::string text_;
 };
 
-// The master receives the text of one rank at a time, so that it never has those of all.
-void write_all(std::ofstream& file, const Communicator& ranks, const std::vector<int64_t>& sizes,
-               std::string own) {
+// Writes the texts of all ranks on the master, which receives one at a time, so that it never has all of
+// them. Returns why the file cannot be written; empty otherwise.
+std::string write_all(const std::string& path, const std::string& named, const Communicator& ranks,
+                      const std::vector<int64_t>& sizes, std::string own) {
   constexpr uint32_t kTag = 0;
   const auto bytes_of = [](std::string& text) {
     return at::from_blob(text.data(), {static_cast<int64_t>(text.size())}, at::kByte);
   };
-  if (ranks.rank() != 0) return ranks.send(bytes_of(own), 0, kTag).wait();
-  file << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" << own;
+  if (ranks.rank() != 0) {
+    ranks.send(bytes_of(own), 0, kTag).wait();
+    return "";
+  }
+  std::string failure;
+  std::optional<ReplacedFile> file;
+  const auto attempt = [&](const auto& action) {
+    try {
+      if (failure.empty()) action();
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+  };
+  attempt([&] { file.emplace(path, named); });
+  attempt([&] { file->write("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" + own); });
   for (int rank = 1; rank < ranks.size(); ++rank) {
     own.resize(static_cast<size_t>(sizes[static_cast<size_t>(rank)]));
     ranks.recv(bytes_of(own), rank, kTag).wait();
-    file << ",\n" << own;
+    attempt([&] { file->write(",\n" + own); });
   }
-  file << "\n]}\n" << std::flush;
+  attempt([&] {
+    file->write("\n]}\n");
+    file->commit();
+  });
+  return failure;
 }
 
 }  // namespace
@@ -116,10 +133,7 @@ std::string trace_events(trace::Recording recording, int rank, const std::string
 TraceFile::TraceFile(std::string path, const World& world) : path_(std::move(path)), world_(world) {
   if (path_.empty()) return;
   world_.priority_execution([&] {
-    if (!world_.is_master()) return;
-    errno = 0;
-    if (!std::ofstream(path_, std::ios::app))
-      fail(WEFT_UNAVAILABLE, "--trace {}: cannot write there: {}", path_, std::strerror(errno));
+    if (world_.is_master()) ReplacedFile::require_writable(path_, named());
   });
 }
 
@@ -154,15 +168,9 @@ void TraceFile::write(const std::string& rank_name) {
     sizes.push_back(*fact++);
     if (*fact++ != 0) full.push_back(rank);
   }
-  errno = 0;
-  std::ofstream file;
-  if (world_.is_master()) file.open(path_, std::ios::trunc);
-  write_all(file, world_.communicator(), sizes, std::move(own));
-  world_.priority_execution([&] {
-    if (world_.is_master() && !file)
-      fail(WEFT_RESOURCE_EXHAUSTED, "--trace {}: writing failed: {}", path_, std::strerror(errno));
-  });
-  world_.print_on_master(fmt::format("wrote {}", path_));
+  const std::string failure = write_all(path_, named(), world_.communicator(), sizes, std::move(own));
+  failed_ = !failure.empty();
+  world_.print_on_master(failed_ ? failure : fmt::format("wrote {}", path_));
   if (!full.empty())
     world_.print_on_master(
         fmt::format("--trace {}: only the first {} events of {} are there; train fewer steps", path_,

@@ -23,12 +23,17 @@ class TraceFile {
   // Begins to record, at the time 0 of the trace. Collective.
   void begin();
   // Ends the recording and writes the events of all ranks in place of what the file held. `rank_name` is this
-  // rank's. Throws RESOURCE_EXHAUSTED on every rank if writing fails. Collective.
+  // rank's. If the file cannot be written, keeps what it held and says so on stderr. Collective.
   void write(const std::string& rank_name);
+  // Returns whether the file could not be written, on the master.
+  bool failed() const { return failed_; }
+  // Returns what messages call the file: "--trace t.json".
+  std::string named() const { return "--trace " + path_; }
 
  private:
   std::string path_;
   World world_;
+  bool failed_ = false;
   trace::Time origin_ = 0;
 };
 

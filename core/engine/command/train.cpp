@@ -12,6 +12,7 @@
 #include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/job_files.hpp"
 #include "command/optimizer_flags.hpp"
 #include "command/progress.hpp"
 #include "command/step_metrics.hpp"
@@ -147,6 +148,14 @@ struct SavePlan {
   }
 };
 
+// Throws if an output is a file that the job reads, or another output.
+void check_outputs(const json& arguments, const BoosterOptions& options) {
+  JobFiles files(arguments);
+  files.reads_options(options);
+  if (given(arguments, "save")) files.saves("--save", text(arguments, "save"));
+  files.writes_given(arguments, {"metrics", "trace"});
+}
+
 // Tries to save on the master, before the first step, and keeps other jobs from saving to the same folder.
 checkpoint::FolderLock reserve(const SavePlan& save, const World& world) {
   checkpoint::FolderLock lock;
@@ -234,6 +243,36 @@ bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, 
   return false;
 }
 
+// Resumes the job, if --resume is given, and checks the values with which it begins.
+void load_values(const json& arguments, Booster& booster, Job& job, int64_t total) {
+  Bindings& bindings = job.model.shared().bindings();
+  if (!given(arguments, "resume")) {
+    // On every rank: with sync_module_states rank 0 alone may have weights.
+    const std::string& weights = job.model.shared().weights;
+    return check_loaded_values(bindings, weights.empty() ? "the initial values" : weights);
+  }
+  const World& world = booster.world();
+  const std::string folder = resume_folder(text(arguments, "resume"));
+  booster.load_training(job, folder);
+  check_resumed_flags(arguments, job.optimizer, job.schedule, folder);
+  world.print_on_master(fmt::format("resumed {} after step {}", folder, job.optimizer.steps()));
+  check_steps_left(folder, job.optimizer.steps(), total, world);
+  check_loaded_values(bindings, folder);
+}
+
+// Says on the master which records could not be written to their end, and that this decides the exit code.
+// Returns whether there are any, on every rank. Collective.
+bool has_incomplete_records(const StepMetrics& metrics, const TraceFile& trace, const World& world) {
+  std::vector<std::string> names = metrics.incomplete();
+  if (trace.failed()) names.push_back(trace.named());
+  const Communicator& ranks = world.communicator();
+  const std::string text = ranks.broadcast_text(fmt::format("{}", fmt::join(names, " and ")), 0);
+  if (text.empty()) return false;
+  world.print_on_master(fmt::format("weft: train: {} could not be written to the end", text));
+  if (world.is_master()) report_explained(world.rank());
+  return true;
+}
+
 }  // namespace
 
 int train(const json& arguments) {
@@ -244,6 +283,7 @@ int train(const json& arguments) {
   const BoosterOptions options = booster_options(arguments, "");
   const SavePlan save{text(arguments, "save"), integer(arguments, "save_every", 0),
                       flag(arguments, "save_async")};
+  on_every_rank(world.communicator(), [&] { check_outputs(arguments, options); });
   const checkpoint::FolderLock save_lock = reserve(save, world);
   Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kHead);
   TimeTable times(model, text(arguments, "peak_tflops"), world);
@@ -262,18 +302,7 @@ int train(const json& arguments) {
 
   const int64_t elements = model.num_elements();
   Job job = booster.boost(model, optimizer, {}, loader, schedule);
-  if (given(arguments, "resume")) {
-    const std::string folder = resume_folder(text(arguments, "resume"));
-    booster.load_training(job, folder);
-    check_resumed_flags(arguments, job.optimizer, job.schedule, folder);
-    world.print_on_master(fmt::format("resumed {} after step {}", folder, job.optimizer.steps()));
-    check_steps_left(folder, job.optimizer.steps(), total, world);
-    check_loaded_values(model.shared().bindings(), folder);
-  } else {
-    // On every rank: with sync_module_states rank 0 alone may have weights.
-    const std::string& weights = model.shared().weights;
-    check_loaded_values(model.shared().bindings(), weights.empty() ? "the initial values" : weights);
-  }
+  load_values(arguments, booster, job, total);
   world.print_on_master(fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps",
                                     model.architecture(), count_text(elements), loader.dataset().size(),
                                     world.size(), world.size() == 1 ? "" : "s",
@@ -289,16 +318,18 @@ int train(const json& arguments) {
     world.print_on_master(
         fmt::format("stopped after step {} of {} ({})", job.optimizer.steps(), total, stop->text));
   }
-  trace_file.write(rank_name(model.shared().bindings()));
   if (!save.folder.empty()) {
     const trace::InPhase saving(trace::Phase::kSaving);
     booster.save_training(job, save.folder);
     save_time.look_at(booster);
     world.print_on_master(fmt::format("saved {}", save.folder));
   }
+  // After the save, which must not lack the room.
+  trace_file.write(rank_name(model.shared().bindings()));
   times.print(model.shared().bindings());
+  const bool incomplete = has_incomplete_records(metrics, trace_file, world);
   world.block_all();
-  return stop ? 128 + stop->signal : 0;
+  return stop ? 128 + stop->signal : incomplete ? 1 : 0;
 }
 
 }  // namespace weft::command

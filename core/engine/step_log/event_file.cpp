@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -132,7 +131,7 @@ std::string tf_record(std::string_view data) {
 }
 
 EventFile::EventFile(std::string folder, std::string name, const World& world)
-    : folder_(std::move(folder)), name_(std::move(name)), world_(world) {
+    : folder_(std::move(folder)), name_(std::move(name)), world_(world), file_(name_ + " " + folder_, world) {
   if (!wanted()) return;
   // All ranks throw this error. Otherwise they would report that rank 0 is gone.
   world_.priority_execution([&] {
@@ -158,37 +157,27 @@ void EventFile::create() {
     refuse(error.code().message());
   }
   path_ = fs::path(folder_) / fmt::format("{}{:010}.{}.{}", kPrefix, time, host_name(), ::getpid());
-  errno = 0;
-  file_.open(path_, std::ios::binary | std::ios::trunc);
-  if (file_ && append(version_event(wall_time()))) return;
-  const std::string why = std::strerror(errno);
+  int code = file_.open(path_, true);
+  if (code == 0) code = file_.try_append(tf_record(version_event(wall_time())));
+  if (code == 0) return;
   std::error_code ignored;
-  fs::remove(path_, ignored);
-  refuse(why);
+  if (file_.is_open()) fs::remove(path_, ignored);
+  refuse(std::strerror(code));
 }
 
 void EventFile::begin(std::optional<int64_t> last_step) {
   if (!wanted()) return;
   world_.priority_execution([&] {
-    if (file_.is_open()) append_or_fail(start_event(wall_time(), last_step ? *last_step + 1 : 0));
+    if (!file_.is_open()) return;
+    const int code = file_.try_append(tf_record(start_event(wall_time(), last_step ? *last_step + 1 : 0)));
+    if (code != 0)
+      fail(WEFT_RESOURCE_EXHAUSTED, "{} {}: cannot write there: {}", name_, folder_, std::strerror(code));
   });
   begun_ = true;
 }
 
 void EventFile::write(int64_t step, const Scalars& scalars) {
-  if (file_.is_open()) append_or_fail(scalars_event(wall_time(), step, scalars));
-}
-
-bool EventFile::append(const std::string& event) {
-  errno = 0;
-  file_ << tf_record(event) << std::flush;
-  return static_cast<bool>(file_);
-}
-
-void EventFile::append_or_fail(const std::string& event) {
-  if (!append(event))
-    fail(WEFT_RESOURCE_EXHAUSTED, "{} {}: writing {} failed: {}", name_, folder_, path_.filename().string(),
-         std::strerror(errno));
+  if (file_.is_open()) file_.append(tf_record(scalars_event(wall_time(), step, scalars)));
 }
 
 }  // namespace weft::step_log

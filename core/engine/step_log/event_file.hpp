@@ -3,14 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "weft/world.hpp"
+#include "step_log/record_file.hpp"
 
 namespace weft::step_log {
 
@@ -40,19 +39,18 @@ class EventFile {
   // Hides what earlier files of the folder have of the steps after `last_step`, or everything. Throws
   // RESOURCE_EXHAUSTED on every rank. Collective.
   void begin(std::optional<int64_t> last_step);
-  // Writes the values of a step, on the master, so that a reader finds them at once. Throws
-  // RESOURCE_EXHAUSTED.
+  // Writes the values of a step, on the master, so that a reader finds them at once. The first ones that
+  // cannot be written end the file (record_file.hpp).
   void write(int64_t step, const Scalars& scalars);
+  std::optional<std::string> incomplete() const { return file_.incomplete(); }
 
  private:
   void create();
-  bool append(const std::string& event);
-  void append_or_fail(const std::string& event);
 
   std::string folder_, name_;
   World world_;
   std::filesystem::path path_;
-  std::ofstream file_;  // open on the master only
+  RecordFile file_;
   bool begun_ = false;
 };
 

@@ -1,9 +1,7 @@
 #include "step_log/json_lines.hpp"
 
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
+#include <fstream>
 #include <utility>
 
 #include "base/text.hpp"
@@ -13,37 +11,27 @@ namespace weft::step_log {
 using nlohmann::json;
 
 JsonLines::JsonLines(std::string path, std::string name, const World& world)
-    : path_(std::move(path)), name_(std::move(name)), world_(world) {
+    : path_(std::move(path)), name_(std::move(name)), world_(world), file_(name_ + " " + path_, world) {
   if (!wanted()) return;
   // All ranks throw this error. Otherwise they would report that rank 0 is gone.
   world_.priority_execution([&] {
     if (!world_.is_master()) return;
-    file_.open(path_, std::ios::app);
-    if (!file_) fail(WEFT_UNAVAILABLE, "{} {}: cannot write there: {}", name_, path_, std::strerror(errno));
+    if (const int code = file_.open(path_, false); code != 0)
+      fail(WEFT_UNAVAILABLE, "{} {}: cannot write there: {}", name_, path_, std::strerror(code));
   });
 }
 
 void JsonLines::begin(std::optional<int64_t> last_step) {
   if (!wanted()) return;
   world_.priority_execution([&] {
-    if (!file_.is_open() || !std::filesystem::is_regular_file(path_)) return;
-    std::error_code error;
-    std::filesystem::resize_file(path_, last_step ? end_of_step(*last_step) : 0, error);
-    if (error) fail(WEFT_UNAVAILABLE, "{} {}: cannot be shortened: {}", name_, path_, error.message());
+    if (!file_.is_open()) return;
+    if (const int code = file_.resize(last_step ? end_of_step(*last_step) : 0); code != 0)
+      fail(WEFT_UNAVAILABLE, "{} {}: cannot be shortened: {}", name_, path_, std::strerror(code));
   });
 }
 
 void JsonLines::write(const json& line) {
-  if (!file_.is_open()) return;
-  errno = 0;
-  file_ << line.dump() << '\n' << std::flush;
-  if (!file_ && errno == EPIPE) {
-    // `--metrics /dev/stdout | head`: that nobody looks on is no reason to lose the training.
-    world_.print_on_master(fmt::format("{} {}: nobody reads it any more; the job continues", name_, path_));
-    file_.close();
-  } else if (!file_) {
-    fail(WEFT_RESOURCE_EXHAUSTED, "{} {}: writing failed: {}", name_, path_, std::strerror(errno));
-  }
+  if (file_.is_open()) file_.append(line.dump() + '\n');
 }
 
 // Returns where the line of this step ends. What follows was written by a run that was killed before its next

@@ -1,13 +1,12 @@
-// A file to which the master appends lines of JSON, one for each result.
+// A file to which the master appends lines of JSON, one for each step.
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
-#include "weft/world.hpp"
+#include "step_log/record_file.hpp"
 
 namespace weft::step_log {
 
@@ -21,17 +20,17 @@ class JsonLines {
 
   // Removes the lines of an earlier run: all of them, or those after the line of `last_step`. Does nothing
   // with a pipe or device. Throws UNAVAILABLE on every rank. Collective.
-  void begin(std::optional<int64_t> last_step = std::nullopt);
-  // Appends a line, on the master. Does nothing more once nobody reads the other end of a pipe. Throws
-  // RESOURCE_EXHAUSTED.
+  void begin(std::optional<int64_t> last_step);
+  // Appends a line, on the master. The first one that cannot be written ends the file (record_file.hpp).
   void write(const nlohmann::json& line);
+  std::optional<std::string> incomplete() const { return file_.incomplete(); }
 
  private:
   uintmax_t end_of_step(int64_t step) const;
 
   std::string path_, name_;
   World world_;
-  std::ofstream file_;  // open on the master only
+  RecordFile file_;
 };
 
 }  // namespace weft::step_log

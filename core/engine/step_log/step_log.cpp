@@ -55,4 +55,11 @@ void StepLog::write(int64_t step, const StepValues& values) {
   files_->events.write(step, scalars);
 }
 
+std::vector<std::string> StepLog::incomplete() const {
+  std::vector<std::string> names;
+  for (const auto& name : {files_->lines.incomplete(), files_->events.incomplete()})
+    if (name) names.push_back(*name);
+  return names;
+}
+
 }  // namespace weft

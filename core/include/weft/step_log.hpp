@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "weft/world.hpp"
 
@@ -46,9 +47,13 @@ class StepLog {
   void begin(std::optional<int64_t> resumed_after = std::nullopt);
   // Writes the values of a step, on the master, so that whoever reads the files finds them at once; not
   // collective. In JSON the step is "step", and a number that is not finite is null. TensorBoard has fp32.
-  // Throws FAILED_PRECONDITION before begin(); INVALID_ARGUMENT for a name that is empty, "step" or that of a
-  // group; RESOURCE_EXHAUSTED.
+  // A file that cannot be written to, because the disk is full for example, ends at its last whole step: a
+  // line on stderr says so once, and the training is not disturbed. Throws FAILED_PRECONDITION before
+  // begin(); INVALID_ARGUMENT for a name that is empty, "step" or that of a group.
   void write(int64_t step, const StepValues& values);
+  // Returns the files that ended so, as messages call them: "jsonl m.jsonl". Empty on other ranks than the
+  // master.
+  std::vector<std::string> incomplete() const;
 
   struct Files;
   explicit StepLog(std::shared_ptr<Files> files) : files_(std::move(files)) {}

@@ -12,6 +12,7 @@
 
 #include "base/files.hpp"
 #include "step_log/crc32c.hpp"
+#include "support/file_size_limit.hpp"
 #include "support/temporary_folder.hpp"
 #include "weft/error.hpp"
 #include "weft/step_log.hpp"
@@ -142,6 +143,39 @@ TEST_F(StepLogFiles, OfALaterRunComeLaterAndHideRepeatedSteps) {
 TEST_F(StepLogFiles, OfARunThatDidNotBeginAreRemoved) {
   { const StepLog log({.jsonl = "", .tensorboard = in("events")}, world_); }
   EXPECT_TRUE(files_of(in("events")).empty());
+}
+
+TEST_F(StepLogFiles, EndWithTheLastWholeRecordWhereTheDiskIsFull) {
+  StepLog log({.jsonl = in("m.jsonl"), .tensorboard = in("events")}, world_);
+  log.begin();
+  const auto write = [&](int64_t begin, int64_t end) {
+    for (int64_t step = begin; step < end; ++step) log.write(step, {{"loss", 0.5}});
+  };
+  EXPECT_TRUE(log.incomplete().empty());
+  testing::internal::CaptureStderr();
+  {
+    const test::FileSizeLimit limit(2000);  // what is said has room
+    write(1, 120);
+  }
+  write(120, 140);  // there is room again, but steps would be missing
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string lines = content(in("m.jsonl"));
+  EXPECT_GT(lines.size(), 1900u);
+  EXPECT_LE(lines.size(), 2000u);
+  EXPECT_EQ(lines.back(), '\n');
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'),
+            nlohmann::json::parse(lines.substr(lines.rfind('\n', lines.size() - 2) + 1)).at("step"));
+  // 16 bytes around each event
+  const std::string events = content(files_of(in("events")).at(0));
+  const size_t size = tf_record(scalars_event(0, 1, {{"loss", 0}})).size(),
+               begin = tf_record(version_event(0)).size() + tf_record(start_event(0, 0)).size();
+  EXPECT_GT(events.size(), 1900u);
+  EXPECT_EQ((events.size() - begin) % size, 0u);
+  EXPECT_EQ(log.incomplete(),
+            (std::vector<std::string>{"jsonl " + in("m.jsonl"), "tensorboard " + in("events")}));
+  for (const std::string& name : log.incomplete())
+    EXPECT_THAT(said, testing::HasSubstr(name + ": writing failed: File too large; "));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
 }
 
 }  // namespace
