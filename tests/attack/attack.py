@@ -28,6 +28,7 @@ sys.dont_write_bytecode = True
 import bombs
 import checkpoints
 import configurations
+import full
 import jobs
 import links
 import mutate
@@ -42,9 +43,9 @@ from case import Case
 
 KINDS = {"kill": jobs.run_kill, "resume": jobs.run_resume, "checkpoint": checkpoints.run, "config": configurations.run,
          "plugin": plugins.run, "words": words.run, "signals": signals.run, "bombs": bombs.run, "links": links.run,
-         "stopped": stopped.run}
-TURNS = ["words", "checkpoint", "config", "links", "bombs", "plugin", "signals", "checkpoint", "kill", "words", "config",
-         "links", "bombs", "plugin", "words", "checkpoint", "resume", "stopped"]
+         "full": full.run, "stopped": stopped.run}
+TURNS = ["words", "checkpoint", "config", "links", "bombs", "full", "plugin", "signals", "checkpoint", "kill", "words",
+         "config", "links", "bombs", "full", "plugin", "words", "checkpoint", "resume", "stopped"]
 
 
 # Of the first case of a kind; later ones use its measured time.
@@ -194,7 +195,7 @@ def main():
     parser.add_argument("--prove", action="store_true")
     given = parser.parse_args()
     if given.prove:
-        return 0 if all([verdict.prove(), mutate.prove(), jobs.prove(), words.prove(), prove()]) else 1
+        return 0 if all([verdict.prove(), mutate.prove(), jobs.prove(), words.prove(), full.prove(), prove()]) else 1
     if not given.weft or not os.access(given.weft, os.X_OK):
         parser.error(f"--weft is {given.weft}: there is no such program")
     kinds = given.kinds.split(",")
