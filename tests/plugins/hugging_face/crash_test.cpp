@@ -197,6 +197,23 @@ TEST(Commit, RefusesAJournalThatNamesOtherFiles) {
   EXPECT_EQ(read_file(folder / "precious.txt"), "kept");
 }
 
+TEST(Commit, FollowsNoLinkThatHasTheNameOfItsLock) {
+  TemporaryFolder folder;
+  write_file(folder / "precious", "kept");
+  for (const char* target : {"precious", "nothing"}) {
+    fs::create_symlink(folder / target, folder / ".weft-save.lock");
+    expect_error(WEFT_PERMISSION_DENIED, {".weft-save.lock is a link"},
+                 [&] { CheckpointWriter(folder.path(), {}, three_shards()); });
+    fs::remove(folder / ".weft-save.lock");
+  }
+  EXPECT_EQ(read_file(folder / "precious"), "kept");
+  EXPECT_FALSE(fs::exists(folder / "nothing"));
+  fs::create_hard_link(folder / "precious", folder / ".weft-save.lock");
+  save(folder.path(), three_shards(), {}, 1);
+  expect_holds(folder.path(), three_shards(), 1);
+  EXPECT_EQ(read_file(folder / "precious"), "kept");
+}
+
 TEST(Commit, TwoSavesSideBySideNeedDifferentPrefixes) {
   TemporaryFolder folder;
   CheckpointWriter first(folder.path(), {}, three_shards());
