@@ -1,6 +1,7 @@
 #include "standard_output.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -20,10 +21,14 @@ ssize_t write_out(void*, const char* data, size_t size) {
   size_t done = 0;
   while (failure == 0 && done < size) {
     const ssize_t written = write(STDOUT_FILENO, data + done, size - done);
-    if (written >= 0)
+    if (written >= 0) {
       done += static_cast<size_t>(written);
-    else if (errno != EINTR)
+    } else if (errno == EAGAIN) {  // a terminal or a pipe that somebody made non-blocking
+      pollfd writable = {STDOUT_FILENO, POLLOUT, 0};
+      poll(&writable, 1, -1);
+    } else if (errno != EINTR) {
       failure = errno;
+    }
   }
   return failure == 0 ? static_cast<ssize_t>(size) : 0;
 }
