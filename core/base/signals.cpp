@@ -18,6 +18,11 @@ bool is_ignored(int number) {
   return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+bool has_default_action(int number) {
+  struct sigaction action {};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_DFL;
+}
+
 void end_by_signal(int number) {
   signal(number, SIG_DFL);
   sigset_t set;

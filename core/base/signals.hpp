@@ -19,6 +19,9 @@ std::string signal_name(int number);
 // Returns true if this process ignores the signal, as under nohup.
 bool is_ignored(int number);
 
+// Returns true if the signal has its default action.
+bool has_default_action(int number);
+
 // Ends the process by the default action of the signal, in whichever thread and whatever the masks are. For
 // signals whose default action ends a process. Safe in a handler.
 void end_by_signal(int number);

@@ -56,7 +56,9 @@ void Booster::Shared::save(bool background, std::function<void(const Communicato
     last_save_time = std::chrono::steady_clock::now() - begin;
   };
   if (background) return background_save.start(world.communicator(), std::move(timed));
-  const BlockSignals failed_writes(SIGXFSZ);  // beyond the limit of file sizes a write fails with EFBIG
+  // Beyond the limit of file sizes a write fails with EFBIG, unless the application has a handler.
+  std::optional<BlockSignals> no_signal;
+  if (has_default_action(SIGXFSZ)) no_signal.emplace(SIGXFSZ);
   timed(world.communicator());
 }
 

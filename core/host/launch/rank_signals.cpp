@@ -7,18 +7,14 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/signals.hpp"
 #include "host/launch/failure_report.hpp"
 
 namespace weft {
 namespace {
 
-bool is_default(int number) {
-  struct sigaction action {};
-  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_DFL;
-}
-
 void ignore(int number) {
-  if (is_default(number)) signal(number, SIG_IGN);
+  if (has_default_action(number)) signal(number, SIG_IGN);
 }
 
 // The code below runs in a signal handler and must not allocate.
@@ -138,7 +134,7 @@ bool ignores_file_size_signal = false;  // and did not when it was started
 }
 
 void ignore_file_size_signal() {
-  ignores_file_size_signal = is_default(SIGXFSZ);
+  ignores_file_size_signal = has_default_action(SIGXFSZ);
   ignore(SIGXFSZ);
 }
 
@@ -150,7 +146,7 @@ void prefer_errors_to_signals(int rank, int world_size) {
   launch::prepare_signal_reports(rank);
   ignore(SIGXFSZ);
   if (world_size > 1) ignore(SIGPIPE);
-  if (!is_default(SIGBUS)) return;
+  if (!has_default_action(SIGBUS)) return;
   struct sigaction action {};
   action.sa_sigaction = &on_bus_error;
   action.sa_flags = SA_SIGINFO;
