@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files.hpp"
 #include "base/host_name.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
@@ -164,8 +165,7 @@ bool FileLock::open() {
 
 bool FileLock::has_name() const {
   struct stat held = {}, named = {};
-  return ::fstat(descriptor_, &held) == 0 && ::lstat(file_.c_str(), &named) == 0 &&
-         held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+  return ::fstat(descriptor_, &held) == 0 && ::lstat(file_.c_str(), &named) == 0 && is_same_file(held, named);
 }
 
 bool FileLock::may_take_over() const {

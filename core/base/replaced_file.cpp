@@ -11,6 +11,7 @@
 #include <random>
 #include <utility>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace weft {
@@ -25,15 +26,11 @@ std::optional<struct stat> status_of(const fs::path& path) {
   return status;
 }
 
-bool is_same(const struct stat& a, const struct stat& b) {
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 // Returns the one of stdout and stderr that is this file, or -1.
 int own_output(const struct stat& file) {
   for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat own = {};
-    if (::fstat(descriptor, &own) == 0 && is_same(own, file)) return descriptor;
+    if (::fstat(descriptor, &own) == 0 && is_same_file(own, file)) return descriptor;
   }
   return -1;
 }
@@ -131,7 +128,7 @@ void ReplacedFile::create_temporary() {
     ::flock(descriptor_, LOCK_EX);
     struct stat own = {};
     const std::optional<struct stat> named = status_of(temporary_);
-    if (::fstat(descriptor_, &own) == 0 && named && is_same(own, *named)) return;
+    if (::fstat(descriptor_, &own) == 0 && named && is_same_file(own, *named)) return;
     ::close(std::exchange(descriptor_, -1));
   }
 }
@@ -147,12 +144,7 @@ void ReplacedFile::keep_owner() const {
 }
 
 void ReplacedFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse(errno);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
+  if (const int code = write_all(descriptor_, bytes); code != 0) refuse(code);
 }
 
 void ReplacedFile::sync() {

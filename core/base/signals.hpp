@@ -26,13 +26,15 @@ bool has_default_action(int number);
 // signals whose default action ends a process. Safe in a handler.
 void end_by_signal(int number);
 
-// Blocks signals in the calling thread until the end of this object. A thread that is started meanwhile
-// blocks them for good.
+// Blocks signals in the calling thread while the object exists. Threads that are started meanwhile inherit
+// the mask, and keep it.
 //
-// Weft starts its threads and libtorch's like this, so that no handler of the application runs on the stack
-// of a computation: the code that oneDNN generates for matrix products keeps data below the stack pointer,
-// where the kernel would write the handler's frame. A write to a closed socket, or beyond the limit of file
-// sizes, only fails meanwhile: the signal that it causes is discarded.
+// Weft starts its own threads and libtorch's under this guard, so that a signal handler of the application
+// never runs on the stack of a thread that computes. The kernel writes the handler's frame below the stack
+// pointer, where oneDNN's generated code for matrix products keeps data.
+//
+// The destructor discards a SIGPIPE or SIGXFSZ that this thread caused meanwhile: the write has returned an
+// error.
 class BlockSignals {
  public:
   BlockSignals();                     // all but those of faults, such as SIGSEGV

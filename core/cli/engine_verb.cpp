@@ -182,9 +182,10 @@ EngineVerb& EngineVerb::ranks_flag(bool saves) {
       "Number of ranks to start on this host; default 1. Omit it under weft run, torchrun, srun and mpirun",
       [launch = launch_](int64_t ranks) { launch->num_ranks = static_cast<int>(ranks); }, kRanksPerHost);
   add_real(*app_, "--grace",
-           saves ? "Seconds that the job has to stop and save after a signal. With -n the ranks are killed "
-                   "then; default 300. Saves that take longer, by default longer than 30 s, are warned of"
-                 : "With -n: seconds for the ranks to stop after a signal; default 300",
+           saves
+               ? "Seconds for stopping and saving after a signal; default 300. With -n, ranks that still run "
+                 "then are killed. A save that takes longer, or by default longer than 30 s, prints a warning"
+               : "With -n: seconds for the ranks to stop after a signal; default 300",
            [launch = launch_, arguments = arguments_, saves](double seconds) {
              launch->grace = milliseconds("--grace", seconds);
              launch->grace_is_of_launcher = !saves;

@@ -1,7 +1,6 @@
 #include "standard_output.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/files.hpp"
 #include "engine_verb.hpp"
 
 namespace weft::cli {
@@ -18,18 +18,7 @@ namespace {
 int failure = 0;  // errno of the first write that failed
 
 ssize_t write_out(void*, const char* data, size_t size) {
-  size_t done = 0;
-  while (failure == 0 && done < size) {
-    const ssize_t written = write(STDOUT_FILENO, data + done, size - done);
-    if (written >= 0) {
-      done += static_cast<size_t>(written);
-    } else if (errno == EAGAIN) {  // a terminal or a pipe that somebody made non-blocking
-      pollfd writable = {STDOUT_FILENO, POLLOUT, 0};
-      poll(&writable, 1, -1);
-    } else if (errno != EINTR) {
-      failure = errno;
-    }
-  }
+  if (failure == 0) failure = write_all(STDOUT_FILENO, {data, size});
   return failure == 0 ? static_cast<ssize_t>(size) : 0;
 }
 

@@ -94,14 +94,14 @@
      uint64_t num_prompts, weft_str options, const weft_generation* generation, weft_error* error),                       \
     (job, inputs, num_fields, prompts, num_prompts, options, generation, error))
 
-#define WEFT_APPLICATION_DESTROY_FUNCTIONS(X)  \
-  X(weft_tensor_destroy, weft_tensor)          \
-  X(weft_model_destroy, weft_model)            \
-  X(weft_optimizer_destroy, weft_optimizer)    \
-  X(weft_scheduler_destroy, weft_scheduler)    \
-  X(weft_data_destroy, weft_data)              \
-  X(weft_booster_destroy, weft_booster)        \
-  X(weft_job_destroy, weft_job)                \
+#define WEFT_APPLICATION_DESTROY_FUNCTIONS(X)     \
+  X(weft_tensor_destroy, weft_tensor)             \
+  X(weft_model_destroy, weft_model)               \
+  X(weft_optimizer_destroy, weft_optimizer)       \
+  X(weft_scheduler_destroy, weft_scheduler)       \
+  X(weft_data_destroy, weft_data)                 \
+  X(weft_booster_destroy, weft_booster)           \
+  X(weft_job_destroy, weft_job)                   \
   X(weft_stop_signals_destroy, weft_stop_signals) \
   X(weft_tokenizer_destroy, weft_tokenizer)
 

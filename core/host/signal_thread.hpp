@@ -17,17 +17,17 @@ class SignalThread {
  public:
   static SignalThread& of_process();
 
-  // Blocks the signals in the calling thread and takes them from now on. Each ends the process by its default
-  // action until on_signal(). Signals that this process ignores (nohup) are left alone. Call it in main(),
-  // before other threads begin. If this host gives no thread, changes nothing.
+  // Blocks the signals in the calling thread and starts the thread that takes them. Until on_signal() sets an
+  // action, a signal ends the process as its default action does. Signals that the process ignores (nohup)
+  // stay ignored. Call it in main(), before other threads exist. Changes nothing if no thread can be started.
   void begin();
-  // Takes signals no longer and restores the mask of the calling thread, which must be that of begin():
-  // before fork(), and before code that reads signals itself. Does nothing if no thread runs.
+  // Stops the thread and restores the mask of the calling thread, which must be the one that called begin().
+  // Call it before fork() and before code that reads signals itself. Does nothing if no thread runs.
   void end();
   bool runs() const { return thread_.joinable(); }
 
-  // Calls `action` in the thread for each signal, in place of the default action, which `nullptr` restores.
-  // Returns when no call of the previous action is under way. Any thread.
+  // Sets what the thread does for each signal; nullptr restores the default action. Returns when the previous
+  // action is no longer running. Any thread.
   using Action = std::function<void(int signal, pid_t sender)>;
   void on_signal(Action action);
 

@@ -1,6 +1,8 @@
 #include "tokenizer/folder.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -195,6 +197,12 @@ std::string read_chat_template(const std::string& in, const json& config) {
           item["template"].is_string())
         return item["template"].get<std::string>();
   return "";
+}
+
+bool is_file_of_tokenizer(std::string_view name) {
+  const auto is_name = [name](const char* known) { return name == known; };
+  return name == "merges.txt" || std::any_of(std::begin(kVocabularies), std::end(kVocabularies), is_name) ||
+         std::any_of(std::begin(kSettings), std::end(kSettings), is_name);
 }
 
 Files read_settings(const std::string& folder) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "tokenizer/implementation.hpp"
 
@@ -30,7 +31,9 @@ std::string read_chat_template(const std::string& folder, const nlohmann::json& 
 // The files of a folder that belong to its tokenizer beside the vocabulary.
 inline constexpr const char* kSettings[] = {"tokenizer_config.json", "special_tokens_map.json",
                                             "added_tokens.json", "chat_template.jinja"};
-// Reads those that are there.
+// Returns true for these names and for those of files with a vocabulary.
+bool is_file_of_tokenizer(std::string_view name);
+// Reads the settings that are there.
 Files read_settings(const std::string& folder);
 // Throws as Tokenizer::open.
 FolderFiles read_folder(const std::string& folder);

@@ -1,10 +1,9 @@
 #include "tokenizer/train_files.hpp"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/made_folder.hpp"
 #include "base/replaced_file.hpp"
 #include "base/text.hpp"
 
@@ -15,29 +14,6 @@ namespace {
 using json = nlohmann::ordered_json;  // in the order in which Hugging Face writes them
 
 namespace fs = std::filesystem;
-
-// A folder that is made where it is missing, and goes again if nothing is put into it.
-class MadeFolder {
- public:
-  explicit MadeFolder(const fs::path& path) {
-    std::error_code error;
-    for (fs::path missing = path; !missing.empty() && !fs::exists(missing, error);
-         missing = missing.parent_path())
-      made_.push_back(missing);
-    fs::create_directories(path, error);
-    if (!error) return;
-    remove();
-    fail(WEFT_UNAVAILABLE, "cannot make the folder {}: {}", path.string(), error.message());
-  }
-  ~MadeFolder() { remove(); }
-  MadeFolder(const MadeFolder&) = delete;
-
- private:
-  void remove() const {
-    for (const fs::path& folder : made_) ::rmdir(folder.c_str());  // which fails where it is not empty
-  }
-  std::vector<fs::path> made_;  // the innermost first
-};
 
 // Replaces all of these files or, where the disk has no room for them, none.
 void replace(const fs::path& folder, const std::vector<std::pair<std::string, std::string>>& files) {

@@ -2,18 +2,17 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <functional>
 #include <optional>
 
 #include "base/files.hpp"
 #include "base/host_name.hpp"
 #include "host/expect_error.hpp"
 #include "host/temporary.hpp"
+#include "support/waiting_process.hpp"
 
 namespace weft {
 namespace {
@@ -22,32 +21,11 @@ namespace fs = std::filesystem;
 
 class FileLocks : public ::testing::Test {
  protected:
-  // Starts a process that runs `take` and stays until it is killed.
-  pid_t start(const std::function<void()>& take) const {
-    int ends[2];
-    EXPECT_EQ(pipe(ends), 0);
-    const pid_t process = fork();
-    if (process == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      take();
-      [[maybe_unused]] const auto written = write(ends[1], "x", 1);
-      for (;;) pause();
-    }
-    close(ends[1]);
-    char byte = 0;
-    EXPECT_EQ(read(ends[0], &byte, 1), 1);
-    close(ends[0]);
-    return process;
-  }
   pid_t start_holder() const {
-    return start([&] {
+    return test::start_waiting([&] {
       auto* const lock = new FileLock(file_);
       if (!lock->try_lock()) _exit(1);
     });
-  }
-  static void end(pid_t process) {
-    kill(process, SIGKILL);
-    waitpid(process, nullptr, 0);
   }
   static std::string holder_of(FileLock& lock) {
     EXPECT_FALSE(lock.try_lock());
@@ -118,18 +96,18 @@ TEST_F(FileLocks, NameTheProcessThatHoldsThem) {
   int status = 0;
   ASSERT_EQ(waitpid(holder, &status, WUNTRACED), holder);
   EXPECT_NE(holder_of(lock).find(", which is stopped (SIGSTOP)"), std::string::npos) << holder_of(lock);
-  end(holder);
+  test::end_waiting(holder);
   EXPECT_FALSE(FileLock::find_holder(file_));
   EXPECT_TRUE(lock.try_lock());
   // What the file says may be old.
-  const pid_t silent = start([&] {
+  const pid_t silent = test::start_waiting([&] {
     folder_.write("y.lock", read_file(file_, 1000));
     const int file = open((folder_.path() / "y.lock").c_str(), O_RDWR);
     if (flock(file, LOCK_EX) != 0) _exit(1);
   });
   FileLock other(folder_.path() / "y.lock");
   EXPECT_EQ(holder_of(other), "process " + std::to_string(silent) + " on host " + host_name());
-  end(silent);
+  test::end_waiting(silent);
 }
 
 TEST_F(FileLocks, ShowProgress) {

@@ -13,9 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class BackgroundSave : public testing::Test {
+class BackgroundSave : public JobTest {
  protected:
-  std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
   // Returns the contents of the folder.
   void gather(const World& world, const Job& job, const std::string& name) const {
     Booster booster({}, world);
@@ -26,14 +25,6 @@ class BackgroundSave : public testing::Test {
     for (const char* file : {".model/model.safetensors", ".safetensors"})
       EXPECT_TRUE(read_bytes(in(one) + file) == read_bytes(in(other) + file)) << file;
   }
-
-  TemporaryFolder folder_;
-  JobOptions options_ = [this] {
-    JobOptions options;
-    options.model = folder_.file("config.json", config_json());
-    options.data = folder_.file("data.txt", sample_text(33 * 32));
-    return options;
-  }();
 };
 
 TEST_F(BackgroundSave, HoldsTheMomentAtWhichItWasAskedFor) {

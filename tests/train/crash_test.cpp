@@ -18,9 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Save : public testing::Test {
+class Save : public JobTest {
  protected:
-  std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
   // Returns the step of the training state in `name`; expects that every part of it is of that step.
   int64_t loaded_step(const World& world, const std::string& name = "out") const {
     Booster booster({}, world);
@@ -48,14 +47,6 @@ class Save : public testing::Test {
       if (entry.path().filename().string().starts_with(".")) names.push_back(entry.path().filename());
     return names;
   }
-
-  TemporaryFolder folder_;
-  JobOptions options_ = [this] {
-    JobOptions options;
-    options.model = folder_.file("config.json", config_json());
-    options.data = folder_.file("data.txt", sample_text(33 * 32));
-    return options;
-  }();
 };
 
 TEST_F(Save, KilledAtAnySystemCallLeavesOneWholeCheckpoint) {

@@ -1,6 +1,8 @@
 // A tiny job of a Booster, which the tests of checkpoints vary.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -59,6 +61,20 @@ inline Job make_job(const World& world, const JobOptions& options) {
                                         options.data_seed);
   return booster.boost(std::move(model), std::move(optimizer), {}, std::move(loader), std::move(schedule));
 }
+
+// A folder with a tiny model and data for jobs.
+class JobTest : public testing::Test {
+ protected:
+  std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
+
+  TemporaryFolder folder_;
+  JobOptions options_ = [this] {
+    JobOptions options;
+    options.model = folder_.file("config.json", config_json());
+    options.data = folder_.file("data.txt", sample_text(33 * 32));
+    return options;
+  }();
+};
 
 // Trains this number of steps, over several epochs if necessary. Returns the losses.
 inline std::vector<double> train(Job& job, int64_t steps) {

@@ -73,17 +73,7 @@ std::vector<std::string> threads_that_take_stop_signals() {
   return found;
 }
 
-class StopSignalsTest : public testing::Test {
- protected:
-  std::string in(const std::string& name) const { return folder_.path() + "/" + name; }
-  TemporaryFolder folder_;
-  JobOptions options_ = [this] {
-    JobOptions options;
-    options.model = folder_.file("config.json", config_json());
-    options.data = folder_.file("data.txt", sample_text(33 * 32));
-    return options;
-  }();
-};
+class StopSignalsTest : public JobTest {};
 
 void expect_passed(const std::vector<RankOutcome>& ranks) {
   for (const RankOutcome& rank : ranks) EXPECT_TRUE(rank.passed) << rank.how << "\n" << rank.output;

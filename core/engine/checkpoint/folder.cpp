@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 
+#include "base/files.hpp"
 #include "base/replaced_file.hpp"
 #include "base/text.hpp"
 
@@ -227,20 +228,13 @@ void write_file(const fs::path& path, const std::string& text, uint64_t max_byte
         path.string(), text.size(), max_bytes);
   // A new file: what has the name now can be a link, or the file of the folder that this one replaces.
   std::error_code ignored;
-  fs::remove_all(path, ignored);
+  fs::remove(path, ignored);
   const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
   if (file < 0) fail_with_errno("create", path);
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = ::write(file, text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      const int code = errno;
-      ::close(file);
-      errno = code;
-      fail_with_errno("write", path);
-    }
-    done += static_cast<size_t>(count);
+  if (const int code = write_all(file, text); code != 0) {
+    ::close(file);
+    errno = code;
+    fail_with_errno("write", path);
   }
   const int synced = ::fsync(file);
   ::close(file);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/made_folder.hpp"
 #include "base/text.hpp"
 
 namespace weft::checkpoint {
@@ -58,8 +59,8 @@ constexpr const char* kAdvice = "wait for it to end, or save to another folder";
 struct FolderLock::Held {
   const fs::path place;
   const FileLock::Flock flock;
-  const pid_t process = ::getpid();  // a fork has a copy, but not the lock
-  std::vector<fs::path> made;        // folders, the innermost first
+  const pid_t process = ::getpid();   // a fork has a copy, but not the lock
+  std::optional<MadeFolder> folders;  // above the place; removed after the lock
   std::optional<FileLock> lock;
   std::atomic<bool> is_saving = false;
 
@@ -78,46 +79,26 @@ struct FolderLock::Held {
     return find(other) != nullptr ? std::nullopt : FileLock::find_holder(lock_file(other), flock);
   }
 
-  Held(const fs::path& folder, FileLock::Flock function) : place(folder), flock(function) {
-    make_folders();
+  // Runs `action`, whose errors get the place.
+  template <class Action>
+  auto with_place(const Action& action) const {
     try {
-      take_lock();
-      look_outside();
-      look_inside();
-    } catch (...) {
-      release();
-      throw;
+      return action();
+    } catch (const Error& error) {
+      fail(error.status() == WEFT_RESOURCE_EXHAUSTED ? error.status() : WEFT_UNAVAILABLE,
+           "cannot save to {}: {}", place.string(), error.what());
     }
   }
-  ~Held() { release(); }
 
-  void release() {
-    lock.reset();
-    if (process == ::getpid())
-      for (const fs::path& folder : made) ::rmdir(folder.c_str());
-  }
-  void make_folders() {
-    std::error_code error;
-    for (fs::path above = place.parent_path(); !above.empty() && !fs::exists(above, error);
-         above = above.parent_path())
-      made.push_back(above);
-    fs::create_directories(place.parent_path(), error);
-    if (!error) return;
-    release();
-    fail(WEFT_UNAVAILABLE, "cannot save to {}: cannot create {}: {}", place.string(),
-         place.parent_path().string(), error.message());
+  Held(const fs::path& folder, FileLock::Flock function) : place(folder), flock(function) {
+    with_place([this] { folders.emplace(place.parent_path()); });
+    take_lock();
+    look_outside();
+    look_inside();
   }
   void take_lock() {
     lock.emplace(lock_file(place), FileLock::AtEnd::kRemove, flock);
-    const auto try_lock = [&]() -> bool {
-      try {
-        return lock->try_lock();
-      } catch (const Error& error) {
-        fail(error.status() == WEFT_RESOURCE_EXHAUSTED ? error.status() : WEFT_UNAVAILABLE,
-             "cannot save to {}: {}", place.string(), error.what());
-      }
-    };
-    if (comes_true(try_lock)) return;
+    if (comes_true([&] { return with_place([&] { return lock->try_lock(); }); })) return;
     const std::optional<LockHolder> holder = lock->holder();
     fail(WEFT_UNAVAILABLE, "{} is where another job saves: {} is held by {}; {}", place.string(),
          lock->file().string(), holder ? holder->text() : "another process", kAdvice);
@@ -126,9 +107,8 @@ struct FolderLock::Held {
     for (fs::path above = place.parent_path(); above.has_relative_path(); above = above.parent_path())
       if (const auto holder = find_other_holder(above))
         fail(WEFT_UNAVAILABLE,
-             "{} is in {}, where another job saves, and a save replaces a folder with all that is in it: {} "
-             "is "
-             "held by {}; {}",
+             "{} is in {}, where another job saves, and a save replaces a folder with all "
+             "that is in it: {} is held by {}; {}",
              place.string(), above.string(), lock_file(above).string(), *holder, kAdvice);
   }
   void look_inside() const {
@@ -138,9 +118,8 @@ struct FolderLock::Held {
       std::optional<std::string> holder;
       if (!comes_true([&] { return !(holder = find_other_holder(inside)); }))
         fail(WEFT_UNAVAILABLE,
-             "{} contains {}, where another job saves, and a save replaces a folder with all that is in it: "
-             "{} "
-             "is held by {}; {}",
+             "{} contains {}, where another job saves, and a save replaces a folder with all "
+             "that is in it: {} is held by {}; {}",
              place.string(), inside.string(), lock_file(inside).string(), *holder, kAdvice);
     }
   }

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/replaced_file.hpp"
 #include "base/text.hpp"
@@ -25,29 +26,13 @@ namespace {
 
 constexpr const char* kStepFolder = "step-";
 
-bool is_same(const struct stat& a, const struct stat& b) {
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 // Returns whether a save puts a file or folder of this name into a model folder, in place of what is there.
 bool is_saved(const std::string& name) {
-  constexpr const char* kNames[] = {"config.json",
-                                    kGenerationConfig,
-                                    kPreprocessorConfig,
-                                    checkpoint::kStateFolder,
-                                    "adapter_config.json",
-                                    "adapter_model.safetensors",
-                                    "tokenizer.json",
-                                    "vocab.json",
-                                    "merges.txt",
-                                    "vocab.txt",
-                                    "tokenizer.model",
-                                    "tokenizer_config.json",
-                                    "special_tokens_map.json",
-                                    "added_tokens.json",
-                                    "chat_template.jinja"};
+  constexpr const char* kNames[] = {"config.json",         kGenerationConfig,
+                                    kPreprocessorConfig,   checkpoint::kStateFolder,
+                                    "adapter_config.json", "adapter_model.safetensors"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
-         checkpoint::is_weight_file(name, "");
+         tokenizer::is_file_of_tokenizer(name) || checkpoint::is_weight_file(name, "");
 }
 
 // Returns whether a file of this name in a model folder is read: also weights with a prefix, and their index.
@@ -76,7 +61,7 @@ struct JobFiles::Target {
     std::error_code ignored;
     struct stat found = {};
     return (entry.is_symlink(ignored) || status.st_nlink > 1 || entry.path().filename() == name) &&
-           ::stat(entry.path().c_str(), &found) == 0 && is_same(found, status);
+           ::stat(entry.path().c_str(), &found) == 0 && is_same_file(found, status);
   }
 
   fs::path path, name;
@@ -179,7 +164,7 @@ std::vector<JobFiles::Target> JobFiles::read_by(const Source& source, const std:
   if (targets.empty() || ::stat(source.path.c_str(), &status) != 0) return found;
   if (!S_ISDIR(status.st_mode)) {
     std::copy_if(targets.begin(), targets.end(), std::back_inserter(found),
-                 [&](const Target& target) { return is_same(target.status, status); });
+                 [&](const Target& target) { return is_same_file(target.status, status); });
     return found;
   }
   look_below(source.path, source.kind != Kind::kModel, [&](const fs::directory_entry& file) {
@@ -206,7 +191,7 @@ void JobFiles::saves(const std::string& flag, const std::string& folder) {
            found.front().path.string(), source.flag, source.path);
     std::erase_if(replaced, [&](const Target& target) {
       return std::any_of(found.begin(), found.end(),
-                         [&](const Target& of) { return is_same(of.status, target.status); });
+                         [&](const Target& of) { return is_same_file(of.status, target.status); });
     });
   }
   saves_.push_back({flag, folder, fs::weakly_canonical(fs::absolute(folder, ignored), ignored)});
@@ -236,7 +221,7 @@ void JobFiles::writes(const std::string& flag, const std::string& path) {
   }
   for (const Output& other : outputs_) {
     struct stat own = {};
-    if (other.place != place && !(target && is_regular(other.path, own) && is_same(own, target->status)))
+    if (other.place != place && !(target && is_regular(other.path, own) && is_same_file(own, target->status)))
       continue;
     fail(WEFT_INVALID_ARGUMENT, "{} {} and {} {} are the same file: give each a file of its own", other.flag,
          other.path, flag, path);

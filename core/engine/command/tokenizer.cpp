@@ -9,6 +9,7 @@
 #include <iostream>
 #include <string>
 
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "command/arguments.hpp"
@@ -30,7 +31,7 @@ int convert_lines(
   ignore_broken_pipes();
   struct stat input = {}, output = {};
   if (::fstat(STDIN_FILENO, &input) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(output.st_mode) &&
-      input.st_dev == output.st_dev && input.st_ino == output.st_ino)
+      is_same_file(input, output))
     fail(WEFT_INVALID_ARGUMENT,
          "stdout is the file that stdin reads, which would never end: name another file for the output");
   std::string line;

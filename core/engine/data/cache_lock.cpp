@@ -86,8 +86,7 @@ void CacheLock::await(const fs::path& path, const CacheWait& wait) {
     if (idle >= wait.timeout)
       fail(WEFT_UNAVAILABLE,
            "{}: waited {} without progress for its token ids, whose lock {} is held by {}; continue or end "
-           "that "
-           "process, or wait longer (--timeout)",
+           "that process, or wait longer (--timeout)",
            wait.name, seconds_text(wait.timeout), lock_.file().string(), holder());
     if (!is_noted && now - begin >= kSilence) {
       is_noted = true;

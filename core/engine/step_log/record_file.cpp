@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace weft::step_log {
@@ -37,13 +38,7 @@ int RecordFile::resize(uintmax_t bytes) const {
 }
 
 int RecordFile::try_append(std::string_view record) const {
-  while (!record.empty()) {
-    const ssize_t written = ::write(descriptor_, record.data(), record.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    record.remove_prefix(static_cast<size_t>(written));
-  }
-  return 0;
+  return write_all(descriptor_, record);
 }
 
 void RecordFile::append(std::string_view record) {

@@ -42,9 +42,9 @@ bool contains(const Numbers& numbers, int number) {
 // Blocks the signals that the launcher reads from descriptor(), until its destruction. Does not block signals
 // that this process ignores (as under nohup), because a signalfd delivers blocked signals even if they are
 // ignored. Also ignores SIGPIPE and restores the default action of SIGCHLD until then.
-class BlockedSignals {
+class SignalsOfLauncher {
  public:
-  BlockedSignals() {
+  SignalsOfLauncher() {
     sigemptyset(&set_);
     sigaddset(&set_, SIGCHLD);
     for (const int number : kEndingSignals)
@@ -61,8 +61,8 @@ class BlockedSignals {
     ignored.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &ignored, &pipe_before_);
   }
-  BlockedSignals(const BlockedSignals&) = delete;
-  ~BlockedSignals() {
+  SignalsOfLauncher(const SignalsOfLauncher&) = delete;
+  ~SignalsOfLauncher() {
     sigaction(SIGPIPE, &pipe_before_, nullptr);
     sigaction(SIGCHLD, &child_before_, nullptr);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
@@ -87,7 +87,7 @@ Job::Job(const RunOptions& options, std::string file, std::pair<std::string, std
 }
 
 int Job::run() {
-  const BlockedSignals blocked;
+  const SignalsOfLauncher blocked;
   ignores_broken_pipes_ = blocked.broken_pipes_were_ignored();
   signals_ = blocked.descriptor();
   if (!signals_) fail(WEFT_RESOURCE_EXHAUSTED, "cannot receive signals: {}", std::strerror(errno));

@@ -1,7 +1,6 @@
 #include "host/launch/rank_process.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "host/launch/rank_signals.hpp"
 
@@ -147,16 +147,7 @@ std::vector<std::string> RankProcess::last_lines() const {
 }
 
 void write_error(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t size = write(STDERR_FILENO, text.data(), text.size());
-    if (size < 0 && errno == EAGAIN) {  // a terminal that someone made non-blocking
-      pollfd writable = {STDERR_FILENO, POLLOUT, 0};
-      poll(&writable, 1, -1);
-      continue;
-    }
-    if (size < 0 && errno != EINTR) return;
-    if (size > 0) text.remove_prefix(static_cast<size_t>(size));
-  }
+  write_all(STDERR_FILENO, text);  // if nobody reads it, the job goes on all the same
 }
 
 }  // namespace weft::launch

@@ -144,7 +144,6 @@ void restore_file_size_signal() noexcept {
 
 void prefer_errors_to_signals(int rank, int world_size) {
   launch::prepare_signal_reports(rank);
-  ignore(SIGXFSZ);
   if (world_size > 1) ignore(SIGPIPE);
   if (!has_default_action(SIGBUS)) return;
   struct sigaction action {};

@@ -7,7 +7,6 @@
 namespace weft {
 
 // From now on, unless the program has a handler of its own or ignores the signal:
-// SIGXFSZ is ignored, so that a write beyond the limit of file sizes fails with EFBIG;
 // SIGPIPE, in a job of several ranks, is ignored, so that a write to a dead peer fails;
 // SIGBUS in memory of a mapped file ends the process with code 1 and report_failure(), naming the file: it
 // became shorter, or its disk failed.

@@ -172,8 +172,8 @@ class Booster {
   void load_training(Job& job, const std::string& folder);
   // Waits for a save in the background and throws what failed there.
   void finish_saving();
-  // Returns how long the last save that has ended took on this rank, 0 before the first one: so long, after
-  // the end of its current step, must a job be left that is stopped by a signal.
+  // Returns how long the last finished save took on this rank, or 0 before the first one. A job that is
+  // stopped by a signal needs about this long after its current step.
   std::chrono::nanoseconds last_save_time() const;
 
  private:

@@ -11,18 +11,16 @@
 
 namespace weft {
 
-// From its construction to its end, the first SIGINT, SIGTERM or SIGHUP calls request_stop() of the job, so
-// that the result of the current step has `stop` on every rank and the program can save. A second SIGINT or
-// SIGTERM ends the process. A signal that the process ignores (nohup) stays ignored. A launcher of Weft is
-// told.
+// While the object exists, the first SIGINT, SIGTERM or SIGHUP calls Job::request_stop(): the result of the
+// current step has `stop` on every rank, and the program can save. A second SIGINT or SIGTERM ends the
+// process. A signal that the process ignores (nohup) stays ignored.
 //
-// Nothing else in Weft changes handlers or masks of an application. This class sets a handler for each of the
-// signals, with SA_ONSTACK; gives the calling thread an alternate stack for it, unless it has one; and blocks
-// the signals in libtorch's threads for operations. So the handler never runs on the stack of a computation,
-// where it would destroy data (sdk/docs/application.md). Its end restores handlers and stack.
+// This is the only part of Weft that changes the signal handlers of an application. The constructor installs
+// handlers with SA_ONSTACK, gives the calling thread an alternate signal stack unless it has one, and blocks
+// the signals in libtorch's intra-op threads, so that no handler runs on the stack of a computation
+// (sdk/docs/application.md). The destructor restores the handlers and the stack.
 //
-// Use it in the thread that trains, one at a time in a process. Throws FAILED_PRECONDITION if there is one
-// already.
+// Create and destroy it in the thread that trains. Throws FAILED_PRECONDITION if the process has one already.
 class StopSignals {
  public:
   explicit StopSignals(const Job& job);

@@ -16,6 +16,7 @@
 #include "checkpoint/folder.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/waiting_process.hpp"
 
 namespace weft::checkpoint {
 namespace {
@@ -37,23 +38,7 @@ class FolderLocks : public testing::Test {
  protected:
   // A process that takes the lock of `place` and keeps it until it is killed.
   pid_t start_holder(const std::string& place, FileLock::Flock flock = ::flock) const {
-    int ends[2];
-    EXPECT_EQ(pipe(ends), 0);
-    const pid_t process = fork();
-    if (process == 0) {
-      const FolderLock lock(place, flock);
-      [[maybe_unused]] const auto written = write(ends[1], "x", 1);
-      for (;;) pause();
-    }
-    close(ends[1]);
-    char byte = 0;
-    EXPECT_EQ(read(ends[0], &byte, 1), 1);
-    close(ends[0]);
-    return process;
-  }
-  static void end(pid_t process) {
-    kill(process, SIGKILL);
-    waitpid(process, nullptr, 0);
+    return test::start_waiting([&] { new FolderLock(place, flock); });
   }
   std::string host() const {
     char name[256] = {};
@@ -73,7 +58,7 @@ TEST_F(FolderLocks, ExcludeOtherProcessesUntilTheyEnd) {
         FolderLock(place_, flock), WEFT_UNAVAILABLE, place_, "is where another job saves",
         file_ + " is held by process " + std::to_string(holder) + " on host " + host() + ", since 20");
     EXPECT_TRUE(fs::exists(file_));
-    end(holder);
+    test::end_waiting(holder);
     EXPECT_TRUE(fs::exists(file_));
     { const FolderLock lock(place_, flock); }  // taken over
     EXPECT_FALSE(fs::exists(file_));
@@ -88,7 +73,7 @@ TEST_F(FolderLocks, ExcludePlacesInsideAndFoldersOutside) {
     EXPECT_ERROR(FolderLock(inner, flock), WEFT_UNAVAILABLE, inner + " is in " + place_,
                  file_ + " is held by process " + std::to_string(holder));
     EXPECT_FALSE(fs::exists(place_));
-    end(holder);
+    test::end_waiting(holder);
     holder = start_holder(inner, flock);
     EXPECT_ERROR(FolderLock(place_, flock), WEFT_UNAVAILABLE, place_ + " contains " + inner,
                  place_ + "/a/.b.saving.lock is held by process " + std::to_string(holder));
@@ -99,7 +84,7 @@ TEST_F(FolderLocks, ExcludePlacesInsideAndFoldersOutside) {
     }
     { const FolderLock beside(place_ + "/a/c", flock); }
     { const FolderLock beside(place_ + "/abc", flock); }
-    end(holder);
+    test::end_waiting(holder);
     const FolderLock lock(place_, flock);
     const FolderLock inside(place_ + "/step-3", flock);  // of the same process
     fs::remove_all(place_);
