@@ -1,12 +1,17 @@
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <ctime>
+#include <thread>
 
 #include "base/duration.hpp"
 #include "base/environment.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/made_folder.hpp"
 #include "base/rank_failure.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
@@ -149,6 +154,47 @@ TEST(ReadFile, RefusesWhatIsNotThereTooLongOrNoFile) {
   mkfifo((folder.path() / "pipe").c_str(), 0600);
   EXPECT_ERROR(read_file(folder.path() / "pipe", 10), WEFT_INVALID_ARGUMENT, "not a regular file");
   EXPECT_EQ(read_file(folder.write("short", "0123456789"), 10), "0123456789");
+}
+
+TEST(WriteAll, SaysWhyADescriptorCannotBeWritten) {
+  EXPECT_EQ(write_all(-1, "text"), EBADF);
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  EXPECT_EQ(write_all(full, "text"), ENOSPC);
+  EXPECT_EQ(write_all(full, ""), 0);
+  close(full);
+}
+
+// As a terminal that another program has made non-blocking.
+TEST(WriteAll, WaitsWhileANonBlockingPipeIsFull) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  ASSERT_EQ(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+  const std::string text(1 << 20, 'x');  // more than a pipe holds
+  std::string read_text;
+  std::thread reader([&] {
+    char buffer[4096];
+    for (ssize_t size = 0; (size = read(ends[0], buffer, sizeof(buffer))) > 0;)
+      read_text.append(buffer, static_cast<size_t>(size));
+  });
+  EXPECT_EQ(write_all(ends[1], text), 0);
+  close(ends[1]);
+  reader.join();
+  close(ends[0]);
+  EXPECT_TRUE(read_text == text);
+}
+
+TEST(MadeFolder, RemovesWhatItMadeIfNothingComes) {
+  const TemporaryFolder folder;
+  EXPECT_ERROR(MadeFolder(folder.write("file", "") / "x"), WEFT_UNAVAILABLE, "cannot create ", "file/x");
+  { const MadeFolder made(folder.path() / "a" / "b"); }
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "a"));
+  {
+    const MadeFolder made(folder.path() / "a" / "b");
+    folder.write("a/kept", "");
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "a" / "kept"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "a" / "b"));
 }
 
 TEST(Json, RefusesWhatNobodyMeans) {

@@ -221,6 +221,13 @@ TEST_F(FolderLocks, OfPlacesInsideThatAreNoneDoNotMatter) {
   EXPECT_TRUE(fs::is_symlink(place_ + "/.a.saving.lock"));
 }
 
+TEST_F(FolderLocks, AFileIsNotWrittenInPlaceOfAFolderThatHoldsSomething) {
+  fs::create_directories(place_ + "/config.json");
+  std::ofstream(place_ + "/config.json/precious") << "text";
+  EXPECT_ERROR(write_file(place_ + "/config.json", "{}"), WEFT_UNAVAILABLE, "config.json");
+  EXPECT_EQ(read_bytes(place_ + "/config.json/precious"), "text");
+}
+
 TEST_F(FolderLocks, RefuseALinkToNothingAsAPlace) {
   fs::create_symlink("/nowhere/at/all", place_);
   EXPECT_ERROR(StagedFolder::reserve(place_), WEFT_NOT_FOUND, place_ + " is a link to /nowhere/at/all");
