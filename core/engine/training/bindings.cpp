@@ -78,6 +78,7 @@ void Bindings::start(const MakePlan& make_plan) {
     place_buffers(*model_);
     make_mesh();
     stages_ = divide_model(*model_, options_.pipeline);
+    mark_recomputed();
     apply_plan(make_plan);
     keep_stage();
     strategy_->call(strategy_->api().configure, static_cast<weft_training*>(this));
@@ -144,15 +145,18 @@ void Bindings::rebind(const std::vector<at::Tensor>& storage) {
 void Bindings::make_units() {
   const std::vector<nn::Unit*> units = model_->units();
   if (units.empty()) throw Error(WEFT_INVALID_ARGUMENT, model_->architecture() + " has no units");
-  const std::vector<bool> recomputed = recomputed_units(*model_, options_.recompute, options_.pipeline);
   for (nn::Unit* unit : units) {
     auto made = std::make_unique<weft_unit>();
     made->bindings = this;
     made->index = static_cast<uint32_t>(units_.size());
     made->unit = unit;
-    made->recompute = recomputed[made->index];
     units_.push_back(std::move(made));
   }
+}
+
+void Bindings::mark_recomputed() {
+  const std::vector<bool> recomputed = recomputed_units(*model_, options_.recompute, options_.pipeline);
+  for (const auto& unit : units_) unit->recompute = recomputed[unit->index];
 }
 
 void Bindings::make_params() {

@@ -137,6 +137,7 @@ class Bindings {
   void apply_plan(const MakePlan& make_plan);
   void make_params();
   void make_units();
+  void mark_recomputed();
   // Keeps the units that this rank runs, and their parameters (stages.cpp). Collective.
   void keep_stage();
   // Check what a strategy must do in describe_mesh, configure and publish (promises.cpp).
