@@ -11,7 +11,7 @@
 #include "base/sha256.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
-#include "booster/adapter.hpp"
+#include "parallel/adapter.hpp"
 #include "booster/booster_state.hpp"
 #include "booster/chosen_strategy.hpp"
 #include "booster/model_plan.hpp"

@@ -26,6 +26,10 @@ Bindings& bindings_of(const Model& model, const char* what) {
   return model.shared().bindings();
 }
 
+checkpoint::Trained trained(const Job& job, Bindings& bindings) {
+  return {bindings, job.optimizer, job.schedule, job.data, job.accumulate, job.max_grad_norm};
+}
+
 // A checkpoint mixed of values that ranks should have alike would be no model at all.
 void check_before_save(Bindings& bindings) {
   if (bindings.options().check_agreement >= 0) bindings.check_replicas(Bindings::Origin::kSaved);
@@ -151,7 +155,7 @@ void Booster::save_training(const Job& job, const std::string& path, const SaveO
   check_before_save(bindings);
   const std::vector<Shard> shards = bindings.publish();
   ModelSnapshot model(job.model, options, checkpoint::held_values(shards));
-  checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(job, world(), shards);
+  checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(trained(job, bindings), world(), shards);
   if (options.background) {
     checkpoint::copy_pieces(model.pieces, world().is_master());  // the master writes what others count, too
     checkpoint::copy_pieces(state.pieces, false);
@@ -173,14 +177,14 @@ void Booster::load_training(Job& job, const std::string& path) {
   std::optional<checkpoint::SavedTraining> saved;
   nlohmann::json identity;
   on_every_rank(world().communicator(), [&] {
-    saved.emplace(path, job);
+    saved.emplace(path, trained(job, bindings));
     if (world().size() > 1) identity = saved->identity();
   });
   require_agreement(world().communicator(), {{"training state", identity}}, {{"training state", path}});
   on_every_rank(world().communicator(), [&] { saved->read(bindings.publish()); });
   bindings.values_written();
   bindings.check_replicas(Bindings::Origin::kLoaded);
-  saved->restore(job, world());
+  saved->restore(world());
 }
 
 }  // namespace weft

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
-#include "booster/adapter.hpp"
+#include "parallel/adapter.hpp"
 #include "booster/model_state.hpp"
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/training_state.hpp"

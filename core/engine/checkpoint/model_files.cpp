@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/text.hpp"
-#include "booster/adapter.hpp"
+#include "parallel/adapter.hpp"
 #include "checkpoint/shard_pieces.hpp"
 #include "comm/agreement.hpp"
 #include "log.hpp"

@@ -9,7 +9,6 @@
 #include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
-#include "booster/model_state.hpp"
 #include "checkpoint/fingerprint.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/model_files.hpp"
@@ -91,28 +90,28 @@ void read_schedule(const json& saved, const std::string& path, optim::Scheduler&
   schedule.seek(step);
 }
 
-TrainingSnapshot take_snapshot(const Job& job, const World& world, const std::vector<Shard>& shards) {
-  const Bindings& training = job.model.shared().bindings();
+TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const std::vector<Shard>& shards) {
+  const Bindings& bindings = trained.bindings;
   TrainingSnapshot snapshot;
   snapshot.state = {
       {"version", kStateVersion},
-      {"step", job.optimizer ? job.optimizer.steps() : 0},
-      {"strategy", training.strategy_name()},
+      {"step", trained.optimizer ? trained.optimizer.steps() : 0},
+      {"strategy", bindings.strategy_name()},
       {"ranks", world.size()},
-      {"precision", training.options().precision},
-      {"accumulate", job.accumulate},
-      {"max_grad_norm", job.max_grad_norm},
+      {"precision", bindings.options().precision},
+      {"accumulate", trained.accumulate},
+      {"max_grad_norm", trained.max_grad_norm},
       {"threads", at::get_num_threads()},
-      {"axes", axes_to_json(training.mesh())},
+      {"axes", axes_to_json(bindings.mesh())},
       {"saved_at", std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)}};
-  if (job.optimizer) {
-    OptimizerSnapshot optimizer = take_snapshot(job.optimizer, world.communicator());
+  if (trained.optimizer) {
+    OptimizerSnapshot optimizer = take_snapshot(trained.optimizer, world.communicator());
     snapshot.state["optimizer"] = std::move(optimizer.description);
     snapshot.pieces = std::move(optimizer.pieces);
   }
-  if (job.schedule) snapshot.state["schedule"] = schedule_to_json(job.schedule);
+  if (trained.schedule) snapshot.state["schedule"] = schedule_to_json(trained.schedule);
   on_every_rank(world.communicator(), [&] {  // reads samples
-    if (job.data) snapshot.state["data"] = data_to_json(job.data);
+    if (trained.data) snapshot.state["data"] = data_to_json(trained.data);
   });
   snapshot.generators = gather_generators(world);
   for (const Shard& shard : shards) {
@@ -145,30 +144,30 @@ std::optional<int64_t> saved_at(const fs::path& folder) {
   return reading(path, [&] { return integer_at(state, "saved_at", path); });
 }
 
-SavedTraining::SavedTraining(const fs::path& model_folder, const Job& job)
-    : model_folder_(model_folder.string()),
+SavedTraining::SavedTraining(const fs::path& model_folder, Trained trained)
+    : trained_(std::move(trained)),
+      model_folder_(model_folder.string()),
       folder_(model_folder / kStateFolder),
-      path_((folder_ / "state.json").string()),
-      training_(job.model.shared().bindings()) {
+      path_((folder_ / "state.json").string()) {
   if (!fs::exists(path_))
     fail(WEFT_NOT_FOUND,
          "{} does not exist: {} holds no training state to resume from (save one with --save)", path_,
          model_folder_);
   state_ = parse_json(read_file(path_, kLargestState), path_);
   reading(path_, [&] {
-    check(job);
+    check();
     weights_ = fingerprint(Reader(model_folder_));
     check_weights();
   });
   parts_ = std::make_unique<PartsReader>(folder_.string());
-  if (!job.optimizer) return;
+  if (!trained_.optimizer) return;
   std::vector<Entry> states;
   for (const Entry& entry : parts_->entries())
-    if (training_.find_param(entry.name) == nullptr) states.push_back(entry);
-  optimizer_ = std::make_unique<SavedOptimizer>(state_.at("optimizer"), states, job.optimizer, path_);
+    if (trained_.bindings.find_param(entry.name) == nullptr) states.push_back(entry);
+  optimizer_ = std::make_unique<SavedOptimizer>(state_.at("optimizer"), states, trained_.optimizer, path_);
 }
 
-void SavedTraining::check(const Job& job) const {
+void SavedTraining::check() const {
   const int64_t version = integer_at(state_, "version", path_);
   if (version != kStateVersion)
     fail(WEFT_FAILED_PRECONDITION, "{}: training state of version {}, this Weft reads {}", path_, version,
@@ -179,21 +178,21 @@ void SavedTraining::check(const Job& job) const {
          "{}: the job that was saved had {} {}, this one has {}; boost with the same parts", path_,
          has ? "no" : "a", key, has ? "one" : "none");
   };
-  if (job.optimizer && !state_.contains("optimizer"))
+  if (trained_.optimizer && !state_.contains("optimizer"))
     fail(WEFT_NOT_FOUND, "{}: the job that was saved had no optimizer to resume from", path_);
-  if (job.optimizer) {
-    require_both("schedule", static_cast<bool>(job.schedule));
-    require_both("data", static_cast<bool>(job.data));
+  if (trained_.optimizer) {
+    require_both("schedule", static_cast<bool>(trained_.schedule));
+    require_both("data", static_cast<bool>(trained_.data));
   }
-  if (job.schedule && state_.contains("schedule")) {
-    optim::Scheduler schedule = job.schedule;
+  if (trained_.schedule && state_.contains("schedule")) {
+    optim::Scheduler schedule = trained_.schedule;
     const int64_t step = schedule.last_step();
     const std::string state = schedule.state();
     read_schedule(state_.at("schedule"), path_, schedule);
     schedule.restore(state);
     schedule.seek(step);
   }
-  if (job.data && state_.contains("data")) check_data(job.data);
+  if (trained_.data && state_.contains("data")) check_data();
 }
 
 // The optimizer's state belongs to these weights and to no others.
@@ -207,10 +206,10 @@ void SavedTraining::check_weights() const {
         path_, model_folder_, model_folder_);
 }
 
-void SavedTraining::check_data(const data::Loader& loader) const {
+void SavedTraining::check_data() const {
   const json& saved = state_.at("data");
   for (const char* key : {"epoch", "batch"}) integer_at(saved, key, path_);
-  const json own = data_to_json(loader);
+  const json own = data_to_json(trained_.data);
   const auto refuse = [&](const std::string& text) {
     fail(WEFT_INVALID_ARGUMENT,
          "{}: the data position is {}; give the same data, objective, batch size and seed", path_, text);
@@ -230,7 +229,7 @@ void SavedTraining::check_data(const data::Loader& loader) const {
   if (saved.at("fingerprint") != own.at("fingerprint"))
     refuse(fmt::format("of other data than this job's, with as many samples ({})", own.at("samples").dump()));
   const bool shuffle = saved.at("shuffle");
-  if (shuffle != loader.options().shuffle)
+  if (shuffle != trained_.data.options().shuffle)
     refuse(fmt::format("of {} samples, but this job {} them", shuffle ? "shuffled" : "unshuffled",
                        shuffle ? "does not shuffle" : "shuffles"));
   if (shuffle && saved.at("seed") != own.at("seed"))
@@ -238,7 +237,7 @@ void SavedTraining::check_data(const data::Loader& loader) const {
                        own.at("seed").dump()));
 }
 
-void SavedTraining::warn_of_differences(const Job& job) const {
+void SavedTraining::warn_of_differences() const {
   const auto warn = [&](const char* what, const json& own) {
     if (state_.value(what, json()) == own) return;
     log(WEFT_LOG_WARNING,
@@ -250,9 +249,9 @@ void SavedTraining::warn_of_differences(const Job& job) const {
         fmt::format("{} does not say with which weights it was saved, so whether those of {} "
                     "are the same was not checked",
                     path_, model_folder_));
-  warn("precision", training_.options().precision);
-  warn("accumulate", job.accumulate);
-  warn("max_grad_norm", job.max_grad_norm);
+  warn("precision", trained_.bindings.options().precision);
+  warn("accumulate", trained_.accumulate);
+  warn("max_grad_norm", trained_.max_grad_norm);
   warn("threads", at::get_num_threads());
 }
 
@@ -267,11 +266,11 @@ void SavedTraining::read(const std::vector<Shard>& shards) {
   if (optimizer_ != nullptr)
     for (const Piece& piece : optimizer_->wanted_states(shards))
       parts_->read(*parts_->find(piece.tensor.name), piece.box, piece.values);
-  read_weights(model_folder_, training_, shards, true, parts_.get());
+  read_weights(model_folder_, trained_.bindings, shards, true, parts_.get());
 }
 
 bool SavedTraining::restore_generator(const World& world) const {
-  const Mesh& mesh = training_.mesh();
+  const Mesh& mesh = trained_.bindings.mesh();
   const bool same_axes = state_.value("axes", json()) == axes_to_json(mesh);
   const Reader reader((folder_ / "random.safetensors").string());
   const auto entry = reader.find("generators");
@@ -288,14 +287,14 @@ bool SavedTraining::restore_generator(const World& world) const {
   return same_axes;
 }
 
-void SavedTraining::restore(Job& job, const World& world) {
-  if (optimizer_ != nullptr) optimizer_->apply(job.optimizer);
-  if (job.schedule && state_.contains("schedule")) read_schedule(state_.at("schedule"), path_, job.schedule);
-  if (job.data && state_.contains("data"))
-    reading(path_, [&] { job.data.seek({state_.at("data").at("epoch"), state_.at("data").at("batch")}); });
+void SavedTraining::restore(const World& world) {
+  if (optimizer_ != nullptr) optimizer_->apply(trained_.optimizer);
+  if (trained_.schedule && state_.contains("schedule")) read_schedule(state_.at("schedule"), path_, trained_.schedule);
+  if (trained_.data && state_.contains("data"))
+    reading(path_, [&] { trained_.data.seek({state_.at("data").at("epoch"), state_.at("data").at("batch")}); });
   const bool same_axes = restore_generator(world);
   if (!world.is_master()) return;
-  warn_of_differences(job);
+  warn_of_differences();
   if (!same_axes)
     log(WEFT_LOG_WARNING, fmt::format("{} was saved by other data- and tensor-parallel ranks than these {}: "
                                       "dropout will differ from a run that was "

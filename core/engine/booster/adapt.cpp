@@ -1,5 +1,4 @@
-#include "booster/adapter.hpp"
-
+// Adapts the layers of a model.
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
@@ -8,6 +7,7 @@
 #include "booster/model_state.hpp"
 #include "booster/native_operations.hpp"
 #include "operations/registry.hpp"
+#include "parallel/adapter.hpp"
 #include "plan/builder.hpp"
 #include "plan/describe_model.hpp"
 #include "plan/operations.hpp"
@@ -80,22 +80,6 @@ std::string json_text(const std::string& adapter) try {
 }
 
 }  // namespace
-
-std::optional<Adapter> adapter_of(const nn::Model& model) {
-  std::optional<Adapter> adapter;
-  const auto modules = model.named_modules("", /*include_self=*/false);
-  for (const auto& item : modules) {
-    const auto addition = std::dynamic_pointer_cast<nn::Addition>(item.value());
-    if (addition == nullptr) continue;
-    if (!adapter) adapter = {plan::find_operation(addition->operation), addition->attributes, {}, {}};
-    const std::string path = plan::parent_of(item.key());
-    if (adapter->layers.empty() || adapter->layers.back().path != path)
-      adapter->layers.push_back({path, std::dynamic_pointer_cast<nn::Layer>(modules[path])->kind(), {}});
-    for (const auto& parameter : addition->named_parameters(/*recurse=*/false))
-      adapter->parameters.push_back(item.key() + "." + parameter.key());
-  }
-  return adapter;
-}
 
 void Model::adapt(const std::string& adapter) {
   nn::Model& model = module();
