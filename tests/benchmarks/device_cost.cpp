@@ -1,5 +1,5 @@
 // Measures what the engine pays on the CPU for running on every device: the processor time of each question
-// to core/engine/device. Prints a line of JSON per question: nanoseconds per call, and how many calls are
+// to core/runtime/device. Prints a line of JSON per question: nanoseconds per call, and how many calls are
 // half a percent of a step of STEP milliseconds.
 //   device_cost STEP
 #include <ATen/ops/ones.h>

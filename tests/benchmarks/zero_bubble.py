@@ -10,7 +10,7 @@ the two in the middle have blocks alone; they give the cost of a block, and the 
 with the loss. `weft plan` says which units the virtual stages have, in the runs and with --stages stages. The time of a transfer is the
 median from the start of a send to its end on a stage that was waiting for it.
 
-schedule_times then simulates a step (core/engine/schedule). zbv is there twice: in the order that training runs, which is made for equal
+schedule_times then simulates a step (core/plans/schedule). zbv is there twice: in the order that training runs, which is made for equal
 costs, and in the one made for the measured costs. Needs a build with -DWEFT_BENCHMARKS=ON.
 """
 import argparse, array, collections, json, os, pathlib, random, re, statistics, subprocess, tempfile

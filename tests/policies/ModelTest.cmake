@@ -1,5 +1,5 @@
 # weft_add_model_test(FAMILY SOURCES ...): test <family>_model, the tests of a model family with those that all have in common,
-# against the oracles in tests/data/oracles/<family>. With a policy_test.cpp among them the family's policy is compiled in.
+# against the oracles in tests/oracles/<family>. With a policy_test.cpp among them the family's policy is compiled in.
 function(weft_add_model_test family)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
   set(shared ${PROJECT_SOURCE_DIR}/tests/policies)
@@ -10,14 +10,14 @@ function(weft_add_model_test family)
     set_source_files_properties(${policy} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
       COMPILE_DEFINITIONS "WEFT_PLUGIN_ID=\"${family}\";WEFT_PLUGIN_VERSION=\"${PROJECT_VERSION}\"")
     list(APPEND arg_SOURCES ${policy})
-    list(APPEND libraries weft_plan)
+    list(APPEND libraries weft_core_plans)
   endif()
   weft_add_rank_test(NAME ${family}_model LABELS parity
     SOURCES ${arg_SOURCES} ${shared}/oracle.cpp ${shared}/parity_test.cpp ${shared}/noise_test.cpp LIBRARIES ${libraries})
   get_target_property(classes weft_plugin_${family}_model WEFT_PROVIDES)
   list(JOIN classes " " classes)
   target_compile_definitions(${family}_model PRIVATE
-    WEFT_FAMILY=${family} WEFT_CLASSES="${classes}" WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/data/oracles/${family}")
+    WEFT_FAMILY=${family} WEFT_CLASSES="${classes}" WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/oracles/${family}")
 endfunction()
 
 # Every class of a family in every way to train it, and these cases on the simulated accelerator.
@@ -38,13 +38,13 @@ add_library(weft_family_training OBJECT
   ${CMAKE_CURRENT_LIST_DIR}/oracle.cpp
   ${CMAKE_CURRENT_LIST_DIR}/tensor_oracle_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/training_test.cpp
-  ${PROJECT_SOURCE_DIR}/tests/train/samples.cpp)
+  ${PROJECT_SOURCE_DIR}/tests/api/samples.cpp)
 weft_use_tests_pch(weft_family_training)
 target_link_libraries(weft_family_training
   PUBLIC weft_training_support weft_base weft_hugging_face_format nlohmann_json::nlohmann_json PRIVATE weft_warnings)
 get_property(weft_families GLOBAL PROPERTY WEFT_FAMILIES)
 list(JOIN weft_families " " weft_families)
-target_compile_definitions(weft_family_training PRIVATE WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/data/oracles"
+target_compile_definitions(weft_family_training PRIVATE WEFT_ORACLES="${PROJECT_SOURCE_DIR}/tests/oracles"
   WEFT_CLASS_PAGE="${PROJECT_SOURCE_DIR}/sdk/docs/models.md" WEFT_FAMILIES="${weft_families}")
 
 # weft_add_training_test(FAMILY [TRIALS ...] [SOURCES ...]): two tests that train the models of the family's trials.cpp

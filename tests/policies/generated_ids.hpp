@@ -1,4 +1,4 @@
-// What transformers generates with the models of the oracles: tests/data/oracles/generation/ids.json.
+// What transformers generates with the models of the oracles: tests/oracles/generation/ids.json.
 #pragma once
 
 #include <nlohmann/json.hpp>

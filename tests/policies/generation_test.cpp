@@ -1,10 +1,10 @@
 // Generation with the models of a family against transformers: the same ids, and what does not change them.
 #include <gtest/gtest.h>
 
+#include "api/samples.hpp"
 #include "policies/generated_ids.hpp"
 #include "policies/trials.hpp"
 #include "support/launch_ranks.hpp"
-#include "train/samples.hpp"
 
 namespace weft::test {
 

@@ -1,4 +1,4 @@
-// Reads the files of tests/data/oracles/<family>, which family_oracle.py describes, and makes models with the
+// Reads the files of tests/oracles/<family>, which family_oracle.py describes, and makes models with the
 // weights of one.
 #pragma once
 

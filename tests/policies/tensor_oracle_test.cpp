@@ -1,5 +1,5 @@
 // Tensor parallelism of a family against transformers itself, not through one rank: the outputs, losses and
-// gradients that its models gave (tests/data/oracles), on two to four tensor-parallel ranks.
+// gradients that its models gave (tests/oracles), on two to four tensor-parallel ranks.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <tuple>
 
+#include "api/samples.hpp"
 #include "plugins/support/parity.hpp"
 #include "policies/generated_ids.hpp"
 #include "policies/oracle.hpp"
@@ -15,7 +16,6 @@
 #include "support/slice.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/tolerances.hpp"
-#include "train/samples.hpp"
 
 namespace weft::test {
 

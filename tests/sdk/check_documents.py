@@ -14,7 +14,8 @@ import sys
 import tempfile
 
 TOP = "cmake core kernels packaging plugins policies samples sdk tests".split()
-HEADERS = ("sdk/include", "sdk/kit/include", "core/include")
+HEADERS = ("sdk/include", "sdk/kit/include",
+           *(f"core/{library}/include" for library in "plans tokenizer runtime data nn train api".split()))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 PATH = re.compile(r"(?<![\w./$-])((?:%s)/[\w./*-]*[\w*])" % "|".join(TOP))
 HEADER = re.compile(r"(?<![\w./])weft/[\w/]+\.(?:hpp|h)\b")
@@ -153,9 +154,9 @@ FAKE = ("#!/bin/sh\ncase \"$*\" in 'train --help') echo '  -n,--ranks  --strateg
 
 def prove():
     with tempfile.TemporaryDirectory() as root:
-        for folder in ("core/base", "core/include/weft", "packaging"):
+        for folder in ("core/base", "core/api/include/weft", "packaging"):
             os.makedirs(os.path.join(root, folder))
-        texts = {"b.md": "# B\n", "core/include/weft/h.hpp": "", "weft.sh": FAKE}
+        texts = {"b.md": "# B\n", "core/api/include/weft/h.hpp": "", "weft.sh": FAKE}
         for name, text in texts.items():
             with open(os.path.join(root, name), "w", encoding="utf-8") as file:
                 file.write(text)

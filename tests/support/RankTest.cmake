@@ -8,26 +8,25 @@ function(weft_use_tests_pch target)
   weft_use_pch(${target} weft_tests_pch)
 endfunction()
 
-# weft_add_rank_test(NAME name SOURCES ... [LOWER] [LIBRARIES ...] [LABELS ...] [SECONDS n])
+# weft_add_rank_test(NAME name SOURCES ... [OF library] [LIBRARIES ...] [LABELS ...] [SECONDS n])
 # A test binary that uses libtorch and the engine and may fork ranks (support/launch_ranks.hpp): the test main, the
-# precompiled header, and one CTest test for all its cases. LOWER: it links weft_engine_lower alone, and the presets
-# `asan` and `tsan` build and run it too. SECONDS: about what a long test takes on two cores. CTest begins with the longest
+# precompiled header, and one CTest test for all its cases. OF: it links this library of the engine and those below it alone, and
+# the presets `asan` and `tsan` build and run it too. SECONDS: about what a long test takes on two cores. CTest begins with the longest
 # tests, and a new build tree has not measured any.
 function(weft_add_rank_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "LOWER" "NAME;SECONDS" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;OF;SECONDS" "SOURCES;LIBRARIES;LABELS")
   add_executable(${arg_NAME} ${arg_SOURCES})
   weft_use_tests_pch(${arg_NAME})
-  if(arg_LOWER)
-    set(engine weft_engine_lower)
+  if(arg_OF)
+    weft_engine_up_to(${arg_OF} engine)
     list(APPEND arg_LABELS asan tsan)
     add_dependencies(weft_asan_tests ${arg_NAME})
     add_dependencies(weft_tsan_tests ${arg_NAME})
   else()
-    set(engine weft::core)
+    set(engine weft::core weft_engine_sources)
   endif()
   target_link_libraries(${arg_NAME} PRIVATE weft_warnings weft_launch_ranks ${engine} ${arg_LIBRARIES} GTest::gtest_main)
-  target_include_directories(${arg_NAME} PRIVATE
-    ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/core/engine ${PROJECT_SOURCE_DIR}/core)
+  target_include_directories(${arg_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
   set_tests_properties(${arg_NAME} PROPERTIES
@@ -49,13 +48,13 @@ endfunction()
 add_library(weft_launch_ranks STATIC ${CMAKE_CURRENT_LIST_DIR}/launch_ranks.cpp ${CMAKE_CURRENT_LIST_DIR}/crash.cpp
   ${CMAKE_CURRENT_LIST_DIR}/random_layout.cpp ${CMAKE_CURRENT_LIST_DIR}/slice.cpp)
 weft_use_tests_pch(weft_launch_ranks)
-target_include_directories(weft_launch_ranks PUBLIC ${PROJECT_SOURCE_DIR}/tests PRIVATE ${PROJECT_SOURCE_DIR}/core/include)
-target_link_libraries(weft_launch_ranks PUBLIC weft::sdk weft::libtorch GTest::gtest PRIVATE weft_warnings)
+target_include_directories(weft_launch_ranks PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+target_link_libraries(weft_launch_ranks PUBLIC weft::sdk weft::libtorch GTest::gtest PRIVATE weft_warnings weft_engine_sources)
 
 # Jobs of small models on several ranks, compared with one rank: for the tests of strategies, operations and model families.
 set(weft_tests ${PROJECT_SOURCE_DIR}/tests)
 add_library(weft_training_support STATIC
-  ${weft_tests}/engine/training/toy_model.cpp
+  ${weft_tests}/train/training/toy_model.cpp
   ${weft_tests}/plugins/support/broken_plans.cpp
   ${weft_tests}/plugins/support/bytes.cpp
   ${weft_tests}/plugins/support/parity.cpp
@@ -64,7 +63,6 @@ add_library(weft_training_support STATIC
   ${weft_tests}/policies/llama/llama_trial.cpp
   ${weft_tests}/policies/tiny_models.cpp)
 weft_use_tests_pch(weft_training_support)
-target_include_directories(weft_training_support PUBLIC
-  ${weft_tests} ${PROJECT_SOURCE_DIR}/core/engine ${PROJECT_SOURCE_DIR}/core)
+target_include_directories(weft_training_support PUBLIC ${weft_tests})
 target_link_libraries(weft_training_support
-  PUBLIC weft_launch_ranks weft::core weft_base PRIVATE weft_warnings nlohmann_json::nlohmann_json)
+  PUBLIC weft_launch_ranks weft::core weft_engine_sources weft_base PRIVATE weft_warnings nlohmann_json::nlohmann_json)

@@ -4,4 +4,4 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "../../core/engine/pch.hpp"
+#include "../../core/torch_pch.hpp"

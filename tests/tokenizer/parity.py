@@ -39,7 +39,7 @@ PIECES = ["👩\u200d👩\u200d👧\u200d👦", "🏳\ufe0f\u200d🌈", "don't",
 
 def repository():
     texts = []
-    for folder in ("sdk/docs", "core/engine/booster", "tests/abi", "kernels"):
+    for folder in ("sdk/docs", "core/api/booster", "tests/abi", "kernels"):
         for path, folders, names in sorted(os.walk(os.path.join(ROOT, folder))):
             folders.sort()
             for name in sorted(names):

@@ -1,7 +1,7 @@
 // What `weft check` tells of a GPU.
 #include <gmock/gmock.h>
 
-#include "train/command.hpp"
+#include "command/command.hpp"
 
 namespace weft::test {
 namespace {

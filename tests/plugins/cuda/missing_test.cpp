@@ -4,7 +4,7 @@
 
 #include <regex>
 
-#include "train/command.hpp"
+#include "command/command.hpp"
 
 namespace weft::test {
 namespace {

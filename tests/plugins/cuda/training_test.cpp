@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "train/command.hpp"
+#include "command/command.hpp"
 
 namespace weft::test {
 namespace {

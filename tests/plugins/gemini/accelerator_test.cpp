@@ -1,5 +1,5 @@
 // Training on an accelerator that the model does not fit into.
-#include "memory/counting_allocator.hpp"
+#include "device/counting_allocator.hpp"
 #include "plugins/gemini/support.hpp"
 
 namespace weft::test {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/bytes.hpp"
-#include "memory/counting_allocator.hpp"
+#include "device/counting_allocator.hpp"
 #include "plugins/gemini/support.hpp"
 
 namespace weft::test {

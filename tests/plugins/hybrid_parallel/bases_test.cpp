@@ -5,7 +5,7 @@
 
 #include "base/text.hpp"
 #include "booster/estimate.hpp"
-#include "booster/model_data.hpp"
+#include "opening/model_data.hpp"
 #include "plugins/support/parity.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"

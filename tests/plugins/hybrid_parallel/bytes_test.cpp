@@ -1,6 +1,6 @@
 // What a tensor axis sends and what it leaves to a rank, by the formulas of sdk/docs/tensor_parallel.md.
 #include "plugins/support/bytes.hpp"
-#include "booster/model_state.hpp"
+#include "opening/model_state.hpp"
 #include "plugins/support/parity.hpp"
 
 namespace weft::test {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "memory/counting_allocator.hpp"
+#include "device/counting_allocator.hpp"
 #include "plugins/support/parity.hpp"
 #include "support/expect_error.hpp"
 

@@ -2,7 +2,7 @@
 // model.
 #include <cstdlib>
 
-#include "parallel/make_context.hpp"
+#include "apply/make_context.hpp"
 #include "plugins/support/parity.hpp"
 #include "plugins/support/sequence_modes.hpp"
 #include "policies/gpt2/gpt2_trial.hpp"

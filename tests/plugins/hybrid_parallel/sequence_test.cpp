@@ -1,7 +1,7 @@
 // Sequences that ranks share out; tests/policies trains every family in every mode.
 #include "base/text.hpp"
-#include "booster/model_state.hpp"
-#include "memory/counting_allocator.hpp"
+#include "device/counting_allocator.hpp"
+#include "opening/model_state.hpp"
 #include "plugins/support/bytes.hpp"
 #include "plugins/support/parity.hpp"
 #include "plugins/support/sequence_modes.hpp"

@@ -7,7 +7,7 @@
 #include <torch/optim/sgd.h>
 
 #include "base/files.hpp"
-#include "checkpoint/format.hpp"
+#include "files/format.hpp"
 #include "policies/gpt2/gpt2_trial.hpp"
 #include "policies/llama/llama_trial.hpp"
 #include "support/expect_error.hpp"

@@ -1,5 +1,5 @@
 // What low_level_zero holds and sends, against the formulas.
-#include "booster/model_state.hpp"
+#include "opening/model_state.hpp"
 #include "plugins/low_level_zero/support.hpp"
 
 namespace weft::test {

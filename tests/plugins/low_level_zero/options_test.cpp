@@ -1,5 +1,5 @@
 // The options of low_level_zero that its other tests leave out.
-#include "booster/model_state.hpp"
+#include "opening/model_state.hpp"
 #include "plugins/low_level_zero/support.hpp"
 
 namespace weft::test {

@@ -1,5 +1,5 @@
 // Half precision, the scale of the loss, and clipping, which the host performs, under low_level_zero.
-#include "booster/model_state.hpp"
+#include "opening/model_state.hpp"
 #include "plugins/low_level_zero/support.hpp"
 
 namespace weft::test {

@@ -5,7 +5,7 @@
 
 #include "base/text.hpp"
 #include "booster/chosen_strategy.hpp"
-#include "booster/model_plan.hpp"
+#include "opening/model_plan.hpp"
 #include "support/slice.hpp"
 #include "support/temporary_folder.hpp"
 

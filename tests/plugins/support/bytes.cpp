@@ -11,8 +11,8 @@
 #include <fstream>
 
 #include "booster/estimate.hpp"
+#include "device/counting_allocator.hpp"
 #include "device/device.hpp"
-#include "memory/counting_allocator.hpp"
 #include "memory/pools.hpp"
 
 namespace weft::test {

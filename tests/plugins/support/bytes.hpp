@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "engine/training/boosted.hpp"
+#include "train/training/boosted.hpp"
 
 namespace weft::test {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "booster/model_state.hpp"
+#include "opening/model_state.hpp"
 #include "support/slice.hpp"
 #include "support/temporary_folder.hpp"
 #include "training/part.hpp"

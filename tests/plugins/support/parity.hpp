@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/training/boosted.hpp"
 #include "support/launch_ranks.hpp"
+#include "train/training/boosted.hpp"
 
 namespace weft::test {
 

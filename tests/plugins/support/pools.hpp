@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "engine/training/boosted.hpp"
 #include "memory/pools.hpp"
+#include "train/training/boosted.hpp"
 
 namespace weft::test {
 

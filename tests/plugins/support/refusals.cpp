@@ -2,11 +2,11 @@
 
 #include <functional>
 
+#include "apply/apply.hpp"
 #include "booster/chosen_strategy.hpp"
-#include "booster/model_plan.hpp"
 #include "comm/group.hpp"
 #include "mesh/mesh.hpp"
-#include "parallel/apply.hpp"
+#include "opening/model_plan.hpp"
 #include "training/stages.hpp"
 #include "training/strategy.hpp"
 #include "weft/error.hpp"

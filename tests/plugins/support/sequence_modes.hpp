@@ -7,7 +7,7 @@
 #include <cctype>
 #include <string>
 
-#include "engine/training/boosted.hpp"
+#include "train/training/boosted.hpp"
 
 namespace weft::test {
 

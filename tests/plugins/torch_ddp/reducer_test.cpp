@@ -4,9 +4,9 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include "engine/training/recorder.hpp"
 #include "plugins/torch_ddp/layout.hpp"
 #include "plugins/torch_ddp/support.hpp"
+#include "train/training/recorder.hpp"
 
 namespace weft::test {
 

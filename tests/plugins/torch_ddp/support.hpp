@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/training/boosted.hpp"
 #include "plugins/support/parity.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/temporary_folder.hpp"
+#include "train/training/boosted.hpp"
 
 namespace weft::test {
 

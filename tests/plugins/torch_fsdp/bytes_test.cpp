@@ -1,7 +1,7 @@
 // What torch_fsdp holds and sends, against its formulas.
 #include <fmt/format.h>
 
-#include "memory/counting_allocator.hpp"
+#include "device/counting_allocator.hpp"
 #include "plugins/torch_fsdp/support.hpp"
 #include "support/slice.hpp"
 

@@ -1,5 +1,5 @@
 // Options of torch_fsdp by their effect on values and bytes; the order of collectives is in collectives_test.
-#include "booster/model_state.hpp"
+#include "opening/model_state.hpp"
 #include "plugins/torch_fsdp/support.hpp"
 #include "plugins/torch_fsdp/traced.hpp"
 

@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
+#include "base/error_sink.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/options.hpp"
-#include "error_sink.hpp"
 #include "training/services.hpp"
 #include "weft/host.h"
 #include "weft/plugin.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/training/toy_model.hpp"
+#include "train/training/toy_model.hpp"
 #include "training/training.hpp"
 
 namespace weft::test {

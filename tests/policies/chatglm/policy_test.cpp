@@ -1,7 +1,7 @@
 // The shipped policy on the shipped models.
+#include "apply/describe_model.hpp"
 #include "chatglm_model.hpp"
-#include "engine/plan/invented_policy.hpp"
-#include "plan/describe_model.hpp"
+#include "plans/plan/invented_policy.hpp"
 #include "policies/compiled_policy.hpp"
 
 namespace weft::plan::test {

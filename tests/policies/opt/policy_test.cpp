@@ -1,7 +1,7 @@
 // The shipped policy on the shipped models.
-#include "engine/plan/invented_policy.hpp"
+#include "apply/describe_model.hpp"
 #include "opt_model.hpp"
-#include "plan/describe_model.hpp"
+#include "plans/plan/invented_policy.hpp"
 #include "policies/compiled_policy.hpp"
 #include "policies/local_shape.hpp"
 

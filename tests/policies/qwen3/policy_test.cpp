@@ -1,6 +1,6 @@
 // The policy that the families of rotary decoders share, on models with norms of heads.
-#include "engine/plan/invented_policy.hpp"
-#include "plan/describe_model.hpp"
+#include "apply/describe_model.hpp"
+#include "plans/plan/invented_policy.hpp"
 #include "policies/compiled_policy.hpp"
 #include "qwen3_model.hpp"
 

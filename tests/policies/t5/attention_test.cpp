@@ -1,4 +1,4 @@
-// Relative position buckets against tests/data/oracles/relative_positions, and the position bias.
+// Relative position buckets against tests/oracles/relative_positions, and the position bias.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

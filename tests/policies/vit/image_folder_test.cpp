@@ -3,8 +3,8 @@
 #include <fstream>
 
 #include "base/text.hpp"
-#include "booster/model_data.hpp"
-#include "booster/model_images.hpp"
+#include "opening/model_data.hpp"
+#include "opening/model_images.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 #include "weft/nn/batch_fields.hpp"

@@ -1,6 +1,6 @@
 // The shipped policy on the shipped models.
-#include "engine/plan/invented_policy.hpp"
-#include "plan/describe_model.hpp"
+#include "apply/describe_model.hpp"
+#include "plans/plan/invented_policy.hpp"
 #include "policies/compiled_policy.hpp"
 #include "policies/local_shape.hpp"
 #include "vit_model.hpp"

@@ -7,7 +7,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "nn/initialise.hpp"
+#include "layers/initialise.hpp"
 #include "policies/oracle.hpp"
 #include "weft/nn/layers.hpp"
 #include "whisper_layers.hpp"
@@ -34,7 +34,8 @@ TEST(WhisperModel, TiesTheHeadToTheEmbeddingUnlessTold) {
   EXPECT_EQ(tied->ties()[0].canonical, "model.decoder.embed_tokens.weight");
   const auto parameters = tied->named_parameters();
   EXPECT_TRUE(parameters["proj_out.weight"].is_same(parameters["model.decoder.embed_tokens.weight"]));
-  EXPECT_TRUE(make_model(kSmall.with_json("tie_word_embeddings", "false"), kWhisperGeneration)->ties().empty());
+  EXPECT_TRUE(
+      make_model(kSmall.with_json("tie_word_embeddings", "false"), kWhisperGeneration)->ties().empty());
 }
 
 TEST(WhisperModel, TrainsANewHead) {

@@ -1,8 +1,8 @@
 // The shipped policy on the shipped models.
 #include <set>
 
-#include "engine/plan/invented_policy.hpp"
-#include "plan/describe_model.hpp"
+#include "apply/describe_model.hpp"
+#include "plans/plan/invented_policy.hpp"
 #include "policies/compiled_policy.hpp"
 #include "policies/local_shape.hpp"
 #include "whisper_model.hpp"

@@ -1,4 +1,4 @@
-// SpecAugment: its spans against those of transformers (tests/data/oracles/speech), how they are drawn, and
+// SpecAugment: its spans against those of transformers (tests/oracles/speech), how they are drawn, and
 // what a model does with them.
 #include "spec_augment.hpp"
 

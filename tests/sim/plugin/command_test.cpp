@@ -1,7 +1,7 @@
 // Ranks that share devices, and mistakes that the command makes on none.
 #include <gmock/gmock.h>
 
-#include "train/command.hpp"
+#include "command/command.hpp"
 
 namespace weft::test {
 namespace {

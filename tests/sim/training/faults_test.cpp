@@ -6,13 +6,13 @@
 
 #include "device/random.hpp"
 #include "device/tensors.hpp"
-#include "engine/training/boosted.hpp"
 #include "plugins/support/parity.hpp"
 #include "sim/sim_test.hpp"
 #include "sim/training/sim_ranks.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/slice.hpp"
+#include "train/training/boosted.hpp"
 
 namespace weft::test {
 

@@ -3,12 +3,12 @@
 #include "device/random.hpp"
 #include "device/stream.hpp"
 #include "device/tensors.hpp"
-#include "engine/training/boosted.hpp"
 #include "plugins/support/parity.hpp"
 #include "policies/whisper/tiny_whisper.hpp"
 #include "sim/sim_device.hpp"
 #include "sim/training/sim_results.hpp"
 #include "support/expect_error.hpp"
+#include "train/training/boosted.hpp"
 
 namespace weft::test {
 

@@ -3,8 +3,8 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include "autograd/deferred_gradients.hpp"
-#include "engine/training/boosted.hpp"
 #include "sim/training/sim_ranks.hpp"
+#include "train/training/boosted.hpp"
 
 namespace weft::test {
 

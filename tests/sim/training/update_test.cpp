@@ -1,8 +1,8 @@
 // Updates whose norm the host has yet to read: clipping, and steps that an overflow skips.
-#include "engine/training/boosted.hpp"
 #include "plugins/support/parity.hpp"
 #include "sim/sim_device.hpp"
 #include "sim/training/sim_ranks.hpp"
+#include "train/training/boosted.hpp"
 
 namespace weft::test {
 

@@ -1,0 +1,286 @@
+// The functions of the C application API for training, evaluation and checkpoints, and its function table.
+#include <algorithm>
+#include <cstring>
+
+#include "application/handles.hpp"
+#include "application/objects.hpp"
+#include "base/error_sink.hpp"
+#include "base/json.hpp"
+#include "base/option_table.hpp"
+#include "base/options.hpp"
+#include "base/text.hpp"
+
+namespace weft::application {
+
+Batch batch_of(const weft_field* fields, uint64_t num_fields, const char* function) {
+  if (num_fields > 0) require(fields, function, "batch");
+  Batch batch;
+  for (uint64_t i = 0; i < num_fields; ++i) {
+    if (fields[i].name.data == nullptr)
+      fail(WEFT_INVALID_ARGUMENT, "{}: the name of field {} of the batch has no data", function, i);
+    if (fields[i].tensor == nullptr)
+      fail(WEFT_INVALID_ARGUMENT, "{}: field \"{}\" of the batch has no tensor", function,
+           view(fields[i].name));
+    batch.set(view(fields[i].name), fields[i].tensor->tensor);
+  }
+  return batch;
+}
+
+namespace {
+
+// Before the step: afterwards the model has changed. An older caller has a shorter struct.
+void check_result(const weft_step_result* out, const char* function) {
+  constexpr uint64_t kLeast = WEFT_END_OF(weft_step_result, tokens_per_second);
+  require(out, function, "out");
+  if (out->struct_size < kLeast)
+    fail(WEFT_INVALID_ARGUMENT, "{}: out->struct_size is {}, must be sizeof(weft_step_result), {}", function,
+         out->struct_size, sizeof(weft_step_result));
+}
+
+void fill(const StepResult& result, weft_step_result* out) {
+  const uint64_t size = std::min<uint64_t>(out->struct_size, sizeof(weft_step_result));
+  const weft_step_result full = {size,
+                                 result.index,
+                                 result.loss,
+                                 result.grad_norm.value_or(-1),
+                                 result.lr,
+                                 result.seconds,
+                                 result.tokens_per_second,
+                                 result.auxiliary_loss.value_or(0),
+                                 result.stop ? 1U : 0U,
+                                 0};
+  std::memcpy(out, &full, size);
+}
+
+SaveOptions save_options(weft_str given) {
+  static const OptionTable table(nlohmann::json::parse(R"([
+    {"name": "shard", "type": "bool", "default": false, "doc": "several files with an index"},
+    {"name": "prefix", "type": "text", "default": "", "doc": "in the files' names"},
+    {"name": "size_per_shard", "type": "int", "default": 1024, "min": 1, "doc": "MB"},
+    {"name": "use_safetensors", "type": "bool", "default": true, "doc": "false: pytorch_model.bin"},
+    {"name": "background", "type": "bool", "default": false, "doc": "write in a thread"}])"),
+                                 "save options");
+  const nlohmann::json object =
+      trim(view(given)).empty() ? nlohmann::json::object() : parse_json(view(given), "save options");
+  const Options values(table, object, "save options");
+  return {values.at("shard").integer != 0, values.at("prefix").text, values.at("size_per_shard").integer,
+          values.at("use_safetensors").integer != 0, values.at("background").integer != 0};
+}
+
+// Wraps a function that takes a booster, a job and a path.
+template <class Body>
+weft_status checkpoint(const char* function, weft_booster* booster, weft_job* job, weft_str path,
+                       weft_error* error, const Body& body) {
+  return guarded(error, [&] {
+    require(booster, function, "booster");
+    require(job, function, "job");
+    body(booster->booster, job->job, std::string(view(path)));
+  });
+}
+
+weft_status job_backward(weft_job* job, const weft_field* fields, uint64_t num_fields, uint32_t synchronise,
+                         double* loss, weft_error* error) {
+  return guarded(error, [&] {
+    require(job, "weft_job_backward", "job");
+    require(loss, "weft_job_backward", "loss");
+    *loss =
+        job->job.accumulate_gradients(batch_of(fields, num_fields, "weft_job_backward"), synchronise != 0);
+  });
+}
+
+// Returns an output by name; null on a rank without outputs, whose pipeline stage does not run the last unit.
+weft_tensor* output_of(const State& outputs, weft_str name) {
+  return outputs.empty() ? nullptr : new weft_tensor{outputs.at(view(name)).detach().contiguous()};
+}
+
+weft_status job_forward(weft_job* job, const weft_field* fields, uint64_t num_fields, weft_str output,
+                        weft_tensor** own, weft_error* error) {
+  return guarded(error, [&] {
+    require(job, "weft_job_forward", "job");
+    require(own, "weft_job_forward", "own");
+    *own = output_of(job->job.forward(batch_of(fields, num_fields, "weft_job_forward")), output);
+  });
+}
+
+weft_status job_execute_pipeline(weft_job* job, const weft_field* fields, uint64_t num_fields,
+                                 uint32_t backward, double* loss, weft_str output, weft_tensor** own,
+                                 weft_error* error) {
+  return guarded(error, [&] {
+    constexpr const char* kFunction = "weft_job_execute_pipeline";
+    require(job, kFunction, "job");
+    Job& inner = job->job;
+    if (backward != 0 && !inner.optimizer)
+      fail(WEFT_FAILED_PRECONDITION, "{}: backward needs an optimizer: pass one to weft_booster_boost",
+           kFunction);
+    const PipelineResult result = job->booster.execute_pipeline(
+        batch_of(fields, num_fields, kFunction), inner.model, inner.criterion,
+        backward != 0 ? inner.optimizer : optim::Optimizer(), loss != nullptr, own != nullptr);
+    if (own != nullptr) *own = output_of(result.outputs, output);
+    if (loss != nullptr) *loss = result.loss.value();
+  });
+}
+
+weft_application_table make_table() {
+  weft_application_table t{};
+  t.struct_size = sizeof(t);
+  t.weft_tensor_create = &tensor_create;
+  t.weft_tensor_describe = &tensor_describe;
+  t.weft_model_open = &model_open;
+  t.weft_optimizer_create = &optimizer_create;
+  t.weft_scheduler_create = &scheduler_create;
+  t.weft_data_open = &data_open;
+  t.weft_booster_create = &booster_create;
+  t.weft_booster_boost = &booster_boost;
+  t.weft_job_next = [](weft_job* job, weft_step_result* out, weft_error* error) {
+    return guarded(error, [&] {
+      require(job, "weft_job_next", "job");
+      check_result(out, "weft_job_next");
+      if (!job->job.data)
+        fail(WEFT_FAILED_PRECONDITION,
+             "weft_job_next: the job has no data; boost it with some, or use weft_job_train_step");
+      Batch batch;
+      if (!job->job.data.next(batch)) fail(WEFT_OUT_OF_RANGE, "the end of the epoch");
+      fill(job->job.train_step(batch), out);
+    });
+  };
+  t.weft_job_train_step = [](weft_job* job, const weft_field* fields, uint64_t num_fields,
+                             weft_step_result* out, weft_error* error) {
+    return guarded(error, [&] {
+      require(job, "weft_job_train_step", "job");
+      check_result(out, "weft_job_train_step");
+      fill(job->job.train_step(batch_of(fields, num_fields, "weft_job_train_step")), out);
+    });
+  };
+  t.weft_job_request_stop = [](weft_job* job, weft_error* error) {
+    return guarded(error, [&] {
+      require(job, "weft_job_request_stop", "job");
+      job->job.request_stop();
+    });
+  };
+  t.weft_stop_signals_create = [](weft_job* job, weft_stop_signals** own, weft_error* error) {
+    return guarded(error, [&] {
+      require(job, "weft_stop_signals_create", "job");
+      require(own, "weft_stop_signals_create", "own");
+      *own = new weft_stop_signals{StopSignals(job->job)};
+    });
+  };
+  t.weft_stop_signals_agree = [](weft_stop_signals* signals, int32_t* number, weft_error* error) {
+    return guarded(error, [&] {
+      require(signals, "weft_stop_signals_agree", "signals");
+      require(number, "weft_stop_signals_agree", "number");
+      *number = signals->signals.agree(world()).signal;
+    });
+  };
+  t.weft_job_evaluate = [](weft_job* job, const weft_field* fields, uint64_t num_fields, double* loss,
+                           weft_error* error) {
+    return guarded(error, [&] {
+      require(job, "weft_job_evaluate", "job");
+      require(loss, "weft_job_evaluate", "loss");
+      *loss = job->job.evaluate(batch_of(fields, num_fields, "weft_job_evaluate")).loss();
+    });
+  };
+  t.weft_job_forward = &job_forward;
+  t.weft_job_backward = &job_backward;
+  t.weft_job_execute_pipeline = &job_execute_pipeline;
+  t.weft_job_generate = &job_generate;
+  t.weft_tokenizer_open = &tokenizer_open;
+  t.weft_tokenizer_encode = &tokenizer_encode;
+  t.weft_tokenizer_decode = &tokenizer_decode;
+  t.weft_job_clip_grad_by_norm = [](weft_job* job, double max_norm, double* norm, weft_error* error) {
+    return guarded(error, [&] {
+      require(job, "weft_job_clip_grad_by_norm", "job");
+      require(norm, "weft_job_clip_grad_by_norm", "norm");
+      *norm = job->job.optimizer.clip_grad_by_norm(max_norm);
+    });
+  };
+  t.weft_job_clip_grad_by_value = [](weft_job* job, double limit, weft_error* error) {
+    return guarded(error, [&] {
+      require(job, "weft_job_clip_grad_by_value", "job");
+      job->job.optimizer.clip_grad_by_value(limit);
+    });
+  };
+  t.weft_job_step = [](weft_job* job, weft_error* error) {
+    return guarded(error, [&] {
+      require(job, "weft_job_step", "job");
+      job->job.optimizer.step();
+    });
+  };
+  t.weft_job_zero_grad = [](weft_job* job, weft_error* error) {
+    return guarded(error, [&] {
+      require(job, "weft_job_zero_grad", "job");
+      job->job.optimizer.zero_grad();
+    });
+  };
+  t.weft_booster_take_over = [](weft_booster* b, weft_job* j, weft_error* error) {
+    return guarded(error, [&] {
+      require(b, "weft_booster_take_over", "booster");
+      require(j, "weft_booster_take_over", "job");
+      b->booster.take_over(j->job);
+      j->booster = b->booster;
+    });
+  };
+  t.weft_booster_save_model = [](weft_booster* b, weft_job* j, weft_str path, weft_str options,
+                                 weft_error* error) {
+    return checkpoint("weft_booster_save_model", b, j, path, error,
+                      [&](Booster& booster, Job& job, const std::string& to) {
+                        booster.save_model(job.model, to, save_options(options));
+                      });
+  };
+  t.weft_booster_load_model = [](weft_booster* b, weft_job* j, weft_str path, uint32_t strict,
+                                 weft_error* error) {
+    return checkpoint("weft_booster_load_model", b, j, path, error,
+                      [&](Booster& booster, Job& job, const std::string& from) {
+                        booster.load_model(job.model, from, strict != 0);
+                      });
+  };
+  t.weft_booster_save_optimizer = [](weft_booster* b, weft_job* j, weft_str path, weft_str options,
+                                     weft_error* error) {
+    return checkpoint("weft_booster_save_optimizer", b, j, path, error,
+                      [&](Booster& booster, Job& job, const std::string& to) {
+                        booster.save_optimizer(job.optimizer, to, save_options(options));
+                      });
+  };
+  t.weft_booster_load_optimizer = [](weft_booster* b, weft_job* j, weft_str path, weft_error* error) {
+    return checkpoint("weft_booster_load_optimizer", b, j, path, error,
+                      [](Booster& booster, Job& job, const std::string& from) {
+                        booster.load_optimizer(job.optimizer, from);
+                      });
+  };
+  t.weft_booster_save_lr_scheduler = [](weft_booster* b, weft_job* j, weft_str path, weft_error* error) {
+    return checkpoint("weft_booster_save_lr_scheduler", b, j, path, error,
+                      [](Booster& booster, Job& job, const std::string& to) {
+                        booster.save_lr_scheduler(job.schedule, to);
+                      });
+  };
+  t.weft_booster_load_lr_scheduler = [](weft_booster* b, weft_job* j, weft_str path, weft_error* error) {
+    return checkpoint("weft_booster_load_lr_scheduler", b, j, path, error,
+                      [](Booster& booster, Job& job, const std::string& from) {
+                        booster.load_lr_scheduler(job.schedule, from);
+                      });
+  };
+  t.weft_booster_save_training = [](weft_booster* b, weft_job* j, weft_str folder, weft_str options,
+                                    weft_error* error) {
+    return checkpoint("weft_booster_save_training", b, j, folder, error,
+                      [&](Booster& booster, Job& job, const std::string& to) {
+                        booster.save_training(job, to, save_options(options));
+                      });
+  };
+  t.weft_booster_load_training = [](weft_booster* b, weft_job* j, weft_str folder, weft_error* error) {
+    return checkpoint(
+        "weft_booster_load_training", b, j, folder, error,
+        [](Booster& booster, Job& job, const std::string& from) { booster.load_training(job, from); });
+  };
+#define WEFT_DELETE(name, type) t.name = [](type* object) { delete object; };
+  WEFT_APPLICATION_DESTROY_FUNCTIONS(WEFT_DELETE)
+#undef WEFT_DELETE
+  return t;
+}
+
+}  // namespace
+
+const weft_application_table& table() {
+  static const weft_application_table made = make_table();
+  return made;
+}
+
+}  // namespace weft::application

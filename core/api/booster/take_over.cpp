@@ -1,0 +1,153 @@
+// Moves a job from one strategy to another in memory.
+#include "base/error_sink.hpp"
+#include "base/text.hpp"
+#include "booster/booster_state.hpp"
+#include "checkpoint/optimizer_files.hpp"
+#include "checkpoint/shard_pieces.hpp"
+#include "comm/agreement.hpp"
+#include "opening/model_state.hpp"
+#include "training/generators.hpp"
+
+namespace weft {
+
+namespace {
+
+// Leaves values zero: they come afterwards, from the ranks that have them.
+class NoValues final : public ParameterSource {
+ public:
+  bool read(const std::string&, const Box&, const at::Tensor& destination) override {
+    destination.zero_();
+    return true;
+  }
+};
+
+void check_quiet(const Bindings& bindings) {
+  for (const auto& param : bindings.params())
+    if (param->touched)
+      fail(WEFT_FAILED_PRECONDITION,
+           "take_over: {} has a gradient that no step has used; call step and zero_grad first", param->name);
+}
+
+// Returns the master values of shards as pieces, under the parameters' names and in their own dtype.
+template <class Add>
+checkpoint::Pieces master_pieces(const std::vector<Shard>& shards, const Add& add) {
+  checkpoint::Pieces pieces;
+  for (const Shard& shard : shards) {
+    const weft_param& param = *shard.param;
+    add(shard, {param.name, shard.value.scalar_type(), param.shape}, param.index, shard.value, pieces);
+  }
+  return pieces;
+}
+
+void append(checkpoint::Pieces& pieces, checkpoint::Pieces more) {
+  std::move(more.begin(), more.end(), std::back_inserter(pieces));
+}
+
+// Fills `wanted` on every rank from the pieces that all ranks hold. Collective.
+void fill(const Communicator& ranks, const std::vector<checkpoint::TensorHolders>& all_holders,
+          const checkpoint::Pieces& held, const checkpoint::Pieces& wanted) {
+  std::map<std::string, std::vector<checkpoint::Wanted>> boxes;
+  for (const checkpoint::TensorHolders& known : checkpoint::gather_holders(ranks, wanted))
+    for (const checkpoint::TensorHolders::Holder& part : known.holders)
+      boxes[known.tensor.name].push_back({part.rank, part.box});
+  const checkpoint::PiecesByName own = checkpoint::by_name(held), targets = checkpoint::by_name(wanted);
+  at::NoGradGuard no_grad;
+  for (const checkpoint::TensorHolders& known : all_holders) {
+    const std::string& name = known.tensor.name;
+    checkpoint::exchange(ranks, known, own, boxes[name], [&](const Box& part, const at::Tensor& values) {
+      for (const checkpoint::Piece* target : targets.at(name))
+        if (intersection(target->box, part) == part) view_of(target->values, target->box, part).copy_(values);
+    });
+  }
+}
+
+// Gives the optimizer to `after` with its states.
+void move_optimizer(Job& job, const std::shared_ptr<Training>& after, const HostOptions& host,
+                    checkpoint::SavedOptimizer& states) {
+  optim::Optimizer::Shared& optimizer = job.optimizer.shared();
+  optimizer.training = shared_bindings(after);
+  optimizer.backward = [after = after.get()](const at::Tensor& loss) { after->backward(loss); };
+  optimizer.scaler.reset();
+  if (host.scaler) optimizer.scaler.emplace(*host.scaler);
+  states.apply(job.optimizer);
+  if (!(host.max_norm > 0)) return;
+  optimizer.max_norm = job.max_grad_norm = host.max_norm;
+  optimizer.norm_type = host.norm_type;
+}
+
+// Gives the model back to the bindings of its training after a failure. Throws if that fails, too: then the
+// training has ended.
+void give_back(Bindings& bindings, const std::vector<at::Tensor>& storage, std::string_view failure) {
+  try {
+    bindings.rebind(storage);
+  } catch (const std::exception& e) {
+    const auto* const error = dynamic_cast<const Error*>(&e);
+    const std::string why = fmt::format("take_over failed ({}), and {} cannot have its model back: {}",
+                                        failure, bindings.strategy_name(), text_of(e));
+    bindings.strategy().end(why);
+    fail(error != nullptr ? error->status() : WEFT_INTERNAL, "{}; start from a checkpoint", why);
+  }
+}
+
+}  // namespace
+
+void Booster::take_over(Job& job) {
+  finish_saving();
+  Model::Shared& model = job.model.shared();
+  if (model.training == nullptr)
+    fail(WEFT_FAILED_PRECONDITION, "take_over: {} is not boosted; use boost", job.model.architecture());
+  const std::shared_ptr<Training> training_before = model.training;
+  Bindings& before = training_before->bindings();
+  const Communicator& ranks = world().communicator();
+  on_every_rank(ranks, [&] { check_quiet(before); });
+  before.zero_gradients();
+
+  checkpoint::Pieces held = master_pieces(before.publish(), checkpoint::add_held);
+  std::optional<checkpoint::OptimizerSnapshot> snapshot;
+  if (job.optimizer) {
+    snapshot = checkpoint::take_snapshot(job.optimizer, ranks);
+    append(held, std::move(snapshot->pieces));
+  }
+  const std::vector<checkpoint::TensorHolders> all_holders = checkpoint::gather_holders(ranks, held);
+  std::optional<checkpoint::SavedOptimizer> states;
+  if (job.optimizer) {
+    std::vector<checkpoint::Entry> entries;
+    for (const checkpoint::TensorHolders& known : all_holders)
+      if (before.find_param(known.tensor.name) == nullptr) entries.push_back(known.tensor);
+    states.emplace(snapshot->description, entries, job.optimizer, "take_over");
+  }
+
+  const Job job_before = job;
+  std::optional<optim::Optimizer::Shared> optimizer_before;
+  if (job.optimizer) optimizer_before = job.optimizer.shared();
+  const std::vector<at::Tensor> storage = before.unbind();
+  std::shared_ptr<Training> training_after;
+  try {
+    if (job.data) {
+      job.data = job_before.data.for_rank(data_rank(), data_size());
+      job.data.seek(job_before.data.position());
+    }
+    const Shared::Made made = shared_->make_training(job, std::make_shared<NoValues>());
+    training_after = made.training;
+    Bindings& after = training_after->bindings();
+    const std::vector<Shard> shards = after.publish();
+    checkpoint::Pieces wanted = master_pieces(shards, checkpoint::add_wanted);
+    if (states) append(wanted, states->wanted_states(shards));
+    fill(ranks, all_holders, held, wanted);
+    after.values_written();
+    training_after->set_synchronise(training_before->synchronise());
+    if (states) move_optimizer(job, training_after, made.host, *states);
+    if (after.mesh().layout() != before.mesh().layout()) reseed_generators(world(), after.mesh());
+    after.check_replicas(Bindings::Origin::kTakenOver);
+  } catch (...) {  // a data set of the caller's may throw anything
+    const std::string failure = text_of_current_exception();
+    job = job_before;
+    if (optimizer_before) job.optimizer.shared() = *optimizer_before;
+    if (training_after) training_after->bindings().unbind();
+    give_back(before, storage, failure);
+    throw;
+  }
+  model.training = training_after;
+}
+
+}  // namespace weft

@@ -1,0 +1,147 @@
+#include "opening/model_snapshot.hpp"
+
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apply/adapter.hpp"
+#include "base/text.hpp"
+#include "checkpoint/model_files.hpp"
+#include "checkpoint/training_state.hpp"
+#include "comm/agreement.hpp"
+#include "opening/model_state.hpp"
+
+namespace weft {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Returns true if the path names one file, by its extension.
+bool names_a_file(const std::string& path) {
+  for (const char* extension : {".safetensors", ".bin", ".pt", ".pth"})
+    if (fs::path(path).extension() == extension) return !fs::is_directory(path);
+  return false;
+}
+
+// Returns the configuration to save, with the architecture that from_pretrained is to make. The dtype under
+// these keys is the one to which from_pretrained would convert the weights, so it has to be theirs.
+std::string saved_config(const Model& model) {
+  nlohmann::json config = nlohmann::json::parse(model.config().dump());
+  config["architectures"] = {model.architecture()};
+  const std::vector<at::Tensor> parameters = model.module().parameters();
+  for (const char* key : {"dtype", "torch_dtype"})
+    if (config.contains(key) && !parameters.empty())
+      config[key] = c10::getDtypeNames(parameters.front().scalar_type()).first;
+  return config.dump(2) + "\n";
+}
+
+// Writes the tokenizer's files. Those of an earlier save are links to its files, so they are replaced and not
+// written to.
+void write_tokenizer(const Tokenizer& tokenizer, const fs::path& folder) {
+  const fs::path own = folder / ".tokenizer";
+  fs::create_directory(own);
+  tokenizer.save(own.string());
+  for (const fs::directory_entry& file : fs::directory_iterator(own))
+    fs::rename(file.path(), folder / file.path().filename());
+  fs::remove(own);
+}
+
+// Returns a filter of files that a save keeps, such as a tokenizer or step-N/. It replaces weights,
+// configuration and training state.
+auto keeps(const std::string& prefix) {
+  return [prefix](const fs::path& name) {
+    return name != "config.json" && name != checkpoint::kStateFolder &&
+           !checkpoint::is_weight_file(name.string(), prefix);
+  };
+}
+
+}  // namespace
+
+checkpoint::WriteOptions write_options(const SaveOptions& options) {
+  if (options.size_per_shard <= 0)
+    fail(WEFT_INVALID_ARGUMENT, "size_per_shard is {} MB, must be positive", options.size_per_shard);
+  return {options.shard, options.prefix, options.size_per_shard, options.use_safetensors, {}};
+}
+
+SharedStaging::SharedStaging(const Communicator& ranks, const std::string& path, const std::string& prefix)
+    : ranks_(ranks) {
+  on_master(ranks_, [&] { folder_.emplace(path, keeps(prefix)); });
+  path_ = ranks_.broadcast_text(folder_ ? folder_->path().string() : "", 0);
+}
+
+fs::path SharedStaging::make_shared_folder(const char* name) const {
+  const fs::path made = path_ / name;
+  on_master(ranks_, [&] { fs::create_directory(made); });
+  on_every_rank(ranks_, [&] {
+    if (!fs::is_directory(made))
+      fail(WEFT_FAILED_PRECONDITION,
+           "{} is not there on rank {}: all ranks write the training state, so the folder has to be on a "
+           "file system that they share",
+           made.string(), ranks_.rank());
+  });
+  return made;
+}
+
+void SharedStaging::publish() {
+  on_master(ranks_, [&] { folder_->publish(); });
+}
+
+ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkpoint::Pieces held)
+    : config(saved_config(model)),
+      generation_config(model.shared().generation_config),
+      tokenizer(model.shared().tokenizer),
+      options(write_options(save)),
+      pieces(std::move(held)),
+      companions(model.shared().companions) {
+  const std::optional<Adapter> adapter = adapter_of(model.module());
+  if (!adapter || adapter->operation == nullptr || adapter->operation->configuration == nullptr) return;
+  adapter_config = adapter->operation->configuration(plan::Attributes(adapter->attributes), adapter->layers);
+  adapter_parameters = adapter->parameters;
+}
+
+// Writes the files that PEFT reads: https://huggingface.co/docs/peft/developer_guides/checkpoint
+void ModelSnapshot::write_adapter(const fs::path& folder, const Communicator& ranks) const {
+  checkpoint::Pieces added;
+  for (checkpoint::Piece piece : pieces) {
+    const auto& names = adapter_parameters;
+    if (std::find(names.begin(), names.end(), piece.tensor.name) == names.end()) continue;
+    piece.tensor.name = "base_model.model." + piece.tensor.name;
+    added.push_back(std::move(piece));
+  }
+  checkpoint::write_gathered((folder / "adapter_model.safetensors").string(), {}, ranks, added);
+  on_master(ranks, [&] { checkpoint::write_file(folder / "adapter_config.json", adapter_config); });
+}
+
+void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) const {
+  checkpoint::write_gathered(folder.string(), options, ranks, pieces);
+  on_master(ranks, [&] {
+    checkpoint::write_file(folder / "config.json", config);
+    const fs::path generation = folder / kGenerationConfig;
+    if (!generation_config.empty() && !fs::exists(generation))
+      checkpoint::write_file(generation, generation_config);
+    for (const auto& [name, text] : companions) checkpoint::write_file(folder / name, text);
+    if (tokenizer) write_tokenizer(*tokenizer, folder);
+  });
+  if (!adapter_config.empty()) write_adapter(folder, ranks);
+}
+
+std::string ModelSnapshot::weights_in(const fs::path& folder) const {
+  if (options.prefix.empty()) return folder.string();
+  const std::string stem = options.use_safetensors ? "model" : "pytorch_model";
+  const std::string extension = options.use_safetensors ? ".safetensors" : ".bin";
+  return (folder / (options.shard ? stem + extension + ".index." + options.prefix + ".json"
+                                  : stem + "." + options.prefix + extension))
+      .string();
+}
+
+void ModelSnapshot::save(const std::string& path, const Communicator& ranks) const {
+  if (ranks.broadcast_text(names_a_file(path) ? "file" : "folder", 0) == "file")
+    return checkpoint::write_gathered(path, options, ranks, pieces);
+  SharedStaging staging(ranks, path, options.prefix);
+  write(staging.path(), ranks);
+  staging.publish();
+}
+
+}  // namespace weft

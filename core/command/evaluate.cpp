@@ -1,0 +1,324 @@
+// `weft evaluate` and `weft forward`.
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "base/replaced_file.hpp"
+#include "base/text.hpp"
+#include "booster/host_options.hpp"
+#include "comm/agreement.hpp"
+#include "command/answer_scores.hpp"
+#include "command/answer_search.hpp"
+#include "command/arguments.hpp"
+#include "command/command.hpp"
+#include "command/document_losses.hpp"
+#include "command/gathered_outputs.hpp"
+#include "command/job_files.hpp"
+#include "command/question_data.hpp"
+#include "command/word_errors.hpp"
+#include "files/format.hpp"
+#include "loader/fingerprint.hpp"
+#include "opening/model_files.hpp"
+#include "opening/model_state.hpp"
+#include "training/training.hpp"
+#include "weft/nn/model.hpp"
+
+namespace weft::command {
+
+namespace {
+
+struct Opened {
+  Booster booster;
+  Job job;
+  std::shared_ptr<data::Dataset> dataset;
+};
+
+// Returns the options of a loader in the order of the file. Rounds the default batch size up to a multiple of
+// the number of data-parallel ranks.
+data::LoaderOptions loader_options(const json& arguments, const char* key, const Opened& opened,
+                                   int64_t otherwise) {
+  const Booster& booster = opened.booster;
+  data::LoaderOptions options;
+  options.num_workers = loader_workers(arguments, key, opened.job.model, booster.world());
+  options.rank = booster.data_rank();
+  options.ranks = booster.data_size();
+  options.batch_size =
+      integer(arguments, "batch_size", (otherwise + options.ranks - 1) / options.ranks * options.ranks);
+  return options;
+}
+
+data::Loader sequential_loader(const json& arguments, const char* key, const Opened& opened,
+                               int64_t otherwise) {
+  return {opened.dataset, loader_options(arguments, key, opened, otherwise)};
+}
+
+std::string strategy_without_flag(const World& world) {
+  return world.size() == 1 ? "none" : "";
+}
+
+// Opens a model with all its weights.
+Model open_trained(const json& arguments, const BoosterOptions& options, const World& world) {
+  return open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kNothing);
+}
+
+// Opens, with `open`, the data for a model.
+template <class Open>
+Opened open_job(Model model, const BoosterOptions& options, const World& world, const Open& open) {
+  std::shared_ptr<data::Dataset> dataset = open(model);
+  if (world.size() > 1) {
+    std::string content;
+    on_every_rank(world.communicator(), [&] { content = data::compared_content(*dataset); });
+    require_agreement(world.communicator(), {{"data", content}, {"objective", dataset->objective()}},
+                      {{"data", dataset->name()}});
+  }
+  Booster booster(options, world);
+  Job job = booster.boost(std::move(model));
+  return {std::move(booster), std::move(job), std::move(dataset)};
+}
+
+double word_error_rate(const json& arguments, Opened& opened) {
+  const std::optional<Tokenizer>& tokenizer = opened.job.model.shared().tokenizer;
+  if (!tokenizer)
+    fail(WEFT_INVALID_ARGUMENT,
+         "--word-error-rate compares texts, and there is no tokenizer in the folder of the model: give "
+         "--tokenizer");
+  GenerationOptions options = GenerationOptions::load(text(arguments, "model"));
+  options.greedy = true;
+  const WordErrors errors = count_word_errors(opened.job, *opened.dataset, *tokenizer, options,
+                                              integer(arguments, "batch_size", 8));
+  if (errors.words == 0)
+    fail(WEFT_INVALID_ARGUMENT, "{}: the transcripts have no words", opened.dataset->name());
+  return errors.rate();
+}
+
+// Returns what was measured, as --json and --metrics have it.
+json result_of(const Evaluation& total, const nn::Model& model, int64_t samples) {
+  json result = {{"loss", total.loss()}, {"labels", total.labels()}, {"samples", samples}};
+  for (const Evaluation::Term& term : total.terms)
+    if (term.name == model.perplexity_term() && term.count > 0)
+      result["perplexity"] = std::exp(term.sum / term.count);
+  for (const Metric& metric : total.metrics)
+    if (metric.count > 0) result[metric.name] = metric.sum / metric.count;
+  return result;
+}
+
+// Returns the same for people.
+std::string line_of(const json& result) {
+  std::string line = fmt::format("loss {:.4f}", result.at("loss").get<double>());
+  if (result.contains("perplexity"))
+    line += fmt::format("  perplexity {:.3f}", result["perplexity"].get<double>());
+  for (const auto& [name, value] : result.items())
+    if (name != "loss" && name != "perplexity" && name != "labels" && name != "samples" &&
+        name != "questions")
+      line += fmt::format("  {} {:.4f}", name, value.get<double>());
+  line += fmt::format("  ({:.0f} labels, {} samples", result.at("labels").get<double>(),
+                      result.at("samples").get<int64_t>());
+  if (result.contains("questions")) line += fmt::format(", {} questions", result["questions"].get<int64_t>());
+  return line + ")";
+}
+
+// A file that is written at the end, in place of what it held. Does nothing if its flag is not given.
+class ResultFile {
+ public:
+  // `key` is the argument of its flag. Throws on every rank if the file cannot be written. Collective.
+  ResultFile(const json& arguments, const char* key, const World& world)
+      : path_(text(arguments, key)), named_(flag_of(key) + " " + path_), world_(world) {
+    if (!given(arguments, key)) return;
+    if (path_.empty())
+      fail(WEFT_INVALID_ARGUMENT, "{} is empty: give a path, or leave the flag out", flag_of(key));
+    world_.priority_execution([&] {
+      if (world_.is_master()) ReplacedFile::require_writable(path_, named_);
+    });
+  }
+  // Writes what `text` returns on the master. Throws on every rank if that fails. Collective.
+  template <class Text>
+  void write(const Text& text) const {
+    if (path_.empty()) return;
+    world_.priority_execution([&] {
+      if (world_.is_master()) replace_file(path_, text(), named_);
+    });
+  }
+
+ private:
+  std::string path_, named_;
+  World world_;
+};
+
+std::string dump_lines(const std::vector<json>& lines) {
+  std::string text;
+  for (const json& line : lines) text += line.dump() + '\n';
+  return text;
+}
+
+// Prints what was measured, and writes it to --metrics. Collective.
+void report(const json& result, const json& arguments, const World& world, const ResultFile& metrics) {
+  world.block_all();
+  if (world.is_master()) {
+    // First to stdout: a full disk must not lose what was computed.
+    std::printf("%s\n", flag(arguments, "json") ? result.dump().c_str() : line_of(result).c_str());
+    std::fflush(stdout);
+  }
+  metrics.write([&] { return dump_lines({result}); });
+}
+
+// Prints the loss of each document and of all together.
+void evaluate_documents(const json& arguments, const BoosterOptions& options, const World& world) {
+  std::shared_ptr<data::TextDocuments> documents;
+  Opened opened = open_job(open_trained(arguments, options, world), options, world, [&](const Model& model) {
+    return documents = open_documents(arguments, model, options.seed, world, data::Part::kHeldOut);
+  });
+  const ResultFile metrics(arguments, "metrics", world);
+  const std::vector<TokenLoss> losses =
+      document_losses(opened.job, documents, loader_options(arguments, "data", opened, 8));
+  world.block_all();
+  std::vector<json> lines;
+  world.priority_execution([&] {
+    if (world.is_master()) lines = document_lines(*documents, losses);
+  });
+  if (world.is_master()) {
+    if (!flag(arguments, "json")) std::printf("%s", document_table(lines).c_str());
+    for (const json& line : lines)
+      if (flag(arguments, "json")) std::printf("%s\n", line.dump().c_str());
+    std::fflush(stdout);
+  }
+  metrics.write([&] { return dump_lines(lines); });
+}
+
+// Returns the text of --predictions: the answer to each question, by its id, as SQuAD's script reads it.
+std::string predictions_text(const std::vector<data::Question>& questions,
+                             const std::vector<std::string>& answers) {
+  std::string text;
+  for (size_t i = 0; i < questions.size(); ++i)
+    text += (i == 0 ? "{\n " : ",\n ") + json(questions[i].id).dump() + ": " + json(answers[i]).dump();
+  return text + "\n}\n";
+}
+
+// Adds how well the answers match the right ones, in place of how well ids do.
+void add_scores(const std::vector<data::Question>& questions, const std::vector<std::string>& answers,
+                json& result) {
+  AnswerScore sum;
+  for (size_t i = 0; i < questions.size(); ++i) {
+    std::vector<std::string> right;
+    for (const data::Answer& answer : questions[i].answers) right.push_back(answer.text);
+    const AnswerScore score = score_answer(answers[i], right);
+    sum.exact_match += score.exact_match;
+    sum.f1 += score.f1;
+  }
+  const auto count = static_cast<double>(questions.size());
+  result["exact_match"] = sum.exact_match / count;
+  result["f1"] = sum.f1 / count;
+  result["questions"] = questions.size();
+}
+
+// Measures the loss of windows and the answers to questions.
+void evaluate_questions(const json& arguments, Model model, const World& world) {
+  const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
+  const int64_t most_tokens = integer(arguments, "max_answer_tokens", 30);
+  if (most_tokens < 1)
+    fail(WEFT_INVALID_ARGUMENT, "--max-answer-tokens is {}, must be at least 1", most_tokens);
+  std::shared_ptr<data::QuestionSamples> samples;
+  Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
+    return samples = open_questions(arguments, opened_model, options.seed, world, data::Part::kHeldOut);
+  });
+  const ResultFile metrics(arguments, "metrics", world);
+  const ResultFile predictions(arguments, "predictions", world);
+  data::Loader loader = sequential_loader(arguments, "data", opened, 8);
+  AnswerSearch search(*samples, most_tokens);
+  Evaluation total;
+  for (const Batch& batch : loader) {
+    auto [own, evaluation] = opened.job.forward_and_evaluate(batch);
+    const State outputs = gather_outputs(std::move(own), batch, opened.job.model.shared().bindings());
+    if (world.is_master()) search.add(outputs.at("start_logits"), outputs.at("end_logits"));
+    total += evaluation;
+  }
+  json result = result_of(total, opened.job.model.module(), samples->size());
+  std::vector<std::string> answers;
+  if (world.is_master()) {
+    answers = search.texts();
+    add_scores(samples->questions(), answers, result);
+  }
+  report(result, arguments, world, metrics);
+  predictions.write([&] { return predictions_text(samples->questions(), answers); });
+}
+
+// Throws on every rank if one of the files under `keys` is read, or is another one of them. Collective.
+void check_outputs(const json& arguments, const BoosterOptions& options,
+                   std::initializer_list<const char*> keys, const World& world) {
+  on_every_rank(world.communicator(), [&] {
+    JobFiles files(arguments);
+    files.reads_options(options);
+    files.writes_given(arguments, keys);
+  });
+}
+
+}  // namespace
+
+int evaluate(const json& arguments) {
+  const World world = join_job("evaluate", arguments);
+  const BoosterOptions options = booster_options(arguments, strategy_without_flag(world));
+  check_outputs(arguments, options, {"metrics", "predictions"}, world);
+  if (flag(arguments, "by_document")) {
+    evaluate_documents(arguments, options, world);
+    return 0;
+  }
+  Model model = open_trained(arguments, options, world);
+  if (is_question_data(arguments, model)) {
+    evaluate_questions(arguments, std::move(model), world);
+    return 0;
+  }
+  Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
+    return open_labelled_data(arguments, opened_model, options.seed, world, data::Part::kHeldOut);
+  });
+  const ResultFile metrics(arguments, "metrics", world);
+  data::Loader loader = sequential_loader(arguments, "data", opened, 8);
+  Evaluation total;
+  for (const Batch& batch : loader) total += opened.job.evaluate(batch);
+  if (!(total.labels() > 0))
+    fail(WEFT_INVALID_ARGUMENT, "{}: no label counts (all are -100): the mean over none is undefined",
+         opened.dataset->name());
+  json result = result_of(total, opened.job.model.module(), opened.dataset->size());
+  if (flag(arguments, "word_error_rate")) result["word_error_rate"] = word_error_rate(arguments, opened);
+  report(result, arguments, world, metrics);
+  return 0;
+}
+
+int forward(const json& arguments) {
+  const World world = join_job("forward", arguments);
+  const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
+  check_outputs(arguments, options, {"output"}, world);
+  Opened opened = open_job(open_trained(arguments, options, world), options, world,
+                           [&](const Model& model) { return open_data(arguments, "inputs", model, world); });
+  // The files of a folder can be more than fit in memory.
+  const bool is_folder = is_folder_of_files(opened.job.model, text(arguments, "inputs"));
+  data::Loader loader =
+      sequential_loader(arguments, "inputs", opened, is_folder ? 8 : opened.dataset->size());
+  std::vector<std::pair<std::string, std::vector<at::Tensor>>> parts;  // in the order of the outputs
+  Evaluation total;
+  for (const Batch& batch : loader) {
+    auto [outputs, evaluation] = opened.job.forward_and_evaluate(batch);
+    const State gathered = gather_outputs(std::move(outputs), batch, opened.job.model.shared().bindings());
+    if (parts.empty())
+      for (const auto& [name, tensor] : gathered) parts.emplace_back(name, std::vector<at::Tensor>());
+    for (auto& [name, tensors] : parts) tensors.push_back(gathered.at(name));
+    total += evaluation;
+  }
+  world.block_all();
+  if (!world.is_master()) return 0;
+  std::vector<checkpoint::Entry> entries;
+  std::vector<at::Tensor> tensors;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
+    tensors.push_back(tensor);
+  };
+  for (const auto& [name, rows] : parts) add(name, at::cat(rows));
+  for (const auto& [name, loss] : total.outputs())
+    add(name, at::full({}, loss, parts.front().second.front().options()));
+  checkpoint::Writer writer(text(arguments, "output"), {}, entries);
+  for (size_t i = 0; i < tensors.size(); ++i) writer.write(i, Box::whole(entries[i].shape), tensors[i]);
+  writer.commit();
+  return 0;
+}
+
+}  // namespace weft::command

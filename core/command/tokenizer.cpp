@@ -1,0 +1,122 @@
+// `weft tokenizer`.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <string>
+
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "command/arguments.hpp"
+#include "command/command.hpp"
+#include "command/job_files.hpp"
+#include "host/launch/rank_signals.hpp"
+#include "text/documents.hpp"
+#include "text/text_files.hpp"
+#include "tokenizer/train.hpp"
+#include "weft/tokenizer.hpp"
+
+namespace weft::command {
+
+namespace {
+
+// Prints what `convert` makes of each line of stdin.
+int convert_lines(
+    const std::function<std::string(const std::string& line, const std::string& source)>& convert) {
+  ignore_broken_pipes();
+  struct stat input = {}, output = {};
+  if (::fstat(STDIN_FILENO, &input) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(output.st_mode) &&
+      is_same_file(input, output))
+    fail(WEFT_INVALID_ARGUMENT,
+         "stdout is the file that stdin reads, which would never end: name another file for the output");
+  std::string line;
+  for (int64_t number = 1; std::getline(std::cin, line); ++number) {
+    const std::string converted = convert(line, fmt::format("stdin: line {}", number)) + "\n";
+    if (std::fwrite(converted.data(), 1, converted.size(), stdout) != converted.size()) break;
+  }
+  return 0;  // the command ends with an error if something could not be written
+}
+
+}  // namespace
+
+int encode_text(const json& arguments) {
+  const Tokenizer tokenizer = Tokenizer::open(text(arguments, "model"));
+  const bool special = flag(arguments, "special");
+  return convert_lines([&](const std::string& line, const std::string&) {
+    return json(tokenizer.encode(line, special)).dump();
+  });
+}
+
+int decode_ids(const json& arguments) {
+  const Tokenizer tokenizer = Tokenizer::open(text(arguments, "model"));
+  const bool special = flag(arguments, "special");
+  return convert_lines([&](const std::string& line, const std::string& source) {
+    const json ids = parse_json(line, source);
+    if (!ids.is_array())
+      fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be a list of ids: [1, 2, 3]", source, json_kind(ids));
+    for (const json& id : ids)
+      if (!id.is_number_integer())
+        fail(WEFT_INVALID_ARGUMENT, "{} has {} in the list, must be an id", source, printable(id.dump(), 40));
+    return tokenizer.decode(ids.get<std::vector<int64_t>>(), !special);
+  });
+}
+
+namespace {
+
+// Adds the texts of the lines of a file.
+void add_lines(const std::string& path, const std::string& shown, tokenizer::TrainingTexts& texts) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(WEFT_NOT_FOUND, "cannot read {}, which is to be trained on", shown);
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    const std::string_view content = trim(line);
+    if (content.empty()) continue;
+    try {
+      for (const std::string& text : data::texts_of_line(content)) texts.add(text);
+    } catch (const Error& error) {
+      throw Error(error.status(), fmt::format("{}:{}: {}", shown, number, error.what()));
+    }
+  }
+  if (file.bad()) fail(WEFT_DATA_LOSS, "cannot read {} to its end", shown);
+}
+
+}  // namespace
+
+int train_tokenizer(const json& arguments) {
+  if (!given(arguments, "data"))
+    fail(WEFT_INVALID_ARGUMENT, "--data is missing: name a file of text to train on, a folder or a pattern");
+  BpeTrainingOptions options;
+  options.vocabulary_size = integer(arguments, "vocab_size", options.vocabulary_size);
+  options.min_frequency = integer(arguments, "min_frequency", options.min_frequency);
+  if (options.min_frequency < 1)
+    fail(WEFT_INVALID_ARGUMENT, "--min-frequency is {}, must be at least 1", options.min_frequency);
+  if (given(arguments, "special_tokens"))
+    options.special_tokens = arguments.at("special_tokens").get<std::vector<std::string>>();
+  std::vector<data::TextFiles> sources;
+  for (const std::string& path : arguments.at("data").get<std::vector<std::string>>())
+    sources.push_back(data::find_text_files(path));
+  const auto read = [&](tokenizer::TrainingTexts& texts) {
+    for (const data::TextFiles& source : sources)
+      for (size_t file = 0; file < source.files.size(); ++file)
+        if (data::has_json_lines(source.files[file]))
+          add_lines(source.path(file), source.shown(file), texts);
+        else
+          texts.add_file(source.path(file));
+  };
+  const std::string folder = text(arguments, "save");
+  JobFiles files(arguments);
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
+    files.writes("--save", (std::filesystem::path(folder) / name).string());
+  tokenizer::train_bpe_on(read, folder, options);
+  const std::string line =
+      fmt::format("{} tokens in {}\n", Tokenizer::open(folder).vocabulary_size(), folder);
+  std::fputs(line.c_str(), stderr);
+  return 0;
+}
+
+}  // namespace weft::command

@@ -1,0 +1,335 @@
+// `weft train`.
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+#include "base/duration.hpp"
+#include "base/text.hpp"
+#include "booster/host_options.hpp"
+#include "checkpoint/training_state.hpp"
+#include "comm/agreement.hpp"
+#include "command/arguments.hpp"
+#include "command/command.hpp"
+#include "command/job_files.hpp"
+#include "command/optimizer_flags.hpp"
+#include "command/progress.hpp"
+#include "command/step_metrics.hpp"
+#include "command/time_table.hpp"
+#include "command/trace_file.hpp"
+#include "device/counting_allocator.hpp"
+#include "device/tensors.hpp"
+#include "files/folder.hpp"
+#include "host/launch/rank_signals.hpp"
+#include "opening/model_state.hpp"
+#include "trace/phases.hpp"
+#include "weft/nn/model.hpp"
+#include "weft/stop_signals.hpp"
+
+namespace weft::command {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void check_flags(const json& arguments) {
+  if (given(arguments, "steps") && given(arguments, "epochs"))
+    fail(WEFT_INVALID_ARGUMENT, "--steps and --epochs exclude each other; give one");
+  const std::pair<const char*, const char*> counts[] = {{"steps", "--steps"},
+                                                        {"epochs", "--epochs"},
+                                                        {"batch_size", "--batch-size"},
+                                                        {"save_every", "--save-every"}};
+  for (const auto& [key, name] : counts)
+    if (given(arguments, key) && integer(arguments, key, 1) < 1)
+      fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", name, integer(arguments, key, 1));
+  for (const auto& [key, name] : {std::pair{"save", "--save"},
+                                  {"resume", "--resume"},
+                                  {"metrics", "--metrics"},
+                                  {"tensorboard", "--tensorboard"},
+                                  {"trace", "--trace"}})
+    if (given(arguments, key) && text(arguments, key).empty())
+      fail(WEFT_INVALID_ARGUMENT, "{} is empty: give a path, or leave the flag out", name);
+  if (given(arguments, "save_every") && !given(arguments, "save"))
+    fail(WEFT_INVALID_ARGUMENT, "--save-every needs --save DIR, where its step-N/ folders go");
+  if (flag(arguments, "save_async") && !given(arguments, "save_every"))
+    fail(WEFT_INVALID_ARGUMENT, "--save-async is for the step-N/ folders of --save-every; give both");
+}
+
+data::Loader make_loader(const json& arguments, const Model& model, const Booster& booster) {
+  data::LoaderOptions options;
+  options.batch_size = integer(arguments, "batch_size", 8);
+  options.rank = booster.data_rank();
+  options.ranks = booster.data_size();
+  options.shuffle = !flag(arguments, "no_shuffle");
+  options.seed = booster.options().seed;
+  options.num_workers = loader_workers(arguments, "data", model, booster.world());
+  data::Loader loader(
+      open_labelled_data(arguments, model, options.seed, booster.world(), data::Part::kTraining), options);
+  if (options.batch_size / options.ranks < booster.options().accumulate)
+    fail(WEFT_INVALID_ARGUMENT,
+         "--batch-size {} over {} ranks leaves {} samples a rank, fewer than --accumulate {}; give a larger "
+         "batch, or a smaller --accumulate",
+         options.batch_size, options.ranks, options.batch_size / options.ranks, booster.options().accumulate);
+  return loader;
+}
+
+int64_t total_steps(const json& arguments, const data::Loader& loader) {
+  if (given(arguments, "steps")) return integer(arguments, "steps", 0);
+  const int64_t epochs = integer(arguments, "epochs", 1), most = INT64_MAX / loader.batches_per_epoch();
+  if (epochs > most)
+    fail(WEFT_INVALID_ARGUMENT, "--epochs is {}, must be at most {} with {} steps per epoch", epochs, most,
+         loader.batches_per_epoch());
+  return epochs * loader.batches_per_epoch();
+}
+
+// Throws on every rank if a loaded parameter has a value that is not finite.
+void check_loaded_values(Bindings& bindings, const std::string& source) {
+  bindings.world().priority_execution([&] {
+    for (const Shard& shard : bindings.publish())
+      if (!std::isfinite(device::value_of<double>(shard.value.sum(at::kDouble))))
+        fail(WEFT_DATA_LOSS,
+             "{}: parameter {} has values that are not finite (nan or inf), from which training cannot "
+             "start; use a checkpoint of an earlier step",
+             source, shard.param->name);
+  });
+}
+
+// Returns the folder itself or one of its step-N/ folders, whichever was saved last.
+std::string resume_folder(const std::string& path) {
+  fs::path newest;
+  std::optional<int64_t> time = checkpoint::saved_at(fs::path(path) / "training_state");
+  if (time) newest = path;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
+    if (!entry.path().filename().string().starts_with("step-")) continue;
+    const std::optional<int64_t> saved = checkpoint::saved_at(entry.path() / "training_state");
+    if (!saved || (time && *saved < *time)) continue;
+    time = saved;
+    newest = entry.path();
+  }
+  if (!time)
+    fail(WEFT_NOT_FOUND,
+         "--resume {}: no training_state/ there and no step-N/ folder with one; save with --save first",
+         path);
+  return newest.string();
+}
+
+std::string count_text(int64_t count) {
+  const auto number = static_cast<double>(count);
+  if (number >= 1e6) return fmt::format("{:.1f} M", number / 1e6);
+  return number >= 1e3 ? fmt::format("{:.1f} k", number / 1e3) : std::to_string(count);
+}
+
+// Throws ABORTED if training has diverged. `skipped` is the number of consecutive steps without an update.
+void check_finite(const StepResult& result, int64_t step, int64_t skipped) {
+  constexpr int64_t kMostSkipped = 200;
+  if (skipped > kMostSkipped)
+    fail(WEFT_ABORTED,
+         "{} steps in a row overflowed, down to a loss scale of {}: lower --lr, check the data, or use bf16",
+         skipped, *result.loss_scale);
+  if (!result.updated && std::isfinite(result.loss)) return;
+  const bool loss = std::isfinite(result.loss);
+  if (loss && std::isfinite(result.grad_norm.value_or(0))) return;
+  fail(WEFT_ABORTED, "the {} of step {} is {}: lower --lr, clip with --max-grad-norm, or check the data",
+       loss ? "gradient's norm" : "loss", step, loss ? *result.grad_norm : result.loss);
+}
+
+struct SavePlan {
+  std::string folder;  // empty: do not save
+  int64_t every = 0;   // steps between two step-N/ folders; 0: save only at the end
+  bool background = false;
+
+  // Returns the folder of a step. A link of that name is removed on the master: a save would follow it, as it
+  // follows one that --save names.
+  std::string step_folder(int64_t step, const World& world) const {
+    const fs::path path = fs::path(folder) / fmt::format("step-{}", step);
+    std::error_code ignored;
+    if (world.is_master() && fs::is_symlink(fs::symlink_status(path, ignored))) fs::remove(path, ignored);
+    return path.string();
+  }
+};
+
+// Throws if an output is a file that the job reads, or another output.
+void check_outputs(const json& arguments, const BoosterOptions& options) {
+  JobFiles files(arguments);
+  files.reads_options(options);
+  if (given(arguments, "save")) files.saves("--save", text(arguments, "save"));
+  files.writes_given(arguments, {"metrics", "trace"});
+}
+
+// Tries to save on the master, before the first step, and keeps other jobs from saving to the same folder.
+checkpoint::FolderLock reserve(const SavePlan& save, const World& world) {
+  checkpoint::FolderLock lock;
+  if (save.folder.empty()) return lock;
+  checkpoint::require_format();
+  world.priority_execution([&] {
+    if (!world.is_master()) return;
+    lock = checkpoint::StagedFolder::reserve(save.folder);
+    if (save.every > 0) checkpoint::StagedFolder::reserve(save.step_folder(save.every, world));
+  });
+  return lock;
+}
+
+void check_steps_left(const std::string& folder, int64_t done, int64_t total, const World& world) {
+  if (done > total)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} was saved after step {}, but this training ends at step {}: --steps (or --epochs) includes the "
+         "steps before --resume; give more",
+         folder, done, total);
+  if (done == total)
+    world.print_on_master(fmt::format("all {} steps are done: there is nothing to train", total));
+}
+
+void load_batch(data::Loader& data, Batch& batch) {
+  const trace::InPhase loading(trace::Phase::kData);
+  const trace::Span span([] { return trace::begin("load a batch", "data"); });
+  if (!data.next(batch) && !data.next(batch)) fail(WEFT_INTERNAL, "the data has no batch");
+}
+
+// Returns the name of this rank in a trace.
+std::string rank_name(const Bindings& bindings) {
+  const std::string rank = fmt::format("rank {}", bindings.world().rank());
+  if (bindings.stages().virtual_stages() == 1) return rank;
+  return fmt::format("{}, stage {}", rank, bindings.mesh().place(Mesh::stages()).rank);
+}
+
+// Warns once of saves that take longer than a job has between the signals that ask it to stop and kill it.
+class SaveTimeWarning {
+ public:
+  explicit SaveTimeWarning(const json& arguments)
+      : grace_(given(arguments, "grace") ? milliseconds_of("--grace", real(arguments, "grace", 0))
+                                         : kUsualGrace),
+        is_given_(given(arguments, "grace")) {}
+
+  void look_at(const Booster& booster) {
+    const std::chrono::nanoseconds took = booster.last_save_time();
+    if (told_ || took <= grace_) return;
+    told_ = true;
+    booster.world().print_on_master(fmt::format(
+        "warning: the last save took {}, but the job {} only {} between SIGTERM and SIGKILL; leave it more "
+        "time, or the checkpoint at the end may be lost ({})",
+        seconds_text(took), is_given_ ? "has" : "may have", seconds_text(grace_),
+        is_given_ ? "--grace" : "--grace SECONDS tells how much there is"));
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kUsualGrace{30'000};  // of SLURM and Kubernetes
+
+  std::chrono::milliseconds grace_;
+  bool is_given_, told_ = false;
+};
+
+// Trains until the last step or a signal. Returns true if it was a signal.
+bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, SaveTimeWarning& warning,
+               StepMetrics& metrics, TimeTable& times) {
+  Progress progress(job.optimizer.steps(), total, booster.world().is_master());
+  Batch batch;
+  int64_t skipped = 0;
+  for (int64_t step = job.optimizer.steps() + 1; step <= total; step = job.optimizer.steps() + 1) {
+    load_batch(job.data, batch);
+    const StepResult result = job.train_step(batch);
+    skipped = result.updated ? 0 : skipped + 1;
+    check_finite(result, step, skipped);
+    times.add(result, batch);
+    metrics.write(result, step);
+    progress.step(result, step, device::memory_use().peak);
+    if (result.stop) return true;
+    if (save.every > 0 && step % save.every == 0 && step < total) {
+      const trace::InPhase saving(trace::Phase::kSaving);
+      const trace::Span span([] { return trace::begin("save", "checkpoint"); });
+      booster.save_training(job, save.step_folder(step, booster.world()), {.background = save.background});
+      warning.look_at(booster);
+    }
+  }
+  return false;
+}
+
+// Resumes the job, if --resume is given, and checks the values with which it begins.
+void load_values(const json& arguments, Booster& booster, Job& job, int64_t total) {
+  Bindings& bindings = job.model.shared().bindings();
+  if (!given(arguments, "resume")) {
+    // On every rank: with sync_module_states rank 0 alone may have weights.
+    const std::string& weights = job.model.shared().weights;
+    return check_loaded_values(bindings, weights.empty() ? "the initial values" : weights);
+  }
+  const World& world = booster.world();
+  const std::string folder = resume_folder(text(arguments, "resume"));
+  booster.load_training(job, folder);
+  check_resumed_flags(arguments, job.optimizer, job.schedule, folder);
+  world.print_on_master(fmt::format("resumed {} after step {}", folder, job.optimizer.steps()));
+  check_steps_left(folder, job.optimizer.steps(), total, world);
+  check_loaded_values(bindings, folder);
+}
+
+// Says on the master which records could not be written to their end, and that this decides the exit code.
+// Returns whether there are any, on every rank. Collective.
+bool has_incomplete_records(const StepMetrics& metrics, const TraceFile& trace, const World& world) {
+  std::vector<std::string> names = metrics.incomplete();
+  if (trace.failed()) names.push_back(trace.named());
+  const Communicator& ranks = world.communicator();
+  const std::string text = ranks.broadcast_text(fmt::format("{}", fmt::join(names, " and ")), 0);
+  if (text.empty()) return false;
+  world.print_on_master(fmt::format("weft: train: {} could not be written to the end", text));
+  if (world.is_master()) report_explained(world.rank());
+  return true;
+}
+
+}  // namespace
+
+int train(const json& arguments) {
+  count_memory();
+  const World world = join_job("train", arguments);
+  check_flags(arguments);
+  ignore_broken_pipes();
+  const BoosterOptions options = booster_options(arguments, "");
+  const SavePlan save{text(arguments, "save"), integer(arguments, "save_every", 0),
+                      flag(arguments, "save_async")};
+  on_every_rank(world.communicator(), [&] { check_outputs(arguments, options); });
+  const checkpoint::FolderLock save_lock = reserve(save, world);
+  Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kHead);
+  TimeTable times(model, text(arguments, "peak_tflops"), world);
+  std::optional<Booster> made;
+  data::Loader loader;
+  on_every_rank(world.communicator(), [&] {  // one may lack the device, the strategy's plugin or the data
+    made.emplace(options, world);
+    loader = make_loader(arguments, model, *made);
+  });
+  Booster& booster = *made;
+  const int64_t total = total_steps(arguments, loader);
+  optim::Optimizer optimizer = make_optimizer(arguments, model);
+  optim::Scheduler schedule = make_scheduler(arguments, optimizer, total);
+  StepMetrics metrics(text(arguments, "metrics"), text(arguments, "tensorboard"), world);
+  TraceFile trace_file(text(arguments, "trace"), world);
+
+  const int64_t elements = model.num_elements();
+  Job job = booster.boost(model, optimizer, {}, loader, schedule);
+  load_values(arguments, booster, job, total);
+  world.print_on_master(fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps",
+                                    model.architecture(), count_text(elements), loader.dataset().size(),
+                                    world.size(), world.size() == 1 ? "" : "s",
+                                    model.shared().bindings().strategy_name(), total));
+  metrics.begin(given(arguments, "resume") ? std::optional(job.optimizer.steps()) : std::nullopt);
+  trace_file.begin();
+  times.begin();
+  const StopSignals signals(job);
+  std::optional<StopSignals::Stop> stop;
+  SaveTimeWarning save_time(arguments);
+  if (run_steps(booster, job, total, save, save_time, metrics, times)) {
+    stop = signals.agree(world);
+    world.print_on_master(
+        fmt::format("stopped after step {} of {} ({})", job.optimizer.steps(), total, stop->text));
+  }
+  if (!save.folder.empty()) {
+    const trace::InPhase saving(trace::Phase::kSaving);
+    booster.save_training(job, save.folder);
+    save_time.look_at(booster);
+    world.print_on_master(fmt::format("saved {}", save.folder));
+  }
+  // After the save, which must not lack the room.
+  trace_file.write(rank_name(model.shared().bindings()));
+  times.print(model.shared().bindings());
+  const bool incomplete = has_incomplete_records(metrics, trace_file, world);
+  world.block_all();
+  return stop ? 128 + stop->signal : incomplete ? 1 : 0;
+}
+
+}  // namespace weft::command

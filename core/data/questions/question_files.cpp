@@ -1,0 +1,247 @@
+#include "questions/question_files.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "loader/json_text.hpp"
+#include "loader/mapped_file.hpp"
+#include "text/text_files.hpp"
+
+namespace weft::data {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kForm =
+    R"(must be SQuAD's {"data": [{"paragraphs": [...]}]}, or have in each line {"id": ..., "context": ..., )"
+    R"("question": ..., "answers": {"text": [...], "answer_start": [...]}})";
+
+// Runs `action`. Adds to its errors where they are.
+template <class Action>
+void at_place(const std::string& place, const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    throw Error(error.status(), place + ": " + error.what());
+  }
+}
+
+void require_list(const json& value, const char* key) {
+  if (!value.is_array()) fail(WEFT_INVALID_ARGUMENT, "\"{}\" is {}, must be a list", key, json_kind(value));
+}
+
+void require_object(const json& value, const char* what) {
+  if (!value.is_object()) fail(WEFT_INVALID_ARGUMENT, "{} is {}, {}", what, json_kind(value), kForm);
+}
+
+// Returns the position of the byte of a character, which its index among all characters names, or the size.
+size_t byte_of_character(std::string_view text, uint64_t index) {
+  size_t at = 0;
+  while (at < text.size() && index-- > 0) {
+    ++at;
+    while (at < text.size() && static_cast<unsigned char>(text[at]) >> 6 == 2) ++at;
+  }
+  return at;
+}
+
+Answer answer_of(const json& text, const json& start, const std::string& context) {
+  Answer answer{text_in(text, "text")};
+  if (!start.is_number_integer() || (!start.is_number_unsigned() && start.get<int64_t>() < 0))
+    fail(WEFT_INVALID_ARGUMENT,
+         "\"answer_start\" is {}, must be the index of a character of the context, from 0",
+         start.is_number() ? start.dump() : json_kind(start));
+  if (trim(answer.text).empty())
+    fail(WEFT_INVALID_ARGUMENT, "an answer has no text; a question without an answer has an empty list");
+  answer.begin = byte_of_character(context, start.get<uint64_t>());
+  if (context.compare(answer.begin, answer.text.size(), answer.text) == 0) return answer;
+  // Cut in front of a character.
+  const size_t end = answer.begin + byte_of_character(std::string_view(context).substr(answer.begin), 30);
+  fail(WEFT_INVALID_ARGUMENT,
+       "the answer \"{}\" is not at its \"answer_start\" {}, where the context {}; \"answer_start\" counts "
+       "characters (Unicode code points) from 0",
+       printable(answer.text, 60), start.dump(),
+       answer.begin == context.size()
+           ? "has ended"
+           : fmt::format("has \"{}\"", printable(context.substr(answer.begin, end - answer.begin), 150)));
+}
+
+std::vector<Answer> answers_of(const json& answers, const std::string& context) {
+  std::vector<Answer> read;
+  if (answers.is_array()) {
+    for (const json& answer : answers) {
+      require_object(answer, "an answer");
+      read.push_back(answer_of(member_at(answer, "text"), member_at(answer, "answer_start"), context));
+    }
+    return read;
+  }
+  require_object(answers, "\"answers\"");
+  const json &texts = member_at(answers, "text"), &starts = member_at(answers, "answer_start");
+  require_list(texts, "text");
+  require_list(starts, "answer_start");
+  if (texts.size() != starts.size())
+    fail(WEFT_INVALID_ARGUMENT, "\"text\" has {} answers, but \"answer_start\" {}; give each answer both",
+         texts.size(), starts.size());
+  for (size_t i = 0; i < texts.size(); ++i) read.push_back(answer_of(texts[i], starts[i], context));
+  return read;
+}
+
+std::string id_of(const json& id) {
+  if (id.is_number_integer()) return id.dump();
+  return text_in(id, "id");
+}
+
+class Reader {
+ public:
+  void read_source(const std::string& path);
+  QuestionTexts take() { return std::move(texts_); }
+
+ private:
+  void read_file(const std::string& path, const std::string& shown);
+  void read_lines(std::string_view content, const std::string& shown);
+  void read_document(const json& root);
+  void read_article(const json& article, size_t number);
+  // Reads a question with its context.
+  void read_record(const json& record);
+  void add_question(const json& record, size_t context);
+  size_t add_context(const std::string& text);
+
+  QuestionTexts texts_;
+  std::unordered_map<std::string, size_t> contexts_;  // of the source, by their text
+  std::unordered_set<std::string> ids_;
+};
+
+void Reader::read_source(const std::string& path) {
+  const TextFiles files = find_text_files(path);
+  contexts_.clear();
+  bool has_json = false;
+  for (size_t i = 0; i < files.files.size(); ++i) {
+    const bool is_json = has_json_lines(files.files[i]);
+    has_json = has_json || is_json;
+    if (is_json)
+      read_file(files.path(i), files.shown(i));
+    else if (!files.pattern.empty())  // a folder may have other files
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: the model answers questions, which come in .json, .jsonl and .ndjson files: they {}",
+           files.shown(i), kForm);
+  }
+  if (!has_json)
+    fail(WEFT_NOT_FOUND,
+         "{}: the model answers questions, but the folder has no .json, .jsonl or .ndjson file (--data)",
+         path);
+}
+
+void Reader::read_file(const std::string& path, const std::string& shown) {
+  const MappedFile file(path);
+  const std::string_view content = trim(file.bytes());
+  const size_t line_end = content.find('\n');
+  const bool is_document =
+      path.ends_with(".json") && (line_end == content.npos || !json::accept(content.substr(0, line_end)));
+  if (is_document)
+    at_place(shown, [&] { read_document(parse_json(content, "the file")); });
+  else
+    read_lines(file.bytes(), shown);
+}
+
+void Reader::read_lines(std::string_view content, const std::string& shown) {
+  int64_t number = 1;
+  for (size_t begin = 0; begin < content.size(); ++number) {
+    const size_t end = std::min(content.find('\n', begin), content.size());
+    const std::string_view line = trim(content.substr(begin, end - begin));
+    begin = end + 1;
+    if (line.empty()) continue;
+    at_place(fmt::format("{}:{}", shown, number), [&] {
+      const json record = parse_json(line, "the line");
+      require_object(record, "the line");
+      read_record(record);
+    });
+  }
+}
+
+void Reader::read_document(const json& root) {
+  const json* records = &root;
+  if (root.is_object()) {
+    if (root.contains("question")) return read_record(root);
+    const auto data = root.find("data");
+    if (data == root.end()) fail(WEFT_INVALID_ARGUMENT, "it has no \"data\"; the file {}", kForm);
+    records = &*data;
+  } else if (!root.is_array()) {
+    fail(WEFT_INVALID_ARGUMENT, "the file is {}, {}", json_kind(root), kForm);
+  }
+  require_list(*records, "data");
+  size_t number = 0;
+  for (const json& record : *records) {
+    ++number;
+    require_object(record, "an element of \"data\"");
+    if (record.contains("paragraphs"))
+      read_article(record, number);
+    else
+      at_place(fmt::format("element {}", number), [&] { read_record(record); });
+  }
+}
+
+void Reader::read_article(const json& article, size_t number) {
+  const json& paragraphs = article.at("paragraphs");
+  require_list(paragraphs, "paragraphs");
+  const auto title = article.find("title");
+  const std::string name = title != article.end() && title->is_string()
+                               ? fmt::format("\"{}\"", printable(title->get<std::string>(), 60))
+                               : fmt::format("article {}", number);
+  size_t paragraph_number = 0;
+  for (const json& paragraph : paragraphs) {
+    at_place(fmt::format("paragraph {} of {}", ++paragraph_number, name), [&] {
+      require_object(paragraph, "it");
+      const json& questions = member_at(paragraph, "qas");
+      require_list(questions, "qas");
+      const size_t context = add_context(text_at(paragraph, "context"));
+      for (const json& question : questions) {
+        require_object(question, "an element of \"qas\"");
+        add_question(question, context);
+      }
+    });
+  }
+}
+
+void Reader::read_record(const json& record) {
+  member_at(record, "id");
+  add_question(record, add_context(text_at(record, "context")));
+}
+
+void Reader::add_question(const json& record, size_t context) {
+  Question question{.id = id_of(member_at(record, "id")), .text = {}, .context = context, .answers = {}};
+  at_place(fmt::format("question \"{}\"", printable(question.id, 60)), [&] {
+    if (!ids_.insert(question.id).second)
+      fail(WEFT_INVALID_ARGUMENT, "another question has the same \"id\"; give each its own");
+    question.text = trim(text_at(record, "question"));
+    if (question.text.empty()) fail(WEFT_INVALID_ARGUMENT, "\"question\" is empty");
+    question.answers = answers_of(member_at(record, "answers"), texts_.contexts[context].text);
+    const auto impossible = record.find("is_impossible");
+    if (impossible != record.end() && !impossible->is_boolean())
+      fail(WEFT_INVALID_ARGUMENT, "\"is_impossible\" is {}, must be true or false", json_kind(*impossible));
+    if (impossible != record.end() && impossible->get<bool>() == !question.answers.empty())
+      fail(WEFT_INVALID_ARGUMENT, "\"is_impossible\" is {}, but \"answers\" has {}; correct one of them",
+           impossible->dump(), question.answers.empty() ? "none" : "some");
+    texts_.questions.push_back(std::move(question));
+  });
+}
+
+size_t Reader::add_context(const std::string& text) {
+  if (trim(text).empty()) fail(WEFT_INVALID_ARGUMENT, "\"context\" is empty");
+  const auto [known, is_new] = contexts_.emplace(text, texts_.contexts.size());
+  if (is_new) texts_.contexts.push_back({text, static_cast<int64_t>(contexts_.size()) - 1});
+  return known->second;
+}
+
+}  // namespace
+
+QuestionTexts read_questions(const std::vector<std::string>& paths) {
+  Reader reader;
+  for (const std::string& path : paths) reader.read_source(path);
+  QuestionTexts texts = reader.take();
+  if (texts.questions.empty())
+    fail(WEFT_INVALID_ARGUMENT, "{}: no questions; the files have none (--data)", fmt::join(paths, ", "));
+  return texts;
+}
+
+}  // namespace weft::data

@@ -1,0 +1,258 @@
+#include <ATen/ops/_scaled_dot_product_attention_math.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/text.hpp"
+#include "device/tensors.hpp"
+#include "layers/fused_attention.hpp"
+#include "layers/random_stream.hpp"
+#include "weft/nn/key_value_cache.hpp"
+#include "weft/nn/layers.hpp"
+#include "weft/nn/masks.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+// Returns an undefined mask as it is.
+at::Tensor additive(const at::Tensor& mask, at::ScalarType dtype) {
+  if (!mask.defined()) return mask;
+  return mask.scalar_type() == at::kBool ? additive_mask(mask, dtype) : mask.to(dtype);
+}
+
+// Returns the window, or 0 if every one of `positions` sees all positions up to itself.
+int64_t window_of(const AttentionOptions& options, int64_t positions) {
+  if (options.window < 0 || (options.window > 0 && !options.causal))
+    fail(WEFT_INVALID_ARGUMENT,
+         "attention: the window is {}, must not be negative, and needs causal attention", options.window);
+  return options.window < positions ? options.window : 0;
+}
+
+// Returns `mask`, or zeros if it is undefined, with later positions masked, and with those before the window.
+// The queries are the last positions of the keys. Each keeps the value of `mask` for itself, so no row is all
+// infinite.
+at::Tensor with_causal(const at::Tensor& mask, const at::Tensor& q, const at::Tensor& k,
+                       const AttentionOptions& options) {
+  const int64_t queries = q.size(-2), keys = k.size(-2);
+  const auto ones = [&] { return at::ones({queries, keys}, q.options().dtype(at::kBool)); };
+  const int64_t past = keys - queries;
+  at::Tensor hidden = ones().triu_(1 + past);
+  if (const int64_t window = window_of(options, keys); window > 0)
+    hidden.logical_or_(ones().tril_(past - window));
+  return (mask.defined() ? mask : at::zeros({1, 1, 1, 1}, q.options()))
+      .masked_fill(hidden, -std::numeric_limits<double>::infinity());
+}
+
+}  // namespace
+
+// libtorch selects its fused kernel where that is exact (without dropout, for any strides), and the formula
+// otherwise.
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
+                     const AttentionOptions& options) {
+  if (options.upcast && at::isReducedFloatingType(q.scalar_type())) {
+    AttentionOptions same = options;
+    same.upcast = false;
+    return attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), mask, same).to(v.scalar_type());
+  }
+  std::optional<RandomStream> random;
+  if (options.dropout > 0) random.emplace(options.random_stream);
+  const auto attend = [&](const std::optional<at::Tensor>& allowed, bool causal) {
+    if (options.fused)
+      return at::scaled_dot_product_attention(q, k, v, allowed, options.dropout, causal, options.scale,
+                                              /*enable_gqa=*/q.size(1) != k.size(1));
+    return std::get<0>(
+        at::_scaled_dot_product_attention_math(q, k, v, allowed, options.dropout, causal, {}, options.scale));
+  };
+  const bool narrow = window_of(options, k.size(-2)) > 0;
+  if (!mask.defined() && !narrow) return attend({}, options.causal);
+  const at::Tensor allowed = additive(mask, q.scalar_type());
+  return attend(options.causal ? with_causal(allowed, q, k, options) : allowed, false);
+}
+
+namespace {
+
+FusedAttention fused_setting(const AttentionOptions& options, int64_t queries, int64_t keys, int64_t size) {
+  return {options.causal || (options.mask_is_causal && queries == keys), window_of(options, keys),
+          options.scale.value_or(1 / std::sqrt(static_cast<double>(size)))};
+}
+
+// Returns true if libtorch has kernels in which several heads of q share one of k and v without a copy: those
+// of devices for half precision, which take no mask.
+bool shares_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& mask,
+                  const AttentionOptions& options) {
+  return options.fused && !options.upcast && !device::is_on_host(q) && !q.is_meta() &&
+         at::isReducedFloatingType(q.scalar_type()) && !mask.defined() && window_of(options, k.size(1)) == 0;
+}
+
+// Returns a mask that differs by head, (B, H, T, S), as (B, G, H / G, T, S), and an undefined tensor for
+// a mask that all heads share.
+at::Tensor mask_by_group(const at::Tensor& mask, int64_t groups, int64_t shared) {
+  if (!mask.defined() || mask.dim() != 4 || mask.size(1) == 1) return {};
+  return mask.unflatten(1, {groups, shared});
+}
+
+// q: (B, T, H, D) -> (B, T, H, D)
+at::Tensor by_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
+                    const AttentionOptions& options) {
+  return attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, options).transpose(1, 2);
+}
+
+}  // namespace
+
+at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options) {
+  const int64_t positions = qkv.size(1);
+  if (has_fused_attention(qkv, mask, options, {qkv.size(0), qkv.size(3), positions, positions}) &&
+      qkv.stride(-1) == 1)
+    return fused_attention(qkv, additive(mask, at::kFloat),
+                           fused_setting(options, positions, positions, qkv.size(-1)));
+  const std::vector<at::Tensor> parts = qkv.unbind(2);
+  return by_heads(parts[0], parts[1], parts[2], mask, options).flatten(2);
+}
+
+at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                          const at::Tensor& mask, const AttentionOptions& options) {
+  const int64_t groups = k.size(2), shared = q.size(2) / groups;
+  TORCH_INTERNAL_ASSERT(shared * groups == q.size(2));
+  if ((q.size(1) == k.size(1) || !options.causal) &&
+      has_fused_attention(q, mask, options, {q.size(0), q.size(2), q.size(1), k.size(1)}) &&
+      q.stride(-1) == 1 && k.stride(-1) == 1 && v.stride(-1) == 1)
+    return fused_attention(q, k, v, additive(mask, at::kFloat),
+                           fused_setting(options, q.size(1), k.size(1), q.size(-1)));
+  if (shared == 1 || shares_heads(q, k, mask, options)) return by_heads(q, k, v, mask, options).flatten(2);
+  AttentionOptions of_head = options;
+  at::Tensor allowed = mask;
+  if (options.causal && (mask.defined() || window_of(options, k.size(1)) > 0)) {
+    allowed = with_causal(additive(mask, q.scalar_type()), q.transpose(1, 2), k.transpose(1, 2), options);
+    of_head.causal = false;
+    of_head.window = 0;
+  }
+  // Compute one head of each group at a time, so that k and v are never repeated.
+  const at::Tensor grouped = q.unflatten(2, {groups, shared});
+  const at::Tensor grouped_mask = mask_by_group(allowed, groups, shared);
+  std::vector<at::Tensor> mixed;
+  for (int64_t head = 0; head < shared; ++head) {
+    const at::Tensor of_group = grouped_mask.defined() ? grouped_mask.select(2, head) : allowed;
+    mixed.push_back(by_heads(grouped.select(3, head), k, v, of_group, of_head));
+  }
+  return at::stack(mixed, 3).flatten(2);
+}
+
+namespace {
+
+using KeysValues = KeyValueCache::KeysValues;
+
+// Returns attention of q (B, T, H, D) to keys and values (B, G, S, D) -> (B, T, H D). The mask decides alone
+// which keys a query sees.
+at::Tensor attention_to(const at::Tensor& q, const KeysValues& cached, const at::Tensor& mask,
+                        AttentionOptions options) {
+  options.causal = options.mask_is_causal = false;
+  options.window = 0;
+  const auto& [keys, values] = cached;
+  const int64_t rows = q.size(0), queries = q.size(1), heads = q.size(2), groups = keys.size(1);
+  const int64_t shared = heads / groups;
+  if (shared == 1)
+    return attention(q.transpose(1, 2), keys, values, mask, options).transpose(1, 2).flatten(2);
+  const at::Tensor grouped_mask = mask_by_group(mask, groups, shared);
+  if (queries == 1) {
+    // All heads of a group see the same keys, so they can be the queries of one head.
+    const at::Tensor allowed = grouped_mask.defined() ? grouped_mask.squeeze(3) : mask;
+    return attention(q.reshape({rows, groups, shared, q.size(3)}), keys, values, allowed, options)
+        .reshape({rows, 1, heads * q.size(3)});
+  }
+  const at::Tensor grouped = q.unflatten(2, {groups, shared});
+  std::vector<at::Tensor> mixed;
+  for (int64_t head = 0; head < shared; ++head) {
+    const at::Tensor allowed = grouped_mask.defined() ? grouped_mask.select(2, head) : mask;
+    mixed.push_back(
+        attention(grouped.select(3, head).transpose(1, 2), keys, values, allowed, options).transpose(1, 2));
+  }
+  return at::stack(mixed, 3).flatten(2);
+}
+
+// Returns self-attention of positions that continue those in the cache, for which `cached` has all keys.
+at::Tensor continued_attention(KeyValueCache& cache, const at::Tensor& q, KeysValues cached,
+                               const at::Tensor& mask, const AttentionOptions& options) {
+  const int64_t keys = cache.length();
+  at::Tensor allowed = mask.defined() ? mask : cache.padding(q);
+  if (allowed.defined() && allowed.size(-1) != keys)
+    fail(WEFT_FAILED_PRECONDITION,
+         "attention of positions that continue {} others has a mask of {} keys, must have {}; give the mask "
+         "of padding when the sequences begin",
+         cache.past(), allowed.size(-1), keys);
+  if (q.size(1) > 1) {
+    if (options.causal)
+      allowed = with_causal(additive(allowed, q.scalar_type()), q.transpose(1, 2), cached.keys, options);
+    return attention_to(q, cached, allowed, options);
+  }
+  // One query sees all keys, or the last ones.
+  if (const int64_t window = window_of(options, keys); window > 0) {
+    const auto last = [&](const at::Tensor& x, int64_t dim) { return x.narrow(dim, keys - window, window); };
+    cached = {last(cached.keys, 2), last(cached.values, 2)};
+    if (allowed.defined()) allowed = last(allowed, -1);
+  }
+  return attention_to(q, cached, allowed, options);
+}
+
+}  // namespace
+
+void Attention::require_cache() const {
+  if (operation)
+    fail(WEFT_UNIMPLEMENTED,
+         "generation needs whole sequences on each rank, but this job splits them, whose attention keeps no "
+         "keys and values; leave sequence parallelism out");
+}
+
+at::Tensor Attention::attend_source(const at::Tensor& q, const KeysAndValues& make, const at::Tensor& mask,
+                                    AttentionOptions options) const {
+  KeyValueCache* const cache = KeyValueCache::current();
+  if (cache == nullptr) {
+    const auto [k, v] = make();
+    return attend(q, k, v, mask, options);
+  }
+  require_cache();
+  options.fused = fused;
+  return attention_to(q, cache->source(this, make), mask, options);
+}
+
+at::Tensor RelativeAttentionBias::cached_padding(const at::Tensor& given, const at::Tensor& like) {
+  KeyValueCache* const cache = KeyValueCache::current();
+  return given.defined() || cache == nullptr ? given : cache->padding(like);
+}
+
+RelativeAttentionBias::Part RelativeAttentionBias::part(int64_t positions, int64_t heads) const {
+  Part part = operation ? operation->part(heads) : Part{positions, {{0, positions}}, {0, heads}};
+  if (const KeyValueCache* const cache = KeyValueCache::current()) {
+    part.positions += cache->past();
+    for (Run& queries : part.queries) queries.begin += cache->past();
+  }
+  return part;
+}
+
+at::Tensor Attention::attend(const at::Tensor& qkv, const at::Tensor& mask, AttentionOptions options) const {
+  if (KeyValueCache::current() != nullptr)
+    return attend(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), mask, options);
+  options.fused = fused;
+  options.random_stream = random_stream;
+  if (!operation) return self_attention(qkv, mask, options);
+  return operation->forward(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), mask, options);
+}
+
+at::Tensor Attention::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                             const at::Tensor& mask, AttentionOptions options) const {
+  options.fused = fused;
+  options.random_stream = random_stream;
+  if (KeyValueCache* const cache = KeyValueCache::current()) {
+    require_cache();
+    const KeysValues cached = cache->append(this, k, v);
+    return cache->past() == 0 ? self_attention(q, k, v, mask, options)
+                              : continued_attention(*cache, q, cached, mask, options);
+  }
+  return operation ? operation->forward(q, k, v, mask, options) : self_attention(q, k, v, mask, options);
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,41 @@
+#include "streams/residual_stream.hpp"
+#include "weft/nn/alibi.hpp"
+#include "weft/nn/site.hpp"
+#include "weft/operation.hpp"
+
+namespace weft::operations {
+
+namespace {
+
+// Installs attention to keys and values of the residual stream `source`.
+void install(Site& site, const plan::Attributes& attributes,
+             const std::shared_ptr<parallel::ResidualStream>& source) {
+  auto& layer = site.layer<nn::Attention>();
+  site.set(layer.fused, attributes.flag("flash"));
+  if (site.splits_sequence()) site.set(layer.operation, site.stream()->attention(source));
+}
+
+}  // namespace
+
+void install_attention(Site& site, const plan::Attributes& attributes) {
+  install(site, attributes, site.stream());
+}
+
+void install_cross_attention(Site& site, const plan::Attributes& attributes) {
+  install(site, attributes, site.stream_below(attributes.text("source")));
+}
+
+void install_alibi(Site& site, const plan::Attributes&) {
+  if (!site.is_parallel()) return;
+  auto& layer = site.layer<nn::Alibi>();
+  const int64_t count = layer.heads.count / site.tensor().size();
+  site.set(layer.heads, Run{site.tensor().rank() * count, count});
+  site.set(layer.operation, site.stream()->position_bias());
+}
+
+void install_attention_bias(Site& site, const plan::Attributes&) {
+  if (!site.is_parallel()) return;
+  site.set(site.layer<nn::RelativeAttentionBias>().operation, site.stream()->position_bias());
+}
+
+}  // namespace weft::operations

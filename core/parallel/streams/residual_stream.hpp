@@ -1,0 +1,137 @@
+// The residual stream: the activations that pass from one tensor-parallel region to the next. A stream
+// decides whether every rank holds all positions or a part of them, and how activations enter and leave a
+// region. plan/traffic.cpp counts what each stream sends.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "streams/positions.hpp"
+#include "weft/nn/forward_context.hpp"
+#include "weft/nn/layers.hpp"
+#include "weft/world.hpp"
+
+namespace weft::parallel {
+
+// Computes several linear layers that read the same tensor of the residual stream (queries, keys and values,
+// for example), so that the tensor enters the region once for all of them.
+class RegionInput {
+ public:
+  virtual ~RegionInput() = default;
+  // Lets `x` enter the region and returns the layer's product (nn::product) with it. `weight` and `bias` are
+  // this rank's shards of the layer's parameters. If layers of one unit pass the same `x` in consecutive
+  // calls, it enters once.
+  virtual at::Tensor linear(const nn::Linear& layer, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias) = 0;
+};
+
+// The base of all residual streams.
+class ResidualStream : public std::enable_shared_from_this<ResidualStream> {
+ public:
+  virtual ~ResidualStream() = default;
+  // Leaves a region: sums `partial` over the tensor ranks and returns this rank's part of the residual
+  // stream. Consumes `partial`.
+  virtual at::Tensor leave(const at::Tensor& partial) = 0;
+  // Computes the layer's product (nn::product) of `x` and its weight, without the bias, and leaves the region
+  // with it.
+  virtual at::Tensor leave_product(const nn::Linear& layer, const at::Tensor& x);
+  // Enters a region: returns `x` with all positions that the region works on. In backward the gradient is
+  // summed over the tensor ranks.
+  virtual at::Tensor enter(const at::Tensor& x) = 0;
+  // Returns an object that lets `readers` linear layers enter the region together.
+  virtual std::shared_ptr<RegionInput> input(int64_t readers) = 0;
+  // Returns `parameter`, the replicated parameter of a layer that works on the residual stream. If each
+  // tensor rank sees a part of the positions, backward sums its gradient over them.
+  virtual at::Tensor parameter(const at::Tensor& parameter) = 0;
+
+  // Returns the positions of `by_position` (B, T, ...) that the residual stream has on this rank.
+  at::Tensor own(const at::Tensor& by_position) const {
+    return positions_ ? positions_->own(by_position) : by_position;
+  }
+  // Returns the positions of `by_position` (B, T, ...) that a region works on on this rank.
+  at::Tensor inside(const at::Tensor& by_position) const {
+    return splits_regions() ? own(by_position) : by_position;
+  }
+  // Returns true if this rank holds a part of the positions.
+  bool is_split() const { return positions_.has_value(); }
+  // Returns the attention of queries of this stream to keys and values of `source`, which may be this stream.
+  // Returns null if regions have all positions, so that layers attend by themselves.
+  virtual std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source);
+  using BiasPart = nn::PositionBiasOperation::Part;
+  // Returns the part of a position bias that attention reads on this rank. `heads` is the number of heads of
+  // the layer, `total` that of positions.
+  virtual BiasPart bias_part(int64_t heads, int64_t total) const { return {total, {{0, total}}, {0, heads}}; }
+  // Returns the operation that selects this part for the running unit.
+  std::shared_ptr<nn::PositionBiasOperation> position_bias();
+  // Returns how positions are split. The stream must be split.
+  const Positions& positions() const { return positions_.value(); }
+  // Marks where a sequence begins. Returns `ids` (B, T) unchanged, because embeddings take their part
+  // themselves.
+  at::Tensor begin(const at::Tensor& ids) { return ids; }
+  // Begins the split of `x` (B, T, ...), of which every rank has all positions: returns this rank's. In
+  // backward every tensor rank gets the gradient of all positions; the ranks of a sequence axis, which are
+  // data-parallel, get that of their own.
+  virtual at::Tensor split(const at::Tensor& x) { return own(x); }
+  // Ends the split: returns `x` with all positions on every rank (one all-gather if the stream is split).
+  at::Tensor end(const at::Tensor& x);
+  // Returns how often the gradients of one sample are summed: once for each rank of a sequence axis, because
+  // the ranks of that axis are data-parallel and each computes the loss of all positions. A head that
+  // computes the loss of this rank's positions alone multiplies it by this number.
+  int64_t times_counted() const { return times_counted_; }
+
+  // Returns the number of positions of this stream's sequence in the forward pass that this thread runs.
+  // Throws FAILED_PRECONDITION outside of a unit.
+  int64_t length() const { return nn::ForwardContext::current().sequence(sequence_).positions; }
+  // Returns which of `total` positions the residual stream has on this rank.
+  std::vector<Run> own(int64_t total) const {
+    return positions_ ? positions_->of(positions_->ranks().rank(), total) : std::vector<Run>{{0, total}};
+  }
+  // Returns which of `total` positions a region works on on this rank.
+  std::vector<Run> inside(int64_t total) const {
+    return splits_regions() ? own(total) : std::vector<Run>{{0, total}};
+  }
+
+ protected:
+  ResidualStream(std::string sequence, std::optional<Positions> positions, int64_t times_counted)
+      : positions_(std::move(positions)), sequence_(std::move(sequence)), times_counted_(times_counted) {}
+  // Returns false if regions work on all positions of a split stream.
+  virtual bool splits_regions() const { return true; }
+  const std::optional<Positions> positions_;  // empty if every rank has all positions
+
+ private:
+  const std::string sequence_;  // its name in the ForwardContext
+  const int64_t times_counted_;
+};
+
+// The functions below make the residual stream of the sequence that Model::lengths calls `sequence`; `ranks`
+// are the ranks of the tensor axis.
+
+// Returns a stream of which every rank holds all positions.
+std::shared_ptr<ResidualStream> whole_residual_stream(std::string sequence, Communicator ranks);
+
+// Returns a stream that is split, in order, over the ranks of the sequence axis `along`; the tensor ranks
+// hold the same positions. Attention is head_scatter_attention.
+std::shared_ptr<ResidualStream> head_scatter_residual_stream(std::string sequence, Communicator ranks,
+                                                             Communicator along);
+// Returns a stream that is split, in zigzag order, over the ranks of the sequence axis `along`; the tensor
+// ranks hold the same positions. Attention is ring_attention.
+std::shared_ptr<ResidualStream> ring_attention_residual_stream(std::string sequence, Communicator ranks,
+                                                               Communicator along, int inner_ring);
+
+// Returns a stream that is split along the sequence (dimension 1) over the tensor ranks (Korthikanti et al.,
+// Reducing activation recomputation in large transformer models, 2022, section 4.2.2). Entering a region is
+// an all-gather, leaving it a reduce-scatter, and the reverse in backward. The gathered input of a layer is
+// not kept: backward gathers it again for the gradient of the weight, with `overlaps` while it computes the
+// gradient of the input.
+std::shared_ptr<ResidualStream> split_residual_stream(std::string sequence, Communicator ranks,
+                                                      bool overlaps);
+
+// Returns a split_residual_stream that enters and leaves regions in a ring: parts travel from rank to rank
+// while each rank computes with the part that it has.
+std::shared_ptr<ResidualStream> ring_residual_stream(std::string sequence, Communicator ranks);
+
+}  // namespace weft::parallel

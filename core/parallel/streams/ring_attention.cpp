@@ -1,0 +1,345 @@
+#include <ATen/AccumulateType.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <cmath>
+#include <optional>
+
+#include "autograd/first_order.hpp"
+#include "base/text.hpp"
+#include "device/autocast.hpp"
+#include "device/tensors.hpp"
+#include "streams/attention.hpp"
+#include "streams/attention_block.hpp"
+#include "streams/route.hpp"
+#include "streams/stream_attention.hpp"
+#include "weft/nn/forward_context.hpp"
+#include "weft/nn/masks.hpp"
+
+namespace weft::parallel {
+
+namespace {
+
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+
+constexpr uint32_t kKeys = 2, kGradients = 3;  // tags of messages
+
+// What forward and backward of one call share.
+struct Setting {
+  Positions positions;
+  Route route;
+  int64_t total, total_keys;
+  at::Tensor bias;  // (1 or B, 1 or H, 1 or this rank's queries, all keys), or undefined
+  bool learns_bias, causal, fused;
+  int64_t window;  // see nn::AttentionOptions
+  double scale, dropout;
+  uint64_t seed;
+};
+
+// Sends a tensor to one rank and receives one from another. Empty tensors are not sent.
+class Exchange {
+ public:
+  Exchange(const Communicator& ranks, uint32_t tag, const at::Tensor& sent, int to, at::Tensor received,
+           int from)
+      : received_(std::move(received)), work_(ranks.exchange(sent, to, received_, from, tag)) {}
+  // Waits for both and returns the received tensor.
+  at::Tensor wait() {
+    work_.wait();
+    return received_;
+  }
+
+ private:
+  at::Tensor received_;
+  Work work_;
+};
+
+// The queries and keys of one step, as ranges of this rank's and of the other rank's positions.
+struct Ranges {
+  Run queries, keys;
+  bool causal = false;
+};
+
+// Returns the ranges of the step with the keys of `rank`. In zigzag order the first segment of a lower rank
+// precedes all positions of this rank and its second segment follows them; both segments of a higher rank lie
+// between the two segments of this rank. Under a causal mask the ranges leave out the keys that no query may
+// attend to; they are empty if all keys lie before the windows of all queries.
+Ranges ranges_of(const Setting& setting, int rank) {
+  const int own = setting.positions.ranks().rank();
+  const std::vector<Run> mine = setting.positions.of(own, setting.total),
+                         other = setting.positions.of(rank, setting.total_keys);
+  const int64_t queries = setting.positions.count(own, setting.total),
+                keys = setting.positions.count(rank, setting.total_keys);
+  if (!setting.causal) return {{0, queries}, {0, keys}};
+  if (rank == own) return {{0, queries}, {0, keys}, true};
+  const Run &first = rank < own ? mine.front() : mine.back(),
+            &last = rank < own ? other.front() : other.back();
+  if (setting.window > 0 && first.begin - (last.begin + last.count - 1) >= setting.window) return {};
+  if (rank < own) return {{0, queries}, {0, other.front().count}};
+  return {{mine.front().count, mine.back().count}, {0, keys}};
+}
+
+// Returns the rows of `bias` for the queries of a step.
+at::Tensor queries_of(const at::Tensor& bias, const Ranges& at) {
+  return bias.size(-2) == 1 ? bias : bias.narrow(-2, at.queries.begin, at.queries.count);
+}
+
+// Returns `bias` with larger values in place of the lowest ones, so that hide_before_window() has a lower
+// one. A query whose window contains only padding attends to that padding, and not to what lies before the
+// window.
+at::Tensor above_hidden(const at::Tensor& bias) {
+  const at::Tensor padding = nn::additive_mask(at::zeros({1}, at::kBool), bias.scalar_type());
+  return bias.clamp_min(device::value_of<double>(padding) / 2);
+}
+
+// Masks the keys of `block` that lie before the window of a query. The value is finite, because a query may
+// have no key of the block in its window.
+void hide_before_window(const Setting& setting, const Ranges& at, int rank, AttentionBlock& block) {
+  const auto numbers = [&](int of, int64_t total, const Run& range) {
+    return setting.positions.of(of, at::arange(total), 0).narrow(0, range.begin, range.count);
+  };
+  const at::Tensor queries = numbers(setting.positions.ranks().rank(), setting.total, at.queries),
+                   keys = numbers(rank, setting.total_keys, at.keys),
+                   hidden = (queries.unsqueeze(1) - keys).ge(setting.window);
+  if (!device::value_of<bool>(hidden.any())) return;
+  const at::Tensor here = hidden.to(block.q.device()).view({1, 1, queries.numel(), keys.numel()});
+  const at::Tensor window = nn::additive_mask(here.logical_not(), block.q.scalar_type());
+  block.bias = block.bias.defined() ? at::where(here, window, block.bias) : window;
+}
+
+// Returns the block of this rank's queries `q` (B, t, H, D) and the keys and values (2, B, s, G, D) of
+// `rank`.
+AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, const at::Tensor& q,
+                        const at::Tensor& keys_values) {
+  const auto heads_first = [](const at::Tensor& x, const Run& range) {
+    return x.narrow(1, range.begin, range.count).transpose(1, 2);
+  };
+  AttentionBlock block;
+  block.q = heads_first(q, at.queries);
+  block.k = heads_first(keys_values.select(0, 0), at.keys);
+  block.v = heads_first(keys_values.select(0, 1), at.keys);
+  block.causal = at.causal;
+  block.scale = setting.scale;
+  block.fused = setting.fused;
+  block.dropout = setting.dropout;
+  block.seed = setting.seed + 0xD1B54A32D192ED03ull * static_cast<uint64_t>(rank + 1);
+  if (setting.bias.defined()) {
+    block.bias =
+        setting.positions.of(rank, queries_of(setting.bias, at), -1).narrow(-1, at.keys.begin, at.keys.count);
+    block.learns_bias = setting.learns_bias;
+  }
+  if (setting.window > 0) hide_before_window(setting, at, rank, block);
+  return block;
+}
+
+// Adds the gradient of one block's bias to `sum`, the gradient of the whole bias.
+void add_bias_gradient(const Setting& setting, const Ranges& at, int rank, const at::Tensor& gradient,
+                       const at::Tensor& sum) {
+  int64_t begin = 0, left = at.keys.count;  // a range of keys begins with the first segment
+  for (const Run& keys : setting.positions.of(rank, setting.total_keys)) {
+    const int64_t count = std::min(keys.count, left);
+    queries_of(sum, at).narrow(-1, keys.begin, count).add_(gradient.narrow(-1, begin, count));
+    begin += count;
+    left -= count;
+  }
+}
+
+// Calls visit(step, rank, keys and values of that rank) for every rank, this rank first, while the next keys
+// and values are under way.
+template <class Visit>
+void visit_keys(const Setting& setting, const at::Tensor& own, const Visit& visit) {
+  const Route& route = setting.route;
+  at::Tensor here = own;
+  for (int step = 0; step < route.steps(); ++step) {
+    std::optional<Exchange> exchange;
+    if (step + 1 < route.steps()) {
+      at::DimVector shape(own.sizes());
+      shape[2] = setting.positions.count(route.here(step + 1), setting.total_keys);
+      exchange.emplace(setting.positions.ranks(), kKeys, here, route.next(step),
+                       at::empty(shape, own.options()), route.previous(step));
+    }
+    visit(step, route.here(step), here);
+    if (exchange) here = exchange->wait();
+  }
+}
+
+// Returns the result for a range of the queries.
+AttentionPart part_at(const AttentionPart& whole, const Run& queries) {
+  return {whole.out.narrow(2, queries.begin, queries.count),
+          whole.log_sum_exp.narrow(2, queries.begin, queries.count)};
+}
+
+// Computes attention of this rank's queries `q` to all keys. `keys_values` are this rank's.
+AttentionPart forward_of(const Setting& setting, const at::Tensor& q, const at::Tensor& keys_values) {
+  AttentionPart whole;
+  visit_keys(setting, keys_values, [&](int, int rank, const at::Tensor& here) {
+    const Ranges at = ranges_of(setting, rank);
+    if (at.queries.count == 0 || at.keys.count == 0) return;
+    const AttentionPart part = attend(block_of(setting, at, rank, q, here));
+    if (!whole.out.defined()) {
+      whole = {part.out.clone(), part.log_sum_exp.clone()};  // the first step has all queries
+      return;
+    }
+    AttentionPart sum = part_at(whole, at.queries);
+    merge(sum, part);
+  });
+  if (!whole.out.defined()) {  // this rank has no positions
+    const at::Tensor out = at::zeros_like(
+        q.transpose(1, 2), q.options().dtype(at::toAccumulateType(q.scalar_type(), /*is_cuda=*/true)));
+    whole = {out, out.sum(-1)};
+  }
+  return whole;
+}
+
+struct Gradients {
+  at::Tensor dq, dk, dv, dbias;  // in the shapes of q, k, v and the bias
+};
+
+// Computes the gradients. Those of keys and values travel one step behind the keys and values and end at the
+// rank that owns them.
+Gradients backward_of(const Setting& setting, const at::Tensor& q, const at::Tensor& keys_values,
+                      const AttentionPart& whole, const at::Tensor& gradient) {
+  const Route& route = setting.route;
+  const at::ScalarType exact = whole.log_sum_exp.scalar_type();
+  const at::Tensor dq = at::zeros(q.sizes(), q.options().dtype(exact)), up = gradient.transpose(1, 2);
+  const at::Tensor dbias = setting.learns_bias
+                               ? at::zeros(setting.bias.sizes(), setting.bias.options().dtype(exact))
+                               : at::Tensor();
+  std::optional<Exchange> travelling;
+  visit_keys(setting, keys_values, [&](int step, int rank, const at::Tensor& here) {
+    const Ranges at = ranges_of(setting, rank);
+    AttentionGradients own;
+    if (at.queries.count > 0 && at.keys.count > 0)
+      own = attend_backward(block_of(setting, at, rank, q, here), part_at(whole, at.queries),
+                            up.narrow(2, at.queries.begin, at.queries.count));
+    const at::Tensor sum =
+        travelling ? travelling->wait() : at::zeros(here.sizes(), here.options().dtype(exact));
+    if (own.dq.defined()) {
+      dq.narrow(1, at.queries.begin, at.queries.count).add_(own.dq.transpose(1, 2));
+      sum.select(0, 0).narrow(1, at.keys.begin, at.keys.count).add_(own.dk.transpose(1, 2));
+      sum.select(0, 1).narrow(1, at.keys.begin, at.keys.count).add_(own.dv.transpose(1, 2));
+      if (own.dbias.defined()) add_bias_gradient(setting, at, rank, own.dbias, dbias);
+    }
+    const bool last = step + 1 == route.steps();
+    at::DimVector shape(here.sizes());
+    shape[2] = setting.positions.count(last ? setting.positions.ranks().rank() : route.here(step + 1),
+                                       setting.total_keys);
+    travelling.emplace(setting.positions.ranks(), kGradients, sum, last ? rank : route.next(step),
+                       at::empty(shape, sum.options()), last ? route.own(step) : route.previous(step));
+  });
+  const at::Tensor sum = travelling->wait();
+  const auto as_given = [&](const at::Tensor& x) { return x.to(q.scalar_type()); };
+  return {as_given(dq), as_given(sum.select(0, 0)), as_given(sum.select(0, 1)),
+          dbias.defined() ? dbias.to(setting.bias.scalar_type()) : dbias};
+}
+
+class RingNode final : public torch::autograd::Node {
+ public:
+  RingNode(Setting setting, const at::Tensor& q, const at::Tensor& keys_values, const AttentionPart& whole)
+      : setting_(std::move(setting)),
+        saved_{SavedVariable(q, false), SavedVariable(keys_values, false), SavedVariable(whole.out, false),
+               SavedVariable(whole.log_sum_exp, false)} {}
+  variable_list apply(variable_list&& gradients) override {
+    if (!gradients[0].defined()) return {{}, {}, {}, {}};
+    require_first_order("attention");
+    const at::Tensor q = saved_[0].unpack();
+    const AttentionPart whole = {saved_[2].unpack(), saved_[3].unpack()};
+    Gradients result = backward_of(setting_, q, saved_[1].unpack(), whole, gradients[0].view(q.sizes()));
+    return {result.dq, result.dk, result.dv, result.dbias};
+  }
+  void release_variables() override {
+    for (SavedVariable& saved : saved_) saved.reset_data();
+  }
+  std::string name() const override { return "RingAttention"; }
+
+ private:
+  const Setting setting_;
+  SavedVariable saved_[4];
+};
+
+class RingAttention final : public StreamAttention {
+ public:
+  RingAttention(std::shared_ptr<ResidualStream> stream, std::shared_ptr<ResidualStream> source, int inner)
+      : StreamAttention(std::move(stream), std::move(source)),
+        route_(this->stream().positions().ranks().rank(), this->stream().positions().ranks().size(), inner) {}
+
+  at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
+                     const nn::AttentionOptions& options) const override {
+    // Cast the inputs as autocast would, then disable it: forward and backward choose their precision
+    // themselves.
+    if (const std::optional<at::ScalarType> cast = device::autocast_dtype()) {
+      const device::NoAutocast no_autocast;
+      const at::ScalarType dtype = q.scalar_type() == at::kDouble ? at::kDouble : *cast;
+      return forward(q.to(dtype), k.to(dtype), v.to(dtype), mask, options);
+    }
+    if (options.upcast && at::isReducedFloatingType(q.scalar_type())) {
+      nn::AttentionOptions same = options;
+      same.upcast = false;
+      return forward(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), mask, same).to(v.scalar_type());
+    }
+    const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
+    if (options.window < 0)
+      fail(WEFT_INVALID_ARGUMENT, "attention: the window is {}, must not be negative", options.window);
+    at::Tensor bias = bias_of(mask, q);
+    if (options.window > 0 && (!options.causal || (bias.defined() && bias.requires_grad())))
+      fail(WEFT_UNIMPLEMENTED,
+           "attention: sequence_parallelism_mode ring_attn supports windows in causal attention without a "
+           "learned bias only; choose all_to_all");
+    if (options.window > 0 && bias.defined()) bias = above_hidden(bias);
+    const Setting setting = {stream().positions(),
+                             route_,
+                             stream().length(),
+                             source().length(),
+                             bias.defined() ? bias.detach() : bias,
+                             bias.defined() && bias.requires_grad() && at::GradMode::is_enabled(),
+                             options.causal || options.mask_is_causal,
+                             options.fused,
+                             options.window,
+                             scale,
+                             options.dropout,
+                             options.dropout > 0 ? nn::drawn_seed(options.random_stream) : 0};
+    at::Tensor keys_values, result;
+    AttentionPart whole;
+    {
+      const at::NoGradGuard no_graph;
+      keys_values = at::stack({k, v});
+      whole = forward_of(setting, q, keys_values);
+      result = whole.out.transpose(1, 2).to(q.scalar_type()).flatten(2).detach();
+    }
+    if (!torch::autograd::compute_requires_grad(q, k, v, bias)) return result;
+    const std::shared_ptr<RingNode> node(new RingNode(setting, q, keys_values, whole),
+                                         torch::autograd::deleteNode);
+    node->set_next_edges(torch::autograd::collect_next_edges(q, k, v, bias));
+    torch::autograd::set_history(result, node);
+    return result;
+  }
+
+ private:
+  // Returns `mask` as an additive bias, with the rows of this rank's queries if it has a row for each query.
+  at::Tensor bias_of(const at::Tensor& mask, const at::Tensor& q) const {
+    if (!mask.defined()) return mask;
+    const bool of_all = mask.size(-2) > 1 && mask.size(-2) != q.size(1);
+    const at::Tensor own = of_all ? stream().positions().own(mask, -2) : mask;
+    return own.scalar_type() == at::kBool ? nn::additive_mask(own, q.scalar_type()) : own;
+  }
+
+  const Route route_;
+};
+
+}  // namespace
+
+std::shared_ptr<nn::AttentionOperation> ring_attention(std::shared_ptr<ResidualStream> stream,
+                                                       std::shared_ptr<ResidualStream> source,
+                                                       int inner_ring) {
+  return std::make_shared<RingAttention>(std::move(stream), std::move(source), inner_ring);
+}
+
+}  // namespace weft::parallel

@@ -1,0 +1,164 @@
+#include "training/services.hpp"
+
+#include <limits>
+
+#include "base/error_sink.hpp"
+#include "device/tensors.hpp"
+#include "memory/services.hpp"
+#include "training/publish.hpp"
+#include "weft/torch/dtypes.hpp"
+
+namespace weft {
+
+namespace {
+
+const at::Tensor& tensor_of(const weft_at_tensor* handle) {
+  return *reinterpret_cast<const at::Tensor*>(handle);
+}
+const weft_at_tensor* handle_of(const at::Tensor& tensor) {
+  return reinterpret_cast<const weft_at_tensor*>(&tensor);
+}
+
+}  // namespace
+
+struct Services {
+  // Returns the units on this rank that use a parameter of this rank.
+  static std::vector<weft_unit*> users_of(const weft_param& param) {
+    std::vector<weft_unit*> users;
+    for (const uint32_t unit : param.units)
+      if (weft_unit* user = param.bindings->units()[unit].get(); user->here) users.push_back(user);
+    return users;
+  }
+
+  static weft_status param_info(weft_param* param, weft_param_info* out, weft_error* error) {
+    return guarded(error, [&] {
+      if (out->struct_size < sizeof(weft_param_info))
+        throw Error(WEFT_INVALID_ARGUMENT, "weft_param_info of " + std::to_string(out->struct_size) +
+                                               " bytes is smaller than the host's " +
+                                               std::to_string(sizeof(weft_param_info)));
+      out->name = borrow(param->name);
+      out->index = param->place;
+      out->frozen = param->frozen;
+      const std::vector<weft_unit*> users = users_of(*param);
+      out->first_unit = users.front()->place;
+      out->num_units = static_cast<uint32_t>(users.size());
+      out->partition_axes = param->partition_axes;
+      out->gradient_axes = param->gradient_axes;
+      out->working_dtype = dtype_code(param->tensor.scalar_type());
+      out->master_dtype = dtype_code(param->master_dtype());
+      out->ndim = static_cast<uint32_t>(param->shape.size());
+      out->across_stages = param->across_stages;
+      std::copy(param->shape.begin(), param->shape.end(), out->shape);
+      std::copy(param->local.begin(), param->local.end(), out->local);
+      out->count = param->count();
+    });
+  }
+
+  static weft_status param_read(weft_param* param, int64_t begin, int64_t count,
+                                const weft_at_tensor* destination, weft_error* error) {
+    return guarded(error, [&] {
+      const at::Tensor& to = tensor_of(destination);
+      if (begin < 0 || count < 0 || begin > param->count() || count > param->count() - begin ||
+          to.numel() != count || !to.is_contiguous())
+        throw Error(WEFT_OUT_OF_RANGE,
+                    "read of " + std::to_string(count) + " elements from " + std::to_string(begin) +
+                        " on of " + param->name + " (" + std::to_string(param->count()) + " elements) into " +
+                        std::to_string(to.numel()) + " elements: must fit and be contiguous");
+      if (count == 0) return;
+      param->bindings->read(*param, begin, count, to);
+    });
+  }
+
+  static weft_status param_bind(weft_param* param, const weft_at_tensor* storage, weft_error* error) {
+    return guarded(error, [&] { param->bindings->bind(*param, tensor_of(storage)); });
+  }
+
+  static const weft_model_services* model() {
+    static const weft_model_services table = [] {
+      weft_model_services t{};
+      t.struct_size = sizeof(t);
+      t.unit_count = [](weft_training* training) {
+        return static_cast<uint32_t>(training->own_units().size());
+      };
+      t.unit = [](weft_training* training, uint32_t index) {
+        return index < training->own_units().size() ? training->own_units()[index] : nullptr;
+      };
+      t.unit_index = [](weft_unit* unit) { return unit->place; };
+      t.unit_name = [](weft_unit* unit) { return borrow(unit->unit->name()); };
+      t.unit_params = [](weft_unit* unit, weft_param** out, uint32_t capacity) {
+        for (uint32_t i = 0; i < capacity && i < unit->params.size(); ++i) out[i] = unit->params[i];
+        return static_cast<uint32_t>(unit->params.size());
+      };
+      t.param_count = [](weft_training* training) {
+        return static_cast<uint32_t>(training->own_params().size());
+      };
+      t.param = [](weft_training* training, uint32_t index) {
+        return index < training->own_params().size() ? training->own_params()[index] : nullptr;
+      };
+      t.param_info = &param_info;
+      t.param_used_by = [](weft_param* param, weft_unit* unit) -> uint32_t {
+        return std::find(param->units.begin(), param->units.end(), unit->index) != param->units.end();
+      };
+      t.param_read = &param_read;
+      t.param_bind = &param_bind;
+      t.param_tensor = [](weft_param* param) { return handle_of(param->tensor); };
+      t.buffer_count = [](weft_training* training) {
+        return static_cast<uint32_t>(training->buffers().size());
+      };
+      t.buffer_name = [](weft_training* training, uint32_t index) {
+        return index < training->buffers().size() ? borrow(training->buffers()[index].first)
+                                                  : weft_str{nullptr, 0};
+      };
+      t.buffer_tensor = [](weft_training* training, uint32_t index) {
+        return index < training->buffers().size() ? handle_of(training->buffers()[index].second) : nullptr;
+      };
+      return t;
+    }();
+    return &table;
+  }
+
+  static const weft_memory_services* memory() {
+    static const weft_memory_services table = {
+        sizeof(weft_memory_services), [](const weft_at_tensor* handle, int64_t elements, weft_error* error) {
+          return guarded(error, [&] {
+            const at::Tensor& tensor = tensor_of(handle);
+            if (elements < 0 ||
+                elements > std::numeric_limits<int64_t>::max() / static_cast<int64_t>(tensor.element_size()))
+              throw Error(WEFT_INVALID_ARGUMENT,
+                          "a storage cannot have " + std::to_string(elements) + " elements");
+            device::resize_storage(tensor, elements * static_cast<int64_t>(tensor.element_size()));
+          });
+        }};
+    return &table;
+  }
+
+  static const weft_publish_services* publish() {
+    static const weft_publish_services table = {
+        sizeof(weft_publish_services), [](weft_shard_sink* sink, const weft_shard* shard, weft_error* error) {
+          return guarded(error, [&] {
+            if (shard->value == nullptr)
+              throw Error(WEFT_INVALID_ARGUMENT, "a published range has no values");
+            const auto given = [](const weft_at_tensor* tensor) {
+              return tensor != nullptr ? tensor_of(tensor) : at::Tensor();
+            };
+            const bool has_working = WEFT_HAS_FIELD(shard, weft_shard, working);
+            add_shard(*sink, *shard, tensor_of(shard->value), given(shard->gradient),
+                      has_working ? given(shard->working) : at::Tensor());
+          });
+        }};
+    return &table;
+  }
+};
+
+const void* training_services(weft_str id) {
+  const std::string_view name(id.data, id.size);
+  if (name == WEFT_MODEL_SERVICES) return Services::model();
+  if (name == WEFT_COMM_SERVICES) return comm_services();
+  if (name == WEFT_MEMORY_SERVICES) return Services::memory();
+  if (name == WEFT_POOL_SERVICES) return pool_services();
+  if (name == WEFT_STEP_SERVICES) return step_services();
+  if (name == WEFT_PUBLISH_SERVICES) return Services::publish();
+  return nullptr;
+}
+
+}  // namespace weft

@@ -1,0 +1,80 @@
+// A strategy of this rank: the table of its library, the handle that it created, and whether a step has
+// failed.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error_sink.hpp"
+#include "weft/strategy.h"
+
+namespace weft {
+
+class Strategy {
+ public:
+  // Creates the strategy. `api` lives as long as the process. Throws the error that `create` returns.
+  Strategy(const weft_strategy_api* api, std::string name, const weft_strategy_arguments& arguments);
+  ~Strategy() { api_->destroy(handle_); }
+  Strategy(const Strategy&) = delete;
+
+  const weft_strategy_api& api() const { return *api_; }
+  const std::string& name() const { return name_; }
+  weft_strategy* handle() const { return handle_; }
+
+  // Calls a function of the table and throws the error that it returns. Does nothing if the slot is null,
+  // because the strategy does not subscribe to it.
+  template <class Slot, class... Arguments>
+  void call(Slot slot, Arguments... arguments) {
+    if (slot == nullptr) return;
+    disturbed_ = true;
+    ErrorSink error;
+    error.check(slot(handle_, arguments..., error), name_);
+  }
+
+  // Calls of hooks that were put off, in order.
+  using KeptHooks = std::vector<std::function<void()>>;
+  // Calls a backward hook, or puts the call off while keep_hooks() is in effect.
+  template <class Slot, class Argument>
+  void hook(Slot slot, Argument* argument) {
+    if (slot == nullptr) return;
+    if (kept_ == nullptr) return call(slot, argument);
+    kept_->push_back([this, slot, argument] { call(slot, argument); });
+  }
+  // Puts off the calls of backward hooks to `kept`, until it is called with null. While a CUDA graph is
+  // captured no kernel runs, so there are no gradients yet that a strategy could reduce.
+  void keep_hooks(KeptHooks* kept) { kept_ = kept; }
+  bool keeps_hooks() const { return kept_ != nullptr; }
+
+  // Runs `body`. If it throws after a hook was called or a collective was begun, the strategy cannot be used
+  // any more, and later calls throw FAILED_PRECONDITION. A failure before that, as of a batch that is
+  // refused, does no harm.
+  template <class Body>
+  auto guarded(const Body& body) {
+    check_alive();
+    disturbed_ = false;
+    try {
+      return body();
+    } catch (...) {
+      if (disturbed_) failure_ = text_of_current_exception();
+      throw;
+    }
+  }
+  // Marks, inside `guarded`, that a failure from here on ends the training.
+  void disturb() { disturbed_ = true; }
+  // Ends the training: every later call throws FAILED_PRECONDITION with this text.
+  void end(std::string failure) { failure_ = std::move(failure); }
+  void check_alive() const;
+
+ private:
+  const weft_strategy_api* api_;
+  std::string name_;
+  weft_strategy* handle_ = nullptr;
+  KeptHooks* kept_ = nullptr;
+  bool disturbed_ = false;  // a hook was called or a collective begun since `guarded` began
+  std::string failure_;     // text of the first failure; empty if there was none
+};
+
+}  // namespace weft

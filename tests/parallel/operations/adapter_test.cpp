@@ -1,0 +1,118 @@
+// A low-rank adapter of the library samples/adapter, under every kind of parallelism.
+#include "parallel/operations/libraries.hpp"
+#include "support/expect_error.hpp"
+
+namespace weft::test {
+
+namespace {
+
+bool is_factor(const std::string& name) {
+  return name.find(".lora_") != std::string::npos;
+}
+
+// Returns the gradients of the second step. The second factor starts at zero, so the first one has no
+// gradient before.
+Tensors gradients_of_second_step(const World& world, const JobOptions& options, const Trial& trial) {
+  Job job = boost(world, trial.model(options), options);
+  job.train_step(own_part(trial.batch(0), job));
+  job.accumulate_gradients(own_part(trial.batch(1), job));
+  return published_gradients(job);
+}
+
+void expect_second_step_of_one_rank(const JobOptions& options, const Trial& trial, int ranks) {
+  const Tensors expected = gradients_of_second_step(one_rank(), {.precision = options.precision}, trial);
+  int64_t factors = 0;
+  for (const auto& [name, gradient] : expected) {
+    EXPECT_EQ(gradient.count_nonzero().item<int64_t>() > 0, is_factor(name)) << name;
+    factors += is_factor(name);
+  }
+  EXPECT_GT(factors, 0);
+  on_ranks({ranks}, [&](World& world) {
+    SCOPED_TRACE(options.strategy + " " + options.options);
+    const Tensors found = gradients_of_second_step(world, options, trial);
+    for (const auto& [name, gradient] : expected)
+      EXPECT_TRUE(is_near(found.at(name), gradient, trial.tolerance)) << name;
+    world.communicator().barrier();
+  });
+}
+
+JobOptions under(const std::string& strategy, const std::string& options) {
+  return {.strategy = strategy, .options = options, .precision = "fp64"};
+}
+
+TEST(Adapter, HasTheGradientsOfOneRankOnTensorAndDataAxes) {
+  const Trial trial = adapted(gpt2_trial("GPT2LMHeadModel", "fp64"), kGpt2Layers);
+  expect_second_step_of_one_rank(under("hybrid_parallel", R"({"tp_size": 2})"), trial, 2);
+  expect_second_step_of_one_rank(under("hybrid_parallel", R"({"tp_size": 2, "zero_stage": 1})"), trial, 4);
+  expect_second_step_of_one_rank(under("torch_ddp", "{}"), trial, 2);
+  expect_second_step_of_one_rank(under("gemini", "{}"), trial, 2);
+}
+
+// Covers heads of keys that several ranks hold, and the head of a language model.
+TEST(Adapter, HasTheGradientsOfOneRankInGroupedHeadsAndVocabularies) {
+  const Trial trial = adapted(llama_trial({"LlamaForCausalLM", 2, false}, "fp64"),
+                              "layers.*.self_attn.*_proj, layers.*.mlp.*_proj, lm_head");
+  expect_second_step_of_one_rank(under("hybrid_parallel", R"({"tp_size": 2})"), trial, 2);
+  expect_second_step_of_one_rank(under("hybrid_parallel", R"({"tp_size": 4})"), trial, 4);
+}
+
+TEST(Adapter, HasTheGradientsOfOneRankWithSplitSequences) {
+  const Trial trial = adapted(gpt2_trial("GPT2LMHeadModel", "fp64"), kGpt2Layers);
+  const auto split = [](const std::string& mode) {
+    return under("hybrid_parallel",
+                 R"({"tp_size": 2, "enable_sequence_parallelism": true, "sequence_parallelism_mode": ")" +
+                     mode + R"(", "sp_size": 2})");
+  };
+  expect_second_step_of_one_rank(split("all_to_all"), trial, 4);
+  expect_second_step_of_one_rank(split("ring_attn"), trial, 4);
+}
+
+WEFT_RANKS_TEST(Adapter, IsRefusedWhereTensorParallelRanksSplitSequences, 2) {
+  for (const char* mode : {"split_gather", "ring"}) {
+    const JobOptions options = under(
+        "hybrid_parallel",
+        std::string(R"({"tp_size": 2, "enable_sequence_parallelism": true, "sequence_parallelism_mode": ")") +
+            mode + "\"}");
+    const Trial trial = adapted(gpt2_trial("GPT2LMHeadModel", "fp64"), kGpt2Layers);
+    EXPECT_ERROR(boost(world, trial.model(options), options), WEFT_INVALID_ARGUMENT, "low-rank adapter",
+                 "all_to_all or ring_attn");
+  }
+}
+
+WEFT_RANKS_TEST(Adapter, IsRefusedWhereRanksHaveAnother, 2) {
+  const JobOptions options = under("torch_ddp", "{}");
+  const auto boosted = [&](int64_t alpha) {
+    Model model = tiny_gpt2("fp64");
+    model.adapt(R"({"operation": "sample.low_rank/1", "on": "h.*.attn.c_attn", "rank": 2, "alpha": )" +
+                std::to_string(alpha) + "}");
+    return boost(world, model, options);
+  };
+  EXPECT_ERROR(boosted(4 + world.rank()), WEFT_FAILED_PRECONDITION, "adapter attributes alpha",
+               "rank 0 has 4", "rank 1 has 5");
+  boosted(4);
+}
+
+TEST(Adapter, RefusesWhatItCannotBeAddedTo) {
+  const auto adapt = [](const std::string& adapter) { tiny_gpt2().adapt(adapter); };
+  EXPECT_ERROR(adapt("/none.json"), WEFT_NOT_FOUND, "/none.json");
+  EXPECT_ERROR(adapt(" "), WEFT_NOT_FOUND, "adapter \" \" is neither a JSON object nor a file");
+  EXPECT_ERROR(adapt(R"({"on": "h.*"})"), WEFT_INVALID_ARGUMENT, "has no text \"operation\"");
+  EXPECT_ERROR(adapt(R"({"operation": "sample.low_rang/1", "on": "h.*"})"), WEFT_NOT_FOUND,
+               "no operation is called \"sample.low_rang/1\"");
+  EXPECT_ERROR(adapt(R"({"operation": "weft.dropout/1", "on": "drop"})"), WEFT_INVALID_ARGUMENT,
+               "weft.dropout/1 adds no parameters");
+  EXPECT_ERROR(adapt(R"({"operation": "sample.low_rank/1", "on": "h.*.attn.c_attn", "rang": 3})"),
+               WEFT_INVALID_ARGUMENT, "attribute \"rang\"", "did you mean \"rank\"?");
+  EXPECT_ERROR(adapt(low_rank("h.*.attn.c_attn", 0)), WEFT_INVALID_ARGUMENT, "must be at least 1");
+  EXPECT_ERROR(adapt(low_rank("h.*.ln_1")), WEFT_INVALID_ARGUMENT, "is of kind LayerNorm");
+  EXPECT_ERROR(adapt(low_rank("h.*.attn.c_atn")), WEFT_INVALID_ARGUMENT, "matches no module",
+               "h.{0..1}.attn.c_attn");
+  Model model = tiny_gpt2();
+  model.adapt(low_rank(kGpt2Layers));
+  EXPECT_ERROR(model.adapt(low_rank(kGpt2Layers)), WEFT_FAILED_PRECONDITION, "adapted already");
+  EXPECT_EQ(model.parameters().names.size(), 16u);
+}
+
+}  // namespace
+
+}  // namespace weft::test
