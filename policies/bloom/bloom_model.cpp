@@ -113,13 +113,9 @@ at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& padding) con
 using HeadSetting = nn::HeadSetting<BloomConfig>;
 
 std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
-  const BloomConfig& config = setting.config;
-  nn::LanguageHead::Options options = {config.hidden_size, config.vocab_size, setting.dtype};
-  if (config.tie_word_embeddings) {
-    options.tied = &setting.embedding;
-    options.tied_name = "transformer.word_embeddings.weight";
-  }
-  return std::make_unique<nn::LanguageHead>(setting.model, options);
+  return std::make_unique<nn::LanguageHead>(
+      setting.model,
+      nn::language_options(setting, setting.config.hidden_size, "transformer.word_embeddings.weight"));
 }
 std::unique_ptr<nn::Head> sequence_classifier(const HeadSetting& setting) {
   const BloomConfig& config = setting.config;

@@ -111,12 +111,7 @@ at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& mask) const 
 using HeadSetting = nn::HeadSetting<Gpt2Config>;
 
 nn::LanguageHead::Options language_options(const HeadSetting& setting) {
-  nn::LanguageHead::Options options = {setting.config.n_embd, setting.config.vocab_size, setting.dtype};
-  if (setting.config.tie_word_embeddings) {
-    options.tied = &setting.embedding;
-    options.tied_name = "transformer.wte.weight";
-  }
-  return options;
+  return nn::language_options(setting, setting.config.n_embd, "transformer.wte.weight");
 }
 
 std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {

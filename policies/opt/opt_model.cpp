@@ -115,13 +115,9 @@ at::Tensor positions_of(const at::Tensor& ids, const at::Tensor& mask) {
 using HeadSetting = nn::HeadSetting<OptConfig>;
 
 std::unique_ptr<nn::Head> language_head(const HeadSetting& setting) {
-  const OptConfig& config = setting.config;
-  nn::LanguageHead::Options options = {config.word_embed_proj_dim, config.vocab_size, setting.dtype};
-  if (config.tie_word_embeddings) {
-    options.tied = &setting.embedding;
-    options.tied_name = "model.decoder.embed_tokens.weight";
-  }
-  return std::make_unique<nn::LanguageHead>(setting.model, options);
+  return std::make_unique<nn::LanguageHead>(
+      setting.model,
+      nn::language_options(setting, setting.config.word_embed_proj_dim, "model.decoder.embed_tokens.weight"));
 }
 std::unique_ptr<nn::Head> sequence_classifier(const HeadSetting& setting) {
   const OptConfig& config = setting.config;

@@ -8,15 +8,13 @@
 #include "base/text.hpp"
 #include "device/tensors.hpp"
 #include "models/answer_metrics.hpp"
+#include "models/row_label_head.hpp"
 #include "weft/nn/layers.hpp"
-#include "weft/nn/row_labels.hpp"
 #include "weft/nn/token_fields.hpp"
 
 namespace weft::nn {
 
 namespace {
-
-constexpr const char* kLogits = "logits";
 
 // Classifies each sequence by its last token.
 class SequenceClassifier final : public Head {
@@ -73,7 +71,7 @@ class SequenceClassifier final : public Head {
   std::shared_ptr<Linear> score_;
 };
 
-class TokenClassifier final : public Head {
+class TokenClassifier final : public RowLabelHead {
  public:
   TokenClassifier(torch::nn::Module& model, int64_t channels, const Labels& labels, double dropout,
                   at::ScalarType dtype, const std::string& name, bool bias)
@@ -83,7 +81,6 @@ class TokenClassifier final : public Head {
     classifier_ = model.register_module(name, std::make_shared<Linear>(channels, num_labels_, bias, dtype));
   }
 
-  std::vector<std::string> fields() const override { return {kLabels}; }
   void prepare(const BatchFields& batch, at::IntArrayRef positions, State&) const override {
     if (!batch.has(kLabels)) return;
     batch.require_shape(kLabels, {positions.vec()});
@@ -92,18 +89,6 @@ class TokenClassifier final : public Head {
   std::vector<torch::nn::Module*> modules() const override { return {dropout_.get(), classifier_.get()}; }
   void forward(const Finish& finish, State& state) const override {
     state.set(kLogits, (*classifier_)((*dropout_)(finish(take(state, kHidden)))));
-  }
-  std::vector<LossTerm> loss(const State& outputs, const Batch& batch) const override {
-    if (!batch.has(kLabels)) return {};
-    return {{"loss", 1, RowLabels{batch.at(kLabels)}.cross_entropy(outputs.at(kLogits))}};
-  }
-  std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
-    if (!batch.has(kLabels)) return {};
-    return {{"loss", RowLabels{batch.at(kLabels)}.count()}};
-  }
-  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
-    if (!batch.has(kLabels)) return {};
-    return {RowLabels{batch.at(kLabels)}.accuracy(outputs.at(kLogits))};
   }
 
  private:

@@ -3,7 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/text.hpp"
-#include "weft/nn/row_labels.hpp"
+#include "models/row_label_head.hpp"
 #include "weft/nn/token_fields.hpp"
 
 namespace weft::nn {
@@ -18,8 +18,6 @@ at::Tensor Pooler::operator()(const at::Tensor& x) const {
 }
 
 namespace {
-
-constexpr const char* kLogits = "logits";
 
 class PooledBaseHead final : public Head {
  public:
@@ -85,11 +83,10 @@ class PooledClassifier final : public Head {
   const PooledLinear linear_;
 };
 
-class ChoiceClassifier final : public Head {
+class ChoiceClassifier final : public RowLabelHead {
  public:
   explicit ChoiceClassifier(PooledLinear linear) : linear_(std::move(linear)) {}
 
-  std::vector<std::string> fields() const override { return {kLabels}; }
   bool has_choices() const override { return true; }
   void prepare(const BatchFields& batch, at::IntArrayRef positions, State& state) const override {
     if (positions.size() != 3)
@@ -104,18 +101,6 @@ class ChoiceClassifier final : public Head {
   void forward(const Finish& finish, State& state) const override {
     const at::Tensor choices = take(state, kChoices);
     state.set(kLogits, linear_(finish, state).view(choices.sizes()));
-  }
-  std::vector<LossTerm> loss(const State& outputs, const Batch& batch) const override {
-    if (!batch.has(kLabels)) return {};
-    return {{"loss", 1, RowLabels{batch.at(kLabels)}.cross_entropy(outputs.at(kLogits))}};
-  }
-  std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef) const override {
-    if (!batch.has(kLabels)) return {};
-    return {{"loss", RowLabels{batch.at(kLabels)}.count()}};
-  }
-  std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
-    if (!batch.has(kLabels)) return {};
-    return {RowLabels{batch.at(kLabels)}.accuracy(outputs.at(kLogits))};
   }
 
  private:

@@ -139,13 +139,8 @@ at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& positions, c
 using DecoderSetting = HeadSetting<RotaryDecoderConfig>;
 
 std::unique_ptr<Head> language_head(const DecoderSetting& setting) {
-  const RotaryDecoderConfig& config = setting.config;
-  LanguageHead::Options options = {config.hidden_size, config.vocab_size, setting.dtype};
-  if (config.tie_word_embeddings) {
-    options.tied = &setting.embedding;
-    options.tied_name = "model.embed_tokens.weight";
-  }
-  return std::make_unique<LanguageHead>(setting.model, options);
+  return std::make_unique<LanguageHead>(
+      setting.model, language_options(setting, setting.config.hidden_size, "model.embed_tokens.weight"));
 }
 std::unique_ptr<Head> sequence_classifier(const DecoderSetting& setting) {
   const RotaryDecoderConfig& config = setting.config;

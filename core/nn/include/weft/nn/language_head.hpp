@@ -75,6 +75,18 @@ class LanguageHead : public Head {
   std::shared_ptr<Linear> layer_;
 };
 
+// Returns the options of the language model of a family of token models, whose `setting` is a HeadSetting
+// (architecture.hpp). The layer shares the token embedding's weight, `embedding` in the model, if the
+// configuration ties them.
+template <class Setting>
+LanguageHead::Options language_options(const Setting& setting, int64_t channels, const char* embedding) {
+  LanguageHead::Options options = {channels, setting.config.vocab_size, setting.dtype};
+  if (!setting.config.tie_word_embeddings) return options;
+  options.tied = &setting.embedding;
+  options.tied_name = embedding;
+  return options;
+}
+
 // Returns the labels (..., T) moved one position to the left; the last label is kIgnored.
 at::Tensor next_tokens(const at::Tensor& labels);
 
