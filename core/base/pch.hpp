@@ -1,4 +1,5 @@
-// What is precompiled for everything: the headers that take longest to read. Sources still include what they use.
+// What is precompiled for everything: the headers that take longest to read. Sources still include what they
+// use.
 #pragma once
 
 #include <fmt/format.h>

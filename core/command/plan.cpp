@@ -181,6 +181,17 @@ int64_t sequence_length(const json& arguments, const Model& model, const nn::Tok
                      : count_of(arguments, "sequence_length", "--sequence-length");
 }
 
+void print_estimates(const std::vector<Row>& rows, const std::string& what, double memory, bool of_one) {
+  std::printf("%s", what.c_str());
+  print_table(rows, memory);
+  if (!of_one) return;
+  const Row& row = rows.front();
+  if (row.stages == 1)
+    print_layers(row);
+  else if (row.estimate)
+    print_stages(row);
+}
+
 }  // namespace
 
 int plan(const json& arguments) {
@@ -234,19 +245,12 @@ int plan(const json& arguments) {
     std::printf("%s\n", all.dump().c_str());
     return 0;
   }
-  std::printf(
-      "%s",
+  print_estimates(
+      rows,
       fmt::format("{}, {} elements, {}, Adam; one of {} ranks, {} samples{} a rank, no dropout\n",
                   model.architecture(), model.num_elements(), precision, world_size, micro_batch.batch_size,
-                  tokens ? fmt::format(" of {} tokens", micro_batch.sequence_length) : "")
-          .c_str());
-  print_table(rows, memory);
-  if (!given(arguments, "strategy")) return 0;
-  const Row& row = rows.front();
-  if (row.stages == 1)
-    print_layers(row);
-  else if (row.estimate)
-    print_stages(row);
+                  tokens ? fmt::format(" of {} tokens", micro_batch.sequence_length) : ""),
+      memory, given(arguments, "strategy"));
   return 0;
 }
 

@@ -1,4 +1,5 @@
-// The functions of weft/booster.h, weft/generation.h and weft/tensor.h. They load the engine and forward to it.
+// The functions of weft/booster.h, weft/generation.h and weft/tensor.h. They load the engine and forward to
+// it.
 #include <type_traits>
 
 #include "host/application_functions.h"

@@ -16,7 +16,8 @@ constexpr size_t kLargestManifest = 1 << 20;
 
 struct LibraryEntry {
   std::string file;  // a file name without folders, beside plugin.json
-  std::string kind;  // "strategy", "shard_policy", "model", "checkpoint_io", "operation", "device", "tokenizer"
+  std::string
+      kind;  // "strategy", "shard_policy", "model", "checkpoint_io", "operation", "device", "tokenizer"
   uint32_t tier = 0;
   std::vector<std::string> provides;
   std::string torch_tag;  // empty in tier c

@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "tokenizer/charsmap.hpp"
+#include "tokenizer/sentence_piece_file.hpp"
 #include "tokenizer/utf8.hpp"
 
 namespace weft::tokenizer {
@@ -17,130 +18,19 @@ namespace weft::tokenizer {
 namespace {
 
 using nlohmann::json;
+using Piece = SentencePieceFile::Piece;
 
 constexpr std::string_view kSpace = "\u2581";
 
-// The fields of a message of protocol buffers, one after the other.
-class Fields {
- public:
-  Fields(std::string_view bytes, const std::string& path) : rest_(bytes), path_(path) {}
-
-  bool next() {
-    if (rest_.empty()) return false;
-    const uint64_t key = varint();
-    number_ = key >> 3;
-    bytes_ = {};
-    switch (key & 7) {
-      case 0:
-        value_ = varint();
-        break;
-      case 1:
-        bytes_ = take(8);
-        break;
-      case 2:
-        bytes_ = take(varint());
-        break;
-      case 5:
-        bytes_ = take(4);
-        break;
-      default:
-        damaged();
-    }
-    return true;
-  }
-  uint64_t number() const { return number_; }
-  uint64_t value() const { return value_; }          // of a number
-  bool flag() const { return value_ != 0; }          // of a boolean
-  std::string_view bytes() const { return bytes_; }  // of a text or a message
-  float real() const {
-    float value = 0;
-    if (bytes_.size() != sizeof value) damaged();
-    std::memcpy(&value, bytes_.data(), sizeof value);
-    return value;
-  }
-  std::string text() const {
-    if (!is_utf8(bytes_)) damaged();
-    return std::string(bytes_);
-  }
-
- private:
-  uint64_t varint() {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1).front());
-      value |= uint64_t{byte & 0x7Fu} << shift;
-      if (byte < 0x80) return value;
-    }
-    damaged();
-  }
-  std::string_view take(uint64_t size) {
-    if (size > rest_.size()) damaged();
-    const std::string_view taken = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return taken;
-  }
-  [[noreturn]] void damaged() const {
-    fail(WEFT_DATA_LOSS, "{}: is no model of SentencePiece, or it is damaged", path_);
-  }
-
-  std::string_view rest_, bytes_;
-  const std::string& path_;
-  uint64_t number_ = 0, value_ = 0;
-};
-
-struct Piece {
-  enum Type : uint64_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
-  std::string text;
-  float score = 0;
-  uint64_t type = kNormal;
-};
-
-struct File {
-  enum Kind : uint64_t { kUnigram = 1, kBytePairs };
-  std::vector<Piece> pieces;
-  uint64_t kind = kUnigram;
-  bool byte_fallback = false, space_behind = false;
-  std::string charsmap;
-  bool adds_space = true, removes_spaces = true, writes_spaces = true;
-};
-
-File read(const std::string& bytes, const std::string& path) {
-  File file;
-  for (Fields all(bytes, path); all.next();) {
-    if (all.number() == 1) {
-      Piece& piece = file.pieces.emplace_back();
-      for (Fields fields(all.bytes(), path); fields.next();) {
-        if (fields.number() == 1) piece.text = fields.text();
-        if (fields.number() == 2) piece.score = fields.real();
-        if (fields.number() == 3) piece.type = fields.value();
-      }
-    } else if (all.number() == 2) {
-      for (Fields fields(all.bytes(), path); fields.next();) {
-        if (fields.number() == 3) file.kind = fields.value();
-        if (fields.number() == 24) file.space_behind = fields.flag();
-        if (fields.number() == 35) file.byte_fallback = fields.flag();
-      }
-    } else if (all.number() == 3) {
-      for (Fields fields(all.bytes(), path); fields.next();) {
-        if (fields.number() == 2) file.charsmap = fields.bytes();
-        if (fields.number() == 3) file.adds_space = fields.flag();
-        if (fields.number() == 4) file.removes_spaces = fields.flag();
-        if (fields.number() == 5) file.writes_spaces = fields.flag();
-      }
-    }
-  }
-  if (file.pieces.empty()) fail(WEFT_DATA_LOSS, "{}: is no model of SentencePiece: it has no pieces", path);
-  return file;
-}
-
-void require_known(const File& file, const std::string& path) {
+void require_known(const SentencePieceFile& file, const std::string& path) {
   const auto refuse = [&](std::string_view what) {
     fail(WEFT_UNIMPLEMENTED,
          "{}: Weft does not read models with {}; write tokenizer.json with transformers: "
          "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)",
          path, what);
   };
-  if (file.kind != File::kUnigram && file.kind != File::kBytePairs) refuse("whole words or characters");
+  if (file.kind != SentencePieceFile::kUnigram && file.kind != SentencePieceFile::kBytePairs)
+    refuse("whole words or characters");
   if (file.space_behind) refuse("spaces behind words (treat_whitespace_as_suffix)");
   for (const Piece& piece : file.pieces) {
     if (piece.type == Piece::kUserDefined)
@@ -150,14 +40,14 @@ void require_known(const File& file, const std::string& path) {
   }
 }
 
-std::string first_of(const File& file, Piece::Type type) {
+std::string first_of(const SentencePieceFile& file, Piece::Type type) {
   for (const Piece& piece : file.pieces)
     if (piece.type == type) return piece.text;
   return "";
 }
 
 // Any two neighbours that spell a piece become this piece, the one of the best score first.
-json merges_of(const File& file, const json& vocabulary, const std::string& path) {
+json merges_of(const SentencePieceFile& file, const json& vocabulary, const std::string& path) {
   constexpr size_t kLongestPiece = 1000;  // it is divided at each of its characters
   std::vector<const Piece*> sorted;
   for (const Piece& piece : file.pieces)
@@ -185,8 +75,8 @@ json merges_of(const File& file, const json& vocabulary, const std::string& path
   return merges;
 }
 
-json model_of(const File& file, const std::string& path) {
-  if (file.kind == File::kBytePairs) {
+json model_of(const SentencePieceFile& file, const std::string& path) {
+  if (file.kind == SentencePieceFile::kBytePairs) {
     json vocabulary = json::object();
     for (size_t id = 0; id < file.pieces.size(); ++id) vocabulary[file.pieces[id].text] = id;
     json merges = merges_of(file, vocabulary, path);
@@ -237,30 +127,10 @@ void set_default(json& config, const char* key, json value) {
   if (!config.contains(key) || config[key].is_null()) config[key] = std::move(value);
 }
 
-}  // namespace
-
-json sentence_piece_parts(const std::string& bytes, const std::string& path, json& config) {
-  const File file = read(bytes, path);
-  require_known(file, path);
-  json normalizer = {{"type", "SentencePiece"},
-                     {"charsmap", json::binary({file.charsmap.begin(), file.charsmap.end()})},
-                     {"adds_space", file.adds_space},
-                     {"removes_spaces", file.removes_spaces},
-                     {"writes_spaces", file.writes_spaces}};
-  json decoders = {{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}},
-                   {{"type", "ByteFallback"}},
-                   {{"type", "Fuse"}}};
-  if (file.adds_space || file.removes_spaces)
-    decoders.insert(decoders.begin(),
-                    json({{"type", "SentencePiece"}, {"removes_spaces", file.removes_spaces}}));
-  json parts = {{"model", model_of(file, path)},
-                {"normalizer", std::move(normalizer)},
-                {"decoder", {{"type", "Sequence"}, {"decoders", std::move(decoders)}}}};
-  json added = json::array();
-  std::vector<std::string> names;  // of tokens that no text becomes
-  for (const Piece& piece : file.pieces)
-    if (piece.type == Piece::kControl || piece.type == Piece::kUnknown)
-      added.push_back({{"content", piece.text}, {"special", true}});
+// Does what the class of tokenizer_config.json does: sets defaults of `config`, adds tokens to `added` and a
+// post-processor to `parts`.
+void take_class(const SentencePieceFile& file, const std::string& path, json& config, json& parts,
+                json& added) {
   const auto id_of = [&](const std::string& text) {
     const auto found = std::find_if(file.pieces.begin(), file.pieces.end(),
                                     [&](const Piece& piece) { return piece.text == text; });
@@ -306,6 +176,32 @@ json sentence_piece_parts(const std::string& bytes, const std::string& path, jso
         "one with transformers: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)",
         path, printable(known, 80));
   }
+}
+
+}  // namespace
+
+json sentence_piece_parts(const std::string& bytes, const std::string& path, json& config) {
+  const SentencePieceFile file = read_sentence_piece_file(bytes, path);
+  require_known(file, path);
+  json normalizer = {{"type", "SentencePiece"},
+                     {"charsmap", json::binary({file.charsmap.begin(), file.charsmap.end()})},
+                     {"adds_space", file.adds_space},
+                     {"removes_spaces", file.removes_spaces},
+                     {"writes_spaces", file.writes_spaces}};
+  json decoders = {{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}},
+                   {{"type", "ByteFallback"}},
+                   {{"type", "Fuse"}}};
+  if (file.adds_space || file.removes_spaces)
+    decoders.insert(decoders.begin(),
+                    json({{"type", "SentencePiece"}, {"removes_spaces", file.removes_spaces}}));
+  json parts = {{"model", model_of(file, path)},
+                {"normalizer", std::move(normalizer)},
+                {"decoder", {{"type", "Sequence"}, {"decoders", std::move(decoders)}}}};
+  json added = json::array();
+  for (const Piece& piece : file.pieces)
+    if (piece.type == Piece::kControl || piece.type == Piece::kUnknown)
+      added.push_back({{"content", piece.text}, {"special", true}});
+  take_class(file, path, config, parts, added);
   parts["added_tokens"] = std::move(added);
   return parts;
 }

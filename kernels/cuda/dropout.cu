@@ -29,8 +29,8 @@ __device__ void for_kept(int64_t count, MaskSeed seed, uint32_t below, const App
   const int64_t first = warp * kBlocksOfAWarp * kValuesOfADropoutBlock;
   if (first >= count) return;  // the whole warp
   const uint64_t number = seed.address != nullptr ? static_cast<uint64_t>(*seed.address) : seed.number;
-  DropoutLane state =
-      dropout_lane(number, warp * kBlocksOfAWarp + lane / kLanesOfADropoutBlock, lane % kLanesOfADropoutBlock);
+  DropoutLane state = dropout_lane(number, warp * kBlocksOfAWarp + lane / kLanesOfADropoutBlock,
+                                   lane % kLanesOfADropoutBlock);
   for (int round = 0; round < kRounds; ++round) {
     uint32_t kept[2] = {};
 #pragma unroll

@@ -127,6 +127,22 @@ __global__ void __launch_bounds__(kMostThreads, 2)
   store(of_bias, partial + (int64_t{gridDim.x} + blockIdx.x) * channels + c);
 }
 
+// Stores the block's part of dweight and dbias, of which each thread has its own channels in shared memory.
+template <int N>
+__device__ void store_parts(const float* of_weight, const float* of_bias, int64_t channels, float* partial) {
+  const int threads = static_cast<int>(blockDim.x);
+  int at = 0;
+  for (int64_t c = N * static_cast<int64_t>(threadIdx.x); c < channels; c += int64_t{N} * threads) {
+    float weights[N], biases[N];
+    for (int k = 0; k < N; ++k, at += threads) {
+      weights[k] = of_weight[at];
+      biases[k] = of_bias[at];
+    }
+    store(weights, partial + blockIdx.x * channels + c);
+    store(biases, partial + (int64_t{gridDim.x} + blockIdx.x) * channels + c);
+  }
+}
+
 // The same for longer rows. They are read twice, and the block's part of dweight and dbias is in shared
 // memory, `room` floats of each, where each thread has its own channels, those of one lane beside those of
 // the next.
@@ -188,17 +204,7 @@ __global__ void __launch_bounds__(kMostThreads)
       store(value, dx + row * channels + c);
     }
   }
-  if (partial == nullptr) return;
-  int at = 0;
-  for (int64_t c = begin; c < channels; c += stride) {
-    float weights[N], biases[N];
-    for (int k = 0; k < N; ++k, at += threads) {
-      weights[k] = of_weight[at];
-      biases[k] = of_bias[at];
-    }
-    store(weights, partial + blockIdx.x * channels + c);
-    store(biases, partial + (int64_t{gridDim.x} + blockIdx.x) * channels + c);
-  }
+  if (partial != nullptr) store_parts<N>(of_weight, of_bias, channels, partial);
 }
 
 bool once(int64_t channels, int threads, int vector) {

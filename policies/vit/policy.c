@@ -1,6 +1,7 @@
 /* The shard policy of ViT: ViTModel and its heads. Weights are (out, in). Every rank computes the embeddings
  * of all positions, because the patches' convolution is small; sequences are split after them. The heads
- * (pooler, classifier, decoder) have no entry and are replicated: they read the class token or all patches. */
+ * (pooler, classifier, decoder) have no entry and are replicated: they read the class token or all patches.
+ */
 #include <weft/policy.h>
 
 #define LAYER "encoder.layer.*."

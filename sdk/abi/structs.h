@@ -1,5 +1,5 @@
-/* Every struct that crosses the ABI. The last member is that of the current minor; a new member changes its line.
- *   TABLE(type, last, slot)  size-prefixed, functions only: `last` is function number `slot`, from 0
+/* Every struct that crosses the ABI. The last member is that of the current minor; a new member changes its
+ * line. TABLE(type, last, slot)  size-prefixed, functions only: `last` is function number `slot`, from 0
  *   SIZED(type, last)        size-prefixed
  *   VALUE(type, last)        without a size: it never grows */
 TABLE(weft_host, get_extension, 2)

@@ -120,17 +120,7 @@ weft_status job_execute_pipeline(weft_job* job, const weft_field* fields, uint64
   });
 }
 
-weft_application_table make_table() {
-  weft_application_table t{};
-  t.struct_size = sizeof(t);
-  t.weft_tensor_create = &tensor_create;
-  t.weft_tensor_describe = &tensor_describe;
-  t.weft_model_open = &model_open;
-  t.weft_optimizer_create = &optimizer_create;
-  t.weft_scheduler_create = &scheduler_create;
-  t.weft_data_open = &data_open;
-  t.weft_booster_create = &booster_create;
-  t.weft_booster_boost = &booster_boost;
+void add_steps(weft_application_table& t) {
   t.weft_job_next = [](weft_job* job, weft_step_result* out, weft_error* error) {
     return guarded(error, [&] {
       require(job, "weft_job_next", "job");
@@ -186,6 +176,10 @@ weft_application_table make_table() {
   t.weft_tokenizer_open = &tokenizer_open;
   t.weft_tokenizer_encode = &tokenizer_encode;
   t.weft_tokenizer_decode = &tokenizer_decode;
+}
+
+// For applications that write their own loop.
+void add_own_loop(weft_application_table& t) {
   t.weft_job_clip_grad_by_norm = [](weft_job* job, double max_norm, double* norm, weft_error* error) {
     return guarded(error, [&] {
       require(job, "weft_job_clip_grad_by_norm", "job");
@@ -211,14 +205,9 @@ weft_application_table make_table() {
       job->job.optimizer.zero_grad();
     });
   };
-  t.weft_booster_take_over = [](weft_booster* b, weft_job* j, weft_error* error) {
-    return guarded(error, [&] {
-      require(b, "weft_booster_take_over", "booster");
-      require(j, "weft_booster_take_over", "job");
-      b->booster.take_over(j->job);
-      j->booster = b->booster;
-    });
-  };
+}
+
+void add_checkpoints(weft_application_table& t) {
   t.weft_booster_save_model = [](weft_booster* b, weft_job* j, weft_str path, weft_str options,
                                  weft_error* error) {
     return checkpoint("weft_booster_save_model", b, j, path, error,
@@ -270,6 +259,30 @@ weft_application_table make_table() {
         "weft_booster_load_training", b, j, folder, error,
         [](Booster& booster, Job& job, const std::string& from) { booster.load_training(job, from); });
   };
+}
+
+weft_application_table make_table() {
+  weft_application_table t{};
+  t.struct_size = sizeof(t);
+  t.weft_tensor_create = &tensor_create;
+  t.weft_tensor_describe = &tensor_describe;
+  t.weft_model_open = &model_open;
+  t.weft_optimizer_create = &optimizer_create;
+  t.weft_scheduler_create = &scheduler_create;
+  t.weft_data_open = &data_open;
+  t.weft_booster_create = &booster_create;
+  t.weft_booster_boost = &booster_boost;
+  add_steps(t);
+  add_own_loop(t);
+  t.weft_booster_take_over = [](weft_booster* b, weft_job* j, weft_error* error) {
+    return guarded(error, [&] {
+      require(b, "weft_booster_take_over", "booster");
+      require(j, "weft_booster_take_over", "job");
+      b->booster.take_over(j->job);
+      j->booster = b->booster;
+    });
+  };
+  add_checkpoints(t);
 #define WEFT_DELETE(name, type) t.name = [](type* object) { delete object; };
   WEFT_APPLICATION_DESTROY_FUNCTIONS(WEFT_DELETE)
 #undef WEFT_DELETE

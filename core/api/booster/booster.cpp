@@ -149,6 +149,37 @@ const Mesh& Booster::Shared::mesh() {
   return *mesh_;
 }
 
+nlohmann::json Booster::Shared::facts_of(const Job& job, const ChosenStrategy& strategy,
+                                         const std::string& content) const {
+  const Model::Shared& model = job.model.shared();
+  return {{"Weft", view(weft_version())},
+          {"libtorch", TORCH_VERSION},
+          {"strategy", strategy.identity},
+          {"strategy option", strategy.options.to_json()},
+          {"model library", model.library},
+          {"architecture", job.model.architecture()},
+          {"config.json", nlohmann::json::parse(job.model.config().dump())},
+          {"adapter", adapter_facts(*model.module)},
+          {"weights",
+           strategy.host.values_of_rank_0 ? nlohmann::json("of rank 0") : weight_facts(model, content)},
+          {"device", options.device},
+          {"communication backend of the device", device::current().backend()},
+          {"deterministic", options.deterministic},
+          {"allow_tf32", options.allow_tf32},
+          {"enable_cuda_graph", options.enable_cuda_graph},
+          {"precision", precision},
+          {"mixed_precision", options.mixed_precision},
+          {"recompute", options.recompute},
+          {"schedule_file", schedule_facts(strategy.host.pipeline)},
+          {"seed", options.seed},
+          {"check_agreement", options.check_agreement},
+          {"accumulate", job.accumulate},
+          {"max_grad_norm", job.max_grad_norm},
+          {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
+          {"criterion", job.criterion ? "the caller's" : "the model's loss"},
+          {"data", data_facts(job.data, world.size() > 1)}};
+}
+
 Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared_ptr<ParameterSource> source,
                                                      const std::string& content) const {
   const Model::Shared& model = job.model.shared();
@@ -161,32 +192,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
            model.precision, precision);
     strategy = choose_strategy(options);
     read_schedule(strategy.host.pipeline, job.accumulate);
-    facts = {{"Weft", view(weft_version())},
-             {"libtorch", TORCH_VERSION},
-             {"strategy", strategy.identity},
-             {"strategy option", strategy.options.to_json()},
-             {"model library", model.library},
-             {"architecture", job.model.architecture()},
-             {"config.json", nlohmann::json::parse(job.model.config().dump())},
-             {"adapter", adapter_facts(*model.module)},
-             {"weights",
-              strategy.host.values_of_rank_0 ? nlohmann::json("of rank 0") : weight_facts(model, content)},
-             {"device", options.device},
-             {"communication backend of the device", device::current().backend()},
-             {"deterministic", options.deterministic},
-             {"allow_tf32", options.allow_tf32},
-             {"enable_cuda_graph", options.enable_cuda_graph},
-             {"precision", precision},
-             {"mixed_precision", options.mixed_precision},
-             {"recompute", options.recompute},
-             {"schedule_file", schedule_facts(strategy.host.pipeline)},
-             {"seed", options.seed},
-             {"check_agreement", options.check_agreement},
-             {"accumulate", job.accumulate},
-             {"max_grad_norm", job.max_grad_norm},
-             {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
-             {"criterion", job.criterion ? "the caller's" : "the model's loss"},
-             {"data", data_facts(job.data, world.size() > 1)}};
+    facts = facts_of(job, strategy, content);
     found_in = {{"weights", model.weights}, {"data", job.data ? job.data.dataset().name() : ""}};
   });
   require_agreement(world.communicator(), facts, found_in);

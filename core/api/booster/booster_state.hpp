@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "booster/host_options.hpp"
 #include "files/background_save.hpp"
@@ -11,6 +12,8 @@
 #include "weft/booster.hpp"
 
 namespace weft {
+
+struct ChosenStrategy;
 
 struct Booster::Shared {
   BoosterOptions options;
@@ -36,6 +39,9 @@ struct Booster::Shared {
   checkpoint::BackgroundSave background_save;
 
  private:
+  // Returns what must be the same on all ranks.
+  nlohmann::json facts_of(const Job& job, const ChosenStrategy& strategy, const std::string& content) const;
+
   std::optional<Mesh> mesh_;
 };
 

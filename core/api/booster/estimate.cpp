@@ -157,6 +157,17 @@ uint32_t num_stages(const BoosterOptions& booster) {
   return choose_strategy(booster).host.pipeline.size;
 }
 
+namespace {
+
+Storages storages_of_parameters(const nn::Model& model) {
+  Storages storages;
+  for (const at::Tensor& parameter : model.parameters())
+    storages.insert(parameter.storage().unsafeGetStorageImpl());
+  return storages;
+}
+
+}  // namespace
+
 std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions& booster,
                                         const MicroBatchShape& shape, uint32_t stage) {
   nn::Model& module = model.module();
@@ -170,8 +181,7 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
   if (!host.plan_flags.flash_attention)
     fail(WEFT_UNIMPLEMENTED,
          "there is no estimate with enable_flash_attention false: libtorch's formula cannot be run in shapes "
-         "alone; "
-         "leave it true");
+         "alone; leave it true");
   const DividedModel divided(module, host);
   static const bool installed = (SavedTensorHooks::install(), true);
   (void)installed;
@@ -183,9 +193,7 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
   } catch (const Error&) {
     return std::nullopt;
   }
-  Storages known;
-  for (const at::Tensor& parameter : module.parameters())
-    known.insert(parameter.storage().unsafeGetStorageImpl());
+  Storages known = storages_of_parameters(module);
   std::vector<at::Tensor> saved;
   std::vector<State> kept;
   // Of one micro-batch, by chunk: what it keeps from forward to backward, and what a split backward may keep

@@ -35,10 +35,9 @@ struct Row {
 
 nn::Decoding decoding_of(const nn::Model& model) {
   if (std::optional<nn::Decoding> found = model.decoding()) return *std::move(found);
-  fail(
-      WEFT_INVALID_ARGUMENT,
-      "{} does not predict the next token; generate needs a causal language model, or a model with a decoder",
-      model.architecture());
+  fail(WEFT_INVALID_ARGUMENT,
+       "{} does not predict the next token; generate needs a causal language model, or one with a decoder",
+       model.architecture());
 }
 
 // Throws where ranks hold parts of what a token needs.
@@ -369,16 +368,6 @@ Generation Generator::operator()() {
 
 }  // namespace
 
-int64_t Generation::new_tokens() const {
-  int64_t count = 0;
-  for (const GeneratedSequence& sequence : sequences) count += static_cast<int64_t>(sequence.ids.size());
-  return count;
-}
-
-double Generation::tokens_per_second() const {
-  return seconds > 0 ? static_cast<double>(new_tokens()) / seconds : 0;
-}
-
 Generation generate(Job& job, const std::vector<std::vector<int64_t>>& prompts,
                     const GenerationOptions& options, const OnToken& on_token) {
   const nn::Decoding decoding = decoding_of(job.model.module());
@@ -386,8 +375,7 @@ Generation generate(Job& job, const std::vector<std::vector<int64_t>>& prompts,
     fail(WEFT_INVALID_ARGUMENT,
          "{} has an encoder: give generate() its inputs ({}), and prompts for its decoder",
          job.model.architecture(), fmt::join(decoding.encoder, ", "));
-  const Batch none;
-  return Generator(job, none, prompts, options, on_token)();
+  return Generator(job, Batch(), prompts, options, on_token)();
 }
 
 Generation generate(Job& job, const Batch& inputs, const std::vector<std::vector<int64_t>>& prompts,
@@ -400,14 +388,13 @@ Generation generate(Job& job, const Batch& inputs, const std::vector<std::vector
     fail(WEFT_INVALID_ARGUMENT, "there are {} samples of inputs, but {} prompts of the decoder", samples,
          prompts.size());
   if (prompts.empty() && options.decoder_prompt.empty())
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: its files do not say with which tokens its decoder begins (\"decoder_start_token_id\"), or it "
-         "has "
-         "several languages (\"lang_to_id\"); give the first tokens of the decoder: start, language, task",
-         job.model.architecture());
-  const std::vector<std::vector<int64_t>> begins =
-      prompts.empty() ? std::vector<std::vector<int64_t>>(samples, options.decoder_prompt) : prompts;
-  return Generator(job, inputs, begins, options, on_token)();
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{}: its files do not say with which tokens its decoder begins (\"decoder_start_token_id\"), or it "
+        "has several languages (\"lang_to_id\"); give the first tokens of the decoder: start, language, task",
+        job.model.architecture());
+  if (!prompts.empty()) return Generator(job, inputs, prompts, options, on_token)();
+  return Generator(job, inputs, std::vector<Tokens>(samples, options.decoder_prompt), options, on_token)();
 }
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Reads what the files of a model say about generation.
+// What the files of a model say about generation, and the figures of one that has ended.
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -118,6 +118,16 @@ std::vector<int64_t> decoder_prompt_of(const Config& config, const Config& model
 }
 
 }  // namespace
+
+int64_t Generation::new_tokens() const {
+  int64_t count = 0;
+  for (const GeneratedSequence& sequence : sequences) count += static_cast<int64_t>(sequence.ids.size());
+  return count;
+}
+
+double Generation::tokens_per_second() const {
+  return seconds > 0 ? static_cast<double>(new_tokens()) / seconds : 0;
+}
 
 GenerationOptions GenerationOptions::load(const std::string& path) {
   const std::filesystem::path file = std::filesystem::path(path) / kGenerationConfig;

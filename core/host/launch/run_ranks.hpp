@@ -42,13 +42,13 @@ struct RunOptions {
 //   SIGUSR2, SIGWINCH, SIGTSTP and SIGCONT are passed on. If this process is killed, so are the ranks and all
 //   that they started; what they started is ended after a failure and after a signal too.
 //
-// Returns 0; the exit code of the first failure, 128 + signal if it was killed, 1 if it reported a failure and
-// did not end within the 3 s; 128 + signal after SIGINT (130), SIGTERM, SIGHUP or SIGQUIT, unless a rank then
-// fails on its own, such as in its last save; after several of these signals, that of the first rank that
-// ended with one of them; 127 if there is no such program, 126 if it cannot be executed. Failures are explained
-// on stderr. Throws INVALID_ARGUMENT if an option is wrong; FAILED_PRECONDITION if this process is a rank
-// already; UNAVAILABLE if the port is taken; RESOURCE_EXHAUSTED. Call it from the main thread, before there are
-// others. Blocks.
+// Returns 0; the exit code of the first failure, 128 + signal if it was killed, 1 if it reported a failure
+// and did not end within the 3 s; 128 + signal after SIGINT (130), SIGTERM, SIGHUP or SIGQUIT, unless a rank
+// then fails on its own, such as in its last save; after several of these signals, that of the first rank
+// that ended with one of them; 127 if there is no such program, 126 if it cannot be executed. Failures are
+// explained on stderr. Throws INVALID_ARGUMENT if an option is wrong; FAILED_PRECONDITION if this process is
+// a rank already; UNAVAILABLE if the port is taken; RESOURCE_EXHAUSTED. Call it from the main thread, before
+// there are others. Blocks.
 int run_ranks(const RunOptions& options);
 
 // For a verb with -n: whether to call run_self(). False without -n, for one rank, and in a rank that

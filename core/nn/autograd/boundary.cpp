@@ -57,12 +57,10 @@ BoundaryHook* hook_of(const Node& maker) {
 
 // Returns the calls of a boundary over just these tensors that exists, or that needs no node; otherwise null.
 Calls* find_calls(const std::vector<at::Tensor*>& tensors, UnitSide side, const void* owner) {
-  if (BoundaryNode* const node = node_of(tensors))
-    return node->calls.owner == owner ? &node->calls : nullptr;
+  if (BoundaryNode* const node = node_of(tensors)) return node->calls.owner == owner ? &node->calls : nullptr;
   Node* const maker = tensors.front()->grad_fn().get();
   if (tensors.size() > 1 || maker == nullptr || maker->num_inputs() > 1) return nullptr;
-  if (BoundaryHook* const hook = hook_of(*maker))
-    return hook->calls.owner == owner ? &hook->calls : nullptr;
+  if (BoundaryHook* const hook = hook_of(*maker)) return hook->calls.owner == owner ? &hook->calls : nullptr;
   if (side == UnitSide::kBefore) return nullptr;  // others may use the tensor, in other backwards
   auto hook = std::make_unique<BoundaryHook>();
   hook->calls.owner = owner;

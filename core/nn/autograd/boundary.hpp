@@ -17,8 +17,8 @@ enum class UnitSide { kBefore, kAfter };
 // the same `owner` covers exactly these tensors, both share its hook or node, and `fire` is called first.
 //
 // A boundary over one tensor that the unit has made is a pre-hook of its grad_fn, because each node of the
-// graph costs time in backward. Any other boundary is an identity node through which the tensors pass. Returns
-// false and changes nothing if no tensor is differentiable.
+// graph costs time in backward. Any other boundary is an identity node through which the tensors pass.
+// Returns false and changes nothing if no tensor is differentiable.
 bool insert_boundary(State& state, UnitSide side, const void* owner, std::function<void()> fire,
                      const std::vector<at::Tensor*>& more = {});
 

@@ -1,4 +1,5 @@
-// Which positions of a sequence each rank holds when the sequence is split over ranks. Does not need libtorch.
+// Which positions of a sequence each rank holds when the sequence is split over ranks. Does not need
+// libtorch.
 #pragma once
 
 #include <algorithm>

@@ -50,10 +50,10 @@ typedef struct weft_generation {
  * `prompts` is a tensor (tokens) of WEFT_I64. `inputs` are the fields of the encoder of a model that has one,
  * each sample of which is a prompt; `prompts` are then the first tokens of its decoder, and `num_prompts` is
  * 0 for those that the model's files name. Options: "model", the folder whose generation_config.json or
- * config.json gives the defaults ("": Weft's); "max_new_tokens" (100, or what its decoder takes), "greedy" (false), "temperature" (1),
- * "top_k" (0: all), "top_p" (1), "repetition_penalty" (1), "num_samples" (1), "stop_ids" ([]), "seed" (42);
- * weft/generation.hpp documents them. Fails with INVALID_ARGUMENT for options out of range and ids outside of
- * the vocabulary, and with UNIMPLEMENTED where ranks split sequences. */
+ * config.json gives the defaults ("": Weft's); "max_new_tokens" (100, or what its decoder takes), "greedy"
+ * (false), "temperature" (1), "top_k" (0: all), "top_p" (1), "repetition_penalty" (1), "num_samples" (1),
+ * "stop_ids" ([]), "seed" (42); weft/generation.hpp documents them. Fails with INVALID_ARGUMENT for options
+ * out of range and ids outside of the vocabulary, and with UNIMPLEMENTED where ranks split sequences. */
 WEFT_EXPORT weft_status weft_job_generate(weft_job* job, const weft_field* inputs, uint64_t num_fields,
                                           const weft_tensor* const* prompts, uint64_t num_prompts,
                                           weft_str options, const weft_generation* generation,

@@ -41,7 +41,8 @@ typedef struct weft_loaded {
   const weft_plugin* plugin;
   weft_str id;
   weft_str version;
-  weft_str kind;     /* "strategy", "shard_policy", "model", "checkpoint_io", "operation", "device", "tokenizer" */
+  weft_str
+      kind; /* "strategy", "shard_policy", "model", "checkpoint_io", "operation", "device", "tokenizer" */
   weft_str path;     /* of the library */
   weft_str digest;   /* SHA-256 of the library, hexadecimal */
   weft_str manifest; /* plugin.json as text */

@@ -138,10 +138,10 @@ typedef struct weft_job_estimate {
 
 /* Properties of a strategy. */
 typedef enum weft_strategy_flag {
-  /* From configure on, every parameter is a whole tensor whose storage stays at one address. The host may then
-   * replay forward and backward of a micro-batch as a CUDA graph: it calls before_forward and after_forward of
-   * all units and begin_backward before the replay, and the other hooks after it. None of them may rely on
-   * running between the units. */
+  /* From configure on, every parameter is a whole tensor whose storage stays at one address. The host may
+   * then replay forward and backward of a micro-batch as a CUDA graph: it calls before_forward and
+   * after_forward of all units and begin_backward before the replay, and the other hooks after it. None of
+   * them may rely on running between the units. */
   WEFT_STRATEGY_KEEPS_STORAGE = 1
 } weft_strategy_flag;
 

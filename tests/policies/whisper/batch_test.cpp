@@ -22,7 +22,8 @@ const Config kTiny = Config::parse(
         "num_labels": 3, "classifier_proj_size": 4})",
     "config.json");
 
-std::shared_ptr<nn::Model> tiny(std::string_view architecture = kWhisperGeneration, const Config& config = kTiny) {
+std::shared_ptr<nn::Model> tiny(std::string_view architecture = kWhisperGeneration,
+                                const Config& config = kTiny) {
   const auto model = make_model(config, architecture);
   bind_random(*model, 1);
   return model;
@@ -48,8 +49,9 @@ TEST(WhisperInput, RefusesUnknownFieldsWithTheNearest) {
   EXPECT_ERROR(tiny("WhisperModel")->input(batch({{"input_features", features(2)}, {"labels", ids({2, 3})}})),
                WEFT_INVALID_ARGUMENT, "WhisperModel", "no input \"labels\"");
   for (const char* field : {"decoder_input_ids", "attention_mask", "decoder_position_ids"})
-    EXPECT_ERROR(tiny(kWhisperClassifier)->input(batch({{"input_features", features(2)}, {field, ids({2, 10})}})),
-                 WEFT_INVALID_ARGUMENT, kWhisperClassifier, field);
+    EXPECT_ERROR(
+        tiny(kWhisperClassifier)->input(batch({{"input_features", features(2)}, {field, ids({2, 10})}})),
+        WEFT_INVALID_ARGUMENT, kWhisperClassifier, field);
   EXPECT_ERROR(tiny()->input(batch({{"labels", ids({2, 3})}})), WEFT_INVALID_ARGUMENT,
                "the batch has no \"input_features\"");
 }

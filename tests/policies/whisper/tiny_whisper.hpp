@@ -13,7 +13,8 @@ inline constexpr const char* kWhisperGeneration = "WhisperForConditionalGenerati
 inline constexpr const char* kWhisperClassifier = "WhisperForAudioClassification";
 // Some keys of the configuration.
 inline constexpr const char* kTiedWhisper = R"("tie_word_embeddings": true)";
-inline constexpr const char* kUntiedWhisper = R"("tie_word_embeddings": false, "activation_function": "relu")";
+inline constexpr const char* kUntiedWhisper =
+    R"("tie_word_embeddings": false, "activation_function": "relu")";
 inline constexpr const char* kWeighted = R"("use_weighted_layer_sum": true)";
 inline constexpr const char* kAugmented =
     R"("apply_spec_augment": true, "mask_time_prob": 0.3, "mask_time_length": 2, "mask_feature_prob": 0.4,

@@ -51,14 +51,15 @@ FamilyTrials family_trials() {
   TinyTrial augmented = model_of("SpecAugment", {.keys = kAugmented});
   augmented.draws_for_samples = true;
   FamilyTrials trials;
-  trials.models = {tied,
-                   untied,
-                   model_of("WhisperForAudioClassification", {kWhisperClassifier}),
-                   model_of("WhisperForAudioClassification, weighted layers", {kWhisperClassifier, kWeighted}),
-                   augmented,
-                   model_of("fewer positions than ranks", {.source = 2, .target = 3}),
-                   {"padding", padded_whisper_trial, {"fp64"}},
-                   {"packed sequences", packed_whisper_trial, {"fp64"}}};
+  trials.models = {
+      tied,
+      untied,
+      model_of("WhisperForAudioClassification", {kWhisperClassifier}),
+      model_of("WhisperForAudioClassification, weighted layers", {kWhisperClassifier, kWeighted}),
+      augmented,
+      model_of("fewer positions than ranks", {.source = 2, .target = 3}),
+      {"padding", padded_whisper_trial, {"fp64"}},
+      {"packed sequences", packed_whisper_trial, {"fp64"}}};
   trials.bases = {model_of("WhisperModel", {"WhisperModel"})};
   trials.plans = {tied, untied};
   trials.forms = {{kWhisperGeneration, [](const std::string& precision) {

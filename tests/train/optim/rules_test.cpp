@@ -1,5 +1,5 @@
-#include "device/reading.hpp"
 #include "optim/rules.hpp"
+#include "device/reading.hpp"
 
 #include <ATen/ATen.h>
 #include <torch/optim/adam.h>

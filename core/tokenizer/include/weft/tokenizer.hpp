@@ -14,10 +14,11 @@ namespace weft {
 // functions may be called from several threads at once.
 class Tokenizer {
  public:
-  // Opens the tokenizer of a folder: the class of a plugin (weft/tokenizer.h) that tokenizer_config.json names,
-  // or tokenizer.json, or vocab.json with merges.txt, vocab.txt, or SentencePiece's tokenizer.model, with what
-  // tokenizer_config.json and special_tokens_map.json add to them. Throws NOT_FOUND if the folder has none of
-  // them, DATA_LOSS for a file that is damaged, UNIMPLEMENTED naming a part that Weft does not have.
+  // Opens the tokenizer of a folder: the class of a plugin (weft/tokenizer.h) that tokenizer_config.json
+  // names, or tokenizer.json, or vocab.json with merges.txt, vocab.txt, or SentencePiece's tokenizer.model,
+  // with what tokenizer_config.json and special_tokens_map.json add to them. Throws NOT_FOUND if the folder
+  // has none of them, DATA_LOSS for a file that is damaged, UNIMPLEMENTED naming a part that Weft does not
+  // have.
   static Tokenizer open(const std::string& folder);
   // Returns whether the folder has files of a tokenizer, of any kind.
   static bool is_in(const std::string& folder);
@@ -52,8 +53,9 @@ class Tokenizer {
   // Returns the "chat_template" of tokenizer_config.json (or of chat_template.jinja); empty if there is none.
   std::string chat_template() const;
 
-  // Writes the tokenizer's files, as they were when it was opened, into a folder, which exists. Each takes the
-  // place of one with its name when it is complete. Throws UNAVAILABLE, or RESOURCE_EXHAUSTED on a full disk.
+  // Writes the tokenizer's files, as they were when it was opened, into a folder, which exists. Each takes
+  // the place of one with its name when it is complete. Throws UNAVAILABLE, or RESOURCE_EXHAUSTED on a full
+  // disk.
   void save(const std::string& folder) const;
 
   // Turns ids into text one after the other. Text comes as soon as later ids cannot change it: bytes of a
