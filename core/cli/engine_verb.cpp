@@ -93,6 +93,7 @@ EngineVerb& EngineVerb::data_flags() {
       true);
   text("--tokenizer", "tokenizer",
        "Folder of the tokenizer; default: that of --model. Without one the bytes of text are the tokens");
+  flag("--bytes", "bytes", "Take the bytes of text as tokens, though the model has a tokenizer");
   text(
       "--packing", "packing",
       "How documents become samples: documents (one after the other, labels cross no border), stream (as one "
@@ -105,8 +106,8 @@ EngineVerb& EngineVerb::data_flags() {
       "that train leaves out and evaluate reads, drawn by --seed; default 0");
   integer(
       "--overlap", "overlap",
-      "Of questions: tokens that the windows of a long context have in common; default 128, or a third of "
-      "--sequence-length");
+      "How many tokens the windows of a long context share, for files of questions; default 128, or a third "
+      "of --sequence-length");
   flag("--skip-broken-lines", "skip_broken_lines", "Skip lines of .jsonl that are broken, and count them");
   text("--token-type", "token_type", "Type of the tokens in a .bin file: uint16 or uint32; default uint16");
   return integer("--sequence-length", "sequence_length",

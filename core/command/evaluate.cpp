@@ -16,7 +16,6 @@
 #include "command/document_losses.hpp"
 #include "command/gathered_outputs.hpp"
 #include "command/job_files.hpp"
-#include "command/question_data.hpp"
 #include "command/word_errors.hpp"
 #include "files/format.hpp"
 #include "loader/fingerprint.hpp"
@@ -41,7 +40,7 @@ data::LoaderOptions loader_options(const json& arguments, const char* key, const
                                    int64_t otherwise) {
   const Booster& booster = opened.booster;
   data::LoaderOptions options;
-  options.num_workers = loader_workers(arguments, key, opened.job.model, booster.world());
+  options.num_workers = data_of(arguments, opened.job.model, booster.world()).loader_workers(key);
   options.rank = booster.data_rank();
   options.ranks = booster.data_size();
   options.batch_size =
@@ -167,7 +166,7 @@ void report(const json& result, const json& arguments, const World& world, const
 void evaluate_documents(const json& arguments, const BoosterOptions& options, const World& world) {
   std::shared_ptr<data::TextDocuments> documents;
   Opened opened = open_job(open_trained(arguments, options, world), options, world, [&](const Model& model) {
-    return documents = open_documents(arguments, model, options.seed, world, data::Part::kHeldOut);
+    return documents = data_of(arguments, model, world, options.seed, data::Part::kHeldOut).documents();
   });
   const ResultFile metrics(arguments, "metrics", world);
   const std::vector<TokenLoss> losses =
@@ -220,7 +219,7 @@ void evaluate_questions(const json& arguments, Model model, const World& world) 
     fail(WEFT_INVALID_ARGUMENT, "--max-answer-tokens is {}, must be at least 1", most_tokens);
   std::shared_ptr<data::QuestionSamples> samples;
   Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
-    return samples = open_questions(arguments, opened_model, options.seed, world, data::Part::kHeldOut);
+    return samples = data_of(arguments, opened_model, world, options.seed, data::Part::kHeldOut).questions();
   });
   const ResultFile metrics(arguments, "metrics", world);
   const ResultFile predictions(arguments, "predictions", world);
@@ -264,12 +263,12 @@ int evaluate(const json& arguments) {
     return 0;
   }
   Model model = open_trained(arguments, options, world);
-  if (is_question_data(arguments, model)) {
+  if (data_of(arguments, model, world).has_questions()) {
     evaluate_questions(arguments, std::move(model), world);
     return 0;
   }
   Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
-    return open_labelled_data(arguments, opened_model, options.seed, world, data::Part::kHeldOut);
+    return data_of(arguments, opened_model, world, options.seed, data::Part::kHeldOut).labelled();
   });
   const ResultFile metrics(arguments, "metrics", world);
   data::Loader loader = sequential_loader(arguments, "data", opened, 8);
@@ -288,8 +287,9 @@ int forward(const json& arguments) {
   const World world = join_job("forward", arguments);
   const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
   check_outputs(arguments, options, {"output"}, world);
-  Opened opened = open_job(open_trained(arguments, options, world), options, world,
-                           [&](const Model& model) { return open_data(arguments, "inputs", model, world); });
+  Opened opened = open_job(open_trained(arguments, options, world), options, world, [&](const Model& model) {
+    return data_of(arguments, model, world).as_it_is("inputs");
+  });
   // The files of a folder can be more than fit in memory.
   const bool is_folder = is_folder_of_files(opened.job.model, text(arguments, "inputs"));
   data::Loader loader =

@@ -118,7 +118,7 @@ Prompts read(const json& arguments, const Model& model, const nn::Decoding& deco
       fail(WEFT_INVALID_ARGUMENT,
            "--inputs has the prompts: leave --prompt and --prompts out; --prompt-ids are the decoder's first "
            "tokens");
-    prompts.inputs = open_encoder_inputs(arguments, model, world);
+    prompts.inputs = data_of(arguments, model, world).encoder_inputs("inputs");
   } else if (!reads_tokens) {
     fail(WEFT_INVALID_ARGUMENT, "{} reads no tokens: give {} with --inputs", model.architecture(),
          nn::find_sound_model(model.module())

@@ -55,15 +55,16 @@ void check_flags(const json& arguments) {
 }
 
 data::Loader make_loader(const json& arguments, const Model& model, const Booster& booster) {
+  const DataOpener opener =
+      data_of(arguments, model, booster.world(), booster.options().seed, data::Part::kTraining);
   data::LoaderOptions options;
   options.batch_size = integer(arguments, "batch_size", 8);
   options.rank = booster.data_rank();
   options.ranks = booster.data_size();
   options.shuffle = !flag(arguments, "no_shuffle");
   options.seed = booster.options().seed;
-  options.num_workers = loader_workers(arguments, "data", model, booster.world());
-  data::Loader loader(
-      open_labelled_data(arguments, model, options.seed, booster.world(), data::Part::kTraining), options);
+  options.num_workers = opener.loader_workers("data");
+  data::Loader loader(opener.labelled(), options);
   if (options.batch_size / options.ranks < booster.options().accumulate)
     fail(WEFT_INVALID_ARGUMENT,
          "--batch-size {} over {} ranks leaves {} samples a rank, fewer than --accumulate {}; give a larger "

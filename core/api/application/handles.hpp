@@ -1,6 +1,8 @@
 // The objects behind the C application API.
 #pragma once
 
+#include <string>
+
 #include "weft/generation.h"
 #include "weft/tokenizer.hpp"
 #include "weft/weft.hpp"
@@ -10,6 +12,7 @@ struct weft_tensor {
 };
 struct weft_model {
   weft::Model model;
+  std::string path;  // from which it was opened
 };
 struct weft_optimizer {
   weft::optim::Optimizer optimizer;

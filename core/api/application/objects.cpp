@@ -13,7 +13,7 @@
 #include "base/option_table.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
-#include "opening/model_data.hpp"
+#include "opening/data_opener.hpp"
 #include "optim/schedules.hpp"
 #include "plugins.hpp"
 #include "weft/torch/dtypes.hpp"
@@ -61,8 +61,18 @@ constexpr const char* kModelOptions = R"([
 
 constexpr const char* kDataOptions = R"([
   {"name": "batch_size", "type": "int", "default": 8, "min": 1, "doc": "samples over all data-parallel ranks"},
-  {"name": "sequence_length", "type": "int", "default": 0, "min": 0, "doc": "0: the model's maximum"},
-  {"name": "token_type", "type": "text", "default": "uint16", "choices": ["uint16", "uint32"], "doc": "of .bin files"},
+  {"name": "sequence_length", "type": "int", "default": null, "min": 0, "doc": "0: the model's maximum"},
+  {"name": "token_type", "type": "text", "default": null, "choices": ["uint16", "uint32"], "doc": "of .bin files, uint16"},
+  {"name": "tokenizer", "type": "text", "default": null, "doc": "folder of a tokenizer, in place of the model's"},
+  {"name": "bytes", "type": "bool", "default": null, "doc": "take the bytes of text as tokens, also where the model has a tokenizer"},
+  {"name": "packing", "type": "text", "default": null, "choices": ["documents", "stream", "none"], "doc": "of text, documents"},
+  {"name": "long_documents", "type": "text", "default": null, "choices": ["cut", "drop"], "doc": "longer than a sample, cut"},
+  {"name": "skip_broken_lines", "type": "bool", "default": null, "doc": "of JSON lines; otherwise they are errors"},
+  {"name": "held_out", "type": "float", "default": null, "doc": "share of the documents, questions or files that are held out"},
+  {"name": "part", "type": "text", "default": null, "choices": ["all", "train", "held-out"], "doc": "of them to read, all"},
+  {"name": "overlap", "type": "int", "default": null, "doc": "tokens that windows of a long context share"},
+  {"name": "flip", "type": "bool", "default": null, "doc": "mirror images, each with probability 1/2"},
+  {"name": "random_crop", "type": "float", "default": null, "doc": "least share of an image's area that is read"},
   {"name": "shuffle", "type": "bool", "default": true, "doc": "by seed and epoch"},
   {"name": "seed", "type": "int", "default": 1024, "doc": "of the shuffling and masking"},
   {"name": "objective", "type": "text", "default": "", "doc": "causal_lm, masked_lm or masked_image; empty: labels of the file"},
@@ -75,37 +85,26 @@ constexpr const char* kDataOptions = R"([
   {"name": "num_workers", "type": "int", "default": 0, "min": 0, "doc": "threads that fetch ahead"},
   {"name": "pin_memory", "type": "bool", "default": false, "doc": "page-locked batches, for GPUs"}])";
 
-// Reads an array of integers, if it is given. Throws INVALID_ARGUMENT naming `option`.
-std::optional<std::vector<int64_t>> ids_of(const OptionValue& option) {
-  if (option.kind == WEFT_KIND_NONE) return std::nullopt;
-  const nlohmann::json array = nlohmann::json::parse(option.text);
+// Throws INVALID_ARGUMENT unless "special_ids" is an array of integers, or not given.
+void check_ids(const nlohmann::json& settings) {
+  const nlohmann::json ids = settings.value("special_ids", nlohmann::json::array());
   const auto is_integer = [](const nlohmann::json& id) { return id.is_number_integer(); };
-  if (!array.is_array() || !std::all_of(array.begin(), array.end(), is_integer))
-    fail(WEFT_INVALID_ARGUMENT, "weft_data_open: \"{}\" is {}, must be an array of ids, which may be empty",
-         option.name, option.text);
-  return array.get<std::vector<int64_t>>();
-}
-
-ObjectiveOptions objective_of(const Options& options) {
-  const auto if_set = [](const OptionValue& option, auto value) {
-    return option.kind == WEFT_KIND_NONE ? std::nullopt : std::optional(value);
-  };
-  const OptionValue &id = options.at("mask_token_id"), &side = options.at("mask_patch_size"),
-                    &probability = options.at("mlm_probability"), &ratio = options.at("mask_ratio");
-  ObjectiveOptions objective;
-  objective.objective = options.at("objective").text;
-  objective.mask_token_id = if_set(id, id.integer);
-  objective.special_ids = ids_of(options.at("special_ids"));
-  objective.mlm_probability = if_set(probability, probability.real);
-  objective.mask_ratio = if_set(ratio, ratio.real);
-  objective.mask_patch_size = if_set(side, side.integer);
-  objective.seed = options.at("seed").integer;
-  return objective;
+  if (!ids.is_array() || !std::all_of(ids.begin(), ids.end(), is_integer))
+    fail(WEFT_INVALID_ARGUMENT,
+         "weft_data_open: \"special_ids\" is {}, must be an array of ids, which may be empty", ids.dump());
 }
 
 data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
   const Options options = checked(given, kDataOptions, "weft_data_open");
-  const int64_t length = options.at("sequence_length").integer;
+  // What is null, and what says that nothing is chosen, was not given.
+  nlohmann::json settings = object_of(given, "weft_data_open");
+  for (auto setting = settings.begin(); setting != settings.end();)
+    setting = setting->is_null() ? settings.erase(setting) : std::next(setting);
+  if (settings.value("sequence_length", 1) == 0) settings.erase("sequence_length");
+  if (settings.value("objective", "any").empty()) settings.erase("objective");
+  check_ids(settings);
+  settings["data"] = view(path);
+  settings["model"] = model.path;
   data::LoaderOptions loader;
   loader.batch_size = options.at("batch_size").integer;
   loader.shuffle = options.at("shuffle").integer != 0;
@@ -113,11 +112,8 @@ data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
   loader.drop_last = options.at("drop_last").integer != 0;
   loader.num_workers = options.at("num_workers").integer;
   loader.pin_memory = options.at("pin_memory").integer != 0;
-  const auto type =
-      options.at("token_type").text == "uint16" ? data::TokenType::kUint16 : data::TokenType::kUint32;
-  return data::Loader(
-      open_dataset(model.model, std::string(view(path)), length, type, objective_of(options), own_name),
-      loader);
+  const DataOpener opener = {settings, own_name, model.model, world(), loader.seed};
+  return data::Loader(opener.labelled(), loader);
 }
 
 }  // namespace
@@ -169,8 +165,9 @@ weft_status model_open(weft_runtime* runtime, weft_str path, weft_str options, w
     require(own, "weft_model_open", "own");
     use_plugin_runtime(runtime);
     const Options values = checked(options, kModelOptions, "weft_model_open");
-    *own = new weft_model{
-        Model::open(std::string(view(path)), values.at("architecture").text, values.at("precision").text)};
+    const std::string from(view(path));
+    *own =
+        new weft_model{Model::open(from, values.at("architecture").text, values.at("precision").text), from};
   });
 }
 

@@ -40,11 +40,16 @@ WEFT_EXPORT weft_status weft_scheduler_create(weft_runtime* runtime, weft_optimi
                                               weft_str options, weft_scheduler** own, weft_error* error);
 WEFT_EXPORT void weft_scheduler_destroy(weft_scheduler* scheduler);
 
-/* Opens text, .bin tokens or .safetensors tensors for this model, and joins the ranks of the job
- * (collective). Options: "batch_size" (over all ranks, 8), "sequence_length", "token_type", "shuffle" (true),
- * "seed" (1024), "drop_last", "num_workers", "pin_memory"; and of objectives that make the labels, which
- * weft/objective.hpp documents: "objective", "mask_token_id", "special_ids", "mlm_probability", "mask_ratio",
- * "mask_patch_size". */
+/* Opens data for this model as `weft train --data` does, and joins the ranks of the job (collective): text,
+ * JSON lines, chats and folders of them, with the tokenizer in the model's folder; files of questions,
+ * folders of images or recordings, for models that read these; .bin tokens; .safetensors tensors. Text is
+ * tokenized before the call returns. A model without a tokenizer reads the bytes of text as tokens. Options:
+ * "batch_size" (over all ranks, 8), "shuffle" (true), "seed" (1024), "drop_last", "num_workers",
+ * "pin_memory"; "held_out" and "part"; of text "sequence_length", "tokenizer" (a folder), "bytes" (true:
+ * bytes as tokens), "packing", "long_documents", "skip_broken_lines"; "token_type" of .bin; "overlap" of
+ * questions; "flip" and "random_crop" of images; of objectives that make the labels, which weft/objective.hpp
+ * documents, "objective", "mask_token_id", "special_ids", "mlm_probability", "mask_ratio", "mask_patch_size".
+ * The meaning is that of the flags with these names; one without effect on the data is refused. */
 WEFT_EXPORT weft_status weft_data_open(weft_runtime* runtime, weft_model* model, weft_str path,
                                        weft_str options, weft_data** own, weft_error* error);
 WEFT_EXPORT void weft_data_destroy(weft_data* data);

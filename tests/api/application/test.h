@@ -91,6 +91,7 @@ double loss_of(test_job* job, int seed);
 /* The tests; main.c calls them in this order. */
 void test_runtime(void);
 void test_objects(void);
+void test_data(void);
 void test_training(void);
 void test_criterion(void);
 void test_generation(void);

@@ -1,0 +1,73 @@
+// Opens the data that a user names, by what is at its paths and what the model reads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "base/setting_name.hpp"
+#include "questions/question_samples.hpp"
+#include "text/text_documents.hpp"
+#include "weft/data/part.hpp"
+#include "weft/data/text.hpp"
+#include "weft/model.hpp"
+#include "weft/objective.hpp"
+#include "weft/world.hpp"
+
+namespace weft {
+
+// The data of one model. A folder of files is opened for a model that reads such files, files of questions
+// for one that answers them, one file of bytes, tokens or tensors as it is, other text with a tokenizer.
+struct DataOpener {
+  // What was given, by name: "data" (a path, or several, each with a weight behind it: PATH=0.3), "model"
+  // (its path, whose folder may have a tokenizer), "tokenizer", "bytes", "sequence_length", "token_type",
+  // "objective" and its settings, "packing", "long_documents", "skip_broken_lines", "held_out", "part",
+  // "overlap", "flip", "random_crop", "timeout". A setting without effect on this data is refused.
+  const nlohmann::json& settings;
+  SettingName called;  // what messages call them
+  const Model& model;
+  const World& world;
+  int64_t seed = 0;                             // decides what objectives draw, and what is held out
+  data::Part held_out_part = data::Part::kAll;  // read with "held_out" and without "part"
+  // As in data::TextOptions.
+  std::function<void(const std::string& source, int64_t done, int64_t total)> progress = {};
+
+  // Open it with the labels to learn from. The model keeps the tokenizer for saves. Notes are printed on the
+  // master. If one fails on one rank it throws on all. Collective.
+  std::shared_ptr<data::Dataset> labelled() const;
+  // Each document by itself. Throws INVALID_ARGUMENT for data without documents, and for a model that does
+  // not predict the next token.
+  std::shared_ptr<data::TextDocuments> documents() const;
+  std::shared_ptr<data::QuestionSamples> questions() const;
+
+  // Returns whether "data" is read as files of questions: the model answers them, and it is neither a file of
+  // tensors nor of tokens.
+  bool has_questions() const;
+  // Open what is under `key`, with the labels that it has, or the inputs of an encoder. Not collective.
+  std::shared_ptr<data::Dataset> as_it_is(const char* key) const;
+  std::shared_ptr<data::Dataset> encoder_inputs(const char* key) const;
+  // Returns "workers"; without it, for a folder of files as many threads as each rank of this host has
+  // processors, at most 4, and otherwise 0.
+  int64_t loader_workers(const char* key) const;
+
+  // Returns "sequence_length", or 0 if it is not given.
+  int64_t sequence_length() const;
+  // Returns the path under `key`; nothing if there are several.
+  std::string path_of(const char* key) const;
+  // Returns "part", or what is read without it.
+  data::Part part(double held_out) const;
+  // Returns "held_out", 0 if it is not given.
+  double held_out() const;
+  // Returns the tokenizer of "tokenizer", or else of the folder "model", which the model keeps for saves.
+  // Nothing if there is none.
+  std::optional<Tokenizer> tokenizer() const;
+  ObjectiveOptions objective() const;
+  // Throws INVALID_ARGUMENT with "NAME " and `why`, formatted with its name, for each of `names` that is
+  // given.
+  void refuse(std::initializer_list<const char*> names, const std::string& why) const;
+};
+
+}  // namespace weft
