@@ -223,6 +223,12 @@ class ChatGlmModel final : public nn::TokenStackModel {
     return entry.ends_with("rotary_pos_emb.inv_freq") ||
            (base_prefix().empty() && entry.ends_with("output_layer.weight"));
   }
+  // What builds the published classes without initialising them takes the frequencies from the file.
+  State constants() const override {
+    const int64_t turning = glm_.kv_channels / 2;
+    const at::Tensor exponents = at::arange(0, turning, 2).to(traits().dtype) / turning;
+    return {{base_prefix() + "rotary_pos_emb.inv_freq", at::pow(10000, exponents).reciprocal()}};
+  }
 
  private:
   void add_fields(const nn::BatchFields& batch, State& state) const override;

@@ -55,6 +55,22 @@ TEST(Config, ReadsValuesByKey) {
   EXPECT_EQ(Config::parse(R"({"pad_token_id": null})", "config.json").json("pad_token_id"), "null");
 }
 
+TEST(Config, NamesTheClassWithAHeadWhereCodeOfTheFolderHasOne) {
+  const auto architecture = [](const std::string& json) {
+    return Config::parse(json, "config.json").architecture();
+  };
+  const std::string map = R"("auto_map": {"AutoModel": "modeling_x.XForConditionalGeneration"})";
+  EXPECT_EQ(architecture(R"({"architectures": ["XModel"], )" + map + "}"), "XForConditionalGeneration");
+  EXPECT_EQ(architecture("{" + map + "}"), "XForConditionalGeneration");
+  EXPECT_EQ(architecture(R"({"architectures": ["YForCausalLM"], )" + map + "}"), "YForCausalLM");
+  EXPECT_EQ(architecture(R"({"architectures": ["XModel"], "auto_map": {"AutoModel": "modeling_x.XBase"}})"),
+            "XModel");
+  EXPECT_EQ(architecture(R"({"architectures": ["XModel"], "auto_map": {"AutoConfig": "x.XForConfig"}})"),
+            "XModel");
+  EXPECT_EQ(architecture(R"({"architectures": ["XModel"], "auto_map": 3})"), "XModel");
+  EXPECT_ERROR(architecture("{}"), WEFT_NOT_FOUND, "architectures");
+}
+
 TEST(Config, TreatsNullAsAbsent) {
   EXPECT_FALSE(example().has("n_inner"));
   EXPECT_EQ(example().integer("n_inner", 7), 7);

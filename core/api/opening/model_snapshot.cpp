@@ -3,6 +3,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "apply/adapter.hpp"
@@ -30,6 +31,12 @@ bool names_a_file(const std::string& path) {
 std::string saved_config(const Model& model) {
   nlohmann::json config = nlohmann::json::parse(model.config().dump());
   config["architectures"] = {model.architecture()};
+  nlohmann::json& map = config["auto_map"];
+  if (map.is_object() && map.contains("AutoModel") && map["AutoModel"].is_string()) {
+    const std::string name = map["AutoModel"];
+    map["AutoModel"] = name.substr(0, name.rfind('.') + 1) + model.architecture();
+  }
+  if (map.is_null()) config.erase("auto_map");
   const std::vector<at::Tensor> parameters = model.module().parameters();
   for (const char* key : {"dtype", "torch_dtype"})
     if (config.contains(key) && !parameters.empty())
@@ -94,7 +101,8 @@ ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkp
       tokenizer(model.shared().tokenizer),
       options(write_options(save)),
       pieces(std::move(held)),
-      companions(model.shared().companions) {
+      companions(model.shared().companions),
+      constants_(model.module().constants()) {
   const std::optional<Adapter> adapter = adapter_of(model.module());
   if (!adapter || adapter->operation == nullptr || adapter->operation->configuration == nullptr) return;
   adapter_config = adapter->operation->configuration(plan::Attributes(adapter->attributes), adapter->layers);
@@ -114,8 +122,23 @@ void ModelSnapshot::write_adapter(const fs::path& folder, const Communicator& ra
   on_master(ranks, [&] { checkpoint::write_file(folder / "adapter_config.json", adapter_config); });
 }
 
+// They follow the parameters, and every rank has them.
+checkpoint::Pieces ModelSnapshot::all_pieces(const Communicator& ranks) const {
+  checkpoint::Pieces all = pieces;
+  int64_t order = std::numeric_limits<int64_t>::max() - static_cast<int64_t>(constants_.size());
+  for (const auto& [name, values] : constants_) {
+    const std::vector<int64_t> shape = values.sizes().vec();
+    all.push_back({.tensor = {name, values.scalar_type(), shape},
+                   .order = order++,
+                   .box = Box::whole(shape),
+                   .values = values,
+                   .counted = ranks.rank() == 0});
+  }
+  return all;
+}
+
 void ModelSnapshot::write(const fs::path& folder, const Communicator& ranks) const {
-  checkpoint::write_gathered(folder.string(), options, ranks, pieces);
+  checkpoint::write_gathered(folder.string(), options, ranks, all_pieces(ranks));
   on_master(ranks, [&] {
     checkpoint::write_file(folder / "config.json", config);
     const fs::path generation = folder / kGenerationConfig;
@@ -138,7 +161,7 @@ std::string ModelSnapshot::weights_in(const fs::path& folder) const {
 
 void ModelSnapshot::save(const std::string& path, const Communicator& ranks) const {
   if (ranks.broadcast_text(names_a_file(path) ? "file" : "folder", 0) == "file")
-    return checkpoint::write_gathered(path, options, ranks, pieces);
+    return checkpoint::write_gathered(path, options, ranks, all_pieces(ranks));
   SharedStaging staging(ranks, path, options.prefix);
   write(staging.path(), ranks);
   staging.publish();

@@ -50,6 +50,12 @@ struct ModelSnapshot {
   void write_adapter(const std::filesystem::path& folder, const Communicator& ranks) const;
   // Writes a folder, or only the weights as one file if `path` has the extension of a weight file.
   void save(const std::string& path, const Communicator& ranks) const;
+
+ private:
+  // Returns `pieces`, and the tensors of nn::Model::constants().
+  checkpoint::Pieces all_pieces(const Communicator& ranks) const;
+
+  State constants_;
 };
 
 }  // namespace weft

@@ -135,8 +135,26 @@ int64_t Config::entries(std::string_view key) const {
   return static_cast<int64_t>(value->size());
 }
 
+namespace {
+
+// Returns the class that AutoModel makes of a folder with code of its own, "modeling_x.Class"; or nothing.
+std::string class_of_auto_map(const Json& object) {
+  const Json* map = find(object, "auto_map");
+  if (map == nullptr || !map->is_object() || !map->contains("AutoModel")) return "";
+  const Json& name = map->at("AutoModel");
+  return name.is_string() ? name.get<std::string>().substr(name.get<std::string>().rfind('.') + 1) : "";
+}
+
+bool has_head(const std::string& architecture) {
+  return architecture.find("For") != std::string::npos || architecture.find("Head") != std::string::npos;
+}
+
+}  // namespace
+
 std::string Config::architecture() const {
-  const std::vector<std::string> architectures = texts("architectures");
+  std::vector<std::string> architectures = texts("architectures");
+  const std::string whole = class_of_auto_map(values_->object);
+  if (has_head(whole) && (architectures.empty() || !has_head(architectures.front()))) return whole;
   if (architectures.empty()) {
     fail(WEFT_NOT_FOUND,
          "{}: it names no model class (\"architectures\" is absent or empty); pass --architecture NAME",

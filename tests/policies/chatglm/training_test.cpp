@@ -1,7 +1,11 @@
 // Steps on a tensor axis, and what they send.
+#include <cmath>
+
 #include "base/text.hpp"
+#include "files/format.hpp"
 #include "plugins/support/bytes.hpp"
 #include "policies/chatglm/tiny_chatglm.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace weft::test {
 
@@ -31,6 +35,25 @@ WEFT_RANKS_TEST(ChatGlmBytes, AStepSendsFourActivationsForEachBlock, 2, 4) {
       {"all_reduce", elements * 4 * 2 * (world.size() - 1) / world.size()}};
   EXPECT_EQ(sent_bytes([&] { job.accumulate_gradients(batch); }), expected);
   EXPECT_EQ(layer_bytes(tiny_chatglm(kUngrouped, "fp32"), options, batch), expected);
+}
+
+// A program that builds the published class without initialising it, on the meta device, reads them.
+WEFT_RANKS_TEST(ChatGlmFiles, HaveTheFrequenciesOfTheRotaryPositions, 1, 2) {
+  const TemporaryFolder temporary;
+  const std::string folder = world.communicator().broadcast_text(temporary.path() + "/model", 0);
+  Booster booster(BoosterOptions{.strategy = world.size() == 1 ? "none" : "torch_ddp"}, world);
+  Job job = booster.boost(tiny_chatglm(kTwoGroups, "fp32"));
+  booster.save_model(job.model, folder);
+  const checkpoint::Reader reader(folder);
+  const auto entry = reader.find("transformer.rotary_pos_emb.inv_freq");
+  ASSERT_TRUE(entry.has_value());
+  const at::Tensor found = reader.read(*entry);
+  ASSERT_EQ(found.numel(), 4);
+  for (int64_t pair = 0; pair < 4; ++pair)
+    EXPECT_NEAR(found[pair].item<double>(), std::pow(10000, -2 * static_cast<double>(pair) / 7), 1e-6);
+  // They are no parameters: a strict load finds all of these, and nothing else.
+  booster.load_model(job.model, folder, true);
+  world.communicator().barrier();
 }
 
 }  // namespace

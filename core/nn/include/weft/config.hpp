@@ -30,7 +30,8 @@ class Config {
   // Returns the number of entries of an object or array; 0 if the key is absent.
   int64_t entries(std::string_view key) const;
 
-  // Returns architectures[0]. Throws INVALID_ARGUMENT if there is none.
+  // Returns architectures[0]; the class of "auto_map"'s AutoModel, if that has a head and architectures[0]
+  // has none, because it names a part of the model. Throws NOT_FOUND if there is none.
   std::string architecture() const;
   // Return a copy in which one key has this text, or the value of this JSON text.
   Config with(std::string_view key, std::string_view text_value) const;

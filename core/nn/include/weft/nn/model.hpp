@@ -180,6 +180,9 @@ class Model : public torch::nn::Module {
   }
   // Returns true for checkpoint entries that are no parameters, such as the causal masks in old checkpoints.
   virtual bool ignored_on_load(std::string_view entry) const { return false; }
+  // Returns tensors that are no parameters, but stand in the files of the Hugging Face class, by the names
+  // that they have there. A save writes them; nothing reads them.
+  virtual State constants() const { return {}; }
 
  private:
   Config config_;
