@@ -1,4 +1,5 @@
 // Killed ranks and stopped jobs in the middle of `weft train`.
+#include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -187,8 +188,8 @@ TEST_F(Interrupt, SigtermToOneRankStopsTheJobAndIsNamed) {
     EXPECT_EQ(output.exit_code, 128 + SIGTERM) << output.error;
     EXPECT_THAT(output.error,
                 HasSubstr("weft: train: rank " + rank + " (pid " + std::to_string(found[0]) + " on "));
-    EXPECT_THAT(output.error,
-                HasSubstr(" got SIGTERM from process " + std::to_string(getpid()) + " (train_command)"));
+    EXPECT_THAT(output.error, HasSubstr(" got SIGTERM from process " + std::to_string(getpid()) + " (" +
+                                        program_invocation_short_name + ")"));
     EXPECT_THAT(output.error, HasSubstr("(SIGTERM to rank " + rank + ")"));
     expect_resumable({"-n", "2"});
     fs::remove_all(in("out"));
