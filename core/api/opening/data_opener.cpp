@@ -9,8 +9,6 @@
 #include "comm/agreement.hpp"
 #include "opening/model_data.hpp"
 #include "opening/model_files.hpp"
-#include "opening/model_images.hpp"
-#include "opening/model_questions.hpp"
 #include "opening/model_state.hpp"
 #include "opening/text_data.hpp"
 #include "weft/nn/sound_model.hpp"

@@ -7,9 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/setting_name.hpp"
+#include "questions/open_questions.hpp"
 #include "weft/data/dataset.hpp"
+#include "weft/data/images.hpp"
 #include "weft/data/text.hpp"
 #include "weft/model.hpp"
 #include "weft/objective.hpp"
@@ -93,5 +96,26 @@ std::shared_ptr<data::Dataset> with_usual_objective(const Model& model,
                                                     std::shared_ptr<data::Dataset> dataset,
                                                     const ObjectiveOptions& options,
                                                     const SettingName& called);
+
+// Opens a folder of images for `model`. Of `options` only flips, crops, the held-out part and the seed are
+// read: the model decides the rest. Its preprocessor_config.json says how images are processed; without one
+// they are resized to the model's size, and `note` is called with a line that says so. Samples have labels if
+// the model has a loss of one label per image: those of label2id and id2label in config.json, or, if these
+// give classes no names, in the order of the names. Throws like data::image_folder(), and INVALID_ARGUMENT
+// if the processed images or their classes are not the model's.
+std::shared_ptr<data::Dataset> open_images(const Model& model, const std::string& path,
+                                           data::ImageOptions options, const SettingName& called,
+                                           const std::function<void(const std::string& line)>& note);
+
+// Returns whether the model reads tokens alone and predicts where an answer begins and ends.
+bool answers_questions(const Model& model);
+
+// Opens files of questions for a model that answers them. Of `options` the vocabulary and the token types are
+// set here, and a sequence length of 0 is the longest that the model takes. Throws like
+// data::open_questions(), INVALID_ARGUMENT for an objective or settings of one, and FAILED_PRECONDITION
+// without a tokenizer.
+std::shared_ptr<data::QuestionSamples> open_questions(
+    const Model& model, const std::vector<std::string>& paths, const std::optional<Tokenizer>& tokenizer,
+    data::QuestionOptions options, const ObjectiveOptions& objective, const SettingName& called);
 
 }  // namespace weft

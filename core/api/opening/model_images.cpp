@@ -1,4 +1,4 @@
-#include "opening/model_images.hpp"
+#include "opening/model_data.hpp"
 
 #include <ATen/ops/zeros.h>
 

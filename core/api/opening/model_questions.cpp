@@ -1,11 +1,10 @@
-#include "opening/model_questions.hpp"
+#include "opening/model_data.hpp"
 
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "opening/model_data.hpp"
 #include "weft/nn/token_model.hpp"
 
 namespace weft {

@@ -1,4 +1,4 @@
-#include "plan/check_layers.hpp"
+#include "plan/validate.hpp"
 
 #include <algorithm>
 #include <map>

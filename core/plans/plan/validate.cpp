@@ -9,7 +9,6 @@
 #include "axes/cut.hpp"
 #include "base/text.hpp"
 #include "operations/cut_rules.hpp"
-#include "plan/check_layers.hpp"
 #include "plan/operations.hpp"
 #include "plan/pattern.hpp"
 #include "plan/problems.hpp"

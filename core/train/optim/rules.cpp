@@ -4,11 +4,6 @@
 #include <cmath>
 
 #include "base/text.hpp"
-#include "optim/rules_adam.hpp"
-#include "optim/rules_factored.hpp"
-#include "optim/rules_layerwise.hpp"
-#include "optim/rules_lion.hpp"
-#include "optim/rules_sgd.hpp"
 #include "weft/optim/optimizer.hpp"
 
 namespace weft::optim {

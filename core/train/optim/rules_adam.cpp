@@ -1,4 +1,4 @@
-#include "optim/rules_adam.hpp"
+#include "optim/rules.hpp"
 
 #include <limits>
 

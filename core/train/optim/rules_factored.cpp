@@ -1,4 +1,4 @@
-#include "optim/rules_factored.hpp"
+#include "optim/rules.hpp"
 
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/from_blob.h>

@@ -1,4 +1,4 @@
-#include "optim/rules_layerwise.hpp"
+#include "optim/rules.hpp"
 
 #include <cmath>
 

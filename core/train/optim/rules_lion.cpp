@@ -1,4 +1,4 @@
-#include "optim/rules_lion.hpp"
+#include "optim/rules.hpp"
 
 #include "dispatch/operators.hpp"
 #include "optim/rules_slices.hpp"

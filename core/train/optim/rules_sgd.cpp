@@ -1,4 +1,4 @@
-#include "optim/rules_sgd.hpp"
+#include "optim/rules.hpp"
 
 #include "base/text.hpp"
 #include "dispatch/operators.hpp"

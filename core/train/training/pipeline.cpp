@@ -11,7 +11,6 @@
 #include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
 #include "trace/trace.hpp"
-#include "training/left_fields.hpp"
 #include "training/passed_fields.hpp"
 #include "training/stages.hpp"
 

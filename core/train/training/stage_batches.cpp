@@ -11,7 +11,6 @@
 #include "comm/agreement.hpp"
 #include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
-#include "training/left_fields.hpp"
 #include "training/passed_fields.hpp"
 #include "training/pipeline.hpp"
 

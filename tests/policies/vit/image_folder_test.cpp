@@ -4,7 +4,6 @@
 
 #include "base/text.hpp"
 #include "opening/model_data.hpp"
-#include "opening/model_images.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 #include "weft/nn/batch_fields.hpp"
