@@ -49,7 +49,7 @@ target_compile_definitions(weft_family_training PRIVATE WEFT_ORACLES="${PROJECT_
 
 # weft_add_training_test(FAMILY [TRIALS ...] [SOURCES ...]): two tests that train the models of the family's trials.cpp
 # (trials.hpp) in every way (class_cases.hpp). TRIALS: what trials.cpp needs. SOURCES: more tests, of <family>_training.
-# - <family>_training compares them with one rank, and with the table of classes in sdk/docs/models.md.
+# - <family>_training compares them with one rank, and with what sdk/docs/models.md says of classes.
 # - <family>_sim trains them on the simulated accelerator.
 function(weft_add_training_test family)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "TRIALS;SOURCES")

@@ -1,5 +1,5 @@
 // Every class of a family in every way to train it. training_test.cpp trains these cases, and
-// class_table_test.cpp compares the table in sdk/docs/models.md with them.
+// class_table_test.cpp compares what sdk/docs/models.md says of classes with them.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace weft::test {
 
 struct ClassCase {
   std::string architecture;
-  std::string column;  // of the table: "`gemini`", "tensor parallelism", "`ring`"
+  std::string how;     // begins a sentence about it: "under the strategies", "with", "in the sequence modes"
+  std::string column;  // what the sentence names: "`gemini`", "tensor parallelism", "`ring`"
   int ranks;           // 1 is what all other cases are compared with
   Case job;            // its trial has a criterion if the class has no loss
 };

@@ -1,5 +1,6 @@
-// The table of classes in sdk/docs/models.md: a row for each class of the family, with what the cases of
-// class_cases.hpp train or refuse. tests/policies/write_class_table writes it.
+// What sdk/docs/models.md says of classes, from a heading to its end: sentences about what the cases of
+// class_cases.hpp train for every class, and tables of the classes and of what they refuse.
+// tests/policies/write_class_table writes it.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/text.hpp"
 #include "plugins.hpp"
@@ -18,6 +20,9 @@ namespace weft::test {
 namespace {
 
 using Lines = std::vector<std::string>;
+
+// The rest of the page is written here.
+constexpr const char* kHeading = "### What the tests train";
 
 // Returns the classes of the family in the order of its plugin.json, given one of them.
 std::vector<std::string> classes(const std::string& one) {
@@ -50,8 +55,16 @@ std::string line_of(const Lines& cells) {
   return fmt::format("| {} |", fmt::join(cells, " | "));
 }
 
-struct Table {
-  Lines head, rows;  // the rows of this family
+// A way to train: "Every class trains <how> <name>."
+struct Column {
+  std::string how, name;
+};
+
+// What the cases say about this family.
+struct Own {
+  std::vector<Column> columns;
+  Lines classes;     // its row in the table of classes
+  Lines exceptions;  // its rows in the table of exceptions
 };
 
 // What is known of a class.
@@ -60,14 +73,15 @@ struct Known {
   std::map<std::string, std::set<std::string>> refusals;  // by column
 };
 
-Table table_of(const std::vector<ClassCase>& cases) {
-  Lines columns;
+Own own_of(const std::vector<ClassCase>& cases) {
+  Own own;
   std::map<std::string, Known> known;
   // The plan depends neither on the precision nor on recomputation.
   std::map<std::string, std::string> refusals;
   for (const ClassCase& item : cases) {
-    if (std::find(columns.begin(), columns.end(), item.column) == columns.end())
-      columns.push_back(item.column);
+    const auto is_its = [&](const Column& column) { return column.name == item.column; };
+    if (std::none_of(own.columns.begin(), own.columns.end(), is_its))
+      own.columns.push_back({item.how, item.column});
     const auto [found, is_new] =
         refusals.try_emplace(item.job.name + item.job.options.strategy + item.job.options.options);
     if (is_new) found->second = refusal(item.job);
@@ -75,19 +89,50 @@ Table table_of(const std::vector<ClassCase>& cases) {
     of_class.has_loss |= !item.job.trial.criterion;
     of_class.refusals[item.column].insert(found->second);
   }
-  Table table;
-  Lines titles = {"family", "class", "loss"};
-  titles.insert(titles.end(), columns.begin(), columns.end());
-  std::string rule = "|";
-  for (size_t i = 0; i < titles.size(); ++i) rule += "---|";
-  table.head = {line_of(titles), rule};
+  Lines with_loss, without_loss;
   for (const std::string& architecture : classes(cases.front().architecture)) {
     Known& of_class = known[architecture];
-    Lines cells = {kFamily, "`" + architecture + "`", of_class.has_loss ? "its own" : "a criterion"};
-    for (const std::string& column : columns) cells.push_back(cell(of_class.refusals[column]));
-    table.rows.push_back(line_of(cells));
+    const std::string name = "`" + architecture + "`";
+    (of_class.has_loss ? with_loss : without_loss).push_back(name);
+    for (const Column& column : own.columns) {
+      const std::string found = cell(of_class.refusals[column.name]);
+      if (found != "yes") own.exceptions.push_back(line_of({kFamily, name, column.name, found}));
+    }
   }
-  return table;
+  own.classes.push_back(line_of({kFamily, fmt::format("{}", fmt::join(with_loss, ", ")),
+                                 fmt::format("{}", fmt::join(without_loss, ", "))}));
+  return own;
+}
+
+// Joins names as "a, b and c".
+std::string enumeration(Lines names) {
+  if (names.size() > 1) {
+    const std::string last = names.back();
+    names.pop_back();
+    names.back() += " and " + last;
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Returns sentences about the ways in which every class trains: those without an exception.
+Lines sentences(const std::vector<Column>& columns, const Lines& exceptions) {
+  std::vector<std::pair<std::string, Lines>> names_by_how;
+  for (const Column& column : columns) {
+    const auto is_about_it = [&](const std::string& row) {
+      return row.find("| " + column.name + " |") != std::string::npos;
+    };
+    if (std::any_of(exceptions.begin(), exceptions.end(), is_about_it)) continue;
+    const auto is_its = [&](const auto& names) { return names.first == column.how; };
+    const auto found = std::find_if(names_by_how.begin(), names_by_how.end(), is_its);
+    if (found == names_by_how.end())
+      names_by_how.emplace_back(column.how, Lines{column.name});
+    else
+      found->second.push_back(column.name);
+  }
+  Lines lines;
+  for (const auto& [how, names] : names_by_how)
+    lines.push_back(fmt::format("- Every class trains {} {}.", how, enumeration(names)));
+  return lines;
 }
 
 Lines lines_of_page() {
@@ -97,19 +142,49 @@ Lines lines_of_page() {
   return lines;
 }
 
-// Returns the table of the document with the rows of this family, and without those of families that do not
-// exist.
-Lines with_own_rows(const Table& own, const Lines& found) {
-  Lines table = own.head;
+std::vector<Lines> tables_in(const Lines& lines) {
+  std::vector<Lines> tables;
+  bool inside = false;
+  for (const std::string& line : lines) {
+    if (line.starts_with("|") && !inside) tables.emplace_back();
+    inside = line.starts_with("|");
+    if (inside) tables.back().push_back(line);
+  }
+  return tables;
+}
+
+// Returns the rows of a table by family: `own`, and those that `found` has of other families that exist.
+Lines with_own_rows(const Lines& own, const Lines& found) {
+  Lines rows;
   for (const std::string& family : split(WEFT_FAMILIES, ' ')) {
     if (family == kFamily) {
-      table.insert(table.end(), own.rows.begin(), own.rows.end());
+      rows.insert(rows.end(), own.begin(), own.end());
       continue;
     }
     for (const std::string& row : found)
-      if (row.starts_with("| " + family + " |")) table.push_back(row);
+      if (row.starts_with("| " + family + " |")) rows.push_back(row);
   }
-  return table;
+  return rows;
+}
+
+// Returns what the page says of classes, given what it says now.
+Lines wanted_lines(const Own& own, const Lines& found) {
+  std::vector<Lines> tables = tables_in(found);
+  tables.resize(2);
+  const Lines exceptions = with_own_rows(own.exceptions, tables[1]);
+  Lines lines = sentences(own.columns, exceptions);
+  const auto add = [&](const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); };
+  add({"", "| family | classes with a loss of their own | classes that need a criterion |", "|---|---|---|"});
+  add(with_own_rows(own.classes, tables[0]));
+  lines.emplace_back();
+  if (exceptions.empty()) {
+    lines.emplace_back("There are no exceptions.");
+    return lines;
+  }
+  lines.emplace_back("These are the exceptions; all other classes train in these ways, too.");
+  add({"", "| family | class | way | result |", "|---|---|---|---|"});
+  add(exceptions);
+  return lines;
 }
 
 std::string difference(const Lines& found, const Lines& wanted) {
@@ -124,14 +199,12 @@ std::string difference(const Lines& found, const Lines& wanted) {
 }
 
 TEST(ClassTable, IsTheOneOfTheDocuments) {
-  const Table own = table_of(class_cases());
+  const Own own = own_of(class_cases());
   Lines page = lines_of_page();
-  const auto begins = [](const std::string& line) { return line.starts_with("| family | class |"); };
-  const auto begin = std::find_if(page.begin(), page.end(), begins);
-  ASSERT_NE(begin, page.end()) << WEFT_CLASS_PAGE << " has no table that begins with\n" << own.head.front();
-  const auto end =
-      std::find_if(begin, page.end(), [](const std::string& line) { return !line.starts_with("|"); });
-  const Lines found(begin, end), wanted = with_own_rows(own, found);
+  const auto heading = std::find(page.begin(), page.end(), kHeading);
+  ASSERT_NE(heading, page.end()) << WEFT_CLASS_PAGE << " has no line \"" << kHeading << "\"";
+  const auto begin = heading + 1;
+  const Lines found(begin, page.end()), wanted = wanted_lines(own, found);
   const char* writes = std::getenv("WEFT_WRITE_CLASS_TABLE");
   if (writes == nullptr || std::string_view(writes) != "1") {
     EXPECT_TRUE(found == wanted) << WEFT_CLASS_PAGE << " differs from what the tests train and refuse:\n"
@@ -139,7 +212,7 @@ TEST(ClassTable, IsTheOneOfTheDocuments) {
                                  << "run tests/policies/write_class_table to write it";
     return;
   }
-  page.insert(page.erase(begin, end), wanted.begin(), wanted.end());
+  page.insert(page.erase(begin, page.end()), wanted.begin(), wanted.end());
   std::ofstream file(WEFT_CLASS_PAGE);
   for (const std::string& line : page) file << line << "\n";
 }
@@ -157,6 +230,27 @@ TEST(ClassTable, SaysWhatIsRefused) {
   EXPECT_EQ(cell({""}), "yes");
   EXPECT_EQ(cell({"2 problems\n  a|b\n  c"}), "no: 2 problems a\\|b c");
   EXPECT_EQ(cell({"", "a", "b"}), "in part: a; b");
+}
+
+TEST(ClassTable, SaysInSentencesWhatHoldsForEveryClass) {
+  const std::vector<Column> columns = {{"under", "`a`"}, {"with", "b"}, {"under", "`c`"}, {"under", "d"}};
+  const Lines all = {"- Every class trains under `a`, `c` and d.", "- Every class trains with b."};
+  EXPECT_EQ(sentences(columns, {}), all);
+  const Lines exceptions = {"| f | `C` | `a` | no: x |", "| f | `C` | b | no: x |"};
+  const Lines some = {"- Every class trains under `c` and d."};
+  EXPECT_EQ(sentences(columns, exceptions), some);
+}
+
+TEST(ClassTable, KeepsWhatOtherFamiliesHave) {
+  const Lines families = split(WEFT_FAMILIES, ' ');
+  const std::string other = families.front() == kFamily ? families.back() : families.front();
+  const std::string row = line_of({other, "`B`", ""}), exception = line_of({other, "`B`", "`a`", "no: x"});
+  const Own own = {{{"under", "`a`"}, {"under", "`b`"}}, {line_of({kFamily, "`A`", ""})}, {}};
+  const Lines page = wanted_lines(own, {row, "", exception});
+  EXPECT_EQ(page.front(), "- Every class trains under `b`.");
+  EXPECT_EQ(page.back(), exception);
+  EXPECT_EQ(std::count(page.begin(), page.end(), row), 1);
+  EXPECT_EQ(wanted_lines(own, page), page);
 }
 
 // 5 divides the heads of no tiny model.
