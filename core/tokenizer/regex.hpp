@@ -1,6 +1,7 @@
 // Regular expressions as tokenizer.json has them (the syntax of Oniguruma), as far as real files use it:
 // classes (\s \d \w \p{..} [..]), alternatives, groups, (?i:..), lookahead, and greedy, lazy and possessive
-// repetition. Everything else is refused by name.
+// repetition. Case is ignored with full case folding: "(?i:ss)" matches "ß". Everything else is refused by
+// name.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <iterator>
+
 #include "base/text.hpp"
 #include "tokenizer/regex_tree.hpp"
 #include "tokenizer/unicode.hpp"
@@ -54,49 +56,76 @@ class Parser {
     do {
       Node one{Node::Kind::kSequence};
       while (!at_end() && text_[at_] != '|' && text_[at_] != ')') {
-        if (skip("(?i)")) {
-          ignore_case = true;
-          continue;
+        const bool ignore = skip("(?i)");
+        if (ignore || skip("(?-i)")) {  // a group to the end of this one, with its alternatives
+          Node rest{Node::Kind::kGroup};
+          rest.children.push_back(alternatives(ignore, depth + 1));
+          one.children.push_back(std::move(rest));
+          break;
         }
         Node item = atom(ignore_case, depth);
         for (int repeats = 0; repeat(item);)
           if (++repeats > kMostRepeats)
             wrong(fmt::format("repetitions of repetitions, more than {} deep", kMostRepeats));
-        one.children.push_back(std::move(item));
+        append(std::move(item), one.children);
       }
       all.children.push_back(std::move(one));
     } while (skip("|"));
     return all.children.size() == 1 ? std::move(all.children.front()) : std::move(all);
   }
 
+  // Joins what Oniguruma joins, for a folding of several code points does not go over the other borders.
+  static void append(Node item, std::vector<Node>& list) {
+    if (item.kind == Node::Kind::kText && item.is_open && !list.empty() && list.back().is_open) {
+      list.back().text += item.text;
+    } else if (item.kind == Node::Kind::kSequence && item.children.size() > 1 && !list.empty()) {
+      std::move(item.children.begin(), item.children.end(), std::back_inserter(list));
+      list.back().is_open = false;
+    } else {
+      list.push_back(std::move(item));
+    }
+  }
+
   Node atom(bool ignore_case, int depth) {
     if (skip("(")) return group(ignore_case, depth);
-    if (skip("[")) return set_node(bracket(ignore_case, depth), ignore_case);
+    if (skip("[")) {
+      CodePointSet set = bracket(depth);
+      if (ignore_case) set.ignore_case();
+      return set_node(std::move(set));
+    }
     if (skip("^")) return place(Kind::kLineBegin);
     if (skip("$")) return place(Kind::kLineEnd);
     CodePointSet set;
     if (skip(".")) {
       set.add_range('\n', '\n');
       set.negate();
-      return set_node(std::move(set), false);
+      return set_node(std::move(set));
     }
     if (skip("\\")) {
       if (skip("A")) return place(Kind::kTextBegin);
       if (skip("z")) return place(Kind::kTextEnd);
       if (skip("b")) return place(Kind::kWordEdge);
       if (skip("B")) return place(Kind::kWordEdge, true);
-      if (const auto point = escape(set)) set.add_range(*point, *point);
-      return set_node(std::move(set), ignore_case);
+      const size_t before = at_;
+      const auto point = escape(set);
+      // Case is nothing to a class outside of brackets.
+      return point ? text_node(*point, ignore_case, text_[before] == static_cast<char>(*point))
+                   : set_node(std::move(set));
     }
     const char32_t point = next();
     if (point == '*' || point == '+' || point == '?') wrong("a repetition of nothing");
-    set.add_range(point, point);
-    return set_node(std::move(set), ignore_case);
+    return text_node(point, ignore_case, true);
   }
 
-  Node set_node(CodePointSet set, bool ignore_case) {
+  static Node text_node(char32_t point, bool ignore_case, bool is_open) {
+    Node node{Node::Kind::kText};
+    node.text = point;
+    node.ignore_case = ignore_case;
+    node.is_open = is_open;
+    return node;
+  }
+  Node set_node(CodePointSet set) {
     Node node{Node::Kind::kSet};
-    if (ignore_case) set.ignore_case();
     set.close();
     node.set = static_cast<uint32_t>(sets_.size());
     sets_.push_back(std::move(set));
@@ -111,7 +140,8 @@ class Parser {
 
   // Reads what follows "(".
   Node group(bool ignore_case, int depth) {
-    Node node{Node::Kind::kSequence};
+    Node node{Node::Kind::kGroup};
+    bool plain = false;
     if (skip("?")) {
       if (skip("=") || skip("!")) {
         node.kind = Node::Kind::kLook;
@@ -122,19 +152,31 @@ class Parser {
         ignore_case = true;
       } else if (skip("-i:")) {
         ignore_case = false;
-      } else if (!skip(":")) {
+      } else if (skip(":")) {
+        plain = true;
+      } else {
         const std::string_view rest = text_.substr(at_);
         const bool behind = rest.starts_with("<=") || rest.starts_with("<!");
         refuse(behind ? "lookbehind" : fmt::format("\"(?{}\"", printable(rest.substr(0, 2))));
       }
     }
-    node.children.push_back(alternatives(ignore_case, depth + 1));
+    Node body = alternatives(ignore_case, depth + 1);
     if (!skip(")")) wrong("a group without \")\"");
+    if (plain) return without_group(std::move(body));
+    node.children.push_back(std::move(body));
     return node;
+  }
+  static Node without_group(Node body) {
+    if (body.kind != Node::Kind::kSequence || body.children.size() != 1) return body;
+    Node only = std::move(body.children.front());
+    only.is_open = false;
+    if (only.kind == Node::Kind::kText || only.kind == Node::Kind::kSequence) return only;
+    body.children.front() = std::move(only);
+    return body;
   }
 
   // Reads what follows "[", with the closing "]".
-  CodePointSet bracket(bool ignore_case, int depth) {
+  CodePointSet bracket(int depth) {
     if (depth > kMostGroups) wrong(fmt::format("classes in classes, more than {} deep", kMostGroups));
     CodePointSet set;
     const bool negated = skip("^");
@@ -143,7 +185,7 @@ class Parser {
       if (skip("[:")) refuse("a bracket of POSIX ([:...:])");
       if (skip("&&")) refuse("an intersection of classes (&&)");
       if (skip("[")) {
-        set.add(bracket(ignore_case, depth + 1));
+        set.add(bracket(depth + 1));
         continue;
       }
       const std::optional<char32_t> first = skip("\\") ? escape(set) : std::optional(next());
@@ -159,7 +201,6 @@ class Parser {
       if (!last || *last < *first) wrong("a range that ends before it begins");
       set.add_range(*first, *last);
     }
-    if (ignore_case) set.ignore_case();
     if (negated) set.negate();
     return set;
   }
@@ -259,6 +300,7 @@ class Parser {
     else if (!interval && skip("+"))
       greed = Greed::kPossessive;
     if (interval && greed == Greed::kLazy && least == most) refuse("\"{n}?\"");
+    if (interval && least == 1 && most == 1) return true;
     Node node{Node::Kind::kRepeat};
     node.least = least;
     node.most = most;

@@ -43,7 +43,9 @@ class Writer {
         at(place).negated = node.negated;
         break;
       }
+      case Node::Kind::kText:  // resolve_case() leaves none
       case Node::Kind::kSequence:
+      case Node::Kind::kGroup:
         for (const Node& child : node.children) add(child);
         break;
       case Node::Kind::kAlternatives:
@@ -133,7 +135,9 @@ RegexProgram write_regex(RegexTree tree, const std::string& source) {
 }
 
 RegexProgram compile_regex(std::string_view expression, const std::string& source) {
-  return write_regex(parse_regex(expression, source), source);
+  RegexTree tree = parse_regex(expression, source);
+  resolve_case(tree);
+  return write_regex(std::move(tree), source);
 }
 
 }  // namespace weft::tokenizer

@@ -62,6 +62,37 @@ TEST(Regex, IgnoresCaseWhereItIsTold) {
   EXPECT_EQ(matches("(?i:[a-c])", "aBd"), (Words{"a", "B"}));
 }
 
+TEST(Regex, FoldsCaseToSeveralCharacters) {
+  EXPECT_EQ(matches("(?i:ss)", "aßẞsSſs"), (Words{"ß", "ẞ", "sS", "ſs"}));
+  EXPECT_EQ(matches("(?i:ß)", "ss ẞ s"), (Words{"ss", "ẞ"}));
+  EXPECT_EQ(matches("(?i:ffi)", "ﬃ FFI ﬀi"), (Words{"ﬃ", "FFI"}));
+  EXPECT_EQ(matches("(?i:ﬁ)", "fi FI"), (Words{"fi", "FI"}));
+  EXPECT_EQ(matches("(?i:st)", "ﬅ ﬆ"), (Words{"ﬅ", "ﬆ"}));
+  EXPECT_EQ(matches("(?i:[ßa]+)", "Assẞ"), Words{"Assẞ"});
+  EXPECT_EQ(matches("(?i:[^ß])", "ßẞss"), (Words{"s", "s"}));
+  EXPECT_EQ(matches("ss|(?-i:ss)", "ß"), Words{});
+}
+
+TEST(Regex, FoldsSeveralCharactersWithinOneText) {
+  for (const char* whole : {"(?i)s(?:s)", "(?i:(?:s)s)", "(?i:s\\x{73})", "(?i:s{1}s)", "(?i:y?(?:[x]?s)s)"})
+    EXPECT_EQ(matches(whole, "ß"), Words{"ß"}) << whole;
+  for (const char* parts : {"(?i:s(s))", "(?i:s(?i:s))", "(?i:s(?:)s)", "(?i:s+s?)x?", "(?i:s{2})",
+                            "(?i:s[s])", "(?i:s(?>s))", "(?i:(?:[x]?s)s)"})
+    EXPECT_EQ(matches(parts, "ß"), Words{}) << parts;
+}
+
+TEST(Regex, FoldsCaseOfAClassAsAWhole) {
+  EXPECT_EQ(matches("(?i:[ſ])", "sK\u212A"), Words{"s"});
+  EXPECT_EQ(matches("(?i:[[^a]])", "aA"), (Words{"a", "A"}));  // for A is not a
+  EXPECT_EQ(matches("(?i:[^\\p{Lu}])", "aA1"), Words{"1"});
+  EXPECT_EQ(matches("(?i:\\p{Lu})", "aA"), Words{"A"});  // outside of brackets there is no case
+  EXPECT_EQ(matches("(?i:Ꮳ)", "ꮳ"), Words{"ꮳ"});
+}
+
+TEST(Regex, TakesAlternativesWithAnOptionInTheMiddle) {
+  EXPECT_EQ(matches("a(?i)b|c", "C aC aB"), (Words{"aC", "aB"}));
+}
+
 TEST(Regex, LooksAheadAndAtPlaces) {
   EXPECT_EQ(matches("\\s+(?!\\S)", "a   b  "), (Words{"  ", "  "}));
   EXPECT_EQ(matches("a(?=b)", "abac"), Words{"a"});
