@@ -24,13 +24,15 @@ struct RegexNode {
     kRepeat,
     kLook,
     kAtomic,
-    kPlace
+    kPlace,
+    kReference
   } kind;
   std::vector<RegexNode> children = {};
   std::u32string text = {};
-  bool ignore_case = false;  // of a text
-  bool is_open = false;      // of a text: the next plain character belongs to it
-  uint32_t set = 0;          // its place in the sets of the tree
+  bool ignore_case = false;           // of a text or a reference
+  bool is_open = false;               // of a text: the next plain character belongs to it
+  uint32_t set = 0;                   // its place in the sets of the tree
+  std::vector<uint32_t> groups = {};  // of a group its number, if it has one; of a reference those it means
   uint32_t least = 0, most = 0;
   RegexStep::Greed greed = RegexStep::Greed::kGreedy;
   bool negated = false;
@@ -40,6 +42,7 @@ struct RegexNode {
 struct RegexTree {
   RegexNode root;
   std::vector<CodePointSet> sets;
+  std::vector<uint32_t> referenced = {};  // the numbers of the groups that references mean, sorted
 };
 
 // Throws as compile_regex does.

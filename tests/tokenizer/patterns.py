@@ -31,8 +31,13 @@ def bracket(draw, depth=0):
     return "[" + draw.choice(["", "", "^"]) + "".join(members) + "]"
 
 
-def atom(draw, depth):
+REFERENCES = {"number": [r"\1", r"\2", r"\3", r"\k<1>", r"\k'2'", r"\k<-1>", r"\k<-2>"], "name": [r"\k<x>", r"\k<y>", r"\k'x'"]}
+
+
+def atom(draw, depth, references):
     """An item, and whether it may match nothing."""
+    if references and draw.random() < 0.2:
+        return draw.choice(REFERENCES[references]), True
     kind = draw.random()
     if kind < 0.35:
         return draw.choice(LETTERS), False
@@ -44,20 +49,22 @@ def atom(draw, depth):
         return bracket(draw), False
     if depth >= 3:
         return draw.choice("st"), False
-    begin = draw.choice(["(?:", "(?:", "(", "(", "(?i:", "(?-i:", "(?>", "(?=", "(?!", "(?i)", "(?-i)"])
-    text, empty = branches(draw, depth + 1)
+    begin = draw.choice(["(?:", "(?:", "(", "(", "(", "(?i:", "(?-i:", "(?>", "(?=", "(?!", "(?i)", "(?-i)"])
+    if begin == "(" and references == "name":
+        begin = draw.choice(["(", "(?<x>", "(?<y>", "(?'x'"])
+    text, empty = branches(draw, depth + 1, references)
     return begin + text + (")" if begin[-1] != ")" else ""), empty or begin in ("(?=", "(?!")
 
 
-def branches(draw, depth):
+def branches(draw, depth, references):
     made, may_be_empty = [], False
     for _ in range(draw.choice([1, 1, 1, 2, 3])):
         sequence, all_empty = "", True
         for _ in range(draw.randint(1, 3)):
-            item, empty = atom(draw, depth)
-            # Repetitions of nothing end in another way.
+            item, empty = atom(draw, depth, references)
+            # Without references, repetitions of nothing end in another way. With some, Oniguruma takes long for them.
             repeat = "" if item.startswith(("(?=", "(?!", "(?i)", "(?-i)")) else draw.choice(
-                [r for r in REPEATS if r in ("", "?") or not empty])
+                [r for r in REPEATS if r in ("", "?") or not empty or references == "number"])
             sequence += item + repeat
             all_empty = all_empty and (empty or repeat[:1] in ("*", "?") or repeat[:2] == "{0")
         made.append(sequence)
@@ -66,11 +73,14 @@ def branches(draw, depth):
 
 
 def case(draw):
-    pattern, _ = branches(draw, 0)
+    references = draw.choice(["", "number", "name"])
+    pattern, _ = branches(draw, 0, references)
+    while references and not any(reference in pattern for reference in REFERENCES[references]):
+        pattern, _ = branches(draw, 0, references)
     if draw.random() < 0.8:
         pattern = "(?i:" + pattern + ")"
-    parts = [draw.choice(LETTERS + WORDS) for _ in range(draw.randint(1, 8))]
-    return pattern, "".join(parts)
+    some = [draw.choice(LETTERS + WORDS) for _ in range(draw.randint(1, 8))]
+    return pattern, "".join(draw.choice(some) for _ in range(draw.randint(1, 10)))
 
 
 def every_case():
@@ -96,9 +106,11 @@ def main():
         for pattern, text in cases(draw):
             try:
                 cut = pre_tokenizers.Split(Regex(pattern), "isolated")
-            except Exception:
+                pieces = [piece for piece, _ in cut.pre_tokenize_str(text)]
+            except BaseException as error:  # refused, or a PanicException: Oniguruma needs too many tries
+                if isinstance(error, KeyboardInterrupt):
+                    raise
                 continue
-            pieces = [piece for piece, _ in cut.pre_tokenize_str(text)]
             file.write(b"".join(part.encode() + b"\0" for part in (pattern, text, "\x1f".join(pieces))))
             count -= 1
             if count == 0:
