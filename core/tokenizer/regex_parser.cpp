@@ -176,7 +176,7 @@ class Parser : private RegexReader {
 
   // Reads the name of a group behind "<" or "'", with what closes it.
   std::string group_name() {
-    const std::string name(RegexReader::name());
+    std::string name(RegexReader::name());
     size_t at = 0;
     const char32_t first = name.empty() ? U' ' : next_code_point(name, at);
     if (!is_word(first) || (first >= '0' && first <= '9'))
@@ -188,13 +188,12 @@ class Parser : private RegexReader {
   std::optional<Node> reference(bool ignore_case) {
     Node node{Node::Kind::kReference};
     node.ignore_case = ignore_case;
-    const size_t before = at_;
     if (!at_end() && text_[at_] >= '1' && text_[at_] <= '9') {
-      const uint32_t number = digits().value_or(0);
-      if (number > 9 && number > num_groups_) {  // an octal number
-        at_ = before;
-        return std::nullopt;
-      }
+      uint32_t number = 0;
+      const char* const begin = text_.data() + at_;
+      const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), number);
+      if (error != std::errc() || (number > 9 && number > num_groups_)) return std::nullopt;  // it is octal
+      at_ += static_cast<size_t>(end - begin);
       node.groups = {number};
       has_numbers_ = true;
     } else if (skip("k<") || skip("k'")) {

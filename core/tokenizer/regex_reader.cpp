@@ -115,8 +115,15 @@ std::optional<char32_t> RegexReader::escape(CodePointSet& set) {
   }
   if ((letter | 0x20) >= 'a' && (letter | 0x20) <= 'z')
     refuse(fmt::format("\"\\{}\"", static_cast<char>(letter)));
-  if (letter >= '0' && letter <= '9') refuse("a reference to a group or an octal number");
-  return letter;
+  return letter >= '0' && letter <= '7' ? octal(letter) : letter;
+}
+
+char32_t RegexReader::octal(char32_t first) {
+  char32_t value = first - '0';
+  for (int left = 2; left > 0 && !at_end() && text_[at_] >= '0' && text_[at_] <= '7'; --left)
+    value = value * 8 + static_cast<char32_t>(text_[at_++] - '0');
+  if (value >= 0x80) refuse("an octal number above 177");  // a byte, and no code point
+  return value;
 }
 
 char32_t RegexReader::number(char32_t letter) {

@@ -41,6 +41,7 @@ class RegexReader {
   size_t at_ = 0;
 
  private:
+  char32_t octal(char32_t first);
   char32_t number(char32_t letter);
   void property(bool negated, CodePointSet& set);
 };

@@ -53,8 +53,8 @@ TEST(PatternParity, CutsAreThoseOfOniguruma) {
   std::printf("%d cases, %d refused\n", cases, refused);
   EXPECT_EQ(unlike, 0);
   EXPECT_GE(cases, 25'000);
-  // Long classes in repetitions in repetitions may have too many steps.
-  EXPECT_LE(refused, cases / 100);
+  // What takes Weft too many steps.
+  EXPECT_LE(refused, cases / 1000);
 }
 
 }  // namespace

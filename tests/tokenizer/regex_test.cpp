@@ -25,7 +25,7 @@ TEST(Regex, NamesAConstructThatItDoesNotHave) {
     EXPECT_ERROR(compile_regex(expression, "tokenizer.json"), WEFT_UNIMPLEMENTED, name);
   };
   refused("(?<=a)b", "lookbehind");
-  refused("(a)\\12", "reference to a group or an octal number");
+  refused("(a)\\200", "octal number above 177");
   refused("(?<x>a)\\k<x+1>", "level of recursion");
   refused("[[:alpha:]]", "POSIX");
   refused("[a-z&&[^b]]", "intersection");
@@ -85,6 +85,11 @@ TEST(Regex, RefersToTheTextOfAGroup) {
   EXPECT_EQ(matches("(?i:(a)\\1) (b)\\2", "aA bB aA bb"), Words{"aA bb"});
   EXPECT_EQ(matches("(?i:(ss)\\1)", "ssSS ssß"), Words{"ssSS"});  // a character is compared with one
   EXPECT_EQ(matches("(['\"]).*?\\1", "'a\"b' \"c'd\""), (Words{"'a\"b'", "\"c'd\""}));
+}
+
+TEST(Regex, ReadsOctalNumbersWhereThereIsNoSuchGroup) {
+  EXPECT_EQ(matches("\\101\\0101|[\\102\\8]", "A\b1 B8"), (Words{"A\b1", "B", "8"}));
+  EXPECT_EQ(matches("(a)\\12|\\81", "a\n 81"), (Words{"a\n", "81"}));
 }
 
 TEST(Regex, HasNoTextForAGroupThatDidNotMatch) {
