@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tokenizer/case_folding.hpp"
 #include "tokenizer/unicode.hpp"
 
 namespace weft::tokenizer {
@@ -23,40 +24,30 @@ void CodePointSet::add(const CodePointSet& other) {
   sets_.push_back(other);
 }
 
-bool CodePointSet::has_item(Points points) const {
+bool CodePointSet::has_item(char32_t point) const {
   return std::any_of(items_.begin(), items_.end(), [&](const Item& item) {
-    const auto in = [&](char32_t point) {
-      switch (item.kind) {
-        case Item::Kind::kRange:
-          return item.first <= point && point <= item.last;
-        case Item::Kind::kCategories:
-          return is_in(point, item.index);
-        case Item::Kind::kWhiteSpace:
-          return is_white_space(point);
-        default:
-          return is_word(point);
-      }
-    };
-    if (item.kind == Item::Kind::kSet) return sets_[item.index].has_one(points);
-    return std::any_of(points.begin(), points.end(),
-                       [&](char32_t point) { return in(point) != item.negated; });
+    switch (item.kind) {
+      case Item::Kind::kRange:
+        return item.first <= point && point <= item.last;
+      case Item::Kind::kCategories:
+        return is_in(point, item.index) != item.negated;
+      case Item::Kind::kWhiteSpace:
+        return is_white_space(point) != item.negated;
+      case Item::Kind::kWord:
+        return is_word(point) != item.negated;
+      default:
+        return sets_[item.index].contains(point);
+    }
   });
 }
 
-bool CodePointSet::has_one(Points points) const {
-  return has_item(ignore_case_ ? points : points.substr(0, 1)) != negated_;
-}
-
 bool CodePointSet::test(char32_t point) const {
-  std::array<char32_t, 3> points = {point};
-  size_t count = 1;
-  if (ignore_case_) {
-    const char32_t folded = fold_case(point);
-    const bool is_capital = folded >= 'A' && folded <= 'Z', is_small = folded >= 'a' && folded <= 'z';
-    points[count++] = folded;
-    if (is_capital || is_small) points[count++] = is_capital ? folded + 32 : folded - 32;
+  bool has = has_item(point);
+  if (!has && ignore_case_) {
+    const std::u32string_view variants = case_variants(point);
+    has = std::any_of(variants.begin(), variants.end(), [&](char32_t other) { return has_item(other); });
   }
-  return has_one({points.data(), count});
+  return has != negated_;
 }
 
 void CodePointSet::close() {

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace weft::tokenizer {
@@ -16,7 +15,11 @@ class CodePointSet {
   void add_word(bool negated);
   void add(const CodePointSet& other);
   void negate() { negated_ = !negated_; }
+  // Adds the points that are equal up to case to one of the set; `negate` applies to the result. Of sets in
+  // sets the outermost does it for all.
   void ignore_case() { ignore_case_ = true; }
+  bool ignores_case() const { return ignore_case_; }
+  bool is_negated() const { return negated_; }
   // Prepares `contains`. Call it once, after the calls above.
   void close();
 
@@ -31,12 +34,8 @@ class CodePointSet {
     char32_t first = 0, last = 0;  // of a range
     uint32_t index = 0;            // the categories, or the place in sets_
   };
-  using Points = std::basic_string_view<char32_t>;
   bool test(char32_t point) const;
-  // Returns whether the set has one of the points, which are equal up to case; of others the first alone
-  // counts.
-  bool has_one(Points points) const;
-  bool has_item(Points points) const;
+  bool has_item(char32_t point) const;
 
   std::vector<Item> items_;
   std::vector<CodePointSet> sets_;

@@ -1,6 +1,7 @@
 // Regular expressions as tokenizer.json has them (the syntax of Oniguruma), as far as real files use it:
 // classes (\s \d \w \p{..} [..]), alternatives, groups, (?i:..), lookahead, and greedy, lazy and possessive
-// repetition. Everything else is refused by name.
+// repetition, and references to groups. Case is ignored with full case folding: "(?i:ss)" matches "ß".
+// Everything else is refused by name.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +29,16 @@ struct RegexStep {
     kLineEnd,
     kTextBegin,
     kTextEnd,
-    kWordEdge,  // (`negated`: no edge)
+    kWordEdge,    // (`negated`: no edge)
+    kGroupBegin,  // keeps the place in slots[set], and that the group has no end in slots[set + 1]
+    kMark,        // keeps the place in slots[set]
+    kReference,   // the text of the first group of references[set] that matched and whose text comes here
+    kLoopEnd,     // goes on at `next`, or at `other` if nothing came since the place in slots[set]
     kDone
   } kind = Kind::kDone;
   enum class Greed : uint8_t { kGreedy, kLazy, kPossessive } greed = Greed::kGreedy;
   bool negated = false;
+  bool ignore_case = false;  // of a reference
   uint32_t set = 0, next = 0, other = 0;
   uint32_t least = 0, most = 0;
 };
@@ -40,6 +46,10 @@ struct RegexStep {
 struct RegexProgram {
   std::vector<RegexStep> steps;
   std::vector<CodePointSet> sets;
+  // Of each reference the slots of its groups: each begins in a slot and ends in the next. Programs without
+  // references have no slots.
+  std::vector<std::vector<uint32_t>> references;
+  uint32_t num_slots = 0;
 };
 
 // Throws UNIMPLEMENTED, with `source`, for a construct that is not supported, DATA_LOSS for one that is wrong

@@ -1,6 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <map>
+
 #include "base/text.hpp"
+#include "tokenizer/regex_reader.hpp"
 #include "tokenizer/regex_tree.hpp"
 #include "tokenizer/unicode.hpp"
 #include "tokenizer/utf8.hpp"
@@ -12,91 +18,106 @@ namespace {
 using Node = RegexNode;
 using Kind = RegexStep::Kind;
 using Greed = RegexStep::Greed;
-constexpr uint32_t kMostRepetitions = 1000;
 constexpr size_t kLongestExpression = 16384;
-// Together they bound the depth of the tree.
-constexpr int kMostGroups = 50, kMostRepeats = 8;
+// With kMostGroups, it bounds the depth of the tree.
+constexpr int kMostRepeats = 8;
+constexpr size_t kMostOfOneName = 100;
 
-class Parser {
+class Parser : private RegexReader {
  public:
-  Parser(std::string_view text, const std::string& source) : text_(text), source_(source) {}
+  using RegexReader::RegexReader;
 
   RegexTree parse() {
     if (text_.size() > kLongestExpression)
       wrong(fmt::format("{} bytes, at most {} are possible", text_.size(), kLongestExpression));
     Node node = alternatives(false, 0);
     if (!at_end()) wrong("a \")\" that closes nothing");
-    return {std::move(node), std::move(sets_)};
+    if (!names_.empty() && has_numbers_) wrong("a reference by number beside groups with names");
+    std::sort(referenced_.begin(), referenced_.end());
+    referenced_.erase(std::unique(referenced_.begin(), referenced_.end()), referenced_.end());
+    if (!referenced_.empty() && referenced_.back() > num_groups_)
+      wrong("a reference to a group that it does not have");
+    return {std::move(node), std::move(sets_), std::move(referenced_)};
   }
 
  private:
-  [[noreturn]] void refuse(std::string_view what) const {
-    fail(WEFT_UNIMPLEMENTED, "{}: the regular expression \"{}\" uses {}, which Weft does not have", source_,
-         printable(text_), what);
-  }
-  [[noreturn]] void wrong(std::string_view what) const {
-    fail(WEFT_DATA_LOSS, "{}: the regular expression \"{}\" has {}", source_, printable(text_), what);
-  }
-  bool at_end() const { return at_ == text_.size(); }
-  bool skip(std::string_view word) {
-    if (!text_.substr(at_).starts_with(word)) return false;
-    at_ += word.size();
-    return true;
-  }
-  char32_t next() {
-    if (at_end()) wrong("an end where more must follow");
-    return next_code_point(text_, at_);
-  }
-
   Node alternatives(bool ignore_case, int depth) {
     if (depth > kMostGroups) wrong(fmt::format("groups in groups, more than {} deep", kMostGroups));
     Node all{Node::Kind::kAlternatives};
     do {
       Node one{Node::Kind::kSequence};
       while (!at_end() && text_[at_] != '|' && text_[at_] != ')') {
-        if (skip("(?i)")) {
-          ignore_case = true;
-          continue;
+        const bool ignore = skip("(?i)");
+        if (ignore || skip("(?-i)")) {  // a group to the end of this one, with its alternatives
+          Node rest{Node::Kind::kGroup};
+          rest.children.push_back(alternatives(ignore, depth + 1));
+          one.children.push_back(std::move(rest));
+          break;
         }
         Node item = atom(ignore_case, depth);
         for (int repeats = 0; repeat(item);)
           if (++repeats > kMostRepeats)
             wrong(fmt::format("repetitions of repetitions, more than {} deep", kMostRepeats));
-        one.children.push_back(std::move(item));
+        append(std::move(item), one.children);
       }
       all.children.push_back(std::move(one));
     } while (skip("|"));
     return all.children.size() == 1 ? std::move(all.children.front()) : std::move(all);
   }
 
+  // Joins what Oniguruma joins, for a folding of several code points does not go over the other borders.
+  static void append(Node item, std::vector<Node>& list) {
+    if (item.kind == Node::Kind::kText && item.is_open && !list.empty() && list.back().is_open) {
+      list.back().text += item.text;
+    } else if (item.kind == Node::Kind::kSequence && item.children.size() > 1 && !list.empty()) {
+      std::move(item.children.begin(), item.children.end(), std::back_inserter(list));
+      list.back().is_open = false;
+    } else {
+      list.push_back(std::move(item));
+    }
+  }
+
   Node atom(bool ignore_case, int depth) {
     if (skip("(")) return group(ignore_case, depth);
-    if (skip("[")) return set_node(bracket(ignore_case, depth), ignore_case);
+    if (skip("[")) {
+      CodePointSet set = bracket(depth);
+      if (ignore_case) set.ignore_case();
+      return set_node(std::move(set));
+    }
     if (skip("^")) return place(Kind::kLineBegin);
     if (skip("$")) return place(Kind::kLineEnd);
     CodePointSet set;
     if (skip(".")) {
       set.add_range('\n', '\n');
       set.negate();
-      return set_node(std::move(set), false);
+      return set_node(std::move(set));
     }
     if (skip("\\")) {
       if (skip("A")) return place(Kind::kTextBegin);
       if (skip("z")) return place(Kind::kTextEnd);
       if (skip("b")) return place(Kind::kWordEdge);
       if (skip("B")) return place(Kind::kWordEdge, true);
-      if (const auto point = escape(set)) set.add_range(*point, *point);
-      return set_node(std::move(set), ignore_case);
+      if (auto node = reference(ignore_case)) return *std::move(node);
+      const size_t before = at_;
+      const auto point = escape(set);
+      // Case is nothing to a class outside of brackets.
+      return point ? text_node(*point, ignore_case, text_[before] == static_cast<char>(*point))
+                   : set_node(std::move(set));
     }
     const char32_t point = next();
     if (point == '*' || point == '+' || point == '?') wrong("a repetition of nothing");
-    set.add_range(point, point);
-    return set_node(std::move(set), ignore_case);
+    return text_node(point, ignore_case, true);
   }
 
-  Node set_node(CodePointSet set, bool ignore_case) {
+  static Node text_node(char32_t point, bool ignore_case, bool is_open) {
+    Node node{Node::Kind::kText};
+    node.text = point;
+    node.ignore_case = ignore_case;
+    node.is_open = is_open;
+    return node;
+  }
+  Node set_node(CodePointSet set) {
     Node node{Node::Kind::kSet};
-    if (ignore_case) set.ignore_case();
     set.close();
     node.set = static_cast<uint32_t>(sets_.size());
     sets_.push_back(std::move(set));
@@ -111,7 +132,8 @@ class Parser {
 
   // Reads what follows "(".
   Node group(bool ignore_case, int depth) {
-    Node node{Node::Kind::kSequence};
+    Node node{Node::Kind::kGroup};
+    bool plain = false;
     if (skip("?")) {
       if (skip("=") || skip("!")) {
         node.kind = Node::Kind::kLook;
@@ -122,122 +144,84 @@ class Parser {
         ignore_case = true;
       } else if (skip("-i:")) {
         ignore_case = false;
-      } else if (!skip(":")) {
+      } else if (skip(":")) {
+        plain = true;
+      } else {
         const std::string_view rest = text_.substr(at_);
-        const bool behind = rest.starts_with("<=") || rest.starts_with("<!");
-        refuse(behind ? "lookbehind" : fmt::format("\"(?{}\"", printable(rest.substr(0, 2))));
+        if (rest.starts_with("<=") || rest.starts_with("<!")) refuse("lookbehind");
+        if (!skip("<") && !skip("'")) refuse(fmt::format("\"(?{}\"", printable(rest.substr(0, 2))));
+        node.groups = {++num_groups_};
+        std::vector<uint32_t>& groups = names_[group_name()];
+        groups.push_back(num_groups_);
+        if (groups.size() > kMostOfOneName)
+          wrong(fmt::format("more than {} groups of one name", kMostOfOneName));
       }
+    } else {
+      node.groups = {++num_groups_};
     }
-    node.children.push_back(alternatives(ignore_case, depth + 1));
+    Node body = alternatives(ignore_case, depth + 1);
     if (!skip(")")) wrong("a group without \")\"");
+    if (plain) return without_group(std::move(body));
+    node.children.push_back(std::move(body));
     return node;
   }
-
-  // Reads what follows "[", with the closing "]".
-  CodePointSet bracket(bool ignore_case, int depth) {
-    if (depth > kMostGroups) wrong(fmt::format("classes in classes, more than {} deep", kMostGroups));
-    CodePointSet set;
-    const bool negated = skip("^");
-    if (skip("]")) wrong("an empty class");
-    while (!skip("]")) {
-      if (skip("[:")) refuse("a bracket of POSIX ([:...:])");
-      if (skip("&&")) refuse("an intersection of classes (&&)");
-      if (skip("[")) {
-        set.add(bracket(ignore_case, depth + 1));
-        continue;
-      }
-      const std::optional<char32_t> first = skip("\\") ? escape(set) : std::optional(next());
-      if (!first) continue;
-      const bool is_range = text_.substr(at_).starts_with("-") && !text_.substr(at_).starts_with("-]");
-      if (!is_range) {
-        set.add_range(*first, *first);
-        continue;
-      }
-      ++at_;
-      if (text_.substr(at_).starts_with("[")) refuse("a range of classes");
-      const std::optional<char32_t> last = skip("\\") ? escape(set) : std::optional(next());
-      if (!last || *last < *first) wrong("a range that ends before it begins");
-      set.add_range(*first, *last);
-    }
-    if (ignore_case) set.ignore_case();
-    if (negated) set.negate();
-    return set;
+  static Node without_group(Node body) {
+    if (body.kind != Node::Kind::kSequence || body.children.size() != 1) return body;
+    Node only = std::move(body.children.front());
+    only.is_open = false;
+    if (only.kind == Node::Kind::kText || only.kind == Node::Kind::kSequence) return only;
+    body.children.front() = std::move(only);
+    return body;
   }
 
-  // Reads what follows "\": returns the code point that it means, or adds the class that it means to `set`.
-  std::optional<char32_t> escape(CodePointSet& set) {
-    const char32_t letter = next();
-    switch (letter) {
-      case 'n':
-        return '\n';
-      case 'r':
-        return '\r';
-      case 't':
-        return '\t';
-      case 'f':
-        return '\f';
-      case 'v':
-        return '\v';
-      case 'a':
-        return '\a';
-      case 'e':
-        return 0x1B;
-      case 'x':
-      case 'u':
-        return number(letter);
-      case 's':
-      case 'S':
-        set.add_white_space(letter == 'S');
-        return std::nullopt;
-      case 'w':
-      case 'W':
-        set.add_word(letter == 'W');
-        return std::nullopt;
-      case 'd':
-      case 'D':
-        set.add_categories(category_bit(Category::kNd), letter == 'D');
-        return std::nullopt;
-      case 'p':
-      case 'P':
-        property(letter == 'P', set);
-        return std::nullopt;
-      default:
-        break;
-    }
-    if ((letter | 0x20) >= 'a' && (letter | 0x20) <= 'z')
-      refuse(fmt::format("\"\\{}\"", static_cast<char>(letter)));
-    if (letter >= '0' && letter <= '9') refuse("a reference to a group or an octal number");
-    return letter;
+  // Reads the name of a group behind "<" or "'", with what closes it.
+  std::string group_name() {
+    std::string name(RegexReader::name());
+    size_t at = 0;
+    const char32_t first = name.empty() ? U' ' : next_code_point(name, at);
+    if (!is_word(first) || (first >= '0' && first <= '9'))
+      wrong("a group whose name does not begin with a letter");
+    return name;
   }
 
-  char32_t number(char32_t letter) {
-    const bool braced = letter == 'x' && skip("{");
-    const size_t most = braced ? 8 : letter == 'x' ? 2 : 4;
-    char32_t value = 0;
-    size_t digits = 0;
-    for (; digits < most && !at_end(); ++digits, ++at_) {
-      const char digit = text_[at_];
-      const char low = static_cast<char>(digit | 0x20);
-      if (digit >= '0' && digit <= '9')
-        value = value * 16 + static_cast<char32_t>(digit - '0');
-      else if (low >= 'a' && low <= 'f')
-        value = value * 16 + static_cast<char32_t>(low - 'a' + 10);
-      else
-        break;
+  // Reads what follows "\", if it is a reference to groups.
+  std::optional<Node> reference(bool ignore_case) {
+    Node node{Node::Kind::kReference};
+    node.ignore_case = ignore_case;
+    if (!at_end() && text_[at_] >= '1' && text_[at_] <= '9') {
+      uint32_t number = 0;
+      const char* const begin = text_.data() + at_;
+      const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), number);
+      if (error != std::errc() || (number > 9 && number > num_groups_)) return std::nullopt;  // it is octal
+      at_ += static_cast<size_t>(end - begin);
+      node.groups = {number};
+      has_numbers_ = true;
+    } else if (skip("k<") || skip("k'")) {
+      node.groups = groups_of(name());
+    } else {
+      return std::nullopt;
     }
-    if (digits == 0 || value > 0x10FFFF || (braced && !skip("}"))) wrong("a wrong number of a code point");
-    return value;
+    referenced_.insert(referenced_.end(), node.groups.begin(), node.groups.end());
+    return node;
   }
-
-  void property(bool negated, CodePointSet& set) {
-    const size_t end = text_.find('}', at_);
-    if (!skip("{") || end == std::string_view::npos) wrong("a \"\\p\" without {...}");
-    if (skip("^")) negated = !negated;
-    const std::string_view name = text_.substr(at_, end - at_);
-    at_ = end + 1;
-    const uint32_t categories = categories_of(name);
-    if (categories == 0) refuse(fmt::format("the property \"{}\"", printable(name, 40)));
-    set.add_categories(categories, negated);
+  // Returns the groups that "name", "2" or "-1" means, the last one first.
+  std::vector<uint32_t> groups_of(std::string_view name) {
+    const bool back = name.starts_with("-"), forward = name.starts_with("+");
+    const std::string_view number = name.substr(back || forward ? 1 : 0);
+    int value = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (error == std::errc() && end == number.data() + number.size()) {
+      const int count = static_cast<int>(num_groups_);
+      const int group = back ? count + 1 - value : forward ? count + value : value;
+      if (value > static_cast<int>(kLargestNumber) || group <= 0)
+        wrong("a reference to a group that it does not have");
+      has_numbers_ = true;
+      return {static_cast<uint32_t>(group)};
+    }
+    const auto found = names_.find(std::string(name));
+    if (found != names_.end()) return {found->second.rbegin(), found->second.rend()};
+    if (name.find_first_of("+-") != std::string_view::npos) refuse("a reference with a level of recursion");
+    wrong(fmt::format("a reference to \"{}\", which is the name of no group before it", printable(name, 40)));
   }
 
   // Reads a repetition of `item`, if one follows.
@@ -259,6 +243,7 @@ class Parser {
     else if (!interval && skip("+"))
       greed = Greed::kPossessive;
     if (interval && greed == Greed::kLazy && least == most) refuse("\"{n}?\"");
+    if (interval && least == 1 && most == 1) return true;
     Node node{Node::Kind::kRepeat};
     node.least = least;
     node.most = most;
@@ -284,19 +269,12 @@ class Parser {
     if (least > most) wrong("an interval that ends before it begins");
     return true;
   }
-  std::optional<uint32_t> digits() {
-    std::optional<uint32_t> value;
-    while (!at_end() && text_[at_] >= '0' && text_[at_] <= '9') {
-      value = value.value_or(0) * 10 + static_cast<uint32_t>(text_[at_++] - '0');
-      if (*value > kMostRepetitions) wrong("an interval above 1000");
-    }
-    return value;
-  }
 
-  const std::string_view text_;
-  const std::string& source_;
-  size_t at_ = 0;
   std::vector<CodePointSet> sets_;
+  uint32_t num_groups_ = 0;
+  std::map<std::string, std::vector<uint32_t>> names_;
+  std::vector<uint32_t> referenced_;  // groups, as often as they are
+  bool has_numbers_ = false;          // a reference by number
 };
 
 }  // namespace

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <optional>
+
 #include "base/text.hpp"
 #include "tokenizer/regex_tree.hpp"
 
@@ -16,6 +19,8 @@ class Writer {
 
   RegexProgram write(RegexTree tree) {
     program_.sets = std::move(tree.sets);
+    referenced_ = std::move(tree.referenced);
+    program_.num_slots = 2 * static_cast<uint32_t>(referenced_.size());
     add(tree.root);
     step(Kind::kDone);
     return std::move(program_);
@@ -43,6 +48,14 @@ class Writer {
         at(place).negated = node.negated;
         break;
       }
+      case Node::Kind::kText:  // resolve_case() leaves none
+        break;
+      case Node::Kind::kGroup:
+        add_group(node);
+        break;
+      case Node::Kind::kReference:
+        add_reference(node);
+        break;
       case Node::Kind::kSequence:
         for (const Node& child : node.children) add(child);
         break;
@@ -57,6 +70,50 @@ class Writer {
         add_nested(node.kind == Node::Kind::kLook ? Kind::kLook : Kind::kAtomic, node.negated,
                    [&] { add(node.children.front()); });
         break;
+    }
+  }
+
+  // Returns the slot in which a group begins, or nothing if no reference means it.
+  std::optional<uint32_t> slot_of(uint32_t group) const {
+    const auto found = std::lower_bound(referenced_.begin(), referenced_.end(), group);
+    if (found == referenced_.end() || *found != group) return std::nullopt;
+    return 2 * static_cast<uint32_t>(found - referenced_.begin());
+  }
+  void mark(Kind kind, uint32_t slot) {
+    const uint32_t place = step(kind);
+    at(place).set = slot;
+  }
+  void add_group(const Node& node) {
+    const std::optional<uint32_t> slot = node.groups.empty() ? std::nullopt : slot_of(node.groups.front());
+    if (slot) mark(Kind::kGroupBegin, *slot);
+    add(node.children.front());
+    if (slot) mark(Kind::kMark, *slot + 1);
+  }
+  void add_reference(const Node& node) {
+    std::vector<uint32_t> slots;
+    for (const uint32_t group : node.groups) slots.push_back(*slot_of(group));
+    const uint32_t place = step(Kind::kReference);
+    at(place).set = static_cast<uint32_t>(program_.references.size());
+    at(place).ignore_case = node.ignore_case;
+    program_.references.push_back(std::move(slots));
+  }
+
+  static bool may_be_empty(const Node& node) {
+    const auto& children = node.children;
+    switch (node.kind) {
+      case Node::Kind::kSet:
+      case Node::Kind::kText:
+        return false;
+      case Node::Kind::kAlternatives:
+        return std::any_of(children.begin(), children.end(), may_be_empty);
+      case Node::Kind::kRepeat:
+        return node.least == 0 || may_be_empty(children.front());
+      case Node::Kind::kLook:
+      case Node::Kind::kPlace:
+      case Node::Kind::kReference:
+        return true;
+      default:
+        return std::all_of(children.begin(), children.end(), may_be_empty);
     }
   }
 
@@ -105,8 +162,7 @@ class Writer {
     }
     if (node.most == kUnlimited) {
       const uint32_t fork = step(Kind::kFork);
-      add(item);
-      at(step(Kind::kJump)).next = fork;
+      add_round(item, fork);
       finish(fork, lazy);
       return;
     }
@@ -117,6 +173,21 @@ class Writer {
     }
     for (const uint32_t fork : forks) finish(fork, lazy);
   }
+  // With references, what failed once may match later, so that the matcher does not see that a loop stands
+  // still.
+  void add_round(const Node& item, uint32_t fork) {
+    const bool checked = !referenced_.empty() && may_be_empty(item);
+    const uint32_t slot = program_.num_slots;
+    if (checked) {
+      ++program_.num_slots;
+      mark(Kind::kMark, slot);
+    }
+    add(item);
+    const uint32_t end = step(checked ? Kind::kLoopEnd : Kind::kJump);
+    at(end).set = slot;
+    at(end).next = fork;
+    at(end).other = here();
+  }
   void finish(uint32_t fork, bool lazy) {
     at(fork).next = lazy ? here() : fork + 1;
     at(fork).other = lazy ? fork + 1 : here();
@@ -124,6 +195,7 @@ class Writer {
 
   const std::string& source_;
   RegexProgram program_;
+  std::vector<uint32_t> referenced_;
 };
 
 }  // namespace
@@ -133,7 +205,9 @@ RegexProgram write_regex(RegexTree tree, const std::string& source) {
 }
 
 RegexProgram compile_regex(std::string_view expression, const std::string& source) {
-  return write_regex(parse_regex(expression, source), source);
+  RegexTree tree = parse_regex(expression, source);
+  resolve_case(tree);
+  return write_regex(std::move(tree), source);
 }
 
 }  // namespace weft::tokenizer

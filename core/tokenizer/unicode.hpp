@@ -74,7 +74,7 @@ bool is_control(char32_t point);
 
 // Returns the categories of a name of regular expressions: "L", "Lu", "Letter", ...; 0 if it is none.
 uint32_t categories_of(std::string_view name);
-// Returns the smallest code point that is equal up to case (simple case folding), or the point itself.
+// Returns the smallest code point whose case folding is the same, or the point itself.
 char32_t fold_case(char32_t point);
 
 // Returns the lower case of a text, one code point after the other: a sigma at the end of a word is no

@@ -14,6 +14,9 @@ extern const std::string_view kCategories, kNumbers, kBreaks, kMarks, kNonspacin
     kControls, kCombiningClasses;
 // Pairs of code points: (distance from the previous point, signed distance to the other point).
 extern const std::string_view kCaseClasses, kLowerCase;
+// Case foldings of several points: (distance from the previous point, size, the points as signed distances,
+// each from the one before it in the table).
+extern const std::string_view kLongFolds;
 // Decompositions: (distance from the previous point, 2 * size + 1 if composition excludes it, the code points
 // as signed distances, each from the one before it in the table).
 extern const std::string_view kCanonical, kCompatibility;

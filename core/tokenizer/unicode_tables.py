@@ -43,11 +43,9 @@ def dump(path):
         except KeyError:
             return text
 
-    def fold(text):  # simple case folding: full folding where it is one character
-        for folded in (text.casefold(), lower(text)):
-            if len(folded) == 1 and folded != text:
-                return folded
-        return text
+    def fold(text):  # full case folding
+        folded = text.casefold()
+        return lower(text) if folded == text and known.category(text) == "Cn" else folded
 
     texts = [chr(c) for c in POINTS]
     facts = {"version": database.unidata_version, "category": [database.category(t) for t in texts],
@@ -124,6 +122,19 @@ def smallest_of_case(facts):
     return sorted((p, members[0]) for members in classes.values() for p in members[1:])
 
 
+def long_folds(facts):
+    """(distance from the previous point, size, the points as signed distances) of each folding of several points."""
+    text, previous, last = "", 0, 0
+    for point, folded in enumerate(facts["fold"]):
+        if len(folded) > 1:
+            text += number(point - previous) + number(len(folded))
+            previous = point
+            for part in map(ord, folded):
+                text += signed(part - last)
+                last = part
+    return text
+
+
 def write_source(path, comment, tables):
     lines = ["// " + comment, "// Written by unicode_tables.py; change that instead.",
              '#include "tokenizer/unicode_data.hpp"', "", "// clang-format off", "namespace weft::tokenizer::data {"]
@@ -154,6 +165,7 @@ def write(paths, folder):
     write_source(os.path.join(folder, "unicode_data.cpp"), "Properties of Unicode 16.0, 17.0, 9.0 and 8.0.", [
         ("kCategories", runs([CATEGORIES.index(c) for c in patterns["category"]])),
         ("kCaseClasses", mapping(smallest_of_case(patterns))),
+        ("kLongFolds", long_folds(patterns)),
         ("kLowerCase", mapping((c, ord(t)) for c, t in enumerate(new["lower"]) if len(t) == 1 and ord(t) != c)),
         ("kNumbers", members(lambda c: new["category"][c][0] == "N")),
         ("kBreaks", runs(new["break"])),

@@ -25,11 +25,12 @@ TEST(Regex, NamesAConstructThatItDoesNotHave) {
     EXPECT_ERROR(compile_regex(expression, "tokenizer.json"), WEFT_UNIMPLEMENTED, name);
   };
   refused("(?<=a)b", "lookbehind");
-  refused("(a)\\1", "reference to a group");
+  refused("(a)\\200", "octal number above 177");
+  refused("(?<x>a)\\k<x+1>", "level of recursion");
   refused("[[:alpha:]]", "POSIX");
   refused("[a-z&&[^b]]", "intersection");
   refused("\\p{Klingon}", "Klingon");
-  refused("(?<name>a)", "(?<n");
+  refused("(?P<name>a)", "(?P<");
 }
 
 TEST(Regex, SaysWhatIsWrong) {
@@ -60,6 +61,88 @@ TEST(Regex, RepeatsGreedilyLazilyAndPossessively) {
 TEST(Regex, IgnoresCaseWhereItIsTold) {
   EXPECT_EQ(matches("(?i:'s|k)S", "'SS 'ss kS \u212AS"), (Words{"'SS", "kS", "\u212AS"}));
   EXPECT_EQ(matches("(?i:[a-c])", "aBd"), (Words{"a", "B"}));
+}
+
+TEST(Regex, RefusesAReferenceThatMeansNoGroup) {
+  const auto wrong = [](const char* expression, const char* why) {
+    EXPECT_ERROR(compile_regex(expression, "tokenizer.json"), WEFT_DATA_LOSS, expression, why);
+  };
+  wrong("(a)\\2", "a group that it does not have");
+  wrong("(a)\\k<-2>", "a group that it does not have");
+  wrong("(a)\\k<999999999999>", "999999999999");
+  wrong("\\k<x>(?<x>a)", "the name of no group before it");
+  wrong("(?<x>a)\\1", "by number beside groups with names");
+  wrong("(?<x", "a name without an end");
+  wrong("(?<>a)", "does not begin with a letter");
+  wrong("(?<1>a)", "does not begin with a letter");
+}
+
+TEST(Regex, RefersToTheTextOfAGroup) {
+  EXPECT_EQ(matches("(a|b)\\1", "aabbab"), (Words{"aa", "bb"}));
+  EXPECT_EQ(matches("(?<x>.)(?<y>.)\\k<y>\\k'x'", "abba"), Words{"abba"});
+  EXPECT_EQ(matches("(a)(b)\\k<-1>\\k<-2>\\k<1>", "abbaa"), Words{"abbaa"});
+  EXPECT_EQ(matches("(?:(?<x>a)|(?<x>b))\\k<x>", "ab aa bb"), (Words{"aa", "bb"}));
+  EXPECT_EQ(matches("(?i:(a)\\1) (b)\\2", "aA bB aA bb"), Words{"aA bb"});
+  EXPECT_EQ(matches("(?i:(ss)\\1)", "ssSS ssß"), Words{"ssSS"});  // a character is compared with one
+  EXPECT_EQ(matches("(['\"]).*?\\1", "'a\"b' \"c'd\""), (Words{"'a\"b'", "\"c'd\""}));
+}
+
+TEST(Regex, ReadsOctalNumbersWhereThereIsNoSuchGroup) {
+  EXPECT_EQ(matches("\\101\\0101|[\\102\\8]", "A\b1 B8"), (Words{"A\b1", "B", "8"}));
+  EXPECT_EQ(matches("(a)\\12|\\81", "a\n 81"), (Words{"a\n", "81"}));
+}
+
+TEST(Regex, HasNoTextForAGroupThatDidNotMatch) {
+  EXPECT_EQ(matches("(?:(a)|b)\\1", "b aa"), Words{"aa"});
+  EXPECT_EQ(matches("\\2(a)(b)", "bab"), Words{});
+  EXPECT_EQ(matches("(a\\1)", "aa"), Words{});
+  EXPECT_EQ(matches("(\\1a|b)+", "bba"), Words{"bb"});  // open again, the group has no text
+  EXPECT_EQ(matches("(?!(a))\\1b", "ab b"), Words{});
+}
+
+TEST(Regex, RestoresGroupsWhereItGoesBack) {
+  EXPECT_EQ(matches("(?:(ab|a)(bc)?)\\1", "ababc"), Words{"abab"});
+  EXPECT_EQ(matches("(?>(a|ab))c\\1", "acaabca"), Words{"aca"});
+  EXPECT_EQ(matches("(?=(a+))a\\1", "aaab"), Words{});
+  EXPECT_EQ(matches("(?:(?>(a))b|a)c?\\1?", "aab"), (Words{"a", "ab"}));
+}
+
+TEST(Regex, EndsLoopsOfNothingWithReferences) {
+  EXPECT_EQ(matches("(a*)*\\1b", "aab"), Words{"aab"});
+  EXPECT_EQ(matches("(?:(a*)\\1)+b", "aaab"), Words{"aab"});
+  EXPECT_EQ(matches("(?:(a)|(b)|\\2\\1)*c", "abbac"), Words{"abbac"});
+  EXPECT_EQ(matches("(?:(x?)\\1)*+y", "xxxxy"), Words{"xxxxy"});
+}
+
+TEST(Regex, FoldsCaseToSeveralCharacters) {
+  EXPECT_EQ(matches("(?i:ss)", "aßẞsSſs"), (Words{"ß", "ẞ", "sS", "ſs"}));
+  EXPECT_EQ(matches("(?i:ß)", "ss ẞ s"), (Words{"ss", "ẞ"}));
+  EXPECT_EQ(matches("(?i:ffi)", "ﬃ FFI ﬀi"), (Words{"ﬃ", "FFI"}));
+  EXPECT_EQ(matches("(?i:ﬁ)", "fi FI"), (Words{"fi", "FI"}));
+  EXPECT_EQ(matches("(?i:st)", "ﬅ ﬆ"), (Words{"ﬅ", "ﬆ"}));
+  EXPECT_EQ(matches("(?i:[ßa]+)", "Assẞ"), Words{"Assẞ"});
+  EXPECT_EQ(matches("(?i:[^ß])", "ßẞss"), (Words{"s", "s"}));
+  EXPECT_EQ(matches("ss|(?-i:ss)", "ß"), Words{});
+}
+
+TEST(Regex, FoldsSeveralCharactersWithinOneText) {
+  for (const char* whole : {"(?i)s(?:s)", "(?i:(?:s)s)", "(?i:s\\x{73})", "(?i:s{1}s)", "(?i:y?(?:[x]?s)s)"})
+    EXPECT_EQ(matches(whole, "ß"), Words{"ß"}) << whole;
+  for (const char* parts : {"(?i:s(s))", "(?i:s(?i:s))", "(?i:s(?:)s)", "(?i:s+s?)x?", "(?i:s{2})",
+                            "(?i:s[s])", "(?i:s(?>s))", "(?i:(?:[x]?s)s)"})
+    EXPECT_EQ(matches(parts, "ß"), Words{}) << parts;
+}
+
+TEST(Regex, FoldsCaseOfAClassAsAWhole) {
+  EXPECT_EQ(matches("(?i:[ſ])", "sK\u212A"), Words{"s"});
+  EXPECT_EQ(matches("(?i:[[^a]])", "aA"), (Words{"a", "A"}));  // for A is not a
+  EXPECT_EQ(matches("(?i:[^\\p{Lu}])", "aA1"), Words{"1"});
+  EXPECT_EQ(matches("(?i:\\p{Lu})", "aA"), Words{"A"});  // outside of brackets there is no case
+  EXPECT_EQ(matches("(?i:Ꮳ)", "ꮳ"), Words{"ꮳ"});
+}
+
+TEST(Regex, TakesAlternativesWithAnOptionInTheMiddle) {
+  EXPECT_EQ(matches("a(?i)b|c", "C aC aB"), (Words{"aC", "aB"}));
 }
 
 TEST(Regex, LooksAheadAndAtPlaces) {
@@ -115,6 +198,8 @@ TEST(Regex, RefusesATextThatTakesTooLong) {
   refused("a*a*a*a*a*b", std::string(1000, 'a'), "steps");
   refused("(?=(a*)*b)a", std::string(1000, 'a'), "steps");
   refused("(?:a|b|c|aa|aaa|[ab]|[ac])*d", std::string(500'000, 'a'), "choices");
+  refused("(a*)*\\1b", std::string(100, 'a'), "steps");
+  refused("(a+)+\\1c", std::string(40, 'a'), "steps");
   EXPECT_EQ(matches("(?:a+)+b", std::string(100, 'a')), Words{});
   EXPECT_EQ(matches("(?:a|a|aa)*c", std::string(200, 'a')), Words{});
   EXPECT_EQ(matches("(?:\\p{L}\\p{M}*)+", std::string(1'000'000, 'a')).size(), 1u);
