@@ -51,7 +51,6 @@ Value choice(const DataOpener& opener, const char* key,
 TextData::TextData(const DataOpener& opener) : opener_(opener) {
   read_sources();
   read_options();
-  const nlohmann::json& given_here = opener.settings;
   const bool is_other =
       sources_.size() == 1 && (file().ends_with(".bin") || file().ends_with(".safetensors"));
   find_tokenizer();
@@ -60,8 +59,8 @@ TextData::TextData(const DataOpener& opener) : opener_(opener) {
   const bool is_bytes = !tokenizer_ && sources_.size() == 1 && !sources_.front().weight &&
                         !data::has_json_lines(file()) && !fs::is_directory(file(), ignored) &&
                         (fs::exists(file(), ignored) || file().find_first_of("*?[") == std::string::npos) &&
-                        options_.held_out == 0 && !given(given_here, "packing") &&
-                        !given(given_here, "long_documents") && !flag(given_here, "by_document");
+                        options_.held_out == 0 && !given(opener.settings, "packing") &&
+                        !given(opener.settings, "long_documents") && !flag(opener.settings, "by_document");
   wanted_ = !is_other && !is_bytes;
   if (is_other)
     opener.refuse({"bytes"}, fmt::format("is for text, but {} is read as it is; leave it out", file()));

@@ -5,13 +5,6 @@
 
 #include "test.h"
 
-static void write_file(const char* path, const char* text) {
-  FILE* file = fopen(path, "w");
-  REQUIRE(file != NULL);
-  REQUIRE(fputs(text, file) >= 0);
-  REQUIRE(fclose(file) == 0);
-}
-
 static void copy_file(const char* from, const char* to) {
   char text[4096] = {0};
   FILE* file = fopen(from, "r");

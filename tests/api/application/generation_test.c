@@ -9,13 +9,6 @@
 
 enum { NEW_TOKENS = 6, MOST = 64 };
 
-static void write_file(const char* path, const char* text) {
-  FILE* file = fopen(path, "w");
-  REQUIRE(file != NULL);
-  REQUIRE(fputs(text, file) >= 0);
-  REQUIRE(fclose(file) == 0);
-}
-
 static weft_tensor* tensor_of(const int64_t* ids, int64_t count) {
   weft_tensor* tensor = NULL;
   OK(weft_tensor_create(WEFT_I64, &count, 1, ids, (uint64_t)count * sizeof(int64_t), &tensor, error));

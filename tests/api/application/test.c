@@ -141,6 +141,13 @@ static test_batch batch_of(int seed, int64_t begin, int64_t end, int labels) {
   return batch;
 }
 
+void write_file(const char* path, const char* text) {
+  FILE* file = fopen(path, "w");
+  REQUIRE(file != NULL);
+  REQUIRE(fputs(text, file) >= 0);
+  REQUIRE(fclose(file) == 0);
+}
+
 test_batch make_batch(int seed, int labels) {
   return batch_of(seed, kSamples * place.rank / place.ranks, kSamples * (place.rank + 1) / place.ranks,
                   labels);

@@ -46,6 +46,7 @@ void same_on_one_rank(const char* name, double value);
 weft_str str(const char* text);
 /* The path of a file in place.folder; valid until the eighth call after it. */
 const char* in_folder(const char* name);
+void write_file(const char* path, const char* text);
 
 /* This rank's part of a batch of 8 sequences of 16 tokens, drawn from `seed`. */
 typedef struct test_batch {

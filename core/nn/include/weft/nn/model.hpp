@@ -180,8 +180,8 @@ class Model : public torch::nn::Module {
   }
   // Returns true for checkpoint entries that are no parameters, such as the causal masks in old checkpoints.
   virtual bool ignored_on_load(std::string_view entry) const { return false; }
-  // Returns tensors that are no parameters, but stand in the files of the Hugging Face class, by the names
-  // that they have there. A save writes them; nothing reads them.
+  // Returns the buffers (register_buffer in PyTorch) that checkpoints of the Hugging Face class hold, by
+  // their names there. A save writes them; Weft computes them and does not read them.
   virtual State constants() const { return {}; }
 
  private:
